@@ -54,7 +54,9 @@ var owners = map[string][]string{
 
 // knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
 var knows = map[string][]string{
-	"api/v1alpha1":                 {"internal/expression", "internal/fail", "internal/release", "internal/schedule"},
+	"api/v1alpha1":                 {"internal/expression", "internal/fail", "internal/place", "internal/release", "internal/schedule"},
+	"api/v1alpha1/sample":          {"api/v1alpha1", "internal/fail"},
+	"internal/place":               {},
 	"internal/schedule":            {},
 	"internal/fail":                {},
 	"internal/testkit":             {"internal/fail"},
@@ -80,7 +82,7 @@ var knows = map[string][]string{
 	"internal/backup/s3":           {"internal/backup", "internal/fail"},
 	"internal/backup/swift":        {"internal/backup", "internal/fail"},
 	"internal/pki":                 {"internal/fail"},
-	"internal/policy":              {"api/v1alpha1", "internal/fail"},
+	"internal/policy":              {"api/v1alpha1", "internal/fail", "internal/place"},
 	"internal/pki/vault":           {"api/v1alpha1", "internal/fail", "internal/pki"},
 	"internal/pki/pkitest":         {"internal/fail", "internal/pki", "internal/testkit"},
 	"internal/peer":                {"internal/plan/words"},
@@ -138,6 +140,7 @@ var knows = map[string][]string{
 	"internal/cluster/filter":    {"internal/fail", "internal/machine"},
 	"internal/cluster/hops":      {"internal/fail", "internal/release"},
 	"internal/cluster/laying":    {"internal/fail"},
+	"internal/cluster/login":     {"api/v1alpha1", "internal/fail", "internal/remote"},
 	"internal/cluster/rotation":  {"internal/fail", "internal/pki"},
 	"internal/cluster/handover":  {"internal/fail", "internal/pki", "internal/provider", "internal/within"},
 	"internal/cluster/memory":    {"internal/backup", "internal/fail", "internal/pki", "internal/provider", "internal/store"},
@@ -163,7 +166,8 @@ var knows = map[string][]string{
 	"internal/provider/metal": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/hosts", "internal/registry", "internal/registry/bmc", "internal/registry/facts",
 		"internal/registry/order", "internal/remote", "internal/store/metal"},
 	"internal/provider/local/localtest": {"internal/provider/local"},
-	"internal/provider/hosts":           {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/remote"},
+	"internal/provider/hosts":           {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/reach", "internal/remote"},
+	"internal/reach":                    {"internal/provider", "internal/remote"},
 	"internal/cluster/adopt": {"api/v1alpha1", "internal/cluster/hops", "internal/cluster/memory", "internal/fail", "internal/kube", "internal/kube/layout",
 		"internal/machine", "internal/pki", "internal/release", "internal/remote", "internal/store"},
 	"internal/backup/rehearse": {"api/v1alpha1", "internal/backup", "internal/bundle", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube",

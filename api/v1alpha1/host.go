@@ -20,11 +20,12 @@ const (
 	HostPort       HostUse = "port"       // Naupegos listens there
 	HostCredential HostUse = "credential" // names a credential; where it is left out, the section takes files and variables of the host
 	HostRelease    HostUse = "release"    // Naupegos gets this release of Kubernetes
+	HostSession    HostUse = "session"    // Naupegos uses the operator's environment variable, SSH agent or terminal
 	HostNone       HostUse = "none"       // nothing, although the name of the field suggests it
 )
 
 // hostUses lists the uses that a tag may hold.
-var hostUses = []HostUse{HostFile, HostDirectory, HostAddress, HostCluster, HostPort, HostCredential, HostRelease, HostNone}
+var hostUses = []HostUse{HostFile, HostDirectory, HostAddress, HostCluster, HostPort, HostCredential, HostRelease, HostSession, HostNone}
 
 // HostField is a field of a document that uses something of the host or of its network.
 type HostField struct {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/sample"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -16,25 +17,25 @@ var commentedOut = regexp.MustCompile(`(?m)^( *)# ( *[A-Za-z]+:)`)
 
 // TestNew writes documents from options and compares them with testdata/init/NAME.yaml; New itself parses each.
 func TestNew(t *testing.T) {
-	for name, o := range map[string]v1alpha1.InitOptions{
+	for name, o := range map[string]sample.Options{
 		"defaults":       {},
 		"small":          {Name: "small", ControlPlanes: 1, Workers: 1},
-		"no-workers":     {ControlPlanes: 1, Workers: v1alpha1.NoWorkers},
+		"no-workers":     {ControlPlanes: 1, Workers: sample.NoWorkers},
 		"one-gatewayed":  {ControlPlanes: 1, Gateways: 1},
 		"five":           {Name: "big", ControlPlanes: 5, Workers: 12, Gateways: 3, Kubernetes: "v1.35.4", EtcdMode: "service"},
 		"load-balancer":  {Address: "k8s.example.org:443"},
 		"hosts":          {Provider: "hosts"},
-		"hosts-small":    {Provider: "hosts", ControlPlanes: 1, Workers: v1alpha1.NoWorkers},
+		"hosts-small":    {Provider: "hosts", ControlPlanes: 1, Workers: sample.NoWorkers},
 		"hosts-machines": {Provider: "hosts", SSHKeyFile: "keys/id: x", Hosts: machines(), Endpoint: "direct"},
 		"odd-text":       {Name: "1e3", Address: "1.2.3.4"},
 
 		"openstack":         {Provider: "openstack"},
 		"openstack-octavia": {Provider: "openstack", Name: "harbour", Cloud: "mycloud", ExternalNetwork: "public", Flavor: "m1.large", Image: "debian: 12", Endpoint: "octavia", Workers: 5},
 		"metal":             {Provider: "metal", VIP: "192.0.2.10"},
-		"openstack-direct":  {Provider: "openstack", ControlPlanes: 1, Workers: v1alpha1.NoWorkers},
+		"openstack-direct":  {Provider: "openstack", ControlPlanes: 1, Workers: sample.NoWorkers},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := v1alpha1.New(o)
+			text, err := sample.New(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +61,7 @@ func machines() []v1alpha1.HostMachine {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for want, o := range map[string]v1alpha1.InitOptions{
+	for want, o := range map[string]sample.Options{
 		`unknown provider "aws"`:           {Provider: "aws"},
 		"is not a name":                    {Name: "x\nspec: {}"},
 		"are even":                         {ControlPlanes: 2},
@@ -72,7 +73,7 @@ func TestNewRefuses(t *testing.T) {
 		`unknown value "octopus"`:          {Endpoint: "octopus"},
 		"can't be chosen with provider op": {Provider: "openstack", VIP: "10.1.0.9"},
 	} {
-		_, err := v1alpha1.New(o)
+		_, err := sample.New(o)
 		if err == nil || !strings.Contains(err.Error(), want) || fail.KindOf(err) != fail.Invalid {
 			t.Errorf("%+v: got %v, want %q", o, err, want)
 		}
@@ -81,7 +82,7 @@ func TestNewRefuses(t *testing.T) {
 
 // TestMadeUp: what New made up for its user to replace makes a document, but none to be used.
 func TestMadeUp(t *testing.T) {
-	text, err := v1alpha1.New(v1alpha1.InitOptions{Provider: "hosts", ControlPlanes: 3, Workers: 1})
+	text, err := sample.New(sample.Options{Provider: "hosts", ControlPlanes: 3, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func TestMadeUp(t *testing.T) {
 		t.Error(err)
 	}
 
-	text = testkit.Value(v1alpha1.New(v1alpha1.InitOptions{Provider: "metal"}))(t)
+	text = testkit.Value(sample.New(sample.Options{Provider: "metal"}))(t)
 	if _, err := v1alpha1.ParseFilledIn("metal.yaml", text); err == nil || !strings.Contains(err.Error(), "spec.endpoint.vip: 192.0.2.10 is an example's address") {
 		t.Error(err)
 	}

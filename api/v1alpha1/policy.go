@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/place"
 )
 
 // KindServerPolicy is the kind of a ServerPolicy.
@@ -111,7 +112,7 @@ func (c *ClusterPolicy) check(r *findings, at string) {
 		}
 	}
 	for i, text := range c.Endpoints {
-		if _, err := ParsePlace(text); err != nil {
+		if _, err := place.ParsePlace(text); err != nil {
 			r.add(item(at+".endpoints", i), quote(text)+" "+err.Error(), "")
 		}
 	}

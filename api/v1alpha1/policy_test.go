@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/place"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -70,19 +71,19 @@ func TestPlaces(t *testing.T) {
 		{"10.0.0.0/16", "https://ten.example.org", false}, {"10.0.0.1", "https://[::ffff:10.0.0.1]:1", true}, {"[fd00::1]:443", "https://[FD00:0::1]", true},
 		{"fd00::1", "https://[fd00::2]", false},
 	} {
-		p := testkit.Value(ParsePlace(c.place))(t)
-		a := testkit.Value(ParseAddress(c.address))(t)
+		p := testkit.Value(place.ParsePlace(c.place))(t)
+		a := testkit.Value(place.ParseAddress(c.address))(t)
 		if got := p.Covers(a); got != c.want {
 			t.Errorf("%s covers %s: %v", c.place, c.address, got)
 		}
 	}
 	for _, text := range []string{"", "*", "*.example.org", "a b", "ftp://x", "https://", "https://x/path", "https://x?y", "x:0", "x:99999", "x:", "10.0.0.0/33", "https://10.0.0.0/16", "-x", "x\n"} {
-		if p, err := ParsePlace(text); err == nil {
+		if p, err := place.ParsePlace(text); err == nil {
 			t.Errorf("%q is a place: %+v", text, p)
 		}
 	}
 	for _, text := range []string{"", "vault", "https://u:p@vault", "https://vault:0", "ssh://x", "https://vault:x"} {
-		if a, err := ParseAddress(text); err == nil {
+		if a, err := place.ParseAddress(text); err == nil {
 			t.Errorf("%q is an address: %+v", text, a)
 		}
 	}

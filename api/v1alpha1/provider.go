@@ -71,12 +71,20 @@ type LocalImage struct {
 
 // Hosts takes machines that exist already: any Debian or Ubuntu host that is reached by SSH.
 type Hosts struct {
-	// File with the private SSH key that logs in to the machines. A relative path starts at the document's directory, "~/" at your home directory. Required, unless credential names the key.
+	// File with the private SSH key that logs in to the machines. A relative path starts at the working directory, "~/" at your home directory. Required, unless credential, sshAgent or sshConfig names keys.
 	SSHKeyFile string `json:"sshKeyFile,omitempty" yaml:"sshKeyFile,omitempty" host:"file"`
 	// Name of a credential (naupegos server credential add) whose value is such a key, in place of sshKeyFile. A server takes nothing else.
 	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
-	// User to log in as: root, or one who may use sudo without a password.
-	User string `json:"user,omitempty" yaml:"user,omitempty" jsonschema:"default=root,maxLength=32,pattern=^[a-z_][-a-z0-9_.]*$"`
+	// Offer the keys of the SSH agent that SSH_AUTH_SOCK names, after that of sshKeyFile.
+	SSHAgent bool `json:"sshAgent,omitempty" yaml:"sshAgent,omitempty" jsonschema:"default=false" host:"session"`
+	// OpenSSH client configuration ("~/.ssh/config") with HostName, Port, User, IdentityFile, ProxyJump, HostKeyAlias and UserKnownHostsFile of machines. Naupegos looks each machine up by its sshAddress, name and address. Fields of a machine win over the configuration, and the configuration wins over fields of all machines.
+	SSHConfig string `json:"sshConfig,omitempty" yaml:"sshConfig,omitempty" host:"file"`
+	// Password that sudo asks for on the machines. Left out, sudo must ask for none.
+	SudoPassword *PasswordSource `json:"sudoPassword,omitempty" yaml:"sudoPassword,omitempty"`
+	// Jump hosts on the way to all machines, in their order: you reach the first, the last reaches the machines. Left out, Naupegos reaches machines through the gateways, if there are any.
+	Bastions []Bastion `json:"bastions,omitempty" yaml:"bastions,omitempty" jsonschema:"maxItems=8"`
+	// User to log in as: root, or one who may use sudo.
+	User string `json:"user,omitempty" yaml:"user,omitempty" jsonschema:"default=root,maxLength=64"`
 	// Port of SSH.
 	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=22,minimum=1,maximum=65535" host:"none"`
 	// The machines.
@@ -85,17 +93,51 @@ type Hosts struct {
 	TrustOnFirstUse bool `json:"trustOnFirstUse,omitempty" yaml:"trustOnFirstUse,omitempty" jsonschema:"default=false"`
 }
 
+// PasswordSource names where a password comes from. The document never holds the password itself. Set exactly one field. Servers allow none of them.
+type PasswordSource struct {
+	// File that holds nothing but the password, and that only you can read.
+	File string `json:"file,omitempty" yaml:"file,omitempty" host:"file"`
+	// Environment variable of the command that holds the password.
+	Env string `json:"env,omitempty" yaml:"env,omitempty" jsonschema:"maxLength=128,pattern=^([A-Za-z_][A-Za-z0-9_]*)?$" host:"session"`
+	// Ask for it on the terminal, once per command.
+	Prompt bool `json:"prompt,omitempty" yaml:"prompt,omitempty" jsonschema:"default=false" host:"session"`
+}
+
+// Bastion is a jump host.
+type Bastion struct {
+	// IP address or DNS name, or a Host of sshConfig.
+	Address string `json:"address" yaml:"address" jsonschema:"required,maxLength=253" host:"address"`
+	// User to log in as. Left out, that of sshConfig, else that of the machines.
+	User string `json:"user,omitempty" yaml:"user,omitempty" jsonschema:"maxLength=64"`
+	// Port of SSH. Left out, that of sshConfig, else 22.
+	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"minimum=1,maximum=65535" host:"none"`
+	// File with the private SSH key that logs in to it. Left out, that of sshConfig, else that of the machines.
+	SSHKeyFile string `json:"sshKeyFile,omitempty" yaml:"sshKeyFile,omitempty" host:"file"`
+	// SSH host key as in /etc/ssh/ssh_host_ed25519_key.pub. Needed unless trustOnFirstUse or sshConfig is set.
+	HostKey string `json:"hostKey,omitempty" yaml:"hostKey,omitempty" host:"none"`
+}
+
 // HostMachine is one machine that exists already.
 type HostMachine struct {
-	// IPv4 address by which you and the other machines reach it.
+	// IPv4 address by which the other machines reach it and, without sshAddress, you do.
 	Address string `json:"address" yaml:"address" jsonschema:"required,format=ipv4" host:"address"`
-	// Name of the machine and its node. Left out, it is made from the cluster, the role or pool, and the machine's place in this list; name machines if you will remove some from the middle.
-	Name string `json:"name,omitempty" yaml:"name,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"`
+	// IP address or DNS name by which you reach it by SSH, or a Host of sshConfig, where that differs from address.
+	SSHAddress string `json:"sshAddress,omitempty" yaml:"sshAddress,omitempty" jsonschema:"maxLength=253" host:"address"`
+	// User to log in as. Left out, that of sshConfig, else that of all machines.
+	User string `json:"user,omitempty" yaml:"user,omitempty" jsonschema:"maxLength=64"`
+	// Port of SSH. Left out, that of sshConfig, else that of all machines.
+	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"minimum=1,maximum=65535" host:"none"`
+	// File with the private SSH key that logs in. Left out, that of sshConfig, else that of all machines.
+	SSHKeyFile string `json:"sshKeyFile,omitempty" yaml:"sshKeyFile,omitempty" host:"file"`
+	// Password that sudo asks for, where it differs from the other machines'.
+	SudoPassword *PasswordSource `json:"sudoPassword,omitempty" yaml:"sudoPassword,omitempty"`
+	// Name of the machine and its node: a host name, short or with its domain. Left out, it is made from the cluster, the role or pool, and the machine's place in this list; name machines if you will remove some from the middle.
+	Name string `json:"name,omitempty" yaml:"name,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$"`
 	// What the machine is for.
 	Role string `json:"role" yaml:"role" jsonschema:"required,enum=control-plane,enum=worker,enum=gateway"`
 	// Pool of a worker. Left out, it is the only pool, or "general" where spec.workers lists none.
 	Pool string `json:"pool,omitempty" yaml:"pool,omitempty" jsonschema:"maxLength=40,pattern=^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"`
-	// SSH host key of the machine as in /etc/ssh/ssh_host_ed25519_key.pub. Needed unless trustOnFirstUse is set.
+	// SSH host key of the machine as in /etc/ssh/ssh_host_ed25519_key.pub. Needed unless trustOnFirstUse or sshConfig is set.
 	HostKey string `json:"hostKey,omitempty" yaml:"hostKey,omitempty" host:"none"`
 }
 

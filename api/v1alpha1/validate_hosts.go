@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,16 +15,7 @@ const machinesField = "spec.provider.hosts.machines"
 // checkHosts checks the machines given by address, and that they are as many as are wanted.
 func (c *Cluster) checkHosts(r *findings, h *Hosts) {
 	const path = "spec.provider.hosts"
-	if !regexp.MustCompile(`^[a-z_][-a-z0-9_.]{0,31}$`).MatchString(h.User) {
-		r.add(path+".user", quote(h.User)+" is not a user name", "")
-	}
-	if h.SSHKeyFile == "" && h.Credential == "" {
-		r.add(path+".sshKeyFile", "is required", "name the file with the private SSH key that logs in to the machines, or, on a server, its credential")
-	}
-	checkCredential(r, path, "sshKeyFile", h.SSHKeyFile, h.Credential)
-	if strings.ContainsFunc(h.SSHKeyFile, func(c rune) bool { return c < ' ' }) {
-		r.add(path+".sshKeyFile", "is not the path of a file", "give the path of the private key, not the key itself")
-	}
+	checkHostsLogin(r, path, h)
 	addresses, names := map[string]int{}, map[string]int{}
 	for i := range h.Machines {
 		m, p := &h.Machines[i], item(machinesField, i)
@@ -59,8 +49,9 @@ func (c *Cluster) checkHost(r *findings, h *Hosts, m *HostMachine, p string) {
 		r.add(p+".address", problem, hint)
 	}
 	if m.Name != "" {
-		checkLabelName(r, p+".name", m.Name)
+		checkHostName(r, p+".name", m.Name)
 	}
+	checkMachineLogin(r, p, m)
 	if m.Name == "localhost" {
 		r.add(p+".name", "every machine calls itself localhost", "take another name")
 	}
@@ -73,7 +64,7 @@ func (c *Cluster) checkHost(r *findings, h *Hosts, m *HostMachine, p string) {
 		r.add(p+".pool", "there is no pool "+quote(m.Pool)+" in spec.workers", "add it there, or name one that is", "spec.workers")
 	}
 	switch problem, hint := checkPublicKey(m.HostKey); {
-	case m.HostKey == "" && !h.TrustOnFirstUse:
+	case m.HostKey == "" && !h.TrustOnFirstUse && h.SSHConfig == "":
 		r.add(p+".hostKey", "is required", "take it from /etc/ssh/ssh_host_ed25519_key.pub on the machine itself; or set trustOnFirstUse", "spec.provider.hosts.trustOnFirstUse")
 	case m.HostKey != "" && problem != "":
 		r.add(p+".hostKey", problem, hint)

@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/adopt"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
+	"github.com/naupegos/naupegos/internal/cluster/login"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/server/api"
@@ -272,18 +273,14 @@ func (f *importFlags) way(afar bool) (*operate.Import, error) {
 	i := &operate.Import{From: f.from, User: f.user, Port: f.port, Identity: f.identity, Credential: f.credential}
 	if !afar && f.identity != "" {
 		var err error
-		if i.Identity, err = cluster.KeyPath(f.identity); err != nil {
-			return nil, err
+		if i.Identity, err = login.Path(f.identity); err == nil {
+			_, err = os.Stat(i.Identity)
 		}
-		if _, err := os.Stat(i.Identity); err != nil {
+		if err != nil {
 			return nil, fail.Wrap(fail.Invalid, err, "read the key that logs in")
 		}
 	}
-	known, err := cluster.KeyPath(f.known)
-	if err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(known)
+	text, err := login.ReadFile(f.known)
 	i.KnownHosts = string(text)
 	if err != nil {
 		err = fail.Wrap(fail.Invalid, err, "read the known host keys").Do("ssh-keyscan HOST from a trusted place writes such a file; name it with --known-hosts")

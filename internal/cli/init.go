@@ -11,12 +11,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/sample"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
 func newInitCmd(a *App) *cobra.Command {
-	o := v1alpha1.InitOptions{}
+	o := sample.Options{}
 	var interactive bool
 	var c *cobra.Command
 	c = &cobra.Command{
@@ -40,7 +41,7 @@ func newInitCmd(a *App) *cobra.Command {
 			if err := checkCounts(&o); err != nil {
 				return err
 			}
-			b, err := v1alpha1.New(o)
+			b, err := sample.New(o)
 			if err != nil {
 				return withoutPlaces(err)
 			}
@@ -97,7 +98,7 @@ func withoutPlaces(err error) error {
 }
 
 // checkCounts demands numbers of machines that there can be, and says what New shall not take for left out: 0.
-func checkCounts(o *v1alpha1.InitOptions) error {
+func checkCounts(o *sample.Options) error {
 	gateways := o.Endpoint == v1alpha1.EndpointGateways || o.Endpoint == "" && o.Address == "" && o.ControlPlanes != 1
 	switch {
 	case !slices.Contains([]int{1, 3, 5}, o.ControlPlanes):
@@ -111,13 +112,13 @@ func checkCounts(o *v1alpha1.InitOptions) error {
 		return fail.New(fail.Invalid, "--gateways 0: the API is reached through gateways").Do("leave it out, or choose another --endpoint")
 	}
 	if o.Workers == 0 {
-		o.Workers = v1alpha1.NoWorkers
+		o.Workers = sample.NoWorkers
 	}
 	return nil
 }
 
 // askInit fills o in a form.
-func (a *App) askInit(o *v1alpha1.InitOptions) error {
+func (a *App) askInit(o *sample.Options) error {
 	if !terminal.Is(a.In) {
 		return fail.New(fail.Invalid, "--interactive needs a terminal").Do("use the flags; naupegos init --help lists them")
 	}
@@ -159,7 +160,7 @@ func (a *App) askInit(o *v1alpha1.InitOptions) error {
 }
 
 // openStackForm asks what only a cloud needs; it is left out with other providers.
-func openStackForm(o *v1alpha1.InitOptions) *huh.Group {
+func openStackForm(o *sample.Options) *huh.Group {
 	return huh.NewGroup(
 		huh.NewInput().Title("Cloud").Description("its name in clouds.yaml; empty: $OS_CLOUD or the OS_* variables").Value(&o.Cloud),
 		huh.NewInput().Title("External network").Description("where floating IPs come from; empty: the cloud's only one").Value(&o.ExternalNetwork),

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/killpoint"
 	"github.com/naupegos/naupegos/internal/cli/serving"
+	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -136,7 +137,7 @@ func (a *App) options(o sessionOptions) operate.Options {
 	if o.say == nil {
 		o.say = a.Err
 	}
-	with := operate.Options{Verb: o.verb, Look: o.looking, ReadOnly: o.readOnly, Agent: findAgent, Say: o.say, Version: version, RenewBefore: killpoint.RenewBefore()}
+	with := operate.Options{Verb: o.verb, Look: o.looking, ReadOnly: o.readOnly, Ask: terminal.Asker(a.In, a.Err), Agent: findAgent, Say: o.say, Version: version, RenewBefore: killpoint.RenewBefore()}
 	if o.bundle != bundles.NotNeeded {
 		say := o.say
 		if o.bundle == bundles.IfHere { // nothing is made, so there is no progress to show
@@ -251,9 +252,9 @@ func newServerCmd(a *App) *cobra.Command {
 	})
 }
 
-// served says with what the server plans a verb, and carries it out: as this command does.
+// served says with what the server plans a verb, and carries it out: as this command does, without its terminal, which is no client's.
 func (a *App) served(asked operate.Asked, n work.Need) operate.Options {
-	return a.options(optionsOf(&asked, n))
+	return (&App{Err: a.Err}).options(optionsOf(&asked, n))
 }
 
 // optionsOf says with what a verb is planned, and carried out.

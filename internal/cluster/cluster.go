@@ -47,10 +47,11 @@ type Deps struct {
 	Store     store.Store
 	Secrets   pki.Secrets // of this cluster
 	Bundles   Bundles
-	AgentPath string // naupegos-agent on this side
-	Given     *Given // what the store will know of a cluster that it does not know yet; nil: nothing
-	Closed    bool   // files and variables of this host are not for what the document names: it names credentials
-	ReadOnly  bool   // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
+	AgentPath string                                // naupegos-agent on this side
+	Given     *Given                                // what the store will know of a cluster that it does not know yet; nil: nothing
+	Closed    bool                                  // files and variables of this host are not for what the document names: it names credentials
+	Ask       func(question string) (string, error) // asks for a password on the operator's terminal; nil: there is none
+	ReadOnly  bool                                  // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
 	// RenewBefore is how long before its end a certificate is due; 0 means what pki.Options says.
 	RenewBefore time.Duration
 }
@@ -137,7 +138,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.dialer, err = c.newDialer(ctx); err != nil {
+	if c.dialer, err = c.newDialer(ctx, d.Ask); err != nil {
 		return nil, err
 	}
 	if c.prov, err = c.newProvider(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/reach"
 )
 
 // look observes everything and asks the provider for the steps to the machines that are wanted. The provider comes first: it
@@ -384,12 +385,12 @@ func (c *Cluster) WireGuardClients(ctx context.Context) (map[string][]byte, erro
 	if err := c.loadTarget(ctx); err != nil {
 		return nil, err
 	}
-	reach, err := c.wireGuardReach(ctx)
+	reachable, err := c.wireGuardReach(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c.wireGuard().Clients(ctx, reach, func(ctx context.Context, name string) (string, error) {
+	return c.wireGuard().Clients(ctx, reachable, func(ctx context.Context, name string) (string, error) {
 		m, err := c.prov.Machine(ctx, name)
-		return toHost(m).Address, err
+		return reach.Host(m).Address, err
 	})
 }

@@ -2,11 +2,13 @@ package cluster
 
 import (
 	"context"
+	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup/s3"
 	"github.com/naupegos/naupegos/internal/backup/swift"
 	"github.com/naupegos/naupegos/internal/fail"
+	places "github.com/naupegos/naupegos/internal/place"
 	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -24,7 +26,7 @@ func (n credentials) value(name, url string) func(context.Context) ([]byte, erro
 		return nil
 	}
 	return func(ctx context.Context) ([]byte, error) {
-		to, err := v1alpha1.ParseAddress(url)
+		to, err := places.ParseAddress(url)
 		if err != nil {
 			return nil, fail.New(fail.Invalid, "the address that credential %s is for can't be read", name)
 		}
@@ -52,7 +54,7 @@ func (n credentials) cloud(doc *v1alpha1.Cluster) func(context.Context) (provide
 			return provider.NamedCloud{}, err
 		}
 		return provider.NamedCloud{Name: o.Credential, YAML: value, Allowed: func(authURL string) error {
-			to, err := v1alpha1.ParseAddress(authURL)
+			to, err := places.ParseAddress(authURL)
 			if err != nil {
 				return fail.New(fail.Invalid, "the auth_url of credential %s can't be read", o.Credential)
 			}
@@ -61,20 +63,29 @@ func (n credentials) cloud(doc *v1alpha1.Cluster) func(context.Context) (provide
 	}
 }
 
-// sshKey returns the private key that logs in to hosts. A credential must be for all of them.
-func (n credentials) sshKey(ctx context.Context, hosts *v1alpha1.Hosts) ([]byte, error) {
+// sshKey returns the private key that logs in to a document's hosts; nil if the document names no credential. The credential must be for all addresses
+// that hosts and jump hosts are reached by.
+func (n credentials) sshKey(ctx context.Context, doc *v1alpha1.Cluster) ([]byte, error) {
+	name := doc.Spec.Provider.Hosts.Credential
 	switch {
-	case hosts.Credential == "" && n.closed:
+	case name == "" && n.closed:
 		return nil, fail.New(fail.Refused, "no credential logs in to the hosts").At(n.cluster).Do("name one: spec.provider.hosts.credential")
-	case hosts.Credential == "":
-		return readKeyFile(hosts.SSHKeyFile)
+	case name == "":
+		return nil, nil
 	}
-	value, allowed, err := n.in.Open(ctx, n.cluster, hosts.Credential)
+	value, allowed, err := n.in.Open(ctx, n.cluster, name)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range hosts.Machines {
-		if err := allowed(policy.HostAt("ssh", m.Address, hosts.Port)); err != nil {
+	for _, f := range doc.HostFields() {
+		if f.Use != v1alpha1.HostAddress || !strings.HasPrefix(f.Path, "spec.provider.hosts.") {
+			continue
+		}
+		to, err := policy.Address(doc, f)
+		if err == nil {
+			err = allowed(to)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

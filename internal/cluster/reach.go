@@ -9,10 +9,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/login"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/reach"
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
@@ -26,8 +28,8 @@ func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
 	if err != nil {
 		return remote.Host{}, err
 	}
-	h := toHost(m)
-	if m.Role == provider.Gateway || m.Public != "" {
+	h := reach.Host(m)
+	if m.Role == provider.Gateway || m.Public != "" || len(h.Via) > 0 {
 		return h, nil
 	}
 	h.Via = c.waysIn(ctx, name)
@@ -53,43 +55,41 @@ func (c *Cluster) waysIn(ctx context.Context, to string) []remote.Host {
 		if len(m.HostKeys) == 0 && !c.trustsFirstUse() {
 			continue // it has not told its keys yet
 		}
-		via = append(via, toHost(m))
+		via = append(via, reach.Host(m))
 	}
 	return via
 }
 
-func toHost(m provider.Machine) remote.Host {
-	h := remote.Host{Name: m.Name, Address: m.Address, Port: m.Port, User: m.User, HostKeys: m.HostKeys}
-	if m.Public != "" {
-		h.Address = m.Public
-	}
-	return h
-}
-
 // newDialer makes the SSH connections.
-func (c *Cluster) newDialer(ctx context.Context) (*remote.Dialer, error) {
-	keys, err := c.logins(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (c *Cluster) newDialer(ctx context.Context, ask func(question string) (string, error)) (*remote.Dialer, error) {
 	o := remote.Options{AgentPath: c.agent.path, ConnectTimeout: c.doc.Spec.Timeouts.Connect.Duration}
 	if c.trustsFirstUse() {
 		o.TrustOnFirstUse = c.trust
 	}
+	keys, err := c.logins(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if given := c.doc.Spec.Provider.Hosts; given != nil {
+		value, err := c.named.sshKey(ctx, c.doc)
+		if err != nil {
+			return nil, err
+		}
+		l, err := login.New(login.Options{Hosts: given, Credential: value, Closed: c.named.closed, Ask: ask})
+		if err != nil {
+			return nil, err
+		}
+		o.Signers, o.SudoPassword = l.Signers, l.SudoPassword
+	}
 	return remote.NewDialer(keys, o), nil
 }
 
-// logins are the keys to log in with: the cluster's own, and for hosts given by address the user's.
+// logins returns the cluster's own keys, which log in to machines. Hosts given by address know the user's keys instead, which login.Logins finds.
 func (c *Cluster) logins(ctx context.Context) (keys []remote.Key, err error) {
-	if c.publicKeys, err = c.pki.SSHPublicKeys(ctx); err != nil {
+	if c.publicKeys, err = c.pki.SSHPublicKeys(ctx); err != nil || c.doc.Spec.Provider.Hosts != nil {
 		return nil, err
 	}
 	private, err := c.pki.SSHKeys(ctx)
-	if given := c.doc.Spec.Provider.Hosts; given != nil {
-		var own []byte
-		own, err = c.named.sshKey(ctx, given)
-		private = [][]byte{own}
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -107,35 +107,6 @@ func (c *Cluster) logins(ctx context.Context) (keys []remote.Key, err error) {
 func (c *Cluster) trustsFirstUse() bool {
 	p := c.doc.Spec.Provider
 	return p.Hosts != nil && p.Hosts.TrustOnFirstUse || p.OpenStack != nil && p.OpenStack.TrustOnFirstUse
-}
-
-// KeyPath makes the path of the user's private key absolute; "~/" is the user's home directory.
-func KeyPath(path string) (string, error) {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fail.Wrap(fail.Invalid, err, "find the home directory for %s", path)
-		}
-		path = filepath.Join(home, rest)
-	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", fail.Wrap(fail.Invalid, err, "spec.provider.hosts.sshKeyFile")
-	}
-	return abs, nil
-}
-
-// readKeyFile reads the user's private key.
-func readKeyFile(path string) ([]byte, error) {
-	path, err := KeyPath(path)
-	if err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fail.Wrap(fail.Invalid, err, "read spec.provider.hosts.sshKeyFile")
-	}
-	return data, nil
 }
 
 // trustTimeout bounds remembering a key.
@@ -241,11 +212,11 @@ func (c *Cluster) SSHConfig(ctx context.Context, dir string) ([]string, error) {
 	files := map[string][]byte{knownHosts: remote.KnownHosts(hs)}
 	keyFile := filepath.Join(dir, "id_ed25519")
 	if given := c.doc.Spec.Provider.Hosts; given != nil && given.Credential != "" {
-		if files[keyFile], err = c.named.sshKey(ctx, given); err != nil {
+		if files[keyFile], err = c.named.sshKey(ctx, c.doc); err != nil {
 			return nil, err
 		}
-	} else if given != nil { // they know the user's key, which stays where it is
-		if keyFile, err = KeyPath(given.SSHKeyFile); err != nil {
+	} else if given != nil { // they know the user's keys, which stay where they are
+		if hs, keyFile, err = login.Absolute(hs, given.SSHKeyFile); err != nil {
 			return nil, err
 		}
 	} else if files[keyFile], err = c.pki.SSHKey(ctx); err != nil {

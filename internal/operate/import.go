@@ -8,10 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/adopt"
+	"github.com/naupegos/naupegos/internal/cluster/login"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/place"
 	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/store"
@@ -106,7 +107,7 @@ func ReadForeign(ctx context.Context, st store.Store, name string, i Import, p *
 
 // key finds the key that logs in, and returns its file; empty: a credential holds it, which is for certain hosts.
 func (i *Import) key(ctx context.Context, w *adopt.Way, name string, creds policy.Credentials, p *policy.Policy) (file string, err error) {
-	at := func(address string) v1alpha1.Address { return policy.HostAt("ssh", address, w.Port) }
+	at := func(address string) place.Address { return policy.HostAt("ssh", address, w.Port) }
 	if p != nil {
 		if err := p.CheckImport(ctx, creds, name, i.Identity, i.Credential, at(w.From)); err != nil {
 			return "", err
@@ -117,7 +118,7 @@ func (i *Import) key(ctx context.Context, w *adopt.Way, name string, creds polic
 		w.Key, w.Allowed = value, func(address string) error { return allowed(at(address)) }
 		return "", err
 	}
-	if file, err = cluster.KeyPath(i.Identity); err != nil {
+	if file, err = login.Path(i.Identity); err != nil {
 		return "", err
 	}
 	if w.Key, err = os.ReadFile(file); err != nil {

@@ -35,12 +35,14 @@ type Session struct {
 
 // Options says what a verb needs.
 type Options struct {
-	Verb     string                          // shown to whoever is kept waiting by the lease; empty: no lease, nothing is changed
-	Look     bool                            // see whether there is anything to do, and plan no more than that takes; see Begun.Idle
-	ReadOnly bool                            // leave no trace, not even keys, before Commit
-	NewID    string                          // the ID that a cluster gets which the store does not know yet; empty: the store's next one
-	Given    *cluster.Given                  // with NewID: what the cluster had that comes back under this ID; nil: it is a new one
-	Agent    func() (path string, err error) // finds naupegos-agent on this side
+	Verb     string // shown to whoever is kept waiting by the lease; empty: no lease, nothing is changed
+	Look     bool   // see whether there is anything to do, and plan no more than that takes; see Begun.Idle
+	ReadOnly bool   // leave no trace, not even keys, before Commit
+	// Ask asks for a password on the operator's terminal, unseen; nil: there is none.
+	Ask   func(question string) (string, error)
+	NewID string                          // the ID that a cluster gets which the store does not know yet; empty: the store's next one
+	Given *cluster.Given                  // with NewID: what the cluster had that comes back under this ID; nil: it is a new one
+	Agent func() (path string, err error) // finds naupegos-agent on this side
 	// Edit returns the document to work with in place of the one in the record, which stays until the verb commits another. nil keeps it.
 	Edit func(rec *store.Cluster) (*v1alpha1.Cluster, error)
 	// Bundle finds or makes the bundle of a Kubernetes release for the cluster of a document, as cluster.Bundles says; was is the ID of the
@@ -132,7 +134,7 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 			Do("naupegos destroy %s first, or give the new cluster another name", rec.Name)
 	}
 	s.Record, s.Found = rec, *rec
-	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), Given: s.given, ReadOnly: o.ReadOnly, Closed: o.Policy != nil,
+	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), Given: s.given, ReadOnly: o.ReadOnly, Closed: o.Policy != nil, Ask: o.Ask,
 		RenewBefore: o.RenewBefore}
 	if o.Bundle != nil {
 		deps.Bundles = func(ctx context.Context, version string) (use, newest *bundle.Bundle, err error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/place"
 )
 
 // Secrets is the part of a store's secrets that credentials need.
@@ -86,7 +87,7 @@ func (c *Credential) check() error {
 		return fail.New(fail.Invalid, "credential %s is bound to no cluster", c.Name).Do(`--clusters binds it to clusters: prod-a, or "prod-*"`)
 	}
 	for _, text := range c.For {
-		if _, err := v1alpha1.ParsePlace(text); err != nil {
+		if _, err := place.ParsePlace(text); err != nil {
 			return fail.Wrap(fail.Invalid, err, "--for %s", text)
 		}
 	}
@@ -166,7 +167,7 @@ func (c Credentials) usable(ctx context.Context, cluster, name string) (*sealed,
 
 // Find returns the value of a credential for an address: fail.Unauthorized if the cluster has no such credential, fail.Refused if it is bound to other
 // hosts.
-func (c Credentials) Find(ctx context.Context, cluster, name string, to v1alpha1.Address) ([]byte, error) {
+func (c Credentials) Find(ctx context.Context, cluster, name string, to place.Address) ([]byte, error) {
 	value, allowed, err := c.Open(ctx, cluster, name)
 	if err == nil {
 		err = allowed(to)
@@ -179,12 +180,12 @@ func (c Credentials) Find(ctx context.Context, cluster, name string, to v1alpha1
 
 // Open returns the value of a credential that itself contains the address of its service, such as a clouds.yaml. The caller must pass that address to
 // allowed before it sends the value.
-func (c Credentials) Open(ctx context.Context, cluster, name string) (value []byte, allowed func(v1alpha1.Address) error, err error) {
+func (c Credentials) Open(ctx context.Context, cluster, name string) (value []byte, allowed func(place.Address) error, err error) {
 	s, err := c.usable(ctx, cluster, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.Value, func(to v1alpha1.Address) error {
+	return s.Value, func(to place.Address) error {
 		if s.covers(to) {
 			return nil
 		}
@@ -192,9 +193,9 @@ func (c Credentials) Open(ctx context.Context, cluster, name string) (value []by
 	}, nil
 }
 
-func (c *Credential) covers(to v1alpha1.Address) bool {
+func (c *Credential) covers(to place.Address) bool {
 	return slices.ContainsFunc(c.For, func(text string) bool {
-		p, err := v1alpha1.ParsePlace(text)
+		p, err := place.ParsePlace(text)
 		return err == nil && p.Covers(to)
 	})
 }

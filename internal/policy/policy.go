@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/place"
 )
 
 // Policy decides which resources of a server's host and network documents may use. It is safe for concurrent use.
@@ -49,7 +50,7 @@ func (p *Policy) CheckProvider(name string) error {
 }
 
 // CheckImport refuses an import that uses a file of the server, or a credential that is not bound to the host.
-func (p *Policy) CheckImport(ctx context.Context, creds Credentials, cluster, file, credential string, to v1alpha1.Address) error {
+func (p *Policy) CheckImport(ctx context.Context, creds Credentials, cluster, file, credential string, to place.Address) error {
 	if err := p.CheckProvider(v1alpha1.ProviderHosts); err != nil {
 		return err
 	}
@@ -87,6 +88,8 @@ func (c *check) field(f v1alpha1.HostField) error {
 	switch f.Use {
 	case v1alpha1.HostFile:
 		return refuse(f.Path, "documents may not name files of the server").Do("use a credential instead; the server's administrator defines it with naupegos server credential add")
+	case v1alpha1.HostSession:
+		return refuse(f.Path, "documents may not use environment variables, the SSH agent or the terminal of the server").Do("leave it out")
 	case v1alpha1.HostCredential:
 		return c.credential(f)
 	case v1alpha1.HostAddress:
@@ -164,9 +167,9 @@ func (c *check) credentialFor(field string) (name string, has bool) {
 
 func parent(field string) string { return field[:max(strings.LastIndexAny(field, ".["), 0)] }
 
-func (c *check) listed(to v1alpha1.Address) bool {
+func (c *check) listed(to place.Address) bool {
 	return slices.ContainsFunc(c.rule.Endpoints, func(text string) bool {
-		p, err := v1alpha1.ParsePlace(text)
+		p, err := place.ParsePlace(text)
 		return err == nil && p.Covers(to)
 	})
 }
@@ -198,7 +201,7 @@ func (c *check) release(f v1alpha1.HostField) error {
 }
 
 // Address parses the address in a field of a document.
-func Address(doc *v1alpha1.Cluster, f v1alpha1.HostField) (v1alpha1.Address, error) {
+func Address(doc *v1alpha1.Cluster, f v1alpha1.HostField) (place.Address, error) {
 	hosts := doc.Spec.Provider.Hosts
 	switch {
 	case f.Use == v1alpha1.HostCluster && f.Path == "spec.endpoint.address":
@@ -207,14 +210,14 @@ func Address(doc *v1alpha1.Cluster, f v1alpha1.HostField) (v1alpha1.Address, err
 	case f.Use == v1alpha1.HostCluster:
 		return HostAt("https", f.Value, doc.Spec.Endpoint.Port), nil
 	case hosts != nil && strings.HasPrefix(f.Path, "spec.provider.hosts."):
-		return HostAt("ssh", f.Value, hosts.Port), nil
+		return HostAt("ssh", f.Value, hosts.PortOf(f.Path)), nil
 	}
-	return v1alpha1.ParseAddress(f.Value)
+	return place.ParseAddress(f.Value)
 }
 
 // HostAt returns the address of a host, in the form in which addresses are compared.
-func HostAt(scheme, host string, port int) v1alpha1.Address {
-	a := v1alpha1.Address{Scheme: scheme, Host: strings.ToLower(strings.TrimSuffix(host, ".")), Port: port}
+func HostAt(scheme, host string, port int) place.Address {
+	a := place.Address{Scheme: scheme, Host: strings.ToLower(strings.TrimSuffix(host, ".")), Port: port}
 	if ip, err := netip.ParseAddr(a.Host); err == nil {
 		a.Host = ip.Unmap().String()
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/place"
 	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -110,6 +111,21 @@ clusters:
 		{"demo", fmt.Sprintf(hosts, "credential: racks, port: 2222", "10.9.0.1"), "credential racks is not bound to ssh://10.9.0.1:2222"},
 		{"demo", fmt.Sprintf(hosts, "credential: racks", "10.0.1.7"), "spec.provider.hosts.machines[0].address: the server's policy: credential racks is not bound to ssh://10.0.1.7:22"},
 		{"demo", fmt.Sprintf(hosts, "sshKeyFile: /root/.ssh/id_rsa", "10.0.0.7"), "spec.provider.hosts.sshKeyFile: the server's policy: documents may not name files"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks, sshAgent: true", "10.0.0.7"), "spec.provider.hosts.sshAgent: the server's policy: documents may not use environment variables, the SSH agent or the terminal"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks, sshConfig: /root/.ssh/config", "10.0.0.7"), "spec.provider.hosts.sshConfig: the server's policy: documents may not name files"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks, sudoPassword: {file: /etc/shadow}", "10.0.0.7"), "spec.provider.hosts.sudoPassword.file: the server's policy: documents may not name files"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks, sudoPassword: {env: HOME}", "10.0.0.7"), "spec.provider.hosts.sudoPassword.env: the server's policy: documents may not use environment variables"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks, sudoPassword: {prompt: true}", "10.0.0.7"), "spec.provider.hosts.sudoPassword.prompt: the server's policy: documents may not use"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks", "10.0.0.7, sudoPassword: {env: HOME}"), "machines[0].sudoPassword.env: the server's policy: documents may not use environment variables"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks", "10.0.0.7, sshKeyFile: /root/.ssh/id_rsa"), "machines[0].sshKeyFile: the server's policy: documents may not name files"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks", "10.0.0.7, sshAddress: 10.0.0.8"), ""},
+		{"demo", fmt.Sprintf(hosts, "credential: racks", "10.0.0.7, sshAddress: evil.net"), "machines[0].sshAddress: the server's policy: credential racks is not bound to ssh://evil.net:22"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks, port: 2222", "10.9.0.1, port: 22"), ""},
+		{"demo", fmt.Sprintf(hosts, "credential: racks", "10.9.0.1, port: 6443"), "machines[0].address: the server's policy: credential racks is not bound to ssh://10.9.0.1:6443"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks, bastions: [{address: 10.0.0.1}]", "10.0.0.7"), ""},
+		{"demo", fmt.Sprintf(hosts, "credential: racks, bastions: [{address: 10.0.0.1, sshKeyFile: /k}]", "10.0.0.7"), "bastions[0].sshKeyFile: the server's policy: documents may not name files"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks, port: 2222, bastions: [{address: 10.9.0.1, port: 23}]", "10.0.0.7"), "bastions[0].address: the server's policy: credential racks is not bound to ssh://10.9.0.1:23"},
+		{"demo", fmt.Sprintf(hosts, "credential: racks, port: 2222, bastions: [{address: 10.9.0.1}]", "10.0.0.7"), ""},
 		{"demo", metal + "backup: {to: {directory: /srv/backups}}", "may not use directory /srv/backups"},
 		{"prod-a", metal + "backup: {to: {directory: /srv/backups/}}", ""},
 		{"prod-a", metal + "backup: {to: {directory: /srv/backups/x}}", "may not use directory"},
@@ -153,7 +169,7 @@ func TestCredentials(t *testing.T) {
 	testkit.Must(t, creds.Add(t.Context(), c, []byte("hunter3"), true))
 	for _, bad := range []struct {
 		cluster, name string
-		to            v1alpha1.Address
+		to            place.Address
 		kind          fail.Kind
 		want          string
 	}{

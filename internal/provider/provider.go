@@ -58,6 +58,24 @@ type Machine struct {
 	User     string   // to log in as by SSH: root, or one that may sudo without a password
 	Port     int      // of SSH
 	HostKeys []string // SSH host keys (authorized_keys form) from an out-of-band source; empty: none known
+	Login    Login    // how the operator gets there by SSH, where that differs from what the fields above say
+}
+
+// Login is what is special about the way to a machine by SSH.
+type Login struct {
+	Address string `json:",omitempty"` // IP address or DNS name; empty: the machine's
+	KeyFile string `json:",omitempty"` // of the private key that logs in; empty: that of most machines
+	Sudo    string `json:",omitempty"` // names the password that sudo asks for: "file:PATH", "env:NAME" or "prompt"; empty: there is none
+	Via     []Jump `json:",omitempty"` // jump hosts, one after another, the first reached from here
+}
+
+// Jump is a jump host.
+type Jump struct {
+	Address  string
+	Port     int      `json:",omitempty"`
+	User     string   `json:",omitempty"`
+	KeyFile  string   `json:",omitempty"`
+	HostKeys []string `json:",omitempty"`
 }
 
 // MayRun reports whether the machine runs, or may for all that is known.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"golang.org/x/crypto/ssh"
@@ -29,13 +30,18 @@ func (d *Dialer) wrap(h Host, argv []string) string {
 	words := []string{"env", "LC_ALL=C"}
 	switch {
 	case h.user() == "root":
-	case d.o.SudoPassword != nil:
+	case d.asksPassword(h):
 		words = append(words, "sudo", "-S", "-p", sudoPrompt, "--")
 	default:
 		words = append(words, "sudo", "-n", "--")
 	}
 	words = append(words, "sh", "-c", `echo `+strings.TrimSpace(beganLine)+`; exec "$@"`, "sh")
 	return quote(append(words, argv...))
+}
+
+// asksPassword reports whether sudo on h may ask for a password.
+func (d *Dialer) asksPassword(h Host) bool {
+	return h.user() != "root" && h.Sudo != "" && d.o.SudoPassword != nil
 }
 
 // beginning watches the output of a wrapped command until the command begins.
@@ -50,6 +56,29 @@ type beginning struct {
 	head   []byte // output before the command, up to headLimit
 	window []byte // the end of that output, which may contain the beginning of the line
 	prompt []byte // the end of standard error, which may contain the beginning of a prompt
+
+	asking   bool      // the operator is asked for the password
+	answered time.Time // when they answered
+}
+
+// ask notes that the operator is asked for a password, or has answered.
+func (b *beginning) ask(asking bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asking, b.answered = asking, time.Now()
+}
+
+// answeredAt returns from when on the time for a login counts: from's, or the operator's last answer, which is now as long as they are asked.
+func (b *beginning) answeredAt(from time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.asking:
+		return time.Now()
+	case b.answered.After(from):
+		return b.answered
+	}
+	return from
 }
 
 func newBeginning(stdout, stderr io.Writer) *beginning {
@@ -174,7 +203,7 @@ func oneLine(s string) string {
 // feedBegun answers sudo's prompt with the password, and sends the input when the command begins. On a second prompt, which means that the password was
 // wrong, it closes the input. After the command has ended, refused returns the error of the password's source.
 func (d *Dialer) feedBegun(ctx context.Context, h Host, s *ssh.Session, stdin io.Reader, b *beginning) (refused func() error, err error) {
-	if d.o.SudoPassword == nil || h.user() == "root" {
+	if !d.asksPassword(h) {
 		return func() error { return nil }, feed(s, stdin)
 	}
 	w, err := s.StdinPipe()
@@ -199,7 +228,9 @@ func (d *Dialer) feedBegun(ctx context.Context, h Host, s *ssh.Session, stdin io
 			if given {
 				return
 			}
+			b.ask(true)
 			password, err := d.o.SudoPassword(ctx, h)
+			b.ask(false)
 			if err != nil {
 				mu.Lock()
 				failed = err

@@ -18,8 +18,9 @@ type conn struct {
 	sessions chan struct{} // bounds sessions at once
 	done     chan struct{} // closed when the connection has ended
 
-	mu  sync.Mutex
-	why error
+	mu    sync.Mutex
+	why   error
+	spare int // sessions of the bound that the server turned out not to allow
 }
 
 var errDead = errors.New("the machine no longer answers")
@@ -96,9 +97,13 @@ func (c *conn) keepAlive(every, dead time.Duration) {
 	}
 }
 
-// session opens a session on the cached connection to h. A connection that turns out to be dead is replaced once.
+// refusedRetries is how often a session that a server refuses is asked for again while no other one runs: it may count one that has just ended.
+const refusedRetries = 10
+
+// session opens a session on the cached connection to h. A connection that turns out to be dead is replaced once. A server that allows fewer
+// sessions than Options says (MaxSessions) gets no more than it allows from then on.
 func (d *Dialer) session(ctx context.Context, h Host) (*ssh.Session, *conn, error) {
-	for try := 0; ; try++ {
+	for try, refusals := 0, 0; ; {
 		c, err := d.connect(ctx, h)
 		if err != nil {
 			return nil, nil, err
@@ -112,17 +117,47 @@ func (d *Dialer) session(ctx context.Context, h Host) (*ssh.Session, *conn, erro
 		if err == nil {
 			return s, c, nil
 		}
-		<-c.sessions
 		var refused *ssh.OpenChannelError
+		isRefused := errors.As(err, &refused)
+		if isRefused && c.fewer() {
+			continue // the slot is not given back: one session less from now on
+		}
+		<-c.sessions
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "open an SSH session").At(h.where())
-		case errors.As(err, &refused):
-			return nil, nil, fail.Wrap(fail.Unreachable, err, "open an SSH session").At(h.where()).Do("raise MaxSessions in the machine's sshd_config")
+		case isRefused && refusals < refusedRetries:
+			refusals++
+			pause(ctx, time.Duration(refusals)*20*time.Millisecond)
+			continue
+		case isRefused:
+			return nil, nil, fail.Wrap(fail.Refused, err, "open an SSH session").At(h.where()).Do("raise MaxSessions in the machine's sshd_config")
 		case try > 0:
 			return nil, nil, fail.Wrap(fail.Unreachable, err, "open an SSH session").At(h.where())
 		}
+		try++
 		c.close(err)
+	}
+}
+
+// fewer lowers the bound of sessions by the one that the server refused; false where no other session runs.
+func (c *conn) fewer() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.sessions)-c.spare < 2 {
+		return false
+	}
+	c.spare++
+	return true
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 

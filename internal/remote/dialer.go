@@ -3,7 +3,9 @@ package remote
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"strings"
 	"sync"
 
 	"golang.org/x/crypto/ssh"
@@ -41,10 +43,14 @@ func (d *Dialer) SetKeys(signers []Key) {
 	d.signers = signers
 }
 
-func (d *Dialer) keys() []ssh.Signer {
+// keysFor returns the keys that log in to h.
+func (d *Dialer) keysFor(h Host) ([]ssh.Signer, error) {
+	if d.o.Signers != nil {
+		return d.o.Signers(h)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.signers
+	return d.signers, nil
 }
 
 // Close ends all connections. Commands that still run fail.
@@ -123,6 +129,12 @@ func (d *Dialer) dial(ctx context.Context, h Host, s *slot) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	signers, err := d.keysFor(h)
+	if err != nil {
+		return nil, fail.Wrap(fail.KindOf(err), err, "find the key that logs in").At(h.where())
+	}
+	var banner tailWriter
+	banner.limit = headLimit
 	dctx, cancel := context.WithTimeout(ctx, d.o.ConnectTimeout)
 	defer cancel()
 	raw, err := d.transport(dctx, h, s)
@@ -132,8 +144,12 @@ func (d *Dialer) dial(ctx context.Context, h Host, s *slot) (*conn, error) {
 	// Connections through a jump host know no deadlines: closing is what bounds the handshake.
 	stop := context.AfterFunc(dctx, func() { _ = raw.Close() })
 	client, chans, reqs, err := ssh.NewClientConn(raw, h.addr(), &ssh.ClientConfig{
-		User:              h.user(),
-		Auth:              []ssh.AuthMethod{ssh.PublicKeys(d.keys()...)},
+		User: h.user(),
+		Auth: []ssh.AuthMethod{ssh.PublicKeys(signers...)},
+		BannerCallback: func(message string) error {
+			_, err := banner.Write([]byte(message))
+			return err
+		},
 		HostKeyCallback:   check.callback,
 		HostKeyAlgorithms: check.algorithms,
 	})
@@ -145,7 +161,7 @@ func (d *Dialer) dial(ctx context.Context, h Host, s *slot) (*conn, error) {
 		if dctx.Err() != nil && ctx.Err() == nil {
 			err = errors.Join(errHandshakeTimeout, err)
 		}
-		return nil, handshakeError(ctx, h, check, err)
+		return nil, handshakeError(ctx, h, check, banner.String(), err)
 	}
 	return newConn(ssh.NewClient(client, chans, reqs), h, d.o), nil
 }
@@ -176,8 +192,8 @@ func connectError(ctx context.Context, h Host, err error) error {
 	return fail.Wrap(fail.Unreachable, err, "connect").At(h.where()).Do("is the machine running, and does it listen for SSH on that address?")
 }
 
-// handshakeError classifies a failed handshake.
-func handshakeError(ctx context.Context, h Host, check *hostKeyCheck, err error) error {
+// handshakeError classifies a failed handshake. banner is what the server said meanwhile: PAM explains itself there.
+func handshakeError(ctx context.Context, h Host, check *hostKeyCheck, banner string, err error) error {
 	var auth *ssh.AlgorithmNegotiationError
 	switch {
 	case ctx.Err() != nil:
@@ -186,7 +202,16 @@ func handshakeError(ctx context.Context, h Host, check *hostKeyCheck, err error)
 		return check.err
 	case errors.As(err, &auth) && len(h.HostKeys) > 0:
 		return fail.Wrap(fail.Unauthorized, err, "the host has no key of the pinned kind").At(h.where()).Do("%s", changedKeyHint)
+	case strings.Contains(err.Error(), "oo many authentication failures"):
+		return fail.Wrap(fail.Unauthorized, err, "log in as %s: the machine gave up before the right key was offered", h.user()).At(h.where()).
+			Do("name the key by sshKeyFile, which is offered first, or keep fewer keys in the SSH agent")
 	case isAuthError(err):
+		if s := diagnose(h, banner); s != nil {
+			return fail.Wrap(s.kind, err, "log in as %s: %s", h.user(), s.means).At(h.where()).Do("%s", s.advice)
+		}
+		if said := oneLine(banner); said != "" {
+			err = fmt.Errorf("%w; it said: %s", err, said)
+		}
 		return fail.Wrap(fail.Unauthorized, err, "log in as %s", h.user()).At(h.where()).
 			Do("the machine does not know the SSH key that was offered: check the user name and its authorized_keys")
 	}

@@ -11,7 +11,9 @@ type Host struct {
 	Name     string   // for messages
 	Address  string   // IP address or DNS name
 	Port     int      // 0 means 22
-	User     string   // empty means root; another one must be able to `sudo -n`
+	User     string   // empty means root; another one must be able to use sudo
+	KeyFile  string   // of the private key that logs in, for Options.Signers; empty: that of most hosts
+	Sudo     string   // names the password that sudo asks for, for Options.SudoPassword; empty: sudo must ask for none
 	HostKeys []string // pinned host keys (authorized_keys form); empty is refused unless Options.TrustOnFirstUse is set
 	Via      []Host   // jump hosts, any one of which will do; empty: reached directly
 }
@@ -42,7 +44,7 @@ func (h Host) where() string {
 
 // key tells cached connections apart. Host keys and jump hosts belong to it: pins that change must not meet an old connection.
 func (h Host) key() string {
-	parts := []string{h.user(), h.addr(), strings.Join(h.HostKeys, ",")}
+	parts := []string{h.user(), h.addr(), h.KeyFile, strings.Join(h.HostKeys, ",")}
 	for _, v := range h.Via {
 		parts = append(parts, v.key())
 	}

@@ -38,7 +38,7 @@ func ParseKey(private []byte) (ssh.Signer, error) {
 		return signer, nil
 	}
 	if locked := (*ssh.PassphraseMissingError)(nil); errors.As(err, &locked) {
-		return nil, fail.New(fail.Invalid, "the SSH key is locked with a passphrase").Do("give a key without one: ssh-keygen -p -f FILE")
+		return nil, fail.New(fail.Invalid, "the SSH key is locked with a passphrase").Do("add it to the SSH agent (ssh-add FILE) and set sshAgent, run the command on a terminal, which asks for the passphrase, or give a key without one")
 	}
 	return nil, fail.Wrap(fail.Invalid, err, "read the SSH private key").Do("give a private key in OpenSSH or PEM form")
 }

@@ -141,7 +141,7 @@ func TestSudoPassword(t *testing.T) {
 			var commands []string
 			old := a.Command
 			a.Command = func(cmd string) string { commands = append(commands, cmd); return old(cmd) }
-			a.d.o.SudoPassword = c.password
+			a.d.o.SudoPassword, a.h.Sudo = c.password, "prompt"
 			f, err := a.d.Facts(t.Context(), a.h)
 			if c.want == "" && (err != nil || f.Hostname != "m") {
 				t.Errorf("facts %+v: %v", f, err)
@@ -155,6 +155,23 @@ func TestSudoPassword(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSlowTypist: the time for logins leaves out the time that the operator takes for the password.
+func TestSlowTypist(t *testing.T) {
+	a := sudoHost(t, sudoAsks)
+	a.d.o.LoginTimeout = 2 * time.Second
+	a.h.Sudo = "prompt"
+	a.d.o.SudoPassword = func(ctx context.Context, _ Host) (string, error) {
+		select {
+		case <-time.After(3 * time.Second):
+		case <-ctx.Done():
+		}
+		return "geheim", nil
+	}
+	if f, err := a.d.Facts(t.Context(), a.h); err != nil || f.Hostname != "m" {
+		t.Errorf("facts %+v: %v", f, err)
 	}
 }
 

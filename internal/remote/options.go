@@ -18,8 +18,10 @@ type Options struct {
 	AgentPath      string        // naupegos-agent on this side, uploaded where it is missing; needed by Apply, Facts and Agent only
 	// TrustOnFirstUse decides about hosts without pinned keys: nil refuses them all; returning nil accepts the key.
 	TrustOnFirstUse func(h Host, key ssh.PublicKey) error
-	// SudoPassword returns the password for sudo on h, or "" if there is none. If it is nil, sudo must not require a password.
+	// SudoPassword returns the password that h.Sudo names. It is called once sudo asks. Nil: no password is known, whatever h.Sudo says.
 	SudoPassword func(ctx context.Context, h Host) (string, error)
+	// Signers returns the keys that log in to h, those to try first at the front; nil: those that the Dialer was made with.
+	Signers func(h Host) ([]Key, error)
 }
 
 func (o Options) withDefaults() Options {

@@ -81,7 +81,7 @@ func TestWrap(t *testing.T) {
 	plain, asks := &Dialer{}, &Dialer{o: Options{SudoPassword: func(context.Context, Host) (string, error) { return "", nil }}}
 	for _, c := range []struct{ got, want string }{
 		{plain.wrap(Host{User: "debian"}, []string{"cat", "/a b"}), "env LC_ALL=C sudo -n --" + begin + "cat '/a b'"},
-		{asks.wrap(Host{User: "debian"}, []string{"cat"}), "env LC_ALL=C sudo -S -p naupegos:sudo-password: --" + begin + "cat"},
+		{asks.wrap(Host{User: "debian", Sudo: "prompt"}, []string{"cat"}), "env LC_ALL=C sudo -S -p naupegos:sudo-password: --" + begin + "cat"},
 		{asks.wrap(Host{}, []string{"cat"}), "env LC_ALL=C" + begin + "cat"},
 	} {
 		if c.got != c.want {

@@ -64,7 +64,9 @@ func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout io.Wr
 	var shut func()
 	s.Stdout, s.Stderr, shut = gates(b.out(), b.err())
 	defer shut()
-	refused, err := d.feedBegun(ctx, h, s, stdin, b)
+	feeding, fed := context.WithCancel(ctx) // a login that ends without a question leaves no feeder behind
+	defer fed()
+	refused, err := d.feedBegun(feeding, h, s, stdin, b)
 	if err != nil {
 		return 0, fail.Wrap(fail.Unreachable, err, "open standard input").At(h.where())
 	}
@@ -89,13 +91,27 @@ func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout io.Wr
 // waitBegun waits for the command's end. A login that does not get to the command within the time for logins is given up.
 func (d *Dialer) waitBegun(ctx context.Context, c *conn, s *ssh.Session, b *beginning) (int, error) {
 	late := make(chan struct{})
-	limit := time.AfterFunc(d.o.LoginTimeout, func() {
-		if !b.hasBegun() {
-			close(late)
-			_ = s.Close()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		for from := time.Now(); ; from = b.answeredAt(from) { // whoever types a password may take their time
+			left := time.NewTimer(time.Until(from.Add(d.o.LoginTimeout)))
+			select {
+			case <-left.C:
+			case <-watching.Done():
+				left.Stop()
+				return
+			}
+			if b.hasBegun() {
+				return
+			}
+			if !b.answeredAt(from).After(from) {
+				close(late)
+				_ = s.Close()
+				return
+			}
 		}
-	})
-	defer limit.Stop()
+	}()
 	status, err := wait(ctx, c, s, late)
 	select {
 	case <-late:

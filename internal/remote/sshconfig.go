@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -33,8 +34,8 @@ func KnownHosts(hosts []Host) []byte {
 	return []byte(strings.Join(slices.Compact(lines), ""))
 }
 
-// SSHConfig renders an ssh_config(5) for hosts and their jump hosts, with keyFile as the only identity and the file
-// knownHosts as the only source of host keys. Of several jump hosts OpenSSH can take only one: the first.
+// SSHConfig renders an ssh_config(5) for hosts and their jump hosts, with a host's own key, else keyFile, as the only identity (without either,
+// ssh chooses) and the file knownHosts as the only source of host keys. Of several jump hosts OpenSSH can take only one: the first.
 func SSHConfig(hosts []Host, keyFile, knownHosts string) []byte {
 	b := &bytes.Buffer{}
 	fmt.Fprintf(b, "# Written by naupegos: `ssh -F THIS_FILE NAME`, or Include it in ~/.ssh/config.\n")
@@ -47,7 +48,10 @@ func SSHConfig(hosts []Host, keyFile, knownHosts string) []byte {
 		if h.Name != "" {
 			fmt.Fprintf(b, "  HostKeyAlias %s\n", h.Name)
 		}
-		fmt.Fprintf(b, "  IdentityFile %q\n  IdentitiesOnly yes\n  UserKnownHostsFile %q\n  GlobalKnownHostsFile /dev/null\n", keyFile, knownHosts)
+		if key := cmp.Or(h.KeyFile, keyFile); key != "" {
+			fmt.Fprintf(b, "  IdentityFile %q\n  IdentitiesOnly yes\n", key)
+		}
+		fmt.Fprintf(b, "  UserKnownHostsFile %q\n  GlobalKnownHostsFile /dev/null\n", knownHosts)
 		fmt.Fprintf(b, "  StrictHostKeyChecking yes\n  UpdateHostKeys no\n  PasswordAuthentication no\n  ServerAliveInterval 5\n")
 		if len(h.Via) > 0 {
 			fmt.Fprintf(b, "  ProxyJump %s\n", h.Via[0].alias())

@@ -25,7 +25,7 @@ func Passphrase(in io.Reader, w io.Writer, file string, twice bool) (string, err
 	if !ok || !Is(tty) {
 		return "", fail.New(fail.Refused, "cannot ask for a passphrase: standard input is not a terminal").Do("keep it in a file, and name that by --passphrase-file")
 	}
-	first, err := askSecret(tty, w, "Passphrase: ")
+	first, err := Secret(tty, w, "Passphrase: ")
 	if err != nil {
 		return "", err
 	}
@@ -35,7 +35,7 @@ func Passphrase(in io.Reader, w io.Writer, file string, twice bool) (string, err
 	if !twice {
 		return first, nil
 	}
-	second, err := askSecret(tty, w, "The same again: ")
+	second, err := Secret(tty, w, "The same again: ")
 	if err == nil && second != first {
 		err = fail.New(fail.Invalid, "the two passphrases differ").Do("run the same command again")
 	}
@@ -58,8 +58,17 @@ func passphraseFrom(file string) (string, error) {
 	return line, nil
 }
 
-// askSecret reads a line that is not shown. Ctrl-C is an answer, too, and leaves the terminal as it was.
-func askSecret(in *os.File, w io.Writer, question string) (string, error) {
+// Asker returns what asks questions on a terminal, whose answers are not shown; nil if in is none.
+func Asker(in io.Reader, w io.Writer) func(question string) (string, error) {
+	tty, ok := in.(*os.File)
+	if !ok || !Is(tty) {
+		return nil
+	}
+	return func(question string) (string, error) { return Secret(tty, w, question) }
+}
+
+// Secret reads a line that is not shown. Ctrl-C is an answer, too, and leaves the terminal as it was.
+func Secret(in *os.File, w io.Writer, question string) (string, error) {
 	fd := int(in.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {

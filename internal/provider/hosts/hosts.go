@@ -26,6 +26,7 @@ type Provider struct {
 	doc    *v1alpha1.Cluster
 	reach  Reach
 	memory Memory
+	logins *logins
 
 	mu    sync.Mutex
 	found map[string]answer // by name: what the last Observe found
@@ -33,7 +34,7 @@ type Provider struct {
 
 // New returns the provider for doc's hosts.
 func New(doc *v1alpha1.Cluster, run Runner, memory Memory) *Provider {
-	return &Provider{doc: doc, reach: Reach{Run: run, Patience: time.Second}, memory: memory, found: map[string]answer{}}
+	return &Provider{doc: doc, reach: Reach{Run: run, Patience: time.Second}, memory: memory, logins: newLogins(doc.Spec.Provider.Hosts), found: map[string]answer{}}
 }
 
 // Traits says that machines are given by the document and outlive the cluster.
@@ -44,6 +45,9 @@ func (p *Provider) Preflight(context.Context, provider.Wanted) error { return ni
 
 // Observe asks the document's hosts, and those that were in use before, whether they answer.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
+	if err := p.logins.check(p.doc.Machines()); err != nil {
+		return nil, err
+	}
 	inv := &provider.Inventory{VIP: p.doc.Spec.Endpoint.VIP, Machines: p.machines()}
 	if err := p.ask(ctx, inv.Machines); err != nil {
 		return nil, err
@@ -77,13 +81,9 @@ func (p *Provider) machines() []provider.Machine {
 }
 
 func (p *Provider) convert(m v1alpha1.Machine) provider.Machine {
-	h := p.doc.Spec.Provider.Hosts
-	out := provider.Machine{
-		Name: m.Name, Role: provider.Role(m.Role), Pool: m.Pool, Index: m.Index,
-		Address: m.Host.Address, State: provider.Running, User: h.User, Port: h.Port,
-	}
-	if m.Host.HostKey != "" {
-		out.HostKeys = []string{m.Host.HostKey}
+	out := provider.Machine{Name: m.Name, Role: provider.Role(m.Role), Pool: m.Pool, Index: m.Index, Address: m.Host.Address, State: provider.Running}
+	if err := p.logins.fill(&out, m.Host); err != nil {
+		out.Detail = err.Error() // Observe fails by it
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/reach"
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
@@ -37,22 +38,19 @@ func (p *Provider) ask(ctx context.Context, all []provider.Machine) error {
 	return nil
 }
 
-// host says how a machine is reached: gateways directly, all others through one of these, where there are any.
+// host says how a machine is reached: through its jump hosts; without these, gateways directly, and all others through one of the gateways, if
+// there are any.
 func (p *Provider) host(m provider.Machine) remote.Host {
-	h := remoteHost(m)
-	if m.Role == provider.Gateway {
+	h := reach.Host(m)
+	if m.Role == provider.Gateway || len(h.Via) > 0 {
 		return h
 	}
 	for _, g := range p.doc.Machines() {
 		if g.Role == v1alpha1.RoleGateway && (g.Host.HostKey != "" || p.doc.Spec.Provider.Hosts.TrustOnFirstUse) {
-			h.Via = append(h.Via, remoteHost(p.convert(g)))
+			h.Via = append(h.Via, reach.Host(p.convert(g)))
 		}
 	}
 	return h
-}
-
-func remoteHost(m provider.Machine) remote.Host {
-	return remote.Host{Name: m.Name, Address: m.Address, Port: m.Port, User: m.User, HostKeys: m.HostKeys}
 }
 
 // Power shuts a host down through its own systemd, and waits until it does not answer any more. Nobody can switch it on from here.

@@ -1,4 +1,7 @@
-package v1alpha1
+// Package place reads and compares addresses of services, and the places that policies and credentials allow.
+//
+// It opens no connection and knows no document.
+package place
 
 import (
 	"fmt"

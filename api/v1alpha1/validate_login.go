@@ -1,0 +1,132 @@
+package v1alpha1
+
+import (
+	"cmp"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// userName is a name that sshd may know: directories bring capital letters, domains and backslashes along.
+var userName = regexp.MustCompile(`^[A-Za-z_][-A-Za-z0-9_.@\\]{0,63}$`)
+
+// variableName is the name of an environment variable.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func checkUser(r *findings, field, name string) {
+	if !userName.MatchString(name) {
+		r.add(field, quote(name)+" is not a user name", "")
+	}
+}
+
+func checkFilePath(r *findings, field, path, hint string) {
+	if strings.ContainsFunc(path, func(c rune) bool { return c < ' ' }) {
+		r.add(field, "is not the path of a file", hint)
+	}
+}
+
+const keyPathHint = "give the path of the private key, not the key itself"
+
+// checkHostsLogin checks how all machines are logged in to.
+func checkHostsLogin(r *findings, path string, h *Hosts) {
+	checkUser(r, path+".user", h.User)
+	checkFilePath(r, path+".sshKeyFile", h.SSHKeyFile, keyPathHint)
+	checkFilePath(r, path+".sshConfig", h.SSHConfig, "give the path of the configuration, like ~/.ssh/config")
+	if h.SSHKeyFile == "" && h.Credential == "" && !h.SSHAgent && h.SSHConfig == "" {
+		r.add(path+".sshKeyFile", "is required", "name the file with the private SSH key that logs in to the machines, or, on a server, its credential")
+	}
+	checkCredential(r, path, "sshKeyFile", h.SSHKeyFile, h.Credential)
+	checkPasswordSource(r, path+".sudoPassword", h.SudoPassword)
+	for i, b := range h.Bastions {
+		p := item(path+".bastions", i)
+		checkSSHAddress(r, p+".address", b.Address)
+		if b.User != "" {
+			checkUser(r, p+".user", b.User)
+		}
+		checkFilePath(r, p+".sshKeyFile", b.SSHKeyFile, keyPathHint)
+		switch problem, hint := checkPublicKey(b.HostKey); {
+		case b.HostKey == "" && !h.TrustOnFirstUse && h.SSHConfig == "":
+			r.add(p+".hostKey", "is required", "take it from /etc/ssh/ssh_host_ed25519_key.pub on the jump host itself; or set trustOnFirstUse", path+".trustOnFirstUse")
+		case b.HostKey != "" && problem != "":
+			r.add(p+".hostKey", problem, hint)
+		}
+	}
+}
+
+// checkMachineLogin checks what is special about the login to one machine.
+func checkMachineLogin(r *findings, path string, m *HostMachine) {
+	if m.SSHAddress != "" {
+		checkSSHAddress(r, path+".sshAddress", m.SSHAddress)
+	}
+	if m.User != "" {
+		checkUser(r, path+".user", m.User)
+	}
+	checkFilePath(r, path+".sshKeyFile", m.SSHKeyFile, keyPathHint)
+	checkPasswordSource(r, path+".sudoPassword", m.SudoPassword)
+}
+
+// checkPasswordSource demands exactly one source, by reference.
+func checkPasswordSource(r *findings, path string, p *PasswordSource) {
+	if p == nil {
+		return
+	}
+	n := 0
+	for _, set := range []bool{p.File != "", p.Env != "", p.Prompt} {
+		if set {
+			n++
+		}
+	}
+	if n != 1 {
+		r.add(path, "takes exactly one of file, env and prompt", "the password itself never stands in a document")
+	}
+	if p.Env != "" && !variableName.MatchString(p.Env) {
+		r.add(path+".env", "is not the name of an environment variable", "give the name of a variable that holds the password, not the password itself")
+	}
+	checkFilePath(r, path+".file", p.File, "give the path of a file that holds the password, not the password itself")
+}
+
+// checkSSHAddress checks where SSH listens, without a port.
+func checkSSHAddress(r *findings, field, address string) {
+	if address == "" {
+		return // reported as required
+	}
+	if _, err := netip.ParseAddr(address); err == nil {
+		return
+	}
+	if len(validation.IsDNS1123Subdomain(strings.ToLower(address))) == 0 {
+		return
+	}
+	hint := ""
+	if i := strings.LastIndexByte(address, ':'); i >= 0 {
+		hint = "the port has a field of its own"
+	}
+	if i := strings.IndexByte(address, '@'); i >= 0 {
+		hint = "the user has a field of its own"
+	}
+	r.add(field, quote(address)+" is neither an IP address nor a host name", hint)
+}
+
+// checkHostName checks the name of a host, which may have a domain.
+func checkHostName(r *findings, field, name string) {
+	if len(name) <= validation.DNS1123LabelMaxLength && strings.Contains(name, ".") && len(validation.IsDNS1123Subdomain(name)) == 0 {
+		return
+	}
+	checkLabelName(r, field, name)
+}
+
+// PortOf returns the SSH port at an address of the hosts, which the address's field names as errors do.
+func (h *Hosts) PortOf(field string) int {
+	for i, b := range h.Bastions {
+		if strings.HasPrefix(field, item("spec.provider.hosts.bastions", i)+".") {
+			return cmp.Or(b.Port, 22)
+		}
+	}
+	for i, m := range h.Machines {
+		if strings.HasPrefix(field, item(machinesField, i)+".") {
+			return cmp.Or(m.Port, h.Port)
+		}
+	}
+	return h.Port
+}

@@ -1,0 +1,290 @@
+// Package login finds the keys and passwords that log in to hosts given by address: in the operator's files, environment, SSH agent and terminal, or in
+// a credential of the store.
+//
+// It keeps them in memory alone. It knows documents and SSH, and neither clusters nor providers.
+package login
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// Options says what Logins may use.
+type Options struct {
+	Hosts      *v1alpha1.Hosts
+	Credential []byte                                // the key that Hosts.Credential names
+	Closed     bool                                  // nothing but the credential may be used: the document is not the operator's own
+	Ask        func(question string) (string, error) // asks on the operator's terminal, unseen; nil: there is none
+}
+
+// Logins answers a remote.Dialer. It is safe for concurrent use.
+type Logins struct {
+	o     Options
+	agent func() ([]remote.Key, error)
+
+	mu        sync.Mutex
+	keys      map[string][]remote.Key // by file
+	passwords map[string]string       // by source
+}
+
+// New returns the logins to hosts. It fails if a key of the document can't be read, before a host is asked anything.
+func New(o Options) (*Logins, error) {
+	l := &Logins{o: o, keys: map[string][]remote.Key{}, passwords: map[string]string{}}
+	l.agent = sync.OnceValues(func() ([]remote.Key, error) {
+		if !o.Hosts.SSHAgent {
+			return nil, nil
+		}
+		if o.Closed {
+			return nil, closed("the SSH agent")
+		}
+		return remote.AgentKeys()
+	})
+	if len(o.Credential) > 0 {
+		key, err := remote.ParseKey(o.Credential)
+		if err != nil {
+			return nil, fail.Wrap(fail.KindOf(err), err, "read credential %s", o.Hosts.Credential)
+		}
+		l.keys[""] = []remote.Key{key}
+	}
+	return l, l.ready()
+}
+
+func closed(what string) error {
+	return fail.New(fail.Refused, "documents may not use %s of the server", what).Do("name a credential: spec.provider.hosts.credential")
+}
+
+// ready reads every key that needs no question.
+func (l *Logins) ready() error {
+	if _, err := l.agent(); err != nil {
+		return err
+	}
+	files := []string{l.o.Hosts.SSHKeyFile}
+	for _, b := range l.o.Hosts.Bastions {
+		files = append(files, b.SSHKeyFile)
+	}
+	for _, m := range l.o.Hosts.Machines {
+		files = append(files, m.SSHKeyFile)
+	}
+	slices.Sort(files)
+	for _, f := range slices.Compact(files) {
+		if f == "" {
+			continue
+		}
+		if data, _, err := l.read(f); err == nil && remote.Locked(data) && l.o.Ask != nil {
+			continue // it is unlocked once a host is asked
+		}
+		if _, err := l.fromFile(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Signers returns the keys that log in to a host: that of its file first, so that an agent full of keys does not use up the host's patience.
+func (l *Logins) Signers(h remote.Host) ([]remote.Key, error) {
+	keys, err := l.ownKeys(h.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	more, err := l.agent()
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Clone(keys)
+	for _, k := range more {
+		if !slices.ContainsFunc(all, func(o remote.Key) bool { return remote.PublicKey(o) == remote.PublicKey(k) }) {
+			all = append(all, k)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fail.New(fail.Invalid, "there is no key to log in with").Do("name one by sshKeyFile, or add one to the SSH agent: ssh-add")
+	}
+	return all, nil
+}
+
+// ownKeys returns the keys of a host's file, else those of all hosts. A client configuration that names no file leaves ssh's own files.
+func (l *Logins) ownKeys(file string) ([]remote.Key, error) {
+	h := l.o.Hosts
+	switch {
+	case file == "" && h.Credential != "":
+		return l.keys[""], nil
+	case file == "" && h.SSHKeyFile == "" && h.SSHConfig != "" && !h.SSHAgent && !l.o.Closed:
+		var all []remote.Key
+		for _, f := range remote.DefaultKeyFiles() {
+			keys, err := l.fromFile(f)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, keys...)
+		}
+		return all, nil
+	case file == "":
+		file = h.SSHKeyFile
+	}
+	if file == "" {
+		return nil, nil
+	}
+	return l.fromFile(file)
+}
+
+// read reads a private key's file.
+func (l *Logins) read(file string) (data []byte, path string, err error) {
+	if l.o.Closed {
+		return nil, "", closed("files")
+	}
+	if path, err = Path(file); err != nil {
+		return nil, "", err
+	}
+	if data, err = os.ReadFile(path); err != nil {
+		return nil, "", fail.Wrap(fail.Invalid, err, "read the SSH key").At("spec.provider.hosts.sshKeyFile")
+	}
+	return data, path, nil
+}
+
+// fromFile returns the keys of a file.
+func (l *Logins) fromFile(file string) ([]remote.Key, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if keys, ok := l.keys[file]; ok {
+		return keys, nil
+	}
+	data, path, err := l.read(file)
+	if err != nil {
+		return nil, err
+	}
+	agents, err := l.agent()
+	if err != nil {
+		return nil, err
+	}
+	var ask func() (string, error)
+	if l.o.Ask != nil {
+		ask = func() (string, error) { return l.o.Ask("Passphrase of " + path + ": ") }
+	}
+	keys, err := remote.FileKeys(path, data, agents, ask)
+	if err != nil {
+		return nil, fail.Wrap(fail.KindOf(err), err, "read the SSH key").At(path)
+	}
+	l.keys[file] = keys
+	return keys, nil
+}
+
+// SudoPassword returns the password that a host's sudo asks for. It reads each source once.
+func (l *Logins) SudoPassword(_ context.Context, h remote.Host) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p, ok := l.passwords[h.Sudo]; ok {
+		return p, nil
+	}
+	if l.o.Closed {
+		return "", closed("passwords")
+	}
+	p, err := l.password(h)
+	if err == nil && p == "" {
+		err = fail.New(fail.Invalid, "the password is empty").Do("check where sudoPassword leads")
+	}
+	if err == nil {
+		l.passwords[h.Sudo] = p
+	}
+	return p, err
+}
+
+func (l *Logins) password(h remote.Host) (string, error) {
+	source, name, _ := strings.Cut(h.Sudo, ":")
+	switch source {
+	case "env":
+		p, set := os.LookupEnv(name)
+		if !set {
+			return "", fail.New(fail.Invalid, "the environment variable %s is not set", name).Do("set it for this command")
+		}
+		return p, nil
+	case "file":
+		return passwordFile(name)
+	}
+	if l.o.Ask == nil {
+		return "", fail.New(fail.Refused, "sudo asks for a password, and there is no terminal to ask for it").Do("name it by sudoPassword.file or sudoPassword.env")
+	}
+	return l.o.Ask("Password of sudo for " + h.User + " (" + h.Name + " and other machines): ")
+}
+
+// passwordFile reads the first line of a file that only its owner may read.
+func passwordFile(name string) (string, error) {
+	path, err := Path(name)
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "read sudoPassword.file")
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "read sudoPassword.file")
+	}
+	switch {
+	case !info.Mode().IsRegular() || info.Size() > 4096:
+		return "", fail.New(fail.Invalid, "sudoPassword.file is not a file with a password").At(path)
+	case info.Mode().Perm()&0o077 != 0:
+		return "", fail.New(fail.Refused, "others may read the password (mode %04o)", info.Mode().Perm()).At(path).Do("chmod 600 %s", path)
+	}
+	data := make([]byte, info.Size())
+	n, err := f.ReadAt(data, 0)
+	if n < len(data) {
+		return "", fail.Wrap(fail.Invalid, err, "read sudoPassword.file")
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	return strings.TrimSuffix(line, "\r"), nil
+}
+
+// Absolute makes the paths of the user's keys absolute: the hosts' own, and that of all others, which may be empty.
+func Absolute(hs []remote.Host, all string) (out []remote.Host, key string, err error) {
+	abs := func(path string) string {
+		if path == "" || err != nil {
+			return path
+		}
+		path, err = Path(path)
+		return path
+	}
+	for _, h := range hs {
+		h.KeyFile = abs(h.KeyFile)
+		if h.Via, _, err = Absolute(h.Via, ""); err != nil {
+			return nil, "", err
+		}
+		out = append(out, h)
+	}
+	key = abs(all)
+	return out, key, err
+}
+
+// ReadFile reads an operator's file.
+func ReadFile(path string) ([]byte, error) {
+	path, err := Path(path)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
+// Path makes the path of an operator's file absolute; "~/" is the home directory.
+func Path(path string) (string, error) {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fail.Wrap(fail.Invalid, err, "find the home directory for %s", path)
+		}
+		path = filepath.Join(home, rest)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "find %s", path)
+	}
+	return abs, nil
+}

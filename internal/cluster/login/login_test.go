@@ -1,0 +1,215 @@
+package login
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/pem"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/remote"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// private makes a private key of a kind, and writes it, locked by a passphrase unless that is empty.
+func private(t *testing.T, kind, passphrase string) (key any, text []byte) {
+	t.Helper()
+	switch kind {
+	case "ed25519":
+		_, k, err := ed25519.GenerateKey(rand.Reader)
+		testkit.Must(t, err)
+		key = k
+	case "ecdsa":
+		key = testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	case "rsa":
+		key = testkit.Value(rsa.GenerateKey(rand.Reader, 2048))(t)
+	}
+	if passphrase == "" {
+		return key, pem.EncodeToMemory(testkit.Value(ssh.MarshalPrivateKey(key, kind))(t))
+	}
+	return key, pem.EncodeToMemory(testkit.Value(ssh.MarshalPrivateKeyWithPassphrase(key, kind, []byte(passphrase)))(t))
+}
+
+func write(t *testing.T, path string, data []byte) string {
+	t.Helper()
+	testkit.Must(t, os.WriteFile(path, data, 0o600))
+	return path
+}
+
+// runAgent runs an SSH agent with keys.
+func runAgent(t *testing.T, keys ...any) {
+	t.Helper()
+	ring, dir := agent.NewKeyring(), testkit.Value(os.MkdirTemp("", "agent-"))(t)
+	for _, k := range keys {
+		testkit.Must(t, ring.Add(agent.AddedKey{PrivateKey: k}))
+	}
+	l := testkit.Value(net.Listen("unix", filepath.Join(dir, "s")))(t)
+	t.Cleanup(func() { _ = l.Close(); _ = os.RemoveAll(dir) })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _ = agent.ServeAgent(ring, c) }()
+		}
+	}()
+	t.Setenv("SSH_AUTH_SOCK", filepath.Join(dir, "s"))
+}
+
+// TestKeys reads keys of all kinds, locked and not, and offers the file's key before an agent full of keys.
+func TestKeys(t *testing.T) {
+	for _, kind := range []string{"ed25519", "ecdsa", "rsa"} {
+		t.Run(kind, func(t *testing.T) {
+			raw, locked := private(t, kind, "open sesame")
+			path := write(t, filepath.Join(t.TempDir(), "id"), locked)
+			hosts := &v1alpha1.Hosts{SSHKeyFile: path}
+			_, err := New(Options{Hosts: hosts})
+			testkit.Fails(t, err, fail.Invalid, "locked with a passphrase")
+			asked := 0
+			answer := "wrong"
+			l := testkit.Value(New(Options{Hosts: hosts, Ask: func(q string) (string, error) {
+				if asked++; !strings.Contains(q, path) {
+					t.Errorf("the question is %q", q)
+				}
+				return answer, nil
+			}}))(t)
+			if asked > 0 {
+				t.Error("a passphrase was asked for before a host was")
+			}
+			_, err = l.Signers(remote.Host{})
+			testkit.Fails(t, err, fail.Unauthorized, "does not unlock the SSH key")
+			answer = "open sesame"
+			for range 2 {
+				if keys := testkit.Value(l.Signers(remote.Host{}))(t); len(keys) != 1 {
+					t.Errorf("%d keys", len(keys))
+				}
+			}
+			if asked != 2 {
+				t.Errorf("asked %d times", asked)
+			}
+			var others []any
+			for range 5 {
+				k, _ := private(t, "ed25519", "")
+				others = append(others, k)
+			}
+			runAgent(t, append(others, raw)...)
+			hosts.SSHAgent = true
+			keys := testkit.Value(testkit.Value(New(Options{Hosts: hosts}))(t).Signers(remote.Host{}))(t) // the agent has the locked key
+			want := testkit.Value(ssh.NewSignerFromKey(raw))(t)
+			if len(keys) != 6 || remote.PublicKey(keys[0]) != remote.PublicKey(want) {
+				t.Errorf("%d keys, the first is not the file's", len(keys))
+			}
+		})
+	}
+}
+
+// TestWhichKey: the host's own file, else that of all hosts, else ssh's usual files with sshConfig alone.
+func TestWhichKey(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	testkit.Must(t, os.Mkdir(filepath.Join(dir, ".ssh"), 0o700))
+	usual := filepath.Join(dir, ".ssh", "id_ecdsa")
+	all, own := filepath.Join(dir, "all"), filepath.Join(dir, "own")
+	public := map[string]string{}
+	for _, path := range []string{usual, all, own} {
+		k, text := private(t, "ecdsa", "")
+		write(t, path, text)
+		public[path] = remote.PublicKey(testkit.Value(ssh.NewSignerFromKey(k))(t))
+	}
+	k, text := private(t, "ed25519", "")
+	public["credential"] = remote.PublicKey(testkit.Value(ssh.NewSignerFromKey(k))(t))
+	for _, c := range []struct {
+		o    Options
+		file string
+		want string
+	}{
+		{Options{Hosts: &v1alpha1.Hosts{SSHKeyFile: all}}, "", all},
+		{Options{Hosts: &v1alpha1.Hosts{SSHKeyFile: "~/all"}}, "", all},
+		{Options{Hosts: &v1alpha1.Hosts{SSHKeyFile: all}}, own, own},
+		{Options{Hosts: &v1alpha1.Hosts{SSHConfig: "c"}}, "", usual},
+		{Options{Hosts: &v1alpha1.Hosts{SSHConfig: "c", SSHKeyFile: all}}, "", all},
+		{Options{Hosts: &v1alpha1.Hosts{Credential: "racks"}, Credential: text, Closed: true}, "", "credential"},
+	} {
+		keys, err := testkit.Value(New(c.o))(t).Signers(remote.Host{KeyFile: c.file})
+		if err != nil || len(keys) != 1 || remote.PublicKey(keys[0]) != public[c.want] {
+			t.Errorf("%+v, %q: %d keys, %v; want that of %s", c.o.Hosts, c.file, len(keys), err, c.want)
+		}
+	}
+	t.Setenv("SSH_AUTH_SOCK", "")
+	for want, o := range map[string]Options{
+		"SSH_AUTH_SOCK is not set":             {Hosts: &v1alpha1.Hosts{SSHAgent: true}},
+		"read the SSH key":                     {Hosts: &v1alpha1.Hosts{SSHKeyFile: filepath.Join(dir, "nowhere")}},
+		"read credential racks":                {Hosts: &v1alpha1.Hosts{Credential: "racks"}, Credential: []byte("nonsense")},
+		"may not use the SSH agent of the ser": {Hosts: &v1alpha1.Hosts{SSHAgent: true}, Closed: true},
+		"may not use files of the server":      {Hosts: &v1alpha1.Hosts{SSHKeyFile: all}, Closed: true},
+	} {
+		_, err := New(o)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+	runAgent(t)
+	_, err := testkit.Value(New(Options{Hosts: &v1alpha1.Hosts{SSHAgent: true}}))(t).Signers(remote.Host{})
+	testkit.Fails(t, err, fail.Invalid, "there is no key to log in with")
+}
+
+// TestSudoPassword reads passwords from where documents say, once, and never from a file that others may read.
+func TestSudoPassword(t *testing.T) {
+	dir := t.TempDir()
+	key, text := filepath.Join(dir, "key"), []byte(nil)
+	_, text = private(t, "ed25519", "")
+	write(t, key, text)
+	good, open := write(t, filepath.Join(dir, "good"), []byte("geheim\r\nmore\n")), write(t, filepath.Join(dir, "open"), []byte("geheim"))
+	testkit.Must(t, os.Chmod(open, 0o644))
+	t.Setenv("NAUPEGOS_TEST_SUDO", "geheim")
+	asked := 0
+	ask := func(string) (string, error) { asked++; return "geheim", nil }
+	for _, c := range []struct {
+		sudo   string
+		ask    func(string) (string, error)
+		closed bool
+		want   string
+	}{
+		{"file:" + good, nil, false, ""},
+		{"env:NAUPEGOS_TEST_SUDO", nil, false, ""},
+		{"prompt", ask, false, ""},
+		{"prompt", nil, false, "there is no terminal to ask for it"},
+		{"env:NAUPEGOS_TEST_UNSET", nil, false, "NAUPEGOS_TEST_UNSET is not set"},
+		{"file:" + open, nil, false, "others may read the password (mode 0644)"},
+		{"file:" + filepath.Join(dir, "nowhere"), nil, false, "read sudoPassword.file"},
+		{"file:" + write(t, filepath.Join(dir, "empty"), []byte("\n")), nil, false, "the password is empty"},
+		{"file:" + dir, nil, false, "is not a file with a password"},
+		{"file:" + good, nil, true, "may not use passwords of the server"},
+		{"env:NAUPEGOS_TEST_SUDO", nil, true, "may not use passwords of the server"},
+	} {
+		o := Options{Hosts: &v1alpha1.Hosts{SSHKeyFile: key}, Ask: c.ask}
+		if c.closed {
+			o = Options{Hosts: &v1alpha1.Hosts{Credential: "x"}, Credential: text, Closed: true}
+		}
+		l := testkit.Value(New(o))(t)
+		for range 2 {
+			p, err := l.SudoPassword(t.Context(), remote.Host{Name: "m", User: "me", Sudo: c.sudo})
+			switch {
+			case c.want == "" && (err != nil || p != "geheim"):
+				t.Errorf("%s: %q, %v", c.sudo, p, err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "geheim")):
+				t.Errorf("%s: %v; want %s", c.sudo, err, c.want)
+			}
+		}
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}

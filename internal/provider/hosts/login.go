@@ -1,0 +1,225 @@
+package hosts
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// logins says how machines are logged in to: by the document, and by the SSH client configuration that it names. What the document says of a
+// single machine comes first, then the configuration, then what the document says of all machines.
+type logins struct {
+	doc  *v1alpha1.Hosts
+	conf func() (*remote.ClientConfig, error) // nil where the document names none
+
+	mu    sync.Mutex
+	known map[string]remote.Known // known_hosts files by path
+}
+
+func newLogins(h *v1alpha1.Hosts) *logins {
+	l := &logins{doc: h, known: map[string]remote.Known{}}
+	if h.SSHConfig != "" {
+		l.conf = sync.OnceValues(func() (*remote.ClientConfig, error) {
+			path, err := home(h.SSHConfig)
+			if err != nil {
+				return nil, err
+			}
+			return remote.ReadClientConfig(path)
+		})
+	}
+	return l
+}
+
+// home makes the path of a user's file absolute.
+func home(path string) (string, error) {
+	rest, ok := strings.CutPrefix(path, "~/")
+	if !ok {
+		return path, nil
+	}
+	dir, err := os.UserHomeDir()
+	if err != nil {
+		return "", fail.Wrap(fail.Invalid, err, "find the home directory for %s", path)
+	}
+	return filepath.Join(dir, rest), nil
+}
+
+// check reports the first machine whose login can't be told.
+func (l *logins) check(machines []v1alpha1.Machine) error {
+	for _, m := range machines {
+		if err := l.fill(&provider.Machine{Name: m.Name, Address: m.Host.Address}, m.Host); err != nil {
+			return fail.Wrap(fail.KindOf(err), err, "find out how machine %s is reached", m.Name)
+		}
+	}
+	return nil
+}
+
+// settings looks a host up in the client configuration; without one nothing is set.
+func (l *logins) settings(names ...string) (remote.Settings, error) {
+	if l.conf == nil {
+		return remote.Settings{}, nil
+	}
+	conf, err := l.conf()
+	if err != nil {
+		return remote.Settings{}, err
+	}
+	return conf.Lookup(names...)
+}
+
+// fill says of m how its host is logged in to.
+func (l *logins) fill(m *provider.Machine, h *v1alpha1.HostMachine) error {
+	s, err := l.settings(h.SSHAddress, m.Name, h.Address)
+	if err != nil {
+		return err
+	}
+	m.User, m.Port = cmp.Or(h.User, s.User, l.doc.User), cmp.Or(h.Port, s.Port, l.doc.Port)
+	m.Login = provider.Login{Address: cmp.Or(s.HostName, h.SSHAddress), KeyFile: cmp.Or(h.SSHKeyFile, s.KeyFile)}
+	if m.Login.Address == m.Address {
+		m.Login.Address = ""
+	}
+	m.Login.Sudo = sudoName(l.doc.SudoPassword)
+	if h.SudoPassword != nil {
+		m.Login.Sudo = sudoName(h.SudoPassword)
+	}
+	if m.Login.Via, err = l.via(s); err != nil {
+		return err
+	}
+	if h.HostKey != "" {
+		m.HostKeys = []string{h.HostKey}
+		return nil
+	}
+	m.HostKeys, err = l.hostKeys(s, m.Port, h.SSHAddress, m.Login.Address, m.Address, m.Name)
+	return err
+}
+
+// via lists the jump hosts to a machine.
+func (l *logins) via(s remote.Settings) (all []provider.Jump, err error) {
+	for _, b := range l.doc.Bastions {
+		j, err := l.jump(b.Address, b.User, b.Port)
+		if err != nil {
+			return nil, err
+		}
+		j.KeyFile = cmp.Or(b.SSHKeyFile, j.KeyFile)
+		if b.HostKey != "" {
+			j.HostKeys = []string{b.HostKey}
+		}
+		all = append(all, j)
+	}
+	if len(all) > 0 || s.NoJump {
+		return all, nil
+	}
+	return l.chain(s.Jump, 0)
+}
+
+// maxJumps bounds how many jump hosts follow one another: a configuration may name a host as its own.
+const maxJumps = 8
+
+// chain follows the jump hosts of jump hosts.
+func (l *logins) chain(list []string, depth int) (all []provider.Jump, err error) {
+	if depth > maxJumps {
+		return nil, fail.New(fail.Invalid, "more than %d jump hosts follow one another: one of them may be its own", maxJumps).At(l.doc.SSHConfig)
+	}
+	for i, text := range list {
+		user, host, port, err := remote.JumpHost(text)
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read ProxyJump").At(l.doc.SSHConfig)
+		}
+		own, err := l.settings(host)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 && len(own.Jump) > 0 {
+			before, err := l.chain(own.Jump, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, before...)
+		}
+		j, err := l.jump(host, user, port)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, j)
+	}
+	return all, nil
+}
+
+// jump describes one jump host.
+func (l *logins) jump(host, user string, port int) (provider.Jump, error) {
+	s, err := l.settings(host)
+	if err != nil {
+		return provider.Jump{}, err
+	}
+	j := provider.Jump{Address: cmp.Or(s.HostName, host), Port: cmp.Or(port, s.Port, 22), User: cmp.Or(user, s.User, l.doc.User), KeyFile: s.KeyFile}
+	j.HostKeys, err = l.hostKeys(s, j.Port, host, j.Address)
+	return j, err
+}
+
+// hostKeys looks up the host keys of a host under its names in the known_hosts files of the client configuration; none without one.
+func (l *logins) hostKeys(s remote.Settings, port int, names ...string) ([]string, error) {
+	if l.conf == nil {
+		return nil, nil
+	}
+	files := s.KnownHosts
+	if len(files) == 0 {
+		files = []string{"~/.ssh/known_hosts"}
+	}
+	for _, file := range files {
+		known, err := l.read(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if name == "" {
+				continue
+			}
+			if keys, err := known.Keys(name, port); err != nil || len(keys) > 0 {
+				return keys, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// read reads a known_hosts file; one that is not there knows nobody.
+func (l *logins) read(file string) (remote.Known, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k, ok := l.known[file]; ok {
+		return k, nil
+	}
+	path, err := home(file)
+	if err != nil {
+		return remote.Known{}, err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		return remote.Known{}, fail.Wrap(fail.Invalid, err, "read the known host keys")
+	}
+	k, err := remote.ParseKnown(path, text)
+	if err == nil {
+		l.known[file] = k
+	}
+	return k, err
+}
+
+// sudoName names a password's source, for whoever reads it.
+func sudoName(p *v1alpha1.PasswordSource) string {
+	switch {
+	case p == nil:
+		return ""
+	case p.File != "":
+		return "file:" + p.File
+	case p.Env != "":
+		return "env:" + p.Env
+	case p.Prompt:
+		return "prompt"
+	}
+	return ""
+}

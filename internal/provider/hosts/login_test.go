@@ -1,0 +1,61 @@
+package hosts
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/reach"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+const keyA = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGs5yh3xvjLZdyRSmj2UOqGqQJ8gRlqDBFDM3lGj9bNv"
+
+// TestLogins: what the document says of a machine counts most, then the client configuration, then what the document says of all.
+func TestLogins(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	conf, known, key := filepath.Join(dir, "config"), filepath.Join(dir, "known"), filepath.Join(dir, "key")
+	testkit.Must(t, os.WriteFile(key, []byte("x"), 0o600))
+	testkit.Must(t, os.WriteFile(known, []byte("198.51.100.11 "+keyA+"\n[bastion.example.org]:2200 "+keyA+"\n"), 0o600))
+	testkit.Must(t, os.WriteFile(conf, []byte("Host cp1\n  HostName 198.51.100.11\n  User ubuntu\n  IdentityFile "+key+"\n  ProxyJump inner\n"+
+		"Host inner\n  ProxyJump me@bastion\nHost bastion\n  HostName bastion.example.org\n  Port 2200\nHost loop\n  ProxyJump loop\nHost *\n  UserKnownHostsFile "+known+"\n"), 0o600))
+	for _, c := range []struct {
+		name string
+		doc  v1alpha1.Hosts
+		host v1alpha1.HostMachine
+		want provider.Machine
+	}{
+		{"plain", v1alpha1.Hosts{User: "root", Port: 22}, v1alpha1.HostMachine{HostKey: keyA}, provider.Machine{User: "root", Port: 22, HostKeys: []string{keyA}}},
+		{"own", v1alpha1.Hosts{User: "root", Port: 22, SudoPassword: &v1alpha1.PasswordSource{Env: "A"}},
+			v1alpha1.HostMachine{HostKey: keyA, User: "me", Port: 9022, SSHKeyFile: "k", SSHAddress: "198.51.100.1", SudoPassword: &v1alpha1.PasswordSource{File: "p"}},
+			provider.Machine{User: "me", Port: 9022, HostKeys: []string{keyA}, Login: provider.Login{Address: "198.51.100.1", KeyFile: "k", Sudo: "file:p"}}},
+		{"bastions", v1alpha1.Hosts{User: "root", Port: 22, SudoPassword: &v1alpha1.PasswordSource{Prompt: true},
+			Bastions: []v1alpha1.Bastion{{Address: "203.0.113.1", HostKey: keyA, User: "jump", Port: 2222, SSHKeyFile: "j"}, {Address: "203.0.113.2", HostKey: keyA}}},
+			v1alpha1.HostMachine{HostKey: keyA},
+			provider.Machine{User: "root", Port: 22, HostKeys: []string{keyA}, Login: provider.Login{Sudo: "prompt", Via: []provider.Jump{
+				{Address: "203.0.113.1", Port: 2222, User: "jump", KeyFile: "j", HostKeys: []string{keyA}}, {Address: "203.0.113.2", Port: 22, User: "root", HostKeys: []string{keyA}}}}}},
+		{"configured", v1alpha1.Hosts{User: "root", Port: 22, SSHConfig: conf}, v1alpha1.HostMachine{},
+			provider.Machine{User: "ubuntu", Port: 22, HostKeys: []string{keyA}, Login: provider.Login{Address: "198.51.100.11", KeyFile: key, Via: []provider.Jump{
+				{Address: "bastion.example.org", Port: 2200, User: "me", HostKeys: []string{keyA}}, {Address: "inner", Port: 22, User: "root"}}}}},
+	} {
+		m := provider.Machine{Name: "cp1", Address: "10.0.0.11"}
+		c.host.Address = m.Address
+		testkit.Must(t, newLogins(&c.doc).fill(&m, &c.host))
+		c.want.Name, c.want.Address = m.Name, m.Address
+		if diff := cmp.Diff(c.want, m); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+	err := newLogins(&v1alpha1.Hosts{SSHConfig: conf}).fill(&provider.Machine{Name: "loop"}, &v1alpha1.HostMachine{})
+	testkit.Fails(t, err, fail.Invalid, "jump hosts follow one another")
+	h := reach.Host(provider.Machine{Name: "m", Address: "10.0.0.1", Login: provider.Login{Via: []provider.Jump{{Address: "first"}, {Address: "second"}}}})
+	if len(h.Via) != 1 || h.Via[0].Address != "second" || len(h.Via[0].Via) != 1 || h.Via[0].Via[0].Address != "first" {
+		t.Errorf("the chain is %+v", h)
+	}
+}

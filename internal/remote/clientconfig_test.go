@@ -1,0 +1,183 @@
+package remote
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestClientConfig reads what people have in ~/.ssh/config.
+func TestClientConfig(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	write := func(path, text string) string {
+		path = filepath.Join(dir, path)
+		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	key, spaced, byUser := write("key", "x"), write("my key", "x"), write("ubuntu_key", "x")
+	write("conf.d/prod", "Host db\n  HostName 198.51.100.9\n")
+	path := write("config", "# mine\r\nInclude "+dir+"/conf.d/*\n"+`
+Host cp1	cp2
+  HostName %h.example.org
+  User ubuntu
+  Port 2222
+  IdentityFile ~/none
+  IdentityFile `+key+`
+  ProxyJump jump@bastion:2200,inner
+Host six
+  HostName fd00::11
+  ProxyJump jump@[fd00::1]:2200
+Host=quoted
+  IdentityFile "`+spaced+`"
+  HostKeyAlias harbour
+Host tokens
+  User ubuntu
+  IdentityFile `+dir+`/%r_key
+Host odd
+  ProxyCommand nc %h %p
+Host direct
+  ProxyJump none
+Host *.example.net !x.example.net
+  Port 2201
+Match exec "test %n = executed"
+  User byexec
+Match host 10.0.0.7 user root
+  Port 99
+Host 10.0.0.*
+  User core
+  UserKnownHostsFile `+dir+`/known /dev/null
+Host *
+  ServerAliveInterval 5
+  CanonicalizeHostname no
+`)
+	c := testkit.Value(ReadClientConfig(path))(t)
+	nobody := testkit.Value(c.Lookup("nobody"))(t)
+	if nobody.HostName+nobody.User+nobody.KeyFile+nobody.Alias != "" || nobody.Port != 0 || nobody.Jump != nil || nobody.NoJump || len(nobody.KnownHosts) == 0 {
+		t.Errorf("a host without settings: %+v", nobody)
+	}
+	known := nobody.KnownHosts
+	for _, x := range []struct {
+		names string
+		want  Settings
+	}{
+		{"cp1,10.0.0.11", Settings{HostName: "cp1.example.org", User: "ubuntu", Port: 2222, KeyFile: key, Jump: []string{"jump@bastion:2200", "inner"}}},
+		{"cp2", Settings{HostName: "cp2.example.org", User: "ubuntu", Port: 2222, KeyFile: key, Jump: []string{"jump@bastion:2200", "inner"}}},
+		{",db", Settings{HostName: "198.51.100.9"}},
+		{"six", Settings{HostName: "fd00::11", Jump: []string{"jump@[fd00::1]:2200"}}},
+		{"quoted", Settings{KeyFile: spaced, Alias: "harbour"}},
+		{"tokens", Settings{User: "ubuntu", KeyFile: byUser}},
+		{"direct", Settings{NoJump: true}},
+		{"a.example.net", Settings{Port: 2201}},
+		{"x.example.net", Settings{}},
+		{"executed", Settings{User: "byexec"}},
+		{"unknown,10.0.0.11", Settings{User: "core", KnownHosts: append([]string{dir + "/known", "/dev/null"}, known[2:]...)}},
+		{"unknown,192.0.2.1", Settings{}},
+	} {
+		if x.want.KnownHosts == nil {
+			x.want.KnownHosts = known
+		}
+		s, err := c.Lookup(strings.Split(x.names, ",")...)
+		if err != nil || !s.equal(x.want) {
+			t.Errorf("%s is %+v, %v; want %+v", x.names, s, err, x.want)
+		}
+	}
+	_, err := c.Lookup("odd")
+	testkit.Fails(t, err, fail.Invalid, "host odd has a ProxyCommand, which is not supported")
+	for text, want := range map[string]string{"Host a\n  Port many\n": "line 2", "Host a\n  Colour blue\n": "line 2: Bad configuration option"} {
+		_, err = testkit.Value(ReadClientConfig(write("bad", text)))(t).Lookup("a")
+		testkit.Fails(t, err, fail.Invalid, want)
+	}
+	_, err = ReadClientConfig(filepath.Join(dir, "nowhere"))
+	testkit.Fails(t, err, fail.Invalid, "read the SSH client configuration")
+	_, err = ReadClientConfig(write("a*b", ""))
+	testkit.Fails(t, err, fail.Invalid, "takes for a pattern")
+	t.Setenv("PATH", dir)
+	_, err = ReadClientConfig(path)
+	testkit.Fails(t, err, fail.Invalid, "OpenSSH's client is not installed")
+}
+
+func TestJumpHost(t *testing.T) {
+	for text, want := range map[string]struct {
+		user, host string
+		port       int
+		fails      bool
+	}{
+		"bastion": {host: "bastion"}, "me@bastion": {user: "me", host: "bastion"}, "me@bastion:2222": {user: "me", host: "bastion", port: 2222},
+		"me@corp@bastion": {user: "me@corp", host: "bastion"}, "ssh://me@bastion:2222": {user: "me", host: "bastion", port: 2222},
+		"[fd00::1]:2222": {host: "fd00::1", port: 2222}, "fd00::1": {host: "fd00::1"}, "bastion:ssh": {fails: true}, "me@": {fails: true}, "bastion:0": {fails: true},
+	} {
+		user, host, port, err := JumpHost(text)
+		if (err != nil) != want.fails || err == nil && (user != want.user || host != want.host || port != want.port) {
+			t.Errorf("%s: %q %q %d, %v", text, user, host, port, err)
+		}
+	}
+}
+
+// TestAgentKeys logs in with a key of an SSH agent, and with the agent's half of a locked file.
+func TestAgentKeys(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "agent")
+	private, public, err := GenerateKey("mine")
+	testkit.Must(t, err)
+	raw := testkit.Value(ssh.ParseRawPrivateKey(private))(t)
+	ring := agent.NewKeyring()
+	testkit.Must(t, ring.Add(agent.AddedKey{PrivateKey: raw}))
+	l := testkit.Value(net.Listen("unix", socket))(t)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _ = agent.ServeAgent(ring, c) }()
+		}
+	}()
+	t.Setenv("SSH_AUTH_SOCK", socket)
+	keys := testkit.Value(AgentKeys())(t)
+	if len(keys) != 1 {
+		t.Fatalf("%d keys", len(keys))
+	}
+	s := newServer(t, keys[0].PublicKey())
+	d := dialer(t, Options{Signers: func(Host) ([]Key, error) { return keys, nil }})
+	_, err = d.Run(t.Context(), s.host("m"), nil, "true")
+	testkit.Must(t, err)
+
+	locked := filepath.Join(dir, "id")
+	testkit.Must(t, os.WriteFile(locked+".pub", []byte(public+"\n"), 0o600))
+	found := testkit.Value(FileKeys(locked, []byte("-----BEGIN OPENSSH PRIVATE KEY-----\nlocked"), keys, nil))(t)
+	if len(found) != 1 || PublicKey(found[0]) != PublicKey(keys[0]) {
+		t.Errorf("found %v", found)
+	}
+	_, err = FileKeys(locked, []byte("nonsense"), nil, nil)
+	testkit.Fails(t, err, fail.Invalid, "read the SSH private key")
+	t.Setenv("SSH_AUTH_SOCK", "")
+	_, err = AgentKeys()
+	testkit.Fails(t, err, fail.Invalid, "SSH_AUTH_SOCK is not set")
+}
+
+// TestChain reaches a host behind two jump hosts, each with a key of its own.
+func TestChain(t *testing.T) {
+	keys := map[string]Key{"first": newKey(t), "second": newKey(t), "": newKey(t)}
+	first, second, target := newServer(t, keys["first"].PublicKey()), newServer(t, keys["second"].PublicKey()), newServer(t, keys[""].PublicKey())
+	a, b, h := first.host("a"), second.host("b"), target.host("m")
+	a.KeyFile, b.KeyFile = "first", "second"
+	b.Via = []Host{a}
+	h.Via = []Host{b}
+	d := dialer(t, Options{Signers: func(h Host) ([]Key, error) { return []Key{keys[h.KeyFile]}, nil }})
+	_, err := d.Run(t.Context(), h, nil, "true")
+	testkit.Must(t, err)
+	if first.Logins.Load() != 1 || second.Logins.Load() != 1 || target.Logins.Load() != 1 {
+		t.Errorf("%d, %d and %d logins", first.Logins.Load(), second.Logins.Load(), target.Logins.Load())
+	}
+}
