@@ -23,21 +23,28 @@ set -eux
 for i in $(seq 240); do curl -sf --max-time 5 http://127.0.0.1:8080/healthz >/health && break; sleep 0.5; done
 grep -q '"global":true' /health
 main=$(systemctl show --value -p MainPID naupegos-server)
+front=$(cat /proc/$main/task/*/children | tr -d " \n")
 user=$(id -u naupegos)
-for p in $main; do
+for p in $main $front; do
   [ "$(stat -c %u /proc/$p)" = "$user" ] || [ "$(awk '/^Uid/ {print $2}' /proc/$p/status)" = "$user" ]
   grep -q '^NoNewPrivs:.1' /proc/$p/status
   grep -q '^Seccomp:.2' /proc/$p/status
 done
+grep -q '^CapEff:.0000000000000000' /proc/$front/status
+grep -q '^CapAmb:.0000000000000000' /proc/$front/status
+! journalctl -u naupegos-server | grep 'is not shut in' || exit 1
 # the state of a server that was root's came to its user, and nothing beside it
 [ "$(stat -c %U /var/lib/naupegos/server/identity.age)" = naupegos ]
 [ "$(stat -c %U /var/lib/naupegos/server/boot/assets/kernel)" = naupegos ]
 [ "$(stat -c %U /var/lib/naupegos/local/disk)" = root ]
 [ "$(curl -sf http://127.0.0.1:8080/assets/kernel)" = kernel ]
 [ "$(curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/assets/shadow)" = 404 ]
-# the server works: a token, and a machine that is discovered
+# the server works: a token, a machine that is discovered, the front process killed
 runuser -u naupegos -- naupegos server token create ann --role admin --state-dir /var/lib/naupegos/server >/token
 curl -sf --data @/discovery.json http://127.0.0.1:8080/discovery
+kill -9 $front
+for i in $(seq 60); do curl -sf --max-time 5 http://127.0.0.1:8080/healthz && break; sleep 0.5; done
+journalctl -u naupegos-server | grep -q 'is started again'
 curl -sf --cacert /var/lib/naupegos/server/server-ca.crt -H "Authorization: Bearer $(cat /token)" https://localhost:8443/api/v1/machines | grep -q b7f5f93a
 systemctl restart naupegos-server
 for i in $(seq 240); do curl -sf --max-time 5 http://127.0.0.1:8080/healthz && break; sleep 0.5; done
@@ -64,9 +71,9 @@ const aDiscovery = `{"boot-info": {"uuid": "b7f5f93a-b029-475f-b3a4-479ba198cb81
  "disks": [], "lldp": {"is_file": false, "data": {"interfaces": []}}, "ignition-journal": ["a line"]}`
 
 // TestDebServes installs the package over the state of a server that was root's, boots the Debian with systemd as process 1, and has the server
-// work under its unit: as its user, in its sandbox.
+// work under its unit: as its user, with its sandbox and its front process.
 func TestDebServes(t *testing.T) {
-	testkit.OnlyFull(t, "TestUnitIsSandboxed reads the unit; this test boots a Debian")
+	testkit.OnlyFull(t, "TestUnitIsSandboxed reads the unit, and internal/server/front tests both processes; this one boots a Debian")
 	deb := makeDeb(t)
 	root := filepath.Join(t.TempDir(), "root")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
@@ -95,7 +102,8 @@ func bootDeb(ctx context.Context, t *testing.T, root string) {
 		}
 	}
 	testkit.Must(t, syscall.Unmount(filepath.Join(root, "proc"), syscall.MNT_DETACH))
-	cmd := exec.CommandContext(ctx, "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--private-network", "--machine", fmt.Sprintf("naupegos-deb-%d", os.Getpid()), "--directory", root, "--boot")
+	// systemd-nspawn 252 itself keeps Landlock from its container.
+	cmd := exec.CommandContext(ctx, "systemd-nspawn", "--quiet", "--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self", "--register=no", "--keep-unit", "--private-network", "--machine", fmt.Sprintf("naupegos-deb-%d", os.Getpid()), "--directory", root, "--boot")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGKILL) }
 	said, err := cmd.CombinedOutput()
 	result, _ := os.ReadFile(filepath.Join(root, "result")) // missing: the console says why

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -88,9 +90,24 @@ func (s *server) stop() {
 	_ = s.cmd.Wait()
 }
 
-// memory returns the most memory that the process has had, in MiB; 0 where the kernel does not say.
+// memory returns the most memory that the process and the processes that it started have had, in MiB; 0 where the kernel does not say.
 func (s *server) memory() int {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	kib := peak(s.cmd.Process.Pid)
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.cmd.Process.Pid)) // the pattern is well-formed
+	for _, list := range lists {
+		data, _ := os.ReadFile(list) // a thread that ended has none
+		for pid := range strings.FieldsSeq(string(data)) {
+			if n, err := strconv.Atoi(pid); err == nil {
+				kib += peak(n)
+			}
+		}
+	}
+	return kib / 1024
+}
+
+// peak returns the most memory that a process has had, in KiB.
+func peak(pid int) int {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
@@ -98,7 +115,7 @@ func (s *server) memory() int {
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var kib int
 		if _, err := fmt.Sscanf(lines.Text(), "VmHWM: %d kB", &kib); err == nil {
-			return kib / 1024
+			return kib
 		}
 	}
 	return 0

@@ -35,8 +35,8 @@ type Config struct {
 	Lease  time.Duration // zero: an hour
 	Leases string        // the file of leases; empty: they are forgotten with the process
 
-	Programs []string // directories with iPXE; none: where distributions put it
-	Log      *slog.Logger
+	Programs []string     // directories with iPXE; none: where distributions put it
+	Log      *slog.Logger `json:"-"`
 }
 
 // link is the network interface that machines boot over.

@@ -185,11 +185,13 @@ func (s *Service) close() error {
 }
 
 // Handler adds iPXE's programs to the boot endpoints, for firmware that boots by HTTP.
-func (s *Service) Handler(boot http.Handler) http.Handler {
+func (s *Service) Handler(boot http.Handler) http.Handler { return withPrograms(s.programs, boot) }
+
+func withPrograms(set *programs.Set, boot http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", boot)
 	mux.HandleFunc(programsPath+"{name}", func(w http.ResponseWriter, r *http.Request) {
-		data := s.programs.Get(r.PathValue("name"))
+		data := set.Get(r.PathValue("name"))
 		if data == nil {
 			http.NotFound(w, r)
 			return

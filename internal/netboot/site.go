@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/netboot/boot"
+	"github.com/naupegos/naupegos/internal/netboot/programs"
 )
 
 // Paths are the patterns of what a Site answers over HTTP. Each is open to whoever reaches the listener.
@@ -21,7 +20,7 @@ var Paths = []string{"/{$}", "/boot.ipxe", "/boot.ipxe.0", "/ipxe", "/grub", "/i
 // AssetsPath is the pattern of kernels and images, which take their time.
 const AssetsPath = "/assets/"
 
-// Site is all that a server does for machines that boot: the boot endpoints on a directory, and on a network interface what leads machines there.
+// Site is the boot endpoints on a directory. What leads machines there on a network interface, a Service does, in a process without keys.
 type Site struct {
 	// Registry is asked before the directory. Who knows machines puts groups and profiles there; profiles may lie in either.
 	Registry *boot.Catalog
@@ -29,14 +28,13 @@ type Site struct {
 	Fallback func(ctx context.Context, labels map[string]string) string
 
 	files    *boot.Directory
-	service  *Service // nil: no interface is served
+	address  netip.Addr
 	handler  http.Handler
 	watching atomic.Bool
 }
 
-// OpenSite reads the directory, which is made where there is none, and opens the sockets of the interface that cfg names. Without an interface
-// there are the boot endpoints alone.
-func OpenSite(ctx context.Context, dir string, cfg Config) (*Site, error) {
+// OpenSite reads the directory, which is made if it does not exist, and checks what cfg says of an interface.
+func OpenSite(dir string, cfg Config) (*Site, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -58,36 +56,33 @@ func OpenSite(ctx context.Context, dir string, cfg Config) (*Site, error) {
 	if cfg.Interface == "" {
 		return s, nil
 	}
-	if s.service, err = New(ctx, cfg); err != nil {
+	if _, err := cfg.check(); err != nil {
 		return nil, err
 	}
-	s.handler = s.service.Handler(s.handler)
+	set, err := programs.Find(cfg.Programs...)
+	if err != nil {
+		return nil, err
+	}
+	s.address, s.handler = cfg.Address, withPrograms(set, s.handler)
 	return s, nil
 }
 
 // Address returns this server's address on the interface that machines boot over; not a valid one where none is served.
 func (s *Site) Address() netip.Addr {
-	if s.service == nil {
-		return netip.Addr{}
-	}
-	return s.service.cfg.Address
+	return s.address
 }
 
 // ServeHTTP answers Paths.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Run serves the interface, and follows the directory, until ctx ends.
+// Files returns the catalog of the directory.
+func (s *Site) Files() *boot.Catalog { return s.files.Catalog }
+
+// Run follows the directory until ctx ends.
 func (s *Site) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		s.watching.Store(true)
-		defer s.watching.Store(false)
-		return s.files.Watch(ctx)
-	})
-	if s.service != nil {
-		g.Go(func() error { return s.service.Run(ctx) })
-	}
-	return g.Wait()
+	s.watching.Store(true)
+	defer s.watching.Store(false)
+	return s.files.Watch(ctx)
 }
 
 // Health tells whether the directory can be read and its changes are seen: what else a Site does ends it where it fails.

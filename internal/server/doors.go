@@ -31,6 +31,14 @@ func (l Limits) usual() Limits {
 	return l
 }
 
+// behind returns the limits of the socket that the front process asks at: the front process counts its clients by their addresses and holds at most one
+// connection for each, so these limits bound the front process itself.
+func (l Limits) behind() Limits {
+	l = l.usual()
+	n := 2*l.Connections + 64
+	return Limits{Connections: n, PerAddress: n, Bodies: 2 * l.Bodies}
+}
+
 // doors limits the connections of a listener. When there are too many, it closes the connection with the longest wait: first among those with an
 // incomplete request header, then among those with an incomplete body. It never closes one whose request is being handled.
 type doors struct {

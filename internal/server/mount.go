@@ -16,8 +16,9 @@ type Listener int
 
 // The listeners. What is mounted on Boot is there on HTTPS, too; nothing that needs a secret belongs there.
 const (
-	API  Listener = iota // HTTPS
-	Boot                 // plain HTTP: as iPXE needs it
+	API   Listener = iota // HTTPS
+	Boot                  // plain HTTP, as iPXE needs it: the front process forwards it
+	Front                 // the socket of the front process, and nowhere else
 )
 
 // Role is what an operator may do. The zero value is nobody's: the handler itself finds out who asks, as by a machine's certificate.
@@ -56,10 +57,14 @@ const (
 // handler is everything that a listener serves.
 func (s *Server) handler(on Listener) (http.Handler, error) {
 	mux := http.NewServeMux()
-	mux.Handle("GET /healthz", s.bounded(Mount{Handler: http.HandlerFunc(s.health), Scope: Public()}))
+	var health http.Handler = http.HandlerFunc(s.health)
+	if s.c.Healthz != nil {
+		health = s.c.Healthz
+	}
+	mux.Handle("GET /healthz", s.bounded(Mount{Handler: health, Scope: Public()}))
 	for _, p := range s.c.Parts {
 		for _, m := range p.Mounts {
-			if on == Boot && m.On != Boot {
+			if !m.On.isOn(on) {
 				continue
 			}
 			if err := m.check(); err != nil {
@@ -71,6 +76,18 @@ func (s *Server) handler(on Listener) (http.Handler, error) {
 		}
 	}
 	return s.everything(notFound(mux)), nil
+}
+
+// isOn reports whether the listener at serves a mount on m.
+func (m Listener) isOn(at Listener) bool {
+	switch m {
+	case Boot:
+		return true
+	case Front:
+		return at == Front
+	default:
+		return at == API
+	}
 }
 
 // add mounts a handler. A pattern that http.ServeMux refuses is a defect.

@@ -29,13 +29,21 @@ type Config struct {
 	Serving     *authority.Serving // the certificate of ListenHTTPS
 	Clients     *x509.CertPool     // who signed the certificates of clients (machines); nil: nobody is asked for one
 	Parts       []Part
-	Guard       Guard
-	Ping        func(context.Context) error                         // whether the store answers
-	Observe     func(r *http.Request, code int, took time.Duration) // is told of each request that was answered; nil: nobody is
-	Log         *slog.Logger
-	Limits      Limits         // for clients without credentials
-	Proxies     []netip.Prefix // trusted to set X-Forwarded-For; see ParseProxies
-	Drain       time.Duration  // how long requests and work have to end after a stop; 0: 30 s
+	// HTTP replaces ListenHTTP if it is bound already. With OfFront, the front process asks there for what is on Boot and Front, on behalf of clients
+	// that its own listener counts.
+	HTTP    net.Listener
+	OfFront bool
+	// Around wraps every handler of the listener HTTP; nil wraps nothing.
+	Around func(http.Handler) http.Handler
+	// Healthz answers GET /healthz; nil reports the parts' health.
+	Healthz http.Handler
+	Guard   Guard
+	Ping    func(context.Context) error                         // whether the store answers
+	Observe func(r *http.Request, code int, took time.Duration) // is told of each request that was answered; nil: nobody is
+	Log     *slog.Logger
+	Limits  Limits         // for clients without credentials
+	Proxies []netip.Prefix // trusted to set X-Forwarded-For; see ParseProxies
+	Drain   time.Duration  // how long requests and work have to end after a stop; 0: 30 s
 }
 
 // Part is what one package has the server do. Everything but the name may be left away.
@@ -69,28 +77,52 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 		address string
 		flag    string
 	}{{Boot, c.ListenHTTP, "--listen-http"}, {API, c.ListenHTTPS, "--listen-https"}} {
-		var lc net.ListenConfig
-		bound, err := lc.Listen(ctx, "tcp", l.address)
-		if err != nil {
-			return nil, errors.Join(fail.Wrap(fail.Refused, err, "listen at %s", l.address).Do("see who is there with ss -ltnp, or give another address by %s", l.flag), s.close())
+		on, bound, limits := l.on, c.HTTP, c.Limits
+		switch {
+		case on == API && l.address == "" && c.HTTP != nil:
+			continue // the front process has no certificate
+		case on == API || bound == nil:
+			var err error
+			if bound, err = Bind(ctx, l.address, l.flag); err != nil {
+				return nil, errors.Join(err, s.close())
+			}
+		case c.OfFront:
+			on, limits = Front, c.Limits.behind()
 		}
-		h, err := s.handler(l.on)
+		h, err := s.handler(on)
 		if err != nil {
 			return nil, errors.Join(err, bound.Close(), s.close())
+		}
+		if on != API && c.Around != nil {
+			h = c.Around(h)
 		}
 		srv := newHTTPServer(h, c.Log)
 		watch(srv)
 		if l.on == API {
 			srv.TLSConfig = c.Serving.Config(c.Clients)
 		}
-		s.servers, s.listens = append(s.servers, srv), append(s.listens, newDoors(bound, c.Limits))
+		s.servers, s.listens = append(s.servers, srv), append(s.listens, newDoors(bound, limits))
 	}
 	return s, nil
 }
 
+// Bind listens at an address that a flag names.
+func Bind(ctx context.Context, address, flag string) (*net.TCPListener, error) {
+	var lc net.ListenConfig
+	bound, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "listen at %s", address).Do("see who is there with ss -ltnp, or give another address by %s", flag)
+	}
+	return bound.(*net.TCPListener), nil
+}
+
 // Addresses returns where the server listens, with the ports that it got.
 func (s *Server) Addresses() Addresses {
-	return Addresses{HTTP: s.listens[0].Addr().String(), HTTPS: s.listens[1].Addr().String()}
+	a := Addresses{HTTP: s.listens[0].Addr().String()}
+	if len(s.listens) > 1 {
+		a.HTTPS = s.listens[1].Addr().String()
+	}
+	return a
 }
 
 // Serve serves until ctx ends; then no new connection is taken, and what is under way has Config.Drain to end.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -66,7 +67,7 @@ func (s Site) Discover(f *Flags, d Discovery) (func(context.Context) error, erro
 		return ""
 	}
 	profiles := map[string]boot.Profile{diskProfile: {ID: diskProfile, Boot: &boot.Kernel{Disk: true}}}
-	s.Registry.Replace(boot.Config{Profiles: profiles})
+	s.Registry.Replace(boot.Config{Profiles: maps.Clone(profiles)})
 	return func(ctx context.Context) error {
 		for {
 			image, err := d.image(ctx, f.image)
@@ -137,7 +138,7 @@ func (s Site) serveImage(image *discovery.Image, profiles map[string]boot.Profil
 	at := path.Join("/assets/discovery", image.ID)
 	profiles[discoveryProfile] = boot.Profile{ID: discoveryProfile,
 		Boot: &boot.Kernel{Kernel: path.Join(at, discovery.KernelFile), Initrd: []string{path.Join(at, discovery.InitrdFile)}, Args: args}}
-	s.Registry.Replace(boot.Config{Profiles: profiles})
+	s.Registry.Replace(boot.Config{Profiles: maps.Clone(profiles)})
 	found, err := os.ReadDir(top)
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "look for former discovery images")

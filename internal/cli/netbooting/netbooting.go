@@ -61,7 +61,7 @@ func (f *Flags) Config(stateDir, httpAddress string, log *slog.Logger) (netboot.
 	}
 	cfg.HTTP = uint16(n)
 	if cfg.DHCP == netboot.On {
-		cfg.Leases = filepath.Join(stateDir, "dhcp-leases")
+		cfg.Leases = filepath.Join(stateDir, "dhcp", "leases")
 	}
 	if f.span != "" {
 		if cfg.Range, err = dhcp.ParseRange(f.span); err != nil {

@@ -29,7 +29,7 @@ func config(t *testing.T, http string, args ...string) (netboot.Config, error) {
 
 func TestFlags(t *testing.T) {
 	cfg := testkit.Value(config(t, ":8080", "--netboot-interface", "eth1", "--dhcp", "on", "--dhcp-range", "10.0.0.10-10.0.0.20", "--dhcp-dns", "10.0.0.1,10.0.0.2", "--dhcp-router", "10.0.0.1"))(t)
-	if cfg.HTTP != 8080 || cfg.Range.Last.String() != "10.0.0.20" || len(cfg.DNS) != 2 || cfg.Leases != "/state/dhcp-leases" || cfg.Lease != time.Hour || cfg.Address.IsValid() {
+	if cfg.HTTP != 8080 || cfg.Range.Last.String() != "10.0.0.20" || len(cfg.DNS) != 2 || cfg.Leases != "/state/dhcp/leases" || cfg.Lease != time.Hour || cfg.Address.IsValid() {
 		t.Errorf("the config is %+v", cfg)
 	}
 	if cfg := testkit.Value(config(t, "10.0.0.1:80", "--netboot-interface", "eth1"))(t); cfg.DHCP != netboot.Proxy || cfg.Leases != "" {

@@ -1,7 +1,6 @@
 package netbooting
 
 import (
-	"context"
 	"log/slog"
 
 	"github.com/naupegos/naupegos/internal/netboot"
@@ -12,23 +11,24 @@ import (
 type Site struct {
 	*netboot.Site
 	dir string
+	cfg netboot.Config
 }
 
 // Open opens it as the flags say: what machines boot is in the state directory, and they are told the address httpAddress.
-func Open(ctx context.Context, f *Flags, stateDir, httpAddress string, log *slog.Logger) (Site, error) {
+func Open(f *Flags, stateDir, httpAddress string, log *slog.Logger) (Site, error) {
 	cfg, err := f.Config(stateDir, httpAddress, log)
 	if err != nil {
 		return Site{}, err
 	}
-	s, err := netboot.OpenSite(ctx, Dir(stateDir), cfg)
-	return Site{s, Dir(stateDir)}, err
+	s, err := netboot.OpenSite(Dir(stateDir), cfg)
+	return Site{s, Dir(stateDir), cfg}, err
 }
 
-// Part returns it as a part of a server. Whoever reaches the listener may ask.
+// Part returns it as a part of a server, for machines that boot over HTTPS. The front process serves plain HTTP.
 func (s Site) Part() server.Part {
 	p := server.Part{Name: "boot", Run: s.Run, Health: s.Health}
 	for _, pattern := range netboot.Paths {
-		m := server.Mount{Pattern: pattern, Handler: s.Site, On: server.Boot, Scope: server.Machine()}
+		m := server.Mount{Pattern: pattern, Handler: s.Site, On: server.API, Scope: server.Machine()}
 		if pattern == netboot.AssetsPath {
 			m.Stream = true // kernels and images
 		}

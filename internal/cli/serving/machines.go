@@ -28,6 +28,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/authority"
+	"github.com/naupegos/naupegos/internal/server/metrics"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -103,7 +104,7 @@ func (c clusters) ClusterID(ctx context.Context, name string) (string, error) {
 
 // machines returns the part of the server that knows physical machines, what it knows them by, and who signs their certificates. It notes who asks the boot
 // endpoints what to boot, and compares what machines have with what they would get there.
-func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *server.Part, stop func(), log *slog.Logger) (server.Part, *registry.Registry, *x509.CertPool, error) {
+func (h Host) machines(ctx context.Context, st store.Store, f *flags, site netbooting.Site, boot *server.Part, told *metrics.Metrics, stop func(), log *slog.Logger) (server.Part, *registry.Registry, *x509.CertPool, error) {
 	if err := f.machine.check(); err != nil {
 		return server.Part{}, nil, nil, err
 	}
@@ -130,6 +131,7 @@ func (h Host) machines(ctx context.Context, st store.Store, f *flags, boot *serv
 		Systems: func() ([]order.System, error) { return image.Systems(image.SystemsDir(st.Dir())) },
 		Who:     func(r *http.Request) string { return access.From(r.Context()).Name },
 		Backup:  func(ctx context.Context) (any, error) { return h.backup(ctx, st) }})
+	mounts = append(mounts, site.FrontMounts(boots.Asked, told.Request)...)
 	run := func(ctx context.Context) error {
 		g, ctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return boots.Run(ctx) })

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cli/netbooting"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -66,9 +67,9 @@ func newWorld(t *testing.T) *world {
 	f.machine.bind(&cobra.Command{}) // the usual limits
 	gate := access.NewGate(st, log)
 	boot := server.Part{}
-	machines, reg, known, err := h.machines(t.Context(), st, &f, &boot, func() {}, log)
-	testkit.Must(t, err)
 	told := h.metrics(st, log)
+	machines, reg, known, err := h.machines(t.Context(), st, &f, netbooting.Site{}, &boot, told, func() {}, log)
+	testkit.Must(t, err)
 	var nobody *oidc.Issuer
 	parts, err := h.parts(t.Context(), st, gate, nobody, reg, told, log, &f)
 	testkit.Must(t, err)
@@ -187,6 +188,12 @@ func TestEveryRouteKeepsForeignersOut(t *testing.T) {
 			path, known := w.foreign(pattern)
 			if !known {
 				t.Errorf("%s: this test does not know what a part of the path is", m.Pattern)
+				continue
+			}
+			if m.On == server.Front { // it answers the front process and no client
+				if a := w.ask(m, method, path, "", whole[server.Admin]); a.code != 404 {
+					t.Errorf("%s answers a client: %d %.300s", m.Pattern, a.code, a.body)
+				}
 				continue
 			}
 			if m.Need == server.Anybody { // it tells nothing to anybody, or acts for one machine alone

@@ -27,6 +27,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/api"
 	"github.com/naupegos/naupegos/internal/server/authority"
 	"github.com/naupegos/naupegos/internal/server/forward"
+	"github.com/naupegos/naupegos/internal/server/front"
 	oidc "github.com/naupegos/naupegos/internal/server/issuer"
 	"github.com/naupegos/naupegos/internal/server/metrics"
 	"github.com/naupegos/naupegos/internal/server/work"
@@ -120,7 +121,7 @@ signal ends it at once.`,
 	f.issuer.bind(c)
 	f.boot.Bind(c.Flags())
 	f.policy.bind(c.Flags())
-	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newCredentialCmd(h), newSessionCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir))
+	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newCredentialCmd(h), newSessionCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir), newFrontCmd(h))
 	c.AddCommand(h.Verbs...)
 	return c
 }
@@ -138,6 +139,7 @@ func (h Host) logger(format string) (*slog.Logger, error) {
 
 // serve runs the server until it is stopped.
 func (h Host) serve(ctx context.Context, f *flags) error {
+	h.Err = shared(h.Err)
 	log, err := h.logger(f.logFormat)
 	if err != nil {
 		return err
@@ -174,12 +176,13 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	defer stop()
 	running, end := context.WithCancel(hard)
 	defer end()
-	site, err := netbooting.Open(ctx, &f.boot, st.Dir(), f.http, log)
+	site, err := netbooting.Open(&f.boot, st.Dir(), f.http, log)
 	if err != nil {
 		return err
 	}
 	boot := site.Part()
-	machines, reg, known, err := h.machines(ctx, st, f, &boot, end, log)
+	told := h.metrics(st, log)
+	machines, reg, known, err := h.machines(ctx, st, f, site, &boot, told, end, log)
 	if err != nil {
 		return err
 	}
@@ -191,48 +194,62 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	if signIn != nil {
 		gate.Believe(signIn)
 	}
-	told := h.metrics(st, log)
 	parts, err := h.parts(running, st, gate, signIn, reg, told, log, f)
 	if err != nil {
 		return err
 	}
-	proxies, err := server.ParseProxies(f.proxies)
+	forwards, err := f.forwards(st, log)
 	if err != nil {
 		return err
 	}
-	for _, to := range f.auditTo {
-		sink, err := forward.Open(to, st, log)
-		if err != nil {
-			return err
-		}
-		parts = append(parts, server.Part{Name: "audit forwarding", Run: sink.Run})
+	parts = append(append(parts, forwards...), machines, boot, here.part(), told.Part(), signIn.Part())
+	facing, err := h.face(ctx, f, site, parts, log)
+	if err != nil {
+		return err
 	}
-	s, err := server.Listen(ctx, server.Config{
-		ListenHTTP: f.http, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: gate.Guard, Observe: told.Request, Log: log, Drain: f.drain, Limits: f.limits,
-		Parts:   append(parts, machines, boot, here.part(), told.Part(), signIn.Part()),
-		Proxies: proxies,
-		Ping:    func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
+	defer facing.Close()
+	var s *server.Server
+	parts = append(parts, facing.part(func() error {
+		at := server.Addresses{HTTP: facing.address(), HTTPS: s.Addresses().HTTPS}
+		log.Info("serving", "http", at.HTTP, "https", at.HTTPS, "store", st.Where(), "version", h.Version, "pid", os.Getpid())
+		_, err := fmt.Fprintf(h.Out, "Serving machines at http://%s and operators at https://%s.\n", shown(at.HTTP), shown(at.HTTPS))
+		return err
+	}))
+	s, err = server.Listen(ctx, server.Config{
+		HTTP: facing.Listener(), OfFront: true, Around: front.Believe, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: gate.Guard, Observe: told.Request, Log: log,
+		Drain: f.drain, Limits: f.limits, Parts: parts, Proxies: facing.proxies,
+		Ping: func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
 	})
 	if err != nil {
 		return err
 	}
-	go func() {
-		select {
-		case <-soft:
-			log.Info("stopping", "drain", f.drain.String())
-			end()
-		case <-running.Done():
-		}
-	}()
-	at := s.Addresses()
-	here.info.HTTP, here.info.HTTPS = at.HTTP, at.HTTPS
-	log.Info("serving", "http", at.HTTP, "https", at.HTTPS, "store", st.Where(), "version", h.Version, "pid", os.Getpid())
-	if _, err := fmt.Fprintf(h.Out, "Serving machines at http://%s and operators at https://%s.\n", shown(at.HTTP), shown(at.HTTPS)); err != nil {
-		return err
-	}
+	go f.endSoftly(running, soft, end, log)
+	here.info.HTTP, here.info.HTTPS = facing.address(), s.Addresses().HTTPS
 	err = s.Serve(running)
 	log.Info("stopped")
 	return err
+}
+
+// endSoftly ends the server, which lets requests finish, when soft closes.
+func (f *flags) endSoftly(running context.Context, soft <-chan struct{}, end func(), log *slog.Logger) {
+	select {
+	case <-soft:
+		log.Info("stopping", "drain", f.drain.String())
+		end()
+	case <-running.Done():
+	}
+}
+
+// forwards returns the parts that forward the audit log as it grows.
+func (f *flags) forwards(st store.Store, log *slog.Logger) (parts []server.Part, err error) {
+	for _, to := range f.auditTo {
+		sink, err := forward.Open(to, st, log)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, server.Part{Name: "audit forwarding", Run: sink.Run})
+	}
+	return parts, nil
 }
 
 // parts puts together what the server does for operators, until ctx ends: jobs, the API and the pages.

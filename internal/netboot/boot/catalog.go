@@ -15,6 +15,9 @@ type Catalog struct {
 	members  map[string]*member // by place
 	profiles map[string]*profile
 	texts    map[kind]map[string]*text
+	config   Config        // of the last Replace
+	number   int           // of calls of Replace
+	changed  chan struct{} // closes with the next Replace
 }
 
 // Problem is something that machines are not answered with as its author meant it.
@@ -31,7 +34,15 @@ func (p Problem) Unwrap() error { return p.Err }
 
 // NewCatalog returns a catalog without anything in it.
 func NewCatalog() *Catalog {
-	return &Catalog{index: newIndex(), members: map[string]*member{}, profiles: map[string]*profile{}, texts: map[kind]map[string]*text{}}
+	return &Catalog{index: newIndex(), members: map[string]*member{}, profiles: map[string]*profile{}, texts: map[kind]map[string]*text{}, changed: make(chan struct{})}
+}
+
+// Config returns the last Config that Replace got, without groups that Put added since, and its number. The caller must not change it. The channel
+// closes with the next Replace.
+func (c *Catalog) Config() (Config, int, <-chan struct{}) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.config, c.number, c.changed
 }
 
 // Replace makes cfg all that is in the catalog, at once for whoever asks, and returns what is wrong in cfg. Machines get no answer from
@@ -40,7 +51,7 @@ func (c *Catalog) Replace(cfg Config) []Problem {
 	n := NewCatalog()
 	var problems []Problem
 	wrong := func(file string, err error) { problems = append(problems, Problem{file, err}) }
-	for k, files := range map[kind]map[string]string{ignitionKind: cfg.Ignition, cloudKind: cfg.Cloud, genericKind: cfg.Generic} {
+	for k, files := range cfg.texts() {
 		n.texts[k] = make(map[string]*text, len(files))
 		for name, content := range files {
 			t, err := compile(k, name, content)
@@ -67,7 +78,10 @@ func (c *Catalog) Replace(cfg Config) []Problem {
 	slices.SortFunc(problems, func(a, b Problem) int { return strings.Compare(a.Error(), b.Error()) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.index, c.members, c.profiles, c.texts = n.index, n.members, n.profiles, n.texts
+	c.index, c.members, c.profiles, c.texts, c.config = n.index, n.members, n.profiles, n.texts, cfg
+	c.number++
+	close(c.changed)
+	c.changed = make(chan struct{})
 	return problems
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
@@ -30,14 +31,19 @@ func NewBoots(r *registry.Registry, log *slog.Logger) *Boots {
 // Watch notes who asks next, by the selector in the query.
 func (b *Boots) Watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s, err := facts.SelectorOf(r.URL.Query()); err == nil {
-			select {
-			case b.asked <- s:
-			default:
-			}
-		}
+		b.Asked(r.URL.Query())
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Asked notes who asks next, by the selector in a query. It never waits.
+func (b *Boots) Asked(query url.Values) {
+	if s, err := facts.SelectorOf(query); err == nil {
+		select {
+		case b.asked <- s:
+		default:
+		}
+	}
 }
 
 // Run notes until ctx ends. A machine that is not known yet is not noted, nor is one that has a key: anybody can ask in its name.
