@@ -27,7 +27,7 @@ func TestEveryVerbWithAServer(t *testing.T) {
 		for _, sub := range c.Commands() {
 			walk(sub)
 		}
-		if c.HasSubCommands() {
+		if c.HasSubCommands() || c.Hidden {
 			return
 		}
 		name := strings.TrimPrefix(c.CommandPath(), "naupegos ")

@@ -35,9 +35,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"naupegos": func() {
+	run := func() {
 		os.Exit(Main(context.Background(), &App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, passphraseWork: 10}, os.Args[1:]))
-	}})
+	}
+	if len(os.Args) > 2 && os.Args[1] == "server" && os.Args[2] == "front" { // a server of this process starts its front process
+		run()
+	}
+	testscript.Main(m, map[string]func(){"naupegos": run})
 }
 
 // TestScript runs the command as a user does. Scripts have a store of their own, which is empty; `exits N naupegos …` wants an

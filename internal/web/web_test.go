@@ -207,7 +207,7 @@ func TestSignIn(t *testing.T) {
 	in := func(token, to string) answer {
 		return s.ask("POST", "/ui/login", "", url.Values{"token": {token}, "to": {to}})
 	}
-	if a := in("wrong", "/ui/machines"); a.code != http.StatusUnauthorized || a.Get("Set-Cookie") != "" || !strings.Contains(a.body, "needs a token that is valid") {
+	if a := in("wrong", "/ui/machines"); a.code != http.StatusUnauthorized || a.Get("Set-Cookie") != "" || !strings.Contains(a.body, "a valid token is required") {
 		t.Errorf("a wrong token: %d %v", a.code, a.Header)
 	}
 	a := in(s.admin, "/ui/machines?state=failed")

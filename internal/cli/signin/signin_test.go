@@ -225,7 +225,7 @@ func TestNoRole(t *testing.T) {
 	}
 	c := issuer.Config{URL: s.tokens.URL, ClientID: "another", Rules: []issuer.Rule{{Role: server.Read, Claim: "sub", Value: "id1"}}}
 	_, err := testkit.Value(issuer.New(c))(t).Operator(t.Context(), token)
-	testkit.Fails(t, err, fail.Unauthorized, "for somebody else")
+	testkit.Fails(t, err, fail.Unauthorized, "for another client")
 }
 
 // TestBrowserGoesAstray: what comes back without the state is nobody's, and a refusal of the provider ends the wait.
