@@ -48,7 +48,7 @@ type hostsGiven struct{ *cloud }
 
 func (hostsGiven) Traits() provider.Traits { return provider.Traits{Given: true, Keeps: true} }
 
-// TestNeverReached: of hosts that were never in use, those that don't let us in keep an apply from beginning; what was in use may come back.
+// TestNeverReached: a host that was never in use and fails at the first contact keeps an apply from beginning; a host that was in use may come back.
 func TestNeverReached(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 2))
 	l.prov = hostsGiven{l.cloud}
@@ -62,6 +62,13 @@ func TestNeverReached(t *testing.T) {
 		}
 		if !o.silent(name) {
 			t.Errorf("%s does not count as silent", name)
+		}
+	}
+	for _, kind := range []fail.Kind{fail.Unauthorized, fail.Refused} { // sudo asks for a password; the disk is full
+		s := wanted.Slot{Name: "demo-a-2", Role: provider.Worker}
+		o := &Observed{Want: []wanted.Slot{s}, Machines: map[string]*Seen{s.Name: {Err: l.neverReached(s, fail.New(kind, "no"))}}}
+		if all := o.unready(); len(all) != 1 || fail.KindOf(all[0]) != kind {
+			t.Errorf("after %v: %v", kind, all)
 		}
 	}
 	l.prov = l.cloud

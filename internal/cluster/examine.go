@@ -180,11 +180,11 @@ type unreadyError struct{ error }
 // Unwrap returns the reason.
 func (e *unreadyError) Unwrap() error { return e.error }
 
-// neverReached marks the error of a host that is given by address, was not in use before and does not let us in: what the document says of it
-// is wrong, or it is not ready, and apply does not begin before that is mended. One that was in use may come back, and others go on without it.
+// neverReached marks the error of a host that is given by address, was not in use before, and failed before the agent's first answer: the document
+// is wrong about it, or it is not ready, and apply does not begin. A host that was in use may come back, and apply continues without it.
 func (c *Cluster) neverReached(s wanted.Slot, err error) error {
-	kind := fail.KindOf(err)
-	if !c.prov.Traits().Given || c.facts.Of(memory.Host, s.Name) != "" || kind != fail.Unreachable && kind != fail.Unauthorized {
+	holds := slices.Contains([]fail.Kind{fail.Unreachable, fail.Unauthorized, fail.Refused}, fail.KindOf(err))
+	if !holds || !c.prov.Traits().Given || c.facts.Of(memory.Host, s.Name) != "" {
 		return err
 	}
 	return &unreadyError{err}
