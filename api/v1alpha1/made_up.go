@@ -11,7 +11,7 @@ var madeUpNetwork = netip.MustParsePrefix("192.0.2.0/24")
 // MadeUpVIP is the virtual address of sample documents.
 const MadeUpVIP = "192.0.2.10"
 
-// checkMadeUp reports what a sample document came with and nobody replaced. Of hosts the key alone shows that: somebody may use such an address.
+// checkMadeUp reports values of a sample document that the user did not replace. Of a host only the key shows that: its address may be real.
 func (c *Cluster) checkMadeUp(r *findings) {
 	address := func(field, text, hint string) {
 		if a, err := netip.ParseAddr(text); err == nil && madeUpNetwork.Contains(a) {

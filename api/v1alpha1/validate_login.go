@@ -55,7 +55,7 @@ func checkHostsLogin(r *findings, path string, h *Hosts) {
 	}
 }
 
-// checkMachineLogin checks what is special about the login to one machine.
+// checkMachineLogin checks the login fields of one machine.
 func checkMachineLogin(r *findings, path string, m *HostMachine) {
 	if m.SSHAddress != "" {
 		checkSSHAddress(r, path+".sshAddress", m.SSHAddress)

@@ -80,7 +80,7 @@ func ci(ctx context.Context, args []string) error {
 func begin(ctx context.Context) (end func() error, err error) {
 	lock, err := net.Listen("unix", "@naupegos-ci") // an abstract socket vanishes with its process
 	if err != nil {
-		return nil, errors.New("another test run is under way on this host: wait for its end, or interrupt it")
+		return nil, fmt.Errorf("another test run is under way on this host: wait for its end, or interrupt it (%w)", err)
 	}
 	mark := cacheFile("running")
 	if before, err := os.ReadFile(mark); err == nil && len(before) == 0 {

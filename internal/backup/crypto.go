@@ -17,7 +17,7 @@ func parseRecipients(texts []string) (all []age.Recipient, err error) {
 	for _, text := range texts {
 		r, err := age.ParseX25519Recipient(text)
 		if err != nil {
-			return nil, fail.New(fail.Invalid, "%q is not a recipient of age", text).
+			return nil, fail.Wrap(fail.Invalid, err, "%q is not a recipient of age", text).
 				Do("it begins with age1; age-keygen -y FILE prints the one of an identity")
 		}
 		all = append(all, r)

@@ -37,7 +37,7 @@ type sessionOptions struct {
 	looking  bool // it is seen whether there is anything to do, and no more
 	bundle   bundles.Need
 	newest   bool                        // the newest bundle of the release, also where the cluster was built with another one
-	say      io.Writer                   // of what is made meanwhile; nil: standard error
+	say      io.Writer                   // receives progress of the work before the plan; nil: standard error
 	foresee  func(context.Context) error // called before a bundle is made, which an error prevents; may be nil
 }
 

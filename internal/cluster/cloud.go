@@ -42,7 +42,7 @@ func (c *Cluster) credential(ctx context.Context) (*provider.CloudCredential, er
 	}
 	cred := &provider.CloudCredential{}
 	if err := json.Unmarshal(data, cred); err != nil {
-		return nil, fail.New(fail.Internal, "the stored credential of the cloud can't be read").Do("naupegos certs rotate %s --cloud-credential", c.Name())
+		return nil, fail.New(fail.Internal, "the stored credential of the cloud can't be read").Do("naupegos certs rotate %s --cloud-credential", c.Name()) // cause withheld: it may quote a secret
 	}
 	return cred, nil
 }

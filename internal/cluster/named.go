@@ -28,7 +28,7 @@ func (n credentials) value(name, url string) func(context.Context) ([]byte, erro
 	return func(ctx context.Context) ([]byte, error) {
 		to, err := places.ParseAddress(url)
 		if err != nil {
-			return nil, fail.New(fail.Invalid, "the address that credential %s is for can't be read", name)
+			return nil, fail.New(fail.Invalid, "the address that credential %s is for can't be read", name) // cause withheld: it may quote a secret
 		}
 		return n.in.Find(ctx, n.cluster, name, to)
 	}
@@ -56,7 +56,7 @@ func (n credentials) cloud(doc *v1alpha1.Cluster) func(context.Context) (provide
 		return provider.NamedCloud{Name: o.Credential, YAML: value, Allowed: func(authURL string) error {
 			to, err := places.ParseAddress(authURL)
 			if err != nil {
-				return fail.New(fail.Invalid, "the auth_url of credential %s can't be read", o.Credential)
+				return fail.New(fail.Invalid, "the auth_url of credential %s can't be read", o.Credential) // cause withheld: it may quote a secret
 			}
 			return allowed(to)
 		}}, nil

@@ -58,7 +58,7 @@ func NewWireGuardKey() (string, error) {
 func WireGuardPublicKey(private string) (string, error) {
 	k, err := wgtypes.ParseKey(private)
 	if err != nil {
-		return "", fail.New(fail.Invalid, "the WireGuard private key is not 32 bytes in base64")
+		return "", fail.New(fail.Invalid, "the WireGuard private key is not 32 bytes in base64") // cause withheld: it may quote a secret
 	}
 	return k.PublicKey().String(), nil
 }

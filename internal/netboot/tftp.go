@@ -55,7 +55,7 @@ func (s *tftpServer) stop() {
 	s.conn.Close() //nolint:errcheck // it is closed already where it was served
 }
 
-// file returns what is given out under a name.
+// file returns the content that TFTP serves under a name.
 func (s *tftpServer) file(name string) []byte {
 	if plain(name) == autoexec {
 		return s.script

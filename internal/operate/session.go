@@ -35,7 +35,7 @@ type Session struct {
 
 // Options says what a verb needs.
 type Options struct {
-	Verb     string // shown to whoever is kept waiting by the lease; empty: no lease, nothing is changed
+	Verb     string // shown to others who wait for the lease; empty: no lease, a command that changes nothing
 	Look     bool   // see whether there is anything to do, and plan no more than that takes; see Begun.Idle
 	ReadOnly bool   // leave no trace, not even keys, before Commit
 	// Ask asks for a password on the operator's terminal, unseen; nil: there is none.

@@ -105,13 +105,13 @@ func parseKey(data []byte) (crypto.Signer, error) {
 		case ecKeyBlock:
 			key, err := x509.ParseECPrivateKey(b.Bytes)
 			if err != nil {
-				return nil, errors.New("the EC private key is damaged")
+				return nil, errors.New("the EC private key is damaged") // cause withheld: it may quote a secret
 			}
 			return key, nil
 		case rsaKeyBlock: // kubeadm's own, unless it is told otherwise
 			key, err := x509.ParsePKCS1PrivateKey(b.Bytes)
 			if err != nil {
-				return nil, errors.New("the RSA private key is damaged")
+				return nil, errors.New("the RSA private key is damaged") // cause withheld: it may quote a secret
 			}
 			return key, nil
 		case "PRIVATE KEY":

@@ -61,7 +61,7 @@ type Machine struct {
 	Login    Login    // how the operator gets there by SSH, where that differs from what the fields above say
 }
 
-// Login is what is special about the way to a machine by SSH.
+// Login is one machine's own way by SSH.
 type Login struct {
 	Address string `json:",omitempty"` // IP address or DNS name; empty: the machine's
 	KeyFile string `json:",omitempty"` // of the private key that logs in; empty: that of most machines

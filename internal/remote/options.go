@@ -20,7 +20,7 @@ type Options struct {
 	TrustOnFirstUse func(h Host, key ssh.PublicKey) error
 	// SudoPassword returns the password that h.Sudo names. It is called once sudo asks. Nil: no password is known, whatever h.Sudo says.
 	SudoPassword func(ctx context.Context, h Host) (string, error)
-	// Signers returns the keys that log in to h, those to try first at the front; nil: those that the Dialer was made with.
+	// Signers returns the keys that log in to h, in the order of the attempts; nil: the keys of NewDialer.
 	Signers func(h Host) ([]Key, error)
 }
 

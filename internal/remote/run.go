@@ -94,7 +94,7 @@ func (d *Dialer) waitBegun(ctx context.Context, c *conn, s *ssh.Session, b *begi
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		for from := time.Now(); ; from = b.answeredAt(from) { // whoever types a password may take their time
+		for from := time.Now(); ; from = b.answeredAt(from) { // a user who types a password may take time
 			left := time.NewTimer(time.Until(from.Add(d.o.LoginTimeout)))
 			select {
 			case <-left.C:

@@ -30,7 +30,7 @@ type Package struct {
 func OpenApt(tmp string) (*Apt, error) {
 	for _, program := range []string{"apt-get", "apt-cache", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return nil, fail.New(fail.Refused, "this host has no %s", program).Do("do it on Debian, or bring the package from there")
+			return nil, fail.Wrap(fail.Refused, err, "this host has no %s", program).Do("do it on Debian, or bring the package from there")
 		}
 	}
 	return &Apt{tmp: tmp, options: []string{"-o", "APT::Sandbox::User=root"}}, nil

@@ -29,7 +29,7 @@ type Config struct {
 	Serving     *authority.Serving // the certificate of ListenHTTPS
 	Clients     *x509.CertPool     // who signed the certificates of clients (machines); nil: nobody is asked for one
 	Parts       []Part
-	// HTTP replaces ListenHTTP if it is bound already. With OfFront, the front process asks there for what is on Boot and Front, on behalf of clients
+	// HTTP replaces ListenHTTP if it is bound already. With OfFront, the front process requests the routes of Boot and Front there, on behalf of clients
 	// that its own listener counts.
 	HTTP    net.Listener
 	OfFront bool
@@ -39,7 +39,7 @@ type Config struct {
 	Healthz http.Handler
 	Guard   Guard
 	Ping    func(context.Context) error                         // whether the store answers
-	Observe func(r *http.Request, code int, took time.Duration) // is told of each request that was answered; nil: nobody is
+	Observe func(r *http.Request, code int, took time.Duration) // receives each answered request; may be nil
 	Log     *slog.Logger
 	Limits  Limits         // for clients without credentials
 	Proxies []netip.Prefix // trusted to set X-Forwarded-For; see ParseProxies

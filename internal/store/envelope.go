@@ -38,7 +38,7 @@ func (s *database) dataKey(ctx context.Context, cluster string, create bool) ([]
 	}
 	key, err := s.unwrapKey(row.text)
 	if err != nil {
-		return nil, fail.New(fail.Internal, "the key of the cluster's secrets is damaged: it does not decrypt").At(cluster).
+		return nil, fail.Wrap(fail.Internal, err, "the key of the cluster's secrets is damaged: it does not decrypt").At(cluster).
 			Do("put back a backup: naupegos store restore")
 	}
 	s.keys[cluster] = key

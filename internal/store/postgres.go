@@ -79,7 +79,7 @@ func parsePostgres(address string) (*pgx.ConnConfig, error) {
 		return nil, fail.New(fail.Invalid, "the store's address does not begin with postgres://").Do("%s", form)
 	}
 	if _, err := url.Parse(address); err != nil {
-		return nil, fail.New(fail.Invalid, "the store's address is not a URL").Do("%s", form)
+		return nil, fail.New(fail.Invalid, "the store's address is not a URL").Do("%s", form) // cause withheld: it may quote a secret
 	}
 	rest, unverified, err := takeUnverified(address)
 	if err != nil {

@@ -44,10 +44,10 @@ func TestRotateOnPostgres(t *testing.T) {
 	<-began
 	testkit.Value(store.Rotate(t.Context(), mine))(t)
 	wg.Wait()
-	testkit.Fails(t, last, fail.Conflict, "was renewed")
+	testkit.Fails(t, last, fail.Conflict, "was rotated")
 	testkit.Must(t, other.Close())
 	_, err := store.Open(t.Context(), theirs)
-	testkit.Fails(t, err, fail.Unauthorized, "was renewed at")
+	testkit.Fails(t, err, fail.Unauthorized, "was rotated at")
 	share()
 	if after, _ := store.Complete(t, theirs); after == before {
 		t.Error("the identity is the same")

@@ -172,7 +172,7 @@ func (s *database) renewClusters(ctx context.Context, tx *sql.Tx, to *database, 
 	for _, r := range keys {
 		cluster := r.values[0]
 		if old[cluster], err = s.unwrapKey(r.values[1]); err != nil {
-			return fail.New(fail.Internal, "the key of the cluster's secrets is damaged: it does not decrypt").At(cluster).Do("restore a backup: naupegos store restore")
+			return fail.Wrap(fail.Internal, err, "the key of the cluster's secrets is damaged: it does not decrypt").At(cluster).Do("restore a backup: naupegos store restore")
 		}
 		key := make([]byte, chacha20poly1305.KeySize)
 		_, _ = rand.Read(key) // never fails: crypto/rand ends the program instead
@@ -194,7 +194,7 @@ func (s *database) renewClusters(ctx context.Context, tx *sql.Tx, to *database, 
 			raw, err = unseal(old[x.cluster], raw, x.bind(name))
 		}
 		if err != nil {
-			return fail.New(fail.Internal, "the secret %s is damaged: it does not decrypt", name).At(x.cluster).Do("restore a backup: naupegos store restore")
+			return fail.Wrap(fail.Internal, err, "the secret %s is damaged: it does not decrypt", name).At(x.cluster).Do("restore a backup: naupegos store restore")
 		}
 		sealed, err := seal(fresh[x.cluster], raw, x.bind(name))
 		if err != nil {

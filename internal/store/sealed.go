@@ -20,7 +20,7 @@ import (
 func Seal(st Store, w io.Writer) (io.WriteCloser, error) {
 	to, err := age.ParseX25519Recipient(st.Recipient())
 	if err != nil {
-		return nil, fail.New(fail.Internal, "the store's identity can't be encrypted to")
+		return nil, fail.New(fail.Internal, "the store's identity can't be encrypted to") // cause withheld: it may quote a secret
 	}
 	out, err := age.Encrypt(w, to)
 	if err != nil {
@@ -33,7 +33,7 @@ func Seal(st Store, w io.Writer) (io.WriteCloser, error) {
 func Unseal(st Store, r io.Reader) (io.Reader, error) {
 	with, err := age.ParseIdentities(bytes.NewReader(st.Identity()))
 	if err != nil { // the cause may hold a part of it
-		return nil, fail.New(fail.Internal, "the store's identity can't be read")
+		return nil, fail.New(fail.Internal, "the store's identity can't be read") // cause withheld: it may quote a secret
 	}
 	out, err := age.Decrypt(r, with...)
 	if err != nil {

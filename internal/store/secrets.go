@@ -41,7 +41,7 @@ func (x *secrets) Get(ctx context.Context, name string) ([]byte, error) {
 		raw, err = unseal(key, raw, x.bind(name))
 	}
 	if err != nil {
-		return nil, fail.New(fail.Internal, "the secret %s is damaged: it does not decrypt", name).At(x.cluster).
+		return nil, fail.Wrap(fail.Internal, err, "the secret %s is damaged: it does not decrypt", name).At(x.cluster).
 			Do("put back a backup: naupegos store restore")
 	}
 	return raw, nil

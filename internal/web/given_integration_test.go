@@ -155,10 +155,11 @@ func reachable(t *testing.T, srv *sshtest.Server, address string, port int) {
 
 // says is what runs on this host in place of a command for a machine: nothing of what it was to do.
 func (g *given) says(name, command string) string {
+	const began = "echo naupegos:began; " // as remote's wrapped commands print first
 	_, verb, agent := strings.Cut(command, "/naupegos-agent ")
 	answer := func(v any) string {
 		raw := testkit.Value(json.Marshal(v))(g.t)
-		return "cat > /dev/null; echo '" + string(raw) + "'"
+		return began + "cat > /dev/null; echo '" + string(raw) + "'"
 	}
 	switch {
 	case command == "true":
@@ -172,9 +173,9 @@ func (g *given) says(name, command string) string {
 		}
 		return answer(r)
 	case agent && verb == "apply":
-		return "cat > /dev/null; cat '" + g.hold + "'; touch '" + g.made + name + "'; " + answer(machine.Report{Digest: "made"})
+		return began + "cat > /dev/null; cat '" + g.hold + "'; touch '" + g.made + name + "'; " + strings.TrimPrefix(answer(machine.Report{Digest: "made"}), began)
 	}
-	return "echo this machine does nothing >&2; exit 3"
+	return began + "echo this machine does nothing >&2; exit 3"
 }
 
 // goOn has the machine's agent end, if it runs.

@@ -20,7 +20,7 @@ import (
 // NoWorkers is the number of worker machines of a cluster that has none.
 const NoWorkers = -1
 
-// Options says what New writes. What is zero gets its default.
+// Options are the values that New writes. Zero fields get their defaults.
 type Options struct {
 	Name          string                 // of the cluster; default "demo"
 	Provider      string                 // "local" (default), "hosts", "openstack" or "metal"
@@ -65,7 +65,7 @@ func New(o Options) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// fill sets what is zero.
+// fill sets the zero fields to their defaults.
 func (o *Options) fill() {
 	or(&o.Name, "demo")
 	or(&o.Provider, v1alpha1.ProviderLocal)

@@ -75,7 +75,7 @@ type kubeconfig struct {
 func parseKubeconfig(data []byte) (*client, error) {
 	var k kubeconfig
 	if err := yaml.Unmarshal(data, &k); err != nil {
-		return nil, errors.New("it is not YAML")
+		return nil, errors.New("it is not YAML") // cause withheld: it may quote a secret
 	}
 	if len(k.Clusters) != 1 || len(k.Users) != 1 || k.Clusters[0].Cluster.Server == "" {
 		return nil, errors.New("it must have exactly one cluster with a server, and one user")
@@ -88,7 +88,7 @@ func parseKubeconfig(data []byte) (*client, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, errors.New("client-certificate-data and client-key-data are not a certificate and its key")
+		return nil, errors.New("client-certificate-data and client-key-data are not a certificate and its key") // cause withheld: it may quote a secret
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(ca) {

@@ -211,7 +211,7 @@ func carry(ctx context.Context, from, to string) error {
 	for _, pattern := range patterns {
 		found, err := filepath.Glob(filepath.Join(from, pattern))
 		if err != nil {
-			return fail.New(fail.Invalid, "%q was applied, and is not a path", pattern)
+			return fail.Wrap(fail.Invalid, err, "%q was applied, and is not a path", pattern)
 		}
 		for _, f := range found {
 			rel, err := filepath.Rel(from, f)

@@ -30,7 +30,7 @@ const requestTimeout = 30 * time.Second
 func connect(e Etcd) (*member, error) {
 	pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
 	if err != nil {
-		return nil, fail.New(fail.Invalid, "the certificate for etcd can't be used").At(e.Cert) // the cause may hold a part of the key
+		return nil, fail.New(fail.Invalid, "the certificate for etcd can't be used").At(e.Cert) // cause withheld: it may quote a secret
 	}
 	ca, err := os.ReadFile(e.CA)
 	if err != nil {

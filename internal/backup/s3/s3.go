@@ -76,7 +76,7 @@ func NewFrom(spec Spec, from Source) *Bucket {
 func connect(spec Spec, from Source) (*minio.Client, error) {
 	u, err := url.Parse(spec.Endpoint)
 	if err != nil {
-		return nil, fail.New(fail.Invalid, "the address of the bucket's service can't be read")
+		return nil, fail.New(fail.Invalid, "the address of the bucket's service can't be read") // cause withheld: it may quote a secret
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {

@@ -137,7 +137,7 @@ func (c *Container) signIn(ctx context.Context, cred credential) (session, error
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/auth/tokens", bytes.NewReader(body))
 	if err != nil {
-		return session{}, fail.New(fail.Invalid, "the address of the identity service can't be read")
+		return session{}, fail.New(fail.Invalid, "the address of the identity service can't be read") // cause withheld: it may quote a secret
 	}
 	r.Header.Set("Content-Type", "application/json")
 	res, err := c.send(r)

@@ -191,7 +191,7 @@ func (f *Front) note(query string) {
 	}
 }
 
-// Observe counts an answer. The main process counts those that it gave.
+// Observe counts an answer of the front process. The main process counts its own.
 func (f *Front) Observe(r *http.Request, code int, took time.Duration) {
 	if f.forwarded[r.Pattern] || len(r.Method) > 16 {
 		return

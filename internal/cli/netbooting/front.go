@@ -133,7 +133,7 @@ func (s Site) FrontMounts(asked func(url.Values), observe func(*http.Request, in
 	}
 }
 
-// hear passes a report on as far as an honest front process could have written it: whoever takes that process over must not fill the metrics with
+// hear passes a report on as far as an honest front process could have written it: an attacker who takes that process over must not fill the metrics with
 // names, or keep this process busy.
 func (t told) hear(asked func(url.Values), observe func(*http.Request, int, time.Duration)) {
 	for _, q := range t.Asked[:min(len(t.Asked), mostAsked)] {

@@ -123,7 +123,7 @@ func cloudName(data []byte) (string, error) {
 		Clouds map[string]any `json:"clouds"`
 	}
 	if err := yaml.Unmarshal(data, &file); err != nil {
-		return "", fail.New(fail.Internal, "the clouds.yaml of the cluster's credential is not YAML") // the cause might show it
+		return "", fail.New(fail.Internal, "the clouds.yaml of the cluster's credential is not YAML") // cause withheld: it may quote a secret
 	}
 	for name := range file.Clouds {
 		return name, nil

@@ -140,7 +140,7 @@ func checkPlace(dir string, force bool) (replace bool, err error) {
 	}
 	rec, err := readMark(dir)
 	if err != nil {
-		return false, fail.New(fail.Refused, "%s contains something other than a handover", dir).Do("name another directory")
+		return false, fail.Wrap(fail.Refused, err, "%s contains something other than a handover", dir).Do("name another directory")
 	}
 	if !force {
 		return false, fail.New(fail.Refused, "%s holds the handover of cluster %s of %s", dir, rec.Cluster, day(rec.Made)).Do("--force replaces it; or name another directory")

@@ -20,7 +20,7 @@ import (
 // settle is how long a directory has to be left alone before it is read: who writes it writes more than one file.
 const settle = 100 * time.Millisecond
 
-// latest is how long changes that go on may put off reading those that came first.
+// latest bounds how long continuing changes delay the reading of the first one.
 const latest = 700 * time.Millisecond
 
 // Directory keeps a catalog as a data directory is.

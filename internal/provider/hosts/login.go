@@ -187,7 +187,7 @@ func (l *logins) hostKeys(s remote.Settings, port int, names ...string) ([]strin
 	return nil, nil
 }
 
-// read reads a known_hosts file; one that is not there knows nobody.
+// read reads a known_hosts file. A missing file has no keys.
 func (l *logins) read(file string) (remote.Known, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,7 +209,7 @@ func (l *logins) read(file string) (remote.Known, error) {
 	return k, err
 }
 
-// sudoName names a password's source, for whoever reads it.
+// sudoName names a password's source.
 func sudoName(p *v1alpha1.PasswordSource) string {
 	switch {
 	case p == nil:

@@ -127,7 +127,7 @@ func (r *redfish) offers(ctx context.Context, kind string) bool {
 }
 
 // reset asks for a reset, and follows the task that it becomes. If-Match is for resources that change, and few controllers want it here: it is sent
-// where one does. A refusal is none where the machine's power is what was wanted.
+// where one does. A refusal does not count if the machine's power already is as wanted.
 func (r *redfish) reset(ctx context.Context, kind, goal string) error {
 	var resp *answer
 	var err error

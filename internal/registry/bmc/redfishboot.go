@@ -91,7 +91,7 @@ func (r *redfish) patch(ctx context.Context, place string, body any) error {
 			now.etags = resp.etags()
 		}
 		if refused != nil && slices.Equal(tried, now.etags) {
-			break // nobody else changes it
+			break // no other client changes it
 		}
 		tried, refused = now.etags, nil
 		for _, tag := range now.tags() {

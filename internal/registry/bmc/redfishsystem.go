@@ -34,7 +34,7 @@ type redfishBoot struct {
 	targets []string // that it takes; empty: it does not say
 }
 
-// fields are the members of a JSON object. What is asked of them is empty where it has another type.
+// fields are the members of a JSON object. A member of another type reads as empty.
 type fields map[string]json.RawMessage
 
 func (f fields) text(name string) string { return text(f[name]) }
@@ -106,7 +106,7 @@ func readFields(r io.Reader, names ...string) (fields, error) {
 func skipMark(r io.Reader) io.Reader {
 	mark := []byte("\xef\xbb\xbf")
 	first := make([]byte, len(mark))
-	n, _ := io.ReadFull(r, first) // whoever reads on sees the error
+	n, _ := io.ReadFull(r, first) // a later read returns the error
 	if first = first[:n]; bytes.Equal(first, mark) {
 		return r
 	}

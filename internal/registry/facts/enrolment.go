@@ -58,7 +58,7 @@ func (e *Enrolment) Key(uuid string, body []byte, signature string) (public *ecd
 		err = req.CheckSignature()
 	}
 	if err != nil {
-		return nil, "", fail.New(fail.Invalid, "the enrolment's certificate request can't be used").At(uuid)
+		return nil, "", fail.Wrap(fail.Invalid, err, "the enrolment's certificate request can't be used").At(uuid)
 	}
 	public, ok := req.PublicKey.(*ecdsa.PublicKey)
 	if !ok || public.Curve != elliptic.P256() || req.Subject.CommonName != uuid {

@@ -28,7 +28,7 @@ func Parse(data []byte) (*Discovery, error) {
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(data, &keys); err != nil {
-		return nil, fail.New(fail.Invalid, "the discovery is no JSON object").Do("send what docs/reference/machine-api.md shows")
+		return nil, fail.Wrap(fail.Invalid, err, "the discovery is no JSON object").Do("send what docs/reference/machine-api.md shows")
 	}
 	for _, key := range []string{"boot-info", "interfaces", "disks", "lldp", "ignition-journal"} {
 		if _, ok := keys[key]; !ok {

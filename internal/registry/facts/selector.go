@@ -22,7 +22,7 @@ func ParseSelector(text string) (s Selector, err error) {
 	}
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return s, fail.New(fail.Invalid, "%q is not a selector", clean(text, 64)).Do("write it as uuid=…&mac=…&os=installed")
+		return s, fail.Wrap(fail.Invalid, err, "%q is not a selector", clean(text, 64)).Do("write it as uuid=…&mac=…&os=installed")
 	}
 	return SelectorOf(values)
 }

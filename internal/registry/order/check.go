@@ -89,14 +89,14 @@ func (b Blob) check() error {
 
 func (i Interface) check() error {
 	if _, err := net.ParseMAC(i.MAC); err != nil {
-		return fail.New(fail.Invalid, "%q is no MAC address", i.MAC)
+		return fail.Wrap(fail.Invalid, err, "%q is no MAC address", i.MAC)
 	}
 	if len(i.Addresses) == 0 {
 		return fail.New(fail.Invalid, "the interface %s has no address", i.MAC).Do("leave the interface out where DHCP configures it")
 	}
 	for _, a := range i.Addresses {
 		if _, err := netip.ParsePrefix(a); err != nil {
-			return fail.New(fail.Invalid, "%q is not an address with a prefix length", a)
+			return fail.Wrap(fail.Invalid, err, "%q is not an address with a prefix length", a)
 		}
 	}
 	for _, a := range append(slices.Clone(i.DNS), i.Gateway) {

@@ -36,7 +36,7 @@ func Open(to string, st store.Auditing, log *slog.Logger) (*Sink, error) {
 	wrong := fail.New(fail.Invalid, "--audit-to %q is not a supported sink", to).Do("write syslog://HOST:PORT, syslogs://HOST:PORT, otlp+http://HOST:PORT or otlp+https://HOST:PORT")
 	u, err := url.Parse(to)
 	if err != nil {
-		return nil, fail.New(fail.Invalid, "--audit-to is not a URL").Do("write syslog://HOST:PORT, or otlp+https://HOST:PORT")
+		return nil, fail.New(fail.Invalid, "--audit-to is not a URL").Do("write syslog://HOST:PORT, or otlp+https://HOST:PORT") // cause withheld: it may quote a secret
 	}
 	if u.User != nil {
 		return nil, fail.New(fail.Invalid, "--audit-to contains a password, but all users of this host can read command lines").Do("remove the password")

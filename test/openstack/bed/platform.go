@@ -29,7 +29,7 @@ func checkPlatform(ctx context.Context) (versions string, err error) {
 		return "", fail.New(fail.Refused, "the OpenStack test bed starts services and needs root").Do("run it as root, or with sudo -E")
 	}
 	if _, err := exec.LookPath("dpkg-query"); err != nil {
-		return "", fail.New(fail.Refused, "this is not Debian: there is no dpkg-query").Do("the OpenStack services are taken from Debian 12's packages")
+		return "", fail.Wrap(fail.Refused, err, "this is not Debian: there is no dpkg-query").Do("the OpenStack services are taken from Debian 12's packages")
 	}
 	if id, version := osRelease(); id != "debian" || version != "12" {
 		return "", fail.New(fail.Refused, "the OpenStack test bed needs Debian 12 (OpenStack Zed); this is %s %s", id, version)

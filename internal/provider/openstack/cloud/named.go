@@ -67,7 +67,7 @@ func ReadNamed(n provider.NamedCloud, cloud, region string) (Login, error) {
 	l, err := LoginFrom(namedSource(n), cloud, region)
 	l.Source = `cloud "` + cloud + `" of credential ` + n.Name
 	if err != nil { // its text could repeat a part of the value
-		return l, fail.New(fail.Invalid, "%s can't be read", l.Source).Do("name a cloud of the credential in spec.provider.openstack.cloud; openstack --os-cloud NAME token issue tries the file")
+		return l, fail.New(fail.Invalid, "%s can't be read", l.Source).Do("name a cloud of the credential in spec.provider.openstack.cloud; openstack --os-cloud NAME token issue tries the file") // cause withheld: it may quote a secret
 	}
 	return l, n.Allowed(l.Options.IdentityEndpoint)
 }

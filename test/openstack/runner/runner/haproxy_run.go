@@ -98,7 +98,7 @@ func (h *haproxy) start() error {
 	}
 	p, err := processOf(h.cmd.Process.Pid)
 	if err != nil {
-		return fmt.Errorf("HAProxy ended at once, see %s", h.log())
+		return fmt.Errorf("HAProxy ended at once, see %s: %w", h.log(), err)
 	}
 	return h.note(p)
 }
