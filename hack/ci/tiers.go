@@ -46,8 +46,8 @@ var tiers = []tier{
 	{name: "unit", budget: 3 * time.Minute, limit: time.Hour},
 	{name: "race", race: true, budget: 5 * time.Minute, limit: time.Hour},
 	{name: "integration", tags: "integration", needs: "build bundle", budget: 15 * time.Minute, limit: 70 * time.Minute},
-	// Life and cloud join make test, by the removal of full, once they have passed on a slow host.
-	{name: "node", tags: "e2e", only: node, needs: "build bundle", budget: 15 * time.Minute, limit: time.Hour},
+	// These three join make test, by the removal of full, once they have passed on a slow host.
+	{name: "node", tags: "e2e", only: node, needs: "build bundle", full: true, budget: 15 * time.Minute, limit: time.Hour},
 	{name: "life", tags: "e2e", only: life, needs: "build bundle bundle-former", full: true, budget: 16 * time.Minute, limit: time.Hour},
 	{name: "cloud", tags: "e2e", only: cloud, bed: true, needs: "build bundle-openstack", full: true, budget: 8 * time.Minute, limit: time.Hour},
 

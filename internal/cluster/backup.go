@@ -260,15 +260,15 @@ func (c *Cluster) scheduled() (s schedule.Schedule, text string, ok bool) {
 	return s, "", false
 }
 
-// orderDigest tells what the store knows of the cluster from what it knew: the document, keys, and facts, but for those that come and go by
-// themselves. Certificates are left out: new ones are made of what is in every set.
+// orderDigest covers the store's data of the cluster without certificates, and without facts that Converged or a restore writes after the copy.
 func (c *Cluster) orderDigest(ctx context.Context) (string, error) {
 	o, err := c.operatorPart(ctx, c.bundleToBe())
 	if err != nil {
 		return "", err
 	}
 	o.Record.Facts = slices.DeleteFunc(o.Record.Facts, func(f backup.Fact) bool {
-		return slices.Contains([]memory.Kind{memory.BackupLaid, memory.BackupFrom, memory.Converged, memory.Restored, memory.Restoring}, memory.Kind(f.Kind))
+		return slices.Contains([]memory.Kind{memory.BackupLaid, memory.BackupFrom, memory.Converged, memory.Restored, memory.Restoring,
+			memory.SoakSince, memory.PoolSize, memory.PoolShape, memory.PoolFormer}, memory.Kind(f.Kind))
 	})
 	o.Record.UpdatedAt, o.Record.CreatedAt = time.Time{}, time.Time{}
 	maps.DeleteFunc(o.Secrets, func(name string, _ []byte) bool { return pki.IsLeaf(name) })

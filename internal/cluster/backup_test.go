@@ -160,6 +160,10 @@ func TestSchedule(t *testing.T) {
 	testkit.Must(t, l.secrets.Put(t.Context(), "leaf/x", []byte("certificate")))
 	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(doc.Marshal())(t))))
 	testkit.Must(t, l.facts.Set(t.Context(), memory.Bundle, l.bundleToBe()))
+	testkit.Must(t, l.facts.Set(t.Context(), memory.SoakSince, "2026-11-28T22:00:00Z"))
+	for _, kind := range []memory.Kind{memory.PoolSize, memory.PoolShape, memory.PoolFormer} {
+		testkit.Must(t, l.facts.SetOf(t.Context(), kind, "general", "3"))
+	}
 	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); p != "" {
 		t.Errorf("what counts has not changed, and it plans\n%s", p)
 	}
