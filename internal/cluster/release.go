@@ -147,7 +147,7 @@ func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, 
 
 func letGoID(name string) string { return "release/" + name }
 
-// letAgentForget has a machine's agent turn what it has put there into the owner's own, and go. keepalived on gateways runs it as a health check.
+// letAgentForget releases one machine to its owner. The agent stays where keepalived or the relay between gateways runs it; elsewhere it goes.
 func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 	args := []string{"release"}
 	step := &plan.Step{
@@ -155,9 +155,9 @@ func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 		Reason:  "programs, units and files stay and keep running; the agent and its records are removed",
 		Details: []string{"programs become files of their own", "files that Naupegos replaced are restored beside the new ones, as NAME.before-naupegos"},
 	}
-	if s.Role == provider.Gateway {
+	if s.Role == provider.Gateway || s.IsControlPlane() && wanted.Relayed(c.doc, c.known()) {
 		args = append(args, "--keep-agent")
-		step.Reason = "programs, units and files stay and keep running; the agent stays as keepalived's health check"
+		step.Reason = "programs, units and files stay and keep running; the agent stays: keepalived and the relay between gateways run it"
 	}
 	step.Run = func(ctx context.Context, _ plan.Progress) error {
 		if err := c.facts.SetOf(ctx, memory.Released, s.Name, "true"); err != nil { // from now on nothing is compared with what the agent remembers

@@ -49,6 +49,11 @@ func TestReleasePlan(t *testing.T) {
 	if d := strings.Join(at(configureID("demo-cp-1")).Details, "\n"); !strings.Contains(d, "naupegos-approver.conf") || !strings.Contains(d, "filter.nft") || strings.Contains(d, "manifests") {
 		t.Errorf("of a control-plane machine goes\n%s", d)
 	}
+	for name, keeps := range map[string]bool{"demo-gw-1": true, "demo-cp-1": true, "demo-a-1": false} { // a unit that stays runs the agent
+		if why := at(letGoID(name)).Reason; strings.Contains(why, "agent stays") != keeps {
+			t.Errorf("%s is released because %s", name, why)
+		}
+	}
 	if d := strings.Join(at(configureID("demo-a-1")).Details, "\n"); !strings.Contains(d, "filter.nft") || strings.Contains(d, "kubelet") {
 		t.Errorf("of a worker goes\n%s", d)
 	}

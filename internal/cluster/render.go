@@ -83,7 +83,7 @@ func (c *Cluster) base(ctx context.Context, s wanted.Slot) (machine.Config, erro
 	var gateways []string
 	for _, m := range machines {
 		hosts += m.Address + " " + m.Name + "\n"
-		if m.Role == provider.Gateway && s.Role == provider.ControlPlane && c.doc.Spec.Provider.OpenStack == nil {
+		if m.Role == provider.Gateway && s.IsControlPlane() && wanted.Relayed(c.doc, c.known()) {
 			gateways = append(gateways, m.Address)
 		}
 	}
@@ -120,7 +120,7 @@ func (c *Cluster) renderGateway(ctx context.Context, s wanted.Slot, f machine.Fa
 	p := gateway.Params{
 		ClusterName: c.Name(), ClusterID: c.rec.ID, VIP: vip, Port: c.doc.Spec.Endpoint.Port, Interface: f.Interface,
 		AgentPath: c.agent.remotePath(), CACert: ca,
-		Relayed: c.doc.Spec.Provider.OpenStack == nil, // whose ports drop what a machine sends from another's address
+		Relayed: wanted.Relayed(c.doc, c.known()),
 	}
 	if p.Fronts, err = c.ingressFronts(ctx); err != nil {
 		return machine.Config{}, err

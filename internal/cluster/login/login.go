@@ -110,7 +110,7 @@ func (l *Logins) Signers(h remote.Host) ([]remote.Key, error) {
 	return all, nil
 }
 
-// ownKeys returns the keys of a host's file, else those of all hosts. A client configuration that names no file leaves ssh's own files.
+// ownKeys returns the keys of a host's file, or the keys of all hosts if it has none. If a client configuration names no file, ssh's default files apply.
 func (l *Logins) ownKeys(file string) ([]remote.Key, error) {
 	h := l.o.Hosts
 	switch {

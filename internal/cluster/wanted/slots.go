@@ -31,6 +31,18 @@ func Own(slots []Slot) []Slot {
 	return slices.DeleteFunc(slices.Clone(slots), func(s Slot) bool { return s.Surge })
 }
 
+// Relayed reports whether control-plane machines pass the adverts of gateways on to each other: there are several gateways, and not on OpenStack, whose
+// ports drop packets that carry another machine's address.
+func Relayed(doc *v1alpha1.Cluster, slots []Slot) bool {
+	gateways := 0
+	for _, s := range slots {
+		if s.Role == provider.Gateway {
+			gateways++
+		}
+	}
+	return gateways > 1 && doc.Spec.Provider.OpenStack == nil
+}
+
 // Assign says which machines should exist and which existing ones should go. Existing machines are kept, lowest index first
 // (as numbers: 9 comes before 10), except those that are decided to go; new ones take the lowest free index. A machine that
 // is decided to be replaced keeps its slot: it is wanted, and another machine will fill it. One that is decided to be there while its pool is
