@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -8,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -126,6 +129,23 @@ func TestVerdict(t *testing.T) {
 	if err := show(exec.CommandContext(t.Context(), "./no-such-command")); err == nil {
 		t.Error("a command that does not exist did not fail")
 	}
+}
+
+// TestInterruptReachesChildren: an interrupted run ends a grandchild whose parent does not pass interrupts on, as go run does not.
+func TestInterruptReachesChildren(t *testing.T) {
+	dir := t.TempDir()
+	ready, ended := filepath.Join(dir, "ready"), filepath.Join(dir, "ended")
+	ctx, interrupt := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	inner := fmt.Sprintf(`trap 'touch %s; exit 0' INT; touch %s; while :; do sleep 0.1; done`, ended, ready)
+	go func() { done <- show(exec.CommandContext(ctx, "sh", "-c", `trap : INT; sh -c "$0"; true`, inner)) }()
+	exists := func(file string) func() error {
+		return testkit.That(file+" exists", func() bool { _, err := os.Stat(file); return err == nil })
+	}
+	testkit.Until(t, time.Minute, 20*time.Millisecond, exists(ready))
+	interrupt()
+	testkit.Until(t, time.Minute, 20*time.Millisecond, exists(ended))
+	<-done
 }
 
 // TestOneRunAtATime: a second run on the host is refused.

@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"golang.org/x/term"
 	"gotest.tools/gotestsum/testjson"
 )
 
@@ -98,10 +100,15 @@ func (r *runner) tier(ctx context.Context, t *tier, res *result) {
 	res.err = errors.Join(res.err, r.record(ctx, t, res))
 }
 
-// show runs a command whose output goes to the terminal. An interrupt lets it clean up before it ends.
+// show runs a command whose output goes to the terminal. An interrupt lets it and its children clean up before they end. A terminal sends Ctrl-C to all
+// of them, and sudo reads passwords from it; elsewhere show does, because go run and go tool do not pass interrupts on.
 func show(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = os.Stdout, os.Stderr, 2*time.Minute
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	}
 	return cmd.Run()
 }
 
