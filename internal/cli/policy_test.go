@@ -90,7 +90,7 @@ func police(t *testing.T, state string, flags ...string) *policed {
 	p.url = fmt.Sprintf("https://127.0.0.1:%d", https)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	var log logBuffer
+	var log testkit.Buffer
 	go func() {
 		root := New(&App{In: strings.NewReader(""), Out: io.Discard, Err: &log})
 		root.SetArgs(append([]string{"--state-dir", state, "server", "--drain", "1s", "--listen-http", fmt.Sprintf("127.0.0.1:%d", http1), "--listen-https", fmt.Sprintf("127.0.0.1:%d", https)}, flags...))
@@ -120,24 +120,6 @@ func police(t *testing.T, state string, flags ...string) *policed {
 			t.Fatalf("the server does not serve: %v\n%s", err, log.String())
 		}
 	}
-}
-
-// logBuffer takes lines from several goroutines.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func (p *policed) store() store.Store {

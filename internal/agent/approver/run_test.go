@@ -1,7 +1,6 @@
 package approver
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -138,7 +137,7 @@ func (a *fakeAPI) decides(name, want string) func() error {
 const soon, tick = 20 * time.Second, 5 * time.Millisecond
 
 // says is the condition that the log has these words.
-func says(log *syncBuffer, words string) func() error {
+func says(log *testkit.Buffer, words string) func() error {
 	return testkit.That("the log says "+words, func() bool { return strings.Contains(log.String(), words) })
 }
 
@@ -155,22 +154,9 @@ func (a *fakeAPI) kubeconfig(t *testing.T) string {
 	return p
 }
 
-// syncBuffer is a log that can be read while it is written.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-func (s *syncBuffer) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
-
-func start(t *testing.T, a *fakeAPI, machines string) *syncBuffer {
+func start(t *testing.T, a *fakeAPI, machines string) *testkit.Buffer {
 	t.Helper()
-	log := &syncBuffer{}
+	log := &testkit.Buffer{}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	o := Options{Kubeconfig: a.kubeconfig(t), Machines: machines, Log: slog.New(slog.NewTextHandler(log, nil)), Retry: 10 * time.Millisecond, Resync: time.Second}

@@ -1,7 +1,6 @@
 package signin
 
 import (
-	"bytes"
 	"context"
 	"encoding/pem"
 	"io"
@@ -53,26 +52,8 @@ type site struct {
 	dir    string
 	conf   client.Config
 	notes  *notes
-	said   *lines
+	said   *testkit.Buffer
 	tokens *httptest.Server
-}
-
-// lines is written to by a verb, and read by the browser.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func newSite(t *testing.T, rules ...string) *site {
@@ -88,7 +69,7 @@ func newSite(t *testing.T, rules ...string) *site {
 		c.Rules = append(c.Rules, testkit.Value(issuer.ParseRule(text))(t))
 	}
 	believed := testkit.Value(issuer.New(c))(t)
-	s := &site{dir: t.TempDir(), notes: &notes{}, said: &lines{}, tokens: idp}
+	s := &site{dir: t.TempDir(), notes: &notes{}, said: &testkit.Buffer{}, tokens: idp}
 	gate := access.NewGate(s.notes, slog.New(slog.DiscardHandler))
 	gate.Believe(believed)
 	mux := http.NewServeMux()
