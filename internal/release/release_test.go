@@ -92,3 +92,17 @@ func TestClientLibraries(t *testing.T) {
 		}
 	}
 }
+
+// TestFormer: tests and benchmarks need two minors before the default's.
+func TestFormer(t *testing.T) {
+	for n, minors := 1, map[string]bool{MinorOf(Default): true}; n <= 2; n++ {
+		v := Former(n)
+		if _, ok := Find(v); !ok || minors[MinorOf(v)] {
+			t.Errorf("the release of minor %d before the default's is %q", n, v)
+		}
+		minors[MinorOf(v)] = true
+	}
+	if v := Former(100); v != "" {
+		t.Errorf("the release of a minor without a recipe is %q", v)
+	}
+}

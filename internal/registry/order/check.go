@@ -89,7 +89,7 @@ func (b Blob) check() error {
 
 func (i Interface) check() error {
 	if _, err := net.ParseMAC(i.MAC); err != nil {
-		return fail.Wrap(fail.Invalid, err, "%q is no MAC address", i.MAC)
+		return fail.New(fail.Invalid, "%q is no MAC address", i.MAC) // cause withheld: it repeats the value as it is
 	}
 	if len(i.Addresses) == 0 {
 		return fail.New(fail.Invalid, "the interface %s has no address", i.MAC).Do("leave the interface out where DHCP configures it")
