@@ -59,7 +59,7 @@ spec:
         - {address: 192.0.2.11, role: control-plane, hostKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGs5yh3xvjLZdyRSmj2UOqGqQJ8gRlqDBFDM3lGj9bNv, MACHINE}
 `
 
-// TestLogins tries what a document says of logins.
+// TestLogins parses documents with the login fields.
 func TestLogins(t *testing.T) {
 	for _, c := range []struct{ login, machine, want string }{
 		{"sshKeyFile: k", "port: 9022, user: root, sshKeyFile: other", ""},

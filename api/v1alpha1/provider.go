@@ -129,7 +129,7 @@ type HostMachine struct {
 	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"minimum=1,maximum=65535" host:"none"`
 	// File with the private SSH key that logs in. Left out, that of sshConfig, else that of all machines.
 	SSHKeyFile string `json:"sshKeyFile,omitempty" yaml:"sshKeyFile,omitempty" host:"file"`
-	// Password that sudo asks for, where it differs from the other machines'.
+	// Password that sudo asks for, if it differs from the other machines'.
 	SudoPassword *PasswordSource `json:"sudoPassword,omitempty" yaml:"sudoPassword,omitempty"`
 	// Name of the machine and its node: a host name, short or with its domain. Left out, it is made from the cluster, the role or pool, and the machine's place in this list; name machines if you will remove some from the middle.
 	Name string `json:"name,omitempty" yaml:"name,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$"`

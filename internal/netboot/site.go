@@ -85,7 +85,7 @@ func (s *Site) Run(ctx context.Context) error {
 	return s.files.Watch(ctx)
 }
 
-// Health tells whether the directory can be read and its changes are seen: what else a Site does ends it where it fails.
+// Health reports whether the site reads the directory and sees its changes. A failure of any other part ends the Site.
 func (s *Site) Health(context.Context) map[string]bool {
 	return map[string]bool{"boot directory": s.watching.Load() && s.files.Readable()}
 }

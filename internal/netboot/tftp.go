@@ -24,7 +24,7 @@ const (
 	tftpOfOne     = 16  // of them from one address, so that nobody takes all; firmware asks for one file, and again when it is impatient
 )
 
-// autoexec is what iPXE looks for, by itself, where it was loaded from: it runs that in place of what DHCP says.
+// autoexec is the script that iPXE requests from its own TFTP server. iPXE runs it in place of the file that DHCP names.
 const autoexec = "autoexec.ipxe"
 
 // tftpServer gives out iPXE's programs and the script that leads to the boot endpoints, and nothing else. It takes nothing.

@@ -19,7 +19,7 @@ type BMC struct {
 	System      string `json:"system,omitempty"`      // the machine's ID there, where it has several
 }
 
-// access is how the controller is reached. Firmware is the machine's: bios, efi, or empty where it is not known.
+// access returns the controller's address and login. firmware is the machine's: bios, efi, or empty if unknown.
 func (b BMC) access(uuid, firmware string, password []byte) bmc.Access {
 	return bmc.Access{Firmware: firmware, Protocol: b.Protocol, Address: b.Address, User: b.User, Password: password, Fingerprint: b.Fingerprint, Authorities: b.Authorities,
 		System: b.System, UUID: uuid}

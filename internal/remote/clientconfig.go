@@ -25,7 +25,7 @@ type ClientConfig struct {
 	seen map[string]Settings // by name
 }
 
-// Settings is what a client configuration says of a host. Empty fields are not set there.
+// Settings are a host's settings of a client configuration. Empty fields are unset.
 type Settings struct {
 	HostName   string
 	Port       int
@@ -71,7 +71,7 @@ func ReadClientConfig(path string) (*ClientConfig, error) {
 	return &ClientConfig{path: abs, seen: map[string]Settings{}}, nil
 }
 
-// Lookup returns what the configuration says of a host: under the first of its names of which it says anything particular, else under the last.
+// Lookup returns a host's settings: those of the first name for which the configuration has any of its own, else those of the last name.
 func (c *ClientConfig) Lookup(names ...string) (Settings, error) {
 	nobody, err := c.settings("naupegos-nobody")
 	if err != nil {

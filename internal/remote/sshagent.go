@@ -61,7 +61,7 @@ func FileKeys(path string, private []byte, agents []Key, passphrase func() (stri
 	return []Key{key}, nil
 }
 
-// publicHalf returns the public key of a private one: the file beside it, else what a locked file says unlocked.
+// publicHalf returns a private key's public key: from the .pub file beside it, else from the private file, whose public part is not encrypted.
 func publicHalf(path string, private []byte) (ssh.PublicKey, error) {
 	if public, err := os.ReadFile(path + ".pub"); err == nil {
 		if key, _, _, _, err := ssh.ParseAuthorizedKey(public); err == nil {

@@ -97,7 +97,7 @@ func (o *Options) fill() {
 	}
 }
 
-// or sets *p where it is zero.
+// or sets *p to v if it is zero.
 func or[T comparable](p *T, v T) {
 	var zero T
 	if *p == zero {

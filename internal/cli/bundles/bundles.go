@@ -89,8 +89,7 @@ func obtain(ctx context.Context, w io.Writer, lib *bundle.Library, doc *v1alpha1
 	return b, err
 }
 
-// Check reports whether the bundle of a release for the cluster of a document is here. It returns fail.Invalid where it is not, and no recipe
-// makes it.
+// Check reports whether the library has the bundle of a release for a document. It returns fail.Invalid if the bundle is missing and has no recipe.
 func Check(ctx context.Context, doc *v1alpha1.Cluster, version string) (here bool, err error) {
 	lib, err := Library("")
 	if err != nil {
@@ -139,7 +138,7 @@ type Once struct {
 	told map[string]bool
 }
 
-// Write drops what was written before.
+// Write drops a notice that it has passed on before.
 func (o *Once) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -24,7 +24,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestCheckRelease: a release without a recipe is refused with those that have one, and its field.
+// TestCheckRelease: CheckRelease refuses a release without a recipe, names its field, and lists the releases with recipes.
 func TestCheckRelease(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	doc := &v1alpha1.Cluster{}

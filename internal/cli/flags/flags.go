@@ -1,4 +1,4 @@
-// Package flags contains values of flags that several commands share. It checks what a user gives and knows nothing of the commands.
+// Package flags contains values of flags that several commands share. It checks the user's values and knows nothing of the commands.
 package flags
 
 import (

@@ -244,7 +244,7 @@ func TestMainIsGone(t *testing.T) {
 	}
 }
 
-// TestFrontIsNotTrusted: whoever takes the front process over can't fill the metrics, keep the main server busy or reach routes for operators.
+// TestFrontIsNotTrusted: an attacker in the front process can't fill the metrics, keep the main server busy or reach routes for operators.
 func TestFrontIsNotTrusted(t *testing.T) {
 	w := newTwo(t)
 	c := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

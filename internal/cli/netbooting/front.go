@@ -133,7 +133,7 @@ func (s Site) FrontMounts(asked func(url.Values), observe func(*http.Request, in
 	}
 }
 
-// hear passes a report on as far as an honest front process could have written it: an attacker who takes that process over must not fill the metrics with
+// hear passes on those parts of a report that an honest front process could have written: an attacker in that process must not fill the metrics with
 // names, or keep this process busy.
 func (t told) hear(asked func(url.Values), observe func(*http.Request, int, time.Duration)) {
 	for _, q := range t.Asked[:min(len(t.Asked), mostAsked)] {
@@ -154,7 +154,7 @@ func (t told) hear(asked func(url.Values), observe func(*http.Request, int, time
 	}
 }
 
-// giveCatalogs answers as soon as the catalogs differ from those of the front process.
+// giveCatalogs sends the catalogs to a front process whose own are out of date. It holds the request until they are, or its time is up.
 func (s Site) giveCatalogs(w http.ResponseWriter, r *http.Request) {
 	limit := time.NewTimer(polling)
 	defer limit.Stop()

@@ -30,7 +30,7 @@ const (
 	httpFeature = 0x13
 )
 
-// file returns what a client is to load. It reports false where there is nothing for it. An iPXE without HTTP loads ours, which has it.
+// file returns the file that a client loads, and false if the site has none for it. An iPXE without HTTP loads our iPXE, which supports HTTP.
 func (b Boot) file(c client) (string, bool) {
 	if !c.ipxe || c.bare {
 		for _, arch := range c.archs {

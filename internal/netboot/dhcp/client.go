@@ -42,7 +42,7 @@ func runsIPXE(m *dhcpv4.DHCPv4) bool {
 	return bytes.Equal(class, []byte("iPXE")) || bytes.Equal(class, []byte("\x04iPXE"))
 }
 
-// hasHTTP reports whether iPXE has HTTP. It lists what it has among its own options; one that lists nothing is taken for a usual build.
+// hasHTTP reports whether an iPXE supports HTTP. iPXE lists its features among its own options; hasHTTP assumes HTTP if the list is missing.
 func hasHTTP(m *dhcpv4.DHCPv4) bool {
 	raw := m.Options.Get(dhcpv4.GenericOptionCode(ipxeOptions))
 	if len(raw) == 0 {
@@ -56,7 +56,7 @@ func hasHTTP(m *dhcpv4.DHCPv4) bool {
 	return len(v) > 0 && v[0] != 0
 }
 
-// archsOf returns the kinds of firmware: those of option 93, which lists them as the client prefers them, else that of the class, which is
+// archsOf returns the client's kinds of firmware, the preferred kind first: from option 93, else from a class such as
 // PXEClient:Arch:00007:UNDI:003016.
 func archsOf(m *dhcpv4.DHCPv4, class string) (out []iana.Arch) {
 	for v := m.Options.Get(dhcpv4.OptionClientSystemArchitectureType); len(v) >= 2; v = v[2:] {

@@ -57,7 +57,7 @@ func TestOneLookUp(t *testing.T) {
 	useFake(t)
 	const shared = "7f1b0c6e-4a1f-4f0e-9c1a-2d3e4f5a6b7c"
 	for name, c := range map[string]struct {
-		kind, key, value string // of what is made with it
+		kind, key, value string // of the object that the test creates with it
 		spec, refused    string
 	}{
 		"flavor by its name, another's ID":  {"servers", "flavorRef", "7", harbourSpec("flavor", `"2"`), ""},
@@ -109,7 +109,7 @@ func TestOneLookUp(t *testing.T) {
 	}
 }
 
-// lan adds a network "lan" of somebody, with a subnet.
+// lan adds another project's network "lan" with a subnet.
 func (f *fakeCloud) lan(network, subnet thing) {
 	net := thing{"name": "lan", "router:external": false, "admin_state_up": true, "port_security_enabled": true}
 	sub := thing{

@@ -104,7 +104,7 @@ func randomSpec(r *rand.Rand) string {
 %s`, external, network, machine(), endpoint, pick(r, "1", "1", "3"), pick(r, "true", "false"), workers)
 }
 
-// randomCloud is a fake cloud of which some things are missing, shared, hidden, down or doubled.
+// randomCloud returns a fake cloud in which some objects are missing, shared, hidden, down or duplicated.
 func randomCloud(r *rand.Rand) *fakeCloud {
 	f := newFakeCloud()
 	often := func() bool { return r.IntN(20) > 0 }

@@ -99,7 +99,7 @@ func (r *redfish) do(ctx context.Context, action string) (bool, error) {
 	}
 	at := slices.IndexFunc(resets[action], func(t string) bool { return r.offers(ctx, t) })
 	if at < 0 {
-		return r.on(), fail.New(fail.Refused, "the BMC can't do that: %s is not among what it offers, %s", action, strings.Join(r.s.offered, ", ")).At(r.a.Address)
+		return r.on(), fail.New(fail.Refused, "the BMC does not support %s; it offers %s", action, strings.Join(r.s.offered, ", ")).At(r.a.Address)
 	}
 	if err := r.reset(ctx, resets[action][at], goal); err != nil {
 		return r.on(), r.a.refused(err, "control the machine's power")

@@ -37,7 +37,7 @@ func redirected(t *testing.T, f *fake, a Access, code int, to string) Access {
 	return a
 }
 
-// makes are ComputerSystems as several makes give them, with what power control needs and some of what it does not.
+// makes are ComputerSystems of several makes: the fields that power control needs, and some others.
 var makes = map[string]odd{
 	"sushy-tools": {root: roots["sushy-tools"], at: "/redfish/v1/Systems/c7a5fdbd-cdaf-9455-926a-d65c16db1809", system: `{"@odata.type":"#ComputerSystem.v1_13_0.ComputerSystem","Id":"c7a5fdbd-cdaf-9455-926a-d65c16db1809",
 "Name":"vbmc","UUID":"c7a5fdbd-cdaf-9455-926a-d65c16db1809","PowerState":%s,"Boot":{"BootSourceOverrideEnabled":"Continuous","BootSourceOverrideTarget":"Hdd",
@@ -109,7 +109,7 @@ func TestRedfishMakes(t *testing.T) {
 	}
 }
 
-// TestRedfishOtherFields puts values of all types into every field that power control does not need, and into those that it can do without.
+// TestRedfishOtherFields puts values of all types into every field that power control does not need, and into its optional fields.
 func TestRedfishOtherFields(t *testing.T) {
 	values := []string{`null`, `"64"`, `12345`, `{}`, `[]`, `[null]`, `true`, `{"@odata.id":"/x"}`, `{"Count":"2","TotalSystemMemoryGiB":"64"}`, `1e400`, `""`}
 	names := strings.Fields(`MemorySummary ProcessorSummary Status HostingRoles Bios Oem Links SerialNumber IndicatorLED AssetTag OperatingSystem PCIeDevices
@@ -177,7 +177,7 @@ func TestRedfishNeighbours(t *testing.T) {
 	}
 }
 
-// TestRedfishTasks follows what a reset becomes.
+// TestRedfishTasks follows the task of a reset.
 func TestRedfishTasks(t *testing.T) {
 	accepted := func(location, body string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {

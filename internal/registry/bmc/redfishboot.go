@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// targets lists what a machine may boot from, the best first.
+// targets lists boot targets, the best first.
 var targets = map[string][]string{FromNetwork: {"Pxe", "UefiHttp"}, FromDisk: {"Hdd"}}
 
 // Modes of Redfish by a machine's firmware.
@@ -45,7 +45,7 @@ func (r *redfish) boot(ctx context.Context, from string) error {
 				first = err
 			}
 			if !slices.Contains([]int{http.StatusBadRequest, http.StatusUnprocessableEntity}, statusOf(err)) {
-				break // the body is not what it refuses
+				break // the refusal has another reason than the body
 			}
 		}
 		if code := statusOf(first); code == 0 || code == http.StatusUnauthorized || code == http.StatusForbidden || ctx.Err() != nil {
@@ -55,8 +55,8 @@ func (r *redfish) boot(ctx context.Context, from string) error {
 	return r.a.refused(first, "have the machine boot from the "+from)
 }
 
-// tries lists modes to send, the best first; "" sends none. Some controllers fall back to a default where it is not sent, others refuse to have it
-// set. The mode is the one that the machine's firmware has; a controller that takes the other one alone knows better.
+// tries lists boot modes to send, the best first; "" sends none. Some controllers fall back to a default if a request has no mode, others refuse
+// any mode. The first is the mode of the machine's firmware; the last serves controllers that accept only the other mode.
 func (b redfishBoot) tries(firmware string) []string {
 	mode := modes[firmware]
 	if mode == "" {
@@ -116,8 +116,8 @@ func unmatched(err error) bool {
 	return code == http.StatusPreconditionFailed || code == http.StatusPreconditionRequired
 }
 
-// tags lists what may be sent as If-Match, the best first: the tags as they were given; as strong ones, for RFC 9110 has If-Match compare strongly;
-// with the quotes that it wants; without what a proxy adds for compression; any; none. Of a resource without tags none is the best.
+// tags lists values of If-Match, the best first: the tags as the controller sent them; as strong tags, because If-Match compares strongly (RFC 9110);
+// with quotes; without a suffix that a proxy adds for compression; "*"; none. For a resource without tags, none comes first.
 func (s *redfishSystem) tags() (out []string) {
 	if len(s.etags) == 0 {
 		return []string{"", "*"}

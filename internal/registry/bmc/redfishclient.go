@@ -25,7 +25,7 @@ type redfishClient struct {
 	access  Access
 	http    *http.Client
 	token   string // of the session; empty: there is none
-	session string // its path, where it ends
+	session string // the session's path: logging out deletes it
 	basic   bool
 }
 
@@ -168,7 +168,7 @@ func (c *redfishClient) get(ctx context.Context, at string, names ...string) (*a
 	return &answer{resp.StatusCode, resp.Header, f}, nil
 }
 
-// send writes something. What it is answered may be anything.
+// send sends a request with a body. The answer's body may have any form.
 func (c *redfishClient) send(ctx context.Context, method, at, match string, body any) (*answer, error) {
 	resp, err := c.do(ctx, method, at, match, body)
 	if err != nil {
@@ -182,7 +182,7 @@ func (c *redfishClient) send(ctx context.Context, method, at, match string, body
 	return &answer{resp.StatusCode, resp.Header, f}, nil
 }
 
-// own is a path of the controller's: what it answers may name it by another address.
+// own returns the path of a URL that the controller sent: the URL may have another address than the controller's.
 func (c *redfishClient) own(at string) (string, error) {
 	u, err := url.Parse(at)
 	if err != nil || !strings.HasPrefix(u.Path, "/") {
@@ -234,7 +234,7 @@ func (c *redfishClient) do(ctx context.Context, method, at, match string, body a
 	return nil, &httpError{resp.StatusCode, c.reason(resp.Body)}
 }
 
-// reason is what a refusal says, without the password: some controllers repeat what they were asked.
+// reason returns a refusal's message without the password: some controllers repeat the request.
 func (c *redfishClient) reason(r io.Reader) string {
 	f, err := readFields(io.LimitReader(r, 1<<20), "error")
 	if err != nil {

@@ -219,7 +219,7 @@ func (f *fake) reset(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// told returns what the machine was told, and what it boots from next.
+// told returns the requests that the machine received, and its next boot target.
 func (f *fake) told() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,7 +27,7 @@ type redfishSystem struct {
 	etags    []string // as the controller gives them
 }
 
-// redfishBoot is what a system says of its next boot.
+// redfishBoot describes a system's next boot.
 type redfishBoot struct {
 	mode    string   // UEFI or Legacy; empty: it has none
 	modes   []string // that it takes; empty: it does not say

@@ -102,7 +102,7 @@ func TestFront(t *testing.T) {
 }
 
 // holdsNothing looks at the front process of a server that root has started: another user, no capabilities, no environment, and no file of the
-// state directory. Nobody but the front process is answered at the main process' socket.
+// state directory. The main process' socket answers only the front process.
 func holdsNothing(t *testing.T, program string) {
 	r := start(t, program)
 	proc := fmt.Sprintf("/proc/%d/", r.front(t))

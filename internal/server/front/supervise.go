@@ -274,7 +274,7 @@ func why(err error) string {
 	return err.Error()
 }
 
-// stop lets a process finish what it serves.
+// stop ends a process after its running requests.
 func (s *Supervisor) stop(k *child) {
 	_ = k.stdin.Close() // it may have ended
 	limit := time.NewTimer(s.c.Drain + 5*time.Second)

@@ -114,7 +114,7 @@ func endpointOf(all []tokens.Endpoint, o gophercloud.EndpointOpts) string {
 func versionsOf(ctx context.Context, pc *gophercloud.ProviderClient, base, kind string, major int, project string) (string, error) {
 	u, err := url.Parse(base)
 	if err != nil {
-		return "", fail.Wrap(fail.Refused, err, "the catalogue has an address that can't be read")
+		return "", fail.Wrap(fail.Refused, err, "the catalogue contains a malformed address")
 	}
 	path := u.Path
 	if project != "" {
