@@ -1,12 +1,16 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"sort"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/plan/words"
+
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/support"
@@ -32,7 +36,7 @@ type Applied struct {
 
 // Later says why there may be more to do after this plan; empty where there is not.
 func (a *Applied) Later() string {
-	switch err := firstError(a.Observed.APIErr, a.Observed.EtcdErr); {
+	switch err := cmp.Or(a.Observed.APIErr, a.Observed.EtcdErr); {
 	case !a.More:
 		return ""
 	case err != nil:
@@ -43,7 +47,7 @@ func (a *Applied) Later() string {
 
 // PlanApply compares the document with what is there. An empty plan means that nothing is to do.
 func (c *Cluster) PlanApply(ctx context.Context) (*Applied, error) {
-	return c.planApply(ctx, "apply", c.decided())
+	return c.planApply(ctx, "apply", c.Decided())
 }
 
 // planApply plans for the document and for what was decided about single machines.
@@ -54,7 +58,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err := c.issuerReady(ctx); err != nil {
 		return nil, err
 	}
-	if r := c.restoring(); r != nil && r.Living {
+	if r := c.Restoring(); r != nil && r.Living {
 		return nil, fail.New(fail.Refused, "what cluster %s holds is being replaced by backup %s, and that has not come to its end", c.Name(), r.Set).
 			Do("naupegos backup restore %s --from %s --consent %s continues it", c.Name(), r.Set, ConsentRestore)
 	}
@@ -74,7 +78,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err != nil {
 		return nil, err
 	}
-	if err := firstError(o.unsigned(), o.unfit()); err != nil {
+	if err := cmp.Or(o.unsigned(), o.unfit()); err != nil {
 		return nil, err
 	}
 	if learned, err := c.overtaken(ctx, o); err != nil {
@@ -119,13 +123,13 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 		return nil, err
 	}
 	p := &plan.Plan{Verb: verb, Cluster: c.Name(), Warnings: o.Warnings}
-	if newer := c.newerBundle(); newer != "" {
+	if newer := c.NewerBundle(); newer != "" {
 		p.Warnings = append(p.Warnings, newer)
 	}
 	for _, obstacle := range o.Obstacles {
 		p.Warnings = append(p.Warnings, "before the upgrade is finished: "+obstacle)
 	}
-	if now, err := c.toldRotation(); err == nil && c.held(now) {
+	if now, err := c.ToldRotation(); err == nil && c.Held(now) {
 		p.Warnings = append(p.Warnings, c.rotationNote())
 	}
 	if note := c.soakNote(); note != "" {
@@ -135,12 +139,12 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 		return nil, err
 	}
 	waits := c.takePart(o, p)
-	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.upgrading() || c.rotating() || len(wanted.Own(o.Want)) < len(o.Want)}
+	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.Upgrading() || c.Rotating() || len(wanted.Own(o.Want)) < len(o.Want)}
 	if all := o.unready(); len(all) > 0 {
 		for _, err := range all {
 			p.Warnings = append(p.Warnings, "apply does not begin before this is fixed: "+err.Error())
 		}
-		ap.Unready = fail.Wrap(fail.KindOf(all[0]), errors.Join(all...), "%s can't be used yet; nothing was begun", plural(len(all), "machine"))
+		ap.Unready = fail.Wrap(fail.KindOf(all[0]), errors.Join(all...), "%s can't be used yet; nothing was begun", words.Count(len(all), "machine", "machines"))
 	}
 	if waits != nil && ap.Unready == nil {
 		ap.Unready = waits
@@ -152,14 +156,14 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 // underway says which verb was begun that has to come to its end before anything else is planned; nil where none was.
 func (c *Cluster) underway() error {
 	switch {
-	case c.facts.Is(memory.Resetting):
-		return c.errResetting()
-	case c.facts.Is(memory.Releasing):
-		return errReleasing(c.Name())
-	case c.facts.Is(memory.Importing):
-		return errImporting(c.Name())
-	case c.recovering() != nil:
-		return c.errRecovering()
+	case c.Facts.Is(memory.Resetting):
+		return c.ErrResetting()
+	case c.Facts.Is(memory.Releasing):
+		return env.ErrReleasing(c.Name())
+	case c.Facts.Is(memory.Importing):
+		return env.ErrImporting(c.Name())
+	case c.Recovering() != nil:
+		return c.ErrRecovering()
 	}
 	return nil
 }
@@ -190,7 +194,7 @@ func (c *Cluster) takePart(o *Observed, p *plan.Plan) error {
 		}
 		until := parts.Until(p.Steps, c.pauseAt)
 		if n := len(p.Steps) - len(until); n > 0 {
-			p.Steps, p.LeftOut, c.leftOut = until, []string{plural(n, "step") + " that come after " + c.pauseAt}, true
+			p.Steps, p.LeftOut, c.leftOut = until, []string{words.Count(n, "step", "steps") + " that come after " + c.pauseAt}, true
 		}
 		return nil
 	}
@@ -208,11 +212,11 @@ func (c *Cluster) takePart(o *Observed, p *plan.Plan) error {
 
 // checkInitial refuses to go on with a bootstrap whose control plane is no longer the one that was begun.
 func (c *Cluster) checkInitial(o *Observed) error {
-	if c.facts.Bootstrapped() {
+	if c.Facts.Bootstrapped() {
 		return nil
 	}
 	wanted := map[string]bool{}
-	for _, n := range c.namesOf(provider.ControlPlane) {
+	for _, n := range c.NamesOf(provider.ControlPlane) {
 		wanted[n] = true
 	}
 	for name := range c.initialMembers() {
@@ -226,10 +230,10 @@ func (c *Cluster) checkInitial(o *Observed) error {
 
 // planInitial fixes, once, which control-plane machines start etcd together.
 func (a *applying) planInitial() {
-	if a.facts.Get(memory.EtcdInitial) != "" {
+	if a.Facts.Get(memory.EtcdInitial) != "" {
 		return
 	}
-	names := a.namesOf(provider.ControlPlane)
+	names := a.NamesOf(provider.ControlPlane)
 	a.add(stagePrepare, &plan.Step{
 		ID: initialStep, Action: plan.Create, Subject: "cluster", Title: "record the initial etcd members",
 		Reason: "the initial members start together, by static bootstrapping",
@@ -243,27 +247,27 @@ func (a *applying) planInitial() {
 				parts = append(parts, n+"="+peerURL(addr))
 			}
 			sort.Strings(parts)
-			return a.facts.Set(ctx, memory.EtcdInitial, join(parts))
+			return a.Facts.Set(ctx, memory.EtcdInitial, strings.Join(parts, ","))
 		},
 	}, a.addressesOf(names)...)
 }
 
 // addressUnknown reports whether only a machine's creation tells its address.
 func (c *Cluster) addressUnknown(name string) bool {
-	m, err := c.prov.Machine(context.Background(), name)
+	m, err := c.Prov.Machine(context.Background(), name)
 	return err != nil || m.Address == ""
 }
 
 // planGateways configures gateways that are not as wanted, one after another once the cluster is up, and replaces those that are to be.
 func (a *applying) planGateways() {
 	var previous []plan.Need
-	addresses := a.addressesOf(append(a.gateways(), a.namesOf(provider.ControlPlane)...))
+	addresses := a.addressesOf(append(a.Gateways(), a.NamesOf(provider.ControlPlane)...))
 	for _, s := range a.o.Want {
 		if s.Role != provider.Gateway || a.upToDate(s) {
 			continue
 		}
 		st := a.configured(s)
-		if !a.facts.Bootstrapped() {
+		if !a.Facts.Bootstrapped() {
 			a.add(stageBootstrap, st, addresses...)
 			continue
 		}
@@ -297,9 +301,9 @@ func (a *applying) planControlPlane(balanced []string) {
 			continue
 		}
 		st := a.configured(s)
-		if !a.facts.Bootstrapped() || !a.o.serves(s.Name) || !a.o.Machines[s.Name].mayRestart() {
+		if !a.Facts.Bootstrapped() || !a.o.serves(s.Name) || !a.o.Machines[s.Name].mayRestart() {
 			needs := plan.IfPlanned(initialStep)
-			if a.restoring() != nil && !a.facts.Bootstrapped() {
+			if a.Restoring() != nil && !a.Facts.Bootstrapped() {
 				lay := a.layStep(s.Name)
 				a.add(stageBootstrap, lay, needs...)
 				needs = plan.After(lay.ID)
@@ -321,10 +325,10 @@ const (
 
 // planAPI waits for the API through the endpoint, where it was not seen answering. Workers' machines may never come: it does not wait for them.
 func (a *applying) planAPI(infrastructure []*plan.Step) {
-	if a.facts.Bootstrapped() && a.o.APIErr == nil && a.o.EtcdErr == nil {
+	if a.Facts.Bootstrapped() && a.o.APIErr == nil && a.o.EtcdErr == nil {
 		return
 	}
-	workers := idsOf(provider.MachineStep, a.namesOf(provider.Worker))
+	workers := idsOf(provider.MachineStep, a.NamesOf(provider.Worker))
 	others := slices.DeleteFunc(ids(infrastructure), func(id string) bool { return slices.Contains(workers, id) })
 	a.add(stageServe, &plan.Step{
 		ID: apiStep, Action: plan.Wait, Subject: "cluster", Title: "wait for the Kubernetes API",
@@ -338,7 +342,7 @@ func (a *applying) planAPI(infrastructure []*plan.Step) {
 			if err := support.WaitThenDiagnose(ctx, a.admit, a.apiTrouble); err != nil {
 				return err
 			}
-			if err := a.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
+			if err := a.Facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
 				return err
 			}
 			return a.dropSnapshot()
@@ -353,20 +357,20 @@ func (c *Cluster) marks(s wanted.Slot) kube.Marks {
 			"node-role.kubernetes.io/control-plane":                   "",
 			"node.kubernetes.io/exclude-from-external-load-balancers": "",
 		}}
-		for k, v := range c.doc.Spec.ControlPlane.Labels {
+		for k, v := range c.Doc.Spec.ControlPlane.Labels {
 			m.Labels[k] = v
 		}
-		if !c.doc.Spec.ControlPlane.Schedulable {
+		if !c.Doc.Spec.ControlPlane.Schedulable {
 			m.Taints = []kube.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: "NoSchedule"}}
 		}
 		return m
 	}
 	m := kube.Marks{Labels: map[string]string{poolLabel: s.Pool}}
-	for _, w := range c.doc.Spec.Workers {
+	for _, w := range c.Doc.Spec.Workers {
 		if w.Name != s.Pool {
 			continue
 		}
-		if w.Scales() && !c.prov.Traits().ExternalCloud { // where kubelet says it itself
+		if w.Scales() && !c.Prov.Traits().ExternalCloud { // where kubelet says it itself
 			m.ProviderID = c.providerID(provider.Machine{Name: s.Name})
 		}
 		for k, v := range w.Labels {

@@ -8,23 +8,20 @@ import (
 	"encoding/pem"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/plan/words"
+
 	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup"
-	"github.com/naupegos/naupegos/internal/backup/s3"
-	"github.com/naupegos/naupegos/internal/backup/swift"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
-	"github.com/naupegos/naupegos/internal/policy"
-	"github.com/naupegos/naupegos/internal/schedule"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -33,36 +30,10 @@ const BackupStep = "backup/create"
 
 const layStep = "backup/lay"
 
-// BackupTarget returns where the backups of a document's cluster are kept. doc may be nil. Closed says that files and variables of this host are not for
-// what the document names.
-func BackupTarget(doc *v1alpha1.Cluster, st store.Store, closed bool) backup.Target {
-	n := credentials{closed: closed}
-	if doc != nil {
-		n.in, n.cluster = policy.NewCredentials(st.ServerSecrets()), doc.Metadata.Name
-	}
-	return n.backupTarget(doc, st.Dir())
-}
-
-func (n credentials) backupTarget(doc *v1alpha1.Cluster, dir string) backup.Target {
-	if doc == nil || doc.Spec.Backup == nil || doc.Spec.Backup.To == nil {
-		return backup.Directory(filepath.Join(dir, "backups"))
-	}
-	switch to := doc.Spec.Backup.To; {
-	case to.S3 != nil:
-		return s3.NewFrom(s3.Spec(*to.S3), n.s3(to.S3))
-	case to.Swift != nil:
-		return swift.NewFrom(swift.Spec(*to.Swift), n.swift(to.Swift))
-	case doc.Spec.Backup.Schedule != "":
-		return backup.Shared{Directory: backup.Directory(to.Directory)}
-	default:
-		return backup.Directory(to.Directory)
-	}
-}
-
 // backupRecipients are those who can open the backups of this cluster: the store's own first.
 func (c *Cluster) backupRecipients() []string {
-	all := []string{c.store.Recipient()}
-	if b := c.doc.Spec.Backup; b != nil {
+	all := []string{c.Store.Recipient()}
+	if b := c.Doc.Spec.Backup; b != nil {
 		for _, r := range b.Recipients {
 			if r != all[0] {
 				all = append(all, r)
@@ -72,18 +43,10 @@ func (c *Cluster) backupRecipients() []string {
 	return all
 }
 
-// backupKeep says which backups stay.
-func (c *Cluster) backupKeep() backup.Keep {
-	if b := c.doc.Spec.Backup; b != nil && b.Keep != nil {
-		return backup.Keep{Last: b.Keep.Last, Days: b.Keep.Days, Weeks: b.Keep.Weeks}
-	}
-	return backup.Keep{}
-}
-
 // PlanBackup plans to make a backup. made, which may be nil, is called with it.
 func (c *Cluster) PlanBackup(reason string, made func(*backup.Set)) (*plan.Plan, error) {
-	if !c.facts.Bootstrapped() {
-		return nil, errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
 	}
 	return &plan.Plan{Verb: "backup create", Cluster: c.Name(), Steps: []*plan.Step{c.backupStep(reason, made)}}, nil
 }
@@ -92,14 +55,14 @@ func (c *Cluster) PlanBackup(reason string, made func(*backup.Set)) (*plan.Plan,
 func (c *Cluster) backupStep(reason string, made func(*backup.Set)) *plan.Step {
 	t := c.BackupTarget()
 	whom := "the store's identity"
-	if b := c.doc.Spec.Backup; b != nil && len(b.Recipients) > 0 {
-		whom += " and " + plural(len(b.Recipients), "recipient")
+	if b := c.Doc.Spec.Backup; b != nil && len(b.Recipients) > 0 {
+		whom += " and " + words.Count(len(b.Recipients), "recipient", "recipients")
 	}
 	return &plan.Step{
 		ID: BackupStep, Action: plan.Create, Subject: "cluster", Title: "create a backup", Reason: reason,
 		Details: []string{"in " + t.String() + ", encrypted for " + whom},
 		Run: func(ctx context.Context, p plan.Progress) error {
-			src, err := c.backupSource(ctx, reason, c.facts.Get(memory.Bundle), p)
+			src, err := c.backupSource(ctx, reason, c.Facts.Get(memory.Bundle), p)
 			if err != nil {
 				return err
 			}
@@ -128,17 +91,17 @@ func (c *Cluster) backupStep(reason string, made func(*backup.Set)) *plan.Step {
 
 // expired returns the backups that need not stay.
 func (c *Cluster) expired(ctx context.Context) ([]*backup.Set, error) {
-	k := c.backupKeep()
+	k := c.BackupKeep()
 	if k == (backup.Keep{}) {
 		return nil, nil
 	}
 	sets, err := backup.List(ctx, c.BackupTarget(), c.Name())
-	return k.Expired(sets, c.rec.ID), err
+	return k.Expired(sets, c.Record.ID), err
 }
 
 // PlanPrune plans to remove the backups that need not stay.
 func (c *Cluster) PlanPrune(ctx context.Context) (*plan.Plan, error) {
-	if c.backupKeep() == (backup.Keep{}) {
+	if c.BackupKeep() == (backup.Keep{}) {
 		return nil, fail.New(fail.Invalid, "the document of cluster %s does not say which backups stay", c.Name()).
 			Do("spec.backup.keep says it: last, days, weeks")
 	}
@@ -160,13 +123,13 @@ func (c *Cluster) PlanPrune(ctx context.Context) (*plan.Plan, error) {
 // WriteBackupKey puts the store's identity beside the backups, encrypted by a passphrase. It returns where.
 func (c *Cluster) WriteBackupKey(ctx context.Context, passphrase string) (string, error) {
 	t := c.BackupTarget()
-	return t.String(), backup.WriteKey(ctx, t, c.Name(), c.store.Identity(), passphrase)
+	return t.String(), backup.WriteKey(ctx, t, c.Name(), c.Store.Identity(), passphrase)
 }
 
 // backupSource is what a backup of this cluster is made of, as it is now; bundle is the fact of its bundle.
 func (c *Cluster) backupSource(ctx context.Context, reason, bundle string, p plan.Progress) (*backup.Source, error) {
 	recipients := c.backupRecipients()
-	if _, err := c.backupSigner(ctx); err != nil { // makes the key, which belongs to the operator's part
+	if _, err := c.BackupSigner(ctx); err != nil { // makes the key, which belongs to the operator's part
 		return nil, err
 	}
 	o, err := c.operatorPart(ctx, bundle)
@@ -178,12 +141,12 @@ func (c *Cluster) backupSource(ctx context.Context, reason, bundle string, p pla
 		return nil, err
 	}
 	about := backup.Manifest{
-		Cluster: c.Name(), ClusterID: c.rec.ID, Reason: reason, Kubernetes: c.told().Machines, Bundle: o.Record.Bundle, Recipients: recipients,
+		Cluster: c.Name(), ClusterID: c.Record.ID, Reason: reason, Kubernetes: c.Told().Machines, Bundle: o.Record.Bundle, Recipients: recipients,
 	}
 	if about.Authority, err = c.authorityDigest(ctx); err != nil {
 		return nil, err
 	}
-	sign, err := c.backupSigner(ctx)
+	sign, err := c.BackupSigner(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -216,8 +179,8 @@ func snapshot(ctx context.Context, from *etcd.Client, w io.Writer, p plan.Progre
 
 // operatorPart is what the store knows of the cluster, with this as the fact of its bundle.
 func (c *Cluster) operatorPart(ctx context.Context, bundle string) (*backup.Operator, error) {
-	rec := *c.rec
-	rec.Facts = c.facts.All() // other steps may be learning more meanwhile
+	rec := *c.Record
+	rec.Facts = c.Facts.All() // other steps may be learning more meanwhile
 	if bundle != "" {
 		if rec.Facts == nil {
 			rec.Facts = store.Facts{}
@@ -225,12 +188,12 @@ func (c *Cluster) operatorPart(ctx context.Context, bundle string) (*backup.Oper
 		rec.Facts[store.Fact{Kind: string(memory.Bundle)}] = bundle
 	}
 	o := &backup.Operator{Document: rec.Document, Record: memory.RecordOf(&rec), Secrets: map[string][]byte{}}
-	names, err := c.secrets.Names(ctx)
+	names, err := c.Secrets.Names(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		if o.Secrets[name], err = c.secrets.Get(ctx, name); err != nil {
+		if o.Secrets[name], err = c.Secrets.Get(ctx, name); err != nil {
 			return nil, err
 		}
 	}
@@ -239,7 +202,7 @@ func (c *Cluster) operatorPart(ctx context.Context, bundle string) (*backup.Oper
 
 // authorityDigest is the SHA-256 of the certificate by which clients know the cluster.
 func (c *Cluster) authorityDigest(ctx context.Context) (string, error) {
-	certificates, err := c.pki.CABundle(ctx, pki.KubernetesCA)
+	certificates, err := c.PKI.CABundle(ctx, pki.KubernetesCA)
 	if err != nil {
 		return "", err
 	}
@@ -251,18 +214,9 @@ func (c *Cluster) authorityDigest(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// scheduled returns when machines make backups; false where they don't.
-func (c *Cluster) scheduled() (s schedule.Schedule, text string, ok bool) {
-	if b := c.doc.Spec.Backup; b != nil && b.Schedule != "" {
-		s, err := schedule.Parse(b.Schedule)
-		return s, b.Schedule, err == nil // it is valid: the document is
-	}
-	return s, "", false
-}
-
 // orderDigest covers the store's data of the cluster without certificates, and without facts that Converged or a restore writes after the copy.
 func (c *Cluster) orderDigest(ctx context.Context) (string, error) {
-	o, err := c.operatorPart(ctx, c.bundleToBe())
+	o, err := c.operatorPart(ctx, c.BundleToBe())
 	if err != nil {
 		return "", err
 	}
@@ -285,8 +239,8 @@ func (c *Cluster) orderDigest(ctx context.Context) (string, error) {
 
 // planLaying has the machines that make backups learn what the store knows, sealed: after all else that a plan does, and where it has changed.
 func (a *applying) planLaying() error {
-	was := a.facts.Get(memory.BackupLaid)
-	_, text, on := a.scheduled()
+	was := a.Facts.Get(memory.BackupLaid)
+	_, text, on := a.Scheduled()
 	s := &plan.Step{ID: layStep, Action: plan.Change, Subject: "cluster", Title: "copy the cluster's data from the store to etcd, encrypted", Run: a.layOrder}
 	switch {
 	case !on && was == "":
@@ -313,19 +267,19 @@ func (a *applying) planLaying() error {
 // layOrder lays what sets on schedule are made of beside etcd's data, unless it lies there. What it replaces goes last.
 func (c *Cluster) layOrder(ctx context.Context, p plan.Progress) error {
 	for _, name := range []string{backup.SigningSecret, backup.MachinesSecret} { // both belong to what the digest is of
-		if _, err := c.signingKey(ctx, name); err != nil {
+		if _, err := c.SigningKey(ctx, name); err != nil {
 			return err
 		}
 	}
 	digest, err := c.orderDigest(ctx)
-	if err != nil || digest == c.facts.Get(memory.BackupLaid) {
+	if err != nil || digest == c.Facts.Get(memory.BackupLaid) {
 		return err
 	}
-	src, err := c.backupSource(ctx, turns.Reason, c.bundleToBe(), p)
+	src, err := c.backupSource(ctx, turns.Reason, c.BundleToBe(), p)
 	if err != nil {
 		return err
 	}
-	machines, err := c.signingKey(ctx, backup.MachinesSecret)
+	machines, err := c.SigningKey(ctx, backup.MachinesSecret)
 	if err != nil {
 		return err
 	}
@@ -356,12 +310,12 @@ func (c *Cluster) layOrder(ctx context.Context, p plan.Progress) error {
 	if err != nil {
 		return err
 	}
-	if c.facts.Get(memory.BackupFrom) == "" {
-		if err := c.facts.Set(ctx, memory.BackupFrom, time.Now().UTC().Format(time.RFC3339)); err != nil {
+	if c.Facts.Get(memory.BackupFrom) == "" {
+		if err := c.Facts.Set(ctx, memory.BackupFrom, time.Now().UTC().Format(time.RFC3339)); err != nil {
 			return err
 		}
 	}
-	return c.facts.Set(ctx, memory.BackupLaid, digest)
+	return c.Facts.Set(ctx, memory.BackupLaid, digest)
 }
 
 // takeOrderStep takes out of etcd what sets on schedule were made of.
@@ -383,8 +337,8 @@ func (c *Cluster) takeOrder(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.facts.Set(ctx, memory.BackupFrom, ""); err != nil {
+	if err := c.Facts.Set(ctx, memory.BackupFrom, ""); err != nil {
 		return err
 	}
-	return c.facts.Set(ctx, memory.BackupLaid, "")
+	return c.Facts.Set(ctx, memory.BackupLaid, "")
 }

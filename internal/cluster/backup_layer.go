@@ -28,16 +28,16 @@ const (
 // backupLayer renders what has a control-plane machine make backups on schedule, in turn with the others; nothing where the document wants none.
 func (c *Cluster) backupLayer(ctx context.Context, name string) (machine.Config, error) {
 	conf := machine.Config{Machine: name}
-	schedule, text, ok := c.scheduled()
-	if !ok || c.releasing {
+	schedule, text, ok := c.Scheduled()
+	if !ok || c.Bare {
 		return conf, nil
 	}
 	set := turns.Settings{
-		Machine: name, Cluster: c.Name(), Schedule: text, Keep: c.backupKeep(), To: turns.Target{Directory: c.doc.Spec.Backup.To.Directory},
+		Machine: name, Cluster: c.Name(), Schedule: text, Keep: c.BackupKeep(), To: turns.Target{Directory: c.Doc.Spec.Backup.To.Directory},
 		Etcd:    turns.Etcd(layout.LocalEtcd()),
 		Metrics: backupMetrics, SigningKey: signingPlace,
 	}
-	sign, err := c.signingKey(ctx, backup.MachinesSecret)
+	sign, err := c.SigningKey(ctx, backup.MachinesSecret)
 	if err != nil {
 		return conf, err
 	}
@@ -49,12 +49,12 @@ func (c *Cluster) backupLayer(ctx context.Context, name string) (machine.Config,
 	if len(credentials) > 0 {
 		conf.Files = append(conf.Files, machine.File{Path: credentialsPlace, Mode: 0o600, Content: credentials, Secret: true})
 	}
-	if spec := c.doc.Spec.Backup.To.S3; spec != nil {
+	if spec := c.Doc.Spec.Backup.To.S3; spec != nil {
 		bucket := s3.Spec(*spec)
 		bucket.CredentialsFile, bucket.Credential = credentialsPlace, ""
 		set.To.S3 = &bucket
 	}
-	if spec := c.doc.Spec.Backup.To.Swift; spec != nil {
+	if spec := c.Doc.Spec.Backup.To.Swift; spec != nil {
 		container := swift.Spec(*spec)
 		container.CredentialsFile, container.Credential = credentialsPlace, ""
 		set.To.Swift = &container
@@ -65,7 +65,7 @@ func (c *Cluster) backupLayer(ctx context.Context, name string) (machine.Config,
 	}
 	conf.Files = append(conf.Files, machine.File{Path: backupSettings, Mode: 0o644, Content: append(raw, '\n')})
 	conf.Units = []machine.Unit{
-		{Name: "naupegos-backup.service", OnDemand: true, Content: fmt.Sprintf(backupService, c.agent.remotePath(), backupSettings)},
+		{Name: "naupegos-backup.service", OnDemand: true, Content: fmt.Sprintf(backupService, c.Agent.RemotePath(), backupSettings)},
 		{Name: "naupegos-backup.timer", Enabled: true, Active: true, Content: fmt.Sprintf(backupTimer, "OnCalendar="+strings.Join(schedule.OnCalendar(), "\nOnCalendar="))},
 	}
 	return conf, nil
@@ -74,25 +74,25 @@ func (c *Cluster) backupLayer(ctx context.Context, name string) (machine.Config,
 // backupCredentials returns what admits machines to where backups go: what admits Naupegos here, else what was last found. A directory needs none.
 func (c *Cluster) backupCredentials(ctx context.Context) (found []byte, missing error) {
 	secret := secretBucket
-	switch to := c.doc.Spec.Backup.To; {
+	switch to := c.Doc.Spec.Backup.To; {
 	case to.S3 != nil:
-		found, missing = s3.Credentials(s3.Spec(*to.S3), c.named.s3(to.S3))
+		found, missing = s3.Credentials(s3.Spec(*to.S3), c.Credentials.S3(to.S3))
 	case to.Swift != nil:
 		secret = secretContainer
-		found, missing = swift.Credentials(ctx, swift.Spec(*to.Swift), c.named.swift(to.Swift))
+		found, missing = swift.Credentials(ctx, swift.Spec(*to.Swift), c.Credentials.Swift(to.Swift))
 	default:
 		return nil, nil
 	}
-	kept, err := c.secrets.Get(ctx, secret)
+	kept, err := c.Secrets.Get(ctx, secret)
 	switch {
 	case err != nil && fail.KindOf(err) != fail.NotFound:
 		return nil, err
-	case missing != nil && len(kept) > 0 && !c.named.closed: // a server uses no copy of a credential that was removed
+	case missing != nil && len(kept) > 0 && !c.Credentials.Closed: // a server uses no copy of a credential that was removed
 		return kept, nil
 	case missing != nil, bytes.Equal(found, kept):
 		return found, missing
 	}
-	return found, c.secrets.Put(ctx, secret, found)
+	return found, c.Secrets.Put(ctx, secret, found)
 }
 
 // backupService hides neither homes nor temporary files: the directory for backups may lie there.

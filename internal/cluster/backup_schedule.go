@@ -22,7 +22,7 @@ type Scheduled struct {
 
 // onSchedule looks at what machines say of the backups that they make; nil where they make none.
 func (c *Cluster) onSchedule(ctx context.Context) *Scheduled {
-	s, text, ok := c.scheduled()
+	s, text, ok := c.Scheduled()
 	if !ok {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (c *Cluster) onSchedule(ctx context.Context) *Scheduled {
 		is.Problem = err.Error()
 		return is
 	}
-	since, _ := time.Parse(time.RFC3339, c.facts.Get(memory.BackupFrom)) // zero where machines make none yet
+	since, _ := time.Parse(time.RFC3339, c.Facts.Get(memory.BackupFrom)) // zero where machines make none yet
 	if is.Last != nil && is.Last.Turn.After(since) {
 		since = is.Last.Turn
 	}

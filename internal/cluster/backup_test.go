@@ -40,9 +40,9 @@ func TestBackupPlans(t *testing.T) {
 	if _, err := l.PlanBackup("as requested", nil); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("before it was up: %v", err)
 	}
-	l.rec.Facts[store.Fact{Kind: "bootstrapped"}] = "true"
+	l.Record.Facts[store.Fact{Kind: "bootstrapped"}] = "true"
 	dir := t.TempDir()
-	l.stateDir = dir
+	l.StateDir = dir
 	step := testkit.Value(l.PlanBackup("as requested", nil))(t).Steps[0]
 	if got := step.Details[0]; got != "in "+dir+"/backups, encrypted for the store's identity" {
 		t.Errorf("it says %q", got)
@@ -50,17 +50,17 @@ func TestBackupPlans(t *testing.T) {
 	if _, err := l.PlanPrune(t.Context()); fail.KindOf(err) != fail.Invalid {
 		t.Errorf("with nothing said about what stays: %v", err)
 	}
-	l.doc.Spec.Backup = &v1alpha1.Backup{
+	l.Doc.Spec.Backup = &v1alpha1.Backup{
 		To: &v1alpha1.BackupTarget{S3: &v1alpha1.BackupS3{Endpoint: "https://s3.example.org/", Bucket: "b", Prefix: "p"}}, Recipients: []string{"age1a", "age1b"},
 	}
 	if got := l.backupStep("", nil).Details[0]; got != "in https://s3.example.org/b/p, encrypted for the store's identity and 2 recipients" {
 		t.Errorf("it says %q", got)
 	}
-	l.doc.Spec.Backup = &v1alpha1.Backup{To: &v1alpha1.BackupTarget{Directory: dir}, Keep: &v1alpha1.BackupKeep{Last: 1}}
+	l.Doc.Spec.Backup = &v1alpha1.Backup{To: &v1alpha1.BackupTarget{Directory: dir}, Keep: &v1alpha1.BackupKeep{Last: 1}}
 	const to = "age1jdhqfnsjmmydcdhxttv435urdc4xl90qfx5cx9ecz00mseh7dqcqc6zgqm"
 	for i := range 3 {
 		made := time.Date(2026, 11, 23, i, 0, 0, 0, time.UTC)
-		about := backup.Manifest{Cluster: l.Name(), ClusterID: l.rec.ID, Recipients: []string{to}}
+		about := backup.Manifest{Cluster: l.Name(), ClusterID: l.Record.ID, Recipients: []string{to}}
 		testkit.Value(backup.Create(t.Context(), backup.Directory(dir), backup.Source{About: about, Now: func() time.Time { return made }, Snapshot: noSnapshot}))(t)
 	}
 	p := testkit.Value(l.PlanPrune(t.Context()))(t)
@@ -91,7 +91,7 @@ func TestSchedule(t *testing.T) {
 		To:   &v1alpha1.BackupTarget{S3: &v1alpha1.BackupS3{Endpoint: "https://s3.example.org", Bucket: "bucket", CredentialsFile: credentials}},
 		Keep: &v1alpha1.BackupKeep{Last: 3}, Schedule: "0 */12 * * *",
 	}
-	l.store = recipientOnly{}
+	l.Store = recipientOnly{}
 	l.running(doc)
 	conf := l.have["demo-cp-2"]
 	files := map[string]machine.File{}
@@ -101,10 +101,10 @@ func TestSchedule(t *testing.T) {
 	if f := files[credentialsPlace]; f.Mode != 0o600 || !f.Secret || !strings.Contains(string(f.Content), "aws_secret_access_key = word\n") {
 		t.Errorf("the credentials are %v", f.Mode)
 	}
-	if f := files[signingPlace]; f.Mode != 0o600 || !f.Secret || string(f.Content) != string(testkit.Value(l.secrets.Get(t.Context(), backup.MachinesSecret))(t)) {
+	if f := files[signingPlace]; f.Mode != 0o600 || !f.Secret || string(f.Content) != string(testkit.Value(l.Secrets.Get(t.Context(), backup.MachinesSecret))(t)) {
 		t.Errorf("the machines' key is %v", f.Mode)
 	}
-	if own := testkit.Value(l.signingKey(t.Context(), backup.SigningSecret))(t); strings.Contains(string(files[signingPlace].Content), strings.TrimSpace(string(own))) {
+	if own := testkit.Value(l.SigningKey(t.Context(), backup.SigningSecret))(t); strings.Contains(string(files[signingPlace].Content), strings.TrimSpace(string(own))) {
 		t.Error("machines have the cluster's own key")
 	}
 	var set turns.Settings
@@ -133,7 +133,7 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("at first it plans\n%s", p)
 	}
 	learn := func() {
-		testkit.Must(t, l.facts.Set(t.Context(), memory.BackupLaid, testkit.Value(l.orderDigest(t.Context()))(t)))
+		testkit.Must(t, l.Facts.Set(t.Context(), memory.BackupLaid, testkit.Value(l.orderDigest(t.Context()))(t)))
 	}
 	learn()
 	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); p != "" {
@@ -145,8 +145,8 @@ func TestSchedule(t *testing.T) {
 	}
 	l.state("demo-a-1", provider.Running)
 	for what, change := range map[string]func(){
-		"a fact":   func() { testkit.Must(t, l.facts.Set(t.Context(), memory.RotationHold, "true")) },
-		"a secret": func() { testkit.Must(t, l.secrets.Put(t.Context(), "other", []byte("key"))) },
+		"a fact":   func() { testkit.Must(t, l.Facts.Set(t.Context(), memory.RotationHold, "true")) },
+		"a secret": func() { testkit.Must(t, l.Secrets.Put(t.Context(), "other", []byte("key"))) },
 		"a recipient": func() {
 			doc.Spec.Backup.Recipients = []string{"age1jdhqfnsjmmydcdhxttv435urdc4xl90qfx5cx9ecz00mseh7dqcqc6zgqm"}
 		},
@@ -157,12 +157,12 @@ func TestSchedule(t *testing.T) {
 		}
 		learn()
 	}
-	testkit.Must(t, l.secrets.Put(t.Context(), "leaf/x", []byte("certificate")))
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(doc.Marshal())(t))))
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Bundle, l.bundleToBe()))
-	testkit.Must(t, l.facts.Set(t.Context(), memory.SoakSince, "2026-11-28T22:00:00Z"))
+	testkit.Must(t, l.Secrets.Put(t.Context(), "leaf/x", []byte("certificate")))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(doc.Marshal())(t))))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bundle, l.BundleToBe()))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.SoakSince, "2026-11-28T22:00:00Z"))
 	for _, kind := range []memory.Kind{memory.PoolSize, memory.PoolShape, memory.PoolFormer} {
-		testkit.Must(t, l.facts.SetOf(t.Context(), kind, "general", "3"))
+		testkit.Must(t, l.Facts.SetOf(t.Context(), kind, "general", "3"))
 	}
 	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); p != "" {
 		t.Errorf("what counts has not changed, and it plans\n%s", p)

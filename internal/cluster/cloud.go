@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -25,15 +26,15 @@ const (
 	cloudCAFile      = addon.AuthoritiesDir + "/cloud-ca.crt"
 )
 
-// cloud returns the provider where its cloud serves what runs in the cluster; nil elsewhere.
-func (c *Cluster) cloud() provider.CloudIntegration {
-	p, _ := c.prov.(provider.CloudIntegration)
+// Cloud returns the provider where its cloud serves what runs in the cluster; nil elsewhere.
+func (c *Cluster) Cloud() provider.CloudIntegration {
+	p, _ := c.Prov.(provider.CloudIntegration)
 	return p
 }
 
 // credential returns what the cluster itself signs in to the cloud with; nil where it has nothing yet.
 func (c *Cluster) credential(ctx context.Context) (*provider.CloudCredential, error) {
-	data, err := c.secrets.Get(ctx, secretCredential)
+	data, err := c.Secrets.Get(ctx, secretCredential)
 	if fail.KindOf(err) == fail.NotFound || err == nil && len(data) == 0 {
 		return nil, nil
 	}
@@ -52,7 +53,7 @@ func (c *Cluster) keepCredential(ctx context.Context, cred provider.CloudCredent
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "keep the credential of the cloud")
 	}
-	return c.secrets.Put(ctx, secretCredential, data)
+	return c.Secrets.Put(ctx, secretCredential, data)
 }
 
 // tellReach tells once where a credential reaches farther than the cluster needs; checkCredential does so later.
@@ -65,7 +66,7 @@ func tellReach(cred provider.CloudCredential, p plan.Progress) {
 // checkCredential says what the cluster's credential is good for; nothing where it has none.
 func (c *Cluster) checkCredential(ctx context.Context) ([]provider.Check, error) {
 	cred, err := c.credential(ctx)
-	if err != nil || cred == nil || c.cloud() == nil {
+	if err != nil || cred == nil || c.Cloud() == nil {
 		return nil, err
 	}
 	check := provider.Check{Name: "credential of the cloud", Result: provider.Fine, Detail: "allows only the calls that the cluster makes"}
@@ -79,7 +80,7 @@ func (c *Cluster) checkCredential(ctx context.Context) ([]provider.Check, error)
 
 // planCredential gives the cluster a credential of its own, where it has none.
 func (a *applying) planCredential() {
-	cloud := a.cloud()
+	cloud := a.Cloud()
 	if cloud == nil {
 		return
 	}
@@ -106,7 +107,7 @@ func (a *applying) planCredential() {
 
 // cloudAddonList lists what clusters on this cloud have, without the manifests. One has to be logged in there.
 func (c *Cluster) cloudAddonList() []addon.Addon {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return nil
 	}
@@ -115,7 +116,7 @@ func (c *Cluster) cloudAddonList() []addon.Addon {
 
 // cloudAddons renders the cloud's addons by name: none where there is no such cloud or no credential yet.
 func (c *Cluster) cloudAddons(ctx context.Context, p layout.Params) (map[string][]byte, error) {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return nil, nil
 	}
@@ -149,7 +150,7 @@ func (c *Cluster) cloudAddons(ctx context.Context, p layout.Params) (map[string]
 		return nil, err
 	}
 	all, err := addon.OpenStack{
-		ClusterID: c.rec.ID, Bundle: p.Release.Bundle, CloudConf: text, Authorities: ca, ClientCert: cert, ClientKey: key, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
+		ClusterID: c.Record.ID, Bundle: p.Release.Bundle, CloudConf: text, Authorities: ca, ClientCert: cert, ClientKey: key, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
 		NoVolumes: cloud.NoVolumes() != "",
 	}.Catalogue()
 	out := map[string][]byte{}
@@ -166,7 +167,7 @@ const initializedStep = "cloud/nodes"
 // seen to lose its nftables elements where a node got its zone seconds after kube-proxy's first rules (1.36.3). Machines that are there
 // while others are changed may be gone before it looks.
 func (a *applying) planInitialized() {
-	if a.cloud() == nil || a.o.Recorded {
+	if a.Cloud() == nil || a.o.Recorded {
 		return
 	}
 	var names []string
@@ -183,7 +184,7 @@ func (a *applying) planInitialized() {
 // joined lists the steps that wait for a node that other nodes' pods are to go to. In a cloud it takes none before it is initialized.
 func (a *applying) joined(s wanted.Slot, known bool) []*plan.Step {
 	unit := []*plan.Step{a.nodeStep(s, known)}
-	if a.cloud() != nil && (!known || !a.o.Nodes[s.Name].Initialized()) {
+	if a.Cloud() != nil && (!known || !a.o.Nodes[s.Name].Initialized()) {
 		unit = append(unit, a.initialized("cloud/node/"+s.Name, s.Name, "no pod comes to its node before", s.Name))
 	}
 	return unit
@@ -193,7 +194,7 @@ func (a *applying) joined(s wanted.Slot, known bool) []*plan.Step {
 func (c *Cluster) initialized(id, what, reason string, names ...string) *plan.Step {
 	return &plan.Step{
 		ID: id, Action: plan.Wait, Subject: names[0], Title: "wait until the cloud controller manager has initialized " + what,
-		Reason: reason, Timeout: c.doc.Spec.Timeouts.NodeReady.Duration,
+		Reason: reason, Timeout: c.Doc.Spec.Timeouts.NodeReady.Duration,
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			client, err := c.Kube(ctx)
 			if err != nil {
@@ -223,8 +224,8 @@ func (c *Cluster) cloudFiles(s wanted.Slot) ([]machine.File, error) {
 
 // planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes, if it has any.
 func (a *applying) planCloudSmoke() {
-	cloud := a.cloud()
-	if cloud == nil || !a.wantsSmoke() || a.facts.Is(memory.CloudSmoked) && !a.onlyTest() {
+	cloud := a.Cloud()
+	if cloud == nil || !a.wantsSmoke() || a.Facts.Is(memory.CloudSmoked) && !a.onlyTest() {
 		return
 	}
 	s := &plan.Step{
@@ -256,12 +257,12 @@ func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) (string, erro
 	if err := c.waitAddons(ctx, client, p); err != nil {
 		return "", err
 	}
-	img, err := c.bundle.Image("echo")
+	img, err := c.Current.Image("echo")
 	if err != nil {
 		return "", err
 	}
 	o := kube.CloudSmokeOptions{Image: img.Ref, Status: p.Status, Ask: c.askBalancer}
-	o.NoLoadBalancer, o.NoVolume = c.cloud().NoBalancing() != "", c.cloud().NoVolumes() != ""
+	o.NoLoadBalancer, o.NoVolume = c.Cloud().NoBalancing() != "", c.Cloud().NoVolumes() != ""
 	r, err := client.CloudSmoke(ctx, o)
 	if err != nil {
 		return "", err
@@ -273,13 +274,13 @@ func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) (string, erro
 	if !o.NoVolume {
 		gave = append(gave, "volume")
 	}
-	return strings.Join(gave, "; "), c.facts.Set(ctx, memory.CloudSmoked, "true")
+	return strings.Join(gave, "; "), c.Facts.Set(ctx, memory.CloudSmoked, "true")
 }
 
 // CloudsYAML renders a clouds.yaml to hand over, with a credential that is made for it and ends then. fail.NotFound where the cluster is on
 // no cloud.
 func (c *Cluster) CloudsYAML(ctx context.Context, until time.Time) ([]byte, error) {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return nil, fail.New(fail.NotFound, "cluster %s is on no cloud", c.Name())
 	}
@@ -292,7 +293,7 @@ func (c *Cluster) CloudsYAML(ctx context.Context, until time.Time) ([]byte, erro
 
 // CloudCA returns the authorities that sign the cloud's certificate, as PEM; empty where the system's do.
 func (c *Cluster) CloudCA(context.Context) ([]byte, error) {
-	if cloud := c.cloud(); cloud != nil {
+	if cloud := c.Cloud(); cloud != nil {
 		ca, err := cloud.CACert()
 		return []byte(ca), err
 	}
@@ -302,12 +303,12 @@ func (c *Cluster) CloudCA(context.Context) ([]byte, error) {
 // PlanRotateCredential makes another credential of the cloud for what runs in the cluster, puts it into use, and deletes the former.
 // unbounded says why it shall have no access rules; empty: it shall.
 func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*plan.Plan, error) {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return nil, fail.New(fail.Invalid, "cluster %s has no credential of a cloud", c.Name()).Do("only clusters on OpenStack have one")
 	}
-	if !c.facts.Bootstrapped() {
-		return nil, errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
 	}
 	if _, err := cloud.Home(ctx); err != nil { // what the cloud has is known once one is logged in
 		return nil, err

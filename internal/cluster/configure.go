@@ -3,13 +3,15 @@ package cluster
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/plan/words"
+
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -45,30 +47,30 @@ func (c *Cluster) configure(ctx context.Context, s wanted.Slot, dryRun bool, p p
 		}
 	}
 	return c.dialer.Apply(ctx, h, cfg, remote.ApplyOptions{
-		DryRun: dryRun, Blob: c.openBlob,
+		DryRun: dryRun, Blob: c.OpenBlob,
 		Progress: func(text string) { status(p, "%s", text) },
 	})
 }
 
 // rememberFacts keeps what the cluster as a whole depends on of what a machine is.
 func (c *Cluster) rememberFacts(ctx context.Context, s wanted.Slot, f machine.Facts) error {
-	if f.Container && !c.prov.Traits().SharedKernel { // of local machines it is known beforehand
-		if err := c.facts.Set(ctx, memory.SharedKernel, "true"); err != nil {
+	if f.Container && !c.Prov.Traits().SharedKernel { // of local machines it is known beforehand
+		if err := c.Facts.Set(ctx, memory.SharedKernel, "true"); err != nil {
 			return err
 		}
 	}
-	if first := c.namesOf(provider.ControlPlane); len(first) > 0 && first[0] == s.Name {
-		return c.facts.Set(ctx, memory.CgroupVersion, strconv.Itoa(f.CgroupVersion))
+	if first := c.NamesOf(provider.ControlPlane); len(first) > 0 && first[0] == s.Name {
+		return c.Facts.Set(ctx, memory.CgroupVersion, strconv.Itoa(f.CgroupVersion))
 	}
 	return nil
 }
 
 // rememberHost notes, before anything is put on it, that a host given by address is in use.
 func (c *Cluster) rememberHost(ctx context.Context, name string) error {
-	if !c.prov.Traits().Given {
+	if !c.Prov.Traits().Given {
 		return nil
 	}
-	m, err := c.prov.Machine(ctx, name)
+	m, err := c.Prov.Machine(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -76,7 +78,7 @@ func (c *Cluster) rememberHost(ctx context.Context, name string) error {
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "remember host %s", name)
 	}
-	return c.facts.SetOf(ctx, memory.Host, name, string(data))
+	return c.Facts.SetOf(ctx, memory.Host, name, string(data))
 }
 
 // configureStep is the step that makes one machine as it should be.
@@ -95,7 +97,7 @@ func (c *Cluster) configureStep(s wanted.Slot, action plan.Action, reason string
 // onMachine is a step that runs a command on a machine.
 func (c *Cluster) onMachine(id string, action plan.Action, name, title, reason string, command ...string) *plan.Step {
 	return &plan.Step{
-		ID: id + "/" + name, Action: action, Subject: name, Title: title, Reason: reason, Timeout: layTimeout,
+		ID: id + "/" + name, Action: action, Subject: name, Title: title, Reason: reason, Timeout: env.LayTimeout,
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			h, err := c.Host(ctx, name)
 			if err == nil {
@@ -119,8 +121,8 @@ func (c *Cluster) introduceStep(s wanted.Slot) *plan.Step {
 			if err != nil {
 				return err
 			}
-			return introduce(c.known(), s.Name, func(other wanted.Slot) error {
-				if c.fenced(other.Role) {
+			return introduce(c.Known(), s.Name, func(other wanted.Slot) error {
+				if c.Fenced(other.Role) {
 					if err := c.letIn(ctx, other.Name, []string{"admit", filter.Table, filter.Visitors, addr}); err != nil {
 						return err
 					}
@@ -200,7 +202,7 @@ func serving(ctx context.Context, on plane, names []string, p plan.Progress) err
 // taken is fail.NotReady while not all control-plane machines run what they are told, servers of this release among it; empty: of whatever one.
 // A step that notes that they do asks themselves: the apply before may have ended between a machine's configuration and its gate.
 func (c *Cluster) taken(ctx context.Context, version string, p plan.Progress) error {
-	names := c.namesOf(provider.ControlPlane)
+	names := c.NamesOf(provider.ControlPlane)
 	if err := serving(ctx, c.plane, names, p); err != nil || version == "" {
 		return err
 	}
@@ -219,7 +221,7 @@ func (c *Cluster) settled(ctx context.Context, name string, flags ...string) err
 	if err != nil {
 		return err
 	}
-	pods := layout.Params{EtcdMode: c.doc.Spec.Etcd.Mode}.StaticPods()
+	pods := layout.Params{EtcdMode: c.Doc.Spec.Etcd.Mode}.StaticPods()
 	args := append([]string{"settled"}, flags...)
 	for _, program := range slices.Sorted(maps.Keys(pods)) {
 		args = append(args, program+"="+pods[program])
@@ -286,7 +288,7 @@ func describe(r *machine.Report) []string {
 		out = append(out, line)
 	}
 	if n := len(r.Missing); n > 0 {
-		out = append(out, plural(n, "blob")+" of the bundle to send")
+		out = append(out, words.Count(n, "blob", "blobs")+" of the bundle to send")
 	}
 	return out
 }
@@ -381,13 +383,4 @@ func details(s *Seen) []string {
 		return nil
 	}
 	return describe(s.Report)
-}
-
-func join(parts []string) string { return strings.Join(parts, ",") }
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -51,8 +51,8 @@ func (hostsGiven) Traits() provider.Traits { return provider.Traits{Given: true,
 // TestNeverReached: a host that was never in use and fails at the first contact keeps an apply from beginning; a host that was in use may come back.
 func TestNeverReached(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 2))
-	l.prov = hostsGiven{l.cloud}
-	testkit.Must(t, l.facts.SetOf(t.Context(), memory.Host, "demo-a-1", "{}"))
+	l.Prov = hostsGiven{l.cloud}
+	testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Host, "demo-a-1", "{}"))
 	away := fail.New(fail.Unreachable, "no answer").At("demo-a-2")
 	for name, want := range map[string]bool{"demo-a-1": false, "demo-a-2": true} {
 		s := wanted.Slot{Name: name, Role: provider.Worker}
@@ -71,7 +71,7 @@ func TestNeverReached(t *testing.T) {
 			t.Errorf("after %v: %v", kind, all)
 		}
 	}
-	l.prov = l.cloud
+	l.Prov = l.cloud
 	if err := l.neverReached(wanted.Slot{Name: "demo-a-2"}, away); !errors.Is(err, away) || errors.As(err, new(*unreadyError)) {
 		t.Errorf("a machine that is ours: %v", err)
 	}
@@ -105,11 +105,11 @@ func yet(who, name string) error {
 func TestAdvancesOnceTaken(t *testing.T) {
 	const old, next, last = "v1.36.4", "v1.37.2", "demo-cp-3"
 	upgrading := upgraded(t, old)
-	upgrading.doc = documentOf(t, next)
+	upgrading.Doc = documentOf(t, next)
 	for range 2 { // until the servers are told to run the next release
 		upgrading.hop()
 		upgrading.everythingDone()
-		if upgrading.told().Servers == old {
+		if upgrading.Told().Servers == old {
 			upgrading.hopMadeBy(t, allRun{})
 		}
 	}
@@ -117,37 +117,37 @@ func TestAdvancesOnceTaken(t *testing.T) {
 	testkit.Value(rotating.Rotate(t.Context(), pki.Rotated(), false))(t)
 	rotating.phase()
 	rotating.everythingDone()
-	rotating.setTarget(wantedOf(rotating))
+	rotating.SetTarget(wantedOf(rotating))
 	encrypting := newLab(t, encryptionDocument(t, false)).running(encryptionDocument(t, false))
 	testkit.Must(t, encrypting.advanceEncryption(t.Context()))
-	encrypting.doc = encryptionDocument(t, true)
+	encrypting.Doc = encryptionDocument(t, true)
 	testkit.Must(t, encrypting.advanceEncryption(t.Context()))
-	encrypting.setTarget(wantedOf(encrypting))
+	encrypting.SetTarget(wantedOf(encrypting))
 
 	for name, s := range map[string]slow{"kubelet": {unstarted: last}, "etcd": {unhealthy: last}, "API server": {unready: last}, "release": {former: last}} {
 		if err := upgrading.hopMadeBy(t, s); fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), last) {
 			t.Errorf("upgrade, %s: %v", name, err)
 		}
-		if !upgrading.moving() {
+		if !upgrading.Moving() {
 			t.Fatalf("%s: the hop is noted as made", name)
 		}
 		if s.former != "" {
 			continue // the release stays
 		}
 		rotating.plane, encrypting.plane = s, s
-		scan := &rotationScan{Cluster: rotating.Cluster, now: testkit.Value(rotating.toldRotation())(t)}
+		scan := &rotationScan{Cluster: rotating.Cluster, now: testkit.Value(rotating.ToldRotation())(t)}
 		testkit.Fails(t, scan.end(t.Context(), silent{}), fail.NotReady, last)
 		a := encrypting.applying(encrypting.observed(nil, controlPlanes(1)...), nil)
 		a.planEncryption()
 		steps := testkit.Value(a.graph.Seal(applyRules))(t)
 		testkit.Fails(t, steps[0].Run(t.Context(), silent{}), fail.NotReady, last)
-		if run := encrypting.facts.Get(memory.EncryptionRun); run == encrypting.facts.Get(memory.Encryption) {
+		if run := encrypting.Facts.Get(memory.EncryptionRun); run == encrypting.Facts.Get(memory.Encryption) {
 			t.Errorf("%s: all API servers are said to run with %s", name, run)
 		}
 	}
 	testkit.Must(t, upgrading.hopMadeBy(t, slow{}))
-	if upgrading.moving() || upgrading.told() != (hops.Releases{Servers: next, Emulates: "1.36", Machines: old, Ahead: next}) {
-		t.Errorf("the hop is not noted as made: %v", upgrading.told())
+	if upgrading.Moving() || upgrading.Told() != (hops.Releases{Servers: next, Emulates: "1.36", Machines: old, Ahead: next}) {
+		t.Errorf("the hop is not noted as made: %v", upgrading.Told())
 	}
 }
 
@@ -167,7 +167,7 @@ func (l *lab) hopMadeBy(t *testing.T, p plane) error {
 }
 
 func wantedOf(l *lab) []wanted.Slot {
-	want, _ := wanted.Assign(l.doc, nil, nil)
+	want, _ := wanted.Assign(l.Doc, nil, nil)
 	return want
 }
 

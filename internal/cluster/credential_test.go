@@ -131,7 +131,7 @@ spec:
 		t.Fatal(err)
 	}
 	l := newLab(t, doc)
-	if l.prov, err = openstack.New(openstack.Options{Cluster: doc, ClusterID: l.rec.ID, Calls: openstack.Calls{HTTPClient: &http.Client{Transport: k}}}); err != nil {
+	if l.Prov, err = openstack.New(openstack.Options{Cluster: doc, ClusterID: l.Record.ID, Calls: openstack.Calls{HTTPClient: &http.Client{Transport: k}}}); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -198,10 +198,10 @@ func TestRotateCredential(t *testing.T) {
 	if _, err := l.PlanRotateCredential(ctx, ""); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("before there is a cluster: %v", err)
 	}
-	if err := l.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
+	if err := l.Facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
 		t.Fatal(err)
 	}
-	first, err := l.Cluster.cloud().NewCloudCredential(ctx, "")
+	first, err := l.Cluster.Cloud().NewCloudCredential(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestCredentialReach(t *testing.T) {
 	k := &keystone{untyped: true}
 	l := onOpenStack(t, k)
 	ctx := t.Context()
-	if err := l.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
+	if err := l.Facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
 		t.Fatal(err)
 	}
 	check := func() string {
@@ -328,7 +328,7 @@ func TestCredentialReach(t *testing.T) {
 func TestCredentialHandedOver(t *testing.T) {
 	k := &keystone{}
 	l := onOpenStack(t, k)
-	own, err := l.Cluster.cloud().NewCloudCredential(t.Context(), "")
+	own, err := l.Cluster.Cloud().NewCloudCredential(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestCredentialHandedOver(t *testing.T) {
 	if got := k.credentials[1]["expires_at"]; got != "2026-11-21T12:00:00" {
 		t.Errorf("it ends %v", got)
 	}
-	if _, err := l.Cluster.cloud().PruneCloudCredentials(t.Context(), own.ID); err != nil || k.ids() != "id-1 id-2" {
+	if _, err := l.Cluster.Cloud().PruneCloudCredentials(t.Context(), own.ID); err != nil || k.ids() != "id-1 id-2" {
 		t.Errorf("there are %s: %v", k.ids(), err)
 	}
 	if _, err := newLab(t, document(t, 1, 0, 1)).CloudsYAML(t.Context(), handoverDay); fail.KindOf(err) != fail.NotFound {
@@ -369,10 +369,10 @@ func TestKeptVolumes(t *testing.T) {
 	}
 	k.volumes = []object{
 		{"id": "v1", "name": "pvc-1", "size": 3, "status": "available", "metadata": object{
-			csi: l.rec.ID, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop",
+			csi: l.Record.ID, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop",
 		}},
-		{"id": "v2", "name": "pvc-2", "size": 1, "status": "available", "metadata": object{csi: l.rec.ID + "0"}},
-		{"id": "v3", "name": "pvc-3", "size": 2, "status": "available", "metadata": object{csi: l.rec.ID}},
+		{"id": "v2", "name": "pvc-2", "size": 1, "status": "available", "metadata": object{csi: l.Record.ID + "0"}},
+		{"id": "v3", "name": "pvc-3", "size": 2, "status": "available", "metadata": object{csi: l.Record.ID}},
 	}
 	kept, err := l.KeptVolumes(t.Context())
 	if want := []string{"volume pvc-1 (v1, 3 GiB, available) of claim shop/data", "volume pvc-3 (v3, 2 GiB, available)"}; err != nil || !slices.Equal(kept, want) {

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -33,13 +33,13 @@ func (c *Cluster) resetStep(m provider.Machine) *plan.Step {
 				return err
 			}
 			args := []string{"reset"}
-			if !c.prov.Traits().Given { // what was there first has a former key, where it was rotated since
+			if !c.Prov.Traits().Given { // what was there first has a former key, where it was rotated since
 				args = append(args, "--keep", authorizedKeysPath)
 			}
 			if _, err = c.dialer.Agent(ctx, h, nil, args...); err != nil {
 				return err
 			}
-			return c.facts.SetOf(ctx, memory.Unclean, m.Name, "")
+			return c.Facts.SetOf(ctx, memory.Unclean, m.Name, "")
 		},
 	}
 }
@@ -80,17 +80,17 @@ var destroyRules = []plan.Rule{
 
 // PlanDestroy removes everything of the cluster and, last, forgets it.
 func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.Plan, error) {
-	if c.facts.Is(memory.Importing) {
-		return nil, errImporting(c.Name())
+	if c.Facts.Is(memory.Importing) {
+		return nil, env.ErrImporting(c.Name())
 	}
-	inv, err := c.prov.Observe(ctx)
+	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	want, _ := wanted.Assign(c.doc, inv.Machines, c.decided())
-	c.setTarget(want)
+	want, _ := wanted.Assign(c.Doc, inv.Machines, c.Decided())
+	c.SetTarget(want)
 	var graph plan.Graph
-	switch t := c.prov.Traits(); {
+	switch t := c.Prov.Traits(); {
 	case t.Keeps:
 		c.planClean(&graph, inv.Machines, c.resetStep, c.letGo)
 	case t.Stock: // who does not answer is given back as it is
@@ -103,7 +103,7 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 		gone = append(gone, provider.DestroyStep(m.Name))
 		machines[provider.DestroyStep(m.Name)] = true
 	}
-	steps, err := c.planLeftovers(ctx, c.prov.Destroy(ctx, inv), gone, g, opts)
+	steps, err := c.planLeftovers(ctx, c.Prov.Destroy(ctx, inv), gone, g, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -148,20 +148,11 @@ func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine, clea
 
 // letGo is the step that forgets, as it is, a machine that outlives the cluster and does not answer.
 func (c *Cluster) letGo(m provider.Machine) *plan.Step {
-	s := c.prov.DestroyMachine(m)
-	if c.facts.Of(memory.Host, m.Name) != "" { // else nothing was ever put on it
+	s := c.Prov.DestroyMachine(m)
+	if c.Facts.Of(memory.Host, m.Name) != "" { // else nothing was ever put on it
 		s.Consent = ConsentLeave
 	}
 	return s
-}
-
-// errNoSuchMachine names the machines that there are.
-func errNoSuchMachine(name, cluster string, known []string) error {
-	err := fail.New(fail.NotFound, "cluster %s has no machine %s", cluster, name)
-	if len(known) == 0 {
-		return err.Do("it has no machines yet; naupegos apply creates them")
-	}
-	return err.Do("it has %s", join(known))
 }
 
 // etcdProjection says how many voters work and how many more may fail.
@@ -184,12 +175,12 @@ func (g given) holds(volume, service string) bool {
 
 // planFree has the cluster give back to the cloud what it took from it, before its machines go, and deletes its credentials.
 func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyOptions) given {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return given{}
 	}
 	var g given
-	if c.facts.Bootstrapped() {
+	if c.Facts.Bootstrapped() {
 		var free *plan.Step
 		if free, g = c.freeStep(ctx, opts); g.silent == nil {
 			graph.Add(stageFree, free)
@@ -209,7 +200,7 @@ func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyO
 // planLeftovers removes, once the machines are gone or clean (after), what the cluster made in the cloud and did not give back: all of it, where it could
 // not be asked to. What it does not hold any more, such as a volume whose PersistentVolume somebody deleted, is named here.
 func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, after []string, g given, opts DestroyOptions) ([]*plan.Step, error) {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return steps, nil
 	}
@@ -257,7 +248,7 @@ func leftoverNames(all provider.Leftovers, g given, keepVolumes bool) []string {
 
 // KeptVolumes names the volumes of claims that are still in the cloud, once the cluster is gone.
 func (c *Cluster) KeptVolumes(ctx context.Context) ([]string, error) {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return nil, nil
 	}
@@ -290,7 +281,7 @@ type OddVolume struct {
 // OddVolumes compares the cluster's PersistentVolumes with the volumes of its cloud, as after a restore: nothing is changed. It is nil where the cluster
 // is in no cloud.
 func (c *Cluster) OddVolumes(ctx context.Context) ([]OddVolume, error) {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return nil, nil
 	}
@@ -375,7 +366,7 @@ func (c *Cluster) freeStep(ctx context.Context, opts DestroyOptions) (*plan.Step
 
 // heldOfCloud lists what the cluster holds of the cloud, as its API says.
 func (c *Cluster) heldOfCloud(ctx context.Context, o kube.FreeOptions) ([]kube.CloudResource, error) {
-	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
+	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()
 	client, err := c.Kube(ctx)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -24,15 +25,9 @@ import (
 
 const etcdPort = "2379"
 
-// etcdTime bounds a request to etcd, observeTime an observation of an API or etcd that may not answer: timeouts.connect raises both for slow hosts.
-func etcdTime(doc *v1alpha1.Cluster) time.Duration {
-	return max(8*time.Second, doc.Spec.Timeouts.Connect.Duration)
-}
-func observeTime(doc *v1alpha1.Cluster) time.Duration { return max(20*time.Second, 2*etcdTime(doc)) }
-
 // endpoint returns host:port of the API as the machines reach it.
 func (c *Cluster) endpoint(ctx context.Context) (string, error) {
-	e := c.doc.Spec.Endpoint
+	e := c.Doc.Spec.Endpoint
 	switch e.Kind {
 	case v1alpha1.EndpointAddress:
 		host, port := e.AddressHostPort()
@@ -49,10 +44,10 @@ func (c *Cluster) endpoint(ctx context.Context) (string, error) {
 
 // vip returns the virtual address; fail.NotReady while it is not made yet.
 func (c *Cluster) vip(ctx context.Context) (string, error) {
-	if err := c.loadTarget(ctx); err != nil { // a provider knows what it has looked at
+	if err := c.LoadTarget(ctx); err != nil { // a provider knows what it has looked at
 		return "", err
 	}
-	vip, err := c.prov.VIP(ctx)
+	vip, err := c.Prov.VIP(ctx)
 	if fail.KindOf(err) == fail.NotFound {
 		return "", fail.Wrap(fail.NotReady, err, "learn the virtual address")
 	}
@@ -63,33 +58,33 @@ func (c *Cluster) vip(ctx context.Context) (string, error) {
 // fail.NotReady while an address that it is to have is not made yet.
 func (c *Cluster) outerEndpoint(ctx context.Context) (string, error) {
 	inner, err := c.endpoint(ctx)
-	if err != nil || !c.prov.Traits().Outside {
+	if err != nil || !c.Prov.Traits().Outside {
 		return inner, err
 	}
 	host, err := c.outerAddress(ctx)
 	if err != nil || host == "" {
 		return inner, err
 	}
-	return net.JoinHostPort(host, strconv.Itoa(c.doc.Spec.Endpoint.Port)), nil
+	return net.JoinHostPort(host, strconv.Itoa(c.Doc.Spec.Endpoint.Port)), nil
 }
 
 // outerAddress returns the floating IP in front of the API; empty where the document wants none.
 func (c *Cluster) outerAddress(ctx context.Context) (string, error) {
-	switch e := c.doc.Spec.Endpoint; {
+	switch e := c.Doc.Spec.Endpoint; {
 	case e.Kind == v1alpha1.EndpointDirect:
-		m, err := c.prov.Machine(ctx, c.namesOf(provider.ControlPlane)[0])
-		if shape := c.doc.Shape(v1alpha1.RoleControlPlane, ""); err == nil && m.Public == "" && shape.FloatingIP != nil && *shape.FloatingIP {
+		m, err := c.Prov.Machine(ctx, c.NamesOf(provider.ControlPlane)[0])
+		if shape := c.Doc.Shape(v1alpha1.RoleControlPlane, ""); err == nil && m.Public == "" && shape.FloatingIP != nil && *shape.FloatingIP {
 			err = fail.New(fail.NotReady, "the floating IP of %s is not known yet", m.Name)
 		}
 		return m.Public, err
 	case e.Kind == v1alpha1.EndpointAddress, e.Octavia != nil && e.Octavia.Internal:
 		return "", nil
 	}
-	f, ok := c.prov.(provider.Fronted)
+	f, ok := c.Prov.(provider.Fronted)
 	if !ok {
 		return "", nil
 	}
-	if own := c.doc.Spec.Endpoint.FloatingIP; own != "" { // known before it leads there
+	if own := c.Doc.Spec.Endpoint.FloatingIP; own != "" { // known before it leads there
 		return own, nil
 	}
 	host, err := f.PublicVIP(ctx)
@@ -103,7 +98,7 @@ func (c *Cluster) outerAddress(ctx context.Context) (string, error) {
 // is up does not have yet is left out until it has it: the machines can be compared with all else that they are to be.
 func (c *Cluster) outerNames(ctx context.Context) ([]string, error) {
 	var names []string
-	if name := c.doc.Spec.Endpoint.DNSName; name != "" {
+	if name := c.Doc.Spec.Endpoint.DNSName; name != "" {
 		names = append(names, name)
 	}
 	inner, err := c.endpoint(ctx)
@@ -111,7 +106,7 @@ func (c *Cluster) outerNames(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	outer, err := c.outerEndpoint(ctx)
-	if fail.KindOf(err) == fail.NotReady && c.facts.Bootstrapped() {
+	if fail.KindOf(err) == fail.NotReady && c.Facts.Bootstrapped() {
 		return names, nil
 	}
 	if err != nil || outer == inner {
@@ -125,22 +120,22 @@ func (c *Cluster) outerNames(ctx context.Context) ([]string, error) {
 // somebody to make a record of that name.
 func (c *Cluster) publicEndpoint(ctx context.Context) (string, error) {
 	outer, err := c.outerEndpoint(ctx)
-	if name := c.doc.Spec.Endpoint.DNSName; err == nil && name != "" {
-		return net.JoinHostPort(name, strconv.Itoa(c.doc.Spec.Endpoint.Port)), nil
+	if name := c.Doc.Spec.Endpoint.DNSName; err == nil && name != "" {
+		return net.JoinHostPort(name, strconv.Itoa(c.Doc.Spec.Endpoint.Port)), nil
 	}
 	return outer, err
 }
 
 // directEndpoint is the single control-plane machine itself.
 func (c *Cluster) directEndpoint(ctx context.Context) (string, error) {
-	if err := c.loadTarget(ctx); err != nil {
+	if err := c.LoadTarget(ctx); err != nil {
 		return "", err
 	}
-	names := c.namesOf(provider.ControlPlane)
+	names := c.NamesOf(provider.ControlPlane)
 	if len(names) == 0 {
 		return "", fail.New(fail.NotFound, "the cluster has no control-plane machine")
 	}
-	m, err := c.prov.Machine(ctx, names[0])
+	m, err := c.Prov.Machine(ctx, names[0])
 	if err != nil {
 		return "", err
 	}
@@ -185,11 +180,11 @@ func (c *Cluster) UserKubeconfig(ctx context.Context, user string, groups []stri
 	if err != nil {
 		return nil, err
 	}
-	return layout.Params{ClusterName: c.Name()}.UserKubeconfig(ctx, c.pki, endpoint, user, groups, validity)
+	return layout.Params{ClusterName: c.Name()}.UserKubeconfig(ctx, c.PKI, endpoint, user, groups, validity)
 }
 
 func (c *Cluster) adminKubeconfig(ctx context.Context, endpoint string) ([]byte, error) {
-	return layout.Params{ClusterName: c.Name()}.AdminKubeconfig(ctx, c.pki, endpoint)
+	return layout.Params{ClusterName: c.Name()}.AdminKubeconfig(ctx, c.PKI, endpoint)
 }
 
 // dialAPI reaches the endpoint from outside, where it has an address for that, and where this fails through a control-plane machine.
@@ -202,7 +197,7 @@ func (c *Cluster) dialAPI(ctx context.Context, network, addr string) (net.Conn, 
 	if err == nil {
 		return conn, nil
 	}
-	for _, name := range c.namesOf(provider.ControlPlane) {
+	for _, name := range c.NamesOf(provider.ControlPlane) {
 		h, hostErr := c.Host(ctx, name)
 		if hostErr != nil {
 			continue // the direct error says more; another machine may do
@@ -253,7 +248,7 @@ func (c *Cluster) etcdClient(ctx context.Context, o *Observed) (*etcd.Client, er
 		}
 		return c.dialer.Pause(ctx, hosts, "kube-apiserver")
 	}
-	return etcd.Connect(ctx, etcd.Options{Endpoints: ends, TLS: tlsConfig, Dial: dial, Timeout: etcdTime(c.doc), Quiet: pause})
+	return etcd.Connect(ctx, etcd.Options{Endpoints: ends, TLS: tlsConfig, Dial: dial, Timeout: env.EtcdTime(c.Doc), Quiet: pause})
 }
 
 // peerURL is where a control-plane machine's etcd member talks to the others.
@@ -261,7 +256,7 @@ func peerURL(address string) string { return fmt.Sprintf("https://%s:2380", addr
 
 // etcdTLS is how Naupegos itself identifies to etcd: a client certificate of its own.
 func (c *Cluster) etcdTLS(ctx context.Context) (*tls.Config, error) {
-	pair, err := c.pki.Leaf(ctx, pki.LeafSpec{Name: "naupegos/etcd-client", Authority: pki.EtcdCA, CommonName: "naupegos", Client: true})
+	pair, err := c.PKI.Leaf(ctx, pki.LeafSpec{Name: "naupegos/etcd-client", Authority: pki.EtcdCA, CommonName: "naupegos", Client: true})
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +264,7 @@ func (c *Cluster) etcdTLS(ctx context.Context) (*tls.Config, error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "load the etcd client certificate")
 	}
-	ca, err := c.pki.CABundle(ctx, pki.EtcdCA)
+	ca, err := c.PKI.CABundle(ctx, pki.EtcdCA)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +278,7 @@ func (c *Cluster) etcdTLS(ctx context.Context) (*tls.Config, error) {
 // planBalance has the provider's own load balancer, where the API is behind one, follow the machines once the API answers. It does not wait
 // for those that restart: they wait for it, so that others serve meanwhile.
 func (a *applying) planBalance() (ids []string, err error) {
-	balancer, ok := a.prov.(provider.Balancer)
+	balancer, ok := a.Prov.(provider.Balancer)
 	if !ok {
 		return nil, nil
 	}

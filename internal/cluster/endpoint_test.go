@@ -15,10 +15,10 @@ import (
 // name may not be there yet.
 func TestDNSName(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
-	if err := l.loadTarget(t.Context()); err != nil {
+	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.pki.Ensure(t.Context()); err != nil {
+	if err := l.PKI.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	server := func() string {
@@ -33,7 +33,7 @@ func TestDNSName(t *testing.T) {
 	if got := server(); got != "https://10.0.0.10:6443" {
 		t.Errorf("without a name people are told %s", got)
 	}
-	l.doc.Spec.Endpoint.DNSName, l.doc.Spec.Endpoint.Port = "k8s.example.org", 443
+	l.Doc.Spec.Endpoint.DNSName, l.Doc.Spec.Endpoint.Port = "k8s.example.org", 443
 	if got := server(); got != "https://k8s.example.org:443" {
 		t.Errorf("people are told %s", got)
 	}
@@ -66,11 +66,11 @@ func (f *fronted) Traits() provider.Traits { return provider.Traits{Outside: tru
 func TestFloatingIPChanges(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
 	cloud := &fronted{cloud: l.cloud}
-	l.prov = cloud
-	if err := l.loadTarget(t.Context()); err != nil {
+	l.Prov = cloud
+	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.pki.Ensure(t.Context()); err != nil {
+	if err := l.PKI.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	inner, err := l.endpoint(t.Context())
@@ -95,12 +95,12 @@ func TestFloatingIPChanges(t *testing.T) {
 	if got := names(); got != "203.0.113.7" {
 		t.Errorf("certificates hold %q", got)
 	}
-	l.doc.Spec.Endpoint.FloatingIP = "203.0.113.9"
+	l.Doc.Spec.Endpoint.FloatingIP = "203.0.113.9"
 	if got := names(); got != "203.0.113.9" {
 		t.Errorf("certificates hold %q before the user's own floating IP leads to the API", got)
 	}
-	cloud.floating, l.doc.Spec.Endpoint.FloatingIP = "", ""
-	if err := l.facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
+	cloud.floating, l.Doc.Spec.Endpoint.FloatingIP = "", ""
+	if err := l.Facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.outerNames(t.Context()); fail.KindOf(err) != fail.NotReady {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -30,7 +31,7 @@ func (c *Cluster) checkFacts(s wanted.Slot, f machine.Facts) error {
 		return fail.New(fail.Refused, "its operating system (%s) has no Debian packages", f.OS).At(s.Name).
 			Do("use Debian or Ubuntu; Fedora CoreOS, Flatcar and the like can't be machines of a cluster yet")
 	}
-	if f.Hostname != s.Name && !c.prov.Traits().Given {
+	if f.Hostname != s.Name && !c.Prov.Traits().Given {
 		return fail.New(fail.Conflict, "its hostname is %q", f.Hostname).At(s.Name).Do("another machine answers at this address, or its hostname was changed")
 	}
 	if f.Fresh {
@@ -77,8 +78,8 @@ func (c *Cluster) portsOf(r provider.Role) []portNeed {
 	kubelet := []portNeed{{10250, "kubelet", false}, {10248, "kubelet", true}}
 	switch r {
 	case provider.Gateway:
-		needs := []portNeed{{c.doc.Spec.Endpoint.Port, "the endpoint's HAProxy", false}, {8404, "HAProxy's health page", true}}
-		if c.doc.Spec.Endpoint.IngressWanted() != nil {
+		needs := []portNeed{{c.Doc.Spec.Endpoint.Port, "the endpoint's HAProxy", false}, {8404, "HAProxy's health page", true}}
+		if c.Doc.Spec.Endpoint.IngressWanted() != nil {
 			needs = append(needs, portNeed{v1alpha1.HTTPPort, "ingress", false}, portNeed{v1alpha1.HTTPSPort, "ingress", false})
 		}
 		return needs
@@ -184,7 +185,7 @@ func (e *unreadyError) Unwrap() error { return e.error }
 // is wrong about it, or it is not ready, and apply does not begin. A host that was in use may come back, and apply continues without it.
 func (c *Cluster) neverReached(s wanted.Slot, err error) error {
 	holds := slices.Contains([]fail.Kind{fail.Unreachable, fail.Unauthorized, fail.Refused}, fail.KindOf(err))
-	if !holds || !c.prov.Traits().Given || c.facts.Of(memory.Host, s.Name) != "" {
+	if !holds || !c.Prov.Traits().Given || c.Facts.Of(memory.Host, s.Name) != "" {
 		return err
 	}
 	return &unreadyError{err}
@@ -215,7 +216,7 @@ func (c *Cluster) examineFresh(ctx context.Context, o *Observed) {
 	var wg sync.WaitGroup
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
-		if seen == nil || c.canRender(s) || c.bundle == nil || c.unreached(s, seen) || seen.Machine.State != provider.Running {
+		if seen == nil || c.canRender(s) || c.Current == nil || c.unreached(s, seen) || seen.Machine.State != provider.Running {
 			continue
 		}
 		wg.Go(func() { _, seen.Err = c.examine(ctx, s) })
@@ -237,26 +238,26 @@ func (o *Observed) unsigned() error {
 // issuerReady is nil where whoever signs the cluster's certificates can do so: a cluster is not begun before. One that is up asks for what it needs
 // when it needs it, and goes on without where nothing is due.
 func (c *Cluster) issuerReady(ctx context.Context) error {
-	if c.vault == nil || c.facts.Bootstrapped() {
+	if c.Vault == nil || c.Facts.Bootstrapped() {
 		return nil
 	}
 	have, err := c.authorities(ctx)
 	if err != nil {
 		return err
 	}
-	return c.vault.Ready(ctx, have)
+	return c.Vault.Ready(ctx, have)
 }
 
 // CheckIssuer looks at whoever signs the cluster's certificates, where that is not naupegos.
 func (c *Cluster) CheckIssuer(ctx context.Context) (out []provider.Check, _ error) {
-	if c.vault == nil {
+	if c.Vault == nil {
 		return nil, nil
 	}
 	have, err := c.authorities(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range c.vault.Check(ctx, have) {
+	for _, f := range c.Vault.Check(ctx, have) {
 		check := provider.Check{Name: f.Name, Result: provider.Fine, Detail: f.Detail}
 		switch {
 		case f.Err != nil:
@@ -273,7 +274,7 @@ func (c *Cluster) CheckIssuer(ctx context.Context) (out []provider.Check, _ erro
 func (c *Cluster) authorities(ctx context.Context) (map[string][]byte, error) {
 	have := map[string][]byte{}
 	for _, name := range pki.Authorities() {
-		cert, err := c.pki.Certificate(ctx, name, c.generation(name))
+		cert, err := c.PKI.Certificate(ctx, name, c.Generation(name))
 		if fail.KindOf(err) == fail.NotFound {
 			continue
 		}
@@ -287,15 +288,15 @@ func (c *Cluster) authorities(ctx context.Context) (map[string][]byte, error) {
 
 // obstacles says what may hold an upgrade up that is on its way to a newer release, or break by it.
 func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) {
-	told := c.told()
-	run, err := hops.Parse(c.facts.Get(memory.ReleasesRun))
-	if back := told == hops.Of(run.Machines); err != nil || !c.moving() || back || c.controlPlaneUnseen(o) || o.Nodes == nil {
+	told := c.Told()
+	run, err := hops.Parse(c.Facts.Get(memory.ReleasesRun))
+	if back := told == hops.Of(run.Machines); err != nil || !c.Moving() || back || c.controlPlaneUnseen(o) || o.Nodes == nil {
 		return nil, nil
 	}
-	if c.facts.Get(memory.Begun) == told.String() {
+	if c.Facts.Get(memory.Begun) == told.String() {
 		return nil, nil // what is sick may be so by the hop itself
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
+	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()
 	client, err := c.Kube(ctx)
 	if err != nil {
@@ -316,12 +317,12 @@ func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range c.doc.Spec.Updates.Checks {
+	for _, k := range c.Doc.Spec.Updates.Checks {
 		if err := client.Holds(ctx, kube.Check(k)); err != nil {
 			found = append(found, err.Error())
 		}
 	}
-	stored, err := client.StoredIn(ctx, release.Dropped(c.goal().Version))
+	stored, err := client.StoredIn(ctx, release.Dropped(c.Goal().Version))
 	if err != nil {
 		return nil, err
 	}
@@ -334,7 +335,7 @@ func (c *Cluster) obstacles(ctx context.Context, o *Observed) ([]string, error) 
 func (c *Cluster) drains(o *Observed, to hops.Releases) (all []kube.Away) {
 	var pools []string
 	for _, s := range wanted.Own(o.Want) {
-		if _, known := o.Nodes[s.Name]; s.Role == provider.Worker && known && hops.OfPool(to, c.pin(s)) == to.Machines { // others are not drained
+		if _, known := o.Nodes[s.Name]; s.Role == provider.Worker && known && hops.OfPool(to, c.Pin(s)) == to.Machines { // others are not drained
 			all, pools = append(all, kube.Away{Node: s.Name}), append(pools, s.Pool)
 		}
 	}
@@ -353,7 +354,7 @@ func (c *Cluster) drains(o *Observed, to hops.Releases) (all []kube.Away) {
 		}
 	}
 	for i, pool := range pools {
-		all[i].Beside = max(0, min(c.doc.Spec.Updates.Surge(), drained[pool])-beside[pool])
+		all[i].Beside = max(0, min(c.Doc.Spec.Updates.Surge(), drained[pool])-beside[pool])
 	}
 	return all
 }
@@ -374,7 +375,7 @@ func (c *Cluster) deprecatedUse(ctx context.Context, o *Observed) (found []strin
 		if err != nil {
 			return nil, err
 		}
-		used, err := client.DeprecatedUse(ctx, release.MinorOf(c.goal().Version))
+		used, err := client.DeprecatedUse(ctx, release.MinorOf(c.Goal().Version))
 		client.Close()
 		if err != nil {
 			return nil, err

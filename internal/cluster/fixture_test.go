@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -156,11 +157,11 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	p := &cloud{machines: map[string]provider.Machine{}, planned: map[string]bool{}}
 	rec := &store.Cluster{ID: "demo-00000000", Name: doc.Metadata.Name, Facts: store.Facts{}}
 	secrets := memory.NewOverlay(nil)
-	c := &Cluster{
-		doc: doc, rec: rec, facts: memory.NewFacts(rec, nil), secrets: secrets, pki: pki.Open(secrets, pki.Options{}),
-		prov: p, bundle: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, find: madeUp, agent: agentBinary{digest: "0badcafe"}, stateDir: "state",
-		publicKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
-	}
+	c := &Cluster{Env: &env.Env{
+		Doc: doc, Record: rec, Facts: memory.NewFacts(rec, nil), Secrets: secrets, PKI: pki.Open(secrets, pki.Options{}),
+		Prov: p, Current: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, Find: madeUp, Agent: env.AgentBinary{Digest: "0badcafe"}, StateDir: "state",
+		PublicKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
+	}}
 	c.plane = allRun{}
 	return &lab{Cluster: c, t: t, cloud: p}
 }
@@ -191,8 +192,8 @@ func (l *lab) running(doc *v1alpha1.Cluster) *lab {
 			initial = append(initial, s.Name+"="+peerURL(addr))
 		}
 	}
-	for k, v := range map[memory.Kind]string{memory.Bootstrapped: "true", memory.EtcdInitial: join(initial), memory.Smoked: "true"} {
-		if err := l.facts.Set(l.t.Context(), k, v); err != nil {
+	for k, v := range map[memory.Kind]string{memory.Bootstrapped: "true", memory.EtcdInitial: strings.Join(initial, ","), memory.Smoked: "true"} {
+		if err := l.Facts.Set(l.t.Context(), k, v); err != nil {
 			l.t.Fatal(err)
 		}
 	}
@@ -214,7 +215,7 @@ func (l *lab) observed(decided wanted.Decisions, members ...string) *Observed {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if !l.facts.Bootstrapped() {
+	if !l.Facts.Bootstrapped() {
 		return o
 	}
 	o.Recorded, o.Addons, o.Nodes = true, map[string]bool{addonApprover: true, addonFlannel: true}, map[string]kube.NodeInfo{}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -20,7 +21,7 @@ import (
 func TestLooksAtOnce(t *testing.T) {
 	doc := document(t, 3, 2, 1)
 	l := newLab(t, doc).running(doc)
-	testkit.Must(t, l.loadTarget(t.Context()))
+	testkit.Must(t, l.LoadTarget(t.Context()))
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -29,7 +30,7 @@ func TestLooksAtOnce(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if n := len(l.namesOf(provider.ControlPlane)); n != 3 {
+			if n := len(l.NamesOf(provider.ControlPlane)); n != 3 {
 				t.Errorf("%d control-plane machines", n)
 			}
 			if _, err := l.addresses(t.Context()); err != nil {
@@ -80,17 +81,17 @@ func (p *housed) Home(context.Context) (string, error) { return p.home, p.err }
 func TestHomeIsSettledFirst(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
 	place := &housed{cloud: l.cloud, home: "project region", err: fail.New(fail.Unreachable, "no answer")}
-	l.prov = place
+	l.Prov = place
 	steps, err := l.infrastructure(t.Context(), l.observed(nil))
 	if err != nil || len(steps) == 0 {
 		t.Fatalf("%d steps: %v", len(steps), err)
 	}
-	if err := steps[0].Run(t.Context(), nil); err == nil || len(l.cloud.log) > 0 || l.facts.Get(memory.Home) != "" {
-		t.Errorf("%v is made without a home (%q): %v", l.cloud.log, l.facts.Get(memory.Home), err)
+	if err := steps[0].Run(t.Context(), nil); err == nil || len(l.cloud.log) > 0 || l.Facts.Get(memory.Home) != "" {
+		t.Errorf("%v is made without a home (%q): %v", l.cloud.log, l.Facts.Get(memory.Home), err)
 	}
 	place.err = nil
-	if err := steps[0].Run(t.Context(), nil); err != nil || len(l.cloud.log) != 1 || l.facts.Get(memory.Home) != "project region" {
-		t.Errorf("%v is made, home is %q: %v", l.cloud.log, l.facts.Get(memory.Home), err)
+	if err := steps[0].Run(t.Context(), nil); err != nil || len(l.cloud.log) != 1 || l.Facts.Get(memory.Home) != "project region" {
+		t.Errorf("%v is made, home is %q: %v", l.cloud.log, l.Facts.Get(memory.Home), err)
 	}
 }
 
@@ -122,12 +123,12 @@ func TestScalingPlans(t *testing.T) {
 		t.Errorf("a node that nobody asks for is called %s", id)
 	}
 	again := scalingDocument(t)
-	StayWith(l.rec, again)
+	StayWith(l.Record, again)
 	if n := again.Spec.Workers[0].Count(); n != 2 {
 		t.Errorf("the unchanged document means %d machines", n)
 	}
 	again.Spec.Workers[0].MaxReplicas = 0
-	if StayWith(l.rec, again); again.Spec.Workers[0].Count() != 2 {
+	if StayWith(l.Record, again); again.Spec.Workers[0].Count() != 2 {
 		t.Error("of a pool that scales no more the document says how many there are")
 	}
 }
@@ -136,7 +137,7 @@ func TestScalingPlans(t *testing.T) {
 func TestScalingBeyond(t *testing.T) {
 	l := newLab(t, scalingDocument(t)).running(scalingDocument(t))
 	planned := func(size int) *Applied {
-		p := scaling.Find(l.doc, "a")
+		p := scaling.Find(l.Doc, "a")
 		now := p.Count()
 		defer func() { p.Replicas = &now }()
 		p.Replicas = &size
@@ -183,13 +184,13 @@ func (keeping) Kept(_ context.Context, seen *provider.Inventory) (all []string, 
 func TestPlanSaysWhatIsKept(t *testing.T) {
 	doc := document(t, 1, 0, 1)
 	l := newLab(t, doc).running(doc)
-	l.prov = keeping{l.cloud}
+	l.Prov = keeping{l.cloud}
 	for want, decided := range map[string]wanted.Decisions{
 		"demo-a-1 keeps its disk,demo-cp-1 keeps its disk": nil, "demo-cp-1 keeps its disk": {"demo-a-1": wanted.Replace},
 	} {
 		o := l.observed(decided, controlPlanes(1)...)
-		if _, err := l.infrastructure(t.Context(), o); err != nil || join(o.Warnings) != want {
-			t.Errorf("%q, %v, want %q", join(o.Warnings), err, want)
+		if _, err := l.infrastructure(t.Context(), o); err != nil || strings.Join(o.Warnings, ",") != want {
+			t.Errorf("%q, %v, want %q", strings.Join(o.Warnings, ","), err, want)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 	if !l.addressesPending(t.Context(), o) {
 		t.Error("nobody tells the gateways of the new worker")
 	}
-	if err := l.facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
+	if err := l.Facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 		t.Fatal(err)
 	}
 	if !l.addressesPending(t.Context(), o) {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -22,7 +24,7 @@ import (
 
 // joins reports whether a wanted control-plane machine has yet to become a voting member of the existing etcd cluster.
 func (c *Cluster) joins(o *Observed, s wanted.Slot) bool {
-	if !c.facts.Bootstrapped() || o.EtcdErr != nil {
+	if !c.Facts.Bootstrapped() || o.EtcdErr != nil {
 		return false
 	}
 	m, ok := o.member(s.Name)
@@ -89,7 +91,7 @@ func (c *Cluster) ours(o *Observed, name string) bool {
 		}
 	}
 	_, initial := c.initialMembers()[name]
-	return initial || c.facts.Of(memory.EtcdJoin, name) != "" || o.Nodes[name].Annotations[kube.OwnedLabels] != ""
+	return initial || c.Facts.Of(memory.EtcdJoin, name) != "" || o.Nodes[name].Annotations[kube.OwnedLabels] != ""
 }
 
 // addMemberStep adds the machine's member as a learner and remembers with which initial cluster it starts.
@@ -107,14 +109,14 @@ func (c *Cluster) addMemberStep(s wanted.Slot) *plan.Step {
 				if err != nil {
 					return err
 				}
-				if m.Started && c.facts.Of(memory.EtcdJoin, s.Name) != "" {
+				if m.Started && c.Facts.Of(memory.EtcdJoin, s.Name) != "" {
 					return nil
 				}
 				members, err := e.Members(ctx)
 				if err != nil {
 					return err
 				}
-				return c.facts.SetOf(ctx, memory.EtcdJoin, s.Name, etcd.InitialCluster(members, etcd.Endpoint{Name: s.Name, URL: peerURL(addr)}))
+				return c.Facts.SetOf(ctx, memory.EtcdJoin, s.Name, etcd.InitialCluster(members, etcd.Endpoint{Name: s.Name, URL: peerURL(addr)}))
 			})
 		},
 	}
@@ -166,14 +168,14 @@ func (c *Cluster) removeMemberStep(name, reason string, seen etcd.MachineView) *
 			if err != nil {
 				return err
 			}
-			return c.facts.SetOf(ctx, memory.EtcdJoin, name, "")
+			return c.Facts.SetOf(ctx, memory.EtcdJoin, name, "")
 		},
 	}
 }
 
 // withEtcd calls do with a client of the members that run now.
 func (c *Cluster) withEtcd(ctx context.Context, do func(*etcd.Client) error) error {
-	inv, err := c.prov.Observe(ctx)
+	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -233,21 +235,21 @@ const registrationPause = 1500 * time.Millisecond
 
 // Pools lists the pools that scale, with their machines as the provider has them.
 func (c *Cluster) Pools(ctx context.Context) ([]scaling.Pool, error) {
-	inv, err := c.prov.Observe(ctx)
+	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	want, gone := wanted.Assign(c.doc, inv.Machines, c.decided())
+	want, gone := wanted.Assign(c.Doc, inv.Machines, c.Decided())
 	have := map[string]provider.Machine{}
 	for _, m := range inv.Machines {
 		have[m.Name] = m
 	}
 	var pools []scaling.Pool
-	for _, p := range c.doc.Spec.Workers {
+	for _, p := range c.Doc.Spec.Workers {
 		if !p.Scales() {
 			continue
 		}
-		out := scaling.Pool{Name: p.Name, Changes: scaling.Changes(c.facts, p), Min: p.Least(), Max: p.MaxReplicas, Size: p.Count(), Shape: scaling.ShapeOf(c.facts, p.Name)}
+		out := scaling.Pool{Name: p.Name, Changes: scaling.Changes(c.Facts, p), Min: p.Least(), Max: p.MaxReplicas, Size: p.Count(), Shape: scaling.ShapeOf(c.Facts, p.Name)}
 		if out.Shape != nil {
 			out.Shape.Labels, out.Shape.Taints = c.marks(wanted.Slot{Role: provider.Worker, Pool: p.Name}).Labels, p.Taints
 		}
@@ -269,10 +271,10 @@ func (c *Cluster) Pools(ctx context.Context) ([]scaling.Pool, error) {
 
 // providerID is what a machine is called by its node.
 func (c *Cluster) providerID(m provider.Machine) string {
-	if c.prov.Traits().ExternalCloud && m.ID != "" {
+	if c.Prov.Traits().ExternalCloud && m.ID != "" {
 		return cloudInstance(m).ProviderID
 	}
-	return "naupegos://" + c.rec.ID + "/" + m.Name
+	return "naupegos://" + c.Record.ID + "/" + m.Name
 }
 
 // AutoscalerName is the common name of an autoscaler's client certificate. To the Kubernetes API it is a user without rights.
@@ -283,7 +285,7 @@ const autoscaleValidity = 365 * 24 * time.Hour
 
 // AutoscaleAuthorities returns the authorities that the cluster's autoscaler and its server come from.
 func (c *Cluster) AutoscaleAuthorities(ctx context.Context) ([]byte, error) {
-	return c.pki.CABundle(ctx, pki.KubernetesCA)
+	return c.PKI.CABundle(ctx, pki.KubernetesCA)
 }
 
 // AutoscaleServer issues the certificate of a server for this cluster's autoscaler, which reaches it by these names and addresses, and returns
@@ -306,7 +308,7 @@ func (c *Cluster) AutoscaleClient(ctx context.Context) (pair pki.Pair, ca []byte
 }
 
 func (c *Cluster) autoscaleIdentity(ctx context.Context, s pki.LeafSpec) (pair pki.Pair, ca []byte, err error) {
-	if pair, err = c.pki.Issue(ctx, s, autoscaleValidity); err != nil {
+	if pair, err = c.PKI.Issue(ctx, s, autoscaleValidity); err != nil {
 		return pair, nil, err
 	}
 	ca, err = c.AutoscaleAuthorities(ctx)
@@ -317,10 +319,10 @@ func (c *Cluster) autoscaleIdentity(ctx context.Context, s pki.LeafSpec) (pair p
 func (c *Cluster) rememberShapes(ctx context.Context, o *Observed) error {
 	for _, s := range o.Want {
 		n := o.Nodes[s.Name]
-		if s.Role != provider.Worker || scaling.Find(c.doc, s.Pool) == nil || !n.Ready || len(n.Allocatable) == 0 {
+		if s.Role != provider.Worker || scaling.Find(c.Doc, s.Pool) == nil || !n.Ready || len(n.Allocatable) == 0 {
 			continue
 		}
-		if err := scaling.RememberShape(ctx, c.facts, s.Pool, scaling.Shape{Capacity: n.Capacity, Allocatable: n.Allocatable}); err != nil {
+		if err := scaling.RememberShape(ctx, c.Facts, s.Pool, scaling.Shape{Capacity: n.Capacity, Allocatable: n.Allocatable}); err != nil {
 			return err
 		}
 	}
@@ -334,16 +336,16 @@ func SizeOf(rec *store.Cluster, p v1alpha1.Pool) int {
 
 // Resize has a pool that scales be of another size from the next plan on. fail.Refused where the document's bounds don't allow it.
 func (c *Cluster) Resize(ctx context.Context, pool string, size int) error {
-	return scaling.Resize(ctx, c.facts, c.doc, pool, size)
+	return scaling.Resize(ctx, c.Facts, c.Doc, pool, size)
 }
 
 // PlanScale is the plan of apply where that has nothing to do but that a pool gets another size, with these machines going where there are
 // too many, and what was asked before. It is for nobody who watches: where apply would do something whatever the pool's size is, it is fail.Refused.
 func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...string) (*Applied, error) {
-	if !c.facts.Bootstrapped() {
-		return nil, errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
 	}
-	decided := c.decided()
+	decided := c.Decided()
 	before, err := c.planFormer(ctx, decided)
 	if err != nil {
 		return nil, err
@@ -359,7 +361,7 @@ func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...
 	case err != nil:
 		return nil, err
 	case after.Unready == nil && c.controlPlaneUnseen(after.Observed):
-		return nil, fail.Wrap(fail.NotReady, firstError(after.Observed.APIErr, after.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
+		return nil, fail.Wrap(fail.NotReady, cmp.Or(after.Observed.APIErr, after.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
 			Do("naupegos apply brings what is down back")
 	}
 	if err := c.nothingElse(after, "pools that scale", c.ofPools(before, after)); err != nil {
@@ -373,13 +375,13 @@ func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...
 func (c *Cluster) planFormer(ctx context.Context, decided wanted.Decisions) (*Applied, error) {
 	former := maps.Clone(decided)
 	for name := range decided {
-		if g, err := wanted.GroupOf(c.doc, name); err == nil && decided[name] != wanted.Surge && scaling.Find(c.doc, g.Pool) != nil {
+		if g, err := wanted.GroupOf(c.Doc, name); err == nil && decided[name] != wanted.Surge && scaling.Find(c.Doc, g.Pool) != nil {
 			delete(former, name)
 		}
 	}
-	now := slices.Clone(c.doc.Spec.Workers)
-	defer func() { c.doc.Spec.Workers = now }()
-	c.doc.Spec.Workers = scaling.Former(c.facts, now)
+	now := slices.Clone(c.Doc.Spec.Workers)
+	defer func() { c.Doc.Spec.Workers = now }()
+	c.Doc.Spec.Workers = scaling.Former(c.Facts, now)
 	return c.planApply(ctx, "apply", former)
 }
 
@@ -388,10 +390,10 @@ func (c *Cluster) ofPools(before, after *Applied) func(*plan.Step) bool {
 	ours := map[string]bool{}
 	for _, ap := range []*Applied{before, after} {
 		for _, s := range ap.Observed.Want {
-			ours[s.Name] = ours[s.Name] || s.Role == provider.Worker && scaling.Find(c.doc, s.Pool) != nil
+			ours[s.Name] = ours[s.Name] || s.Role == provider.Worker && scaling.Find(c.Doc, s.Pool) != nil
 		}
 		for _, m := range ap.Observed.Remove {
-			ours[m.Name] = ours[m.Name] || m.Role == provider.Worker && scaling.Find(c.doc, m.Pool) != nil
+			ours[m.Name] = ours[m.Name] || m.Role == provider.Worker && scaling.Find(c.Doc, m.Pool) != nil
 		}
 	}
 	return func(s *plan.Step) bool {

@@ -20,10 +20,10 @@ func (l *lab) configuration(s wanted.Slot) (machine.Config, error) {
 // configure has all machines of doc be what that says.
 func (l *lab) configure(doc *v1alpha1.Cluster, slots []wanted.Slot) {
 	l.t.Helper()
-	now := l.doc
-	defer func() { l.doc = now; l.setTarget(nil) }()
-	l.doc = doc
-	l.setTarget(slots)
+	now := l.Doc
+	defer func() { l.Doc = now; l.SetTarget(nil) }()
+	l.Doc = doc
+	l.SetTarget(slots)
 	l.have = map[string]machine.Config{}
 	for _, s := range slots {
 		l.have[s.Name] = testkit.Value(l.configuration(s))(l.t)

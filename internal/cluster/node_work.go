@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -29,10 +30,10 @@ func (c *Cluster) oneByOne(verb string, steps []*plan.Step) *plan.Plan {
 // checkNodes refuses work on nodes of a cluster that never came up, whose API does not answer, or that has no such nodes: a step would wait for the API
 // for as long as it may take.
 func (c *Cluster) checkNodes(ctx context.Context, verb string, nodes []string) error {
-	if !c.facts.Bootstrapped() {
-		return errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		return env.ErrNotBootstrapped(c.Name())
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
+	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()
 	for _, name := range nodes {
 		client, err := c.Kube(ctx)
@@ -95,13 +96,13 @@ func (c *Cluster) PlanDrain(ctx context.Context, verb string, nodes []string, o 
 		return nil, err
 	}
 	if o.Timeout == 0 {
-		o.Timeout = c.doc.Spec.Timeouts.Drain.Duration
+		o.Timeout = c.Doc.Spec.Timeouts.Drain.Duration
 	}
 	var steps []*plan.Step
 	for _, name := range nodes {
 		steps = append(steps, &plan.Step{
 			ID: "drain/" + name, Action: plan.Change, Subject: name, Rolling: true, Title: "drain node " + name, Reason: "as requested",
-			Timeout: o.Timeout + observeTime(c.doc),
+			Timeout: o.Timeout + env.ObserveTime(c.Doc),
 			Run: func(ctx context.Context, p plan.Progress) error {
 				client, err := c.Kube(ctx)
 				if err != nil {
@@ -143,8 +144,8 @@ func (c *Cluster) PlanPower(ctx context.Context, verb string, machines, states [
 		for _, state := range states {
 			s := &plan.Step{
 				ID: "power/" + state + "/" + name, Action: plan.Change, Subject: name, Rolling: state != "on", Title: fmt.Sprintf(titles[state], name), Reason: "as requested",
-				Needs: before, Timeout: c.doc.Spec.Timeouts.MachineBoot.Duration,
-				Run: func(ctx context.Context, p plan.Progress) error { return c.prov.Power(ctx, name, state) },
+				Needs: before, Timeout: c.Doc.Spec.Timeouts.MachineBoot.Duration,
+				Run: func(ctx context.Context, p plan.Progress) error { return c.Prov.Power(ctx, name, state) },
 			}
 			before = []string{s.ID}
 			p.Steps = append(p.Steps, s)
@@ -155,7 +156,7 @@ func (c *Cluster) PlanPower(ctx context.Context, verb string, machines, states [
 
 // outdated tells which machines are to have another system, by name; none where their provider can't give them one.
 func (c *Cluster) outdated(ctx context.Context, opts UpdateOptions) (map[string]provider.Newer, error) {
-	if p, ok := c.prov.(provider.Renewer); ok && !opts.RebootOnly {
+	if p, ok := c.Prov.(provider.Renewer); ok && !opts.RebootOnly {
 		return p.Outdated(ctx)
 	}
 	return nil, nil
@@ -168,27 +169,27 @@ func (u *updating) systemStep(s wanted.Slot, seen look) *plan.Step {
 		Details: []string{"it is written to the inactive slot, and the machine restarts; if the new system does not reach its server, the machine returns to the old one"},
 		Timeout: seen.newer.Within,
 		Run: func(ctx context.Context, p plan.Progress) error {
-			if u.facts.Of(memory.Rebooting, s.Name) == "" {
-				if err := u.facts.SetOf(ctx, memory.Rebooting, s.Name, seen.BootID); err != nil {
+			if u.Facts.Of(memory.Rebooting, s.Name) == "" {
+				if err := u.Facts.SetOf(ctx, memory.Rebooting, s.Name, seen.BootID); err != nil {
 					return err
 				}
 			}
-			return u.prov.(provider.Renewer).Renew(ctx, s.Name, p) //nolint:forcetypeassert // else no machine is outdated
+			return u.Prov.(provider.Renewer).Renew(ctx, s.Name, p) //nolint:forcetypeassert // else no machine is outdated
 		},
 	}
 }
 
 // switches reports whether a machine can be switched on, and off at once.
 func (c *Cluster) switches(ctx context.Context, name string) bool {
-	if p, ok := c.prov.(provider.PartlySwitched); ok {
+	if p, ok := c.Prov.(provider.PartlySwitched); ok {
 		return p.Switches(ctx, name)
 	}
-	return c.prov.Traits().Switched
+	return c.Prov.Traits().Switched
 }
 
 // unswitched says why a machine can't be.
 func (c *Cluster) unswitched() string {
-	if c.prov.Traits().Switched {
+	if c.Prov.Traits().Switched {
 		return "no BMC is configured for the machine"
 	}
 	return "machines of this provider have no power control"
@@ -205,7 +206,7 @@ type Outage struct {
 
 // Outage foresees what is disturbed when machines are switched off, all of them at once. Those that are off disturb nothing any more.
 func (c *Cluster) Outage(ctx context.Context, machines []string) (*Outage, error) {
-	o, err := c.observeInventory(ctx, c.decided())
+	o, err := c.observeInventory(ctx, c.Decided())
 	if err != nil {
 		return nil, err
 	}
@@ -223,30 +224,28 @@ func (c *Cluster) Outage(ctx context.Context, machines []string) (*Outage, error
 	out := &Outage{}
 	add := func(format string, args ...any) { out.Words = append(out.Words, fmt.Sprintf(format, args...)) }
 	if names := off[provider.Worker]; len(names) > 0 {
-		add("%s: pods are not evicted first (naupegos node drain does that); Kubernetes starts them elsewhere only after minutes.", list(names))
+		add("%s: pods are not evicted first (naupegos node drain does that); Kubernetes starts them elsewhere only after minutes.", strings.Join(names, ", "))
 	}
 	switch names := off[provider.Gateway]; {
 	case len(names) == 0:
 	case left[provider.Gateway] == 0:
-		add("%s: no gateway is left; the API and ingress can't be reached.", list(names))
+		add("%s: no gateway is left; the API and ingress can't be reached.", strings.Join(names, ", "))
 	default:
-		add("%s: connections through it break; another gateway takes over the address.", list(names))
+		add("%s: connections through it break; another gateway takes over the address.", strings.Join(names, ", "))
 	}
-	if names := off[provider.ControlPlane]; len(names) > 0 && c.facts.Bootstrapped() {
+	if names := off[provider.ControlPlane]; len(names) > 0 && c.Facts.Bootstrapped() {
 		if err := c.observeEtcd(ctx, o); err != nil {
 			return nil, err
 		}
 		after, err := quorumWithout(o, names)
 		if out.Quorum = err; err == nil {
-			add("%s: etcd keeps its quorum: %s.", list(names), after)
+			add("%s: etcd keeps its quorum: %s.", strings.Join(names, ", "), after)
 		} else {
-			add("%s: etcd stops, and with it the API: %v.", list(names), err)
+			add("%s: etcd stops, and with it the API: %v.", strings.Join(names, ", "), err)
 		}
 	}
 	return out, nil
 }
-
-func list(names []string) string { return strings.Join(names, ", ") }
 
 // quorumWithout projects etcd without machines: an error where it has no quorum then, or where that can't be told.
 func quorumWithout(o *Observed, machines []string) (etcd.Projection, error) {
@@ -289,7 +288,7 @@ type NodeList struct {
 
 // NodeList lists machines and nodes. It does not ask the machines themselves.
 func (c *Cluster) NodeList(ctx context.Context) (*NodeList, error) {
-	o, err := c.observeInventory(ctx, c.decided())
+	o, err := c.observeInventory(ctx, c.Decided())
 	if err != nil {
 		return nil, err
 	}
@@ -359,7 +358,7 @@ func (o *Observed) nodeWords(n kube.NodeInfo) string {
 
 // MachineList lists the cluster's machines as the provider finds them, and what else of the cluster exists there.
 func (c *Cluster) MachineList(ctx context.Context) ([]provider.Machine, []string, error) {
-	inv, err := c.prov.Observe(ctx)
+	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -384,7 +383,7 @@ func (c *Cluster) CheckMachines(ctx context.Context, names []string) ([]string, 
 	}
 	for _, n := range names {
 		if !known[n] {
-			return nil, errNoSuchMachine(n, c.Name(), all)
+			return nil, env.ErrNoSuchMachine(n, c.Name(), all)
 		}
 	}
 	return names, nil

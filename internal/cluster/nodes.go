@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
-	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -21,7 +20,6 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/release"
 )
 
 // poolLabel names a worker's pool on its node.
@@ -29,48 +27,14 @@ const poolLabel = "naupegos.dev/pool"
 
 func nodeID(name string) string { return "node/" + name }
 
-// releaseOf is what a machine runs: the cluster's release, or the older one that its pool stays with.
-func (c *Cluster) releaseOf(s wanted.Slot) layout.Release {
-	return c.releaseAt(hops.OfPool(c.told(), c.pin(s)))
-}
-
-// pin is the release that the document has a machine's pool stay with; empty where it follows the cluster.
-func (c *Cluster) pin(s wanted.Slot) string {
-	for _, p := range c.doc.Spec.Workers {
-		if s.Role == provider.Worker && p.Name == s.Pool {
-			return p.Version
-		}
-	}
-	return ""
-}
-
 // staying says which pools stay behind a release of the cluster, and with what.
 func (c *Cluster) staying(now hops.Releases) (notes []string) {
-	for _, p := range c.doc.Spec.Workers {
+	for _, p := range c.Doc.Spec.Workers {
 		if is := hops.OfPool(now, p.Version); is != now.Machines {
 			notes = append(notes, fmt.Sprintf("pool %s stays at %s", p.Name, is))
 		}
 	}
 	return notes
-}
-
-// poolsRefused says which pools of a cluster that is up would get an older minor than their machines run.
-func poolsRefused(f *memory.Facts, was, now *v1alpha1.Cluster) (refused v1alpha1.Refusal) {
-	told := toldBy(f, was.Spec.Kubernetes.Version)
-	for i, p := range now.Spec.Workers {
-		j := slices.IndexFunc(was.Spec.Workers, func(o v1alpha1.Pool) bool { return o.Name == p.Name })
-		if j < 0 {
-			continue
-		}
-		runs, to := hops.OfPool(told, was.Spec.Workers[j].Version), hops.OfPool(told, p.Version)
-		if release.MinorOf(runs) != release.MinorOf(to) && release.Compare(to, runs) < 0 {
-			refused = append(refused, v1alpha1.FieldError{
-				Field: fmt.Sprintf("spec.workers[%d].version", i), Problem: fmt.Sprintf("can't change on a living cluster from %s to %s", runs, to),
-				Hint: "set it back; a kubelet does not go back a minor: add a pool that begins with it",
-			})
-		}
-	}
-	return refused
 }
 
 // planNodes waits for nodes that are not ready yet, and gives nodes the labels and taints that the document wants. Those of workers that
@@ -97,7 +61,7 @@ func (a *applying) planNodes() {
 // It replaces those that are to be.
 func (a *applying) planWorkers() {
 	var before []plan.Need // what the pool at hand waits for
-	for _, p := range a.doc.Spec.Workers {
+	for _, p := range a.Doc.Spec.Workers {
 		if after := a.planPool(p.Name, before); len(after) > 0 {
 			before = after
 		}
@@ -106,7 +70,7 @@ func (a *applying) planWorkers() {
 
 // planPool configures a pool's workers, those that serve after before and once others are there in their stead. It returns the needs of the last ones of these; none where none serves.
 func (a *applying) planPool(pool string, before []plan.Need) (after []plan.Need) {
-	lanes := make([][]plan.Need, a.doc.Spec.Updates.MaxUnavailable)
+	lanes := make([][]plan.Need, a.Doc.Spec.Updates.MaxUnavailable)
 	next := 0
 	before = append(a.planSurge(pool), before...)
 	for _, s := range wanted.Own(a.o.Want) {
@@ -166,7 +130,7 @@ func endsPods(r *machine.Report) bool {
 func (a *applying) elsewhere(s wanted.Slot) bool {
 	return slices.ContainsFunc(a.o.Want, func(other wanted.Slot) bool {
 		n := a.o.Nodes[other.Name]
-		takes := other.Role == provider.Worker || other.IsControlPlane() && a.doc.Spec.ControlPlane.Schedulable
+		takes := other.Role == provider.Worker || other.IsControlPlane() && a.Doc.Spec.ControlPlane.Schedulable
 		return other.Name != s.Name && takes && (other.Surge || n.Ready && !n.Unschedulable)
 	})
 }
@@ -212,7 +176,7 @@ func (c *Cluster) nodeStep(s wanted.Slot, known bool) *plan.Step {
 	}
 	return &plan.Step{
 		ID: nodeID(s.Name), Action: action, Subject: s.Name, Title: title,
-		Reason: "the node must register, be labelled and become Ready", Timeout: c.doc.Spec.Timeouts.NodeReady.Duration + support.LookTime,
+		Reason: "the node must register, be labelled and become Ready", Timeout: c.Doc.Spec.Timeouts.NodeReady.Duration + support.LookTime,
 		Run: func(ctx context.Context, p plan.Progress) error { return c.bringNode(ctx, s, p) },
 	}
 }
@@ -284,7 +248,7 @@ func (c *Cluster) kubeAt(ctx context.Context, name string) (*kube.Client, error)
 		return nil, err
 	}
 	at := net.JoinHostPort(addr, strconv.Itoa(apiPort))
-	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, at)
+	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.PKI, at)
 	if err != nil {
 		return nil, err
 	}
@@ -334,13 +298,13 @@ func (c *Cluster) checkRemoval(o *Observed, m provider.Machine) error {
 func (c *Cluster) drainStep(m provider.Machine) *plan.Step {
 	return &plan.Step{
 		ID: "drain/" + m.Name, Action: plan.Change, Subject: m.Name, Rolling: true, Title: "drain node " + m.Name,
-		Reason: "its pods are evicted, respecting PodDisruptionBudgets", Timeout: c.doc.Spec.Timeouts.Drain.Duration + observeTime(c.doc),
+		Reason: "its pods are evicted, respecting PodDisruptionBudgets", Timeout: c.Doc.Spec.Timeouts.Drain.Duration + env.ObserveTime(c.Doc),
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := c.Kube(ctx)
 			if err != nil {
 				return err
 			}
-			o := kube.DrainOptions{Timeout: c.doc.Spec.Timeouts.Drain.Duration, DeleteEmptyDir: true, Own: true}
+			o := kube.DrainOptions{Timeout: c.Doc.Spec.Timeouts.Drain.Duration, DeleteEmptyDir: true, Own: true}
 			if err := drainOnce(ctx, client, m.Name, o, p); err != nil {
 				return err
 			}

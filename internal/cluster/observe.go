@@ -10,12 +10,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -59,7 +58,7 @@ func (s *Seen) UpToDate() bool {
 
 // Observe looks at everything at once. It changes nothing on machines.
 func (c *Cluster) Observe(ctx context.Context) (*Observed, error) {
-	o, err := c.observeInventory(ctx, c.decided())
+	o, err := c.observeInventory(ctx, c.Decided())
 	if err != nil {
 		return nil, err
 	}
@@ -68,16 +67,16 @@ func (c *Cluster) Observe(ctx context.Context) (*Observed, error) {
 
 // observeInventory finds the machines that there are and says which there should be.
 func (c *Cluster) observeInventory(ctx context.Context, decided wanted.Decisions) (*Observed, error) {
-	inv, err := c.prov.Observe(ctx)
+	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.forgetGone(ctx, inv); err != nil {
+	if err := c.ForgetGone(ctx, inv); err != nil {
 		return nil, err
 	}
 	o := &Observed{Inventory: inv, Machines: map[string]*Seen{}, Replaced: map[string]*Seen{}}
-	o.Want, o.Remove = wanted.Assign(c.doc, inv.Machines, decided)
-	c.setTarget(o.Want)
+	o.Want, o.Remove = wanted.Assign(c.Doc, inv.Machines, decided)
+	c.SetTarget(o.Want)
 	for _, m := range inv.Machines {
 		if d := decided[m.Name]; d.Replaces() && !removedFrom(o, m.Name) {
 			o.Replaced[m.Name] = &Seen{Machine: m, Anew: d == wanted.Reinstall}
@@ -113,7 +112,7 @@ func (c *Cluster) observeMachines(ctx context.Context, o *Observed) error {
 				return
 			}
 			seen.Report = &r
-			if s.IsControlPlane() && c.facts.Bootstrapped() && seen.UpToDate() {
+			if s.IsControlPlane() && c.Facts.Bootstrapped() && seen.UpToDate() {
 				seen.Behind = c.behind(ctx, s.Name)
 			}
 		})
@@ -128,7 +127,7 @@ const roomForBlob = 3
 // shortOfRoom says which machines lack the room for what is to be laid out on them.
 func (c *Cluster) shortOfRoom(o *Observed) (found []string) {
 	sizes := map[string]int64{}
-	for _, b := range c.others {
+	for _, b := range c.ByRelease {
 		for _, a := range b.Manifest.Binaries {
 			sizes[a.Digest] = a.Size
 		}
@@ -154,15 +153,15 @@ func (c *Cluster) shortOfRoom(o *Observed) (found []string) {
 
 // canRender reports whether a machine's configuration can be known yet: the first apply makes what it depends on.
 func (c *Cluster) canRender(s wanted.Slot) bool {
-	return c.bundle != nil && (c.facts.Bootstrapped() || c.facts.Get(memory.EtcdInitial) != "")
+	return c.Current != nil && (c.Facts.Bootstrapped() || c.Facts.Get(memory.EtcdInitial) != "")
 }
 
 // observeAPI asks the API for nodes and for what we put there.
 func (c *Cluster) observeAPI(ctx context.Context, o *Observed) error {
-	if !c.facts.Bootstrapped() {
+	if !c.Facts.Bootstrapped() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
+	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()
 	client, err := c.Kube(ctx)
 	if err != nil {
@@ -178,7 +177,7 @@ func (c *Cluster) observeAPI(ctx context.Context, o *Observed) error {
 	for _, n := range nodes {
 		o.Nodes[n.Name] = n
 	}
-	if c.bundle == nil {
+	if c.Current == nil {
 		return nil
 	}
 	return c.observeAddons(ctx, client, o)
@@ -186,10 +185,10 @@ func (c *Cluster) observeAPI(ctx context.Context, o *Observed) error {
 
 // observeEtcd lists members and their health.
 func (c *Cluster) observeEtcd(ctx context.Context, o *Observed) error {
-	if !c.facts.Bootstrapped() {
+	if !c.Facts.Bootstrapped() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
+	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()
 	client, err := c.etcdClient(ctx, o)
 	if err != nil {
@@ -236,11 +235,6 @@ func (o *Observed) running(name string) bool {
 		s = o.Replaced[name]
 	}
 	return s != nil && s.Machine.MayRun()
-}
-
-// errNotBootstrapped says that a verb needs a cluster that has come up once.
-func errNotBootstrapped(name string) error {
-	return fail.New(fail.NotReady, "cluster %s has not come up yet", name).Do("naupegos apply finishes it")
 }
 
 // expected lists the wanted machines but for those of a roll that were not made: nobody misses these.
@@ -300,7 +294,7 @@ func (c *Cluster) backups(ctx context.Context) *Backups {
 	scheduled := c.onSchedule(ctx)
 	ctx, cancel := context.WithTimeout(ctx, backupsLook)
 	defer cancel()
-	last, proven, err := backup.Newest(ctx, c.BackupTarget(), c.Name(), c.rec.ID)
+	last, proven, err := backup.Newest(ctx, c.BackupTarget(), c.Name(), c.Record.ID)
 	b := &Backups{Scheduled: scheduled}
 	if err != nil {
 		b.Problem = err.Error()
@@ -312,25 +306,4 @@ func (c *Cluster) backups(ctx context.Context) *Backups {
 		b.Proven, b.ProvenID = proven.CreatedAt, proven.ID
 	}
 	return b
-}
-
-// NodesOf returns the names of the nodes of a cluster that is made anew by a document.
-func NodesOf(doc *v1alpha1.Cluster) []string {
-	want, _ := wanted.Assign(doc, nil, nil)
-	return nodeNames(want)
-}
-
-// Nodes returns the names of the nodes that the cluster is to have.
-func (c *Cluster) Nodes(ctx context.Context) ([]string, error) {
-	err := c.loadTarget(ctx)
-	return nodeNames(c.known()), err
-}
-
-func nodeNames(want []wanted.Slot) (names []string) {
-	for _, s := range want {
-		if s.Role != provider.Gateway {
-			names = append(names, s.Name)
-		}
-	}
-	return names
 }

@@ -60,7 +60,7 @@ func TestPlans(t *testing.T) {
 		}},
 		{"restore", func(t *testing.T) string { // etcd starts from a backup, on all machines at once
 			l := newLab(t, document(t, 3, 2, 1))
-			testkit.Must(t, l.Restore(t.Context(), "20261123T211500Z-3f9a", l.doc.Spec.Kubernetes.Version, time.Date(2026, 11, 23, 21, 15, 0, 0, time.UTC)))
+			testkit.Must(t, l.Restore(t.Context(), "20261123T211500Z-3f9a", l.Doc.Spec.Kubernetes.Version, time.Date(2026, 11, 23, 21, 15, 0, 0, time.UTC)))
 			return l.mustPlan(l.observed(nil))
 		}},
 		{"lost-member", func(t *testing.T) string {
@@ -110,7 +110,7 @@ func TestPlans(t *testing.T) {
 		}},
 		{"roll-pools", func(t *testing.T) string { // two of a pool at a time, and one pool after another
 			l := newLab(t, document(t, 1, 0, 3, 1, 2)).running(document(t, 1, 0, 3, 1, 2))
-			l.doc.Spec.Updates.MaxUnavailable = 2
+			l.Doc.Spec.Updates.MaxUnavailable = 2
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
 		}},
 		{"scale-up-and-roll", func(t *testing.T) string { // the only API server is restarted when two others serve
@@ -119,7 +119,7 @@ func TestPlans(t *testing.T) {
 		}},
 		{"scale-up-and-roll-behind-a-load-balancer", func(t *testing.T) string { // it knows the new ones first
 			l := newLab(t, document(t, 3, 0, 1)).running(document(t, 1, 0, 1))
-			l.prov = balanced{l.cloud}
+			l.Prov = balanced{l.cloud}
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
 		}},
 		{"lost-member-and-roll", func(t *testing.T) string {
@@ -174,8 +174,8 @@ func TestPlans(t *testing.T) {
 		}},
 		{"behind-filters", func(t *testing.T) string { // members of the control plane come, a worker goes, and filters name the wrong ones
 			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 1, 2, 2))
-			l.prov = hostsGiven{l.cloud}
-			l.doc.Spec.Security.PacketFilter = &v1alpha1.PacketFilter{}
+			l.Prov = hostsGiven{l.cloud}
+			l.Doc.Spec.Security.PacketFilter = &v1alpha1.PacketFilter{}
 			o := l.observed(nil, controlPlanes(1)...)
 			for _, name := range []string{"demo-cp-1", "demo-a-1"} {
 				o.Machines[name].Report = &machine.Report{Changes: []machine.Change{{Kind: "file", Name: filter.RulePath, Action: "update"}}}
@@ -311,7 +311,7 @@ func TestPlansRefused(t *testing.T) {
 		}},
 		{"the bootstrap began with more control planes", "control-plane machine demo-cp-", func(t *testing.T) error {
 			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 3, 2, 1))
-			if err := l.facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
+			if err := l.Facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 				t.Fatal(err)
 			}
 			return l.checkInitial(l.observed(nil))

@@ -21,10 +21,10 @@ import (
 // Host reports how a machine is reached by SSH: directly where it is a gateway or has an address of its own outside, all
 // others through one of those, where there is one.
 func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
-	if err := c.loadTarget(ctx); err != nil {
+	if err := c.LoadTarget(ctx); err != nil {
 		return remote.Host{}, err
 	}
-	m, err := c.prov.Machine(ctx, name)
+	m, err := c.Prov.Machine(ctx, name)
 	if err != nil {
 		return remote.Host{}, err
 	}
@@ -33,9 +33,9 @@ func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
 		return h, nil
 	}
 	h.Via = c.waysIn(ctx, name)
-	if len(h.Via) == 0 && len(c.gateways()) > 0 {
+	if len(h.Via) == 0 && len(c.Gateways()) > 0 {
 		return h, fail.New(fail.Unreachable, "no gateway is running, with a known SSH host key, to reach it through").At(name).
-			Do("the gateways are %s", strings.Join(c.gateways(), ", "))
+			Do("the gateways are %s", strings.Join(c.Gateways(), ", "))
 	}
 	return h, nil
 }
@@ -43,12 +43,12 @@ func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
 // waysIn lists the machines that run, or may, of those whose host keys are known, through which another one is reached: gateways, else those that have an address outside.
 func (c *Cluster) waysIn(ctx context.Context, to string) []remote.Host {
 	var via []remote.Host
-	gateways := len(c.gateways()) > 0
-	for _, s := range c.known() {
+	gateways := len(c.Gateways()) > 0
+	for _, s := range c.Known() {
 		if s.Name == to || gateways != (s.Role == provider.Gateway) {
 			continue
 		}
-		m, err := c.prov.Machine(ctx, s.Name)
+		m, err := c.Prov.Machine(ctx, s.Name)
 		if err != nil || !m.MayRun() || m.Address == "" || !gateways && m.Public == "" {
 			continue // not a way in at the moment; another one may be
 		}
@@ -62,7 +62,7 @@ func (c *Cluster) waysIn(ctx context.Context, to string) []remote.Host {
 
 // newDialer makes the SSH connections.
 func (c *Cluster) newDialer(ctx context.Context, ask func(question string) (string, error)) (*remote.Dialer, error) {
-	o := remote.Options{AgentPath: c.agent.path, ConnectTimeout: c.doc.Spec.Timeouts.Connect.Duration}
+	o := remote.Options{AgentPath: c.Agent.Path, ConnectTimeout: c.Doc.Spec.Timeouts.Connect.Duration}
 	if c.trustsFirstUse() {
 		o.TrustOnFirstUse = c.trust
 	}
@@ -70,12 +70,12 @@ func (c *Cluster) newDialer(ctx context.Context, ask func(question string) (stri
 	if err != nil {
 		return nil, err
 	}
-	if given := c.doc.Spec.Provider.Hosts; given != nil {
-		value, err := c.named.sshKey(ctx, c.doc)
+	if given := c.Doc.Spec.Provider.Hosts; given != nil {
+		value, err := c.Credentials.SSHKey(ctx, c.Doc)
 		if err != nil {
 			return nil, err
 		}
-		l, err := login.New(login.Options{Hosts: given, Credential: value, Closed: c.named.closed, Ask: ask})
+		l, err := login.New(login.Options{Hosts: given, Credential: value, Closed: c.Credentials.Closed, Ask: ask})
 		if err != nil {
 			return nil, err
 		}
@@ -86,10 +86,10 @@ func (c *Cluster) newDialer(ctx context.Context, ask func(question string) (stri
 
 // logins returns the cluster's own keys, which log in to machines. Hosts given by address know the user's keys instead, which login.Logins finds.
 func (c *Cluster) logins(ctx context.Context) (keys []remote.Key, err error) {
-	if c.publicKeys, err = c.pki.SSHPublicKeys(ctx); err != nil || c.doc.Spec.Provider.Hosts != nil {
+	if c.PublicKeys, err = c.PKI.SSHPublicKeys(ctx); err != nil || c.Doc.Spec.Provider.Hosts != nil {
 		return nil, err
 	}
-	private, err := c.pki.SSHKeys(ctx)
+	private, err := c.PKI.SSHKeys(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (c *Cluster) logins(ctx context.Context) (keys []remote.Key, err error) {
 
 // trustsFirstUse reports whether the user lets a machine whose host key is not known show it.
 func (c *Cluster) trustsFirstUse() bool {
-	p := c.doc.Spec.Provider
+	p := c.Doc.Spec.Provider
 	return p.Hosts != nil && p.Hosts.TrustOnFirstUse || p.OpenStack != nil && p.OpenStack.TrustOnFirstUse
 }
 
@@ -116,7 +116,7 @@ const trustTimeout = 5 * time.Second
 // is another host, where the provider can tell.
 func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
 	line, subject := remote.AuthorizedLine(key), c.trusted(h.Name)
-	if known := c.facts.Of(memory.TrustedKey, subject); known != "" {
+	if known := c.Facts.Of(memory.TrustedKey, subject); known != "" {
 		if known != line {
 			return fail.New(fail.Unauthorized, "the host key is not the one that was trusted at first use").At(h.Name).
 				Do("if the host was installed again, put its key into the document as hostKey")
@@ -125,12 +125,12 @@ func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), trustTimeout)
 	defer cancel()
-	return c.facts.SetOf(ctx, memory.TrustedKey, subject, line)
+	return c.Facts.SetOf(ctx, memory.TrustedKey, subject, line)
 }
 
 // trusted is by what the key of a machine that was trusted at first use is remembered: its ID, where it has one.
 func (c *Cluster) trusted(name string) string {
-	if m, err := c.prov.Machine(context.Background(), name); err == nil && m.ID != "" {
+	if m, err := c.Prov.Machine(context.Background(), name); err == nil && m.ID != "" {
 		return m.ID
 	}
 	return name
@@ -140,7 +140,7 @@ func (c *Cluster) trusted(name string) string {
 func (c *Cluster) withTrusted(hs []remote.Host) []remote.Host {
 	out := make([]remote.Host, 0, len(hs))
 	for _, h := range hs {
-		if key := c.facts.Of(memory.TrustedKey, c.trusted(h.Name)); len(h.HostKeys) == 0 && key != "" {
+		if key := c.Facts.Of(memory.TrustedKey, c.trusted(h.Name)); len(h.HostKeys) == 0 && key != "" {
 			h.HostKeys = []string{key}
 		}
 		h.Via = c.withTrusted(h.Via)
@@ -154,16 +154,16 @@ const authorizedKeysPath = "/root/.ssh/authorized_keys"
 // loginFiles are the files by which machines that are ours know each other and who may log in. Hosts given by address keep
 // their own, and let the document's keys in besides.
 func (c *Cluster) loginFiles(hosts string) []machine.File {
-	keys := strings.Join(c.doc.Spec.Access.SSHKeys, "\n") + "\n"
+	keys := strings.Join(c.Doc.Spec.Access.SSHKeys, "\n") + "\n"
 	switch {
-	case c.prov.Traits().Given && keys == "\n":
+	case c.Prov.Traits().Given && keys == "\n":
 		return nil
-	case c.prov.Traits().Given: // sshd reads both; the other one is the user's
+	case c.Prov.Traits().Given: // sshd reads both; the other one is the user's
 		return []machine.File{{Path: "/root/.ssh/authorized_keys2", Mode: 0o600, Content: []byte(keys)}}
 	}
 	return []machine.File{
 		{Path: "/etc/hosts", Mode: 0o644, Content: []byte(hosts)},
-		{Path: authorizedKeysPath, Mode: 0o600, Content: []byte(strings.Join(c.authorizedKeys(), "\n") + "\n")},
+		{Path: authorizedKeysPath, Mode: 0o600, Content: []byte(strings.Join(c.AuthorizedKeys(), "\n") + "\n")},
 	}
 }
 
@@ -178,11 +178,11 @@ func (c *Cluster) Shell(ctx context.Context, name string, t remote.Terminal, arg
 
 // hosts lists how all machines are reached.
 func (c *Cluster) hosts(ctx context.Context) ([]remote.Host, error) {
-	if err := c.loadTarget(ctx); err != nil {
+	if err := c.LoadTarget(ctx); err != nil {
 		return nil, err
 	}
 	var hs []remote.Host
-	for _, s := range c.known() {
+	for _, s := range c.Known() {
 		h, err := c.Host(ctx, s.Name)
 		if fail.KindOf(err) == fail.NotFound {
 			continue // it is wanted but does not exist yet
@@ -211,15 +211,15 @@ func (c *Cluster) SSHConfig(ctx context.Context, dir string) ([]string, error) {
 	knownHosts := filepath.Join(dir, "known_hosts")
 	files := map[string][]byte{knownHosts: remote.KnownHosts(hs)}
 	keyFile := filepath.Join(dir, "id_ed25519")
-	if given := c.doc.Spec.Provider.Hosts; given != nil && given.Credential != "" {
-		if files[keyFile], err = c.named.sshKey(ctx, c.doc); err != nil {
+	if given := c.Doc.Spec.Provider.Hosts; given != nil && given.Credential != "" {
+		if files[keyFile], err = c.Credentials.SSHKey(ctx, c.Doc); err != nil {
 			return nil, err
 		}
 	} else if given != nil { // they know the user's keys, which stay where they are
 		if hs, keyFile, err = login.Absolute(hs, given.SSHKeyFile); err != nil {
 			return nil, err
 		}
-	} else if files[keyFile], err = c.pki.SSHKey(ctx); err != nil {
+	} else if files[keyFile], err = c.PKI.SSHKey(ctx); err != nil {
 		return nil, err
 	}
 	files[filepath.Join(dir, "config")] = remote.SSHConfig(hs, keyFile, knownHosts)

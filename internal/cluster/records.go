@@ -39,7 +39,7 @@ func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Obs
 	if err != nil {
 		return err
 	}
-	o.Recorded = c.facts.Get(memory.Recorded) == digest
+	o.Recorded = c.Facts.Get(memory.Recorded) == digest
 	if o.ProxyTimeoutsReverted, err = client.ProxyPatient(ctx); err != nil {
 		o.APIErr = err
 		return nil
@@ -76,7 +76,7 @@ func recordDigest(p layout.Params) (string, error) {
 // planRecords records the cluster with kubeadm's own phases and installs the pod network. What should run on several nodes waits for those
 // of the control plane. Workers are not waited for: one that never comes should not leave the others without cluster DNS.
 func (a *applying) planRecords() {
-	first := a.namesOf(provider.ControlPlane)[0]
+	first := a.NamesOf(provider.ControlPlane)[0]
 	a.planAddons()
 	a.planInitialized()
 	if a.o.Recorded && a.o.ProxyTimeoutsReverted {
@@ -94,7 +94,7 @@ func (a *applying) planRecords() {
 			needs = append(plan.IfPlanned(initializedStep), plan.After(all[0])...)
 		}
 		if ph.Spreads {
-			needs = append(needs, plan.IfPlanned(idsOf(nodeID, a.namesOf(provider.ControlPlane))...)...)
+			needs = append(needs, plan.IfPlanned(idsOf(nodeID, a.NamesOf(provider.ControlPlane))...)...)
 		}
 		a.add(stageRecord, a.phaseStep(first, ph), needs...)
 		all = append(all, phaseID(ph))
@@ -111,7 +111,7 @@ func (a *applying) planRecords() {
 			if err != nil {
 				return err
 			}
-			return a.facts.Set(ctx, memory.Recorded, digest)
+			return a.Facts.Set(ctx, memory.Recorded, digest)
 		},
 	}, plan.After(all...)...)
 }
@@ -170,7 +170,7 @@ func (c *Cluster) admit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, endpoint)
+	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.PKI, endpoint)
 	if err != nil {
 		return err
 	}
@@ -206,8 +206,8 @@ func (c *Cluster) admitted(ctx context.Context) error {
 // were waited for one by one.
 func (a *applying) planSmoke() {
 	a.planCloudSmoke()
-	proven := (a.facts.Is(memory.Smoked) || !a.wantsSmoke()) && !a.onlyTest()
-	if proven && a.facts.Bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(addonFlannel) {
+	proven := (a.Facts.Is(memory.Smoked) || !a.wantsSmoke()) && !a.onlyTest()
+	if proven && a.Facts.Bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(addonFlannel) {
 		return
 	}
 	a.add(stageProve, &plan.Step{
@@ -235,7 +235,7 @@ const smokeStep = "smoke"
 
 // wantsSmoke reports whether there is something to prove and somewhere to prove it.
 func (c *Cluster) wantsSmoke() bool {
-	return *c.doc.Spec.SmokeTest && (c.doc.WorkerCount() > 0 || c.doc.Spec.ControlPlane.Schedulable)
+	return *c.Doc.Spec.SmokeTest && (c.Doc.WorkerCount() > 0 || c.Doc.Spec.ControlPlane.Schedulable)
 }
 
 func (c *Cluster) smoke(ctx context.Context, p plan.Progress) error {
@@ -243,14 +243,14 @@ func (c *Cluster) smoke(ctx context.Context, p plan.Progress) error {
 	if err != nil {
 		return err
 	}
-	img, err := c.bundle.Image("echo")
+	img, err := c.Current.Image("echo")
 	if err != nil {
 		return err
 	}
-	if _, err = client.Smoke(ctx, kube.SmokeOptions{Image: img.Ref, DNSDomain: c.doc.Spec.Kubernetes.DNSDomain, Status: p.Status}); err != nil {
+	if _, err = client.Smoke(ctx, kube.SmokeOptions{Image: img.Ref, DNSDomain: c.Doc.Spec.Kubernetes.DNSDomain, Status: p.Status}); err != nil {
 		return err
 	}
-	return c.facts.Set(ctx, memory.Smoked, "true")
+	return c.Facts.Set(ctx, memory.Smoked, "true")
 }
 
 // What clusters everywhere have of manifests of our own; the rest is the catalogue's.
@@ -262,13 +262,13 @@ const (
 // addonList lists what is installed by manifests, in that order, without the manifests.
 func (c *Cluster) addonList() []addon.Addon {
 	var list []addon.Addon
-	if c.vault == nil { // else kubelets ask for none
+	if c.Vault == nil { // else kubelets ask for none
 		list = append(list, addon.Addon{
 			Name: addonApprover, Title: "the RBAC objects of the certificate approver",
 			Reason: "it approves kubelets' serving certificates after checking the machine",
 		})
 	}
-	if c.doc.Spec.Kubernetes.CNI != layout.CNINone {
+	if c.Doc.Spec.Kubernetes.CNI != layout.CNINone {
 		list = append(list, addon.Addon{
 			Name: addonFlannel, Title: "the pod network (flannel)", Reason: "pods on different nodes reach each other through it",
 		})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -40,7 +41,7 @@ func TestRecoverPlan(t *testing.T) {
 			testkit.Must(t, s.Run(ctx, nil))
 		}
 	}
-	if got := l.decided()["demo-cp-3"]; got != wanted.Replace {
+	if got := l.Decided()["demo-cp-3"]; got != wanted.Replace {
 		t.Errorf("a machine that was given up is to be %q", got)
 	}
 }
@@ -48,7 +49,7 @@ func TestRecoverPlan(t *testing.T) {
 // TestRecoverGivenHost: nobody can put another machine in the place of a host given by address, so nothing is put on it until it is clean.
 func TestRecoverGivenHost(t *testing.T) {
 	l, o := quorumLost(t, provider.Unreachable)
-	l.prov = hostsGiven{l.cloud}
+	l.Prov = hostsGiven{l.cloud}
 	for _, s := range testkit.Value(l.recoverSteps(t.Context(), o, "demo-cp-1", nil, map[string]bool{"demo-cp-1": true}))(t) {
 		if s.ID == "etcd/give-up/demo-cp-3" {
 			testkit.Must(t, s.Run(t.Context(), nil))
@@ -70,7 +71,7 @@ func TestRecoverRefused(t *testing.T) {
 	}
 	_, err := l.recoverSteps(ctx, o, "demo-cp-1", nil, nil)
 	testkit.Fails(t, err, fail.Unreachable, "does not answer")
-	if l.recovering() != nil {
+	if l.Recovering() != nil {
 		t.Error("what was refused is begun")
 	}
 	well := l.observed(nil, "demo-cp-1", "demo-cp-3")
@@ -78,17 +79,17 @@ func TestRecoverRefused(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, "etcd has its quorum: 2 of 2 voters healthy")
 
 	// Begun, it goes on from the same machine, whatever answers by then; apply waits for its end.
-	testkit.Must(t, l.setRecovering(ctx, &Recovering{From: "demo-cp-1", Run: "r"}))
+	testkit.Must(t, l.setRecovering(ctx, &env.Recovering{From: "demo-cp-1", Run: "r"}))
 	_, err = l.recoverSteps(ctx, o, "demo-cp-3", nil, up)
 	testkit.Fails(t, err, fail.Refused, "naupegos etcd recover demo --from demo-cp-1 continues")
 	_ = testkit.Value(l.recoverSteps(ctx, well, "demo-cp-1", nil, up))(t)
 	_, err = l.PlanApply(ctx)
 	testkit.Fails(t, err, fail.Refused, "naupegos etcd recover demo --from demo-cp-1 continues")
-	testkit.Must(t, l.setRecovering(ctx, &Recovering{From: "demo-cp-1", Left: &laying.Salvaged{Revision: 90}, Done: true}))
-	if l.recovering() != nil || l.LastRecovery().Left.Next() != 1_000_000_091 {
+	testkit.Must(t, l.setRecovering(ctx, &env.Recovering{From: "demo-cp-1", Left: &laying.Salvaged{Revision: 90}, Done: true}))
+	if l.Recovering() != nil || l.LastRecovery().Left.Next() != 1_000_000_091 {
 		t.Errorf("what has come to its end is %+v", l.LastRecovery())
 	}
-	if l.facts.Get(memory.Recovering) == "" {
+	if l.Facts.Get(memory.Recovering) == "" {
 		t.Error("nobody knows of it any more")
 	}
 }

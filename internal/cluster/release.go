@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"strings"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -17,7 +19,6 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/remote"
-	"github.com/naupegos/naupegos/internal/store"
 )
 
 // A release leaves an ordinary cluster of kubeadm's to its owner and forgets it. What only Naupegos uses goes from the machines first, as a
@@ -37,16 +38,9 @@ var releaseRules = []plan.Rule{
 	{Stage: stageForget, Waits: []plan.Stage{stageClean}},
 }
 
-// Releasing reports whether a release of the cluster was begun.
-func (c *Cluster) Releasing() bool { return c.facts.Is(memory.Releasing) }
-
 // BeginRelease remembers, before the first step of a release that was agreed to, that it is begun.
 func (c *Cluster) BeginRelease(ctx context.Context) error {
-	return c.facts.Set(ctx, memory.Releasing, "true")
-}
-
-func errReleasing(name string) error {
-	return fail.New(fail.Refused, "cluster %s is being released", name).Do("naupegos release %s continues it", name)
+	return c.Facts.Set(ctx, memory.Releasing, "true")
 }
 
 // PlanRelease leaves a plain cluster of kubeadm's on hosts given by address, and forgets it.
@@ -54,7 +48,7 @@ func (c *Cluster) PlanRelease(ctx context.Context, opts ReleaseOptions) (*plan.P
 	if err := c.releasable(ctx); err != nil {
 		return nil, err
 	}
-	c.releasing = true
+	c.Bare = true
 	o, err := c.Observe(ctx)
 	if err != nil {
 		return nil, err
@@ -67,12 +61,12 @@ func (c *Cluster) PlanRelease(ctx context.Context, opts ReleaseOptions) (*plan.P
 func (c *Cluster) releasable(ctx context.Context) error {
 	name := c.Name()
 	switch {
-	case !c.prov.Traits().Given:
+	case !c.Prov.Traits().Given:
 		return c.errOurOwn()
-	case !c.facts.Bootstrapped():
-		return errNotBootstrapped(name)
-	case c.facts.Is(memory.Resetting):
-		return c.errResetting()
+	case !c.Facts.Bootstrapped():
+		return env.ErrNotBootstrapped(name)
+	case c.Facts.Is(memory.Resetting):
+		return c.ErrResetting()
 	case c.Releasing(): // it was at rest when that began
 		return nil
 	case c.rotationNote() != "":
@@ -85,7 +79,7 @@ func (c *Cluster) releasable(ctx context.Context) error {
 		err = c.nothingElse(ap, "", noStep)
 	}
 	if err == nil && ap.More {
-		err = fail.Wrap(fail.NotReady, firstError(ap.Observed.APIErr, ap.Observed.EtcdErr), "cluster %s can't be seen as a whole", name).
+		err = fail.Wrap(fail.NotReady, cmp.Or(ap.Observed.APIErr, ap.Observed.EtcdErr), "cluster %s can't be seen as a whole", name).
 			Do("naupegos apply brings what is down back; then release it")
 	}
 	return err
@@ -105,7 +99,7 @@ func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, 
 	var others []string
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
-		forgotten := c.facts.Of(memory.Released, s.Name) != "" // its agent would take what runs there for somebody else's
+		forgotten := c.Facts.Of(memory.Released, s.Name) != "" // its agent would take what runs there for somebody else's
 		switch {
 		case seen == nil || seen.Machine.State != provider.Running || !forgotten && (seen.Err != nil || seen.Report == nil):
 			return nil, fail.New(fail.Refused, "release: %s can't be let go: %s", s.Name, reasonFor(seen, false)).Do("start it, or take it out of the document and apply")
@@ -135,7 +129,7 @@ func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, 
 			return client.Delete(ctx, layout.ApproverManifest(), kube.ApplyOptions{Addon: addonApprover})
 		},
 	})
-	if c.facts.Get(memory.BackupLaid) != "" {
+	if c.Facts.Get(memory.BackupLaid) != "" {
 		graph.Add(stageRecord, c.takeOrderStep("machines no longer make backups"))
 	}
 	graph.Add(stageForget, &plan.Step{
@@ -155,12 +149,12 @@ func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 		Reason:  "programs, units and files stay and keep running; the agent and its records are removed",
 		Details: []string{"programs become files of their own", "files that Naupegos replaced are restored beside the new ones, as NAME.before-naupegos"},
 	}
-	if s.Role == provider.Gateway || s.IsControlPlane() && wanted.Relayed(c.doc, c.known()) {
+	if s.Role == provider.Gateway || s.IsControlPlane() && wanted.Relayed(c.Doc, c.Known()) {
 		args = append(args, "--keep-agent")
 		step.Reason = "programs, units and files stay and keep running; the agent stays: keepalived and the relay between gateways run it"
 	}
 	step.Run = func(ctx context.Context, _ plan.Progress) error {
-		if err := c.facts.SetOf(ctx, memory.Released, s.Name, "true"); err != nil { // from now on nothing is compared with what the agent remembers
+		if err := c.Facts.SetOf(ctx, memory.Released, s.Name, "true"); err != nil { // from now on nothing is compared with what the agent remembers
 			return err
 		}
 		h, err := c.Host(ctx, s.Name)
@@ -186,9 +180,9 @@ type HandoverOptions struct {
 // fail.Refused where the cluster never came up, and with Release where its machines are ours.
 func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][]byte, error) {
 	switch {
-	case o.Release && !c.prov.Traits().Given:
+	case o.Release && !c.Prov.Traits().Given:
 		return nil, c.errOurOwn()
-	case !c.facts.Bootstrapped():
+	case !c.Facts.Bootstrapped():
 		return nil, fail.New(fail.Refused, "cluster %s has not come up yet: there is nothing to hand over", c.Name()).Do("naupegos apply first")
 	}
 	files := map[string][]byte{}
@@ -211,11 +205,11 @@ func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][
 		return nil, err
 	}
 	expiries := handover.Expiries(certs)
-	if err := o.cloud(ctx, files, handover.UsedUntil(expiries)); err != nil {
+	if err := o.Cloud(ctx, files, handover.UsedUntil(expiries)); err != nil {
 		return nil, err
 	}
 	if o.Release {
-		files[handover.DocumentFile] = c.rec.Document
+		files[handover.DocumentFile] = c.Record.Document
 		if err := c.addPKI(ctx, files); err != nil {
 			return nil, err
 		}
@@ -224,8 +218,8 @@ func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][
 	return files, err
 }
 
-// cloud adds a credential of the cluster's cloud that ends with the kubeconfig, where there is a cloud.
-func (o HandoverOptions) cloud(ctx context.Context, files map[string][]byte, until time.Time) error {
+// Cloud adds a credential of the cluster's cloud that ends with the kubeconfig, where there is a cloud.
+func (o HandoverOptions) Cloud(ctx context.Context, files map[string][]byte, until time.Time) error {
 	add := func(name string, data []byte, err error) error {
 		if err == nil && len(data) > 0 {
 			files[name] = data
@@ -257,19 +251,19 @@ func (c *Cluster) handOverSSH(ctx context.Context, files map[string][]byte) erro
 	}
 	files[handover.SSHConfigFile] = remote.SSHConfig(hs, handover.KeyFile, handover.KnownHostsFile)
 	files[handover.KnownHostsFile] = remote.KnownHosts(hs)
-	if c.prov.Traits().Given {
+	if c.Prov.Traits().Given {
 		return nil
 	}
-	if files[handover.KeyFile], err = c.pki.SSHKey(ctx); err != nil {
+	if files[handover.KeyFile], err = c.PKI.SSHKey(ctx); err != nil {
 		return err
 	}
-	files[handover.KeyFile+".pub"] = []byte(strings.TrimSpace(c.publicKeys[0]) + "\n")
+	files[handover.KeyFile+".pub"] = []byte(strings.TrimSpace(c.PublicKeys[0]) + "\n")
 	return nil
 }
 
 func (c *Cluster) handoverText(ctx context.Context, files map[string][]byte, expiries []handover.Expiry, o HandoverOptions) ([]byte, error) {
 	v := handover.Readme{
-		Name: c.Name(), ID: c.rec.ID, Provider: c.doc.Spec.Provider.Name(), Kubernetes: c.doc.Spec.Kubernetes.Version, Made: o.Now,
+		Name: c.Name(), ID: c.Record.ID, Provider: c.Doc.Spec.Provider.Name(), Kubernetes: c.Doc.Spec.Kubernetes.Version, Made: o.Now,
 		Expiries: expiries, Released: o.Release,
 	}
 	var err error
@@ -279,10 +273,10 @@ func (c *Cluster) handoverText(ctx context.Context, files map[string][]byte, exp
 	if v.Machines, err = c.addresses(ctx); err != nil {
 		return nil, err
 	}
-	if names := c.namesOf(provider.ControlPlane); len(names) > 0 {
+	if names := c.NamesOf(provider.ControlPlane); len(names) > 0 {
 		v.Example = names[0]
 	}
-	if w := c.doc.Spec.Access.WireGuard; w != nil {
+	if w := c.Doc.Spec.Access.WireGuard; w != nil {
 		for _, p := range w.Peers {
 			if p.PublicKey != "" {
 				v.OwnKeys = append(v.OwnKeys, p.Name)
@@ -295,7 +289,7 @@ func (c *Cluster) handoverText(ctx context.Context, files map[string][]byte, exp
 // addPKI adds the authorities and keys that a cluster is, in kubeadm's names.
 func (c *Cluster) addPKI(ctx context.Context, files map[string][]byte) error {
 	for name, base := range map[string]string{pki.KubernetesCA: "ca", pki.FrontProxyCA: "front-proxy-ca", pki.EtcdCA: "etcd/ca"} {
-		pair, err := c.pki.Authority(ctx, name)
+		pair, err := c.PKI.Authority(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -304,7 +298,7 @@ func (c *Cluster) addPKI(ctx context.Context, files map[string][]byte) error {
 			files[path.Join(handover.PKIDir, base+".key")] = pair.KeyPEM
 		}
 	}
-	signing, public, err := c.pki.ServiceAccountKey(ctx)
+	signing, public, err := c.PKI.ServiceAccountKey(ctx)
 	files[path.Join(handover.PKIDir, "sa.key")], files[path.Join(handover.PKIDir, "sa.pub")] = signing, public
 	return err
 }
@@ -327,17 +321,10 @@ var importRules = []plan.Rule{
 	{Stage: stageRecord, Waits: []plan.Stage{stageProve}},
 }
 
-// Importing reports whether the cluster of a record is being taken over.
-func Importing(rec *store.Cluster) bool { return memory.NewFacts(rec, nil).Is(memory.Importing) }
-
-func errImporting(name string) error {
-	return fail.New(fail.Refused, "cluster %s is not taken over yet", name).Do("naupegos import %s --adopt continues it", name)
-}
-
 // PlanImport takes a cluster over that somebody else has made.
 func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 	var graph plan.Graph
-	for _, m := range c.doc.Machines() {
+	for _, m := range c.Doc.Machines() {
 		graph.Add(stageWorkers, c.takeOver(m, opts.Lost))
 	}
 	graph.Add(stageProve, &plan.Step{
@@ -354,10 +341,10 @@ func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 	graph.Add(stageRecord, &plan.Step{
 		ID: "import/taken", Action: plan.Change, Subject: "cluster", Title: "record that Naupegos manages the cluster", Reason: "from now on, apply and all other commands work on it",
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			if err := c.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
+			if err := c.Facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
 				return err
 			}
-			return c.facts.Set(ctx, memory.Importing, "")
+			return c.Facts.Set(ctx, memory.Importing, "")
 		},
 	})
 	steps, err := graph.Seal(importRules)
@@ -372,7 +359,7 @@ func (c *Cluster) takeOver(m v1alpha1.Machine, lost []string) *plan.Step {
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			h, err := c.Host(ctx, m.Name)
 			if err == nil {
-				_, err = c.dialer.Agent(ctx, h, nil, "adopt", c.rec.ID)
+				_, err = c.dialer.Agent(ctx, h, nil, "adopt", c.Record.ID)
 			}
 			if err == nil {
 				err = c.rememberHost(ctx, m.Name)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -18,7 +19,7 @@ import (
 // TestReleaseTakesBackupsOrder: what machines make backups of does not stay in etcd.
 func TestReleaseTakesBackupsOrder(t *testing.T) {
 	l, observed := owned(t)
-	testkit.Must(t, l.facts.Set(t.Context(), memory.BackupLaid, "digest"))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.BackupLaid, "digest"))
 	steps := testkit.Value(l.releaseSteps(observed(), ReleaseOptions{}))(t)
 	if !slices.ContainsFunc(steps, func(s *plan.Step) bool { return s.ID == layStep && s.Action == plan.Destroy }) {
 		t.Error("it stays")
@@ -31,10 +32,10 @@ func owned(t *testing.T) (*lab, func() *Observed) {
 	doc := document(t, 3, 2, 2)
 	doc.Spec.Security.PacketFilter = &v1alpha1.PacketFilter{}
 	l := newLab(t, doc)
-	l.cloud.keeps, l.prov = true, hostsGiven{l.cloud}
+	l.cloud.keeps, l.Prov = true, hostsGiven{l.cloud}
 	l.running(doc)
 	return l, func() *Observed {
-		l.releasing = true
+		l.Bare = true
 		return l.observed(nil, controlPlanes(3)...)
 	}
 }
@@ -58,7 +59,7 @@ func TestReleasePlan(t *testing.T) {
 		t.Errorf("of a worker goes\n%s", d)
 	}
 	// Resumed: what an agent has forgotten is not compared with what it would put there.
-	testkit.Must(t, l.facts.SetOf(t.Context(), memory.Released, "demo-a-1", "true"))
+	testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Released, "demo-a-1", "true"))
 	o := seen()
 	o.Machines["demo-a-1"].Err = errors.New("somebody else's kubelet runs")
 	for _, s := range testkit.Value(l.releaseSteps(o, ReleaseOptions{}))(t) {
@@ -74,10 +75,10 @@ func TestReleaseRefused(t *testing.T) {
 	_, err := l.PlanRelease(ctx, ReleaseOptions{})
 	testkit.Fails(t, err, fail.Refused, "are Naupegos' own")
 	l, seen := owned(t)
-	testkit.Must(t, l.facts.Set(ctx, memory.Bootstrapped, ""))
+	testkit.Must(t, l.Facts.Set(ctx, memory.Bootstrapped, ""))
 	_, err = l.PlanRelease(ctx, ReleaseOptions{})
 	testkit.Fails(t, err, fail.NotReady, "has not come up yet")
-	testkit.Must(t, l.facts.Set(ctx, memory.Bootstrapped, "true"))
+	testkit.Must(t, l.Facts.Set(ctx, memory.Bootstrapped, "true"))
 	o := seen()
 	o.Machines["demo-a-2"].Err, o.Machines["demo-a-2"].Report = errors.New("connection refused"), nil
 	_, err = l.releaseSteps(o, ReleaseOptions{})
@@ -117,8 +118,8 @@ func TestReleaseForgetsLast(t *testing.T) {
 func TestImportPlan(t *testing.T) {
 	l, _ := owned(t)
 	ctx := t.Context()
-	testkit.Must(t, l.facts.Set(ctx, memory.Bootstrapped, ""))
-	testkit.Must(t, l.facts.Set(ctx, memory.Importing, "true"))
+	testkit.Must(t, l.Facts.Set(ctx, memory.Bootstrapped, ""))
+	testkit.Must(t, l.Facts.Set(ctx, memory.Importing, "true"))
 	changed := "what runs has changed on demo-a-1"
 	p := testkit.Value(l.PlanImport(ImportOptions{Lost: []string{"kube-apiserver: oidc-issuer-url goes"}, Changed: func(context.Context) (string, error) { return changed, nil }}))(t)
 	testkit.Must(t, p.Check())
@@ -147,7 +148,7 @@ func TestImportPlan(t *testing.T) {
 		}
 	}
 	testkit.Must(t, step("import/taken").Run(ctx, nil))
-	if Importing(l.rec) || !l.facts.Bootstrapped() {
+	if env.Importing(l.Record) || !l.Facts.Bootstrapped() {
 		t.Error("the cluster is not ours")
 	}
 }

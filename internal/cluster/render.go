@@ -51,18 +51,18 @@ func (c *Cluster) renderRole(ctx context.Context, s wanted.Slot, f machine.Facts
 	if err != nil {
 		return machine.Config{}, err
 	}
-	n.Facts, n.ResolvConf, n.Release = f, f.ResolvConf, c.releaseOf(s)
+	n.Facts, n.ResolvConf, n.Release = f, f.ResolvConf, c.ReleaseOf(s)
 	if len(p.ControlPlanes) > 0 && p.ControlPlanes[0].Facts.CgroupVersion == 0 { // the first apply: they are most likely alike
 		p.ControlPlanes[0].Facts.CgroupVersion = f.CgroupVersion
 	}
 	if s.Role == provider.Worker {
-		return p.Worker(ctx, c.pki, n)
+		return p.Worker(ctx, c.PKI, n)
 	}
 	start, err := c.etcdStart(ctx, s.Name)
 	if err != nil {
 		return machine.Config{}, err
 	}
-	conf, err := p.ControlPlane(ctx, c.pki, n, start)
+	conf, err := p.ControlPlane(ctx, c.PKI, n, start)
 	if err != nil {
 		return machine.Config{}, err
 	}
@@ -83,19 +83,19 @@ func (c *Cluster) base(ctx context.Context, s wanted.Slot) (machine.Config, erro
 	var gateways []string
 	for _, m := range machines {
 		hosts += m.Address + " " + m.Name + "\n"
-		if m.Role == provider.Gateway && s.IsControlPlane() && wanted.Relayed(c.doc, c.known()) {
+		if m.Role == provider.Gateway && s.IsControlPlane() && wanted.Relayed(c.Doc, c.Known()) {
 			gateways = append(gateways, m.Address)
 		}
 	}
 	files, err := c.cloudFiles(s)
-	return machine.Config{Machine: s.Name, Files: append(c.loginFiles(hosts), files...), Units: gateway.Relay(c.agent.remotePath(), gateways)}, err
+	return machine.Config{Machine: s.Name, Files: append(c.loginFiles(hosts), files...), Units: gateway.Relay(c.Agent.RemotePath(), gateways)}, err
 }
 
 // addresses lists the wanted machines whose address is known, by name.
 func (c *Cluster) addresses(ctx context.Context) ([]provider.Machine, error) {
 	var ms []provider.Machine
-	for _, s := range c.known() {
-		m, err := c.prov.Machine(ctx, s.Name)
+	for _, s := range c.Known() {
+		m, err := c.Prov.Machine(ctx, s.Name)
 		if err != nil && fail.KindOf(err) != fail.NotFound {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (c *Cluster) addresses(ctx context.Context) ([]provider.Machine, error) {
 
 // renderGateway says what a gateway should be.
 func (c *Cluster) renderGateway(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {
-	ca, err := c.pki.CABundle(ctx, pki.KubernetesCA)
+	ca, err := c.PKI.CABundle(ctx, pki.KubernetesCA)
 	if err != nil {
 		return machine.Config{}, err
 	}
@@ -118,14 +118,14 @@ func (c *Cluster) renderGateway(ctx context.Context, s wanted.Slot, f machine.Fa
 		return machine.Config{}, err
 	}
 	p := gateway.Params{
-		ClusterName: c.Name(), ClusterID: c.rec.ID, VIP: vip, Port: c.doc.Spec.Endpoint.Port, Interface: f.Interface,
-		AgentPath: c.agent.remotePath(), CACert: ca,
-		Relayed: wanted.Relayed(c.doc, c.known()),
+		ClusterName: c.Name(), ClusterID: c.Record.ID, VIP: vip, Port: c.Doc.Spec.Endpoint.Port, Interface: f.Interface,
+		AgentPath: c.Agent.RemotePath(), CACert: ca,
+		Relayed: wanted.Relayed(c.Doc, c.Known()),
 	}
 	if p.Fronts, err = c.ingressFronts(ctx); err != nil {
 		return machine.Config{}, err
 	}
-	for _, m := range c.known() {
+	for _, m := range c.Known() {
 		if m.Role == provider.Worker {
 			continue
 		}
@@ -144,7 +144,7 @@ func (c *Cluster) renderGateway(ctx context.Context, s wanted.Slot, f machine.Fa
 		return machine.Config{}, err
 	}
 	conf, err := gateway.Config(p, gateway.Node{Name: s.Name, Address: self})
-	if err != nil || c.doc.Spec.Access.WireGuard == nil {
+	if err != nil || c.Doc.Spec.Access.WireGuard == nil {
 		return conf, err
 	}
 	peers, err := c.wireGuardLayer(ctx, s.Name)
@@ -157,13 +157,13 @@ func (c *Cluster) renderGateway(ctx context.Context, s wanted.Slot, f machine.Fa
 // ingressFronts returns the ports of web traffic that gateways pass to the workers. It leaves out a worker without an address, which may never come:
 // the API is behind the same gateways. Gateways would also restart twice for a worker that exists only while its pool changes.
 func (c *Cluster) ingressFronts(ctx context.Context) ([]gateway.Front, error) {
-	in := c.doc.Spec.Endpoint.IngressWanted()
+	in := c.Doc.Spec.Endpoint.IngressWanted()
 	if in == nil {
 		return nil, nil
 	}
 	web := gateway.Front{Name: "ingress-http", Port: v1alpha1.HTTPPort}
 	tls := gateway.Front{Name: "ingress-https", Port: v1alpha1.HTTPSPort}
-	for _, s := range wanted.Own(c.known()) {
+	for _, s := range wanted.Own(c.Known()) {
 		if s.Role != provider.Worker {
 			continue
 		}
@@ -183,7 +183,7 @@ func (c *Cluster) ingressFronts(ctx context.Context) ([]gateway.Front, error) {
 
 // address returns a machine's address; fail.NotReady while it has none, as one that is just being replaced.
 func (c *Cluster) address(ctx context.Context, name string) (string, error) {
-	m, err := c.prov.Machine(ctx, name)
+	m, err := c.Prov.Machine(ctx, name)
 	if err != nil && fail.KindOf(err) != fail.NotFound {
 		return "", err
 	}
@@ -199,20 +199,20 @@ func (c *Cluster) kubeParams(ctx context.Context) (layout.Params, error) {
 	if err != nil {
 		return layout.Params{}, err
 	}
-	encryption, err := c.encryption()
+	encryption, err := c.Encryption()
 	if err != nil {
 		return layout.Params{}, err
 	}
-	s := c.doc.Spec
+	s := c.Doc.Spec
 	p := layout.Params{
-		ClusterName: c.Name(), Endpoint: endpoint, Release: c.release(), PodCIDR: s.Kubernetes.PodCIDR,
+		ClusterName: c.Name(), Endpoint: endpoint, Release: c.Release(), PodCIDR: s.Kubernetes.PodCIDR,
 		ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain,
 		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
-		ExternalCloud: c.prov.Traits().ExternalCloud,
+		ExternalCloud: c.Prov.Traits().ExternalCloud,
 		Encryption:    encryption, Harden: *s.Security.CISDefaults,
-		Servers: c.servers(), Ahead: c.releaseAt(c.told().Ahead),
-		SharedKernel: c.prov.Traits().SharedKernel || c.facts.Is(memory.SharedKernel), AgentPath: c.agent.remotePath(), Machines: map[string][]string{}, Unattended: c.releasing,
-		ExternalCA: c.vault != nil,
+		Servers: c.Servers(), Ahead: c.ReleaseAt(c.Told().Ahead),
+		SharedKernel: c.Prov.Traits().SharedKernel || c.Facts.Is(memory.SharedKernel), AgentPath: c.Agent.RemotePath(), Machines: map[string][]string{}, Unattended: c.Bare,
+		ExternalCA: c.Vault != nil,
 	}
 	if p.APIServerSANs, err = c.outerNames(ctx); err != nil {
 		return p, err
@@ -229,14 +229,14 @@ func (c *Cluster) kubeParams(ctx context.Context) (layout.Params, error) {
 			}
 		}
 	}
-	for _, name := range c.namesOf(provider.ControlPlane) {
+	for _, name := range c.NamesOf(provider.ControlPlane) {
 		n, err := c.kubeNode(ctx, name)
 		if err != nil {
 			return p, err
 		}
 		p.ControlPlanes = append(p.ControlPlanes, n)
 	}
-	if v, err := strconv.Atoi(c.facts.Get(memory.CgroupVersion)); err == nil && len(p.ControlPlanes) > 0 {
+	if v, err := strconv.Atoi(c.Facts.Get(memory.CgroupVersion)); err == nil && len(p.ControlPlanes) > 0 {
 		p.ControlPlanes[0].Facts.CgroupVersion = v
 	}
 	return p, nil
@@ -253,20 +253,20 @@ func (c *Cluster) kubeNode(ctx context.Context, name string) (layout.Node, error
 	if err != nil {
 		return layout.Node{}, err
 	}
-	m, err := c.prov.Machine(ctx, name)
-	n := layout.Node{Name: name, Address: addr, Cloud: cloudInstance(m), Release: c.release()}
-	n.Schedulable = c.doc.Spec.ControlPlane.Schedulable
+	m, err := c.Prov.Machine(ctx, name)
+	n := layout.Node{Name: name, Address: addr, Cloud: cloudInstance(m), Release: c.Release()}
+	n.Schedulable = c.Doc.Spec.ControlPlane.Schedulable
 	return n, err
 }
 
 // etcdStart says how the member on a control-plane machine starts for the first time: all initial members at once, later
 // ones as they were when they joined. It never changes afterwards, for a changed manifest would restart the member.
 func (c *Cluster) etcdStart(ctx context.Context, name string) (layout.EtcdStart, error) {
-	if joined := c.facts.Of(memory.EtcdJoin, name); joined != "" {
+	if joined := c.Facts.Of(memory.EtcdJoin, name); joined != "" {
 		return layout.EtcdStart{InitialCluster: parseInitialCluster(joined), State: "existing"}, nil
 	}
 	start := layout.EtcdStart{InitialCluster: map[string]string{}, State: "new"}
-	initial := c.facts.Get(memory.EtcdInitial)
+	initial := c.Facts.Get(memory.EtcdInitial)
 	for n, url := range parseInitialCluster(initial) {
 		start.InitialCluster[n] = url
 	}
@@ -278,7 +278,7 @@ func (c *Cluster) etcdStart(ctx context.Context, name string) (layout.EtcdStart,
 
 // initialMembers lists the machines that form the static initial etcd cluster.
 func (c *Cluster) initialMembers() map[string]string {
-	return parseInitialCluster(c.facts.Get(memory.EtcdInitial))
+	return parseInitialCluster(c.Facts.Get(memory.EtcdInitial))
 }
 
 // parseInitialCluster reads etcd's own form, "name=url,name=url".

@@ -13,7 +13,7 @@ import (
 func TestRecordedCgroupDriver(t *testing.T) {
 	doc := document(t, 3, 0, 1)
 	l := newLab(t, doc).running(doc)
-	if err := l.loadTarget(t.Context()); err != nil {
+	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -44,7 +44,7 @@ func TestRecordedCgroupDriver(t *testing.T) {
 func TestConfiguringWaitsForAReplacedMachine(t *testing.T) {
 	doc := document(t, 3, 2, 1)
 	l := newLab(t, doc).running(doc)
-	if err := l.loadTarget(t.Context()); err != nil {
+	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	delete(l.cloud.machines, "demo-cp-2")

@@ -36,7 +36,7 @@ func (l *lab) tried(name string, now time.Time, ago time.Duration, rungs ...upke
 	for _, r := range rungs {
 		ladder = ladder.Begin(r, now.Add(-ago)).Finish(now.Add(-ago))
 	}
-	testkit.Must(l.t, l.facts.SetOf(l.t.Context(), memory.Repair, name, ladder.String()))
+	testkit.Must(l.t, l.Facts.SetOf(l.t.Context(), memory.Repair, name, ladder.String()))
 }
 
 // round plans a round of repair of what was observed, as PlanRepair does of what it observes.
@@ -45,7 +45,7 @@ func (l *lab) round(look func(wanted.Decisions) *Observed, now time.Time) (upkee
 	o := look(nil)
 	sick, total, err := l.sickOf(l.t.Context(), o, now)
 	testkit.Must(l.t, err)
-	spec := l.doc.Spec.Repair
+	spec := l.Doc.Spec.Repair
 	r, err := upkeep.Next(sick, total, upkeep.Rules{After: spec.After.Duration, Patience: spec.Patience.Duration, MaxUnhealthy: spec.MaxUnhealthy}, "", now)
 	if err != nil || r.Machine == "" {
 		return r, nil, err
@@ -108,7 +108,7 @@ func TestRepairPlans(t *testing.T) {
 func TestRepairHost(t *testing.T) {
 	doc := document(t, 3, 2, 3)
 	l := newLab(t, doc).running(doc)
-	l.prov = hostsGiven{l.cloud}
+	l.Prov = hostsGiven{l.cloud}
 	now := time.Now()
 	r, _, err := l.round(func(d wanted.Decisions) *Observed {
 		return l.ill(l.observed(d, controlPlanes(3)...), now, "demo-a-1")
@@ -212,10 +212,10 @@ func TestRepairIsRemembered(t *testing.T) {
 		}
 	}
 	later := time.Now().Add(time.Hour)
-	if _, _, err = l.round(well(later.Add(-time.Minute)), later); err != nil || l.facts.Of(memory.Repair, "demo-a-1") == "" {
+	if _, _, err = l.round(well(later.Add(-time.Minute)), later); err != nil || l.Facts.Of(memory.Repair, "demo-a-1") == "" {
 		t.Errorf("a minute is not long enough to have recovered: %v", err)
 	}
-	if _, _, err = l.round(well(later.Add(-11*time.Minute)), later); err != nil || l.facts.Of(memory.Repair, "demo-a-1") != "" {
+	if _, _, err = l.round(well(later.Add(-11*time.Minute)), later); err != nil || l.Facts.Of(memory.Repair, "demo-a-1") != "" {
 		t.Errorf("what was tried is still remembered: %v", err)
 	}
 }
@@ -227,13 +227,13 @@ func TestRepairIsForgottenWithTheMachine(t *testing.T) {
 	for _, decision := range []wanted.Decision{wanted.Replace, wanted.Reinstall, ""} {
 		replaced := decision != ""
 		l.tried("demo-a-1", time.Now(), time.Hour, upkeep.Reboot)
-		testkit.Must(t, l.facts.SetOf(t.Context(), memory.Rebooting, "demo-a-1", "1"))
+		testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Rebooting, "demo-a-1", "1"))
 		if replaced {
 			testkit.Must(t, l.Decide(t.Context(), decision, "demo-a-1"))
 		}
 		gone := l.thenForget("demo-a-1", func(context.Context, plan.Progress) error { return nil })
 		testkit.Must(t, gone(t.Context(), silent{}))
-		if kept := l.facts.Of(memory.Repair, "demo-a-1") != ""; kept != replaced || l.facts.Of(memory.Rebooting, "demo-a-1") != "" || len(l.decided()) > 0 {
+		if kept := l.Facts.Of(memory.Repair, "demo-a-1") != ""; kept != replaced || l.Facts.Of(memory.Rebooting, "demo-a-1") != "" || len(l.Decided()) > 0 {
 			t.Errorf("replaced %t: what was tried is kept: %t", replaced, kept)
 		}
 	}
@@ -253,16 +253,16 @@ func (p physical) ReinstallMachine(m provider.Machine) *plan.Step {
 func TestReinstallIsDecided(t *testing.T) {
 	doc := document(t, 3, 2, 2)
 	l := newLab(t, doc).running(doc)
-	l.prov = physical{l.cloud}
+	l.Prov = physical{l.cloud}
 	for rung, want := range map[upkeep.Rung]string{upkeep.Reinstall: "wipe demo-a-1", upkeep.Replace: "destroy demo-a-1"} {
 		r := &Repair{Round: upkeep.Round{Machine: "demo-a-1", Rung: rung}}
 		testkit.Must(t, l.Decide(t.Context(), r.Decision(), r.Machine))
-		steps := l.stepsOf(l.observed(l.decided(), controlPlanes(3)...))
+		steps := l.stepsOf(l.observed(l.Decided(), controlPlanes(3)...))
 		i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == provider.DestroyStep("demo-a-1") })
 		if i < 0 || steps[i].Title != want {
 			t.Errorf("%s: %s", rung, l.printed(steps))
 		}
-		if o := l.observed(l.decided().InPlace(), controlPlanes(3)...); len(o.Replaced) > 0 || o.Machines["demo-a-1"] == nil {
+		if o := l.observed(l.Decided().InPlace(), controlPlanes(3)...); len(o.Replaced) > 0 || o.Machines["demo-a-1"] == nil {
 			t.Errorf("%s: it is not seen as it is", rung)
 		}
 	}

@@ -1,12 +1,16 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/plan/words"
+
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -15,45 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/remote"
-	"github.com/naupegos/naupegos/internal/store"
 )
-
-// decided returns the remembered decisions.
-func (c *Cluster) decided() wanted.Decisions {
-	fs := wanted.Decisions{}
-	for name, v := range c.facts.Each(memory.Decision) {
-		fs[name] = wanted.Decision(v)
-	}
-	return fs
-}
-
-// DecisionOf returns what was decided about a machine of a record's cluster; empty: nothing.
-func DecisionOf(rec *store.Cluster, machine string) wanted.Decision {
-	return wanted.Decision(memory.NewFacts(rec, nil).Of(memory.Decision, machine))
-}
-
-// Decide remembers a decision for machines.
-func (c *Cluster) Decide(ctx context.Context, decision wanted.Decision, machines ...string) error {
-	for _, m := range machines {
-		if err := c.facts.SetOf(ctx, memory.Decision, m, string(decision)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// forgetGone forgets the decisions of machines that were carried out, where a crash came before that was remembered.
-func (c *Cluster) forgetGone(ctx context.Context, inv *provider.Inventory) error {
-	for name, d := range c.decided() {
-		if d == wanted.Surge || slices.ContainsFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name }) {
-			continue
-		}
-		if err := c.facts.SetOf(ctx, memory.Decision, name, ""); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // PlanRemove plans for a document whose groups are smaller by these machines: they go, whatever their index.
 func (c *Cluster) PlanRemove(ctx context.Context, machines ...string) (*Applied, error) {
@@ -67,10 +33,10 @@ func (c *Cluster) PlanReplace(ctx context.Context, machines ...string) (*Applied
 }
 
 func (c *Cluster) planDecision(ctx context.Context, verb string, decision wanted.Decision, machines []string) (*Applied, error) {
-	if !c.facts.Bootstrapped() {
-		return nil, errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
 	}
-	inv, err := c.prov.Observe(ctx)
+	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +46,10 @@ func (c *Cluster) planDecision(ctx context.Context, verb string, decision wanted
 		have[m.Name] = true
 		names = append(names, m.Name)
 	}
-	decided := c.decided()
+	decided := c.Decided()
 	for _, m := range machines {
 		if !have[m] {
-			return nil, errNoSuchMachine(m, c.Name(), names)
+			return nil, env.ErrNoSuchMachine(m, c.Name(), names)
 		}
 		decided[m] = decision
 	}
@@ -92,20 +58,11 @@ func (c *Cluster) planDecision(ctx context.Context, verb string, decision wanted
 		return nil, err
 	}
 	if c.controlPlaneUnseen(ap.Observed) {
-		return nil, fail.Wrap(fail.NotReady, firstError(ap.Observed.EtcdErr, ap.Observed.APIErr),
-			"%s %s: it can't be foreseen whether the others carry on", verb, join(machines)).
+		return nil, fail.Wrap(fail.NotReady, cmp.Or(ap.Observed.EtcdErr, ap.Observed.APIErr),
+			"%s %s: it can't be foreseen whether the others carry on", verb, strings.Join(machines, ",")).
 			Do("naupegos apply brings what is down back; see naupegos status %s", c.Name())
 	}
 	return ap, nil
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // planRepairs puts right what is broken, and replaces control-plane machines one after another, when the other ones are well.
@@ -181,13 +138,13 @@ const consentReplace = "replace-machines"
 
 // Consents lists the names of all consents that plans ask for.
 func Consents() []string {
-	return []string{provider.ConsentAddresses, ConsentLeave, ConsentLost, ConsentObstacles, ConsentBundle, consentReplace}
+	return []string{provider.ConsentAddresses, ConsentLeave, ConsentLost, ConsentObstacles, env.ConsentBundle, consentReplace}
 }
 
 // drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
 func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {
-	d, ok := c.prov.(provider.Drifter)
-	if !ok || !c.facts.Bootstrapped() {
+	d, ok := c.Prov.(provider.Drifter)
+	if !ok || !c.Facts.Bootstrapped() {
 		return nil, nil
 	}
 	want, err := c.wantedMachines(wanted.Own(o.Want))
@@ -299,11 +256,11 @@ func (o *Observed) silent(name string) bool {
 func (c *Cluster) disposeSteps(o *Observed, m provider.Machine, reason string) []*plan.Step {
 	var steps []*plan.Step
 	replaced := o.Replaced[m.Name] != nil
-	keeps, answers := c.prov.Traits().Keeps, m.State == provider.Running && !o.silent(m.Name)
+	keeps, answers := c.Prov.Traits().Keeps, m.State == provider.Running && !o.silent(m.Name)
 	if keeps && (replaced || answers) {
 		steps = append(steps, c.resetStep(m))
 	}
-	if c.prov.Traits().Stock && answers {
+	if c.Prov.Traits().Stock && answers {
 		steps = append(steps, c.cleanStep(m))
 	}
 	if !keeps || !replaced {
@@ -324,17 +281,17 @@ func (c *Cluster) disposeSteps(o *Observed, m provider.Machine, reason string) [
 // endStep ends a machine that is its provider's. One whose place the same machine is to take again was not decided about where the provider can't do that.
 func (c *Cluster) endStep(o *Observed, m provider.Machine) *plan.Step {
 	old := o.Replaced[m.Name]
-	if r, ok := c.prov.(provider.Reinstaller); ok && old != nil && old.Anew {
+	if r, ok := c.Prov.(provider.Reinstaller); ok && old != nil && old.Anew {
 		return r.ReinstallMachine(m)
 	}
-	return c.prov.DestroyMachine(m)
+	return c.Prov.DestroyMachine(m)
 }
 
 // afterForgettingKeys forgets a machine's certificates and keys before it goes, so that no crash lets another machine of its name inherit
 // them: one that was broken into stays out once it is replaced.
 func (c *Cluster) afterForgettingKeys(name string, run func(context.Context, plan.Progress) error) func(context.Context, plan.Progress) error {
 	return func(ctx context.Context, p plan.Progress) error {
-		if err := c.pki.ForgetMachine(ctx, name); err != nil {
+		if err := c.PKI.ForgetMachine(ctx, name); err != nil {
 			return err
 		}
 		return run(ctx, p)
@@ -349,18 +306,18 @@ func (c *Cluster) thenForget(name string, run func(context.Context, plan.Progres
 			return err
 		}
 		begun := []memory.Kind{memory.Unclean, memory.Rebooting}
-		if !c.decided()[name].Replaces() {
+		if !c.Decided()[name].Replaces() {
 			begun = append(begun, memory.Repair)
 		}
 		for _, kind := range begun {
-			if err := c.facts.SetOf(ctx, kind, name, ""); err != nil {
+			if err := c.Facts.SetOf(ctx, kind, name, ""); err != nil {
 				return err
 			}
 		}
-		if c.decided()[name] == wanted.Surge { // nobody looks for it any more
-			c.setTarget(slices.DeleteFunc(slices.Clone(c.known()), func(s wanted.Slot) bool { return s.Name == name }))
+		if c.Decided()[name] == wanted.Surge { // nobody looks for it any more
+			c.SetTarget(slices.DeleteFunc(slices.Clone(c.Known()), func(s wanted.Slot) bool { return s.Name == name }))
 		}
-		return c.facts.SetOf(ctx, memory.Decision, name, "")
+		return c.Facts.SetOf(ctx, memory.Decision, name, "")
 	}
 }
 
@@ -380,7 +337,7 @@ func (c *Cluster) giveUpNodeStep(name string) *plan.Step {
 		if err != nil || len(pods) == 0 {
 			return err
 		}
-		p.Status("deleting %s", plural(len(pods), "pod"))
+		p.Status("deleting %s", words.Count(len(pods), "pod", "pods"))
 		var manifests strings.Builder
 		for _, pod := range pods {
 			fmt.Fprintf(&manifests, "---\napiVersion: v1\nkind: Pod\nmetadata:\n  namespace: %q\n  name: %q\n", pod.Namespace, pod.Name)

@@ -76,7 +76,7 @@ func TestReplaceRuns(t *testing.T) {
 	if err := l.Decide(t.Context(), wanted.Replace, "demo-gw-1"); err != nil {
 		t.Fatal(err)
 	}
-	o := l.observed(l.decided(), controlPlanes(3)...)
+	o := l.observed(l.Decided(), controlPlanes(3)...)
 	machines, err := l.infrastructure(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestReplaceRuns(t *testing.T) {
 		if strings.HasPrefix(s.ID, "configure/") || s.Action == plan.Wait {
 			continue // nobody answers SSH here
 		}
-		if s.ID == provider.MachineStep("demo-gw-1") && len(l.decided()) > 0 {
+		if s.ID == provider.MachineStep("demo-gw-1") && len(l.Decided()) > 0 {
 			t.Error("the new machine is made while the old one's decision stands: it would meet it again")
 		}
 		if err := s.Run(t.Context(), silent{}); err != nil {
@@ -108,8 +108,8 @@ func TestFatesAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(l.cloud.machines, "demo-a-1")
-	o := l.observed(l.decided(), "demo-cp-1")
-	if d := l.decided(); len(d) != 1 || d["demo-a-2"] != wanted.Replace {
+	o := l.observed(l.Decided(), "demo-cp-1")
+	if d := l.Decided(); len(d) != 1 || d["demo-a-2"] != wanted.Replace {
 		t.Errorf("remembered: %v", d)
 	}
 	if o.Replaced["demo-a-1"] != nil || o.Replaced["demo-a-2"] == nil {
@@ -122,13 +122,13 @@ func TestReplacementInheritsNoKey(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
 	others := []string{"leaf/demo-a-10/approver", "leaf/demo-cp-1/apiserver"}
 	for _, name := range append([]string{"leaf/demo-a-1/approver", "leaf/demo-a-1/node"}, others...) {
-		testkit.Must(t, l.secrets.Put(t.Context(), name, []byte("x")))
+		testkit.Must(t, l.Secrets.Put(t.Context(), name, []byte("x")))
 	}
 	steps := l.disposeSteps(l.observed(wanted.Decisions{"demo-a-1": wanted.Replace}, "demo-cp-1"), l.cloud.machines["demo-a-1"], "it is replaced")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = steps[0].Run(ctx, nil) // however it ends
-	left := testkit.Value(l.secrets.Names(t.Context()))(t)
+	left := testkit.Value(l.Secrets.Names(t.Context()))(t)
 	left = slices.DeleteFunc(left, func(n string) bool { return !strings.HasPrefix(n, "leaf/demo-a-1") && n != others[1] })
 	if !slices.Equal(left, others) {
 		t.Errorf("left of a machine that goes: %v, want %v", left, others)

@@ -61,7 +61,7 @@ func TestResetRefused(t *testing.T) {
 	l = newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
 	_, err := l.resetOneOf(l.observed(nil, "demo-cp-1"), "demo-cp-1")
 	testkit.Fails(t, err, fail.Refused, "reset demo-cp-1: it is the only control-plane machine")
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Bootstrapped, ""))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bootstrapped, ""))
 	_, err = l.resetOneOf(l.observed(nil), "demo-a-1")
 	testkit.Fails(t, err, fail.NotReady, "has not come up yet")
 }
@@ -70,11 +70,11 @@ func TestResetRefused(t *testing.T) {
 func TestResetIsKilledAnywhere(t *testing.T) {
 	ctx := t.Context()
 	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
-	testkit.Must(t, l.facts.SetOf(ctx, memory.TrustedKey, "demo-cp-1", "ssh-ed25519 AAAA"))
-	testkit.Must(t, l.facts.SetOf(ctx, memory.EtcdJoin, "demo-cp-3", "x"))
-	testkit.Must(t, l.facts.SetOf(ctx, memory.Generation, pki.SSHKeyName, "2"))
-	testkit.Must(t, l.facts.SetOf(ctx, memory.Generation, pki.KubernetesCA, "2"))
-	authority, ssh := testkit.Value(l.pki.Authority(ctx, pki.KubernetesCA))(t), testkit.Value(l.pki.SSHKey(ctx))(t)
+	testkit.Must(t, l.Facts.SetOf(ctx, memory.TrustedKey, "demo-cp-1", "ssh-ed25519 AAAA"))
+	testkit.Must(t, l.Facts.SetOf(ctx, memory.EtcdJoin, "demo-cp-3", "x"))
+	testkit.Must(t, l.Facts.SetOf(ctx, memory.Generation, pki.SSHKeyName, "2"))
+	testkit.Must(t, l.Facts.SetOf(ctx, memory.Generation, pki.KubernetesCA, "2"))
+	authority, ssh := testkit.Value(l.PKI.Authority(ctx, pki.KubernetesCA))(t), testkit.Value(l.PKI.SSHKey(ctx))(t)
 	o := ResetOptions{}
 	testkit.Must(t, l.BeginReset(ctx, o))
 	refused := func() {
@@ -96,25 +96,25 @@ func TestResetIsKilledAnywhere(t *testing.T) {
 			t.Errorf("%s does not come before all is forgotten", s.ID)
 		}
 	}
-	if !l.facts.Bootstrapped() || l.facts.Get(memory.EtcdInitial) == "" {
+	if !l.Facts.Bootstrapped() || l.Facts.Get(memory.EtcdInitial) == "" {
 		t.Error("the bootstrap is forgotten while machines still have it")
 	}
 	testkit.Must(t, last.Run(ctx, nil))
 	for kind := range map[memory.Kind]bool{memory.Bootstrapped: true, memory.EtcdInitial: true, memory.Resetting: true, memory.Smoked: true} {
-		if v := l.facts.Get(kind); v != "" {
+		if v := l.Facts.Get(kind); v != "" {
 			t.Errorf("%s is still %q", kind, v)
 		}
 	}
-	if l.facts.Of(memory.EtcdJoin, "demo-cp-3") != "" || l.facts.Of(memory.TrustedKey, "demo-cp-1") == "" {
+	if l.Facts.Of(memory.EtcdJoin, "demo-cp-3") != "" || l.Facts.Of(memory.TrustedKey, "demo-cp-1") == "" {
 		t.Error("a member is remembered, or how a machine is reached is not")
 	}
-	if l.generation(pki.SSHKeyName) != 2 || l.generation(pki.KubernetesCA) != 1 {
+	if l.Generation(pki.SSHKeyName) != 2 || l.Generation(pki.KubernetesCA) != 1 {
 		t.Error("the generation of the SSH key is forgotten, or that of an authority is not")
 	}
-	if other := testkit.Value(l.pki.Authority(ctx, pki.KubernetesCA))(t); string(other.CertPEM) == string(authority.CertPEM) {
+	if other := testkit.Value(l.PKI.Authority(ctx, pki.KubernetesCA))(t); string(other.CertPEM) == string(authority.CertPEM) {
 		t.Error("the authority is the same")
 	}
-	if other := testkit.Value(l.pki.SSHKey(ctx))(t); string(other) != string(ssh) {
+	if other := testkit.Value(l.PKI.SSHKey(ctx))(t); string(other) != string(ssh) {
 		t.Error("the SSH key is another one")
 	}
 	if text := l.mustPlan(l.observed(nil)); !strings.Contains(text, "create  "+initialStep) || strings.Contains(text, "machine/") {

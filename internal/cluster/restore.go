@@ -17,6 +17,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -28,31 +29,9 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// restoring is what etcd is started from again: remembered until the cluster is as its document says, so that the same command goes on until then.
-type restoring struct {
-	Set        string    `json:"set"`        // the backup's ID
-	Made       time.Time `json:"made"`       // when the backup was made
-	Kubernetes string    `json:"kubernetes"` // the release that it is of
-	Run        string    `json:"run"`        // tells this restore from others of the same backup
-	// Living: the cluster lives, and its data is replaced; apply waits for the end of that.
-	Living bool  `json:"living,omitempty"`
-	Bump   int64 `json:"bump,omitempty"` // by how much revisions grow: laying.Place
-}
-
-// restoring returns what etcd is started from again; nil where it is not.
-func (c *Cluster) restoring() *restoring { return restoringBy(c.facts) }
-
-func restoringBy(f *memory.Facts) *restoring {
-	var r restoring
-	if json.Unmarshal([]byte(f.Get(memory.Restoring)), &r) != nil { // also where there is none
-		return nil
-	}
-	return &r
-}
-
 // Restores returns the ID of the backup that the cluster of a record is being restored from; empty where it is not.
 func Restores(rec *store.Cluster) string {
-	if r := restoringBy(memory.NewFacts(rec, nil)); r != nil {
+	if r := env.RestoringBy(memory.NewFacts(rec, nil)); r != nil {
 		return r.Set
 	}
 	return ""
@@ -60,26 +39,26 @@ func Restores(rec *store.Cluster) string {
 
 // RestoresLiving is Restores where the cluster lives.
 func RestoresLiving(rec *store.Cluster) bool {
-	r := restoringBy(memory.NewFacts(rec, nil))
+	r := env.RestoringBy(memory.NewFacts(rec, nil))
 	return r != nil && r.Living
 }
 
 // Restore has the next plan start etcd from a backup of a release of Kubernetes. KeepSnapshot has to follow before that is carried out.
 func (c *Cluster) Restore(ctx context.Context, set, kubernetes string, made time.Time) error {
-	return c.setRestoring(ctx, restoring{Set: set, Made: made.UTC(), Kubernetes: kubernetes, Run: time.Now().UTC().Format("20060102T150405Z")})
+	return c.setRestoring(ctx, env.Restoring{Set: set, Made: made.UTC(), Kubernetes: kubernetes, Run: time.Now().UTC().Format("20060102T150405Z")})
 }
 
-func (c *Cluster) setRestoring(ctx context.Context, r restoring) error {
+func (c *Cluster) setRestoring(ctx context.Context, r env.Restoring) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "remember what is restored")
 	}
-	return c.facts.Set(ctx, memory.Restoring, string(data))
+	return c.Facts.Set(ctx, memory.Restoring, string(data))
 }
 
 // snapshotFile is where the snapshot lies on this side that etcd is started from, encrypted for the store's identity.
-func (c *Cluster) snapshotFile(r *restoring) string {
-	return filepath.Join(c.stateDir, "restoring", c.Name()+"-"+r.Run+".db.age")
+func (c *Cluster) snapshotFile(r *env.Restoring) string {
+	return filepath.Join(c.StateDir, "restoring", c.Name()+"-"+r.Run+".db.age")
 }
 
 // KeepSnapshot keeps a snapshot on this side until the cluster serves, so that apply goes on after a crash.
@@ -89,8 +68,8 @@ func (c *Cluster) KeepSnapshot(file string) error {
 		return fail.Wrap(fail.Internal, err, "keep the snapshot")
 	}
 	defer in.Close() // read only
-	return WritePrivate(c.snapshotFile(c.restoring()), func(w io.Writer) error {
-		sealed, err := store.Seal(c.store, w)
+	return WritePrivate(c.snapshotFile(c.Restoring()), func(w io.Writer) error {
+		sealed, err := store.Seal(c.Store, w)
 		if err == nil {
 			_, err = io.Copy(sealed, in)
 		}
@@ -103,7 +82,7 @@ func (c *Cluster) KeepSnapshot(file string) error {
 
 // dropSnapshot removes on this side what etcd was started from: it serves.
 func (c *Cluster) dropSnapshot() error {
-	r := c.restoring()
+	r := c.Restoring()
 	if r == nil {
 		return nil
 	}
@@ -118,31 +97,21 @@ func (c *Cluster) restored(ctx context.Context) error {
 	if err := c.dropSnapshot(); err != nil { // a crash may have kept it from going
 		return err
 	}
-	return c.facts.Set(ctx, memory.Restoring, "")
-}
-
-// layTimeout bounds sending a snapshot to a machine and making a data directory of it.
-const layTimeout = 20 * time.Minute
-
-// place is where on a machine a restore keeps what it needs.
-func (r *restoring) place() laying.Place {
-	p := laying.On("/var/lib/naupegos/restoring/"+r.Run, r.Run)
-	p.Bump = r.Bump
-	return p
+	return c.Facts.Set(ctx, memory.Restoring, "")
 }
 
 // layStep makes the data directory of a control-plane machine's etcd member of the snapshot.
 func (c *Cluster) layStep(name string) *plan.Step {
-	r := c.restoring()
+	r := c.Restoring()
 	return &plan.Step{
-		ID: "etcd/restore/" + name, Action: plan.Create, Subject: name, Title: "create the data of etcd on " + name + " from the backup", Timeout: layTimeout,
+		ID: "etcd/restore/" + name, Action: plan.Create, Subject: name, Title: "create the data of etcd on " + name + " from the backup", Timeout: env.LayTimeout,
 		Reason: "the cluster starts from backup " + r.Set + " of " + r.Made.Format(time.DateTime) + " UTC",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			h, err := c.Host(ctx, name)
 			if err != nil {
 				return err
 			}
-			at := r.place()
+			at := r.Place()
 			laid, err := c.dialer.Run(ctx, h, nil, at.Prepare()...)
 			if err != nil || len(laid) > 0 {
 				return err
@@ -152,7 +121,7 @@ func (c *Cluster) layStep(name string) *plan.Step {
 				return err
 			}
 			p.Status("creating the data directory on %s", name)
-			_, err = c.dialer.Run(ctx, h, nil, at.Lay(name, c.facts.Get(memory.EtcdInitial), c.initialMembers()[name])...)
+			_, err = c.dialer.Run(ctx, h, nil, at.Lay(name, c.Facts.Get(memory.EtcdInitial), c.initialMembers()[name])...)
 			if err != nil {
 				return fail.Wrap(fail.KindOf(err), err, "make the data of etcd").At(name)
 			}
@@ -162,29 +131,29 @@ func (c *Cluster) layStep(name string) *plan.Step {
 }
 
 // sendForLaying sends a machine the snapshot, and the program that makes a data directory of it.
-func (c *Cluster) sendForLaying(ctx context.Context, name string, r *restoring) error {
+func (c *Cluster) sendForLaying(ctx context.Context, name string, r *env.Restoring) error {
 	sealed, err := os.Open(c.snapshotFile(r))
 	if err != nil {
 		return fail.Wrap(fail.NotFound, err, "read the snapshot to restore").Do("naupegos backup restore %s --from %s fetches it again", c.Name(), r.Set)
 	}
 	defer sealed.Close() // read only
-	snapshot, err := store.Unseal(c.store, sealed)
+	snapshot, err := store.Unseal(c.Store, sealed)
 	if err != nil {
 		return err
 	}
-	if err := c.sendProgram(ctx, name, r.place(), "etcdutl"); err != nil {
+	if err := c.sendProgram(ctx, name, r.Place(), "etcdutl"); err != nil {
 		return err
 	}
-	return c.sendTool(ctx, name, r.place(), "snapshot.db", snapshot)
+	return c.sendTool(ctx, name, r.Place(), "snapshot.db", snapshot)
 }
 
 // sendProgram sends a machine one of the bundle's programs.
 func (c *Cluster) sendProgram(ctx context.Context, name string, at laying.Place, program string) error {
-	p, err := c.bundle.Binary(program)
+	p, err := c.Current.Binary(program)
 	if err != nil {
 		return err
 	}
-	tool, _, err := c.openBlob(p.Digest)
+	tool, _, err := c.OpenBlob(p.Digest)
 	if err != nil {
 		return err
 	}
@@ -211,18 +180,18 @@ type Given struct {
 
 // EncryptionOf is by what API servers of the cluster of a record read Secrets.
 func EncryptionOf(rec *store.Cluster, doc *v1alpha1.Cluster) ([]string, error) {
-	c := Cluster{doc: doc, rec: rec, facts: memory.NewFacts(rec, nil)}
-	return c.encryption()
+	c := env.Env{Doc: doc, Record: rec, Facts: memory.NewFacts(rec, nil)}
+	return c.Encryption()
 }
 
 // GenerationsOf says which generations of its authorities and keys the cluster of a record uses.
 func GenerationsOf(rec *store.Cluster) (map[string]pki.Generations, error) {
-	c := Cluster{facts: memory.NewFacts(rec, nil)}
-	r, err := c.toldRotation()
+	c := env.Env{Facts: memory.NewFacts(rec, nil)}
+	r, err := c.ToldRotation()
 	if err != nil {
 		return nil, err
 	}
-	return c.generations(r), nil
+	return c.Generations(r), nil
 }
 
 // ConsentRestore names the consent to putting a backup into the place of what a living cluster holds.
@@ -236,12 +205,12 @@ func (c *Cluster) FitsLiving(ctx context.Context, set *backup.Set, rec *store.Cl
 		return fail.New(fail.Refused, "backup %s does not fit the living cluster: %s", set.ID, fmt.Sprintf(format, args...)).At(c.Name()).
 			Do("naupegos destroy %s, then naupegos backup restore %s --from %s rebuilds the cluster as it was then", c.Name(), c.Name(), set.ID)
 	}
-	switch now := c.told(); {
-	case rec.ID != c.rec.ID:
+	switch now := c.Told(); {
+	case rec.ID != c.Record.ID:
 		return again("it is of another cluster of this name, %s", rec.ID)
-	case c.upgrading() || now.Machines != set.Kubernetes:
+	case c.Upgrading() || now.Machines != set.Kubernetes:
 		return again("it is of Kubernetes %s, and the cluster runs, or goes to, another release", set.Kubernetes)
-	case c.rotating() || c.encryptionChanging():
+	case c.Rotating() || c.encryptionChanging():
 		return again("authorities or keys are being rotated")
 	}
 	keys := func(all store.Facts) store.Facts {
@@ -249,14 +218,14 @@ func (c *Cluster) FitsLiving(ctx context.Context, set *backup.Set, rec *store.Cl
 		maps.DeleteFunc(out, func(f store.Fact, _ string) bool { return strings.HasPrefix(f.Kind, "wireguard") })
 		return out
 	}
-	if !maps.Equal(keys(rec.Facts), keys(c.facts.All())) {
+	if !maps.Equal(keys(rec.Facts), keys(c.Facts.All())) {
 		return again("authorities or keys were rotated since")
 	}
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		if !pki.IsRoot(name) {
 			continue
 		}
-		if now, err := c.secrets.Get(ctx, name); err != nil || !bytes.Equal(now, secrets[name]) {
+		if now, err := c.Secrets.Get(ctx, name); err != nil || !bytes.Equal(now, secrets[name]) {
 			return again("%s is not what it was then", name)
 		}
 	}
@@ -301,7 +270,7 @@ func (c *Cluster) PlanRestoreLiving(ctx context.Context, set *backup.Set) (*plan
 func (c *Cluster) restoreLivingSteps(ctx context.Context, o *Observed, set *backup.Set, answers map[string]bool, highest int64) ([]*plan.Step, []string, error) {
 	var graph plan.Graph
 	if set != nil {
-		r := restoring{Set: set.ID, Made: set.CreatedAt, Kubernetes: set.Kubernetes, Run: time.Now().UTC().Format("20060102T150405Z"), Living: true}
+		r := env.Restoring{Set: set.ID, Made: set.CreatedAt, Kubernetes: set.Kubernetes, Run: time.Now().UTC().Format("20060102T150405Z"), Living: true}
 		r.Bump = laying.Beyond(highest)
 		if err := c.setRestoring(ctx, r); err != nil {
 			return nil, nil, err
@@ -310,7 +279,7 @@ func (c *Cluster) restoreLivingSteps(ctx context.Context, o *Observed, set *back
 			graph.Add(stagePrepare, c.backupStep("before backup "+set.ID+" is restored", nil))
 		}
 	}
-	r := c.restoring()
+	r := c.Restoring()
 	var initial, warnings []string
 	for _, s := range o.Want {
 		addr, err := c.address(ctx, s.Name)
@@ -325,7 +294,7 @@ func (c *Cluster) restoreLivingSteps(ctx context.Context, o *Observed, set *back
 		}
 	}
 	slices.Sort(initial)
-	if err := c.facts.Set(ctx, memory.EtcdInitial, join(initial)); err != nil {
+	if err := c.Facts.Set(ctx, memory.EtcdInitial, strings.Join(initial, ",")); err != nil {
 		return nil, nil, err
 	}
 	if err := c.forgetJoins(ctx); err != nil {
@@ -346,8 +315,8 @@ func (c *Cluster) restoreLivingSteps(ctx context.Context, o *Observed, set *back
 }
 
 // restoreMember stops the control plane on a machine, with that on all others, and starts it from the snapshot.
-func (c *Cluster) restoreMember(graph *plan.Graph, s wanted.Slot, r *restoring) {
-	stop := c.onMachine("etcd/halt", plan.Change, s.Name, "stop the control plane on "+s.Name, "no server may keep data that the backup does not hold", r.place().Halt()...)
+func (c *Cluster) restoreMember(graph *plan.Graph, s wanted.Slot, r *env.Restoring) {
+	stop := c.onMachine("etcd/halt", plan.Change, s.Name, "stop the control plane on "+s.Name, "no server may keep data that the backup does not hold", r.Place().Halt()...)
 	stop.Consent, stop.Removes = ConsentRestore, true
 	stop.Details = []string{"everything written since " + r.Made.UTC().Format(time.DateTime) + " UTC is lost", "etcd's current data is kept on the machine"}
 	graph.Add(stageClean, stop)
@@ -355,7 +324,7 @@ func (c *Cluster) restoreMember(graph *plan.Graph, s wanted.Slot, r *restoring) 
 	graph.Add(stageBootstrap, lay)
 	graph.Add(stageBootstrap, c.configureStep(s, plan.Change, "etcd and the API server start there", nil), plan.After(lay.ID)...)
 	// That the data is laid is known on the machine until nobody goes on with this any more.
-	graph.Add(stageForget, c.onMachine("etcd/tidy", plan.Change, s.Name, "remove the restore tools from "+s.Name, "the data is in place", r.place().Tidy()...), plan.After(restoredStep)...)
+	graph.Add(stageForget, c.onMachine("etcd/tidy", plan.Change, s.Name, "remove the restore tools from "+s.Name, "the data is in place", r.Place().Tidy()...), plan.After(restoredStep)...)
 	graph.Add(stageServe, &plan.Step{
 		ID: "serve/" + s.Name, Action: plan.Wait, Subject: s.Name, Title: "wait for etcd and the API server on " + s.Name, Reason: "kubelets connect to it",
 		Run: func(ctx context.Context, _ plan.Progress) error {
@@ -373,7 +342,7 @@ func (c *Cluster) endRestore() *plan.Step {
 		ID: restoredStep, Action: plan.Change, Subject: "cluster", Title: "finish the restore", Reason: "apply does what else the document says",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			for _, kind := range []memory.Kind{memory.Recorded, memory.BackupLaid} {
-				if err := c.facts.Set(ctx, kind, ""); err != nil {
+				if err := c.Facts.Set(ctx, kind, ""); err != nil {
 					return err
 				}
 			}
@@ -381,6 +350,3 @@ func (c *Cluster) endRestore() *plan.Step {
 		},
 	}
 }
-
-// BackupTarget returns where the backups of this cluster are kept.
-func (c *Cluster) BackupTarget() backup.Target { return c.named.backupTarget(c.doc, c.stateDir) }

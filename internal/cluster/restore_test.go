@@ -22,24 +22,24 @@ import (
 // snapshot is gone by then, or goes at the end.
 func TestRestoreIsKnownUntilItsEnd(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
-	l.stateDir = t.TempDir()
+	l.StateDir = t.TempDir()
 	testkit.Must(t, l.Restore(t.Context(), "20261124T032115Z-901c", "v1.37.2", time.Now()))
-	file := l.snapshotFile(l.restoring())
+	file := l.snapshotFile(l.Restoring())
 	testkit.Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Bootstrapped, "true")) // and killed
-	if got := Restores(l.rec); got != "20261124T032115Z-901c" {
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bootstrapped, "true")) // and killed
+	if got := Restores(l.Record); got != "20261124T032115Z-901c" {
 		t.Errorf("a cluster that serves and lacks its workers is restored from %q", got)
 	}
 	l.leftOut = true
 	testkit.Must(t, l.Converged(t.Context()))
-	if Restores(l.rec) == "" {
+	if Restores(l.Record) == "" {
 		t.Error("a part of the cluster ends its restore")
 	}
 	l.leftOut = false
 	testkit.Must(t, l.Converged(t.Context()))
-	if got := Restores(l.rec); got != "" {
+	if got := Restores(l.Record); got != "" {
 		t.Errorf("a cluster that is as its document says is restored from %q", got)
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
@@ -62,7 +62,7 @@ func TestRestoreLivingPlan(t *testing.T) {
 
 	l, o, answers := begin()
 	answers["demo-a-2"] = false
-	testkit.Must(t, l.facts.SetOf(ctx, memory.EtcdJoin, "demo-cp-3", "a=b"))
+	testkit.Must(t, l.Facts.SetOf(ctx, memory.EtcdJoin, "demo-cp-3", "a=b"))
 	steps, warnings, err := l.restoreLivingSteps(ctx, o, set, answers, 2_000_000_007)
 	testkit.Must(t, err)
 	golden(t, "restore-living", listed(steps))
@@ -74,10 +74,10 @@ func TestRestoreLivingPlan(t *testing.T) {
 			t.Errorf("%s needs consent %q", s.ID, s.Consent)
 		}
 	}
-	if r := l.restoring(); r.Bump != 3_000_000_007 || r.place().Bump != r.Bump || !RestoresLiving(l.rec) {
+	if r := l.Restoring(); r.Bump != 3_000_000_007 || r.Place().Bump != r.Bump || !RestoresLiving(l.Record) {
 		t.Errorf("it is %+v: revisions have to grow beyond what was seen", r)
 	}
-	if len(l.initialMembers()) != 3 || len(l.facts.Each(memory.EtcdJoin)) > 0 {
+	if len(l.initialMembers()) != 3 || len(l.Facts.Each(memory.EtcdJoin)) > 0 {
 		t.Errorf("etcd begins with %v", l.initialMembers())
 	}
 	_, err = l.PlanApply(ctx)
@@ -98,19 +98,19 @@ func TestRestoreLivingPlan(t *testing.T) {
 func TestFitsLiving(t *testing.T) {
 	ctx := t.Context()
 	l := newLab(t, document(t, 1, 0)).running(document(t, 1, 0))
-	testkit.Must(t, l.pki.Ensure(ctx))
+	testkit.Must(t, l.PKI.Ensure(ctx))
 	secrets := map[string][]byte{"leaf/x": []byte("of then"), "ssh": []byte("of then")}
-	for _, name := range testkit.Value(l.secrets.Names(ctx))(t) {
+	for _, name := range testkit.Value(l.Secrets.Names(ctx))(t) {
 		if pki.IsRoot(name) {
-			secrets[name] = testkit.Value(l.secrets.Get(ctx, name))(t)
+			secrets[name] = testkit.Value(l.Secrets.Get(ctx, name))(t)
 		}
 	}
 	if len(secrets) < 6 {
 		t.Fatalf("the roots are %v", slices.Sorted(maps.Keys(secrets)))
 	}
-	set := &backup.Set{Manifest: backup.Manifest{ID: "x", Kubernetes: l.told().Machines}}
+	set := &backup.Set{Manifest: backup.Manifest{ID: "x", Kubernetes: l.Told().Machines}}
 	rec := func() *store.Cluster {
-		return &store.Cluster{ID: l.rec.ID, Name: "demo", Facts: store.Facts{{Kind: "wireguard-peer", Subject: "a"}: "10.0.0.1", {Kind: "smoked"}: "true"}}
+		return &store.Cluster{ID: l.Record.ID, Name: "demo", Facts: store.Facts{{Kind: "wireguard-peer", Subject: "a"}: "10.0.0.1", {Kind: "smoked"}: "true"}}
 	}
 	testkit.Must(t, l.FitsLiving(ctx, set, rec(), secrets))
 	other := rec()
@@ -149,10 +149,10 @@ func TestEncryptOtherwise(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
 	list, keys, err := l.EncryptOtherwise(t.Context(), []string{"key1", "identity", "key3"})
 	testkit.Must(t, err)
-	if !slices.Equal(list, []string{"key4", "identity"}) || len(keys["key4"]) != 32 || l.encryptionKey() != "key4" {
-		t.Errorf("it is %v, %v", list, l.encryptionKey())
+	if !slices.Equal(list, []string{"key4", "identity"}) || len(keys["key4"]) != 32 || l.EncryptionKey() != "key4" {
+		t.Errorf("it is %v, %v", list, l.EncryptionKey())
 	}
-	again := testkit.Value(l.pki.EncryptionKey(t.Context(), "key4"))(t)
+	again := testkit.Value(l.PKI.EncryptionKey(t.Context(), "key4"))(t)
 	if string(again) != string(keys["key4"]) {
 		t.Error("the key is another one")
 	}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/naupegos/naupegos/internal/plan/words"
+
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -179,7 +181,7 @@ func (a *applying) upToDate(s wanted.Slot) bool {
 // etcd, the one that sends to another such disk. Members wait for their disks, and only one of them may: etcd answers without it.
 func (a *applying) inTurn(s wanted.Slot) (needs []plan.Need) {
 	seen := a.o.Machines[s.Name]
-	if !a.facts.Bootstrapped() || seen == nil || seen.Report == nil || len(seen.Report.Missing) == 0 || !s.IsControlPlane() && !a.prov.Traits().SharedKernel {
+	if !a.Facts.Bootstrapped() || seen == nil || seen.Report == nil || len(seen.Report.Missing) == 0 || !s.IsControlPlane() && !a.Prov.Traits().SharedKernel {
 		return nil
 	}
 	if a.sent != "" {
@@ -296,7 +298,7 @@ func (c *Cluster) mayStop(ctx context.Context, name string, stops bool) error {
 // withSurge returns the decisions with the machines that are to be there while workers are taken away in turn, and whether that changes them.
 // They are remembered before any is made: an apply that is cut off is gone on with, and leaves none behind.
 func (c *Cluster) withSurge(ctx context.Context, o *Observed, machines []*plan.Step, decided wanted.Decisions) (wanted.Decisions, bool, error) {
-	if !c.facts.Bootstrapped() || c.controlPlaneUnseen(o) {
+	if !c.Facts.Bootstrapped() || c.controlPlaneUnseen(o) {
 		return decided, false, nil
 	}
 	a, r := c.applying(o, machines), wanted.Rolling{Away: map[string]int{}, Going: map[string]bool{}, Nodes: map[string]bool{}}
@@ -311,7 +313,7 @@ func (c *Cluster) withSurge(ctx context.Context, o *Observed, machines []*plan.S
 	for name := range o.Nodes {
 		r.Nodes[name] = true
 	}
-	next := decided.WithSurge(c.doc, o.Inventory.Machines, r)
+	next := decided.WithSurge(c.Doc, o.Inventory.Machines, r)
 	for _, ds := range []wanted.Decisions{decided, next} {
 		for name := range ds {
 			if decided[name] == next[name] {
@@ -381,8 +383,8 @@ func (a *applying) retireSurge(s wanted.Slot) []*plan.Step {
 
 // surgeNote says that plans after this one may have machines that come and go.
 func (c *Cluster) surgeNote(after []string) []string {
-	if n := c.doc.Spec.Updates.Surge(); n > 0 && len(after) > 0 {
-		after = append(after, fmt.Sprintf("a pool has up to %s more while its workers are changed", plural(n, "machine")))
+	if n := c.Doc.Spec.Updates.Surge(); n > 0 && len(after) > 0 {
+		after = append(after, fmt.Sprintf("a pool has up to %s more while its workers are changed", words.Count(n, "machine", "machines")))
 	}
 	return after
 }

@@ -54,7 +54,7 @@ func anyCluster(t *testing.T, r *rand.Rand) (l *lab, about string) {
 	gateways, from, to, workers, wanted := 2*r.IntN(2), odd(), odd(), r.IntN(4), r.IntN(4)
 	l = newLab(t, document(t, to, gateways, wanted)).running(document(t, from, gateways, workers))
 	if gateways == 0 && to > 1 && from > 1 && r.IntN(2) == 0 {
-		l.prov = balanced{l.cloud}
+		l.Prov = balanced{l.cloud}
 	}
 	return l, fmt.Sprintf("%d gateways, %d to %d control-plane machines, %d to %d workers", gateways, from, to, workers, wanted)
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/plan/words"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -63,15 +65,15 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 		return nil, err
 	}
 	s := &Status{
-		Name: c.Name(), ID: c.rec.ID, Provider: c.doc.Spec.Provider.Name(), Kubernetes: c.doc.Spec.Kubernetes.Version, Healthy: true,
-		API: "ready", BundleNote: c.bundleNote(), Upgrade: c.upgradeNote(), Rotation: c.rotationNote(), Reset: c.resetNote(),
+		Name: c.Name(), ID: c.Record.ID, Provider: c.Doc.Spec.Provider.Name(), Kubernetes: c.Doc.Spec.Kubernetes.Version, Healthy: true,
+		API: "ready", BundleNote: c.BundleNote(), Upgrade: c.upgradeNote(), Rotation: c.rotationNote(), Reset: c.resetNote(),
 	}
-	_, s.Bundle = c.builtWith()
+	_, s.Bundle = c.BuiltWith()
 	if s.Endpoint, err = c.publicEndpoint(ctx); err != nil {
 		s.Endpoint = ""
 	}
 	switch {
-	case !c.facts.Bootstrapped():
+	case !c.Facts.Bootstrapped():
 		s.API, s.Healthy = "not up yet", false
 	case o.APIErr != nil:
 		s.API, s.Healthy = o.APIErr.Error(), false
@@ -91,7 +93,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 		s.Healthy = false
 		s.Machines = append(s.Machines, MachineStatus{Name: m.Name, Role: string(m.Role), Pool: m.Pool, Address: m.Address, State: "unwanted"})
 	}
-	if c.facts.Bootstrapped() {
+	if c.Facts.Bootstrapped() {
 		s.Backups = c.backups(ctx)
 		if on := s.Backups.Scheduled; on != nil && on.Overdue {
 			s.Healthy = false
@@ -107,7 +109,7 @@ func (m MachineStatus) ok() bool {
 
 // repairNote says what was tried to heal a machine; empty where nothing was.
 func (c *Cluster) repairNote(name string) string {
-	l, err := upkeep.ParseLadder(c.facts.Of(memory.Repair, name))
+	l, err := upkeep.ParseLadder(c.Facts.Of(memory.Repair, name))
 	if err != nil || len(l.Tries) == 0 {
 		return ""
 	}
@@ -151,7 +153,7 @@ func configStatus(s *Seen) string {
 	case s.Report == nil:
 		return "unknown"
 	}
-	return plural(len(s.Report.Changes)+len(s.Report.Missing), "change")
+	return words.Count(len(s.Report.Changes)+len(s.Report.Missing), "change", "changes")
 }
 
 func memberStatus(o *Observed, name string) string {
@@ -170,7 +172,7 @@ func memberStatus(o *Observed, name string) string {
 		case !h.Reachable:
 			return "unreachable"
 		case len(h.Alarms) > 0:
-			return join(h.Alarms)
+			return strings.Join(h.Alarms, ",")
 		case h.Leader:
 			return "leader"
 		}
@@ -209,7 +211,7 @@ func (c *Cluster) certificateStatus(ctx context.Context, s *Status, now time.Tim
 }
 
 // Certificates lists every certificate that Naupegos issued for the cluster.
-func (c *Cluster) Certificates(ctx context.Context) ([]pki.CertInfo, error) { return c.pki.List(ctx) }
+func (c *Cluster) Certificates(ctx context.Context) ([]pki.CertInfo, error) { return c.PKI.List(ctx) }
 
 // Summary is one line about the cluster.
 func (s *Status) Summary() string {
@@ -222,16 +224,16 @@ func (s *Status) Summary() string {
 
 // onlyLook is Observe for whoever changes nothing: nobody is asked for certificates in place of those that are due.
 func (c *Cluster) onlyLook(ctx context.Context) (*Observed, error) {
-	if c.vault != nil {
-		c.pki.HoldRenewals(true)
-		defer c.pki.HoldRenewals(false)
+	if c.Vault != nil {
+		c.PKI.HoldRenewals(true)
+		defer c.PKI.HoldRenewals(false)
 	}
 	return c.Observe(ctx)
 }
 
 // providerWarnings are what the provider remarks after its preflight.
 func (c *Cluster) providerWarnings(name string) (out []provider.Check) {
-	if w, ok := c.prov.(provider.Warner); ok {
+	if w, ok := c.Prov.(provider.Warner); ok {
 		for _, text := range w.Warnings() {
 			out = append(out, provider.Check{Name: name, Result: provider.Warning, Detail: text})
 		}
@@ -254,9 +256,9 @@ func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
 	if err != nil {
 		return out, err
 	}
-	name := "provider " + c.doc.Spec.Provider.Name()
-	served := provider.Check{Name: name, Result: provider.Fine, Detail: fmt.Sprintf("can provide the %s of cluster %s", plural(len(want.Machines), "machine"), c.Name())}
-	err = c.prov.Preflight(ctx, want)
+	name := "provider " + c.Doc.Spec.Provider.Name()
+	served := provider.Check{Name: name, Result: provider.Fine, Detail: fmt.Sprintf("can provide the %s of cluster %s", words.Count(len(want.Machines), "machine", "machines"), c.Name())}
+	err = c.Prov.Preflight(ctx, want)
 	if err != nil {
 		served.Result, served.Detail = provider.Failing, err.Error()
 	}
@@ -308,7 +310,7 @@ type consoler interface {
 // the machines are, the cluster's status and document. Whatever can't be had is listed and does not fail the rest. Everything
 // is redacted: the cluster's own secrets and whatever looks like one.
 func (c *Cluster) Logs(ctx context.Context, w io.Writer, o support.Options) ([]support.Problem, error) {
-	r, err := support.NewRedactor(ctx, c.secrets)
+	r, err := support.NewRedactor(ctx, c.Secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -320,18 +322,18 @@ func (c *Cluster) Logs(ctx context.Context, w io.Writer, o support.Options) ([]s
 }
 
 func (c *Cluster) collect(ctx context.Context, col *support.Collection) error {
-	inv, err := c.prov.Observe(ctx)
+	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.loadTarget(ctx); err != nil {
+	if err := c.LoadTarget(ctx); err != nil {
 		return err
 	}
 	var g errgroup.Group
 	g.SetLimit(logMachines)
 	for _, m := range inv.Machines {
 		g.Go(func() error {
-			if k, ok := c.prov.(consoler); ok {
+			if k, ok := c.Prov.(consoler); ok {
 				text, err := k.Console(m.Name, col.Options.PerFile)
 				col.Add(m.Name, "console.log", text, err)
 			}
@@ -345,8 +347,8 @@ func (c *Cluster) collect(ctx context.Context, col *support.Collection) error {
 	for name, data := range col.Options.Extra {
 		col.Add("", name, data, nil)
 	}
-	col.Add("", "document.yaml", c.rec.Document, nil)
-	col.JSON("facts.json", func() (any, error) { return c.facts.All(), nil })
+	col.Add("", "document.yaml", c.Record.Document, nil)
+	col.JSON("facts.json", func() (any, error) { return c.Facts.All(), nil })
 	col.JSON("machines.json", func() (any, error) { return inv, nil })
 	col.JSON("nodes.json", func() (any, error) { return c.NodeList(ctx) })
 	// The last one, for it makes new slots.
@@ -357,11 +359,11 @@ func (c *Cluster) collect(ctx context.Context, col *support.Collection) error {
 // apiTrouble adds to waited, the error of an API that did not answer in time, which units are not well on the control-plane
 // machines, and what they complained about last. The result is final.
 func (c *Cluster) apiTrouble(ctx context.Context, waited error) error {
-	r, err := support.NewRedactor(ctx, c.secrets)
+	r, err := support.NewRedactor(ctx, c.Secrets)
 	if err != nil {
 		return err
 	}
-	names := c.namesOf(provider.ControlPlane)
+	names := c.NamesOf(provider.ControlPlane)
 	found := make([]support.Trouble, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
@@ -388,9 +390,9 @@ func (c *Cluster) nodeTrouble(ctx context.Context, s wanted.Slot, waited error) 
 	if err != nil {
 		return support.NotReadyBecause(s.Name, c.Name(), waited, support.Trouble{Unseen: err})
 	}
-	r, err := support.NewRedactor(ctx, c.secrets)
+	r, err := support.NewRedactor(ctx, c.Secrets)
 	if err != nil {
 		return err
 	}
-	return support.NotReadyBecause(s.Name, c.Name(), waited, support.LookForTrouble(ctx, c.dialer, h, r, c.doc.Spec.Timeouts.NodeReady.Duration))
+	return support.NotReadyBecause(s.Name, c.Name(), waited, support.LookForTrouble(ctx, c.dialer, h, r, c.Doc.Spec.Timeouts.NodeReady.Duration))
 }

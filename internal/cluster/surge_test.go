@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -21,7 +22,7 @@ import (
 func surgeLab(t *testing.T, maxSurge int, now, before []int) *lab {
 	t.Helper()
 	l := newLab(t, document(t, 1, 0, now...)).running(document(t, 1, 0, before...))
-	l.doc.Spec.Updates.MaxSurge = &maxSurge
+	l.Doc.Spec.Updates.MaxSurge = &maxSurge
 	return l
 }
 
@@ -40,9 +41,9 @@ func (l *lab) surging(names ...string) string {
 	see := func(decided wanted.Decisions) *Observed {
 		return l.away(l.observed(decided, controlPlanes(1)...), names...)
 	}
-	o := see(l.decided())
+	o := see(l.Decided())
 	machines := testkit.Value(l.infrastructure(l.t.Context(), o))(l.t)
-	decided, _, err := l.withSurge(l.t.Context(), o, machines, l.decided())
+	decided, _, err := l.withSurge(l.t.Context(), o, machines, l.Decided())
 	testkit.Must(l.t, err)
 	return l.mustPlan(see(decided))
 }
@@ -52,14 +53,14 @@ func (l *lab) surged(name string, index int) {
 	l.t.Helper()
 	testkit.Must(l.t, l.Decide(l.t.Context(), wanted.Surge, name))
 	l.cloud.machines[name] = provider.Machine{Name: name, Role: provider.Worker, Pool: "a", Index: index, Address: "10.0.1.1", State: provider.Running}
-	slots, _ := wanted.Assign(l.doc, testkit.Value(l.cloud.Observe(l.t.Context()))(l.t).Machines, l.decided())
-	l.configure(l.doc, slots)
+	slots, _ := wanted.Assign(l.Doc, testkit.Value(l.cloud.Observe(l.t.Context()))(l.t).Machines, l.Decided())
+	l.configure(l.Doc, slots)
 }
 
 // decisions are those that are remembered, in words.
 func (l *lab) decisions() string {
 	var all []string
-	for name, d := range l.decided() {
+	for name, d := range l.Decided() {
 		all = append(all, fmt.Sprintf("%s %s", name, d))
 	}
 	slices.Sort(all)
@@ -145,7 +146,7 @@ func TestSurgeOnlyWhereItHelps(t *testing.T) {
 			l.away(o, "demo-a-1")
 			o.Nodes["demo-a-1"] = kube.NodeInfo{Name: "demo-a-1"}
 		}},
-		"the API does not answer": {1, func(l *lab, o *Observed) { l.away(o, "demo-a-1"); o.APIErr = errNotBootstrapped("demo") }},
+		"the API does not answer": {1, func(l *lab, o *Observed) { l.away(o, "demo-a-1"); o.APIErr = env.ErrNotBootstrapped("demo") }},
 	} {
 		l := surgeLab(t, c.maxSurge, []int{2}, []int{2})
 		o := l.observed(nil, controlPlanes(1)...)
@@ -161,11 +162,11 @@ func TestSurgeOnlyWhereItHelps(t *testing.T) {
 func TestSurgeNotMissed(t *testing.T) {
 	l := surgeLab(t, 1, []int{2}, []int{2})
 	testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-3"))
-	if n := len(l.observed(l.decided(), controlPlanes(1)...).expected()); n != 3 {
+	if n := len(l.observed(l.Decided(), controlPlanes(1)...).expected()); n != 3 {
 		t.Errorf("%d machines are expected, want 3", n)
 	}
 	l.surged("demo-a-3", 3)
-	if n := len(l.observed(l.decided(), controlPlanes(1)...).expected()); n != 4 {
+	if n := len(l.observed(l.Decided(), controlPlanes(1)...).expected()); n != 4 {
 		t.Errorf("%d machines are expected, want 4", n)
 	}
 }
@@ -183,7 +184,7 @@ func TestSurgeHasRoom(t *testing.T) {
 		"one":                   {1, []int{2, 1}, []int{2, 1}, nil, "demo-a-1+1 demo-a-2+1 demo-b-1+1"},
 		"no more than drained":  {3, []int{2, 1}, []int{2, 1}, nil, "demo-a-1+2 demo-a-2+2 demo-b-1+1"},
 		"one goes anyway":       {1, []int{2}, []int{3}, nil, "demo-a-1+0 demo-a-2+0"},
-		"a pool stays behind":   {1, []int{1, 1}, []int{1, 1}, func(l *lab) { l.doc.Spec.Workers[0].Version = "v1.36.4" }, "demo-b-1+1"},
+		"a pool stays behind":   {1, []int{1, 1}, []int{1, 1}, func(l *lab) { l.Doc.Spec.Workers[0].Version = "v1.36.4" }, "demo-b-1+1"},
 		"one is decided":        {1, []int{2}, []int{2}, func(l *lab) { testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-3")) }, "demo-a-1+1 demo-a-2+1"},
 		"it is there as a node": {2, []int{2}, []int{2}, func(l *lab) { l.surged("demo-a-3", 3) }, "demo-a-1+1 demo-a-2+1"},
 	} {
@@ -192,7 +193,7 @@ func TestSurgeHasRoom(t *testing.T) {
 			c.change(l)
 		}
 		var got []string
-		for _, d := range l.drains(l.observed(l.decided(), controlPlanes(1)...), hops.Of("v1.37.2")) {
+		for _, d := range l.drains(l.observed(l.Decided(), controlPlanes(1)...), hops.Of("v1.37.2")) {
 			got = append(got, fmt.Sprintf("%s+%d", d.Node, d.Beside))
 		}
 		if strings.Join(got, " ") != c.want {
@@ -207,7 +208,7 @@ func TestIntroduced(t *testing.T) {
 	l := surgeLab(t, 1, []int{1}, []int{1})
 	l.cloud.late = true
 	testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-2"))
-	o := l.observed(l.decided(), controlPlanes(1)...)
+	o := l.observed(l.Decided(), controlPlanes(1)...)
 	cp := o.Want[slices.IndexFunc(o.Want, wanted.Slot.IsControlPlane)]
 	before := testkit.Value(l.configuration(cp))(t)
 	machines := testkit.Value(l.infrastructure(t.Context(), o))(t)
@@ -243,7 +244,7 @@ func TestQuietly(t *testing.T) {
 		err     error
 		calls   int
 	}{
-		"nothing to do": {nil, nil, 1}, "a file": {[]machine.Change{file}, nil, 2}, "it does not answer": {[]machine.Change{file}, errNotBootstrapped("demo"), 1},
+		"nothing to do": {nil, nil, 1}, "a file": {[]machine.Change{file}, nil, 2}, "it does not answer": {[]machine.Change{file}, env.ErrNotBootstrapped("demo"), 1},
 		"a restart": {[]machine.Change{file, {Kind: "unit", Name: "kubelet.service", Action: "restart"}}, nil, 1},
 	} {
 		var asked []bool
@@ -261,7 +262,7 @@ func TestQuietly(t *testing.T) {
 func TestSurgeGoes(t *testing.T) {
 	l := surgeLab(t, 1, []int{2}, []int{2})
 	l.surged("demo-a-3", 3)
-	o := l.away(l.observed(l.decided(), controlPlanes(1)...), "demo-a-1")
+	o := l.away(l.observed(l.Decided(), controlPlanes(1)...), "demo-a-1")
 	machines := testkit.Value(l.infrastructure(t.Context(), o))(t)
 	steps := testkit.Value(l.steps(o, machines))(t)
 	i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == provider.DestroyStep("demo-a-3") })
@@ -269,7 +270,7 @@ func TestSurgeGoes(t *testing.T) {
 		t.Fatalf("the plan is\n%s", l.printed(steps))
 	}
 	known := func() bool {
-		return slices.ContainsFunc(l.known(), func(s wanted.Slot) bool { return s.Name == "demo-a-3" })
+		return slices.ContainsFunc(l.Known(), func(s wanted.Slot) bool { return s.Name == "demo-a-3" })
 	}
 	if !known() {
 		t.Error("it is not looked for while it is there")
@@ -290,9 +291,9 @@ type clouded struct {
 func TestSurgeInCloud(t *testing.T) {
 	on := onOpenStack(t, &keystone{})
 	l := surgeLab(t, 1, []int{1}, []int{1})
-	l.prov = clouded{l.cloud, on.Cluster.cloud()}
-	o := l.away(l.observed(l.decided(), controlPlanes(1)...), "demo-a-1")
-	decided, surges, err := l.withSurge(t.Context(), o, nil, l.decided())
+	l.Prov = clouded{l.cloud, on.Cluster.Cloud()}
+	o := l.away(l.observed(l.Decided(), controlPlanes(1)...), "demo-a-1")
+	decided, surges, err := l.withSurge(t.Context(), o, nil, l.Decided())
 	testkit.Must(t, err)
 	if !surges {
 		t.Fatal("there is no extra machine")
@@ -328,7 +329,7 @@ func TestSurgeInCloud(t *testing.T) {
 	// An apply that was cut off while the machine's node had joined and was not initialized waits for it, too.
 	l.surged("demo-a-2", 2)
 	for tainted, want := range map[bool]int{true: 1, false: 0} {
-		o := l.away(l.observed(l.decided(), controlPlanes(1)...), "demo-a-1")
+		o := l.away(l.observed(l.Decided(), controlPlanes(1)...), "demo-a-1")
 		if n := o.Nodes["demo-a-2"]; tainted {
 			n.Taints = append(n.Taints, kube.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Effect: "NoSchedule"})
 			o.Nodes[n.Name] = n

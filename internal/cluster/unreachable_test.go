@@ -20,9 +20,9 @@ const noRoute = "demo-a-2 (10.0.0.26:22): connect: no route to host"
 func away(t *testing.T, wanted int) (*lab, *Observed) {
 	t.Helper()
 	l := newLab(t, document(t, 3, 2, wanted))
-	l.cloud.keeps, l.prov = true, hostsGiven{l.cloud}
+	l.cloud.keeps, l.Prov = true, hostsGiven{l.cloud}
 	l.running(document(t, 3, 2, 2))
-	testkit.Must(t, l.facts.SetOf(t.Context(), memory.Host, "demo-a-2", "{}"))
+	testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Host, "demo-a-2", "{}"))
 	l.state("demo-a-2", provider.Unreachable)
 	m := l.cloud.machines["demo-a-2"]
 	m.Detail = noRoute
@@ -84,7 +84,7 @@ func TestNothingIsSwitchedOffForGood(t *testing.T) {
 	if p := testkit.Value(l.PlanPower(t.Context(), "machine stop", []string{"demo-a-1"}, []string{"off"}))(t); len(p.Steps) != 1 {
 		t.Errorf("shut down: %d steps", len(p.Steps))
 	}
-	l.prov = l.cloud
+	l.Prov = l.cloud
 	p := testkit.Value(l.PlanPower(t.Context(), "machine reboot", []string{"demo-a-1"}, []string{"off", "on"}))(t)
 	if len(p.Steps) != 2 || !slices.Equal(p.Steps[1].Needs, []string{p.Steps[0].ID}) || p.Steps[0].Disruption() != plan.Rolling {
 		t.Errorf("a reboot of what can be switched: %+v", p.Steps)
@@ -144,7 +144,7 @@ func waitsFor(steps []*plan.Step, s *plan.Step, id string) bool {
 // TestStock: machines that go back to a stock are cleaned before that, where they answer; who has no power control is not switched.
 func TestStock(t *testing.T) {
 	l, _ := away(t, 2)
-	l.prov = stock{l.cloud, []string{"demo-a-1"}}
+	l.Prov = stock{l.cloud, []string{"demo-a-1"}}
 	p := testkit.Value(l.PlanDestroy(t.Context(), DestroyOptions{}))(t)
 	cleaned := 0
 	for _, s := range p.Steps {

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/plan/words"
+
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -38,16 +41,16 @@ type Updating struct {
 
 // PlanUpdate plans to bring the operating system of machines up to date, one machine at a time, and nothing else.
 func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating, error) {
-	if !c.facts.Bootstrapped() {
-		return nil, errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
 	}
 	if err := c.underway(); err != nil {
 		return nil, err
 	}
-	if c.moving() || c.rotating() {
+	if c.Moving() || c.Rotating() {
 		return nil, fail.New(fail.Refused, "update %s: an upgrade or a rotation is not finished", c.Name()).Do("naupegos apply continues it; then update")
 	}
-	o, err := c.observeInventory(ctx, c.decided())
+	o, err := c.observeInventory(ctx, c.Decided())
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +67,7 @@ func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating
 // BeginUpdate remembers, before the first step of a roll that was agreed to, which machines are to be rebooted because somebody asked for it.
 func (c *Cluster) BeginUpdate(ctx context.Context, u *Updating) error {
 	for name, boot := range u.begins {
-		if err := c.facts.SetOf(ctx, memory.Rebooting, name, boot); err != nil {
+		if err := c.Facts.SetOf(ctx, memory.Rebooting, name, boot); err != nil {
 			return err
 		}
 	}
@@ -85,7 +88,7 @@ func (c *Cluster) chosen(o *Observed, opts UpdateOptions) ([]wanted.Slot, error)
 	case len(slots) > 0:
 		return slots, nil
 	case opts.Machine != "":
-		return nil, errNoSuchMachine(opts.Machine, c.Name(), names)
+		return nil, env.ErrNoSuchMachine(opts.Machine, c.Name(), names)
 	}
 	return nil, fail.New(fail.NotFound, "cluster %s has no machines of pool %q", c.Name(), opts.Pool).Do("naupegos status %s names the machines", c.Name())
 }
@@ -99,7 +102,7 @@ type look struct {
 
 // lookForUpdates asks machines, all side by side. Their lists of packages are fetched anew; nothing else is changed there.
 func (c *Cluster) lookForUpdates(ctx context.Context, o *Observed, slots []wanted.Slot, opts UpdateOptions) map[string]look {
-	ctx, cancel := context.WithTimeout(ctx, c.doc.Spec.Timeouts.Step.Duration)
+	ctx, cancel := context.WithTimeout(ctx, c.Doc.Spec.Timeouts.Step.Duration)
 	defer cancel()
 	found := make(map[string]look, len(slots))
 	newer, unknown := c.outdated(ctx, opts)
@@ -121,7 +124,7 @@ func (c *Cluster) lookForUpdates(ctx context.Context, o *Observed, slots []wante
 			case opts.RebootOnly:
 				l.Updates, l.err = c.dialer.RebootReasons(ctx, h)
 			default:
-				l.Updates, l.err = c.dialer.Updates(ctx, h, c.doc.Spec.Updates.OS.Hold)
+				l.Updates, l.err = c.dialer.Updates(ctx, h, c.Doc.Spec.Updates.OS.Hold)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -146,13 +149,13 @@ type updating struct {
 func (c *Cluster) planUpdate(o *Observed, slots []wanted.Slot, seen map[string]look, opts UpdateOptions, now time.Time) (*Updating, error) {
 	u := &updating{applying: c.applying(o, nil), opts: opts, seen: seen, begins: map[string]string{}}
 	out := &Updating{Plan: &plan.Plan{Verb: "update", Cluster: c.Name()}, begins: u.begins}
-	if w := c.doc.Spec.Updates.OS.Window; w != nil && !opts.Now {
+	if w := c.Doc.Spec.Updates.OS.Window; w != nil && !opts.Now {
 		var err error
 		if u.window, err = upkeep.ParseWindow(w.Days, w.From, w.To); err != nil {
 			return nil, err
 		}
 	}
-	out.Closed = u.closed(now)
+	out.Closed = u.Closed(now)
 	if out.Closed != nil {
 		out.Plan.Warnings = append(out.Plan.Warnings, out.Closed.Error())
 	}
@@ -162,7 +165,7 @@ func (c *Cluster) planUpdate(o *Observed, slots []wanted.Slot, seen map[string]l
 	if opts.RebootOnly {
 		if on := u.goingOn(slots); len(on) > 0 {
 			u.only = true
-			out.Plan.Warnings = append(out.Plan.Warnings, "reboots that were begun continue: "+list(on)+"; run the same command again to reboot all")
+			out.Plan.Warnings = append(out.Plan.Warnings, "reboots that were begun continue: "+strings.Join(on, ", ")+"; run the same command again to reboot all")
 		}
 	}
 	previous := map[plan.Stage][]plan.Need{}
@@ -180,12 +183,12 @@ func (c *Cluster) planUpdate(o *Observed, slots []wanted.Slot, seen map[string]l
 	return out, err
 }
 
-// closed says that the window is closed; nil where it is open.
-func (u *updating) closed(now time.Time) error {
+// Closed says that the window is closed; nil where it is open.
+func (u *updating) Closed(now time.Time) error {
 	if u.window.Open(now) {
 		return nil
 	}
-	w := u.doc.Spec.Updates.OS.Window
+	w := u.Doc.Spec.Updates.OS.Window
 	return fail.New(fail.Refused, "machines of cluster %s may be disturbed only from %s to %s UTC (%s)", u.Name(), w.From, w.To, daysOf(w.Days)).
 		Do("wait until %s, or give --now", u.window.Next(now).UTC().Format(time.DateTime+" MST"))
 }
@@ -199,13 +202,13 @@ func daysOf(days []string) string {
 
 // begun reports whether a machine is, or was about to be, in the middle of what an update that was cut off did with it.
 func (u *updating) begun(name string) bool {
-	return u.facts.Of(memory.Rebooting, name) != "" || u.o.Nodes[name].Annotations[kube.OwnedCordon] != ""
+	return u.Facts.Of(memory.Rebooting, name) != "" || u.o.Nodes[name].Annotations[kube.OwnedCordon] != ""
 }
 
 // goingOn lists the machines whose reboot was begun.
 func (u *updating) goingOn(slots []wanted.Slot) (names []string) {
 	for _, s := range slots {
-		if u.facts.Of(memory.Rebooting, s.Name) != "" {
+		if u.Facts.Of(memory.Rebooting, s.Name) != "" {
 			names = append(names, s.Name)
 		}
 	}
@@ -246,7 +249,7 @@ func (u *updating) keepsQuorum(s wanted.Slot) error {
 // unit lists what is done with one machine, in order: away, updated, rebooted, back. None where nothing is to do.
 func (u *updating) unit(s wanted.Slot) []*plan.Step {
 	seen, m := u.seen[s.Name], u.o.machine(s.Name)
-	boot := u.facts.Of(memory.Rebooting, s.Name)
+	boot := u.Facts.Of(memory.Rebooting, s.Name)
 	rebooted := boot != "" && seen.err == nil && seen.BootID != boot
 	system := seen.err == nil && seen.newer.Why != "" // which has packages of its own
 	packages := !u.opts.RebootOnly && seen.err == nil && !system && (len(seen.Packages) > 0 || seen.Unfinished)
@@ -294,7 +297,7 @@ func (u *updating) unit(s wanted.Slot) []*plan.Step {
 		if err := end(ctx, p); err != nil {
 			return err
 		}
-		return u.facts.SetOf(ctx, memory.Rebooting, s.Name, "")
+		return u.Facts.SetOf(ctx, memory.Rebooting, s.Name, "")
 	}
 	if first == last {
 		begin = last.Run
@@ -314,7 +317,7 @@ func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p 
 	if resumed {
 		return nil
 	}
-	if err := u.closed(time.Now()); err != nil {
+	if err := u.Closed(time.Now()); err != nil {
 		return fail.Wrap(fail.Refused, err, "the window has closed: %s and those that follow stay as they are", s.Name).Do("the same command continues with them when it is open again")
 	}
 	if !s.IsControlPlane() {
@@ -337,7 +340,7 @@ func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p 
 // packagesStep brings packages to the versions that were shown.
 func (u *updating) packagesStep(s wanted.Slot, want machine.Updates) *plan.Step {
 	step := &plan.Step{
-		ID: "update/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "upgrade " + plural(len(want.Packages), "package") + " on " + s.Name,
+		ID: "update/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "upgrade " + words.Count(len(want.Packages), "package", "packages") + " on " + s.Name,
 		Reason: "newer versions are available",
 	}
 	if want.Unfinished {
@@ -346,7 +349,7 @@ func (u *updating) packagesStep(s wanted.Slot, want machine.Updates) *plan.Step 
 	for _, p := range want.Packages {
 		step.Details = append(step.Details, p.String())
 	}
-	want.Held = u.doc.Spec.Updates.OS.Hold
+	want.Held = u.Doc.Spec.Updates.OS.Hold
 	step.Run = func(ctx context.Context, p plan.Progress) error {
 		h, err := u.Host(ctx, s.Name)
 		if err != nil {
@@ -363,7 +366,7 @@ func (u *updating) packagesStep(s wanted.Slot, want machine.Updates) *plan.Step 
 func (u *updating) rebootStep(s wanted.Slot, seen machine.Updates, asked bool) *plan.Step {
 	step := &plan.Step{ID: "reboot/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "reboot " + s.Name, Reason: strings.Join(seen.Reboot, "; ")}
 	switch {
-	case u.facts.Of(memory.Rebooting, s.Name) != "":
+	case u.Facts.Of(memory.Rebooting, s.Name) != "":
 		step.Reason = "it was begun before"
 	case asked:
 		step.Reason = "as requested"

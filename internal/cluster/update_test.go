@@ -69,7 +69,7 @@ func TestUpdatePlans(t *testing.T) {
 			doc := document(t, 3, 2, 2)
 			l := newLab(t, doc).running(doc)
 			for m, boot := range c.facts {
-				testkit.Must(t, l.facts.SetOf(t.Context(), memory.Rebooting, m, boot))
+				testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Rebooting, m, boot))
 			}
 			for m, s := range c.stated {
 				l.state(m, s)
@@ -182,8 +182,8 @@ func (r *renewing) Renew(_ context.Context, name string, _ plan.Progress) error 
 func TestUpdateSystem(t *testing.T) {
 	doc := document(t, 3, 2, 2)
 	l := newLab(t, doc).running(doc)
-	prov := &renewing{Provider: l.prov}
-	l.prov = prov
+	prov := &renewing{Provider: l.Prov}
+	l.Prov = prov
 	o := l.observed(nil, controlPlanes(3)...)
 	system := look{Updates: newer, newer: provider.Newer{Why: "another one is there", Within: time.Hour}}
 	u, err := l.updatePlan(o, l.says(o, booted("1", machine.Updates{}), map[string]look{"demo-a-1": system}), UpdateOptions{})
@@ -208,8 +208,8 @@ func TestUpdateSystem(t *testing.T) {
 	if strings.Contains(text, "update/") || strings.Contains(text, "reboot/") || strings.Contains(text, "demo-a-2") {
 		t.Errorf("more is done than that: %s", text)
 	}
-	if !slices.Equal(prov.renewed, []string{"demo-a-1"}) || l.facts.Of(memory.Rebooting, "demo-a-1") != "1" {
-		t.Errorf("renewed %v, and remembered the boot %q", prov.renewed, l.facts.Of(memory.Rebooting, "demo-a-1"))
+	if !slices.Equal(prov.renewed, []string{"demo-a-1"}) || l.Facts.Of(memory.Rebooting, "demo-a-1") != "1" {
+		t.Errorf("renewed %v, and remembered the boot %q", prov.renewed, l.Facts.Of(memory.Rebooting, "demo-a-1"))
 	}
 	system.err = fail.New(fail.Refused, "the system did not come up")
 	if _, err := l.updatePlan(o, l.says(o, newer, map[string]look{"demo-a-2": system}), UpdateOptions{}); fail.KindOf(err) != fail.Refused {

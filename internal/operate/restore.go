@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/rehearse"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -61,7 +62,7 @@ func FindBackups(ctx context.Context, st store.Store, name string, doc *v1alpha1
 			return nil, err
 		}
 	}
-	b.Target = cluster.BackupTarget(doc, st, o.Policy != nil)
+	b.Target = env.BackupTarget(doc, st, o.Policy != nil)
 	return b, nil
 }
 
@@ -272,7 +273,7 @@ func planRestore(ctx context.Context, b *Begun) (err error) {
 // planRebuild has the next plan build the cluster of what the backup holds.
 func (b *Begun) planRebuild(ctx context.Context) error {
 	r := b.restore
-	tidy := &rehearse.Tidy{Machines: cluster.NodesOf(b.Document), Rebuilt: true}
+	tidy := &rehearse.Tidy{Machines: env.NodesOf(b.Document), Rebuilt: true}
 	if r.New {
 		others, err := cluster.EncryptionOf(&r.opened.Rec, r.opened.Doc)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -76,7 +77,7 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 	}
 	if err == nil {
 		cluster.StayWith(rec, doc)
-		err = cluster.CheckChanges(rec, doc) // before a bundle is made that is not wanted
+		err = env.CheckChanges(rec, doc) // before a bundle is made that is not wanted
 	}
 	if err == nil {
 		err = s.open(ctx, rec, doc, o)
@@ -116,7 +117,7 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 			return err
 		}
 	}
-	if o.Given != nil && cluster.Importing(rec) { // it was read again, and what was read counts
+	if o.Given != nil && env.Importing(rec) { // it was read again, and what was read counts
 		s.given, rec.Facts, rec.Document = o.Given, o.Given.Facts, nil
 	}
 	if o.Edit != nil {
