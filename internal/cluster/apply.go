@@ -8,8 +8,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/naupegos/naupegos/internal/plan/words"
-
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
@@ -18,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -240,11 +240,11 @@ func (a *applying) planInitial() {
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			var parts []string
 			for _, n := range names {
-				addr, err := a.address(ctx, n)
+				addr, err := a.Address(ctx, n)
 				if err != nil {
 					return err
 				}
-				parts = append(parts, n+"="+peerURL(addr))
+				parts = append(parts, n+"="+connect.PeerURL(addr))
 			}
 			sort.Strings(parts)
 			return a.Facts.Set(ctx, memory.EtcdInitial, strings.Join(parts, ","))

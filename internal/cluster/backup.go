@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/plan/words"
-
 	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster/env"
@@ -22,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -151,7 +150,7 @@ func (c *Cluster) backupSource(ctx context.Context, reason, bundle string, p pla
 		return nil, err
 	}
 	return &backup.Source{About: about, Operator: sealed, Sign: sign, Snapshot: func(ctx context.Context, w io.Writer) (e backup.Etcd, err error) {
-		err = c.withEtcd(ctx, func(from *etcd.Client) error {
+		err = c.WithEtcd(ctx, func(from *etcd.Client) error {
 			e, err = snapshot(ctx, from, w, p)
 			return err
 		})
@@ -295,7 +294,7 @@ func (c *Cluster) layOrder(ctx context.Context, p plan.Progress) error {
 	if err != nil {
 		return err
 	}
-	err = c.withEtcd(ctx, func(e *etcd.Client) error {
+	err = c.WithEtcd(ctx, func(e *etcd.Client) error {
 		for _, pair := range append(parts, order) {
 			if err := e.Put(ctx, pair.Key, pair.Value); err != nil {
 				return err
@@ -327,7 +326,7 @@ func (c *Cluster) takeOrderStep(reason string) *plan.Step {
 }
 
 func (c *Cluster) takeOrder(ctx context.Context) error {
-	err := c.withEtcd(ctx, func(e *etcd.Client) error {
+	err := c.WithEtcd(ctx, func(e *etcd.Client) error {
 		keys, _, err := e.Keys(ctx, turns.Prefix)
 		if err != nil {
 			return err

@@ -30,7 +30,7 @@ func (c *Cluster) onSchedule(ctx context.Context) *Scheduled {
 	defer cancel()
 	now := time.Now()
 	is := &Scheduled{Schedule: text, Next: s.Next(now)}
-	err := c.withEtcd(ctx, func(e *etcd.Client) error {
+	err := c.WithEtcd(ctx, func(e *etcd.Client) error {
 		for key, v := range map[string]any{turns.DoneKey: &is.Last, turns.FailedKey: &is.Failed} {
 			raw, err := e.Get(ctx, key)
 			if err == nil && raw != nil {

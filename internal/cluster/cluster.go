@@ -12,18 +12,17 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
-	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/vault"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/providers"
-	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -46,19 +45,15 @@ type Deps struct {
 
 // Cluster is one cluster with everything that is needed to observe and change it.
 type Cluster struct {
-	*env.Env
+	*connect.Conn
 
-	dialer *remote.Dialer
-	plane  plane
+	plane plane
 
 	only    []parts.Part // what is planned for; nil: everything
 	pauseAt string       // the machine after which a roll pauses; empty: none
 	leftOut bool         // the last plan left something out for one of these
 
 	introducing sync.Mutex // others are told of one machine at a time: what is told was rendered of all that are known
-
-	mu  sync.Mutex
-	api *kube.Client
 }
 
 // Open prepares a cluster's dependencies: its keys, its provider and the SSH connections. Close it after use.
@@ -68,10 +63,10 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	if d.ReadOnly {
 		secrets, st = memory.NewOverlay(secrets), nil
 	}
-	c := &Cluster{Env: &env.Env{
+	c := &Cluster{Conn: &connect.Conn{Env: &env.Env{
 		Doc: d.Document, Record: d.Record, Find: d.Bundles, Secrets: secrets, Store: d.Store, Facts: memory.NewFacts(d.Record, st), StateDir: d.Store.Dir(),
 		Credentials: env.NewCredentials(policy.NewCredentials(d.Store.ServerSecrets()), d.Document.Metadata.Name, d.Closed),
-	}}
+	}}}
 	if d.Given != nil {
 		for name, value := range d.Given.Secrets {
 			if err := secrets.Put(ctx, name, value); err != nil {
@@ -89,7 +84,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 		with.Issuer = c.Vault
 	}
 	c.PKI = pki.Open(secrets, with)
-	if err := c.useKeys(ctx); err != nil {
+	if err := c.UseKeys(ctx); err != nil {
 		return nil, err
 	}
 	if err := c.PKI.Ensure(ctx); err != nil {
@@ -106,7 +101,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.dialer, err = c.newDialer(ctx, d.Ask); err != nil {
+	if c.Dialer, err = c.NewDialer(ctx, d.Ask); err != nil {
 		return nil, err
 	}
 	if c.Prov, err = c.newProvider(); err != nil {
@@ -128,13 +123,13 @@ func (c *Cluster) Commit(ctx context.Context) error {
 }
 
 // Close ends the connections to machines.
-func (c *Cluster) Close() error { return c.dialer.Close() }
+func (c *Cluster) Close() error { return c.Dialer.Close() }
 
 // newProvider makes the provider that the document names.
 func (c *Cluster) newProvider() (provider.Provider, error) {
 	return providers.New(providers.Options{
 		Document: c.Doc, ClusterID: c.Record.ID, Bundle: c.Current, AgentPath: c.Agent.Path, PublicKey: c.PublicKeys[0], Home: c.Facts.Get(memory.Home),
-		Runner: c.dialer, Hosts: memory.Hosts{Facts: c.Facts}, HostKeys: memory.HostKeys{Facts: c.Facts}, SSHKeys: c.AuthorizedKeys(), Store: c.Store,
+		Runner: c.Dialer, Hosts: memory.Hosts{Facts: c.Facts}, HostKeys: memory.HostKeys{Facts: c.Facts}, SSHKeys: c.AuthorizedKeys(), Store: c.Store,
 		CloudLogin: c.Credentials.Cloud(c.Doc), Closed: c.Credentials.Closed,
 	})
 }

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/naupegos/naupegos/internal/plan/words"
-
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -19,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/remote"
 )
@@ -46,7 +45,7 @@ func (c *Cluster) configure(ctx context.Context, s wanted.Slot, dryRun bool, p p
 			return machine.Report{}, err
 		}
 	}
-	return c.dialer.Apply(ctx, h, cfg, remote.ApplyOptions{
+	return c.Dialer.Apply(ctx, h, cfg, remote.ApplyOptions{
 		DryRun: dryRun, Blob: c.OpenBlob,
 		Progress: func(text string) { status(p, "%s", text) },
 	})
@@ -101,7 +100,7 @@ func (c *Cluster) onMachine(id string, action plan.Action, name, title, reason s
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			h, err := c.Host(ctx, name)
 			if err == nil {
-				_, err = c.dialer.Run(ctx, h, nil, command...)
+				_, err = c.Dialer.Run(ctx, h, nil, command...)
 			}
 			return err
 		},
@@ -117,7 +116,7 @@ func (c *Cluster) introduceStep(s wanted.Slot) *plan.Step {
 		Run: func(ctx context.Context, p plan.Progress) error {
 			c.introducing.Lock()
 			defer c.introducing.Unlock()
-			addr, err := c.address(ctx, s.Name)
+			addr, err := c.Address(ctx, s.Name)
 			if err != nil {
 				return err
 			}
@@ -226,7 +225,7 @@ func (c *Cluster) settled(ctx context.Context, name string, flags ...string) err
 	for _, program := range slices.Sorted(maps.Keys(pods)) {
 		args = append(args, program+"="+pods[program])
 	}
-	_, err = c.dialer.Agent(ctx, h, nil, args...)
+	_, err = c.Dialer.Agent(ctx, h, nil, args...)
 	return err
 }
 
@@ -239,7 +238,7 @@ func (c *Cluster) runs(ctx context.Context, name, version string) error {
 	if err != nil {
 		return err
 	}
-	out, err := c.dialer.Run(ctx, h, nil, "sh", "-c", "for p in "+serverPrograms+"; do for i in $(pidof $p); do echo $p $(/proc/$i/exe --version); done; done")
+	out, err := c.Dialer.Run(ctx, h, nil, "sh", "-c", "for p in "+serverPrograms+"; do for i in $(pidof $p); do echo $p $(/proc/$i/exe --version); done; done")
 	if err != nil {
 		return err
 	}

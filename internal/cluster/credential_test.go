@@ -211,12 +211,12 @@ func TestRotateCredential(t *testing.T) {
 	k.credentials = append(k.credentials, object{"id": "mine", "description": "a user's own"})
 
 	var asked atomic.Int64
-	l.api = rolledOut(t, func(name string) {
+	l.UseAPI(rolledOut(t, func(name string) {
 		asked.Add(1)
 		if !strings.Contains(k.ids(), "id-1") {
 			t.Errorf("the former credential is gone before it is known that %s runs", name)
 		}
-	})
+	}))
 	want := ""
 	rotate := func(cut string) error {
 		t.Helper()

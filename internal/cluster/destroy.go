@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -34,9 +35,9 @@ func (c *Cluster) resetStep(m provider.Machine) *plan.Step {
 			}
 			args := []string{"reset"}
 			if !c.Prov.Traits().Given { // what was there first has a former key, where it was rotated since
-				args = append(args, "--keep", authorizedKeysPath)
+				args = append(args, "--keep", connect.AuthorizedKeysPath)
 			}
-			if _, err = c.dialer.Agent(ctx, h, nil, args...); err != nil {
+			if _, err = c.Dialer.Agent(ctx, h, nil, args...); err != nil {
 				return err
 			}
 			return c.Facts.SetOf(ctx, memory.Unclean, m.Name, "")

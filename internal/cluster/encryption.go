@@ -8,14 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/plan/words"
-
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -136,7 +135,7 @@ func (c *Cluster) encryptionConfigOf(ctx context.Context, name string) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	return c.dialer.Run(ctx, h, nil, "sh", "-c", "test ! -e "+layout.EncryptionPath+" || cat "+layout.EncryptionPath)
+	return c.Dialer.Run(ctx, h, nil, "sh", "-c", "test ! -e "+layout.EncryptionPath+" || cat "+layout.EncryptionPath)
 }
 
 // adoptEncryption takes over what API servers run with. Where they run with different lists, as in the middle of a stage, all are to get the
@@ -284,7 +283,7 @@ func (c *Cluster) rewriteSecrets(ctx context.Context, p plan.Progress, list []st
 // notStoredBy lists the keys in etcd of Secrets that were not written by a provider.
 func (c *Cluster) notStoredBy(ctx context.Context, provider string) (left []string, err error) {
 	prefix := []byte(layout.StoredPrefix(provider))
-	err = c.withEtcd(ctx, func(e *etcd.Client) error {
+	err = c.WithEtcd(ctx, func(e *etcd.Client) error {
 		_, err := e.Values(ctx, layout.SecretsPrefix, 0, func(key, value []byte) error {
 			if !bytes.HasPrefix(value, prefix) || provider == layout.Plaintext && bytes.HasPrefix(value, []byte(layout.EncryptedPrefix)) {
 				left = append(left, string(key))

@@ -37,7 +37,7 @@ func TestDNSName(t *testing.T) {
 	if got := server(); got != "https://k8s.example.org:443" {
 		t.Errorf("people are told %s", got)
 	}
-	if names, err := l.outerNames(t.Context()); err != nil || !slices.Equal(names, []string{"k8s.example.org"}) {
+	if names, err := l.OuterNames(t.Context()); err != nil || !slices.Equal(names, []string{"k8s.example.org"}) {
 		t.Errorf("certificates hold %v beside the endpoint: %v", names, err)
 	}
 	own, err := l.Kube(t.Context())
@@ -73,7 +73,7 @@ func TestFloatingIPChanges(t *testing.T) {
 	if err := l.PKI.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	inner, err := l.endpoint(t.Context())
+	inner, err := l.Endpoint(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestFloatingIPChanges(t *testing.T) {
 	}
 	names := func() string {
 		t.Helper()
-		got, err := l.outerNames(t.Context())
+		got, err := l.OuterNames(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestFloatingIPChanges(t *testing.T) {
 	if err := l.Facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.outerNames(t.Context()); fail.KindOf(err) != fail.NotReady {
+	if _, err := l.OuterNames(t.Context()); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("the first certificates do not wait for the address: %v", err)
 	}
 }

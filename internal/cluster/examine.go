@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -85,7 +86,7 @@ func (c *Cluster) portsOf(r provider.Role) []portNeed {
 		return needs
 	case provider.ControlPlane:
 		return append([]portNeed{
-			{apiPort, "kube-apiserver", false}, {2379, "etcd", false}, {2380, "etcd", false}, {2381, "etcd", true},
+			{connect.APIPort, "kube-apiserver", false}, {2379, "etcd", false}, {2380, "etcd", false}, {2381, "etcd", true},
 			{10257, "kube-controller-manager", true}, {10259, "kube-scheduler", true},
 		}, kubelet...)
 	}
@@ -165,7 +166,7 @@ func (c *Cluster) examine(ctx context.Context, s wanted.Slot) (machine.Facts, er
 	if err != nil {
 		return machine.Facts{}, err
 	}
-	f, err := c.dialer.Facts(ctx, h)
+	f, err := c.Dialer.Facts(ctx, h)
 	if err != nil {
 		return f, c.neverReached(s, err)
 	}
@@ -371,7 +372,7 @@ func (c *Cluster) deprecatedUse(ctx context.Context, o *Observed) (found []strin
 		if !s.IsControlPlane() || !o.serves(s.Name) {
 			continue
 		}
-		client, err := c.kubeAt(ctx, s.Name)
+		client, err := c.KubeAt(ctx, s.Name)
 		if err != nil {
 			return nil, err
 		}

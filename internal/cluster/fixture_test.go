@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -157,11 +158,11 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	p := &cloud{machines: map[string]provider.Machine{}, planned: map[string]bool{}}
 	rec := &store.Cluster{ID: "demo-00000000", Name: doc.Metadata.Name, Facts: store.Facts{}}
 	secrets := memory.NewOverlay(nil)
-	c := &Cluster{Env: &env.Env{
+	c := &Cluster{Conn: &connect.Conn{Env: &env.Env{
 		Doc: doc, Record: rec, Facts: memory.NewFacts(rec, nil), Secrets: secrets, PKI: pki.Open(secrets, pki.Options{}),
 		Prov: p, Current: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, Find: madeUp, Agent: env.AgentBinary{Digest: "0badcafe"}, StateDir: "state",
 		PublicKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
-	}}
+	}}}
 	c.plane = allRun{}
 	return &lab{Cluster: c, t: t, cloud: p}
 }
@@ -189,7 +190,7 @@ func (l *lab) running(doc *v1alpha1.Cluster) *lab {
 		addr := fmt.Sprintf("10.0.0.%d", 20+i)
 		l.cloud.machines[s.Name] = provider.Machine{Name: s.Name, Role: s.Role, Pool: s.Pool, Index: s.Index, Address: addr, State: provider.Running}
 		if s.IsControlPlane() {
-			initial = append(initial, s.Name+"="+peerURL(addr))
+			initial = append(initial, s.Name+"="+connect.PeerURL(addr))
 		}
 	}
 	for k, v := range map[memory.Kind]string{memory.Bootstrapped: "true", memory.EtcdInitial: strings.Join(initial, ","), memory.Smoked: "true"} {

@@ -128,11 +128,11 @@ func TestTrustedKeysAreHandedOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.trust(h, shown); err != nil {
+		if err := l.Trust(h, shown); err != nil {
 			t.Fatal(err)
 		}
 	}
-	hs, err := l.hosts(t.Context())
+	hs, err := l.Hosts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

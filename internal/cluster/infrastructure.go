@@ -146,7 +146,7 @@ func (c *Cluster) fence(ctx context.Context, s wanted.Slot) (machine.Config, err
 		Machine: s.Name, ControlPlane: s.IsControlPlane(), VXLAN: c.Doc.Spec.Kubernetes.CNI == layout.CNIFlannel,
 		Pods: c.Doc.Spec.Kubernetes.PodCIDR, Admit: c.Doc.Spec.Security.PacketFilter.Admit,
 	}
-	machines, err := c.addresses(ctx)
+	machines, err := c.Addresses(ctx)
 	if err != nil {
 		return machine.Config{}, err
 	}
@@ -233,7 +233,7 @@ func changesFilter(ch machine.Change) bool {
 func (c *Cluster) letIn(ctx context.Context, name string, args []string) error {
 	h, err := c.Host(ctx, name)
 	if err == nil {
-		_, err = c.dialer.Agent(ctx, h, nil, args...)
+		_, err = c.Dialer.Agent(ctx, h, nil, args...)
 	}
 	if fail.KindOf(err) == fail.Unreachable {
 		return nil
@@ -276,7 +276,7 @@ func (c *Cluster) wireGuardReach(ctx context.Context) ([]string, error) {
 			return []string{prefix.String()}, err
 		}
 	}
-	machines, err := c.addresses(ctx)
+	machines, err := c.Addresses(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func TestLooksAtOnce(t *testing.T) {
 			if n := len(l.NamesOf(provider.ControlPlane)); n != 3 {
 				t.Errorf("%d control-plane machines", n)
 			}
-			if _, err := l.addresses(t.Context()); err != nil {
+			if _, err := l.Addresses(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
@@ -100,12 +101,12 @@ func (c *Cluster) addMemberStep(s wanted.Slot) *plan.Step {
 		ID: "etcd/add/" + s.Name, Action: plan.Create, Subject: s.Name, Title: "add " + s.Name + " to etcd as a learner",
 		Reason: "a learner can't disturb the quorum while it catches up",
 		Run: func(ctx context.Context, p plan.Progress) error {
-			addr, err := c.address(ctx, s.Name)
+			addr, err := c.Address(ctx, s.Name)
 			if err != nil {
 				return err
 			}
-			return c.withEtcd(ctx, func(e *etcd.Client) error {
-				m, err := e.AddLearner(ctx, s.Name, peerURL(addr))
+			return c.WithEtcd(ctx, func(e *etcd.Client) error {
+				m, err := e.AddLearner(ctx, s.Name, connect.PeerURL(addr))
 				if err != nil {
 					return err
 				}
@@ -116,7 +117,7 @@ func (c *Cluster) addMemberStep(s wanted.Slot) *plan.Step {
 				if err != nil {
 					return err
 				}
-				return c.Facts.SetOf(ctx, memory.EtcdJoin, s.Name, etcd.InitialCluster(members, etcd.Endpoint{Name: s.Name, URL: peerURL(addr)}))
+				return c.Facts.SetOf(ctx, memory.EtcdJoin, s.Name, etcd.InitialCluster(members, etcd.Endpoint{Name: s.Name, URL: connect.PeerURL(addr)}))
 			})
 		},
 	}
@@ -129,7 +130,7 @@ func (c *Cluster) promoteStep(name string) *plan.Step {
 		Reason: "it has caught up",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			p.Status("waiting until the learner has caught up")
-			return c.withEtcd(ctx, func(e *etcd.Client) error {
+			return c.WithEtcd(ctx, func(e *etcd.Client) error {
 				members, err := e.Members(ctx)
 				if err != nil {
 					return err
@@ -153,7 +154,7 @@ func (c *Cluster) removeMemberStep(name, reason string, seen etcd.MachineView) *
 	return &plan.Step{
 		ID: "etcd/remove/" + name, Action: plan.Destroy, Subject: name, Title: "remove " + name + " from etcd", Reason: reason,
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			err := c.withEtcd(ctx, func(e *etcd.Client) error {
+			err := c.WithEtcd(ctx, func(e *etcd.Client) error {
 				members, err := e.Members(ctx)
 				if err != nil {
 					return err
@@ -173,20 +174,6 @@ func (c *Cluster) removeMemberStep(name, reason string, seen etcd.MachineView) *
 	}
 }
 
-// withEtcd calls do with a client of the members that run now.
-func (c *Cluster) withEtcd(ctx context.Context, do func(*etcd.Client) error) error {
-	inv, err := c.Prov.Observe(ctx)
-	if err != nil {
-		return err
-	}
-	e, err := c.etcdClient(ctx, &Observed{Inventory: inv})
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	return do(e)
-}
-
 // lookAnew is how long members are waited for before it is asked again which machines there are: others may join meanwhile.
 const lookAnew = 15 * time.Second
 
@@ -194,7 +181,7 @@ const lookAnew = 15 * time.Second
 func (c *Cluster) waitEtcd(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookAnew)
 	defer cancel()
-	return c.withEtcd(ctx, func(e *etcd.Client) error { return e.WaitHealthy(ctx, 1) })
+	return c.WithEtcd(ctx, func(e *etcd.Client) error { return e.WaitHealthy(ctx, 1) })
 }
 
 func stoppable(members []etcd.Member, health []etcd.Health, name string) error {
@@ -221,7 +208,7 @@ func handOver(ctx context.Context, e *etcd.Client, members []etcd.Member, name s
 
 // waitServer waits until the API server on one machine is ready.
 func (c *Cluster) waitServer(ctx context.Context, name string) error {
-	client, err := c.kubeAt(ctx, name)
+	client, err := c.KubeAt(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -103,14 +103,14 @@ func TestNodesAreAskedFirst(t *testing.T) {
 		testkit.Fails(t, err, fail.NotReady, "cluster demo has not come up yet", "naupegos apply")
 	}
 	l.running(doc)
-	l.api = testkit.Value(kube.NewClient(conf, kube.ClientOptions{Dial: func(context.Context, string, string) (net.Conn, error) {
+	l.UseAPI(testkit.Value(kube.NewClient(conf, kube.ClientOptions{Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, fail.New(fail.Unreachable, "nobody listens")
-	}}))(t)
+	}}))(t))
 	for verb, planned := range plans {
 		_, err := planned("demo-a-1")
 		testkit.Fails(t, err, fail.Unreachable, verb+": the API of cluster demo does not answer", "nobody listens", "naupegos status demo")
 	}
-	l.api = testkit.Value(kube.NewClient(conf, kube.ClientOptions{Timeout: 20 * time.Second}))(t)
+	l.UseAPI(testkit.Value(kube.NewClient(conf, kube.ClientOptions{Timeout: 20 * time.Second}))(t))
 	for verb, planned := range plans {
 		_, err := planned("demo-a-1", "demo-a-9")
 		testkit.Fails(t, err, fail.NotFound, "cluster demo has no node demo-a-9", "naupegos node list demo")

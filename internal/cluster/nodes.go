@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"path"
 	"slices"
-	"strconv"
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
@@ -212,7 +210,7 @@ func (c *Cluster) life(ctx context.Context, name string) (machine.Life, error) {
 	if err != nil {
 		return machine.Life{}, err
 	}
-	return c.dialer.Life(ctx, h)
+	return c.Dialer.Life(ctx, h)
 }
 
 // registered waits for the node object. A control-plane kubelet starts before its API server and may be in a long pause by
@@ -233,33 +231,11 @@ func (c *Cluster) registered(ctx context.Context, client *kube.Client, s wanted.
 		if err != nil {
 			return err
 		}
-		if _, err := c.dialer.Run(ctx, h, nil, "systemctl", "restart", "kubelet.service"); err != nil {
+		if _, err := c.Dialer.Run(ctx, h, nil, "systemctl", "restart", "kubelet.service"); err != nil {
 			return err
 		}
 	}
 	return client.WaitNode(ctx, s.Name, kube.Registered)
-}
-
-// kubeAt returns a client of the API server on one control-plane machine, behind the endpoint. Its user needs no RBAC rule:
-// a server that has just started does not know any yet, and would refuse to say that it is not ready.
-func (c *Cluster) kubeAt(ctx context.Context, name string) (*kube.Client, error) {
-	addr, err := c.address(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	at := net.JoinHostPort(addr, strconv.Itoa(apiPort))
-	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.PKI, at)
-	if err != nil {
-		return nil, err
-	}
-	h, err := c.Host(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return c.dialer.DialContext(ctx, h, network, addr)
-	}
-	return kube.NewClient(conf, kube.ClientOptions{Dial: dial})
 }
 
 // planRemovals takes machines out that are no longer wanted: control-plane machines one after another.

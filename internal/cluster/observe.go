@@ -190,7 +190,7 @@ func (c *Cluster) observeEtcd(ctx context.Context, o *Observed) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()
-	client, err := c.etcdClient(ctx, o)
+	client, err := c.EtcdClient(ctx, o.Inventory.Machines)
 	if err != nil {
 		o.EtcdErr = err
 		return nil

@@ -12,12 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/plan/words"
-
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -177,7 +176,7 @@ func (c *Cluster) askBalancer(ctx context.Context, address, answer string) (stri
 			if err != nil {
 				return nil, err
 			}
-			return c.dialer.DialContext(ctx, h, network, addr)
+			return c.Dialer.DialContext(ctx, h, network, addr)
 		}})
 	}
 	return ask(ctx, places, reachTimeout, address, answer)

@@ -131,7 +131,7 @@ func (c *Cluster) phaseStep(name string, ph layout.Phase) *plan.Step {
 				return err
 			}
 			p.Status("kubeadm %s", strings.Join(ph.Argv[2:4], " "))
-			out, err := c.dialer.Run(ctx, h, nil, ph.Argv...)
+			out, err := c.Dialer.Run(ctx, h, nil, ph.Argv...)
 			if err != nil || ph.Manifests == nil {
 				return perhapsLater(err)
 			}
@@ -166,7 +166,7 @@ func perhapsLater(err error) error {
 
 // admit lets administrators in: it must come before anything else that our own kubeconfig asks for.
 func (c *Cluster) admit(ctx context.Context) error {
-	endpoint, err := c.endpoint(ctx)
+	endpoint, err := c.Endpoint(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (c *Cluster) admit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := kube.NewClient(conf, kube.ClientOptions{Dial: c.dialAPI})
+	client, err := kube.NewClient(conf, kube.ClientOptions{Dial: c.DialAPI})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -52,7 +53,7 @@ func (c *Cluster) PlanRecover(ctx context.Context, from string) (*plan.Plan, err
 		return nil, err
 	}
 	known := map[string]int64{}
-	if err := c.withEtcd(ctx, func(e *etcd.Client) error { known = e.Revisions(ctx); return nil }); err != nil && fail.KindOf(err) != fail.Unreachable {
+	if err := c.WithEtcd(ctx, func(e *etcd.Client) error { known = e.Revisions(ctx); return nil }); err != nil && fail.KindOf(err) != fail.Unreachable {
 		return nil, err
 	}
 	answers := map[string]bool{}
@@ -72,7 +73,7 @@ func (c *Cluster) answers(ctx context.Context, name string) bool {
 	defer cancel()
 	h, err := c.Host(ctx, name)
 	if err == nil {
-		_, err = c.dialer.Run(ctx, h, nil, "true")
+		_, err = c.Dialer.Run(ctx, h, nil, "true")
 	}
 	return err == nil
 }
@@ -119,7 +120,7 @@ func (c *Cluster) recoverSteps(ctx context.Context, o *Observed, from string, kn
 	graph.Add(stageForget, c.recoverStep("end", plan.Change, "finish the recovery", "the other control-plane machines join in the next apply", func(ctx context.Context, _ plan.Progress, r *env.Recovering) error {
 		h, err := c.Host(ctx, r.From)
 		if err == nil {
-			_, err = c.dialer.Run(ctx, h, nil, r.Place().Tidy()...)
+			_, err = c.Dialer.Run(ctx, h, nil, r.Place().Tidy()...)
 		}
 		if err != nil {
 			return err
@@ -179,7 +180,7 @@ func (c *Cluster) sendForSalvage(ctx context.Context, p plan.Progress, r *env.Re
 	if err != nil {
 		return err
 	}
-	laid, err := c.dialer.Run(ctx, h, nil, r.Place().Prepare()...)
+	laid, err := c.Dialer.Run(ctx, h, nil, r.Place().Prepare()...)
 	if err != nil || len(laid) > 0 {
 		return err
 	}
@@ -200,7 +201,7 @@ func (c *Cluster) clearStep(name string) *plan.Step {
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			h, err := c.Host(ctx, name)
 			if err == nil {
-				_, err = c.dialer.Run(ctx, h, nil, c.Recovering().Place().Clear()...)
+				_, err = c.Dialer.Run(ctx, h, nil, c.Recovering().Place().Clear()...)
 			}
 			return err
 		},
@@ -243,7 +244,7 @@ func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *env.Recoverin
 		return err
 	}
 	p.Status("reading the data of etcd on %s", r.From)
-	out, err := c.dialer.Run(ctx, h, nil, r.Place().Salvage()...)
+	out, err := c.Dialer.Run(ctx, h, nil, r.Place().Salvage()...)
 	if err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "read what etcd holds").At(r.From)
 	}
@@ -256,11 +257,11 @@ func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *env.Recoverin
 	if err := c.setRecovering(ctx, &found); err != nil {
 		return err
 	}
-	addr, err := c.address(ctx, r.From)
+	addr, err := c.Address(ctx, r.From)
 	if err != nil {
 		return err
 	}
-	initial := r.From + "=" + peerURL(addr)
+	initial := r.From + "=" + connect.PeerURL(addr)
 	if err := c.Facts.Set(ctx, memory.EtcdInitial, initial); err != nil {
 		return err
 	}
@@ -268,7 +269,7 @@ func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *env.Recoverin
 		return err
 	}
 	p.Status("creating the data directory on %s", r.From)
-	if _, err = c.dialer.Run(ctx, h, nil, r.Place().Lay(r.From, initial, peerURL(addr))...); err != nil {
+	if _, err = c.Dialer.Run(ctx, h, nil, r.Place().Lay(r.From, initial, connect.PeerURL(addr))...); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "make the data of etcd").At(r.From)
 	}
 	return nil

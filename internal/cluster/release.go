@@ -159,7 +159,7 @@ func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 		}
 		h, err := c.Host(ctx, s.Name)
 		if err == nil {
-			_, err = c.dialer.Agent(ctx, h, nil, args...)
+			_, err = c.Dialer.Agent(ctx, h, nil, args...)
 		}
 		return err
 	}
@@ -245,7 +245,7 @@ func (o HandoverOptions) Cloud(ctx context.Context, files map[string][]byte, unt
 // handOverSSH adds ssh's configuration, with paths that hold wherever the directory is moved to, and the cluster's key. Hosts
 // given by address are logged in to with a key of the user's, which is not ours to hand on.
 func (c *Cluster) handOverSSH(ctx context.Context, files map[string][]byte) error {
-	hs, err := c.hosts(ctx)
+	hs, err := c.Hosts(ctx)
 	if err != nil {
 		return err
 	}
@@ -267,10 +267,10 @@ func (c *Cluster) handoverText(ctx context.Context, files map[string][]byte, exp
 		Expiries: expiries, Released: o.Release,
 	}
 	var err error
-	if v.Endpoint, err = c.publicEndpoint(ctx); err != nil {
+	if v.Endpoint, err = c.PublicEndpoint(ctx); err != nil {
 		return nil, err
 	}
-	if v.Machines, err = c.addresses(ctx); err != nil {
+	if v.Machines, err = c.Addresses(ctx); err != nil {
 		return nil, err
 	}
 	if names := c.NamesOf(provider.ControlPlane); len(names) > 0 {
@@ -359,7 +359,7 @@ func (c *Cluster) takeOver(m v1alpha1.Machine, lost []string) *plan.Step {
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			h, err := c.Host(ctx, m.Name)
 			if err == nil {
-				_, err = c.dialer.Agent(ctx, h, nil, "adopt", c.Record.ID)
+				_, err = c.Dialer.Agent(ctx, h, nil, "adopt", c.Record.ID)
 			}
 			if err == nil {
 				err = c.rememberHost(ctx, m.Name)

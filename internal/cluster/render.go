@@ -2,11 +2,11 @@ package cluster
 
 import (
 	"context"
-	"sort"
 	"strconv"
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	apiPort     = layout.APIServerPort
 	gatewayRole = "gateway"
 )
 
@@ -76,7 +75,7 @@ func (c *Cluster) renderRole(ctx context.Context, s wanted.Slot, f machine.Facts
 // base is what machines of every role have: who may log in, and each other's names.
 func (c *Cluster) base(ctx context.Context, s wanted.Slot) (machine.Config, error) {
 	hosts := "# Managed by Naupegos.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
-	machines, err := c.addresses(ctx)
+	machines, err := c.Addresses(ctx)
 	if err != nil {
 		return machine.Config{}, err
 	}
@@ -88,23 +87,7 @@ func (c *Cluster) base(ctx context.Context, s wanted.Slot) (machine.Config, erro
 		}
 	}
 	files, err := c.cloudFiles(s)
-	return machine.Config{Machine: s.Name, Files: append(c.loginFiles(hosts), files...), Units: gateway.Relay(c.Agent.RemotePath(), gateways)}, err
-}
-
-// addresses lists the wanted machines whose address is known, by name.
-func (c *Cluster) addresses(ctx context.Context) ([]provider.Machine, error) {
-	var ms []provider.Machine
-	for _, s := range c.Known() {
-		m, err := c.Prov.Machine(ctx, s.Name)
-		if err != nil && fail.KindOf(err) != fail.NotFound {
-			return nil, err
-		}
-		if m.Address != "" {
-			ms = append(ms, m)
-		}
-	}
-	sort.Slice(ms, func(i, j int) bool { return ms[i].Name < ms[j].Name })
-	return ms, nil
+	return machine.Config{Machine: s.Name, Files: append(c.LoginFiles(hosts), files...), Units: gateway.Relay(c.Agent.RemotePath(), gateways)}, err
 }
 
 // renderGateway says what a gateway should be.
@@ -113,7 +96,7 @@ func (c *Cluster) renderGateway(ctx context.Context, s wanted.Slot, f machine.Fa
 	if err != nil {
 		return machine.Config{}, err
 	}
-	vip, err := c.vip(ctx)
+	vip, err := c.VIP(ctx)
 	if err != nil {
 		return machine.Config{}, err
 	}
@@ -129,17 +112,17 @@ func (c *Cluster) renderGateway(ctx context.Context, s wanted.Slot, f machine.Fa
 		if m.Role == provider.Worker {
 			continue
 		}
-		addr, err := c.address(ctx, m.Name)
+		addr, err := c.Address(ctx, m.Name)
 		if err != nil {
 			return machine.Config{}, err
 		}
 		if m.Role == provider.Gateway {
 			p.Nodes = append(p.Nodes, gateway.Node{Name: m.Name, Address: addr})
 		} else {
-			p.Backends = append(p.Backends, gateway.Backend{Name: m.Name, Address: addr, Port: apiPort})
+			p.Backends = append(p.Backends, gateway.Backend{Name: m.Name, Address: addr, Port: connect.APIPort})
 		}
 	}
-	self, err := c.address(ctx, s.Name)
+	self, err := c.Address(ctx, s.Name)
 	if err != nil {
 		return machine.Config{}, err
 	}
@@ -168,7 +151,7 @@ func (c *Cluster) ingressFronts(ctx context.Context) ([]gateway.Front, error) {
 			continue
 		}
 		name := s.Name
-		addr, err := c.address(ctx, name)
+		addr, err := c.Address(ctx, name)
 		if fail.KindOf(err) == fail.NotReady {
 			continue
 		}
@@ -181,21 +164,9 @@ func (c *Cluster) ingressFronts(ctx context.Context) ([]gateway.Front, error) {
 	return []gateway.Front{web, tls}, nil
 }
 
-// address returns a machine's address; fail.NotReady while it has none, as one that is just being replaced.
-func (c *Cluster) address(ctx context.Context, name string) (string, error) {
-	m, err := c.Prov.Machine(ctx, name)
-	if err != nil && fail.KindOf(err) != fail.NotFound {
-		return "", err
-	}
-	if m.Address == "" {
-		return "", fail.New(fail.NotReady, "the address of machine %s is not known yet", name)
-	}
-	return m.Address, nil
-}
-
 // kubeParams is what all machines of the cluster have in common.
 func (c *Cluster) kubeParams(ctx context.Context) (layout.Params, error) {
-	endpoint, err := c.endpoint(ctx)
+	endpoint, err := c.Endpoint(ctx)
 	if err != nil {
 		return layout.Params{}, err
 	}
@@ -214,10 +185,10 @@ func (c *Cluster) kubeParams(ctx context.Context) (layout.Params, error) {
 		SharedKernel: c.Prov.Traits().SharedKernel || c.Facts.Is(memory.SharedKernel), AgentPath: c.Agent.RemotePath(), Machines: map[string][]string{}, Unattended: c.Bare,
 		ExternalCA: c.Vault != nil,
 	}
-	if p.APIServerSANs, err = c.outerNames(ctx); err != nil {
+	if p.APIServerSANs, err = c.OuterNames(ctx); err != nil {
 		return p, err
 	}
-	machines, err := c.addresses(ctx)
+	machines, err := c.Addresses(ctx)
 	if err != nil {
 		return p, err
 	}
@@ -249,7 +220,7 @@ func auditOptions(a v1alpha1.AuditLog) layout.AuditLog {
 
 // kubeNode is one machine as Kubernetes will know it, without its facts.
 func (c *Cluster) kubeNode(ctx context.Context, name string) (layout.Node, error) {
-	addr, err := c.address(ctx, name)
+	addr, err := c.Address(ctx, name)
 	if err != nil {
 		return layout.Node{}, err
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/plan/words"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
@@ -21,6 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/tool"
 )
@@ -265,7 +264,7 @@ func (c *Cluster) restart(ctx context.Context, name, by string, p plan.Progress)
 	if err != nil {
 		return err
 	}
-	if _, err := c.dialer.Run(ctx, h, nil, "systemctl", "reboot"); err != nil && fail.KindOf(err) != fail.Unreachable {
+	if _, err := c.Dialer.Run(ctx, h, nil, "systemctl", "reboot"); err != nil && fail.KindOf(err) != fail.Unreachable {
 		return err
 	}
 	p.Status("waiting until it has rebooted")
@@ -285,7 +284,7 @@ func (c *Cluster) reboot(ctx context.Context, name string, p plan.Progress) erro
 	if err != nil {
 		return err
 	}
-	now, err := c.dialer.RebootReasons(ctx, h)
+	now, err := c.Dialer.RebootReasons(ctx, h)
 	switch {
 	case fail.KindOf(err) == fail.Unreachable && was != "" && c.switches(ctx, name):
 		return c.Prov.Power(ctx, name, "on")

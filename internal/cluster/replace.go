@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/naupegos/naupegos/internal/plan/words"
-
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -17,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/remote"
 )
@@ -214,11 +213,11 @@ func (c *Cluster) stopServerStep(name string) *plan.Step {
 			if err != nil {
 				return err
 			}
-			if _, err := c.dialer.Run(ctx, h, nil, "rm", "-f", apiServerManifest); err != nil {
+			if _, err := c.Dialer.Run(ctx, h, nil, "rm", "-f", apiServerManifest); err != nil {
 				return err
 			}
 			p.Status("waiting until it has ended")
-			_, err = c.dialer.Run(ctx, h, nil, "pidof", "kube-apiserver")
+			_, err = c.Dialer.Run(ctx, h, nil, "pidof", "kube-apiserver")
 			var exit *remote.ExitError
 			switch {
 			case errors.As(err, &exit) && exit.Status == 1:

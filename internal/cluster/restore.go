@@ -17,6 +17,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -68,7 +69,7 @@ func (c *Cluster) KeepSnapshot(file string) error {
 		return fail.Wrap(fail.Internal, err, "keep the snapshot")
 	}
 	defer in.Close() // read only
-	return WritePrivate(c.snapshotFile(c.Restoring()), func(w io.Writer) error {
+	return connect.WritePrivate(c.snapshotFile(c.Restoring()), func(w io.Writer) error {
 		sealed, err := store.Seal(c.Store, w)
 		if err == nil {
 			_, err = io.Copy(sealed, in)
@@ -112,7 +113,7 @@ func (c *Cluster) layStep(name string) *plan.Step {
 				return err
 			}
 			at := r.Place()
-			laid, err := c.dialer.Run(ctx, h, nil, at.Prepare()...)
+			laid, err := c.Dialer.Run(ctx, h, nil, at.Prepare()...)
 			if err != nil || len(laid) > 0 {
 				return err
 			}
@@ -121,7 +122,7 @@ func (c *Cluster) layStep(name string) *plan.Step {
 				return err
 			}
 			p.Status("creating the data directory on %s", name)
-			_, err = c.dialer.Run(ctx, h, nil, at.Lay(name, c.Facts.Get(memory.EtcdInitial), c.initialMembers()[name])...)
+			_, err = c.Dialer.Run(ctx, h, nil, at.Lay(name, c.Facts.Get(memory.EtcdInitial), c.initialMembers()[name])...)
 			if err != nil {
 				return fail.Wrap(fail.KindOf(err), err, "make the data of etcd").At(name)
 			}
@@ -164,7 +165,7 @@ func (c *Cluster) sendProgram(ctx context.Context, name string, at laying.Place,
 func (c *Cluster) sendTool(ctx context.Context, name string, at laying.Place, file string, content io.Reader) error {
 	h, err := c.Host(ctx, name)
 	if err == nil {
-		_, err = c.dialer.Run(ctx, h, content, at.Put(file)...)
+		_, err = c.Dialer.Run(ctx, h, content, at.Put(file)...)
 	}
 	if err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "send %s", file).At(name)
@@ -253,7 +254,7 @@ func (c *Cluster) PlanRestoreLiving(ctx context.Context, set *backup.Set) (*plan
 		answers[m.Name] = m.State == provider.Running && m.Role != provider.Gateway && c.answers(ctx, m.Name)
 	}
 	highest := int64(0)
-	if err := c.withEtcd(ctx, func(e *etcd.Client) error {
+	if err := c.WithEtcd(ctx, func(e *etcd.Client) error {
 		for _, r := range e.Revisions(ctx) {
 			highest = max(highest, r)
 		}
@@ -282,13 +283,13 @@ func (c *Cluster) restoreLivingSteps(ctx context.Context, o *Observed, set *back
 	r := c.Restoring()
 	var initial, warnings []string
 	for _, s := range o.Want {
-		addr, err := c.address(ctx, s.Name)
+		addr, err := c.Address(ctx, s.Name)
 		switch {
 		case s.IsControlPlane() && (err != nil || !answers[s.Name]):
 			return nil, nil, fail.New(fail.Refused, "control-plane machine %s does not answer: its etcd could go on with the former data", s.Name).At(c.Name()).
 				Do("start it, or have apply replace it; or naupegos destroy %s and restore then", c.Name())
 		case s.IsControlPlane():
-			initial = append(initial, s.Name+"="+peerURL(addr))
+			initial = append(initial, s.Name+"="+connect.PeerURL(addr))
 		case s.Role != provider.Gateway && !answers[s.Name]:
 			warnings = append(warnings, s.Name+" does not answer: restart its kubelet once it does")
 		}

@@ -22,39 +22,6 @@ import (
 // Authorities and keys are rotated in phases, the next of which begins once everything is in the one before: which everything is told to be in,
 // and which it is in, are facts.
 
-// useKeys has everything that is rendered or called from now on use the generations of the present phase.
-func (c *Cluster) useKeys(ctx context.Context) error {
-	r, err := c.ToldRotation()
-	if err != nil {
-		return err
-	}
-	c.PKI.Use(c.Generations(r))
-	was := c.Rotation
-	if c.Rotation = r.String(); was == c.Rotation || c.dialer == nil {
-		return nil
-	}
-	c.dropClient()
-	keys, err := c.logins(ctx)
-	if err != nil {
-		return err
-	}
-	c.dialer.SetKeys(keys)
-	if p, ok := c.Prov.(provider.Keyed); ok {
-		p.SetKey(c.PublicKeys[0])
-	}
-	return nil
-}
-
-// dropClient has the next call of the API begin with another client: this one trusts, and shows, what was before.
-func (c *Cluster) dropClient() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.api != nil {
-		c.api.Close()
-	}
-	c.api = nil
-}
-
 // Rotate has keys (pki.Rotated) rotated from the next plan on; hold has the former ones trusted until FinishRotation. A rotation of the same keys
 // that is under way goes on; isNew reports whether none was.
 func (c *Cluster) Rotate(ctx context.Context, keys []string, hold bool) (isNew bool, _ error) {
@@ -141,7 +108,7 @@ func (c *Cluster) advanceRotation(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.useKeys(ctx)
+	return c.UseKeys(ctx)
 }
 
 // rotationNote says where a rotation stands; empty where there is none.
@@ -225,7 +192,7 @@ func (c *Cluster) PlanRenewal(ctx context.Context) (*Applied, error) {
 	c.PKI.HoldRenewals(true)
 	rest, err := c.PlanApply(ctx)
 	c.PKI.HoldRenewals(false)
-	c.dropClient()
+	c.UseAPI(nil)
 	if err == nil {
 		err = c.nothingElse(rest, "certificates", noStep)
 	}

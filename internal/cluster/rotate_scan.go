@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/plan/words"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -23,6 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -165,7 +164,7 @@ func (s *rotationScan) podsOnMachines(ctx context.Context, client *kube.Client, 
 		if err != nil {
 			return err
 		}
-		have, err := s.dialer.Credentials(ctx, h)
+		have, err := s.Dialer.Credentials(ctx, h)
 		if err != nil {
 			return err
 		}
@@ -181,7 +180,7 @@ func (s *rotationScan) podsOnMachines(ctx context.Context, client *kube.Client, 
 		if again {
 			return nil
 		}
-		_, err = s.dialer.Run(ctx, h, nil, "systemctl", "restart", "kubelet.service") // it keeps tokens that it has asked for, until it restarts
+		_, err = s.Dialer.Run(ctx, h, nil, "systemctl", "restart", "kubelet.service") // it keeps tokens that it has asked for, until it restarts
 		return err
 	})
 	if err == nil && len(behind) > 0 {

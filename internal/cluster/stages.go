@@ -6,14 +6,13 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/naupegos/naupegos/internal/plan/words"
-
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -282,7 +281,7 @@ func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
 
 // mayStop is fail.NotReady while etcd would lose its quorum without a machine's member: the only one may. A leader that is to stop hands over first.
 func (c *Cluster) mayStop(ctx context.Context, name string, stops bool) error {
-	return c.withEtcd(ctx, func(e *etcd.Client) error {
+	return c.WithEtcd(ctx, func(e *etcd.Client) error {
 		members, err := e.Members(ctx)
 		if err != nil {
 			return err

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/plan/words"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -18,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/remote"
 )
@@ -69,7 +68,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 		API: "ready", BundleNote: c.BundleNote(), Upgrade: c.upgradeNote(), Rotation: c.rotationNote(), Reset: c.resetNote(),
 	}
 	_, s.Bundle = c.BuiltWith()
-	if s.Endpoint, err = c.publicEndpoint(ctx); err != nil {
+	if s.Endpoint, err = c.PublicEndpoint(ctx); err != nil {
 		s.Endpoint = ""
 	}
 	switch {
@@ -314,7 +313,7 @@ func (c *Cluster) Logs(ctx context.Context, w io.Writer, o support.Options) ([]s
 	if err != nil {
 		return nil, err
 	}
-	col := support.NewCollection(w, o, c.dialer, r)
+	col := support.NewCollection(w, o, c.Dialer, r)
 	if err := c.collect(ctx, col); err != nil {
 		return nil, err
 	}
@@ -373,7 +372,7 @@ func (c *Cluster) apiTrouble(ctx context.Context, waited error) error {
 				found[i].Unseen = err
 				return
 			}
-			found[i] = support.LookForTrouble(ctx, c.dialer, h, r, apiTroubleTime)
+			found[i] = support.LookForTrouble(ctx, c.Dialer, h, r, apiTroubleTime)
 		})
 	}
 	wg.Wait()
@@ -394,5 +393,5 @@ func (c *Cluster) nodeTrouble(ctx context.Context, s wanted.Slot, waited error) 
 	if err != nil {
 		return err
 	}
-	return support.NotReadyBecause(s.Name, c.Name(), waited, support.LookForTrouble(ctx, c.dialer, h, r, c.Doc.Spec.Timeouts.NodeReady.Duration))
+	return support.NotReadyBecause(s.Name, c.Name(), waited, support.LookForTrouble(ctx, c.Dialer, h, r, c.Doc.Spec.Timeouts.NodeReady.Duration))
 }

@@ -312,7 +312,7 @@ func TestSurgeInCloud(t *testing.T) {
 		t.Fatalf("the plan is\n%s", l.printed(slices.Collect(maps.Values(steps))))
 	}
 	tainted := map[string]bool{"demo-cp-1": false, "demo-a-1": false}
-	l.api = withNodes(t, tainted)
+	l.UseAPI(withNodes(t, tainted))
 	for _, c := range []struct {
 		surge string
 		come  bool

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/plan/words"
-
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
@@ -18,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -122,9 +121,9 @@ func (c *Cluster) lookForUpdates(ctx context.Context, o *Observed, slots []wante
 			case !m.MayRun():
 				l.err = fail.New(fail.NotReady, "it is %s", m.State).At(s.Name)
 			case opts.RebootOnly:
-				l.Updates, l.err = c.dialer.RebootReasons(ctx, h)
+				l.Updates, l.err = c.Dialer.RebootReasons(ctx, h)
 			default:
-				l.Updates, l.err = c.dialer.Updates(ctx, h, c.Doc.Spec.Updates.OS.Hold)
+				l.Updates, l.err = c.Dialer.Updates(ctx, h, c.Doc.Spec.Updates.OS.Hold)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -356,7 +355,7 @@ func (u *updating) packagesStep(s wanted.Slot, want machine.Updates) *plan.Step 
 			return err
 		}
 		p.Status("running apt")
-		_, err = u.dialer.Update(ctx, h, want)
+		_, err = u.Dialer.Update(ctx, h, want)
 		return err
 	}
 	return step
