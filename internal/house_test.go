@@ -140,6 +140,7 @@ var knows = map[string][]string{
 	"internal/kube/manifest":     {"internal/fail"},
 	"internal/cluster/env":       {"api/v1alpha1", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/bundle", "internal/cluster/hops", "internal/cluster/laying", "internal/cluster/memory", "internal/cluster/rotation", "internal/cluster/wanted", "internal/fail", "internal/kube/layout", "internal/machine", "internal/pki", "internal/pki/vault", "internal/place", "internal/policy", "internal/provider", "internal/release", "internal/schedule", "internal/store"},
 	"internal/cluster/connect":   {"api/v1alpha1", "internal/cluster/env", "internal/cluster/login", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach", "internal/remote"},
+	"internal/cluster/render":    {"api/v1alpha1", "internal/addon", "internal/agent/turns", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/cluster/connect", "internal/cluster/filter", "internal/cluster/memory", "internal/cluster/wanted", "internal/cluster/wireguard", "internal/fail", "internal/gateway", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider"},
 	"internal/cluster/filter":    {"internal/fail", "internal/machine"},
 	"internal/cluster/hops":      {"internal/fail", "internal/release"},
 	"internal/cluster/laying":    {"internal/fail"},

@@ -15,7 +15,6 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -219,7 +218,7 @@ func (c *Cluster) checkInitial(o *Observed) error {
 	for _, n := range c.NamesOf(provider.ControlPlane) {
 		wanted[n] = true
 	}
-	for name := range c.initialMembers() {
+	for name := range c.InitialMembers() {
 		if !wanted[name] {
 			return fail.New(fail.Refused, "the first apply began with control-plane machine %s, which the document no longer wants", name).
 				Do("apply with the former number until the cluster is up, then scale; or naupegos destroy %s and begin again", c.Name())
@@ -250,12 +249,6 @@ func (a *applying) planInitial() {
 			return a.Facts.Set(ctx, memory.EtcdInitial, strings.Join(parts, ","))
 		},
 	}, a.addressesOf(names)...)
-}
-
-// addressUnknown reports whether only a machine's creation tells its address.
-func (c *Cluster) addressUnknown(name string) bool {
-	m, err := c.Prov.Machine(context.Background(), name)
-	return err != nil || m.Address == ""
 }
 
 // planGateways configures gateways that are not as wanted, one after another once the cluster is up, and replaces those that are to be.
@@ -348,37 +341,4 @@ func (a *applying) planAPI(infrastructure []*plan.Step) {
 			return a.dropSnapshot()
 		},
 	}, plan.After(others...)...)
-}
-
-// marks says which labels and taints a machine's node should carry.
-func (c *Cluster) marks(s wanted.Slot) kube.Marks {
-	if s.IsControlPlane() {
-		m := kube.Marks{Labels: map[string]string{
-			"node-role.kubernetes.io/control-plane":                   "",
-			"node.kubernetes.io/exclude-from-external-load-balancers": "",
-		}}
-		for k, v := range c.Doc.Spec.ControlPlane.Labels {
-			m.Labels[k] = v
-		}
-		if !c.Doc.Spec.ControlPlane.Schedulable {
-			m.Taints = []kube.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: "NoSchedule"}}
-		}
-		return m
-	}
-	m := kube.Marks{Labels: map[string]string{poolLabel: s.Pool}}
-	for _, w := range c.Doc.Spec.Workers {
-		if w.Name != s.Pool {
-			continue
-		}
-		if w.Scales() && !c.Prov.Traits().ExternalCloud { // where kubelet says it itself
-			m.ProviderID = c.providerID(provider.Machine{Name: s.Name})
-		}
-		for k, v := range w.Labels {
-			m.Labels[k] = v
-		}
-		for _, t := range w.Taints {
-			m.Taints = append(m.Taints, kube.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
-		}
-	}
-	return m
 }

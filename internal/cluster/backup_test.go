@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -98,18 +99,18 @@ func TestSchedule(t *testing.T) {
 	for _, f := range conf.Files {
 		files[f.Path] = f
 	}
-	if f := files[credentialsPlace]; f.Mode != 0o600 || !f.Secret || !strings.Contains(string(f.Content), "aws_secret_access_key = word\n") {
+	if f := files[render.CredentialsPlace]; f.Mode != 0o600 || !f.Secret || !strings.Contains(string(f.Content), "aws_secret_access_key = word\n") {
 		t.Errorf("the credentials are %v", f.Mode)
 	}
-	if f := files[signingPlace]; f.Mode != 0o600 || !f.Secret || string(f.Content) != string(testkit.Value(l.Secrets.Get(t.Context(), backup.MachinesSecret))(t)) {
+	if f := files[render.SigningPlace]; f.Mode != 0o600 || !f.Secret || string(f.Content) != string(testkit.Value(l.Secrets.Get(t.Context(), backup.MachinesSecret))(t)) {
 		t.Errorf("the machines' key is %v", f.Mode)
 	}
-	if own := testkit.Value(l.SigningKey(t.Context(), backup.SigningSecret))(t); strings.Contains(string(files[signingPlace].Content), strings.TrimSpace(string(own))) {
+	if own := testkit.Value(l.SigningKey(t.Context(), backup.SigningSecret))(t); strings.Contains(string(files[render.SigningPlace].Content), strings.TrimSpace(string(own))) {
 		t.Error("machines have the cluster's own key")
 	}
 	var set turns.Settings
-	testkit.Must(t, json.Unmarshal(files[backupSettings].Content, &set))
-	if set.Machine != "demo-cp-2" || set.To.S3.CredentialsFile != credentialsPlace || set.To.S3.Bucket != "bucket" || set.Keep.Last != 3 || set.Schedule != "0 */12 * * *" {
+	testkit.Must(t, json.Unmarshal(files[render.BackupSettings].Content, &set))
+	if set.Machine != "demo-cp-2" || set.To.S3.CredentialsFile != render.CredentialsPlace || set.To.S3.Bucket != "bucket" || set.Keep.Last != 3 || set.Schedule != "0 */12 * * *" {
 		t.Errorf("the settings are %+v", set)
 	}
 	units := map[string]machine.Unit{}
@@ -169,27 +170,27 @@ func TestSchedule(t *testing.T) {
 	}
 
 	testkit.Must(t, os.Remove(credentials)) // on another host of the operator's
-	if got := string(testkit.Value(l.backupCredentials(t.Context()))(t)); !strings.Contains(got, "word") {
+	if got := string(testkit.Value(l.BackupCredentials(t.Context()))(t)); !strings.Contains(got, "word") {
 		t.Errorf("what was found before is forgotten: %q", got)
 	}
 	doc.Spec.Backup.To = &v1alpha1.BackupTarget{Swift: &v1alpha1.BackupSwift{AuthURL: "https://cloud.example.org:5000/v3", Container: "c", CredentialsFile: credentials}}
-	if _, err := l.backupCredentials(t.Context()); fail.KindOf(err) != fail.Unauthorized {
+	if _, err := l.BackupCredentials(t.Context()); fail.KindOf(err) != fail.Unauthorized {
 		t.Errorf("what admits to a bucket is taken for a container: %v", err)
 	}
 	testkit.Must(t, os.WriteFile(credentials, []byte("export OS_APPLICATION_CREDENTIAL_ID=id\nexport OS_APPLICATION_CREDENTIAL_SECRET='word'\n"), 0o600))
-	layer := testkit.Value(l.backupLayer(t.Context(), "demo-cp-2"))(t)
+	layer := testkit.Value(l.BackupLayer(t.Context(), "demo-cp-2"))(t)
 	set = turns.Settings{}
 	for _, f := range layer.Files {
 		switch f.Path {
-		case credentialsPlace:
+		case render.CredentialsPlace:
 			if f.Mode != 0o600 || !f.Secret || string(f.Content) != "OS_APPLICATION_CREDENTIAL_ID=id\nOS_APPLICATION_CREDENTIAL_SECRET=word\n" {
 				t.Errorf("the credential is %v: %s", f.Mode, f.Content)
 			}
-		case backupSettings:
+		case render.BackupSettings:
 			testkit.Must(t, json.Unmarshal(f.Content, &set))
 		}
 	}
-	if set.To.Swift == nil || set.To.Swift.CredentialsFile != credentialsPlace || set.To.Swift.Container != "c" || set.To.S3 != nil || set.To.Directory != "" {
+	if set.To.Swift == nil || set.To.Swift.CredentialsFile != render.CredentialsPlace || set.To.Swift.Container != "c" || set.To.S3 != nil || set.To.Directory != "" {
 		t.Errorf("the settings are %+v", set)
 	}
 	doc.Spec.Backup.Schedule = ""

@@ -11,11 +11,11 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
-	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -23,14 +23,8 @@ import (
 const (
 	secretCredential = "cloud-credential" //nolint:gosec // a name: among the cluster's secrets: its restricted application credential, as JSON
 	credentialStep   = "cloud/credential" //nolint:gosec // a name
-	cloudCAFile      = addon.AuthoritiesDir + "/cloud-ca.crt"
-)
 
-// Cloud returns the provider where its cloud serves what runs in the cluster; nil elsewhere.
-func (c *Cluster) Cloud() provider.CloudIntegration {
-	p, _ := c.Prov.(provider.CloudIntegration)
-	return p
-}
+)
 
 // credential returns what the cluster itself signs in to the cloud with; nil where it has nothing yet.
 func (c *Cluster) credential(ctx context.Context) (*provider.CloudCredential, error) {
@@ -138,7 +132,7 @@ func (c *Cluster) cloudAddons(ctx context.Context, p layout.Params) (map[string]
 		return nil, err
 	}
 	if len(ca) > 0 {
-		conf.CAFile = cloudCAFile // see cloudFiles
+		conf.CAFile = render.CloudCAFile // see cloudFiles
 	}
 	cert, key, err := cloud.ClientCertificate()
 	if err != nil {
@@ -203,23 +197,6 @@ func (c *Cluster) initialized(id, what, reason string, names ...string) *plan.St
 			return client.CheckInitialized(ctx, names)
 		},
 	}
-}
-
-// cloudInstance says what a machine is in the cloud; zero where there is none.
-func cloudInstance(m provider.Machine) layout.CloudInstance {
-	if m.ID == "" {
-		return layout.CloudInstance{}
-	}
-	return layout.CloudInstance{ProviderID: "openstack:///" + m.ID, Zone: m.Zone}
-}
-
-// cloudFiles are what control-plane machines need to reach the cloud.
-func (c *Cluster) cloudFiles(s wanted.Slot) ([]machine.File, error) {
-	ca, err := c.CloudCA(context.Background())
-	if err != nil || len(ca) == 0 || !s.IsControlPlane() {
-		return nil, err
-	}
-	return []machine.File{{Path: cloudCAFile, Mode: 0o644, Content: ca}}, nil
 }
 
 // planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes, if it has any.
@@ -289,15 +266,6 @@ func (c *Cluster) CloudsYAML(ctx context.Context, until time.Time) ([]byte, erro
 		return nil, err
 	}
 	return cred.CloudsYAML(c.Name(), handover.CloudCAFile)
-}
-
-// CloudCA returns the authorities that sign the cloud's certificate, as PEM; empty where the system's do.
-func (c *Cluster) CloudCA(context.Context) ([]byte, error) {
-	if cloud := c.Cloud(); cloud != nil {
-		ca, err := cloud.CACert()
-		return []byte(ca), err
-	}
-	return nil, nil
 }
 
 // PlanRotateCredential makes another credential of the cloud for what runs in the cluster, puts it into use, and deletes the former.

@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
+	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/vault"
@@ -45,7 +46,7 @@ type Deps struct {
 
 // Cluster is one cluster with everything that is needed to observe and change it.
 type Cluster struct {
-	*connect.Conn
+	*render.Renderer
 
 	plane plane
 
@@ -63,10 +64,10 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	if d.ReadOnly {
 		secrets, st = memory.NewOverlay(secrets), nil
 	}
-	c := &Cluster{Conn: &connect.Conn{Env: &env.Env{
+	c := &Cluster{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{
 		Doc: d.Document, Record: d.Record, Find: d.Bundles, Secrets: secrets, Store: d.Store, Facts: memory.NewFacts(d.Record, st), StateDir: d.Store.Dir(),
 		Credentials: env.NewCredentials(policy.NewCredentials(d.Store.ServerSecrets()), d.Document.Metadata.Name, d.Closed),
-	}}}
+	}}}}
 	if d.Given != nil {
 		for name, value := range d.Given.Secrets {
 			if err := secrets.Put(ctx, name, value); err != nil {

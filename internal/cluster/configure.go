@@ -36,7 +36,7 @@ func (c *Cluster) configure(ctx context.Context, s wanted.Slot, dryRun bool, p p
 	if err := c.rememberFacts(ctx, s, facts); err != nil {
 		return machine.Report{}, err
 	}
-	cfg, err := c.render(ctx, s, facts)
+	cfg, err := c.Config(ctx, s, facts)
 	if err != nil {
 		return machine.Report{}, err
 	}

@@ -16,7 +16,7 @@ func (a *applying) planBalance() (ids []string, err error) {
 	if !ok {
 		return nil, nil
 	}
-	want, err := a.wantedMachines(wanted.Own(a.o.Want))
+	want, err := a.WantedMachines(wanted.Own(a.o.Want))
 	if err != nil {
 		return nil, err
 	}

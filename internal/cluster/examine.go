@@ -217,7 +217,7 @@ func (c *Cluster) examineFresh(ctx context.Context, o *Observed) {
 	var wg sync.WaitGroup
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
-		if seen == nil || c.canRender(s) || c.Current == nil || c.unreached(s, seen) || seen.Machine.State != provider.Running {
+		if seen == nil || c.CanRender(s) || c.Current == nil || c.unreached(s, seen) || seen.Machine.State != provider.Running {
 			continue
 		}
 		wg.Go(func() { _, seen.Err = c.examine(ctx, s) })

@@ -8,6 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
+	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -89,7 +90,7 @@ func TestShortOfRoom(t *testing.T) {
 		Binaries: []bundle.Artifact{{Name: "kubelet", Digest: "sha256:a", Size: 50 << 20}},
 		Images:   []bundle.Image{{Name: "kube-proxy", Archive: bundle.Artifact{Digest: "sha256:b", Size: 30 << 20}}},
 	}}
-	c := &Cluster{Conn: &connect.Conn{Env: &env.Env{ByRelease: map[string]*bundle.Bundle{"v1.37.2": next}}}}
+	c := &Cluster{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{ByRelease: map[string]*bundle.Bundle{"v1.37.2": next}}}}}
 	o := &Observed{Machines: map[string]*Seen{}}
 	for name, r := range map[string]*machine.Report{
 		"narrow":  {Missing: []string{"sha256:a", "sha256:b"}, DiskFree: 239 << 20},

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -158,11 +159,11 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	p := &cloud{machines: map[string]provider.Machine{}, planned: map[string]bool{}}
 	rec := &store.Cluster{ID: "demo-00000000", Name: doc.Metadata.Name, Facts: store.Facts{}}
 	secrets := memory.NewOverlay(nil)
-	c := &Cluster{Conn: &connect.Conn{Env: &env.Env{
+	c := &Cluster{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{
 		Doc: doc, Record: rec, Facts: memory.NewFacts(rec, nil), Secrets: secrets, PKI: pki.Open(secrets, pki.Options{}),
 		Prov: p, Current: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, Find: madeUp, Agent: env.AgentBinary{Digest: "0badcafe"}, StateDir: "state",
 		PublicKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
-	}}}
+	}}}}
 	c.plane = allRun{}
 	return &lab{Cluster: c, t: t, cloud: p}
 }
@@ -254,7 +255,7 @@ func slotsOf(ms []provider.Machine) []wanted.Slot {
 
 // node is a slot's node with the marks that it should carry.
 func (l *lab) node(s wanted.Slot, ready bool) kube.NodeInfo {
-	m := l.marks(s)
+	m := l.Marks(s)
 	n := kube.NodeInfo{Name: s.Name, Ready: ready, Labels: m.Labels, ProviderID: m.ProviderID, Taints: m.Taints, Annotations: map[string]string{
 		kube.OwnedLabels: strings.Join(slices.Sorted(maps.Keys(m.Labels)), ","),
 	}}

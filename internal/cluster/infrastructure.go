@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,9 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
-	"github.com/naupegos/naupegos/internal/cluster/wireguard"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -64,7 +61,7 @@ func (c *Cluster) addressesPending(ctx context.Context, o *Observed) bool {
 
 // infrastructure asks the provider for what machines need and for the machines themselves.
 func (c *Cluster) infrastructure(ctx context.Context, o *Observed) ([]*plan.Step, error) {
-	want, err := c.wantedMachines(o.Want)
+	want, err := c.WantedMachines(o.Want)
 	if err != nil {
 		return nil, err
 	}
@@ -112,48 +109,6 @@ func (c *Cluster) recordLocation(steps []*plan.Step) {
 			return run(ctx, p)
 		}
 	}
-}
-
-// wantedMachines is what the provider is asked for.
-func (c *Cluster) wantedMachines(slots []wanted.Slot) (provider.Wanted, error) {
-	want := provider.Wanted{VIP: c.Doc.GatewayCount() > 0}
-	for _, s := range slots {
-		data, err := c.userData(s)
-		if err != nil {
-			return want, err
-		}
-		want.Machines = append(want.Machines, provider.MachineSpec{Name: s.Name, Role: s.Role, Pool: s.Pool, Index: s.Index, UserData: data})
-	}
-	return want, nil
-}
-
-// userData renders a machine's user-data in the form that its image reads; it holds no secret.
-func (c *Cluster) userData(s wanted.Slot) ([]byte, error) {
-	u := machine.UserData{Hostname: s.Name, SSHKeys: c.AuthorizedKeys()}
-	if !c.Prov.Traits().HostKeysConsole {
-		return machine.CloudInit(u)
-	}
-	u.HostKeysToConsole = true // where Naupegos reads them
-	return u.Render(c.Doc.Shape(string(s.Role), s.Pool).UserData)
-}
-
-// fence is a machine's packet filter, where it has one.
-func (c *Cluster) fence(ctx context.Context, s wanted.Slot) (machine.Config, error) {
-	if !c.Fenced(s.Role) {
-		return machine.Config{Machine: s.Name}, nil
-	}
-	p := filter.Params{
-		Machine: s.Name, ControlPlane: s.IsControlPlane(), VXLAN: c.Doc.Spec.Kubernetes.CNI == layout.CNIFlannel,
-		Pods: c.Doc.Spec.Kubernetes.PodCIDR, Admit: c.Doc.Spec.Security.PacketFilter.Admit,
-	}
-	machines, err := c.Addresses(ctx)
-	if err != nil {
-		return machine.Config{}, err
-	}
-	for _, m := range machines {
-		p.Machines = append(p.Machines, m.Address)
-	}
-	return filter.Config(p)
 }
 
 // planAdmission lets machines that come through the packet filters of the others before they need it, and those that go until they have gone:
@@ -241,62 +196,10 @@ func (c *Cluster) letIn(ctx context.Context, name string, args []string) error {
 	return err
 }
 
-// networked is a provider that knows the network its machines are in; invalid where it does not exist yet.
-type networked interface {
-	Network(ctx context.Context) (netip.Prefix, error)
-}
-
-// wireGuard is the cluster's WireGuard network.
-func (c *Cluster) wireGuard() wireguard.Network {
-	return wireguard.Network{Spec: c.Doc.Spec.Access.WireGuard, Cluster: c.Name(), Gateways: c.Gateways(), Facts: c.Facts, Secrets: c.Secrets}
-}
-
-// wireGuardLayer says what a gateway runs so that peers get into the machines' network; nothing where the document wants
-// none. Addresses and keys that are absent are made, and remembered.
-func (c *Cluster) wireGuardLayer(ctx context.Context, name string) (machine.Config, error) {
-	if c.Doc.Spec.Access.WireGuard == nil {
-		return machine.Config{Machine: name}, nil
-	}
-	return c.wireGuard().Gateway(ctx, name, c.wireGuardReach)
-}
-
-// wireGuardReach lists what peers may reach: the machines' network or, where nobody knows that, each machine. Pods and
-// Services are not among it: gateways are not nodes and have no way to them.
-func (c *Cluster) wireGuardReach(ctx context.Context) ([]string, error) {
-	p := c.Doc.Spec.Provider
-	switch {
-	case p.OpenStack != nil && p.OpenStack.Network.CIDR != "":
-		return []string{p.OpenStack.Network.CIDR}, nil
-	case p.Local != nil && p.Local.Network.CIDR != "":
-		return []string{p.Local.Network.CIDR}, nil
-	}
-	if n, ok := c.Prov.(networked); ok {
-		prefix, err := n.Network(ctx)
-		if err != nil || prefix.IsValid() {
-			return []string{prefix.String()}, err
-		}
-	}
-	machines, err := c.Addresses(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var reach []string
-	for _, m := range machines {
-		reach = append(reach, m.Address+"/32")
-	}
-	if vip, err := c.Prov.VIP(ctx); err == nil {
-		reach = append(reach, vip+"/32")
-	} else if fail.KindOf(err) != fail.NotFound {
-		return nil, err
-	}
-	slices.Sort(reach)
-	return slices.Compact(reach), nil
-}
-
 // planForgetWireGuard forgets addresses and keys of removed peers and gateways, once the gateways that are left no longer
 // know them.
 func (a *applying) planForgetWireGuard() {
-	stale := a.wireGuard().Stale()
+	stale := a.WireGuard().Stale()
 	if len(stale) == 0 {
 		return
 	}
@@ -307,7 +210,7 @@ func (a *applying) planForgetWireGuard() {
 	a.add(stageForget, &plan.Step{
 		ID: "wireguard/forget", Action: plan.Change, Subject: "cluster", Title: "forget removed WireGuard peers",
 		Reason: "no longer wanted: " + strings.Join(names, ", "),
-		Run:    func(ctx context.Context, _ plan.Progress) error { return a.wireGuard().Forget(ctx, stale) },
+		Run:    func(ctx context.Context, _ plan.Progress) error { return a.WireGuard().Forget(ctx, stale) },
 	})
 }
 
@@ -320,7 +223,7 @@ func (c *Cluster) RotateWireGuard(ctx context.Context) ([]string, error) {
 	if err := c.LoadTarget(ctx); err != nil {
 		return nil, err
 	}
-	return c.wireGuard().Rotate(ctx)
+	return c.WireGuard().Rotate(ctx)
 }
 
 // WireGuardClients renders a configuration for each peer and gateway, by file name ("anna-demo-gw-1.conf"). They hold the
@@ -332,11 +235,11 @@ func (c *Cluster) WireGuardClients(ctx context.Context) (map[string][]byte, erro
 	if err := c.LoadTarget(ctx); err != nil {
 		return nil, err
 	}
-	reachable, err := c.wireGuardReach(ctx)
+	reachable, err := c.WireGuardReach(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c.wireGuard().Clients(ctx, reachable, func(ctx context.Context, name string) (string, error) {
+	return c.WireGuard().Clients(ctx, reachable, func(ctx context.Context, name string) (string, error) {
 		m, err := c.Prov.Machine(ctx, name)
 		return reach.Host(m).Address, err
 	})

@@ -116,10 +116,10 @@ func TestScalingPlans(t *testing.T) {
 	if len(pools) != 1 || pools[0].Size != 2 || len(pools[0].Machines) != 2 || !pools[0].Machines[0].Runs || pools[0].Machines[1].Exists {
 		t.Errorf("pools: %+v", pools)
 	}
-	if id := pools[0].Machines[0].ProviderID; id != "naupegos://demo-00000000/demo-a-1" || l.marks(wanted.Slot{Name: "demo-a-1", Role: provider.Worker, Pool: "a"}).ProviderID != id {
+	if id := pools[0].Machines[0].ProviderID; id != "naupegos://demo-00000000/demo-a-1" || l.Marks(wanted.Slot{Name: "demo-a-1", Role: provider.Worker, Pool: "a"}).ProviderID != id {
 		t.Errorf("the autoscaler knows demo-a-1 as %s, and its node is called otherwise", id)
 	}
-	if id := l.marks(wanted.Slot{Name: "demo-b-1", Role: provider.Worker, Pool: "b"}).ProviderID; id != "" {
+	if id := l.Marks(wanted.Slot{Name: "demo-b-1", Role: provider.Worker, Pool: "b"}).ProviderID; id != "" {
 		t.Errorf("a node that nobody asks for is called %s", id)
 	}
 	again := scalingDocument(t)

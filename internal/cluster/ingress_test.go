@@ -16,7 +16,7 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 	doc.Spec.Endpoint.Gateways.Ingress = &v1alpha1.Ingress{HTTPNodePort: 30080, HTTPSNodePort: 30443}
 	l := newLab(t, doc).running(document(t, 1, 2, 1))
 	o := l.observed(nil, "demo-cp-1")
-	fronts, err := l.ingressFronts(t.Context())
+	fronts, err := l.IngressFronts(t.Context())
 	if err != nil || len(fronts) != 2 || len(fronts[0].Backends) != 1 || fronts[0].Backends[0].Name != "demo-a-1" {
 		t.Errorf("a worker's address is not known yet, and traffic is passed to %+v: %v", fronts, err)
 	}
@@ -42,7 +42,7 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 
 	l = newLab(t, doc).running(doc)
 	l.observed(nil, "demo-cp-1")
-	fronts, err = l.ingressFronts(t.Context())
+	fronts, err = l.IngressFronts(t.Context())
 	if err != nil || len(fronts) != 2 || fronts[0].Port != 80 || fronts[1].Port != 443 {
 		t.Fatalf("%+v: %v", fronts, err)
 	}
@@ -53,7 +53,7 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 		}
 	}
 	doc.Spec.Endpoint.Gateways.Ingress = nil
-	if fronts, err := l.ingressFronts(t.Context()); err != nil || fronts != nil {
+	if fronts, err := l.IngressFronts(t.Context()); err != nil || fronts != nil {
 		t.Errorf("nothing is wanted, and there are %+v: %v", fronts, err)
 	}
 }

@@ -91,7 +91,7 @@ func (c *Cluster) ours(o *Observed, name string) bool {
 			return true
 		}
 	}
-	_, initial := c.initialMembers()[name]
+	_, initial := c.InitialMembers()[name]
 	return initial || c.Facts.Of(memory.EtcdJoin, name) != "" || o.Nodes[name].Annotations[kube.OwnedLabels] != ""
 }
 
@@ -238,30 +238,22 @@ func (c *Cluster) Pools(ctx context.Context) ([]scaling.Pool, error) {
 		}
 		out := scaling.Pool{Name: p.Name, Changes: scaling.Changes(c.Facts, p), Min: p.Least(), Max: p.MaxReplicas, Size: p.Count(), Shape: scaling.ShapeOf(c.Facts, p.Name)}
 		if out.Shape != nil {
-			out.Shape.Labels, out.Shape.Taints = c.marks(wanted.Slot{Role: provider.Worker, Pool: p.Name}).Labels, p.Taints
+			out.Shape.Labels, out.Shape.Taints = c.Marks(wanted.Slot{Role: provider.Worker, Pool: p.Name}).Labels, p.Taints
 		}
 		for _, s := range want {
 			if m, exists := have[s.Name]; s.Pool == p.Name {
 				m.Name = s.Name
-				out.Machines = append(out.Machines, scaling.Machine{Name: s.Name, ProviderID: c.providerID(m), Exists: exists, Runs: m.State == provider.Running})
+				out.Machines = append(out.Machines, scaling.Machine{Name: s.Name, ProviderID: c.ProviderID(m), Exists: exists, Runs: m.State == provider.Running})
 			}
 		}
 		for _, m := range gone {
 			if m.Pool == p.Name {
-				out.Machines = append(out.Machines, scaling.Machine{Name: m.Name, ProviderID: c.providerID(m), Exists: true, Runs: m.State == provider.Running, Leaves: true})
+				out.Machines = append(out.Machines, scaling.Machine{Name: m.Name, ProviderID: c.ProviderID(m), Exists: true, Runs: m.State == provider.Running, Leaves: true})
 			}
 		}
 		pools = append(pools, out)
 	}
 	return pools, nil
-}
-
-// providerID is what a machine is called by its node.
-func (c *Cluster) providerID(m provider.Machine) string {
-	if c.Prov.Traits().ExternalCloud && m.ID != "" {
-		return cloudInstance(m).ProviderID
-	}
-	return "naupegos://" + c.Record.ID + "/" + m.Name
 }
 
 // AutoscalerName is the common name of an autoscaler's client certificate. To the Kubernetes API it is a user without rights.

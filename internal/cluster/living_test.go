@@ -14,7 +14,7 @@ import (
 
 // configuration renders what a machine should be, as its agent is asked about it.
 func (l *lab) configuration(s wanted.Slot) (machine.Config, error) {
-	return l.render(l.t.Context(), s, machine.Facts{Interface: "eth0", CgroupVersion: 2, Dpkg: true, ResolvConf: "/etc/resolv.conf"})
+	return l.Config(l.t.Context(), s, machine.Facts{Interface: "eth0", CgroupVersion: 2, Dpkg: true, ResolvConf: "/etc/resolv.conf"})
 }
 
 // configure has all machines of doc be what that says.

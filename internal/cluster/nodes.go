@@ -20,9 +20,6 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// poolLabel names a worker's pool on its node.
-const poolLabel = "naupegos.dev/pool"
-
 func nodeID(name string) string { return "node/" + name }
 
 // staying says which pools stay behind a release of the cluster, and with what.
@@ -46,7 +43,7 @@ func (a *applying) planNodes() {
 		known = known && a.o.Machines[s.Name] != nil // else it is the node of a machine that is gone
 		touched := a.made[s.Name] != nil || !a.upToDate(s) && (a.o.restarts(s.Name) || a.o.starts(s.Name))
 		// A node that somebody cordoned stays so: that is theirs to undo.
-		if !known || touched || !node.Ready || a.o.stale(node) != "" || !kube.Marked(node, a.marks(s)) {
+		if !known || touched || !node.Ready || a.o.stale(node) != "" || !kube.Marked(node, a.Marks(s)) {
 			a.add(stageNodes, a.nodeStep(s, known), plan.IfPlanned(apiStep)...)
 		}
 		if known && node.Annotations[kube.OwnedCordon] != "" { // a change was cut off, or called off
@@ -197,7 +194,7 @@ func (c *Cluster) awaitNode(ctx context.Context, s wanted.Slot, p plan.Progress)
 	if err := c.registered(ctx, client, s, p); err != nil {
 		return err
 	}
-	if _, err := client.Mark(ctx, s.Name, c.marks(s)); err != nil {
+	if _, err := client.Mark(ctx, s.Name, c.Marks(s)); err != nil {
 		return err
 	}
 	p.Status("waiting until it is Ready")

@@ -12,7 +12,6 @@ import (
 
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster/env"
-	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -102,7 +101,7 @@ func (c *Cluster) observeMachines(ctx context.Context, o *Observed) error {
 	var wg sync.WaitGroup
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
-		if seen == nil || !c.canRender(s) || c.unreached(s, seen) || seen.Machine.State != provider.Running {
+		if seen == nil || !c.CanRender(s) || c.unreached(s, seen) || seen.Machine.State != provider.Running {
 			continue
 		}
 		wg.Go(func() {
@@ -149,11 +148,6 @@ func (c *Cluster) shortOfRoom(o *Observed) (found []string) {
 		}
 	}
 	return found
-}
-
-// canRender reports whether a machine's configuration can be known yet: the first apply makes what it depends on.
-func (c *Cluster) canRender(s wanted.Slot) bool {
-	return c.Current != nil && (c.Facts.Bootstrapped() || c.Facts.Get(memory.EtcdInitial) != "")
 }
 
 // observeAPI asks the API for nodes and for what we put there.

@@ -28,7 +28,7 @@ const cloudSmokeTimeout = 15 * time.Minute
 
 // observeAddons reports whether kubeadm's records and the pod network are in the cluster as wanted.
 func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Observed) error {
-	p, err := c.kubeParams(ctx)
+	p, err := c.KubeParams(ctx)
 	if fail.KindOf(err) == fail.NotReady {
 		return nil // addresses are not known yet: the plan makes them known and everything is recorded then
 	}
@@ -103,7 +103,7 @@ func (a *applying) planRecords() {
 		ID: "kubeadm/recorded", Action: plan.Create, Subject: "cluster", Title: "remember the configuration that kubeadm has recorded",
 		Reason: "so that later changes are noticed",
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			p, err := a.kubeParams(ctx)
+			p, err := a.KubeParams(ctx)
 			if err != nil {
 				return err
 			}
@@ -315,7 +315,7 @@ func (c *Cluster) addonStep(a addon.Addon) *plan.Step {
 	return &plan.Step{
 		ID: addonID(a.Name), Action: plan.Create, Subject: "cluster", Title: "install " + a.Title, Reason: a.Reason,
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			p, err := c.kubeParams(ctx)
+			p, err := c.KubeParams(ctx)
 			if err != nil {
 				return err
 			}

@@ -29,7 +29,7 @@ func TestRecordedCgroupDriver(t *testing.T) {
 		if err := l.rememberFacts(t.Context(), c.machine, machine.Facts{CgroupVersion: c.version}); err != nil {
 			t.Fatal(err)
 		}
-		p, err := l.kubeParams(t.Context())
+		p, err := l.KubeParams(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,11 +48,11 @@ func TestConfiguringWaitsForAReplacedMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(l.cloud.machines, "demo-cp-2")
-	_, err := l.kubeParams(t.Context())
+	_, err := l.KubeParams(t.Context())
 	if !fail.Waitable(err) {
 		t.Errorf("node: %v", err)
 	}
-	if _, err = l.renderGateway(t.Context(), wanted.Slot{Name: "demo-gw-1", Role: provider.Gateway}, machine.Facts{}); !fail.Waitable(err) {
+	if _, err = l.RenderGateway(t.Context(), wanted.Slot{Name: "demo-gw-1", Role: provider.Gateway}, machine.Facts{}); !fail.Waitable(err) {
 		t.Errorf("gateway: %v", err)
 	}
 }

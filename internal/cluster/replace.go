@@ -146,7 +146,7 @@ func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {
 	if !ok || !c.Facts.Bootstrapped() {
 		return nil, nil
 	}
-	want, err := c.wantedMachines(wanted.Own(o.Want))
+	want, err := c.WantedMachines(wanted.Own(o.Want))
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func (c *Cluster) layStep(name string) *plan.Step {
 				return err
 			}
 			p.Status("creating the data directory on %s", name)
-			_, err = c.Dialer.Run(ctx, h, nil, at.Lay(name, c.Facts.Get(memory.EtcdInitial), c.initialMembers()[name])...)
+			_, err = c.Dialer.Run(ctx, h, nil, at.Lay(name, c.Facts.Get(memory.EtcdInitial), c.InitialMembers()[name])...)
 			if err != nil {
 				return fail.Wrap(fail.KindOf(err), err, "make the data of etcd").At(name)
 			}

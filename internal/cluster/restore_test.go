@@ -77,8 +77,8 @@ func TestRestoreLivingPlan(t *testing.T) {
 	if r := l.Restoring(); r.Bump != 3_000_000_007 || r.Place().Bump != r.Bump || !RestoresLiving(l.Record) {
 		t.Errorf("it is %+v: revisions have to grow beyond what was seen", r)
 	}
-	if len(l.initialMembers()) != 3 || len(l.Facts.Each(memory.EtcdJoin)) > 0 {
-		t.Errorf("etcd begins with %v", l.initialMembers())
+	if len(l.InitialMembers()) != 3 || len(l.Facts.Each(memory.EtcdJoin)) > 0 {
+		t.Errorf("etcd begins with %v", l.InitialMembers())
 	}
 	_, err = l.PlanApply(ctx)
 	testkit.Fails(t, err, fail.Refused, "--from 20261124T032115Z-901c --consent replace-data continues")

@@ -209,7 +209,7 @@ func (a *applying) planMachines(machines []*plan.Step) {
 func (a *applying) addressesOf(names []string) []plan.Need {
 	var ids []string
 	for _, n := range names {
-		if a.addressUnknown(n) {
+		if a.AddressUnknown(n) {
 			ids = append(ids, provider.MachineStep(n))
 		}
 	}
@@ -346,13 +346,13 @@ func (a *applying) planSurge(pool string) (joined []plan.Need) {
 		}
 		var unit []*plan.Step
 		n, known := a.o.Nodes[s.Name]
-		if a.made[s.Name] != nil && a.addressUnknown(s.Name) {
+		if a.made[s.Name] != nil && a.AddressUnknown(s.Name) {
 			unit = append(unit, a.introduceStep(s))
 		}
 		if !a.upToDate(s) {
 			unit = append(unit, a.configured(s))
 		}
-		if len(unit) > 0 || !n.Ready || !n.Initialized() || a.o.stale(n) != "" || !kube.Marked(n, a.marks(s)) {
+		if len(unit) > 0 || !n.Ready || !n.Initialized() || a.o.stale(n) != "" || !kube.Marked(n, a.Marks(s)) {
 			unit = append(unit, a.joined(s, known)...)
 		}
 		if n.Annotations[kube.OwnedCordon] != "" {

@@ -251,7 +251,7 @@ func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
 	if err != nil {
 		return out, err
 	}
-	want, err := c.wantedMachines(o.Want)
+	want, err := c.WantedMachines(o.Want)
 	if err != nil {
 		return out, err
 	}

@@ -43,7 +43,7 @@ func (l *lab) everythingDone() {
 
 func (l *lab) recordsNow() string {
 	l.t.Helper()
-	p := testkit.Value(l.kubeParams(l.t.Context()))(l.t)
+	p := testkit.Value(l.KubeParams(l.t.Context()))(l.t)
 	return testkit.Value(recordDigest(p))(l.t)
 }
 

@@ -48,11 +48,11 @@ func (l *lab) layers() (first, second machine.Config) {
 	if err := l.LoadTarget(l.t.Context()); err != nil {
 		l.t.Fatal(err)
 	}
-	first, err := l.wireGuardLayer(l.t.Context(), "demo-gw-1")
+	first, err := l.WireGuardLayer(l.t.Context(), "demo-gw-1")
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if second, err = l.wireGuardLayer(l.t.Context(), "demo-gw-2"); err != nil {
+	if second, err = l.WireGuardLayer(l.t.Context(), "demo-gw-2"); err != nil {
 		l.t.Fatal(err)
 	}
 	return first, second
@@ -176,12 +176,12 @@ func TestWireGuardReach(t *testing.T) {
 	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	each, err := l.wireGuardReach(t.Context())
+	each, err := l.WireGuardReach(t.Context())
 	if got := strings.Join(each, " "); err != nil || got != "10.0.0.10/32 10.0.0.20/32 10.0.0.21/32 10.0.0.22/32 10.0.0.23/32" {
 		t.Errorf("%s: %v", got, err)
 	}
 	l.Doc.Spec.Provider.Local.Network.CIDR = "10.0.0.0/16"
-	if whole, err := l.wireGuardReach(t.Context()); err != nil || strings.Join(whole, " ") != "10.0.0.0/16" {
+	if whole, err := l.WireGuardReach(t.Context()); err != nil || strings.Join(whole, " ") != "10.0.0.0/16" {
 		t.Errorf("%v: %v", whole, err)
 	}
 }
