@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -23,7 +24,7 @@ import (
 // Applied is a plan with what it was made from.
 type Applied struct {
 	Plan     *plan.Plan
-	Observed *Observed
+	Observed *observe.Observed
 	// More tells that not everything could be seen (the API or etcd does not answer yet, the address of a new machine is not known):
 	// after this plan, plan again.
 	More bool
@@ -54,7 +55,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err := c.underway(); err != nil {
 		return nil, err
 	}
-	if err := c.issuerReady(ctx); err != nil {
+	if err := c.IssuerReady(ctx); err != nil {
 		return nil, err
 	}
 	if r := c.Restoring(); r != nil && r.Living {
@@ -77,7 +78,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(o.unsigned(), o.unfit()); err != nil {
+	if err := cmp.Or(o.Unsigned(), o.Unfit()); err != nil {
 		return nil, err
 	}
 	if learned, err := c.overtaken(ctx, o); err != nil {
@@ -89,7 +90,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	}
 	if drifted, err := c.drifted(o); err != nil {
 		return nil, err
-	} else if len(drifted) > 0 && !c.controlPlaneUnseen(o) {
+	} else if len(drifted) > 0 && !c.ControlPlaneUnseen(o) {
 		decided = decided.With(drifted)
 		if o, machines, err = c.look(ctx, decided); err != nil {
 			return nil, err
@@ -106,16 +107,16 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 		}
 		o.Drifted = drifted
 	}
-	if c.controlPlaneUnseen(o) && len(o.Replaced) > 0 { // nothing is replaced before it is known that the others can carry on
+	if c.ControlPlaneUnseen(o) && len(o.Replaced) > 0 { // nothing is replaced before it is known that the others can carry on
 		apiErr, etcdErr := o.APIErr, o.EtcdErr
 		if o, machines, err = c.look(ctx, decided.InPlace()); err != nil {
 			return nil, err
 		}
-		if !c.controlPlaneUnseen(o) { // it can be seen by now; but this plan is not the one to act upon it
+		if !c.ControlPlaneUnseen(o) { // it can be seen by now; but this plan is not the one to act upon it
 			o.APIErr, o.EtcdErr = apiErr, etcdErr
 		}
 	}
-	if o.Obstacles, err = c.obstacles(ctx, o); err != nil {
+	if o.Obstacles, err = c.Obstacles(ctx, o); err != nil {
 		return nil, err
 	}
 	if err := c.rememberShapes(ctx, o); err != nil {
@@ -138,8 +139,8 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 		return nil, err
 	}
 	waits := c.takePart(o, p)
-	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.Upgrading() || c.Rotating() || len(wanted.Own(o.Want)) < len(o.Want)}
-	if all := o.unready(); len(all) > 0 {
+	ap := &Applied{Plan: p, Observed: o, More: c.ControlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.Upgrading() || c.Rotating() || len(wanted.Own(o.Want)) < len(o.Want)}
+	if all := o.Unready(); len(all) > 0 {
 		for _, err := range all {
 			p.Warnings = append(p.Warnings, "apply does not begin before this is fixed: "+err.Error())
 		}
@@ -185,7 +186,7 @@ func (c *Cluster) PausesAfter() string {
 func (c *Cluster) onlyTest() bool { return slices.Equal(c.only, []parts.Part{parts.Test}) }
 
 // takePart leaves of a plan what Only or PauseAfter says. The error says that nothing of it can be done before other parts are.
-func (c *Cluster) takePart(o *Observed, p *plan.Plan) error {
+func (c *Cluster) takePart(o *observe.Observed, p *plan.Plan) error {
 	c.leftOut = false
 	if c.pauseAt != "" {
 		if !slices.ContainsFunc(o.Want, func(s wanted.Slot) bool { return s.Name == c.pauseAt }) {
@@ -210,7 +211,7 @@ func (c *Cluster) takePart(o *Observed, p *plan.Plan) error {
 }
 
 // checkInitial refuses to go on with a bootstrap whose control plane is no longer the one that was begun.
-func (c *Cluster) checkInitial(o *Observed) error {
+func (c *Cluster) checkInitial(o *observe.Observed) error {
 	if c.Facts.Bootstrapped() {
 		return nil
 	}
@@ -265,7 +266,7 @@ func (a *applying) planGateways() {
 			continue
 		}
 		unit := append(a.replacement(s), st)
-		if !a.controlPlaneUnseen(a.o) { // else the API is waited for anyway
+		if !a.ControlPlaneUnseen(a.o) { // else the API is waited for anyway
 			unit = append(unit, a.gatewayGate(s.Name))
 		}
 		others := slices.DeleteFunc(slices.Clone(addresses), func(n plan.Need) bool { return n.ID == provider.MachineStep(s.Name) })
@@ -278,15 +279,15 @@ func (a *applying) planGateways() {
 // restarting them, and each waits for all to be well.
 func (a *applying) planControlPlane(balanced []string) {
 	var previous []plan.Need
-	if !a.controlPlaneUnseen(a.o) { // else the load balancer waits for the API
+	if !a.ControlPlaneUnseen(a.o) { // else the load balancer waits for the API
 		previous = plan.After(balanced...)
 	}
-	for _, s := range a.o.leaderLast() {
+	for _, s := range a.o.LeaderLast() {
 		if !s.IsControlPlane() || a.joins(a.o, s) {
 			continue
 		}
 		if a.upToDate(s) {
-			if a.o.mute(s.Name) {
+			if a.o.Mute(s.Name) {
 				a.add(stageBootstrap, a.gate(s.Name, "its etcd member does not answer"))
 			} else if behind := a.o.Machines[s.Name].Behind; behind != "" {
 				previous = a.chain(stageRollControlPlane, []*plan.Step{a.gate(s.Name, "it was changed but not waited for: "+behind)}, previous...)
@@ -294,7 +295,7 @@ func (a *applying) planControlPlane(balanced []string) {
 			continue
 		}
 		st := a.configured(s)
-		if !a.Facts.Bootstrapped() || !a.o.serves(s.Name) || !a.o.Machines[s.Name].mayRestart() {
+		if !a.Facts.Bootstrapped() || !a.o.Serves(s.Name) || !a.o.Machines[s.Name].MayRestart() {
 			needs := plan.IfPlanned(initialStep)
 			if a.Restoring() != nil && !a.Facts.Bootstrapped() {
 				lay := a.layStep(s.Name)

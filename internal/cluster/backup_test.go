@@ -93,7 +93,7 @@ func TestSchedule(t *testing.T) {
 		Keep: &v1alpha1.BackupKeep{Last: 3}, Schedule: "0 */12 * * *",
 	}
 	l.Store = recipientOnly{}
-	l.running(doc)
+	l.Running(doc)
 	conf := l.have["demo-cp-2"]
 	files := map[string]machine.File{}
 	for _, f := range conf.Files {
@@ -194,7 +194,7 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("the settings are %+v", set)
 	}
 	doc.Spec.Backup.Schedule = ""
-	l.configure(doc, testkit.Value(l.observeInventory(t.Context(), nil))(t).Want)
+	l.Configure(doc, testkit.Value(l.ObserveInventory(t.Context(), nil))(t).Want)
 	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.HasPrefix(p, "lay:\n  destroy "+lay) {
 		t.Errorf("without a schedule it plans\n%s", p)
 	}

@@ -11,43 +11,25 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
-	"github.com/naupegos/naupegos/internal/cluster/render"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
-	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
 const (
-	secretCredential = "cloud-credential" //nolint:gosec // a name: among the cluster's secrets: its restricted application credential, as JSON
-	credentialStep   = "cloud/credential" //nolint:gosec // a name
+	credentialStep = "cloud/credential" //nolint:gosec // a name
 
 )
-
-// credential returns what the cluster itself signs in to the cloud with; nil where it has nothing yet.
-func (c *Cluster) credential(ctx context.Context) (*provider.CloudCredential, error) {
-	data, err := c.Secrets.Get(ctx, secretCredential)
-	if fail.KindOf(err) == fail.NotFound || err == nil && len(data) == 0 {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	cred := &provider.CloudCredential{}
-	if err := json.Unmarshal(data, cred); err != nil {
-		return nil, fail.New(fail.Internal, "the stored credential of the cloud can't be read").Do("naupegos certs rotate %s --cloud-credential", c.Name()) // cause withheld: it may quote a secret
-	}
-	return cred, nil
-}
 
 func (c *Cluster) keepCredential(ctx context.Context, cred provider.CloudCredential) error {
 	data, err := json.Marshal(cred) //nolint:gosec // it is encrypted where it goes
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "keep the credential of the cloud")
 	}
-	return c.Secrets.Put(ctx, secretCredential, data)
+	return c.Secrets.Put(ctx, observe.SecretCredential, data)
 }
 
 // tellReach tells once where a credential reaches farther than the cluster needs; checkCredential does so later.
@@ -59,7 +41,7 @@ func tellReach(cred provider.CloudCredential, p plan.Progress) {
 
 // checkCredential says what the cluster's credential is good for; nothing where it has none.
 func (c *Cluster) checkCredential(ctx context.Context) ([]provider.Check, error) {
-	cred, err := c.credential(ctx)
+	cred, err := c.Credential(ctx)
 	if err != nil || cred == nil || c.Cloud() == nil {
 		return nil, err
 	}
@@ -78,14 +60,14 @@ func (a *applying) planCredential() {
 	if cloud == nil {
 		return
 	}
-	if cred, err := a.credential(context.Background()); err == nil && cred != nil {
+	if cred, err := a.Credential(context.Background()); err == nil && cred != nil {
 		return
 	}
 	a.add(stagePrepare, &plan.Step{
 		ID: credentialStep, Action: plan.Create, Subject: "cluster", Title: "create a restricted credential for the cluster",
 		Reason: "nothing that runs in the cluster gets your own credential",
 		Run: func(ctx context.Context, p plan.Progress) error {
-			have, err := a.credential(ctx)
+			have, err := a.Credential(ctx)
 			if err != nil {
 				return err
 			}
@@ -97,61 +79,6 @@ func (a *applying) planCredential() {
 			return a.keepCredential(ctx, cred)
 		},
 	})
-}
-
-// cloudAddonList lists what clusters on this cloud have, without the manifests. One has to be logged in there.
-func (c *Cluster) cloudAddonList() []addon.Addon {
-	cloud := c.Cloud()
-	if cloud == nil {
-		return nil
-	}
-	return addon.OpenStackAddons(cloud.NoVolumes() != "")
-}
-
-// cloudAddons renders the cloud's addons by name: none where there is no such cloud or no credential yet.
-func (c *Cluster) cloudAddons(ctx context.Context, p layout.Params) (map[string][]byte, error) {
-	cloud := c.Cloud()
-	if cloud == nil {
-		return nil, nil
-	}
-	cred, err := c.credential(ctx)
-	if err != nil || cred == nil {
-		return nil, err
-	}
-	info, err := cloud.CloudInfo(ctx)
-	if err != nil {
-		return nil, err
-	}
-	conf := addon.CloudConf{
-		AuthURL: cred.AuthURL, Region: cred.Region, CredentialID: cred.ID, CredentialSecret: cred.Secret, Insecure: cred.Insecure, EndpointType: cred.Interface,
-		SubnetID: info.SubnetID, FloatingNetworkID: info.FloatingNetworkID, IgnoreVolumeZone: info.IgnoreVolumeZone,
-		NoLoadBalancers: info.NoLoadBalancers, InternalLB: info.InternalBalancers, LBProvider: info.LBProvider, LBMethod: info.LBMethod,
-	}
-	ca, err := c.CloudCA(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(ca) > 0 {
-		conf.CAFile = render.CloudCAFile // see cloudFiles
-	}
-	cert, key, err := cloud.ClientCertificate()
-	if err != nil {
-		return nil, err
-	}
-	conf.ClientCert = len(cert) > 0
-	text, err := conf.Render()
-	if err != nil {
-		return nil, err
-	}
-	all, err := addon.OpenStack{
-		ClusterID: c.Record.ID, Bundle: p.Release.Bundle, CloudConf: text, Authorities: ca, ClientCert: cert, ClientKey: key, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
-		NoVolumes: cloud.NoVolumes() != "",
-	}.Catalogue()
-	out := map[string][]byte{}
-	for _, a := range all {
-		out[a.Name] = a.Manifests
-	}
-	return out, err
 }
 
 // initializedStep is the ID of the step that waits until the cloud's controller has told every node its addresses and zone.
@@ -293,7 +220,7 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*
 			return c.keepCredential(ctx, cred)
 		},
 	})
-	for _, a := range c.cloudAddonList() {
+	for _, a := range c.CloudAddonList() {
 		s := c.addonStep(a)
 		s.Action, s.Title, s.Reason, s.Rolling = plan.Change, "renew "+a.Title, "it authenticates with the credential", len(a.Workloads) > 0
 		graph.Add(stageRecord, s, plan.IfPlanned(addonID(addon.NameCloudConfig))...)
@@ -308,7 +235,7 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*
 			if err := c.waitAddons(ctx, client, p); err != nil {
 				return err
 			}
-			cred, err := c.credential(ctx)
+			cred, err := c.Credential(ctx)
 			if err != nil || cred == nil {
 				return err
 			}

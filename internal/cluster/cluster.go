@@ -8,13 +8,13 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
@@ -46,15 +46,11 @@ type Deps struct {
 
 // Cluster is one cluster with everything that is needed to observe and change it.
 type Cluster struct {
-	*render.Renderer
-
-	plane plane
+	*observe.Observer
 
 	only    []parts.Part // what is planned for; nil: everything
 	pauseAt string       // the machine after which a roll pauses; empty: none
 	leftOut bool         // the last plan left something out for one of these
-
-	introducing sync.Mutex // others are told of one machine at a time: what is told was rendered of all that are known
 }
 
 // Open prepares a cluster's dependencies: its keys, its provider and the SSH connections. Close it after use.
@@ -64,10 +60,10 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	if d.ReadOnly {
 		secrets, st = memory.NewOverlay(secrets), nil
 	}
-	c := &Cluster{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{
+	c := &Cluster{Observer: &observe.Observer{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{
 		Doc: d.Document, Record: d.Record, Find: d.Bundles, Secrets: secrets, Store: d.Store, Facts: memory.NewFacts(d.Record, st), StateDir: d.Store.Dir(),
 		Credentials: env.NewCredentials(policy.NewCredentials(d.Store.ServerSecrets()), d.Document.Metadata.Name, d.Closed),
-	}}}}
+	}}}}}
 	if d.Given != nil {
 		for name, value := range d.Given.Secrets {
 			if err := secrets.Put(ctx, name, value); err != nil {
@@ -75,7 +71,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 			}
 		}
 	}
-	c.plane = c
+	c.Plane = c
 	with := pki.Options{RenewBefore: d.RenewBefore}
 	if spec := c.Doc.Spec.PKI.VaultIssuer(); spec != nil {
 		var err error

@@ -17,7 +17,7 @@ import (
 
 // TestChangesAreCompared: with what a cluster was last brought to, or else with what was applied last.
 func TestChangesAreCompared(t *testing.T) {
-	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+	l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 	refused := func(when string, fields ...string) {
 		t.Helper()
 		err := env.CheckChanges(l.Record, l.Doc)
@@ -63,7 +63,7 @@ func TestOtherBundle(t *testing.T) {
 	if got := l.NewerBundle() + l.BundleNote(); got != "" || l.OtherBundle() {
 		t.Errorf("of a new cluster: %s", got)
 	}
-	l.running(doc)
+	l.Running(doc)
 	testkit.Must(t, l.Converged(t.Context()))
 	if memory.BundleOf(l.Record) != l.Current.ID || l.OtherBundle() {
 		t.Fatalf("remembered: %s", memory.BundleOf(l.Record))
@@ -94,7 +94,7 @@ func TestOtherBundle(t *testing.T) {
 // TestNewerBundle: that there is a newer one is told, and is no change.
 func TestNewerBundle(t *testing.T) {
 	doc := document(t, 1, 0, 1)
-	l := newLab(t, doc).running(doc)
+	l := newLab(t, doc).Running(doc)
 	l.Current, l.Newest = bundleOf("a"), bundleOf("b")
 	testkit.Must(t, l.Converged(t.Context()))
 	if note := l.BundleNote(); !strings.Contains(note, "a newer bundle of Kubernetes "+release.Default+" is available, bbbbbbbbbbbb") {

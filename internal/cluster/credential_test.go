@@ -236,7 +236,7 @@ func TestRotateCredential(t *testing.T) {
 				t.Errorf("%s (%s) waits for %v", s.ID, s.Action, s.Needs)
 			}
 			s.Run = func(ctx context.Context, _ plan.Progress) error { // manifests come from a bundle, which is not here
-				if cred, err := l.credential(ctx); err != nil || cred.ID != want {
+				if cred, err := l.Credential(ctx); err != nil || cred.ID != want {
 					t.Errorf("%s is renewed with credential %+v, not %s: %v", s.ID, cred, want, err)
 				}
 				if s.ID == cut {
@@ -259,7 +259,7 @@ func TestRotateCredential(t *testing.T) {
 	if k.ids() != "mine id-3" {
 		t.Errorf("there are credentials %s", k.ids())
 	}
-	if cred, err := l.credential(ctx); err != nil || cred.ID != "id-3" || cred.Secret != "s3cret-3" {
+	if cred, err := l.Credential(ctx); err != nil || cred.ID != "id-3" || cred.Secret != "s3cret-3" {
 		t.Errorf("kept is %+v: %v", cred, err)
 	}
 	if asked.Load() != 3 {
@@ -352,7 +352,7 @@ func TestCredentialHandedOver(t *testing.T) {
 
 // TestRotateCredentialElsewhere: a cluster on no cloud has none.
 func TestRotateCredentialElsewhere(t *testing.T) {
-	l := newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
+	l := newLab(t, document(t, 1, 0, 1)).Running(document(t, 1, 0, 1))
 	_, err := l.PlanRotateCredential(t.Context(), "")
 	if fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), "cluster demo has no credential of a cloud (only clusters on OpenStack have one)") {
 		t.Errorf("%v", err)

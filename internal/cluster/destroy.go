@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -157,7 +158,7 @@ func (c *Cluster) letGo(m provider.Machine) *plan.Step {
 }
 
 // etcdProjection says how many voters work and how many more may fail.
-func etcdProjection(o *Observed) string { return etcd.Now(o.Members, o.Health).String() }
+func etcdProjection(o *observe.Observed) string { return etcd.Now(o.Members, o.Health).String() }
 
 const freeTimeout = 20 * time.Minute
 

@@ -207,7 +207,7 @@ func (a *applying) planEncryption() {
 		ID: encryptionStep, Action: plan.Change, Subject: "cluster", Title: "verify that all API servers " + readsAndWrites(now),
 		Reason: "encryption at rest changes in stages: no API server may write what another can't read", Details: stagesAfter(now, final, written),
 		Run: func(ctx context.Context, p plan.Progress) error {
-			if err := a.taken(ctx, "", p); err != nil {
+			if err := a.Taken(ctx, "", p); err != nil {
 				return err
 			}
 			return a.Facts.Set(ctx, memory.EncryptionRun, strings.Join(now, ","))
@@ -259,7 +259,7 @@ func rewriting(provider string) string {
 // rewriteSecrets stores all Secrets again, by the first of the list that all API servers run with, and looks in etcd whether none is left
 // that is not.
 func (c *Cluster) rewriteSecrets(ctx context.Context, p plan.Progress, list []string) error {
-	if err := c.taken(ctx, "", p); err != nil {
+	if err := c.Taken(ctx, "", p); err != nil {
 		return err
 	}
 	client, err := c.Kube(ctx)

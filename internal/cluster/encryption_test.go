@@ -8,6 +8,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -68,7 +69,7 @@ func TestWishChanges(t *testing.T) {
 		for _, first := range []bool{false, true} {
 			for changed := range 5 {
 				for _, cut := range []bool{false, true} {
-					l := newLab(t, encryptionDocument(t, from)).running(encryptionDocument(t, from))
+					l := newLab(t, encryptionDocument(t, from)).Running(encryptionDocument(t, from))
 					testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(encryptionDocument(t, from).Marshal())(t))))
 					l.walk(first, changed, cut)
 				}
@@ -121,7 +122,7 @@ func (l *lab) walk(first bool, changed int, cut bool) {
 // encryptionStep is the step that ends the stage at hand; nil where there is none.
 func (l *lab) encryptionStep() *plan.Step {
 	l.t.Helper()
-	a := l.applying(&Observed{}, nil)
+	a := l.applying(&observe.Observed{}, nil)
 	a.planEncryption()
 	for _, s := range testkit.Value(a.graph.Seal(applyRules))(l.t) {
 		return s
@@ -165,7 +166,7 @@ func (l *lab) configured(list []string) {
 	want, _ := wanted.Assign(l.Doc, nil, nil)
 	now := l.Facts.Get(memory.Encryption)
 	testkit.Must(l.t, l.Facts.Set(l.t.Context(), memory.Encryption, strings.Join(list, ",")))
-	l.configure(l.Doc, want)
+	l.Configure(l.Doc, want)
 	testkit.Must(l.t, l.Facts.Set(l.t.Context(), memory.Encryption, now))
 }
 
@@ -178,7 +179,7 @@ func encryptionDocument(t *testing.T, on bool) *v1alpha1.Cluster {
 
 // TestEncryptionStages turns encryption at rest on, off and on again, and rotates its key, on a cluster that runs.
 func TestEncryptionStages(t *testing.T) {
-	l := newLab(t, encryptionDocument(t, false)).running(encryptionDocument(t, false))
+	l := newLab(t, encryptionDocument(t, false)).Running(encryptionDocument(t, false))
 	text := testkit.Value(encryptionDocument(t, false).Marshal())(t)
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(text)))
 	if plans := l.encryptionRounds(encryptionDocument(t, false)); len(plans) > 0 {
@@ -237,7 +238,7 @@ func TestOlderStore(t *testing.T) {
 		{"it was turned off", [][]string{off, off, off}, false, "identity"},
 		{"it was turned off, and the document says on", [][]string{off, off, off}, true, "key1"},
 	} {
-		l := newLab(t, encryptionDocument(t, c.wish)).running(encryptionDocument(t, true))
+		l := newLab(t, encryptionDocument(t, c.wish)).Running(encryptionDocument(t, true))
 		testkit.Must(t, l.Facts.Set(t.Context(), memory.Restored, "2026-11-23T00:00:00Z"))
 		testkit.Must(t, l.settleEncryption(t.Context(), on, "key1"))
 		stored := map[string]bool{}

@@ -14,7 +14,7 @@ import (
 // TestDNSName: people are told the API's name, and certificates hold it; Naupegos itself goes by the address, for the record of the
 // name may not be there yet.
 func TestDNSName(t *testing.T) {
-	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+	l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func (f *fronted) Traits() provider.Traits { return provider.Traits{Outside: tru
 // TestFloatingIPChanges: while the API's floating IP is another one than before, or is not there yet, a cluster that is up can be asked
 // and its machines compared; one that is not up waits for the address, which its first certificates are to hold.
 func TestFloatingIPChanges(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 	cloud := &fronted{cloud: l.cloud}
 	l.Prov = cloud
 	if err := l.LoadTarget(t.Context()); err != nil {

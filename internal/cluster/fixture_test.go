@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -159,22 +160,22 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	p := &cloud{machines: map[string]provider.Machine{}, planned: map[string]bool{}}
 	rec := &store.Cluster{ID: "demo-00000000", Name: doc.Metadata.Name, Facts: store.Facts{}}
 	secrets := memory.NewOverlay(nil)
-	c := &Cluster{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{
+	c := &Cluster{Observer: &observe.Observer{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{
 		Doc: doc, Record: rec, Facts: memory.NewFacts(rec, nil), Secrets: secrets, PKI: pki.Open(secrets, pki.Options{}),
 		Prov: p, Current: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, Find: madeUp, Agent: env.AgentBinary{Digest: "0badcafe"}, StateDir: "state",
 		PublicKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
-	}}}}
-	c.plane = allRun{}
+	}}}}}
+	c.Plane = allRun{}
 	return &lab{Cluster: c, t: t, cloud: p}
 }
 
 // allRun is a control plane that runs what it is told.
 type allRun struct{}
 
-func (allRun) settled(context.Context, string, ...string) error { return nil }
-func (allRun) waitEtcd(context.Context) error                   { return nil }
-func (allRun) waitServer(context.Context, string) error         { return nil }
-func (allRun) runs(_ context.Context, _ string, _ string) error { return nil }
+func (allRun) Settled(context.Context, string, ...string) error { return nil }
+func (allRun) WaitEtcd(context.Context) error                   { return nil }
+func (allRun) WaitServer(context.Context, string) error         { return nil }
+func (allRun) Runs(_ context.Context, _ string, _ string) error { return nil }
 
 // madeUp makes up the bundle of a release.
 func madeUp(_ context.Context, version string) (use, newest *bundle.Bundle, err error) {
@@ -182,8 +183,8 @@ func madeUp(_ context.Context, version string) (use, newest *bundle.Bundle, err 
 	return b, b, nil
 }
 
-// running makes all machines of a document exist, as a cluster that came up with it.
-func (l *lab) running(doc *v1alpha1.Cluster) *lab {
+// Running makes all machines of a document exist, as a cluster that came up with it.
+func (l *lab) Running(doc *v1alpha1.Cluster) *lab {
 	l.t.Helper()
 	want, _ := wanted.Assign(doc, nil, nil)
 	var initial []string
@@ -199,7 +200,7 @@ func (l *lab) running(doc *v1alpha1.Cluster) *lab {
 			l.t.Fatal(err)
 		}
 	}
-	l.configure(doc, want)
+	l.Configure(doc, want)
 	return l
 }
 
@@ -211,16 +212,16 @@ func (l *lab) state(name string, s provider.State) {
 }
 
 // observed is what would be seen of a cluster whose machines are as the document wanted that they were configured by; members are the etcd members.
-func (l *lab) observed(decided wanted.Decisions, members ...string) *Observed {
+func (l *lab) observed(decided wanted.Decisions, members ...string) *observe.Observed {
 	l.t.Helper()
-	o, err := l.observeInventory(l.t.Context(), decided)
+	o, err := l.ObserveInventory(l.t.Context(), decided)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	if !l.Facts.Bootstrapped() {
 		return o
 	}
-	o.Recorded, o.Addons, o.Nodes = true, map[string]bool{addonApprover: true, addonFlannel: true}, map[string]kube.NodeInfo{}
+	o.Recorded, o.Addons, o.Nodes = true, map[string]bool{observe.AddonApprover: true, observe.AddonFlannel: true}, map[string]kube.NodeInfo{}
 	for _, s := range append(slices.Clone(o.Want), slotsOf(o.Remove)...) {
 		m, ok := l.cloud.machines[s.Name]
 		if !ok {
@@ -270,7 +271,7 @@ func (l *lab) node(s wanted.Slot, ready bool) kube.NodeInfo {
 }
 
 // plan renders the steps that lead from o to what is wanted, by stage, one a line, with what they need.
-func (l *lab) plan(o *Observed) (string, error) {
+func (l *lab) plan(o *observe.Observed) (string, error) {
 	l.t.Helper()
 	machines, err := l.infrastructure(l.t.Context(), o)
 	if err != nil {
@@ -309,7 +310,7 @@ func (l *lab) printed(steps []*plan.Step) string {
 	return b.String()
 }
 
-func (l *lab) mustPlan(o *Observed) string {
+func (l *lab) mustPlan(o *observe.Observed) string {
 	l.t.Helper()
 	s, err := l.plan(o)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -19,8 +20,8 @@ import (
 
 // look observes everything and asks the provider for the steps to the machines that are wanted. The provider comes first: it
 // gives new machines their addresses, which the other machines' configurations name.
-func (c *Cluster) look(ctx context.Context, decided wanted.Decisions) (*Observed, []*plan.Step, error) {
-	o, err := c.observeInventory(ctx, decided)
+func (c *Cluster) look(ctx context.Context, decided wanted.Decisions) (*observe.Observed, []*plan.Step, error) {
+	o, err := c.ObserveInventory(ctx, decided)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -37,18 +38,13 @@ func (c *Cluster) look(ctx context.Context, decided wanted.Decisions) (*Observed
 	if err != nil {
 		return nil, nil, err
 	}
-	return o, machines, c.observeRest(ctx, o)
-}
-
-// controlPlaneUnseen reports whether the API or etcd of a cluster that is up could not be seen.
-func (c *Cluster) controlPlaneUnseen(o *Observed) bool {
-	return c.Facts.Bootstrapped() && (o.APIErr != nil || o.EtcdErr != nil)
+	return o, machines, c.ObserveRest(ctx, o)
 }
 
 // addressesPending reports whether machines join a cluster that is up whose addresses only their creation tells. The configurations of
 // the others name them, so those can be compared only afterwards. Of a cluster that is not up, gateways learn its workers afterwards, and all
 // learn those that come from a stock: one is installed long after another.
-func (c *Cluster) addressesPending(ctx context.Context, o *Observed) bool {
+func (c *Cluster) addressesPending(ctx context.Context, o *observe.Observed) bool {
 	early := !c.Facts.Bootstrapped() && !c.Prov.Traits().Stock
 	return slices.ContainsFunc(o.Want, func(s wanted.Slot) bool {
 		if early && (s.Role != provider.Worker || c.Doc.Spec.Endpoint.IngressWanted() == nil) {
@@ -60,7 +56,7 @@ func (c *Cluster) addressesPending(ctx context.Context, o *Observed) bool {
 }
 
 // infrastructure asks the provider for what machines need and for the machines themselves.
-func (c *Cluster) infrastructure(ctx context.Context, o *Observed) ([]*plan.Step, error) {
+func (c *Cluster) infrastructure(ctx context.Context, o *observe.Observed) ([]*plan.Step, error) {
 	want, err := c.WantedMachines(o.Want)
 	if err != nil {
 		return nil, err
@@ -145,7 +141,7 @@ func (a *applying) planAdmission() {
 			var g errgroup.Group
 			for _, name := range at {
 				g.Go(func() error {
-					return a.letIn(ctx, name, append([]string{"admit", filter.Table, filter.Visitors}, to...))
+					return a.LetIn(ctx, name, append([]string{"admit", filter.Table, filter.Visitors}, to...))
 				})
 			}
 			return g.Wait()
@@ -158,10 +154,10 @@ func (a *applying) going() []provider.Machine {
 	return slices.DeleteFunc(slices.Clone(a.o.Remove), func(m provider.Machine) bool { return m.Role == provider.Gateway || !m.MayRun() })
 }
 
-// configureStep configures a machine. One that comes lets in those that go, too: its packet filter knows only who is wanted, and one of the others may
+// ConfigureStep configures a machine. One that comes lets in those that go, too: its packet filter knows only who is wanted, and one of the others may
 // be the leader of etcd, without which its member learns nothing.
-func (a *applying) configureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
-	step := a.Cluster.configureStep(s, action, reason, details)
+func (a *applying) ConfigureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
+	step := a.Cluster.ConfigureStep(s, action, reason, details)
 	going := a.going()
 	if len(going) == 0 || !a.Fenced(s.Role) || a.o.Nodes[s.Name].Ready {
 		return step
@@ -175,25 +171,13 @@ func (a *applying) configureStep(s wanted.Slot, action plan.Action, reason strin
 		if err := configure(ctx, p); err != nil {
 			return err
 		}
-		return a.letIn(ctx, s.Name, args)
+		return a.LetIn(ctx, s.Name, args)
 	}
 	return step
 }
 
 func changesFilter(ch machine.Change) bool {
 	return ch.Kind == "file" && ch.Name == filter.RulePath && ch.Action == "update"
-}
-
-// letIn has a machine's agent let others in. One that does not answer now is configured later, or says then why not.
-func (c *Cluster) letIn(ctx context.Context, name string, args []string) error {
-	h, err := c.Host(ctx, name)
-	if err == nil {
-		_, err = c.Dialer.Agent(ctx, h, nil, args...)
-	}
-	if fail.KindOf(err) == fail.Unreachable {
-		return nil
-	}
-	return err
 }
 
 // planForgetWireGuard forgets addresses and keys of removed peers and gateways, once the gateways that are left no longer

@@ -20,12 +20,12 @@ import (
 // TestLooksAtOnce has one look at the provider while others ask for what it finds, as status --watch and a step do: for go test -race.
 func TestLooksAtOnce(t *testing.T) {
 	doc := document(t, 3, 2, 1)
-	l := newLab(t, doc).running(doc)
+	l := newLab(t, doc).Running(doc)
 	testkit.Must(t, l.LoadTarget(t.Context()))
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if _, err := l.observeInventory(t.Context(), nil); err != nil {
+			if _, err := l.ObserveInventory(t.Context(), nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -44,7 +44,7 @@ func TestLooksAtOnce(t *testing.T) {
 // TestStrangers wants apply to look again where a provider tells new machines' addresses only when they are made, for the
 // configurations of the machines that are there name them.
 func TestStrangers(t *testing.T) {
-	l := newLab(t, document(t, 1, 0, 2)).running(document(t, 1, 0, 1))
+	l := newLab(t, document(t, 1, 0, 2)).Running(document(t, 1, 0, 1))
 	o := l.observed(nil, controlPlanes(1)...)
 	if !l.addressesPending(t.Context(), o) {
 		t.Error("a new machine's address is taken for known")
@@ -106,7 +106,7 @@ func scalingDocument(t *testing.T) *v1alpha1.Cluster {
 
 // TestScalingPlans: a pool that scales is of the size that was decided, whatever the document begins with, and only its machines are touched.
 func TestScalingPlans(t *testing.T) {
-	l := newLab(t, scalingDocument(t)).running(scalingDocument(t))
+	l := newLab(t, scalingDocument(t)).Running(scalingDocument(t))
 	if got := l.mustPlan(l.observed(nil, "demo-cp-1")); got != "" {
 		t.Fatalf("nothing is to be done, but:\n%s", got)
 	}
@@ -135,7 +135,7 @@ func TestScalingPlans(t *testing.T) {
 
 // TestScalingBeyond: an autoscaler's change is not carried out beside others; what it brings about on other machines is its own, done or not.
 func TestScalingBeyond(t *testing.T) {
-	l := newLab(t, scalingDocument(t)).running(scalingDocument(t))
+	l := newLab(t, scalingDocument(t)).Running(scalingDocument(t))
 	planned := func(size int) *Applied {
 		p := scaling.Find(l.Doc, "a")
 		now := p.Count()
@@ -183,7 +183,7 @@ func (keeping) Kept(_ context.Context, seen *provider.Inventory) (all []string, 
 // TestPlanSaysWhatIsKept: also where no machine is to be made; not of a machine that is replaced.
 func TestPlanSaysWhatIsKept(t *testing.T) {
 	doc := document(t, 1, 0, 1)
-	l := newLab(t, doc).running(doc)
+	l := newLab(t, doc).Running(doc)
 	l.Prov = keeping{l.cloud}
 	for want, decided := range map[string]wanted.Decisions{
 		"demo-a-1 keeps its disk,demo-cp-1 keeps its disk": nil, "demo-cp-1 keeps its disk": {"demo-a-1": wanted.Replace},

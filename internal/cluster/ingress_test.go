@@ -6,6 +6,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -14,7 +15,7 @@ import (
 func TestIngressFollowsTheWorkers(t *testing.T) {
 	doc := document(t, 1, 2, 2)
 	doc.Spec.Endpoint.Gateways.Ingress = &v1alpha1.Ingress{HTTPNodePort: 30080, HTTPSNodePort: 30443}
-	l := newLab(t, doc).running(document(t, 1, 2, 1))
+	l := newLab(t, doc).Running(document(t, 1, 2, 1))
 	o := l.observed(nil, "demo-cp-1")
 	fronts, err := l.IngressFronts(t.Context())
 	if err != nil || len(fronts) != 2 || len(fronts[0].Backends) != 1 || fronts[0].Backends[0].Name != "demo-a-1" {
@@ -26,7 +27,7 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 	a.planMachines([]*plan.Step{made})
 	a.planGateways()
 	steps, err := a.graph.Seal(applyRules)
-	i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == configureID("demo-gw-1") })
+	i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == observe.ConfigureID("demo-gw-1") })
 	if err != nil || i < 0 || len(steps[i].Needs) > 0 {
 		t.Errorf("a gateway, and with it the API, waits for a worker: step %d of %+v: %v", i, steps, err)
 	}
@@ -40,7 +41,7 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 		t.Error("nobody tells the gateways of a cluster's first workers")
 	}
 
-	l = newLab(t, doc).running(doc)
+	l = newLab(t, doc).Running(doc)
 	l.observed(nil, "demo-cp-1")
 	fronts, err = l.IngressFronts(t.Context())
 	if err != nil || len(fronts) != 2 || fronts[0].Port != 80 || fronts[1].Port != 443 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/vault"
@@ -33,10 +34,10 @@ func vaulted(t *testing.T) (*lab, *vaulttest.Fake) {
 // TestNoAuthorityKeyAnywhere renders every machine of a cluster whose authorities are in Vault, by the roles and rights that are printed for it.
 func TestNoAuthorityKeyAnywhere(t *testing.T) {
 	l, f := vaulted(t)
-	testkit.Must(t, l.issuerReady(t.Context()))
-	l.running(l.Doc)
+	testkit.Must(t, l.IssuerReady(t.Context()))
+	l.Running(l.Doc)
 	o := l.observed(nil, controlPlanes(3)...)
-	testkit.Must(t, o.unsigned())
+	testkit.Must(t, o.Unsigned())
 	for _, s := range o.Want {
 		config := testkit.Value(l.configuration(s))(t)
 		for _, file := range config.Files {
@@ -48,8 +49,8 @@ func TestNoAuthorityKeyAnywhere(t *testing.T) {
 			}
 		}
 	}
-	for _, ad := range l.addonList() {
-		if ad.Name == addonApprover {
+	for _, ad := range l.AddonList() {
+		if ad.Name == observe.AddonApprover {
 			t.Error("there is nothing to approve")
 		}
 	}
@@ -81,13 +82,13 @@ func TestBeginsOnlyWithItsIssuer(t *testing.T) {
 // is not taken for one that is broken.
 func TestGoesOnWithoutItsIssuer(t *testing.T) {
 	l, f := vaulted(t)
-	l.running(l.Doc)
+	l.Running(l.Doc)
 	l.observed(nil, controlPlanes(3)...)
 	f.Stop()
-	testkit.Must(t, l.issuerReady(t.Context()))
-	testkit.Must(t, l.observed(nil, controlPlanes(3)...).unsigned())
+	testkit.Must(t, l.IssuerReady(t.Context()))
+	testkit.Must(t, l.observed(nil, controlPlanes(3)...).Unsigned())
 	testkit.Must(t, l.PKI.ForgetMachine(t.Context(), "demo-a-2"))
-	testkit.Fails(t, l.observed(nil, controlPlanes(3)...).unsigned(), fail.Unreachable, "Vault at", "no answer")
+	testkit.Fails(t, l.observed(nil, controlPlanes(3)...).Unsigned(), fail.Unreachable, "Vault at", "no answer")
 	checks := testkit.Value(l.CheckIssuer(t.Context()))(t)
 	if len(checks) != 1 || checks[0].Result != provider.Failing || !strings.Contains(checks[0].Detail, "no answer") {
 		t.Errorf("checked: %+v", checks)
@@ -97,7 +98,7 @@ func TestGoesOnWithoutItsIssuer(t *testing.T) {
 // TestAuthoritiesInVaultAreRotated goes through the phases by a token for that, and takes another rotation back.
 func TestAuthoritiesInVaultAreRotated(t *testing.T) {
 	l, f := vaulted(t)
-	l.running(l.Doc)
+	l.Running(l.Doc)
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(l.Doc.Marshal())(t))))
 	testkit.Must(t, l.advanceReleases(t.Context()))
 	l.everythingDone()

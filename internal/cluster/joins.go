@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -24,27 +25,18 @@ import (
 )
 
 // joins reports whether a wanted control-plane machine has yet to become a voting member of the existing etcd cluster.
-func (c *Cluster) joins(o *Observed, s wanted.Slot) bool {
+func (c *Cluster) joins(o *observe.Observed, s wanted.Slot) bool {
 	if !c.Facts.Bootstrapped() || o.EtcdErr != nil {
 		return false
 	}
-	m, ok := o.member(s.Name)
+	m, ok := o.Member(s.Name)
 	return !ok || m.Learner || !m.Started || c.lost(o, s.Name)
 }
 
 // lost reports whether a member's machine, and its data with it, does not exist any more.
-func (c *Cluster) lost(o *Observed, name string) bool {
+func (c *Cluster) lost(o *observe.Observed, name string) bool {
 	s := o.Machines[name]
-	return s == nil || s.Machine.State == provider.Partial || removedFrom(o, name)
-}
-
-func removedFrom(o *Observed, name string) bool {
-	for _, m := range o.Remove {
-		if m.Name == name {
-			return true
-		}
-	}
-	return false
+	return s == nil || s.Machine.State == provider.Partial || observe.RemovedFrom(o, name)
 }
 
 // planJoins brings new control-plane machines in, one after another.
@@ -60,7 +52,7 @@ func (a *applying) planJoins() {
 // joining lists the steps that make a machine a member of the control plane: learner, configuration, vote.
 func (a *applying) joining(s wanted.Slot) []*plan.Step {
 	return []*plan.Step{
-		a.addMemberStep(s), a.configureStep(s, plan.Create, "it joins the control plane", details(a.o.Machines[s.Name])), a.promoteStep(s.Name),
+		a.addMemberStep(s), a.ConfigureStep(s, plan.Create, "it joins the control plane", observe.Details(a.o.Machines[s.Name])), a.promoteStep(s.Name),
 	}
 }
 
@@ -74,7 +66,7 @@ func (a *applying) planStale() []string {
 		if a.o.Machines[m.Name] == nil && !a.ours(a.o, m.Name) {
 			continue // somebody joined a control plane of their own with kubeadm
 		}
-		if removedFrom(a.o, m.Name) || a.o.Replaced[m.Name] != nil {
+		if observe.RemovedFrom(a.o, m.Name) || a.o.Replaced[m.Name] != nil {
 			continue // its node is drained first
 		}
 		stale = append(stale, a.removeMemberStep(m.Name, "its machine is gone", etcd.Gone))
@@ -85,7 +77,7 @@ func (a *applying) planStale() []string {
 
 // ours reports whether a node or member of this name is one that Naupegos made: it is wanted, it was an initial member or
 // joined through Naupegos, or its node carries our marks.
-func (c *Cluster) ours(o *Observed, name string) bool {
+func (c *Cluster) ours(o *observe.Observed, name string) bool {
 	for _, s := range o.Want {
 		if s.Name == name {
 			return true
@@ -140,7 +132,7 @@ func (c *Cluster) promoteStep(name string) *plan.Step {
 						if err := e.Promote(ctx, m.ID); err != nil {
 							return err
 						}
-						return c.waitServer(ctx, name)
+						return c.WaitServer(ctx, name)
 					}
 				}
 				return fail.New(fail.NotReady, "the etcd member of %s has not started yet", name)
@@ -174,16 +166,6 @@ func (c *Cluster) removeMemberStep(name, reason string, seen etcd.MachineView) *
 	}
 }
 
-// lookAnew is how long members are waited for before it is asked again which machines there are: others may join meanwhile.
-const lookAnew = 15 * time.Second
-
-// waitEtcd waits, for a while, until every member that has a vote is healthy.
-func (c *Cluster) waitEtcd(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookAnew)
-	defer cancel()
-	return c.WithEtcd(ctx, func(e *etcd.Client) error { return e.WaitHealthy(ctx, 1) })
-}
-
 func stoppable(members []etcd.Member, health []etcd.Health, name string) error {
 	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.Name == name })
 	if i < 0 || etcd.Now(members, health).Voters == 1 {
@@ -204,16 +186,6 @@ func handOver(ctx context.Context, e *etcd.Client, members []etcd.Member, name s
 		return nil
 	}
 	return e.MoveLeader(ctx, members[i].ID)
-}
-
-// waitServer waits until the API server on one machine is ready.
-func (c *Cluster) waitServer(ctx context.Context, name string) error {
-	client, err := c.KubeAt(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	return client.WaitReady(ctx)
 }
 
 // registrationPause is how long a kubelet may take to register before it is restarted: it doubles its pauses between attempts
@@ -295,7 +267,7 @@ func (c *Cluster) autoscaleIdentity(ctx context.Context, s pki.LeafSpec) (pair p
 }
 
 // rememberShapes remembers what the nodes of pools that scale have.
-func (c *Cluster) rememberShapes(ctx context.Context, o *Observed) error {
+func (c *Cluster) rememberShapes(ctx context.Context, o *observe.Observed) error {
 	for _, s := range o.Want {
 		n := o.Nodes[s.Name]
 		if s.Role != provider.Worker || scaling.Find(c.Doc, s.Pool) == nil || !n.Ready || len(n.Allocatable) == 0 {
@@ -339,7 +311,7 @@ func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...
 	switch {
 	case err != nil:
 		return nil, err
-	case after.Unready == nil && c.controlPlaneUnseen(after.Observed):
+	case after.Unready == nil && c.ControlPlaneUnseen(after.Observed):
 		return nil, fail.Wrap(fail.NotReady, cmp.Or(after.Observed.APIErr, after.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
 			Do("naupegos apply brings what is down back")
 	}

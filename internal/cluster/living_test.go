@@ -17,8 +17,8 @@ func (l *lab) configuration(s wanted.Slot) (machine.Config, error) {
 	return l.Config(l.t.Context(), s, machine.Facts{Interface: "eth0", CgroupVersion: 2, Dpkg: true, ResolvConf: "/etc/resolv.conf"})
 }
 
-// configure has all machines of doc be what that says.
-func (l *lab) configure(doc *v1alpha1.Cluster, slots []wanted.Slot) {
+// Configure has all machines of doc be what that says.
+func (l *lab) Configure(doc *v1alpha1.Cluster, slots []wanted.Slot) {
 	l.t.Helper()
 	now := l.Doc
 	defer func() { l.Doc = now; l.SetTarget(nil) }()
@@ -93,7 +93,7 @@ func TestEditsOfALivingCluster(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			before, after := document(t, 3, 2, 1), document(t, 3, 2, 1)
 			c.edit(&after.Spec)
-			l := newLab(t, after).running(before)
+			l := newLab(t, after).Running(before)
 			got := l.mustPlan(l.observed(nil, controlPlanes(3)...))
 			if !strings.Contains(got, "configure/"+c.touched) {
 				t.Errorf("%s is not configured:\n%s", c.touched, got)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -206,7 +207,7 @@ type Outage struct {
 
 // Outage foresees what is disturbed when machines are switched off, all of them at once. Those that are off disturb nothing any more.
 func (c *Cluster) Outage(ctx context.Context, machines []string) (*Outage, error) {
-	o, err := c.observeInventory(ctx, c.Decided())
+	o, err := c.ObserveInventory(ctx, c.Decided())
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +235,7 @@ func (c *Cluster) Outage(ctx context.Context, machines []string) (*Outage, error
 		add("%s: connections through it break; another gateway takes over the address.", strings.Join(names, ", "))
 	}
 	if names := off[provider.ControlPlane]; len(names) > 0 && c.Facts.Bootstrapped() {
-		if err := c.observeEtcd(ctx, o); err != nil {
+		if err := c.ObserveEtcd(ctx, o); err != nil {
 			return nil, err
 		}
 		after, err := quorumWithout(o, names)
@@ -248,14 +249,14 @@ func (c *Cluster) Outage(ctx context.Context, machines []string) (*Outage, error
 }
 
 // quorumWithout projects etcd without machines: an error where it has no quorum then, or where that can't be told.
-func quorumWithout(o *Observed, machines []string) (etcd.Projection, error) {
+func quorumWithout(o *observe.Observed, machines []string) (etcd.Projection, error) {
 	if o.EtcdErr != nil {
 		return etcd.Projection{}, fail.Wrap(fail.Refused, o.EtcdErr, "it can't be foreseen whether etcd keeps its quorum")
 	}
 	health := slices.Clone(o.Health)
 	after := etcd.Now(o.Members, health)
 	for _, name := range machines {
-		m, ok := o.member(name)
+		m, ok := o.Member(name)
 		if !ok {
 			continue
 		}
@@ -288,72 +289,49 @@ type NodeList struct {
 
 // NodeList lists machines and nodes. It does not ask the machines themselves.
 func (c *Cluster) NodeList(ctx context.Context) (*NodeList, error) {
-	o, err := c.observeInventory(ctx, c.Decided())
+	o, err := c.ObserveInventory(ctx, c.Decided())
 	if err != nil {
 		return nil, err
 	}
-	if err := c.observeAPI(ctx, o); err != nil {
+	if err := c.ObserveAPI(ctx, o); err != nil {
 		return nil, err
 	}
 	list := &NodeList{}
 	if o.APIErr != nil {
 		list.Problem = o.APIErr.Error()
 	}
-	for _, s := range o.expected() {
+	for _, s := range o.Expected() {
 		r := NodeRow{Name: s.Name, Role: string(s.Role), Pool: s.Pool, State: "missing"}
-		if m := o.machine(s.Name); m != nil {
+		if m := o.Machine(s.Name); m != nil {
 			r.Address, r.State = m.Address, string(m.State)
 		}
-		list.Nodes = append(list.Nodes, o.withNode(r))
+		list.Nodes = append(list.Nodes, withNode(o, r))
 	}
 	for _, m := range o.Remove {
-		list.Nodes = append(list.Nodes, o.withNode(NodeRow{Name: m.Name, Role: string(m.Role), Pool: m.Pool, Address: m.Address, State: "unwanted"}))
+		list.Nodes = append(list.Nodes, withNode(o, NodeRow{Name: m.Name, Role: string(m.Role), Pool: m.Pool, Address: m.Address, State: "unwanted"}))
 	}
 	var others []NodeRow
 	for name, n := range o.Nodes {
 		if slices.ContainsFunc(list.Nodes, func(r NodeRow) bool { return r.Name == name }) {
 			continue
 		}
-		others = append(others, o.withNode(NodeRow{Name: name, Role: strings.Join(n.Roles, ","), Address: strings.Join(n.Addresses, ",")}))
+		others = append(others, withNode(o, NodeRow{Name: name, Role: strings.Join(n.Roles, ","), Address: strings.Join(n.Addresses, ",")}))
 	}
 	slices.SortFunc(others, func(a, b NodeRow) int { return strings.Compare(a.Name, b.Name) })
 	list.Nodes = append(list.Nodes, others...)
 	return list, nil
 }
 
-// machine returns a machine of the inventory; nil where there is none of this name.
-func (o *Observed) machine(name string) *provider.Machine {
-	i := slices.IndexFunc(o.Inventory.Machines, func(m provider.Machine) bool { return m.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &o.Inventory.Machines[i]
-}
-
 // withNode adds what the API says.
-func (o *Observed) withNode(r NodeRow) NodeRow {
+func withNode(o *observe.Observed, r NodeRow) NodeRow {
 	n, ok := o.Nodes[r.Name]
 	switch {
 	case ok:
-		r.Node, r.Version, r.Created = o.nodeWords(n), n.Version, n.Created
+		r.Node, r.Version, r.Created = o.NodeWords(n), n.Version, n.Created
 	case o.Nodes != nil && r.Role != string(provider.Gateway):
 		r.Node = "not registered"
 	}
 	return r
-}
-
-func (o *Observed) nodeWords(n kube.NodeInfo) string {
-	w, stale := "Ready", o.stale(n)
-	switch {
-	case !n.Ready:
-		w = "not ready: " + n.Reason
-	case stale != "":
-		w = "not ready: " + stale
-	}
-	if n.Unschedulable {
-		w += ", cordoned"
-	}
-	return w
 }
 
 // MachineList lists the cluster's machines as the provider finds them, and what else of the cluster exists there.

@@ -18,7 +18,7 @@ import (
 )
 
 func TestQuorumWithout(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	o := l.observed(nil, controlPlanes(3)...)
 	if p, err := quorumWithout(o, []string{"demo-cp-2"}); err != nil || p.String() != "2 of 3 voters healthy, 2 needed" {
 		t.Errorf("%v, %v", p, err)
@@ -42,7 +42,7 @@ func TestQuorumWithout(t *testing.T) {
 
 // TestOutage: each role has its own words, and machines that are off have none.
 func TestOutage(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	for _, c := range []struct {
 		machines []string
 		want     []string
@@ -102,7 +102,7 @@ func TestNodesAreAskedFirst(t *testing.T) {
 		_, err := planned("demo-a-1")
 		testkit.Fails(t, err, fail.NotReady, "cluster demo has not come up yet", "naupegos apply")
 	}
-	l.running(doc)
+	l.Running(doc)
 	l.UseAPI(testkit.Value(kube.NewClient(conf, kube.ClientOptions{Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, fail.New(fail.Unreachable, "nobody listens")
 	}}))(t))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -41,9 +42,9 @@ func (a *applying) planNodes() {
 		}
 		node, known := a.o.Nodes[s.Name]
 		known = known && a.o.Machines[s.Name] != nil // else it is the node of a machine that is gone
-		touched := a.made[s.Name] != nil || !a.upToDate(s) && (a.o.restarts(s.Name) || a.o.starts(s.Name))
+		touched := a.made[s.Name] != nil || !a.upToDate(s) && (a.o.Restarts(s.Name) || a.o.Starts(s.Name))
 		// A node that somebody cordoned stays so: that is theirs to undo.
-		if !known || touched || !node.Ready || a.o.stale(node) != "" || !kube.Marked(node, a.Marks(s)) {
+		if !known || touched || !node.Ready || a.o.Stale(node) != "" || !kube.Marked(node, a.Marks(s)) {
 			a.add(stageNodes, a.nodeStep(s, known), plan.IfPlanned(apiStep)...)
 		}
 		if known && node.Annotations[kube.OwnedCordon] != "" { // a change was cut off, or called off
@@ -133,35 +134,7 @@ func (a *applying) elsewhere(s wanted.Slot) bool {
 // rolls reports whether a worker serves and is to be restarted. One whose kubelet was found stopped does not, whatever its node says yet.
 func (a *applying) rolls(s wanted.Slot) bool {
 	seen := a.o.Machines[s.Name]
-	return !a.upToDate(s) && seen != nil && seen.Machine.MayRun() && a.o.Nodes[s.Name].Ready && a.o.restarts(s.Name) && !a.o.starts(s.Name)
-}
-
-// restarts reports whether configuring a machine restarts what others depend on.
-func (o *Observed) restarts(name string) bool {
-	s := o.Machines[name]
-	return s == nil || disruptive(s.Report)
-}
-
-// starts reports whether configuring a machine starts what others depend on and does not run: it disturbs nobody, but has to be waited for.
-func (o *Observed) starts(name string) bool {
-	s := o.Machines[name]
-	return s != nil && s.Report != nil && slices.ContainsFunc(s.Report.Changes, func(ch machine.Change) bool {
-		return ch.Kind == "unit" && servers[ch.Name] && ch.Action == "start"
-	})
-}
-
-// stale says why what the API tells of a node does not count: its machine or kubelet is down, or was started after it was told; empty where it is not, or nobody knows.
-func (o *Observed) stale(n kube.NodeInfo) string {
-	s := o.Machines[n.Name]
-	switch {
-	case s == nil:
-		return ""
-	case !s.Machine.MayRun():
-		return "its machine is " + string(s.Machine.State)
-	case s.Report == nil:
-		return ""
-	}
-	return n.Stale(s.Report.Life)
+	return !a.upToDate(s) && seen != nil && seen.Machine.MayRun() && a.o.Nodes[s.Name].Ready && a.o.Restarts(s.Name) && !a.o.Starts(s.Name)
 }
 
 func (c *Cluster) nodeStep(s wanted.Slot, known bool) *plan.Step {
@@ -214,7 +187,7 @@ func (c *Cluster) life(ctx context.Context, name string) (machine.Life, error) {
 // the time it answers; restarting it once makes it try at once.
 func (c *Cluster) registered(ctx context.Context, client *kube.Client, s wanted.Slot, p plan.Progress) error {
 	if s.IsControlPlane() {
-		if err := c.waitServer(ctx, s.Name); err != nil {
+		if err := c.WaitServer(ctx, s.Name); err != nil {
 			return err
 		}
 		short, cancel := context.WithTimeout(ctx, registrationPause)
@@ -258,8 +231,8 @@ func (a *applying) planRemovals() error {
 }
 
 // checkRemoval foresees etcd without a machine's member, before anything is begun.
-func (c *Cluster) checkRemoval(o *Observed, m provider.Machine) error {
-	member, ok := o.member(m.Name)
+func (c *Cluster) checkRemoval(o *observe.Observed, m provider.Machine) error {
+	member, ok := o.Member(m.Name)
 	if !ok {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 // rather than refused.
 func TestWayInNeedsHostKey(t *testing.T) {
 	doc := document(t, 1, 2, 1)
-	l := newLab(t, doc).running(doc)
+	l := newLab(t, doc).Running(doc)
 	if _, err := l.Host(t.Context(), "demo-a-1"); fail.KindOf(err) != fail.Unreachable {
 		t.Errorf("without any host key: %v", err)
 	}

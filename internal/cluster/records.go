@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"regexp"
 	"slices"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -25,53 +24,6 @@ const smokeTimeout = 3 * time.Minute
 
 // cloudSmokeTimeout bounds the smoke test of the cloud, whose load balancers may take minutes.
 const cloudSmokeTimeout = 15 * time.Minute
-
-// observeAddons reports whether kubeadm's records and the pod network are in the cluster as wanted.
-func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Observed) error {
-	p, err := c.KubeParams(ctx)
-	if fail.KindOf(err) == fail.NotReady {
-		return nil // addresses are not known yet: the plan makes them known and everything is recorded then
-	}
-	if err != nil {
-		return err
-	}
-	digest, err := recordDigest(p)
-	if err != nil {
-		return err
-	}
-	o.Recorded = c.Facts.Get(memory.Recorded) == digest
-	if o.ProxyTimeoutsReverted, err = client.ProxyPatient(ctx); err != nil {
-		o.APIErr = err
-		return nil
-	}
-	o.Addons = map[string]bool{}
-	for _, a := range c.addonList() {
-		manifests, err := c.manifests(ctx, p, a.Name)
-		if err != nil {
-			return err
-		}
-		if manifests == nil { // what it is made from is not there yet
-			continue
-		}
-		ok, err := client.UpToDate(ctx, manifests, kube.ApplyOptions{Addon: a.Name})
-		if err != nil {
-			o.APIErr = err
-			return nil
-		}
-		o.Addons[a.Name] = ok
-	}
-	return nil
-}
-
-// recordDigest identifies what kubeadm's phases should have made known to the cluster.
-func recordDigest(p layout.Params) (string, error) {
-	conf, err := p.Recorded()
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(conf)
-	return hex.EncodeToString(sum[:]), nil
-}
 
 // planRecords records the cluster with kubeadm's own phases and installs the pod network. What should run on several nodes waits for those
 // of the control plane. Workers are not waited for: one that never comes should not leave the others without cluster DNS.
@@ -107,7 +59,7 @@ func (a *applying) planRecords() {
 			if err != nil {
 				return err
 			}
-			digest, err := recordDigest(p)
+			digest, err := observe.RecordDigest(p)
 			if err != nil {
 				return err
 			}
@@ -207,7 +159,7 @@ func (c *Cluster) admitted(ctx context.Context) error {
 func (a *applying) planSmoke() {
 	a.planCloudSmoke()
 	proven := (a.Facts.Is(memory.Smoked) || !a.wantsSmoke()) && !a.onlyTest()
-	if proven && a.Facts.Bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(addonFlannel) {
+	if proven && a.Facts.Bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(observe.AddonFlannel) {
 		return
 	}
 	a.add(stageProve, &plan.Step{
@@ -254,56 +206,24 @@ func (c *Cluster) smoke(ctx context.Context, p plan.Progress) error {
 }
 
 // What clusters everywhere have of manifests of our own; the rest is the catalogue's.
-const (
-	addonApprover = "naupegos-approver"
-	addonFlannel  = "flannel"
-)
-
-// addonList lists what is installed by manifests, in that order, without the manifests.
-func (c *Cluster) addonList() []addon.Addon {
-	var list []addon.Addon
-	if c.Vault == nil { // else kubelets ask for none
-		list = append(list, addon.Addon{
-			Name: addonApprover, Title: "the RBAC objects of the certificate approver",
-			Reason: "it approves kubelets' serving certificates after checking the machine",
-		})
-	}
-	if c.Doc.Spec.Kubernetes.CNI != layout.CNINone {
-		list = append(list, addon.Addon{
-			Name: addonFlannel, Title: "the pod network (flannel)", Reason: "pods on different nodes reach each other through it",
-		})
-	}
-	return append(list, c.cloudAddonList()...)
-}
-
-// manifests renders one of addonList; nil for those of a cloud as long as the cluster has no credential.
-func (c *Cluster) manifests(ctx context.Context, p layout.Params, name string) ([]byte, error) {
-	switch name {
-	case addonApprover:
-		return layout.ApproverManifest(), nil
-	case addonFlannel:
-		return p.Flannel()
-	}
-	cloud, err := c.cloudAddons(ctx, p)
-	return cloud[name], err
-}
+const ()
 
 func addonID(name string) string { return "addon/" + name }
 
 // lacks reports whether an addon that is wanted is absent, or not as wanted.
 func (a *applying) lacks(name string) bool {
-	return !a.o.Addons[name] && slices.ContainsFunc(a.addonList(), func(ad addon.Addon) bool { return ad.Name == name })
+	return !a.o.Addons[name] && slices.ContainsFunc(a.AddonList(), func(ad addon.Addon) bool { return ad.Name == name })
 }
 
 // planAddons installs what is absent or not as wanted.
 func (a *applying) planAddons() {
 	a.planCredential()
-	for _, ad := range a.addonList() {
+	for _, ad := range a.AddonList() {
 		if a.o.Addons[ad.Name] {
 			continue
 		}
 		var needs []plan.Need
-		if ad.Name != addonApprover && ad.Name != addonFlannel {
+		if ad.Name != observe.AddonApprover && ad.Name != observe.AddonFlannel {
 			needs = plan.IfPlanned(credentialStep, addonID(addon.NameCloudConfig))
 		}
 		a.add(stageRecord, a.addonStep(ad), needs...)
@@ -319,7 +239,7 @@ func (c *Cluster) addonStep(a addon.Addon) *plan.Step {
 			if err != nil {
 				return err
 			}
-			manifests, err := c.manifests(ctx, p, a.Name)
+			manifests, err := c.Manifests(ctx, p, a.Name)
 			if err != nil {
 				return err
 			}
@@ -338,7 +258,7 @@ func (c *Cluster) addonStep(a addon.Addon) *plan.Step {
 
 // waitAddons waits until what addons run does.
 func (c *Cluster) waitAddons(ctx context.Context, client *kube.Client, p plan.Progress) error {
-	for _, a := range c.addonList() {
+	for _, a := range c.AddonList() {
 		for _, w := range a.Workloads {
 			p.Status("waiting for %s", w.Name)
 			wait := client.WaitDeployment

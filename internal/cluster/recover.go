@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -79,7 +80,7 @@ func (c *Cluster) answers(ctx context.Context, name string) bool {
 }
 
 // recoverSteps lists the steps; known are the revisions that members tell, answers which machines can be asked to do something.
-func (c *Cluster) recoverSteps(ctx context.Context, o *Observed, from string, known map[string]int64, answers map[string]bool) ([]*plan.Step, error) {
+func (c *Cluster) recoverSteps(ctx context.Context, o *observe.Observed, from string, known map[string]int64, answers map[string]bool) ([]*plan.Step, error) {
 	slot, err := c.survivor(o, from, known, answers)
 	if err != nil {
 		return nil, err
@@ -110,12 +111,12 @@ func (c *Cluster) recoverSteps(ctx context.Context, o *Observed, from string, kn
 		salvage.Details = append(salvage.Details, "the last revision that it reports: "+strconv.FormatInt(known[from], 10))
 	}
 	graph.Add(stageBootstrap, salvage)
-	graph.Add(stageBootstrap, c.configureStep(slot, plan.Change, "etcd and the API server start there", nil), plan.After(salvage.ID)...)
+	graph.Add(stageBootstrap, c.ConfigureStep(slot, plan.Change, "etcd and the API server start there", nil), plan.After(salvage.ID)...)
 	graph.Add(stageServe, c.recoverStep("serve", plan.Wait, "wait for etcd and the API server on "+from, "the others join it", func(ctx context.Context, p plan.Progress, r *env.Recovering) error {
-		if err := c.waitEtcd(ctx); err != nil {
+		if err := c.WaitEtcd(ctx); err != nil {
 			return err
 		}
-		return c.waitServer(ctx, r.From)
+		return c.WaitServer(ctx, r.From)
 	}))
 	graph.Add(stageForget, c.recoverStep("end", plan.Change, "finish the recovery", "the other control-plane machines join in the next apply", func(ctx context.Context, _ plan.Progress, r *env.Recovering) error {
 		h, err := c.Host(ctx, r.From)
@@ -133,7 +134,7 @@ func (c *Cluster) recoverSteps(ctx context.Context, o *Observed, from string, kn
 }
 
 // survivor refuses what etcd can't be recovered from, and to recover one that works.
-func (c *Cluster) survivor(o *Observed, from string, known map[string]int64, answers map[string]bool) (slot wanted.Slot, err error) {
+func (c *Cluster) survivor(o *observe.Observed, from string, known map[string]int64, answers map[string]bool) (slot wanted.Slot, err error) {
 	var names []string
 	for _, m := range o.Inventory.Machines {
 		names = append(names, m.Name)

@@ -7,6 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -14,9 +15,9 @@ import (
 )
 
 // quorumLost is a cluster of three control-plane machines of which the second has lost its disk; the third is in a state.
-func quorumLost(t *testing.T, third provider.State) (*lab, *Observed) {
+func quorumLost(t *testing.T, third provider.State) (*lab, *observe.Observed) {
 	t.Helper()
-	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 	delete(l.cloud.machines, "demo-cp-2")
 	l.state("demo-cp-3", third)
 	o := l.observed(nil)

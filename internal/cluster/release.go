@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -90,7 +91,7 @@ func (c *Cluster) errOurOwn() error {
 		Do("only clusters on hosts given by address are released; naupegos handover gives others what they need to use this one")
 }
 
-func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, error) {
+func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*plan.Step, error) {
 	var graph plan.Graph
 	graph.Add(stagePrepare, &plan.Step{
 		ID: "hand-over", Action: plan.Create, Subject: "cluster", Title: "write the handover, with authorities and keys", Reason: "Naupegos deletes its own copies",
@@ -102,11 +103,11 @@ func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, 
 		forgotten := c.Facts.Of(memory.Released, s.Name) != "" // its agent would take what runs there for somebody else's
 		switch {
 		case seen == nil || seen.Machine.State != provider.Running || !forgotten && (seen.Err != nil || seen.Report == nil):
-			return nil, fail.New(fail.Refused, "release: %s can't be let go: %s", s.Name, reasonFor(seen, false)).Do("start it, or take it out of the document and apply")
-		case !forgotten && disruptive(seen.Report):
-			return nil, fail.New(fail.Refused, "release: servers on %s would restart: %s", s.Name, strings.Join(details(seen), "; ")).Do("naupegos apply first")
+			return nil, fail.New(fail.Refused, "release: %s can't be let go: %s", s.Name, observe.ReasonFor(seen, false)).Do("start it, or take it out of the document and apply")
+		case !forgotten && observe.Disruptive(seen.Report):
+			return nil, fail.New(fail.Refused, "release: servers on %s would restart: %s", s.Name, strings.Join(observe.Details(seen), "; ")).Do("naupegos apply first")
 		case !forgotten && !seen.UpToDate():
-			graph.Add(stageWorkers, c.configureStep(s, plan.Change, "what only Naupegos uses is removed", details(seen)))
+			graph.Add(stageWorkers, c.ConfigureStep(s, plan.Change, "what only Naupegos uses is removed", observe.Details(seen)))
 		}
 		if s.Role != provider.Gateway {
 			graph.Add(stageClean, c.letAgentForget(s))
@@ -119,14 +120,14 @@ func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, 
 		}
 	}
 	graph.Add(stageRecord, &plan.Step{
-		ID: "addon/delete/" + addonApprover, Action: plan.Destroy, Subject: "cluster", Title: "delete the RBAC objects of the certificate approver",
+		ID: "addon/delete/" + observe.AddonApprover, Action: plan.Destroy, Subject: "cluster", Title: "delete the RBAC objects of the certificate approver",
 		Reason: "it no longer approves kubelets' serving certificates; kubectl certificate approve does",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			client, err := c.Kube(ctx)
 			if err != nil {
 				return err
 			}
-			return client.Delete(ctx, layout.ApproverManifest(), kube.ApplyOptions{Addon: addonApprover})
+			return client.Delete(ctx, layout.ApproverManifest(), kube.ApplyOptions{Addon: observe.AddonApprover})
 		},
 	})
 	if c.Facts.Get(memory.BackupLaid) != "" {
@@ -362,7 +363,7 @@ func (c *Cluster) takeOver(m v1alpha1.Machine, lost []string) *plan.Step {
 				_, err = c.Dialer.Agent(ctx, h, nil, "adopt", c.Record.ID)
 			}
 			if err == nil {
-				err = c.rememberHost(ctx, m.Name)
+				err = c.RememberHost(ctx, m.Name)
 			}
 			return err
 		},

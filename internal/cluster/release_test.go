@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -27,14 +28,14 @@ func TestReleaseTakesBackupsOrder(t *testing.T) {
 }
 
 // owned is a cluster on given hosts that is as its document says, and what is seen of it while it is to be released.
-func owned(t *testing.T) (*lab, func() *Observed) {
+func owned(t *testing.T) (*lab, func() *observe.Observed) {
 	t.Helper()
 	doc := document(t, 3, 2, 2)
 	doc.Spec.Security.PacketFilter = &v1alpha1.PacketFilter{}
 	l := newLab(t, doc)
 	l.cloud.keeps, l.Prov = true, hostsGiven{l.cloud}
-	l.running(doc)
-	return l, func() *Observed {
+	l.Running(doc)
+	return l, func() *observe.Observed {
 		l.Bare = true
 		return l.observed(nil, controlPlanes(3)...)
 	}
@@ -47,7 +48,7 @@ func TestReleasePlan(t *testing.T) {
 	at := func(id string) *plan.Step {
 		return steps[slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == id })]
 	}
-	if d := strings.Join(at(configureID("demo-cp-1")).Details, "\n"); !strings.Contains(d, "naupegos-approver.conf") || !strings.Contains(d, "filter.nft") || strings.Contains(d, "manifests") {
+	if d := strings.Join(at(observe.ConfigureID("demo-cp-1")).Details, "\n"); !strings.Contains(d, "naupegos-approver.conf") || !strings.Contains(d, "filter.nft") || strings.Contains(d, "manifests") {
 		t.Errorf("of a control-plane machine goes\n%s", d)
 	}
 	for name, keeps := range map[string]bool{"demo-gw-1": true, "demo-cp-1": true, "demo-a-1": false} { // a unit that stays runs the agent
@@ -55,7 +56,7 @@ func TestReleasePlan(t *testing.T) {
 			t.Errorf("%s is released because %s", name, why)
 		}
 	}
-	if d := strings.Join(at(configureID("demo-a-1")).Details, "\n"); !strings.Contains(d, "filter.nft") || strings.Contains(d, "kubelet") {
+	if d := strings.Join(at(observe.ConfigureID("demo-a-1")).Details, "\n"); !strings.Contains(d, "filter.nft") || strings.Contains(d, "kubelet") {
 		t.Errorf("of a worker goes\n%s", d)
 	}
 	// Resumed: what an agent has forgotten is not compared with what it would put there.
@@ -63,7 +64,7 @@ func TestReleasePlan(t *testing.T) {
 	o := seen()
 	o.Machines["demo-a-1"].Err = errors.New("somebody else's kubelet runs")
 	for _, s := range testkit.Value(l.releaseSteps(o, ReleaseOptions{}))(t) {
-		if s.ID == configureID("demo-a-1") {
+		if s.ID == observe.ConfigureID("demo-a-1") {
 			t.Error("a machine that was let go is configured again")
 		}
 	}
@@ -71,7 +72,7 @@ func TestReleasePlan(t *testing.T) {
 
 func TestReleaseRefused(t *testing.T) {
 	ctx := t.Context()
-	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 	_, err := l.PlanRelease(ctx, ReleaseOptions{})
 	testkit.Fails(t, err, fail.Refused, "are Naupegos' own")
 	l, seen := owned(t)

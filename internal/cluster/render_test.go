@@ -12,7 +12,7 @@ import (
 // TestRecordedCgroupDriver wants what kubeadm records for all kubelets to be what the first control-plane machine's kernel has.
 func TestRecordedCgroupDriver(t *testing.T) {
 	doc := document(t, 3, 0, 1)
-	l := newLab(t, doc).running(doc)
+	l := newLab(t, doc).Running(doc)
 	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestRecordedCgroupDriver(t *testing.T) {
 		{wanted.Slot{Name: "demo-a-1", Role: provider.Worker}, 1, 2},
 		{wanted.Slot{Name: "demo-cp-1", Role: provider.ControlPlane}, 1, 1},
 	} {
-		if err := l.rememberFacts(t.Context(), c.machine, machine.Facts{CgroupVersion: c.version}); err != nil {
+		if err := l.RememberFacts(t.Context(), c.machine, machine.Facts{CgroupVersion: c.version}); err != nil {
 			t.Fatal(err)
 		}
 		p, err := l.KubeParams(t.Context())
@@ -43,7 +43,7 @@ func TestRecordedCgroupDriver(t *testing.T) {
 // whose address is part of it, is between its old and its new self.
 func TestConfiguringWaitsForAReplacedMachine(t *testing.T) {
 	doc := document(t, 3, 2, 1)
-	l := newLab(t, doc).running(doc)
+	l := newLab(t, doc).Running(doc)
 	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func TestRenewalOnALivingCluster(t *testing.T) {
 	l := newLab(t, doc)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	l.PKI = pki.Open(l.Secrets, pki.Options{Now: func() time.Time { return now }})
-	l.running(doc)
+	l.Running(doc)
 	const month = 30 * 24 * time.Hour
 	now = now.Add(7 * month) // of a year, of which a third is left for renewal
 	if got := l.mustPlan(l.observed(nil, controlPlanes(3)...)); got != "" {
@@ -39,7 +39,7 @@ func TestRenewalOnALivingCluster(t *testing.T) {
 	if strings.Contains(got, "demo-gw-") {
 		t.Errorf("gateways have no certificates of their own, and are touched:\n%s", got)
 	}
-	l.configure(doc, l.Known())
+	l.Configure(doc, l.Known())
 	if got := l.mustPlan(l.observed(nil, controlPlanes(3)...)); got != "" {
 		t.Errorf("after the renewal there is still to do:\n%s", got)
 	}

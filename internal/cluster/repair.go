@@ -12,6 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
@@ -70,14 +71,14 @@ func (c *Cluster) LookForSick(ctx context.Context, machine string) (upkeep.Round
 }
 
 // diagnose looks at nodes and at etcd, and says whose turn it is.
-func (c *Cluster) diagnose(ctx context.Context, machine string) (*Observed, []upkeep.Sick, upkeep.Round, error) {
+func (c *Cluster) diagnose(ctx context.Context, machine string) (*observe.Observed, []upkeep.Sick, upkeep.Round, error) {
 	if !c.Facts.Bootstrapped() {
 		return nil, nil, upkeep.Round{}, env.ErrNotBootstrapped(c.Name())
 	}
 	if err := c.underway(); err != nil {
 		return nil, nil, upkeep.Round{}, err
 	}
-	o, err := c.observeInventory(ctx, c.Decided().InPlace())
+	o, err := c.ObserveInventory(ctx, c.Decided().InPlace())
 	if err != nil {
 		return nil, nil, upkeep.Round{}, err
 	}
@@ -101,14 +102,14 @@ func (c *Cluster) diagnose(ctx context.Context, machine string) (*Observed, []up
 }
 
 // observeControlPlane asks the API and etcd, and demands that both answer: else nobody can tell whether the others carry on.
-func (c *Cluster) observeControlPlane(ctx context.Context, o *Observed, verb string) error {
+func (c *Cluster) observeControlPlane(ctx context.Context, o *observe.Observed, verb string) error {
 	var g errgroup.Group
-	g.Go(func() error { return c.observeAPI(ctx, o) })
-	g.Go(func() error { return c.observeEtcd(ctx, o) })
+	g.Go(func() error { return c.ObserveAPI(ctx, o) })
+	g.Go(func() error { return c.ObserveEtcd(ctx, o) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	if !c.controlPlaneUnseen(o) {
+	if !c.ControlPlaneUnseen(o) {
 		return nil
 	}
 	return fail.Wrap(fail.NotReady, cmp.Or(o.EtcdErr, o.APIErr), "%s %s: it can't be foreseen whether the others carry on", verb, c.Name()).
@@ -116,7 +117,7 @@ func (c *Cluster) observeControlPlane(ctx context.Context, o *Observed, verb str
 }
 
 // sickOf lists the machines whose nodes are not Ready, of all that should have one. What was tried on those that have recovered is forgotten.
-func (c *Cluster) sickOf(ctx context.Context, o *Observed, now time.Time) (sick []upkeep.Sick, total int, _ error) {
+func (c *Cluster) sickOf(ctx context.Context, o *observe.Observed, now time.Time) (sick []upkeep.Sick, total int, _ error) {
 	for _, s := range wanted.Own(o.Want) {
 		if s.Role == provider.Gateway {
 			continue
@@ -152,7 +153,7 @@ func (c *Cluster) sickOf(ctx context.Context, o *Observed, now time.Time) (sick 
 		if n.Unschedulable && n.Annotations[kube.OwnedCordon] == "" {
 			k.Leave = "not Ready, but somebody has cordoned it: it is left alone; --machine repairs it anyway"
 		}
-		if s.IsControlPlane() && o.machine(s.Name) != nil {
+		if s.IsControlPlane() && o.Machine(s.Name) != nil {
 			if _, err := quorumWithout(o, []string{s.Name}); err != nil {
 				k.Never = err.Error()
 			}
@@ -163,10 +164,10 @@ func (c *Cluster) sickOf(ctx context.Context, o *Observed, now time.Time) (sick 
 }
 
 // cannot says which rungs a machine can't climb, and why.
-func (c *Cluster) cannot(ctx context.Context, o *Observed, s wanted.Slot) map[upkeep.Rung]string {
+func (c *Cluster) cannot(ctx context.Context, o *observe.Observed, s wanted.Slot) map[upkeep.Rung]string {
 	no := map[upkeep.Rung]string{}
 	switch t := c.Prov.Traits(); {
-	case o.machine(s.Name) == nil:
+	case o.Machine(s.Name) == nil:
 		for _, r := range []upkeep.Rung{upkeep.Reboot, upkeep.Cycle, upkeep.Reinstall} {
 			no[r] = "the machine does not exist"
 		}
@@ -188,7 +189,7 @@ func (c *Cluster) cannot(ctx context.Context, o *Observed, s wanted.Slot) map[up
 }
 
 // rungSteps are the steps of a reboot or a power cycle: the machine goes and comes back, and its node is Ready again.
-func (c *Cluster) rungSteps(o *Observed, r upkeep.Round, k upkeep.Sick) ([]*plan.Step, error) {
+func (c *Cluster) rungSteps(o *observe.Observed, r upkeep.Round, k upkeep.Sick) ([]*plan.Step, error) {
 	s := o.Want[slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == r.Machine })]
 	title, by := "reboot "+s.Name, "off"
 	if r.Rung == upkeep.Cycle {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -56,7 +57,7 @@ func (c *Cluster) planDecision(ctx context.Context, verb string, decision wanted
 	if err != nil {
 		return nil, err
 	}
-	if c.controlPlaneUnseen(ap.Observed) {
+	if c.ControlPlaneUnseen(ap.Observed) {
 		return nil, fail.Wrap(fail.NotReady, cmp.Or(ap.Observed.EtcdErr, ap.Observed.APIErr),
 			"%s %s: it can't be foreseen whether the others carry on", verb, strings.Join(machines, ",")).
 			Do("naupegos apply brings what is down back; see naupegos status %s", c.Name())
@@ -76,7 +77,7 @@ func (a *applying) planRepairs() error {
 	well := a.planStale()
 	a.planOrphans()
 	for _, s := range a.o.Want {
-		if s.IsControlPlane() && a.o.mute(s.Name) && a.o.Replaced[s.Name] == nil {
+		if s.IsControlPlane() && a.o.Mute(s.Name) && a.o.Replaced[s.Name] == nil {
 			well = append(well, healthID(s.Name))
 		}
 	}
@@ -111,8 +112,8 @@ func (a *applying) replacement(s wanted.Slot) []*plan.Step {
 }
 
 // checkLeaves foresees etcd while a machine leaves it that comes back, before anything is begun.
-func (c *Cluster) checkLeaves(o *Observed, m provider.Machine, verb string) error {
-	member, ok := o.member(m.Name)
+func (c *Cluster) checkLeaves(o *observe.Observed, m provider.Machine, verb string) error {
+	member, ok := o.Member(m.Name)
 	if !ok || m.Role != provider.ControlPlane {
 		return nil
 	}
@@ -125,8 +126,8 @@ func (c *Cluster) checkLeaves(o *Observed, m provider.Machine, verb string) erro
 }
 
 // viewOf is what is known of a machine whose member is about to be removed.
-func (c *Cluster) viewOf(o *Observed, m provider.Machine) etcd.MachineView {
-	if o.running(m.Name) {
+func (c *Cluster) viewOf(o *observe.Observed, m provider.Machine) etcd.MachineView {
+	if o.Running(m.Name) {
 		return drainedView
 	}
 	return etcd.Gone
@@ -141,7 +142,7 @@ func Consents() []string {
 }
 
 // drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
-func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {
+func (c *Cluster) drifted(o *observe.Observed) (map[string][]string, error) {
 	d, ok := c.Prov.(provider.Drifter)
 	if !ok || !c.Facts.Bootstrapped() {
 		return nil, nil
@@ -168,15 +169,15 @@ func askConsent(s *plan.Step, how []string) *plan.Step {
 
 // retire lists the steps that take one machine out, in order. A machine that works is drained, its API server ends, it leaves
 // etcd and Kubernetes and then goes. Nobody would confirm that the pods of a dead one have ended: it goes first, and its pods are given up after it.
-func (c *Cluster) retire(o *Observed, m provider.Machine, reason string) []*plan.Step {
+func (c *Cluster) retire(o *observe.Observed, m provider.Machine, reason string) []*plan.Step {
 	return c.retireBy(o, m, reason, c.disposeSteps(o, m, reason))
 }
 
 // retireBy is the same where other steps end the machine itself.
-func (c *Cluster) retireBy(o *Observed, m provider.Machine, reason string, dispose []*plan.Step) []*plan.Step {
+func (c *Cluster) retireBy(o *observe.Observed, m provider.Machine, reason string, dispose []*plan.Step) []*plan.Step {
 	_, known := o.Nodes[m.Name]
-	_, member := o.member(m.Name)
-	dead := o.dead(m)
+	_, member := o.Member(m.Name)
+	dead := o.Dead(m)
 	var chain []*plan.Step
 	if known && !dead {
 		chain = append(chain, c.drainStep(m))
@@ -230,32 +231,12 @@ func (c *Cluster) stopServerStep(name string) *plan.Step {
 	}
 }
 
-// dead reports whether a machine's kubelet would not confirm that pods have ended.
-func (o *Observed) dead(m provider.Machine) bool {
-	if m.State != provider.Running {
-		return true
-	}
-	if n, ok := o.Nodes[m.Name]; ok && !n.Ready {
-		return true
-	}
-	return o.silent(m.Name)
-}
-
-// silent reports whether a machine was asked and did not answer.
-func (o *Observed) silent(name string) bool {
-	s := o.Machines[name]
-	if s == nil {
-		s = o.Replaced[name]
-	}
-	return s != nil && fail.KindOf(s.Err) == fail.Unreachable
-}
-
 // disposeSteps ends the machine itself. One that is not ours to destroy is cleaned; where another cluster machine takes its
 // place, that is all.
-func (c *Cluster) disposeSteps(o *Observed, m provider.Machine, reason string) []*plan.Step {
+func (c *Cluster) disposeSteps(o *observe.Observed, m provider.Machine, reason string) []*plan.Step {
 	var steps []*plan.Step
 	replaced := o.Replaced[m.Name] != nil
-	keeps, answers := c.Prov.Traits().Keeps, m.State == provider.Running && !o.silent(m.Name)
+	keeps, answers := c.Prov.Traits().Keeps, m.State == provider.Running && !o.Silent(m.Name)
 	if keeps && (replaced || answers) {
 		steps = append(steps, c.resetStep(m))
 	}
@@ -278,7 +259,7 @@ func (c *Cluster) disposeSteps(o *Observed, m provider.Machine, reason string) [
 }
 
 // endStep ends a machine that is its provider's. One whose place the same machine is to take again was not decided about where the provider can't do that.
-func (c *Cluster) endStep(o *Observed, m provider.Machine) *plan.Step {
+func (c *Cluster) endStep(o *observe.Observed, m provider.Machine) *plan.Step {
 	old := o.Replaced[m.Name]
 	if r, ok := c.Prov.(provider.Reinstaller); ok && old != nil && old.Anew {
 		return r.ReinstallMachine(m)

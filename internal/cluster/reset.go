@@ -7,6 +7,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -105,7 +106,7 @@ func (c *Cluster) startOver(ctx context.Context) error {
 		return err
 	}
 	if c.Cloud() != nil {
-		if err := c.Secrets.Delete(ctx, secretCredential); err != nil {
+		if err := c.Secrets.Delete(ctx, observe.SecretCredential); err != nil {
 			return err
 		}
 	}
@@ -121,7 +122,7 @@ func (c *Cluster) resetOne(ctx context.Context, name string) ([]*plan.Step, erro
 	return c.resetOneOf(o, name)
 }
 
-func (c *Cluster) resetOneOf(o *Observed, name string) ([]*plan.Step, error) {
+func (c *Cluster) resetOneOf(o *observe.Observed, name string) ([]*plan.Step, error) {
 	var names []string
 	for _, m := range o.Inventory.Machines {
 		names = append(names, m.Name)
@@ -165,8 +166,8 @@ func (c *Cluster) resetOneOf(o *Observed, name string) ([]*plan.Step, error) {
 }
 
 // checkReset foresees whether the others carry on without a machine.
-func (c *Cluster) checkReset(o *Observed, m provider.Machine) error {
-	if c.controlPlaneUnseen(o) {
+func (c *Cluster) checkReset(o *observe.Observed, m provider.Machine) error {
+	if c.ControlPlaneUnseen(o) {
 		return fail.Wrap(fail.NotReady, cmp.Or(o.EtcdErr, o.APIErr), "reset %s: it can't be foreseen whether the others carry on", m.Name).
 			Do("naupegos apply brings what is down back; naupegos reset %s without --machine asks nobody", c.Name())
 	}
@@ -184,7 +185,7 @@ func (c *Cluster) checkReset(o *Observed, m provider.Machine) error {
 
 // checkUnclean refuses to put anything on machines whose reset has not come to its end: what is left there is another cluster's, or would not
 // be what etcd expects of a machine that joins.
-func (c *Cluster) checkUnclean(o *Observed) error {
+func (c *Cluster) checkUnclean(o *observe.Observed) error {
 	for _, s := range o.Want {
 		if c.Facts.Of(memory.Unclean, s.Name) == "" || o.Machines[s.Name] == nil {
 			continue

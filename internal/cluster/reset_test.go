@@ -33,7 +33,7 @@ func listed(steps []*plan.Step) string {
 }
 
 func TestResetPlans(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	l.state("demo-a-2", provider.Stopped)
 	golden(t, "reset", listed(testkit.Value(l.PlanReset(t.Context(), ResetOptions{}))(t).Steps))
 	for _, name := range []string{"demo-cp-2", "demo-a-1", "demo-gw-1"} {
@@ -42,7 +42,7 @@ func TestResetPlans(t *testing.T) {
 }
 
 func TestResetRefused(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	l.state("demo-a-2", provider.Stopped)
 	l.state("demo-cp-3", provider.Stopped)
 	l.state("demo-gw-2", provider.Stopped)
@@ -58,7 +58,7 @@ func TestResetRefused(t *testing.T) {
 	if _, err := l.resetOneOf(o, "demo-a-1"); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("while etcd can't be seen: %v", err)
 	}
-	l = newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
+	l = newLab(t, document(t, 1, 0, 1)).Running(document(t, 1, 0, 1))
 	_, err := l.resetOneOf(l.observed(nil, "demo-cp-1"), "demo-cp-1")
 	testkit.Fails(t, err, fail.Refused, "reset demo-cp-1: it is the only control-plane machine")
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bootstrapped, ""))
@@ -69,7 +69,7 @@ func TestResetRefused(t *testing.T) {
 // TestResetIsKilledAnywhere: until it has come to its end apply refuses, and nothing of the first cluster's bootstrap is forgotten before.
 func TestResetIsKilledAnywhere(t *testing.T) {
 	ctx := t.Context()
-	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 	testkit.Must(t, l.Facts.SetOf(ctx, memory.TrustedKey, "demo-cp-1", "ssh-ed25519 AAAA"))
 	testkit.Must(t, l.Facts.SetOf(ctx, memory.EtcdJoin, "demo-cp-3", "x"))
 	testkit.Must(t, l.Facts.SetOf(ctx, memory.Generation, pki.SSHKeyName, "2"))
@@ -125,7 +125,7 @@ func TestResetIsKilledAnywhere(t *testing.T) {
 // TestNothingIsBuiltOnWhatIsUnclean: a machine that a reset left as it was holds a member of another etcd.
 func TestNothingIsBuiltOnWhatIsUnclean(t *testing.T) {
 	ctx := t.Context()
-	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 	l.state("demo-cp-2", provider.Unreachable)
 	p := testkit.Value(l.PlanReset(ctx, ResetOptions{}))(t)
 	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, ConsentLeave)

@@ -21,6 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -268,7 +269,7 @@ func (c *Cluster) PlanRestoreLiving(ctx context.Context, set *backup.Set) (*plan
 }
 
 // restoreLivingSteps lists the steps; highest is the last revision that a member tells of, 0 where none does.
-func (c *Cluster) restoreLivingSteps(ctx context.Context, o *Observed, set *backup.Set, answers map[string]bool, highest int64) ([]*plan.Step, []string, error) {
+func (c *Cluster) restoreLivingSteps(ctx context.Context, o *observe.Observed, set *backup.Set, answers map[string]bool, highest int64) ([]*plan.Step, []string, error) {
 	var graph plan.Graph
 	if set != nil {
 		r := env.Restoring{Set: set.ID, Made: set.CreatedAt, Kubernetes: set.Kubernetes, Run: time.Now().UTC().Format("20060102T150405Z"), Living: true}
@@ -307,7 +308,7 @@ func (c *Cluster) restoreLivingSteps(ctx context.Context, o *Observed, set *back
 			c.restoreMember(&graph, s, r)
 			fallthrough
 		case s.Role != provider.Gateway && answers[s.Name]:
-			graph.Add(stageRollWorkers, c.onMachine("kubelet/restart", plan.Change, s.Name, "restart kubelet on "+s.Name, "it registers again, and stops pods that no longer exist", "systemctl", "restart", "kubelet.service"))
+			graph.Add(stageRollWorkers, c.OnMachine("kubelet/restart", plan.Change, s.Name, "restart kubelet on "+s.Name, "it registers again, and stops pods that no longer exist", "systemctl", "restart", "kubelet.service"))
 		}
 	}
 	graph.Add(stageForget, c.endRestore())
@@ -317,22 +318,22 @@ func (c *Cluster) restoreLivingSteps(ctx context.Context, o *Observed, set *back
 
 // restoreMember stops the control plane on a machine, with that on all others, and starts it from the snapshot.
 func (c *Cluster) restoreMember(graph *plan.Graph, s wanted.Slot, r *env.Restoring) {
-	stop := c.onMachine("etcd/halt", plan.Change, s.Name, "stop the control plane on "+s.Name, "no server may keep data that the backup does not hold", r.Place().Halt()...)
+	stop := c.OnMachine("etcd/halt", plan.Change, s.Name, "stop the control plane on "+s.Name, "no server may keep data that the backup does not hold", r.Place().Halt()...)
 	stop.Consent, stop.Removes = ConsentRestore, true
 	stop.Details = []string{"everything written since " + r.Made.UTC().Format(time.DateTime) + " UTC is lost", "etcd's current data is kept on the machine"}
 	graph.Add(stageClean, stop)
 	lay := c.layStep(s.Name)
 	graph.Add(stageBootstrap, lay)
-	graph.Add(stageBootstrap, c.configureStep(s, plan.Change, "etcd and the API server start there", nil), plan.After(lay.ID)...)
+	graph.Add(stageBootstrap, c.ConfigureStep(s, plan.Change, "etcd and the API server start there", nil), plan.After(lay.ID)...)
 	// That the data is laid is known on the machine until nobody goes on with this any more.
-	graph.Add(stageForget, c.onMachine("etcd/tidy", plan.Change, s.Name, "remove the restore tools from "+s.Name, "the data is in place", r.Place().Tidy()...), plan.After(restoredStep)...)
+	graph.Add(stageForget, c.OnMachine("etcd/tidy", plan.Change, s.Name, "remove the restore tools from "+s.Name, "the data is in place", r.Place().Tidy()...), plan.After(restoredStep)...)
 	graph.Add(stageServe, &plan.Step{
 		ID: "serve/" + s.Name, Action: plan.Wait, Subject: s.Name, Title: "wait for etcd and the API server on " + s.Name, Reason: "kubelets connect to it",
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			if err := c.waitEtcd(ctx); err != nil {
+			if err := c.WaitEtcd(ctx); err != nil {
 				return err
 			}
-			return c.waitServer(ctx, s.Name)
+			return c.WaitServer(ctx, s.Name)
 		},
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/store"
@@ -50,8 +51,8 @@ func TestRestoreIsKnownUntilItsEnd(t *testing.T) {
 // TestRestoreLivingPlan: all control planes stop, by consent, before any starts again; what is remembered of the former data is forgotten at the end.
 func TestRestoreLivingPlan(t *testing.T) {
 	ctx := t.Context()
-	begin := func() (*lab, *Observed, map[string]bool) {
-		l := newLab(t, document(t, 3, 1, 2)).running(document(t, 3, 1, 2))
+	begin := func() (*lab, *observe.Observed, map[string]bool) {
+		l := newLab(t, document(t, 3, 1, 2)).Running(document(t, 3, 1, 2))
 		answers := map[string]bool{}
 		for name := range l.cloud.machines {
 			answers[name] = true
@@ -97,7 +98,7 @@ func TestRestoreLivingPlan(t *testing.T) {
 // TestFitsLiving: what a living cluster could not read, or would not trust, is not put into it.
 func TestFitsLiving(t *testing.T) {
 	ctx := t.Context()
-	l := newLab(t, document(t, 1, 0)).running(document(t, 1, 0))
+	l := newLab(t, document(t, 1, 0)).Running(document(t, 1, 0))
 	testkit.Must(t, l.PKI.Ensure(ctx))
 	secrets := map[string][]byte{"leaf/x": []byte("of then"), "ssh": []byte("of then")}
 	for _, name := range testkit.Value(l.Secrets.Names(ctx))(t) {

@@ -61,7 +61,7 @@ func (c *Cluster) mayRotate(ctx context.Context, r rotation.Rotation) error {
 	if c.Vault == nil || !r.Has(pki.Authorities()...) {
 		return nil
 	}
-	have, err := c.authorities(ctx)
+	have, err := c.Authorities(ctx)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/rotation"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -45,7 +46,7 @@ func (s *rotationScan) end(ctx context.Context, p plan.Progress) error {
 	if s.now.Phase == rotation.Make {
 		return s.make(ctx, p)
 	}
-	if err := s.taken(ctx, "", p); err != nil {
+	if err := s.Taken(ctx, "", p); err != nil {
 		return err
 	}
 	p.Status("checking that all machines are configured as wanted")
@@ -82,7 +83,7 @@ func (s *rotationScan) machines(ctx context.Context) error {
 	ask := s.ask
 	if ask == nil {
 		ask = func(ctx context.Context, m wanted.Slot) (machine.Report, error) {
-			return s.configure(ctx, m, true, nil)
+			return s.Configure(ctx, m, true, nil)
 		}
 	}
 	return s.eachMachine(ctx, s.Known(), func(ctx context.Context, m wanted.Slot) error {
@@ -90,7 +91,7 @@ func (s *rotationScan) machines(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if what := describe(&r); len(what) > 0 {
+		if what := observe.Describe(&r); len(what) > 0 {
 			return fail.New(fail.NotReady, "it is not as it is told: %s", strings.Join(what, "; ")).At(m.Name).Do("naupegos apply continues")
 		}
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/rotation"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -27,7 +28,7 @@ func rotatableOf(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	t.Helper()
 	l := newLab(t, doc)
 	testkit.Must(t, l.PKI.Ensure(t.Context()))
-	l.running(doc)
+	l.Running(doc)
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(doc.Marshal())(t))))
 	testkit.Must(t, l.advanceReleases(t.Context()))
 	l.everythingDone()
@@ -37,7 +38,7 @@ func rotatableOf(t *testing.T, doc *v1alpha1.Cluster) *lab {
 // phase plans once.
 func (l *lab) phase() string { return l.mustPlan(l.observedPhase()) }
 
-func (l *lab) observedPhase() *Observed {
+func (l *lab) observedPhase() *observe.Observed {
 	l.t.Helper()
 	testkit.Must(l.t, l.advanceEncryption(l.t.Context()))
 	testkit.Must(l.t, l.advanceRotation(l.t.Context()))

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -93,7 +94,7 @@ func (a *applying) partOf(s *plan.Step) parts.Part {
 		return parts.Test
 	case slices.ContainsFunc(a.o.Want, gateway) || slices.ContainsFunc(a.o.Remove, leaving):
 		return parts.Gateways
-	case s.ID == credentialStep || slices.ContainsFunc(a.cloudAddonList(), func(ad addon.Addon) bool { return addonID(ad.Name) == s.ID }):
+	case s.ID == credentialStep || slices.ContainsFunc(a.CloudAddonList(), func(ad addon.Addon) bool { return addonID(ad.Name) == s.ID }):
 		return parts.Addons
 	}
 	return parts.Cluster
@@ -102,13 +103,13 @@ func (a *applying) partOf(s *plan.Step) parts.Part {
 // applying is an apply while it is planned.
 type applying struct {
 	*Cluster
-	o     *Observed
+	o     *observe.Observed
 	graph plan.Graph
 	made  map[string]*plan.Step // the provider's step that leaves a machine running, by the machine's name
 	sent  string                // the step that was the last to be sent much to the disk of a member of etcd: see inTurn
 }
 
-func (c *Cluster) applying(o *Observed, machines []*plan.Step) *applying {
+func (c *Cluster) applying(o *observe.Observed, machines []*plan.Step) *applying {
 	a := &applying{Cluster: c, o: o, made: map[string]*plan.Step{}}
 	for _, s := range machines {
 		if s.ID == provider.MachineStep(s.Subject) {
@@ -119,7 +120,7 @@ func (c *Cluster) applying(o *Observed, machines []*plan.Step) *applying {
 }
 
 // steps lists what takes the observed to the wanted; machines are the provider's own steps.
-func (c *Cluster) steps(o *Observed, machines []*plan.Step) ([]*plan.Step, error) {
+func (c *Cluster) steps(o *observe.Observed, machines []*plan.Step) ([]*plan.Step, error) {
 	a := c.applying(o, machines)
 	a.planBundle()
 	a.planMachines(machines)
@@ -131,7 +132,7 @@ func (c *Cluster) steps(o *Observed, machines []*plan.Step) ([]*plan.Step, error
 	}
 	a.planControlPlane(balanced)
 	a.planAPI(machines)
-	if !c.controlPlaneUnseen(o) {
+	if !c.ControlPlaneUnseen(o) {
 		if err := a.planRepairs(); err != nil {
 			return nil, err
 		}
@@ -186,14 +187,14 @@ func (a *applying) inTurn(s wanted.Slot) (needs []plan.Need) {
 	if a.sent != "" {
 		needs = plan.After(a.sent)
 	}
-	a.sent = configureID(s.Name)
+	a.sent = observe.ConfigureID(s.Name)
 	return needs
 }
 
 // configured is the step that makes a machine as it should be.
 func (a *applying) configured(s wanted.Slot) *plan.Step {
 	seen := a.o.Machines[s.Name]
-	return a.configureStep(s, actionFor(seen), reasonFor(seen, a.made[s.Name] != nil), details(seen))
+	return a.ConfigureStep(s, observe.ActionFor(seen), observe.ReasonFor(seen, a.made[s.Name] != nil), observe.Details(seen))
 }
 
 // planMachines takes over the provider's steps, but for those that wait until the machine has gone whose place they fill: see replacement.
@@ -242,17 +243,17 @@ func (c *Cluster) gate(name, reason string) *plan.Step {
 	return &plan.Step{
 		ID: healthID(name), Action: plan.Wait, Subject: name, Title: "wait until the control plane on " + name + " is ready", Reason: reason,
 		Run: func(ctx context.Context, p plan.Progress) error {
-			return serving(ctx, c.plane, []string{name}, p)
+			return observe.Serving(ctx, c.Plane, []string{name}, p)
 		},
 	}
 }
 
 // afterOthers has a step that restarts what serves wait until the other control-plane machines have taken up what they were told: by this
 // apply, or by one before that was cut short; and until etcd can do without its member. What was sick before is not waited for beyond that.
-func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
+func (c *Cluster) afterOthers(s *plan.Step, o *observe.Observed) {
 	var others []string
 	for _, m := range o.Want {
-		if m.IsControlPlane() && m.Name != s.Subject && !c.joins(o, m) && o.serves(m.Name) && o.Machines[m.Name].UpToDate() {
+		if m.IsControlPlane() && m.Name != s.Subject && !c.joins(o, m) && o.Serves(m.Name) && o.Machines[m.Name].UpToDate() {
 			others = append(others, m.Name)
 		}
 	}
@@ -263,16 +264,16 @@ func (c *Cluster) afterOthers(s *plan.Step, o *Observed) {
 			p.Status("waiting until the other control-plane machines are ready")
 		}
 		for _, name := range others {
-			if err := c.plane.settled(ctx, name); err != nil {
+			if err := c.Plane.Settled(ctx, name); err != nil {
 				return err
 			}
 		}
 		if well {
-			if err := c.waitEtcd(ctx); err != nil {
+			if err := c.WaitEtcd(ctx); err != nil {
 				return err
 			}
 		}
-		if err := c.mayStop(ctx, s.Subject, endsEtcd(o.Machines[s.Subject].Report)); err != nil {
+		if err := c.mayStop(ctx, s.Subject, observe.EndsEtcd(o.Machines[s.Subject].Report)); err != nil {
 			return err
 		}
 		return run(ctx, p)
@@ -296,8 +297,8 @@ func (c *Cluster) mayStop(ctx context.Context, name string, stops bool) error {
 
 // withSurge returns the decisions with the machines that are to be there while workers are taken away in turn, and whether that changes them.
 // They are remembered before any is made: an apply that is cut off is gone on with, and leaves none behind.
-func (c *Cluster) withSurge(ctx context.Context, o *Observed, machines []*plan.Step, decided wanted.Decisions) (wanted.Decisions, bool, error) {
-	if !c.Facts.Bootstrapped() || c.controlPlaneUnseen(o) {
+func (c *Cluster) withSurge(ctx context.Context, o *observe.Observed, machines []*plan.Step, decided wanted.Decisions) (wanted.Decisions, bool, error) {
+	if !c.Facts.Bootstrapped() || c.ControlPlaneUnseen(o) {
 		return decided, false, nil
 	}
 	a, r := c.applying(o, machines), wanted.Rolling{Away: map[string]int{}, Going: map[string]bool{}, Nodes: map[string]bool{}}
@@ -307,7 +308,7 @@ func (c *Cluster) withSurge(ctx context.Context, o *Observed, machines []*plan.S
 		}
 	}
 	for _, m := range o.Remove {
-		r.Going[m.Name] = o.takesPods(m)
+		r.Going[m.Name] = o.TakesPods(m)
 	}
 	for name := range o.Nodes {
 		r.Nodes[name] = true
@@ -347,12 +348,12 @@ func (a *applying) planSurge(pool string) (joined []plan.Need) {
 		var unit []*plan.Step
 		n, known := a.o.Nodes[s.Name]
 		if a.made[s.Name] != nil && a.AddressUnknown(s.Name) {
-			unit = append(unit, a.introduceStep(s))
+			unit = append(unit, a.IntroduceStep(s))
 		}
 		if !a.upToDate(s) {
 			unit = append(unit, a.configured(s))
 		}
-		if len(unit) > 0 || !n.Ready || !n.Initialized() || a.o.stale(n) != "" || !kube.Marked(n, a.Marks(s)) {
+		if len(unit) > 0 || !n.Ready || !n.Initialized() || a.o.Stale(n) != "" || !kube.Marked(n, a.Marks(s)) {
 			unit = append(unit, a.joined(s, known)...)
 		}
 		if n.Annotations[kube.OwnedCordon] != "" {
@@ -367,7 +368,7 @@ func (a *applying) planSurge(pool string) (joined []plan.Need) {
 // with it: its pods move as they do wherever machines are changed in turn.
 func (a *applying) retireSurge(s wanted.Slot) []*plan.Step {
 	m := provider.Machine{Name: s.Name, Role: s.Role, Pool: s.Pool, Index: s.Index, State: provider.Running}
-	if there := a.o.machine(s.Name); there != nil {
+	if there := a.o.Machine(s.Name); there != nil {
 		m = *there
 	}
 	reason := "pool " + s.Pool + " no longer needs the extra machine"

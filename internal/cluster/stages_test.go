@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -52,7 +53,7 @@ func TestOrderHolds(t *testing.T) {
 func anyCluster(t *testing.T, r *rand.Rand) (l *lab, about string) {
 	odd := func() int { return 1 + 2*r.IntN(3) }
 	gateways, from, to, workers, wanted := 2*r.IntN(2), odd(), odd(), r.IntN(4), r.IntN(4)
-	l = newLab(t, document(t, to, gateways, wanted)).running(document(t, from, gateways, workers))
+	l = newLab(t, document(t, to, gateways, wanted)).Running(document(t, from, gateways, workers))
 	if gateways == 0 && to > 1 && from > 1 && r.IntN(2) == 0 {
 		l.Prov = balanced{l.cloud}
 	}
@@ -60,7 +61,7 @@ func anyCluster(t *testing.T, r *rand.Rand) (l *lab, about string) {
 }
 
 // anyChange loses, stops, silences, replaces and reconfigures some of the machines.
-func anyChange(l *lab, r *rand.Rand, about *string) *Observed {
+func anyChange(l *lab, r *rand.Rand, about *string) *observe.Observed {
 	var members []string
 	decisions := wanted.Decisions{}
 	names := l.cloud.names()
@@ -101,7 +102,7 @@ func anyChange(l *lab, r *rand.Rand, about *string) *Observed {
 			}
 		}
 	}
-	o.Recorded, o.Addons[addonFlannel] = r.IntN(2) == 0, r.IntN(2) == 0
+	o.Recorded, o.Addons[observe.AddonFlannel] = r.IntN(2) == 0, r.IntN(2) == 0
 	return o
 }
 
@@ -116,7 +117,7 @@ func (p *cloud) names() []string {
 }
 
 // faultsOf says what is wrong with the order of steps.
-func faultsOf(o *Observed, steps []*plan.Step) (faults []string) {
+func faultsOf(o *observe.Observed, steps []*plan.Step) (faults []string) {
 	above := map[string]map[string]bool{}
 	ends := map[string]string{} // by control-plane machine that is away for a while: the step that finds it back
 	for _, s := range steps {
@@ -167,10 +168,10 @@ func mustWait(s, before *plan.Step) bool {
 		return in(stageRepair, stageJoin, stageBalance, stageRollGateways, stageRollControlPlane, stageRollWorkers, stageWorkers, stageNodes)
 	case s.Subject != before.Subject:
 		return false
-	case s.ID == configureID(s.Subject):
+	case s.ID == observe.ConfigureID(s.Subject):
 		return before.ID == provider.MachineStep(s.Subject) || before.Action == plan.Destroy
 	case s.ID == nodeID(s.Subject):
-		return before.ID == configureID(s.Subject) || before.ID == "etcd/promote/"+s.Subject
+		return before.ID == observe.ConfigureID(s.Subject) || before.ID == "etcd/promote/"+s.Subject
 	}
 	return false
 }
@@ -216,11 +217,11 @@ func TestEndsEtcd(t *testing.T) {
 		{machine.Change{Kind: "file", Name: "/etc/kubernetes/pki/etcd/ca.crt", Action: "update"}, false},
 		{machine.Change{Kind: "unit", Name: "kubelet.service", Action: "restart"}, false},
 	} {
-		if got := endsEtcd(&machine.Report{Changes: []machine.Change{c.change}}); got != c.want {
+		if got := observe.EndsEtcd(&machine.Report{Changes: []machine.Change{c.change}}); got != c.want {
 			t.Errorf("%+v ends etcd: %v, want %v", c.change, got, c.want)
 		}
 	}
-	if !endsEtcd(nil) || endsEtcd(&machine.Report{}) {
+	if !observe.EndsEtcd(nil) || observe.EndsEtcd(&machine.Report{}) {
 		t.Error("a machine that nobody has looked at may restart etcd, one without changes does not")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -79,7 +80,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	}
 	s.Etcd = c.etcdStatus(o)
 	wanted := map[string]bool{}
-	for _, w := range o.expected() {
+	for _, w := range o.Expected() {
 		wanted[w.Name] = true
 		m := c.machineStatus(o, w)
 		if tried := c.repairNote(w.Name); tried != "" {
@@ -117,7 +118,7 @@ func (c *Cluster) repairNote(name string) string {
 
 const upToDate = "up to date"
 
-func (c *Cluster) machineStatus(o *Observed, w wanted.Slot) MachineStatus {
+func (c *Cluster) machineStatus(o *observe.Observed, w wanted.Slot) MachineStatus {
 	m := MachineStatus{Name: w.Name, Role: string(w.Role), Pool: w.Pool, State: "missing", Config: "-"}
 	seen := o.Machines[w.Name]
 	if seen != nil {
@@ -131,7 +132,7 @@ func (c *Cluster) machineStatus(o *Observed, w wanted.Slot) MachineStatus {
 	}
 	m.Node = "not registered"
 	if n, ok := o.Nodes[w.Name]; ok {
-		m.Version, m.Node = n.Version, o.nodeWords(n)
+		m.Version, m.Node = n.Version, o.NodeWords(n)
 	} else if o.Nodes == nil {
 		m.Node = "unknown"
 	}
@@ -141,7 +142,7 @@ func (c *Cluster) machineStatus(o *Observed, w wanted.Slot) MachineStatus {
 	return m
 }
 
-func configStatus(s *Seen) string {
+func configStatus(s *observe.Seen) string {
 	switch {
 	case s.UpToDate():
 		return upToDate
@@ -155,11 +156,11 @@ func configStatus(s *Seen) string {
 	return words.Count(len(s.Report.Changes)+len(s.Report.Missing), "change", "changes")
 }
 
-func memberStatus(o *Observed, name string) string {
+func memberStatus(o *observe.Observed, name string) string {
 	if o.Members == nil {
 		return "unknown"
 	}
-	m, ok := o.member(name)
+	m, ok := o.Member(name)
 	if !ok {
 		return "not a member"
 	}
@@ -182,7 +183,7 @@ func memberStatus(o *Observed, name string) string {
 	return "voter"
 }
 
-func (c *Cluster) etcdStatus(o *Observed) string {
+func (c *Cluster) etcdStatus(o *observe.Observed) string {
 	if o.EtcdErr != nil {
 		return o.EtcdErr.Error()
 	}
@@ -222,7 +223,7 @@ func (s *Status) Summary() string {
 }
 
 // onlyLook is Observe for whoever changes nothing: nobody is asked for certificates in place of those that are due.
-func (c *Cluster) onlyLook(ctx context.Context) (*Observed, error) {
+func (c *Cluster) onlyLook(ctx context.Context) (*observe.Observed, error) {
 	if c.Vault != nil {
 		c.PKI.HoldRenewals(true)
 		defer c.PKI.HoldRenewals(false)
@@ -278,7 +279,7 @@ func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
 	return out, nil
 }
 
-func checkMachine(name string, seen *Seen) provider.Check {
+func checkMachine(name string, seen *observe.Seen) provider.Check {
 	check := provider.Check{Name: "machine " + name, Result: provider.Fine, Detail: "answers"}
 	switch {
 	case seen.Machine.State == provider.Unreachable:

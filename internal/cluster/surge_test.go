@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -21,13 +22,13 @@ import (
 // surgeLab is a cluster with pools that have one machine more while their workers are changed; its workers are as a document of before wanted it.
 func surgeLab(t *testing.T, maxSurge int, now, before []int) *lab {
 	t.Helper()
-	l := newLab(t, document(t, 1, 0, now...)).running(document(t, 1, 0, before...))
+	l := newLab(t, document(t, 1, 0, now...)).Running(document(t, 1, 0, before...))
 	l.Doc.Spec.Updates.MaxSurge = &maxSurge
 	return l
 }
 
 // away has workers' containerd become another, which takes their pods away.
-func (l *lab) away(o *Observed, names ...string) *Observed {
+func (l *lab) away(o *observe.Observed, names ...string) *observe.Observed {
 	for _, name := range names {
 		o.Machines[name].Report = &machine.Report{Changes: []machine.Change{{Kind: "binary", Name: "/usr/local/bin/containerd", Action: "update"},
 			{Kind: "unit", Name: "containerd.service", Action: "restart", Why: "its program changed"}}}
@@ -38,7 +39,7 @@ func (l *lab) away(o *Observed, names ...string) *Observed {
 // surging plans as PlanApply does, where these workers are to be changed.
 func (l *lab) surging(names ...string) string {
 	l.t.Helper()
-	see := func(decided wanted.Decisions) *Observed {
+	see := func(decided wanted.Decisions) *observe.Observed {
 		return l.away(l.observed(decided, controlPlanes(1)...), names...)
 	}
 	o := see(l.Decided())
@@ -54,7 +55,7 @@ func (l *lab) surged(name string, index int) {
 	testkit.Must(l.t, l.Decide(l.t.Context(), wanted.Surge, name))
 	l.cloud.machines[name] = provider.Machine{Name: name, Role: provider.Worker, Pool: "a", Index: index, Address: "10.0.1.1", State: provider.Running}
 	slots, _ := wanted.Assign(l.Doc, testkit.Value(l.cloud.Observe(l.t.Context()))(l.t).Machines, l.Decided())
-	l.configure(l.Doc, slots)
+	l.Configure(l.Doc, slots)
 }
 
 // decisions are those that are remembered, in words.
@@ -138,15 +139,15 @@ func TestSurgeOnlyWhereItHelps(t *testing.T) {
 	kubelet := &machine.Report{Changes: []machine.Change{{Kind: "unit", Name: "kubelet.service", Action: "restart", Why: "its file changed"}}}
 	for name, c := range map[string]struct {
 		maxSurge int
-		change   func(*lab, *Observed)
+		change   func(*lab, *observe.Observed)
 	}{
-		"not wanted": {0, func(l *lab, o *Observed) { l.away(o, "demo-a-1") }},
-		"pods stay":  {1, func(_ *lab, o *Observed) { o.Machines["demo-a-1"].Report = kubelet }},
-		"the machine does not serve": {1, func(l *lab, o *Observed) {
+		"not wanted": {0, func(l *lab, o *observe.Observed) { l.away(o, "demo-a-1") }},
+		"pods stay":  {1, func(_ *lab, o *observe.Observed) { o.Machines["demo-a-1"].Report = kubelet }},
+		"the machine does not serve": {1, func(l *lab, o *observe.Observed) {
 			l.away(o, "demo-a-1")
 			o.Nodes["demo-a-1"] = kube.NodeInfo{Name: "demo-a-1"}
 		}},
-		"the API does not answer": {1, func(l *lab, o *Observed) { l.away(o, "demo-a-1"); o.APIErr = env.ErrNotBootstrapped("demo") }},
+		"the API does not answer": {1, func(l *lab, o *observe.Observed) { l.away(o, "demo-a-1"); o.APIErr = env.ErrNotBootstrapped("demo") }},
 	} {
 		l := surgeLab(t, c.maxSurge, []int{2}, []int{2})
 		o := l.observed(nil, controlPlanes(1)...)
@@ -162,11 +163,11 @@ func TestSurgeOnlyWhereItHelps(t *testing.T) {
 func TestSurgeNotMissed(t *testing.T) {
 	l := surgeLab(t, 1, []int{2}, []int{2})
 	testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-3"))
-	if n := len(l.observed(l.Decided(), controlPlanes(1)...).expected()); n != 3 {
+	if n := len(l.observed(l.Decided(), controlPlanes(1)...).Expected()); n != 3 {
 		t.Errorf("%d machines are expected, want 3", n)
 	}
 	l.surged("demo-a-3", 3)
-	if n := len(l.observed(l.Decided(), controlPlanes(1)...).expected()); n != 4 {
+	if n := len(l.observed(l.Decided(), controlPlanes(1)...).Expected()); n != 4 {
 		t.Errorf("%d machines are expected, want 4", n)
 	}
 }
@@ -193,7 +194,7 @@ func TestSurgeHasRoom(t *testing.T) {
 			c.change(l)
 		}
 		var got []string
-		for _, d := range l.drains(l.observed(l.Decided(), controlPlanes(1)...), hops.Of("v1.37.2")) {
+		for _, d := range l.Drains(l.observed(l.Decided(), controlPlanes(1)...), hops.Of("v1.37.2")) {
 			got = append(got, fmt.Sprintf("%s+%d", d.Node, d.Beside))
 		}
 		if strings.Join(got, " ") != c.want {
@@ -214,7 +215,7 @@ func TestIntroduced(t *testing.T) {
 	machines := testkit.Value(l.infrastructure(t.Context(), o))(t)
 	testkit.Must(t, machines[0].Run(t.Context(), silent{}))
 	told := changes(before, testkit.Value(l.configuration(cp))(t))
-	if !slices.ContainsFunc(told, func(c machine.Change) bool { return c.Name == "/etc/kubernetes/naupegos-machines.json" }) || disruptive(&machine.Report{Changes: told}) {
+	if !slices.ContainsFunc(told, func(c machine.Change) bool { return c.Name == "/etc/kubernetes/naupegos-machines.json" }) || observe.Disruptive(&machine.Report{Changes: told}) {
 		t.Errorf("%s is told %+v", cp.Name, told)
 	}
 }
@@ -224,7 +225,7 @@ func TestIntroduce(t *testing.T) {
 	want, _ := wanted.Assign(document(t, 3, 2, 2), nil, nil)
 	for kind, told := range map[fail.Kind]int{fail.Unreachable: 4, fail.NotReady: 4, fail.NotFound: 4, fail.Refused: 2} {
 		var names []string
-		err := introduce(want, "demo-a-2", func(s wanted.Slot) error {
+		err := observe.Introduce(want, "demo-a-2", func(s wanted.Slot) error {
 			if names = append(names, s.Name); s.Name == "demo-cp-2" {
 				return fail.New(kind, "no")
 			}
@@ -248,7 +249,7 @@ func TestQuietly(t *testing.T) {
 		"a restart": {[]machine.Change{file, {Kind: "unit", Name: "kubelet.service", Action: "restart"}}, nil, 1},
 	} {
 		var asked []bool
-		err := quietly(func(dryRun bool) (machine.Report, error) {
+		err := observe.Quietly(func(dryRun bool) (machine.Report, error) {
 			asked = append(asked, dryRun)
 			return machine.Report{Changes: c.changes}, c.err
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -17,11 +18,11 @@ import (
 const noRoute = "demo-a-2 (10.0.0.26:22): connect: no route to host"
 
 // away is a cluster on given hosts, one of which does not answer, as it is seen.
-func away(t *testing.T, wanted int) (*lab, *Observed) {
+func away(t *testing.T, wanted int) (*lab, *observe.Observed) {
 	t.Helper()
 	l := newLab(t, document(t, 3, 2, wanted))
 	l.cloud.keeps, l.Prov = true, hostsGiven{l.cloud}
-	l.running(document(t, 3, 2, 2))
+	l.Running(document(t, 3, 2, 2))
 	testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Host, "demo-a-2", "{}"))
 	l.state("demo-a-2", provider.Unreachable)
 	m := l.cloud.machines["demo-a-2"]
@@ -29,7 +30,7 @@ func away(t *testing.T, wanted int) (*lab, *Observed) {
 	l.cloud.machines["demo-a-2"] = m
 	o := l.observed(nil, controlPlanes(3)...)
 	for _, s := range o.Want {
-		if l.unreached(s, o.Machines[s.Name]) != (s.Name == "demo-a-2") {
+		if l.Unreached(s, o.Machines[s.Name]) != (s.Name == "demo-a-2") {
 			t.Fatalf("%s counts as the wrong one", s.Name)
 		}
 	}
@@ -55,8 +56,8 @@ func TestUnreachableIsSeen(t *testing.T) {
 			t.Errorf("another machine is changed: %s", line)
 		}
 	}
-	if len(o.unready()) > 0 {
-		t.Errorf("apply does not begin for a host that was in use: %v", o.unready())
+	if len(o.Unready()) > 0 {
+		t.Errorf("apply does not begin for a host that was in use: %v", o.Unready())
 	}
 }
 

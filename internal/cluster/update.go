@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -49,7 +50,7 @@ func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating
 	if c.Moving() || c.Rotating() {
 		return nil, fail.New(fail.Refused, "update %s: an upgrade or a rotation is not finished", c.Name()).Do("naupegos apply continues it; then update")
 	}
-	o, err := c.observeInventory(ctx, c.Decided())
+	o, err := c.ObserveInventory(ctx, c.Decided())
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +75,14 @@ func (c *Cluster) BeginUpdate(ctx context.Context, u *Updating) error {
 }
 
 // chosen lists the machines that are asked for, the one whose etcd member leads behind all others.
-func (c *Cluster) chosen(o *Observed, opts UpdateOptions) ([]wanted.Slot, error) {
-	slots := o.leaderLast()
+func (c *Cluster) chosen(o *observe.Observed, opts UpdateOptions) ([]wanted.Slot, error) {
+	slots := o.LeaderLast()
 	var names []string
 	for _, s := range slots {
 		names = append(names, s.Name)
 	}
 	slots = slices.DeleteFunc(slots, func(s wanted.Slot) bool {
-		return o.machine(s.Name) == nil || opts.Machine != "" && s.Name != opts.Machine || opts.Pool != "" && s.Pool != opts.Pool
+		return o.Machine(s.Name) == nil || opts.Machine != "" && s.Name != opts.Machine || opts.Pool != "" && s.Pool != opts.Pool
 	})
 	switch {
 	case len(slots) > 0:
@@ -100,7 +101,7 @@ type look struct {
 }
 
 // lookForUpdates asks machines, all side by side. Their lists of packages are fetched anew; nothing else is changed there.
-func (c *Cluster) lookForUpdates(ctx context.Context, o *Observed, slots []wanted.Slot, opts UpdateOptions) map[string]look {
+func (c *Cluster) lookForUpdates(ctx context.Context, o *observe.Observed, slots []wanted.Slot, opts UpdateOptions) map[string]look {
 	ctx, cancel := context.WithTimeout(ctx, c.Doc.Spec.Timeouts.Step.Duration)
 	defer cancel()
 	found := make(map[string]look, len(slots))
@@ -111,7 +112,7 @@ func (c *Cluster) lookForUpdates(ctx context.Context, o *Observed, slots []wante
 		wg.Go(func() {
 			l := look{newer: newer[s.Name]}
 			h, err := c.Host(ctx, s.Name)
-			switch m := o.machine(s.Name); {
+			switch m := o.Machine(s.Name); {
 			case unknown != nil:
 				l.err = unknown
 			case err != nil:
@@ -145,7 +146,7 @@ type updating struct {
 }
 
 // planUpdate plans by what was seen.
-func (c *Cluster) planUpdate(o *Observed, slots []wanted.Slot, seen map[string]look, opts UpdateOptions, now time.Time) (*Updating, error) {
+func (c *Cluster) planUpdate(o *observe.Observed, slots []wanted.Slot, seen map[string]look, opts UpdateOptions, now time.Time) (*Updating, error) {
 	u := &updating{applying: c.applying(o, nil), opts: opts, seen: seen, begins: map[string]string{}}
 	out := &Updating{Plan: &plan.Plan{Verb: "update", Cluster: c.Name()}, begins: u.begins}
 	if w := c.Doc.Spec.Updates.OS.Window; w != nil && !opts.Now {
@@ -247,7 +248,7 @@ func (u *updating) keepsQuorum(s wanted.Slot) error {
 
 // unit lists what is done with one machine, in order: away, updated, rebooted, back. None where nothing is to do.
 func (u *updating) unit(s wanted.Slot) []*plan.Step {
-	seen, m := u.seen[s.Name], u.o.machine(s.Name)
+	seen, m := u.seen[s.Name], u.o.Machine(s.Name)
 	boot := u.Facts.Of(memory.Rebooting, s.Name)
 	rebooted := boot != "" && seen.err == nil && seen.BootID != boot
 	system := seen.err == nil && seen.newer.Why != "" // which has packages of its own
@@ -324,13 +325,13 @@ func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p 
 	}
 	p.Status("waiting until the other control-plane machines are ready")
 	for _, other := range u.o.Want {
-		if other.IsControlPlane() && other.Name != s.Name && u.o.serves(other.Name) {
-			if err := u.settled(ctx, other.Name); err != nil {
+		if other.IsControlPlane() && other.Name != s.Name && u.o.Serves(other.Name) {
+			if err := u.Settled(ctx, other.Name); err != nil {
 				return err
 			}
 		}
 	}
-	if err := u.waitEtcd(ctx); err != nil {
+	if err := u.WaitEtcd(ctx); err != nil {
 		return err
 	}
 	return u.mayStop(ctx, s.Name, true)

@@ -11,9 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
-	"github.com/naupegos/naupegos/internal/cluster/wanted"
-	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/release"
@@ -121,7 +120,7 @@ func (a *applying) planReleases() {
 		ID: "upgrade", Action: plan.Change, Subject: "cluster", Title: "verify that " + told.Words(), Reason: reason,
 		Details: append(a.staying(told), a.surgeNote(hopsAfter(told, a.Goal()))...), Announces: plan.Rolling,
 		Run: func(ctx context.Context, p plan.Progress) error {
-			if err := a.taken(ctx, told.Servers, p); err != nil {
+			if err := a.Taken(ctx, told.Servers, p); err != nil {
 				return err
 			}
 			if told == hops.Of(a.Goal().Version) {
@@ -177,21 +176,6 @@ func hopsAfter(now hops.Releases, g hops.Goal) (after []string) {
 	return after
 }
 
-// leaderLast lists the wanted machines with the one whose etcd member leads behind all others: each change of the leader holds writes up.
-func (o *Observed) leaderLast() []wanted.Slot {
-	leads := func(s wanted.Slot) bool {
-		return slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return h.Leader && h.Name == s.Name })
-	}
-	var leader []wanted.Slot
-	others := slices.DeleteFunc(slices.Clone(o.Want), func(s wanted.Slot) bool {
-		if leads(s) {
-			leader = append(leader, s)
-		}
-		return leads(s)
-	})
-	return append(others, leader...)
-}
-
 // Finish has an upgrade go on beyond the last hop from which there is a way back, from the next plan on.
 func (c *Cluster) Finish(ctx context.Context) error {
 	return c.Facts.Set(ctx, memory.Finish, c.Doc.Spec.Kubernetes.Version)
@@ -210,7 +194,7 @@ func ReleaseBefore(rec *store.Cluster, doc *v1alpha1.Cluster) (string, error) {
 // overtaken reports whether a node runs a newer minor than it is told: the store is older than the cluster, and what it says would have etcd
 // read what only the newer minor can. Where the user wants the nodes' minor to its end, that is what the cluster is told from now on;
 // otherwise it is fail.Refused.
-func (c *Cluster) overtaken(ctx context.Context, o *Observed) (bool, error) {
+func (c *Cluster) overtaken(ctx context.Context, o *observe.Observed) (bool, error) {
 	told, goal := c.Told(), c.Goal()
 	for _, name := range slices.Sorted(maps.Keys(o.Nodes)) {
 		is := release.MinorOf(o.Nodes[name].Version)

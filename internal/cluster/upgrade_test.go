@@ -9,6 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -25,7 +26,7 @@ func documentOf(t *testing.T, version string) *v1alpha1.Cluster {
 // upgraded is a lab whose cluster runs a release.
 func upgraded(t *testing.T, version string) *lab {
 	t.Helper()
-	l := newLab(t, documentOf(t, version)).running(documentOf(t, version))
+	l := newLab(t, documentOf(t, version)).Running(documentOf(t, version))
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bundle, version+" ")) // what is made up has no ID
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(documentOf(t, version).Marshal())(t))))
 	testkit.Must(t, l.advanceReleases(t.Context()))
@@ -37,14 +38,14 @@ func upgraded(t *testing.T, version string) *lab {
 func (l *lab) everythingDone() {
 	l.t.Helper()
 	want, _ := wanted.Assign(l.Doc, nil, nil)
-	l.configure(l.Doc, want)
+	l.Configure(l.Doc, want)
 	testkit.Must(l.t, l.Facts.Set(l.t.Context(), memory.Recorded, l.recordsNow()))
 }
 
 func (l *lab) recordsNow() string {
 	l.t.Helper()
 	p := testkit.Value(l.KubeParams(l.t.Context()))(l.t)
-	return testkit.Value(recordDigest(p))(l.t)
+	return testkit.Value(observe.RecordDigest(p))(l.t)
 }
 
 // hop plans once.
@@ -138,7 +139,7 @@ func TestPoolStays(t *testing.T) {
 		doc.Spec.Kubernetes.Version, doc.Spec.Workers[1].Version = cluster, pool
 		return doc
 	}
-	l := newLab(t, pinned(old, old)).running(pinned(old, old))
+	l := newLab(t, pinned(old, old)).Running(pinned(old, old))
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bundle, old+" "))
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(pinned(old, old).Marshal())(t))))
 	testkit.Must(t, l.advanceReleases(t.Context()))

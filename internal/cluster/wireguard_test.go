@@ -7,6 +7,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gateway"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -37,7 +38,7 @@ func wireGuardDoc(t *testing.T, cidr string, peers ...string) *v1alpha1.Cluster 
 // wgLab is a running cluster of such a document.
 func wgLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	t.Helper()
-	l := newLab(t, doc).running(doc)
+	l := newLab(t, doc).Running(doc)
 	l.Secrets = memory.NewOverlay(nil)
 	return l
 }
@@ -99,7 +100,7 @@ func TestWireGuardForget(t *testing.T) {
 // forgetSteps plans beside steps that roll gateways.
 func (l *lab) forgetSteps(gateways ...string) []*plan.Step {
 	l.t.Helper()
-	a := l.applying(&Observed{}, nil)
+	a := l.applying(&observe.Observed{}, nil)
 	for _, id := range gateways {
 		a.add(stageRollGateways, &plan.Step{ID: id})
 	}
