@@ -8,11 +8,14 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -60,7 +63,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	}
 	if r := c.Restoring(); r != nil && r.Living {
 		return nil, fail.New(fail.Refused, "what cluster %s holds is being replaced by backup %s, and that has not come to its end", c.Name(), r.Set).
-			Do("naupegos backup restore %s --from %s --consent %s continues it", c.Name(), r.Set, ConsentRestore)
+			Do("naupegos backup restore %s --from %s --consent %s continues it", c.Name(), r.Set, backups.ConsentRestore)
 	}
 	if err := c.recallEncryption(ctx); err != nil {
 		return nil, err
@@ -88,7 +91,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 			return nil, err
 		}
 	}
-	if drifted, err := c.drifted(o); err != nil {
+	if drifted, err := c.Drifted(o); err != nil {
 		return nil, err
 	} else if len(drifted) > 0 && !c.ControlPlaneUnseen(o) {
 		decided = decided.With(drifted)
@@ -139,7 +142,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 		return nil, err
 	}
 	waits := c.takePart(o, p)
-	ap := &Applied{Plan: p, Observed: o, More: c.ControlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.Upgrading() || c.Rotating() || len(wanted.Own(o.Want)) < len(o.Want)}
+	ap := &Applied{Plan: p, Observed: o, More: c.ControlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.EncryptionChanging() || c.Upgrading() || c.Rotating() || len(wanted.Own(o.Want)) < len(o.Want)}
 	if all := o.Unready(); len(all) > 0 {
 		for _, err := range all {
 			p.Warnings = append(p.Warnings, "apply does not begin before this is fixed: "+err.Error())
@@ -234,8 +237,8 @@ func (a *applying) planInitial() {
 		return
 	}
 	names := a.NamesOf(provider.ControlPlane)
-	a.add(stagePrepare, &plan.Step{
-		ID: initialStep, Action: plan.Create, Subject: "cluster", Title: "record the initial etcd members",
+	a.add(stage.Prepare, &plan.Step{
+		ID: nodes.InitialStep, Action: plan.Create, Subject: "cluster", Title: "record the initial etcd members",
 		Reason: "the initial members start together, by static bootstrapping",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			var parts []string
@@ -262,15 +265,15 @@ func (a *applying) planGateways() {
 		}
 		st := a.configured(s)
 		if !a.Facts.Bootstrapped() {
-			a.add(stageBootstrap, st, addresses...)
+			a.add(stage.Bootstrap, st, addresses...)
 			continue
 		}
 		unit := append(a.replacement(s), st)
 		if !a.ControlPlaneUnseen(a.o) { // else the API is waited for anyway
-			unit = append(unit, a.gatewayGate(s.Name))
+			unit = append(unit, a.GatewayGate(s.Name))
 		}
 		others := slices.DeleteFunc(slices.Clone(addresses), func(n plan.Need) bool { return n.ID == provider.MachineStep(s.Name) })
-		previous = a.chain(stageRollGateways, unit, append(others, previous...)...)
+		previous = a.chain(stage.RollGateways, unit, append(others, previous...)...)
 	}
 }
 
@@ -283,49 +286,46 @@ func (a *applying) planControlPlane(balanced []string) {
 		previous = plan.After(balanced...)
 	}
 	for _, s := range a.o.LeaderLast() {
-		if !s.IsControlPlane() || a.joins(a.o, s) {
+		if !s.IsControlPlane() || a.Joins(a.o, s) {
 			continue
 		}
 		if a.upToDate(s) {
 			if a.o.Mute(s.Name) {
-				a.add(stageBootstrap, a.gate(s.Name, "its etcd member does not answer"))
+				a.add(stage.Bootstrap, a.Gate(s.Name, "its etcd member does not answer"))
 			} else if behind := a.o.Machines[s.Name].Behind; behind != "" {
-				previous = a.chain(stageRollControlPlane, []*plan.Step{a.gate(s.Name, "it was changed but not waited for: "+behind)}, previous...)
+				previous = a.chain(stage.RollControlPlane, []*plan.Step{a.Gate(s.Name, "it was changed but not waited for: "+behind)}, previous...)
 			}
 			continue
 		}
 		st := a.configured(s)
 		if !a.Facts.Bootstrapped() || !a.o.Serves(s.Name) || !a.o.Machines[s.Name].MayRestart() {
-			needs := plan.IfPlanned(initialStep)
+			needs := plan.IfPlanned(nodes.InitialStep)
 			if a.Restoring() != nil && !a.Facts.Bootstrapped() {
-				lay := a.layStep(s.Name)
-				a.add(stageBootstrap, lay, needs...)
+				lay := a.LayStep(s.Name)
+				a.add(stage.Bootstrap, lay, needs...)
 				needs = plan.After(lay.ID)
 			}
-			a.add(stageBootstrap, st, append(needs, a.inTurn(s)...)...)
+			a.add(stage.Bootstrap, st, append(needs, a.inTurn(s)...)...)
 			continue
 		}
 		st.Rolling = true
-		a.afterOthers(st, a.o)
-		previous = a.chain(stageRollControlPlane, append([]*plan.Step{st, a.gate(s.Name, "one control-plane machine at a time")}, a.checkSteps(s.Name)...), previous...)
+		a.AfterOthers(st, a.o)
+		previous = a.chain(stage.RollControlPlane, append([]*plan.Step{st, a.Gate(s.Name, "one control-plane machine at a time")}, a.checkSteps(s.Name)...), previous...)
 	}
 }
 
 // IDs of steps that others wait for.
-const (
-	initialStep = "etcd/initial"
-	apiStep     = "api"
-)
+const ()
 
 // planAPI waits for the API through the endpoint, where it was not seen answering. Workers' machines may never come: it does not wait for them.
 func (a *applying) planAPI(infrastructure []*plan.Step) {
 	if a.Facts.Bootstrapped() && a.o.APIErr == nil && a.o.EtcdErr == nil {
 		return
 	}
-	workers := idsOf(provider.MachineStep, a.NamesOf(provider.Worker))
-	others := slices.DeleteFunc(ids(infrastructure), func(id string) bool { return slices.Contains(workers, id) })
-	a.add(stageServe, &plan.Step{
-		ID: apiStep, Action: plan.Wait, Subject: "cluster", Title: "wait for the Kubernetes API",
+	workers := nodes.IDsOf(provider.MachineStep, a.NamesOf(provider.Worker))
+	others := slices.DeleteFunc(nodes.IDs(infrastructure), func(id string) bool { return slices.Contains(workers, id) })
+	a.add(stage.Serve, &plan.Step{
+		ID: nodes.APIStep, Action: plan.Wait, Subject: "cluster", Title: "wait for the Kubernetes API",
 		Reason: "the steps that follow use it",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := a.Kube(ctx)
@@ -333,13 +333,13 @@ func (a *applying) planAPI(infrastructure []*plan.Step) {
 				return err
 			}
 			p.Status("waiting for %s/readyz", client.Server())
-			if err := support.WaitThenDiagnose(ctx, a.admit, a.apiTrouble); err != nil {
+			if err := support.WaitThenDiagnose(ctx, a.admit, a.APITrouble); err != nil {
 				return err
 			}
 			if err := a.Facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
 				return err
 			}
-			return a.dropSnapshot()
+			return a.DropSnapshot()
 		},
 	}, plan.After(others...)...)
 }

@@ -54,7 +54,7 @@ func TestBackupPlans(t *testing.T) {
 	l.Doc.Spec.Backup = &v1alpha1.Backup{
 		To: &v1alpha1.BackupTarget{S3: &v1alpha1.BackupS3{Endpoint: "https://s3.example.org/", Bucket: "b", Prefix: "p"}}, Recipients: []string{"age1a", "age1b"},
 	}
-	if got := l.backupStep("", nil).Details[0]; got != "in https://s3.example.org/b/p, encrypted for the store's identity and 2 recipients" {
+	if got := l.BackupStep("", nil).Details[0]; got != "in https://s3.example.org/b/p, encrypted for the store's identity and 2 recipients" {
 		t.Errorf("it says %q", got)
 	}
 	l.Doc.Spec.Backup = &v1alpha1.Backup{To: &v1alpha1.BackupTarget{Directory: dir}, Keep: &v1alpha1.BackupKeep{Last: 1}}
@@ -71,7 +71,7 @@ func TestBackupPlans(t *testing.T) {
 	for _, s := range p.Steps {
 		testkit.Must(t, s.Run(t.Context(), nil))
 	}
-	if b := l.backups(t.Context()); b.Last.Hour() != 2 || b.ProvenID != "" || b.Problem != "" {
+	if b := l.Backups(t.Context()); b.Last.Hour() != 2 || b.ProvenID != "" || b.Problem != "" {
 		t.Errorf("left is %+v", b)
 	}
 	if p := testkit.Value(l.PlanPrune(t.Context()))(t); !p.Empty() {
@@ -134,7 +134,7 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("at first it plans\n%s", p)
 	}
 	learn := func() {
-		testkit.Must(t, l.Facts.Set(t.Context(), memory.BackupLaid, testkit.Value(l.orderDigest(t.Context()))(t)))
+		testkit.Must(t, l.Facts.Set(t.Context(), memory.BackupLaid, testkit.Value(l.OrderDigest(t.Context()))(t)))
 	}
 	learn()
 	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); p != "" {

@@ -7,10 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -63,7 +66,7 @@ func (a *applying) planCredential() {
 	if cred, err := a.Credential(context.Background()); err == nil && cred != nil {
 		return
 	}
-	a.add(stagePrepare, &plan.Step{
+	a.add(stage.Prepare, &plan.Step{
 		ID: credentialStep, Action: plan.Create, Subject: "cluster", Title: "create a restricted credential for the cluster",
 		Reason: "nothing that runs in the cluster gets your own credential",
 		Run: func(ctx context.Context, p plan.Progress) error {
@@ -81,9 +84,6 @@ func (a *applying) planCredential() {
 	})
 }
 
-// initializedStep is the ID of the step that waits until the cloud's controller has told every node its addresses and zone.
-const initializedStep = "cloud/nodes"
-
 // planInitialized has kube-proxy started, for the first time, on nodes that the cloud's controller has initialized already: it was
 // seen to lose its nftables elements where a node got its zone seconds after kube-proxy's first rules (1.36.3). Machines that are there
 // while others are changed may be gone before it looks.
@@ -97,33 +97,18 @@ func (a *applying) planInitialized() {
 			names = append(names, s.Name)
 		}
 	}
-	wait := a.initialized(initializedStep, "the nodes", "it sets their addresses and zones", names...)
+	wait := a.Initialized(nodes.InitializedStep, "the nodes", "it sets their addresses and zones", names...)
 	wait.Subject = "cluster"
-	a.add(stageRecord, wait, plan.IfPlanned(addonID(addon.NameOpenStack))...)
+	a.add(stage.Record, wait, plan.IfPlanned(addonID(addon.NameOpenStack))...)
 }
 
 // joined lists the steps that wait for a node that other nodes' pods are to go to. In a cloud it takes none before it is initialized.
 func (a *applying) joined(s wanted.Slot, known bool) []*plan.Step {
-	unit := []*plan.Step{a.nodeStep(s, known)}
+	unit := []*plan.Step{a.NodeStep(s, known)}
 	if a.Cloud() != nil && (!known || !a.o.Nodes[s.Name].Initialized()) {
-		unit = append(unit, a.initialized("cloud/node/"+s.Name, s.Name, "no pod comes to its node before", s.Name))
+		unit = append(unit, a.Initialized("cloud/node/"+s.Name, s.Name, "no pod comes to its node before", s.Name))
 	}
 	return unit
-}
-
-// initialized waits until the cloud's controller has initialized nodes, which it does within seconds while it runs.
-func (c *Cluster) initialized(id, what, reason string, names ...string) *plan.Step {
-	return &plan.Step{
-		ID: id, Action: plan.Wait, Subject: names[0], Title: "wait until the cloud controller manager has initialized " + what,
-		Reason: reason, Timeout: c.Doc.Spec.Timeouts.NodeReady.Duration,
-		Run: func(ctx context.Context, _ plan.Progress) error {
-			client, err := c.Kube(ctx)
-			if err != nil {
-				return err
-			}
-			return client.CheckInitialized(ctx, names)
-		},
-	}
 }
 
 // planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes, if it has any.
@@ -149,7 +134,7 @@ func (a *applying) planCloudSmoke() {
 	case noVolumes != "":
 		s.Title, s.Reason = "smoke test: a Service gets a load balancer", serves+"volume, because "+noVolumes
 	}
-	a.add(stageProve, s, plan.IfPlanned(smokeStep)...)
+	a.add(stage.Prove, s, plan.IfPlanned(smokeStep)...)
 }
 
 // cloudSmoke has the cloud serve the cluster, and says what it gave.
@@ -209,7 +194,7 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*
 		return nil, err
 	}
 	var graph plan.Graph
-	graph.Add(stagePrepare, &plan.Step{
+	graph.Add(stage.Prepare, &plan.Step{
 		ID: credentialStep, Action: plan.Replace, Subject: "cluster", Title: "create a new credential for the cluster", Reason: "as requested",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			cred, err := cloud.NewCloudCredential(ctx, unbounded)
@@ -223,9 +208,9 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*
 	for _, a := range c.CloudAddonList() {
 		s := c.addonStep(a)
 		s.Action, s.Title, s.Reason, s.Rolling = plan.Change, "renew "+a.Title, "it authenticates with the credential", len(a.Workloads) > 0
-		graph.Add(stageRecord, s, plan.IfPlanned(addonID(addon.NameCloudConfig))...)
+		graph.Add(stage.Record, s, plan.IfPlanned(addonID(addon.NameCloudConfig))...)
 	}
-	graph.Add(stageForget, &plan.Step{
+	graph.Add(stage.Forget, &plan.Step{
 		ID: "cloud/prune", Action: plan.Destroy, Subject: "cluster", Title: "delete the old credential", Reason: "everything uses the new one",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := c.Kube(ctx)
@@ -243,11 +228,6 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*
 			return err
 		},
 	})
-	steps, err := graph.Seal(rotateRules)
+	steps, err := graph.Seal(stage.RotateRules)
 	return &plan.Plan{Verb: "rotate", Cluster: c.Name(), Steps: steps}, err
-}
-
-// rotateRules say in which order the cloud's credential is renewed.
-var rotateRules = []plan.Rule{
-	{Stage: stagePrepare}, {Stage: stageRecord, Waits: []plan.Stage{stagePrepare}}, {Stage: stageForget, Waits: []plan.Stage{stageRecord}},
 }

@@ -11,13 +11,16 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/vault"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -36,7 +39,7 @@ type Deps struct {
 	Secrets   pki.Secrets // of this cluster
 	Bundles   env.Bundles
 	AgentPath string                                // naupegos-agent on this side
-	Given     *Given                                // what the store will know of a cluster that it does not know yet; nil: nothing
+	Given     *backups.Given                        // what the store will know of a cluster that it does not know yet; nil: nothing
 	Closed    bool                                  // files and variables of this host are not for what the document names: it names credentials
 	Ask       func(question string) (string, error) // asks for a password on the operator's terminal; nil: there is none
 	ReadOnly  bool                                  // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
@@ -46,7 +49,7 @@ type Deps struct {
 
 // Cluster is one cluster with everything that is needed to observe and change it.
 type Cluster struct {
-	*observe.Observer
+	*backups.Keeper
 
 	only    []parts.Part // what is planned for; nil: everything
 	pauseAt string       // the machine after which a roll pauses; empty: none
@@ -60,10 +63,10 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	if d.ReadOnly {
 		secrets, st = memory.NewOverlay(secrets), nil
 	}
-	c := &Cluster{Observer: &observe.Observer{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{
+	c := &Cluster{Keeper: &backups.Keeper{Nodes: &nodes.Nodes{Observer: &observe.Observer{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{
 		Doc: d.Document, Record: d.Record, Find: d.Bundles, Secrets: secrets, Store: d.Store, Facts: memory.NewFacts(d.Record, st), StateDir: d.Store.Dir(),
 		Credentials: env.NewCredentials(policy.NewCredentials(d.Store.ServerSecrets()), d.Document.Metadata.Name, d.Closed),
-	}}}}}
+	}}}}}}}
 	if d.Given != nil {
 		for name, value := range d.Given.Secrets {
 			if err := secrets.Put(ctx, name, value); err != nil {
@@ -155,7 +158,7 @@ func (c *Cluster) Converged(ctx context.Context) error {
 	if err := scaling.Remember(ctx, c.Facts, c.Doc); err != nil {
 		return err
 	}
-	if err := c.restored(ctx); err != nil {
+	if err := c.Restored(ctx); err != nil {
 		return err
 	}
 	return c.Facts.Set(ctx, memory.Restored, "") // what came out of a backup is true again
@@ -167,7 +170,7 @@ func (a *applying) planBundle() {
 		return
 	}
 	_, was := a.BuiltWith()
-	a.add(stagePrepare, &plan.Step{
+	a.add(stage.Prepare, &plan.Step{
 		ID: "bundle", Action: plan.Change, Subject: "cluster", Consent: env.ConsentBundle,
 		Title:   fmt.Sprintf("use bundle %s instead of %s", env.ShortID(a.Current.ID), env.ShortID(was)),
 		Reason:  "the available bundle is not the one that the cluster was built with",

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
@@ -140,7 +142,7 @@ func TestAdvancesOnceTaken(t *testing.T) {
 		testkit.Fails(t, scan.end(t.Context(), silent{}), fail.NotReady, last)
 		a := encrypting.applying(encrypting.observed(nil, controlPlanes(1)...), nil)
 		a.planEncryption()
-		steps := testkit.Value(a.graph.Seal(applyRules))(t)
+		steps := testkit.Value(a.graph.Seal(stage.ApplyRules))(t)
 		testkit.Fails(t, steps[0].Run(t.Context(), silent{}), fail.NotReady, last)
 		if run := encrypting.Facts.Get(memory.EncryptionRun); run == encrypting.Facts.Get(memory.Encryption) {
 			t.Errorf("%s: all API servers are said to run with %s", name, run)
@@ -158,7 +160,7 @@ func (l *lab) hopMadeBy(t *testing.T, p observe.Plane) error {
 	l.Plane = p
 	a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
 	a.planReleases()
-	for _, s := range testkit.Value(a.graph.Seal(applyRules))(t) {
+	for _, s := range testkit.Value(a.graph.Seal(stage.ApplyRules))(t) {
 		if s.ID == "upgrade" {
 			return s.Run(t.Context(), silent{})
 		}

@@ -7,77 +7,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/internal/addon"
-	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
-	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
-	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// drainedView is what is known of a machine whose node was drained just before.
-const drainedView = etcd.Drained
-
-func resetID(name string) string { return "reset/" + name }
-
-// resetStep cleans a machine that outlives the cluster.
-func (c *Cluster) resetStep(m provider.Machine) *plan.Step {
-	return &plan.Step{
-		ID: resetID(m.Name), Action: plan.Destroy, Subject: m.Name, Title: "clean " + m.Name,
-		Reason: "the machine stays, and what Naupegos installed on it is removed",
-		Run: func(ctx context.Context, _ plan.Progress) error {
-			h, err := c.Host(ctx, m.Name)
-			if err != nil {
-				return err
-			}
-			args := []string{"reset"}
-			if !c.Prov.Traits().Given { // what was there first has a former key, where it was rotated since
-				args = append(args, "--keep", connect.AuthorizedKeysPath)
-			}
-			if _, err = c.Dialer.Agent(ctx, h, nil, args...); err != nil {
-				return err
-			}
-			return c.Facts.SetOf(ctx, memory.Unclean, m.Name, "")
-		},
-	}
-}
-
-// cleanStep cleans a machine that goes back to a stock. One that can be switched off need not be clean: it is installed anew before it is used.
-func (c *Cluster) cleanStep(m provider.Machine) *plan.Step {
-	s := c.resetStep(m)
-	s.Reason = "it goes back to the stock, and what Naupegos installed on it is removed"
-	clean := s.Run
-	s.Run = func(ctx context.Context, p plan.Progress) error {
-		err := clean(ctx, p)
-		if err != nil && ctx.Err() == nil && c.switches(ctx, m.Name) {
-			p.Status("it can't be cleaned and is powered off as it is: %v", err)
-			return nil
-		}
-		return err
-	}
-	return s
-}
-
 // DestroyOptions says how a cluster is destroyed.
 type DestroyOptions struct {
 	KeepVolumes bool                        // leave the volumes of PersistentVolumeClaims in the cloud
 	Forget      func(context.Context) error // runs last, when nothing of the cluster is left
-}
-
-// The stages of a destruction.
-const (
-	stageClean  plan.Stage = "clean"  // machines that stay are cleaned
-	stageFree   plan.Stage = "free"   // the cluster gives back to its cloud what it took
-	stageRemove plan.Stage = "remove" // the provider's steps
-)
-
-var destroyRules = []plan.Rule{
-	{Stage: stageClean}, {Stage: stageFree},
-	{Stage: stageRemove, Waits: []plan.Stage{stageClean, stageFree}}, {Stage: stageForget, Waits: []plan.Stage{stageRemove}},
 }
 
 // PlanDestroy removes everything of the cluster and, last, forgets it.
@@ -94,9 +39,9 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 	var graph plan.Graph
 	switch t := c.Prov.Traits(); {
 	case t.Keeps:
-		c.planClean(&graph, inv.Machines, c.resetStep, c.letGo)
+		c.planClean(&graph, inv.Machines, c.ResetStep, c.letGo)
 	case t.Stock: // who does not answer is given back as it is
-		c.planClean(&graph, inv.Machines, c.cleanStep, func(provider.Machine) *plan.Step { return nil })
+		c.planClean(&graph, inv.Machines, c.CleanStep, func(provider.Machine) *plan.Step { return nil })
 	}
 	g := c.planFree(ctx, &graph, opts)
 	var gone []string
@@ -111,18 +56,15 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 	}
 	for _, s := range steps {
 		s.Removes = s.Removes || machines[s.ID]
-		graph.Add(stageRemove, s)
+		graph.Add(stage.Remove, s)
 	}
-	graph.Add(stageForget, &plan.Step{
+	graph.Add(stage.Forget, &plan.Step{
 		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster and its keys from the store", Reason: "nothing else of it is left",
 		Run: func(ctx context.Context, _ plan.Progress) error { return opts.Forget(ctx) },
 	})
-	steps, err = graph.Seal(destroyRules)
+	steps, err = graph.Seal(stage.DestroyRules)
 	return &plan.Plan{Verb: "destroy", Cluster: c.Name(), Steps: steps, Final: true}, err
 }
-
-// ConsentLeave names the consent to forgetting machines that outlive the cluster, do not answer, and so can't be cleaned.
-const ConsentLeave = provider.ConsentLeave
 
 // planClean cleans machines: gateways last, for the others are reached through them. One that can't be cleaned gets another step, or none. It
 // returns the steps' IDs.
@@ -139,7 +81,7 @@ func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine, clea
 				}
 			}
 			s.Removes = true
-			graph.Add(stageClean, s, needs...)
+			graph.Add(stage.Clean, s, needs...)
 			all = append(all, s.ID)
 		}
 		return all
@@ -152,13 +94,10 @@ func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine, clea
 func (c *Cluster) letGo(m provider.Machine) *plan.Step {
 	s := c.Prov.DestroyMachine(m)
 	if c.Facts.Of(memory.Host, m.Name) != "" { // else nothing was ever put on it
-		s.Consent = ConsentLeave
+		s.Consent = nodes.ConsentLeave
 	}
 	return s
 }
-
-// etcdProjection says how many voters work and how many more may fail.
-func etcdProjection(o *observe.Observed) string { return etcd.Now(o.Members, o.Health).String() }
 
 const freeTimeout = 20 * time.Minute
 
@@ -185,10 +124,10 @@ func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyO
 	if c.Facts.Bootstrapped() {
 		var free *plan.Step
 		if free, g = c.freeStep(ctx, opts); g.silent == nil {
-			graph.Add(stageFree, free)
+			graph.Add(stage.Free, free)
 		}
 	}
-	graph.Add(stageFree, &plan.Step{
+	graph.Add(stage.Free, &plan.Step{
 		ID: "cloud/credentials", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's cloud credentials",
 		Reason: "nothing uses them any more; those that were handed over are deleted too",
 		Run: func(ctx context.Context, _ plan.Progress) error {

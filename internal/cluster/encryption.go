@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -183,12 +184,6 @@ func (c *Cluster) settleEncryption(ctx context.Context, list []string, written s
 	return nil
 }
 
-// encryptionChanging reports whether a later plan has more to do.
-func (c *Cluster) encryptionChanging() bool {
-	list := c.Facts.Get(memory.Encryption)
-	return c.Facts.Bootstrapped() && list != "" && list != strings.Join(c.FinalEncryption(), ",")
-}
-
 // planEncryption ends a stage of changing the encryption at rest once all API servers have restarted with it.
 func (a *applying) planEncryption() {
 	run := a.Facts.Get(memory.EncryptionRun)
@@ -217,7 +212,7 @@ func (a *applying) planEncryption() {
 		s.Title, s.Timeout, s.Reason = rewriting(now[0]), rewriteTimeout, "existing Secrets stay as they are until they are rewritten"
 		s.Run = func(ctx context.Context, p plan.Progress) error { return a.rewriteSecrets(ctx, p, now) }
 	}
-	a.add(stageRecord, s)
+	a.add(stage.Record, s)
 }
 
 // stagesAfter says in words what follows on a stage, after which all Secrets are written by a provider.
@@ -302,7 +297,7 @@ func (c *Cluster) RotateEncryption(ctx context.Context) (string, error) {
 		return "", fail.New(fail.Invalid, "Secrets of cluster %s are not encrypted in etcd", c.Name()).Do("spec.security.encryptionAtRest in its document turns that on")
 	case !c.Facts.Bootstrapped():
 		return "", fail.New(fail.NotReady, "cluster %s was never up", c.Name()).Do("naupegos apply brings it up")
-	case c.encryptionChanging():
+	case c.EncryptionChanging():
 		return "", fail.New(fail.Refused, "the encryption of cluster %s's Secrets is being changed already", c.Name()).Do("naupegos apply continues that; then try again")
 	}
 	n, err := strconv.Atoi(strings.TrimPrefix(c.EncryptionKey(), env.EncryptionKeyPrefix))

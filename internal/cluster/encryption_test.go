@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -124,7 +126,7 @@ func (l *lab) encryptionStep() *plan.Step {
 	l.t.Helper()
 	a := l.applying(&observe.Observed{}, nil)
 	a.planEncryption()
-	for _, s := range testkit.Value(a.graph.Seal(applyRules))(l.t) {
+	for _, s := range testkit.Value(a.graph.Seal(stage.ApplyRules))(l.t) {
 		return s
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/cluster/filter"
@@ -134,7 +136,7 @@ func (a *applying) planAdmission() {
 	if !behind || len(from) == 0 {
 		return
 	}
-	a.add(stageAdmit, &plan.Step{
+	a.add(stage.Admit, &plan.Step{
 		ID: "admit", Action: plan.Change, Subject: "cluster", Title: "allow " + strings.Join(from, ", ") + " through the packet filters",
 		Reason: "they are being added or removed; the permission expires after a day",
 		Run: func(ctx context.Context, _ plan.Progress) error {
@@ -191,7 +193,7 @@ func (a *applying) planForgetWireGuard() {
 	for _, end := range stale {
 		names = append(names, end.String())
 	}
-	a.add(stageForget, &plan.Step{
+	a.add(stage.Forget, &plan.Step{
 		ID: "wireguard/forget", Action: plan.Change, Subject: "cluster", Title: "forget removed WireGuard peers",
 		Reason: "no longer wanted: " + strings.Join(names, ", "),
 		Run:    func(ctx context.Context, _ plan.Progress) error { return a.WireGuard().Forget(ctx, stale) },

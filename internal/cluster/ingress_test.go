@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
@@ -26,7 +28,7 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 	a := l.applying(o, []*plan.Step{made})
 	a.planMachines([]*plan.Step{made})
 	a.planGateways()
-	steps, err := a.graph.Seal(applyRules)
+	steps, err := a.graph.Seal(stage.ApplyRules)
 	i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == observe.ConfigureID("demo-gw-1") })
 	if err != nil || i < 0 || len(steps[i].Needs) > 0 {
 		t.Errorf("a gateway, and with it the API, waits for a worker: step %d of %+v: %v", i, steps, err)

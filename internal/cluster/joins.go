@@ -8,43 +8,29 @@ import (
 	"slices"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
-	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// joins reports whether a wanted control-plane machine has yet to become a voting member of the existing etcd cluster.
-func (c *Cluster) joins(o *observe.Observed, s wanted.Slot) bool {
-	if !c.Facts.Bootstrapped() || o.EtcdErr != nil {
-		return false
-	}
-	m, ok := o.Member(s.Name)
-	return !ok || m.Learner || !m.Started || c.lost(o, s.Name)
-}
-
-// lost reports whether a member's machine, and its data with it, does not exist any more.
-func (c *Cluster) lost(o *observe.Observed, name string) bool {
-	s := o.Machines[name]
-	return s == nil || s.Machine.State == provider.Partial || observe.RemovedFrom(o, name)
-}
-
 // planJoins brings new control-plane machines in, one after another.
 func (a *applying) planJoins() {
 	var previous []plan.Need
 	for _, s := range a.o.Want {
-		if s.IsControlPlane() && a.joins(a.o, s) && a.o.Replaced[s.Name] == nil {
-			previous = a.chain(stageJoin, a.joining(s), previous...)
+		if s.IsControlPlane() && a.Joins(a.o, s) && a.o.Replaced[s.Name] == nil {
+			previous = a.chain(stage.Join, a.joining(s), previous...)
 		}
 	}
 }
@@ -52,7 +38,7 @@ func (a *applying) planJoins() {
 // joining lists the steps that make a machine a member of the control plane: learner, configuration, vote.
 func (a *applying) joining(s wanted.Slot) []*plan.Step {
 	return []*plan.Step{
-		a.addMemberStep(s), a.ConfigureStep(s, plan.Create, "it joins the control plane", observe.Details(a.o.Machines[s.Name])), a.promoteStep(s.Name),
+		a.AddMemberStep(s), a.ConfigureStep(s, plan.Create, "it joins the control plane", observe.Details(a.o.Machines[s.Name])), a.PromoteStep(s.Name),
 	}
 }
 
@@ -60,137 +46,20 @@ func (a *applying) joining(s wanted.Slot) []*plan.Step {
 func (a *applying) planStale() []string {
 	var stale []*plan.Step
 	for _, m := range a.o.Members {
-		if m.Name == "" || a.o.Machines[m.Name] != nil && !a.lost(a.o, m.Name) {
+		if m.Name == "" || a.o.Machines[m.Name] != nil && !a.Lost(a.o, m.Name) {
 			continue
 		}
-		if a.o.Machines[m.Name] == nil && !a.ours(a.o, m.Name) {
+		if a.o.Machines[m.Name] == nil && !a.Ours(a.o, m.Name) {
 			continue // somebody joined a control plane of their own with kubeadm
 		}
 		if observe.RemovedFrom(a.o, m.Name) || a.o.Replaced[m.Name] != nil {
 			continue // its node is drained first
 		}
-		stale = append(stale, a.removeMemberStep(m.Name, "its machine is gone", etcd.Gone))
+		stale = append(stale, a.RemoveMemberStep(m.Name, "its machine is gone", etcd.Gone))
 	}
-	a.chain(stageRepair, stale)
-	return ids(stale)
+	a.chain(stage.Repair, stale)
+	return nodes.IDs(stale)
 }
-
-// ours reports whether a node or member of this name is one that Naupegos made: it is wanted, it was an initial member or
-// joined through Naupegos, or its node carries our marks.
-func (c *Cluster) ours(o *observe.Observed, name string) bool {
-	for _, s := range o.Want {
-		if s.Name == name {
-			return true
-		}
-	}
-	_, initial := c.InitialMembers()[name]
-	return initial || c.Facts.Of(memory.EtcdJoin, name) != "" || o.Nodes[name].Annotations[kube.OwnedLabels] != ""
-}
-
-// addMemberStep adds the machine's member as a learner and remembers with which initial cluster it starts.
-func (c *Cluster) addMemberStep(s wanted.Slot) *plan.Step {
-	return &plan.Step{
-		ID: "etcd/add/" + s.Name, Action: plan.Create, Subject: s.Name, Title: "add " + s.Name + " to etcd as a learner",
-		Reason: "a learner can't disturb the quorum while it catches up",
-		Run: func(ctx context.Context, p plan.Progress) error {
-			addr, err := c.Address(ctx, s.Name)
-			if err != nil {
-				return err
-			}
-			return c.WithEtcd(ctx, func(e *etcd.Client) error {
-				m, err := e.AddLearner(ctx, s.Name, connect.PeerURL(addr))
-				if err != nil {
-					return err
-				}
-				if m.Started && c.Facts.Of(memory.EtcdJoin, s.Name) != "" {
-					return nil
-				}
-				members, err := e.Members(ctx)
-				if err != nil {
-					return err
-				}
-				return c.Facts.SetOf(ctx, memory.EtcdJoin, s.Name, etcd.InitialCluster(members, etcd.Endpoint{Name: s.Name, URL: connect.PeerURL(addr)}))
-			})
-		},
-	}
-}
-
-// promoteStep gives the machine's member its vote once it has caught up.
-func (c *Cluster) promoteStep(name string) *plan.Step {
-	return &plan.Step{
-		ID: "etcd/promote/" + name, Action: plan.Change, Subject: name, Title: "promote " + name + " to a voting etcd member",
-		Reason: "it has caught up",
-		Run: func(ctx context.Context, p plan.Progress) error {
-			p.Status("waiting until the learner has caught up")
-			return c.WithEtcd(ctx, func(e *etcd.Client) error {
-				members, err := e.Members(ctx)
-				if err != nil {
-					return err
-				}
-				for _, m := range members {
-					if m.Name == name {
-						if err := e.Promote(ctx, m.ID); err != nil {
-							return err
-						}
-						return c.WaitServer(ctx, name)
-					}
-				}
-				return fail.New(fail.NotReady, "the etcd member of %s has not started yet", name)
-			})
-		},
-	}
-}
-
-// removeMemberStep removes the machine's member; seen is what is known of the machine by then.
-func (c *Cluster) removeMemberStep(name, reason string, seen etcd.MachineView) *plan.Step {
-	return &plan.Step{
-		ID: "etcd/remove/" + name, Action: plan.Destroy, Subject: name, Title: "remove " + name + " from etcd", Reason: reason,
-		Run: func(ctx context.Context, _ plan.Progress) error {
-			err := c.WithEtcd(ctx, func(e *etcd.Client) error {
-				members, err := e.Members(ctx)
-				if err != nil {
-					return err
-				}
-				for _, m := range members {
-					if m.Name == name {
-						return e.Remove(ctx, m.ID, seen)
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			return c.Facts.SetOf(ctx, memory.EtcdJoin, name, "")
-		},
-	}
-}
-
-func stoppable(members []etcd.Member, health []etcd.Health, name string) error {
-	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.Name == name })
-	if i < 0 || etcd.Now(members, health).Voters == 1 {
-		return nil
-	}
-	if _, err := etcd.Project(members, health, etcd.Change{Action: etcd.Stop, ID: members[i].ID}); err != nil {
-		return fail.Wrap(fail.NotReady, err, "restart %s", name).At(name).
-			Do("bring the other control-plane machines back, or replace them: naupegos status shows which don't answer; then apply continues")
-	}
-	return nil
-}
-
-// handOver has another voter lead before a member stops, while the API servers are paused: asked to stop, it would do so by itself, and drop what
-// they write meanwhile.
-func handOver(ctx context.Context, e *etcd.Client, members []etcd.Member, name string) error {
-	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return e.MoveLeader(ctx, members[i].ID)
-}
-
-// registrationPause is how long a kubelet may take to register before it is restarted: it doubles its pauses between attempts
-// up to seven seconds, so one that began long before its API server is sooner there when it begins again.
-const registrationPause = 1500 * time.Millisecond
 
 // Pools lists the pools that scale, with their machines as the provider has them.
 func (c *Cluster) Pools(ctx context.Context) ([]scaling.Pool, error) {

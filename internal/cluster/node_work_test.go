@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -20,22 +21,22 @@ import (
 func TestQuorumWithout(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	o := l.observed(nil, controlPlanes(3)...)
-	if p, err := quorumWithout(o, []string{"demo-cp-2"}); err != nil || p.String() != "2 of 3 voters healthy, 2 needed" {
+	if p, err := nodes.QuorumWithout(o, []string{"demo-cp-2"}); err != nil || p.String() != "2 of 3 voters healthy, 2 needed" {
 		t.Errorf("%v, %v", p, err)
 	}
-	if _, err := quorumWithout(o, []string{"demo-cp-2", "demo-cp-3"}); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "lose its quorum") {
+	if _, err := nodes.QuorumWithout(o, []string{"demo-cp-2", "demo-cp-3"}); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "lose its quorum") {
 		t.Errorf("two of three: %v", err)
 	}
 	l.state("demo-cp-3", provider.Stopped)
 	o = l.observed(nil, controlPlanes(3)...)
-	if _, err := quorumWithout(o, []string{"demo-cp-2"}); fail.KindOf(err) != fail.Refused {
+	if _, err := nodes.QuorumWithout(o, []string{"demo-cp-2"}); fail.KindOf(err) != fail.Refused {
 		t.Errorf("the second after one is down: %v", err)
 	}
-	if _, err := quorumWithout(o, []string{"demo-cp-3"}); err != nil {
+	if _, err := nodes.QuorumWithout(o, []string{"demo-cp-3"}); err != nil {
 		t.Errorf("the one that is down: %v", err)
 	}
 	o.EtcdErr = errors.New("no answer")
-	if _, err := quorumWithout(o, []string{"demo-cp-1"}); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "can't be foreseen") {
+	if _, err := nodes.QuorumWithout(o, []string{"demo-cp-1"}); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "can't be foreseen") {
 		t.Errorf("blind: %v", err)
 	}
 }

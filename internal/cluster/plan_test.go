@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -191,7 +192,7 @@ func TestPlans(t *testing.T) {
 			l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 			l.cloud.drift = map[string][]string{"demo-cp-2": {"flavor is small, large is wanted"}, "demo-a-1": {"image is old, new is wanted"}}
 			o := l.observed(nil, controlPlanes(3)...)
-			drifted, err := l.drifted(o)
+			drifted, err := l.Drifted(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -332,7 +333,7 @@ func TestDriftNeedsConsent(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 2)).Running(document(t, 1, 0, 2))
 	l.cloud.drift = map[string][]string{"demo-a-1": {"flavor is small, large is wanted"}, "demo-a-2": {"image is old, new is wanted"}}
 	seen := l.observed(nil, "demo-cp-1")
-	drifted, err := l.drifted(seen)
+	drifted, err := l.Drifted(seen)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +363,7 @@ func TestDriftNeedsConsent(t *testing.T) {
 			}
 		}
 	}
-	if _, err := plan.Execute(t.Context(), p, plan.Options{Consents: []string{consentReplace}}); err != nil || ran.Load() != int64(len(steps)) {
+	if _, err := plan.Execute(t.Context(), p, plan.Options{Consents: []string{nodes.ConsentReplace}}); err != nil || ran.Load() != int64(len(steps)) {
 		t.Errorf("with consent %d of %d steps ran: %v", ran.Load(), len(steps), err)
 	}
 }

@@ -90,7 +90,7 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 	up := try("api", "the API answers through the endpoint", env.ObserveTime(c.Doc), c.proveAPI)
 	for _, name := range c.NamesOf(provider.Gateway) {
 		try("gateway/"+name, "the API answers through gateway "+name, env.ObserveTime(c.Doc), func(ctx context.Context) (string, error) {
-			return "", c.checkGateway(ctx, name)
+			return "", c.CheckGateway(ctx, name)
 		})
 	}
 	if !up { // nothing else can be asked

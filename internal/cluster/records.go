@@ -8,8 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -34,7 +37,7 @@ func (a *applying) planRecords() {
 	if a.o.Recorded && a.o.ProxyTimeoutsReverted {
 		s := a.phaseStep(first, layout.InstallProxy())
 		s.Action, s.Rolling, s.Reason = plan.Change, true, "kubeadm has reset its timeouts: it would wait 45 s for an API server whose machine died"
-		a.add(stageRecord, s)
+		a.add(stage.Record, s)
 	}
 	if a.o.Recorded {
 		return
@@ -43,15 +46,15 @@ func (a *applying) planRecords() {
 	for i, ph := range layout.Phases() {
 		var needs []plan.Need
 		if i > 0 {
-			needs = append(plan.IfPlanned(initializedStep), plan.After(all[0])...)
+			needs = append(plan.IfPlanned(nodes.InitializedStep), plan.After(all[0])...)
 		}
 		if ph.Spreads {
-			needs = append(needs, plan.IfPlanned(idsOf(nodeID, a.NamesOf(provider.ControlPlane))...)...)
+			needs = append(needs, plan.IfPlanned(nodes.IDsOf(nodes.NodeID, a.NamesOf(provider.ControlPlane))...)...)
 		}
-		a.add(stageRecord, a.phaseStep(first, ph), needs...)
+		a.add(stage.Record, a.phaseStep(first, ph), needs...)
 		all = append(all, phaseID(ph))
 	}
-	a.add(stageRecord, &plan.Step{
+	a.add(stage.Record, &plan.Step{
 		ID: "kubeadm/recorded", Action: plan.Create, Subject: "cluster", Title: "remember the configuration that kubeadm has recorded",
 		Reason: "so that later changes are noticed",
 		Run: func(ctx context.Context, _ plan.Progress) error {
@@ -162,7 +165,7 @@ func (a *applying) planSmoke() {
 	if proven && a.Facts.Bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(observe.AddonFlannel) {
 		return
 	}
-	a.add(stageProve, &plan.Step{
+	a.add(stage.Prove, &plan.Step{
 		ID: "dns", Action: plan.Wait, Subject: "cluster", Title: "wait for cluster DNS", Reason: "pods find Services by DNS name",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := a.Kube(ctx)
@@ -176,7 +179,7 @@ func (a *applying) planSmoke() {
 	if !a.wantsSmoke() {
 		return
 	}
-	a.add(stageProve, &plan.Step{
+	a.add(stage.Prove, &plan.Step{
 		ID: smokeStep, Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service answers by IP address and by DNS name",
 		Reason: "the cluster is up once a workload is served", Timeout: smokeTimeout,
 		Run: a.smoke,
@@ -226,7 +229,7 @@ func (a *applying) planAddons() {
 		if ad.Name != observe.AddonApprover && ad.Name != observe.AddonFlannel {
 			needs = plan.IfPlanned(credentialStep, addonID(addon.NameCloudConfig))
 		}
-		a.add(stageRecord, a.addonStep(ad), needs...)
+		a.add(stage.Record, a.addonStep(ad), needs...)
 	}
 }
 

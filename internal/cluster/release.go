@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -29,14 +30,6 @@ import (
 type ReleaseOptions struct {
 	HandOver func(context.Context) error // writes all that the owner needs, before anything is changed
 	Forget   func(context.Context) error // runs last
-}
-
-var releaseRules = []plan.Rule{
-	{Stage: stagePrepare},
-	{Stage: stageWorkers, Waits: []plan.Stage{stagePrepare}},
-	{Stage: stageRecord, Waits: []plan.Stage{stageWorkers}},
-	{Stage: stageClean, Waits: []plan.Stage{stageRecord}},
-	{Stage: stageForget, Waits: []plan.Stage{stageClean}},
 }
 
 // BeginRelease remembers, before the first step of a release that was agreed to, that it is begun.
@@ -93,7 +86,7 @@ func (c *Cluster) errOurOwn() error {
 
 func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*plan.Step, error) {
 	var graph plan.Graph
-	graph.Add(stagePrepare, &plan.Step{
+	graph.Add(stage.Prepare, &plan.Step{
 		ID: "hand-over", Action: plan.Create, Subject: "cluster", Title: "write the handover, with authorities and keys", Reason: "Naupegos deletes its own copies",
 		Run: func(ctx context.Context, _ plan.Progress) error { return opts.HandOver(ctx) },
 	})
@@ -107,19 +100,19 @@ func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*pla
 		case !forgotten && observe.Disruptive(seen.Report):
 			return nil, fail.New(fail.Refused, "release: servers on %s would restart: %s", s.Name, strings.Join(observe.Details(seen), "; ")).Do("naupegos apply first")
 		case !forgotten && !seen.UpToDate():
-			graph.Add(stageWorkers, c.ConfigureStep(s, plan.Change, "what only Naupegos uses is removed", observe.Details(seen)))
+			graph.Add(stage.Workers, c.ConfigureStep(s, plan.Change, "what only Naupegos uses is removed", observe.Details(seen)))
 		}
 		if s.Role != provider.Gateway {
-			graph.Add(stageClean, c.letAgentForget(s))
+			graph.Add(stage.Clean, c.letAgentForget(s))
 			others = append(others, letGoID(s.Name))
 		}
 	}
 	for _, s := range o.Want { // the others are reached through them
 		if s.Role == provider.Gateway {
-			graph.Add(stageClean, c.letAgentForget(s), plan.After(others...)...)
+			graph.Add(stage.Clean, c.letAgentForget(s), plan.After(others...)...)
 		}
 	}
-	graph.Add(stageRecord, &plan.Step{
+	graph.Add(stage.Record, &plan.Step{
 		ID: "addon/delete/" + observe.AddonApprover, Action: plan.Destroy, Subject: "cluster", Title: "delete the RBAC objects of the certificate approver",
 		Reason: "it no longer approves kubelets' serving certificates; kubectl certificate approve does",
 		Run: func(ctx context.Context, _ plan.Progress) error {
@@ -131,13 +124,13 @@ func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*pla
 		},
 	})
 	if c.Facts.Get(memory.BackupLaid) != "" {
-		graph.Add(stageRecord, c.takeOrderStep("machines no longer make backups"))
+		graph.Add(stage.Record, c.TakeOrderStep("machines no longer make backups"))
 	}
-	graph.Add(stageForget, &plan.Step{
+	graph.Add(stage.Forget, &plan.Step{
 		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster and its keys from the store", Reason: "the cluster runs on without Naupegos",
 		Run: func(ctx context.Context, _ plan.Progress) error { return opts.Forget(ctx) },
 	})
-	return graph.Seal(releaseRules)
+	return graph.Seal(stage.ReleaseRules)
 }
 
 func letGoID(name string) string { return "release/" + name }
@@ -316,19 +309,13 @@ type ImportOptions struct {
 // ConsentLost is what the user must consent to before a cluster is taken over with settings that no document can hold.
 const ConsentLost = "lose-settings"
 
-var importRules = []plan.Rule{
-	{Stage: stageWorkers},
-	{Stage: stageProve, Waits: []plan.Stage{stageWorkers}},
-	{Stage: stageRecord, Waits: []plan.Stage{stageProve}},
-}
-
 // PlanImport takes a cluster over that somebody else has made.
 func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 	var graph plan.Graph
 	for _, m := range c.Doc.Machines() {
-		graph.Add(stageWorkers, c.takeOver(m, opts.Lost))
+		graph.Add(stage.Workers, c.takeOver(m, opts.Lost))
 	}
-	graph.Add(stageProve, &plan.Step{
+	graph.Add(stage.Prove, &plan.Step{
 		ID: "import/unchanged", Action: plan.Wait, Subject: "cluster", Title: "verify that nothing has changed",
 		Reason: "kubelet, containerd and what they start must be the same as before",
 		Run: func(ctx context.Context, _ plan.Progress) error {
@@ -339,7 +326,7 @@ func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 			return err
 		},
 	})
-	graph.Add(stageRecord, &plan.Step{
+	graph.Add(stage.Record, &plan.Step{
 		ID: "import/taken", Action: plan.Change, Subject: "cluster", Title: "record that Naupegos manages the cluster", Reason: "from now on, apply and all other commands work on it",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			if err := c.Facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
@@ -348,7 +335,7 @@ func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 			return c.Facts.Set(ctx, memory.Importing, "")
 		},
 	})
-	steps, err := graph.Seal(importRules)
+	steps, err := graph.Seal(stage.ImportRules)
 	return &plan.Plan{Verb: "import", Cluster: c.Name(), Steps: steps}, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
@@ -22,7 +23,7 @@ func TestReleaseTakesBackupsOrder(t *testing.T) {
 	l, observed := owned(t)
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.BackupLaid, "digest"))
 	steps := testkit.Value(l.releaseSteps(observed(), ReleaseOptions{}))(t)
-	if !slices.ContainsFunc(steps, func(s *plan.Step) bool { return s.ID == layStep && s.Action == plan.Destroy }) {
+	if !slices.ContainsFunc(steps, func(s *plan.Step) bool { return s.ID == backups.LayOrderStep && s.Action == plan.Destroy }) {
 		t.Error("it stays")
 	}
 }

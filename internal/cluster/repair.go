@@ -1,17 +1,17 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/support"
@@ -22,7 +22,6 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // A machine whose node stays not Ready climbs a ladder, one rung a round: a reboot, a power cycle, where its provider can a new
@@ -82,7 +81,7 @@ func (c *Cluster) diagnose(ctx context.Context, machine string) (*observe.Observ
 	if err != nil {
 		return nil, nil, upkeep.Round{}, err
 	}
-	if err := c.observeControlPlane(ctx, o, "repair"); err != nil {
+	if err := c.ObserveControlPlane(ctx, o, "repair"); err != nil {
 		return nil, nil, upkeep.Round{}, err
 	}
 	sick, total, err := c.sickOf(ctx, o, time.Now())
@@ -99,21 +98,6 @@ func (c *Cluster) diagnose(ctx context.Context, machine string) (*observe.Observ
 	r := c.Doc.Spec.Repair
 	round, err := upkeep.Next(sick, total, upkeep.Rules{After: r.After.Duration, Patience: r.Patience.Duration, MaxUnhealthy: r.MaxUnhealthy}, machine, time.Now())
 	return o, sick, round, err
-}
-
-// observeControlPlane asks the API and etcd, and demands that both answer: else nobody can tell whether the others carry on.
-func (c *Cluster) observeControlPlane(ctx context.Context, o *observe.Observed, verb string) error {
-	var g errgroup.Group
-	g.Go(func() error { return c.ObserveAPI(ctx, o) })
-	g.Go(func() error { return c.ObserveEtcd(ctx, o) })
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	if !c.ControlPlaneUnseen(o) {
-		return nil
-	}
-	return fail.Wrap(fail.NotReady, cmp.Or(o.EtcdErr, o.APIErr), "%s %s: it can't be foreseen whether the others carry on", verb, c.Name()).
-		Do("naupegos apply brings what is down back; see naupegos status %s", c.Name())
 }
 
 // sickOf lists the machines whose nodes are not Ready, of all that should have one. What was tried on those that have recovered is forgotten.
@@ -154,7 +138,7 @@ func (c *Cluster) sickOf(ctx context.Context, o *observe.Observed, now time.Time
 			k.Leave = "not Ready, but somebody has cordoned it: it is left alone; --machine repairs it anyway"
 		}
 		if s.IsControlPlane() && o.Machine(s.Name) != nil {
-			if _, err := quorumWithout(o, []string{s.Name}); err != nil {
+			if _, err := nodes.QuorumWithout(o, []string{s.Name}); err != nil {
 				k.Never = err.Error()
 			}
 		}
@@ -171,11 +155,11 @@ func (c *Cluster) cannot(ctx context.Context, o *observe.Observed, s wanted.Slot
 		for _, r := range []upkeep.Rung{upkeep.Reboot, upkeep.Cycle, upkeep.Reinstall} {
 			no[r] = "the machine does not exist"
 		}
-	case !c.switches(ctx, s.Name):
-		no[upkeep.Cycle] = c.unswitched()
+	case !c.Switches(ctx, s.Name):
+		no[upkeep.Cycle] = c.Unswitched()
 		ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 		defer cancel()
-		if _, err := c.life(ctx, s.Name); err != nil {
+		if _, err := c.Life(ctx, s.Name); err != nil {
 			no[upkeep.Reboot] = "it does not answer"
 			switch {
 			case t.Keeps:
@@ -196,29 +180,29 @@ func (c *Cluster) rungSteps(o *observe.Observed, r upkeep.Round, k upkeep.Sick) 
 		title, by = "power-cycle "+s.Name, "kill"
 	}
 	var graph plan.Graph
-	graph.Add(stageRepair, &plan.Step{
+	graph.Add(stage.Repair, &plan.Step{
 		ID: string(r.Rung) + "/" + s.Name, Action: plan.Change, Subject: s.Name, Title: title, Rolling: true,
 		Reason: "its node is not Ready: " + k.Why, Details: append(k.Ladder.Words(), r.Skipped...),
 		Run: c.onRung(r, true, func(ctx context.Context, p plan.Progress) error {
 			if s.IsControlPlane() {
-				if err := c.mayStop(ctx, s.Name, true); err != nil {
+				if err := c.MayStop(ctx, s.Name, true); err != nil {
 					return err
 				}
 			}
-			return c.restart(ctx, s.Name, by, p)
+			return c.Restart(ctx, s.Name, by, p)
 		}),
 	})
 	_, known := o.Nodes[s.Name]
-	back := c.nodeStep(s, known)
+	back := c.NodeStep(s, known)
 	back.Reason, back.Timeout = "it has "+c.Doc.Spec.Repair.Patience.String()+" to become Ready; otherwise the next round tries something else", c.Doc.Spec.Repair.Patience.Duration+support.LookTime
 	if s.IsControlPlane() {
-		gate := c.gate(s.Name, "its etcd member and API server must work again")
+		gate := c.Gate(s.Name, "its etcd member and API server must work again")
 		gate.Timeout = back.Timeout
-		graph.Add(stageNodes, gate)
+		graph.Add(stage.Nodes, gate)
 		back.Needs = []string{gate.ID}
 	}
-	graph.Add(stageNodes, back)
-	return graph.Seal(repairRules)
+	graph.Add(stage.Nodes, back)
+	return graph.Seal(stage.RepairRules)
 }
 
 // onRung has a step remember that a rung is begun, before anything is done, and, where it ends it, that it was climbed.
@@ -245,62 +229,6 @@ func (c *Cluster) climb(ctx context.Context, machine string, next func(upkeep.La
 		return err
 	}
 	return c.Facts.SetOf(ctx, memory.Repair, machine, next(l).String())
-}
-
-// restart has a machine go, by a state of provider.Power, and come back. One whose provider can't switch it reboots itself.
-func (c *Cluster) restart(ctx context.Context, name, by string, p plan.Progress) error {
-	if c.switches(ctx, name) {
-		p.Status("waiting until it is off")
-		if err := c.Prov.Power(ctx, name, by); err != nil {
-			return err
-		}
-		p.Status("waiting until it has booted")
-		return c.Prov.Power(ctx, name, "on")
-	}
-	was, err := c.life(ctx, name)
-	if err != nil {
-		return err
-	}
-	h, err := c.Host(ctx, name)
-	if err != nil {
-		return err
-	}
-	if _, err := c.Dialer.Run(ctx, h, nil, "systemctl", "reboot"); err != nil && fail.KindOf(err) != fail.Unreachable {
-		return err
-	}
-	p.Status("waiting until it has rebooted")
-	return tool.Until(ctx, time.Second, func() (bool, error) {
-		now, err := c.life(ctx, name)
-		if fail.Waitable(err) {
-			return false, nil
-		}
-		return err == nil && now.BootID != was.BootID, err
-	})
-}
-
-// reboot may be repeated: a machine that has got away from the boot ID that is remembered has rebooted, and one that is off is switched on.
-func (c *Cluster) reboot(ctx context.Context, name string, p plan.Progress) error {
-	was := c.Facts.Of(memory.Rebooting, name)
-	h, err := c.Host(ctx, name)
-	if err != nil {
-		return err
-	}
-	now, err := c.Dialer.RebootReasons(ctx, h)
-	switch {
-	case fail.KindOf(err) == fail.Unreachable && was != "" && c.switches(ctx, name):
-		return c.Prov.Power(ctx, name, "on")
-	case err != nil:
-		return err
-	case was != "" && now.BootID != was:
-		return nil
-	case was == "" && len(now.Reboot) == 0:
-		p.Status("it need not be rebooted")
-		return nil
-	}
-	if err := c.Facts.SetOf(ctx, memory.Rebooting, name, now.BootID); err != nil {
-		return err
-	}
-	return c.restart(ctx, name, "off", p)
 }
 
 // planReplacement plans to put another machine in the place of a sick one, or the same one, installed anew.
@@ -386,9 +314,9 @@ func (c *Cluster) asReplacement(p *plan.Plan, r upkeep.Round, k upkeep.Sick, sic
 			s.Details = slices.Concat(s.Details, []string{"its node is not Ready: " + k.Why}, k.Ladder.Words(), r.Skipped)
 		}
 		if !c.Doc.Spec.Repair.Replace && (s.Action == plan.Destroy || s.Action == plan.Replace) && !strings.HasPrefix(s.ID, "node/") {
-			s.Consent = consentReplace
+			s.Consent = nodes.ConsentReplace
 		}
-		if last := s.ID == nodeID(r.Machine); first || last {
+		if last := s.ID == nodes.NodeID(r.Machine); first || last {
 			s.Run = c.onRung(r, last, s.Run)
 		}
 		first = false

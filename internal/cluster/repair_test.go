@@ -232,7 +232,7 @@ func TestRepairIsForgottenWithTheMachine(t *testing.T) {
 		if replaced {
 			testkit.Must(t, l.Decide(t.Context(), decision, "demo-a-1"))
 		}
-		gone := l.thenForget("demo-a-1", func(context.Context, plan.Progress) error { return nil })
+		gone := l.ThenForget("demo-a-1", func(context.Context, plan.Progress) error { return nil })
 		testkit.Must(t, gone(t.Context(), silent{}))
 		if kept := l.Facts.Of(memory.Repair, "demo-a-1") != ""; kept != replaced || l.Facts.Of(memory.Rebooting, "demo-a-1") != "" || len(l.Decided()) > 0 {
 			t.Errorf("replaced %t: what was tried is kept: %t", replaced, kept)

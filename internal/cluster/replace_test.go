@@ -124,7 +124,7 @@ func TestReplacementInheritsNoKey(t *testing.T) {
 	for _, name := range append([]string{"leaf/demo-a-1/approver", "leaf/demo-a-1/node"}, others...) {
 		testkit.Must(t, l.Secrets.Put(t.Context(), name, []byte("x")))
 	}
-	steps := l.disposeSteps(l.observed(wanted.Decisions{"demo-a-1": wanted.Replace}, "demo-cp-1"), l.cloud.machines["demo-a-1"], "it is replaced")
+	steps := l.DisposeSteps(l.observed(wanted.Decisions{"demo-a-1": wanted.Replace}, "demo-cp-1"), l.cloud.machines["demo-a-1"], "it is replaced")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = steps[0].Run(ctx, nil) // however it ends

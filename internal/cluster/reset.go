@@ -7,7 +7,9 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -22,13 +24,6 @@ import (
 type ResetOptions struct {
 	Machine     string // the only one, which leaves the cluster until the next apply; empty: all
 	KeepVolumes bool   // leave the volumes of PersistentVolumeClaims in the cloud
-}
-
-var resetRules = []plan.Rule{
-	{Stage: stagePrepare}, {Stage: stageFree},
-	{Stage: stageClean, Waits: []plan.Stage{stagePrepare, stageFree}},
-	{Stage: stageRemove, Waits: []plan.Stage{stageClean}},
-	{Stage: stageForget, Waits: []plan.Stage{stageRemove, stageClean, stageFree}},
 }
 
 // PlanReset takes Kubernetes off machines and leaves these, their addresses and their network.
@@ -68,20 +63,20 @@ func (c *Cluster) resetAll(ctx context.Context, opts DestroyOptions) ([]*plan.St
 	c.SetTarget(want)
 	var graph plan.Graph
 	given := c.planFree(ctx, &graph, opts)
-	cleaned := c.planClean(&graph, inv.Machines, c.resetStep, c.leaveUnclean)
+	cleaned := c.planClean(&graph, inv.Machines, c.ResetStep, c.leaveUnclean)
 	left, err := c.planLeftovers(ctx, nil, cleaned, given, opts)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range left {
-		graph.Add(stageRemove, s)
+		graph.Add(stage.Remove, s)
 	}
-	graph.Add(stageForget, &plan.Step{
+	graph.Add(stage.Forget, &plan.Step{
 		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's authorities, keys and state from the store", Removes: true,
 		Reason: "the next apply creates a new cluster, which accepts no old credentials",
 		Run:    func(ctx context.Context, _ plan.Progress) error { return c.startOver(ctx) },
 	})
-	return graph.Seal(resetRules)
+	return graph.Seal(stage.ResetRules)
 }
 
 // leaveUnclean is the step for a machine that can't be cleaned: nothing is put on it until it was.
@@ -90,7 +85,7 @@ func (c *Cluster) leaveUnclean(m provider.Machine) *plan.Step {
 		return nil // nothing was ever put on it
 	}
 	return &plan.Step{
-		ID: "leave/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "leave " + m.Name + " as it is", Consent: ConsentLeave,
+		ID: "leave/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "leave " + m.Name + " as it is", Consent: nodes.ConsentLeave,
 		Reason:  "it can't be cleaned: it is " + string(m.State),
 		Details: []string{"if it comes back, what Naupegos installed on it runs again", "apply refuses to use it until naupegos reset --machine has cleaned it"},
 		Run: func(ctx context.Context, _ plan.Progress) error {
@@ -140,29 +135,29 @@ func (c *Cluster) resetOneOf(o *observe.Observed, name string) ([]*plan.Step, er
 			Do("start it and try again, or put another one in its place: naupegos node replace %s %s", c.Name(), name)
 	}
 	var graph plan.Graph
-	clean := c.resetStep(m)
+	clean := c.ResetStep(m)
 	clean.Removes = true
 	if !c.Facts.Bootstrapped() {
 		if c.Facts.Of(memory.Unclean, name) == "" {
 			return nil, env.ErrNotBootstrapped(c.Name())
 		}
-		clean.Run = c.thenForget(name, clean.Run)
-		graph.Add(stageClean, clean)
-		return graph.Seal(resetRules)
+		clean.Run = c.ThenForget(name, clean.Run)
+		graph.Add(stage.Clean, clean)
+		return graph.Seal(stage.ResetRules)
 	}
 	if err := c.checkReset(o, m); err != nil {
 		return nil, err
 	}
 	if m.Role == provider.ControlPlane {
-		graph.Add(stagePrepare, c.backupStep("a control-plane machine is reset", nil))
+		graph.Add(stage.Prepare, c.BackupStep("a control-plane machine is reset", nil))
 	}
-	clean.Run = c.afterForgettingKeys(name, clean.Run)
+	clean.Run = c.AfterForgettingKeys(name, clean.Run)
 	var previous []plan.Need
-	for _, s := range c.retireBy(o, m, "it is reset", []*plan.Step{clean}) {
-		graph.Add(stageClean, s, previous...)
+	for _, s := range c.RetireBy(o, m, "it is reset", []*plan.Step{clean}) {
+		graph.Add(stage.Clean, s, previous...)
 		previous = plan.After(s.ID)
 	}
-	return graph.Seal(resetRules)
+	return graph.Seal(stage.ResetRules)
 }
 
 // checkReset foresees whether the others carry on without a machine.
@@ -172,7 +167,7 @@ func (c *Cluster) checkReset(o *observe.Observed, m provider.Machine) error {
 			Do("naupegos apply brings what is down back; naupegos reset %s without --machine asks nobody", c.Name())
 	}
 	if m.Role != provider.Gateway {
-		return c.checkLeaves(o, m, "reset")
+		return c.CheckLeaves(o, m, "reset")
 	}
 	for _, other := range o.Inventory.Machines {
 		if other.Role == provider.Gateway && other.Name != m.Name && other.State == provider.Running {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -117,7 +118,7 @@ func TestResetIsKilledAnywhere(t *testing.T) {
 	if other := testkit.Value(l.PKI.SSHKey(ctx))(t); string(other) != string(ssh) {
 		t.Error("the SSH key is another one")
 	}
-	if text := l.mustPlan(l.observed(nil)); !strings.Contains(text, "create  "+initialStep) || strings.Contains(text, "machine/") {
+	if text := l.mustPlan(l.observed(nil)); !strings.Contains(text, "create  "+nodes.InitialStep) || strings.Contains(text, "machine/") {
 		t.Errorf("apply does not build anew on the same machines:\n%s", text)
 	}
 }
@@ -128,8 +129,8 @@ func TestNothingIsBuiltOnWhatIsUnclean(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 	l.state("demo-cp-2", provider.Unreachable)
 	p := testkit.Value(l.PlanReset(ctx, ResetOptions{}))(t)
-	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, ConsentLeave)
-	testkit.Must(t, p.CheckConsents([]string{ConsentLeave + "=demo-cp-2"}))
+	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, nodes.ConsentLeave)
+	testkit.Must(t, p.CheckConsents([]string{nodes.ConsentLeave + "=demo-cp-2"}))
 	for _, s := range p.Steps {
 		if s.ID == "leave/demo-cp-2" || s.ID == "forget" {
 			testkit.Must(t, s.Run(ctx, nil))
@@ -139,9 +140,9 @@ func TestNothingIsBuiltOnWhatIsUnclean(t *testing.T) {
 	_, _, err := l.look(ctx, nil)
 	testkit.Fails(t, err, fail.Refused, "naupegos reset demo --machine demo-cp-2 cleans it")
 	steps := testkit.Value(l.resetOneOf(l.observed(nil), "demo-cp-2"))(t)
-	if len(steps) != 1 || steps[0].ID != resetID("demo-cp-2") {
+	if len(steps) != 1 || steps[0].ID != nodes.ResetID("demo-cp-2") {
 		t.Fatalf("it is cleaned by\n%s", listed(steps))
 	}
-	testkit.Must(t, l.thenForget("demo-cp-2", func(context.Context, plan.Progress) error { return nil })(ctx, nil))
+	testkit.Must(t, l.ThenForget("demo-cp-2", func(context.Context, plan.Progress) error { return nil })(ctx, nil))
 	testkit.Must(t, l.checkUnclean(l.observed(nil)))
 }

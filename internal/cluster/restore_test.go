@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -25,22 +26,22 @@ func TestRestoreIsKnownUntilItsEnd(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
 	l.StateDir = t.TempDir()
 	testkit.Must(t, l.Restore(t.Context(), "20261124T032115Z-901c", "v1.37.2", time.Now()))
-	file := l.snapshotFile(l.Restoring())
+	file := l.SnapshotFile(l.Restoring())
 	testkit.Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bootstrapped, "true")) // and killed
-	if got := Restores(l.Record); got != "20261124T032115Z-901c" {
+	if got := backups.Restores(l.Record); got != "20261124T032115Z-901c" {
 		t.Errorf("a cluster that serves and lacks its workers is restored from %q", got)
 	}
 	l.leftOut = true
 	testkit.Must(t, l.Converged(t.Context()))
-	if Restores(l.Record) == "" {
+	if backups.Restores(l.Record) == "" {
 		t.Error("a part of the cluster ends its restore")
 	}
 	l.leftOut = false
 	testkit.Must(t, l.Converged(t.Context()))
-	if got := Restores(l.Record); got != "" {
+	if got := backups.Restores(l.Record); got != "" {
 		t.Errorf("a cluster that is as its document says is restored from %q", got)
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
@@ -64,18 +65,18 @@ func TestRestoreLivingPlan(t *testing.T) {
 	l, o, answers := begin()
 	answers["demo-a-2"] = false
 	testkit.Must(t, l.Facts.SetOf(ctx, memory.EtcdJoin, "demo-cp-3", "a=b"))
-	steps, warnings, err := l.restoreLivingSteps(ctx, o, set, answers, 2_000_000_007)
+	steps, warnings, err := l.RestoreLivingSteps(ctx, o, set, answers, 2_000_000_007)
 	testkit.Must(t, err)
 	golden(t, "restore-living", listed(steps))
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "demo-a-2 does not answer") {
 		t.Errorf("it warns of %q", warnings)
 	}
 	for _, s := range steps {
-		if strings.HasPrefix(s.ID, "etcd/halt/") && (s.Consent != ConsentRestore || !s.Removes) {
+		if strings.HasPrefix(s.ID, "etcd/halt/") && (s.Consent != backups.ConsentRestore || !s.Removes) {
 			t.Errorf("%s needs consent %q", s.ID, s.Consent)
 		}
 	}
-	if r := l.Restoring(); r.Bump != 3_000_000_007 || r.Place().Bump != r.Bump || !RestoresLiving(l.Record) {
+	if r := l.Restoring(); r.Bump != 3_000_000_007 || r.Place().Bump != r.Bump || !backups.RestoresLiving(l.Record) {
 		t.Errorf("it is %+v: revisions have to grow beyond what was seen", r)
 	}
 	if len(l.InitialMembers()) != 3 || len(l.Facts.Each(memory.EtcdJoin)) > 0 {
@@ -83,7 +84,7 @@ func TestRestoreLivingPlan(t *testing.T) {
 	}
 	_, err = l.PlanApply(ctx)
 	testkit.Fails(t, err, fail.Refused, "--from 20261124T032115Z-901c --consent replace-data continues")
-	again, _, err := l.restoreLivingSteps(ctx, o, nil, answers, 0)
+	again, _, err := l.RestoreLivingSteps(ctx, o, nil, answers, 0)
 	testkit.Must(t, err)
 	if len(again) != len(steps)-1 { // what is there then is no backup's worth
 		t.Errorf("it goes on with %d steps of %d", len(again), len(steps))
@@ -91,7 +92,7 @@ func TestRestoreLivingPlan(t *testing.T) {
 
 	l, o, answers = begin()
 	answers["demo-cp-2"] = false
-	_, _, err = l.restoreLivingSteps(ctx, o, set, answers, 7)
+	_, _, err = l.RestoreLivingSteps(ctx, o, set, answers, 7)
 	testkit.Fails(t, err, fail.Refused, "demo-cp-2 does not answer", "its etcd could go on with the former data")
 }
 
@@ -131,18 +132,18 @@ func TestFitsLiving(t *testing.T) {
 func TestFitsAnew(t *testing.T) {
 	former, doc := document(t, 1, 1, 1), document(t, 1, 1, 1)
 	doc.Metadata.Name = "copy"
-	testkit.Must(t, FitsAnew(doc, former, true))
+	testkit.Must(t, backups.FitsAnew(doc, former, true))
 	doc.Spec.Endpoint.DNSName = "api.example.org"
-	testkit.Fails(t, FitsAnew(doc, former, true), fail.Refused, "its document names hosts or an endpoint")
-	testkit.Must(t, FitsAnew(doc, former, false))
+	testkit.Fails(t, backups.FitsAnew(doc, former, true), fail.Refused, "its document names hosts or an endpoint")
+	testkit.Must(t, backups.FitsAnew(doc, former, false))
 	doc.Spec.Kubernetes.PodCIDR = "10.9.0.0/16"
-	testkit.Fails(t, FitsAnew(doc, former, false), fail.Refused, "its objects are of spec.kubernetes.podCIDR")
+	testkit.Fails(t, backups.FitsAnew(doc, former, false), fail.Refused, "its objects are of spec.kubernetes.podCIDR")
 	former = document(t, 1, 1, 1)
 	doc = document(t, 1, 1, 1)
 	for _, d := range []*v1alpha1.Cluster{former, doc} {
 		d.Spec.PKI.Issuer = &v1alpha1.Issuer{Vault: &v1alpha1.Vault{Address: "https://vault.example.org"}}
 	}
-	testkit.Fails(t, FitsAnew(doc, former, false), fail.Refused, "the authorities in Vault are the same ones")
+	testkit.Fails(t, backups.FitsAnew(doc, former, false), fail.Refused, "the authorities in Vault are the same ones")
 }
 
 // TestEncryptOtherwise: a cluster that is made of another's backup writes by a key whose name the other has none of, and knows that from then on.

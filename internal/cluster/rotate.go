@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/rotation"
@@ -133,10 +135,10 @@ func (a *applying) planRotation() error {
 		ph := layout.TellJoiners()
 		s := a.phaseStep(a.NamesOf(provider.ControlPlane)[0], ph)
 		s.Action, s.Reason = plan.Change, "it names the authorities that joining machines trust"
-		a.add(stageRecord, s)
+		a.add(stage.Record, s)
 	}
 	scan := &rotationScan{Cluster: a.Cluster, now: now, restarted: map[string]bool{}}
-	a.add(stageAdvance, &plan.Step{
+	a.add(stage.Advance, &plan.Step{
 		ID: "rotation", Action: plan.Change, Subject: "cluster", Title: rotationTitle(now), Details: rotationAfter(now, a.Facts.Is(memory.RotationHold)),
 		Reason: "rotating " + strings.Join(now.Keys(), ", ") + ": nothing uses a key before everything else trusts it", Announces: plan.Rolling,
 		Timeout: a.Doc.Spec.Timeouts.NodeReady.Duration + tokensRead + env.ObserveTime(a.Doc),

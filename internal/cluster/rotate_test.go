@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
@@ -290,7 +292,7 @@ func TestRotationIsTold(t *testing.T) {
 	testkit.Must(t, l.advanceRotation(t.Context()))
 	a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
 	testkit.Must(t, a.planRotation())
-	for _, s := range testkit.Value(a.graph.Seal(applyRules))(t) {
+	for _, s := range testkit.Value(a.graph.Seal(stage.ApplyRules))(t) {
 		if s.ID == "rotation" && (s.Announces != plan.Rolling || s.Timeout == 0) {
 			t.Errorf("the step is %+v", s)
 		}

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -127,7 +130,7 @@ func faultsOf(o *observe.Observed, steps []*plan.Step) (faults []string) {
 			maps.Copy(above[s.ID], above[n])
 		}
 		switch {
-		case s.Stage == stageRollControlPlane && s.Action == plan.Wait, s.ID == "etcd/promote/"+s.Subject && o.Replaced[s.Subject] != nil:
+		case s.Stage == stage.RollControlPlane && s.Action == plan.Wait, s.ID == "etcd/promote/"+s.Subject && o.Replaced[s.Subject] != nil:
 			ends[s.Subject] = s.ID
 		}
 	}
@@ -151,7 +154,7 @@ func faultsOf(o *observe.Observed, steps []*plan.Step) (faults []string) {
 // firstOf returns the ID of the first step that takes a control-plane machine away.
 func firstOf(steps []*plan.Step, name string) string {
 	i := slices.IndexFunc(steps, func(s *plan.Step) bool {
-		return s.Subject == name && (s.Stage == stageRollControlPlane || s.Stage == stageRepair)
+		return s.Subject == name && (s.Stage == stage.RollControlPlane || s.Stage == stage.Repair)
 	})
 	return steps[i].ID
 }
@@ -160,17 +163,17 @@ func firstOf(steps []*plan.Step, name string) string {
 func mustWait(s, before *plan.Step) bool {
 	in := func(stages ...plan.Stage) bool { return slices.Contains(stages, before.Stage) }
 	switch {
-	case s.Stage == stageRollControlPlane:
-		return in(stageRepair, stageJoin, stageBalance, stageRollGateways)
-	case s.Stage == stageRollWorkers && in(stageRollControlPlane), s.Stage == stageProve && in(stageRecord):
+	case s.Stage == stage.RollControlPlane:
+		return in(stage.Repair, stage.Join, stage.Balance, stage.RollGateways)
+	case s.Stage == stage.RollWorkers && in(stage.RollControlPlane), s.Stage == stage.Prove && in(stage.Record):
 		return true
-	case s.Stage == stageRetire:
-		return in(stageRepair, stageJoin, stageBalance, stageRollGateways, stageRollControlPlane, stageRollWorkers, stageWorkers, stageNodes)
+	case s.Stage == stage.Retire:
+		return in(stage.Repair, stage.Join, stage.Balance, stage.RollGateways, stage.RollControlPlane, stage.RollWorkers, stage.Workers, stage.Nodes)
 	case s.Subject != before.Subject:
 		return false
 	case s.ID == observe.ConfigureID(s.Subject):
 		return before.ID == provider.MachineStep(s.Subject) || before.Action == plan.Destroy
-	case s.ID == nodeID(s.Subject):
+	case s.ID == nodes.NodeID(s.Subject):
 		return before.ID == observe.ConfigureID(s.Subject) || before.ID == "etcd/promote/"+s.Subject
 	}
 	return false
@@ -198,7 +201,7 @@ func TestStoppable(t *testing.T) {
 			members = append(members, etcd.Member{ID: uint64(i + 1), Name: name, Started: true})
 			health = append(health, etcd.Health{ID: uint64(i + 1), Name: name, Reachable: i < c.members-c.sick})
 		}
-		err := stoppable(members, health, c.stop)
+		err := nodes.Stoppable(members, health, c.stop)
 		if c.says == "" && err != nil || c.says != "" && (fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%d members, %d sick, stop %s: %v, want %q", c.members, c.sick, c.stop, err, c.says)
 		}

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -24,25 +24,25 @@ import (
 
 // Status is a cluster as it is now.
 type Status struct {
-	Name       string          `json:"name"`
-	ID         string          `json:"id"`
-	Provider   string          `json:"provider"`
-	Kubernetes string          `json:"kubernetes"`           // version that the document wants
-	Bundle     string          `json:"bundle,omitempty"`     // ID of the bundle that the cluster was last brought to
-	Upgrade    string          `json:"upgrade,omitempty"`    // where an upgrade stands
-	Rotation   string          `json:"rotation,omitempty"`   // where a rotation of authorities and keys stands
-	Reset      string          `json:"reset,omitempty"`      // where a reset stands
-	BundleNote string          `json:"bundleNote,omitempty"` // that the bundle here is another one, or that there is a newer one
-	Endpoint   string          `json:"endpoint,omitempty"`
-	Healthy    bool            `json:"healthy"` // everything wanted is there, runs, answers and is as wanted
-	API        string          `json:"api"`     // "ready", or why not
-	Etcd       string          `json:"etcd"`    // "3 of 3 voters healthy, tolerates 1", or why it can't be told
-	Machines   []MachineStatus `json:"machines"`
-	Expires    time.Time       `json:"certificateExpires,omitzero"` // of the certificate that expires first
-	ExpiresOf  string          `json:"certificateName,omitempty"`
-	Due        []string        `json:"certificatesDue,omitempty"` // names of certificates that the next apply renews
-	Backups    *Backups        `json:"backups,omitempty"`
-	Repairs    []string        `json:"repairs,omitempty"` // what was tried on machines that are, or were just, not Ready; a sentence each
+	Name       string           `json:"name"`
+	ID         string           `json:"id"`
+	Provider   string           `json:"provider"`
+	Kubernetes string           `json:"kubernetes"`           // version that the document wants
+	Bundle     string           `json:"bundle,omitempty"`     // ID of the bundle that the cluster was last brought to
+	Upgrade    string           `json:"upgrade,omitempty"`    // where an upgrade stands
+	Rotation   string           `json:"rotation,omitempty"`   // where a rotation of authorities and keys stands
+	Reset      string           `json:"reset,omitempty"`      // where a reset stands
+	BundleNote string           `json:"bundleNote,omitempty"` // that the bundle here is another one, or that there is a newer one
+	Endpoint   string           `json:"endpoint,omitempty"`
+	Healthy    bool             `json:"healthy"` // everything wanted is there, runs, answers and is as wanted
+	API        string           `json:"api"`     // "ready", or why not
+	Etcd       string           `json:"etcd"`    // "3 of 3 voters healthy, tolerates 1", or why it can't be told
+	Machines   []MachineStatus  `json:"machines"`
+	Expires    time.Time        `json:"certificateExpires,omitzero"` // of the certificate that expires first
+	ExpiresOf  string           `json:"certificateName,omitempty"`
+	Due        []string         `json:"certificatesDue,omitempty"` // names of certificates that the next apply renews
+	Backups    *backups.Backups `json:"backups,omitempty"`
+	Repairs    []string         `json:"repairs,omitempty"` // what was tried on machines that are, or were just, not Ready; a sentence each
 }
 
 // MachineStatus is one machine as it is now.
@@ -94,7 +94,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 		s.Machines = append(s.Machines, MachineStatus{Name: m.Name, Role: string(m.Role), Pool: m.Pool, Address: m.Address, State: "unwanted"})
 	}
 	if c.Facts.Bootstrapped() {
-		s.Backups = c.backups(ctx)
+		s.Backups = c.Backups(ctx)
 		if on := s.Backups.Scheduled; on != nil && on.Overdue {
 			s.Healthy = false
 		}
@@ -190,7 +190,7 @@ func (c *Cluster) etcdStatus(o *observe.Observed) string {
 	if o.Members == nil {
 		return "not up yet"
 	}
-	return etcdProjection(o)
+	return nodes.EtcdProjection(o)
 }
 
 // certificateStatus finds the certificate that expires first, and those that are due for renewal: nobody renews them but the next apply.
@@ -297,9 +297,6 @@ func checkMachine(name string, seen *observe.Seen) provider.Check {
 // logMachines bounds how many machines are asked at once for what they logged.
 const logMachines = 8
 
-// apiTroubleTime is how far back complaints count where the API does not answer.
-const apiTroubleTime = 15 * time.Minute
-
 // consoler is a provider that keeps its machines' consoles.
 type consoler interface {
 	// Console returns the end of a machine's console log, at most limit bytes.
@@ -354,45 +351,4 @@ func (c *Cluster) collect(ctx context.Context, col *support.Collection) error {
 	// The last one, for it makes new slots.
 	col.JSON("status.json", func() (any, error) { return c.Status(ctx) })
 	return ctx.Err()
-}
-
-// apiTrouble adds to waited, the error of an API that did not answer in time, which units are not well on the control-plane
-// machines, and what they complained about last. The result is final.
-func (c *Cluster) apiTrouble(ctx context.Context, waited error) error {
-	r, err := support.NewRedactor(ctx, c.Secrets)
-	if err != nil {
-		return err
-	}
-	names := c.NamesOf(provider.ControlPlane)
-	found := make([]support.Trouble, len(names))
-	var wg sync.WaitGroup
-	for i, name := range names {
-		wg.Go(func() {
-			h, err := c.Host(ctx, name)
-			if err != nil {
-				found[i].Unseen = err
-				return
-			}
-			found[i] = support.LookForTrouble(ctx, c.Dialer, h, r, apiTroubleTime)
-		})
-	}
-	wg.Wait()
-	return support.NoAPIBecause(c.Name(), names, waited, found)
-}
-
-// nodeTrouble adds to waited, the error of a wait that took too long, what the node's machine knows of the reason: the state
-// of its units and what they complained about last. The result is final: the time for waiting is over.
-func (c *Cluster) nodeTrouble(ctx context.Context, s wanted.Slot, waited error) error {
-	if fail.KindOf(waited) != fail.NotReady { // the API does not answer; this machine may be well
-		return fail.Wrap(fail.KindOf(waited), waited, "bring the node in").Enough()
-	}
-	h, err := c.Host(ctx, s.Name)
-	if err != nil {
-		return support.NotReadyBecause(s.Name, c.Name(), waited, support.Trouble{Unseen: err})
-	}
-	r, err := support.NewRedactor(ctx, c.Secrets)
-	if err != nil {
-		return err
-	}
-	return support.NotReadyBecause(s.Name, c.Name(), waited, support.LookForTrouble(ctx, c.Dialer, h, r, c.Doc.Spec.Timeouts.NodeReady.Duration))
 }

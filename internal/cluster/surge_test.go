@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -305,10 +308,10 @@ func TestSurgeInCloud(t *testing.T) {
 	a.planWorkers()
 	a.planInitialized()
 	steps := map[string]*plan.Step{}
-	for _, s := range testkit.Value(a.graph.Seal(applyRules))(t) {
+	for _, s := range testkit.Value(a.graph.Seal(stage.ApplyRules))(t) {
 		steps[s.ID] = s
 	}
-	comes, all := steps["cloud/node/demo-a-2"], steps[initializedStep]
+	comes, all := steps["cloud/node/demo-a-2"], steps[nodes.InitializedStep]
 	if comes == nil || all == nil || !slices.Contains(comes.Needs, "node/demo-a-2") || !slices.Contains(steps["drain/demo-a-1"].Needs, comes.ID) {
 		t.Fatalf("the plan is\n%s", l.printed(slices.Collect(maps.Values(steps))))
 	}

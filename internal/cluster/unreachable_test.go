@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -65,11 +66,11 @@ func TestUnreachableIsSeen(t *testing.T) {
 func TestUnreachableIsTakenOut(t *testing.T) {
 	l, o := away(t, 1)
 	text := l.mustPlan(o)
-	if strings.Contains(text, resetID("demo-a-2")) || strings.Contains(text, "drain/") || !strings.Contains(text, provider.DestroyStep("demo-a-2")) {
+	if strings.Contains(text, nodes.ResetID("demo-a-2")) || strings.Contains(text, "drain/") || !strings.Contains(text, provider.DestroyStep("demo-a-2")) {
 		t.Errorf("it is cleaned, or not let go:\n%s", text)
 	}
 	l.state("demo-a-2", provider.Running)
-	if text := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.Contains(text, resetID("demo-a-2")) {
+	if text := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.Contains(text, nodes.ResetID("demo-a-2")) {
 		t.Errorf("one that answers is not cleaned:\n%s", text)
 	}
 }
@@ -99,16 +100,16 @@ func TestDestroyWhileAHostIsDead(t *testing.T) {
 	dead := provider.DestroyStep("demo-a-2")
 	for _, s := range p.Steps {
 		switch {
-		case s.ID == resetID("demo-a-2"):
+		case s.ID == nodes.ResetID("demo-a-2"):
 			t.Errorf("it is to be cleaned: %+v", s)
-		case (s.ID == dead) != (s.Consent == ConsentLeave):
+		case (s.ID == dead) != (s.Consent == nodes.ConsentLeave):
 			t.Errorf("%s needs consent to %q", s.ID, s.Consent)
-		case s.ID == resetID("demo-gw-1") && (!slices.Contains(s.Needs, dead) || !slices.Contains(s.Needs, resetID("demo-a-1"))):
+		case s.ID == nodes.ResetID("demo-gw-1") && (!slices.Contains(s.Needs, dead) || !slices.Contains(s.Needs, nodes.ResetID("demo-a-1"))):
 			t.Errorf("a gateway goes after %v", s.Needs)
 		}
 	}
-	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, ConsentLeave)
-	testkit.Must(t, p.CheckConsents([]string{ConsentLeave + "=demo-a-2"}))
+	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, nodes.ConsentLeave)
+	testkit.Must(t, p.CheckConsents([]string{nodes.ConsentLeave + "=demo-a-2"}))
 }
 
 // stock is a provider whose machines go back to where they came from. Some of them can't be switched.
@@ -150,11 +151,11 @@ func TestStock(t *testing.T) {
 	cleaned := 0
 	for _, s := range p.Steps {
 		if name, ok := strings.CutPrefix(s.ID, "destroy/"); ok {
-			i := slices.IndexFunc(p.Steps, func(o *plan.Step) bool { return o.ID == resetID(name) })
+			i := slices.IndexFunc(p.Steps, func(o *plan.Step) bool { return o.ID == nodes.ResetID(name) })
 			if i < 0 {
 				continue
 			}
-			if cleaned++; !waitsFor(p.Steps, s, resetID(name)) {
+			if cleaned++; !waitsFor(p.Steps, s, nodes.ResetID(name)) {
 				t.Errorf("%s is given back before it is clean: %v", name, s.Needs)
 			}
 		}

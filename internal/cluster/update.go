@@ -10,7 +10,9 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -54,7 +56,7 @@ func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating
 	if err != nil {
 		return nil, err
 	}
-	if err := c.observeControlPlane(ctx, o, "update"); err != nil {
+	if err := c.ObserveControlPlane(ctx, o, "update"); err != nil {
 		return nil, err
 	}
 	slots, err := c.chosen(o, opts)
@@ -170,16 +172,16 @@ func (c *Cluster) planUpdate(o *observe.Observed, slots []wanted.Slot, seen map[
 	}
 	previous := map[plan.Stage][]plan.Need{}
 	for _, s := range slots {
-		stage := map[provider.Role]plan.Stage{provider.Gateway: stageRollGateways, provider.ControlPlane: stageRollControlPlane, provider.Worker: stageRollWorkers}[s.Role]
+		stage := map[provider.Role]plan.Stage{provider.Gateway: stage.RollGateways, provider.ControlPlane: stage.RollControlPlane, provider.Worker: stage.RollWorkers}[s.Role]
 		if unit := u.unit(s); len(unit) > 0 {
 			previous[stage] = u.chain(stage, unit, previous[stage]...)
 		}
 	}
-	if len(previous[stageRollControlPlane]) > 0 {
-		u.add(stagePrepare, c.backupStep("control-plane machines are updated", nil))
+	if len(previous[stage.RollControlPlane]) > 0 {
+		u.add(stage.Prepare, c.BackupStep("control-plane machines are updated", nil))
 	}
 	var err error
-	out.Plan.Steps, err = u.graph.Seal(updateRules)
+	out.Plan.Steps, err = u.graph.Seal(stage.UpdateRules)
 	return out, err
 }
 
@@ -243,7 +245,7 @@ func (u *updating) keepsQuorum(s wanted.Slot) error {
 	if !s.IsControlPlane() {
 		return nil
 	}
-	return stoppable(u.o.Members, u.o.Health, s.Name)
+	return nodes.Stoppable(u.o.Members, u.o.Health, s.Name)
 }
 
 // unit lists what is done with one machine, in order: away, updated, rebooted, back. None where nothing is to do.
@@ -262,7 +264,7 @@ func (u *updating) unit(s wanted.Slot) []*plan.Step {
 	var unit []*plan.Step
 	drains := s.Role != provider.Gateway && ((packages || reboots) && !rebooted || system) && seen.err == nil && u.elsewhere(s)
 	if drains {
-		unit = append(unit, u.drainStep(*m))
+		unit = append(unit, u.DrainStep(*m))
 	}
 	switch {
 	case system:
@@ -278,12 +280,12 @@ func (u *updating) unit(s wanted.Slot) []*plan.Step {
 	}
 	switch s.Role {
 	case provider.Gateway:
-		unit = append(unit, u.gatewayGate(s.Name))
+		unit = append(unit, u.GatewayGate(s.Name))
 	case provider.ControlPlane:
-		unit = append(unit, u.gate(s.Name, "one control-plane machine at a time"))
+		unit = append(unit, u.Gate(s.Name, "one control-plane machine at a time"))
 	}
 	if s.Role != provider.Gateway {
-		unit = append(unit, u.nodeStep(s, true))
+		unit = append(unit, u.NodeStep(s, true))
 	}
 	if drains || ours {
 		unit = append(unit, u.uncordonSteps(s)...)
@@ -334,7 +336,7 @@ func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p 
 	if err := u.WaitEtcd(ctx); err != nil {
 		return err
 	}
-	return u.mayStop(ctx, s.Name, true)
+	return u.MayStop(ctx, s.Name, true)
 }
 
 // packagesStep brings packages to the versions that were shown.
@@ -373,6 +375,6 @@ func (u *updating) rebootStep(s wanted.Slot, seen machine.Updates, asked bool) *
 	case len(seen.Reboot) == 0:
 		step.Title, step.Reason = "reboot "+s.Name+" if needed", "upgraded packages may require it"
 	}
-	step.Run = func(ctx context.Context, p plan.Progress) error { return u.reboot(ctx, s.Name, p) }
+	step.Run = func(ctx context.Context, p plan.Progress) error { return u.Reboot(ctx, s.Name, p) }
 	return step
 }

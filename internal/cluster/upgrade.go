@@ -13,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/release"
@@ -110,7 +111,7 @@ func (a *applying) planReleases() {
 	}
 	last := told.Machines != run.Machines && a.Facts.Get(memory.Begun) != told.String() // the hop from which no other leads back, before it is begun
 	if last && len(a.o.Replaced) == 0 {
-		a.add(stagePrepare, a.beginStep(told))
+		a.add(stage.Prepare, a.beginStep(told))
 	}
 	reason := fmt.Sprintf("Kubernetes is upgraded from %s to %s in hops: all versions that run together are compatible", run.Machines, a.Doc.Spec.Kubernetes.Version)
 	if told == hops.Of(run.Machines) {
@@ -118,7 +119,7 @@ func (a *applying) planReleases() {
 	}
 	step := &plan.Step{
 		ID: "upgrade", Action: plan.Change, Subject: "cluster", Title: "verify that " + told.Words(), Reason: reason,
-		Details: append(a.staying(told), a.surgeNote(hopsAfter(told, a.Goal()))...), Announces: plan.Rolling,
+		Details: append(a.Staying(told), a.surgeNote(hopsAfter(told, a.Goal()))...), Announces: plan.Rolling,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			if err := a.Taken(ctx, told.Servers, p); err != nil {
 				return err
@@ -137,12 +138,12 @@ func (a *applying) planReleases() {
 	if last && len(a.o.Obstacles) > 0 {
 		step.Consent, step.Details = ConsentObstacles, append(slices.Clone(a.o.Obstacles), step.Details...)
 	}
-	a.add(stageAdvance, step)
+	a.add(stage.Advance, step)
 }
 
 // beginStep saves etcd's data before a hop from which only a backup leads back.
 func (c *Cluster) beginStep(told hops.Releases) *plan.Step {
-	s := c.backupStep("once etcd of "+told.Machines+" has written data, only a backup leads back", nil)
+	s := c.BackupStep("once etcd of "+told.Machines+" has written data, only a backup leads back", nil)
 	save := s.Run
 	s.Run = func(ctx context.Context, p plan.Progress) error {
 		if err := save(ctx, p); err != nil {

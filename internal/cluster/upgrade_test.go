@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -75,7 +77,7 @@ func (l *lab) hops(doc *v1alpha1.Cluster) string {
 			l.t.Errorf("is on the way: %v, but the plan is\n%s", l.Moving(), got)
 		}
 		l.everythingDone()
-		if strings.Contains(got, BackupStep) { // which is not taken here
+		if strings.Contains(got, backups.BackupStep) { // which is not taken here
 			testkit.Must(l.t, l.Facts.Set(l.t.Context(), memory.Begun, l.Told().String()))
 		}
 		l.hopMade()
@@ -87,7 +89,7 @@ func (l *lab) hopMade() {
 	l.t.Helper()
 	a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
 	a.planReleases()
-	for _, s := range testkit.Value(a.graph.Seal(applyRules))(l.t) {
+	for _, s := range testkit.Value(a.graph.Seal(stage.ApplyRules))(l.t) {
 		if s.ID == "upgrade" {
 			testkit.Must(l.t, s.Run(l.t.Context(), nil))
 		}
@@ -160,7 +162,7 @@ func TestPoolStays(t *testing.T) {
 	if l.Told() != hops.Of(next) || l.Upgrading() {
 		t.Errorf("the cluster runs %v", l.Told())
 	}
-	if notes := strings.Join(l.staying(l.Told()), "; "); notes != "pool b stays at "+old {
+	if notes := strings.Join(l.Staying(l.Told()), "; "); notes != "pool b stays at "+old {
 		t.Errorf("the plan says %q", notes)
 	}
 	if runs := l.ReleaseOf(wanted.Slot{Name: "demo-b-1", Role: provider.Worker, Pool: "b"}); runs.Version != old || runs.Bundle.Kubernetes != old {
@@ -299,7 +301,7 @@ func TestObstaclesNeedConsent(t *testing.T) {
 		t.Errorf("a consent to nothing:\n%s", got)
 	}
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Begun, l.Told().String()))
-	if got := plans(obstacle); strings.Contains(got, "consent") || strings.Contains(got, BackupStep) {
+	if got := plans(obstacle); strings.Contains(got, "consent") || strings.Contains(got, backups.BackupStep) {
 		t.Errorf("what was begun goes on:\n%s", got)
 	}
 }

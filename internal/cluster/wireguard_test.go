@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
@@ -102,10 +104,10 @@ func (l *lab) forgetSteps(gateways ...string) []*plan.Step {
 	l.t.Helper()
 	a := l.applying(&observe.Observed{}, nil)
 	for _, id := range gateways {
-		a.add(stageRollGateways, &plan.Step{ID: id})
+		a.add(stage.RollGateways, &plan.Step{ID: id})
 	}
 	a.planForgetWireGuard()
-	steps, err := a.graph.Seal(applyRules)
+	steps, err := a.graph.Seal(stage.ApplyRules)
 	if err != nil {
 		l.t.Fatal(err)
 	}

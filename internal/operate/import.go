@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/adopt"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/login"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -139,7 +140,7 @@ func openImport(ctx context.Context, st store.Store, b *Begun, o Options) error 
 	if b.Document, err = f.Cluster(); err != nil {
 		return refuse(err)
 	}
-	given := &cluster.Given{}
+	given := &backups.Given{}
 	if given.Secrets, err = f.Secrets(); err == nil {
 		given.Facts, err = f.Facts(ctx)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -30,7 +31,7 @@ type Session struct {
 	verb        string
 	credentials []string // that the document names
 	version     string   // of this program
-	given       *cluster.Given
+	given       *backups.Given
 	lease       store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
 }
 
@@ -42,7 +43,7 @@ type Options struct {
 	// Ask asks for a password on the operator's terminal, unseen; nil: there is none.
 	Ask   func(question string) (string, error)
 	NewID string                          // the ID that a cluster gets which the store does not know yet; empty: the store's next one
-	Given *cluster.Given                  // with NewID: what the cluster had that comes back under this ID; nil: it is a new one
+	Given *backups.Given                  // with NewID: what the cluster had that comes back under this ID; nil: it is a new one
 	Agent func() (path string, err error) // finds naupegos-agent on this side
 	// Edit returns the document to work with in place of the one in the record, which stays until the verb commits another. nil keeps it.
 	Edit func(rec *store.Cluster) (*v1alpha1.Cluster, error)

@@ -96,3 +96,9 @@ func (c *Env) FinalEncryption() []string {
 
 // EncryptionKeyPrefix begins the names of encryption keys; a number follows.
 const EncryptionKeyPrefix = "key"
+
+// EncryptionChanging reports whether a later plan has more to do.
+func (c *Env) EncryptionChanging() bool {
+	list := c.Facts.Get(memory.Encryption)
+	return c.Facts.Bootstrapped() && list != "" && list != strings.Join(c.FinalEncryption(), ",")
+}

@@ -60,8 +60,8 @@ func NodesOf(doc *v1alpha1.Cluster) []string {
 	return nodeNames(want)
 }
 
-// Nodes returns the names of the nodes that the cluster is to have.
-func (c *Env) Nodes(ctx context.Context) ([]string, error) {
+// NodeNames returns the names of the nodes that the cluster is to have.
+func (c *Env) NodeNames(ctx context.Context) ([]string, error) {
 	err := c.LoadTarget(ctx)
 	return nodeNames(c.Known()), err
 }

@@ -1,4 +1,4 @@
-package cluster
+package backups
 
 import (
 	"context"
@@ -14,7 +14,9 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -22,7 +24,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-func (c *Cluster) setRecovering(ctx context.Context, r *env.Recovering) error {
+func (c *Keeper) SetRecovering(ctx context.Context, r *env.Recovering) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "remember what etcd is recovered from")
@@ -30,17 +32,9 @@ func (c *Cluster) setRecovering(ctx context.Context, r *env.Recovering) error {
 	return c.Facts.Set(ctx, memory.Recovering, string(data))
 }
 
-var recoverRules = []plan.Rule{
-	{Stage: stagePrepare},
-	{Stage: stageClean, Waits: []plan.Stage{stagePrepare}},
-	{Stage: stageBootstrap, Waits: []plan.Stage{stageClean}},
-	{Stage: stageServe, Waits: []plan.Stage{stageBootstrap}},
-	{Stage: stageForget, Waits: []plan.Stage{stageServe}},
-}
-
 // PlanRecover plans to have etcd run on from one machine's member alone, where it has lost its quorum. The other machines' members are stopped, and
 // what they hold is kept aside; machines that can't be asked to are given up, by consent. Apply has others join again afterwards.
-func (c *Cluster) PlanRecover(ctx context.Context, from string) (*plan.Plan, error) {
+func (c *Keeper) PlanRecover(ctx context.Context, from string) (*plan.Plan, error) {
 	switch {
 	case !c.Facts.Bootstrapped():
 		return nil, env.ErrNotBootstrapped(c.Name())
@@ -64,12 +58,12 @@ func (c *Cluster) PlanRecover(ctx context.Context, from string) (*plan.Plan, err
 		}
 	}
 	p := &plan.Plan{Verb: "etcd recover", Cluster: c.Name()}
-	p.Steps, err = c.recoverSteps(ctx, o, from, known, answers)
+	p.Steps, err = c.RecoverSteps(ctx, o, from, known, answers)
 	return p, err
 }
 
 // answers reports whether a machine lets Naupegos in.
-func (c *Cluster) answers(ctx context.Context, name string) bool {
+func (c *Keeper) answers(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()
 	h, err := c.Host(ctx, name)
@@ -79,14 +73,14 @@ func (c *Cluster) answers(ctx context.Context, name string) bool {
 	return err == nil
 }
 
-// recoverSteps lists the steps; known are the revisions that members tell, answers which machines can be asked to do something.
-func (c *Cluster) recoverSteps(ctx context.Context, o *observe.Observed, from string, known map[string]int64, answers map[string]bool) ([]*plan.Step, error) {
+// RecoverSteps lists the steps; known are the revisions that members tell, answers which machines can be asked to do something.
+func (c *Keeper) RecoverSteps(ctx context.Context, o *observe.Observed, from string, known map[string]int64, answers map[string]bool) ([]*plan.Step, error) {
 	slot, err := c.survivor(o, from, known, answers)
 	if err != nil {
 		return nil, err
 	}
 	if c.Recovering() == nil {
-		if err := c.setRecovering(ctx, &env.Recovering{From: from, Run: time.Now().UTC().Format("20060102T150405Z")}); err != nil {
+		if err := c.SetRecovering(ctx, &env.Recovering{From: from, Run: time.Now().UTC().Format("20060102T150405Z")}); err != nil {
 			return nil, err
 		}
 	}
@@ -94,14 +88,14 @@ func (c *Cluster) recoverSteps(ctx context.Context, o *observe.Observed, from st
 		return !slices.ContainsFunc(o.Inventory.Machines, func(m provider.Machine) bool { return m.Name == s.Name && m.Address != "" })
 	}))
 	var graph plan.Graph
-	graph.Add(stagePrepare, c.recoverStep("send", plan.Create, "send etcd's programs to "+from, "they read the data of its member", c.sendForSalvage))
+	graph.Add(stage.Prepare, c.recoverStep("send", plan.Create, "send etcd's programs to "+from, "they read the data of its member", c.sendForSalvage))
 	for _, m := range o.Inventory.Machines {
 		switch {
 		case m.Role != provider.ControlPlane || m.Name == from || m.State == provider.Partial:
 		case answers[m.Name]:
-			graph.Add(stageClean, c.clearStep(m.Name))
+			graph.Add(stage.Clean, c.clearStep(m.Name))
 		default:
-			graph.Add(stageClean, c.giveUpStep(m))
+			graph.Add(stage.Clean, c.giveUpStep(m))
 		}
 	}
 	salvage := c.recoverStep("salvage", plan.Change, "read the data of etcd on "+from+" and start a new etcd cluster from it", "it is the only remaining member", c.salvage)
@@ -110,15 +104,15 @@ func (c *Cluster) recoverSteps(ctx context.Context, o *observe.Observed, from st
 	if known[from] > 0 {
 		salvage.Details = append(salvage.Details, "the last revision that it reports: "+strconv.FormatInt(known[from], 10))
 	}
-	graph.Add(stageBootstrap, salvage)
-	graph.Add(stageBootstrap, c.ConfigureStep(slot, plan.Change, "etcd and the API server start there", nil), plan.After(salvage.ID)...)
-	graph.Add(stageServe, c.recoverStep("serve", plan.Wait, "wait for etcd and the API server on "+from, "the others join it", func(ctx context.Context, p plan.Progress, r *env.Recovering) error {
+	graph.Add(stage.Bootstrap, salvage)
+	graph.Add(stage.Bootstrap, c.ConfigureStep(slot, plan.Change, "etcd and the API server start there", nil), plan.After(salvage.ID)...)
+	graph.Add(stage.Serve, c.recoverStep("serve", plan.Wait, "wait for etcd and the API server on "+from, "the others join it", func(ctx context.Context, p plan.Progress, r *env.Recovering) error {
 		if err := c.WaitEtcd(ctx); err != nil {
 			return err
 		}
 		return c.WaitServer(ctx, r.From)
 	}))
-	graph.Add(stageForget, c.recoverStep("end", plan.Change, "finish the recovery", "the other control-plane machines join in the next apply", func(ctx context.Context, _ plan.Progress, r *env.Recovering) error {
+	graph.Add(stage.Forget, c.recoverStep("end", plan.Change, "finish the recovery", "the other control-plane machines join in the next apply", func(ctx context.Context, _ plan.Progress, r *env.Recovering) error {
 		h, err := c.Host(ctx, r.From)
 		if err == nil {
 			_, err = c.Dialer.Run(ctx, h, nil, r.Place().Tidy()...)
@@ -128,13 +122,13 @@ func (c *Cluster) recoverSteps(ctx context.Context, o *observe.Observed, from st
 		}
 		done := *r
 		done.Done = true
-		return c.setRecovering(ctx, &done)
+		return c.SetRecovering(ctx, &done)
 	}))
-	return graph.Seal(recoverRules)
+	return graph.Seal(stage.RecoverRules)
 }
 
 // survivor refuses what etcd can't be recovered from, and to recover one that works.
-func (c *Cluster) survivor(o *observe.Observed, from string, known map[string]int64, answers map[string]bool) (slot wanted.Slot, err error) {
+func (c *Keeper) survivor(o *observe.Observed, from string, known map[string]int64, answers map[string]bool) (slot wanted.Slot, err error) {
 	var names []string
 	for _, m := range o.Inventory.Machines {
 		names = append(names, m.Name)
@@ -163,7 +157,7 @@ func (c *Cluster) survivor(o *observe.Observed, from string, known map[string]in
 }
 
 // recoverStep is a step on the survivor.
-func (c *Cluster) recoverStep(id string, action plan.Action, title, reason string, run func(context.Context, plan.Progress, *env.Recovering) error) *plan.Step {
+func (c *Keeper) recoverStep(id string, action plan.Action, title, reason string, run func(context.Context, plan.Progress, *env.Recovering) error) *plan.Step {
 	return &plan.Step{
 		ID: "etcd/recover/" + id, Action: action, Subject: c.Recovering().From, Title: title, Reason: reason, Timeout: env.LayTimeout,
 		Run: func(ctx context.Context, p plan.Progress) error {
@@ -176,7 +170,7 @@ func (c *Cluster) recoverStep(id string, action plan.Action, title, reason strin
 }
 
 // sendForSalvage sends the survivor what reads its data, unless that was read.
-func (c *Cluster) sendForSalvage(ctx context.Context, p plan.Progress, r *env.Recovering) error {
+func (c *Keeper) sendForSalvage(ctx context.Context, p plan.Progress, r *env.Recovering) error {
 	h, err := c.Host(ctx, r.From)
 	if err != nil {
 		return err
@@ -195,7 +189,7 @@ func (c *Cluster) sendForSalvage(ctx context.Context, p plan.Progress, r *env.Re
 }
 
 // clearStep has a machine's member stop, and keeps its data aside: it joins as a new one.
-func (c *Cluster) clearStep(name string) *plan.Step {
+func (c *Keeper) clearStep(name string) *plan.Step {
 	return &plan.Step{
 		ID: "etcd/clear/" + name, Action: plan.Change, Subject: name, Title: "stop etcd on " + name + " and keep its data on the machine", Removes: true,
 		Reason: "it can't be a member of the etcd cluster that starts from " + c.Recovering().From,
@@ -210,9 +204,9 @@ func (c *Cluster) clearStep(name string) *plan.Step {
 }
 
 // giveUpStep has nothing of a machine that does not answer come back: two members that do would serve the former data.
-func (c *Cluster) giveUpStep(m provider.Machine) *plan.Step {
+func (c *Keeper) giveUpStep(m provider.Machine) *plan.Step {
 	s := &plan.Step{
-		ID: "etcd/give-up/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "give up " + m.Name, Consent: ConsentLeave,
+		ID: "etcd/give-up/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "give up " + m.Name, Consent: nodes.ConsentLeave,
 		Reason:  "it is " + string(m.State) + ", and its etcd can't be stopped",
 		Details: []string{"make sure that it does not come back: together with others it would serve the old data"},
 	}
@@ -229,7 +223,7 @@ func (c *Cluster) giveUpStep(m provider.Machine) *plan.Step {
 }
 
 // forgetJoins forgets how members have joined: there is another initial cluster.
-func (c *Cluster) forgetJoins(ctx context.Context) error {
+func (c *Keeper) forgetJoins(ctx context.Context) error {
 	for name := range c.Facts.Each(memory.EtcdJoin) {
 		if err := c.Facts.SetOf(ctx, memory.EtcdJoin, name, ""); err != nil {
 			return err
@@ -239,7 +233,7 @@ func (c *Cluster) forgetJoins(ctx context.Context) error {
 }
 
 // salvage makes the survivor's data of what it holds, as of the only member.
-func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *env.Recovering) error {
+func (c *Keeper) salvage(ctx context.Context, p plan.Progress, r *env.Recovering) error {
 	h, err := c.Host(ctx, r.From)
 	if err != nil {
 		return err
@@ -255,7 +249,7 @@ func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *env.Recoverin
 	}
 	found := *r
 	found.Left = &left
-	if err := c.setRecovering(ctx, &found); err != nil {
+	if err := c.SetRecovering(ctx, &found); err != nil {
 		return err
 	}
 	addr, err := c.Address(ctx, r.From)
