@@ -30,6 +30,8 @@ type drafting struct {
 	f    *Found
 	want v1alpha1.Cluster
 	conf kubeadmConfig
+
+	unread bool // kubeadm's record can't be read, so that nothing can be said of what follows from it
 }
 
 // kubeadmConfig is what of kubeadm's ClusterConfiguration counts here.
@@ -38,6 +40,7 @@ type kubeadmConfig struct {
 	KubernetesVersion    string `json:"kubernetesVersion"`
 	ControlPlaneEndpoint string `json:"controlPlaneEndpoint"`
 	ImageRepository      string `json:"imageRepository"`
+	CertificatesDir      string `json:"certificatesDir"`
 	Networking           struct {
 		PodSubnet     string `json:"podSubnet"`
 		ServiceSubnet string `json:"serviceSubnet"`
@@ -70,8 +73,8 @@ func (d *drafting) release() {
 	}
 	for _, h := range d.f.Hosts {
 		for _, c := range components()[1:] {
-			if p, ok := h.pod(c); ok {
-				image := p.Spec.Containers[0].Image
+			if s, ok := h.server(c); ok {
+				image, _, _ := strings.Cut(s.Image, "@") // the digest after it says no more
 				tag := image[strings.LastIndex(image, ":")+1:]
 				versions[tag] = append(versions[tag], c+" on "+h.Name)
 			}
@@ -127,26 +130,25 @@ func (d *drafting) hosts() {
 		if owner, adopted, known := h.owner(); known && (adopted == "" || adopted != d.o.ID) {
 			d.block(n.Name, "naupegos release lets go of that cluster", "the host is a machine (%s) of another cluster that naupegos keeps", owner)
 		}
-		if others := h.otherPods(); len(others) > 0 {
-			do := ""
-			if h.isControlPlane() {
-				do = "machines that join the control plane later do not get them: put them there"
-			}
-			d.add(Stays, h.Name, "static pods that kubeadm has not made: "+strings.Join(others, ", "), do)
-		}
+		d.manifests(h)
 	}
 }
 
 // kubeadm reads what kubeadm has recorded.
 func (d *drafting) kubeadm() {
 	text, ok := d.f.Survey.Records["kubeadm-config"]["ClusterConfiguration"]
-	if !ok || yaml.Unmarshal([]byte(text), &d.conf) != nil {
+	if !ok {
+		d.unread = true
 		d.block(whole, "only clusters that kubeadm has made can be taken over", "there is no kubeadm-config in kube-system")
 		return
 	}
-	k := &d.want.Spec.Kubernetes
-	k.PodCIDR, k.ServiceCIDR, k.DNSDomain, k.CNI = d.conf.Networking.PodSubnet, d.conf.Networking.ServiceSubnet, d.conf.Networking.DNSDomain, v1alpha1.CNINone
-	if k.PodCIDR == "" {
+	if err := yaml.Unmarshal([]byte(text), &d.conf); err != nil {
+		d.unread = true
+		d.block(whole, "mend it: kubectl --namespace kube-system edit configmap kubeadm-config (tabs are no indentation)", "the ConfigMap kubeadm-config can't be read: %v", err)
+		return
+	}
+	d.networks()
+	if d.want.Spec.Kubernetes.PodCIDR == "" {
 		d.block(whole, "record the pods' network as networking.podSubnet in the ConfigMap kubeadm-config", "kubeadm has recorded no pod network")
 	}
 	d.endpoint()
@@ -159,6 +161,7 @@ func (d *drafting) kubeadm() {
 // endpoint finds by what the API is reached.
 func (d *drafting) endpoint() {
 	e, cps := &d.want.Spec.Endpoint, d.controlPlane()
+	d.conf.ControlPlaneEndpoint = strings.ToLower(d.conf.ControlPlaneEndpoint) // names of hosts have no case
 	host, port, err := net.SplitHostPort(d.conf.ControlPlaneEndpoint)
 	if err != nil {
 		host, port = d.conf.ControlPlaneEndpoint, strconv.Itoa(layout.APIServerPort)
@@ -254,17 +257,26 @@ func (d *drafting) authorities() {
 	d.taken = pki.Taken{Authorities: map[string]pki.Pair{}}
 	files := map[string]string{pki.KubernetesCA: "ca", pki.FrontProxyCA: "front-proxy-ca", pki.EtcdCA: "etcd/ca"}
 	for _, h := range d.f.Hosts {
-		if first := d.f.Hosts[0]; digest(h.Files[pkiDir+"ca.crt"]) != digest(first.Files[pkiDir+"ca.crt"]) {
+		if d.unread || h.Files[pkiDir+"ca.crt"] == nil && h.isControlPlane() {
+			continue // told of elsewhere
+		}
+		if first := d.withAuthority(); digest(h.Files[pkiDir+"ca.crt"]) != digest(first.Files[pkiDir+"ca.crt"]) {
 			d.block(h.Name, "mend the host's /etc/kubernetes/pki", "its authority is another one than that of %s", first.Name)
 		}
 	}
 	cps := d.controlPlane()
-	if len(cps) == 0 {
+	if len(cps) == 0 || d.unread {
 		return
 	}
 	first := cps[0]
+	if dir := d.certificates(first); dir+"/" != pkiDir && first.Files[pkiDir+"ca.crt"] == nil {
+		d.block(first.Name, "move them to /etc/kubernetes/pki on all control-plane machines, and change the paths in the manifests and certificatesDir of kubeadm-config",
+			"its certificates lie in %s", dir)
+		return
+	}
 	for name, base := range files {
-		d.taken.Authorities[name] = pki.Pair{CertPEM: first.Files[pkiDir+base+".crt"], KeyPEM: first.Files[pkiDir+base+".key"]}
+		key := first.Files[pkiDir+base+".key"]
+		d.taken.Authorities[name] = pki.Pair{CertPEM: keyFirst(first.Files[pkiDir+base+".crt"], key), KeyPEM: key}
 	}
 	d.taken.ServiceAccount = first.Files[pkiDir+"sa.key"]
 	for _, base := range []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "etcd/ca.crt", "etcd/ca.key", "sa.key"} {

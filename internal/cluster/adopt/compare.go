@@ -32,6 +32,11 @@ func (d *drafting) compare() error {
 			if theirs["initial-cluster-state"] == "new" { // etcd's own default
 				delete(theirs, "initial-cluster-state")
 			}
+			for _, name := range []string{"cluster-cidr", "service-cluster-ip-range"} { // host bits make no difference
+				if masked(theirs[name]) == ours[c][name] && theirs[name] != "" {
+					theirs[name] = ours[c][name]
+				}
+			}
 			d.settings(h.Name, c, theirs, ours[c], neutral(c), c+" on "+h.Name)
 		}
 	}

@@ -28,8 +28,9 @@ func (d *drafting) apiServers() {
 		if port := flags["secure-port"]; port != strconv.Itoa(layout.APIServerPort) {
 			d.block(h.Name, fmt.Sprintf("move it to port %d", layout.APIServerPort), "its API server listens on port %s", port)
 		}
-		if want := "https://kubernetes.default.svc." + d.conf.Networking.DNSDomain; flags["service-account-issuer"] != want {
-			d.block(h.Name, "", "service accounts' tokens are issued by %s: an apply would have all of them refused", flags["service-account-issuer"])
+		if want := "https://kubernetes.default.svc." + d.want.Spec.Kubernetes.DNSDomain; flags["service-account-issuer"] != want && d.want.Spec.Kubernetes.DNSDomain != "" {
+			d.block(h.Name, "set --service-account-issuer of every API server to "+want+", with the former one behind it until all tokens have been renewed, then remove that",
+				"service accounts' tokens are issued by %s: an apply would have all of them refused", flags["service-account-issuer"])
 		}
 		if h.encryption() != cps[0].encryption() {
 			d.block(h.Name, "bring the same file to all control-plane machines", "its API server encrypts Secrets otherwise than that of %s", cps[0].Name)
@@ -101,6 +102,11 @@ func (d *drafting) nodes() {
 	schedulable, tainted := 0, 0
 	for i, n := range d.f.Survey.Nodes {
 		h := d.f.Hosts[i]
+		var keys []string
+		for _, t := range n.Taints {
+			keys = append(keys, t.Key)
+		}
+		d.leftOut(n.Name, slices.AppendSeq(keys, maps.Keys(n.Labels)))
 		m := v1alpha1.HostMachine{Name: n.Name, Address: h.Address, Role: v1alpha1.RoleControlPlane, HostKey: first(h.Keys)}
 		if !n.Ready {
 			d.add(Stays, n.Name, "its node is not ready: "+n.Reason, "mend it before the first apply")
@@ -161,10 +167,10 @@ func hasTaint(n kube.SurveyedNode, key string) bool {
 	return slices.ContainsFunc(n.Taints, func(t kube.Taint) bool { return t.Key == key })
 }
 
-// taintsOf returns the taints that somebody has put on a node: those of Kubernetes' own come and go by themselves.
+// taintsOf returns the taints that the cluster's owner has put on a node: those of programs come and go by themselves.
 func taintsOf(n kube.SurveyedNode) (out []v1alpha1.Taint) {
 	for _, t := range n.Taints {
-		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") && !strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") {
+		if ownerOf(t.Key) == "" {
 			out = append(out, v1alpha1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
 		}
 	}
@@ -178,7 +184,7 @@ func custom(labels map[string]string) map[string]string {
 	maps.DeleteFunc(out, func(key, _ string) bool {
 		domain, _, _ := strings.Cut(key, "/")
 		return domain == "kubernetes.io" || domain == "k8s.io" || strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") ||
-			domain == "naupegos.dev"
+			domain == "naupegos.dev" || ownerOf(key) != ""
 	})
 	return out
 }
@@ -200,13 +206,31 @@ func (d *drafting) finish() (err error) {
 	if d.Document, err = d.want.Marshal(); err != nil {
 		return err
 	}
-	if d.want.Spec.Kubernetes.Version == "" {
+	if d.want.Spec.Kubernetes.Version == "" || d.unread {
 		return nil // told of already
 	}
 	if d.doc, err = v1alpha1.Parse("the document", d.Document); err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
-			d.block(whole, "", "no document can describe it: %s", line)
+			d.block(whole, remedy(line), "no document can describe it: %s", line)
 		}
 	}
 	return nil
+}
+
+// remedies says what to do about what no document can describe, by a part of the complaint.
+var remedies = [][2]string{
+	{"spec.kubernetes.podCIDR", "the pods' network must be one IPv4 network of /8 to /24: a cluster with another one is built anew, and workloads are moved"},
+	{"spec.kubernetes.serviceCIDR", "the Services' network must be one IPv4 network: a cluster with another one is built anew, and workloads are moved"},
+	{"spec.endpoint.address", "give the API an IPv4 address or a name that all machines reach, put that into controlPlaneEndpoint of kubeadm-config and into the certificates, and import again"},
+	{"IPv6", "machines need IPv4 addresses: give the kubelet one by --node-ip, or take the node out of the cluster"},
+	{".name", "join the machine again under a name of lower-case letters, digits and dashes, 63 characters at most"},
+}
+
+func remedy(complaint string) string {
+	for _, r := range remedies {
+		if strings.Contains(complaint, r[0]) {
+			return r[1]
+		}
+	}
+	return "change what it names, or keep this cluster as it is"
 }
