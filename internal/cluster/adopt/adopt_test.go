@@ -134,6 +134,7 @@ func TestGaps(t *testing.T) {
 		"no pod network": {func(f *Found) {
 			conf(f, "podSubnet: 10.244.0.0/16", "podSubnet: \"\"")
 			with(f, "kube-controller-manager", "cluster-cidr", "")
+			proxy(f, "clusterCIDR: 10.244.0.0/16", `clusterCIDR: ""`)
 		}, Blocks, "no pod network"},
 		"both families":     {func(f *Found) { with(f, "kube-controller-manager", "cluster-cidr", "10.244.0.0/16,fd00::/48") }, Blocks, "podCIDR"},
 		"no kube-proxy":     {func(f *Found) { f.Survey.DaemonSets = []string{"kube-system/cilium"} }, Blocks, "no kube-proxy"},
@@ -183,6 +184,12 @@ func TestGaps(t *testing.T) {
 			}
 		})
 	}
+}
+
+// proxy changes kube-proxy's record.
+func proxy(f *Found, old, replacement string) {
+	r := f.Survey.Records["kube-proxy"]
+	r["config.conf"] = strings.Replace(r["config.conf"], old, replacement, 1)
 }
 
 // everything runs another release.

@@ -44,13 +44,18 @@ type Options struct {
 
 // New says which document describes a cluster, and where it differs from what naupegos would have made.
 func New(o Options, f *Found) (*Draft, error) {
-	d := &drafting{Draft: &Draft{members: map[string]member{}}, o: o, f: f}
+	d := &drafting{Draft: &Draft{members: map[string]member{}}, o: o, f: f, moved: map[string][]string{}}
+	if d.foreign() {
+		d.Gaps = d.gaps
+		return d.Draft, nil
+	}
 	d.release()
 	d.hosts()
 	d.kubeadm()
 	d.etcd()
 	d.authorities()
 	d.apiServers()
+	d.runtimes()
 	d.nodes()
 	if err := d.finish(); err != nil {
 		return nil, err
@@ -59,6 +64,10 @@ func New(o Options, f *Found) (*Draft, error) {
 		if err := d.compare(); err != nil {
 			return nil, err
 		}
+	}
+	d.merge()
+	if d.doc != nil {
+		d.always()
 	}
 	d.Gaps = d.gaps
 	order := []Kind{Stays, Changes, Lost, Blocks}
@@ -84,7 +93,7 @@ func (d *Draft) Cluster() (*v1alpha1.Cluster, error) {
 	}
 	err := fail.New(fail.Refused, "the cluster can't be taken over: %s", blocks[0].What).At(blocks[0].Where)
 	if len(blocks) > 1 {
-		err = fail.New(fail.Refused, "the cluster can't be taken over: %s; %d more such things are told of without --adopt", blocks[0].What, len(blocks)-1).At(blocks[0].Where)
+		err = fail.New(fail.Refused, "the cluster can't be taken over: %s; without --adopt, import names %d more obstacles", blocks[0].What, len(blocks)-1).At(blocks[0].Where)
 	}
 	if do := blocks[0].Do; do != "" {
 		err = err.Do("%s", do)

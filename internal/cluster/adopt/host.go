@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -31,7 +32,7 @@ func (h Host) flags(component string) map[string]string {
 	if !ok {
 		return nil
 	}
-	return argsOf(append(c.Command, c.Args...))
+	return argsOf(slices.Concat(c.Command, c.Args))
 }
 
 // argsOf reads "--name=value" and "--name value". A flag that is given several times has all its values.
@@ -56,9 +57,6 @@ func argsOf(args []string) map[string]string {
 	}
 	return out
 }
-
-// kubeletFlags returns what kubelet has by kubeadm-flags.env.
-func (h Host) kubeletFlags() map[string]string { return envFlags(string(h.Files[kubeletFlags])) }
 
 func envFlags(file string) map[string]string {
 	_, value, _ := strings.Cut(strings.TrimSpace(file), "=")

@@ -28,10 +28,7 @@ func (d *drafting) apiServers() {
 		if port := flags["secure-port"]; port != strconv.Itoa(layout.APIServerPort) {
 			d.block(h.Name, fmt.Sprintf("move it to port %d", layout.APIServerPort), "its API server listens on port %s", port)
 		}
-		if want := "https://kubernetes.default.svc." + d.want.Spec.Kubernetes.DNSDomain; flags["service-account-issuer"] != want && d.want.Spec.Kubernetes.DNSDomain != "" {
-			d.block(h.Name, "set --service-account-issuer of every API server to "+want+", with the former one behind it until all tokens have been renewed, then remove that",
-				"service accounts' tokens are issued by %s: an apply would have all of them refused", flags["service-account-issuer"])
-		}
+		d.issuer(h)
 		if h.encryption() != cps[0].encryption() {
 			d.block(h.Name, "bring the same file to all control-plane machines", "its API server encrypts Secrets otherwise than that of %s", cps[0].Name)
 		}
@@ -42,6 +39,17 @@ func (d *drafting) apiServers() {
 	sec.CISDefaults = &hard
 	d.encrypted(cps[0])
 	d.audited(cps[0])
+}
+
+// issuer blocks an API server whose tokens an apply would refuse: the first issuer is that of new tokens, others are of older ones.
+func (d *drafting) issuer(h Host) {
+	domain := d.want.Spec.Kubernetes.DNSDomain
+	want, is := "https://kubernetes.default.svc."+domain, h.flags("kube-apiserver")["service-account-issuer"]
+	if now, _, _ := strings.Cut(is, ","); domain != "" && now != want {
+		d.tell("service-account-issuer")
+		d.block(h.Name, "give every API server --service-account-issuer="+want+" and behind it the former one, remove that once all tokens have been renewed (a day), and import again",
+			"service accounts' tokens are issued by %s: an apply would have all of them refused", is)
+	}
 }
 
 // encryption is a host's EncryptionConfiguration; empty where its API server has none.
@@ -56,7 +64,7 @@ var ourKeys = regexp.MustCompile(`^key[1-9][0-9]*$`)
 func (d *drafting) encrypted(h Host) {
 	const ours = "providers secretbox, with keys called key1, key2 and so on, and identity, for secrets alone"
 	if h.flags("kube-apiserver")[encryptionFlag] != "" && h.encryption() == "" {
-		d.block(h.Name, "mend it", "the file of the API server's --%s can't be read", encryptionFlag)
+		d.block(h.Name, "put it back, or take the flag out", "the file of the API server's --%s can't be read", encryptionFlag)
 		return
 	}
 	list, keys, err := layout.ReadEncryption([]byte(h.encryption()))
@@ -102,12 +110,12 @@ func (d *drafting) nodes() {
 	schedulable, tainted := 0, 0
 	for i, n := range d.f.Survey.Nodes {
 		h := d.f.Hosts[i]
-		var keys []string
-		for _, t := range n.Taints {
-			keys = append(keys, t.Key)
+		d.leftOut(n)
+		address := h.Address
+		if len(n.Addresses) > 0 && isIPv6(address) {
+			address = ipv4First(n.Addresses)
 		}
-		d.leftOut(n.Name, slices.AppendSeq(keys, maps.Keys(n.Labels)))
-		m := v1alpha1.HostMachine{Name: n.Name, Address: h.Address, Role: v1alpha1.RoleControlPlane, HostKey: first(h.Keys)}
+		m := v1alpha1.HostMachine{Name: n.Name, Address: address, Role: v1alpha1.RoleControlPlane, HostKey: first(h.Keys)}
 		if !n.Ready {
 			d.add(Stays, n.Name, "its node is not ready: "+n.Reason, "mend it before the first apply")
 		}
@@ -170,7 +178,7 @@ func hasTaint(n kube.SurveyedNode, key string) bool {
 // taintsOf returns the taints that the cluster's owner has put on a node: those of programs come and go by themselves.
 func taintsOf(n kube.SurveyedNode) (out []v1alpha1.Taint) {
 	for _, t := range n.Taints {
-		if ownerOf(t.Key) == "" {
+		if ownerOf(t.Key, "taints") == "" {
 			out = append(out, v1alpha1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
 		}
 	}
@@ -184,7 +192,7 @@ func custom(labels map[string]string) map[string]string {
 	maps.DeleteFunc(out, func(key, _ string) bool {
 		domain, _, _ := strings.Cut(key, "/")
 		return domain == "kubernetes.io" || domain == "k8s.io" || strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") ||
-			domain == "naupegos.dev" || ownerOf(key) != ""
+			domain == "naupegos.dev" || ownerOf(key, "labels") != ""
 	})
 	return out
 }
@@ -201,29 +209,42 @@ func common(all []map[string]string) map[string]string {
 	return out
 }
 
-// finish writes the document and reads it again, with its defaults: what it can't say blocks.
+// finish writes the document and reads it again, with its defaults: what it can't say blocks, one finding for each remedy.
 func (d *drafting) finish() (err error) {
 	if d.Document, err = d.want.Marshal(); err != nil {
 		return err
 	}
-	if d.want.Spec.Kubernetes.Version == "" || d.unread {
-		return nil // told of already
+	if d.want.Spec.Kubernetes.Version == "" || d.unread || len(d.controlPlane()) == 0 {
+		return nil // another finding tells
 	}
-	if d.doc, err = v1alpha1.Parse("the document", d.Document); err != nil {
-		for _, line := range strings.Split(err.Error(), "\n") {
-			d.block(whole, remedy(line), "no document can describe it: %s", line)
+	doc, err := v1alpha1.Parse("the document", d.Document)
+	if err == nil {
+		d.doc = doc
+		return nil
+	}
+	complaints := map[string][]string{}
+	for _, line := range strings.Split(err.Error(), "\n") {
+		if strings.Contains(line, "spec.kubernetes.version") && d.noBundle {
+			continue
 		}
+		do := remedy(line)
+		complaints[do] = append(complaints[do], line)
+	}
+	for _, do := range slices.Sorted(maps.Keys(complaints)) {
+		d.add(Blocks, whole, "no document can describe it: "+complaints[do][0], do, complaints[do][1:]...)
 	}
 	return nil
 }
 
-// remedies says what to do about what no document can describe, by a part of the complaint.
+// remedies says what to do about complaints of a document, by a part of them.
 var remedies = [][2]string{
-	{"spec.kubernetes.podCIDR", "the pods' network must be one IPv4 network of /8 to /24: a cluster with another one is built anew, and workloads are moved"},
-	{"spec.kubernetes.serviceCIDR", "the Services' network must be one IPv4 network: a cluster with another one is built anew, and workloads are moved"},
-	{"spec.endpoint.address", "give the API an IPv4 address or a name that all machines reach, put that into controlPlaneEndpoint of kubeadm-config and into the certificates, and import again"},
-	{"IPv6", "machines need IPv4 addresses: give the kubelet one by --node-ip, or take the node out of the cluster"},
-	{".name", "join the machine again under a name of lower-case letters, digits and dashes, 63 characters at most"},
+	{"spec.kubernetes.podCIDR", "the pods' network must be one IPv4 network of /8 to /24: make a cluster with naupegos apply, and move workloads there"},
+	{"spec.kubernetes.serviceCIDR", "the Services' network must be one IPv4 network: make a cluster with naupegos apply, and move workloads there"},
+	{"spec.endpoint", ownAddress},
+	{"IPv6", "machines need IPv4 addresses: give the kubelet one with --node-ip, or take the node out of the cluster"},
+	{".name", "join the machine again under a name of lower-case letters, digits, dashes and dots, 63 characters at most"},
+	{"are even", "add a control-plane machine with kubeadm join, or take one out with kubeadm reset: etcd needs an odd number"},
+	{"replicas", "add a control-plane machine with kubeadm join, or take one out with kubeadm reset"},
 }
 
 func remedy(complaint string) string {

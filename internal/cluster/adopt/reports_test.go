@@ -2,9 +2,12 @@ package adopt
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,48 +35,177 @@ func manifest(name string) []byte {
 	return []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: kube-system}\nspec: {containers: [{name: " + name + ", image: x}]}\n")
 }
 
-// TestReports: clusters of real users. Each that can't be taken over is told one thing to do about one cause; of the others nothing that runs is
-// misunderstood. A part of want is the beginning of a gap's kind and words; "=" in front wants no other gap of that kind.
+// report is a cluster of a real user: what is told of it.
+type report struct {
+	spoil  func(*Found)
+	blocks string // part of the only obstacle; empty: the cluster can be taken over
+	says   string // part of any finding
+	doc    string // part of the document
+}
+
+func (c report) check(t *testing.T, f *Found) {
+	t.Helper()
+	c.spoil(f)
+	d := testkit.Value(New(options(), f))(t)
+	blocks := d.Of(Blocks)
+	if c.blocks == "" && len(blocks) > 0 || c.blocks != "" && (len(blocks) != 1 || !strings.Contains(blocks[0].What, c.blocks)) {
+		t.Errorf("obstacles: %+v, want one: %q", blocks, c.blocks)
+	}
+	var all []string
+	for _, g := range d.Gaps {
+		all = append(all, fmt.Sprintf("%s %s: %s %v [%s]", g.Kind, g.Where, g.What, g.Details, g.Do))
+		if (g.Kind == Blocks || g.Kind == Lost) && g.Do == "" {
+			t.Errorf("nothing to do about: %s", g.What)
+		}
+		if c.blocks == "" && d.doc == nil {
+			t.Errorf("no document: %s", g.What)
+		}
+	}
+	text := strings.Join(all, "\n")
+	if !strings.Contains(text, c.says) {
+		t.Errorf("%q is not said:\n%s", c.says, text)
+	}
+	if slices.Sort(all); len(slices.Compact(slices.Clone(all))) != len(all) {
+		t.Errorf("something is said twice:\n%s", text)
+	}
+	if !strings.Contains(string(d.Document), c.doc) {
+		t.Errorf("the document lacks %q:\n%s", c.doc, d.Document)
+	}
+}
+
+// edit returns a change of kubeadm's record.
+func edit(old, replacement string) func(*Found) {
+	return func(f *Found) { conf(f, old, replacement) }
+}
+
+// flag returns a change of a component's flag.
+func flag(component, name, value string) func(*Found) {
+	return func(f *Found) { with(f, component, name, value) }
+}
+
+// all joins changes.
+func all(changes ...func(*Found)) func(*Found) {
+	return func(f *Found) {
+		for _, change := range changes {
+			change(f)
+		}
+	}
+}
+
+// moved has a host's authorities lie in another directory, which everything names.
+func moved(dir string) func(*Found) {
+	return func(f *Found) {
+		conf(f, "certificatesDir: /etc/kubernetes/pki", "certificatesDir: "+dir)
+		for i := range f.Hosts {
+			files := map[string][]byte{}
+			for file, data := range f.Hosts[i].Files {
+				files[strings.Replace(file, "/etc/kubernetes/pki/", dir+"/", 1)] = bytes.ReplaceAll(data, []byte("/etc/kubernetes/pki"), []byte(dir))
+			}
+			f.Hosts[i].Files = files
+		}
+	}
+}
+
+// linked has kubeadm's directory of certificates be a link to another one, which everything names.
+func linked(dir string) func(*Found) {
+	return func(f *Found) {
+		moved(dir)(f)
+		for i := range f.Hosts {
+			for file, data := range maps.Clone(f.Hosts[i].Files) {
+				if base, ok := strings.CutPrefix(file, dir+"/"); ok {
+					f.Hosts[i].Files[pkiDir+base] = data
+				}
+			}
+		}
+	}
+}
+
+// kubelet has the kubelet of a host run with a command line.
+func kubelet(i int, args ...string) func(*Found) {
+	return func(f *Found) {
+		facts := maps.Clone(f.Hosts[i].Facts)
+		facts["kubeletArgs"] = strings.Join(append([]string{"/usr/bin/kubelet"}, args...), "\t")
+		f.Hosts[i].Facts = facts
+	}
+}
+
+// puts a file on a host.
+func puts(i int, file, text string) func(*Found) {
+	return func(f *Found) { f.Hosts[i].Files[file] = []byte(text) }
+}
+
+// TestReports: clusters of real users. Each that can't be taken over is told one obstacle for one cause and what to do about it; of the others,
+// nothing that runs is misunderstood.
 func TestReports(t *testing.T) {
 	add := func(i int, file string, data []byte) func(*Found) {
 		return func(f *Found) { f.Hosts[i].Files[manifestDir+file] = data }
 	}
-	issuer := func(v string) func(*Found) {
-		return func(f *Found) { with(f, "kube-apiserver", "service-account-issuer", v) }
-	}
-	edit := func(old, replacement string) func(*Found) { return func(f *Found) { conf(f, old, replacement) } }
-	for name, c := range map[string]struct {
-		spoil  func(*Found)
-		blocks string // part of the only block; empty: it can be taken over
-		says   string // parts of any gap
-		doc    string // part of the document
-	}{
-		"FQDN node names":     {func(f *Found) { rename(f, 1, "worker1.example.org") }, "", "", "name: worker1.example.org"},
-		"FQDN control plane":  {func(f *Found) { rename(f, 0, "cp1.example.org") }, "", "", "name: cp1.example.org"},
-		"another issuer":      {issuer("https://oidc.example.org"), "tokens are issued by https://oidc.example.org", "set --service-account-issuer", ""},
-		"short issuer":        {issuer("https://kubernetes.default.svc"), "tokens are issued by https://kubernetes.default.svc:", "set --service-account-issuer", ""},
-		"tabs":                {edit("proxy: {}", "proxy:\n\t- x"), "kubeadm-config can't be read", "tabs are no indentation", ""},
-		"quoted numbers":      {edit("clusterName: kubernetes", "clusterName: 12"), "", "", ""},
+	issuer := func(v string) func(*Found) { return flag("kube-apiserver", "service-account-issuer", v) }
+	endpoint := func(v string) func(*Found) { return edit("clusterName:", "controlPlaneEndpoint: "+v+"\nclusterName:") }
+	for name, c := range map[string]report{
+		"FQDN node names":    {func(f *Found) { rename(f, 1, "worker1.example.org") }, "", "", "name: worker1.example.org"},
+		"FQDN control plane": {func(f *Found) { rename(f, 0, "ip-10-0-0-11.eu-west-3.compute.internal") }, "", "", "name: ip-10-0-0-11.eu-west-3.compute.internal"},
+		"names too long": {func(f *Found) {
+			rename(f, 1, strings.Repeat("w", 60)+".example.org")
+			rename(f, 2, strings.Repeat("v", 60)+".example.org")
+		}, "name", "63 characters at most", ""},
+		"capital in names":       {func(f *Found) { rename(f, 1, "Worker1") }, "name", "join the machine again under a name", ""},
+		"another issuer":         {issuer("https://oidc.example.org"), "tokens are issued by https://oidc.example.org", "give every API server --service-account-issuer=https://kubernetes.default.svc.cluster.local and behind it the former one", ""},
+		"short issuer":           {issuer("https://kubernetes.default.svc"), "tokens are issued by https://kubernetes.default.svc:", "give every API server", ""},
+		"two issuers, new first": {issuer("https://kubernetes.default.svc.cluster.local\n    - --service-account-issuer=https://oidc.example.org"), "", "service-account-issuer=https://kubernetes.default.svc.cluster.local,https://oidc.example.org becomes", ""},
+		"two issuers":            {issuer("https://oidc.example.org\n    - --service-account-issuer=https://kubernetes.default.svc.cluster.local"), "issued by https://oidc.example.org,https://kubernetes", "", ""},
+		"v1beta3 with maps": {all(edit("kubeadm.k8s.io/v1beta4", "kubeadm.k8s.io/v1beta3"),
+			edit("apiServer: {}", "apiServer:\n  extraArgs:\n    authorization-mode: Node,RBAC\n  timeoutForControlPlane: 4m0s")), "", "", ""},
+		"v1beta4 with lists": {edit("apiServer: {}", "apiServer:\n  extraArgs:\n  - name: audit-log-path\n    value: /var/log/a.log\n  extraVolumes:\n  - name: a\n    hostPath: /x\n    mountPath: /x"), "", "", ""},
+		"tabs":               {edit("proxy: {}", "proxy:\n\t- x"), "kubeadm-config can't be read", "no tabs for indentation", ""},
+		"quoted numbers":     {edit("clusterName: kubernetes", "clusterName: 12"), "", "", ""},
+		"CRLF": {func(f *Found) {
+			r := f.Survey.Records["kubeadm-config"]
+			r["ClusterConfiguration"] = strings.ReplaceAll(r["ClusterConfiguration"], "\n", "\r\n")
+		}, "", "", ""},
 		"no networking":       {edit("  dnsDomain: cluster.local\n  podSubnet: 10.244.0.0/16\n  serviceSubnet: 10.96.0.0/12\n", "  {}\n"), "", "", "serviceCIDR: 10.96.0.0/12"},
 		"no serviceSubnet":    {edit("  serviceSubnet: 10.96.0.0/12\n", ""), "", "", "serviceCIDR: 10.96.0.0/12"},
-		"no dnsDomain":        {edit("  dnsDomain: cluster.local\n", ""), "", "", ""},
+		"no dnsDomain":        {edit("  dnsDomain: cluster.local\n", ""), "", "", "dnsDomain: cluster.local"},
+		"no podSubnet":        {edit("  podSubnet: 10.244.0.0/16\n", ""), "", "", "podCIDR: 10.244.0.0/16"},
+		"kube-proxy's pods":   {all(edit("  podSubnet: 10.244.0.0/16\n", ""), func(f *Found) { without(f, "kube-controller-manager", "cluster-cidr") }), "", "", "podCIDR: 10.244.0.0/16"},
 		"another record":      {edit("podSubnet: 10.244.0.0/16", "podSubnet: 10.99.0.0/16"), "", "kubeadm-config says podSubnet 10.99.0.0/16, but servers run with 10.244.0.0/16", "podCIDR: 10.244.0.0/16"},
 		"host bits, recorded": {edit("podSubnet: 10.244.0.0/16", "podSubnet: 10.244.0.1/16"), "", "", "podCIDR: 10.244.0.0/16"},
-		"host bits, running":  {func(f *Found) { with(f, "kube-controller-manager", "cluster-cidr", "10.244.0.1/16") }, "", "", "podCIDR: 10.244.0.0/16"},
-		"small pod network":   {func(f *Found) { with(f, "kube-controller-manager", "cluster-cidr", "10.244.0.0/25") }, "podCIDR", "must be one IPv4 network", ""},
-		"dual-stack":          {func(f *Found) { with(f, "kube-apiserver", "service-cluster-ip-range", "10.96.0.0/16,fd00:10:96::/112") }, "serviceCIDR", "must be one IPv4 network", ""},
-		"certificates linked": {edit("certificatesDir: /etc/kubernetes/pki", "certificatesDir: /etc/kubernetes/ssl"), "", "", ""},
-		"certificates elsewhere": {func(f *Found) {
+		"host bits, running":  {flag("kube-controller-manager", "cluster-cidr", "10.244.0.1/16"), "", "", "podCIDR: 10.244.0.0/16"},
+		"small pod network":   {flag("kube-controller-manager", "cluster-cidr", "10.244.0.0/25"), "podCIDR", "must be one IPv4 network", ""},
+		"node mask":           {flag("kube-controller-manager", "node-cidr-mask-size", "25"), "", "node-cidr-mask-size=25 goes", ""},
+		"dual-stack services": {flag("kube-apiserver", "service-cluster-ip-range", "10.96.0.0/16,fd00:10:96::/112"), "have two families", "move workloads and volumes there", ""},
+		"dual-stack": {all(flag("kube-apiserver", "service-cluster-ip-range", "10.96.0.0/16,fd00:10:96::/112"), flag("kube-controller-manager", "cluster-cidr", "10.244.0.0/16,fd00:10:244::/56"),
+			flag("kube-controller-manager", "node-cidr-mask-size-ipv6", "80")), "have two families", "", ""},
+		"IPv6 alone": {all(flag("kube-apiserver", "service-cluster-ip-range", "fd00:10:96::/112"), flag("kube-controller-manager", "cluster-cidr", "fd00:10:244::/56")), "are IPv6", "", ""},
+		"IPv6 node":  {func(f *Found) { f.Survey.Nodes[1].Addresses, f.Hosts[1].Address = []string{"fd00::21"}, "fd00::21" }, "IPv6", "machines need IPv4 addresses", ""},
+		"IPv6 first": {func(f *Found) {
+			f.Survey.Nodes[1].Addresses, f.Hosts[1].Address = []string{"fd00::21", "192.0.2.21"}, "fd00::21"
+		}, "", "", "address: 192.0.2.21"},
+		"arm64":      {func(f *Found) { f.Survey.Nodes[2].Architecture = "arm64" }, "its processor is arm64", "take the node out", ""},
+		"old system": {func(f *Found) { f.Survey.Nodes[1].Image = "Ubuntu 20.04.6 LTS" }, "", "", ""},
+		"two of CRI-O": {func(f *Found) {
+			f.Survey.Nodes[1].Runtime, f.Survey.Nodes[2].Runtime = "cri-o://1.37.0", "cri-o://1.37.0"
+		}, "its container runtime is cri-o", "kube-b, kube-c", ""},
+		"cri-dockerd": {func(f *Found) { f.Survey.Nodes[1].Runtime = "docker://29.0.1" }, "its container runtime is docker", "move the node to containerd", ""},
+		"OIDC":        {flag("kube-apiserver", "oidc-issuer-url", "https://sso.example.org"), "", "oidc-issuer-url=https://sso.example.org goes", ""},
+		"admission":   {flag("kube-apiserver", "enable-admission-plugins", "NodeRestriction,PodNodeSelector"), "", "NodeRestriction,PodNodeSelector becomes NodeRestriction", ""},
+		"KMS": {all(flag("kube-apiserver", encryptionFlag, "/etc/kubernetes/kms.yaml"), puts(0, "/etc/kubernetes/kms.yaml",
+			"apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n  - kms: {apiVersion: v2, name: vault, endpoint: unix:///var/run/kms.sock}\n  - identity: {}\n")),
+			"encrypt otherwise", "rewrite Secrets", ""},
+		"certificates recorded elsewhere": {edit("certificatesDir: /etc/kubernetes/pki", "certificatesDir: /etc/kubernetes/ssl"), "", "", ""},
+		"certificates elsewhere":          {moved("/etc/kubernetes/ssl"), "", "kube-a, kube-b, kube-c: certificates and keys are read from /etc/kubernetes/ssl", ""},
+		"certificates linked":             {linked("/etc/kubernetes/ssl"), "", "certificates and keys are read from /etc/kubernetes/ssl", ""},
+		"certificates gone": {func(f *Found) {
 			conf(f, "certificatesDir: /etc/kubernetes/pki", "certificatesDir: /etc/kubernetes/ssl")
-			for p := range f.Hosts[0].Files {
-				if strings.HasPrefix(p, pkiDir) {
-					delete(f.Hosts[0].Files, p)
-				}
-			}
-		}, "its certificates lie in /etc/kubernetes/ssl", "move them to /etc/kubernetes/pki", ""},
+			maps.DeleteFunc(f.Hosts[0].Files, func(file string, _ []byte) bool { return strings.HasPrefix(file, pkiDir) })
+		}, "(kubeadm-config says that certificates lie in /etc/kubernetes/ssl)", "put it back", ""},
+		"worker's authority": {func(f *Found) {
+			f.Hosts[1].Files[pkiDir+"ca.crt"], f.Hosts[2].Files[pkiDir+"ca.crt"] = []byte("x"), []byte("x")
+		}, "its authority is another one than that of kube-a", "kube-b, kube-c", ""},
 		"backup": {func(f *Found) {
 			add(0, "kube-apiserver.yaml.bak", f.Hosts[0].Files[manifestDir+"kube-apiserver.yaml"])(f)
-		}, "two manifests make the pod kube-apiserver, kube-apiserver.yaml and kube-apiserver.yaml.bak", "move kube-apiserver.yaml.bak out of /etc/kubernetes/manifests", ""},
+		},
+			"two manifests make the pod kube-apiserver, kube-apiserver.yaml and kube-apiserver.yaml.bak", "move kube-apiserver.yaml.bak out of /etc/kubernetes/manifests", ""},
 		"backup, other name": {func(f *Found) { add(0, "old", f.Hosts[0].Files[manifestDir+"etcd.yaml"])(f) }, "two manifests make the pod etcd, etcd.yaml and old", "", ""},
 		"hidden backup": {func(f *Found) {
 			add(0, ".kube-apiserver.yaml.swp", f.Hosts[0].Files[manifestDir+"kube-apiserver.yaml"])(f)
@@ -83,51 +215,62 @@ func TestReports(t *testing.T) {
 			add(0, "scheduler.yaml", f.Hosts[0].Files[manifestDir+"kube-scheduler.yaml"])(f)
 			delete(f.Hosts[0].Files, manifestDir+"kube-scheduler.yaml")
 		}, "the manifest of kube-scheduler is called scheduler.yaml", "rename it to kube-scheduler.yaml", ""},
-		"two pods that are not ours": {func(f *Found) {
-			add(1, "a.yaml", manifest("node-cache"))(f)
-			add(1, "b.yaml", manifest("node-cache"))(f)
-		}, "two manifests make the pod node-cache", "move b.yaml out of", ""},
-		"kube-vip":            {add(0, "kube-vip.yaml", manifest("kube-vip")), "", "kubeadm has not made: kube-vip", ""},
+		"two pods of others":  {all(add(1, "a.yaml", manifest("node-cache")), add(1, "b.yaml", manifest("node-cache"))), "two manifests make the pod node-cache", "move b.yaml out of", ""},
+		"kube-vip":            {all(add(0, "kube-vip.yaml", manifest("kube-vip")), endpoint("192.0.2.100:6443")), "", "kubeadm has not made: kube-vip", "address: 192.0.2.100:6443"},
 		"pod named otherwise": {add(0, "x.yaml", manifest("node-cache")), "", "kubeadm has not made: node-cache", ""},
-		"second container, first": {func(f *Found) {
+		"manifests elsewhere": {func(f *Found) {
+			f.Hosts[1].Files[kubeletConfig] = bytes.Replace(written(t, "kubelet.yaml"), []byte("staticPodPath: /etc/kubernetes/manifests"), []byte("staticPodPath: /etc/kubelet.d"), 1)
+		}, "static pods lie in /etc/kubelet.d", "", ""},
+		"second container": {func(f *Found) {
 			file := manifestDir + "kube-apiserver.yaml"
 			f.Hosts[0].Files[file] = bytes.Replace(f.Hosts[0].Files[file], []byte("  containers:\n"), []byte("  containers:\n  - name: kms\n    image: kms:v1\n"), 1)
 		}, "", "kube-apiserver: containers beside it in its pod: kms", ""},
-		"capitals":       {edit("clusterName:", "controlPlaneEndpoint: K8S.Example.ORG:6443\nclusterName:"), "", "", "address: k8s.example.org:6443"},
-		"IPv6 endpoint":  {edit("clusterName:", "controlPlaneEndpoint: \"[fd00::1]:6443\"\nclusterName:"), "endpoint.address", "IPv4 address or a name", ""},
-		"local endpoint": {edit("clusterName:", "controlPlaneEndpoint: 127.0.0.1:6443\nclusterName:"), "endpoint.address", "IPv4 address or a name that all machines reach", ""},
-		"image digest": {func(f *Found) {
-			f.Hosts[0].Files[manifestDir+"kube-scheduler.yaml"] = bytes.Replace(f.Hosts[0].Files[manifestDir+"kube-scheduler.yaml"], []byte("kube-scheduler:v1.37.2"), []byte("kube-scheduler:v1.37.2@sha256:"+strings.Repeat("a", 64)), 1)
-		}, "", "", ""},
-		"vendor version":   {func(f *Found) { f.Survey.Nodes[1].Version = "v1.37.2+k3s1" }, "several releases", "", ""},
-		"IPv6 node":        {func(f *Found) { f.Survey.Nodes[1].Addresses = []string{"fd00::21"}; f.Hosts[1].Address = "fd00::21" }, "IPv6", "machines need IPv4 addresses", ""},
-		"arm64":            {func(f *Found) { f.Survey.Nodes[2].Architecture = "arm64" }, "its processor is arm64", "", ""},
-		"etcd elsewhere":   {func(f *Found) { with(f, "etcd", "data-dir", "/data/etcd") }, "etcd's data lies in /data/etcd", "", ""},
-		"OIDC":             {func(f *Found) { with(f, "kube-apiserver", "oidc-issuer-url", "https://sso.example.org") }, "", "", ""},
-		"capital in names": {func(f *Found) { rename(f, 1, "Worker1") }, "name", "join the machine again under a name", ""},
+		"capitals":             {endpoint("K8S.Example.ORG:6443"), "", "", "address: k8s.example.org:6443"},
+		"another port":         {endpoint("k8s.example.org:8443"), "", "", "address: k8s.example.org:8443"},
+		"name without port":    {endpoint("cluster-endpoint"), "", "", "address: cluster-endpoint:6443"},
+		"IPv6 endpoint":        {endpoint("\"[fd00::1]:6443\""), "is IPv6", "give the API an address or a name of its own", ""},
+		"local endpoint":       {endpoint("127.0.0.1:6443"), "", "each machine leads on by itself: all use 192.0.2.11:6443", "kind: direct"},
+		"localhost":            {endpoint("localhost:8443"), "", "localhost:8443", "kind: direct"},
+		"image digest":         {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler:v1.37.2@sha256:"+strings.Repeat("a", 64)), "", "", ""},
+		"digest alone":         {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler@sha256:"+strings.Repeat("a", 64)), "", "", ""},
+		"images of a mirror":   {all(replaced("kube-scheduler", "registry.k8s.io/", "mirror.example.org:5000/k8s/"), edit("imageRepository: registry.k8s.io", "imageRepository: mirror.example.org:5000/k8s")), "", "mirror.example.org:5000/k8s becomes the bundle's", ""},
+		"old release":          {func(f *Found) { everything(f, "v1.34.3") }, "it runs Kubernetes v1.34.3, of which naupegos makes no bundle", "a minor at a time", ""},
+		"two releases":         {func(f *Found) { f.Survey.Nodes[1].Version = "v1.36.4" }, "several releases", "bring everything to one release", ""},
+		"etcd elsewhere":       {flag("etcd", "data-dir", "/data/etcd"), "etcd's data lies in /data/etcd", "move etcd's data", ""},
+		"etcd of another name": {flag("etcd", "name", "etcd1"), "its etcd member is called etcd1", "join it again", ""},
+		"no kube-proxy": {func(f *Found) {
+			f.Survey.DaemonSets = []string{"kube-system/cilium"}
+			delete(f.Survey.Records, "kube-proxy")
+		}, "it has no kube-proxy", "kubeProxyReplacement: false", ""},
+		"ipvs": {func(f *Found) {
+			proxy(f, "mode: iptables", "mode: ipvs")
+			proxy(f, "  strictARP: false", "  strictARP: true")
+			proxy(f, `  scheduler: ""`, "  scheduler: rr")
+		}, "", `ipvs={"scheduler":"rr","strictARP":true} goes`, ""},
+		"nftables":      {func(f *Found) { proxy(f, "mode: iptables", "mode: nftables") }, "", "", ""},
+		"proxy metrics": {func(f *Found) { proxy(f, `metricsBindAddress: ""`, "metricsBindAddress: 0.0.0.0:10249") }, "", "metricsBindAddress=0.0.0.0:10249 goes", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			f := bare(t)
-			c.spoil(f)
-			d := testkit.Value(New(options(), f))(t)
-			blocks := d.Of(Blocks)
-			if c.blocks == "" && len(blocks) > 0 || c.blocks != "" && (len(blocks) != 1 || !strings.Contains(blocks[0].What, c.blocks)) {
-				t.Errorf("blocks: %+v, want %q", blocks, c.blocks)
-			}
-			var all []string
-			for _, g := range d.Gaps {
-				all = append(all, g.What+" ["+g.Do+"]")
-				if g.Kind == Blocks && g.Do == "" {
-					t.Errorf("nothing to do about: %s", g.What)
-				}
-			}
-			if text := strings.Join(all, "\n"); !strings.Contains(text, c.says) {
-				t.Errorf("%q is not said:\n%s", c.says, text)
-			}
-			if !strings.Contains(string(d.Document), c.doc) {
-				t.Errorf("the document lacks %q:\n%s", c.doc, d.Document)
-			}
-		})
+		t.Run(name, func(t *testing.T) { c.check(t, bare(t)) })
+	}
+}
+
+// without takes a flag of a component away.
+func without(f *Found, component, name string) {
+	var out []string
+	file := manifestDir + component + ".yaml"
+	for line := range strings.Lines(string(f.Hosts[0].Files[file])) {
+		if !strings.Contains(line, "- --"+name+"=") {
+			out = append(out, line)
+		}
+	}
+	f.Hosts[0].Files[file] = []byte(strings.Join(out, ""))
+}
+
+// replaced changes a component's manifest.
+func replaced(component, old, replacement string) func(*Found) {
+	return func(f *Found) {
+		file := manifestDir + component + ".yaml"
+		f.Hosts[0].Files[file] = bytes.Replace(f.Hosts[0].Files[file], []byte(old), []byte(replacement), 1)
 	}
 }
 

@@ -37,26 +37,34 @@ func (h Host) staticPods() (pods []staticPod, junk []string) {
 		if path.Dir(file)+"/" != manifestDir || strings.HasPrefix(path.Base(file), ".") {
 			continue
 		}
-		p := staticPod{file: file}
-		if yaml.Unmarshal(data, &p) != nil || p.Kind != "Pod" || p.Metadata.Name == "" {
+		if p, ok := readPod(file, data); ok {
+			pods = append(pods, p)
+		} else {
 			junk = append(junk, path.Base(file))
-			continue
 		}
-		pods = append(pods, p)
 	}
 	slices.SortFunc(pods, func(a, b staticPod) int { return strings.Compare(a.file, b.file) })
 	slices.Sort(junk)
 	return pods, junk
 }
 
-// pod finds the manifest that makes a component's pod, by the pod's name. Where several do, that of kubeadm's file comes first.
+// pod finds the manifest that makes a component's pod, by the pod's name. Of several, that of kubeadm's file comes first.
 func (h Host) pod(component string) (p staticPod, ok bool) {
-	pods, _ := h.staticPods()
-	for _, one := range pods {
-		if one.Metadata.Name == component && (!ok || one.file == manifestDir+component+".yaml") {
-			p, ok = one, true
-		}
+	file := manifestDir + component + ".yaml"
+	if p, ok = readPod(file, h.Files[file]); ok && p.Metadata.Name == component {
+		return p, true
 	}
+	pods, _ := h.staticPods()
+	if i := slices.IndexFunc(pods, func(p staticPod) bool { return p.Metadata.Name == component }); i >= 0 {
+		return pods[i], true
+	}
+	return staticPod{}, false
+}
+
+// readPod reads a manifest; false if it makes no pod.
+func readPod(file string, data []byte) (staticPod, bool) {
+	p := staticPod{file: file}
+	ok := len(data) > 0 && yaml.Unmarshal(data, &p) == nil && p.Kind == "Pod" && p.Metadata.Name != ""
 	return p, ok
 }
 
@@ -71,8 +79,13 @@ func (h Host) server(component string) (container, bool) {
 	return container{}, false
 }
 
-// manifests tells of static pods that are in the way, and of those that kubeadm has not made.
+const manifests = "/etc/kubernetes/manifests"
+
+// manifests reports static pods that are in the way, and those that kubeadm has not made.
 func (d *drafting) manifests(h Host) {
+	if dir := h.staticPodPath(); dir != "" && dir != manifests {
+		d.block(h.Name, "move them to "+manifests+", and have staticPodPath of the kubelet's configuration say so", "static pods lie in %s", dir)
+	}
 	pods, junk := h.staticPods()
 	files := map[string][]string{}
 	for _, p := range pods {
@@ -81,52 +94,61 @@ func (d *drafting) manifests(h Host) {
 	var others []string
 	for _, p := range pods {
 		name, file := p.Metadata.Name, path.Base(p.file)
-		ours := slices.Contains(components(), name)
-		switch same := files[name]; {
-		case len(same) > 1:
-			keep := same[0]
-			if slices.Contains(same, name+".yaml") {
-				keep = name + ".yaml"
-			}
-			if file != keep {
-				d.block(h.Name, "move "+file+" out of "+strings.TrimSuffix(manifestDir, "/"), "two manifests make the pod %s, %s and %s: the kubelet runs every file there, whatever its ending", name, keep, file)
-			}
+		ours, same := slices.Contains(components(), name), files[p.Metadata.Name]
+		keep := same[0]
+		if slices.Contains(same, name+".yaml") {
+			keep = name + ".yaml"
+		}
+		switch {
+		case file != keep:
+			d.block(h.Name, "move "+file+" out of "+manifests, "two manifests make the pod %s, %s and %s: the kubelet runs every file there, whatever its ending", name, keep, file)
 		case ours && file != name+".yaml":
 			d.block(h.Name, "rename it to "+name+".yaml", "the manifest of %s is called %s: an apply would put another one beside it", name, file)
-		case !ours:
+		case ours:
+			d.beside(h, p)
+		default:
 			others = append(others, name)
-		}
-		if !ours {
-			continue
-		}
-		var beside []string
-		for _, c := range p.Spec.Containers {
-			if s, _ := h.server(name); c.Name != s.Name {
-				beside = append(beside, c.Name)
-			}
-		}
-		if len(beside) > 0 && len(files[name]) == 1 {
-			d.add(Lost, h.Name, name+": containers beside it in its pod: "+strings.Join(beside, ", "), "give them a static pod of their own before an apply")
 		}
 	}
 	if len(junk) > 0 {
-		d.add(Stays, h.Name, "files among the manifests that are no pods: "+strings.Join(junk, ", "), "move them out of "+strings.TrimSuffix(manifestDir, "/"))
+		d.add(Stays, h.Name, "files among the manifests that are no pods: "+strings.Join(junk, ", "), "move them out of "+manifests)
 	}
 	d.otherPods(h, others)
 }
 
-// balancers are local load balancers before the API servers, by the names of their static pods.
-var balancers = []string{"nginx-proxy", "haproxy"}
+// staticPodPath is the directory of static pods by the kubelet's configuration; empty if that can't be read.
+func (h Host) staticPodPath() string {
+	settings, err := h.kubeletSettings()
+	if err != nil || settings["staticPodPath"] == "" {
+		return ""
+	}
+	return path.Clean(settings["staticPodPath"])
+}
 
-// otherPods tells of static pods that are not kubeadm's.
+// beside reports containers beside a component in its pod, which a manifest of ours does not have.
+func (d *drafting) beside(h Host, p staticPod) {
+	own, _ := h.server(p.Metadata.Name)
+	var names []string
+	for _, c := range p.Spec.Containers {
+		if c.Name != own.Name {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) > 0 {
+		d.add(Lost, h.Name, p.Metadata.Name+": containers beside it in its pod: "+strings.Join(names, ", "), "give them a static pod of their own before the first apply")
+	}
+}
+
+// balancerPods are local load balancers before the API servers, by the names of their static pods.
+var balancerPods = []string{"nginx-proxy", "haproxy"}
+
+// otherPods reports static pods that are not kubeadm's.
 func (d *drafting) otherPods(h Host, names []string) {
 	var plain []string
 	for _, name := range names {
-		if slices.Contains(balancers, name) {
-			d.add(Stays, h.Name, "a local load balancer before the API servers: "+name, "machines that were taken over use the endpoint instead: remove it after the first apply")
-			continue
-		}
-		if !slices.Contains(plain, name) {
+		if slices.Contains(balancerPods, name) {
+			d.add(Stays, h.Name, "the static pod "+name+", a local load balancer before the API servers", "nothing uses it after the first apply: remove its manifest then")
+		} else {
 			plain = append(plain, name)
 		}
 	}
