@@ -28,6 +28,7 @@ type drafting struct {
 	conf kubeadmConfig
 
 	unread   bool                // kubeadm's record can't be read, so that nothing can be said of what follows from it
+	alone    bool                // a finding tells already that the endpoint is the address of a single machine
 	noBundle bool                // its release has no bundle
 	external bool                // etcd is not kubeadm's own
 	told     []string            // settings of which another finding tells

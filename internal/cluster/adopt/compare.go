@@ -32,6 +32,7 @@ func (d *drafting) compare() error {
 				continue // another finding tells
 			}
 			d.moveToPKI(theirs, h)
+			withoutUsual(c, theirs, ours[c])
 			if theirs["initial-cluster-state"] == "new" { // etcd's own default
 				delete(theirs, "initial-cluster-state")
 			}
@@ -158,7 +159,7 @@ func (d *drafting) always() {
 		do := "tell it of control-plane machines that come and go"
 		host, _, _ := net.SplitHostPort(d.doc.Spec.Endpoint.Address)
 		for _, h := range d.controlPlane() {
-			if h.Address == host {
+			if h.Address == host && !d.alone {
 				do = "it is the address of " + h.Name + " alone: while that is down, none reaches the API; the endpoint can't change later"
 			}
 		}

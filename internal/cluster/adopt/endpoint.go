@@ -109,7 +109,7 @@ func (d *drafting) balancers() {
 	host, _, _ := net.SplitHostPort(d.want.Spec.Endpoint.Address)
 	for _, h := range cps {
 		if len(cps) > 1 && host == h.Address {
-			g.Kind = Lost
+			g.Kind, d.alone = Lost, true
 			g.What += ", which is the address of " + h.Name + " alone: while that is down, no other kubelet reaches an API server"
 			g.Do = ownAddress + ", before the import: the endpoint can't change later"
 		}

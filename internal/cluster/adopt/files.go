@@ -41,18 +41,26 @@ echo server=$(sed -n 's/^ *server: *//p' /etc/kubernetes/kubelet.conf 2>/dev/nul
 echo distribution=$(ls -d ` + distributionPaths() + ` 2>/dev/null)`
 }
 
+// factsOf reads what factsScript prints.
+func factsOf(said []byte) map[string]string {
+	facts := map[string]string{}
+	for line := range strings.Lines(string(said)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		facts[name] = value
+	}
+	return facts
+}
+
+// readHost reads one host: its facts, the files that every host has, and those that they name.
 func (r *Reader) readHost(ctx context.Context, h remote.Host) (Host, error) {
-	out := Host{Name: h.Name, Address: h.Address, Keys: h.HostKeys, Facts: map[string]string{}}
+	out := Host{Name: h.Name, Address: h.Address, Keys: h.HostKeys}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	said, err := r.dialer.Run(ctx, h, nil, "sh", "-c", factsScript())
 	if err != nil {
 		return out, err
 	}
-	for line := range strings.Lines(string(said)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		out.Facts[name] = value
-	}
+	out.Facts = factsOf(said)
 	if out.Files, err = r.files(ctx, h, wantedFiles); err != nil {
 		return out, err
 	}

@@ -89,7 +89,7 @@ func (d *drafting) authorities() {
 			d.block(h.Name, "bring "+first.pkiFile("ca.crt")+" of "+first.Name+" there, and restart the kubelet", "its authority is another one than that of %s (%s)", first.Name, h.pkiFile("ca.crt"))
 		}
 	}
-	if len(blocksOf(d.gaps)) > before {
+	if len(blocksOf(d.gaps)) > before || d.external {
 		return // what is missing is told already
 	}
 	if _, err := d.taken.Secrets(); err != nil {

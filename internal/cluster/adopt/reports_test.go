@@ -35,6 +35,22 @@ func manifest(name string) []byte {
 	return []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: kube-system}\nspec: {containers: [{name: " + name + ", image: x}]}\n")
 }
 
+// TestUsual: flags that spell defaults out lose nothing; other values of theirs do.
+func TestUsual(t *testing.T) {
+	for component, flags := range usual {
+		for name, values := range flags {
+			for _, v := range append(slices.Clone(values), "77") {
+				f := bare(t)
+				with(f, component, name, v)
+				lost := strings.Join(testkit.Value(New(options(), f))(t).Lost(), "\n")
+				if harmless := values == nil || slices.Contains(values, v); strings.Contains(lost, name) == harmless {
+					t.Errorf("%s --%s=%s: lost is %q", component, name, v, lost)
+				}
+			}
+		}
+	}
+}
+
 // report is a cluster of a real user: what is told of it.
 type report struct {
 	spoil  func(*Found)
@@ -188,7 +204,9 @@ func TestReports(t *testing.T) {
 		}, "its container runtime is cri-o", "kube-b, kube-c", ""},
 		"cri-dockerd": {func(f *Found) { f.Survey.Nodes[1].Runtime = "docker://29.0.1" }, "its container runtime is docker", "move the node to containerd", ""},
 		"OIDC":        {flag("kube-apiserver", "oidc-issuer-url", "https://sso.example.org"), "", "oidc-issuer-url=https://sso.example.org goes", ""},
-		"admission":   {flag("kube-apiserver", "enable-admission-plugins", "NodeRestriction,PodNodeSelector"), "", "NodeRestriction,PodNodeSelector becomes NodeRestriction", ""},
+		"defaults spelt out": {all(flag("kube-apiserver", "endpoint-reconciler-type", "lease"), flag("kube-apiserver", "service-node-port-range", "30000-32767"), flag("kube-apiserver", "anonymous-auth", "true"),
+			flag("kube-apiserver", "enable-admission-plugins", "NamespaceLifecycle,NodeRestriction,PodSecurity"), flag("kube-controller-manager", "node-cidr-mask-size-ipv4", "24"), flag("etcd", "log-level", "info")), "", "", ""},
+		"admission": {flag("kube-apiserver", "enable-admission-plugins", "NodeRestriction,PodNodeSelector"), "", "NodeRestriction,PodNodeSelector becomes NodeRestriction", ""},
 		"KMS": {all(flag("kube-apiserver", encryptionFlag, "/etc/kubernetes/kms.yaml"), puts(0, "/etc/kubernetes/kms.yaml",
 			"apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n  - kms: {apiVersion: v2, name: vault, endpoint: unix:///var/run/kms.sock}\n  - identity: {}\n")),
 			"encrypt otherwise", "rewrite Secrets", ""},
