@@ -56,6 +56,8 @@ func New(o Options, f *Found) (*Draft, error) {
 	d.authorities()
 	d.apiServers()
 	d.runtimes()
+	d.units()
+	d.dns()
 	d.nodes()
 	if err := d.finish(); err != nil {
 		return nil, err

@@ -72,12 +72,18 @@ func TestKubelets(t *testing.T) {
 	}
 	for name, c := range map[string]report{
 		"kubeadm's":       {kubelet(1, usual...), "", "", ""},
-		"extra arguments": {all(kubelet(1, append(slices.Clone(usual), "--node-ip=192.0.2.21", "--max-pods=200")...), puts(1, kubeletExtra, "# comment\nKUBELET_EXTRA_ARGS=\"--node-ip=192.0.2.21 --max-pods=200\"\n")), "", "KUBELET_EXTRA_ARGS of /etc/default/kubelet: --max-pods, --node-ip", ""},
-		"drop-in's flags": {kubelet(1, append(slices.Clone(usual), "--max-pods=200", "--root-dir=/data/kubelet")...), "", "[max-pods=200 goes root-dir=/data/kubelet goes]", ""},
-		"flags by file":   {puts(1, kubeletFlags, `KUBELET_KUBEADM_ARGS="--root-dir=/data/kubelet --cloud-provider=external --cgroup-driver=systemd"`), "", "cgroup-driver=systemd goes", ""},
-		"quotes inside":   {puts(1, kubeletFlags, `KUBELET_KUBEADM_ARGS="--node-labels=a=b,c=d --feature-gates=\"A=true,B=false\""`+"\nOTHER=1\n"), "", "feature-gates=", ""},
-		"configuration":   {elsewhere(1, ""), "", "", ""},
-		"reserved":        {elsewhere(1, "systemReserved: {cpu: 200m}\n"), "", `systemReserved={"cpu":"200m"} goes`, ""},
+		"extra arguments": {all(kubelet(1, append(slices.Clone(usual), "--node-ip=192.0.2.21", "--max-pods=200")...), puts(1, kubeletExtra, "# comment\nKUBELET_EXTRA_ARGS=\"--node-ip=192.0.2.21 --max-pods=200\"\n")), "", "KUBELET_EXTRA_ARGS, with --max-pods, --node-ip", ""},
+		"machine-controller's": {all(kubelet(1, append(slices.Clone(usual), "--resolv-conf=/run/systemd/resolve/resolv.conf")...),
+			puts(1, "/etc/systemd/system/kubelet.service.d/extras.conf", "[Service]\nEnvironment=\"KUBELET_EXTRA_ARGS=--resolv-conf=/run/systemd/resolve/resolv.conf\"\n")), "", "KUBELET_EXTRA_ARGS, with --resolv-conf", ""},
+		"kubeadm's drop-in": {puts(1, "/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS\n"), "", "", ""},
+		"command of a drop-in": {puts(1, "/etc/systemd/system/kubelet.service.d/99-own.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet \\\n  --config=/x\n"),
+			"/etc/systemd/system/kubelet.service.d/99-own.conf has kubelet.service started by a command of its own", "KUBELET_EXTRA_ARGS", ""},
+		"a proxy for containerd": {puts(1, "/etc/systemd/system/containerd.service.d/http-proxy.conf", "[Service]\nEnvironment=HTTPS_PROXY=http://proxy:3128\n"), "", "drop-ins of containerd.service: /etc/systemd/system/containerd.service.d/http-proxy.conf", ""},
+		"drop-in's flags":        {kubelet(1, append(slices.Clone(usual), "--max-pods=200", "--root-dir=/data/kubelet")...), "", "[max-pods=200 goes root-dir=/data/kubelet goes]", ""},
+		"flags by file":          {puts(1, kubeletFlags, `KUBELET_KUBEADM_ARGS="--root-dir=/data/kubelet --cloud-provider=external --cgroup-driver=systemd"`), "", "cgroup-driver=systemd goes", ""},
+		"quotes inside":          {puts(1, kubeletFlags, `KUBELET_KUBEADM_ARGS="--node-labels=a=b,c=d --feature-gates=\"A=true,B=false\""`+"\nOTHER=1\n"), "", "feature-gates=", ""},
+		"configuration":          {elsewhere(1, ""), "", "", ""},
+		"reserved":               {elsewhere(1, "systemReserved: {cpu: 200m}\n"), "", `systemReserved={"cpu":"200m"} goes`, ""},
 		"node-local DNS": {func(f *Found) {
 			f.Hosts[1].Files[kubeletConfig] = bytes.Replace(written(t, "kubelet.yaml"), []byte("- 10.96.0.10"), []byte("- 169.254.20.10"), 1)
 		}, "", `clusterDNS=["169.254.20.10"] becomes ["10.96.0.10"]`, ""},

@@ -38,16 +38,6 @@ func (h Host) kubeletFlags() map[string]string {
 	return flags
 }
 
-// extraFlags returns KUBELET_EXTRA_ARGS of the packages' file.
-func (h Host) extraFlags() map[string]string {
-	for line := range strings.Lines(string(h.Files[kubeletExtra])) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "KUBELET_EXTRA_ARGS="); ok {
-			return argsOf(strings.Fields(strings.Trim(value, `"'`)))
-		}
-	}
-	return nil
-}
-
 // kubeletConfig returns the path and the content of the kubelet's configuration.
 func (h Host) kubeletConfig() (file string, data []byte) {
 	file = kubeletConfig
@@ -111,7 +101,7 @@ func (d *drafting) kubelet(p layout.Params, h Host) error {
 	d.settings(h.Name, "kubelet's flags", theirFlags, told,
 		slices.Concat(harmlessKubeletFlags, d.told), restarts)
 	if extra := h.extraFlags(); len(extra) > 0 {
-		d.add(Stays, h.Name, "KUBELET_EXTRA_ARGS of "+kubeletExtra+": --"+strings.Join(slices.Sorted(maps.Keys(extra)), ", --"), "")
+		d.add(Stays, h.Name, "KUBELET_EXTRA_ARGS, with --"+strings.Join(slices.Sorted(maps.Keys(extra)), ", --"), "")
 	}
 	return nil
 }

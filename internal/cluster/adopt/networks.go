@@ -99,3 +99,24 @@ func (d *drafting) proxyCIDR() string {
 	}
 	return c.ClusterCIDR
 }
+
+// dnsAddress is the address of the cluster's DNS in a network of Services: the tenth.
+func dnsAddress(network string) string {
+	p, err := netip.ParsePrefix(network)
+	if err != nil {
+		return ""
+	}
+	a := p.Masked().Addr()
+	for range 10 {
+		a = a.Next()
+	}
+	return a.String()
+}
+
+// dns blocks a cluster in which another Service has the address of the cluster's DNS: the first apply could not make that.
+func (d *drafting) dns() {
+	at := dnsAddress(d.want.Spec.Kubernetes.ServiceCIDR)
+	if by := d.f.Survey.Services[at]; by != "" && by != "kube-system/kube-dns" {
+		d.block(whole, "delete that Service, and make it again with another address", "the Service %s has the address %s, which is that of the cluster's DNS", by, at)
+	}
+}

@@ -260,6 +260,10 @@ func TestReports(t *testing.T) {
 			f.Survey.DaemonSets = []string{"kube-system/cilium"}
 			delete(f.Survey.Records, "kube-proxy")
 		}, "it has no kube-proxy", "kubeProxyReplacement: false", ""},
+		"DNS' address taken": {func(f *Found) {
+			f.Survey.Services = map[string]string{"10.96.0.10": "default/mine", "10.96.0.3": "kube-system/coredns"}
+		}, "the Service default/mine has the address 10.96.0.10", "make it again", ""},
+		"DNS as kubeadm's": {func(f *Found) { f.Survey.Services = map[string]string{"10.96.0.10": "kube-system/kube-dns"} }, "", "", ""},
 		"ipvs": {func(f *Found) {
 			proxy(f, "mode: iptables", "mode: ipvs")
 			proxy(f, "  strictARP: false", "  strictARP: true")
