@@ -50,6 +50,9 @@ func argsOf(args []string) map[string]string {
 				value = args[i+1]
 			}
 		}
+		if value == "True" || value == "False" { // as Ansible's templates write them
+			value = strings.ToLower(value)
+		}
 		if was, twice := out[name]; twice {
 			value = was + "," + value
 		}
