@@ -205,6 +205,7 @@ func (d *drafting) etcd() {
 		d.tell("etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile")
 		return
 	}
+	var misnamed, hosts []string
 	for _, h := range cps {
 		flags := h.flags("etcd")
 		switch {
@@ -213,10 +214,13 @@ func (d *drafting) etcd() {
 		case flags["data-dir"] != "/var/lib/etcd":
 			d.block(h.Name, "move etcd's data to /var/lib/etcd (or mount it there), and have etcd's manifest and kubeadm-config say so", "etcd's data lies in %s", flags["data-dir"])
 		case flags["name"] != h.Name:
-			d.block(h.Name, "replace the member by one that has its node's name: kubeadm reset the machine, and join it again", "its etcd member is called %s", flags["name"])
+			misnamed, hosts = append(misnamed, flags["name"]), append(hosts, h.Name)
 		default:
 			d.members[h.Name] = member{flags["initial-cluster"], flags["initial-cluster-state"]}
 		}
+	}
+	if len(misnamed) > 0 {
+		d.block(strings.Join(hosts, ", "), "one machine after another: kubeadm reset it, and join it again, which gives its member the node's name", "its etcd member is called %s", strings.Join(misnamed, ", "))
 	}
 	d.joined()
 	if len(cps) == 0 && !d.unread {

@@ -155,19 +155,22 @@ func (d *drafting) nodes() {
 	d.ownLabels()
 }
 
-// ownLabels tells of labels that are on single nodes.
+// ownLabels reports labels of single nodes, which a document has only if all nodes of a pool have them.
 func (d *drafting) ownLabels() {
+	var nodes, own []string
 	for i, n := range d.f.Survey.Nodes {
-		var own []string
 		at := slices.IndexFunc(d.want.Spec.Workers, func(p v1alpha1.Pool) bool { return p.Name == d.want.Spec.Provider.Hosts.Machines[i].Pool })
-		for name, value := range custom(n.Labels) {
-			if at < 0 || d.want.Spec.Workers[at].Labels[name] != value {
-				own = append(own, name+"="+value)
-			}
+		labels := custom(n.Labels)
+		maps.DeleteFunc(labels, func(name, value string) bool { return at >= 0 && d.want.Spec.Workers[at].Labels[name] == value })
+		if len(labels) > 0 {
+			nodes = append(nodes, n.Name)
 		}
-		if slices.Sort(own); len(own) > 0 {
-			d.add(Stays, n.Name, "labels of its own: "+strings.Join(own, ", "), "")
+		for _, name := range slices.Sorted(maps.Keys(labels)) {
+			own = append(own, n.Name+": "+name+"="+labels[name])
 		}
+	}
+	if len(own) > 0 {
+		d.add(Stays, strings.Join(nodes, ", "), "labels of single nodes", "", own...)
 	}
 }
 

@@ -256,6 +256,19 @@ func TestReports(t *testing.T) {
 		"two releases":         {func(f *Found) { f.Survey.Nodes[1].Version = "v1.36.4" }, "several releases", "bring everything to one release", ""},
 		"etcd elsewhere":       {flag("etcd", "data-dir", "/data/etcd"), "etcd's data lies in /data/etcd", "move etcd's data", ""},
 		"etcd of another name": {flag("etcd", "name", "etcd1"), "its etcd member is called etcd1", "join it again", ""},
+		"etcd's own names": {func(f *Found) {
+			three(t, f, map[string]string{})
+			for i := range f.Hosts {
+				file := manifestDir + "etcd.yaml"
+				f.Hosts[i].Files[file] = bytes.Replace(f.Hosts[i].Files[file], []byte("--name="+f.Hosts[i].Name), fmt.Appendf(nil, "--name=etcd%d", i+1), 1)
+			}
+		}, "its etcd member is called etcd1, etcd2, etcd3", "kube-a, kube-b, kube-c", ""},
+		"labels of many": {func(f *Found) {
+			f.Survey.Nodes[2].Taints = nil
+			for i := range f.Survey.Nodes {
+				f.Survey.Nodes[i].Labels["example.org/place"] = fmt.Sprint(i)
+			}
+		}, "", "kube-a, kube-b, kube-c: labels of single nodes [kube-a: example.org/place=0 kube-b: example.org/place=1 kube-c:", ""},
 		"no kube-proxy": {func(f *Found) {
 			f.Survey.DaemonSets = []string{"kube-system/cilium"}
 			delete(f.Survey.Records, "kube-proxy")
