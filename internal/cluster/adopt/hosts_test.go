@@ -78,6 +78,8 @@ func TestKubelets(t *testing.T) {
 		"kubeadm's drop-in": {puts(1, "/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS\n"), "", "", ""},
 		"command of a drop-in": {puts(1, "/etc/systemd/system/kubelet.service.d/99-own.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet \\\n  --config=/x\n"),
 			"/etc/systemd/system/kubelet.service.d/99-own.conf has kubelet.service started by a command of its own", "KUBELET_EXTRA_ARGS", ""},
+		"overruled command":      {puts(1, "/etc/systemd/system/kubelet.service.d/0-own.conf", "[Service]\nExecStart=/usr/bin/kubelet\n"), "", "drop-ins of kubelet.service: /etc/systemd/system/kubelet.service.d/0-own.conf", ""},
+		"containerd's command":   {puts(1, "/etc/systemd/system/containerd.service.d/root.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/containerd --root /data\n"), "root.conf has containerd.service started by a command of its own", "take ExecStart out of it", ""},
 		"a proxy for containerd": {puts(1, "/etc/systemd/system/containerd.service.d/http-proxy.conf", "[Service]\nEnvironment=HTTPS_PROXY=http://proxy:3128\n"), "", "drop-ins of containerd.service: /etc/systemd/system/containerd.service.d/http-proxy.conf", ""},
 		"drop-in's flags":        {kubelet(1, append(slices.Clone(usual), "--max-pods=200", "--root-dir=/data/kubelet")...), "", "[max-pods=200 goes root-dir=/data/kubelet goes]", ""},
 		"flags by file":          {puts(1, kubeletFlags, `KUBELET_KUBEADM_ARGS="--root-dir=/data/kubelet --cloud-provider=external --cgroup-driver=systemd"`), "", "cgroup-driver=systemd goes", ""},

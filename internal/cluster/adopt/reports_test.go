@@ -277,6 +277,25 @@ func TestReports(t *testing.T) {
 			f.Survey.Services = map[string]string{"10.96.0.10": "default/mine", "10.96.0.3": "kube-system/coredns"}
 		}, "the Service default/mine has the address 10.96.0.10", "make it again", ""},
 		"DNS as kubeadm's": {func(f *Found) { f.Survey.Services = map[string]string{"10.96.0.10": "kube-system/kube-dns"} }, "", "", ""},
+		"no record":        {func(f *Found) { f.Survey.Records = nil }, "there is no kubeadm-config", "make a cluster with naupegos apply", ""},
+		"no static pods": {func(f *Found) {
+			for _, c := range components() {
+				delete(f.Hosts[0].Files, manifestDir+c+".yaml")
+			}
+		}, "no API server lies on any host as a static pod", "as static pods in /etc/kubernetes/manifests", ""},
+		"even": {func(f *Found) {
+			second(f)
+			f.Survey.Nodes[1].Taints = f.Survey.Nodes[0].Taints
+			conf(f, "clusterName:", "controlPlaneEndpoint: k8s.example.org:6443\nclusterName:")
+		}, "are even", "add a control-plane machine with kubeadm join", ""},
+		"several without endpoint": {func(f *Found) {
+			three(t, f, map[string]string{})
+			conf(f, "controlPlaneEndpoint: k8s.example.org:6443\n", "")
+		}, "it has 3 API servers, and kubeadm-config names no address for all of them", "a load balancer, kube-vip", ""},
+		"several with local ones": {func(f *Found) {
+			three(t, f, map[string]string{})
+			conf(f, "controlPlaneEndpoint: k8s.example.org:6443", "controlPlaneEndpoint: localhost:8443")
+		}, `("localhost:8443")`, "a load balancer, kube-vip", ""},
 		"ipvs": {func(f *Found) {
 			proxy(f, "mode: iptables", "mode: ipvs")
 			proxy(f, "  strictARP: false", "  strictARP: true")
@@ -336,6 +355,21 @@ func TestOwnedKeys(t *testing.T) {
 	for _, owner := range []string{"Cilium puts", "cluster-autoscaler puts", "Karpenter puts", "NVIDIA's GPU operator puts"} {
 		if !strings.Contains(said.String(), owner) {
 			t.Errorf("%q is not said:\n%s", owner, said.String())
+		}
+	}
+}
+
+// TestWishes: labels and taints of the owner's own are in the document, also where a vendor's program has others of that domain.
+func TestWishes(t *testing.T) {
+	f := bare(t)
+	for _, key := range []string{"nvidia.com/gpu", "dedicated", "example.org/gpu", "amd.com/gpu"} {
+		f.Survey.Nodes[1].Taints = append(f.Survey.Nodes[1].Taints, kube.Taint{Key: key, Value: "x", Effect: "NoSchedule"})
+	}
+	f.Survey.Nodes[1].Labels["team"] = "a"
+	doc := string(testkit.Value(New(options(), f))(t).Document)
+	for _, key := range []string{"nvidia.com/gpu", "dedicated", "example.org/gpu", "amd.com/gpu", "team: a"} {
+		if !strings.Contains(doc, key) {
+			t.Errorf("the document lacks %s:\n%s", key, doc)
 		}
 	}
 }

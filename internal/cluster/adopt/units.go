@@ -43,7 +43,8 @@ func (d *drafting) units() {
 			var stay []string
 			for _, file := range h.dropIns(unit) {
 				commands := slices.DeleteFunc(unitSettings(h.Files[file], "ExecStart"), func(c string) bool { return c == "" })
-				if len(commands) == 0 {
+				overruled := unit == "kubelet.service" && path.Base(file) < ourDropIns[0] // which sets the command, too
+				if len(commands) == 0 || overruled {
 					stay = append(stay, file)
 					continue
 				}
