@@ -88,7 +88,7 @@ func TestKubelets(t *testing.T) {
 		"reserved":               {elsewhere(1, "systemReserved: {cpu: 200m}\n"), "", `systemReserved={"cpu":"200m"} goes`, ""},
 		"node-local DNS": {func(f *Found) {
 			f.Hosts[1].Files[kubeletConfig] = bytes.Replace(written(t, "kubelet.yaml"), []byte("- 10.96.0.10"), []byte("- 169.254.20.10"), 1)
-		}, "", `clusterDNS=["169.254.20.10"] becomes ["10.96.0.10"]`, ""},
+		}, "", `clusterDNS=["169.254.20.10"] becomes ["10.96.0.10"]] [pods that start after the first apply ask the cluster's DNS itself`, ""},
 		"unreadable":        {elsewhere(1, "\t{\n"), "the kubelet's configuration can't be read", "correct /etc/kubernetes/kubelet-config.yaml", ""},
 		"drop-in directory": {all(kubelet(1, append(slices.Clone(usual), "--config-dir=/etc/kubelet.d")...), puts(1, "/etc/kubelet.d/10-pods.conf", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 77\n")), "", "maxPods=77 goes", ""},
 	} {
@@ -126,6 +126,14 @@ func TestDistributions(t *testing.T) {
 		"OpenShift": {label("node.openshift.io/os_id"), "it runs OpenShift", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) { c.check(t, bare(t)) })
+	}
+	f := bare(t)
+	version("v1.37.2+rke2r1")(f)
+	var out strings.Builder
+	d := testkit.Value(New(options(), f))(t)
+	testkit.Must(t, d.Write(&out))
+	if text := out.String(); !strings.HasPrefix(text, "# No document describes this cluster") || !strings.Contains(text, "It can't be taken over") || d.Report().Document != nil {
+		t.Errorf("it says\n%s", text)
 	}
 	for _, d := range distributions {
 		if d.files != "" && distributionOf("/other "+d.files) != d.name {
