@@ -155,14 +155,35 @@ func (d *drafting) always() {
 			Details: []string{"a Corefile that somebody has edited stays"}},
 		Gap{Kind: Changes, Where: whole, What: "anonymous requests to the API are answered only where they ask for health, and for what kubeadm join reads", Restarts: "API servers, one after another"},
 		Gap{Kind: Stays, Where: whole, What: "what runs in it, its tokens, its authorities and keys, containerd's data, packages"})
-	if d.doc.Spec.Endpoint.Kind == v1alpha1.EndpointAddress {
-		do := "tell it of control-plane machines that come and go"
-		host, _, _ := net.SplitHostPort(d.doc.Spec.Endpoint.Address)
-		for _, h := range d.controlPlane() {
-			if h.Address == host && !d.alone {
-				do = "it is the address of " + h.Name + " alone: while that is down, none reaches the API; the endpoint can't change later"
-			}
-		}
-		d.add(Stays, whole, "the endpoint "+d.doc.Spec.Endpoint.Address+" and whatever leads there", do)
+	d.leadsTo()
+}
+
+// leadsTo says what the owner of an endpoint has to keep up.
+func (d *drafting) leadsTo() {
+	e := d.doc.Spec.Endpoint
+	if e.Kind != v1alpha1.EndpointAddress {
+		return
 	}
+	do := "tell it of control-plane machines that come and go"
+	host, _, _ := net.SplitHostPort(e.Address)
+	for _, h := range d.controlPlane() {
+		if h.Address == host && !d.alone {
+			do = "it is the address of " + h.Name + " alone: while that is down, none reaches the API; the endpoint can't change later"
+		}
+	}
+	if slices.ContainsFunc(d.f.Hosts, func(h Host) bool { return h.knows(host) }) {
+		do += "; machines find " + host + " in their /etc/hosts: write it there on every machine that you add"
+	}
+	d.add(Stays, whole, "the endpoint "+e.Address+" and whatever leads there", do)
+}
+
+// knows reports whether a host's own file resolves a name.
+func (h Host) knows(name string) bool {
+	for line := range strings.Lines(string(h.Files["/etc/hosts"])) {
+		line, _, _ = strings.Cut(line, "#")
+		if words := strings.Fields(line); len(words) > 1 && slices.Contains(words[1:], name) {
+			return true
+		}
+	}
+	return false
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // wantedFiles are patterns, below a host's root, of files that every host is asked for.
-const wantedFiles = "etc/os-release etc/kubernetes/admin.conf etc/kubernetes/manifests/* etc/kubernetes/pki/ca.* etc/kubernetes/pki/front-proxy-ca.* " +
+const wantedFiles = "etc/os-release etc/hosts etc/kubernetes/admin.conf etc/kubernetes/manifests/* etc/kubernetes/pki/ca.* etc/kubernetes/pki/front-proxy-ca.* " +
 	"etc/kubernetes/pki/sa.* etc/kubernetes/pki/etcd/ca.* var/lib/kubelet/config.yaml var/lib/kubelet/kubeadm-flags.env etc/default/kubelet " +
 	"etc/containerd/config.toml etc/containerd/conf.d/*.toml var/lib/naupegos/agent/state.json " + unitFiles
 

@@ -111,6 +111,32 @@ X-Token = ["hunter2"]
 		"imports": {map[string]string{"config.toml": "version = 2\nimports = [\"conf.d/*.toml\", \"/etc/containerd/config.toml\"]\nroot = \"/a\"\n", "conf.d/10-root.toml": "version = 2\nroot = \"/b\"\n", "conf.d/20-runsc.toml": "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runsc]\nruntime_type = 'io.containerd.runsc.v1'\n", "conf.d/other.txt": "["},
 			containerd.Config{Root: "/b", Lost: []string{"the runtime runsc goes"}}},
 		"another runc": {map[string]string{"config.toml": v2 + "[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\nBinaryName = \"/usr/local/bin/my-runc\"\nSystemdCgroup = false\n"}, containerd.Config{Lost: []string{"cri.containerd.runtimes.runc.options.BinaryName=/usr/local/bin/my-runc goes"}}},
+		"defaults of 1.7": {map[string]string{"config.toml": `version = 2
+[plugins."io.containerd.grpc.v1.cri"]
+cdi_spec_dirs = ["/etc/cdi", "/var/run/cdi"]
+drain_exec_sync_io_timeout = "0s"
+enable_cdi = false
+image_pull_progress_timeout = "5m0s"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+sandbox_mode = "podsandbox"
+[plugins."io.containerd.nri.v1.nri"]
+disable = true
+plugin_path = "/opt/nri/plugins"
+[plugins."io.containerd.transfer.v1.local"]
+max_concurrent_downloads = 3
+[[plugins."io.containerd.transfer.v1.local".unpack_config]]
+platform = "linux/amd64"
+snapshotter = "overlayfs"
+[plugins."io.containerd.snapshotter.v1.overlayfs"]
+mount_options = []
+[plugins."io.containerd.internal.v1.tracing"]
+sampling_ratio = 1.0
+service_name = "containerd"
+`}, containerd.Config{}},
+		"NVIDIA's import": {map[string]string{"config.toml": "imports = [\"/etc/containerd/conf.d/*.toml\"]\nversion = 3\n", "conf.d/99-nvidia.toml": "version = 3\n[plugins]\n[plugins.\"io.containerd.cri.v1.runtime\".containerd]\ndefault_runtime_name = \"nvidia\"\n[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.nvidia.options]\nBinaryName = \"/usr/bin/nvidia-container-runtime\"\n"},
+			containerd.Config{Lost: []string{"cri.containerd.default_runtime_name=nvidia goes", "the runtime nvidia goes"}}},
+		"an import without a version": {map[string]string{"config.toml": "imports = [\"more.toml\"]\nversion = 2\n", "more.toml": "[plugins.\"io.containerd.grpc.v1.cri\".registry.mirrors.\"r.example.org\"]\nendpoint = [\"http://r.example.org\"]\n"},
+			containerd.Config{Lost: []string{`cri.registry.mirrors."r.example.org".endpoint=["http://r.example.org"] goes`}}},
 		"a snapshotter of its own": {map[string]string{"config.toml": "version = 2\n[proxy_plugins.stargz]\ntype = \"snapshot\"\naddress = \"/run/stargz.sock\"\n"},
 			containerd.Config{Lost: []string{"proxy_plugins.stargz.address=/run/stargz.sock goes", "proxy_plugins.stargz.type=snapshot goes"}}},
 	} {
