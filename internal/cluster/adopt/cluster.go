@@ -27,7 +27,7 @@ type drafting struct {
 	want v1alpha1.Cluster
 	conf kubeadmConfig
 
-	unread   bool                // kubeadm's record can't be read, so that nothing can be said of what follows from it
+	unread   bool                // kubeadm's record can't be read: findings that depend on it are left out
 	alone    bool                // a finding tells already that the endpoint is the address of a single machine
 	noBundle bool                // its release has no bundle
 	external bool                // etcd is not kubeadm's own
@@ -35,7 +35,7 @@ type drafting struct {
 	moved    map[string][]string // hosts whose certificates lie elsewhere than kubeadm has them, by directory
 }
 
-// tell has comparisons leave out settings, because a finding of its own tells of them.
+// tell names settings that comparisons leave out, because another finding covers them.
 func (d *drafting) tell(settings ...string) { d.told = append(d.told, settings...) }
 
 // kubeadmConfig is what of kubeadm's ClusterConfiguration counts here.
@@ -120,7 +120,7 @@ func (d *drafting) release() {
 	d.block(whole, do, "it runs Kubernetes %s, of which naupegos makes no bundle", v)
 }
 
-// skips reports whether a node can't be compared, for a finding of its own says that it can't be a machine.
+// skips reports whether another finding says already that a node can't be a machine.
 func (d *drafting) skips(node string) bool {
 	return slices.ContainsFunc(d.f.Survey.Nodes, func(n kube.SurveyedNode) bool { return n.Name == node && n.OS != "linux" })
 }

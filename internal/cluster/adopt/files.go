@@ -17,7 +17,7 @@ const wantedFiles = "etc/os-release etc/hosts etc/kubernetes/admin.conf etc/kube
 	"etc/kubernetes/pki/sa.* etc/kubernetes/pki/etcd/ca.* var/lib/kubelet/config.yaml var/lib/kubelet/kubeadm-flags.env etc/default/kubelet " +
 	"etc/containerd/config.toml etc/containerd/conf.d/*.toml var/lib/naupegos/agent/state.json " + unitFiles
 
-// filesScript writes an archive of files, without those that are not there.
+// filesScript writes an archive of the files that exist.
 func filesScript(patterns string) string {
 	return "cd / && ls -d " + patterns + " 2>/dev/null | tar -chf - -T -"
 }
@@ -51,7 +51,7 @@ func factsOf(said []byte) map[string]string {
 	return facts
 }
 
-// readHost reads one host: its facts, the files that every host has, and those that they name.
+// readHost reads one host: its facts, the files that every host has, and the files that these name.
 func (r *Reader) readHost(ctx context.Context, h remote.Host) (Host, error) {
 	out := Host{Name: h.Name, Address: h.Address, Keys: h.HostKeys}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 )
 
-// kubeletExtra holds flags of the kubelet's packages, which kubeadm's drop-in and ours both read.
+// kubeletExtra is the packages' file for flags of the kubelet. kubeadm's drop-in and ours both read it.
 const kubeletExtra = "/etc/default/kubelet"
 
 // running splits the command line of a process, whose words factsScript separates by tabs; nil if the process does not run.
@@ -21,7 +21,7 @@ func (h Host) running(process string) []string {
 	return strings.Split(line, "\t")
 }
 
-// kubeletArgs returns the flags of the running kubelet, wherever its unit takes them from; else those that kubeadm has written.
+// kubeletArgs returns the flags of the running kubelet, wherever its unit takes them from; without one, the flags that kubeadm has written.
 func (h Host) kubeletArgs() map[string]string {
 	if words := h.running("kubelet"); words != nil {
 		return argsOf(words[1:])
@@ -29,7 +29,7 @@ func (h Host) kubeletArgs() map[string]string {
 	return envFlags(string(h.Files[kubeletFlags]))
 }
 
-// kubeletFlags returns the flags of the kubelet that an apply replaces: those that kubeadm's drop-in sets and those of kubeletExtra stay.
+// kubeletFlags returns the flags of the kubelet that an apply replaces. Flags that kubeadm's drop-in sets stay, and KUBELET_EXTRA_ARGS, too.
 func (h Host) kubeletFlags() map[string]string {
 	flags, extra := h.kubeletArgs(), h.extraFlags()
 	maps.DeleteFunc(flags, func(name, value string) bool {

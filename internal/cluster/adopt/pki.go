@@ -147,7 +147,7 @@ func (d *drafting) otherKeys(first, h Host) {
 	}
 }
 
-// moveToPKI has settings name kubeadm's directory in place of the one that a host has its certificates in, and notes that they move.
+// moveToPKI replaces the directory of a host's certificates by kubeadm's in settings, and notes that they move.
 func (d *drafting) moveToPKI(settings map[string]string, h Host) {
 	dir := path.Dir(h.pkiFile("ca.crt"))
 	if dir+"/" == pkiDir || dir == "/" {

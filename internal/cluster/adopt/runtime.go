@@ -83,7 +83,7 @@ func real(file string) string {
 	return path.Clean(file)
 }
 
-// criSocket is where the kubelet reaches containerd.
+// criSocket returns the socket at which the kubelet reaches containerd.
 func (h Host) criSocket(c *containerd.Config) string {
 	endpoint := h.kubeletArgs()["container-runtime-endpoint"]
 	if endpoint == "" {

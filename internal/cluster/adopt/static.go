@@ -81,7 +81,7 @@ func (h Host) server(component string) (container, bool) {
 
 const manifests = "/etc/kubernetes/manifests"
 
-// manifests reports static pods that are in the way, and those that kubeadm has not made.
+// manifests reports static pods that stand in the way, and static pods of others than kubeadm.
 func (d *drafting) manifests(h Host) {
 	if dir := h.staticPodPath(); dir != "" && dir != manifests {
 		d.block(h.Name, "move them to "+manifests+", and have staticPodPath of the kubelet's configuration say so", "static pods lie in %s", dir)

@@ -36,7 +36,7 @@ func unitSettings(data []byte, name string) (values []string) {
 	return values
 }
 
-// units reports drop-ins of the kubelet and containerd that an apply leaves in place: those that replace the command would undo it.
+// units reports drop-ins of the kubelet and containerd that an apply leaves in place. A drop-in with a command of its own would undo the apply.
 func (d *drafting) units() {
 	for _, h := range d.f.Hosts {
 		for _, unit := range []string{"kubelet.service", "containerd.service"} {

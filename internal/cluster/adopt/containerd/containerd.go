@@ -162,7 +162,7 @@ func join(at []string) string {
 // zeros say nothing: containerd has its default then, or a feature is off.
 var zeros = []string{`""`, "0", "false", "[]", "{}", "null", `"0s"`}
 
-// whatever marks settings of which every value is harmless.
+// whatever marks settings that are harmless with every value.
 var whatever = []string(nil)
 
 // harmlessSettings are values that are containerd's defaults, or that change nothing for pods and nodes.
@@ -185,7 +185,7 @@ var harmlessSettings = map[string][]string{
 	"cgroup.path":              whatever,
 }
 
-// harmlessSections are sections of which nothing matters to pods.
+// harmlessSections are sections without a setting that matters to pods.
 var harmlessSections = []string{"timeouts.", "ttrpc.", `stream_processors."io.containerd.ocicrypt.decoder.`, "io.containerd.gc.v1.scheduler.", "io.containerd.internal.v1.",
 	"io.containerd.metadata.v1.bolt.", "io.containerd.monitor.", "io.containerd.runtime.v1.linux.", "io.containerd.runtime.v2.task.", "io.containerd.service.v1.",
 	"io.containerd.image-verifier.v1.bindir.", "io.containerd.nri.v1.nri.", "io.containerd.transfer.v1.", "io.containerd.shim.v1.", "io.containerd.snapshotter.v1.overlayfs.",
