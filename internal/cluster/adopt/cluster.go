@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"runtime"
@@ -162,6 +163,8 @@ func (d *drafting) kubeadm() {
 		d.block(whole, "correct it: kubectl --namespace kube-system edit configmap kubeadm-config (YAML takes no tabs for indentation)", "the ConfigMap kubeadm-config can't be read: %v", err)
 		return
 	}
+	d.conf.ClusterName = cmp.Or(d.conf.ClusterName, "kubernetes") // as kubeadm has it
+	d.conf.ImageRepository = cmp.Or(d.conf.ImageRepository, "registry.k8s.io")
 	d.networks()
 	d.endpoint()
 	d.pods()

@@ -107,6 +107,7 @@ func (d *drafting) proxy(p layout.Params) error {
 		d.block(whole, "correct it: kubectl --namespace kube-system edit configmap kube-proxy", "the ConfigMap kube-proxy can't be read: %v", err)
 		return nil
 	}
+	withoutUsualSettings("kube-proxy", theirs, ours)
 	if theirs["mode"] == "" {
 		theirs["mode"] = "iptables"
 	}

@@ -96,6 +96,39 @@ func TestKubelets(t *testing.T) {
 	}
 }
 
+// TestUsualSettings: configurations that spell defaults out, as Kubespray's do, lose nothing; other values of these settings do.
+func TestUsualSettings(t *testing.T) {
+	f := bare(t)
+	f.Hosts[1].Files[kubeletConfig] = append(written(t, "kubelet.yaml"), `maxPods: 110
+nodeStatusUpdateFrequency: "10s"
+failSwapOn: true
+enforceNodeAllocatable: [pods]
+address: "0.0.0.0"
+readOnlyPort: 0
+kubeletCgroups: /system.slice/kubelet.service
+containerLogMaxSize: 10Mi
+containerLogMaxFiles: 5
+serializeImagePulls: true
+podPidsLimit: -1
+eventRecordQPS: 50
+`...)
+	proxy(f, `healthzBindAddress: ""`, "healthzBindAddress: 0.0.0.0:10256")
+	proxy(f, `metricsBindAddress: ""`, "metricsBindAddress: 127.0.0.1:10249")
+	proxy(f, "configSyncPeriod: 0s", "configSyncPeriod: 15m0s")
+	proxy(f, "oomScoreAdj: null", "oomScoreAdj: -999")
+	proxy(f, "  masqueradeBit: null\n  minSyncPeriod: 0s\n  syncPeriod: 0s", "  masqueradeBit: 14\n  minSyncPeriod: 0s\n  syncPeriod: 30s")
+	if lost := testkit.Value(New(options(), f))(t).Lost(); len(lost) > 0 {
+		t.Errorf("lost are %q", lost)
+	}
+	for setting, want := range map[string]string{"maxPods: 250": "maxPods=250", "podPidsLimit: 4096": "podPidsLimit=4096", "containerLogMaxSize: 50Mi": "containerLogMaxSize=50Mi"} {
+		f := bare(t)
+		f.Hosts[1].Files[kubeletConfig] = append(written(t, "kubelet.yaml"), setting+"\n"...)
+		if lost := strings.Join(testkit.Value(New(options(), f))(t).Lost(), "\n"); !strings.Contains(lost, want) {
+			t.Errorf("%s: lost is %q", setting, lost)
+		}
+	}
+}
+
 // TestDistributions: other distributions are named, whatever of them shows, and nothing else is said.
 func TestDistributions(t *testing.T) {
 	version := func(v string) func(*Found) {

@@ -89,6 +89,7 @@ func (d *drafting) kubelet(p layout.Params, h Host) error {
 		return nil
 	}
 	d.moveToPKI(theirs, h)
+	withoutUsualSettings("kubelet", theirs, ours)
 	const restarts = "kubelet on each machine"
 	d.settings(h.Name, "kubelet's configuration", theirs, ours, slices.Concat([]string{"containerRuntimeEndpoint", "resolvConf", "staticPodPath"}, d.told), restarts)
 	if last := len(d.gaps) - 1; last >= 0 && d.gaps[last].Where == h.Name && slices.ContainsFunc(d.gaps[last].Details, func(s string) bool { return strings.HasPrefix(s, "clusterDNS=") }) {

@@ -172,9 +172,10 @@ func TestReports(t *testing.T) {
 		"two issuers":            {issuer("https://oidc.example.org\n    - --service-account-issuer=https://kubernetes.default.svc.cluster.local"), "issued by https://oidc.example.org,https://kubernetes", "", ""},
 		"v1beta3 with maps": {all(edit("kubeadm.k8s.io/v1beta4", "kubeadm.k8s.io/v1beta3"),
 			edit("apiServer: {}", "apiServer:\n  extraArgs:\n    authorization-mode: Node,RBAC\n  timeoutForControlPlane: 4m0s")), "", "", ""},
-		"v1beta4 with lists": {edit("apiServer: {}", "apiServer:\n  extraArgs:\n  - name: audit-log-path\n    value: /var/log/a.log\n  extraVolumes:\n  - name: a\n    hostPath: /x\n    mountPath: /x"), "", "", ""},
-		"tabs":               {edit("proxy: {}", "proxy:\n\t- x"), "kubeadm-config can't be read", "no tabs for indentation", ""},
-		"quoted numbers":     {edit("clusterName: kubernetes", "clusterName: 12"), "", "", ""},
+		"v1beta4 with lists":      {edit("apiServer: {}", "apiServer:\n  extraArgs:\n  - name: audit-log-path\n    value: /var/log/a.log\n  extraVolumes:\n  - name: a\n    hostPath: /x\n    mountPath: /x"), "", "", ""},
+		"record without defaults": {all(edit("clusterName: kubernetes\n", ""), edit("imageRepository: registry.k8s.io\n", "")), "", "kubeadm's name of the cluster, kubernetes, becomes demo", ""},
+		"tabs":                    {edit("proxy: {}", "proxy:\n\t- x"), "kubeadm-config can't be read", "no tabs for indentation", ""},
+		"quoted numbers":          {edit("clusterName: kubernetes", "clusterName: 12"), "", "", ""},
 		"CRLF": {func(f *Found) {
 			r := f.Survey.Records["kubeadm-config"]
 			r["ClusterConfiguration"] = strings.ReplaceAll(r["ClusterConfiguration"], "\n", "\r\n")

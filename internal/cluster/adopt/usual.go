@@ -47,3 +47,27 @@ func withoutUsual(component string, theirs, ours map[string]string) {
 		}
 	}
 }
+
+// usualSettings are settings of configurations with their own defaults, as flat returns them.
+var usualSettings = map[string]map[string][]string{
+	"kubelet": {"maxPods": {"110"}, "podPidsLimit": {"-1"}, "enforceNodeAllocatable": {`["pods"]`}, "containerLogMaxFiles": {"5"}, "containerLogMaxSize": {"10Mi"},
+		"imageGCHighThresholdPercent": {"85"}, "imageGCLowThresholdPercent": {"80"}, "eventRecordQPS": {"50"}, "eventBurst": {"100"}, "kubeAPIQPS": {"50"}, "kubeAPIBurst": {"100"},
+		"serializeImagePulls": {"true"}, "hairpinMode": {"promiscuous-bridge"}, "cgroupsPerQOS": {"true"}, "port": {"10250"}, "topologyManagerPolicy": {"none"}, "cpuManagerPolicy": {"none"},
+		"memoryManagerPolicy": {"None"}, "registryPullQPS": {"5"}, "registryBurst": {"10"}, "failSwapOn": {"true"}, "enableServer": {"true"}, "enableControllerAttachDetach": {"true"},
+		"address": {"0.0.0.0", "::"}, "nodeStatusUpdateFrequency": {"10s"}, "nodeStatusReportFrequency": {"5m0s", "5m"}, "nodeLeaseDurationSeconds": {"40"}, "fileCheckFrequency": {"20s"},
+		"httpCheckFrequency": {"20s"}, "syncFrequency": {"1m0s", "1m"}, "imageMinimumGCAge": {"2m0s", "2m"}, "volumeStatsAggPeriod": {"1m0s", "1m"}, "runtimeRequestTimeout": {"2m0s", "2m"},
+		"streamingConnectionIdleTimeout": {"4h0m0s", "4h"}, "cpuManagerReconcilePeriod": {"10s"}, "evictionPressureTransitionPeriod": {"5m0s", "5m"}, "oomScoreAdj": {"-999"},
+		"contentType": {"application/vnd.kubernetes.protobuf"}, "maxOpenFiles": {"1000000"}, "localStorageCapacityIsolation": {"true"}, "registerNode": {"true"}, "cpuCFSQuota": {"true"},
+		"cpuCFSQuotaPeriod": {"100ms"}, "configMapAndSecretChangeDetectionStrategy": {"Watch"}, "kubeletCgroups": nil, "logging": nil},
+	"kube-proxy": {"healthzBindAddress": {"0.0.0.0:10256"}, "metricsBindAddress": {"127.0.0.1:10249"}, "configSyncPeriod": {"15m0s", "15m"}, "oomScoreAdj": {"-999"}, "logging": nil,
+		"iptables": {`{"masqueradeBit":14,"syncPeriod":"30s"}`, `{"masqueradeBit":14,"minSyncPeriod":"1s","syncPeriod":"30s"}`}},
+}
+
+// withoutUsualSettings takes settings away that only spell defaults out, except where ours spell the same.
+func withoutUsualSettings(of string, theirs, ours map[string]string) {
+	for name, values := range usualSettings[of] {
+		if value, set := theirs[name]; set && ours[name] != value && (values == nil || slices.Contains(values, value)) {
+			delete(theirs, name)
+		}
+	}
+}
