@@ -60,15 +60,14 @@ func local(host string) bool {
 
 // certNames reports names in the API servers' certificates that no document can hold. Names of machines and of the Service are in all certificates.
 func (d *drafting) certNames(host string) {
-	e, cps := &d.want.Spec.Endpoint, d.controlPlane()
+	e, k := &d.want.Spec.Endpoint, d.want.Spec.Kubernetes
+	known := []string{host, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + k.DNSDomain, serviceIP(k.ServiceCIDR)}
+	for _, h := range d.controlPlane() {
+		known = append(known, h.Name, h.Address)
+	}
 	var further []string
 	for _, san := range d.conf.APIServer.CertSANs {
-		known := san == host || local(san) || strings.HasPrefix(san+".", "kubernetes.") || san == serviceIP(d.want.Spec.Kubernetes.ServiceCIDR)
-		for _, h := range cps {
-			short, _, _ := strings.Cut(h.Name, ".")
-			known = known || san == h.Address || san == h.Name || san == short || strings.HasPrefix(san, short+".")
-		}
-		if !known && !slices.Contains(further, san) {
+		if !local(san) && !slices.Contains(known, san) && !slices.Contains(further, san) {
 			further = append(further, san)
 		}
 	}

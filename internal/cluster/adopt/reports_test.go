@@ -248,6 +248,8 @@ func TestReports(t *testing.T) {
 		"another port":         {endpoint("k8s.example.org:8443"), "", "", "address: k8s.example.org:8443"},
 		"name without port":    {endpoint("cluster-endpoint"), "", "", "address: cluster-endpoint:6443"},
 		"name in /etc/hosts":   {all(endpoint("lb.k8s.local:6443"), puts(1, "/etc/hosts", "127.0.0.1 localhost\n# 192.0.2.7 other\n192.0.2.100\tlb lb.k8s.local # the API\n")), "", "machines find lb.k8s.local in their /etc/hosts", "address: lb.k8s.local:6443"},
+		"names of its own":     {edit("apiServer: {}", "apiServer: {certSANs: [kubernetes.example.org, kube-a, kubernetes.default.svc, localhost, 127.0.0.1, 10.96.0.1, kube-a.example.org]}"), "", "no document can hold: kubernetes.example.org, kube-a.example.org []", ""},
+		"a name of its own":    {edit("apiServer: {}", "apiServer: {certSANs: [kubernetes.example.org, kube-a]}"), "", "", "dnsName: kubernetes.example.org"},
 		"IPv6 endpoint":        {endpoint("\"[fd00::1]:6443\""), "is IPv6", "give the API an address or a name of its own", ""},
 		"local endpoint":       {endpoint("127.0.0.1:6443"), "", "each machine leads on by itself: all use 192.0.2.11:6443", "kind: direct"},
 		"localhost":            {endpoint("localhost:8443"), "", "localhost:8443", "kind: direct"},
