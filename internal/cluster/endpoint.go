@@ -102,10 +102,7 @@ func (c *Cluster) outerAddress(ctx context.Context) (string, error) {
 // outerNames lists what the API is called outside of the machines' network, beyond the endpoint itself. An address that a cluster that
 // is up does not have yet is left out until it has it: the machines can be compared with all else that they are to be.
 func (c *Cluster) outerNames(ctx context.Context) ([]string, error) {
-	var names []string
-	if name := c.doc.Spec.Endpoint.DNSName; name != "" {
-		names = append(names, name)
-	}
+	names := c.facts.APIServerNames(c.doc.Spec.Endpoint.DNSName)
 	inner, err := c.endpoint(ctx)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ type Draft struct {
 	doc        *v1alpha1.Cluster // parsed, with defaults; nil where the document is not valid
 	taken      pki.Taken
 	encryption []string
+	apiNames   []string          // local names and addresses by which machines reach the API servers through load balancers of their own
 	members    map[string]member // by machine
 }
 
@@ -126,6 +127,9 @@ func (d *Draft) Facts(ctx context.Context) (store.Facts, error) {
 	if i := slices.IndexFunc(d.encryption, func(p string) bool { return p != layout.Plaintext }); i >= 0 {
 		list := join(d.encryption)
 		set[memory.Encryption], set[memory.EncryptionRun], set[memory.EncryptionKey] = list, list, d.encryption[i]
+	}
+	if len(d.apiNames) > 0 {
+		set[memory.APINames] = join(d.apiNames)
 	}
 	for kind, value := range set {
 		if err := facts.Set(ctx, kind, value); err != nil {

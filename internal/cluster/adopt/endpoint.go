@@ -44,7 +44,7 @@ func (d *drafting) endpoint() {
 		e.Kind, e.Address, d.conf.ControlPlaneEndpoint = v1alpha1.EndpointAddress, net.JoinHostPort(host, port), recorded
 	}
 	d.certNames(host)
-	d.balancers()
+	d.balancers(host)
 }
 
 func isIPv6(host string) bool {
@@ -58,15 +58,24 @@ func local(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && a.IsLoopback()
 }
 
+// certified lists the names and addresses that certificates of our API servers always hold.
+func (d *drafting) certified(endpoint string) []string {
+	k := d.want.Spec.Kubernetes
+	names := []string{endpoint, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + k.DNSDomain, serviceIP(k.ServiceCIDR)}
+	for _, h := range d.controlPlane() {
+		names = append(names, h.Name, h.Address)
+	}
+	return names
+}
+
 // certNames reports names in the API servers' certificates that no document can hold. Names of machines and of the Service are in all certificates.
 func (d *drafting) certNames(host string) {
-	e, k := &d.want.Spec.Endpoint, d.want.Spec.Kubernetes
-	known := []string{host, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + k.DNSDomain, serviceIP(k.ServiceCIDR)}
-	for _, h := range d.controlPlane() {
-		known = append(known, h.Name, h.Address)
-	}
+	e, known := &d.want.Spec.Endpoint, d.certified(host)
 	var further []string
 	for _, san := range d.conf.APIServer.CertSANs {
+		if local(san) && !slices.Contains(d.apiNames, san) {
+			d.apiNames = append(d.apiNames, san)
+		}
 		if !local(san) && !slices.Contains(known, san) && !slices.Contains(further, san) {
 			further = append(further, san)
 		}
@@ -89,14 +98,23 @@ func serviceIP(network string) string {
 	return p.Masked().Addr().Next().String()
 }
 
-// balancers reports workers that reach the API servers through a load balancer of their own, as Kubespray's do: a document has no such thing.
-func (d *drafting) balancers() {
+// balancers reports kubelets that reach the API servers otherwise than by the endpoint: through a load balancer of their own, as Kubespray's do, or by a
+// former address. The API servers' certificates keep that name: else these kubelets would lose the API before their own turn comes.
+func (d *drafting) balancers(endpoint string) {
 	var hosts []string
 	at := ""
 	for _, h := range d.f.Hosts {
 		u, err := url.Parse(h.Facts["server"])
-		if err == nil && local(u.Hostname()) && !h.isControlPlane() {
+		if err != nil || u.Host == "" || h.isControlPlane() && local(u.Hostname()) || slices.Contains(d.certified(endpoint), u.Hostname()) {
+			continue
+		}
+		if name := u.Hostname(); !slices.Contains(d.apiNames, name) {
+			d.apiNames = append(d.apiNames, name)
+		}
+		if local(u.Hostname()) {
 			hosts, at = append(hosts, h.Name), u.Host
+		} else {
+			d.add(Changes, h.Name, "the kubelet reaches the API at "+u.Host+", which kubeadm-config does not name: the first apply has it use the endpoint", "")
 		}
 	}
 	if len(hosts) == 0 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -126,6 +128,31 @@ eventRecordQPS: 50
 		if lost := strings.Join(testkit.Value(New(options(), f))(t).Lost(), "\n"); !strings.Contains(lost, want) {
 			t.Errorf("%s: lost is %q", setting, lost)
 		}
+	}
+}
+
+// TestServers: the API servers' certificates keep the names by which kubelets reach them until they use the endpoint.
+func TestServers(t *testing.T) {
+	for server, want := range map[string]string{
+		"https://192.0.2.11:6443": "", "https://kube-a:6443": "", "": "", "https://127.0.0.1:6443": "127.0.0.1", "https://localhost:8443": "localhost",
+		"https://former.example.org:6443": "former.example.org", "https://192.0.2.99:6443": "192.0.2.99",
+	} {
+		f := bare(t)
+		for i := range f.Hosts[1:] {
+			f.Hosts[i+1].Facts = maps.Clone(f.Hosts[0].Facts)
+			f.Hosts[i+1].Facts["server"] = server
+		}
+		d := testkit.Value(New(options(), f))(t)
+		if got := testkit.Value(d.Facts(t.Context()))(t)[store.Fact{Kind: string(memory.APINames)}]; got != want {
+			t.Errorf("%s: certificates keep %q, want %q", server, got, want)
+		}
+		said := slices.ContainsFunc(d.Gaps, func(g Gap) bool {
+			return strings.Contains(g.What, "the kubelet reaches the API") && g.Where == "kube-b, kube-c"
+		})
+		if said != (want != "") {
+			t.Errorf("%s: it is said: %t", server, said)
+		}
+		testkit.Value(d.Cluster())(t)
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -88,6 +90,10 @@ func TestLayouts(t *testing.T) {
 			testkit.Must(t, d.Write(&out))
 			testkit.Golden(t, name+".golden", out.String())
 			testkit.Value(d.Cluster())(t)
+			names := map[string]string{"kubespray": "localhost,127.0.0.1"}[name]
+			if got := testkit.Value(d.Facts(t.Context()))(t)[store.Fact{Kind: string(memory.APINames)}]; got != names {
+				t.Errorf("certificates keep the names %q, want %q", got, names)
+			}
 			if secrets := testkit.Value(d.Secrets())(t); len(secrets) != 4 {
 				t.Errorf("%d secrets", len(secrets))
 			}
