@@ -47,6 +47,13 @@ func (d *drafting) endpoint() {
 	d.balancers(host)
 }
 
+// keepName has the API servers' certificates hold a name beside those that they always hold.
+func (d *drafting) keepName(name string) {
+	if !slices.Contains(d.apiNames, name) {
+		d.apiNames = append(d.apiNames, name)
+	}
+}
+
 func isIPv6(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return err == nil && a.Is6()
@@ -73,8 +80,8 @@ func (d *drafting) certNames(host string) {
 	e, known := &d.want.Spec.Endpoint, d.certified(host)
 	var further []string
 	for _, san := range d.conf.APIServer.CertSANs {
-		if local(san) && !slices.Contains(d.apiNames, san) {
-			d.apiNames = append(d.apiNames, san)
+		if local(san) {
+			d.keepName(san)
 		}
 		if !local(san) && !slices.Contains(known, san) && !slices.Contains(further, san) {
 			further = append(further, san)
@@ -103,14 +110,18 @@ func serviceIP(network string) string {
 func (d *drafting) balancers(endpoint string) {
 	var hosts []string
 	at := ""
+	for line := range strings.Lines(d.f.Survey.Records["kube-proxy"]["kubeconfig.conf"]) {
+		server, ok := strings.CutPrefix(strings.TrimSpace(line), "server:")
+		if u, err := url.Parse(strings.TrimSpace(server)); ok && err == nil && u.Host != "" && !slices.Contains(d.certified(endpoint), u.Hostname()) {
+			d.keepName(u.Hostname())
+		}
+	}
 	for _, h := range d.f.Hosts {
 		u, err := url.Parse(h.Facts["server"])
 		if err != nil || u.Host == "" || h.isControlPlane() && local(u.Hostname()) || slices.Contains(d.certified(endpoint), u.Hostname()) {
 			continue
 		}
-		if name := u.Hostname(); !slices.Contains(d.apiNames, name) {
-			d.apiNames = append(d.apiNames, name)
-		}
+		d.keepName(u.Hostname())
 		if local(u.Hostname()) {
 			hosts, at = append(hosts, h.Name), u.Host
 		} else {
@@ -121,7 +132,7 @@ func (d *drafting) balancers(endpoint string) {
 		return
 	}
 	cps := d.controlPlane()
-	g := Gap{Kind: Changes, Where: strings.Join(hosts, ", "), Restarts: "kubelet on each machine", Do: "remove the load balancer (such as nginx-proxy) after the first apply",
+	g := Gap{Kind: Changes, Where: strings.Join(hosts, ", "), Restarts: "kubelet on each machine", Do: "remove the load balancer (such as nginx-proxy) after the first apply, unless the pod network uses it, too",
 		What: "the kubelet reaches the API through a load balancer on its own host (" + at + "): the first apply has it use the endpoint"}
 	host, _, _ := net.SplitHostPort(d.want.Spec.Endpoint.Address)
 	for _, h := range cps {

@@ -41,6 +41,7 @@ func kubespray(t *testing.T, f *Found) {
 	linked("/etc/kubernetes/ssl")(f)
 	f.Survey.DaemonSets = []string{"kube-system/calico-node", "kube-system/kube-proxy", "kube-system/nodelocaldns"}
 	proxy(f, "mode: iptables", "mode: ipvs")
+	f.Survey.Records["kube-proxy"]["kubeconfig.conf"] = "clusters:\n- cluster:\n    server: https://localhost:6443\n"
 	for i := range f.Hosts {
 		h := &f.Hosts[i]
 		kubelet(i, "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf", "--kubeconfig=/etc/kubernetes/kubelet.conf", "--config=/etc/kubernetes/kubelet-config.yaml", "--v=2",

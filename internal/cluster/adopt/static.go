@@ -147,7 +147,7 @@ func (d *drafting) otherPods(h Host, names []string) {
 	var plain []string
 	for _, name := range names {
 		if slices.Contains(balancerPods, name) {
-			d.add(Stays, h.Name, "the static pod "+name+", a local load balancer before the API servers", "nothing uses it after the first apply: remove its manifest then")
+			d.add(Stays, h.Name, "the static pod "+name+", a local load balancer before the API servers", "kubelets and kube-proxy do without it after the first apply: remove its manifest then, unless the pod network uses it")
 		} else {
 			plain = append(plain, name)
 		}
