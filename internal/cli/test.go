@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/progress"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/tool"
@@ -46,9 +46,9 @@ Exit status: 0 if all tests pass, 5 if one fails.`,
 				return a.testAfar(cmd.Context(), args[0], limit, junit, &out)
 			}
 			return a.onCluster(cmd.Context(), args[0], sessionOptions{verb: "test", readOnly: true, bundle: bundles.IfHere}, func(s *session) error {
-				tell := func(cluster.Proof) {}
+				tell := func(addons.Proof) {}
 				if out.IsTable() {
-					tell = func(p cluster.Proof) { fmt.Fprint(a.Out, proofLines(p)) }
+					tell = func(p addons.Proof) { fmt.Fprint(a.Out, proofLines(p)) }
 				}
 				proofs, err := s.Cluster.Prove(cmd.Context(), limit, progress.NewLines(a.Err), tell)
 				if err != nil {
@@ -79,7 +79,7 @@ func (a *App) testAfar(ctx context.Context, name string, limit time.Duration, ju
 }
 
 // proven says what came of a test.
-func (a *App) proven(name string, proofs []cluster.Proof, junit string, out *output.Format) error {
+func (a *App) proven(name string, proofs []addons.Proof, junit string, out *output.Format) error {
 	if junit != "" {
 		if err := writeJUnit(junit, name, proofs); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (a *App) proven(name string, proofs []cluster.Proof, junit string, out *out
 	return nil
 }
 
-func failed(proofs []cluster.Proof) int {
+func failed(proofs []addons.Proof) int {
 	n := 0
 	for _, p := range proofs {
 		if !p.Passed {
@@ -108,7 +108,7 @@ func failed(proofs []cluster.Proof) int {
 }
 
 // proofLines shows one thing that was tried, and below it why it does not hold.
-func proofLines(p cluster.Proof) string {
+func proofLines(p addons.Proof) string {
 	mark, detail, failure := "✓", "", ""
 	if !p.Passed {
 		mark = "✗"
@@ -145,7 +145,7 @@ type (
 )
 
 // writeJUnit writes what was tried as a test suite, for the programs that show these.
-func writeJUnit(path, name string, proofs []cluster.Proof) error {
+func writeJUnit(path, name string, proofs []addons.Proof) error {
 	suite := junitSuite{Name: "naupegos test " + name, Tests: len(proofs), Failures: failed(proofs)}
 	for _, p := range proofs {
 		c := junitCase{Class: name, Name: p.Name, Seconds: p.Seconds}

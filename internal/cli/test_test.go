@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestProofs shows what was tried, for people and as JUnit.
 func TestProofs(t *testing.T) {
-	proofs := []cluster.Proof{
+	proofs := []addons.Proof{
 		{Name: "api", Title: "the API answers through the endpoint", Passed: true, Detail: "https://10.77.1.10:6443", Seconds: 0.021},
 		{Name: "gateway/demo-gw-1", Title: "the API answers through gateway demo-gw-1", Failure: "demo-gw-1: \x1b[31mno answer <within> 20s", Seconds: 20},
 	}

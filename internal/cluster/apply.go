@@ -65,16 +65,16 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 		return nil, fail.New(fail.Refused, "what cluster %s holds is being replaced by backup %s, and that has not come to its end", c.Name(), r.Set).
 			Do("naupegos backup restore %s --from %s --consent %s continues it", c.Name(), r.Set, backups.ConsentRestore)
 	}
-	if err := c.recallEncryption(ctx); err != nil {
+	if err := c.RecallEncryption(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.advanceEncryption(ctx); err != nil {
+	if err := c.AdvanceEncryption(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.advanceRotation(ctx); err != nil {
+	if err := c.AdvanceRotation(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.advanceReleases(ctx); err != nil {
+	if err := c.AdvanceReleases(ctx); err != nil {
 		return nil, err
 	}
 	o, machines, err := c.look(ctx, decided)
@@ -84,7 +84,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err := cmp.Or(o.Unsigned(), o.Unfit()); err != nil {
 		return nil, err
 	}
-	if learned, err := c.overtaken(ctx, o); err != nil {
+	if learned, err := c.Overtaken(ctx, o); err != nil {
 		return nil, err
 	} else if learned {
 		if o, machines, err = c.look(ctx, decided); err != nil {
@@ -133,9 +133,9 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 		p.Warnings = append(p.Warnings, "before the upgrade is finished: "+obstacle)
 	}
 	if now, err := c.ToldRotation(); err == nil && c.Held(now) {
-		p.Warnings = append(p.Warnings, c.rotationNote())
+		p.Warnings = append(p.Warnings, c.RotationNote())
 	}
-	if note := c.soakNote(); note != "" {
+	if note := c.SoakNote(); note != "" {
 		p.Warnings = append(p.Warnings, note)
 	}
 	if p.Steps, err = c.steps(o, machines); err != nil {
@@ -310,7 +310,7 @@ func (a *applying) planControlPlane(balanced []string) {
 		}
 		st.Rolling = true
 		a.AfterOthers(st, a.o)
-		previous = a.chain(stage.RollControlPlane, append([]*plan.Step{st, a.Gate(s.Name, "one control-plane machine at a time")}, a.checkSteps(s.Name)...), previous...)
+		previous = a.chain(stage.RollControlPlane, append([]*plan.Step{st, a.Gate(s.Name, "one control-plane machine at a time")}, a.CheckSteps(s.Name)...), previous...)
 	}
 }
 
@@ -333,7 +333,7 @@ func (a *applying) planAPI(infrastructure []*plan.Step) {
 				return err
 			}
 			p.Status("waiting for %s/readyz", client.Server())
-			if err := support.WaitThenDiagnose(ctx, a.admit, a.APITrouble); err != nil {
+			if err := support.WaitThenDiagnose(ctx, a.Admit, a.APITrouble); err != nil {
 				return err
 			}
 			if err := a.Facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {

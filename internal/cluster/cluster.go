@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/env"
@@ -21,6 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/stage"
+	"github.com/naupegos/naupegos/internal/cluster/staged"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/vault"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -49,7 +51,7 @@ type Deps struct {
 
 // Cluster is one cluster with everything that is needed to observe and change it.
 type Cluster struct {
-	*backups.Keeper
+	*staged.Staged
 
 	only    []parts.Part // what is planned for; nil: everything
 	pauseAt string       // the machine after which a roll pauses; empty: none
@@ -63,10 +65,10 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	if d.ReadOnly {
 		secrets, st = memory.NewOverlay(secrets), nil
 	}
-	c := &Cluster{Keeper: &backups.Keeper{Nodes: &nodes.Nodes{Observer: &observe.Observer{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{
+	c := &Cluster{Staged: &staged.Staged{Addons: &addons.Addons{Keeper: &backups.Keeper{Nodes: &nodes.Nodes{Observer: &observe.Observer{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{
 		Doc: d.Document, Record: d.Record, Find: d.Bundles, Secrets: secrets, Store: d.Store, Facts: memory.NewFacts(d.Record, st), StateDir: d.Store.Dir(),
 		Credentials: env.NewCredentials(policy.NewCredentials(d.Store.ServerSecrets()), d.Document.Metadata.Name, d.Closed),
-	}}}}}}}
+	}}}}}}}}}
 	if d.Given != nil {
 		for name, value := range d.Given.Secrets {
 			if err := secrets.Put(ctx, name, value); err != nil {
@@ -152,7 +154,7 @@ func (c *Cluster) Converged(ctx context.Context) error {
 	if err := c.Facts.Set(ctx, memory.Converged, string(text)); err != nil {
 		return err
 	}
-	if err := c.rememberSoak(ctx); err != nil {
+	if err := c.RememberSoak(ctx); err != nil {
 		return err
 	}
 	if err := scaling.Remember(ctx, c.Facts, c.Doc); err != nil {

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster/stage"
-
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+	"github.com/naupegos/naupegos/internal/cluster/staged"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -122,9 +122,9 @@ func TestAdvancesOnceTaken(t *testing.T) {
 	rotating.everythingDone()
 	rotating.SetTarget(wantedOf(rotating))
 	encrypting := newLab(t, encryptionDocument(t, false)).Running(encryptionDocument(t, false))
-	testkit.Must(t, encrypting.advanceEncryption(t.Context()))
+	testkit.Must(t, encrypting.AdvanceEncryption(t.Context()))
 	encrypting.Doc = encryptionDocument(t, true)
-	testkit.Must(t, encrypting.advanceEncryption(t.Context()))
+	testkit.Must(t, encrypting.AdvanceEncryption(t.Context()))
 	encrypting.SetTarget(wantedOf(encrypting))
 
 	for name, s := range map[string]slow{"kubelet": {unstarted: last}, "etcd": {unhealthy: last}, "API server": {unready: last}, "release": {former: last}} {
@@ -138,8 +138,8 @@ func TestAdvancesOnceTaken(t *testing.T) {
 			continue // the release stays
 		}
 		rotating.Plane, encrypting.Plane = s, s
-		scan := &rotationScan{Cluster: rotating.Cluster, now: testkit.Value(rotating.ToldRotation())(t)}
-		testkit.Fails(t, scan.end(t.Context(), silent{}), fail.NotReady, last)
+		scan := &staged.RotationScan{Staged: rotating.Staged, Now: testkit.Value(rotating.ToldRotation())(t)}
+		testkit.Fails(t, scan.End(t.Context(), silent{}), fail.NotReady, last)
 		a := encrypting.applying(encrypting.observed(nil, controlPlanes(1)...), nil)
 		a.planEncryption()
 		steps := testkit.Value(a.graph.Seal(stage.ApplyRules))(t)

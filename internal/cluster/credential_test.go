@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -205,7 +206,7 @@ func TestRotateCredential(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.keepCredential(ctx, first); err != nil {
+	if err := l.KeepCredential(ctx, first); err != nil {
 		t.Fatal(err)
 	}
 	k.credentials = append(k.credentials, object{"id": "mine", "description": "a user's own"})
@@ -228,9 +229,9 @@ func TestRotateCredential(t *testing.T) {
 			if !strings.HasPrefix(s.ID, "addon/") {
 				continue
 			}
-			before := credentialStep
-			if s.ID != addonID(addon.NameCloudConfig) {
-				before = addonID(addon.NameCloudConfig)
+			before := addons.CredentialStep
+			if s.ID != addons.AddonID(addon.NameCloudConfig) {
+				before = addons.AddonID(addon.NameCloudConfig)
 			}
 			if s.Action != plan.Change || !slices.Contains(s.Needs, before) {
 				t.Errorf("%s (%s) waits for %v", s.ID, s.Action, s.Needs)
@@ -249,7 +250,7 @@ func TestRotateCredential(t *testing.T) {
 		return err
 	}
 	want = "id-2"
-	if err := rotate(addonID(addon.NameCloudConfig)); err == nil || k.ids() != "id-1 mine id-2" || asked.Load() > 0 {
+	if err := rotate(addons.AddonID(addon.NameCloudConfig)); err == nil || k.ids() != "id-1 mine id-2" || asked.Load() > 0 {
 		t.Fatalf("cut off, there are %s: %v", k.ids(), err)
 	}
 	want = "id-3"
@@ -284,7 +285,7 @@ func TestCredentialReach(t *testing.T) {
 	}
 	check := func() string {
 		t.Helper()
-		checks, err := l.checkCredential(ctx)
+		checks, err := l.CheckCredential(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +294,7 @@ func TestCredentialReach(t *testing.T) {
 	if got := check(); got != "[]" {
 		t.Errorf("before there is one: %s", got)
 	}
-	if err := l.keepCredential(ctx, provider.CloudCredential{ID: "of a former naupegos"}); err != nil {
+	if err := l.KeepCredential(ctx, provider.CloudCredential{ID: "of a former naupegos"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := check(); !strings.Contains(got, "it was created without access rules; naupegos certs rotate demo --cloud-credential") {
@@ -332,7 +333,7 @@ func TestCredentialHandedOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.keepCredential(t.Context(), own); err != nil {
+	if err := l.KeepCredential(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
 	text, err := l.CloudsYAML(t.Context(), handoverDay)

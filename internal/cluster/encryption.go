@@ -1,22 +1,14 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/stage"
-	"github.com/naupegos/naupegos/internal/etcd"
-	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/cluster/staged"
 	"github.com/naupegos/naupegos/internal/plan"
-	"github.com/naupegos/naupegos/internal/plan/words"
-	"github.com/naupegos/naupegos/internal/provider"
 )
 
 // Encryption at rest is changed in stages, since several API servers read each other's Secrets. They are told a list of providers (names of
@@ -28,161 +20,6 @@ import (
 //	another key  key1,identity | key1,identity,key2 | key2,key1,identity, rewrite | key2,identity
 //
 // Which list is being rolled out, which one all run with, and by what all Secrets are written are facts.
-
-// rewriteTimeout bounds the rewriting of all Secrets.
-const rewriteTimeout = 30 * time.Minute
-
-// encryptionStep ends every stage: whoever agreed to the first, which tells of those that follow, has agreed to them.
-const encryptionStep = "encryption"
-
-// nextProviders returns the list after now, on the way to final; written is the provider by which all Secrets are written.
-func nextProviders(now, final []string, written string) []string {
-	writer := final[0]
-	switch {
-	case slices.Equal(now, final):
-		return now
-	case !slices.Contains(now, writer):
-		return append(slices.Clone(now), writer)
-	case now[0] != writer:
-		return append([]string{writer}, slices.DeleteFunc(slices.Clone(now), func(p string) bool { return p == writer })...)
-	case written != writer:
-		return now // nothing that reads may go before everything is rewritten
-	}
-	return final
-}
-
-// advanceEncryption moves on to the next list once all API servers run with the present one. Until the API has answered for the first
-// time there is nothing to take care of.
-func (c *Cluster) advanceEncryption(ctx context.Context) error {
-	now, err := c.Encryption()
-	if err != nil {
-		return err
-	}
-	final := c.FinalEncryption()
-	if !c.Facts.Bootstrapped() {
-		if c.Restoring() != nil && c.Facts.Get(memory.Encryption) != "" {
-			return nil // what is in the backup was written by these
-		}
-		return c.settleEncryption(ctx, final, final[0])
-	}
-	if c.Facts.Get(memory.EncryptionRun) == "" { // it was up before this was remembered
-		if err := c.settleEncryption(ctx, now, now[0]); err != nil {
-			return err
-		}
-	}
-	if strings.Join(now, ",") != c.Facts.Get(memory.EncryptionRun) {
-		return nil
-	}
-	next := nextProviders(now, final, c.Facts.Get(memory.EncryptionWrote))
-	if next[0] != now[0] { // from now on some are written otherwise, also where the wish changes before all are
-		if err := c.Facts.Set(ctx, memory.EncryptionWrote, ""); err != nil {
-			return err
-		}
-	}
-	return c.Facts.Set(ctx, memory.Encryption, strings.Join(next, ","))
-}
-
-// recallEncryption has a store that came out of a backup learn from the API servers how Secrets are encrypted: what was changed since, and a
-// key that was made since, is known nowhere else, and what API servers were told before would have them lose what they wrote.
-func (c *Cluster) recallEncryption(ctx context.Context) error {
-	if c.Facts.Get(memory.Restored) == "" || !c.Facts.Bootstrapped() {
-		return nil
-	}
-	if err := c.LoadTarget(ctx); err != nil {
-		return err
-	}
-	var lists [][]string
-	var silent error
-	for _, name := range c.NamesOf(provider.ControlPlane) {
-		config, err := c.encryptionConfigOf(ctx, name)
-		switch kind := fail.KindOf(err); {
-		case err == nil:
-		case kind == fail.NotFound:
-			continue // there is no such machine: whatever it had is gone
-		case kind == fail.Unreachable || kind == fail.NotReady:
-			silent = err
-			continue
-		default:
-			return err
-		}
-		list, keys, err := layout.ReadEncryption(config)
-		if err != nil {
-			return fail.Wrap(fail.KindOf(err), err, "read how Secrets are encrypted").At(name)
-		}
-		for key, value := range keys {
-			if err := c.PKI.KeepEncryptionKey(ctx, key, value); err != nil {
-				return err
-			}
-		}
-		lists = append(lists, list)
-	}
-	if len(lists) == 0 && silent != nil {
-		return fail.Wrap(fail.KindOf(silent), silent, "find out how Secrets are encrypted since the backup was made").
-			Do("a control-plane machine has to answer first: else what API servers have written since may be lost")
-	}
-	return c.adoptEncryption(ctx, lists)
-}
-
-// encryptionConfigOf returns the EncryptionConfiguration of a machine's API server, empty where it has none.
-func (c *Cluster) encryptionConfigOf(ctx context.Context, name string) ([]byte, error) {
-	m, err := c.Prov.Machine(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if !m.MayRun() {
-		return nil, fail.New(fail.NotReady, "the machine is %s", m.State).At(name)
-	}
-	h, err := c.Host(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return c.Dialer.Run(ctx, h, nil, "sh", "-c", "test ! -e "+layout.EncryptionPath+" || cat "+layout.EncryptionPath)
-}
-
-// adoptEncryption takes over what API servers run with. Where they run with different lists, as in the middle of a stage, all are to get the
-// one with the most providers, which reads what any of the others may have written.
-func (c *Cluster) adoptEncryption(ctx context.Context, lists [][]string) error {
-	if len(lists) == 0 {
-		return nil
-	}
-	longest, shortest := lists[0], lists[0]
-	for _, l := range lists {
-		if len(l) > len(longest) {
-			longest = l
-		}
-		if strings.Join(l, ",") != strings.Join(longest, ",") {
-			shortest = l
-		}
-	}
-	known, err := c.Encryption()
-	if err != nil || slices.Equal(known, longest) && slices.Equal(known, shortest) {
-		return err
-	}
-	if key := slices.IndexFunc(longest, func(p string) bool { return p != layout.Plaintext }); key >= 0 {
-		if err := c.Facts.Set(ctx, memory.EncryptionKey, longest[key]); err != nil {
-			return err
-		}
-	}
-	for kind, value := range map[memory.Kind]string{
-		memory.Encryption: strings.Join(longest, ","), memory.EncryptionRun: strings.Join(shortest, ","),
-		memory.EncryptionWrote: "", // nobody knows: all Secrets are rewritten once
-	} {
-		if err := c.Facts.Set(ctx, kind, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// settleEncryption remembers that all API servers run with a list, and by what all Secrets are written.
-func (c *Cluster) settleEncryption(ctx context.Context, list []string, written string) error {
-	for kind, value := range map[memory.Kind]string{memory.Encryption: strings.Join(list, ","), memory.EncryptionRun: strings.Join(list, ","), memory.EncryptionWrote: written} {
-		if err := c.Facts.Set(ctx, kind, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // planEncryption ends a stage of changing the encryption at rest once all API servers have restarted with it.
 func (a *applying) planEncryption() {
@@ -199,8 +36,8 @@ func (a *applying) planEncryption() {
 		return
 	}
 	s := &plan.Step{
-		ID: encryptionStep, Action: plan.Change, Subject: "cluster", Title: "verify that all API servers " + readsAndWrites(now),
-		Reason: "encryption at rest changes in stages: no API server may write what another can't read", Details: stagesAfter(now, final, written),
+		ID: staged.EncryptionStep, Action: plan.Change, Subject: "cluster", Title: "verify that all API servers " + staged.ReadsAndWrites(now),
+		Reason: "encryption at rest changes in stages: no API server may write what another can't read", Details: staged.StagesAfter(now, final, written),
 		Run: func(ctx context.Context, p plan.Progress) error {
 			if err := a.Taken(ctx, "", p); err != nil {
 				return err
@@ -209,118 +46,8 @@ func (a *applying) planEncryption() {
 		},
 	}
 	if rewrite {
-		s.Title, s.Timeout, s.Reason = rewriting(now[0]), rewriteTimeout, "existing Secrets stay as they are until they are rewritten"
-		s.Run = func(ctx context.Context, p plan.Progress) error { return a.rewriteSecrets(ctx, p, now) }
+		s.Title, s.Timeout, s.Reason = staged.Rewriting(now[0]), staged.RewriteTimeout, "existing Secrets stay as they are until they are rewritten"
+		s.Run = func(ctx context.Context, p plan.Progress) error { return a.RewriteSecrets(ctx, p, now) }
 	}
 	a.add(stage.Record, s)
-}
-
-// stagesAfter says in words what follows on a stage, after which all Secrets are written by a provider.
-func stagesAfter(now, final []string, written string) (after []string) {
-	for !slices.Equal(now, final) {
-		now = nextProviders(now, final, written)
-		after = append(after, "then all API servers "+readsAndWrites(now))
-		if now[0] == final[0] && written != final[0] {
-			written = final[0]
-			after = append(after, "then "+rewriting(written))
-		}
-	}
-	return after
-}
-
-// readsAndWrites says in words what API servers do with a list.
-func readsAndWrites(list []string) string {
-	names := make([]string, len(list))
-	for i, p := range list {
-		names[i] = "with " + p
-		if p == layout.Plaintext {
-			names[i] = "in plaintext"
-		}
-	}
-	if len(names) == 1 {
-		return "write and read Secrets " + names[0]
-	}
-	return "write Secrets " + names[0] + ", and also read them " + strings.Join(names[1:], " and ")
-}
-
-// rewriting says in words what the rewriting of Secrets by a provider is.
-func rewriting(provider string) string {
-	if provider == layout.Plaintext {
-		return "decrypt all Secrets in etcd"
-	}
-	return "encrypt all Secrets in etcd with " + provider
-}
-
-// rewriteSecrets stores all Secrets again, by the first of the list that all API servers run with, and looks in etcd whether none is left
-// that is not.
-func (c *Cluster) rewriteSecrets(ctx context.Context, p plan.Progress, list []string) error {
-	if err := c.Taken(ctx, "", p); err != nil {
-		return err
-	}
-	client, err := c.Kube(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := client.RewriteSecrets(ctx, func(n int) { p.Status("%s rewritten", words.Count(n, "Secret", "Secrets")) }); err != nil {
-		return err
-	}
-	p.Status("checking etcd for Secrets that were not rewritten")
-	left, err := c.notStoredBy(ctx, list[0])
-	if err != nil {
-		return err
-	}
-	if len(left) > 0 {
-		return fail.New(fail.NotReady, "%s in etcd must still be stored that way, %s among them", words.Count(len(left), "Secret", "Secrets"), left[0])
-	}
-	return c.settleEncryption(ctx, list, list[0])
-}
-
-// notStoredBy lists the keys in etcd of Secrets that were not written by a provider.
-func (c *Cluster) notStoredBy(ctx context.Context, provider string) (left []string, err error) {
-	prefix := []byte(layout.StoredPrefix(provider))
-	err = c.WithEtcd(ctx, func(e *etcd.Client) error {
-		_, err := e.Values(ctx, layout.SecretsPrefix, 0, func(key, value []byte) error {
-			if !bytes.HasPrefix(value, prefix) || provider == layout.Plaintext && bytes.HasPrefix(value, []byte(layout.EncryptedPrefix)) {
-				left = append(left, string(key))
-			}
-			return nil
-		})
-		return err
-	})
-	return left, err
-}
-
-// RotateEncryption has the Secrets encrypted by a key of another name from the next plan on; it returns the name.
-func (c *Cluster) RotateEncryption(ctx context.Context) (string, error) {
-	switch {
-	case !*c.Doc.Spec.Security.EncryptionAtRest:
-		return "", fail.New(fail.Invalid, "Secrets of cluster %s are not encrypted in etcd", c.Name()).Do("spec.security.encryptionAtRest in its document turns that on")
-	case !c.Facts.Bootstrapped():
-		return "", fail.New(fail.NotReady, "cluster %s was never up", c.Name()).Do("naupegos apply brings it up")
-	case c.EncryptionChanging():
-		return "", fail.New(fail.Refused, "the encryption of cluster %s's Secrets is being changed already", c.Name()).Do("naupegos apply continues that; then try again")
-	}
-	n, err := strconv.Atoi(strings.TrimPrefix(c.EncryptionKey(), env.EncryptionKeyPrefix))
-	if err != nil {
-		return "", fail.Wrap(fail.Internal, err, "name the key after %s", c.EncryptionKey())
-	}
-	name := env.EncryptionKeyPrefix + strconv.Itoa(n+1)
-	return name, c.Facts.Set(ctx, memory.EncryptionKey, name)
-}
-
-// EncryptOtherwise has a cluster that is to be built from another's backup write Secrets by a key that the other, which reads them by these, has none of.
-// It returns by what it reads them, and the key by its name.
-func (c *Cluster) EncryptOtherwise(ctx context.Context, others []string) (list []string, keys map[string][]byte, err error) {
-	highest := 1
-	for _, o := range others {
-		if n, err := strconv.Atoi(strings.TrimPrefix(o, env.EncryptionKeyPrefix)); err == nil {
-			highest = max(highest, n)
-		}
-	}
-	name := env.EncryptionKeyPrefix + strconv.Itoa(highest+1)
-	if err := c.Facts.Set(ctx, memory.EncryptionKey, name); err != nil {
-		return nil, nil, err
-	}
-	key, err := c.PKI.EncryptionKey(ctx, name)
-	return c.FinalEncryption(), map[string][]byte{name: key}, err
 }

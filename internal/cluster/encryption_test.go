@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/naupegos/naupegos/internal/cluster/stage"
-
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+	"github.com/naupegos/naupegos/internal/cluster/staged"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -36,7 +36,7 @@ func TestNextProviders(t *testing.T) {
 						if stages > 12 {
 							t.Fatalf("%v → %v, after %d stages → %v: no end: %v", from, first, changed, then, now)
 						}
-						next := nextProviders(now, wish, written)
+						next := staged.NextProviders(now, wish, written)
 						for _, reader := range [][]string{now, next} {
 							for p := range stored {
 								if !slices.Contains(reader, p) {
@@ -90,7 +90,7 @@ func (l *lab) walk(first bool, changed int, cut bool) {
 		if stage == changed {
 			l.Doc = encryptionDocument(l.t, !first)
 		}
-		testkit.Must(l.t, l.advanceEncryption(l.t.Context()))
+		testkit.Must(l.t, l.AdvanceEncryption(l.t.Context()))
 		now := l.providersNow()
 		stored[before[0]], stored[now[0]] = true, true
 		for _, reader := range [][]string{before, now} {
@@ -111,9 +111,9 @@ func (l *lab) walk(first bool, changed int, cut bool) {
 			}
 			return
 		case s == nil:
-		case s.Timeout == rewriteTimeout:
+		case s.Timeout == staged.RewriteTimeout:
 			stored = map[string]bool{now[0]: true}
-			testkit.Must(l.t, l.settleEncryption(l.t.Context(), now, now[0]))
+			testkit.Must(l.t, l.SettleEncryption(l.t.Context(), now, now[0]))
 		default:
 			testkit.Must(l.t, s.Run(l.t.Context(), nil))
 		}
@@ -146,7 +146,7 @@ func (l *lab) encryptionRounds(doc *v1alpha1.Cluster) []string {
 	for {
 		before := l.providersNow()
 		l.configured(before)
-		testkit.Must(l.t, l.advanceEncryption(l.t.Context()))
+		testkit.Must(l.t, l.AdvanceEncryption(l.t.Context()))
 		o := l.observed(nil, controlPlanes(3)...)
 		got := l.mustPlan(o)
 		if !strings.Contains(got, " encryption ") && !strings.Contains(got, "configure/") {
@@ -213,7 +213,7 @@ func TestEncryptionStages(t *testing.T) {
 
 // TestStagesAreTold tells all that follows with the first stage.
 func TestStagesAreTold(t *testing.T) {
-	got := strings.Join(stagesAfter([]string{"key1", layout.Plaintext, "key2"}, env.FinalProviders(true, "key2"), "key1"), "\n")
+	got := strings.Join(staged.StagesAfter([]string{"key1", layout.Plaintext, "key2"}, env.FinalProviders(true, "key2"), "key1"), "\n")
 	want := `then all API servers write Secrets with key2, and also read them with key1 and in plaintext
 then encrypt all Secrets in etcd with key2
 then all API servers write Secrets with key2, and also read them in plaintext`
@@ -242,15 +242,15 @@ func TestOlderStore(t *testing.T) {
 	} {
 		l := newLab(t, encryptionDocument(t, c.wish)).Running(encryptionDocument(t, true))
 		testkit.Must(t, l.Facts.Set(t.Context(), memory.Restored, "2026-11-23T00:00:00Z"))
-		testkit.Must(t, l.settleEncryption(t.Context(), on, "key1"))
+		testkit.Must(t, l.SettleEncryption(t.Context(), on, "key1"))
 		stored := map[string]bool{}
 		for _, list := range c.lists {
 			stored[list[0]] = true
 		}
-		testkit.Must(t, l.adoptEncryption(t.Context(), c.lists))
+		testkit.Must(t, l.AdoptEncryption(t.Context(), c.lists))
 		servers := c.lists
 		for stage := 0; ; stage++ {
-			testkit.Must(t, l.advanceEncryption(t.Context()))
+			testkit.Must(t, l.AdvanceEncryption(t.Context()))
 			now := l.providersNow()
 			stored[now[0]] = true
 			for _, list := range append(servers, now) { // those that have not restarted yet, and those that have
@@ -269,9 +269,9 @@ func TestOlderStore(t *testing.T) {
 				}
 				break
 			}
-			if s.Timeout == rewriteTimeout {
+			if s.Timeout == staged.RewriteTimeout {
 				stored = map[string]bool{now[0]: true}
-				testkit.Must(t, l.settleEncryption(t.Context(), now, now[0]))
+				testkit.Must(t, l.SettleEncryption(t.Context(), now, now[0]))
 			} else {
 				testkit.Must(t, s.Run(t.Context(), nil))
 			}

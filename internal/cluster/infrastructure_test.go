@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
+	"github.com/naupegos/naupegos/internal/cluster/staged"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -123,12 +124,12 @@ func TestScalingPlans(t *testing.T) {
 		t.Errorf("a node that nobody asks for is called %s", id)
 	}
 	again := scalingDocument(t)
-	StayWith(l.Record, again)
+	staged.StayWith(l.Record, again)
 	if n := again.Spec.Workers[0].Count(); n != 2 {
 		t.Errorf("the unchanged document means %d machines", n)
 	}
 	again.Spec.Workers[0].MaxReplicas = 0
-	if StayWith(l.Record, again); again.Spec.Workers[0].Count() != 2 {
+	if staged.StayWith(l.Record, again); again.Spec.Workers[0].Count() != 2 {
 		t.Error("of a pool that scales no more the document says how many there are")
 	}
 }

@@ -100,7 +100,7 @@ func TestAuthoritiesInVaultAreRotated(t *testing.T) {
 	l, f := vaulted(t)
 	l.Running(l.Doc)
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(l.Doc.Marshal())(t))))
-	testkit.Must(t, l.advanceReleases(t.Context()))
+	testkit.Must(t, l.AdvanceReleases(t.Context()))
 	l.everythingDone()
 	l.phase()
 	_, err := l.Rotate(t.Context(), []string{pki.EtcdCA, pki.SSHKeyName}, false)

@@ -4,9 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/naupegos/naupegos/internal/cluster/stage"
-
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -80,7 +79,7 @@ func (a *applying) rolled(s wanted.Slot, st *plan.Step, replaced []*plan.Step) [
 	if drained || st.Rolling && a.o.Nodes[s.Name].Annotations[kube.OwnedCordon] != "" { // now, or by an apply that was cut off
 		unit = append(unit, a.uncordonSteps(s)...)
 	}
-	return append(unit, a.checkSteps(s.Name)...)
+	return append(unit, a.CheckSteps(s.Name)...)
 }
 
 // uncordonSteps lets pods onto a node again that was drained for a change of its machine; none where somebody else had cordoned it before.

@@ -50,7 +50,7 @@ func TestPauseAfter(t *testing.T) {
 	l.everythingDone()
 	l.hopMade()
 	planned := func(machine string) (*plan.Plan, error) {
-		testkit.Must(t, l.advanceReleases(t.Context()))
+		testkit.Must(t, l.AdvanceReleases(t.Context()))
 		o := l.observed(nil, controlPlanes(3)...)
 		o.Health[0].Leader = true
 		p := &plan.Plan{Steps: testkit.Value(l.steps(o, testkit.Value(l.infrastructure(t.Context(), o))(t)))(t)}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/remote"
 )
@@ -20,15 +21,15 @@ func TestPhasesAreTriedAgain(t *testing.T) {
 		"error: configmaps is forbidden: User \"x\" cannot create resource":                                                                            fail.Internal,
 		"couldn't parse the pod manifest": fail.Internal,
 	} {
-		err := perhapsLater(fail.Wrap(fail.Internal, &remote.ExitError{Command: "kubeadm", Status: 1, Stderr: said}, "run a command"))
+		err := addons.PerhapsLater(fail.Wrap(fail.Internal, &remote.ExitError{Command: "kubeadm", Status: 1, Stderr: said}, "run a command"))
 		if got := fail.KindOf(err); got != want {
 			t.Errorf("%s: %v, want %v", said, got, want)
 		}
 	}
-	if err := perhapsLater(nil); err != nil {
+	if err := addons.PerhapsLater(nil); err != nil {
 		t.Error(err)
 	}
-	if other := errors.New("i/o timeout"); perhapsLater(other) != other { //nolint:errorlint // the very same
+	if other := errors.New("i/o timeout"); addons.PerhapsLater(other) != other { //nolint:errorlint // the very same
 		t.Error("what is no command's end is what it was")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/stage"
+	"github.com/naupegos/naupegos/internal/cluster/staged"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -63,14 +64,14 @@ func (c *Cluster) releasable(ctx context.Context) error {
 		return c.ErrResetting()
 	case c.Releasing(): // it was at rest when that began
 		return nil
-	case c.rotationNote() != "":
-		return fail.New(fail.Refused, "keys of cluster %s are being rotated (%s)", name, c.rotationNote())
-	case c.soakNote() != "":
-		return fail.New(fail.Refused, "cluster %s is in the middle of an upgrade: %s", name, c.soakNote())
+	case c.RotationNote() != "":
+		return fail.New(fail.Refused, "keys of cluster %s are being rotated (%s)", name, c.RotationNote())
+	case c.SoakNote() != "":
+		return fail.New(fail.Refused, "cluster %s is in the middle of an upgrade: %s", name, c.SoakNote())
 	}
 	ap, err := c.PlanApply(ctx)
 	if err == nil {
-		err = c.nothingElse(ap, "", noStep)
+		err = c.nothingElse(ap, "", staged.NoStep)
 	}
 	if err == nil && ap.More {
 		err = fail.Wrap(fail.NotReady, cmp.Or(ap.Observed.APIErr, ap.Observed.EtcdErr), "cluster %s can't be seen as a whole", name).

@@ -8,6 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/stage"
+	"github.com/naupegos/naupegos/internal/cluster/staged"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -106,5 +107,5 @@ func (a *applying) replacement(s wanted.Slot) []*plan.Step {
 
 // Consents lists the names of all consents that plans ask for.
 func Consents() []string {
-	return []string{provider.ConsentAddresses, nodes.ConsentLeave, ConsentLost, ConsentObstacles, env.ConsentBundle, nodes.ConsentReplace}
+	return []string{provider.ConsentAddresses, nodes.ConsentLeave, ConsentLost, staged.ConsentObstacles, env.ConsentBundle, nodes.ConsentReplace}
 }

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster/stage"
-
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/rotation"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+	"github.com/naupegos/naupegos/internal/cluster/staged"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -32,7 +32,7 @@ func rotatableOf(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	testkit.Must(t, l.PKI.Ensure(t.Context()))
 	l.Running(doc)
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(doc.Marshal())(t))))
-	testkit.Must(t, l.advanceReleases(t.Context()))
+	testkit.Must(t, l.AdvanceReleases(t.Context()))
 	l.everythingDone()
 	return l
 }
@@ -42,9 +42,9 @@ func (l *lab) phase() string { return l.mustPlan(l.observedPhase()) }
 
 func (l *lab) observedPhase() *observe.Observed {
 	l.t.Helper()
-	testkit.Must(l.t, l.advanceEncryption(l.t.Context()))
-	testkit.Must(l.t, l.advanceRotation(l.t.Context()))
-	testkit.Must(l.t, l.advanceReleases(l.t.Context()))
+	testkit.Must(l.t, l.AdvanceEncryption(l.t.Context()))
+	testkit.Must(l.t, l.AdvanceRotation(l.t.Context()))
+	testkit.Must(l.t, l.AdvanceReleases(l.t.Context()))
 	o := l.observed(nil, controlPlanes(3)...)
 	o.Health[0].Leader = true
 	return o
@@ -55,13 +55,13 @@ func (l *lab) ended() {
 	l.t.Helper()
 	l.everythingDone()
 	now := testkit.Value(l.ToldRotation())(l.t)
-	scan := &rotationScan{Cluster: l.Cluster, now: now}
+	scan := &staged.RotationScan{Staged: l.Staged, Now: now}
 	if now.Phase == rotation.Make {
-		testkit.Must(l.t, scan.make(l.t.Context(), silent{}))
+		testkit.Must(l.t, scan.Make(l.t.Context(), silent{}))
 		return
 	}
 	if now.Next().IsZero() {
-		testkit.Must(l.t, scan.forget(l.t.Context()))
+		testkit.Must(l.t, scan.Forget(l.t.Context()))
 		return
 	}
 	testkit.Must(l.t, l.Facts.Set(l.t.Context(), memory.RotationRun, now.String()))
@@ -90,7 +90,7 @@ func TestRotationPhases(t *testing.T) {
 				t.Errorf("a rotation does %s:\n%s", what, got)
 			}
 		}
-		if l.rotationNote() == "" {
+		if l.RotationNote() == "" {
 			t.Error("nothing says that it is under way")
 		}
 		l.ended()
@@ -104,8 +104,8 @@ func TestRotationPhases(t *testing.T) {
 			t.Errorf("%s: before %v, after %v", name, before, after)
 		}
 	}
-	if g := l.PKI.Generations(pki.EtcdCA); g != (pki.Generations{Signs: 2}) || l.rotationNote() != "" {
-		t.Errorf("in the end it is %v: %s", g, l.rotationNote())
+	if g := l.PKI.Generations(pki.EtcdCA); g != (pki.Generations{Signs: 2}) || l.RotationNote() != "" {
+		t.Errorf("in the end it is %v: %s", g, l.RotationNote())
 	}
 }
 
@@ -171,8 +171,8 @@ func TestRotationStays(t *testing.T) {
 	l.phase()
 	l.ended()
 	for range 2 {
-		if got := l.phase(); got != "" || l.Rotating() || !strings.Contains(l.rotationNote(), "--finish") {
-			t.Errorf("it does not stay: %s\n%s", l.rotationNote(), got)
+		if got := l.phase(); got != "" || l.Rotating() || !strings.Contains(l.RotationNote(), "--finish") {
+			t.Errorf("it does not stay: %s\n%s", l.RotationNote(), got)
 		}
 	}
 	if err := l.AbandonRotation(t.Context()); fail.KindOf(err) != fail.Refused {
@@ -215,24 +215,24 @@ func TestRotationWaitsForAMachine(t *testing.T) {
 		l.phase()
 		l.everythingDone()
 		l.SetTarget(wantedOf(l))
-		scan := &rotationScan{Cluster: l.Cluster, now: testkit.Value(l.ToldRotation())(t)}
-		if scan.now.Phase != phase {
-			t.Fatalf("it is where %s", scan.now.Words())
+		scan := &staged.RotationScan{Staged: l.Staged, Now: testkit.Value(l.ToldRotation())(t)}
+		if scan.Now.Phase != phase {
+			t.Fatalf("it is where %s", scan.Now.Words())
 		}
 		ends := func(says machine.Report, err error) error {
-			scan.ask = func(_ context.Context, m wanted.Slot) (machine.Report, error) {
+			scan.Ask = func(_ context.Context, m wanted.Slot) (machine.Report, error) {
 				if m.Name == away {
 					return says, err
 				}
 				return machine.Report{}, nil
 			}
-			return scan.end(t.Context(), silent{})
+			return scan.End(t.Context(), silent{})
 		}
 		stays := func() {
 			t.Helper()
-			testkit.Must(t, l.advanceRotation(t.Context()))
-			if now := testkit.Value(l.ToldRotation())(t); now.String() != scan.now.String() || !strings.Contains(l.rotationNote(), "naupegos apply continues") {
-				t.Errorf("it went on without %s to where %s: %s", away, now.Words(), l.rotationNote())
+			testkit.Must(t, l.AdvanceRotation(t.Context()))
+			if now := testkit.Value(l.ToldRotation())(t); now.String() != scan.Now.String() || !strings.Contains(l.RotationNote(), "naupegos apply continues") {
+				t.Errorf("it went on without %s to where %s: %s", away, now.Words(), l.RotationNote())
 			}
 		}
 		testkit.Fails(t, ends(machine.Report{}, fail.New(fail.Unreachable, "no answer").At(away)), fail.Unreachable, away)
@@ -242,7 +242,7 @@ func TestRotationWaitsForAMachine(t *testing.T) {
 		stays()
 		testkit.Must(t, ends(machine.Report{}, nil))
 	}
-	testkit.Must(t, l.advanceRotation(t.Context()))
+	testkit.Must(t, l.AdvanceRotation(t.Context()))
 	if now := testkit.Value(l.ToldRotation())(t); now.Phase != rotation.Drop {
 		t.Errorf("once it is back, it is where %s", now.Words())
 	}
@@ -253,12 +253,12 @@ func TestRotationAndUpgrade(t *testing.T) {
 	l := upgraded(t, "v1.36.4")
 	testkit.Value(l.Rotate(t.Context(), pki.Rotated(), false))(t)
 	l.Doc = documentOf(t, "v1.37.2")
-	if err := l.advanceReleases(t.Context()); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "rotated") {
+	if err := l.AdvanceReleases(t.Context()); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "rotated") {
 		t.Errorf("an upgrade in the middle of a rotation: %v", err)
 	}
 	l = upgraded(t, "v1.36.4")
 	l.Doc = documentOf(t, "v1.37.2")
-	testkit.Must(t, l.advanceReleases(t.Context()))
+	testkit.Must(t, l.AdvanceReleases(t.Context()))
 	if _, err := l.Rotate(t.Context(), pki.Rotated(), false); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "upgraded") {
 		t.Errorf("a rotation in the middle of an upgrade: %v", err)
 	}
@@ -267,7 +267,7 @@ func TestRotationAndUpgrade(t *testing.T) {
 // TestPodsBehind names the pods that a rotation has to wait for.
 func TestPodsBehind(t *testing.T) {
 	names := map[string]string{"1": "a/fine", "2": "a/token", "3": "a/authority", "4": "a/given-none"}
-	got := behindOn([]machine.Credential{
+	got := staged.BehindOn([]machine.Credential{
 		{Pod: "1", KeyID: "next", Authorities: []string{"former", "ca"}}, {Pod: "2", KeyID: "former", Authorities: []string{"ca"}},
 		{Pod: "3", KeyID: "next", Authorities: []string{"former"}}, {Pod: "4", KeyID: "next"}, {Pod: "gone", KeyID: "former"},
 	}, names, "next", "ca")
@@ -283,13 +283,13 @@ func TestRotationIsTold(t *testing.T) {
 		false: "then everything uses the next keys; then nothing trusts the former keys",
 		true:  "then everything uses the next keys; it stays there until naupegos certs rotate --finish",
 	} {
-		if got := strings.Join(rotationAfter(now, hold), "; "); !strings.HasPrefix(got, want) || !strings.Contains(got, "old kubeconfigs stop working") {
+		if got := strings.Join(staged.RotationAfter(now, hold), "; "); !strings.HasPrefix(got, want) || !strings.Contains(got, "old kubeconfigs stop working") {
 			t.Errorf("it tells %s", got)
 		}
 	}
 	l := rotatable(t)
 	testkit.Value(l.Rotate(t.Context(), pki.Rotated(), false))(t)
-	testkit.Must(t, l.advanceRotation(t.Context()))
+	testkit.Must(t, l.AdvanceRotation(t.Context()))
 	a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
 	testkit.Must(t, a.planRotation())
 	for _, s := range testkit.Value(a.graph.Seal(stage.ApplyRules))(t) {
@@ -315,11 +315,11 @@ func TestPodsThatMayNotReload(t *testing.T) {
 		pki.SSHKeyName: nil,
 	} {
 		now := testkit.Value(rotation.Parse("use " + keys + ":1"))(t)
-		if got := olderNotes(pods, now, since); !slices.Equal(got, want) {
+		if got := staged.OlderNotes(pods, now, since); !slices.Equal(got, want) {
 			t.Errorf("%s: %q", keys, got)
 		}
 	}
-	if got := olderNotes(pods[1:3], testkit.Value(rotation.Parse("use "+pki.KubernetesCA+":1"))(t), since); got != nil {
+	if got := staged.OlderNotes(pods[1:3], testkit.Value(rotation.Parse("use "+pki.KubernetesCA+":1"))(t), since); got != nil {
 		t.Errorf("nobody is old, and yet %q", got)
 	}
 }

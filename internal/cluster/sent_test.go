@@ -31,7 +31,7 @@ func TestReleaseIsSentInTurn(t *testing.T) {
 				l.Prov = machinesOfTheirOwn{l.cloud}
 				testkit.Must(t, l.Facts.Set(t.Context(), memory.SharedKernel, "true")) // for the same configuration
 			}
-			testkit.Must(t, l.advanceReleases(t.Context()))
+			testkit.Must(t, l.AdvanceReleases(t.Context()))
 			o := l.observed(nil, controlPlanes(3)...)
 			o.Health[0].Leader, o.Recorded = true, true
 			for _, seen := range o.Machines {

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/naupegos/naupegos/internal/cluster/stage"
-
 	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -30,7 +30,7 @@ func (a *applying) partOf(s *plan.Step) parts.Part {
 		return parts.Test
 	case slices.ContainsFunc(a.o.Want, gateway) || slices.ContainsFunc(a.o.Remove, leaving):
 		return parts.Gateways
-	case s.ID == credentialStep || slices.ContainsFunc(a.CloudAddonList(), func(ad addon.Addon) bool { return addonID(ad.Name) == s.ID }):
+	case s.ID == addons.CredentialStep || slices.ContainsFunc(a.CloudAddonList(), func(ad addon.Addon) bool { return addons.AddonID(ad.Name) == s.ID }):
 		return parts.Addons
 	}
 	return parts.Cluster

@@ -66,7 +66,7 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	}
 	s := &Status{
 		Name: c.Name(), ID: c.Record.ID, Provider: c.Doc.Spec.Provider.Name(), Kubernetes: c.Doc.Spec.Kubernetes.Version, Healthy: true,
-		API: "ready", BundleNote: c.BundleNote(), Upgrade: c.upgradeNote(), Rotation: c.rotationNote(), Reset: c.resetNote(),
+		API: "ready", BundleNote: c.BundleNote(), Upgrade: c.UpgradeNote(), Rotation: c.RotationNote(), Reset: c.resetNote(),
 	}
 	_, s.Bundle = c.BuiltWith()
 	if s.Endpoint, err = c.PublicEndpoint(ctx); err != nil {
@@ -266,7 +266,7 @@ func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
 	if err == nil {
 		out = append(out, c.providerWarnings(name)...)
 	}
-	credential, err := c.checkCredential(ctx)
+	credential, err := c.CheckCredential(ctx)
 	if err != nil {
 		return out, err
 	}

@@ -291,7 +291,7 @@ func (u *updating) unit(s wanted.Slot) []*plan.Step {
 		unit = append(unit, u.uncordonSteps(s)...)
 	}
 	if s.Role != provider.Gateway {
-		unit = append(unit, u.checkSteps(s.Name)...)
+		unit = append(unit, u.CheckSteps(s.Name)...)
 	}
 	first, last := unit[0], unit[len(unit)-1]
 	begin, end := first.Run, last.Run

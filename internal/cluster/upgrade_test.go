@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/stage"
+	"github.com/naupegos/naupegos/internal/cluster/staged"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -31,7 +32,7 @@ func upgraded(t *testing.T, version string) *lab {
 	l := newLab(t, documentOf(t, version)).Running(documentOf(t, version))
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bundle, version+" ")) // what is made up has no ID
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(documentOf(t, version).Marshal())(t))))
-	testkit.Must(t, l.advanceReleases(t.Context()))
+	testkit.Must(t, l.AdvanceReleases(t.Context()))
 	l.everythingDone()
 	return l
 }
@@ -53,7 +54,7 @@ func (l *lab) recordsNow() string {
 // hop plans once.
 func (l *lab) hop() string {
 	l.t.Helper()
-	testkit.Must(l.t, l.advanceReleases(l.t.Context()))
+	testkit.Must(l.t, l.AdvanceReleases(l.t.Context()))
 	o := l.observed(nil, controlPlanes(3)...)
 	o.Health[0].Leader = true
 	o.Recorded = l.Facts.Get(memory.Recorded) == l.recordsNow()
@@ -107,12 +108,12 @@ func TestUpgradeStages(t *testing.T) {
 	if want := (hops.Releases{Servers: next, Emulates: "1.36", Machines: old, Ahead: next}); l.Told() != want || l.Upgrading() {
 		t.Errorf("the cluster runs %v, want %v; upgrading: %v", l.Told(), want, l.Upgrading())
 	}
-	if !strings.Contains(l.upgradeNote(), "upgrade demo --finish continues to "+next+", --back returns to "+old) {
-		t.Errorf("it waits for a word: %q", l.upgradeNote())
+	if !strings.Contains(l.UpgradeNote(), "upgrade demo --finish continues to "+next+", --back returns to "+old) {
+		t.Errorf("it waits for a word: %q", l.UpgradeNote())
 	}
 	golden(t, "upgrade-back", l.hops(documentOf(t, old)))
-	if l.Told() != hops.Of(old) || l.upgradeNote() != "" {
-		t.Errorf("back is %v: %s", l.Told(), l.upgradeNote())
+	if l.Told() != hops.Of(old) || l.UpgradeNote() != "" {
+		t.Errorf("back is %v: %s", l.Told(), l.UpgradeNote())
 	}
 	l.hops(documentOf(t, next))
 	testkit.Must(t, l.Finish(t.Context()))
@@ -144,7 +145,7 @@ func TestPoolStays(t *testing.T) {
 	l := newLab(t, pinned(old, old)).Running(pinned(old, old))
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bundle, old+" "))
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(pinned(old, old).Marshal())(t))))
-	testkit.Must(t, l.advanceReleases(t.Context()))
+	testkit.Must(t, l.AdvanceReleases(t.Context()))
 	l.everythingDone()
 	if plans := l.hops(pinned(old, "")); plans != "" {
 		t.Errorf("it is what the others are, but:\n%s", plans)
@@ -214,7 +215,7 @@ func TestChangedItsMind(t *testing.T) {
 			testkit.Must(t, l.Facts.Set(t.Context(), memory.ReleasesRun, l.Told().String()))
 		}
 		l.hop()
-		if back := testkit.Value(ReleaseBefore(l.Record, l.Doc))(t); back != old {
+		if back := testkit.Value(staged.ReleaseBefore(l.Record, l.Doc))(t); back != old {
 			t.Errorf("back from hop %d is %s", made, back)
 		}
 		if err := env.CheckChanges(l.Record, documentOf(t, old)); err != nil {
@@ -229,7 +230,7 @@ func TestChangedItsMind(t *testing.T) {
 	l.hops(documentOf(t, next))
 	testkit.Must(t, l.Finish(t.Context()))
 	l.hop()
-	if _, err := ReleaseBefore(l.Record, l.Doc); fail.KindOf(err) != fail.Refused {
+	if _, err := staged.ReleaseBefore(l.Record, l.Doc); fail.KindOf(err) != fail.Refused {
 		t.Errorf("back from the last hop: %v", err)
 	}
 	if err := env.CheckChanges(l.Record, documentOf(t, old)); err == nil || !strings.Contains(err.Error(), "backup") {
@@ -257,7 +258,7 @@ func TestOvertaken(t *testing.T) {
 		n := o.Nodes["demo-a-1"]
 		n.Version = version
 		o.Nodes["demo-a-1"] = n
-		return l.overtaken(t.Context(), o)
+		return l.Overtaken(t.Context(), o)
 	}
 	for _, version := range []string{"v1.36.4", "v1.35.8"} {
 		if learned, err := overtaken(version); learned || err != nil {
@@ -269,7 +270,7 @@ func TestOvertaken(t *testing.T) {
 	}
 	l.Doc = documentOf(t, "v1.37.2") // what that command does
 	testkit.Must(t, l.Finish(t.Context()))
-	testkit.Must(t, l.advanceReleases(t.Context()))
+	testkit.Must(t, l.AdvanceReleases(t.Context()))
 	if learned, err := overtaken("v1.37.2"); !learned || err != nil || l.Told() != hops.Of("v1.37.2") || l.Upgrading() {
 		t.Errorf("told so: %v, %v, told %v, upgrading %v", learned, err, l.Told(), l.Upgrading())
 	}
@@ -282,7 +283,7 @@ func TestOvertaken(t *testing.T) {
 func TestObstaclesNeedConsent(t *testing.T) {
 	l := upgraded(t, "v1.36.4")
 	plans := func(obstacles ...string) string {
-		testkit.Must(t, l.advanceReleases(t.Context()))
+		testkit.Must(t, l.AdvanceReleases(t.Context()))
 		o := l.observed(nil, controlPlanes(3)...)
 		o.Obstacles = obstacles
 		return l.mustPlan(o)
@@ -311,7 +312,7 @@ func TestStayWithRelease(t *testing.T) {
 	const old, next = "v1.36.4", "v1.37.2"
 	stays := func(l *lab) string {
 		doc := testkit.Value(v1alpha1.Parse("test", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec: {provider: {local: {}}, workers: [{name: a, replicas: 1}]}\n")))(t)
-		StayWithRelease(l.Record, doc)
+		staged.StayWithRelease(l.Record, doc)
 		return doc.Spec.Kubernetes.Version
 	}
 	l := upgraded(t, old)
@@ -337,7 +338,7 @@ func TestStayWithRelease(t *testing.T) {
 		t.Errorf("one that was never up gets %s", got)
 	}
 	named := documentOf(t, old)
-	if StayWithRelease(l.Record, named); named.Spec.Kubernetes.Version != old {
+	if staged.StayWithRelease(l.Record, named); named.Spec.Kubernetes.Version != old {
 		t.Errorf("what is named becomes %s", named.Spec.Kubernetes.Version)
 	}
 }
@@ -349,12 +350,12 @@ func TestSoakEnds(t *testing.T) {
 	doc := documentOf(t, next)
 	doc.Spec.Updates.Soak.Duration = 24 * time.Hour
 	l.hops(doc)
-	testkit.Must(t, l.rememberSoak(t.Context())) // as an apply does that came to its end
-	if l.Upgrading() || !l.Told().Soaking() || !strings.Contains(l.upgradeNote(), " naupegos apply finishes it") {
-		t.Errorf("it waits until %v: %q", l.SoakEnds(), l.upgradeNote())
+	testkit.Must(t, l.RememberSoak(t.Context())) // as an apply does that came to its end
+	if l.Upgrading() || !l.Told().Soaking() || !strings.Contains(l.UpgradeNote(), " naupegos apply finishes it") {
+		t.Errorf("it waits until %v: %q", l.SoakEnds(), l.UpgradeNote())
 	}
 	since := l.Facts.Get(memory.SoakSince)
-	testkit.Must(t, l.rememberSoak(t.Context()))
+	testkit.Must(t, l.RememberSoak(t.Context()))
 	if l.Facts.Get(memory.SoakSince) != since {
 		t.Error("another apply begins the time anew")
 	}
@@ -367,7 +368,7 @@ func TestSoakEnds(t *testing.T) {
 		t.Error("nobody is told that there is more to do")
 	}
 	golden(t, "upgrade-finish", l.hops(doc)) // as with --finish
-	testkit.Must(t, l.rememberSoak(t.Context()))
+	testkit.Must(t, l.RememberSoak(t.Context()))
 	if l.Told() != hops.Of(next) || l.Facts.Get(memory.SoakSince) != "" {
 		t.Errorf("in the end: %v, since %q", l.Told(), l.Facts.Get(memory.SoakSince))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/rehearse"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 )
 
@@ -24,7 +25,7 @@ type Done struct {
 	Backup  *backup.Set         `json:"backup,omitempty"`  // of backup create
 	Where   string              `json:"where,omitempty"`   // of backup create: where it lies, for people
 	Proof   *rehearse.Proof     `json:"proof,omitempty"`   // of backup rehearse
-	Proofs  []cluster.Proof     `json:"proofs,omitempty"`  // of test
+	Proofs  []addons.Proof      `json:"proofs,omitempty"`  // of test
 	Volumes []cluster.OddVolume `json:"volumes,omitempty"` // of backup restore: of which the cluster and its cloud don't say the same
 	Names   []string            `json:"names,omitempty"`   // of machine: which machines were switched
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
+	"github.com/naupegos/naupegos/internal/cluster/staged"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -273,7 +274,7 @@ func editRelease(b *Begun, rec *store.Cluster, doc *v1alpha1.Cluster, data []byt
 	}
 	to := u.To
 	if u.Back {
-		if to, err = cluster.ReleaseBefore(rec, doc); err != nil {
+		if to, err = staged.ReleaseBefore(rec, doc); err != nil {
 			return nil, err
 		}
 	}
@@ -294,7 +295,7 @@ func editPool(u *Upgrade, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte
 	if i < 0 {
 		return nil, noPool(doc, u.Pool)
 	}
-	cluster.StayWith(rec, doc)
+	staged.StayWith(rec, doc)
 	pool, to := doc.Spec.Workers[i], cmp.Or(u.To, doc.Spec.Kubernetes.Version)
 	if pool.Version == to || pool.Version == "" && to == doc.Spec.Kubernetes.Version {
 		return &Edited{Document: string(data)}, nil

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/backup"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -126,7 +126,7 @@ func planPrune(ctx context.Context, b *Begun) error {
 // planTest tries what the cluster is for. What does not hold is no error.
 func planTest(_ context.Context, b *Begun) error {
 	var done Done
-	p, err := b.Cluster.PlanTest(time.Duration(b.Asked.Seconds)*time.Second, func(proofs []cluster.Proof) { done.Proofs = proofs })
+	p, err := b.Cluster.PlanTest(time.Duration(b.Asked.Seconds)*time.Second, func(proofs []addons.Proof) { done.Proofs = proofs })
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/staged"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/policy"
@@ -77,7 +78,7 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 		}
 	}
 	if err == nil {
-		cluster.StayWith(rec, doc)
+		staged.StayWith(rec, doc)
 		err = env.CheckChanges(rec, doc) // before a bundle is made that is not wanted
 	}
 	if err == nil {
@@ -126,7 +127,7 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 			return err
 		}
 	}
-	cluster.StayWith(rec, doc)
+	staged.StayWith(rec, doc)
 	if err := o.Admit(ctx, s.Store, doc); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -176,7 +177,7 @@ func (r *rig) remote(code int, machine, command string) result {
 // passesItsTest runs naupegos test, asserts that everything holds that is tried, and returns the details by name.
 func (r *rig) passesItsTest(t *testing.T) map[string]string {
 	t.Helper()
-	var report struct{ Items []cluster.Proof }
+	var report struct{ Items []addons.Proof }
 	testkit.Must(t, json.Unmarshal([]byte(r.must(0, "test", r.name, "-o", "json").stdout), &report))
 	details := map[string]string{}
 	for _, p := range report.Items {

@@ -1,4 +1,4 @@
-package cluster
+package staged
 
 import (
 	"context"
@@ -26,25 +26,25 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// tokensRead is how long programs may go on with a token that was replaced on their disk: client-go reads it once a minute.
-const tokensRead = 75 * time.Second
+// TokensRead is how long programs may go on with a token that was replaced on their disk: client-go reads it once a minute.
+const TokensRead = 75 * time.Second
 
 // vouched is how long API servers show a certificate by which the former authority vouches for the next, and a little less.
 const vouched = 360 * 24 * time.Hour
 
-// rotationScan finds out whether everything is in a phase.
-type rotationScan struct {
-	*Cluster
-	now       rotation.Rotation
-	restarted map[string]bool                                            // machines whose kubelet was restarted, so that it asks for new tokens
+// RotationScan finds out whether everything is in a phase.
+type RotationScan struct {
+	*Staged
+	Now       rotation.Rotation
+	Restarted map[string]bool                                            // machines whose kubelet was restarted, so that it asks for new tokens
 	clean     time.Time                                                  // when all pods had new tokens
-	ask       func(context.Context, wanted.Slot) (machine.Report, error) // what its agent would change on a machine; nil: by SSH
+	Ask       func(context.Context, wanted.Slot) (machine.Report, error) // what its agent would change on a machine; nil: by SSH
 }
 
-// end notes that everything is in the phase, once that is so.
-func (s *rotationScan) end(ctx context.Context, p plan.Progress) error {
-	if s.now.Phase == rotation.Make {
-		return s.make(ctx, p)
+// End notes that everything is in the phase, once that is so.
+func (s *RotationScan) End(ctx context.Context, p plan.Progress) error {
+	if s.Now.Phase == rotation.Make {
+		return s.Make(ctx, p)
 	}
 	if err := s.Taken(ctx, "", p); err != nil {
 		return err
@@ -53,34 +53,34 @@ func (s *rotationScan) end(ctx context.Context, p plan.Progress) error {
 	if err := s.machines(ctx); err != nil {
 		return err
 	}
-	if s.now.Phase == rotation.Use && s.now.Has(pki.ServiceAccountKeyName, pki.KubernetesCA) {
+	if s.Now.Phase == rotation.Use && s.Now.Has(pki.ServiceAccountKeyName, pki.KubernetesCA) {
 		if err := s.pods(ctx, p); err != nil {
 			return err
 		}
 	}
-	if s.now.Next().IsZero() {
+	if s.Now.Next().IsZero() {
 		return s.settle(ctx)
 	}
-	return s.Facts.Set(ctx, memory.RotationRun, s.now.String())
+	return s.Facts.Set(ctx, memory.RotationRun, s.Now.String())
 }
 
-// make has the next authorities made by whoever signs the cluster's certificates.
-func (s *rotationScan) make(ctx context.Context, p plan.Progress) error {
-	for _, key := range s.now.Keys() {
+// Make has the next authorities made by whoever signs the cluster's certificates.
+func (s *RotationScan) Make(ctx context.Context, p plan.Progress) error {
+	for _, key := range s.Now.Keys() {
 		if !slices.Contains(pki.Authorities(), key) {
 			continue
 		}
 		p.Status("creating the next authority: %s", key)
-		if err := s.PKI.Prepare(ctx, key, s.now.Former(key)); err != nil {
+		if err := s.PKI.Prepare(ctx, key, s.Now.Former(key)); err != nil {
 			return err
 		}
 	}
-	return s.Facts.Set(ctx, memory.RotationRun, s.now.String())
+	return s.Facts.Set(ctx, memory.RotationRun, s.Now.String())
 }
 
 // machines is fail.NotReady while an agent would change anything on its machine, or does not answer.
-func (s *rotationScan) machines(ctx context.Context) error {
-	ask := s.ask
+func (s *RotationScan) machines(ctx context.Context) error {
+	ask := s.Ask
 	if ask == nil {
 		ask = func(ctx context.Context, m wanted.Slot) (machine.Report, error) {
 			return s.Configure(ctx, m, true, nil)
@@ -99,7 +99,7 @@ func (s *rotationScan) machines(ctx context.Context) error {
 }
 
 // eachMachine does something with machines side by side.
-func (c *Cluster) eachMachine(ctx context.Context, slots []wanted.Slot, do func(context.Context, wanted.Slot) error) error {
+func (c *Staged) eachMachine(ctx context.Context, slots []wanted.Slot, do func(context.Context, wanted.Slot) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(16)
 	for _, m := range slots {
@@ -109,7 +109,7 @@ func (c *Cluster) eachMachine(ctx context.Context, slots []wanted.Slot, do func(
 }
 
 // pods is fail.NotReady while a pod has a token by the former key, or does not know the next authority.
-func (s *rotationScan) pods(ctx context.Context, p plan.Progress) error {
+func (s *RotationScan) pods(ctx context.Context, p plan.Progress) error {
 	p.Status("checking the tokens of the pods on all machines")
 	client, err := s.Kube(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *rotationScan) pods(ctx context.Context, p plan.Progress) error {
 		s.clean = time.Time{}
 		return err
 	}
-	tokens := s.now.Has(pki.ServiceAccountKeyName)
+	tokens := s.Now.Has(pki.ServiceAccountKeyName)
 	if tokens {
 		if err := renewStored(ctx, p, client, key); err != nil {
 			return err
@@ -137,14 +137,14 @@ func (s *rotationScan) pods(ctx context.Context, p plan.Progress) error {
 	}
 	p.Status("waiting until programs have read their new tokens")
 	select {
-	case <-time.After(time.Until(s.clean.Add(tokensRead))):
+	case <-time.After(time.Until(s.clean.Add(TokensRead))):
 	case <-ctx.Done():
 		return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "wait until programs have read their new tokens")
 	}
 	return nil
 }
 
-func (s *rotationScan) podsOnMachines(ctx context.Context, client *kube.Client, key string) error {
+func (s *RotationScan) podsOnMachines(ctx context.Context, client *kube.Client, key string) error {
 	pods, err := client.Pods(ctx)
 	if err != nil {
 		return err
@@ -169,14 +169,14 @@ func (s *rotationScan) podsOnMachines(ctx context.Context, client *kube.Client, 
 		if err != nil {
 			return err
 		}
-		old := behindOn(have, names, key, fingerprint(signer))
+		old := BehindOn(have, names, key, fingerprint(signer))
 		if len(old) == 0 {
 			return nil
 		}
 		mu.Lock()
 		behind = append(behind, old...)
-		again := s.restarted[m.Name]
-		s.restarted[m.Name] = true
+		again := s.Restarted[m.Name]
+		s.Restarted[m.Name] = true
 		mu.Unlock()
 		if again {
 			return nil
@@ -193,8 +193,8 @@ func (s *rotationScan) podsOnMachines(ctx context.Context, client *kube.Client, 
 	return err
 }
 
-// behindOn names the pods on a machine, of those that run, whose credentials are not those of the next key and authority.
-func behindOn(have []machine.Credential, names map[string]string, key, authority string) (behind []string) {
+// BehindOn names the pods on a machine, of those that run, whose credentials are not those of the next key and authority.
+func BehindOn(have []machine.Credential, names map[string]string, key, authority string) (behind []string) {
 	for _, c := range have {
 		name, runs := names[c.Pod]
 		if runs && (c.KeyID != key || len(c.Authorities) > 0 && !slices.Contains(c.Authorities, authority)) {
@@ -206,7 +206,7 @@ func behindOn(have []machine.Credential, names map[string]string, key, authority
 
 // noteOlder names pods that run since before they were given the tokens and authorities that they have now: whether their programs read them again
 // nobody can tell.
-func (s *rotationScan) noteOlder(ctx context.Context, p plan.Progress, client *kube.Client) error {
+func (s *RotationScan) noteOlder(ctx context.Context, p plan.Progress, client *kube.Client) error {
 	n, ok := p.(plan.Noter)
 	if !ok {
 		return nil
@@ -215,14 +215,14 @@ func (s *rotationScan) noteOlder(ctx context.Context, p plan.Progress, client *k
 	if err != nil {
 		return err
 	}
-	for _, note := range olderNotes(pods, s.now, s.clean) {
+	for _, note := range OlderNotes(pods, s.Now, s.clean) {
 		n.Note("%s", note)
 	}
 	return nil
 }
 
-// olderNotes says which pods that run since before have to be restarted, if they can't read again what they were given, and until when.
-func olderNotes(pods []kube.RunningPod, now rotation.Rotation, since time.Time) (notes []string) {
+// OlderNotes says which pods that run since before have to be restarted, if they can't read again what they were given, and until when.
+func OlderNotes(pods []kube.RunningPod, now rotation.Rotation, since time.Time) (notes []string) {
 	var all, others []string // others are not ours, which read their tokens again: client-go's programs all
 	for _, pod := range pods {
 		if !pod.Mounted || !pod.Started.Before(since) {
@@ -287,16 +287,16 @@ func renewStored(ctx context.Context, p plan.Progress, client *kube.Client, key 
 }
 
 // settle ends a rotation: the keys that go are believed by nobody, and forgotten.
-func (s *rotationScan) settle(ctx context.Context) error {
+func (s *RotationScan) settle(ctx context.Context) error {
 	client, err := s.Kube(ctx)
 	if err != nil {
 		return err
 	}
-	for _, key := range s.now.Keys() {
+	for _, key := range s.Now.Keys() {
 		if !slices.Contains(pki.Authorities(), key) {
 			continue
 		}
-		cert, err := s.PKI.Certificate(ctx, key, s.now.Goes(key))
+		cert, err := s.PKI.Certificate(ctx, key, s.Now.Goes(key))
 		if fail.KindOf(err) == fail.NotFound {
 			continue // by a run that was cut short
 		}
@@ -307,13 +307,13 @@ func (s *rotationScan) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.forget(ctx)
+	return s.Forget(ctx)
 }
 
-// forget has the keys that go forgotten, and notes that the others are settled on. What is noted last is that there is no rotation.
-func (s *rotationScan) forget(ctx context.Context) error {
-	for _, key := range s.now.Keys() {
-		goes, stays := s.now.Goes(key), s.now.In(key, 0).Signs
+// Forget has the keys that go forgotten, and notes that the others are settled on. What is noted last is that there is no rotation.
+func (s *RotationScan) Forget(ctx context.Context) error {
+	for _, key := range s.Now.Keys() {
+		goes, stays := s.Now.Goes(key), s.Now.In(key, 0).Signs
 		if err := s.PKI.Retire(ctx, key, goes, stays); err != nil {
 			return err
 		}

@@ -1,0 +1,154 @@
+// Package addons applies what runs on a cluster from its first minute: kubeadm's records, addons and the cloud's credential; and it proves that the cluster
+// works.
+package addons
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// Addons applies and checks the addons of one cluster.
+type Addons struct {
+	*backups.Keeper
+}
+
+func PhaseID(ph layout.Phase) string {
+	return "kubeadm/" + strings.ReplaceAll(strings.ToLower(ph.Name), " ", "-")
+}
+
+// PhaseStep runs one of kubeadm's phases on a control-plane machine.
+func (c *Addons) PhaseStep(name string, ph layout.Phase) *plan.Step {
+	return &plan.Step{
+		ID: PhaseID(ph), Action: plan.Create, Subject: "cluster", Title: ph.Name + " (kubeadm, on " + name + ")",
+		Reason: "to other tools, the cluster is an ordinary kubeadm cluster",
+		Run: func(ctx context.Context, p plan.Progress) error {
+			h, err := c.Host(ctx, name)
+			if err != nil {
+				return err
+			}
+			p.Status("kubeadm %s", strings.Join(ph.Argv[2:4], " "))
+			out, err := c.Dialer.Run(ctx, h, nil, ph.Argv...)
+			if err != nil || ph.Manifests == nil {
+				return PerhapsLater(err)
+			}
+			manifests, err := ph.Manifests(out)
+			if err != nil {
+				return err
+			}
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = client.Apply(ctx, manifests, kube.ApplyOptions{})
+			return err
+		},
+	}
+}
+
+// unanswered are the words in which kubeadm says that the API, or etcd behind it, did not answer in time: those of Go's net packages, and of API servers.
+// One that has just started knows no administrators yet.
+var unanswered = regexp.MustCompile(`Client\.Timeout exceeded|TLS handshake timeout|context deadline exceeded|i/o timeout|connection (refused|reset by peer|lost)|unexpected EOF|` +
+	`etcdserver: (request timed out|leader changed|no leader)|currently unable to handle the request|is forbidden: User "kubernetes-admin"`)
+
+// PerhapsLater has a phase of kubeadm run again that only an API kept from its end that is slow, or away for a moment: kubeadm waits for each
+// answer for ten seconds, and goes over what is there already.
+func PerhapsLater(err error) error {
+	var ended *remote.ExitError
+	if !errors.As(err, &ended) || !unanswered.MatchString(ended.Stderr) {
+		return err
+	}
+	return fail.Wrap(fail.NotReady, err, "the Kubernetes API did not answer kubeadm in time")
+}
+
+// Admit lets administrators in: it must come before anything else that our own kubeconfig asks for.
+func (c *Addons) Admit(ctx context.Context) error {
+	endpoint, err := c.Endpoint(ctx)
+	if err != nil {
+		return err
+	}
+	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.PKI, endpoint)
+	if err != nil {
+		return err
+	}
+	client, err := kube.NewClient(conf, kube.ClientOptions{Dial: c.DialAPI})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.WaitReady(ctx); err != nil {
+		return err
+	}
+	if _, err = client.Apply(ctx, []byte(layout.AdminsBinding), kube.ApplyOptions{}); err != nil {
+		return err
+	}
+	return c.admitted(ctx)
+}
+
+// admitted reports whether administrators may act by now: an API server learns of a new binding a moment after it was stored.
+// It asks by the connection that the steps after it will use. fail.NotReady while they may not.
+func (c *Addons) admitted(ctx context.Context) error {
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = client.Nodes(ctx)
+	if fail.KindOf(err) == fail.Unauthorized {
+		return fail.Wrap(fail.NotReady, err, "wait until the API server knows its administrators")
+	}
+	return err
+}
+
+func AddonID(name string) string { return "addon/" + name }
+
+// AddonStep applies the manifests of one addon.
+func (c *Addons) AddonStep(a addon.Addon) *plan.Step {
+	return &plan.Step{
+		ID: AddonID(a.Name), Action: plan.Create, Subject: "cluster", Title: "install " + a.Title, Reason: a.Reason,
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			p, err := c.KubeParams(ctx)
+			if err != nil {
+				return err
+			}
+			manifests, err := c.Manifests(ctx, p, a.Name)
+			if err != nil {
+				return err
+			}
+			if manifests == nil {
+				return fail.New(fail.NotReady, "the cluster has no credential of the cloud yet")
+			}
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = client.Apply(ctx, manifests, kube.ApplyOptions{Addon: a.Name, Prune: true})
+			return err
+		},
+	}
+}
+
+// waitAddons waits until what addons run does.
+func (c *Addons) waitAddons(ctx context.Context, client *kube.Client, p plan.Progress) error {
+	for _, a := range c.AddonList() {
+		for _, w := range a.Workloads {
+			p.Status("waiting for %s", w.Name)
+			wait := client.WaitDeployment
+			if w.Kind == "DaemonSet" {
+				wait = client.WaitDaemonSet
+			}
+			if err := wait(ctx, addon.Namespace, w.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,266 @@
+package addons
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/cluster/env"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Proof is one thing that was tried on a living cluster.
+type Proof struct {
+	Name    string  `json:"name"`              // "api", "gateway/demo-gw-1", "dns", "service", "cloud"
+	Title   string  `json:"title"`             // what is tested, for people
+	Passed  bool    `json:"passed"`            // the test passed
+	Detail  string  `json:"detail,omitempty"`  // what was asked by what
+	Failure string  `json:"failure,omitempty"` // why it failed, and what to do
+	Seconds float64 `json:"seconds"`           // that it took
+}
+
+// PlanTest is Prove as a plan of one step. made is given what was tried; what does not hold is no error of the step.
+func (c *Addons) PlanTest(limit time.Duration, made func([]Proof)) (*plan.Plan, error) {
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
+	}
+	return &plan.Plan{Verb: "test", Cluster: c.Name(), Steps: []*plan.Step{{
+		ID: "test", Action: plan.Wait, Subject: "cluster", Title: "test the cluster", Reason: "as requested", Timeout: testTimeout,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			proofs, err := c.Prove(ctx, limit, p, func(one Proof) {
+				is := "passed"
+				if !one.Passed {
+					is = "failed"
+				}
+				p.Status("%s: %s", one.Title, is)
+			})
+			if err == nil {
+				made(proofs)
+			}
+			return err
+		},
+	}}}, nil
+}
+
+// testTimeout bounds all that a test tries.
+const testTimeout = time.Hour
+
+// nodePortNodes bounds on how many nodes a NodePort is asked.
+const nodePortNodes = 5
+
+// Prove tries what a cluster is for, and says of each thing whether it holds: the API through the endpoint and through every gateway, cluster DNS, a
+// Service by address, by name and by the ports of nodes from another node, and on a cloud its load balancers and volumes. It leaves nothing behind.
+// Each may take as long as limit says; 0: what usually does. It is told as soon as it is known. The error is what kept Prove from trying at all.
+func (c *Addons) Prove(ctx context.Context, limit time.Duration, p plan.Progress, tell func(Proof)) ([]Proof, error) {
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
+	}
+	if c.Current == nil {
+		return nil, fail.New(fail.NotFound, "the bundle of Kubernetes %s, which names the test's image, is not on this machine", c.Doc.Spec.Kubernetes.Version).
+			Do("naupegos bundle build --kubernetes %s", c.Doc.Spec.Kubernetes.Version)
+	}
+	if err := c.LoadTarget(ctx); err != nil {
+		return nil, err
+	}
+	var out []Proof
+	try := func(name, title string, timeout time.Duration, run func(context.Context) (string, error)) bool {
+		began := time.Now()
+		bounded, cancel := context.WithTimeout(ctx, cmp.Or(limit, timeout))
+		defer cancel()
+		detail, err := run(bounded)
+		proof := Proof{Name: name, Title: title, Passed: err == nil, Detail: detail, Seconds: time.Since(began).Round(time.Millisecond).Seconds()}
+		if err != nil {
+			proof.Failure = err.Error()
+		}
+		out = append(out, proof)
+		tell(proof)
+		return err == nil
+	}
+	up := try("api", "the API answers through the endpoint", env.ObserveTime(c.Doc), c.proveAPI)
+	for _, name := range c.NamesOf(provider.Gateway) {
+		try("gateway/"+name, "the API answers through gateway "+name, env.ObserveTime(c.Doc), func(ctx context.Context) (string, error) {
+			return "", c.CheckGateway(ctx, name)
+		})
+	}
+	if !up { // nothing else can be asked
+		return out, ctx.Err()
+	}
+	try("dns", "cluster DNS is available", time.Minute, c.proveDNS)
+	try("service", "a Service answers by IP address, by DNS name and by NodePort", SmokeTimeout, func(ctx context.Context) (string, error) {
+		return c.proveService(ctx, p)
+	})
+	if cloud := c.Cloud(); cloud != nil && (cloud.NoBalancing() == "" || cloud.NoVolumes() == "") {
+		try("cloud", "the cloud provides load balancers and volumes", CloudSmokeTimeout, func(ctx context.Context) (string, error) {
+			return c.CloudSmoke(ctx, p)
+		})
+	}
+	return out, ctx.Err()
+}
+
+func (c *Addons) proveAPI(ctx context.Context) (string, error) {
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return "", err
+	}
+	return client.Server(), client.WaitReady(ctx)
+}
+
+func (c *Addons) proveDNS(ctx context.Context) (string, error) {
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := client.WaitDeployment(ctx, "kube-system", "coredns"); err != nil {
+		return "", err
+	}
+	n, err := client.ReadyEndpoints(ctx, "kube-system", "kube-dns")
+	if err == nil && n == 0 {
+		err = fail.New(fail.NotReady, "Service kube-system/kube-dns has no ready endpoint").Do("look at Deployment kube-system/coredns: has somebody scaled it to 0?")
+	}
+	return words.Count(n, "endpoint", "endpoints"), err
+}
+
+func (c *Addons) proveService(ctx context.Context, p plan.Progress) (string, error) {
+	if c.Doc.WorkerCount() == 0 && !c.Doc.Spec.ControlPlane.Schedulable {
+		return "", fail.New(fail.Refused, "no node takes ordinary pods").Do("add workers, or set spec.controlPlane.schedulable")
+	}
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return "", err
+	}
+	img, err := c.Current.Image("echo")
+	if err != nil {
+		return "", err
+	}
+	r, err := client.Smoke(ctx, kube.SmokeOptions{
+		Image: img.Ref, DNSDomain: c.Doc.Spec.Kubernetes.DNSDomain, NodePorts: nodePortNodes, Timeout: SmokeTimeout, Status: p.Status,
+	})
+	if err != nil {
+		return "", err
+	}
+	var ports []string
+	for _, n := range r.NodePorts {
+		ports = append(ports, n.Node)
+	}
+	slices.Sort(ports)
+	return fmt.Sprintf("from %s to %s; NodePort of %s", r.Client, strings.Join(r.Backends, ", "), strings.Join(ports, ", ")), nil
+}
+
+// notAsked is from where a load balancer was asked that nobody could reach.
+const notAsked = "nowhere: its address can't be reached from here, and there is no gateway"
+
+// reachTimeout is how long a load balancer's address, which has only just been given, is tried for the first connection.
+const reachTimeout = 20 * time.Second
+
+const askTimeout = 3 * time.Second // for one request
+
+// askBalancer sends a load balancer requests from here and from the gateways until one is answered, and says from where. Machines with a
+// kube-proxy can't ask: theirs answers in the load balancer's place. A network in which the address is out of reach is no fault of the
+// cloud's: where nobody gets as far as a connection, and there is no gateway, which lies in the same network, it is not asked.
+func (c *Addons) askBalancer(ctx context.Context, address, answer string) (string, error) {
+	places := []place{{"here", (&net.Dialer{}).DialContext}}
+	for _, name := range c.NamesOf(provider.Gateway) {
+		places = append(places, place{name, func(ctx context.Context, network, addr string) (net.Conn, error) {
+			h, err := c.Host(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			return c.Dialer.DialContext(ctx, h, network, addr)
+		}})
+	}
+	return ask(ctx, places, reachTimeout, address, answer)
+}
+
+// place is from where something is asked.
+type place struct {
+	name string
+	dial dial
+}
+
+type dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// ask asks from each place in turn, without an end but that of ctx where there are several, or the one gets a connection within reach.
+func ask(ctx context.Context, places []place, reach time.Duration, address, answer string) (string, error) {
+	connected := false
+	for began := time.Now(); ; {
+		var failed []string
+		for _, p := range places {
+			err := askOnce(ctx, func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := p.dial(ctx, network, addr)
+				connected = connected || err == nil
+				return conn, err
+			}, address, answer)
+			if err == nil {
+				return p.name, nil
+			}
+			failed = append(failed, "from "+p.name+": "+err.Error())
+		}
+		if !connected && len(places) == 1 && time.Since(began) > reach {
+			return notAsked, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", fail.New(fail.NotReady, "no request to %s was answered; %s", address, strings.Join(failed, "; "))
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// askOnce sends a request, on a connection of its own.
+func askOnce(ctx context.Context, d dial, address, answer string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, (&url.URL{Scheme: "http", Host: strings.TrimSuffix(net.JoinHostPort(address, "80"), ":80"), Path: "/"}).String(), nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Transport: &http.Transport{DialContext: d, DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() // read only
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 100))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK || strings.TrimSpace(string(body)) != answer {
+		return fmt.Errorf("it answers %s, %q", resp.Status, body)
+	}
+	return nil
+}
+
+// CheckSteps has what comes after a machine wait until the user's own checks hold; none where there are none.
+func (c *Addons) CheckSteps(name string) []*plan.Step {
+	if len(c.Doc.Spec.Updates.Checks) == 0 {
+		return nil
+	}
+	return []*plan.Step{{
+		ID: "checks/" + name, Action: plan.Wait, Subject: name, Title: "wait until the checks of spec.updates pass",
+		Reason: "the next machine is changed only when they pass",
+		Run: func(ctx context.Context, p plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			for _, k := range c.Doc.Spec.Updates.Checks {
+				p.Status("evaluating check %s", k.Name)
+				if err := client.Holds(ctx, kube.Check(k)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}}
+}
