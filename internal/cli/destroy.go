@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/cli/output"
-	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/removal"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 )
@@ -51,7 +51,7 @@ func (a *App) destroy(ctx context.Context, name string, keepVolumes bool, f *run
 
 func newResetCmd(a *App) *cobra.Command {
 	var f runFlags
-	var o cluster.ResetOptions
+	var o removal.ResetOptions
 	var dry bool
 	var format output.Format
 	c := &cobra.Command{
@@ -96,7 +96,7 @@ run the same command again; until it has finished, apply refuses.`,
 	return c
 }
 
-func (a *App) reset(ctx context.Context, name string, o cluster.ResetOptions, dry bool, format *output.Format, f *runFlags) error {
+func (a *App) reset(ctx context.Context, name string, o removal.ResetOptions, dry bool, format *output.Format, f *runFlags) error {
 	v := &verb{asked: operate.Asked{Verb: "reset", Cluster: name, Machine: o.Machine, KeepVolumes: o.KeepVolumes}, flags: f, dry: dry, out: format}
 	v.question = fmt.Sprintf("Remove Kubernetes from all machines of cluster %s, and lose its data?", name)
 	if o.Machine != "" {
@@ -137,7 +137,7 @@ restore prints the same list at its end.`,
 }
 
 // volumeTable shows the volumes of which a cluster and its cloud don't say the same.
-func volumeTable(w io.Writer, name string, odd []cluster.OddVolume) error {
+func volumeTable(w io.Writer, name string, odd []removal.OddVolume) error {
 	if len(odd) == 0 {
 		_, err := fmt.Fprintf(w, "The volumes of cluster %s are as its PersistentVolumes say.\n", name)
 		return err

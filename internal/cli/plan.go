@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/savedplan"
 	"github.com/naupegos/naupegos/internal/client"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/removal"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -174,7 +174,7 @@ func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) erro
 		return a.printPlan(p, "", &f.out)
 	}
 	return a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) error {
-		p, err := s.Cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: f.keepVolumes, Forget: s.Forget})
+		p, err := s.Cluster.PlanDestroy(ctx, removal.DestroyOptions{KeepVolumes: f.keepVolumes, Forget: s.Forget})
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/store"
@@ -54,7 +54,7 @@ renewal.`,
 	return c
 }
 
-func statusTable(w io.Writer, s *cluster.Status) error {
+func statusTable(w io.Writer, s *report.Status) error {
 	fmt.Fprintf(w, "%s\n  endpoint  %s\n  API       %s\n  etcd      %s\n", s.Summary(), s.Endpoint, s.API, s.Etcd)
 	if s.Rotation != "" {
 		fmt.Fprintf(w, "  rotation  %s\n", s.Rotation)
@@ -147,7 +147,7 @@ func (a *App) showStatus(ctx context.Context, name string, f *statusFlags) error
 }
 
 // lookAt observes a cluster now, through a session of its own: what is known of it may have changed meanwhile.
-func (a *App) lookAt(ctx context.Context, name string) (st *cluster.Status, err error) {
+func (a *App) lookAt(ctx context.Context, name string) (st *report.Status, err error) {
 	if c, err := a.server(); err != nil {
 		return nil, err
 	} else if c != nil {
@@ -161,7 +161,7 @@ func (a *App) lookAt(ctx context.Context, name string) (st *cluster.Status, err 
 }
 
 // printStatus prints a status unless it reads as the last one did, and returns how it reads.
-func (a *App) printStatus(st *cluster.Status, f *statusFlags, last []byte) ([]byte, error) {
+func (a *App) printStatus(st *report.Status, f *statusFlags, last []byte) ([]byte, error) {
 	var b bytes.Buffer
 	if err := f.out.Print(&b, st, func(w io.Writer) error { return statusTable(w, st) }); err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (a *App) printStatus(st *cluster.Status, f *statusFlags, last []byte) ([]by
 }
 
 // statusCode is how the command ends.
-func statusCode(st *cluster.Status) error {
+func statusCode(st *report.Status) error {
 	if st.Healthy {
 		return nil
 	}

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestStatusKeepsItsColumns: an error of several lines stands below the table, not in it.
 func TestStatusKeepsItsColumns(t *testing.T) {
 	const long = "cut off: dial tcp 10.77.0.22:22: i/o timeout\n  tried 3 times\n  since 2026-11-22 21:00:00, by way of the bridge nau0badc0de of this host"
-	s := &cluster.Status{BundleNote: "bundle aaaaaaaaaaaa, with which the cluster was built, is not available here", Machines: []cluster.MachineStatus{
+	s := &report.Status{BundleNote: "bundle aaaaaaaaaaaa, with which the cluster was built, is not available here", Machines: []report.MachineStatus{
 		{Name: "demo-cp-1", Role: "control-plane", Address: "10.77.0.21", State: "running", Config: "as wanted", Node: "Ready", Version: "v1.36.3", Etcd: "healthy"},
 		{Name: "demo-cp-2", Role: "control-plane", Address: "10.77.0.22", State: "running", Config: long, Node: "NotReady", Version: "v1.36.3", Etcd: long},
 	}}

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -177,8 +177,8 @@ func (c *Client) Clusters(ctx context.Context, within time.Duration) ([]operate.
 }
 
 // Status looks at a cluster.
-func (c *Client) Status(ctx context.Context, name string) (*cluster.Status, error) {
-	return get[cluster.Status](ctx, c, http.MethodGet, "/api/v1/clusters/"+url.PathEscape(name)+"/status", nil, nil)
+func (c *Client) Status(ctx context.Context, name string) (*report.Status, error) {
+	return get[report.Status](ctx, c, http.MethodGet, "/api/v1/clusters/"+url.PathEscape(name)+"/status", nil, nil)
 }
 
 // See looks at something of a cluster.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/removal"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -77,7 +78,7 @@ func TestLeftoversGoBetweenMachinesAndNetwork(t *testing.T) {
 	l, os := inCloud(t, "", "")
 	nothing := func(context.Context, plan.Progress) error { return nil }
 	inv := &provider.Inventory{Machines: []provider.Machine{{Name: "demo-cp-1"}, {Name: "demo-a-1"}}}
-	steps, err := l.planLeftovers(t.Context(), os.Destroy(t.Context(), inv), []string{"destroy/demo-cp-1", "destroy/demo-a-1"}, given{}, DestroyOptions{})
+	steps, err := l.PlanLeftovers(t.Context(), os.Destroy(t.Context(), inv), []string{"destroy/demo-cp-1", "destroy/demo-a-1"}, removal.Given{}, removal.DestroyOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,22 +113,22 @@ func TestPlanNamesWhatNobodyHoldsAnyMore(t *testing.T) {
 	l, _ := inCloud(t,
 		strings.Join([]string{volume("claimed", ""), volume("retained", ""), volume("lent", `{"server_id": "database"}`)}, ","),
 		balancer("front")+","+balancer("orphan"))
-	asked := given{held: []kube.CloudResource{
+	asked := removal.Given{Held: []kube.CloudResource{
 		{Kind: "Service", Namespace: "shop", Name: "front"}, {Kind: "PersistentVolumeClaim", Namespace: "shop", Name: "orphan", Volume: "claimed"},
 	}}
 	for name, c := range map[string]struct {
-		given   given
-		options DestroyOptions
+		given   removal.Given
+		options removal.DestroyOptions
 		named   []string
 		reason  string
 	}{
-		"the API answers":  {asked, DestroyOptions{}, []string{"(orphan,", "(retained,", "(lent,"}, "does not delete it itself"},
-		"the API does not": {given{silent: errors.New("no route")}, DestroyOptions{}, []string{"(front,", "(orphan,", "(claimed,", "(retained,", "(lent,"}, "no route"},
-		"volumes are kept": {asked, DestroyOptions{KeepVolumes: true}, []string{"(orphan,"}, "does not delete it itself"},
-		"it was never up":  {given{}, DestroyOptions{}, []string{"(front,", "(orphan,", "(claimed,", "(retained,", "(lent,"}, "does not delete it itself"},
+		"the API answers":  {asked, removal.DestroyOptions{}, []string{"(orphan,", "(retained,", "(lent,"}, "does not delete it itself"},
+		"the API does not": {removal.Given{Silent: errors.New("no route")}, removal.DestroyOptions{}, []string{"(front,", "(orphan,", "(claimed,", "(retained,", "(lent,"}, "no route"},
+		"volumes are kept": {asked, removal.DestroyOptions{KeepVolumes: true}, []string{"(orphan,"}, "does not delete it itself"},
+		"it was never up":  {removal.Given{}, removal.DestroyOptions{}, []string{"(front,", "(orphan,", "(claimed,", "(retained,", "(lent,"}, "does not delete it itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			steps, err := l.planLeftovers(t.Context(), nil, nil, c.given, c.options)
+			steps, err := l.PlanLeftovers(t.Context(), nil, nil, c.given, c.options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,16 +157,16 @@ func TestOddVolumes(t *testing.T) {
 		{ID: "b", State: "in-use", Own: true}, {ID: "c", State: "in-use", Stranger: "database", Own: true}, {ID: "d", State: "error_deleting"}, {ID: "e", State: "available"},
 		{ID: "z", State: "available", Own: true, Claim: "shop/z"}, {ID: "theirs", State: "available"},
 	}
-	want := []OddVolume{
-		{Is: VolumeBroken, PersistentVolume: "pv-d", Claim: "shop/d", Volume: "d", State: "error_deleting"},
-		{Is: VolumeElsewhere, PersistentVolume: "pv-c", Volume: "c", Server: "database", State: "in-use"},
-		{Is: VolumeGone, PersistentVolume: "pv-a", Claim: "shop/a", Volume: "a"},
-		{Is: VolumeOrphaned, Claim: "shop/z", Volume: "z", State: "available"},
+	want := []removal.OddVolume{
+		{Is: removal.VolumeBroken, PersistentVolume: "pv-d", Claim: "shop/d", Volume: "d", State: "error_deleting"},
+		{Is: removal.VolumeElsewhere, PersistentVolume: "pv-c", Volume: "c", Server: "database", State: "in-use"},
+		{Is: removal.VolumeGone, PersistentVolume: "pv-a", Claim: "shop/a", Volume: "a"},
+		{Is: removal.VolumeOrphaned, Claim: "shop/z", Volume: "z", State: "available"},
 	}
-	if got := oddVolumes(named, found); !slices.Equal(got, want) {
+	if got := removal.Odd(named, found); !slices.Equal(got, want) {
 		t.Errorf("odd are\n%+v, want\n%+v", got, want)
 	}
-	if got := oddVolumes(nil, nil); got == nil || len(got) != 0 { // a list in JSON
+	if got := removal.Odd(nil, nil); got == nil || len(got) != 0 { // a list in JSON
 		t.Errorf("of none, %v", got)
 	}
 }

@@ -5,19 +5,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/naupegos/naupegos/internal/cluster/stage"
-
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/reach"
 )
 
 // look observes everything and asks the provider for the steps to the machines that are wanted. The provider comes first: it
@@ -30,7 +27,7 @@ func (c *Cluster) look(ctx context.Context, decided wanted.Decisions) (*observe.
 	if err := c.checkInitial(o); err != nil {
 		return nil, nil, err
 	}
-	if err := c.checkUnclean(o); err != nil {
+	if err := c.CheckUnclean(o); err != nil {
 		return nil, nil, err
 	}
 	if err := c.CheckChanges(); err != nil {
@@ -197,36 +194,5 @@ func (a *applying) planForgetWireGuard() {
 		ID: "wireguard/forget", Action: plan.Change, Subject: "cluster", Title: "forget removed WireGuard peers",
 		Reason: "no longer wanted: " + strings.Join(names, ", "),
 		Run:    func(ctx context.Context, _ plan.Progress) error { return a.WireGuard().Forget(ctx, stale) },
-	})
-}
-
-// RotateWireGuard makes new keys for all gateways, and for the peers whose keys Naupegos made, and returns who got one. The
-// next apply carries them to the gateways; from then on every client configuration handed out before is void.
-func (c *Cluster) RotateWireGuard(ctx context.Context) ([]string, error) {
-	if c.Doc.Spec.Access.WireGuard == nil {
-		return nil, fail.New(fail.Invalid, "cluster %s has no WireGuard", c.Name()).Do("spec.access.wireguard in its document turns it on")
-	}
-	if err := c.LoadTarget(ctx); err != nil {
-		return nil, err
-	}
-	return c.WireGuard().Rotate(ctx)
-}
-
-// WireGuardClients renders a configuration for each peer and gateway, by file name ("anna-demo-gw-1.conf"). They hold the
-// private keys of peers whose keys Naupegos made. fail.NotReady where a gateway or peer was not carried out yet.
-func (c *Cluster) WireGuardClients(ctx context.Context) (map[string][]byte, error) {
-	if c.Doc.Spec.Access.WireGuard == nil {
-		return nil, nil
-	}
-	if err := c.LoadTarget(ctx); err != nil {
-		return nil, err
-	}
-	reachable, err := c.WireGuardReach(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.WireGuard().Clients(ctx, reachable, func(ctx context.Context, name string) (string, error) {
-		m, err := c.Prov.Machine(ctx, name)
-		return reach.Host(m).Address, err
 	})
 }

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"net"
 	"slices"
-	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster/stage"
 
@@ -19,7 +17,6 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
@@ -95,44 +92,6 @@ func (c *Cluster) Pools(ctx context.Context) ([]scaling.Pool, error) {
 		pools = append(pools, out)
 	}
 	return pools, nil
-}
-
-// AutoscalerName is the common name of an autoscaler's client certificate. To the Kubernetes API it is a user without rights.
-const AutoscalerName = "naupegos:autoscaler"
-
-// autoscaleValidity is how long certificates for autoscaling are valid.
-const autoscaleValidity = 365 * 24 * time.Hour
-
-// AutoscaleAuthorities returns the authorities that the cluster's autoscaler and its server come from.
-func (c *Cluster) AutoscaleAuthorities(ctx context.Context) ([]byte, error) {
-	return c.PKI.CABundle(ctx, pki.KubernetesCA)
-}
-
-// AutoscaleServer issues the certificate of a server for this cluster's autoscaler, which reaches it by these names and addresses, and returns
-// the authorities that its clients come from.
-func (c *Cluster) AutoscaleServer(ctx context.Context, reached []string) (pair pki.Pair, ca []byte, err error) {
-	s := pki.LeafSpec{Name: "autoscale", Authority: pki.KubernetesCA, CommonName: "naupegos:autoscale", Server: true}
-	for _, r := range reached {
-		if ip := net.ParseIP(r); ip != nil {
-			s.IPs = append(s.IPs, ip)
-		} else {
-			s.DNSNames = append(s.DNSNames, r)
-		}
-	}
-	return c.autoscaleIdentity(ctx, s)
-}
-
-// AutoscaleClient issues the certificate of this cluster's autoscaler, and returns the authorities that its server comes from.
-func (c *Cluster) AutoscaleClient(ctx context.Context) (pair pki.Pair, ca []byte, err error) {
-	return c.autoscaleIdentity(ctx, pki.LeafSpec{Name: "autoscaler", Authority: pki.KubernetesCA, CommonName: AutoscalerName, Client: true})
-}
-
-func (c *Cluster) autoscaleIdentity(ctx context.Context, s pki.LeafSpec) (pair pki.Pair, ca []byte, err error) {
-	if pair, err = c.PKI.Issue(ctx, s, autoscaleValidity); err != nil {
-		return pair, nil, err
-	}
-	ca, err = c.AutoscaleAuthorities(ctx)
-	return pair, ca, err
 }
 
 // rememberShapes remembers what the nodes of pools that scale have.

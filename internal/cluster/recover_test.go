@@ -57,7 +57,7 @@ func TestRecoverGivenHost(t *testing.T) {
 			testkit.Must(t, s.Run(t.Context(), nil))
 		}
 	}
-	testkit.Fails(t, l.checkUnclean(o), fail.Refused, "naupegos reset demo --machine demo-cp-3")
+	testkit.Fails(t, l.CheckUnclean(o), fail.Refused, "naupegos reset demo --machine demo-cp-3")
 }
 
 func TestRecoverRefused(t *testing.T) {

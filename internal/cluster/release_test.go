@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/removal"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -142,8 +143,8 @@ func TestImportPlan(t *testing.T) {
 
 	for verb, plan := range map[string]func() error{
 		"apply":   func() error { _, err := l.PlanApply(ctx); return err },
-		"destroy": func() error { _, err := l.PlanDestroy(ctx, DestroyOptions{}); return err },
-		"reset":   func() error { _, err := l.PlanReset(ctx, ResetOptions{}); return err },
+		"destroy": func() error { _, err := l.PlanDestroy(ctx, removal.DestroyOptions{}); return err },
+		"reset":   func() error { _, err := l.PlanReset(ctx, removal.ResetOptions{}); return err },
 	} {
 		if err := plan(); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "not taken over yet") {
 			t.Errorf("%s in between: %v", verb, err)

@@ -196,7 +196,7 @@ func TestRepairIsRemembered(t *testing.T) {
 	if want := []string{"kill demo-a-1", "on demo-a-1"}; !slices.Equal(l.cloud.log, want) {
 		t.Errorf("switched %q, want %q", l.cloud.log, want)
 	}
-	if note := l.repairNote("demo-a-1"); !strings.Contains(note, "rebooted at") || !strings.Contains(note, "power-cycled at") {
+	if note := l.RepairNote("demo-a-1"); !strings.Contains(note, "rebooted at") || !strings.Contains(note, "power-cycled at") {
 		t.Errorf("status says %q", note)
 	}
 	if r, _, err = l.round(sickly, time.Now().Add(9*time.Minute)); err != nil || r.Machine != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/removal"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -36,9 +37,9 @@ func listed(steps []*plan.Step) string {
 func TestResetPlans(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	l.state("demo-a-2", provider.Stopped)
-	golden(t, "reset", listed(testkit.Value(l.PlanReset(t.Context(), ResetOptions{}))(t).Steps))
+	golden(t, "reset", listed(testkit.Value(l.PlanReset(t.Context(), removal.ResetOptions{}))(t).Steps))
 	for _, name := range []string{"demo-cp-2", "demo-a-1", "demo-gw-1"} {
-		golden(t, "reset-"+name, listed(testkit.Value(l.resetOneOf(l.observed(nil, controlPlanes(3)...), name))(t)))
+		golden(t, "reset-"+name, listed(testkit.Value(l.ResetOneOf(l.observed(nil, controlPlanes(3)...), name))(t)))
 	}
 }
 
@@ -51,19 +52,19 @@ func TestResetRefused(t *testing.T) {
 	for name, says := range map[string]string{
 		"demo-x-1": "no machine demo-x-1", "demo-a-2": "it is stopped", "demo-gw-1": "the only gateway that runs", "demo-cp-1": "quorum",
 	} {
-		if _, err := l.resetOneOf(o, name); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := l.ResetOneOf(o, name); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("reset %s: %v", name, err)
 		}
 	}
 	o.EtcdErr = errors.New("no route")
-	if _, err := l.resetOneOf(o, "demo-a-1"); fail.KindOf(err) != fail.NotReady {
+	if _, err := l.ResetOneOf(o, "demo-a-1"); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("while etcd can't be seen: %v", err)
 	}
 	l = newLab(t, document(t, 1, 0, 1)).Running(document(t, 1, 0, 1))
-	_, err := l.resetOneOf(l.observed(nil, "demo-cp-1"), "demo-cp-1")
+	_, err := l.ResetOneOf(l.observed(nil, "demo-cp-1"), "demo-cp-1")
 	testkit.Fails(t, err, fail.Refused, "reset demo-cp-1: it is the only control-plane machine")
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bootstrapped, ""))
-	_, err = l.resetOneOf(l.observed(nil), "demo-a-1")
+	_, err = l.ResetOneOf(l.observed(nil), "demo-a-1")
 	testkit.Fails(t, err, fail.NotReady, "has not come up yet")
 }
 
@@ -76,13 +77,13 @@ func TestResetIsKilledAnywhere(t *testing.T) {
 	testkit.Must(t, l.Facts.SetOf(ctx, memory.Generation, pki.SSHKeyName, "2"))
 	testkit.Must(t, l.Facts.SetOf(ctx, memory.Generation, pki.KubernetesCA, "2"))
 	authority, ssh := testkit.Value(l.PKI.Authority(ctx, pki.KubernetesCA))(t), testkit.Value(l.PKI.SSHKey(ctx))(t)
-	o := ResetOptions{}
+	o := removal.ResetOptions{}
 	testkit.Must(t, l.BeginReset(ctx, o))
 	refused := func() {
 		t.Helper()
 		_, err := l.PlanApply(ctx)
 		testkit.Fails(t, err, fail.Refused, "naupegos reset demo continues")
-		if l.resetNote() == "" {
+		if l.ResetNote() == "" {
 			t.Error("status says nothing of it")
 		}
 	}
@@ -128,7 +129,7 @@ func TestNothingIsBuiltOnWhatIsUnclean(t *testing.T) {
 	ctx := t.Context()
 	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 	l.state("demo-cp-2", provider.Unreachable)
-	p := testkit.Value(l.PlanReset(ctx, ResetOptions{}))(t)
+	p := testkit.Value(l.PlanReset(ctx, removal.ResetOptions{}))(t)
 	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, nodes.ConsentLeave)
 	testkit.Must(t, p.CheckConsents([]string{nodes.ConsentLeave + "=demo-cp-2"}))
 	for _, s := range p.Steps {
@@ -139,10 +140,10 @@ func TestNothingIsBuiltOnWhatIsUnclean(t *testing.T) {
 	l.state("demo-cp-2", provider.Running)
 	_, _, err := l.look(ctx, nil)
 	testkit.Fails(t, err, fail.Refused, "naupegos reset demo --machine demo-cp-2 cleans it")
-	steps := testkit.Value(l.resetOneOf(l.observed(nil), "demo-cp-2"))(t)
+	steps := testkit.Value(l.ResetOneOf(l.observed(nil), "demo-cp-2"))(t)
 	if len(steps) != 1 || steps[0].ID != nodes.ResetID("demo-cp-2") {
 		t.Fatalf("it is cleaned by\n%s", listed(steps))
 	}
 	testkit.Must(t, l.ThenForget("demo-cp-2", func(context.Context, plan.Progress) error { return nil })(ctx, nil))
-	testkit.Must(t, l.checkUnclean(l.observed(nil)))
+	testkit.Must(t, l.CheckUnclean(l.observed(nil)))
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -16,8 +17,8 @@ func TestCertificatesDue(t *testing.T) {
 	testkit.Value(l.PKI.Leaf(t.Context(), leaf))(t)
 	const day = 24 * time.Hour
 	for after, want := range map[time.Duration]int{day: 0, 230 * day: 0, 250 * day: 1} {
-		s := &Status{Healthy: true}
-		testkit.Must(t, l.certificateStatus(t.Context(), s, time.Now().Add(after)))
+		s := &report.Status{Healthy: true}
+		testkit.Must(t, l.CertificateStatus(t.Context(), s, time.Now().Add(after)))
 		if len(s.Due) != want || s.Healthy != (want == 0) || s.ExpiresOf != leaf.Name {
 			t.Errorf("after %v: due %v, healthy: %t, first to expire: %s", after, s.Due, s.Healthy, s.ExpiresOf)
 		}

@@ -9,6 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/removal"
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -42,10 +44,10 @@ func away(t *testing.T, wanted int) (*lab, *observe.Observed) {
 func TestUnreachableIsSeen(t *testing.T) {
 	l, o := away(t, 2)
 	s := o.Want[slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == "demo-a-2" })]
-	if m := l.machineStatus(o, s); m.State != "unreachable" || m.Config != noRoute || m.ok() {
+	if m := l.MachineStatus(o, s); m.State != "unreachable" || m.Config != noRoute || m.OK() {
 		t.Errorf("status says %+v", m)
 	}
-	if c := checkMachine(s.Name, o.Machines[s.Name]); c.Result != provider.Failing || c.Detail != noRoute {
+	if c := report.CheckMachine(s.Name, o.Machines[s.Name]); c.Result != provider.Failing || c.Detail != noRoute {
 		t.Errorf("the check says %+v", c)
 	}
 	text := l.mustPlan(o)
@@ -96,7 +98,7 @@ func TestNothingIsSwitchedOffForGood(t *testing.T) {
 // TestDestroyWhileAHostIsDead: it is let go as it is, which somebody has to consent to; the others are cleaned, gateways last.
 func TestDestroyWhileAHostIsDead(t *testing.T) {
 	l, _ := away(t, 2)
-	p := testkit.Value(l.PlanDestroy(t.Context(), DestroyOptions{}))(t)
+	p := testkit.Value(l.PlanDestroy(t.Context(), removal.DestroyOptions{}))(t)
 	dead := provider.DestroyStep("demo-a-2")
 	for _, s := range p.Steps {
 		switch {
@@ -147,7 +149,7 @@ func waitsFor(steps []*plan.Step, s *plan.Step, id string) bool {
 func TestStock(t *testing.T) {
 	l, _ := away(t, 2)
 	l.Prov = stock{l.cloud, []string{"demo-a-1"}}
-	p := testkit.Value(l.PlanDestroy(t.Context(), DestroyOptions{}))(t)
+	p := testkit.Value(l.PlanDestroy(t.Context(), removal.DestroyOptions{}))(t)
 	cleaned := 0
 	for _, s := range p.Steps {
 		if name, ok := strings.CutPrefix(s.ID, "destroy/"); ok {

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/autoscale"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
@@ -175,7 +176,7 @@ func (a *Autoscaling) issue(ctx context.Context, c *cluster.Cluster) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.now = autoscale.Identity{Cert: pair.CertPEM, Key: pair.KeyPEM, CA: ca, Client: cluster.AutoscalerName}
+	a.now = autoscale.Identity{Cert: pair.CertPEM, Key: pair.KeyPEM, CA: ca, Client: connect.AutoscalerName}
 	a.names, a.issued = joined(reached), time.Now()
 	return nil
 }

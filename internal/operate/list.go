@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -50,7 +50,7 @@ func Rows(ctx context.Context, st store.Store) ([]Row, error) {
 }
 
 // AddHealth looks at all clusters at once, for as long as within.
-func AddHealth(ctx context.Context, rows []Row, within time.Duration, look func(ctx context.Context, name string) (*cluster.Status, error)) {
+func AddHealth(ctx context.Context, rows []Row, within time.Duration, look func(ctx context.Context, name string) (*report.Status, error)) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var wg sync.WaitGroup

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
-	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/removal"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -154,7 +154,7 @@ func needMachines(a *Asked) error {
 func planConverge(ctx context.Context, b *Begun) error { return b.planApply(ctx) }
 
 func planDestroy(ctx context.Context, b *Begun) error {
-	p, err := b.Cluster.PlanDestroy(ctx, cluster.DestroyOptions{KeepVolumes: b.Asked.KeepVolumes, Forget: b.Forget})
+	p, err := b.Cluster.PlanDestroy(ctx, removal.DestroyOptions{KeepVolumes: b.Asked.KeepVolumes, Forget: b.Forget})
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func checkReset(a *Asked) error {
 }
 
 func planReset(ctx context.Context, b *Begun) error {
-	o := cluster.ResetOptions{Machine: b.Asked.Machine, KeepVolumes: b.Asked.KeepVolumes}
+	o := removal.ResetOptions{Machine: b.Asked.Machine, KeepVolumes: b.Asked.KeepVolumes}
 	p, err := b.Cluster.PlanReset(ctx, o)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/removal"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -44,7 +45,7 @@ type CertificateList struct {
 
 // VolumeList is the volumes of which a cluster and its cloud don't say the same.
 type VolumeList struct {
-	Items []cluster.OddVolume `json:"items"`
+	Items []removal.OddVolume `json:"items"`
 }
 
 // CheckList is what was looked at before anything is done.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/env"
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/server"
@@ -106,7 +106,7 @@ func verbOn(leases []store.LeaseInfo, id string) string {
 type clusterData struct {
 	Name, Provider, Document string
 	Lease                    *store.LeaseInfo
-	Status                   *cluster.Status
+	Status                   *report.Status
 	StatusErr                string
 	Standing                 []string // what is under way with it, or noteworthy, for people
 	Later                    string   // where the page gets its status from once it is shown; empty: it has it, or not at all
@@ -179,7 +179,7 @@ func (p *Pages) clusterPage(r *http.Request, who *access.Operator) (*view, error
 }
 
 // standing is what there is to say of a cluster beside its machines.
-func standing(s *cluster.Status) (all []string) {
+func standing(s *report.Status) (all []string) {
 	for _, f := range []struct{ what, is string }{{"Upgrade", s.Upgrade}, {"Rotation", s.Rotation}, {"Reset", s.Reset}, {"Bundle", s.BundleNote}} {
 		if f.is != "" {
 			all = append(all, f.what+": "+f.is)
@@ -192,7 +192,7 @@ func standing(s *cluster.Status) (all []string) {
 }
 
 // lookAt looks at a cluster now.
-func (p *Pages) lookAt(ctx context.Context, name string) (*cluster.Status, error) {
+func (p *Pages) lookAt(ctx context.Context, name string) (*report.Status, error) {
 	st, err := p.c.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -230,8 +230,8 @@ const (
 )
 
 // draw arranges the machines of a cluster.
-func draw(s *cluster.Status) *topology {
-	rows := map[string][]cluster.MachineStatus{}
+func draw(s *report.Status) *topology {
+	rows := map[string][]report.MachineStatus{}
 	for _, m := range s.Machines {
 		rows[m.Role] = append(rows[m.Role], m)
 	}
@@ -271,7 +271,7 @@ func draw(s *cluster.Status) *topology {
 }
 
 // boxOf is a machine in the drawing.
-func boxOf(m cluster.MachineStatus) box {
+func boxOf(m report.MachineStatus) box {
 	b := box{Name: short(m.Name), Under: m.Address, Class: "ok"}
 	if m.Pool != "" && m.Pool != m.Role && m.Address != "" {
 		b.Under = short(m.Pool + " · " + m.Address)

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/registry"
@@ -41,7 +41,7 @@ func newScenery(t *testing.T) *scenery {
 	owned(t, "10.254.77.100") // where nobody answers
 	s.racks()
 	s.quay()
-	s.pages.observe = func(context.Context, string) (*cluster.Status, error) { return quayStatus(), nil }
+	s.pages.observe = func(context.Context, string) (*report.Status, error) { return quayStatus(), nil }
 	return s
 }
 
@@ -207,12 +207,12 @@ spec:
 `
 
 // quayStatus is what a look at quay finds.
-func quayStatus() *cluster.Status {
-	s := &cluster.Status{Name: "quay", Provider: metalProvider, Kubernetes: "v1.37.2", Endpoint: "10.20.0.100:6443", API: "ready", Etcd: "3 of 3 voters healthy, tolerates 1",
+func quayStatus() *report.Status {
+	s := &report.Status{Name: "quay", Provider: metalProvider, Kubernetes: "v1.37.2", Endpoint: "10.20.0.100:6443", API: "ready", Etcd: "3 of 3 voters healthy, tolerates 1",
 		Upgrade: "v1.37.1 to v1.37.2, 1 of 6 machines", Expires: time.Now().AddDate(0, 6, 0), ExpiresOf: "quay-cp-2 kubelet",
 		Backups: &backups.Backups{Last: time.Now().Add(-5 * time.Hour), LastID: "20261126T211500Z-91be", Proven: time.Now().Add(-23 * time.Hour), ProvenID: "20261126T031500Z-4f2a"}}
 	for i, name := range []string{"quay-gw-1", "quay-gw-2", "quay-cp-1", "quay-cp-2", "quay-cp-3", "quay-general-1", "quay-general-2", "quay-general-3"} {
-		m := cluster.MachineStatus{Name: name, Role: "worker", Pool: "general", Address: fmt.Sprint("10.20.0.", 8+i), State: "running", Config: "up to date", Node: "Ready", Version: "v1.37.1"}
+		m := report.MachineStatus{Name: name, Role: "worker", Pool: "general", Address: fmt.Sprint("10.20.0.", 8+i), State: "running", Config: "up to date", Node: "Ready", Version: "v1.37.1"}
 		switch {
 		case i < 2:
 			m.Role, m.Pool, m.Node, m.Version = "gateway", "", "", ""

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/backups"
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/registry"
 	"github.com/naupegos/naupegos/internal/store"
@@ -183,8 +183,8 @@ func TestWhereClustersStand(t *testing.T) {
 	if a := s.ask("GET", "/ui/backups", s.reader, nil); !strings.Contains(a.body, "A run last created a backup at "+at(testkit.Value(s.store.Runs(t.Context(), "quay", 1))(t)[0].Steps[0].Ended)) {
 		t.Errorf("the page of backups does not say when one was made: %s", a.body)
 	}
-	s.pages.observe = func(context.Context, string) (*cluster.Status, error) {
-		return &cluster.Status{API: "ready", Upgrade: "to v1.37.2, 1 of 3 machines", Repairs: []string{"quay-w-1 was restarted"}, Machines: []cluster.MachineStatus{
+	s.pages.observe = func(context.Context, string) (*report.Status, error) {
+		return &report.Status{API: "ready", Upgrade: "to v1.37.2, 1 of 3 machines", Repairs: []string{"quay-w-1 was restarted"}, Machines: []report.MachineStatus{
 			{Name: "quay-w-1-of-a-very-long-name", Role: "worker", Pool: "general", Address: "10.0.0.7", State: "running", Config: "up to date", Node: "Ready"}}}, nil
 	}
 	if a := s.ask("GET", "/ui/clusters/quay", s.reader, nil); !strings.Contains(a.body, `data-later="/ui/clusters/quay?look=yes"`) || strings.Contains(a.body, "quay-w-1") {

@@ -15,7 +15,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/registry"
@@ -50,7 +50,7 @@ type Pages struct {
 	html    map[string]*template.Template
 	guard   *http.CrossOriginProtection
 	watched time.Duration // between two looks of a stream
-	observe func(ctx context.Context, name string) (*cluster.Status, error)
+	observe func(ctx context.Context, name string) (*report.Status, error)
 }
 
 // Route is one handler.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/addons"
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -193,9 +193,9 @@ func (r *rig) passesItsTest(t *testing.T) map[string]string {
 }
 
 // status returns what naupegos status says.
-func (r *rig) status() cluster.Status {
+func (r *rig) status() report.Status {
 	r.t.Helper()
-	var s cluster.Status
+	var s report.Status
 	res := r.run("status", r.name, "-o", "json")
 	if res.code != 0 && res.code != 5 { // 5: not all is well, as the answer says
 		r.t.Fatal(res)
@@ -212,9 +212,9 @@ const settle = 15 * time.Second
 
 // healthy asserts that status shows as many machines as the document asks for, all of them well, and each control-plane
 // machine a voter of etcd; it returns that status.
-func (r *rig) healthy() cluster.Status {
+func (r *rig) healthy() report.Status {
 	r.t.Helper()
-	var s cluster.Status
+	var s report.Status
 	began := time.Now()
 	until(r.t, settle*slower, time.Second, func() error {
 		s = r.status()
@@ -227,7 +227,7 @@ func (r *rig) healthy() cluster.Status {
 }
 
 // check compares what status says with what is wanted.
-func (s size) check(st cluster.Status) error {
+func (s size) check(st report.Status) error {
 	if !st.Healthy {
 		return fmt.Errorf("not healthy: %+v", st)
 	}
@@ -248,8 +248,8 @@ func (s size) check(st cluster.Status) error {
 }
 
 // machinesOf lists machines of a role with what status says of them.
-func machinesOf(st cluster.Status, role provider.Role) []cluster.MachineStatus {
-	var out []cluster.MachineStatus
+func machinesOf(st report.Status, role provider.Role) []report.MachineStatus {
+	var out []report.MachineStatus
 	for _, m := range st.Machines {
 		if m.Role == string(role) {
 			out = append(out, m)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -103,7 +103,7 @@ func (r *rig) hostsRestart(t *testing.T, f *fleet, off, reboots string) {
 		return nil
 	})
 	st := r.status()
-	i := slices.IndexFunc(st.Machines, func(m cluster.MachineStatus) bool { return m.Name == off })
+	i := slices.IndexFunc(st.Machines, func(m report.MachineStatus) bool { return m.Name == off })
 	if m := st.Machines[i]; st.Healthy || m.State != string(provider.Unreachable) || !strings.Contains(m.Config, off) {
 		t.Errorf("%s is off, and status says %+v", off, m)
 	}

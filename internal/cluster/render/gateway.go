@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/reach"
 )
 
 const gatewayRole = "gateway"
@@ -142,4 +143,35 @@ func (c *Renderer) WireGuardReach(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(reach)
 	return slices.Compact(reach), nil
+}
+
+// RotateWireGuard makes new keys for all gateways, and for the peers whose keys Naupegos made, and returns who got one. The
+// next apply carries them to the gateways; from then on every client configuration handed out before is void.
+func (c *Renderer) RotateWireGuard(ctx context.Context) ([]string, error) {
+	if c.Doc.Spec.Access.WireGuard == nil {
+		return nil, fail.New(fail.Invalid, "cluster %s has no WireGuard", c.Name()).Do("spec.access.wireguard in its document turns it on")
+	}
+	if err := c.LoadTarget(ctx); err != nil {
+		return nil, err
+	}
+	return c.WireGuard().Rotate(ctx)
+}
+
+// WireGuardClients renders a configuration for each peer and gateway, by file name ("anna-demo-gw-1.conf"). They hold the
+// private keys of peers whose keys Naupegos made. fail.NotReady where a gateway or peer was not carried out yet.
+func (c *Renderer) WireGuardClients(ctx context.Context) (map[string][]byte, error) {
+	if c.Doc.Spec.Access.WireGuard == nil {
+		return nil, nil
+	}
+	if err := c.LoadTarget(ctx); err != nil {
+		return nil, err
+	}
+	reachable, err := c.WireGuardReach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.WireGuard().Clients(ctx, reachable, func(ctx context.Context, name string) (string, error) {
+		m, err := c.Prov.Machine(ctx, name)
+		return reach.Host(m).Address, err
+	})
 }

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
@@ -22,7 +22,7 @@ type listed struct {
 	}
 }
 
-type statusOf struct{ Body *cluster.Status }
+type statusOf struct{ Body *report.Status }
 
 type documentOf struct {
 	ContentType string `header:"Content-Type"`
@@ -61,8 +61,8 @@ func (a *api) list(ctx context.Context, in *struct {
 }
 
 // look observes a cluster now.
-func (a *api) look(ctx context.Context, name string) (*cluster.Status, error) {
-	return lookAt(ctx, a, name, func(s *operate.Session) (*cluster.Status, error) { return s.Cluster.Status(ctx) })
+func (a *api) look(ctx context.Context, name string) (*report.Status, error) {
+	return lookAt(ctx, a, name, func(s *operate.Session) (*report.Status, error) { return s.Cluster.Status(ctx) })
 }
 
 // lookAt opens a session that only looks at a cluster, and returns what see sees.

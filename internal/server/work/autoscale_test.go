@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/naupegos/naupegos/internal/autoscale/externalgrpc"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -50,7 +50,7 @@ func (s *site) scaling(t *testing.T, name string, port int) *store.Cluster {
 func (s *site) autoscaler(t *testing.T, c *store.Cluster, port int) externalgrpc.CloudProviderClient {
 	t.Helper()
 	k := pki.Open(s.store.Secrets(c.ID), pki.Options{})
-	own := testkit.Value(k.Issue(t.Context(), pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: cluster.AutoscalerName, Client: true}, time.Hour))(t)
+	own := testkit.Value(k.Issue(t.Context(), pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: connect.AutoscalerName, Client: true}, time.Hour))(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(testkit.Value(k.CABundle(t.Context(), pki.KubernetesCA))(t))
 	cert := testkit.Value(tls.X509KeyPair(own.CertPEM, own.KeyPEM))(t)

@@ -1,4 +1,4 @@
-package cluster
+package report
 
 import (
 	"context"
@@ -59,14 +59,14 @@ type MachineStatus struct {
 }
 
 // Status observes the cluster and sums up.
-func (c *Cluster) Status(ctx context.Context) (*Status, error) {
+func (c *Reporter) Status(ctx context.Context) (*Status, error) {
 	o, err := c.onlyLook(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := &Status{
 		Name: c.Name(), ID: c.Record.ID, Provider: c.Doc.Spec.Provider.Name(), Kubernetes: c.Doc.Spec.Kubernetes.Version, Healthy: true,
-		API: "ready", BundleNote: c.BundleNote(), Upgrade: c.UpgradeNote(), Rotation: c.RotationNote(), Reset: c.resetNote(),
+		API: "ready", BundleNote: c.BundleNote(), Upgrade: c.UpgradeNote(), Rotation: c.RotationNote(), Reset: c.ResetNote(),
 	}
 	_, s.Bundle = c.BuiltWith()
 	if s.Endpoint, err = c.PublicEndpoint(ctx); err != nil {
@@ -82,11 +82,11 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 	wanted := map[string]bool{}
 	for _, w := range o.Expected() {
 		wanted[w.Name] = true
-		m := c.machineStatus(o, w)
-		if tried := c.repairNote(w.Name); tried != "" {
+		m := c.MachineStatus(o, w)
+		if tried := c.RepairNote(w.Name); tried != "" {
 			s.Repairs = append(s.Repairs, tried)
 		}
-		s.Healthy = s.Healthy && m.ok()
+		s.Healthy = s.Healthy && m.OK()
 		s.Machines = append(s.Machines, m)
 	}
 	for _, m := range o.Remove {
@@ -99,16 +99,16 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 			s.Healthy = false
 		}
 	}
-	return s, c.certificateStatus(ctx, s, time.Now())
+	return s, c.CertificateStatus(ctx, s, time.Now())
 }
 
-// ok reports whether nothing is wrong with a machine.
-func (m MachineStatus) ok() bool {
+// OK reports whether nothing is wrong with a machine.
+func (m MachineStatus) OK() bool {
 	return m.State == string(provider.Running) && m.Config == upToDate && (m.Node == "" || m.Node == "Ready" || m.Node == "Ready, cordoned")
 }
 
-// repairNote says what was tried to heal a machine; empty where nothing was.
-func (c *Cluster) repairNote(name string) string {
+// RepairNote says what was tried to heal a machine; empty where nothing was.
+func (c *Reporter) RepairNote(name string) string {
 	l, err := upkeep.ParseLadder(c.Facts.Of(memory.Repair, name))
 	if err != nil || len(l.Tries) == 0 {
 		return ""
@@ -118,7 +118,7 @@ func (c *Cluster) repairNote(name string) string {
 
 const upToDate = "up to date"
 
-func (c *Cluster) machineStatus(o *observe.Observed, w wanted.Slot) MachineStatus {
+func (c *Reporter) MachineStatus(o *observe.Observed, w wanted.Slot) MachineStatus {
 	m := MachineStatus{Name: w.Name, Role: string(w.Role), Pool: w.Pool, State: "missing", Config: "-"}
 	seen := o.Machines[w.Name]
 	if seen != nil {
@@ -183,7 +183,7 @@ func memberStatus(o *observe.Observed, name string) string {
 	return "voter"
 }
 
-func (c *Cluster) etcdStatus(o *observe.Observed) string {
+func (c *Reporter) etcdStatus(o *observe.Observed) string {
 	if o.EtcdErr != nil {
 		return o.EtcdErr.Error()
 	}
@@ -193,8 +193,8 @@ func (c *Cluster) etcdStatus(o *observe.Observed) string {
 	return nodes.EtcdProjection(o)
 }
 
-// certificateStatus finds the certificate that expires first, and those that are due for renewal: nobody renews them but the next apply.
-func (c *Cluster) certificateStatus(ctx context.Context, s *Status, now time.Time) error {
+// CertificateStatus finds the certificate that expires first, and those that are due for renewal: nobody renews them but the next apply.
+func (c *Reporter) CertificateStatus(ctx context.Context, s *Status, now time.Time) error {
 	certs, err := c.Certificates(ctx)
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (c *Cluster) certificateStatus(ctx context.Context, s *Status, now time.Tim
 }
 
 // Certificates lists every certificate that Naupegos issued for the cluster.
-func (c *Cluster) Certificates(ctx context.Context) ([]pki.CertInfo, error) { return c.PKI.List(ctx) }
+func (c *Reporter) Certificates(ctx context.Context) ([]pki.CertInfo, error) { return c.PKI.List(ctx) }
 
 // Summary is one line about the cluster.
 func (s *Status) Summary() string {
@@ -223,7 +223,7 @@ func (s *Status) Summary() string {
 }
 
 // onlyLook is Observe for whoever changes nothing: nobody is asked for certificates in place of those that are due.
-func (c *Cluster) onlyLook(ctx context.Context) (*observe.Observed, error) {
+func (c *Reporter) onlyLook(ctx context.Context) (*observe.Observed, error) {
 	if c.Vault != nil {
 		c.PKI.HoldRenewals(true)
 		defer c.PKI.HoldRenewals(false)
@@ -232,7 +232,7 @@ func (c *Cluster) onlyLook(ctx context.Context) (*observe.Observed, error) {
 }
 
 // providerWarnings are what the provider remarks after its preflight.
-func (c *Cluster) providerWarnings(name string) (out []provider.Check) {
+func (c *Reporter) providerWarnings(name string) (out []provider.Check) {
 	if w, ok := c.Prov.(provider.Warner); ok {
 		for _, text := range w.Warnings() {
 			out = append(out, provider.Check{Name: name, Result: provider.Warning, Detail: text})
@@ -243,7 +243,7 @@ func (c *Cluster) providerWarnings(name string) (out []provider.Check) {
 
 // Check reports whether the provider can serve what the document wants, and which machines that exist don't answer. It changes nothing.
 // The error is one of looking; what is found wrong is a check.
-func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
+func (c *Reporter) Check(ctx context.Context) ([]provider.Check, error) {
 	out, err := c.CheckIssuer(ctx)
 	if err != nil {
 		return out, err
@@ -273,13 +273,13 @@ func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
 	out = append(out, credential...)
 	for _, s := range o.Want {
 		if seen := o.Machines[s.Name]; seen != nil {
-			out = append(out, checkMachine(s.Name, seen))
+			out = append(out, CheckMachine(s.Name, seen))
 		}
 	}
 	return out, nil
 }
 
-func checkMachine(name string, seen *observe.Seen) provider.Check {
+func CheckMachine(name string, seen *observe.Seen) provider.Check {
 	check := provider.Check{Name: "machine " + name, Result: provider.Fine, Detail: "answers"}
 	switch {
 	case seen.Machine.State == provider.Unreachable:
@@ -306,7 +306,7 @@ type consoler interface {
 // Logs writes a support archive (tar, gzip) about the whole cluster to w: what the machines' units and containers logged, what
 // the machines are, the cluster's status and document. Whatever can't be had is listed and does not fail the rest. Everything
 // is redacted: the cluster's own secrets and whatever looks like one.
-func (c *Cluster) Logs(ctx context.Context, w io.Writer, o support.Options) ([]support.Problem, error) {
+func (c *Reporter) Logs(ctx context.Context, w io.Writer, o support.Options) ([]support.Problem, error) {
 	r, err := support.NewRedactor(ctx, c.Secrets)
 	if err != nil {
 		return nil, err
@@ -318,7 +318,7 @@ func (c *Cluster) Logs(ctx context.Context, w io.Writer, o support.Options) ([]s
 	return col.Finish()
 }
 
-func (c *Cluster) collect(ctx context.Context, col *support.Collection) error {
+func (c *Reporter) collect(ctx context.Context, col *support.Collection) error {
 	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package cluster
+package removal
 
 import (
 	"cmp"
@@ -17,9 +17,6 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// A reset takes Kubernetes off machines that stay. That one was begun is a fact from before its first step until all that it should take away
-// is gone: until then nothing is put on such a machine, for what is left there belongs to another cluster than what would come.
-
 // ResetOptions says what is reset.
 type ResetOptions struct {
 	Machine     string // the only one, which leaves the cluster until the next apply; empty: all
@@ -27,7 +24,7 @@ type ResetOptions struct {
 }
 
 // PlanReset takes Kubernetes off machines and leaves these, their addresses and their network.
-func (c *Cluster) PlanReset(ctx context.Context, opts ResetOptions) (*plan.Plan, error) {
+func (c *Removal) PlanReset(ctx context.Context, opts ResetOptions) (*plan.Plan, error) {
 	if c.Facts.Is(memory.Importing) {
 		return nil, env.ErrImporting(c.Name())
 	}
@@ -42,7 +39,7 @@ func (c *Cluster) PlanReset(ctx context.Context, opts ResetOptions) (*plan.Plan,
 }
 
 // BeginReset remembers, before the first step of a reset that was agreed to, that it is begun.
-func (c *Cluster) BeginReset(ctx context.Context, opts ResetOptions) error {
+func (c *Removal) BeginReset(ctx context.Context, opts ResetOptions) error {
 	if opts.Machine != "" {
 		return c.Facts.SetOf(ctx, memory.Unclean, opts.Machine, "true")
 	}
@@ -50,7 +47,7 @@ func (c *Cluster) BeginReset(ctx context.Context, opts ResetOptions) error {
 }
 
 // resetAll lists the steps that reset every machine and, last, have the next apply build another cluster.
-func (c *Cluster) resetAll(ctx context.Context, opts DestroyOptions) ([]*plan.Step, error) {
+func (c *Removal) resetAll(ctx context.Context, opts DestroyOptions) ([]*plan.Step, error) {
 	if now, err := c.ToldRotation(); err != nil || now.Has(pki.SSHKeyName) && !c.Prov.Traits().Given {
 		return nil, cmp.Or[error](err, fail.New(fail.Refused, "the SSH key of cluster %s is being rotated: machines may let in by another key than what is remembered afterwards", c.Name()).
 			Do("naupegos apply continues that, naupegos certs rotate %s --abandon takes it back; then try again", c.Name()))
@@ -64,7 +61,7 @@ func (c *Cluster) resetAll(ctx context.Context, opts DestroyOptions) ([]*plan.St
 	var graph plan.Graph
 	given := c.planFree(ctx, &graph, opts)
 	cleaned := c.planClean(&graph, inv.Machines, c.ResetStep, c.leaveUnclean)
-	left, err := c.planLeftovers(ctx, nil, cleaned, given, opts)
+	left, err := c.PlanLeftovers(ctx, nil, cleaned, given, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +77,7 @@ func (c *Cluster) resetAll(ctx context.Context, opts DestroyOptions) ([]*plan.St
 }
 
 // leaveUnclean is the step for a machine that can't be cleaned: nothing is put on it until it was.
-func (c *Cluster) leaveUnclean(m provider.Machine) *plan.Step {
+func (c *Removal) leaveUnclean(m provider.Machine) *plan.Step {
 	if c.Prov.Traits().Given && c.Facts.Of(memory.Host, m.Name) == "" {
 		return nil // nothing was ever put on it
 	}
@@ -96,7 +93,7 @@ func (c *Cluster) leaveUnclean(m provider.Machine) *plan.Step {
 
 // startOver forgets what made the cluster the one that it was. What machines are reached by stays. It may be repeated: that a reset was begun is
 // forgotten last.
-func (c *Cluster) startOver(ctx context.Context) error {
+func (c *Removal) startOver(ctx context.Context) error {
 	if err := c.PKI.StartOver(ctx); err != nil {
 		return err
 	}
@@ -109,15 +106,15 @@ func (c *Cluster) startOver(ctx context.Context) error {
 }
 
 // resetOne lists the steps that take one machine out of the cluster as replacing it does, and clean it.
-func (c *Cluster) resetOne(ctx context.Context, name string) ([]*plan.Step, error) {
+func (c *Removal) resetOne(ctx context.Context, name string) ([]*plan.Step, error) {
 	o, err := c.Observe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c.resetOneOf(o, name)
+	return c.ResetOneOf(o, name)
 }
 
-func (c *Cluster) resetOneOf(o *observe.Observed, name string) ([]*plan.Step, error) {
+func (c *Removal) ResetOneOf(o *observe.Observed, name string) ([]*plan.Step, error) {
 	var names []string
 	for _, m := range o.Inventory.Machines {
 		names = append(names, m.Name)
@@ -161,7 +158,7 @@ func (c *Cluster) resetOneOf(o *observe.Observed, name string) ([]*plan.Step, er
 }
 
 // checkReset foresees whether the others carry on without a machine.
-func (c *Cluster) checkReset(o *observe.Observed, m provider.Machine) error {
+func (c *Removal) checkReset(o *observe.Observed, m provider.Machine) error {
 	if c.ControlPlaneUnseen(o) {
 		return fail.Wrap(fail.NotReady, cmp.Or(o.EtcdErr, o.APIErr), "reset %s: it can't be foreseen whether the others carry on", m.Name).
 			Do("naupegos apply brings what is down back; naupegos reset %s without --machine asks nobody", c.Name())
@@ -178,9 +175,9 @@ func (c *Cluster) checkReset(o *observe.Observed, m provider.Machine) error {
 		Do("naupegos apply mends what differs on it; naupegos reset %s resets all", c.Name())
 }
 
-// checkUnclean refuses to put anything on machines whose reset has not come to its end: what is left there is another cluster's, or would not
+// CheckUnclean refuses to put anything on machines whose reset has not come to its end: what is left there is another cluster's, or would not
 // be what etcd expects of a machine that joins.
-func (c *Cluster) checkUnclean(o *observe.Observed) error {
+func (c *Removal) CheckUnclean(o *observe.Observed) error {
 	for _, s := range o.Want {
 		if c.Facts.Of(memory.Unclean, s.Name) == "" || o.Machines[s.Name] == nil {
 			continue
@@ -191,8 +188,8 @@ func (c *Cluster) checkUnclean(o *observe.Observed) error {
 	return nil
 }
 
-// resetNote says where a reset stands; empty where there is none.
-func (c *Cluster) resetNote() string {
+// ResetNote says where a reset stands; empty where there is none.
+func (c *Removal) ResetNote() string {
 	if c.Facts.Is(memory.Releasing) {
 		return "the cluster is being released: naupegos release " + c.Name() + " continues"
 	}
