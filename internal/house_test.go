@@ -140,6 +140,7 @@ var knows = map[string][]string{
 	"internal/kube/manifest":     {"internal/fail"},
 	"internal/cluster/filter":    {"internal/fail", "internal/machine"},
 	"internal/cluster/hops":      {"internal/fail", "internal/release"},
+	"internal/cluster/judge":     {"internal/fail", "internal/machine", "internal/provider"},
 	"internal/cluster/laying":    {"internal/fail"},
 	"internal/cluster/login":     {"api/v1alpha1", "internal/fail", "internal/remote"},
 	"internal/cluster/rotation":  {"internal/fail", "internal/pki"},

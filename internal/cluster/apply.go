@@ -74,7 +74,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err != nil {
 		return nil, err
 	}
-	if err := firstError(o.unsigned(), o.unfit()); err != nil {
+	if err := firstError(o.unsigned(), o.unfit(), c.judge.Among(wanted.Names(o.Want))); err != nil {
 		return nil, err
 	}
 	if learned, err := c.overtaken(ctx, o); err != nil {
@@ -118,19 +118,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err := c.rememberShapes(ctx, o); err != nil {
 		return nil, err
 	}
-	p := &plan.Plan{Verb: verb, Cluster: c.Name(), Warnings: o.Warnings}
-	if newer := c.newerBundle(); newer != "" {
-		p.Warnings = append(p.Warnings, newer)
-	}
-	for _, obstacle := range o.Obstacles {
-		p.Warnings = append(p.Warnings, "before the upgrade is finished: "+obstacle)
-	}
-	if now, err := c.toldRotation(); err == nil && c.held(now) {
-		p.Warnings = append(p.Warnings, c.rotationNote())
-	}
-	if note := c.soakNote(); note != "" {
-		p.Warnings = append(p.Warnings, note)
-	}
+	p := &plan.Plan{Verb: verb, Cluster: c.Name(), Warnings: planWarnings(c, o)}
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
 	}
@@ -147,6 +135,24 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	}
 	ap.More = ap.More && !c.onlyTest() && c.PausesAfter() == "" // else it is planned again and again
 	return ap, p.Check()
+}
+
+// planWarnings returns the warnings of a plan.
+func planWarnings(c *Cluster, o *Observed) []string {
+	all := slices.Concat(o.Warnings, c.judge.Warnings(wanted.Names(o.Want)))
+	if newer := c.newerBundle(); newer != "" {
+		all = append(all, newer)
+	}
+	for _, obstacle := range o.Obstacles {
+		all = append(all, "before the upgrade is finished: "+obstacle)
+	}
+	if now, err := c.toldRotation(); err == nil && c.held(now) {
+		all = append(all, c.rotationNote())
+	}
+	if note := c.soakNote(); note != "" {
+		all = append(all, note)
+	}
+	return all
 }
 
 // underway says which verb was begun that has to come to its end before anything else is planned; nil where none was.

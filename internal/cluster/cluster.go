@@ -18,6 +18,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cluster/judge"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
@@ -74,6 +75,7 @@ type Cluster struct {
 	named   credentials
 	dialer  *remote.Dialer
 	plane   plane
+	judge   judge.Judge // checks machines' facts
 
 	only      []parts.Part // what is planned for; nil: everything
 	pauseAt   string       // the machine after which a roll pauses; empty: none

@@ -64,12 +64,16 @@ func TestNeverReached(t *testing.T) {
 			t.Errorf("%s does not count as silent", name)
 		}
 	}
-	for _, kind := range []fail.Kind{fail.Unauthorized, fail.Refused} { // sudo asks for a password; the disk is full
-		s := wanted.Slot{Name: "demo-a-2", Role: provider.Worker}
-		o := &Observed{Want: []wanted.Slot{s}, Machines: map[string]*Seen{s.Name: {Err: l.neverReached(s, fail.New(kind, "no"))}}}
-		if all := o.unready(); len(all) != 1 || fail.KindOf(all[0]) != kind {
-			t.Errorf("after %v: %v", kind, all)
+	for kind, want := range map[fail.Kind]fail.Kind{ // whatever fails before the agent's first answer
+		fail.Unauthorized: fail.Unauthorized, fail.Refused: fail.Refused, fail.NotReady: fail.NotReady, fail.Conflict: fail.Conflict, fail.Internal: fail.Refused,
+	} {
+		var not *unreadyError
+		if err := l.neverReached(wanted.Slot{Name: "demo-a-2"}, fail.New(kind, "no")); !errors.As(err, &not) || fail.KindOf(not.error) != want {
+			t.Errorf("%s: %v", kind, err)
 		}
+	}
+	if err := l.neverReached(wanted.Slot{Name: "demo-a-2"}, context.Canceled); errors.As(err, new(*unreadyError)) {
+		t.Errorf("Ctrl-C counts as the host's fault: %v", err)
 	}
 	l.prov = l.cloud
 	if err := l.neverReached(wanted.Slot{Name: "demo-a-2"}, away); !errors.Is(err, away) || errors.As(err, new(*unreadyError)) {

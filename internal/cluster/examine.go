@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
+	"github.com/naupegos/naupegos/internal/cluster/judge"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -21,48 +21,18 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// checkFacts refuses machines that can't be what they should be, before anything is changed on them.
+// checkFacts returns an error if a machine can't fill its role.
 func (c *Cluster) checkFacts(s wanted.Slot, f machine.Facts) error {
-	if !f.Systemd {
-		return fail.New(fail.Refused, "its first process is not systemd").At(s.Name).Do("use a Debian or Ubuntu host that systemd runs")
-	}
-	if !f.Dpkg {
-		return fail.New(fail.Refused, "its operating system (%s) has no Debian packages", f.OS).At(s.Name).
-			Do("use Debian or Ubuntu; Fedora CoreOS, Flatcar and the like can't be machines of a cluster yet")
-	}
-	if f.Hostname != s.Name && !c.prov.Traits().Given {
-		return fail.New(fail.Conflict, "its hostname is %q", f.Hostname).At(s.Name).Do("another machine answers at this address, or its hostname was changed")
-	}
-	if f.Fresh {
-		if err := checkRoom(s, f, time.Now()); err != nil {
-			return err
+	subject := judge.Subject{Name: s.Name, Role: s.Role, Given: c.prov.Traits().Given, Adopted: c.facts.Of(memory.Host, s.Name) != ""}
+	for _, m := range c.doc.Machines() {
+		if m.Name == s.Name && m.Host != nil {
+			subject.Address = m.Host.Address
 		}
 	}
+	if err := c.judge.Facts(subject, f); err != nil {
+		return err
+	}
 	return c.checkPorts(s, f)
-}
-
-// What a machine must have before anything is put on it.
-const (
-	nodeDisk    = 3 << 30         // bytes: programs, images, and what they become when they run
-	gatewayDisk = 512 << 20       // bytes: programs and packages
-	clockSkew   = 5 * time.Minute // by which its clock may differ from ours: certificates are valid from a little before they were made
-)
-
-// checkRoom refuses a machine whose disk is too full or whose clock is wrong.
-func checkRoom(s wanted.Slot, f machine.Facts, now time.Time) error {
-	need := int64(nodeDisk)
-	if s.Role == provider.Gateway {
-		need = gatewayDisk
-	}
-	if f.DiskFree > 0 && f.DiskFree < need {
-		return fail.New(fail.Refused, "%d MiB are free below /var/lib, %d MiB are needed", f.DiskFree>>20, need>>20).At(s.Name).
-			Do("make room there, or mount a larger disk")
-	}
-	if skew := f.Clock.Sub(now); !f.Clock.IsZero() && skew.Abs() > clockSkew {
-		return fail.New(fail.Refused, "its clock says %s, which differs from this host's by %s", f.Clock.UTC().Format(time.RFC3339), skew.Abs().Round(time.Second)).At(s.Name).
-			Do("set it: timedatectl set-ntp true on %s; or correct this host's clock, if that is wrong", s.Name)
-	}
-	return nil
 }
 
 // portNeed is a TCP port that a role needs.
@@ -180,12 +150,14 @@ type unreadyError struct{ error }
 // Unwrap returns the reason.
 func (e *unreadyError) Unwrap() error { return e.error }
 
-// neverReached marks the error of a host that is given by address, was not in use before, and failed before the agent's first answer: the document
-// is wrong about it, or it is not ready, and apply does not begin. A host that was in use may come back, and apply continues without it.
+// neverReached marks the error of a host that the document gives by address, that the cluster has not used yet, and whose agent has never answered:
+// apply does not begin. A host that was in use may come back, and apply continues without it.
 func (c *Cluster) neverReached(s wanted.Slot, err error) error {
-	holds := slices.Contains([]fail.Kind{fail.Unreachable, fail.Unauthorized, fail.Refused}, fail.KindOf(err))
-	if !holds || !c.prov.Traits().Given || c.facts.Of(memory.Host, s.Name) != "" {
+	if !c.prov.Traits().Given || c.facts.Of(memory.Host, s.Name) != "" || fail.KindOf(err) == fail.Interrupted {
 		return err
+	}
+	if fail.KindOf(err) == fail.Internal {
+		err = fail.Wrap(fail.Refused, err, "the first contact failed")
 	}
 	return &unreadyError{err}
 }
