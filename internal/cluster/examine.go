@@ -3,9 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -23,88 +21,34 @@ import (
 
 // checkFacts returns an error if a machine can't fill its role.
 func (c *Cluster) checkFacts(s wanted.Slot, f machine.Facts) error {
-	subject := judge.Subject{Name: s.Name, Role: s.Role, Given: c.prov.Traits().Given, Adopted: c.facts.Of(memory.Host, s.Name) != ""}
+	subject := judge.Subject{
+		Name: s.Name, Role: s.Role, Given: c.prov.Traits().Given, Adopted: c.facts.Of(memory.Host, s.Name) != "", Ports: c.portsOf(s.Role),
+	}
 	for _, m := range c.doc.Machines() {
 		if m.Name == s.Name && m.Host != nil {
 			subject.Address = m.Host.Address
 		}
 	}
-	if err := c.judge.Facts(subject, f); err != nil {
-		return err
-	}
-	return c.checkPorts(s, f)
+	return c.judge.Facts(subject, f)
 }
 
-// portNeed is a TCP port that a role needs.
-type portNeed struct {
-	port  int
-	who   string // what listens there
-	local bool   // on the loopback address alone
-}
-
-// portsOf lists the TCP ports that a role cannot do without.
-func (c *Cluster) portsOf(r provider.Role) []portNeed {
-	kubelet := []portNeed{{10250, "kubelet", false}, {10248, "kubelet", true}}
+// portsOf lists the TCP ports that a role needs.
+func (c *Cluster) portsOf(r provider.Role) []judge.Port {
+	kubelet := []judge.Port{{Number: 10250, Of: "kubelet"}, {Number: 10248, Of: "kubelet", Local: true}}
 	switch r {
 	case provider.Gateway:
-		needs := []portNeed{{c.doc.Spec.Endpoint.Port, "the endpoint's HAProxy", false}, {8404, "HAProxy's health page", true}}
+		needs := []judge.Port{{Number: c.doc.Spec.Endpoint.Port, Of: "the endpoint's HAProxy"}, {Number: 8404, Of: "HAProxy's health page", Local: true}}
 		if c.doc.Spec.Endpoint.IngressWanted() != nil {
-			needs = append(needs, portNeed{v1alpha1.HTTPPort, "ingress", false}, portNeed{v1alpha1.HTTPSPort, "ingress", false})
+			needs = append(needs, judge.Port{Number: v1alpha1.HTTPPort, Of: "ingress"}, judge.Port{Number: v1alpha1.HTTPSPort, Of: "ingress"})
 		}
 		return needs
 	case provider.ControlPlane:
-		return append([]portNeed{
-			{apiPort, "kube-apiserver", false}, {2379, "etcd", false}, {2380, "etcd", false}, {2381, "etcd", true},
-			{10257, "kube-controller-manager", true}, {10259, "kube-scheduler", true},
+		return append([]judge.Port{
+			{Number: apiPort, Of: "kube-apiserver"}, {Number: 2379, Of: "etcd"}, {Number: 2380, Of: "etcd"}, {Number: 2381, Of: "etcd", Local: true},
+			{Number: 10257, Of: "kube-controller-manager", Local: true}, {Number: 10259, Of: "kube-scheduler", Local: true},
 		}, kubelet...)
 	}
 	return kubelet
-}
-
-// checkPorts refuses a machine that is not configured yet where another program listens on a port that its role needs.
-func (c *Cluster) checkPorts(s wanted.Slot, f machine.Facts) error {
-	var taken, stop []string
-	for _, need := range c.portsOf(s.Role) {
-		for _, l := range f.Listeners {
-			if l.Port != need.port || need.local && l.Address != "0.0.0.0" && l.Address != "::" && l.Address != "127.0.0.1" {
-				continue
-			}
-			taken = append(taken, fmt.Sprintf("port %d, which %s needs, is in use by %s", need.port, need.who, listener(l)))
-			if advice := evict(l); !strings.Contains(strings.Join(stop, "; "), advice) {
-				stop = append(stop, advice)
-			}
-			break // it may listen on several addresses
-		}
-	}
-	if len(taken) == 0 {
-		return nil
-	}
-	return fail.New(fail.Conflict, "%s", strings.Join(taken, "; ")).At(s.Name).
-		Do("nothing was changed on it; on %s, %s, or give the program another port; then apply again", s.Name, strings.Join(stop, "; "))
-}
-
-// listener names the process behind a port.
-func listener(l machine.Listener) string {
-	switch {
-	case l.PID == 0:
-		return "the kernel or a process of another container"
-	case l.Unit != "":
-		return fmt.Sprintf("%s (process %d of %s)", l.Process, l.PID, l.Unit)
-	}
-	return fmt.Sprintf("%s (process %d)", l.Process, l.PID)
-}
-
-// evict says how to make a program let go of its port.
-func evict(l machine.Listener) string {
-	switch {
-	case l.PID == 0:
-		return fmt.Sprintf("find out what uses it: ss -ltnp sport = :%d", l.Port)
-	case l.Unit != "":
-		return "systemctl disable --now " + l.Unit
-	case l.PID == 1:
-		return "disable the socket unit: systemctl list-sockets names it"
-	}
-	return fmt.Sprintf("stop process %d", l.PID)
 }
 
 // unfit reports which of the wanted machines can't be what they should be: nothing is begun before that is mended.
@@ -182,12 +126,14 @@ func (o *Observed) unready() (all []error) {
 	return all
 }
 
-// examineFresh examines the running machines whose configuration can't be known yet.
+// examineFresh examines the running machines whose configuration is not known yet. Without a bundle, it examines only new hosts that the document gives
+// by address: a bundle takes long to fetch, and such a host may not be usable at all.
 func (c *Cluster) examineFresh(ctx context.Context, o *Observed) {
 	var wg sync.WaitGroup
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
-		if seen == nil || c.canRender(s) || c.bundle == nil || c.unreached(s, seen) || seen.Machine.State != provider.Running {
+		given := c.prov.Traits().Given && c.facts.Of(memory.Host, s.Name) == ""
+		if seen == nil || c.canRender(s) || c.bundle == nil && !given || c.unreached(s, seen) || seen.Machine.State != provider.Running {
 			continue
 		}
 		wg.Go(func() { _, seen.Err = c.examine(ctx, s) })

@@ -21,6 +21,7 @@ type Subject struct {
 	Given   bool   // the document gives the machine by address; Naupegos did not create it
 	Adopted bool   // the cluster used the machine before this plan
 	Address string // at which other machines reach it; empty: unknown
+	Ports   []Port // that the role needs
 }
 
 // Judge keeps the latest facts of each machine. The zero Judge knows no machine. It is safe for concurrent use.
@@ -78,7 +79,7 @@ func rules() []rule {
 		{fact: "Firewall", fresh: true, warn: firewall},
 		{fact: "Services", fresh: true, warn: services},
 		{fact: "SELinux", fresh: true, warn: selinux},
-		{fact: "Listeners", unchecked: "package cluster compares them with the ports that the document needs"},
+		{fact: "Listeners", refuse: listeners},
 	}
 }
 

@@ -103,6 +103,10 @@ func trials() []trial {
 		{"Clock", node, facts(func(f *machine.Facts) { f.Clock = time.Now().Add(-time.Hour) }), fail.Refused, "m: its clock says |differs from this host's by 1h0m|timedatectl set-ntp true", ""},
 		{"Clock", node, facts(func(f *machine.Facts) { f.Clock = time.Now().Add(time.Hour) }), fail.Refused, "m: its clock says ", ""},
 		{"Clock", node, facts(func(f *machine.Facts) { f.Clock = time.Now().Add(time.Minute) }), 0, "", ""},
+		{"Listeners", node, facts(func(f *machine.Facts) {
+			f.Listeners = []machine.Listener{{Address: "::", Port: 10250, Process: "k3s", PID: 7, Unit: "k3s.service"}}
+		}), fail.Conflict, "m: port 10250, which kubelet needs, is in use by k3s (process 7 of k3s.service)|systemctl disable --now k3s.service", ""},
+		{"Listeners", node, facts(func(f *machine.Facts) { f.Listeners = []machine.Listener{{Address: "::", Port: 22}} }), 0, "", ""},
 		{"Firewall", node, facts(func(f *machine.Facts) { f.Firewall = "ufw" }), 0, "", `m: ufw is active and may block traffic|let all of them through there, or run "ufw disable"`},
 		{"Firewall", gateway, facts(func(f *machine.Facts) { f.Firewall = "firewalld" }), 0, "", `m: firewalld is active|"systemctl disable --now firewalld"`},
 		{"Firewall", node, facts(func(f *machine.Facts) { f.Firewall, f.Fresh = "ufw", false }), 0, "", ""}, // it serves
@@ -127,7 +131,7 @@ func TestFacts(t *testing.T) {
 		other := sound()
 		other.MachineID, other.Fresh = otherID, false // a machine in use
 		testkit.Must(t, j.Facts(Subject{Name: "other", Given: true}, other))
-		subject, f := Subject{Name: "m", Role: c.role, Given: true, Address: "192.0.2.11"}, sound()
+		subject, f := Subject{Name: "m", Role: c.role, Given: true, Address: "192.0.2.11", Ports: []Port{{Number: 10250, Of: "kubelet"}}}, sound()
 		c.change(&subject, &f)
 		var err error
 		for range 2 { // the second plan reports the same
