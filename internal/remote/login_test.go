@@ -149,6 +149,12 @@ func TestSudoPassword(t *testing.T) {
 			if c.want != "" {
 				has(t, err, strings.Split(c.want, "|")...)
 			}
+			if _, again := a.d.Facts(t.Context(), a.h); c.want != "" && again.Error() != err.Error() {
+				t.Errorf("the second time: %v", again)
+			}
+			if n := len(commands); name == "wrong" && n != 1 {
+				t.Errorf("%d commands tried a wrong password", n)
+			}
 			for _, secret := range []string{"geheim", "falsch"} {
 				if strings.Contains(strings.Join(commands, "\n"), secret) || err != nil && strings.Contains(err.Error(), secret) {
 					t.Errorf("the password shows: %v, %v", commands, err)

@@ -54,6 +54,9 @@ func (d *Dialer) Stream(ctx context.Context, h Host, stdin io.Reader, stdout io.
 
 // exec runs argv on h as root and returns its exit status. The error says also why a login ran no command.
 func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout io.Writer, stderr *tailWriter, argv []string) (int, error) {
+	if before, known := d.wrong.Load(h.key()); known {
+		return 0, before.(error) //nolint:forcetypeassert // only errors are stored
+	}
 	s, c, err := d.session(ctx, h)
 	if err != nil {
 		return 0, err
@@ -85,7 +88,11 @@ func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout io.Wr
 	if err := refused(); err != nil {
 		return 0, err
 	}
-	return 0, loginError(h, status, b.said(), stderr.String())
+	err = loginError(h, status, b.said(), stderr.String())
+	if b.refusedPassword() { // more attempts could lock the account (pam_faillock)
+		d.wrong.Store(h.key(), err)
+	}
+	return 0, err
 }
 
 // waitBegun waits for the command's end. A login that does not get to the command within the time for logins is given up.
@@ -192,6 +199,9 @@ func (d *Dialer) DialContext(ctx context.Context, h Host, network, addr string) 
 		switch {
 		case ctx.Err() != nil:
 			return nil, fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "connect to %s through %s", addr, h.where())
+		case errors.As(err, &refused) && refused.Reason == ssh.Prohibited:
+			return nil, fail.Wrap(fail.Refused, err, "connect to %s through %s", addr, h.where()).
+				Do("sshd there forbids user %s to forward connections: check AllowTcpForwarding and PermitOpen in sshd_config, and options such as restrict in authorized_keys", h.user())
 		case errors.As(err, &refused) || try > 0:
 			return nil, fail.Wrap(fail.Unreachable, err, "connect to %s through %s", addr, h.where())
 		}
