@@ -35,7 +35,8 @@ type symptom struct {
 
 const allowSudo = `allow it in sudoers: "USER ALL=(ALL) NOPASSWD: ALL"`
 
-// symptoms lists English messages of sshd, sudo, PAM, shells and file systems, most specific first. Errors quote other messages.
+// symptoms lists English messages of sshd, sudo, PAM, shells and file systems, most specific first. Errors quote other messages. Only env, which sets the
+// language, speaks that of the machine: „sudo“: Datei oder Verzeichnis nicht gefunden.
 var symptoms = []symptom{
 	{
 		regexp.MustCompile(`(?i)please log ?in as the (?:user )?["'\x60]?([a-z_][-a-z0-9_.]*)`), fail.Unauthorized,
@@ -70,7 +71,7 @@ var symptoms = []symptom{
 		"user USER may not use sudo", allowSudo + ", or log in as root",
 	},
 	{
-		regexp.MustCompile(`(?i)sudo['’]?: (?:command )?not found|sudo['’]?: no such file|unknown command:? '?sudo`), fail.Refused,
+		regexp.MustCompile(`(?i)(?:^|\n)env: \W{0,3}sudo\W{0,3}: |sudo['’]?: (?:command )?not found|sudo['’]?: no such file|unknown command:? '?sudo`), fail.Refused,
 		"sudo is not installed, and user USER is not root", "install it there (apt-get install sudo), or log in as root",
 	},
 	{

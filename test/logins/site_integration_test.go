@@ -124,7 +124,7 @@ func (s *site) inside(t *testing.T, limit time.Duration, env []string, argv ...s
 func (s *site) onHost(t *testing.T, command string) {
 	t.Helper()
 	pid := strings.TrimSpace(string(testkit.Value(os.ReadFile(filepath.Join(s.dir, "host.pid")))(t)))
-	if out, err := s.inside(t, time.Minute, nil, "nsenter", "--target", pid, "--mount", "--net", "--", "sh", "-c", command); err != nil {
+	if out, err := s.inside(t, time.Minute, nil, "nsenter", "--target", pid, "--mount", "--net", "--", "sh", "-ec", command); err != nil {
 		t.Fatalf("%s: %v: %s", command, err, out)
 	}
 }

@@ -34,6 +34,9 @@ user() { # name, shell, sudoers rule, options of the key
 	none) ;;
 	asks) printf 'Defaults:%s lecture=always\n%s ALL=(ALL) ALL\n' "$1" "$1" ;;
 	tty) printf 'Defaults:%s requiretty\n%s ALL=(ALL) NOPASSWD:ALL\n' "$1" "$1" ;;
+	pty*) printf 'Defaults:%s use_pty\n%s ALL=(ALL) %s\n' "$1" "$1" "${3#pty:}ALL" ;;
+	prompts) printf 'Defaults:%s passprompt_override, passprompt="Kennwort bitte: ", insults\n%s ALL=(ALL) ALL\n' "$1" "$1" ;;
+	logs) printf 'Defaults:%s log_input, log_output\n%s ALL=(ALL) NOPASSWD:ALL\n' "$1" "$1" ;;
 	some) printf '%s ALL=(ALL) NOPASSWD:/usr/bin/id\n' "$1" ;;
 	*) printf '%s ALL=(ALL) NOPASSWD:ALL\n' "$1" ;;
 	esac >>/etc/sudoers.d/site
@@ -71,6 +74,13 @@ printf 'if true; then\n' >/home/rc-broken/.bashrc
 user ssh-rc $bash
 mkdir /home/ssh-rc/.ssh
 printf 'echo "This is ssh-rc"\n' >/home/ssh-rc/.ssh/rc
+user prompts $bash prompts
+user pty $bash pty:NOPASSWD:
+user pty-asks $bash pty:
+user logs $bash logs
+user one-session $bash
+user umask $bash
+printf 'umask 077\nset -eu\nset -o noclobber\n' >/home/umask/.bashrc
 user path-gone $bash
 printf 'PATH=/nonexistent\n' >/home/path-gone/.bashrc
 user home-gone $bash
@@ -86,6 +96,9 @@ chage -d 2000-01-01 -M 10 old-password
 user jump $bash
 user jump-nologin /usr/sbin/nologin
 user no-forwarding $bash
+user restricted-key $bash all restrict
+user old-jump $bash
+chage -d 0 old-jump
 user not-there $bash
 echo "$key" >/etc/ssh/keys/root
 user ubuntu $bash
