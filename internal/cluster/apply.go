@@ -123,6 +123,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 		return nil, err
 	}
 	waits := c.takePart(o, p)
+	warnOfBudgets(ctx, c, p, o.Obstacles)
 	ap := &Applied{Plan: p, Observed: o, More: c.controlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.encryptionChanging() || c.upgrading() || c.rotating() || len(wanted.Own(o.Want)) < len(o.Want)}
 	if all := o.unready(); len(all) > 0 {
 		for _, err := range all {

@@ -100,7 +100,7 @@ func (c *Cluster) PlanDrain(ctx context.Context, verb string, nodes []string, o 
 	var steps []*plan.Step
 	for _, name := range nodes {
 		steps = append(steps, &plan.Step{
-			ID: "drain/" + name, Action: plan.Change, Subject: name, Rolling: true, Title: "drain node " + name, Reason: "as requested",
+			ID: drainPrefix + name, Action: plan.Change, Subject: name, Rolling: true, Title: "drain node " + name, Reason: "as requested",
 			Timeout: o.Timeout + observeTime(c.doc),
 			Run: func(ctx context.Context, p plan.Progress) error {
 				client, err := c.Kube(ctx)
@@ -114,7 +114,9 @@ func (c *Cluster) PlanDrain(ctx context.Context, verb string, nodes []string, o 
 			},
 		})
 	}
-	return c.oneByOne(verb, steps), nil
+	p := c.oneByOne(verb, steps)
+	warnOfBudgets(ctx, c, p, nil)
+	return p, nil
 }
 
 // drainOnce drains a node as a step's only attempt: o.Timeout is all the time that pods have.

@@ -333,7 +333,7 @@ func (c *Cluster) checkRemoval(o *Observed, m provider.Machine) error {
 // drainStep moves the pods elsewhere.
 func (c *Cluster) drainStep(m provider.Machine) *plan.Step {
 	return &plan.Step{
-		ID: "drain/" + m.Name, Action: plan.Change, Subject: m.Name, Rolling: true, Title: "drain node " + m.Name,
+		ID: drainPrefix + m.Name, Action: plan.Change, Subject: m.Name, Rolling: true, Title: "drain node " + m.Name,
 		Reason: "its pods are evicted, respecting PodDisruptionBudgets", Timeout: c.doc.Spec.Timeouts.Drain.Duration + observeTime(c.doc),
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := c.Kube(ctx)

@@ -58,7 +58,11 @@ func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating
 	if err != nil {
 		return nil, err
 	}
-	return c.planUpdate(o, slots, c.lookForUpdates(ctx, o, slots, opts), opts, time.Now())
+	u, err := c.planUpdate(o, slots, c.lookForUpdates(ctx, o, slots, opts), opts, time.Now())
+	if err == nil {
+		warnOfBudgets(ctx, c, u.Plan, nil)
+	}
+	return u, err
 }
 
 // BeginUpdate remembers, before the first step of a roll that was agreed to, which machines are to be rebooted because somebody asked for it.
