@@ -126,6 +126,7 @@ func all() []login {
 		{name: "bastions-nologin", hosts: bastions("plain", "10.1.0.2, user: jump-nologin", "10.2.0.2, user: jump"), machines: through, works: true},
 		{name: "bastions-sudo", hosts: bastions("asks", "10.1.0.2, user: jump", "10.2.0.2, user: jump") + ";" + secret, env: right, machines: through, works: true},
 		{name: "bastions-sudo-asks", hosts: bastions("german-asks", "10.1.0.2, user: jump", "10.2.0.2, user: jump"), machines: through},
+		{name: "bastions-ssh-config", hosts: as("plain") + ";sshConfig: ssh_config", machines: "- {address: 10.3.0.11, role: control-plane}", works: true},
 		{name: "bastion-one-forbids", hosts: bastions("plain", "10.1.0.2, user: no-forwarding", "10.2.0.2, user: jump"), machines: through},
 		{name: "bastion-two-forbids", hosts: bastions("plain", "10.1.0.2, user: jump", "10.2.0.2, user: no-forwarding"), machines: through},
 		{name: "bastion-unknown-user", hosts: bastions("plain", "10.1.0.2, user: nobody-here", "10.2.0.2, user: jump"), machines: through},
@@ -146,6 +147,8 @@ func all() []login {
 // not begin.
 func TestLogins(t *testing.T) {
 	s := newSite(t)
+	s.write(t, "known_hosts", "10.3.0.11 "+s.host+"\n10.1.0.2,10.2.0.2 "+s.bastion+"\n")
+	s.write(t, "ssh_config", "Host 10.3.0.11\n  ProxyJump jump@10.1.0.2,jump@10.2.0.2\n  UserKnownHostsFile "+s.dir+"/known_hosts\nHost 10.1.0.2 10.2.0.2\n  UserKnownHostsFile "+s.dir+"/known_hosts\n")
 	for _, l := range all() {
 		t.Run(l.name, func(t *testing.T) {
 			s.write(t, "harbour.yaml", s.document(l))

@@ -32,7 +32,7 @@ type site struct {
 	bastion string // the bastions' public key
 }
 
-const startLimit = 2 * time.Minute // of the site: it generates a locale
+const startLimit = 5 * time.Minute // of the site: it generates a locale
 
 // newSite starts testdata/site.sh in new namespaces and waits until all servers listen.
 func newSite(t *testing.T) *site {

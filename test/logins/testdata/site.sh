@@ -10,13 +10,18 @@ set -eu
 dir=$1 memory=$2
 mount --make-rprivate /
 mount -t proc proc /proc
-mount -t tmpfs tmpfs "$memory"
+mount -t tmpfs -o size=8g tmpfs "$memory" # what is free there counts as the host's disk
 for d in etc home root usr/lib/locale usr/local var; do
 	mkdir -p "$memory/$d/upper" "$memory/$d/work"
 	mount -t overlay overlay -o "lowerdir=/$d,upperdir=$memory/$d/upper,workdir=$memory/$d/work" "/$d"
 done
 mount -t tmpfs tmpfs /run
-mkdir -p /run/sshd /run/systemd/system /run/netns /usr/local/lib/naupegos
+mkdir -p /run/sshd /run/systemd/system /run/netns
+# Plans must not depend on what runs or is installed on the machine that runs the test.
+mount -t tmpfs tmpfs /sys/fs/cgroup
+rm -rf /etc/ufw /var/lib/naupegos /usr/local/lib/naupegos
+mkdir -p /usr/local/lib/naupegos
+tr -d - </proc/sys/kernel/random/uuid >/etc/machine-id
 
 # Locales and PAM. pam_loginuid works only on a host that audits.
 localedef -i de_DE -f UTF-8 de_DE.UTF-8
@@ -101,7 +106,6 @@ user old-jump $bash
 chage -d 0 old-jump
 user not-there $bash
 echo "$key" >/etc/ssh/keys/root
-user ubuntu $bash
 echo "command=\"echo 'Please login as the user \\\"ubuntu\\\" rather than the user \\\"root\\\".';echo;sleep 1;exit 142\" $key" >/etc/ssh/keys/root-image
 echo 'Authorized use only. Zugriff nur für Befugte.' >/etc/issue.site
 echo 'Welcome to a host.' >/etc/motd
