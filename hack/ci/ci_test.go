@@ -54,20 +54,21 @@ func tierNamed(name string) *tier {
 	return &tiers[slices.IndexFunc(tiers, func(t tier) bool { return t.name == name })]
 }
 
-// TestStepsExist checks that every step in the table exists, and that the Makefile has a target for each tier.
+// TestStepsExist checks that the table has every step that a tier needs.
 func TestStepsExist(t *testing.T) {
-	makefile := string(testkit.Value(os.ReadFile("../../Makefile"))(t))
-	_, rest, _ := strings.Cut(makefile, "\nTIERS = ")
-	targets, _, _ := strings.Cut(rest, "\n")
-	for i := range tiers {
-		for _, name := range strings.Fields(tiers[i].needs) {
-			if !slices.ContainsFunc(steps, func(s step) bool { return s.name == name }) {
-				t.Errorf("%s needs %s, which does not exist", tiers[i].name, name)
+	for _, tier := range tiers {
+		r := &runner{wanted: map[string]bool{}}
+		if unknown := r.want([]string{tier.name}); unknown != "" || r.want(strings.Fields(tier.needs)) != "" {
+			t.Errorf("%s needs %q, and some of it does not exist", tier.name, tier.needs)
+		}
+		for _, step := range strings.Fields(tier.needs) {
+			if !r.wanted[step] {
+				t.Errorf("a run of %s leaves out %s", tier.name, step)
 			}
 		}
-		if name := tiers[i].name; name != "lint" && !slices.Contains(strings.Fields(targets), name) {
-			t.Errorf("the Makefile has no target %s", name)
-		}
+	}
+	if unknown := (&runner{wanted: map[string]bool{}}).want([]string{"unit", "unti"}); unknown != "unti" {
+		t.Errorf("the unknown name is %q", unknown)
 	}
 }
 
@@ -93,41 +94,48 @@ func TestFindTests(t *testing.T) {
 	}
 }
 
-// TestVerdict: a tier fails if a test fails, if a listed test does not run, and if its command cannot run; the run fails then, too.
+// TestVerdict: a tier fails if a test fails, if a listed test does not end, and if its command cannot run; the run fails then, too.
 func TestVerdict(t *testing.T) {
-	const events = `{"Action":"run","Package":"` + module + `p","Test":"TestGood"}
-{"Action":"pass","Package":"` + module + `p","Test":"TestGood","Elapsed":2}
-{"Action":"run","Package":"` + module + `p","Test":"TestBad"}
-{"Action":"fail","Package":"` + module + `p","Test":"TestBad","Elapsed":1}
-{"Action":"fail","Package":"` + module + `p","Elapsed":3}
+	const events = `not JSON
+{"Action":"run","Package":"github.com/naupegos/naupegos/p","Test":"TestGood"}
+{"Action":"pass","Package":"github.com/naupegos/naupegos/p","Test":"TestGood","Elapsed":2}
+{"Action":"run","Package":"github.com/naupegos/naupegos/p","Test":"TestBad"}
+{"Action":"fail","Package":"github.com/naupegos/naupegos/p","Test":"TestBad","Elapsed":1}
+{"Action":"run","Package":"github.com/naupegos/naupegos/p","Test":"TestHung"}
+{"Action":"output","Package":"github.com/naupegos/naupegos/p","Test":"TestHung","Output":"panic: test timed out"}
+{"Action":"fail","Package":"github.com/naupegos/naupegos/p","Elapsed":3}
 `
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	testkit.Must(t, os.MkdirAll(filepath.Dir(cacheFile("x")), 0o755))
 	file := filepath.Join(t.TempDir(), "events")
 	testkit.Must(t, os.WriteFile(file, []byte(events), 0o644))
 	ran := testkit.Value(readEvents(file))(t)
-	r := &runner{tests: []testFunc{{dir: "p", name: "TestGood"}, {dir: "p", name: "TestBad"}, {dir: "p", name: "TestGone"}}}
-	if gone := r.missing(&tier{}, ran); !slices.Equal(gone, []string{"p TestGone"}) {
-		t.Errorf("missing are %q", gone)
+	listed := []string{"p TestGood", "p TestBad", "p TestHung", "p TestGone"}
+	want := []string{"p TestBad", "p TestHung (did not end)", "p TestGone (did not end)"}
+	r := &runner{}
+	if r.add("bad", func(res *result) error { res.count(listed, ran); return nil }) || !slices.Equal(r.results[0].bad, want) || r.results[0].passed != 1 {
+		t.Errorf("a tier with failed tests ends as %+v", r.results[0])
 	}
-	none := testkit.Value(readEvents(filepath.Join(t.TempDir(), "none")))(t)
-	if gone := r.missing(&tier{}, none); len(gone) != 3 {
-		t.Errorf("of a tier that ended before its first test, missing are %q", gone)
-	}
-	r.results = []*result{{name: "good"}, {name: "bad", err: os.ErrInvalid, tests: ran}}
-	if err := r.report(); err == nil || err.Error() != "failed: bad" {
+	if err := r.report(); err == nil || !strings.Contains(err.Error(), "TestHung (did not end)") {
 		t.Errorf("a run with a failed tier ends with %v", err)
 	}
-	testkit.Must(t, r.record(t.Context(), &tier{name: "p"}, r.results[1]))
-	if all := loadPasses(); all["p TestGood"].Seconds != 2 || len(all) != 1 {
-		t.Errorf("kept is %+v", all)
+	var early result
+	if early.count(listed, testkit.Value(readEvents(filepath.Join(t.TempDir(), "none")))(t)); len(early.bad) != 4 {
+		t.Errorf("a tier that ended before its first test ends as %+v", early)
 	}
-	testkit.Must(t, r.record(t.Context(), &tier{name: "p"}, r.results[0]))
-	if all := loadPasses(); len(all) != 2 || all["tier p"].At.IsZero() {
-		t.Errorf("kept is %+v", all)
-	}
-	if err := show(exec.CommandContext(t.Context(), "./no-such-command")); err == nil {
+	if r := (&runner{}); r.add("none", func(*result) error { return show(exec.CommandContext(t.Context(), "./no-such-command")) }) || r.report() == nil {
 		t.Error("a command that does not exist did not fail")
+	}
+	if r := (&runner{}); !r.add("good", func(*result) error { return nil }) || r.report() != nil {
+		t.Error("a run without failures failed")
+	}
+	testkit.Must(t, record(t.Context(), "p", ran, false, ""))
+	if all := loadPasses(); all["p TestGood"].Elapsed != 2 || len(all) != 1 {
+		t.Errorf("kept is %+v", all)
+	}
+	testkit.Must(t, record(t.Context(), "p", nil, true, "tree"))
+	if all := loadPasses(); len(all) != 2 || all["tier p"].Tree != "tree" || all["tier p"].Time.IsZero() {
+		t.Errorf("kept is %+v", all)
 	}
 }
 

@@ -1,11 +1,10 @@
 // Command ci runs the tiers of the tests, which the table in tiers.go lists. gotestsum runs and shows the tests of a tier.
 //
-//	go run ./hack/ci test         the fixed set: the same tests on every host, in every run
-//	go run ./hack/ci full         every test; a tier that has passed for this tree does not run again
-//	go run ./hack/ci NAME...      some tiers or steps of set-up, such as unit, life or bundle; with NAUPEGOS_FULL=1 as full runs them
-//	go run ./hack/ci busy         the unit and race tiers ten times, next to one busy loop per processor
-//	go run ./hack/ci report       for each test: when and on which commit it last passed, and how long it took
-//	go run ./hack/ci list [full]  the tests of each tier
+//	go run ./hack/ci test      the fixed set: the same tests on every host, in every run
+//	go run ./hack/ci full      every test; a tier that has passed for this tree does not run again
+//	go run ./hack/ci NAME...   some tiers or steps of set-up, such as unit, life or bundle; with NAUPEGOS_FULL=1 as full runs them
+//	go run ./hack/ci busy      the unit and race tiers ten times, next to one busy loop per processor
+//	go run ./hack/ci report    the tests of each tier: when and on which commit each last passed, and how long it took
 package main
 
 import (
@@ -18,7 +17,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 )
@@ -37,22 +35,13 @@ func ci(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	all := names(func(tier) bool { return true })
-	r := &runner{tests: tests, full: os.Getenv("NAUPEGOS_FULL") != ""}
-	switch strings.Join(args, " ") {
+	r := &runner{tests: tests, full: os.Getenv("NAUPEGOS_FULL") != "", wanted: map[string]bool{"setup": true}}
+	word := strings.Join(args, " ")
+	switch word {
 	case "report":
 		return printPasses(tests)
-	case "list", "list full":
-		for _, t := range tiers {
-			if !t.full || len(args) > 1 {
-				fmt.Println(t.name + "\t" + strings.Join(t.selected(tests, len(args) > 1), "\n"+t.name+"\t"))
-			}
-		}
-		return nil
-	case "test":
-		args = names(func(t tier) bool { return !t.full })
 	case "full":
-		r.full, r.resume, args = true, true, all
+		r.full, r.resume = true, true
 	case "busy":
 		r.count, args = 10, []string{"unit", "race"}
 		for range runtime.NumCPU() {
@@ -63,16 +52,19 @@ func ci(ctx context.Context, args []string) error {
 			}
 		}
 	}
-	for _, name := range args {
-		if step := slices.ContainsFunc(steps, func(s step) bool { return s.name == name }); !step && !slices.Contains(all, name) {
-			return fmt.Errorf("there is no tier and no step %q; the tiers are %q", name, all)
+	for _, t := range tiers {
+		if word == "full" || word == "test" && !t.full {
+			args = append(args, t.name)
 		}
+	}
+	if unknown := r.want(args); word != "full" && word != "test" && unknown != "" {
+		return fmt.Errorf("there is no tier and no step %q in hack/ci/tiers.go", unknown)
 	}
 	end, err := begin(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.run(ctx, args), end())
+	return errors.Join(r.run(ctx), end())
 }
 
 // begin makes sure that no other run is under way on this host. It removes the leftovers of a killed run, unless the host had clusters before that
@@ -92,14 +84,4 @@ func begin(ctx context.Context) (end func() error, err error) {
 	clusters, err := filepath.Glob("/var/lib/naupegos/local/*")
 	err = errors.Join(err, os.MkdirAll(filepath.Dir(mark), 0o755), os.WriteFile(mark, []byte(strings.Join(clusters, "\n")), 0o644))
 	return func() error { return errors.Join(os.Remove(mark), lock.Close()) }, err
-}
-
-// names returns the names of some tiers.
-func names(of func(tier) bool) (out []string) {
-	for _, t := range tiers {
-		if of(t) {
-			out = append(out, t.name)
-		}
-	}
-	return out
 }

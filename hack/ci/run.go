@@ -4,22 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"golang.org/x/term"
-	"gotest.tools/gotestsum/testjson"
 )
 
 // runner runs tiers of the table.
 type runner struct {
 	tests   []testFunc
+	wanted  map[string]bool // steps and tiers by name
 	full    bool
 	resume  bool // leave out tiers that have passed for this tree
 	count   int  // of runs of each test; 0: one
@@ -28,76 +28,105 @@ type runner struct {
 
 // result is the outcome of a tier or of a step.
 type result struct {
-	name         string
-	took, budget time.Duration
-	err          error
-	note         string              // why it did not run
-	tests        *testjson.Execution // nil: it is not go test
+	name, verdict           string
+	took                    time.Duration
+	passed, failed, skipped int
+	bad                     []string // tests that failed or did not end; the tier itself if its command failed
 }
 
-// run runs steps and tiers by name, with all steps that they need, and prints the report. A step that fails ends the run.
-func (r *runner) run(ctx context.Context, args []string) error {
-	needed := append([]string{"setup"}, args...)
-	for _, t := range tiers {
-		if slices.Contains(args, t.name) {
-			needed = append(needed, strings.Fields(t.needs)...)
+// want adds steps and tiers by name, with all steps that the tiers need, and returns a name that is not in the table.
+func (r *runner) want(names []string) (unknown string) {
+	for _, name := range names {
+		r.wanted[name] = true
+		if i := slices.IndexFunc(tiers, func(t tier) bool { return t.name == name }); i >= 0 {
+			r.want(strings.Fields(tiers[i].needs))
+		} else if !slices.ContainsFunc(steps, func(s step) bool { return s.name == name }) {
+			unknown = name
 		}
 	}
+	return unknown
+}
+
+// run runs all that is wanted and prints the report. A step that fails ends the run.
+func (r *runner) run(ctx context.Context) error {
 	for _, s := range steps {
-		if argv := strings.Fields(s.command); slices.Contains(needed, s.name) && !r.add(&result{name: s.name}, func(res *result) {
-			res.err = show(exec.CommandContext(ctx, argv[0], argv[1:]...))
-		}) {
+		argv := strings.Fields(s.command)
+		if r.wanted[s.name] && !r.add(s.name, func(*result) error { return show(exec.CommandContext(ctx, argv[0], argv[1:]...)) }) {
 			return r.report()
 		}
 	}
 	for i := range tiers {
-		if t := &tiers[i]; slices.Contains(args, t.name) {
-			r.add(&result{name: t.name, budget: t.budget}, func(res *result) { r.tier(ctx, t, res) })
+		if t := &tiers[i]; r.wanted[t.name] {
+			r.add(t.name, func(res *result) error { return r.tier(ctx, t, res) })
 		}
 	}
 	return r.report()
 }
 
 // add runs something, keeps its result, and reports whether it passed.
-func (r *runner) add(res *result, run func(*result)) bool {
-	began := time.Now()
-	run(res)
+func (r *runner) add(name string, run func(*result) error) bool {
+	began, res := time.Now(), &result{name: name, verdict: "passed"}
+	err := run(res)
 	res.took = time.Since(began)
+	if err != nil {
+		res.bad = append(res.bad, fmt.Sprintf("%s: %v", name, err))
+	}
+	if len(res.bad) > 0 {
+		res.verdict = "FAILED: " + strings.Join(res.bad, ", ")
+	}
 	r.results = append(r.results, res)
-	fmt.Printf("\nci: %s: %s\n", res.name, res.verdict())
-	return res.err == nil
+	fmt.Printf("\nci: %s: %s\n", name, res.verdict)
+	return len(res.bad) == 0
 }
 
 // tier runs one tier, unless this host cannot run it, or it has passed for this tree.
-func (r *runner) tier(ctx context.Context, t *tier, res *result) {
+func (r *runner) tier(ctx context.Context, t *tier, res *result) error {
 	if system, err := os.ReadFile("/etc/os-release"); t.bed && (err != nil || !strings.Contains(string(system), "VERSION_CODENAME=bookworm\n")) {
-		res.note = "not run: the OpenStack test bed needs Debian 12"
-		return
+		res.verdict = "not run: the OpenStack test bed needs Debian 12"
+		return nil
 	}
-	if tree := tree(ctx); r.resume && tree != "" && loadPasses()["tier "+t.name].Tree == tree {
-		res.note = "has passed for this tree"
-		return
+	tree := tree(ctx)
+	if r.resume && tree != "" && loadPasses()["tier "+t.name].Tree == tree {
+		res.verdict = "has passed for this tree"
+		return nil
 	}
 	events := filepath.Join(".evidence", "ci", t.name+".json")
-	if res.err = errors.Join(os.MkdirAll(filepath.Dir(events), 0o755), os.RemoveAll(events)); res.err != nil {
-		return
+	if err := errors.Join(os.MkdirAll(filepath.Dir(events), 0o755), os.RemoveAll(events)); err != nil {
+		return err
 	}
-	argv := t.argv(r.tests, r.full, r.count, events)
+	began, argv := time.Now(), t.argv(r.tests, r.full, r.count, events)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20", "NAUPEGOS_FULL=") // programs with the race detector sleep for a second at their end otherwise
 	if r.full && !t.race {
 		cmd.Env = append(cmd.Env, "NAUPEGOS_FULL=1")
 	}
-	res.err = show(cmd)
-	if t.command == "" {
-		var err error
-		res.tests, err = readEvents(events)
-		if gone := r.missing(t, res.tests); res.err == nil && len(gone) > 0 {
-			res.err = fmt.Errorf("%d tests of the tier did not run, such as %s", len(gone), gone[0])
-		}
-		res.err = errors.Join(res.err, err)
+	err := show(cmd)
+	ran, unread := readEvents(events)
+	res.count(t.selected(r.tests, r.full), ran)
+	if t.budget > 0 && time.Since(began) > t.budget {
+		res.verdict = fmt.Sprintf("passed, over its budget of %v", t.budget)
 	}
-	res.err = errors.Join(res.err, r.record(ctx, t, res))
+	if !r.full {
+		tree = ""
+	}
+	return errors.Join(err, unread, record(ctx, t.name, ran, err == nil && len(res.bad) == 0, tree))
+}
+
+// count counts a tier's tests by how they ended. A test without an end did not run, or its process ended before it.
+func (res *result) count(tests []string, ran map[string]event) {
+	for _, id := range tests {
+		switch ran[id].Action {
+		case "pass":
+			res.passed++
+		case "skip":
+			res.skipped++
+		case "fail":
+			res.failed++
+			res.bad = append(res.bad, id)
+		default:
+			res.bad = append(res.bad, id+" (did not end)")
+		}
+	}
 }
 
 // show runs a command whose output goes to the terminal. An interrupt lets it and its children clean up before they end. A terminal sends Ctrl-C to all
@@ -112,24 +141,24 @@ func show(cmd *exec.Cmd) error {
 	return cmd.Run()
 }
 
-// readEvents reads what go test -json printed.
-func readEvents(path string) (*testjson.Execution, error) {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		file, err = os.Open(os.DevNull) // it ended before its first test
+// report prints a table of all tiers, and the verdict in the last line. gotestsum has shown why tests failed at the end of their tier.
+func (r *runner) report() error {
+	all := result{name: "PASS"}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	row := func(res *result) {
+		fmt.Fprintf(w, "%s\t%v\t%d passed\t%d failed\t%d skipped\t%s\n", res.name, res.took.Round(time.Second), res.passed, res.failed, res.skipped, res.verdict)
 	}
-	if err != nil {
-		return nil, err
+	fmt.Println()
+	for _, res := range r.results {
+		row(res)
+		all.took, all.passed, all.failed, all.skipped = all.took+res.took, all.passed+res.passed, all.failed+res.failed, all.skipped+res.skipped
+		if all.bad = append(all.bad, res.bad...); len(all.bad) > 0 {
+			all.name, all.verdict = "FAIL", ".evidence/TEST has the logs of a test's machines"
+		}
 	}
-	defer file.Close()
-	return testjson.ScanTestOutput(testjson.ScanConfig{Stdout: file})
-}
-
-// missing returns the tests of the tier that did not run.
-func (r *runner) missing(t *tier, ran *testjson.Execution) []string {
-	return slices.DeleteFunc(t.selected(r.tests, r.full), func(id string) bool {
-		dir, name, _ := strings.Cut(id, " ")
-		pkg := ran.Package(module + dir)
-		return pkg != nil && slices.ContainsFunc(pkg.TestCases(), func(c testjson.TestCase) bool { return c.Test.Name() == name })
-	})
+	row(&all)
+	if err := w.Flush(); err != nil || len(all.bad) == 0 {
+		return err
+	}
+	return errors.New("failed: " + strings.Join(all.bad, ", "))
 }

@@ -89,25 +89,23 @@ func (t *tier) argv(tests []testFunc, full bool, count int, events string) []str
 		dir, name, _ := strings.Cut(id, " ")
 		dirs["./"+dir], names[name] = true, true
 	}
-	format, root := "pkgname", os.Geteuid() == 0
+	argv := strings.Fields("go tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile " + events + " -- -timeout " + t.limit.String())
 	if strings.Contains(t.tags, "e2e") {
-		format = "testname"
+		argv[4] = "testname"
 	}
-	argv := []string{"go", "tool", "gotestsum", "--format", format, "--format-hide-empty-pkg", "--jsonfile", events, "--", "-timeout", t.limit.String()}
 	if t.race {
 		argv = append(argv, "-race")
-	}
-	if t.tags != "" { // Go's cache of results knows nothing of the servers that a test runs
-		argv = append(argv, "-tags", t.tags, "-count=1", "-p", "2", "-run", "^("+strings.Join(slices.Sorted(maps.Keys(names)), "|")+")$")
 	}
 	if count > 0 {
 		argv = append(argv, fmt.Sprintf("-count=%d", count))
 	}
-	argv = append(argv, slices.Sorted(maps.Keys(dirs))...)
-	if t.bed {
+	if t.tags != "" { // Go's cache of results knows nothing of the servers that a test runs
+		argv = append(argv, "-tags", t.tags, "-count=1", "-p", "2", "-run", "^("+strings.Join(slices.Sorted(maps.Keys(names)), "|")+")$")
+	}
+	if argv = append(argv, slices.Sorted(maps.Keys(dirs))...); t.bed {
 		argv = append([]string{"go", "run", "./test/openstack", "run"}, argv...)
 	}
-	if t.tags != "" && !root {
+	if t.tags != "" && os.Geteuid() != 0 {
 		argv = append([]string{"sudo", "-E", "env", "PATH=" + os.Getenv("PATH")}, argv...)
 	}
 	return argv

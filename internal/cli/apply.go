@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/flags"
 	"github.com/naupegos/naupegos/internal/cli/savedplan"
 	"github.com/naupegos/naupegos/internal/client"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -73,7 +73,7 @@ func (a *App) applyDocument(ctx context.Context, file string, only []parts.Part,
 	if err != nil {
 		return err
 	}
-	asked := operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(file), Only: only, NewBundle: f.consents.Has(cluster.ConsentBundle)}
+	asked := operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(file), Only: only, NewBundle: f.consents.Has(env.ConsentBundle)}
 	began := time.Now()
 	first, done, err := a.carry(ctx, &verb{asked: asked, flags: f})
 	if err != nil {
@@ -164,7 +164,7 @@ func (a *App) applySaved(ctx context.Context, file string, f *runFlags) (err err
 		return fail.New(fail.Refused, "the saved plan was made by a server").At(file).Do("name the server by --server or $NAUPEGOS_SERVER")
 	}
 	from := "the document in " + file
-	asked := operate.Asked{Verb: operate.Apply, Document: saved.Document, From: from, ClusterID: saved.ClusterID, Only: saved.Only, NewBundle: f.consents.Has(cluster.ConsentBundle)}
+	asked := operate.Asked{Verb: operate.Apply, Document: saved.Document, From: from, ClusterID: saved.ClusterID, Only: saved.Only, NewBundle: f.consents.Has(env.ConsentBundle)}
 	b, err := a.begin(ctx, asked, work.Need{CarryOut: true}, nil)
 	if err != nil {
 		return located(err, from, []byte(saved.Document))

@@ -19,6 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -270,7 +271,7 @@ What is no longer true is removed: leases, pods of controllers (which create new
 and nodes that do not exist. etcd's revisions are raised by a billion, so that no watcher takes old objects for new
 ones.
 
-A running cluster is refused without --consent ` + cluster.ConsentRestore + `, because everything written since the backup is lost. With
+A running cluster is refused without --consent ` + backups.ConsentRestore + `, because everything written since the backup is lost. With
 it, the current data is backed up first, if etcd can be read; then all control-plane machines stop and start together
 from the backup, and kubelets restart. Machines stay. A backup from before a rotation of authorities or keys, or of
 another release, is refused: destroy the cluster, then restore.
@@ -304,7 +305,7 @@ as well. On another machine, or with another store, name the directory with --to
 	c.Flags().StringVar(&f.of, "of", "", "with --new-identity: the cluster that was backed up (default: NAME)")
 	f.openFlags.bind(c)
 	f.run.bind(c)
-	f.run.consents.Known = append(cluster.Consents(), cluster.ConsentRestore)
+	f.run.consents.Known = append(cluster.Consents(), backups.ConsentRestore)
 	return c
 }
 
@@ -314,7 +315,7 @@ func (a *App) restore(ctx context.Context, name string, f *backupRestoreFlags) e
 	if err := f.check(!f.newIdentity); err != nil {
 		return err
 	}
-	r := &operate.Restore{New: f.newIdentity, Of: f.of, Living: !f.newIdentity && f.run.consents.Has(cluster.ConsentRestore)}
+	r := &operate.Restore{New: f.newIdentity, Of: f.of, Living: !f.newIdentity && f.run.consents.Has(backups.ConsentRestore)}
 	v := &verb{asked: operate.Asked{Verb: "backup restore", Cluster: name, Backup: f.from, Restore: r, Seconds: seconds(f.timeout)}, flags: &f.run}
 	if f.file != "" {
 		_, data, err := a.readDocument(f.file)
@@ -340,7 +341,7 @@ func (a *App) restore(ctx context.Context, name string, f *backupRestoreFlags) e
 		}}
 	}
 	v.asks = func(p *plan.Plan) string {
-		if slices.Contains(p.MissingConsents(nil), cluster.ConsentRestore) {
+		if slices.Contains(p.MissingConsents(nil), backups.ConsentRestore) {
 			return "Put the backup into the place of what cluster " + name + " holds?"
 		}
 		return carryOut

@@ -3,12 +3,12 @@ package cli
 import (
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 // backupWords says how a cluster's backups are.
-func backupWords(b *cluster.Backups, name string, now time.Time) string {
+func backupWords(b *backups.Backups, name string, now time.Time) string {
 	ago := func(at time.Time) string { return coarse(now.Sub(at)) + " old" }
 	switch {
 	case b.Problem != "":
@@ -24,7 +24,7 @@ func backupWords(b *cluster.Backups, name string, now time.Time) string {
 }
 
 // scheduleWords says how the backups are that machines make by themselves.
-func scheduleWords(s *cluster.Scheduled, name string, now time.Time) string {
+func scheduleWords(s *backups.Scheduled, name string, now time.Time) string {
 	if s.Problem != "" {
 		return s.Schedule + ": " + s.Problem
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 )
@@ -21,7 +22,7 @@ func newDestroyCmd(a *App) *cobra.Command {
 		Use:   "destroy NAME",
 		Short: "Remove a cluster with all its machines, and verify that nothing is left",
 		Long: `Remove every machine, network and record of the cluster, and verify that nothing is left. Machines given by address
-are cleaned and left running. One that does not answer can't be cleaned: --consent ` + cluster.ConsentLeave + ` leaves it as it is.
+are cleaned and left running. One that does not answer can't be cleaned: --consent ` + nodes.ConsentLeave + ` leaves it as it is.
 
 In a cloud, what the cluster created for Services and PersistentVolumeClaims is deleted first; if the cluster's API
 does not answer, it is deleted after the machines.
@@ -35,22 +36,17 @@ The cluster's data is lost. Nothing that belongs to others is touched.`,
 	}
 	c.Flags().BoolVar(&keepVolumes, "keep-volumes", false, "keep the volumes of PersistentVolumeClaims in the cloud")
 	f.bind(c)
-	f.consents.Known = []string{cluster.ConsentLeave}
+	f.consents.Known = []string{nodes.ConsentLeave}
 	return c
 }
 
 func (a *App) destroy(ctx context.Context, name string, keepVolumes bool, f *runFlags) error {
-	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Destroy, Cluster: name, KeepVolumes: keepVolumes}, flags: f, question: destroyQuestion(name)})
+	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Destroy, Cluster: name, KeepVolumes: keepVolumes}, flags: f, question: fmt.Sprintf("Destroy cluster %s and all its data?", name)})
 	if err != nil {
 		return err
 	}
 	_, err = io.WriteString(a.Out, done.Text(name))
 	return err
-}
-
-// destroyQuestion is what is asked of whoever has seen the plan of a destroy.
-func destroyQuestion(name string) string {
-	return fmt.Sprintf("Destroy cluster %s and all its data?", name)
 }
 
 func newResetCmd(a *App) *cobra.Command {
@@ -76,7 +72,7 @@ revoked.
 --machine resets one machine: it is drained, leaves etcd and Kubernetes as a replaced machine does, and is cleaned.
 The next apply has it join again. The only control-plane machine, or one that etcd's quorum needs, is refused.
 
-A machine that is off or does not answer can't be cleaned. With --consent ` + cluster.ConsentLeave + `, a reset of the whole cluster
+A machine that is off or does not answer can't be cleaned. With --consent ` + nodes.ConsentLeave + `, a reset of the whole cluster
 leaves it as it is, and apply refuses to build on it until reset --machine has cleaned it. If reset is interrupted,
 run the same command again; until it has finished, apply refuses.`,
 		Example: `  naupegos reset demo --dry-run
@@ -96,7 +92,7 @@ run the same command again; until it has finished, apply refuses.`,
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	format.Bind(c)
 	f.bind(c)
-	f.consents.Known = []string{cluster.ConsentLeave}
+	f.consents.Known = []string{nodes.ConsentLeave}
 	return c
 }
 

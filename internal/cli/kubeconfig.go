@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/cli/bundles"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -111,7 +111,7 @@ func (a *App) kubeconfig(ctx context.Context, name string, f *kubeconfigFlags) e
 		_, err = fmt.Fprintf(a.Out, "context %s %s in %s; it is the current one\n", kube.ContextName(name, f.user), done, path)
 		return err
 	case f.file != "":
-		if err := cluster.WritePrivate(f.file, func(w io.Writer) error { _, err := w.Write(conf); return err }); err != nil {
+		if err := connect.WritePrivate(f.file, func(w io.Writer) error { _, err := w.Write(conf); return err }); err != nil {
 			return fail.Wrap(fail.KindOf(err), err, "write the kubeconfig of cluster %s", name)
 		}
 		_, err := fmt.Fprintf(a.Out, "%s (mode 0600): %s of cluster %s\n", f.file, f.owner(), name)

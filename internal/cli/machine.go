@@ -10,7 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/metal"
 	"github.com/naupegos/naupegos/internal/cli/output"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -138,7 +138,7 @@ func (p power) asks() string {
 		return ""
 	}
 	return "\n\nThe command says what it disturbs, and asks first. If etcd would lose its quorum, and the cluster its API with it, it is\nrefused without --consent " +
-		cluster.ConsentQuorum + "."
+		nodes.ConsentQuorum + "."
 }
 
 // examples are lines that work as they stand.
@@ -147,7 +147,7 @@ func (p power) examples() string {
 	if !p.ask {
 		return lines + fmt.Sprintf("\n  naupegos machine %s demo", p.verb)
 	}
-	return lines + fmt.Sprintf(" --yes\n  naupegos machine %s demo --consent %s", p.verb, cluster.ConsentQuorum)
+	return lines + fmt.Sprintf(" --yes\n  naupegos machine %s demo --consent %s", p.verb, nodes.ConsentQuorum)
 }
 
 func newPowerCmd(a *App, p power) *cobra.Command {
@@ -164,8 +164,8 @@ func newPowerCmd(a *App, p power) *cobra.Command {
 	}
 	if p.ask {
 		c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
-		f.consents.Known = []string{cluster.ConsentQuorum}
-		c.Flags().Var(&f.consents, "consent", "consent to a loss: "+cluster.ConsentQuorum)
+		f.consents.Known = []string{nodes.ConsentQuorum}
+		c.Flags().Var(&f.consents, "consent", "consent to a loss: "+nodes.ConsentQuorum)
 	} else {
 		f.yes = true
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cli/output"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/server/work"
@@ -59,7 +59,7 @@ func newNodeListCmd(a *App) *cobra.Command {
 	return c
 }
 
-func nodeTable(w io.Writer, nodes []cluster.NodeRow, now time.Time) error {
+func nodeTable(w io.Writer, nodes []nodes.NodeRow, now time.Time) error {
 	t := output.NewTable(w)
 	t.Head("NAME\tROLE\tPOOL\tADDRESS\tSTATE\tNODE\tVERSION\tAGE")
 	for _, n := range nodes {

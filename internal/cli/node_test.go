@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 )
 
 func TestNodeTable(t *testing.T) {
 	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	var b bytes.Buffer
-	err := nodeTable(&b, []cluster.NodeRow{
+	err := nodeTable(&b, []nodes.NodeRow{
 		{Name: "demo-gw-1", Role: "gateway", Address: "10.0.0.11", State: "running"},
 		{Name: "demo-a-1", Role: "worker", Pool: "a", Address: "10.0.0.101", State: "stopped", Node: "not ready: KubeletDown: gone, cordoned", Version: "v1.36.3", Created: now.Add(-3 * time.Hour)},
 		{Name: "elsewhere", Node: "Ready", Version: "v1.36.3", Created: now.Add(-100 * 24 * time.Hour)},

@@ -12,7 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/client"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/remote"
@@ -135,7 +135,7 @@ func (a *App) collect(ctx context.Context, name, file string, o support.Options)
 		if err != nil {
 			return nil, err
 		}
-		return got.Problems, cluster.WritePrivate(file, func(w io.Writer) error { _, err := w.Write(got.Archive); return err })
+		return got.Problems, connect.WritePrivate(file, func(w io.Writer) error { _, err := w.Write(got.Archive); return err })
 	}
 	s, _, err := a.openNamed(ctx, name, sessionOptions{readOnly: true, bundle: bundles.IfHere})
 	if err != nil {
@@ -143,7 +143,7 @@ func (a *App) collect(ctx context.Context, name, file string, o support.Options)
 	}
 	defer s.Close()
 	o.Status = func(line string) { fmt.Fprintln(a.Err, line) }
-	err = cluster.WritePrivate(file, func(w io.Writer) (err error) {
+	err = connect.WritePrivate(file, func(w io.Writer) (err error) {
 		problems, err = s.Logs(ctx, w, o, version)
 		return err
 	})

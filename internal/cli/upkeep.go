@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/cli/output"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -208,14 +208,14 @@ The command is refused while etcd has its quorum.
   3. As in naupegos apply, machines that are gone are created again and join, and so do those that were stopped.
 
 A machine that exists but does not answer might come back with others and serve the old data: give it up with
---consent ` + cluster.ConsentLeave + `=MACHINE. Another machine takes its place. On a host given by address, apply refuses to build
+--consent ` + nodes.ConsentLeave + `=MACHINE. Another machine takes its place. On a host given by address, apply refuses to build
 until naupegos reset --machine has cleaned it.
 
 If no member is left, or much is missing, use a backup: naupegos destroy, then naupegos backup restore. If the command
 is interrupted, run it again.`,
 		Example: `  naupegos etcd recover demo --from demo-cp-1 --dry-run
   naupegos etcd recover demo --from demo-cp-1
-  naupegos etcd recover demo --from demo-cp-1 --consent ` + cluster.ConsentLeave + `=demo-cp-3`,
+  naupegos etcd recover demo --from demo-cp-1 --consent ` + nodes.ConsentLeave + `=demo-cp-3`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.from == "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -40,9 +41,9 @@ func TestBackupPlans(t *testing.T) {
 	if _, err := l.PlanBackup("as requested", nil); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("before it was up: %v", err)
 	}
-	l.rec.Facts[store.Fact{Kind: "bootstrapped"}] = "true"
+	l.Record.Facts[store.Fact{Kind: "bootstrapped"}] = "true"
 	dir := t.TempDir()
-	l.stateDir = dir
+	l.StateDir = dir
 	step := testkit.Value(l.PlanBackup("as requested", nil))(t).Steps[0]
 	if got := step.Details[0]; got != "in "+dir+"/backups, encrypted for the store's identity" {
 		t.Errorf("it says %q", got)
@@ -50,17 +51,17 @@ func TestBackupPlans(t *testing.T) {
 	if _, err := l.PlanPrune(t.Context()); fail.KindOf(err) != fail.Invalid {
 		t.Errorf("with nothing said about what stays: %v", err)
 	}
-	l.doc.Spec.Backup = &v1alpha1.Backup{
+	l.Doc.Spec.Backup = &v1alpha1.Backup{
 		To: &v1alpha1.BackupTarget{S3: &v1alpha1.BackupS3{Endpoint: "https://s3.example.org/", Bucket: "b", Prefix: "p"}}, Recipients: []string{"age1a", "age1b"},
 	}
-	if got := l.backupStep("", nil).Details[0]; got != "in https://s3.example.org/b/p, encrypted for the store's identity and 2 recipients" {
+	if got := l.BackupStep("", nil).Details[0]; got != "in https://s3.example.org/b/p, encrypted for the store's identity and 2 recipients" {
 		t.Errorf("it says %q", got)
 	}
-	l.doc.Spec.Backup = &v1alpha1.Backup{To: &v1alpha1.BackupTarget{Directory: dir}, Keep: &v1alpha1.BackupKeep{Last: 1}}
+	l.Doc.Spec.Backup = &v1alpha1.Backup{To: &v1alpha1.BackupTarget{Directory: dir}, Keep: &v1alpha1.BackupKeep{Last: 1}}
 	const to = "age1jdhqfnsjmmydcdhxttv435urdc4xl90qfx5cx9ecz00mseh7dqcqc6zgqm"
 	for i := range 3 {
 		made := time.Date(2026, 11, 23, i, 0, 0, 0, time.UTC)
-		about := backup.Manifest{Cluster: l.Name(), ClusterID: l.rec.ID, Recipients: []string{to}}
+		about := backup.Manifest{Cluster: l.Name(), ClusterID: l.Record.ID, Recipients: []string{to}}
 		testkit.Value(backup.Create(t.Context(), backup.Directory(dir), backup.Source{About: about, Now: func() time.Time { return made }, Snapshot: noSnapshot}))(t)
 	}
 	p := testkit.Value(l.PlanPrune(t.Context()))(t)
@@ -70,7 +71,7 @@ func TestBackupPlans(t *testing.T) {
 	for _, s := range p.Steps {
 		testkit.Must(t, s.Run(t.Context(), nil))
 	}
-	if b := l.backups(t.Context()); b.Last.Hour() != 2 || b.ProvenID != "" || b.Problem != "" {
+	if b := l.Backups(t.Context()); b.Last.Hour() != 2 || b.ProvenID != "" || b.Problem != "" {
 		t.Errorf("left is %+v", b)
 	}
 	if p := testkit.Value(l.PlanPrune(t.Context()))(t); !p.Empty() {
@@ -91,25 +92,25 @@ func TestSchedule(t *testing.T) {
 		To:   &v1alpha1.BackupTarget{S3: &v1alpha1.BackupS3{Endpoint: "https://s3.example.org", Bucket: "bucket", CredentialsFile: credentials}},
 		Keep: &v1alpha1.BackupKeep{Last: 3}, Schedule: "0 */12 * * *",
 	}
-	l.store = recipientOnly{}
-	l.running(doc)
+	l.Store = recipientOnly{}
+	l.Running(doc)
 	conf := l.have["demo-cp-2"]
 	files := map[string]machine.File{}
 	for _, f := range conf.Files {
 		files[f.Path] = f
 	}
-	if f := files[credentialsPlace]; f.Mode != 0o600 || !f.Secret || !strings.Contains(string(f.Content), "aws_secret_access_key = word\n") {
+	if f := files[render.CredentialsPlace]; f.Mode != 0o600 || !f.Secret || !strings.Contains(string(f.Content), "aws_secret_access_key = word\n") {
 		t.Errorf("the credentials are %v", f.Mode)
 	}
-	if f := files[signingPlace]; f.Mode != 0o600 || !f.Secret || string(f.Content) != string(testkit.Value(l.secrets.Get(t.Context(), backup.MachinesSecret))(t)) {
+	if f := files[render.SigningPlace]; f.Mode != 0o600 || !f.Secret || string(f.Content) != string(testkit.Value(l.Secrets.Get(t.Context(), backup.MachinesSecret))(t)) {
 		t.Errorf("the machines' key is %v", f.Mode)
 	}
-	if own := testkit.Value(l.signingKey(t.Context(), backup.SigningSecret))(t); strings.Contains(string(files[signingPlace].Content), strings.TrimSpace(string(own))) {
+	if own := testkit.Value(l.SigningKey(t.Context(), backup.SigningSecret))(t); strings.Contains(string(files[render.SigningPlace].Content), strings.TrimSpace(string(own))) {
 		t.Error("machines have the cluster's own key")
 	}
 	var set turns.Settings
-	testkit.Must(t, json.Unmarshal(files[backupSettings].Content, &set))
-	if set.Machine != "demo-cp-2" || set.To.S3.CredentialsFile != credentialsPlace || set.To.S3.Bucket != "bucket" || set.Keep.Last != 3 || set.Schedule != "0 */12 * * *" {
+	testkit.Must(t, json.Unmarshal(files[render.BackupSettings].Content, &set))
+	if set.Machine != "demo-cp-2" || set.To.S3.CredentialsFile != render.CredentialsPlace || set.To.S3.Bucket != "bucket" || set.Keep.Last != 3 || set.Schedule != "0 */12 * * *" {
 		t.Errorf("the settings are %+v", set)
 	}
 	units := map[string]machine.Unit{}
@@ -133,7 +134,7 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("at first it plans\n%s", p)
 	}
 	learn := func() {
-		testkit.Must(t, l.facts.Set(t.Context(), memory.BackupLaid, testkit.Value(l.orderDigest(t.Context()))(t)))
+		testkit.Must(t, l.Facts.Set(t.Context(), memory.BackupLaid, testkit.Value(l.OrderDigest(t.Context()))(t)))
 	}
 	learn()
 	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); p != "" {
@@ -145,8 +146,8 @@ func TestSchedule(t *testing.T) {
 	}
 	l.state("demo-a-1", provider.Running)
 	for what, change := range map[string]func(){
-		"a fact":   func() { testkit.Must(t, l.facts.Set(t.Context(), memory.RotationHold, "true")) },
-		"a secret": func() { testkit.Must(t, l.secrets.Put(t.Context(), "other", []byte("key"))) },
+		"a fact":   func() { testkit.Must(t, l.Facts.Set(t.Context(), memory.RotationHold, "true")) },
+		"a secret": func() { testkit.Must(t, l.Secrets.Put(t.Context(), "other", []byte("key"))) },
 		"a recipient": func() {
 			doc.Spec.Backup.Recipients = []string{"age1jdhqfnsjmmydcdhxttv435urdc4xl90qfx5cx9ecz00mseh7dqcqc6zgqm"}
 		},
@@ -157,43 +158,43 @@ func TestSchedule(t *testing.T) {
 		}
 		learn()
 	}
-	testkit.Must(t, l.secrets.Put(t.Context(), "leaf/x", []byte("certificate")))
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(doc.Marshal())(t))))
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Bundle, l.bundleToBe()))
-	testkit.Must(t, l.facts.Set(t.Context(), memory.SoakSince, "2026-11-28T22:00:00Z"))
+	testkit.Must(t, l.Secrets.Put(t.Context(), "leaf/x", []byte("certificate")))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(doc.Marshal())(t))))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bundle, l.BundleToBe()))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.SoakSince, "2026-11-28T22:00:00Z"))
 	for _, kind := range []memory.Kind{memory.PoolSize, memory.PoolShape, memory.PoolFormer} {
-		testkit.Must(t, l.facts.SetOf(t.Context(), kind, "general", "3"))
+		testkit.Must(t, l.Facts.SetOf(t.Context(), kind, "general", "3"))
 	}
 	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); p != "" {
 		t.Errorf("what counts has not changed, and it plans\n%s", p)
 	}
 
 	testkit.Must(t, os.Remove(credentials)) // on another host of the operator's
-	if got := string(testkit.Value(l.backupCredentials(t.Context()))(t)); !strings.Contains(got, "word") {
+	if got := string(testkit.Value(l.BackupCredentials(t.Context()))(t)); !strings.Contains(got, "word") {
 		t.Errorf("what was found before is forgotten: %q", got)
 	}
 	doc.Spec.Backup.To = &v1alpha1.BackupTarget{Swift: &v1alpha1.BackupSwift{AuthURL: "https://cloud.example.org:5000/v3", Container: "c", CredentialsFile: credentials}}
-	if _, err := l.backupCredentials(t.Context()); fail.KindOf(err) != fail.Unauthorized {
+	if _, err := l.BackupCredentials(t.Context()); fail.KindOf(err) != fail.Unauthorized {
 		t.Errorf("what admits to a bucket is taken for a container: %v", err)
 	}
 	testkit.Must(t, os.WriteFile(credentials, []byte("export OS_APPLICATION_CREDENTIAL_ID=id\nexport OS_APPLICATION_CREDENTIAL_SECRET='word'\n"), 0o600))
-	layer := testkit.Value(l.backupLayer(t.Context(), "demo-cp-2"))(t)
+	layer := testkit.Value(l.BackupLayer(t.Context(), "demo-cp-2"))(t)
 	set = turns.Settings{}
 	for _, f := range layer.Files {
 		switch f.Path {
-		case credentialsPlace:
+		case render.CredentialsPlace:
 			if f.Mode != 0o600 || !f.Secret || string(f.Content) != "OS_APPLICATION_CREDENTIAL_ID=id\nOS_APPLICATION_CREDENTIAL_SECRET=word\n" {
 				t.Errorf("the credential is %v: %s", f.Mode, f.Content)
 			}
-		case backupSettings:
+		case render.BackupSettings:
 			testkit.Must(t, json.Unmarshal(f.Content, &set))
 		}
 	}
-	if set.To.Swift == nil || set.To.Swift.CredentialsFile != credentialsPlace || set.To.Swift.Container != "c" || set.To.S3 != nil || set.To.Directory != "" {
+	if set.To.Swift == nil || set.To.Swift.CredentialsFile != render.CredentialsPlace || set.To.Swift.Container != "c" || set.To.S3 != nil || set.To.Directory != "" {
 		t.Errorf("the settings are %+v", set)
 	}
 	doc.Spec.Backup.Schedule = ""
-	l.configure(doc, testkit.Value(l.observeInventory(t.Context(), nil))(t).Want)
+	l.Configure(doc, testkit.Value(l.ObserveInventory(t.Context(), nil))(t).Want)
 	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.HasPrefix(p, "lay:\n  destroy "+lay) {
 		t.Errorf("without a schedule it plans\n%s", p)
 	}

@@ -46,17 +46,18 @@ func TestWarnOfBudgets(t *testing.T) {
 		"no drain":             {[]string{"configure/demo-a-1"}, nil, false, ""},
 		"an API that declines": {[]string{"drain/demo-a-1"}, nil, true, "it is unknown whether disruption budgets allow the drains: "},
 	} {
-		l := newLab(t, doc).running(doc)
-		l.api, asked, broken = api, 0, c.broken
+		l := newLab(t, doc).Running(doc)
+		l.UseAPI(api)
+		asked, broken = 0, c.broken
 		p := &plan.Plan{}
 		for _, id := range c.steps {
 			p.Steps = append(p.Steps, &plan.Step{ID: id})
 		}
-		warnOfBudgets(t.Context(), l.Cluster, p, c.known)
+		l.WarnOfBudgets(t.Context(), p, c.known)
 		if said := strings.Join(p.Warnings, "\n"); !strings.Contains(said, c.want) || c.want == "" && said != "" || strings.Contains(said, "\n") {
 			t.Errorf("%s: %q, want %q", name, said, c.want)
 		}
-		if drains := slices.ContainsFunc(c.steps, func(id string) bool { return strings.HasPrefix(id, drainPrefix) }); !drains && asked > 0 {
+		if drains := slices.ContainsFunc(c.steps, func(id string) bool { return strings.HasPrefix(id, "drain/") }); !drains && asked > 0 {
 			t.Errorf("%s: the API is asked %d times", name, asked)
 		}
 	}

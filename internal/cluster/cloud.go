@@ -7,52 +7,32 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
-	"github.com/naupegos/naupegos/internal/kube/layout"
-	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
 const (
-	secretCredential = "cloud-credential" //nolint:gosec // a name: among the cluster's secrets: its restricted application credential, as JSON
-	credentialStep   = "cloud/credential" //nolint:gosec // a name
-	cloudCAFile      = addon.AuthoritiesDir + "/cloud-ca.crt"
+	credentialStep = "cloud/credential" //nolint:gosec // a name
+
 )
-
-// cloud returns the provider where its cloud serves what runs in the cluster; nil elsewhere.
-func (c *Cluster) cloud() provider.CloudIntegration {
-	p, _ := c.prov.(provider.CloudIntegration)
-	return p
-}
-
-// credential returns what the cluster itself signs in to the cloud with; nil where it has nothing yet.
-func (c *Cluster) credential(ctx context.Context) (*provider.CloudCredential, error) {
-	data, err := c.secrets.Get(ctx, secretCredential)
-	if fail.KindOf(err) == fail.NotFound || err == nil && len(data) == 0 {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	cred := &provider.CloudCredential{}
-	if err := json.Unmarshal(data, cred); err != nil {
-		return nil, fail.New(fail.Internal, "the stored credential of the cloud can't be read").Do("naupegos certs rotate %s --cloud-credential", c.Name()) // cause withheld: it may quote a secret
-	}
-	return cred, nil
-}
 
 func (c *Cluster) keepCredential(ctx context.Context, cred provider.CloudCredential) error {
 	data, err := json.Marshal(cred) //nolint:gosec // it is encrypted where it goes
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "keep the credential of the cloud")
 	}
-	return c.secrets.Put(ctx, secretCredential, data)
+	return c.Secrets.Put(ctx, observe.SecretCredential, data)
 }
 
 // tellReach tells once where a credential reaches farther than the cluster needs; checkCredential does so later.
@@ -64,8 +44,8 @@ func tellReach(cred provider.CloudCredential, p plan.Progress) {
 
 // checkCredential says what the cluster's credential is good for; nothing where it has none.
 func (c *Cluster) checkCredential(ctx context.Context) ([]provider.Check, error) {
-	cred, err := c.credential(ctx)
-	if err != nil || cred == nil || c.cloud() == nil {
+	cred, err := c.Credential(ctx)
+	if err != nil || cred == nil || c.Cloud() == nil {
 		return nil, err
 	}
 	check := provider.Check{Name: "credential of the cloud", Result: provider.Fine, Detail: "allows only the calls that the cluster makes"}
@@ -79,18 +59,18 @@ func (c *Cluster) checkCredential(ctx context.Context) ([]provider.Check, error)
 
 // planCredential gives the cluster a credential of its own, where it has none.
 func (a *applying) planCredential() {
-	cloud := a.cloud()
+	cloud := a.Cloud()
 	if cloud == nil {
 		return
 	}
-	if cred, err := a.credential(context.Background()); err == nil && cred != nil {
+	if cred, err := a.Credential(context.Background()); err == nil && cred != nil {
 		return
 	}
-	a.add(stagePrepare, &plan.Step{
+	a.add(stage.Prepare, &plan.Step{
 		ID: credentialStep, Action: plan.Create, Subject: "cluster", Title: "create a restricted credential for the cluster",
 		Reason: "nothing that runs in the cluster gets your own credential",
 		Run: func(ctx context.Context, p plan.Progress) error {
-			have, err := a.credential(ctx)
+			have, err := a.Credential(ctx)
 			if err != nil {
 				return err
 			}
@@ -104,69 +84,11 @@ func (a *applying) planCredential() {
 	})
 }
 
-// cloudAddonList lists what clusters on this cloud have, without the manifests. One has to be logged in there.
-func (c *Cluster) cloudAddonList() []addon.Addon {
-	cloud := c.cloud()
-	if cloud == nil {
-		return nil
-	}
-	return addon.OpenStackAddons(cloud.NoVolumes() != "")
-}
-
-// cloudAddons renders the cloud's addons by name: none where there is no such cloud or no credential yet.
-func (c *Cluster) cloudAddons(ctx context.Context, p layout.Params) (map[string][]byte, error) {
-	cloud := c.cloud()
-	if cloud == nil {
-		return nil, nil
-	}
-	cred, err := c.credential(ctx)
-	if err != nil || cred == nil {
-		return nil, err
-	}
-	info, err := cloud.CloudInfo(ctx)
-	if err != nil {
-		return nil, err
-	}
-	conf := addon.CloudConf{
-		AuthURL: cred.AuthURL, Region: cred.Region, CredentialID: cred.ID, CredentialSecret: cred.Secret, Insecure: cred.Insecure, EndpointType: cred.Interface,
-		SubnetID: info.SubnetID, FloatingNetworkID: info.FloatingNetworkID, IgnoreVolumeZone: info.IgnoreVolumeZone,
-		NoLoadBalancers: info.NoLoadBalancers, InternalLB: info.InternalBalancers, LBProvider: info.LBProvider, LBMethod: info.LBMethod,
-	}
-	ca, err := c.CloudCA(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(ca) > 0 {
-		conf.CAFile = cloudCAFile // see cloudFiles
-	}
-	cert, key, err := cloud.ClientCertificate()
-	if err != nil {
-		return nil, err
-	}
-	conf.ClientCert = len(cert) > 0
-	text, err := conf.Render()
-	if err != nil {
-		return nil, err
-	}
-	all, err := addon.OpenStack{
-		ClusterID: c.rec.ID, Bundle: p.Release.Bundle, CloudConf: text, Authorities: ca, ClientCert: cert, ClientKey: key, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
-		NoVolumes: cloud.NoVolumes() != "",
-	}.Catalogue()
-	out := map[string][]byte{}
-	for _, a := range all {
-		out[a.Name] = a.Manifests
-	}
-	return out, err
-}
-
-// initializedStep is the ID of the step that waits until the cloud's controller has told every node its addresses and zone.
-const initializedStep = "cloud/nodes"
-
 // planInitialized has kube-proxy started, for the first time, on nodes that the cloud's controller has initialized already: it was
 // seen to lose its nftables elements where a node got its zone seconds after kube-proxy's first rules (1.36.3). Machines that are there
 // while others are changed may be gone before it looks.
 func (a *applying) planInitialized() {
-	if a.cloud() == nil || a.o.Recorded {
+	if a.Cloud() == nil || a.o.Recorded {
 		return
 	}
 	var names []string
@@ -175,56 +97,24 @@ func (a *applying) planInitialized() {
 			names = append(names, s.Name)
 		}
 	}
-	wait := a.initialized(initializedStep, "the nodes", "it sets their addresses and zones", names...)
+	wait := a.Initialized(nodes.InitializedStep, "the nodes", "it sets their addresses and zones", names...)
 	wait.Subject = "cluster"
-	a.add(stageRecord, wait, plan.IfPlanned(addonID(addon.NameOpenStack))...)
+	a.add(stage.Record, wait, plan.IfPlanned(addonID(addon.NameOpenStack))...)
 }
 
 // joined lists the steps that wait for a node that other nodes' pods are to go to. In a cloud it takes none before it is initialized.
 func (a *applying) joined(s wanted.Slot, known bool) []*plan.Step {
-	unit := []*plan.Step{a.nodeStep(s, known)}
-	if a.cloud() != nil && (!known || !a.o.Nodes[s.Name].Initialized()) {
-		unit = append(unit, a.initialized("cloud/node/"+s.Name, s.Name, "no pod comes to its node before", s.Name))
+	unit := []*plan.Step{a.NodeStep(s, known)}
+	if a.Cloud() != nil && (!known || !a.o.Nodes[s.Name].Initialized()) {
+		unit = append(unit, a.Initialized("cloud/node/"+s.Name, s.Name, "no pod comes to its node before", s.Name))
 	}
 	return unit
 }
 
-// initialized waits until the cloud's controller has initialized nodes, which it does within seconds while it runs.
-func (c *Cluster) initialized(id, what, reason string, names ...string) *plan.Step {
-	return &plan.Step{
-		ID: id, Action: plan.Wait, Subject: names[0], Title: "wait until the cloud controller manager has initialized " + what,
-		Reason: reason, Timeout: c.doc.Spec.Timeouts.NodeReady.Duration,
-		Run: func(ctx context.Context, _ plan.Progress) error {
-			client, err := c.Kube(ctx)
-			if err != nil {
-				return err
-			}
-			return client.CheckInitialized(ctx, names)
-		},
-	}
-}
-
-// cloudInstance says what a machine is in the cloud; zero where there is none.
-func cloudInstance(m provider.Machine) layout.CloudInstance {
-	if m.ID == "" {
-		return layout.CloudInstance{}
-	}
-	return layout.CloudInstance{ProviderID: "openstack:///" + m.ID, Zone: m.Zone}
-}
-
-// cloudFiles are what control-plane machines need to reach the cloud.
-func (c *Cluster) cloudFiles(s wanted.Slot) ([]machine.File, error) {
-	ca, err := c.CloudCA(context.Background())
-	if err != nil || len(ca) == 0 || !s.IsControlPlane() {
-		return nil, err
-	}
-	return []machine.File{{Path: cloudCAFile, Mode: 0o644, Content: ca}}, nil
-}
-
 // planCloudSmoke proves once that the cloud gives the cluster load balancers and volumes, if it has any.
 func (a *applying) planCloudSmoke() {
-	cloud := a.cloud()
-	if cloud == nil || !a.wantsSmoke() || a.facts.Is(memory.CloudSmoked) && !a.onlyTest() {
+	cloud := a.Cloud()
+	if cloud == nil || !a.wantsSmoke() || a.Facts.Is(memory.CloudSmoked) && !a.onlyTest() {
 		return
 	}
 	s := &plan.Step{
@@ -244,7 +134,7 @@ func (a *applying) planCloudSmoke() {
 	case noVolumes != "":
 		s.Title, s.Reason = "smoke test: a Service gets a load balancer", serves+"volume, because "+noVolumes
 	}
-	a.add(stageProve, s, plan.IfPlanned(smokeStep)...)
+	a.add(stage.Prove, s, plan.IfPlanned(smokeStep)...)
 }
 
 // cloudSmoke has the cloud serve the cluster, and says what it gave.
@@ -256,12 +146,12 @@ func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) (string, erro
 	if err := c.waitAddons(ctx, client, p); err != nil {
 		return "", err
 	}
-	img, err := c.bundle.Image("echo")
+	img, err := c.Current.Image("echo")
 	if err != nil {
 		return "", err
 	}
 	o := kube.CloudSmokeOptions{Image: img.Ref, Status: p.Status, Ask: c.askBalancer}
-	o.NoLoadBalancer, o.NoVolume = c.cloud().NoBalancing() != "", c.cloud().NoVolumes() != ""
+	o.NoLoadBalancer, o.NoVolume = c.Cloud().NoBalancing() != "", c.Cloud().NoVolumes() != ""
 	r, err := client.CloudSmoke(ctx, o)
 	if err != nil {
 		return "", err
@@ -273,13 +163,13 @@ func (c *Cluster) cloudSmoke(ctx context.Context, p plan.Progress) (string, erro
 	if !o.NoVolume {
 		gave = append(gave, "volume")
 	}
-	return strings.Join(gave, "; "), c.facts.Set(ctx, memory.CloudSmoked, "true")
+	return strings.Join(gave, "; "), c.Facts.Set(ctx, memory.CloudSmoked, "true")
 }
 
 // CloudsYAML renders a clouds.yaml to hand over, with a credential that is made for it and ends then. fail.NotFound where the cluster is on
 // no cloud.
 func (c *Cluster) CloudsYAML(ctx context.Context, until time.Time) ([]byte, error) {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return nil, fail.New(fail.NotFound, "cluster %s is on no cloud", c.Name())
 	}
@@ -290,30 +180,21 @@ func (c *Cluster) CloudsYAML(ctx context.Context, until time.Time) ([]byte, erro
 	return cred.CloudsYAML(c.Name(), handover.CloudCAFile)
 }
 
-// CloudCA returns the authorities that sign the cloud's certificate, as PEM; empty where the system's do.
-func (c *Cluster) CloudCA(context.Context) ([]byte, error) {
-	if cloud := c.cloud(); cloud != nil {
-		ca, err := cloud.CACert()
-		return []byte(ca), err
-	}
-	return nil, nil
-}
-
 // PlanRotateCredential makes another credential of the cloud for what runs in the cluster, puts it into use, and deletes the former.
 // unbounded says why it shall have no access rules; empty: it shall.
 func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*plan.Plan, error) {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return nil, fail.New(fail.Invalid, "cluster %s has no credential of a cloud", c.Name()).Do("only clusters on OpenStack have one")
 	}
-	if !c.facts.Bootstrapped() {
-		return nil, errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
 	}
 	if _, err := cloud.Home(ctx); err != nil { // what the cloud has is known once one is logged in
 		return nil, err
 	}
 	var graph plan.Graph
-	graph.Add(stagePrepare, &plan.Step{
+	graph.Add(stage.Prepare, &plan.Step{
 		ID: credentialStep, Action: plan.Replace, Subject: "cluster", Title: "create a new credential for the cluster", Reason: "as requested",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			cred, err := cloud.NewCloudCredential(ctx, unbounded)
@@ -324,12 +205,12 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*
 			return c.keepCredential(ctx, cred)
 		},
 	})
-	for _, a := range c.cloudAddonList() {
+	for _, a := range c.CloudAddonList() {
 		s := c.addonStep(a)
 		s.Action, s.Title, s.Reason, s.Rolling = plan.Change, "renew "+a.Title, "it authenticates with the credential", len(a.Workloads) > 0
-		graph.Add(stageRecord, s, plan.IfPlanned(addonID(addon.NameCloudConfig))...)
+		graph.Add(stage.Record, s, plan.IfPlanned(addonID(addon.NameCloudConfig))...)
 	}
-	graph.Add(stageForget, &plan.Step{
+	graph.Add(stage.Forget, &plan.Step{
 		ID: "cloud/prune", Action: plan.Destroy, Subject: "cluster", Title: "delete the old credential", Reason: "everything uses the new one",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := c.Kube(ctx)
@@ -339,7 +220,7 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*
 			if err := c.waitAddons(ctx, client, p); err != nil {
 				return err
 			}
-			cred, err := c.credential(ctx)
+			cred, err := c.Credential(ctx)
 			if err != nil || cred == nil {
 				return err
 			}
@@ -347,11 +228,6 @@ func (c *Cluster) PlanRotateCredential(ctx context.Context, unbounded string) (*
 			return err
 		},
 	})
-	steps, err := graph.Seal(rotateRules)
+	steps, err := graph.Seal(stage.RotateRules)
 	return &plan.Plan{Verb: "rotate", Cluster: c.Name(), Steps: steps}, err
-}
-
-// rotateRules say in which order the cloud's credential is renewed.
-var rotateRules = []plan.Rule{
-	{Stage: stagePrepare}, {Stage: stageRecord, Waits: []plan.Stage{stagePrepare}}, {Stage: stageForget, Waits: []plan.Stage{stageRecord}},
 }

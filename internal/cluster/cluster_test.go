@@ -7,6 +7,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -16,10 +17,10 @@ import (
 
 // TestChangesAreCompared: with what a cluster was last brought to, or else with what was applied last.
 func TestChangesAreCompared(t *testing.T) {
-	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+	l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 	refused := func(when string, fields ...string) {
 		t.Helper()
-		err := CheckChanges(l.rec, l.doc)
+		err := env.CheckChanges(l.Record, l.Doc)
 		if len(fields) == 0 {
 			if err != nil {
 				t.Errorf("%s: %v", when, err)
@@ -33,19 +34,19 @@ func TestChangesAreCompared(t *testing.T) {
 		}
 	}
 	refused("nothing is remembered")
-	l.rec.Document = testkit.Value(l.doc.Marshal())(t)
+	l.Record.Document = testkit.Value(l.Doc.Marshal())(t)
 	refused("the same document")
-	l.doc.Spec.Endpoint.Kind, l.doc.Spec.Kubernetes.Version = v1alpha1.EndpointDirect, "v1.35.4"
-	l.doc.Spec.Endpoint.Gateways = nil
+	l.Doc.Spec.Endpoint.Kind, l.Doc.Spec.Kubernetes.Version = v1alpha1.EndpointDirect, "v1.35.4"
+	l.Doc.Spec.Endpoint.Gateways = nil
 	refused("another document", "spec.endpoint.kind", "spec.kubernetes.version")
 	if _, err := l.PlanApply(t.Context()); fail.KindOf(err) != fail.Refused {
 		t.Errorf("planned: %v", err)
 	}
 	testkit.Must(t, l.Converged(t.Context()))
 	refused("brought to it")
-	l.doc.Spec.Kubernetes.PodCIDR = "10.250.0.0/16"
+	l.Doc.Spec.Kubernetes.PodCIDR = "10.250.0.0/16"
 	refused("the default is meant", "spec.kubernetes.podCIDR")
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Bootstrapped, ""))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bootstrapped, ""))
 	refused("the cluster never came up")
 }
 
@@ -58,17 +59,17 @@ func bundleOf(letter string) *bundle.Bundle {
 func TestOtherBundle(t *testing.T) {
 	doc := document(t, 1, 0, 1)
 	l := newLab(t, doc)
-	l.bundle = bundleOf("a")
-	if got := l.newerBundle() + l.bundleNote(); got != "" || l.otherBundle() {
+	l.Current = bundleOf("a")
+	if got := l.NewerBundle() + l.BundleNote(); got != "" || l.OtherBundle() {
 		t.Errorf("of a new cluster: %s", got)
 	}
-	l.running(doc)
+	l.Running(doc)
 	testkit.Must(t, l.Converged(t.Context()))
-	if memory.BundleOf(l.rec) != l.bundle.ID || l.otherBundle() {
-		t.Fatalf("remembered: %s", memory.BundleOf(l.rec))
+	if memory.BundleOf(l.Record) != l.Current.ID || l.OtherBundle() {
+		t.Fatalf("remembered: %s", memory.BundleOf(l.Record))
 	}
-	l.bundle, l.newest = bundleOf("b"), bundleOf("b")
-	if note := l.bundleNote(); !strings.Contains(note, "bundle aaaaaaaaaaaa, with which the cluster was built, is not available here, but bbbbbbbbbbbb is") {
+	l.Current, l.Newest = bundleOf("b"), bundleOf("b")
+	if note := l.BundleNote(); !strings.Contains(note, "bundle aaaaaaaaaaaa, with which the cluster was built, is not available here, but bbbbbbbbbbbb is") {
 		t.Errorf("the note is %q", note)
 	}
 	o := l.observed(nil, "demo-cp-1")
@@ -77,7 +78,7 @@ func TestOtherBundle(t *testing.T) {
 	if err := p.CheckConsents(nil); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "--consent other-bundle") {
 		t.Errorf("without consent: %v", err)
 	}
-	testkit.Must(t, p.CheckConsents([]string{ConsentBundle}))
+	testkit.Must(t, p.CheckConsents([]string{env.ConsentBundle}))
 	var taken *plan.Step
 	for _, s := range p.Steps {
 		if s.Consent != "" {
@@ -85,18 +86,18 @@ func TestOtherBundle(t *testing.T) {
 		}
 	}
 	testkit.Must(t, taken.Run(t.Context(), nil))
-	if memory.BundleOf(l.rec) != l.bundle.ID || l.otherBundle() || l.bundleNote() != "" {
-		t.Errorf("consented to, and remembered: %s", memory.BundleOf(l.rec))
+	if memory.BundleOf(l.Record) != l.Current.ID || l.OtherBundle() || l.BundleNote() != "" {
+		t.Errorf("consented to, and remembered: %s", memory.BundleOf(l.Record))
 	}
 }
 
 // TestNewerBundle: that there is a newer one is told, and is no change.
 func TestNewerBundle(t *testing.T) {
 	doc := document(t, 1, 0, 1)
-	l := newLab(t, doc).running(doc)
-	l.bundle, l.newest = bundleOf("a"), bundleOf("b")
+	l := newLab(t, doc).Running(doc)
+	l.Current, l.Newest = bundleOf("a"), bundleOf("b")
 	testkit.Must(t, l.Converged(t.Context()))
-	if note := l.bundleNote(); !strings.Contains(note, "a newer bundle of Kubernetes "+release.Default+" is available, bbbbbbbbbbbb") {
+	if note := l.BundleNote(); !strings.Contains(note, "a newer bundle of Kubernetes "+release.Default+" is available, bbbbbbbbbbbb") {
 		t.Errorf("the note is %q", note)
 	}
 	if text := l.mustPlan(l.observed(nil, "demo-cp-1")); text != "" {
@@ -107,17 +108,17 @@ func TestNewerBundle(t *testing.T) {
 // TestBundleOfBeginnings: before the API has answered for the first time nothing is lost by another bundle.
 func TestBundleOfBeginnings(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
-	l.bundle = bundleOf("b")
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Bundle, release.Default+" "+bundleOf("a").ID))
-	if l.otherBundle() {
+	l.Current = bundleOf("b")
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bundle, release.Default+" "+bundleOf("a").ID))
+	if l.OtherBundle() {
 		t.Error("a cluster that is not up asks for consent")
 	}
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Bootstrapped, "true"))
-	if !l.otherBundle() {
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bootstrapped, "true"))
+	if !l.OtherBundle() {
 		t.Error("once it is up, it does not")
 	}
-	l.bundle.Manifest.Kubernetes = "v1.99.0"
-	if l.otherBundle() {
+	l.Current.Manifest.Kubernetes = "v1.99.0"
+	if l.OtherBundle() {
 		t.Error("the bundle of another release is no other bundle of this one")
 	}
 }

@@ -19,12 +19,12 @@ func TestCommit(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 1))
 	rec := &store.Cluster{ID: "demo-0a0b0c0d", Name: "demo"}
 	under, over := st.Secrets(rec.ID), memory.NewOverlay(st.Secrets(rec.ID))
-	l.secrets, l.store, l.rec, l.facts = over, st, rec, memory.NewFacts(rec, nil)
+	l.Secrets, l.Store, l.Record, l.Facts = over, st, rec, memory.NewFacts(rec, nil)
 
 	if err := over.Put(ctx, "key", []byte("one")); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.facts.Set(ctx, "fact", "one"); err != nil {
+	if err := l.Facts.Set(ctx, "fact", "one"); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := st.Clusters(ctx); err != nil || len(all) != 0 {
@@ -46,7 +46,7 @@ func TestCommit(t *testing.T) {
 	if err := over.Put(ctx, "later", []byte("three")); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.facts.Set(ctx, "later", "three"); err != nil {
+	if err := l.Facts.Set(ctx, "later", "three"); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"key": "one", "later": "three"} {

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -33,7 +36,7 @@ func TestUnfitMachines(t *testing.T) {
 		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, DiskFree: 1}, fail.Internal, ""}, // it serves: what is on it is ours
 		{machine.Facts{Hostname: "other", OS: "debian 12", Systemd: true, Dpkg: true}, fail.Conflict, `its hostname is "other"`},
 	} {
-		err := l.checkFacts(wanted.Slot{Name: "demo-cp-1", Role: provider.ControlPlane}, c.facts)
+		err := l.CheckFacts(wanted.Slot{Name: "demo-cp-1", Role: provider.ControlPlane}, c.facts)
 		if c.says == "" && err == nil {
 			continue
 		}
@@ -51,32 +54,33 @@ func (hostsGiven) Traits() provider.Traits { return provider.Traits{Given: true,
 // TestNeverReached: a host that was never in use and fails at the first contact keeps an apply from beginning; a host that was in use may come back.
 func TestNeverReached(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 2))
-	l.prov = hostsGiven{l.cloud}
-	testkit.Must(t, l.facts.SetOf(t.Context(), memory.Host, "demo-a-1", "{}"))
+	l.Prov = hostsGiven{l.cloud}
+	testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Host, "demo-a-1", "{}"))
 	away := fail.New(fail.Unreachable, "no answer").At("demo-a-2")
 	for name, want := range map[string]bool{"demo-a-1": false, "demo-a-2": true} {
 		s := wanted.Slot{Name: name, Role: provider.Worker}
-		o := &Observed{Want: []wanted.Slot{s}, Machines: map[string]*Seen{name: {Err: l.neverReached(s, away)}}}
-		if all := o.unready(); (len(all) > 0) != want || want && fail.KindOf(all[0]) != fail.Unreachable || o.unfit() != nil {
+		o := &observe.Observed{Want: []wanted.Slot{s}, Machines: map[string]*observe.Seen{name: {Err: l.NeverReached(s, away)}}}
+		if all := o.Unready(); (len(all) > 0) != want || want && fail.KindOf(all[0]) != fail.Unreachable || o.Unfit() != nil {
 			t.Errorf("%s: %v", name, all)
 		}
-		if !o.silent(name) {
+		if !o.Silent(name) {
 			t.Errorf("%s does not count as silent", name)
 		}
 	}
 	for kind, want := range map[fail.Kind]fail.Kind{ // whatever fails before the agent's first answer
 		fail.Unauthorized: fail.Unauthorized, fail.Refused: fail.Refused, fail.NotReady: fail.NotReady, fail.Conflict: fail.Conflict, fail.Internal: fail.Refused,
 	} {
-		var not *unreadyError
-		if err := l.neverReached(wanted.Slot{Name: "demo-a-2"}, fail.New(kind, "no")); !errors.As(err, &not) || fail.KindOf(not.error) != want {
-			t.Errorf("%s: %v", kind, err)
+		s := wanted.Slot{Name: "demo-a-2", Role: provider.Worker}
+		o := &observe.Observed{Want: []wanted.Slot{s}, Machines: map[string]*observe.Seen{s.Name: {Err: l.NeverReached(s, fail.New(kind, "no"))}}}
+		if all := o.Unready(); len(all) != 1 || fail.KindOf(all[0]) != want {
+			t.Errorf("after %v: %v", kind, all)
 		}
 	}
-	if err := l.neverReached(wanted.Slot{Name: "demo-a-2"}, context.Canceled); errors.As(err, new(*unreadyError)) {
+	if err := l.NeverReached(wanted.Slot{Name: "demo-a-2"}, context.Canceled); errors.As(err, new(*observe.UnreadyError)) {
 		t.Errorf("Ctrl-C counts as the host's fault: %v", err)
 	}
-	l.prov = l.cloud
-	if err := l.neverReached(wanted.Slot{Name: "demo-a-2"}, away); !errors.Is(err, away) || errors.As(err, new(*unreadyError)) {
+	l.Prov = l.cloud
+	if err := l.NeverReached(wanted.Slot{Name: "demo-a-2"}, away); !errors.Is(err, away) || errors.As(err, new(*observe.UnreadyError)) {
 		t.Errorf("a machine that is ours: %v", err)
 	}
 }
@@ -84,12 +88,12 @@ func TestNeverReached(t *testing.T) {
 // slow is a control plane that has yet to take up what one of its machines was told: how far it has got.
 type slow struct{ unstarted, unhealthy, unready, former string }
 
-func (s slow) settled(_ context.Context, name string, _ ...string) error {
+func (s slow) Settled(_ context.Context, name string, _ ...string) error {
 	return yet(s.unstarted, name)
 }
-func (s slow) waitEtcd(context.Context) error                  { return yet(s.unhealthy, s.unhealthy) }
-func (s slow) waitServer(_ context.Context, name string) error { return yet(s.unready, name) }
-func (s slow) runs(_ context.Context, name, version string) error {
+func (s slow) WaitEtcd(context.Context) error                  { return yet(s.unhealthy, s.unhealthy) }
+func (s slow) WaitServer(_ context.Context, name string) error { return yet(s.unready, name) }
+func (s slow) Runs(_ context.Context, name, version string) error {
 	if version != "v1.37.2" {
 		return fail.New(fail.Internal, "it was asked for %s", version)
 	}
@@ -109,11 +113,11 @@ func yet(who, name string) error {
 func TestAdvancesOnceTaken(t *testing.T) {
 	const old, next, last = "v1.36.4", "v1.37.2", "demo-cp-3"
 	upgrading := upgraded(t, old)
-	upgrading.doc = documentOf(t, next)
+	upgrading.Doc = documentOf(t, next)
 	for range 2 { // until the servers are told to run the next release
 		upgrading.hop()
 		upgrading.everythingDone()
-		if upgrading.told().Servers == old {
+		if upgrading.Told().Servers == old {
 			upgrading.hopMadeBy(t, allRun{})
 		}
 	}
@@ -121,47 +125,47 @@ func TestAdvancesOnceTaken(t *testing.T) {
 	testkit.Value(rotating.Rotate(t.Context(), pki.Rotated(), false))(t)
 	rotating.phase()
 	rotating.everythingDone()
-	rotating.setTarget(wantedOf(rotating))
-	encrypting := newLab(t, encryptionDocument(t, false)).running(encryptionDocument(t, false))
+	rotating.SetTarget(wantedOf(rotating))
+	encrypting := newLab(t, encryptionDocument(t, false)).Running(encryptionDocument(t, false))
 	testkit.Must(t, encrypting.advanceEncryption(t.Context()))
-	encrypting.doc = encryptionDocument(t, true)
+	encrypting.Doc = encryptionDocument(t, true)
 	testkit.Must(t, encrypting.advanceEncryption(t.Context()))
-	encrypting.setTarget(wantedOf(encrypting))
+	encrypting.SetTarget(wantedOf(encrypting))
 
 	for name, s := range map[string]slow{"kubelet": {unstarted: last}, "etcd": {unhealthy: last}, "API server": {unready: last}, "release": {former: last}} {
 		if err := upgrading.hopMadeBy(t, s); fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), last) {
 			t.Errorf("upgrade, %s: %v", name, err)
 		}
-		if !upgrading.moving() {
+		if !upgrading.Moving() {
 			t.Fatalf("%s: the hop is noted as made", name)
 		}
 		if s.former != "" {
 			continue // the release stays
 		}
-		rotating.plane, encrypting.plane = s, s
-		scan := &rotationScan{Cluster: rotating.Cluster, now: testkit.Value(rotating.toldRotation())(t)}
+		rotating.Plane, encrypting.Plane = s, s
+		scan := &rotationScan{Cluster: rotating.Cluster, now: testkit.Value(rotating.ToldRotation())(t)}
 		testkit.Fails(t, scan.end(t.Context(), silent{}), fail.NotReady, last)
 		a := encrypting.applying(encrypting.observed(nil, controlPlanes(1)...), nil)
 		a.planEncryption()
-		steps := testkit.Value(a.graph.Seal(applyRules))(t)
+		steps := testkit.Value(a.graph.Seal(stage.ApplyRules))(t)
 		testkit.Fails(t, steps[0].Run(t.Context(), silent{}), fail.NotReady, last)
-		if run := encrypting.facts.Get(memory.EncryptionRun); run == encrypting.facts.Get(memory.Encryption) {
+		if run := encrypting.Facts.Get(memory.EncryptionRun); run == encrypting.Facts.Get(memory.Encryption) {
 			t.Errorf("%s: all API servers are said to run with %s", name, run)
 		}
 	}
 	testkit.Must(t, upgrading.hopMadeBy(t, slow{}))
-	if upgrading.moving() || upgrading.told() != (hops.Releases{Servers: next, Emulates: "1.36", Machines: old, Ahead: next}) {
-		t.Errorf("the hop is not noted as made: %v", upgrading.told())
+	if upgrading.Moving() || upgrading.Told() != (hops.Releases{Servers: next, Emulates: "1.36", Machines: old, Ahead: next}) {
+		t.Errorf("the hop is not noted as made: %v", upgrading.Told())
 	}
 }
 
 // hopMadeBy notes, by its step, that a hop was made, where the control plane says so.
-func (l *lab) hopMadeBy(t *testing.T, p plane) error {
+func (l *lab) hopMadeBy(t *testing.T, p observe.Plane) error {
 	t.Helper()
-	l.plane = p
+	l.Plane = p
 	a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
 	a.planReleases()
-	for _, s := range testkit.Value(a.graph.Seal(applyRules))(t) {
+	for _, s := range testkit.Value(a.graph.Seal(stage.ApplyRules))(t) {
 		if s.ID == "upgrade" {
 			return s.Run(t.Context(), silent{})
 		}
@@ -171,34 +175,34 @@ func (l *lab) hopMadeBy(t *testing.T, p plane) error {
 }
 
 func wantedOf(l *lab) []wanted.Slot {
-	want, _ := wanted.Assign(l.doc, nil, nil)
+	want, _ := wanted.Assign(l.Doc, nil, nil)
 	return want
 }
 
 // TestSaysRelease: the servers of a machine are of a release once all that run say so, and all run.
 func TestSaysRelease(t *testing.T) {
 	const said = "kube-apiserver Kubernetes v1.37.2\nkube-controller-manager Kubernetes v1.37.2\nkube-scheduler Kubernetes v1.37.2\n"
-	testkit.Must(t, ofRelease("demo-cp-1", said, "v1.37.2"))
+	testkit.Must(t, observe.OfRelease("demo-cp-1", said, "v1.37.2"))
 	for want, out := range map[string]string{
 		"kube-scheduler does not run":                                    strings.Replace(said, "kube-scheduler Kubernetes v1.37.2\n", "", 1),
 		"kube-scheduler is still \"Kubernetes v1.36.4\", not of v1.37.2": strings.Replace(said, "scheduler Kubernetes v1.37.2", "scheduler Kubernetes v1.36.4", 1),
 		"kube-apiserver is still \"Kubernetes v1.36.4\"":                 said + "kube-apiserver Kubernetes v1.36.4\n", // it ends, beside the one that has begun
 		"kube-controller-manager is still \"\", not":                     strings.Replace(said, "manager Kubernetes v1.37.2", "manager ", 1),
 	} {
-		testkit.Fails(t, ofRelease("demo-cp-1", out, "v1.37.2"), fail.NotReady, "demo-cp-1", want)
+		testkit.Fails(t, observe.OfRelease("demo-cp-1", out, "v1.37.2"), fail.NotReady, "demo-cp-1", want)
 	}
 }
 
 // TestBehind: a control-plane machine whose servers have yet to be started as they were told, by an apply that died, is waited for.
 func TestBehind(t *testing.T) {
 	l := upgraded(t, "v1.37.2")
-	l.plane = slow{unstarted: "demo-cp-3"}
+	l.Plane = slow{unstarted: "demo-cp-3"}
 	o := l.observed(nil, controlPlanes(3)...)
 	if got := l.mustPlan(o); got != "" {
 		t.Fatalf("nothing is to be done, but:\n%s", got)
 	}
 	for _, name := range controlPlanes(3) {
-		o.Machines[name].Behind = l.behind(t.Context(), name)
+		o.Machines[name].Behind = l.Behind(t.Context(), name)
 	}
 	want := "roll-control-plane:\n  wait    health/demo-cp-3  (it was changed but not waited for: demo-cp-3: it has not taken it up)\n"
 	if got := l.mustPlan(o); got != want {

@@ -131,7 +131,7 @@ spec:
 		t.Fatal(err)
 	}
 	l := newLab(t, doc)
-	if l.prov, err = openstack.New(openstack.Options{Cluster: doc, ClusterID: l.rec.ID, Calls: openstack.Calls{HTTPClient: &http.Client{Transport: k}}}); err != nil {
+	if l.Prov, err = openstack.New(openstack.Options{Cluster: doc, ClusterID: l.Record.ID, Calls: openstack.Calls{HTTPClient: &http.Client{Transport: k}}}); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -198,10 +198,10 @@ func TestRotateCredential(t *testing.T) {
 	if _, err := l.PlanRotateCredential(ctx, ""); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("before there is a cluster: %v", err)
 	}
-	if err := l.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
+	if err := l.Facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
 		t.Fatal(err)
 	}
-	first, err := l.Cluster.cloud().NewCloudCredential(ctx, "")
+	first, err := l.Cluster.Cloud().NewCloudCredential(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,12 +211,12 @@ func TestRotateCredential(t *testing.T) {
 	k.credentials = append(k.credentials, object{"id": "mine", "description": "a user's own"})
 
 	var asked atomic.Int64
-	l.api = rolledOut(t, func(name string) {
+	l.UseAPI(rolledOut(t, func(name string) {
 		asked.Add(1)
 		if !strings.Contains(k.ids(), "id-1") {
 			t.Errorf("the former credential is gone before it is known that %s runs", name)
 		}
-	})
+	}))
 	want := ""
 	rotate := func(cut string) error {
 		t.Helper()
@@ -236,7 +236,7 @@ func TestRotateCredential(t *testing.T) {
 				t.Errorf("%s (%s) waits for %v", s.ID, s.Action, s.Needs)
 			}
 			s.Run = func(ctx context.Context, _ plan.Progress) error { // manifests come from a bundle, which is not here
-				if cred, err := l.credential(ctx); err != nil || cred.ID != want {
+				if cred, err := l.Credential(ctx); err != nil || cred.ID != want {
 					t.Errorf("%s is renewed with credential %+v, not %s: %v", s.ID, cred, want, err)
 				}
 				if s.ID == cut {
@@ -259,7 +259,7 @@ func TestRotateCredential(t *testing.T) {
 	if k.ids() != "mine id-3" {
 		t.Errorf("there are credentials %s", k.ids())
 	}
-	if cred, err := l.credential(ctx); err != nil || cred.ID != "id-3" || cred.Secret != "s3cret-3" {
+	if cred, err := l.Credential(ctx); err != nil || cred.ID != "id-3" || cred.Secret != "s3cret-3" {
 		t.Errorf("kept is %+v: %v", cred, err)
 	}
 	if asked.Load() != 3 {
@@ -279,7 +279,7 @@ func TestCredentialReach(t *testing.T) {
 	k := &keystone{untyped: true}
 	l := onOpenStack(t, k)
 	ctx := t.Context()
-	if err := l.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
+	if err := l.Facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
 		t.Fatal(err)
 	}
 	check := func() string {
@@ -328,7 +328,7 @@ func TestCredentialReach(t *testing.T) {
 func TestCredentialHandedOver(t *testing.T) {
 	k := &keystone{}
 	l := onOpenStack(t, k)
-	own, err := l.Cluster.cloud().NewCloudCredential(t.Context(), "")
+	own, err := l.Cluster.Cloud().NewCloudCredential(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestCredentialHandedOver(t *testing.T) {
 	if got := k.credentials[1]["expires_at"]; got != "2026-11-21T12:00:00" {
 		t.Errorf("it ends %v", got)
 	}
-	if _, err := l.Cluster.cloud().PruneCloudCredentials(t.Context(), own.ID); err != nil || k.ids() != "id-1 id-2" {
+	if _, err := l.Cluster.Cloud().PruneCloudCredentials(t.Context(), own.ID); err != nil || k.ids() != "id-1 id-2" {
 		t.Errorf("there are %s: %v", k.ids(), err)
 	}
 	if _, err := newLab(t, document(t, 1, 0, 1)).CloudsYAML(t.Context(), handoverDay); fail.KindOf(err) != fail.NotFound {
@@ -352,7 +352,7 @@ func TestCredentialHandedOver(t *testing.T) {
 
 // TestRotateCredentialElsewhere: a cluster on no cloud has none.
 func TestRotateCredentialElsewhere(t *testing.T) {
-	l := newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
+	l := newLab(t, document(t, 1, 0, 1)).Running(document(t, 1, 0, 1))
 	_, err := l.PlanRotateCredential(t.Context(), "")
 	if fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), "cluster demo has no credential of a cloud (only clusters on OpenStack have one)") {
 		t.Errorf("%v", err)
@@ -369,10 +369,10 @@ func TestKeptVolumes(t *testing.T) {
 	}
 	k.volumes = []object{
 		{"id": "v1", "name": "pvc-1", "size": 3, "status": "available", "metadata": object{
-			csi: l.rec.ID, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop",
+			csi: l.Record.ID, "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop",
 		}},
-		{"id": "v2", "name": "pvc-2", "size": 1, "status": "available", "metadata": object{csi: l.rec.ID + "0"}},
-		{"id": "v3", "name": "pvc-3", "size": 2, "status": "available", "metadata": object{csi: l.rec.ID}},
+		{"id": "v2", "name": "pvc-2", "size": 1, "status": "available", "metadata": object{csi: l.Record.ID + "0"}},
+		{"id": "v3", "name": "pvc-3", "size": 2, "status": "available", "metadata": object{csi: l.Record.ID}},
 	}
 	kept, err := l.KeptVolumes(t.Context())
 	if want := []string{"volume pvc-1 (v1, 3 GiB, available) of claim shop/data", "volume pvc-3 (v3, 2 GiB, available)"}; err != nil || !slices.Equal(kept, want) {

@@ -7,58 +7,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
-	"github.com/naupegos/naupegos/internal/etcd"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
-
-// drainedView is what is known of a machine whose node was drained just before.
-const drainedView = etcd.Drained
-
-func resetID(name string) string { return "reset/" + name }
-
-// resetStep cleans a machine that outlives the cluster.
-func (c *Cluster) resetStep(m provider.Machine) *plan.Step {
-	return &plan.Step{
-		ID: resetID(m.Name), Action: plan.Destroy, Subject: m.Name, Title: "clean " + m.Name,
-		Reason: "the machine stays, and what Naupegos installed on it is removed",
-		Run: func(ctx context.Context, _ plan.Progress) error {
-			h, err := c.Host(ctx, m.Name)
-			if err != nil {
-				return err
-			}
-			args := []string{"reset"}
-			if !c.prov.Traits().Given { // what was there first has a former key, where it was rotated since
-				args = append(args, "--keep", authorizedKeysPath)
-			}
-			if _, err = c.dialer.Agent(ctx, h, nil, args...); err != nil {
-				return err
-			}
-			return c.facts.SetOf(ctx, memory.Unclean, m.Name, "")
-		},
-	}
-}
-
-// cleanStep cleans a machine that goes back to a stock. One that can be switched off need not be clean: it is installed anew before it is used.
-func (c *Cluster) cleanStep(m provider.Machine) *plan.Step {
-	s := c.resetStep(m)
-	s.Reason = "it goes back to the stock, and what Naupegos installed on it is removed"
-	clean := s.Run
-	s.Run = func(ctx context.Context, p plan.Progress) error {
-		err := clean(ctx, p)
-		if err != nil && ctx.Err() == nil && c.switches(ctx, m.Name) {
-			p.Status("it can't be cleaned and is powered off as it is: %v", err)
-			return nil
-		}
-		return err
-	}
-	return s
-}
 
 // DestroyOptions says how a cluster is destroyed.
 type DestroyOptions struct {
@@ -66,35 +25,23 @@ type DestroyOptions struct {
 	Forget      func(context.Context) error // runs last, when nothing of the cluster is left
 }
 
-// The stages of a destruction.
-const (
-	stageClean  plan.Stage = "clean"  // machines that stay are cleaned
-	stageFree   plan.Stage = "free"   // the cluster gives back to its cloud what it took
-	stageRemove plan.Stage = "remove" // the provider's steps
-)
-
-var destroyRules = []plan.Rule{
-	{Stage: stageClean}, {Stage: stageFree},
-	{Stage: stageRemove, Waits: []plan.Stage{stageClean, stageFree}}, {Stage: stageForget, Waits: []plan.Stage{stageRemove}},
-}
-
 // PlanDestroy removes everything of the cluster and, last, forgets it.
 func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.Plan, error) {
-	if c.facts.Is(memory.Importing) {
-		return nil, errImporting(c.Name())
+	if c.Facts.Is(memory.Importing) {
+		return nil, env.ErrImporting(c.Name())
 	}
-	inv, err := c.prov.Observe(ctx)
+	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	want, _ := wanted.Assign(c.doc, inv.Machines, c.decided())
-	c.setTarget(want)
+	want, _ := wanted.Assign(c.Doc, inv.Machines, c.Decided())
+	c.SetTarget(want)
 	var graph plan.Graph
-	switch t := c.prov.Traits(); {
+	switch t := c.Prov.Traits(); {
 	case t.Keeps:
-		c.planClean(&graph, inv.Machines, c.resetStep, c.letGo)
+		c.planClean(&graph, inv.Machines, c.ResetStep, c.letGo)
 	case t.Stock: // who does not answer is given back as it is
-		c.planClean(&graph, inv.Machines, c.cleanStep, func(provider.Machine) *plan.Step { return nil })
+		c.planClean(&graph, inv.Machines, c.CleanStep, func(provider.Machine) *plan.Step { return nil })
 	}
 	g := c.planFree(ctx, &graph, opts)
 	var gone []string
@@ -103,24 +50,21 @@ func (c *Cluster) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 		gone = append(gone, provider.DestroyStep(m.Name))
 		machines[provider.DestroyStep(m.Name)] = true
 	}
-	steps, err := c.planLeftovers(ctx, c.prov.Destroy(ctx, inv), gone, g, opts)
+	steps, err := c.planLeftovers(ctx, c.Prov.Destroy(ctx, inv), gone, g, opts)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range steps {
 		s.Removes = s.Removes || machines[s.ID]
-		graph.Add(stageRemove, s)
+		graph.Add(stage.Remove, s)
 	}
-	graph.Add(stageForget, &plan.Step{
+	graph.Add(stage.Forget, &plan.Step{
 		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster and its keys from the store", Reason: "nothing else of it is left",
 		Run: func(ctx context.Context, _ plan.Progress) error { return opts.Forget(ctx) },
 	})
-	steps, err = graph.Seal(destroyRules)
+	steps, err = graph.Seal(stage.DestroyRules)
 	return &plan.Plan{Verb: "destroy", Cluster: c.Name(), Steps: steps, Final: true}, err
 }
-
-// ConsentLeave names the consent to forgetting machines that outlive the cluster, do not answer, and so can't be cleaned.
-const ConsentLeave = provider.ConsentLeave
 
 // planClean cleans machines: gateways last, for the others are reached through them. One that can't be cleaned gets another step, or none. It
 // returns the steps' IDs.
@@ -137,7 +81,7 @@ func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine, clea
 				}
 			}
 			s.Removes = true
-			graph.Add(stageClean, s, needs...)
+			graph.Add(stage.Clean, s, needs...)
 			all = append(all, s.ID)
 		}
 		return all
@@ -148,24 +92,12 @@ func (c *Cluster) planClean(graph *plan.Graph, machines []provider.Machine, clea
 
 // letGo is the step that forgets, as it is, a machine that outlives the cluster and does not answer.
 func (c *Cluster) letGo(m provider.Machine) *plan.Step {
-	s := c.prov.DestroyMachine(m)
-	if c.facts.Of(memory.Host, m.Name) != "" { // else nothing was ever put on it
-		s.Consent = ConsentLeave
+	s := c.Prov.DestroyMachine(m)
+	if c.Facts.Of(memory.Host, m.Name) != "" { // else nothing was ever put on it
+		s.Consent = nodes.ConsentLeave
 	}
 	return s
 }
-
-// errNoSuchMachine names the machines that there are.
-func errNoSuchMachine(name, cluster string, known []string) error {
-	err := fail.New(fail.NotFound, "cluster %s has no machine %s", cluster, name)
-	if len(known) == 0 {
-		return err.Do("it has no machines yet; naupegos apply creates them")
-	}
-	return err.Do("it has %s", join(known))
-}
-
-// etcdProjection says how many voters work and how many more may fail.
-func etcdProjection(o *Observed) string { return etcd.Now(o.Members, o.Health).String() }
 
 const freeTimeout = 20 * time.Minute
 
@@ -184,18 +116,18 @@ func (g given) holds(volume, service string) bool {
 
 // planFree has the cluster give back to the cloud what it took from it, before its machines go, and deletes its credentials.
 func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyOptions) given {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return given{}
 	}
 	var g given
-	if c.facts.Bootstrapped() {
+	if c.Facts.Bootstrapped() {
 		var free *plan.Step
 		if free, g = c.freeStep(ctx, opts); g.silent == nil {
-			graph.Add(stageFree, free)
+			graph.Add(stage.Free, free)
 		}
 	}
-	graph.Add(stageFree, &plan.Step{
+	graph.Add(stage.Free, &plan.Step{
 		ID: "cloud/credentials", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's cloud credentials",
 		Reason: "nothing uses them any more; those that were handed over are deleted too",
 		Run: func(ctx context.Context, _ plan.Progress) error {
@@ -209,7 +141,7 @@ func (c *Cluster) planFree(ctx context.Context, graph *plan.Graph, opts DestroyO
 // planLeftovers removes, once the machines are gone or clean (after), what the cluster made in the cloud and did not give back: all of it, where it could
 // not be asked to. What it does not hold any more, such as a volume whose PersistentVolume somebody deleted, is named here.
 func (c *Cluster) planLeftovers(ctx context.Context, steps []*plan.Step, after []string, g given, opts DestroyOptions) ([]*plan.Step, error) {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return steps, nil
 	}
@@ -257,7 +189,7 @@ func leftoverNames(all provider.Leftovers, g given, keepVolumes bool) []string {
 
 // KeptVolumes names the volumes of claims that are still in the cloud, once the cluster is gone.
 func (c *Cluster) KeptVolumes(ctx context.Context) ([]string, error) {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return nil, nil
 	}
@@ -290,7 +222,7 @@ type OddVolume struct {
 // OddVolumes compares the cluster's PersistentVolumes with the volumes of its cloud, as after a restore: nothing is changed. It is nil where the cluster
 // is in no cloud.
 func (c *Cluster) OddVolumes(ctx context.Context) ([]OddVolume, error) {
-	cloud := c.cloud()
+	cloud := c.Cloud()
 	if cloud == nil {
 		return nil, nil
 	}
@@ -375,7 +307,7 @@ func (c *Cluster) freeStep(ctx context.Context, opts DestroyOptions) (*plan.Step
 
 // heldOfCloud lists what the cluster holds of the cloud, as its API says.
 func (c *Cluster) heldOfCloud(ctx context.Context, o kube.FreeOptions) ([]kube.CloudResource, error) {
-	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
+	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()
 	client, err := c.Kube(ctx)
 	if err != nil {

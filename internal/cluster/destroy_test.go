@@ -68,7 +68,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.prov = os
+	l.Prov = os
 	return l, os
 }
 

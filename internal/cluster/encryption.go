@@ -8,13 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
-	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -34,22 +35,6 @@ const rewriteTimeout = 30 * time.Minute
 // encryptionStep ends every stage: whoever agreed to the first, which tells of those that follow, has agreed to them.
 const encryptionStep = "encryption"
 
-// providerList is a list as its fact has it.
-func providerList(fact string) []string {
-	if fact == "" {
-		return nil
-	}
-	return strings.Split(fact, ",")
-}
-
-// finalProviders returns the list for encryption at rest being on, by this key, or off.
-func finalProviders(on bool, key string) []string {
-	if on {
-		return []string{key, layout.Plaintext} // what was written before encryption was on stays readable
-	}
-	return []string{layout.Plaintext}
-}
-
 // nextProviders returns the list after now, on the way to final; written is the provider by which all Secrets are written.
 func nextProviders(now, final []string, written string) []string {
 	writer := final[0]
@@ -66,78 +51,49 @@ func nextProviders(now, final []string, written string) []string {
 	return final
 }
 
-// encryption is the list that API servers should run with now. Where none was remembered yet, it is what the cluster was last brought to; of
-// one that is new its document says it.
-func (c *Cluster) encryption() ([]string, error) {
-	if list := providerList(c.facts.Get(memory.Encryption)); list != nil {
-		return list, nil
-	}
-	was := c.facts.Get(memory.Converged)
-	if was == "" || !c.facts.Bootstrapped() {
-		return c.finalEncryption(), nil
-	}
-	before, err := v1alpha1.Parse("the document that "+c.Name()+" was brought to", []byte(was))
-	if err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "find out whether the Secrets of cluster %s are encrypted", c.Name())
-	}
-	return finalProviders(*before.Spec.Security.EncryptionAtRest, c.encryptionKey()), nil
-}
-
-// encryptionKey is the name of the key to write Secrets by, where they are encrypted.
-func (c *Cluster) encryptionKey() string {
-	if name := c.facts.Get(memory.EncryptionKey); name != "" {
-		return name
-	}
-	return pki.FirstEncryptionKey
-}
-
-func (c *Cluster) finalEncryption() []string {
-	return finalProviders(*c.doc.Spec.Security.EncryptionAtRest, c.encryptionKey())
-}
-
 // advanceEncryption moves on to the next list once all API servers run with the present one. Until the API has answered for the first
 // time there is nothing to take care of.
 func (c *Cluster) advanceEncryption(ctx context.Context) error {
-	now, err := c.encryption()
+	now, err := c.Encryption()
 	if err != nil {
 		return err
 	}
-	final := c.finalEncryption()
-	if !c.facts.Bootstrapped() {
-		if c.restoring() != nil && c.facts.Get(memory.Encryption) != "" {
+	final := c.FinalEncryption()
+	if !c.Facts.Bootstrapped() {
+		if c.Restoring() != nil && c.Facts.Get(memory.Encryption) != "" {
 			return nil // what is in the backup was written by these
 		}
 		return c.settleEncryption(ctx, final, final[0])
 	}
-	if c.facts.Get(memory.EncryptionRun) == "" { // it was up before this was remembered
+	if c.Facts.Get(memory.EncryptionRun) == "" { // it was up before this was remembered
 		if err := c.settleEncryption(ctx, now, now[0]); err != nil {
 			return err
 		}
 	}
-	if join(now) != c.facts.Get(memory.EncryptionRun) {
+	if strings.Join(now, ",") != c.Facts.Get(memory.EncryptionRun) {
 		return nil
 	}
-	next := nextProviders(now, final, c.facts.Get(memory.EncryptionWrote))
+	next := nextProviders(now, final, c.Facts.Get(memory.EncryptionWrote))
 	if next[0] != now[0] { // from now on some are written otherwise, also where the wish changes before all are
-		if err := c.facts.Set(ctx, memory.EncryptionWrote, ""); err != nil {
+		if err := c.Facts.Set(ctx, memory.EncryptionWrote, ""); err != nil {
 			return err
 		}
 	}
-	return c.facts.Set(ctx, memory.Encryption, join(next))
+	return c.Facts.Set(ctx, memory.Encryption, strings.Join(next, ","))
 }
 
 // recallEncryption has a store that came out of a backup learn from the API servers how Secrets are encrypted: what was changed since, and a
 // key that was made since, is known nowhere else, and what API servers were told before would have them lose what they wrote.
 func (c *Cluster) recallEncryption(ctx context.Context) error {
-	if c.facts.Get(memory.Restored) == "" || !c.facts.Bootstrapped() {
+	if c.Facts.Get(memory.Restored) == "" || !c.Facts.Bootstrapped() {
 		return nil
 	}
-	if err := c.loadTarget(ctx); err != nil {
+	if err := c.LoadTarget(ctx); err != nil {
 		return err
 	}
 	var lists [][]string
 	var silent error
-	for _, name := range c.namesOf(provider.ControlPlane) {
+	for _, name := range c.NamesOf(provider.ControlPlane) {
 		config, err := c.encryptionConfigOf(ctx, name)
 		switch kind := fail.KindOf(err); {
 		case err == nil:
@@ -154,7 +110,7 @@ func (c *Cluster) recallEncryption(ctx context.Context) error {
 			return fail.Wrap(fail.KindOf(err), err, "read how Secrets are encrypted").At(name)
 		}
 		for key, value := range keys {
-			if err := c.pki.KeepEncryptionKey(ctx, key, value); err != nil {
+			if err := c.PKI.KeepEncryptionKey(ctx, key, value); err != nil {
 				return err
 			}
 		}
@@ -169,7 +125,7 @@ func (c *Cluster) recallEncryption(ctx context.Context) error {
 
 // encryptionConfigOf returns the EncryptionConfiguration of a machine's API server, empty where it has none.
 func (c *Cluster) encryptionConfigOf(ctx context.Context, name string) ([]byte, error) {
-	m, err := c.prov.Machine(ctx, name)
+	m, err := c.Prov.Machine(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +136,7 @@ func (c *Cluster) encryptionConfigOf(ctx context.Context, name string) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	return c.dialer.Run(ctx, h, nil, "sh", "-c", "test ! -e "+layout.EncryptionPath+" || cat "+layout.EncryptionPath)
+	return c.Dialer.Run(ctx, h, nil, "sh", "-c", "test ! -e "+layout.EncryptionPath+" || cat "+layout.EncryptionPath)
 }
 
 // adoptEncryption takes over what API servers run with. Where they run with different lists, as in the middle of a stage, all are to get the
@@ -194,24 +150,24 @@ func (c *Cluster) adoptEncryption(ctx context.Context, lists [][]string) error {
 		if len(l) > len(longest) {
 			longest = l
 		}
-		if join(l) != join(longest) {
+		if strings.Join(l, ",") != strings.Join(longest, ",") {
 			shortest = l
 		}
 	}
-	known, err := c.encryption()
+	known, err := c.Encryption()
 	if err != nil || slices.Equal(known, longest) && slices.Equal(known, shortest) {
 		return err
 	}
 	if key := slices.IndexFunc(longest, func(p string) bool { return p != layout.Plaintext }); key >= 0 {
-		if err := c.facts.Set(ctx, memory.EncryptionKey, longest[key]); err != nil {
+		if err := c.Facts.Set(ctx, memory.EncryptionKey, longest[key]); err != nil {
 			return err
 		}
 	}
 	for kind, value := range map[memory.Kind]string{
-		memory.Encryption: join(longest), memory.EncryptionRun: join(shortest),
+		memory.Encryption: strings.Join(longest, ","), memory.EncryptionRun: strings.Join(shortest, ","),
 		memory.EncryptionWrote: "", // nobody knows: all Secrets are rewritten once
 	} {
-		if err := c.facts.Set(ctx, kind, value); err != nil {
+		if err := c.Facts.Set(ctx, kind, value); err != nil {
 			return err
 		}
 	}
@@ -220,49 +176,43 @@ func (c *Cluster) adoptEncryption(ctx context.Context, lists [][]string) error {
 
 // settleEncryption remembers that all API servers run with a list, and by what all Secrets are written.
 func (c *Cluster) settleEncryption(ctx context.Context, list []string, written string) error {
-	for kind, value := range map[memory.Kind]string{memory.Encryption: join(list), memory.EncryptionRun: join(list), memory.EncryptionWrote: written} {
-		if err := c.facts.Set(ctx, kind, value); err != nil {
+	for kind, value := range map[memory.Kind]string{memory.Encryption: strings.Join(list, ","), memory.EncryptionRun: strings.Join(list, ","), memory.EncryptionWrote: written} {
+		if err := c.Facts.Set(ctx, kind, value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// encryptionChanging reports whether a later plan has more to do.
-func (c *Cluster) encryptionChanging() bool {
-	list := c.facts.Get(memory.Encryption)
-	return c.facts.Bootstrapped() && list != "" && list != join(c.finalEncryption())
-}
-
 // planEncryption ends a stage of changing the encryption at rest once all API servers have restarted with it.
 func (a *applying) planEncryption() {
-	run := a.facts.Get(memory.EncryptionRun)
-	if !a.facts.Bootstrapped() || run == "" {
+	run := a.Facts.Get(memory.EncryptionRun)
+	if !a.Facts.Bootstrapped() || run == "" {
 		return
 	}
-	now, final, written := providerList(a.facts.Get(memory.Encryption)), a.finalEncryption(), a.facts.Get(memory.EncryptionWrote)
+	now, final, written := env.ProviderList(a.Facts.Get(memory.Encryption)), a.FinalEncryption(), a.Facts.Get(memory.EncryptionWrote)
 	rewrite := now[0] == final[0] && written != final[0]
 	if rewrite {
 		written = now[0] // by this stage
 	}
-	if !rewrite && join(now) == run {
+	if !rewrite && strings.Join(now, ",") == run {
 		return
 	}
 	s := &plan.Step{
 		ID: encryptionStep, Action: plan.Change, Subject: "cluster", Title: "verify that all API servers " + readsAndWrites(now),
 		Reason: "encryption at rest changes in stages: no API server may write what another can't read", Details: stagesAfter(now, final, written),
 		Run: func(ctx context.Context, p plan.Progress) error {
-			if err := a.taken(ctx, "", p); err != nil {
+			if err := a.Taken(ctx, "", p); err != nil {
 				return err
 			}
-			return a.facts.Set(ctx, memory.EncryptionRun, join(now))
+			return a.Facts.Set(ctx, memory.EncryptionRun, strings.Join(now, ","))
 		},
 	}
 	if rewrite {
 		s.Title, s.Timeout, s.Reason = rewriting(now[0]), rewriteTimeout, "existing Secrets stay as they are until they are rewritten"
 		s.Run = func(ctx context.Context, p plan.Progress) error { return a.rewriteSecrets(ctx, p, now) }
 	}
-	a.add(stageRecord, s)
+	a.add(stage.Record, s)
 }
 
 // stagesAfter says in words what follows on a stage, after which all Secrets are written by a provider.
@@ -304,14 +254,14 @@ func rewriting(provider string) string {
 // rewriteSecrets stores all Secrets again, by the first of the list that all API servers run with, and looks in etcd whether none is left
 // that is not.
 func (c *Cluster) rewriteSecrets(ctx context.Context, p plan.Progress, list []string) error {
-	if err := c.taken(ctx, "", p); err != nil {
+	if err := c.Taken(ctx, "", p); err != nil {
 		return err
 	}
 	client, err := c.Kube(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := client.RewriteSecrets(ctx, func(n int) { p.Status("%s rewritten", plural(n, "Secret")) }); err != nil {
+	if _, err := client.RewriteSecrets(ctx, func(n int) { p.Status("%s rewritten", words.Count(n, "Secret", "Secrets")) }); err != nil {
 		return err
 	}
 	p.Status("checking etcd for Secrets that were not rewritten")
@@ -320,7 +270,7 @@ func (c *Cluster) rewriteSecrets(ctx context.Context, p plan.Progress, list []st
 		return err
 	}
 	if len(left) > 0 {
-		return fail.New(fail.NotReady, "%s in etcd must still be stored that way, %s among them", plural(len(left), "Secret"), left[0])
+		return fail.New(fail.NotReady, "%s in etcd must still be stored that way, %s among them", words.Count(len(left), "Secret", "Secrets"), left[0])
 	}
 	return c.settleEncryption(ctx, list, list[0])
 }
@@ -328,7 +278,7 @@ func (c *Cluster) rewriteSecrets(ctx context.Context, p plan.Progress, list []st
 // notStoredBy lists the keys in etcd of Secrets that were not written by a provider.
 func (c *Cluster) notStoredBy(ctx context.Context, provider string) (left []string, err error) {
 	prefix := []byte(layout.StoredPrefix(provider))
-	err = c.withEtcd(ctx, func(e *etcd.Client) error {
+	err = c.WithEtcd(ctx, func(e *etcd.Client) error {
 		_, err := e.Values(ctx, layout.SecretsPrefix, 0, func(key, value []byte) error {
 			if !bytes.HasPrefix(value, prefix) || provider == layout.Plaintext && bytes.HasPrefix(value, []byte(layout.EncryptedPrefix)) {
 				left = append(left, string(key))
@@ -343,37 +293,34 @@ func (c *Cluster) notStoredBy(ctx context.Context, provider string) (left []stri
 // RotateEncryption has the Secrets encrypted by a key of another name from the next plan on; it returns the name.
 func (c *Cluster) RotateEncryption(ctx context.Context) (string, error) {
 	switch {
-	case !*c.doc.Spec.Security.EncryptionAtRest:
+	case !*c.Doc.Spec.Security.EncryptionAtRest:
 		return "", fail.New(fail.Invalid, "Secrets of cluster %s are not encrypted in etcd", c.Name()).Do("spec.security.encryptionAtRest in its document turns that on")
-	case !c.facts.Bootstrapped():
+	case !c.Facts.Bootstrapped():
 		return "", fail.New(fail.NotReady, "cluster %s was never up", c.Name()).Do("naupegos apply brings it up")
-	case c.encryptionChanging():
+	case c.EncryptionChanging():
 		return "", fail.New(fail.Refused, "the encryption of cluster %s's Secrets is being changed already", c.Name()).Do("naupegos apply continues that; then try again")
 	}
-	n, err := strconv.Atoi(strings.TrimPrefix(c.encryptionKey(), encryptionKeyPrefix))
+	n, err := strconv.Atoi(strings.TrimPrefix(c.EncryptionKey(), env.EncryptionKeyPrefix))
 	if err != nil {
-		return "", fail.Wrap(fail.Internal, err, "name the key after %s", c.encryptionKey())
+		return "", fail.Wrap(fail.Internal, err, "name the key after %s", c.EncryptionKey())
 	}
-	name := encryptionKeyPrefix + strconv.Itoa(n+1)
-	return name, c.facts.Set(ctx, memory.EncryptionKey, name)
+	name := env.EncryptionKeyPrefix + strconv.Itoa(n+1)
+	return name, c.Facts.Set(ctx, memory.EncryptionKey, name)
 }
-
-// encryptionKeyPrefix begins the names of encryption keys; a number follows.
-const encryptionKeyPrefix = "key"
 
 // EncryptOtherwise has a cluster that is to be built from another's backup write Secrets by a key that the other, which reads them by these, has none of.
 // It returns by what it reads them, and the key by its name.
 func (c *Cluster) EncryptOtherwise(ctx context.Context, others []string) (list []string, keys map[string][]byte, err error) {
 	highest := 1
 	for _, o := range others {
-		if n, err := strconv.Atoi(strings.TrimPrefix(o, encryptionKeyPrefix)); err == nil {
+		if n, err := strconv.Atoi(strings.TrimPrefix(o, env.EncryptionKeyPrefix)); err == nil {
 			highest = max(highest, n)
 		}
 	}
-	name := encryptionKeyPrefix + strconv.Itoa(highest+1)
-	if err := c.facts.Set(ctx, memory.EncryptionKey, name); err != nil {
+	name := env.EncryptionKeyPrefix + strconv.Itoa(highest+1)
+	if err := c.Facts.Set(ctx, memory.EncryptionKey, name); err != nil {
 		return nil, nil, err
 	}
-	key, err := c.pki.EncryptionKey(ctx, name)
-	return c.finalEncryption(), map[string][]byte{name: key}, err
+	key, err := c.PKI.EncryptionKey(ctx, name)
+	return c.FinalEncryption(), map[string][]byte{name: key}, err
 }

@@ -5,8 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -17,7 +21,7 @@ import (
 // TestNextProviders goes from every final list to every other, with the wish changed after every number of stages: API servers of two lists
 // that follow each other always read what either writes, and what is stored can always be read.
 func TestNextProviders(t *testing.T) {
-	finals := [][]string{finalProviders(false, ""), finalProviders(true, "key1"), finalProviders(true, "key2")}
+	finals := [][]string{env.FinalProviders(false, ""), env.FinalProviders(true, "key1"), env.FinalProviders(true, "key2")}
 	for _, from := range finals {
 		for _, first := range finals {
 			for _, then := range finals {
@@ -67,8 +71,8 @@ func TestWishChanges(t *testing.T) {
 		for _, first := range []bool{false, true} {
 			for changed := range 5 {
 				for _, cut := range []bool{false, true} {
-					l := newLab(t, encryptionDocument(t, from)).running(encryptionDocument(t, from))
-					testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(encryptionDocument(t, from).Marshal())(t))))
+					l := newLab(t, encryptionDocument(t, from)).Running(encryptionDocument(t, from))
+					testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(encryptionDocument(t, from).Marshal())(t))))
 					l.walk(first, changed, cut)
 				}
 			}
@@ -79,12 +83,12 @@ func TestWishChanges(t *testing.T) {
 // walk wishes for one thing first and, after some stages, for the opposite, until nothing is left to do.
 func (l *lab) walk(first bool, changed int, cut bool) {
 	l.t.Helper()
-	l.doc = encryptionDocument(l.t, first)
+	l.Doc = encryptionDocument(l.t, first)
 	before := l.providersNow()
 	stored := map[string]bool{before[0]: true} // providers by which something may be stored
 	for stage := range 12 {
 		if stage == changed {
-			l.doc = encryptionDocument(l.t, !first)
+			l.Doc = encryptionDocument(l.t, !first)
 		}
 		testkit.Must(l.t, l.advanceEncryption(l.t.Context()))
 		now := l.providersNow()
@@ -102,7 +106,7 @@ func (l *lab) walk(first bool, changed int, cut bool) {
 		}
 		switch s := l.encryptionStep(); {
 		case s == nil && stage > changed:
-			if final := l.finalEncryption(); !slices.Equal(now, final) || len(stored) != 1 || !stored[final[0]] {
+			if final := l.FinalEncryption(); !slices.Equal(now, final) || len(stored) != 1 || !stored[final[0]] {
 				l.t.Errorf("%v, changed after %d (cut off: %v): at the end API servers have %v, and stored is %v", first, changed, cut, now, stored)
 			}
 			return
@@ -120,9 +124,9 @@ func (l *lab) walk(first bool, changed int, cut bool) {
 // encryptionStep is the step that ends the stage at hand; nil where there is none.
 func (l *lab) encryptionStep() *plan.Step {
 	l.t.Helper()
-	a := l.applying(&Observed{}, nil)
+	a := l.applying(&observe.Observed{}, nil)
 	a.planEncryption()
-	for _, s := range testkit.Value(a.graph.Seal(applyRules))(l.t) {
+	for _, s := range testkit.Value(a.graph.Seal(stage.ApplyRules))(l.t) {
 		return s
 	}
 	return nil
@@ -131,13 +135,13 @@ func (l *lab) encryptionStep() *plan.Step {
 // providersNow is the list that API servers should run with.
 func (l *lab) providersNow() []string {
 	l.t.Helper()
-	return testkit.Value(l.encryption())(l.t)
+	return testkit.Value(l.Encryption())(l.t)
 }
 
 // encryptionRounds plans, and does what the steps would, until the encryption is as wanted; it returns the plans.
 func (l *lab) encryptionRounds(doc *v1alpha1.Cluster) []string {
 	l.t.Helper()
-	l.doc = doc
+	l.Doc = doc
 	var plans []string
 	for {
 		before := l.providersNow()
@@ -152,20 +156,20 @@ func (l *lab) encryptionRounds(doc *v1alpha1.Cluster) []string {
 			l.t.Fatalf("no end:\n%s", strings.Join(plans, "\n"))
 		}
 		if strings.Contains(got, "rewritten") {
-			testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.EncryptionWrote, l.providersNow()[0]))
+			testkit.Must(l.t, l.Facts.Set(l.t.Context(), memory.EncryptionWrote, l.providersNow()[0]))
 		}
-		testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.EncryptionRun, join(l.providersNow())))
+		testkit.Must(l.t, l.Facts.Set(l.t.Context(), memory.EncryptionRun, strings.Join(l.providersNow(), ",")))
 	}
 }
 
 // configured has all machines be as the document wants them now.
 func (l *lab) configured(list []string) {
 	l.t.Helper()
-	want, _ := wanted.Assign(l.doc, nil, nil)
-	now := l.facts.Get(memory.Encryption)
-	testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.Encryption, join(list)))
-	l.configure(l.doc, want)
-	testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.Encryption, now))
+	want, _ := wanted.Assign(l.Doc, nil, nil)
+	now := l.Facts.Get(memory.Encryption)
+	testkit.Must(l.t, l.Facts.Set(l.t.Context(), memory.Encryption, strings.Join(list, ",")))
+	l.Configure(l.Doc, want)
+	testkit.Must(l.t, l.Facts.Set(l.t.Context(), memory.Encryption, now))
 }
 
 func encryptionDocument(t *testing.T, on bool) *v1alpha1.Cluster {
@@ -177,9 +181,9 @@ func encryptionDocument(t *testing.T, on bool) *v1alpha1.Cluster {
 
 // TestEncryptionStages turns encryption at rest on, off and on again, and rotates its key, on a cluster that runs.
 func TestEncryptionStages(t *testing.T) {
-	l := newLab(t, encryptionDocument(t, false)).running(encryptionDocument(t, false))
+	l := newLab(t, encryptionDocument(t, false)).Running(encryptionDocument(t, false))
 	text := testkit.Value(encryptionDocument(t, false).Marshal())(t)
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(text)))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(text)))
 	if plans := l.encryptionRounds(encryptionDocument(t, false)); len(plans) > 0 {
 		t.Fatalf("nothing changed, but:\n%s", plans[0])
 	}
@@ -209,7 +213,7 @@ func TestEncryptionStages(t *testing.T) {
 
 // TestStagesAreTold tells all that follows with the first stage.
 func TestStagesAreTold(t *testing.T) {
-	got := strings.Join(stagesAfter([]string{"key1", layout.Plaintext, "key2"}, finalProviders(true, "key2"), "key1"), "\n")
+	got := strings.Join(stagesAfter([]string{"key1", layout.Plaintext, "key2"}, env.FinalProviders(true, "key2"), "key1"), "\n")
 	want := `then all API servers write Secrets with key2, and also read them with key1 and in plaintext
 then encrypt all Secrets in etcd with key2
 then all API servers write Secrets with key2, and also read them in plaintext`
@@ -236,8 +240,8 @@ func TestOlderStore(t *testing.T) {
 		{"it was turned off", [][]string{off, off, off}, false, "identity"},
 		{"it was turned off, and the document says on", [][]string{off, off, off}, true, "key1"},
 	} {
-		l := newLab(t, encryptionDocument(t, c.wish)).running(encryptionDocument(t, true))
-		testkit.Must(t, l.facts.Set(t.Context(), memory.Restored, "2026-11-23T00:00:00Z"))
+		l := newLab(t, encryptionDocument(t, c.wish)).Running(encryptionDocument(t, true))
+		testkit.Must(t, l.Facts.Set(t.Context(), memory.Restored, "2026-11-23T00:00:00Z"))
 		testkit.Must(t, l.settleEncryption(t.Context(), on, "key1"))
 		stored := map[string]bool{}
 		for _, list := range c.lists {
@@ -260,7 +264,7 @@ func TestOlderStore(t *testing.T) {
 			servers = [][]string{now}
 			s := l.encryptionStep()
 			if s == nil {
-				if final := l.finalEncryption(); !slices.Equal(now, final) || final[0] != c.key {
+				if final := l.FinalEncryption(); !slices.Equal(now, final) || final[0] != c.key {
 					t.Errorf("%s: at the end API servers have %v, want %v to write by %s", c.name, now, final, c.key)
 				}
 				break

@@ -14,11 +14,11 @@ import (
 // TestDNSName: people are told the API's name, and certificates hold it; Naupegos itself goes by the address, for the record of the
 // name may not be there yet.
 func TestDNSName(t *testing.T) {
-	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
-	if err := l.loadTarget(t.Context()); err != nil {
+	l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
+	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.pki.Ensure(t.Context()); err != nil {
+	if err := l.PKI.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	server := func() string {
@@ -33,11 +33,11 @@ func TestDNSName(t *testing.T) {
 	if got := server(); got != "https://10.0.0.10:6443" {
 		t.Errorf("without a name people are told %s", got)
 	}
-	l.doc.Spec.Endpoint.DNSName, l.doc.Spec.Endpoint.Port = "k8s.example.org", 443
+	l.Doc.Spec.Endpoint.DNSName, l.Doc.Spec.Endpoint.Port = "k8s.example.org", 443
 	if got := server(); got != "https://k8s.example.org:443" {
 		t.Errorf("people are told %s", got)
 	}
-	if names, err := l.outerNames(t.Context()); err != nil || !slices.Equal(names, []string{"k8s.example.org"}) {
+	if names, err := l.OuterNames(t.Context()); err != nil || !slices.Equal(names, []string{"k8s.example.org"}) {
 		t.Errorf("certificates hold %v beside the endpoint: %v", names, err)
 	}
 	own, err := l.Kube(t.Context())
@@ -64,16 +64,16 @@ func (f *fronted) Traits() provider.Traits { return provider.Traits{Outside: tru
 // TestFloatingIPChanges: while the API's floating IP is another one than before, or is not there yet, a cluster that is up can be asked
 // and its machines compared; one that is not up waits for the address, which its first certificates are to hold.
 func TestFloatingIPChanges(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 	cloud := &fronted{cloud: l.cloud}
-	l.prov = cloud
-	if err := l.loadTarget(t.Context()); err != nil {
+	l.Prov = cloud
+	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.pki.Ensure(t.Context()); err != nil {
+	if err := l.PKI.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	inner, err := l.endpoint(t.Context())
+	inner, err := l.Endpoint(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestFloatingIPChanges(t *testing.T) {
 	}
 	names := func() string {
 		t.Helper()
-		got, err := l.outerNames(t.Context())
+		got, err := l.OuterNames(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,15 +95,15 @@ func TestFloatingIPChanges(t *testing.T) {
 	if got := names(); got != "203.0.113.7" {
 		t.Errorf("certificates hold %q", got)
 	}
-	l.doc.Spec.Endpoint.FloatingIP = "203.0.113.9"
+	l.Doc.Spec.Endpoint.FloatingIP = "203.0.113.9"
 	if got := names(); got != "203.0.113.9" {
 		t.Errorf("certificates hold %q before the user's own floating IP leads to the API", got)
 	}
-	cloud.floating, l.doc.Spec.Endpoint.FloatingIP = "", ""
-	if err := l.facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
+	cloud.floating, l.Doc.Spec.Endpoint.FloatingIP = "", ""
+	if err := l.Facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.outerNames(t.Context()); fail.KindOf(err) != fail.NotReady {
+	if _, err := l.OuterNames(t.Context()); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("the first certificates do not wait for the address: %v", err)
 	}
 }

@@ -1,11 +1,9 @@
 package cluster
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -36,7 +34,7 @@ func TestCheckPorts(t *testing.T) {
 		"kubelet's port on a gateway":  {provider.Gateway, []machine.Listener{nginx("::", 10250)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.checkFacts(wanted.Slot{Name: "cp-1", Role: test.role}, machine.Facts{Hostname: "cp-1", Systemd: true, Dpkg: true, Listeners: test.listeners})
+			err := c.CheckFacts(wanted.Slot{Name: "cp-1", Role: test.role}, machine.Facts{Hostname: "cp-1", Systemd: true, Dpkg: true, Listeners: test.listeners})
 			if len(test.want) == 0 {
 				if err != nil {
 					t.Errorf("refused: %v", err)
@@ -55,50 +53,5 @@ func TestCheckPorts(t *testing.T) {
 				t.Errorf("says a port more than once: %v", err)
 			}
 		})
-	}
-}
-
-func TestUnfit(t *testing.T) {
-	taken := fail.New(fail.Conflict, "port 10250 is taken").At("demo-a-1")
-	o := &Observed{
-		Want: []wanted.Slot{{Name: "demo-a-1"}, {Name: "demo-a-2"}, {Name: "demo-a-3"}},
-		Machines: map[string]*Seen{
-			"demo-a-1": {Err: &unfitError{taken}}, "demo-a-2": {Err: fail.New(fail.Unreachable, "connect")},
-			"gone": {Err: &unfitError{fail.New(fail.Conflict, "not asked for")}},
-		},
-	}
-	if err := o.unfit(); fail.KindOf(err) != fail.Conflict || err.Error() != taken.Error() {
-		t.Errorf("got %v", err)
-	}
-	o.Machines["demo-a-3"] = &Seen{Err: &unfitError{fail.New(fail.Conflict, "port 6443 is taken").At("demo-a-3")}}
-	if err := o.unfit(); fail.KindOf(err) != fail.Conflict || !strings.Contains(err.Error(), "port 10250") || !strings.Contains(err.Error(), "port 6443") || !strings.Contains(err.Error(), "2 machines") {
-		t.Errorf("got %v", err)
-	}
-	delete(o.Machines, "demo-a-1")
-	delete(o.Machines, "demo-a-3")
-	if err := o.unfit(); err != nil {
-		t.Errorf("an unreachable machine counts as unfit: %v", err)
-	}
-}
-
-// TestShortOfRoom: a machine whose disk does not take what is laid out on it is named before that is begun.
-func TestShortOfRoom(t *testing.T) {
-	next := &bundle.Bundle{Manifest: bundle.Manifest{
-		Binaries: []bundle.Artifact{{Name: "kubelet", Digest: "sha256:a", Size: 50 << 20}},
-		Images:   []bundle.Image{{Name: "kube-proxy", Archive: bundle.Artifact{Digest: "sha256:b", Size: 30 << 20}}},
-	}}
-	c := &Cluster{others: map[string]*bundle.Bundle{"v1.37.2": next}}
-	o := &Observed{Machines: map[string]*Seen{}}
-	for name, r := range map[string]*machine.Report{
-		"narrow":  {Missing: []string{"sha256:a", "sha256:b"}, DiskFree: 239 << 20},
-		"roomy":   {Missing: []string{"sha256:a", "sha256:b"}, DiskFree: 240 << 20},
-		"laid":    {DiskFree: 1 << 20},
-		"unknown": {Missing: []string{"sha256:a"}}, // an older agent does not say
-		"silent":  nil,
-	} {
-		o.Want, o.Machines[name] = append(o.Want, wanted.Slot{Name: name}), &Seen{Report: r}
-	}
-	if got, want := c.shortOfRoom(o), "machine narrow has 239 MiB free below /var/lib, and what is to be laid out there takes up to 240 MiB"; !slices.Equal(got, []string{want}) {
-		t.Errorf("got %q, want %q alone", got, want)
 	}
 }

@@ -11,7 +11,13 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -156,22 +162,22 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	p := &cloud{machines: map[string]provider.Machine{}, planned: map[string]bool{}}
 	rec := &store.Cluster{ID: "demo-00000000", Name: doc.Metadata.Name, Facts: store.Facts{}}
 	secrets := memory.NewOverlay(nil)
-	c := &Cluster{
-		doc: doc, rec: rec, facts: memory.NewFacts(rec, nil), secrets: secrets, pki: pki.Open(secrets, pki.Options{}),
-		prov: p, bundle: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, find: madeUp, agent: agentBinary{digest: "0badcafe"}, stateDir: "state",
-		publicKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
-	}
-	c.plane = allRun{}
+	c := &Cluster{Keeper: &backups.Keeper{Nodes: &nodes.Nodes{Observer: &observe.Observer{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{
+		Doc: doc, Record: rec, Facts: memory.NewFacts(rec, nil), Secrets: secrets, PKI: pki.Open(secrets, pki.Options{}),
+		Prov: p, Current: &bundle.Bundle{Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}, Find: madeUp, Agent: env.AgentBinary{Digest: "0badcafe"}, StateDir: "state",
+		PublicKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
+	}}}}}}}
+	c.Plane = allRun{}
 	return &lab{Cluster: c, t: t, cloud: p}
 }
 
 // allRun is a control plane that runs what it is told.
 type allRun struct{}
 
-func (allRun) settled(context.Context, string, ...string) error { return nil }
-func (allRun) waitEtcd(context.Context) error                   { return nil }
-func (allRun) waitServer(context.Context, string) error         { return nil }
-func (allRun) runs(_ context.Context, _ string, _ string) error { return nil }
+func (allRun) Settled(context.Context, string, ...string) error { return nil }
+func (allRun) WaitEtcd(context.Context) error                   { return nil }
+func (allRun) WaitServer(context.Context, string) error         { return nil }
+func (allRun) Runs(_ context.Context, _ string, _ string) error { return nil }
 
 // madeUp makes up the bundle of a release.
 func madeUp(_ context.Context, version string) (use, newest *bundle.Bundle, err error) {
@@ -179,8 +185,8 @@ func madeUp(_ context.Context, version string) (use, newest *bundle.Bundle, err 
 	return b, b, nil
 }
 
-// running makes all machines of a document exist, as a cluster that came up with it.
-func (l *lab) running(doc *v1alpha1.Cluster) *lab {
+// Running makes all machines of a document exist, as a cluster that came up with it.
+func (l *lab) Running(doc *v1alpha1.Cluster) *lab {
 	l.t.Helper()
 	want, _ := wanted.Assign(doc, nil, nil)
 	var initial []string
@@ -188,15 +194,15 @@ func (l *lab) running(doc *v1alpha1.Cluster) *lab {
 		addr := fmt.Sprintf("10.0.0.%d", 20+i)
 		l.cloud.machines[s.Name] = provider.Machine{Name: s.Name, Role: s.Role, Pool: s.Pool, Index: s.Index, Address: addr, State: provider.Running}
 		if s.IsControlPlane() {
-			initial = append(initial, s.Name+"="+peerURL(addr))
+			initial = append(initial, s.Name+"="+connect.PeerURL(addr))
 		}
 	}
-	for k, v := range map[memory.Kind]string{memory.Bootstrapped: "true", memory.EtcdInitial: join(initial), memory.Smoked: "true"} {
-		if err := l.facts.Set(l.t.Context(), k, v); err != nil {
+	for k, v := range map[memory.Kind]string{memory.Bootstrapped: "true", memory.EtcdInitial: strings.Join(initial, ","), memory.Smoked: "true"} {
+		if err := l.Facts.Set(l.t.Context(), k, v); err != nil {
 			l.t.Fatal(err)
 		}
 	}
-	l.configure(doc, want)
+	l.Configure(doc, want)
 	return l
 }
 
@@ -208,16 +214,16 @@ func (l *lab) state(name string, s provider.State) {
 }
 
 // observed is what would be seen of a cluster whose machines are as the document wanted that they were configured by; members are the etcd members.
-func (l *lab) observed(decided wanted.Decisions, members ...string) *Observed {
+func (l *lab) observed(decided wanted.Decisions, members ...string) *observe.Observed {
 	l.t.Helper()
-	o, err := l.observeInventory(l.t.Context(), decided)
+	o, err := l.ObserveInventory(l.t.Context(), decided)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if !l.facts.Bootstrapped() {
+	if !l.Facts.Bootstrapped() {
 		return o
 	}
-	o.Recorded, o.Addons, o.Nodes = true, map[string]bool{addonApprover: true, addonFlannel: true}, map[string]kube.NodeInfo{}
+	o.Recorded, o.Addons, o.Nodes = true, map[string]bool{observe.AddonApprover: true, observe.AddonFlannel: true}, map[string]kube.NodeInfo{}
 	for _, s := range append(slices.Clone(o.Want), slotsOf(o.Remove)...) {
 		m, ok := l.cloud.machines[s.Name]
 		if !ok {
@@ -252,7 +258,7 @@ func slotsOf(ms []provider.Machine) []wanted.Slot {
 
 // node is a slot's node with the marks that it should carry.
 func (l *lab) node(s wanted.Slot, ready bool) kube.NodeInfo {
-	m := l.marks(s)
+	m := l.Marks(s)
 	n := kube.NodeInfo{Name: s.Name, Ready: ready, Labels: m.Labels, ProviderID: m.ProviderID, Taints: m.Taints, Annotations: map[string]string{
 		kube.OwnedLabels: strings.Join(slices.Sorted(maps.Keys(m.Labels)), ","),
 	}}
@@ -267,7 +273,7 @@ func (l *lab) node(s wanted.Slot, ready bool) kube.NodeInfo {
 }
 
 // plan renders the steps that lead from o to what is wanted, by stage, one a line, with what they need.
-func (l *lab) plan(o *Observed) (string, error) {
+func (l *lab) plan(o *observe.Observed) (string, error) {
 	l.t.Helper()
 	machines, err := l.infrastructure(l.t.Context(), o)
 	if err != nil {
@@ -306,7 +312,7 @@ func (l *lab) printed(steps []*plan.Step) string {
 	return b.String()
 }
 
-func (l *lab) mustPlan(o *Observed) string {
+func (l *lab) mustPlan(o *observe.Observed) string {
 	l.t.Helper()
 	s, err := l.plan(o)
 	if err != nil {

@@ -26,18 +26,18 @@ var handoverDay = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func handoverLab(t *testing.T) *lab {
 	t.Helper()
 	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna", "ben"))
-	l.pki = pki.Open(l.secrets, pki.Options{})
-	if err := l.pki.Ensure(t.Context()); err != nil {
+	l.PKI = pki.Open(l.Secrets, pki.Options{})
+	if err := l.PKI.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.pki.SSHKey(t.Context()); err != nil {
+	if _, err := l.PKI.SSHKey(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	lines, err := l.pki.SSHPublicKeys(t.Context())
+	lines, err := l.PKI.SSHPublicKeys(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.publicKeys = lines
+	l.PublicKeys = lines
 	for name, m := range l.cloud.machines {
 		m.HostKeys = []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}
 		if strings.Contains(name, "-gw-") {
@@ -88,7 +88,7 @@ func TestHandover(t *testing.T) {
 // TestHandoverWithout: without a cloud, without WireGuard, and before the cluster is up.
 func TestHandoverWithout(t *testing.T) {
 	l := handoverLab(t)
-	l.doc.Spec.Access.WireGuard = nil
+	l.Doc.Spec.Access.WireGuard = nil
 	none := func(context.Context) ([]byte, error) { return nil, fail.New(fail.NotFound, "no authority") }
 	noCloud := func(context.Context, time.Time) ([]byte, error) { return nil, fail.New(fail.NotFound, "no cloud") }
 	files, err := l.Handover(t.Context(), HandoverOptions{CloudsYAML: noCloud, CloudCA: none, Now: handoverDay})
@@ -102,7 +102,7 @@ func TestHandoverWithout(t *testing.T) {
 	if _, err := l.Handover(t.Context(), HandoverOptions{CloudsYAML: broken}); fail.KindOf(err) != fail.Unauthorized {
 		t.Errorf("a credential that can't be read: %v", err)
 	}
-	if err := l.facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
+	if err := l.Facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := l.Handover(t.Context(), HandoverOptions{}); fail.KindOf(err) != fail.Refused {
@@ -118,7 +118,7 @@ func TestTrustedKeysAreHandedOn(t *testing.T) {
 		m.HostKeys = nil
 		l.cloud.machines[name] = m
 	}
-	l.doc.Spec.Provider.OpenStack = &v1alpha1.OpenStack{TrustOnFirstUse: true}
+	l.Doc.Spec.Provider.OpenStack = &v1alpha1.OpenStack{TrustOnFirstUse: true}
 	for _, name := range []string{"demo-gw-1", "demo-cp-1"} {
 		h, err := l.Host(t.Context(), name)
 		if err != nil {
@@ -128,11 +128,11 @@ func TestTrustedKeysAreHandedOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.trust(h, shown); err != nil {
+		if err := l.Trust(h, shown); err != nil {
 			t.Fatal(err)
 		}
 	}
-	hs, err := l.hosts(t.Context())
+	hs, err := l.Hosts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,18 +2,18 @@ package cluster
 
 import (
 	"context"
-	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
-	"github.com/naupegos/naupegos/internal/cluster/wireguard"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -22,8 +22,8 @@ import (
 
 // look observes everything and asks the provider for the steps to the machines that are wanted. The provider comes first: it
 // gives new machines their addresses, which the other machines' configurations name.
-func (c *Cluster) look(ctx context.Context, decided wanted.Decisions) (*Observed, []*plan.Step, error) {
-	o, err := c.observeInventory(ctx, decided)
+func (c *Cluster) look(ctx context.Context, decided wanted.Decisions) (*observe.Observed, []*plan.Step, error) {
+	o, err := c.ObserveInventory(ctx, decided)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -33,56 +33,51 @@ func (c *Cluster) look(ctx context.Context, decided wanted.Decisions) (*Observed
 	if err := c.checkUnclean(o); err != nil {
 		return nil, nil, err
 	}
-	if err := checkChanges(c.facts, c.rec, c.doc); err != nil {
+	if err := c.CheckChanges(); err != nil {
 		return nil, nil, err
 	}
 	machines, err := c.infrastructure(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	return o, machines, c.observeRest(ctx, o)
-}
-
-// controlPlaneUnseen reports whether the API or etcd of a cluster that is up could not be seen.
-func (c *Cluster) controlPlaneUnseen(o *Observed) bool {
-	return c.facts.Bootstrapped() && (o.APIErr != nil || o.EtcdErr != nil)
+	return o, machines, c.ObserveRest(ctx, o)
 }
 
 // addressesPending reports whether machines join a cluster that is up whose addresses only their creation tells. The configurations of
 // the others name them, so those can be compared only afterwards. Of a cluster that is not up, gateways learn its workers afterwards, and all
 // learn those that come from a stock: one is installed long after another.
-func (c *Cluster) addressesPending(ctx context.Context, o *Observed) bool {
-	early := !c.facts.Bootstrapped() && !c.prov.Traits().Stock
+func (c *Cluster) addressesPending(ctx context.Context, o *observe.Observed) bool {
+	early := !c.Facts.Bootstrapped() && !c.Prov.Traits().Stock
 	return slices.ContainsFunc(o.Want, func(s wanted.Slot) bool {
-		if early && (s.Role != provider.Worker || c.doc.Spec.Endpoint.IngressWanted() == nil) {
+		if early && (s.Role != provider.Worker || c.Doc.Spec.Endpoint.IngressWanted() == nil) {
 			return false
 		}
-		m, err := c.prov.Machine(ctx, s.Name)
+		m, err := c.Prov.Machine(ctx, s.Name)
 		return err != nil || m.Address == ""
 	})
 }
 
 // infrastructure asks the provider for what machines need and for the machines themselves.
-func (c *Cluster) infrastructure(ctx context.Context, o *Observed) ([]*plan.Step, error) {
-	want, err := c.wantedMachines(o.Want)
+func (c *Cluster) infrastructure(ctx context.Context, o *observe.Observed) ([]*plan.Step, error) {
+	want, err := c.WantedMachines(o.Want)
 	if err != nil {
 		return nil, err
 	}
 	left := *o.Inventory
 	left.Machines = slices.DeleteFunc(slices.Clone(left.Machines), func(m provider.Machine) bool { return o.Replaced[m.Name] != nil })
-	steps, err := c.prov.Steps(ctx, want, &left)
+	steps, err := c.Prov.Steps(ctx, want, &left)
 	if err != nil {
 		return nil, err
 	}
 	if len(steps) > 0 {
-		if err := c.prov.Preflight(ctx, want); err != nil {
+		if err := c.Prov.Preflight(ctx, want); err != nil {
 			return nil, err
 		}
-		if w, ok := c.prov.(provider.Warner); ok {
+		if w, ok := c.Prov.(provider.Warner); ok {
 			o.Warnings = w.Warnings()
 		}
 	}
-	if k, ok := c.prov.(provider.Keeper); ok {
+	if k, ok := c.Prov.(provider.Keeper); ok {
 		kept, err := k.Kept(ctx, &left)
 		if err != nil {
 			return nil, err
@@ -95,8 +90,8 @@ func (c *Cluster) infrastructure(ctx context.Context, o *Observed) ([]*plan.Step
 
 // recordLocation has the provider's steps remember, before the first of them makes anything, where the cluster lives.
 func (c *Cluster) recordLocation(steps []*plan.Step) {
-	h, ok := c.prov.(provider.Housed)
-	if !ok || c.facts.Get(memory.Home) != "" {
+	h, ok := c.Prov.(provider.Housed)
+	if !ok || c.Facts.Get(memory.Home) != "" {
 		return
 	}
 	for _, s := range steps {
@@ -104,7 +99,7 @@ func (c *Cluster) recordLocation(steps []*plan.Step) {
 		s.Run = func(ctx context.Context, p plan.Progress) error {
 			home, err := h.Home(ctx)
 			if err == nil {
-				err = c.facts.Set(ctx, memory.Home, home)
+				err = c.Facts.Set(ctx, memory.Home, home)
 			}
 			if err != nil {
 				return err
@@ -114,108 +109,13 @@ func (c *Cluster) recordLocation(steps []*plan.Step) {
 	}
 }
 
-// wantedMachines is what the provider is asked for.
-func (c *Cluster) wantedMachines(slots []wanted.Slot) (provider.Wanted, error) {
-	want := provider.Wanted{VIP: c.doc.GatewayCount() > 0}
-	for _, s := range slots {
-		data, err := c.userData(s)
-		if err != nil {
-			return want, err
-		}
-		want.Machines = append(want.Machines, provider.MachineSpec{Name: s.Name, Role: s.Role, Pool: s.Pool, Index: s.Index, UserData: data})
-	}
-	return want, nil
-}
-
-// authorizedKeys lists who may log in to machines: Naupegos and the keys of the document.
-func (c *Cluster) authorizedKeys() []string {
-	return slices.Concat(c.publicKeys, c.doc.Spec.Access.SSHKeys)
-}
-
-// userData renders a machine's user-data in the form that its image reads; it holds no secret.
-func (c *Cluster) userData(s wanted.Slot) ([]byte, error) {
-	u := machine.UserData{Hostname: s.Name, SSHKeys: c.authorizedKeys()}
-	if !c.prov.Traits().HostKeysConsole {
-		return machine.CloudInit(u)
-	}
-	u.HostKeysToConsole = true // where Naupegos reads them
-	return u.Render(c.doc.Shape(string(s.Role), s.Pool).UserData)
-}
-
-// loadTarget finds out which machines there should be, where no verb has observed yet.
-func (c *Cluster) loadTarget(ctx context.Context) error {
-	c.slotMu.Lock()
-	defer c.slotMu.Unlock()
-	if c.slots != nil {
-		return nil
-	}
-	inv, err := c.prov.Observe(ctx)
-	if err != nil {
-		return err
-	}
-	c.slots, _ = wanted.Assign(c.doc, inv.Machines, c.decided())
-	return nil
-}
-
-// known returns the machines that there should be, as the last look at the provider had it.
-func (c *Cluster) known() []wanted.Slot {
-	c.slotMu.Lock()
-	defer c.slotMu.Unlock()
-	return c.slots
-}
-
-// setTarget says which machines there should be. Nobody may change the slice any more.
-func (c *Cluster) setTarget(slots []wanted.Slot) {
-	c.slotMu.Lock()
-	defer c.slotMu.Unlock()
-	c.slots = slots
-}
-
-// gateways lists the names of the wanted gateways.
-func (c *Cluster) gateways() []string { return c.namesOf(provider.Gateway) }
-
-// namesOf lists the wanted machines of a role, in order.
-func (c *Cluster) namesOf(r provider.Role) []string {
-	var names []string
-	for _, s := range c.known() {
-		if s.Role == r {
-			names = append(names, s.Name)
-		}
-	}
-	return names
-}
-
-// fenced reports whether machines of a role refuse to strangers what they say to each other. Gateways say nothing that is not for others, too.
-func (c *Cluster) fenced(r provider.Role) bool {
-	return r != provider.Gateway && !c.releasing && c.doc.Spec.Security.PacketFilterWanted()
-}
-
-// fence is a machine's packet filter, where it has one.
-func (c *Cluster) fence(ctx context.Context, s wanted.Slot) (machine.Config, error) {
-	if !c.fenced(s.Role) {
-		return machine.Config{Machine: s.Name}, nil
-	}
-	p := filter.Params{
-		Machine: s.Name, ControlPlane: s.IsControlPlane(), VXLAN: c.doc.Spec.Kubernetes.CNI == layout.CNIFlannel,
-		Pods: c.doc.Spec.Kubernetes.PodCIDR, Admit: c.doc.Spec.Security.PacketFilter.Admit,
-	}
-	machines, err := c.addresses(ctx)
-	if err != nil {
-		return machine.Config{}, err
-	}
-	for _, m := range machines {
-		p.Machines = append(p.Machines, m.Address)
-	}
-	return filter.Config(p)
-}
-
 // planAdmission lets machines that come through the packet filters of the others before they need it, and those that go until they have gone:
 // the rules that name who is wanted are written late on some machines, for that restarts what others depend on, and early on others.
 func (a *applying) planAdmission() {
 	var from, to, at []string // names, their addresses, and who has filters
 	behind := false           // some filter is to become another one
 	for _, s := range a.o.Want {
-		if !a.fenced(s.Role) {
+		if !a.Fenced(s.Role) {
 			continue
 		}
 		seen := a.o.Machines[s.Name]
@@ -236,14 +136,14 @@ func (a *applying) planAdmission() {
 	if !behind || len(from) == 0 {
 		return
 	}
-	a.add(stageAdmit, &plan.Step{
+	a.add(stage.Admit, &plan.Step{
 		ID: "admit", Action: plan.Change, Subject: "cluster", Title: "allow " + strings.Join(from, ", ") + " through the packet filters",
 		Reason: "they are being added or removed; the permission expires after a day",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			var g errgroup.Group
 			for _, name := range at {
 				g.Go(func() error {
-					return a.letIn(ctx, name, append([]string{"admit", filter.Table, filter.Visitors}, to...))
+					return a.LetIn(ctx, name, append([]string{"admit", filter.Table, filter.Visitors}, to...))
 				})
 			}
 			return g.Wait()
@@ -256,12 +156,12 @@ func (a *applying) going() []provider.Machine {
 	return slices.DeleteFunc(slices.Clone(a.o.Remove), func(m provider.Machine) bool { return m.Role == provider.Gateway || !m.MayRun() })
 }
 
-// configureStep configures a machine. One that comes lets in those that go, too: its packet filter knows only who is wanted, and one of the others may
+// ConfigureStep configures a machine. One that comes lets in those that go, too: its packet filter knows only who is wanted, and one of the others may
 // be the leader of etcd, without which its member learns nothing.
-func (a *applying) configureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
-	step := a.Cluster.configureStep(s, action, reason, details)
+func (a *applying) ConfigureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
+	step := a.Cluster.ConfigureStep(s, action, reason, details)
 	going := a.going()
-	if len(going) == 0 || !a.fenced(s.Role) || a.o.Nodes[s.Name].Ready {
+	if len(going) == 0 || !a.Fenced(s.Role) || a.o.Nodes[s.Name].Ready {
 		return step
 	}
 	args := []string{"admit", filter.Table, filter.Visitors}
@@ -273,7 +173,7 @@ func (a *applying) configureStep(s wanted.Slot, action plan.Action, reason strin
 		if err := configure(ctx, p); err != nil {
 			return err
 		}
-		return a.letIn(ctx, s.Name, args)
+		return a.LetIn(ctx, s.Name, args)
 	}
 	return step
 }
@@ -282,74 +182,10 @@ func changesFilter(ch machine.Change) bool {
 	return ch.Kind == "file" && ch.Name == filter.RulePath && ch.Action == "update"
 }
 
-// letIn has a machine's agent let others in. One that does not answer now is configured later, or says then why not.
-func (c *Cluster) letIn(ctx context.Context, name string, args []string) error {
-	h, err := c.Host(ctx, name)
-	if err == nil {
-		_, err = c.dialer.Agent(ctx, h, nil, args...)
-	}
-	if fail.KindOf(err) == fail.Unreachable {
-		return nil
-	}
-	return err
-}
-
-// networked is a provider that knows the network its machines are in; invalid where it does not exist yet.
-type networked interface {
-	Network(ctx context.Context) (netip.Prefix, error)
-}
-
-// wireGuard is the cluster's WireGuard network.
-func (c *Cluster) wireGuard() wireguard.Network {
-	return wireguard.Network{Spec: c.doc.Spec.Access.WireGuard, Cluster: c.Name(), Gateways: c.gateways(), Facts: c.facts, Secrets: c.secrets}
-}
-
-// wireGuardLayer says what a gateway runs so that peers get into the machines' network; nothing where the document wants
-// none. Addresses and keys that are absent are made, and remembered.
-func (c *Cluster) wireGuardLayer(ctx context.Context, name string) (machine.Config, error) {
-	if c.doc.Spec.Access.WireGuard == nil {
-		return machine.Config{Machine: name}, nil
-	}
-	return c.wireGuard().Gateway(ctx, name, c.wireGuardReach)
-}
-
-// wireGuardReach lists what peers may reach: the machines' network or, where nobody knows that, each machine. Pods and
-// Services are not among it: gateways are not nodes and have no way to them.
-func (c *Cluster) wireGuardReach(ctx context.Context) ([]string, error) {
-	p := c.doc.Spec.Provider
-	switch {
-	case p.OpenStack != nil && p.OpenStack.Network.CIDR != "":
-		return []string{p.OpenStack.Network.CIDR}, nil
-	case p.Local != nil && p.Local.Network.CIDR != "":
-		return []string{p.Local.Network.CIDR}, nil
-	}
-	if n, ok := c.prov.(networked); ok {
-		prefix, err := n.Network(ctx)
-		if err != nil || prefix.IsValid() {
-			return []string{prefix.String()}, err
-		}
-	}
-	machines, err := c.addresses(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var reach []string
-	for _, m := range machines {
-		reach = append(reach, m.Address+"/32")
-	}
-	if vip, err := c.prov.VIP(ctx); err == nil {
-		reach = append(reach, vip+"/32")
-	} else if fail.KindOf(err) != fail.NotFound {
-		return nil, err
-	}
-	slices.Sort(reach)
-	return slices.Compact(reach), nil
-}
-
 // planForgetWireGuard forgets addresses and keys of removed peers and gateways, once the gateways that are left no longer
 // know them.
 func (a *applying) planForgetWireGuard() {
-	stale := a.wireGuard().Stale()
+	stale := a.WireGuard().Stale()
 	if len(stale) == 0 {
 		return
 	}
@@ -357,40 +193,40 @@ func (a *applying) planForgetWireGuard() {
 	for _, end := range stale {
 		names = append(names, end.String())
 	}
-	a.add(stageForget, &plan.Step{
+	a.add(stage.Forget, &plan.Step{
 		ID: "wireguard/forget", Action: plan.Change, Subject: "cluster", Title: "forget removed WireGuard peers",
 		Reason: "no longer wanted: " + strings.Join(names, ", "),
-		Run:    func(ctx context.Context, _ plan.Progress) error { return a.wireGuard().Forget(ctx, stale) },
+		Run:    func(ctx context.Context, _ plan.Progress) error { return a.WireGuard().Forget(ctx, stale) },
 	})
 }
 
 // RotateWireGuard makes new keys for all gateways, and for the peers whose keys Naupegos made, and returns who got one. The
 // next apply carries them to the gateways; from then on every client configuration handed out before is void.
 func (c *Cluster) RotateWireGuard(ctx context.Context) ([]string, error) {
-	if c.doc.Spec.Access.WireGuard == nil {
+	if c.Doc.Spec.Access.WireGuard == nil {
 		return nil, fail.New(fail.Invalid, "cluster %s has no WireGuard", c.Name()).Do("spec.access.wireguard in its document turns it on")
 	}
-	if err := c.loadTarget(ctx); err != nil {
+	if err := c.LoadTarget(ctx); err != nil {
 		return nil, err
 	}
-	return c.wireGuard().Rotate(ctx)
+	return c.WireGuard().Rotate(ctx)
 }
 
 // WireGuardClients renders a configuration for each peer and gateway, by file name ("anna-demo-gw-1.conf"). They hold the
 // private keys of peers whose keys Naupegos made. fail.NotReady where a gateway or peer was not carried out yet.
 func (c *Cluster) WireGuardClients(ctx context.Context) (map[string][]byte, error) {
-	if c.doc.Spec.Access.WireGuard == nil {
+	if c.Doc.Spec.Access.WireGuard == nil {
 		return nil, nil
 	}
-	if err := c.loadTarget(ctx); err != nil {
+	if err := c.LoadTarget(ctx); err != nil {
 		return nil, err
 	}
-	reachable, err := c.wireGuardReach(ctx)
+	reachable, err := c.WireGuardReach(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c.wireGuard().Clients(ctx, reachable, func(ctx context.Context, name string) (string, error) {
-		m, err := c.prov.Machine(ctx, name)
+	return c.WireGuard().Clients(ctx, reachable, func(ctx context.Context, name string) (string, error) {
+		m, err := c.Prov.Machine(ctx, name)
 		return reach.Host(m).Address, err
 	})
 }

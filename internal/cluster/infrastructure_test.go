@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -19,20 +20,20 @@ import (
 // TestLooksAtOnce has one look at the provider while others ask for what it finds, as status --watch and a step do: for go test -race.
 func TestLooksAtOnce(t *testing.T) {
 	doc := document(t, 3, 2, 1)
-	l := newLab(t, doc).running(doc)
-	testkit.Must(t, l.loadTarget(t.Context()))
+	l := newLab(t, doc).Running(doc)
+	testkit.Must(t, l.LoadTarget(t.Context()))
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if _, err := l.observeInventory(t.Context(), nil); err != nil {
+			if _, err := l.ObserveInventory(t.Context(), nil); err != nil {
 				t.Error(err)
 			}
 		})
 		wg.Go(func() {
-			if n := len(l.namesOf(provider.ControlPlane)); n != 3 {
+			if n := len(l.NamesOf(provider.ControlPlane)); n != 3 {
 				t.Errorf("%d control-plane machines", n)
 			}
-			if _, err := l.addresses(t.Context()); err != nil {
+			if _, err := l.Addresses(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -43,7 +44,7 @@ func TestLooksAtOnce(t *testing.T) {
 // TestStrangers wants apply to look again where a provider tells new machines' addresses only when they are made, for the
 // configurations of the machines that are there name them.
 func TestStrangers(t *testing.T) {
-	l := newLab(t, document(t, 1, 0, 2)).running(document(t, 1, 0, 1))
+	l := newLab(t, document(t, 1, 0, 2)).Running(document(t, 1, 0, 1))
 	o := l.observed(nil, controlPlanes(1)...)
 	if !l.addressesPending(t.Context(), o) {
 		t.Error("a new machine's address is taken for known")
@@ -80,17 +81,17 @@ func (p *housed) Home(context.Context) (string, error) { return p.home, p.err }
 func TestHomeIsSettledFirst(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
 	place := &housed{cloud: l.cloud, home: "project region", err: fail.New(fail.Unreachable, "no answer")}
-	l.prov = place
+	l.Prov = place
 	steps, err := l.infrastructure(t.Context(), l.observed(nil))
 	if err != nil || len(steps) == 0 {
 		t.Fatalf("%d steps: %v", len(steps), err)
 	}
-	if err := steps[0].Run(t.Context(), nil); err == nil || len(l.cloud.log) > 0 || l.facts.Get(memory.Home) != "" {
-		t.Errorf("%v is made without a home (%q): %v", l.cloud.log, l.facts.Get(memory.Home), err)
+	if err := steps[0].Run(t.Context(), nil); err == nil || len(l.cloud.log) > 0 || l.Facts.Get(memory.Home) != "" {
+		t.Errorf("%v is made without a home (%q): %v", l.cloud.log, l.Facts.Get(memory.Home), err)
 	}
 	place.err = nil
-	if err := steps[0].Run(t.Context(), nil); err != nil || len(l.cloud.log) != 1 || l.facts.Get(memory.Home) != "project region" {
-		t.Errorf("%v is made, home is %q: %v", l.cloud.log, l.facts.Get(memory.Home), err)
+	if err := steps[0].Run(t.Context(), nil); err != nil || len(l.cloud.log) != 1 || l.Facts.Get(memory.Home) != "project region" {
+		t.Errorf("%v is made, home is %q: %v", l.cloud.log, l.Facts.Get(memory.Home), err)
 	}
 }
 
@@ -105,7 +106,7 @@ func scalingDocument(t *testing.T) *v1alpha1.Cluster {
 
 // TestScalingPlans: a pool that scales is of the size that was decided, whatever the document begins with, and only its machines are touched.
 func TestScalingPlans(t *testing.T) {
-	l := newLab(t, scalingDocument(t)).running(scalingDocument(t))
+	l := newLab(t, scalingDocument(t)).Running(scalingDocument(t))
 	if got := l.mustPlan(l.observed(nil, "demo-cp-1")); got != "" {
 		t.Fatalf("nothing is to be done, but:\n%s", got)
 	}
@@ -115,28 +116,28 @@ func TestScalingPlans(t *testing.T) {
 	if len(pools) != 1 || pools[0].Size != 2 || len(pools[0].Machines) != 2 || !pools[0].Machines[0].Runs || pools[0].Machines[1].Exists {
 		t.Errorf("pools: %+v", pools)
 	}
-	if id := pools[0].Machines[0].ProviderID; id != "naupegos://demo-00000000/demo-a-1" || l.marks(wanted.Slot{Name: "demo-a-1", Role: provider.Worker, Pool: "a"}).ProviderID != id {
+	if id := pools[0].Machines[0].ProviderID; id != "naupegos://demo-00000000/demo-a-1" || l.Marks(wanted.Slot{Name: "demo-a-1", Role: provider.Worker, Pool: "a"}).ProviderID != id {
 		t.Errorf("the autoscaler knows demo-a-1 as %s, and its node is called otherwise", id)
 	}
-	if id := l.marks(wanted.Slot{Name: "demo-b-1", Role: provider.Worker, Pool: "b"}).ProviderID; id != "" {
+	if id := l.Marks(wanted.Slot{Name: "demo-b-1", Role: provider.Worker, Pool: "b"}).ProviderID; id != "" {
 		t.Errorf("a node that nobody asks for is called %s", id)
 	}
 	again := scalingDocument(t)
-	StayWith(l.rec, again)
+	StayWith(l.Record, again)
 	if n := again.Spec.Workers[0].Count(); n != 2 {
 		t.Errorf("the unchanged document means %d machines", n)
 	}
 	again.Spec.Workers[0].MaxReplicas = 0
-	if StayWith(l.rec, again); again.Spec.Workers[0].Count() != 2 {
+	if StayWith(l.Record, again); again.Spec.Workers[0].Count() != 2 {
 		t.Error("of a pool that scales no more the document says how many there are")
 	}
 }
 
 // TestScalingBeyond: an autoscaler's change is not carried out beside others; what it brings about on other machines is its own, done or not.
 func TestScalingBeyond(t *testing.T) {
-	l := newLab(t, scalingDocument(t)).running(scalingDocument(t))
+	l := newLab(t, scalingDocument(t)).Running(scalingDocument(t))
 	planned := func(size int) *Applied {
-		p := scaling.Find(l.doc, "a")
+		p := scaling.Find(l.Doc, "a")
 		now := p.Count()
 		defer func() { p.Replicas = &now }()
 		p.Replicas = &size
@@ -182,14 +183,14 @@ func (keeping) Kept(_ context.Context, seen *provider.Inventory) (all []string, 
 // TestPlanSaysWhatIsKept: also where no machine is to be made; not of a machine that is replaced.
 func TestPlanSaysWhatIsKept(t *testing.T) {
 	doc := document(t, 1, 0, 1)
-	l := newLab(t, doc).running(doc)
-	l.prov = keeping{l.cloud}
+	l := newLab(t, doc).Running(doc)
+	l.Prov = keeping{l.cloud}
 	for want, decided := range map[string]wanted.Decisions{
 		"demo-a-1 keeps its disk,demo-cp-1 keeps its disk": nil, "demo-cp-1 keeps its disk": {"demo-a-1": wanted.Replace},
 	} {
 		o := l.observed(decided, controlPlanes(1)...)
-		if _, err := l.infrastructure(t.Context(), o); err != nil || join(o.Warnings) != want {
-			t.Errorf("%q, %v, want %q", join(o.Warnings), err, want)
+		if _, err := l.infrastructure(t.Context(), o); err != nil || strings.Join(o.Warnings, ",") != want {
+			t.Errorf("%q, %v, want %q", strings.Join(o.Warnings, ","), err, want)
 		}
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -14,9 +17,9 @@ import (
 func TestIngressFollowsTheWorkers(t *testing.T) {
 	doc := document(t, 1, 2, 2)
 	doc.Spec.Endpoint.Gateways.Ingress = &v1alpha1.Ingress{HTTPNodePort: 30080, HTTPSNodePort: 30443}
-	l := newLab(t, doc).running(document(t, 1, 2, 1))
+	l := newLab(t, doc).Running(document(t, 1, 2, 1))
 	o := l.observed(nil, "demo-cp-1")
-	fronts, err := l.ingressFronts(t.Context())
+	fronts, err := l.IngressFronts(t.Context())
 	if err != nil || len(fronts) != 2 || len(fronts[0].Backends) != 1 || fronts[0].Backends[0].Name != "demo-a-1" {
 		t.Errorf("a worker's address is not known yet, and traffic is passed to %+v: %v", fronts, err)
 	}
@@ -25,24 +28,24 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 	a := l.applying(o, []*plan.Step{made})
 	a.planMachines([]*plan.Step{made})
 	a.planGateways()
-	steps, err := a.graph.Seal(applyRules)
-	i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == configureID("demo-gw-1") })
+	steps, err := a.graph.Seal(stage.ApplyRules)
+	i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == observe.ConfigureID("demo-gw-1") })
 	if err != nil || i < 0 || len(steps[i].Needs) > 0 {
 		t.Errorf("a gateway, and with it the API, waits for a worker: step %d of %+v: %v", i, steps, err)
 	}
 	if !l.addressesPending(t.Context(), o) {
 		t.Error("nobody tells the gateways of the new worker")
 	}
-	if err := l.facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
+	if err := l.Facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 		t.Fatal(err)
 	}
 	if !l.addressesPending(t.Context(), o) {
 		t.Error("nobody tells the gateways of a cluster's first workers")
 	}
 
-	l = newLab(t, doc).running(doc)
+	l = newLab(t, doc).Running(doc)
 	l.observed(nil, "demo-cp-1")
-	fronts, err = l.ingressFronts(t.Context())
+	fronts, err = l.IngressFronts(t.Context())
 	if err != nil || len(fronts) != 2 || fronts[0].Port != 80 || fronts[1].Port != 443 {
 		t.Fatalf("%+v: %v", fronts, err)
 	}
@@ -53,7 +56,7 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 		}
 	}
 	doc.Spec.Endpoint.Gateways.Ingress = nil
-	if fronts, err := l.ingressFronts(t.Context()); err != nil || fronts != nil {
+	if fronts, err := l.IngressFronts(t.Context()); err != nil || fronts != nil {
 		t.Errorf("nothing is wanted, and there are %+v: %v", fronts, err)
 	}
 }

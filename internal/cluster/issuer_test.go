@@ -8,6 +8,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/vault"
@@ -24,19 +25,19 @@ func vaulted(t *testing.T) (*lab, *vaulttest.Fake) {
 	doc := document(t, 3, 1, 2)
 	doc.Spec.PKI.Issuer = &v1alpha1.Issuer{Vault: &f.Spec}
 	l := newLab(t, doc)
-	l.vault = testkit.Value(vault.New("demo", f.Spec, vault.Options{}))(t)
-	l.pki = pki.Open(l.secrets, pki.Options{Issuer: l.vault})
-	testkit.Must(t, l.pki.Ensure(t.Context()))
+	l.Vault = testkit.Value(vault.New("demo", f.Spec, vault.Options{}))(t)
+	l.PKI = pki.Open(l.Secrets, pki.Options{Issuer: l.Vault})
+	testkit.Must(t, l.PKI.Ensure(t.Context()))
 	return l, f
 }
 
 // TestNoAuthorityKeyAnywhere renders every machine of a cluster whose authorities are in Vault, by the roles and rights that are printed for it.
 func TestNoAuthorityKeyAnywhere(t *testing.T) {
 	l, f := vaulted(t)
-	testkit.Must(t, l.issuerReady(t.Context()))
-	l.running(l.doc)
+	testkit.Must(t, l.IssuerReady(t.Context()))
+	l.Running(l.Doc)
 	o := l.observed(nil, controlPlanes(3)...)
-	testkit.Must(t, o.unsigned())
+	testkit.Must(t, o.Unsigned())
 	for _, s := range o.Want {
 		config := testkit.Value(l.configuration(s))(t)
 		for _, file := range config.Files {
@@ -48,8 +49,8 @@ func TestNoAuthorityKeyAnywhere(t *testing.T) {
 			}
 		}
 	}
-	for _, ad := range l.addonList() {
-		if ad.Name == addonApprover {
+	for _, ad := range l.AddonList() {
+		if ad.Name == observe.AddonApprover {
 			t.Error("there is nothing to approve")
 		}
 	}
@@ -81,13 +82,13 @@ func TestBeginsOnlyWithItsIssuer(t *testing.T) {
 // is not taken for one that is broken.
 func TestGoesOnWithoutItsIssuer(t *testing.T) {
 	l, f := vaulted(t)
-	l.running(l.doc)
+	l.Running(l.Doc)
 	l.observed(nil, controlPlanes(3)...)
 	f.Stop()
-	testkit.Must(t, l.issuerReady(t.Context()))
-	testkit.Must(t, l.observed(nil, controlPlanes(3)...).unsigned())
-	testkit.Must(t, l.pki.ForgetMachine(t.Context(), "demo-a-2"))
-	testkit.Fails(t, l.observed(nil, controlPlanes(3)...).unsigned(), fail.Unreachable, "Vault at", "no answer")
+	testkit.Must(t, l.IssuerReady(t.Context()))
+	testkit.Must(t, l.observed(nil, controlPlanes(3)...).Unsigned())
+	testkit.Must(t, l.PKI.ForgetMachine(t.Context(), "demo-a-2"))
+	testkit.Fails(t, l.observed(nil, controlPlanes(3)...).Unsigned(), fail.Unreachable, "Vault at", "no answer")
 	checks := testkit.Value(l.CheckIssuer(t.Context()))(t)
 	if len(checks) != 1 || checks[0].Result != provider.Failing || !strings.Contains(checks[0].Detail, "no answer") {
 		t.Errorf("checked: %+v", checks)
@@ -97,24 +98,24 @@ func TestGoesOnWithoutItsIssuer(t *testing.T) {
 // TestAuthoritiesInVaultAreRotated goes through the phases by a token for that, and takes another rotation back.
 func TestAuthoritiesInVaultAreRotated(t *testing.T) {
 	l, f := vaulted(t)
-	l.running(l.doc)
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(l.doc.Marshal())(t))))
+	l.Running(l.Doc)
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(l.Doc.Marshal())(t))))
 	testkit.Must(t, l.advanceReleases(t.Context()))
 	l.everythingDone()
 	l.phase()
 	_, err := l.Rotate(t.Context(), []string{pki.EtcdCA, pki.SSHKeyName}, false)
 	testkit.Fails(t, err, fail.Unauthorized, "may not rotate authorities", "VAULT_ROTATION_TOKEN", "certs issuer demo --rotation")
-	if l.rotating() {
+	if l.Rotating() {
 		t.Fatal("it is begun without")
 	}
-	before := testkit.Value(l.pki.CABundle(t.Context(), pki.EtcdCA))(t)
+	before := testkit.Value(l.PKI.CABundle(t.Context(), pki.EtcdCA))(t)
 
 	f.Change(func(s *vaulttest.State) { s.Rotators["hvs.rotation"] = true })
 	t.Setenv(vault.RotationToken, "hvs.rotation")
 	keys := []string{pki.EtcdCA, pki.SSHKeyName}
 	testkit.Value(l.Rotate(t.Context(), keys, false))(t)
 	var plans []string
-	for l.rotating() {
+	for l.Rotating() {
 		if len(plans) > 4 {
 			t.Fatalf("no end:\n%s", strings.Join(plans, "\n"))
 		}
@@ -124,7 +125,7 @@ func TestAuthoritiesInVaultAreRotated(t *testing.T) {
 	if got := strings.Count(plans[0], "\n"); len(plans) != 4 || !strings.Contains(plans[0], "rotation") || strings.Contains(plans[0], "configure/") || got > 3 {
 		t.Errorf("it begins with:\n%s", strings.Join(plans, "\nthen:\n"))
 	}
-	if after := testkit.Value(l.pki.CABundle(t.Context(), pki.EtcdCA))(t); bytes.Equal(before, after) {
+	if after := testkit.Value(l.PKI.CABundle(t.Context(), pki.EtcdCA))(t); bytes.Equal(before, after) {
 		t.Error("the authority is the same")
 	}
 	if all := f.Look().Issuers["pki/demo/etcd-ca"]; len(all) != 2 || strings.Contains(all[1].Usage, "issuing") {
@@ -140,11 +141,11 @@ func TestAuthoritiesInVaultAreRotated(t *testing.T) {
 		l.phase()
 		l.ended()
 	}
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Rotation, "trust etcd-ca:2,ssh:2"))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Rotation, "trust etcd-ca:2,ssh:2"))
 	testkit.Must(t, l.AbandonRotation(t.Context()))
 	l.phase()
 	l.ended()
-	if got := l.phase(); got != "" || l.rotating() || l.have["demo-cp-1"].Digest() != was || !slices.Equal(l.secretNames(), names) {
+	if got := l.phase(); got != "" || l.Rotating() || l.have["demo-cp-1"].Digest() != was || !slices.Equal(l.secretNames(), names) {
 		t.Errorf("taken back, there are %v, before %v:\n%s", l.secretNames(), names, got)
 	}
 	if all := f.Look().Issuers["pki/demo/etcd-ca"]; len(all) != 3 || strings.Contains(all[2].Usage, "issuing") || !strings.Contains(all[0].Usage, "issuing") {

@@ -1,55 +1,36 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net"
 	"slices"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// joins reports whether a wanted control-plane machine has yet to become a voting member of the existing etcd cluster.
-func (c *Cluster) joins(o *Observed, s wanted.Slot) bool {
-	if !c.facts.Bootstrapped() || o.EtcdErr != nil {
-		return false
-	}
-	m, ok := o.member(s.Name)
-	return !ok || m.Learner || !m.Started || c.lost(o, s.Name)
-}
-
-// lost reports whether a member's machine, and its data with it, does not exist any more.
-func (c *Cluster) lost(o *Observed, name string) bool {
-	s := o.Machines[name]
-	return s == nil || s.Machine.State == provider.Partial || removedFrom(o, name)
-}
-
-func removedFrom(o *Observed, name string) bool {
-	for _, m := range o.Remove {
-		if m.Name == name {
-			return true
-		}
-	}
-	return false
-}
-
 // planJoins brings new control-plane machines in, one after another.
 func (a *applying) planJoins() {
 	var previous []plan.Need
 	for _, s := range a.o.Want {
-		if s.IsControlPlane() && a.joins(a.o, s) && a.o.Replaced[s.Name] == nil {
-			previous = a.chain(stageJoin, a.joining(s), previous...)
+		if s.IsControlPlane() && a.Joins(a.o, s) && a.o.Replaced[s.Name] == nil {
+			previous = a.chain(stage.Join, a.joining(s), previous...)
 		}
 	}
 }
@@ -57,7 +38,7 @@ func (a *applying) planJoins() {
 // joining lists the steps that make a machine a member of the control plane: learner, configuration, vote.
 func (a *applying) joining(s wanted.Slot) []*plan.Step {
 	return []*plan.Step{
-		a.addMemberStep(s), a.configureStep(s, plan.Create, "it joins the control plane", details(a.o.Machines[s.Name])), a.promoteStep(s.Name),
+		a.AddMemberStep(s), a.ConfigureStep(s, plan.Create, "it joins the control plane", observe.Details(a.o.Machines[s.Name])), a.PromoteStep(s.Name),
 	}
 }
 
@@ -65,214 +46,55 @@ func (a *applying) joining(s wanted.Slot) []*plan.Step {
 func (a *applying) planStale() []string {
 	var stale []*plan.Step
 	for _, m := range a.o.Members {
-		if m.Name == "" || a.o.Machines[m.Name] != nil && !a.lost(a.o, m.Name) {
+		if m.Name == "" || a.o.Machines[m.Name] != nil && !a.Lost(a.o, m.Name) {
 			continue
 		}
-		if a.o.Machines[m.Name] == nil && !a.ours(a.o, m.Name) {
+		if a.o.Machines[m.Name] == nil && !a.Ours(a.o, m.Name) {
 			continue // somebody joined a control plane of their own with kubeadm
 		}
-		if removedFrom(a.o, m.Name) || a.o.Replaced[m.Name] != nil {
+		if observe.RemovedFrom(a.o, m.Name) || a.o.Replaced[m.Name] != nil {
 			continue // its node is drained first
 		}
-		stale = append(stale, a.removeMemberStep(m.Name, "its machine is gone", etcd.Gone))
+		stale = append(stale, a.RemoveMemberStep(m.Name, "its machine is gone", etcd.Gone))
 	}
-	a.chain(stageRepair, stale)
-	return ids(stale)
+	a.chain(stage.Repair, stale)
+	return nodes.IDs(stale)
 }
-
-// ours reports whether a node or member of this name is one that Naupegos made: it is wanted, it was an initial member or
-// joined through Naupegos, or its node carries our marks.
-func (c *Cluster) ours(o *Observed, name string) bool {
-	for _, s := range o.Want {
-		if s.Name == name {
-			return true
-		}
-	}
-	_, initial := c.initialMembers()[name]
-	return initial || c.facts.Of(memory.EtcdJoin, name) != "" || o.Nodes[name].Annotations[kube.OwnedLabels] != ""
-}
-
-// addMemberStep adds the machine's member as a learner and remembers with which initial cluster it starts.
-func (c *Cluster) addMemberStep(s wanted.Slot) *plan.Step {
-	return &plan.Step{
-		ID: "etcd/add/" + s.Name, Action: plan.Create, Subject: s.Name, Title: "add " + s.Name + " to etcd as a learner",
-		Reason: "a learner can't disturb the quorum while it catches up",
-		Run: func(ctx context.Context, p plan.Progress) error {
-			addr, err := c.address(ctx, s.Name)
-			if err != nil {
-				return err
-			}
-			return c.withEtcd(ctx, func(e *etcd.Client) error {
-				m, err := e.AddLearner(ctx, s.Name, peerURL(addr))
-				if err != nil {
-					return err
-				}
-				if m.Started && c.facts.Of(memory.EtcdJoin, s.Name) != "" {
-					return nil
-				}
-				members, err := e.Members(ctx)
-				if err != nil {
-					return err
-				}
-				return c.facts.SetOf(ctx, memory.EtcdJoin, s.Name, etcd.InitialCluster(members, etcd.Endpoint{Name: s.Name, URL: peerURL(addr)}))
-			})
-		},
-	}
-}
-
-// promoteStep gives the machine's member its vote once it has caught up.
-func (c *Cluster) promoteStep(name string) *plan.Step {
-	return &plan.Step{
-		ID: "etcd/promote/" + name, Action: plan.Change, Subject: name, Title: "promote " + name + " to a voting etcd member",
-		Reason: "it has caught up",
-		Run: func(ctx context.Context, p plan.Progress) error {
-			p.Status("waiting until the learner has caught up")
-			return c.withEtcd(ctx, func(e *etcd.Client) error {
-				members, err := e.Members(ctx)
-				if err != nil {
-					return err
-				}
-				for _, m := range members {
-					if m.Name == name {
-						if err := e.Promote(ctx, m.ID); err != nil {
-							return err
-						}
-						return c.waitServer(ctx, name)
-					}
-				}
-				return fail.New(fail.NotReady, "the etcd member of %s has not started yet", name)
-			})
-		},
-	}
-}
-
-// removeMemberStep removes the machine's member; seen is what is known of the machine by then.
-func (c *Cluster) removeMemberStep(name, reason string, seen etcd.MachineView) *plan.Step {
-	return &plan.Step{
-		ID: "etcd/remove/" + name, Action: plan.Destroy, Subject: name, Title: "remove " + name + " from etcd", Reason: reason,
-		Run: func(ctx context.Context, _ plan.Progress) error {
-			err := c.withEtcd(ctx, func(e *etcd.Client) error {
-				members, err := e.Members(ctx)
-				if err != nil {
-					return err
-				}
-				for _, m := range members {
-					if m.Name == name {
-						return e.Remove(ctx, m.ID, seen)
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			return c.facts.SetOf(ctx, memory.EtcdJoin, name, "")
-		},
-	}
-}
-
-// withEtcd calls do with a client of the members that run now.
-func (c *Cluster) withEtcd(ctx context.Context, do func(*etcd.Client) error) error {
-	inv, err := c.prov.Observe(ctx)
-	if err != nil {
-		return err
-	}
-	e, err := c.etcdClient(ctx, &Observed{Inventory: inv})
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	return do(e)
-}
-
-// lookAnew is how long members are waited for before it is asked again which machines there are: others may join meanwhile.
-const lookAnew = 15 * time.Second
-
-// waitEtcd waits, for a while, until every member that has a vote is healthy.
-func (c *Cluster) waitEtcd(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookAnew)
-	defer cancel()
-	return c.withEtcd(ctx, func(e *etcd.Client) error { return e.WaitHealthy(ctx, 1) })
-}
-
-func stoppable(members []etcd.Member, health []etcd.Health, name string) error {
-	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.Name == name })
-	if i < 0 || etcd.Now(members, health).Voters == 1 {
-		return nil
-	}
-	if _, err := etcd.Project(members, health, etcd.Change{Action: etcd.Stop, ID: members[i].ID}); err != nil {
-		return fail.Wrap(fail.NotReady, err, "restart %s", name).At(name).
-			Do("bring the other control-plane machines back, or replace them: naupegos status shows which don't answer; then apply continues")
-	}
-	return nil
-}
-
-// handOver has another voter lead before a member stops, while the API servers are paused: asked to stop, it would do so by itself, and drop what
-// they write meanwhile.
-func handOver(ctx context.Context, e *etcd.Client, members []etcd.Member, name string) error {
-	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return e.MoveLeader(ctx, members[i].ID)
-}
-
-// waitServer waits until the API server on one machine is ready.
-func (c *Cluster) waitServer(ctx context.Context, name string) error {
-	client, err := c.kubeAt(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	return client.WaitReady(ctx)
-}
-
-// registrationPause is how long a kubelet may take to register before it is restarted: it doubles its pauses between attempts
-// up to seven seconds, so one that began long before its API server is sooner there when it begins again.
-const registrationPause = 1500 * time.Millisecond
 
 // Pools lists the pools that scale, with their machines as the provider has them.
 func (c *Cluster) Pools(ctx context.Context) ([]scaling.Pool, error) {
-	inv, err := c.prov.Observe(ctx)
+	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	want, gone := wanted.Assign(c.doc, inv.Machines, c.decided())
+	want, gone := wanted.Assign(c.Doc, inv.Machines, c.Decided())
 	have := map[string]provider.Machine{}
 	for _, m := range inv.Machines {
 		have[m.Name] = m
 	}
 	var pools []scaling.Pool
-	for _, p := range c.doc.Spec.Workers {
+	for _, p := range c.Doc.Spec.Workers {
 		if !p.Scales() {
 			continue
 		}
-		out := scaling.Pool{Name: p.Name, Changes: scaling.Changes(c.facts, p), Min: p.Least(), Max: p.MaxReplicas, Size: p.Count(), Shape: scaling.ShapeOf(c.facts, p.Name)}
+		out := scaling.Pool{Name: p.Name, Changes: scaling.Changes(c.Facts, p), Min: p.Least(), Max: p.MaxReplicas, Size: p.Count(), Shape: scaling.ShapeOf(c.Facts, p.Name)}
 		if out.Shape != nil {
-			out.Shape.Labels, out.Shape.Taints = c.marks(wanted.Slot{Role: provider.Worker, Pool: p.Name}).Labels, p.Taints
+			out.Shape.Labels, out.Shape.Taints = c.Marks(wanted.Slot{Role: provider.Worker, Pool: p.Name}).Labels, p.Taints
 		}
 		for _, s := range want {
 			if m, exists := have[s.Name]; s.Pool == p.Name {
 				m.Name = s.Name
-				out.Machines = append(out.Machines, scaling.Machine{Name: s.Name, ProviderID: c.providerID(m), Exists: exists, Runs: m.State == provider.Running})
+				out.Machines = append(out.Machines, scaling.Machine{Name: s.Name, ProviderID: c.ProviderID(m), Exists: exists, Runs: m.State == provider.Running})
 			}
 		}
 		for _, m := range gone {
 			if m.Pool == p.Name {
-				out.Machines = append(out.Machines, scaling.Machine{Name: m.Name, ProviderID: c.providerID(m), Exists: true, Runs: m.State == provider.Running, Leaves: true})
+				out.Machines = append(out.Machines, scaling.Machine{Name: m.Name, ProviderID: c.ProviderID(m), Exists: true, Runs: m.State == provider.Running, Leaves: true})
 			}
 		}
 		pools = append(pools, out)
 	}
 	return pools, nil
-}
-
-// providerID is what a machine is called by its node.
-func (c *Cluster) providerID(m provider.Machine) string {
-	if c.prov.Traits().ExternalCloud && m.ID != "" {
-		return cloudInstance(m).ProviderID
-	}
-	return "naupegos://" + c.rec.ID + "/" + m.Name
 }
 
 // AutoscalerName is the common name of an autoscaler's client certificate. To the Kubernetes API it is a user without rights.
@@ -283,7 +105,7 @@ const autoscaleValidity = 365 * 24 * time.Hour
 
 // AutoscaleAuthorities returns the authorities that the cluster's autoscaler and its server come from.
 func (c *Cluster) AutoscaleAuthorities(ctx context.Context) ([]byte, error) {
-	return c.pki.CABundle(ctx, pki.KubernetesCA)
+	return c.PKI.CABundle(ctx, pki.KubernetesCA)
 }
 
 // AutoscaleServer issues the certificate of a server for this cluster's autoscaler, which reaches it by these names and addresses, and returns
@@ -306,7 +128,7 @@ func (c *Cluster) AutoscaleClient(ctx context.Context) (pair pki.Pair, ca []byte
 }
 
 func (c *Cluster) autoscaleIdentity(ctx context.Context, s pki.LeafSpec) (pair pki.Pair, ca []byte, err error) {
-	if pair, err = c.pki.Issue(ctx, s, autoscaleValidity); err != nil {
+	if pair, err = c.PKI.Issue(ctx, s, autoscaleValidity); err != nil {
 		return pair, nil, err
 	}
 	ca, err = c.AutoscaleAuthorities(ctx)
@@ -314,13 +136,13 @@ func (c *Cluster) autoscaleIdentity(ctx context.Context, s pki.LeafSpec) (pair p
 }
 
 // rememberShapes remembers what the nodes of pools that scale have.
-func (c *Cluster) rememberShapes(ctx context.Context, o *Observed) error {
+func (c *Cluster) rememberShapes(ctx context.Context, o *observe.Observed) error {
 	for _, s := range o.Want {
 		n := o.Nodes[s.Name]
-		if s.Role != provider.Worker || scaling.Find(c.doc, s.Pool) == nil || !n.Ready || len(n.Allocatable) == 0 {
+		if s.Role != provider.Worker || scaling.Find(c.Doc, s.Pool) == nil || !n.Ready || len(n.Allocatable) == 0 {
 			continue
 		}
-		if err := scaling.RememberShape(ctx, c.facts, s.Pool, scaling.Shape{Capacity: n.Capacity, Allocatable: n.Allocatable}); err != nil {
+		if err := scaling.RememberShape(ctx, c.Facts, s.Pool, scaling.Shape{Capacity: n.Capacity, Allocatable: n.Allocatable}); err != nil {
 			return err
 		}
 	}
@@ -334,16 +156,16 @@ func SizeOf(rec *store.Cluster, p v1alpha1.Pool) int {
 
 // Resize has a pool that scales be of another size from the next plan on. fail.Refused where the document's bounds don't allow it.
 func (c *Cluster) Resize(ctx context.Context, pool string, size int) error {
-	return scaling.Resize(ctx, c.facts, c.doc, pool, size)
+	return scaling.Resize(ctx, c.Facts, c.Doc, pool, size)
 }
 
 // PlanScale is the plan of apply where that has nothing to do but that a pool gets another size, with these machines going where there are
 // too many, and what was asked before. It is for nobody who watches: where apply would do something whatever the pool's size is, it is fail.Refused.
 func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...string) (*Applied, error) {
-	if !c.facts.Bootstrapped() {
-		return nil, errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
 	}
-	decided := c.decided()
+	decided := c.Decided()
 	before, err := c.planFormer(ctx, decided)
 	if err != nil {
 		return nil, err
@@ -358,8 +180,8 @@ func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...
 	switch {
 	case err != nil:
 		return nil, err
-	case after.Unready == nil && c.controlPlaneUnseen(after.Observed):
-		return nil, fail.Wrap(fail.NotReady, firstError(after.Observed.APIErr, after.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
+	case after.Unready == nil && c.ControlPlaneUnseen(after.Observed):
+		return nil, fail.Wrap(fail.NotReady, cmp.Or(after.Observed.APIErr, after.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
 			Do("naupegos apply brings what is down back")
 	}
 	if err := c.nothingElse(after, "pools that scale", c.ofPools(before, after)); err != nil {
@@ -373,13 +195,13 @@ func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...
 func (c *Cluster) planFormer(ctx context.Context, decided wanted.Decisions) (*Applied, error) {
 	former := maps.Clone(decided)
 	for name := range decided {
-		if g, err := wanted.GroupOf(c.doc, name); err == nil && decided[name] != wanted.Surge && scaling.Find(c.doc, g.Pool) != nil {
+		if g, err := wanted.GroupOf(c.Doc, name); err == nil && decided[name] != wanted.Surge && scaling.Find(c.Doc, g.Pool) != nil {
 			delete(former, name)
 		}
 	}
-	now := slices.Clone(c.doc.Spec.Workers)
-	defer func() { c.doc.Spec.Workers = now }()
-	c.doc.Spec.Workers = scaling.Former(c.facts, now)
+	now := slices.Clone(c.Doc.Spec.Workers)
+	defer func() { c.Doc.Spec.Workers = now }()
+	c.Doc.Spec.Workers = scaling.Former(c.Facts, now)
 	return c.planApply(ctx, "apply", former)
 }
 
@@ -388,10 +210,10 @@ func (c *Cluster) ofPools(before, after *Applied) func(*plan.Step) bool {
 	ours := map[string]bool{}
 	for _, ap := range []*Applied{before, after} {
 		for _, s := range ap.Observed.Want {
-			ours[s.Name] = ours[s.Name] || s.Role == provider.Worker && scaling.Find(c.doc, s.Pool) != nil
+			ours[s.Name] = ours[s.Name] || s.Role == provider.Worker && scaling.Find(c.Doc, s.Pool) != nil
 		}
 		for _, m := range ap.Observed.Remove {
-			ours[m.Name] = ours[m.Name] || m.Role == provider.Worker && scaling.Find(c.doc, m.Pool) != nil
+			ours[m.Name] = ours[m.Name] || m.Role == provider.Worker && scaling.Find(c.Doc, m.Pool) != nil
 		}
 	}
 	return func(s *plan.Step) bool {

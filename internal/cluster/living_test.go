@@ -14,16 +14,16 @@ import (
 
 // configuration renders what a machine should be, as its agent is asked about it.
 func (l *lab) configuration(s wanted.Slot) (machine.Config, error) {
-	return l.render(l.t.Context(), s, machine.Facts{Interface: "eth0", CgroupVersion: 2, Dpkg: true, ResolvConf: "/etc/resolv.conf"})
+	return l.Config(l.t.Context(), s, machine.Facts{Interface: "eth0", CgroupVersion: 2, Dpkg: true, ResolvConf: "/etc/resolv.conf"})
 }
 
-// configure has all machines of doc be what that says.
-func (l *lab) configure(doc *v1alpha1.Cluster, slots []wanted.Slot) {
+// Configure has all machines of doc be what that says.
+func (l *lab) Configure(doc *v1alpha1.Cluster, slots []wanted.Slot) {
 	l.t.Helper()
-	now := l.doc
-	defer func() { l.doc = now; l.setTarget(nil) }()
-	l.doc = doc
-	l.setTarget(slots)
+	now := l.Doc
+	defer func() { l.Doc = now; l.SetTarget(nil) }()
+	l.Doc = doc
+	l.SetTarget(slots)
 	l.have = map[string]machine.Config{}
 	for _, s := range slots {
 		l.have[s.Name] = testkit.Value(l.configuration(s))(l.t)
@@ -93,7 +93,7 @@ func TestEditsOfALivingCluster(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			before, after := document(t, 3, 2, 1), document(t, 3, 2, 1)
 			c.edit(&after.Spec)
-			l := newLab(t, after).running(before)
+			l := newLab(t, after).Running(before)
 			got := l.mustPlan(l.observed(nil, controlPlanes(3)...))
 			if !strings.Contains(got, "configure/"+c.touched) {
 				t.Errorf("%s is not configured:\n%s", c.touched, got)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -18,31 +19,31 @@ import (
 )
 
 func TestQuorumWithout(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	o := l.observed(nil, controlPlanes(3)...)
-	if p, err := quorumWithout(o, []string{"demo-cp-2"}); err != nil || p.String() != "2 of 3 voters healthy, 2 needed" {
+	if p, err := nodes.QuorumWithout(o, []string{"demo-cp-2"}); err != nil || p.String() != "2 of 3 voters healthy, 2 needed" {
 		t.Errorf("%v, %v", p, err)
 	}
-	if _, err := quorumWithout(o, []string{"demo-cp-2", "demo-cp-3"}); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "lose its quorum") {
+	if _, err := nodes.QuorumWithout(o, []string{"demo-cp-2", "demo-cp-3"}); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "lose its quorum") {
 		t.Errorf("two of three: %v", err)
 	}
 	l.state("demo-cp-3", provider.Stopped)
 	o = l.observed(nil, controlPlanes(3)...)
-	if _, err := quorumWithout(o, []string{"demo-cp-2"}); fail.KindOf(err) != fail.Refused {
+	if _, err := nodes.QuorumWithout(o, []string{"demo-cp-2"}); fail.KindOf(err) != fail.Refused {
 		t.Errorf("the second after one is down: %v", err)
 	}
-	if _, err := quorumWithout(o, []string{"demo-cp-3"}); err != nil {
+	if _, err := nodes.QuorumWithout(o, []string{"demo-cp-3"}); err != nil {
 		t.Errorf("the one that is down: %v", err)
 	}
 	o.EtcdErr = errors.New("no answer")
-	if _, err := quorumWithout(o, []string{"demo-cp-1"}); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "can't be foreseen") {
+	if _, err := nodes.QuorumWithout(o, []string{"demo-cp-1"}); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "can't be foreseen") {
 		t.Errorf("blind: %v", err)
 	}
 }
 
 // TestOutage: each role has its own words, and machines that are off have none.
 func TestOutage(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	for _, c := range []struct {
 		machines []string
 		want     []string
@@ -102,15 +103,15 @@ func TestNodesAreAskedFirst(t *testing.T) {
 		_, err := planned("demo-a-1")
 		testkit.Fails(t, err, fail.NotReady, "cluster demo has not come up yet", "naupegos apply")
 	}
-	l.running(doc)
-	l.api = testkit.Value(kube.NewClient(conf, kube.ClientOptions{Dial: func(context.Context, string, string) (net.Conn, error) {
+	l.Running(doc)
+	l.UseAPI(testkit.Value(kube.NewClient(conf, kube.ClientOptions{Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, fail.New(fail.Unreachable, "nobody listens")
-	}}))(t)
+	}}))(t))
 	for verb, planned := range plans {
 		_, err := planned("demo-a-1")
 		testkit.Fails(t, err, fail.Unreachable, verb+": the API of cluster demo does not answer", "nobody listens", "naupegos status demo")
 	}
-	l.api = testkit.Value(kube.NewClient(conf, kube.ClientOptions{Timeout: 20 * time.Second}))(t)
+	l.UseAPI(testkit.Value(kube.NewClient(conf, kube.ClientOptions{Timeout: 20 * time.Second}))(t))
 	for verb, planned := range plans {
 		_, err := planned("demo-a-1", "demo-a-9")
 		testkit.Fails(t, err, fail.NotFound, "cluster demo has no node demo-a-9", "naupegos node list demo")

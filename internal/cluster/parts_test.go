@@ -35,7 +35,7 @@ func TestEveryStepIsOfAPart(t *testing.T) {
 			t.Errorf("%s: %d steps and %v", part, len(p.Steps), err)
 		}
 		testkit.Must(t, l.Converged(t.Context()))
-		if l.facts.Get(memory.Converged) != "" {
+		if l.Facts.Get(memory.Converged) != "" {
 			t.Errorf("after %s alone the cluster is thought to be as the document says", part)
 		}
 	}
@@ -45,7 +45,7 @@ func TestEveryStepIsOfAPart(t *testing.T) {
 // TestPauseAfter has the last hop of an upgrade end at a machine: those before it in the roll are done, and nothing behind it.
 func TestPauseAfter(t *testing.T) {
 	l := upgraded(t, "v1.36.3")
-	l.doc = documentOf(t, "v1.36.4") // a patch: laid out, then made
+	l.Doc = documentOf(t, "v1.36.4") // a patch: laid out, then made
 	l.hop()
 	l.everythingDone()
 	l.hopMade()

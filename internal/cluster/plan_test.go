@@ -12,6 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/judge"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -38,21 +40,21 @@ func TestPlans(t *testing.T) {
 			return l.mustPlan(l.observed(nil))
 		}},
 		{"scale-up", func(t *testing.T) string {
-			l := newLab(t, document(t, 3, 2, 3)).running(document(t, 1, 2, 2))
+			l := newLab(t, document(t, 3, 2, 3)).Running(document(t, 1, 2, 2))
 			o := l.observed(nil, controlPlanes(1)...)
 			return l.mustPlan(o)
 		}},
 		{"scale-down", func(t *testing.T) string {
-			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 3, 2, 2))
+			l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 3, 2, 2))
 			return l.mustPlan(l.observed(nil, controlPlanes(3)...))
 		}},
 		{"dead-worker", func(t *testing.T) string {
-			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+			l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 			l.state("demo-a-2", provider.Stopped)
 			return l.mustPlan(l.observed(nil, controlPlanes(3)...))
 		}},
 		{"lost-worker", func(t *testing.T) string {
-			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+			l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 			gone := l.observed(nil, controlPlanes(3)...).Nodes["demo-a-2"]
 			delete(l.cloud.machines, "demo-a-2")
 			o := l.observed(nil, controlPlanes(3)...)
@@ -61,11 +63,11 @@ func TestPlans(t *testing.T) {
 		}},
 		{"restore", func(t *testing.T) string { // etcd starts from a backup, on all machines at once
 			l := newLab(t, document(t, 3, 2, 1))
-			testkit.Must(t, l.Restore(t.Context(), "20261123T211500Z-3f9a", l.doc.Spec.Kubernetes.Version, time.Date(2026, 11, 23, 21, 15, 0, 0, time.UTC)))
+			testkit.Must(t, l.Restore(t.Context(), "20261123T211500Z-3f9a", l.Doc.Spec.Kubernetes.Version, time.Date(2026, 11, 23, 21, 15, 0, 0, time.UTC)))
 			return l.mustPlan(l.observed(nil))
 		}},
 		{"lost-member", func(t *testing.T) string {
-			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+			l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 			gone := l.observed(nil, controlPlanes(3)...).Nodes["demo-cp-2"]
 			delete(l.cloud.machines, "demo-cp-2")
 			o := l.observed(nil, controlPlanes(3)...)
@@ -73,11 +75,11 @@ func TestPlans(t *testing.T) {
 			return l.mustPlan(o)
 		}},
 		{"foreign-member", func(t *testing.T) string { // somebody ran kubeadm join --control-plane: theirs to undo
-			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+			l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 			return l.mustPlan(l.observed(nil, "demo-cp-1", "elsewhere"))
 		}},
 		{"blind", func(t *testing.T) string {
-			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 1))
+			l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 1))
 			l.state("demo-cp-1", provider.Stopped)
 			l.state("demo-cp-2", provider.Stopped)
 			o := l.observed(nil)
@@ -86,7 +88,7 @@ func TestPlans(t *testing.T) {
 			return l.mustPlan(o)
 		}},
 		{"restart-everything", func(t *testing.T) string { // one control-plane machine and one worker at a time
-			l := newLab(t, document(t, 3, 2, 3)).running(document(t, 3, 2, 3))
+			l := newLab(t, document(t, 3, 2, 3)).Running(document(t, 3, 2, 3))
 			o := l.observed(nil, controlPlanes(3)...)
 			for _, seen := range o.Machines {
 				seen.Report = restart
@@ -94,11 +96,11 @@ func TestPlans(t *testing.T) {
 			return l.mustPlan(o)
 		}},
 		{"another-runtime", func(t *testing.T) string { // pods are moved before, from a-1; a-2 was cordoned by somebody, a-3 by an apply that was cut off
-			l := newLab(t, document(t, 1, 0, 5)).running(document(t, 1, 0, 5))
+			l := newLab(t, document(t, 1, 0, 5)).Running(document(t, 1, 0, 5))
 			return l.mustPlan(l.anotherRuntime(l.observed(nil, controlPlanes(1)...)))
 		}},
 		{"roll-after-a-drain", func(t *testing.T) string { // an apply was cut off after it had drained a-1; now only its kubelet restarts
-			l := newLab(t, document(t, 1, 0, 2)).running(document(t, 1, 0, 2))
+			l := newLab(t, document(t, 1, 0, 2)).Running(document(t, 1, 0, 2))
 			o := l.observed(nil, controlPlanes(1)...)
 			n := o.Nodes["demo-a-1"]
 			n.Unschedulable, n.Annotations[kube.OwnedCordon] = true, "true"
@@ -106,48 +108,48 @@ func TestPlans(t *testing.T) {
 			return l.mustPlan(o)
 		}},
 		{"another-runtime-alone", func(t *testing.T) string { // pods have nowhere to go
-			l := newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
+			l := newLab(t, document(t, 1, 0, 1)).Running(document(t, 1, 0, 1))
 			return l.mustPlan(l.anotherRuntime(l.observed(nil, controlPlanes(1)...)))
 		}},
 		{"roll-pools", func(t *testing.T) string { // two of a pool at a time, and one pool after another
-			l := newLab(t, document(t, 1, 0, 3, 1, 2)).running(document(t, 1, 0, 3, 1, 2))
-			l.doc.Spec.Updates.MaxUnavailable = 2
+			l := newLab(t, document(t, 1, 0, 3, 1, 2)).Running(document(t, 1, 0, 3, 1, 2))
+			l.Doc.Spec.Updates.MaxUnavailable = 2
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
 		}},
 		{"scale-up-and-roll", func(t *testing.T) string { // the only API server is restarted when two others serve
-			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 1, 2, 1))
+			l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 1, 2, 1))
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
 		}},
 		{"scale-up-and-roll-behind-a-load-balancer", func(t *testing.T) string { // it knows the new ones first
-			l := newLab(t, document(t, 3, 0, 1)).running(document(t, 1, 0, 1))
-			l.prov = balanced{l.cloud}
+			l := newLab(t, document(t, 3, 0, 1)).Running(document(t, 1, 0, 1))
+			l.Prov = balanced{l.cloud}
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
 		}},
 		{"lost-member-and-roll", func(t *testing.T) string {
-			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+			l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 			delete(l.cloud.machines, "demo-cp-2")
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(3)...)))
 		}},
 		{"removal-and-roll", func(t *testing.T) string {
-			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 2))
+			l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 2))
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(3)...)))
 		}},
 		{"replace-and-roll", func(t *testing.T) string {
-			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+			l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 			return l.mustPlan(l.restarting(l.observed(wanted.Decisions{"demo-cp-2": wanted.Replace, "demo-a-1": wanted.Replace}, controlPlanes(3)...)))
 		}},
 		{"roll-one", func(t *testing.T) string { // a single control-plane machine
-			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+			l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
 		}},
 		{"mute-member", func(t *testing.T) string { // all is as wanted on its machine: it may be on its way
-			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+			l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 			o := l.observed(nil, controlPlanes(3)...)
 			o.Health[1].Reachable = false
 			return l.mustPlan(o)
 		}},
 		{"restart-around-the-sick", func(t *testing.T) string { // cp-3's member does not answer, cp-2 could not be asked: cp-3 first, then one by one
-			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+			l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 			o := l.observed(nil, controlPlanes(3)...)
 			for name, seen := range o.Machines {
 				if seen.Report = restart; name == "demo-cp-2" {
@@ -160,7 +162,7 @@ func TestPlans(t *testing.T) {
 			return l.mustPlan(o)
 		}},
 		{"unlabelled-node", func(t *testing.T) string {
-			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+			l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 			o := l.observed(nil, "demo-cp-1")
 			n := o.Nodes["demo-a-1"]
 			n.Labels = nil
@@ -168,15 +170,15 @@ func TestPlans(t *testing.T) {
 			return l.mustPlan(o)
 		}},
 		{"proxy-back", func(t *testing.T) string { // somebody ran kubeadm upgrade
-			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+			l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 			o := l.observed(nil, "demo-cp-1")
 			o.ProxyTimeoutsReverted = true
 			return l.mustPlan(o)
 		}},
 		{"behind-filters", func(t *testing.T) string { // members of the control plane come, a worker goes, and filters name the wrong ones
-			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 1, 2, 2))
-			l.prov = hostsGiven{l.cloud}
-			l.doc.Spec.Security.PacketFilter = &v1alpha1.PacketFilter{}
+			l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 1, 2, 2))
+			l.Prov = hostsGiven{l.cloud}
+			l.Doc.Spec.Security.PacketFilter = &v1alpha1.PacketFilter{}
 			o := l.observed(nil, controlPlanes(1)...)
 			for _, name := range []string{"demo-cp-1", "demo-a-1"} {
 				o.Machines[name].Report = &machine.Report{Changes: []machine.Change{{Kind: "file", Name: filter.RulePath, Action: "update"}}}
@@ -184,14 +186,14 @@ func TestPlans(t *testing.T) {
 			return l.mustPlan(o)
 		}},
 		{"pool-gone", func(t *testing.T) string {
-			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1, 2))
+			l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1, 2))
 			return l.mustPlan(l.observed(nil, "demo-cp-1"))
 		}},
 		{"drift", func(t *testing.T) string { // one after another, and only with consent
-			l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+			l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 			l.cloud.drift = map[string][]string{"demo-cp-2": {"flavor is small, large is wanted"}, "demo-a-1": {"image is old, new is wanted"}}
 			o := l.observed(nil, controlPlanes(3)...)
-			drifted, err := l.drifted(o)
+			drifted, err := l.Drifted(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,7 +215,7 @@ func (balanced) Balance(provider.Wanted, *provider.Inventory) []*plan.Step {
 }
 
 // anotherRuntime has containerd become another; but a-3 only has an apply behind it that was cut off, and kubelet does not run on a-4.
-func (l *lab) anotherRuntime(o *Observed) *Observed {
+func (l *lab) anotherRuntime(o *observe.Observed) *observe.Observed {
 	for name, seen := range o.Machines {
 		n := o.Nodes[name]
 		seen.Report = &machine.Report{Changes: []machine.Change{{Kind: "binary", Name: "/usr/local/bin/containerd", Action: "update"},
@@ -232,7 +234,7 @@ func (l *lab) anotherRuntime(o *Observed) *Observed {
 }
 
 // restarting has all machines differ from the document in what restarts their services.
-func (l *lab) restarting(o *Observed) *Observed {
+func (l *lab) restarting(o *observe.Observed) *observe.Observed {
 	for _, seen := range o.Machines {
 		seen.Report = &machine.Report{Changes: []machine.Change{{Kind: "unit", Name: "kubelet.service", Action: "restart", Why: "its file changed"}}}
 	}
@@ -240,7 +242,7 @@ func (l *lab) restarting(o *Observed) *Observed {
 }
 
 func TestNothingToDo(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	if got := l.mustPlan(l.observed(nil, controlPlanes(3)...)); got != "" {
 		t.Errorf("a cluster as it is wanted has a plan:\n%s", got)
 	}
@@ -271,7 +273,7 @@ func TestReadyFromBefore(t *testing.T) {
 		"its kubelet ends time and again": {"second", began.Add(time.Hour), "kubelet.service", nil, true},
 		"its containerd does not come up": {"second", began.Add(time.Hour), "containerd.service", nil, true},
 	} {
-		l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+		l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 		o := l.observed(nil, controlPlanes(3)...)
 		n := o.Nodes["demo-a-1"]
 		n.BootID, n.Reported = c.boot, c.reported
@@ -281,14 +283,14 @@ func TestReadyFromBefore(t *testing.T) {
 		if got := l.mustPlan(o); strings.Contains(got, "node/demo-a-1") != c.want {
 			t.Errorf("%s: the plan is\n%s", name, got)
 		}
-		if words := o.nodeWords(n); c.changes == nil && (words == "Ready") == c.want {
+		if words := o.NodeWords(n); c.changes == nil && (words == "Ready") == c.want {
 			t.Errorf("%s: it is said to be %q", name, words)
 		}
 	}
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	l.state("demo-a-1", provider.Stopped)
 	o := l.observed(nil, controlPlanes(3)...)
-	if words := o.nodeWords(kube.NodeInfo{Name: "demo-a-1", Ready: true}); words != "not ready: its machine is stopped" {
+	if words := o.NodeWords(kube.NodeInfo{Name: "demo-a-1", Ready: true}); words != "not ready: its machine is stopped" {
 		t.Errorf("the node of a machine that is off is said to be %q", words)
 	}
 }
@@ -299,7 +301,7 @@ func TestPlansRefused(t *testing.T) {
 		plan       func(t *testing.T) error
 	}{
 		{"scale down where a member is broken", "quorum", func(t *testing.T) error {
-			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 3, 2, 1))
+			l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 3, 2, 1))
 			l.state("demo-cp-1", provider.Stopped)
 			_, err := l.plan(l.observed(nil, controlPlanes(3)...))
 			return err
@@ -311,8 +313,8 @@ func TestPlansRefused(t *testing.T) {
 			return err
 		}},
 		{"the bootstrap began with more control planes", "control-plane machine demo-cp-", func(t *testing.T) error {
-			l := newLab(t, document(t, 1, 2, 1)).running(document(t, 3, 2, 1))
-			if err := l.facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
+			l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 3, 2, 1))
+			if err := l.Facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 				t.Fatal(err)
 			}
 			return l.checkInitial(l.observed(nil))
@@ -329,10 +331,10 @@ func TestPlansRefused(t *testing.T) {
 
 // TestDriftNeedsConsent: a flavor or image that changed is carried out with consent to replace machines, and no other consent will do.
 func TestDriftNeedsConsent(t *testing.T) {
-	l := newLab(t, document(t, 1, 0, 2)).running(document(t, 1, 0, 2))
+	l := newLab(t, document(t, 1, 0, 2)).Running(document(t, 1, 0, 2))
 	l.cloud.drift = map[string][]string{"demo-a-1": {"flavor is small, large is wanted"}, "demo-a-2": {"image is old, new is wanted"}}
 	seen := l.observed(nil, "demo-cp-1")
-	drifted, err := l.drifted(seen)
+	drifted, err := l.Drifted(seen)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,14 +364,14 @@ func TestDriftNeedsConsent(t *testing.T) {
 			}
 		}
 	}
-	if _, err := plan.Execute(t.Context(), p, plan.Options{Consents: []string{consentReplace}}); err != nil || ran.Load() != int64(len(steps)) {
+	if _, err := plan.Execute(t.Context(), p, plan.Options{Consents: []string{nodes.ConsentReplace}}); err != nil || ran.Load() != int64(len(steps)) {
 		t.Errorf("with consent %d of %d steps ran: %v", ran.Load(), len(steps), err)
 	}
 }
 
 // judgeHost records the facts of a new host with a firewall.
 func (l *lab) judgeHost(name, machineID string) {
-	testkit.Must(l.t, l.judge.Facts(judge.Subject{Name: name, Given: true}, machine.Facts{Systemd: true, Dpkg: true, Fresh: true, Firewall: "ufw", MachineID: machineID}))
+	testkit.Must(l.t, l.Judge.Facts(judge.Subject{Name: name, Given: true}, machine.Facts{Systemd: true, Dpkg: true, Fresh: true, Firewall: "ufw", MachineID: machineID}))
 }
 
 // TestPlanWarns: what the provider finds odd about machines that are to be made is said with the plan.
@@ -390,7 +392,7 @@ func TestPlanWarns(t *testing.T) {
 	l.judgeHost("demo-a-1", "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a")
 	_, err = l.PlanApply(t.Context())
 	testkit.Fails(t, err, fail.Conflict, "demo-cp-1 and demo-a-1 have one machine ID")
-	l = newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
+	l = newLab(t, document(t, 1, 0, 1)).Running(document(t, 1, 0, 1))
 	l.cloud.odd = []string{"of what is not asked"}
 	o := l.observed(nil, controlPlanes(1)...)
 	if _, err := l.infrastructure(t.Context(), o); err != nil || len(o.Warnings) > 0 {

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -30,8 +32,8 @@ type Proof struct {
 
 // PlanTest is Prove as a plan of one step. made is given what was tried; what does not hold is no error of the step.
 func (c *Cluster) PlanTest(limit time.Duration, made func([]Proof)) (*plan.Plan, error) {
-	if !c.facts.Bootstrapped() {
-		return nil, errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
 	}
 	return &plan.Plan{Verb: "test", Cluster: c.Name(), Steps: []*plan.Step{{
 		ID: "test", Action: plan.Wait, Subject: "cluster", Title: "test the cluster", Reason: "as requested", Timeout: testTimeout,
@@ -61,14 +63,14 @@ const nodePortNodes = 5
 // Service by address, by name and by the ports of nodes from another node, and on a cloud its load balancers and volumes. It leaves nothing behind.
 // Each may take as long as limit says; 0: what usually does. It is told as soon as it is known. The error is what kept Prove from trying at all.
 func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progress, tell func(Proof)) ([]Proof, error) {
-	if !c.facts.Bootstrapped() {
-		return nil, errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
 	}
-	if c.bundle == nil {
-		return nil, fail.New(fail.NotFound, "the bundle of Kubernetes %s, which names the test's image, is not on this machine", c.doc.Spec.Kubernetes.Version).
-			Do("naupegos bundle build --kubernetes %s", c.doc.Spec.Kubernetes.Version)
+	if c.Current == nil {
+		return nil, fail.New(fail.NotFound, "the bundle of Kubernetes %s, which names the test's image, is not on this machine", c.Doc.Spec.Kubernetes.Version).
+			Do("naupegos bundle build --kubernetes %s", c.Doc.Spec.Kubernetes.Version)
 	}
-	if err := c.loadTarget(ctx); err != nil {
+	if err := c.LoadTarget(ctx); err != nil {
 		return nil, err
 	}
 	var out []Proof
@@ -85,10 +87,10 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 		tell(proof)
 		return err == nil
 	}
-	up := try("api", "the API answers through the endpoint", observeTime(c.doc), c.proveAPI)
-	for _, name := range c.namesOf(provider.Gateway) {
-		try("gateway/"+name, "the API answers through gateway "+name, observeTime(c.doc), func(ctx context.Context) (string, error) {
-			return "", c.checkGateway(ctx, name)
+	up := try("api", "the API answers through the endpoint", env.ObserveTime(c.Doc), c.proveAPI)
+	for _, name := range c.NamesOf(provider.Gateway) {
+		try("gateway/"+name, "the API answers through gateway "+name, env.ObserveTime(c.Doc), func(ctx context.Context) (string, error) {
+			return "", c.CheckGateway(ctx, name)
 		})
 	}
 	if !up { // nothing else can be asked
@@ -98,7 +100,7 @@ func (c *Cluster) Prove(ctx context.Context, limit time.Duration, p plan.Progres
 	try("service", "a Service answers by IP address, by DNS name and by NodePort", smokeTimeout, func(ctx context.Context) (string, error) {
 		return c.proveService(ctx, p)
 	})
-	if cloud := c.cloud(); cloud != nil && (cloud.NoBalancing() == "" || cloud.NoVolumes() == "") {
+	if cloud := c.Cloud(); cloud != nil && (cloud.NoBalancing() == "" || cloud.NoVolumes() == "") {
 		try("cloud", "the cloud provides load balancers and volumes", cloudSmokeTimeout, func(ctx context.Context) (string, error) {
 			return c.cloudSmoke(ctx, p)
 		})
@@ -126,23 +128,23 @@ func (c *Cluster) proveDNS(ctx context.Context) (string, error) {
 	if err == nil && n == 0 {
 		err = fail.New(fail.NotReady, "Service kube-system/kube-dns has no ready endpoint").Do("look at Deployment kube-system/coredns: has somebody scaled it to 0?")
 	}
-	return plural(n, "endpoint"), err
+	return words.Count(n, "endpoint", "endpoints"), err
 }
 
 func (c *Cluster) proveService(ctx context.Context, p plan.Progress) (string, error) {
-	if c.doc.WorkerCount() == 0 && !c.doc.Spec.ControlPlane.Schedulable {
+	if c.Doc.WorkerCount() == 0 && !c.Doc.Spec.ControlPlane.Schedulable {
 		return "", fail.New(fail.Refused, "no node takes ordinary pods").Do("add workers, or set spec.controlPlane.schedulable")
 	}
 	client, err := c.Kube(ctx)
 	if err != nil {
 		return "", err
 	}
-	img, err := c.bundle.Image("echo")
+	img, err := c.Current.Image("echo")
 	if err != nil {
 		return "", err
 	}
 	r, err := client.Smoke(ctx, kube.SmokeOptions{
-		Image: img.Ref, DNSDomain: c.doc.Spec.Kubernetes.DNSDomain, NodePorts: nodePortNodes, Timeout: smokeTimeout, Status: p.Status,
+		Image: img.Ref, DNSDomain: c.Doc.Spec.Kubernetes.DNSDomain, NodePorts: nodePortNodes, Timeout: smokeTimeout, Status: p.Status,
 	})
 	if err != nil {
 		return "", err
@@ -168,13 +170,13 @@ const (
 // cloud's: where nobody gets as far as a connection, and there is no gateway, which lies in the same network, it is not asked.
 func (c *Cluster) askBalancer(ctx context.Context, address, answer string) (string, error) {
 	places := []place{{"here", (&net.Dialer{}).DialContext}}
-	for _, name := range c.namesOf(provider.Gateway) {
+	for _, name := range c.NamesOf(provider.Gateway) {
 		places = append(places, place{name, func(ctx context.Context, network, addr string) (net.Conn, error) {
 			h, err := c.Host(ctx, name)
 			if err != nil {
 				return nil, err
 			}
-			return c.dialer.DialContext(ctx, h, network, addr)
+			return c.Dialer.DialContext(ctx, h, network, addr)
 		}})
 	}
 	return ask(ctx, places, reachTimeout, address, answer)
@@ -241,7 +243,7 @@ func askOnce(ctx context.Context, d dial, address, answer string) error {
 
 // checkSteps has what comes after a machine wait until the user's own checks hold; none where there are none.
 func (c *Cluster) checkSteps(name string) []*plan.Step {
-	if len(c.doc.Spec.Updates.Checks) == 0 {
+	if len(c.Doc.Spec.Updates.Checks) == 0 {
 		return nil
 	}
 	return []*plan.Step{{
@@ -252,7 +254,7 @@ func (c *Cluster) checkSteps(name string) []*plan.Step {
 			if err != nil {
 				return err
 			}
-			for _, k := range c.doc.Spec.Updates.Checks {
+			for _, k := range c.Doc.Spec.Updates.Checks {
 				p.Status("evaluating check %s", k.Name)
 				if err := client.Holds(ctx, kube.Check(k)); err != nil {
 					return err

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -14,7 +15,7 @@ import (
 // rather than refused.
 func TestWayInNeedsHostKey(t *testing.T) {
 	doc := document(t, 1, 2, 1)
-	l := newLab(t, doc).running(doc)
+	l := newLab(t, doc).Running(doc)
 	if _, err := l.Host(t.Context(), "demo-a-1"); fail.KindOf(err) != fail.Unreachable {
 		t.Errorf("without any host key: %v", err)
 	}
@@ -30,24 +31,24 @@ func TestWayInNeedsHostKey(t *testing.T) {
 // TestPrivateDir refuses what others may write into, and what is written there replaces a planted link.
 func TestPrivateDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	testkit.Must(t, privateDir(dir))
+	testkit.Must(t, connect.PrivateDir(dir))
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("made with %v, %v", info.Mode(), err)
 	}
 	testkit.Must(t, os.Chmod(dir, 0o755))
-	testkit.Must(t, privateDir(dir))
+	testkit.Must(t, connect.PrivateDir(dir))
 	for _, mode := range []os.FileMode{0o777, 0o770, 0o702} {
 		testkit.Must(t, os.Chmod(dir, mode))
-		testkit.Fails(t, privateDir(dir), fail.Refused, dir, "others may write", "chmod go-w")
+		testkit.Fails(t, connect.PrivateDir(dir), fail.Refused, dir, "others may write", "chmod go-w")
 	}
 	file := filepath.Join(dir, "file")
 	testkit.Must(t, os.WriteFile(file, []byte("x"), 0o600))
-	testkit.Fails(t, privateDir(file), fail.Refused, file)
+	testkit.Fails(t, connect.PrivateDir(file), fail.Refused, file)
 
 	victim, key := filepath.Join(t.TempDir(), "victim"), filepath.Join(dir, "key")
 	testkit.Must(t, os.WriteFile(victim, []byte("old"), 0o644))
 	testkit.Must(t, os.Symlink(victim, key))
-	testkit.Must(t, WritePrivate(key, func(w io.Writer) error { _, err := io.WriteString(w, "secret"); return err }))
+	testkit.Must(t, connect.WritePrivate(key, func(w io.Writer) error { _, err := io.WriteString(w, "secret"); return err }))
 	if got, err := os.ReadFile(victim); err != nil || string(got) != "old" {
 		t.Errorf("the link was followed: %q, %v", got, err)
 	}

@@ -2,16 +2,18 @@ package cluster
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -26,63 +28,16 @@ const smokeTimeout = 3 * time.Minute
 // cloudSmokeTimeout bounds the smoke test of the cloud, whose load balancers may take minutes.
 const cloudSmokeTimeout = 15 * time.Minute
 
-// observeAddons reports whether kubeadm's records and the pod network are in the cluster as wanted.
-func (c *Cluster) observeAddons(ctx context.Context, client *kube.Client, o *Observed) error {
-	p, err := c.kubeParams(ctx)
-	if fail.KindOf(err) == fail.NotReady {
-		return nil // addresses are not known yet: the plan makes them known and everything is recorded then
-	}
-	if err != nil {
-		return err
-	}
-	digest, err := recordDigest(p)
-	if err != nil {
-		return err
-	}
-	o.Recorded = c.facts.Get(memory.Recorded) == digest
-	if o.ProxyTimeoutsReverted, err = client.ProxyPatient(ctx); err != nil {
-		o.APIErr = err
-		return nil
-	}
-	o.Addons = map[string]bool{}
-	for _, a := range c.addonList() {
-		manifests, err := c.manifests(ctx, p, a.Name)
-		if err != nil {
-			return err
-		}
-		if manifests == nil { // what it is made from is not there yet
-			continue
-		}
-		ok, err := client.UpToDate(ctx, manifests, kube.ApplyOptions{Addon: a.Name})
-		if err != nil {
-			o.APIErr = err
-			return nil
-		}
-		o.Addons[a.Name] = ok
-	}
-	return nil
-}
-
-// recordDigest identifies what kubeadm's phases should have made known to the cluster.
-func recordDigest(p layout.Params) (string, error) {
-	conf, err := p.Recorded()
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(conf)
-	return hex.EncodeToString(sum[:]), nil
-}
-
 // planRecords records the cluster with kubeadm's own phases and installs the pod network. What should run on several nodes waits for those
 // of the control plane. Workers are not waited for: one that never comes should not leave the others without cluster DNS.
 func (a *applying) planRecords() {
-	first := a.namesOf(provider.ControlPlane)[0]
+	first := a.NamesOf(provider.ControlPlane)[0]
 	a.planAddons()
 	a.planInitialized()
 	if a.o.Recorded && a.o.ProxyTimeoutsReverted {
 		s := a.phaseStep(first, layout.InstallProxy())
 		s.Action, s.Rolling, s.Reason = plan.Change, true, "kubeadm has reset its timeouts: it would wait 45 s for an API server whose machine died"
-		a.add(stageRecord, s)
+		a.add(stage.Record, s)
 	}
 	if a.o.Recorded {
 		return
@@ -91,27 +46,27 @@ func (a *applying) planRecords() {
 	for i, ph := range layout.Phases() {
 		var needs []plan.Need
 		if i > 0 {
-			needs = append(plan.IfPlanned(initializedStep), plan.After(all[0])...)
+			needs = append(plan.IfPlanned(nodes.InitializedStep), plan.After(all[0])...)
 		}
 		if ph.Spreads {
-			needs = append(needs, plan.IfPlanned(idsOf(nodeID, a.namesOf(provider.ControlPlane))...)...)
+			needs = append(needs, plan.IfPlanned(nodes.IDsOf(nodes.NodeID, a.NamesOf(provider.ControlPlane))...)...)
 		}
-		a.add(stageRecord, a.phaseStep(first, ph), needs...)
+		a.add(stage.Record, a.phaseStep(first, ph), needs...)
 		all = append(all, phaseID(ph))
 	}
-	a.add(stageRecord, &plan.Step{
+	a.add(stage.Record, &plan.Step{
 		ID: "kubeadm/recorded", Action: plan.Create, Subject: "cluster", Title: "remember the configuration that kubeadm has recorded",
 		Reason: "so that later changes are noticed",
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			p, err := a.kubeParams(ctx)
+			p, err := a.KubeParams(ctx)
 			if err != nil {
 				return err
 			}
-			digest, err := recordDigest(p)
+			digest, err := observe.RecordDigest(p)
 			if err != nil {
 				return err
 			}
-			return a.facts.Set(ctx, memory.Recorded, digest)
+			return a.Facts.Set(ctx, memory.Recorded, digest)
 		},
 	}, plan.After(all...)...)
 }
@@ -131,7 +86,7 @@ func (c *Cluster) phaseStep(name string, ph layout.Phase) *plan.Step {
 				return err
 			}
 			p.Status("kubeadm %s", strings.Join(ph.Argv[2:4], " "))
-			out, err := c.dialer.Run(ctx, h, nil, ph.Argv...)
+			out, err := c.Dialer.Run(ctx, h, nil, ph.Argv...)
 			if err != nil || ph.Manifests == nil {
 				return perhapsLater(err)
 			}
@@ -166,15 +121,15 @@ func perhapsLater(err error) error {
 
 // admit lets administrators in: it must come before anything else that our own kubeconfig asks for.
 func (c *Cluster) admit(ctx context.Context) error {
-	endpoint, err := c.endpoint(ctx)
+	endpoint, err := c.Endpoint(ctx)
 	if err != nil {
 		return err
 	}
-	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.pki, endpoint)
+	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.PKI, endpoint)
 	if err != nil {
 		return err
 	}
-	client, err := kube.NewClient(conf, kube.ClientOptions{Dial: c.dialAPI})
+	client, err := kube.NewClient(conf, kube.ClientOptions{Dial: c.DialAPI})
 	if err != nil {
 		return err
 	}
@@ -206,11 +161,11 @@ func (c *Cluster) admitted(ctx context.Context) error {
 // were waited for one by one.
 func (a *applying) planSmoke() {
 	a.planCloudSmoke()
-	proven := (a.facts.Is(memory.Smoked) || !a.wantsSmoke()) && !a.onlyTest()
-	if proven && a.facts.Bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(addonFlannel) {
+	proven := (a.Facts.Is(memory.Smoked) || !a.wantsSmoke()) && !a.onlyTest()
+	if proven && a.Facts.Bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(observe.AddonFlannel) {
 		return
 	}
-	a.add(stageProve, &plan.Step{
+	a.add(stage.Prove, &plan.Step{
 		ID: "dns", Action: plan.Wait, Subject: "cluster", Title: "wait for cluster DNS", Reason: "pods find Services by DNS name",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := a.Kube(ctx)
@@ -224,7 +179,7 @@ func (a *applying) planSmoke() {
 	if !a.wantsSmoke() {
 		return
 	}
-	a.add(stageProve, &plan.Step{
+	a.add(stage.Prove, &plan.Step{
 		ID: smokeStep, Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service answers by IP address and by DNS name",
 		Reason: "the cluster is up once a workload is served", Timeout: smokeTimeout,
 		Run: a.smoke,
@@ -235,7 +190,7 @@ const smokeStep = "smoke"
 
 // wantsSmoke reports whether there is something to prove and somewhere to prove it.
 func (c *Cluster) wantsSmoke() bool {
-	return *c.doc.Spec.SmokeTest && (c.doc.WorkerCount() > 0 || c.doc.Spec.ControlPlane.Schedulable)
+	return *c.Doc.Spec.SmokeTest && (c.Doc.WorkerCount() > 0 || c.Doc.Spec.ControlPlane.Schedulable)
 }
 
 func (c *Cluster) smoke(ctx context.Context, p plan.Progress) error {
@@ -243,70 +198,38 @@ func (c *Cluster) smoke(ctx context.Context, p plan.Progress) error {
 	if err != nil {
 		return err
 	}
-	img, err := c.bundle.Image("echo")
+	img, err := c.Current.Image("echo")
 	if err != nil {
 		return err
 	}
-	if _, err = client.Smoke(ctx, kube.SmokeOptions{Image: img.Ref, DNSDomain: c.doc.Spec.Kubernetes.DNSDomain, Status: p.Status}); err != nil {
+	if _, err = client.Smoke(ctx, kube.SmokeOptions{Image: img.Ref, DNSDomain: c.Doc.Spec.Kubernetes.DNSDomain, Status: p.Status}); err != nil {
 		return err
 	}
-	return c.facts.Set(ctx, memory.Smoked, "true")
+	return c.Facts.Set(ctx, memory.Smoked, "true")
 }
 
 // What clusters everywhere have of manifests of our own; the rest is the catalogue's.
-const (
-	addonApprover = "naupegos-approver"
-	addonFlannel  = "flannel"
-)
-
-// addonList lists what is installed by manifests, in that order, without the manifests.
-func (c *Cluster) addonList() []addon.Addon {
-	var list []addon.Addon
-	if c.vault == nil { // else kubelets ask for none
-		list = append(list, addon.Addon{
-			Name: addonApprover, Title: "the RBAC objects of the certificate approver",
-			Reason: "it approves kubelets' serving certificates after checking the machine",
-		})
-	}
-	if c.doc.Spec.Kubernetes.CNI != layout.CNINone {
-		list = append(list, addon.Addon{
-			Name: addonFlannel, Title: "the pod network (flannel)", Reason: "pods on different nodes reach each other through it",
-		})
-	}
-	return append(list, c.cloudAddonList()...)
-}
-
-// manifests renders one of addonList; nil for those of a cloud as long as the cluster has no credential.
-func (c *Cluster) manifests(ctx context.Context, p layout.Params, name string) ([]byte, error) {
-	switch name {
-	case addonApprover:
-		return layout.ApproverManifest(), nil
-	case addonFlannel:
-		return p.Flannel()
-	}
-	cloud, err := c.cloudAddons(ctx, p)
-	return cloud[name], err
-}
+const ()
 
 func addonID(name string) string { return "addon/" + name }
 
 // lacks reports whether an addon that is wanted is absent, or not as wanted.
 func (a *applying) lacks(name string) bool {
-	return !a.o.Addons[name] && slices.ContainsFunc(a.addonList(), func(ad addon.Addon) bool { return ad.Name == name })
+	return !a.o.Addons[name] && slices.ContainsFunc(a.AddonList(), func(ad addon.Addon) bool { return ad.Name == name })
 }
 
 // planAddons installs what is absent or not as wanted.
 func (a *applying) planAddons() {
 	a.planCredential()
-	for _, ad := range a.addonList() {
+	for _, ad := range a.AddonList() {
 		if a.o.Addons[ad.Name] {
 			continue
 		}
 		var needs []plan.Need
-		if ad.Name != addonApprover && ad.Name != addonFlannel {
+		if ad.Name != observe.AddonApprover && ad.Name != observe.AddonFlannel {
 			needs = plan.IfPlanned(credentialStep, addonID(addon.NameCloudConfig))
 		}
-		a.add(stageRecord, a.addonStep(ad), needs...)
+		a.add(stage.Record, a.addonStep(ad), needs...)
 	}
 }
 
@@ -315,11 +238,11 @@ func (c *Cluster) addonStep(a addon.Addon) *plan.Step {
 	return &plan.Step{
 		ID: addonID(a.Name), Action: plan.Create, Subject: "cluster", Title: "install " + a.Title, Reason: a.Reason,
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			p, err := c.kubeParams(ctx)
+			p, err := c.KubeParams(ctx)
 			if err != nil {
 				return err
 			}
-			manifests, err := c.manifests(ctx, p, a.Name)
+			manifests, err := c.Manifests(ctx, p, a.Name)
 			if err != nil {
 				return err
 			}
@@ -338,7 +261,7 @@ func (c *Cluster) addonStep(a addon.Addon) *plan.Step {
 
 // waitAddons waits until what addons run does.
 func (c *Cluster) waitAddons(ctx context.Context, client *kube.Client, p plan.Progress) error {
-	for _, a := range c.addonList() {
+	for _, a := range c.AddonList() {
 		for _, w := range a.Workloads {
 			p.Status("waiting for %s", w.Name)
 			wait := client.WaitDeployment

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -13,9 +16,9 @@ import (
 )
 
 // quorumLost is a cluster of three control-plane machines of which the second has lost its disk; the third is in a state.
-func quorumLost(t *testing.T, third provider.State) (*lab, *Observed) {
+func quorumLost(t *testing.T, third provider.State) (*lab, *observe.Observed) {
 	t.Helper()
-	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 	delete(l.cloud.machines, "demo-cp-2")
 	l.state("demo-cp-3", third)
 	o := l.observed(nil)
@@ -26,21 +29,21 @@ func quorumLost(t *testing.T, third provider.State) (*lab, *Observed) {
 func TestRecoverPlan(t *testing.T) {
 	ctx := t.Context()
 	l, o := quorumLost(t, provider.Running)
-	steps := testkit.Value(l.recoverSteps(ctx, o, "demo-cp-1", map[string]int64{"demo-cp-1": 90}, map[string]bool{"demo-cp-1": true, "demo-cp-3": true}))(t)
+	steps := testkit.Value(l.RecoverSteps(ctx, o, "demo-cp-1", map[string]int64{"demo-cp-1": 90}, map[string]bool{"demo-cp-1": true, "demo-cp-3": true}))(t)
 	golden(t, "recover", listed(steps))
 
 	l, o = quorumLost(t, provider.Stopped)
-	steps = testkit.Value(l.recoverSteps(ctx, o, "demo-cp-1", nil, map[string]bool{"demo-cp-1": true}))(t)
+	steps = testkit.Value(l.RecoverSteps(ctx, o, "demo-cp-1", nil, map[string]bool{"demo-cp-1": true}))(t)
 	golden(t, "recover-stopped", listed(steps))
 	for _, s := range steps {
 		if s.ID == "etcd/give-up/demo-cp-3" {
-			if s.Consent != ConsentLeave {
+			if s.Consent != nodes.ConsentLeave {
 				t.Errorf("it is given up by consent %q", s.Consent)
 			}
 			testkit.Must(t, s.Run(ctx, nil))
 		}
 	}
-	if got := l.decided()["demo-cp-3"]; got != wanted.Replace {
+	if got := l.Decided()["demo-cp-3"]; got != wanted.Replace {
 		t.Errorf("a machine that was given up is to be %q", got)
 	}
 }
@@ -48,8 +51,8 @@ func TestRecoverPlan(t *testing.T) {
 // TestRecoverGivenHost: nobody can put another machine in the place of a host given by address, so nothing is put on it until it is clean.
 func TestRecoverGivenHost(t *testing.T) {
 	l, o := quorumLost(t, provider.Unreachable)
-	l.prov = hostsGiven{l.cloud}
-	for _, s := range testkit.Value(l.recoverSteps(t.Context(), o, "demo-cp-1", nil, map[string]bool{"demo-cp-1": true}))(t) {
+	l.Prov = hostsGiven{l.cloud}
+	for _, s := range testkit.Value(l.RecoverSteps(t.Context(), o, "demo-cp-1", nil, map[string]bool{"demo-cp-1": true}))(t) {
 		if s.ID == "etcd/give-up/demo-cp-3" {
 			testkit.Must(t, s.Run(t.Context(), nil))
 		}
@@ -65,30 +68,30 @@ func TestRecoverRefused(t *testing.T) {
 		"demo-x-1": "no machine demo-x-1", "demo-a-1": "not one of the document's control-plane machines", "demo-cp-2": "no machine demo-cp-2",
 		"demo-cp-1": "demo-cp-3 holds revision 91, and demo-cp-1 only 90",
 	} {
-		_, err := l.recoverSteps(ctx, o, from, map[string]int64{"demo-cp-1": 90, "demo-cp-3": 91}, up)
+		_, err := l.RecoverSteps(ctx, o, from, map[string]int64{"demo-cp-1": 90, "demo-cp-3": 91}, up)
 		testkit.Fails(t, err, fail.KindOf(err), says)
 	}
-	_, err := l.recoverSteps(ctx, o, "demo-cp-1", nil, nil)
+	_, err := l.RecoverSteps(ctx, o, "demo-cp-1", nil, nil)
 	testkit.Fails(t, err, fail.Unreachable, "does not answer")
-	if l.recovering() != nil {
+	if l.Recovering() != nil {
 		t.Error("what was refused is begun")
 	}
 	well := l.observed(nil, "demo-cp-1", "demo-cp-3")
-	_, err = l.recoverSteps(ctx, well, "demo-cp-1", nil, up)
+	_, err = l.RecoverSteps(ctx, well, "demo-cp-1", nil, up)
 	testkit.Fails(t, err, fail.Refused, "etcd has its quorum: 2 of 2 voters healthy")
 
 	// Begun, it goes on from the same machine, whatever answers by then; apply waits for its end.
-	testkit.Must(t, l.setRecovering(ctx, &Recovering{From: "demo-cp-1", Run: "r"}))
-	_, err = l.recoverSteps(ctx, o, "demo-cp-3", nil, up)
+	testkit.Must(t, l.SetRecovering(ctx, &env.Recovering{From: "demo-cp-1", Run: "r"}))
+	_, err = l.RecoverSteps(ctx, o, "demo-cp-3", nil, up)
 	testkit.Fails(t, err, fail.Refused, "naupegos etcd recover demo --from demo-cp-1 continues")
-	_ = testkit.Value(l.recoverSteps(ctx, well, "demo-cp-1", nil, up))(t)
+	_ = testkit.Value(l.RecoverSteps(ctx, well, "demo-cp-1", nil, up))(t)
 	_, err = l.PlanApply(ctx)
 	testkit.Fails(t, err, fail.Refused, "naupegos etcd recover demo --from demo-cp-1 continues")
-	testkit.Must(t, l.setRecovering(ctx, &Recovering{From: "demo-cp-1", Left: &laying.Salvaged{Revision: 90}, Done: true}))
-	if l.recovering() != nil || l.LastRecovery().Left.Next() != 1_000_000_091 {
+	testkit.Must(t, l.SetRecovering(ctx, &env.Recovering{From: "demo-cp-1", Left: &laying.Salvaged{Revision: 90}, Done: true}))
+	if l.Recovering() != nil || l.LastRecovery().Left.Next() != 1_000_000_091 {
 		t.Errorf("what has come to its end is %+v", l.LastRecovery())
 	}
-	if l.facts.Get(memory.Recovering) == "" {
+	if l.Facts.Get(memory.Recovering) == "" {
 		t.Error("nobody knows of it any more")
 	}
 }

@@ -1,14 +1,18 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"strings"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -17,7 +21,6 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/remote"
-	"github.com/naupegos/naupegos/internal/store"
 )
 
 // A release leaves an ordinary cluster of kubeadm's to its owner and forgets it. What only Naupegos uses goes from the machines first, as a
@@ -29,24 +32,9 @@ type ReleaseOptions struct {
 	Forget   func(context.Context) error // runs last
 }
 
-var releaseRules = []plan.Rule{
-	{Stage: stagePrepare},
-	{Stage: stageWorkers, Waits: []plan.Stage{stagePrepare}},
-	{Stage: stageRecord, Waits: []plan.Stage{stageWorkers}},
-	{Stage: stageClean, Waits: []plan.Stage{stageRecord}},
-	{Stage: stageForget, Waits: []plan.Stage{stageClean}},
-}
-
-// Releasing reports whether a release of the cluster was begun.
-func (c *Cluster) Releasing() bool { return c.facts.Is(memory.Releasing) }
-
 // BeginRelease remembers, before the first step of a release that was agreed to, that it is begun.
 func (c *Cluster) BeginRelease(ctx context.Context) error {
-	return c.facts.Set(ctx, memory.Releasing, "true")
-}
-
-func errReleasing(name string) error {
-	return fail.New(fail.Refused, "cluster %s is being released", name).Do("naupegos release %s continues it", name)
+	return c.Facts.Set(ctx, memory.Releasing, "true")
 }
 
 // PlanRelease leaves a plain cluster of kubeadm's on hosts given by address, and forgets it.
@@ -54,7 +42,7 @@ func (c *Cluster) PlanRelease(ctx context.Context, opts ReleaseOptions) (*plan.P
 	if err := c.releasable(ctx); err != nil {
 		return nil, err
 	}
-	c.releasing = true
+	c.Bare = true
 	o, err := c.Observe(ctx)
 	if err != nil {
 		return nil, err
@@ -67,12 +55,12 @@ func (c *Cluster) PlanRelease(ctx context.Context, opts ReleaseOptions) (*plan.P
 func (c *Cluster) releasable(ctx context.Context) error {
 	name := c.Name()
 	switch {
-	case !c.prov.Traits().Given:
+	case !c.Prov.Traits().Given:
 		return c.errOurOwn()
-	case !c.facts.Bootstrapped():
-		return errNotBootstrapped(name)
-	case c.facts.Is(memory.Resetting):
-		return c.errResetting()
+	case !c.Facts.Bootstrapped():
+		return env.ErrNotBootstrapped(name)
+	case c.Facts.Is(memory.Resetting):
+		return c.ErrResetting()
 	case c.Releasing(): // it was at rest when that began
 		return nil
 	case c.rotationNote() != "":
@@ -85,7 +73,7 @@ func (c *Cluster) releasable(ctx context.Context) error {
 		err = c.nothingElse(ap, "", noStep)
 	}
 	if err == nil && ap.More {
-		err = fail.Wrap(fail.NotReady, firstError(ap.Observed.APIErr, ap.Observed.EtcdErr), "cluster %s can't be seen as a whole", name).
+		err = fail.Wrap(fail.NotReady, cmp.Or(ap.Observed.APIErr, ap.Observed.EtcdErr), "cluster %s can't be seen as a whole", name).
 			Do("naupegos apply brings what is down back; then release it")
 	}
 	return err
@@ -96,53 +84,53 @@ func (c *Cluster) errOurOwn() error {
 		Do("only clusters on hosts given by address are released; naupegos handover gives others what they need to use this one")
 }
 
-func (c *Cluster) releaseSteps(o *Observed, opts ReleaseOptions) ([]*plan.Step, error) {
+func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*plan.Step, error) {
 	var graph plan.Graph
-	graph.Add(stagePrepare, &plan.Step{
+	graph.Add(stage.Prepare, &plan.Step{
 		ID: "hand-over", Action: plan.Create, Subject: "cluster", Title: "write the handover, with authorities and keys", Reason: "Naupegos deletes its own copies",
 		Run: func(ctx context.Context, _ plan.Progress) error { return opts.HandOver(ctx) },
 	})
 	var others []string
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
-		forgotten := c.facts.Of(memory.Released, s.Name) != "" // its agent would take what runs there for somebody else's
+		forgotten := c.Facts.Of(memory.Released, s.Name) != "" // its agent would take what runs there for somebody else's
 		switch {
 		case seen == nil || seen.Machine.State != provider.Running || !forgotten && (seen.Err != nil || seen.Report == nil):
-			return nil, fail.New(fail.Refused, "release: %s can't be let go: %s", s.Name, reasonFor(seen, false)).Do("start it, or take it out of the document and apply")
-		case !forgotten && disruptive(seen.Report):
-			return nil, fail.New(fail.Refused, "release: servers on %s would restart: %s", s.Name, strings.Join(details(seen), "; ")).Do("naupegos apply first")
+			return nil, fail.New(fail.Refused, "release: %s can't be let go: %s", s.Name, observe.ReasonFor(seen, false)).Do("start it, or take it out of the document and apply")
+		case !forgotten && observe.Disruptive(seen.Report):
+			return nil, fail.New(fail.Refused, "release: servers on %s would restart: %s", s.Name, strings.Join(observe.Details(seen), "; ")).Do("naupegos apply first")
 		case !forgotten && !seen.UpToDate():
-			graph.Add(stageWorkers, c.configureStep(s, plan.Change, "what only Naupegos uses is removed", details(seen)))
+			graph.Add(stage.Workers, c.ConfigureStep(s, plan.Change, "what only Naupegos uses is removed", observe.Details(seen)))
 		}
 		if s.Role != provider.Gateway {
-			graph.Add(stageClean, c.letAgentForget(s))
+			graph.Add(stage.Clean, c.letAgentForget(s))
 			others = append(others, letGoID(s.Name))
 		}
 	}
 	for _, s := range o.Want { // the others are reached through them
 		if s.Role == provider.Gateway {
-			graph.Add(stageClean, c.letAgentForget(s), plan.After(others...)...)
+			graph.Add(stage.Clean, c.letAgentForget(s), plan.After(others...)...)
 		}
 	}
-	graph.Add(stageRecord, &plan.Step{
-		ID: "addon/delete/" + addonApprover, Action: plan.Destroy, Subject: "cluster", Title: "delete the RBAC objects of the certificate approver",
+	graph.Add(stage.Record, &plan.Step{
+		ID: "addon/delete/" + observe.AddonApprover, Action: plan.Destroy, Subject: "cluster", Title: "delete the RBAC objects of the certificate approver",
 		Reason: "it no longer approves kubelets' serving certificates; kubectl certificate approve does",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			client, err := c.Kube(ctx)
 			if err != nil {
 				return err
 			}
-			return client.Delete(ctx, layout.ApproverManifest(), kube.ApplyOptions{Addon: addonApprover})
+			return client.Delete(ctx, layout.ApproverManifest(), kube.ApplyOptions{Addon: observe.AddonApprover})
 		},
 	})
-	if c.facts.Get(memory.BackupLaid) != "" {
-		graph.Add(stageRecord, c.takeOrderStep("machines no longer make backups"))
+	if c.Facts.Get(memory.BackupLaid) != "" {
+		graph.Add(stage.Record, c.TakeOrderStep("machines no longer make backups"))
 	}
-	graph.Add(stageForget, &plan.Step{
+	graph.Add(stage.Forget, &plan.Step{
 		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster and its keys from the store", Reason: "the cluster runs on without Naupegos",
 		Run: func(ctx context.Context, _ plan.Progress) error { return opts.Forget(ctx) },
 	})
-	return graph.Seal(releaseRules)
+	return graph.Seal(stage.ReleaseRules)
 }
 
 func letGoID(name string) string { return "release/" + name }
@@ -155,17 +143,17 @@ func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 		Reason:  "programs, units and files stay and keep running; the agent and its records are removed",
 		Details: []string{"programs become files of their own", "files that Naupegos replaced are restored beside the new ones, as NAME.before-naupegos"},
 	}
-	if s.Role == provider.Gateway || s.IsControlPlane() && wanted.Relayed(c.doc, c.known()) {
+	if s.Role == provider.Gateway || s.IsControlPlane() && wanted.Relayed(c.Doc, c.Known()) {
 		args = append(args, "--keep-agent")
 		step.Reason = "programs, units and files stay and keep running; the agent stays: keepalived and the relay between gateways run it"
 	}
 	step.Run = func(ctx context.Context, _ plan.Progress) error {
-		if err := c.facts.SetOf(ctx, memory.Released, s.Name, "true"); err != nil { // from now on nothing is compared with what the agent remembers
+		if err := c.Facts.SetOf(ctx, memory.Released, s.Name, "true"); err != nil { // from now on nothing is compared with what the agent remembers
 			return err
 		}
 		h, err := c.Host(ctx, s.Name)
 		if err == nil {
-			_, err = c.dialer.Agent(ctx, h, nil, args...)
+			_, err = c.Dialer.Agent(ctx, h, nil, args...)
 		}
 		return err
 	}
@@ -186,9 +174,9 @@ type HandoverOptions struct {
 // fail.Refused where the cluster never came up, and with Release where its machines are ours.
 func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][]byte, error) {
 	switch {
-	case o.Release && !c.prov.Traits().Given:
+	case o.Release && !c.Prov.Traits().Given:
 		return nil, c.errOurOwn()
-	case !c.facts.Bootstrapped():
+	case !c.Facts.Bootstrapped():
 		return nil, fail.New(fail.Refused, "cluster %s has not come up yet: there is nothing to hand over", c.Name()).Do("naupegos apply first")
 	}
 	files := map[string][]byte{}
@@ -211,11 +199,11 @@ func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][
 		return nil, err
 	}
 	expiries := handover.Expiries(certs)
-	if err := o.cloud(ctx, files, handover.UsedUntil(expiries)); err != nil {
+	if err := o.Cloud(ctx, files, handover.UsedUntil(expiries)); err != nil {
 		return nil, err
 	}
 	if o.Release {
-		files[handover.DocumentFile] = c.rec.Document
+		files[handover.DocumentFile] = c.Record.Document
 		if err := c.addPKI(ctx, files); err != nil {
 			return nil, err
 		}
@@ -224,8 +212,8 @@ func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][
 	return files, err
 }
 
-// cloud adds a credential of the cluster's cloud that ends with the kubeconfig, where there is a cloud.
-func (o HandoverOptions) cloud(ctx context.Context, files map[string][]byte, until time.Time) error {
+// Cloud adds a credential of the cluster's cloud that ends with the kubeconfig, where there is a cloud.
+func (o HandoverOptions) Cloud(ctx context.Context, files map[string][]byte, until time.Time) error {
 	add := func(name string, data []byte, err error) error {
 		if err == nil && len(data) > 0 {
 			files[name] = data
@@ -251,38 +239,38 @@ func (o HandoverOptions) cloud(ctx context.Context, files map[string][]byte, unt
 // handOverSSH adds ssh's configuration, with paths that hold wherever the directory is moved to, and the cluster's key. Hosts
 // given by address are logged in to with a key of the user's, which is not ours to hand on.
 func (c *Cluster) handOverSSH(ctx context.Context, files map[string][]byte) error {
-	hs, err := c.hosts(ctx)
+	hs, err := c.Hosts(ctx)
 	if err != nil {
 		return err
 	}
 	files[handover.SSHConfigFile] = remote.SSHConfig(hs, handover.KeyFile, handover.KnownHostsFile)
 	files[handover.KnownHostsFile] = remote.KnownHosts(hs)
-	if c.prov.Traits().Given {
+	if c.Prov.Traits().Given {
 		return nil
 	}
-	if files[handover.KeyFile], err = c.pki.SSHKey(ctx); err != nil {
+	if files[handover.KeyFile], err = c.PKI.SSHKey(ctx); err != nil {
 		return err
 	}
-	files[handover.KeyFile+".pub"] = []byte(strings.TrimSpace(c.publicKeys[0]) + "\n")
+	files[handover.KeyFile+".pub"] = []byte(strings.TrimSpace(c.PublicKeys[0]) + "\n")
 	return nil
 }
 
 func (c *Cluster) handoverText(ctx context.Context, files map[string][]byte, expiries []handover.Expiry, o HandoverOptions) ([]byte, error) {
 	v := handover.Readme{
-		Name: c.Name(), ID: c.rec.ID, Provider: c.doc.Spec.Provider.Name(), Kubernetes: c.doc.Spec.Kubernetes.Version, Made: o.Now,
+		Name: c.Name(), ID: c.Record.ID, Provider: c.Doc.Spec.Provider.Name(), Kubernetes: c.Doc.Spec.Kubernetes.Version, Made: o.Now,
 		Expiries: expiries, Released: o.Release,
 	}
 	var err error
-	if v.Endpoint, err = c.publicEndpoint(ctx); err != nil {
+	if v.Endpoint, err = c.PublicEndpoint(ctx); err != nil {
 		return nil, err
 	}
-	if v.Machines, err = c.addresses(ctx); err != nil {
+	if v.Machines, err = c.Addresses(ctx); err != nil {
 		return nil, err
 	}
-	if names := c.namesOf(provider.ControlPlane); len(names) > 0 {
+	if names := c.NamesOf(provider.ControlPlane); len(names) > 0 {
 		v.Example = names[0]
 	}
-	if w := c.doc.Spec.Access.WireGuard; w != nil {
+	if w := c.Doc.Spec.Access.WireGuard; w != nil {
 		for _, p := range w.Peers {
 			if p.PublicKey != "" {
 				v.OwnKeys = append(v.OwnKeys, p.Name)
@@ -295,7 +283,7 @@ func (c *Cluster) handoverText(ctx context.Context, files map[string][]byte, exp
 // addPKI adds the authorities and keys that a cluster is, in kubeadm's names.
 func (c *Cluster) addPKI(ctx context.Context, files map[string][]byte) error {
 	for name, base := range map[string]string{pki.KubernetesCA: "ca", pki.FrontProxyCA: "front-proxy-ca", pki.EtcdCA: "etcd/ca"} {
-		pair, err := c.pki.Authority(ctx, name)
+		pair, err := c.PKI.Authority(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -304,7 +292,7 @@ func (c *Cluster) addPKI(ctx context.Context, files map[string][]byte) error {
 			files[path.Join(handover.PKIDir, base+".key")] = pair.KeyPEM
 		}
 	}
-	signing, public, err := c.pki.ServiceAccountKey(ctx)
+	signing, public, err := c.PKI.ServiceAccountKey(ctx)
 	files[path.Join(handover.PKIDir, "sa.key")], files[path.Join(handover.PKIDir, "sa.pub")] = signing, public
 	return err
 }
@@ -321,26 +309,13 @@ type ImportOptions struct {
 // ConsentLost is what the user must consent to before a cluster is taken over with settings that no document can hold.
 const ConsentLost = "lose-settings"
 
-var importRules = []plan.Rule{
-	{Stage: stageWorkers},
-	{Stage: stageProve, Waits: []plan.Stage{stageWorkers}},
-	{Stage: stageRecord, Waits: []plan.Stage{stageProve}},
-}
-
-// Importing reports whether the cluster of a record is being taken over.
-func Importing(rec *store.Cluster) bool { return memory.NewFacts(rec, nil).Is(memory.Importing) }
-
-func errImporting(name string) error {
-	return fail.New(fail.Refused, "cluster %s is not taken over yet", name).Do("naupegos import %s --adopt continues it", name)
-}
-
 // PlanImport takes a cluster over that somebody else has made.
 func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 	var graph plan.Graph
-	for _, m := range c.doc.Machines() {
-		graph.Add(stageWorkers, c.takeOver(m, opts.Lost))
+	for _, m := range c.Doc.Machines() {
+		graph.Add(stage.Workers, c.takeOver(m, opts.Lost))
 	}
-	graph.Add(stageProve, &plan.Step{
+	graph.Add(stage.Prove, &plan.Step{
 		ID: "import/unchanged", Action: plan.Wait, Subject: "cluster", Title: "verify that nothing has changed",
 		Reason: "kubelet, containerd and what they start must be the same as before",
 		Run: func(ctx context.Context, _ plan.Progress) error {
@@ -351,16 +326,16 @@ func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 			return err
 		},
 	})
-	graph.Add(stageRecord, &plan.Step{
+	graph.Add(stage.Record, &plan.Step{
 		ID: "import/taken", Action: plan.Change, Subject: "cluster", Title: "record that Naupegos manages the cluster", Reason: "from now on, apply and all other commands work on it",
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			if err := c.facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
+			if err := c.Facts.Set(ctx, memory.Bootstrapped, "true"); err != nil {
 				return err
 			}
-			return c.facts.Set(ctx, memory.Importing, "")
+			return c.Facts.Set(ctx, memory.Importing, "")
 		},
 	})
-	steps, err := graph.Seal(importRules)
+	steps, err := graph.Seal(stage.ImportRules)
 	return &plan.Plan{Verb: "import", Cluster: c.Name(), Steps: steps}, err
 }
 
@@ -372,10 +347,10 @@ func (c *Cluster) takeOver(m v1alpha1.Machine, lost []string) *plan.Step {
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			h, err := c.Host(ctx, m.Name)
 			if err == nil {
-				_, err = c.dialer.Agent(ctx, h, nil, "adopt", c.rec.ID)
+				_, err = c.Dialer.Agent(ctx, h, nil, "adopt", c.Record.ID)
 			}
 			if err == nil {
-				err = c.rememberHost(ctx, m.Name)
+				err = c.RememberHost(ctx, m.Name)
 			}
 			return err
 		},

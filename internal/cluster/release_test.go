@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -18,23 +21,23 @@ import (
 // TestReleaseTakesBackupsOrder: what machines make backups of does not stay in etcd.
 func TestReleaseTakesBackupsOrder(t *testing.T) {
 	l, observed := owned(t)
-	testkit.Must(t, l.facts.Set(t.Context(), memory.BackupLaid, "digest"))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.BackupLaid, "digest"))
 	steps := testkit.Value(l.releaseSteps(observed(), ReleaseOptions{}))(t)
-	if !slices.ContainsFunc(steps, func(s *plan.Step) bool { return s.ID == layStep && s.Action == plan.Destroy }) {
+	if !slices.ContainsFunc(steps, func(s *plan.Step) bool { return s.ID == backups.LayOrderStep && s.Action == plan.Destroy }) {
 		t.Error("it stays")
 	}
 }
 
 // owned is a cluster on given hosts that is as its document says, and what is seen of it while it is to be released.
-func owned(t *testing.T) (*lab, func() *Observed) {
+func owned(t *testing.T) (*lab, func() *observe.Observed) {
 	t.Helper()
 	doc := document(t, 3, 2, 2)
 	doc.Spec.Security.PacketFilter = &v1alpha1.PacketFilter{}
 	l := newLab(t, doc)
-	l.cloud.keeps, l.prov = true, hostsGiven{l.cloud}
-	l.running(doc)
-	return l, func() *Observed {
-		l.releasing = true
+	l.cloud.keeps, l.Prov = true, hostsGiven{l.cloud}
+	l.Running(doc)
+	return l, func() *observe.Observed {
+		l.Bare = true
 		return l.observed(nil, controlPlanes(3)...)
 	}
 }
@@ -46,7 +49,7 @@ func TestReleasePlan(t *testing.T) {
 	at := func(id string) *plan.Step {
 		return steps[slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == id })]
 	}
-	if d := strings.Join(at(configureID("demo-cp-1")).Details, "\n"); !strings.Contains(d, "naupegos-approver.conf") || !strings.Contains(d, "filter.nft") || strings.Contains(d, "manifests") {
+	if d := strings.Join(at(observe.ConfigureID("demo-cp-1")).Details, "\n"); !strings.Contains(d, "naupegos-approver.conf") || !strings.Contains(d, "filter.nft") || strings.Contains(d, "manifests") {
 		t.Errorf("of a control-plane machine goes\n%s", d)
 	}
 	for name, keeps := range map[string]bool{"demo-gw-1": true, "demo-cp-1": true, "demo-a-1": false} { // a unit that stays runs the agent
@@ -54,15 +57,15 @@ func TestReleasePlan(t *testing.T) {
 			t.Errorf("%s is released because %s", name, why)
 		}
 	}
-	if d := strings.Join(at(configureID("demo-a-1")).Details, "\n"); !strings.Contains(d, "filter.nft") || strings.Contains(d, "kubelet") {
+	if d := strings.Join(at(observe.ConfigureID("demo-a-1")).Details, "\n"); !strings.Contains(d, "filter.nft") || strings.Contains(d, "kubelet") {
 		t.Errorf("of a worker goes\n%s", d)
 	}
 	// Resumed: what an agent has forgotten is not compared with what it would put there.
-	testkit.Must(t, l.facts.SetOf(t.Context(), memory.Released, "demo-a-1", "true"))
+	testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Released, "demo-a-1", "true"))
 	o := seen()
 	o.Machines["demo-a-1"].Err = errors.New("somebody else's kubelet runs")
 	for _, s := range testkit.Value(l.releaseSteps(o, ReleaseOptions{}))(t) {
-		if s.ID == configureID("demo-a-1") {
+		if s.ID == observe.ConfigureID("demo-a-1") {
 			t.Error("a machine that was let go is configured again")
 		}
 	}
@@ -70,14 +73,14 @@ func TestReleasePlan(t *testing.T) {
 
 func TestReleaseRefused(t *testing.T) {
 	ctx := t.Context()
-	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 	_, err := l.PlanRelease(ctx, ReleaseOptions{})
 	testkit.Fails(t, err, fail.Refused, "are Naupegos' own")
 	l, seen := owned(t)
-	testkit.Must(t, l.facts.Set(ctx, memory.Bootstrapped, ""))
+	testkit.Must(t, l.Facts.Set(ctx, memory.Bootstrapped, ""))
 	_, err = l.PlanRelease(ctx, ReleaseOptions{})
 	testkit.Fails(t, err, fail.NotReady, "has not come up yet")
-	testkit.Must(t, l.facts.Set(ctx, memory.Bootstrapped, "true"))
+	testkit.Must(t, l.Facts.Set(ctx, memory.Bootstrapped, "true"))
 	o := seen()
 	o.Machines["demo-a-2"].Err, o.Machines["demo-a-2"].Report = errors.New("connection refused"), nil
 	_, err = l.releaseSteps(o, ReleaseOptions{})
@@ -117,8 +120,8 @@ func TestReleaseForgetsLast(t *testing.T) {
 func TestImportPlan(t *testing.T) {
 	l, _ := owned(t)
 	ctx := t.Context()
-	testkit.Must(t, l.facts.Set(ctx, memory.Bootstrapped, ""))
-	testkit.Must(t, l.facts.Set(ctx, memory.Importing, "true"))
+	testkit.Must(t, l.Facts.Set(ctx, memory.Bootstrapped, ""))
+	testkit.Must(t, l.Facts.Set(ctx, memory.Importing, "true"))
 	changed := "what runs has changed on demo-a-1"
 	p := testkit.Value(l.PlanImport(ImportOptions{Lost: []string{"kube-apiserver: oidc-issuer-url goes"}, Changed: func(context.Context) (string, error) { return changed, nil }}))(t)
 	testkit.Must(t, p.Check())
@@ -147,7 +150,7 @@ func TestImportPlan(t *testing.T) {
 		}
 	}
 	testkit.Must(t, step("import/taken").Run(ctx, nil))
-	if Importing(l.rec) || !l.facts.Bootstrapped() {
+	if env.Importing(l.Record) || !l.Facts.Bootstrapped() {
 		t.Error("the cluster is not ours")
 	}
 }

@@ -12,8 +12,8 @@ import (
 // TestRecordedCgroupDriver wants what kubeadm records for all kubelets to be what the first control-plane machine's kernel has.
 func TestRecordedCgroupDriver(t *testing.T) {
 	doc := document(t, 3, 0, 1)
-	l := newLab(t, doc).running(doc)
-	if err := l.loadTarget(t.Context()); err != nil {
+	l := newLab(t, doc).Running(doc)
+	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -26,10 +26,10 @@ func TestRecordedCgroupDriver(t *testing.T) {
 		{wanted.Slot{Name: "demo-a-1", Role: provider.Worker}, 1, 2},
 		{wanted.Slot{Name: "demo-cp-1", Role: provider.ControlPlane}, 1, 1},
 	} {
-		if err := l.rememberFacts(t.Context(), c.machine, machine.Facts{CgroupVersion: c.version}); err != nil {
+		if err := l.RememberFacts(t.Context(), c.machine, machine.Facts{CgroupVersion: c.version}); err != nil {
 			t.Fatal(err)
 		}
-		p, err := l.kubeParams(t.Context())
+		p, err := l.KubeParams(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,16 +43,16 @@ func TestRecordedCgroupDriver(t *testing.T) {
 // whose address is part of it, is between its old and its new self.
 func TestConfiguringWaitsForAReplacedMachine(t *testing.T) {
 	doc := document(t, 3, 2, 1)
-	l := newLab(t, doc).running(doc)
-	if err := l.loadTarget(t.Context()); err != nil {
+	l := newLab(t, doc).Running(doc)
+	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	delete(l.cloud.machines, "demo-cp-2")
-	_, err := l.kubeParams(t.Context())
+	_, err := l.KubeParams(t.Context())
 	if !fail.Waitable(err) {
 		t.Errorf("node: %v", err)
 	}
-	if _, err = l.renderGateway(t.Context(), wanted.Slot{Name: "demo-gw-1", Role: provider.Gateway}, machine.Facts{}); !fail.Waitable(err) {
+	if _, err = l.RenderGateway(t.Context(), wanted.Slot{Name: "demo-gw-1", Role: provider.Gateway}, machine.Facts{}); !fail.Waitable(err) {
 		t.Errorf("gateway: %v", err)
 	}
 }

@@ -14,19 +14,19 @@ func TestRenewalOnALivingCluster(t *testing.T) {
 	doc := document(t, 3, 2, 1)
 	l := newLab(t, doc)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	l.pki = pki.Open(l.secrets, pki.Options{Now: func() time.Time { return now }})
-	l.running(doc)
+	l.PKI = pki.Open(l.Secrets, pki.Options{Now: func() time.Time { return now }})
+	l.Running(doc)
 	const month = 30 * 24 * time.Hour
 	now = now.Add(7 * month) // of a year, of which a third is left for renewal
 	if got := l.mustPlan(l.observed(nil, controlPlanes(3)...)); got != "" {
 		t.Errorf("certificates that are good for five months more are renewed:\n%s", got)
 	}
 	now = now.Add(2 * month)
-	l.pki.HoldRenewals(true)
+	l.PKI.HoldRenewals(true)
 	if got := l.mustPlan(l.observed(nil, controlPlanes(3)...)); got != "" {
 		t.Errorf("certificates are renewed that were to stay:\n%s", got)
 	}
-	l.pki.HoldRenewals(false)
+	l.PKI.HoldRenewals(false)
 	got := l.mustPlan(l.observed(nil, controlPlanes(3)...))
 	for _, want := range []string{
 		"change  configure/demo-cp-1  (", "wait    health/demo-cp-1  <- configure/demo-cp-1",
@@ -39,7 +39,7 @@ func TestRenewalOnALivingCluster(t *testing.T) {
 	if strings.Contains(got, "demo-gw-") {
 		t.Errorf("gateways have no certificates of their own, and are touched:\n%s", got)
 	}
-	l.configure(doc, l.known())
+	l.Configure(doc, l.Known())
 	if got := l.mustPlan(l.observed(nil, controlPlanes(3)...)); got != "" {
 		t.Errorf("after the renewal there is still to do:\n%s", got)
 	}

@@ -7,9 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
@@ -17,8 +20,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // A machine whose node stays not Ready climbs a ladder, one rung a round: a reboot, a power cycle, where its provider can a new
@@ -67,18 +70,18 @@ func (c *Cluster) LookForSick(ctx context.Context, machine string) (upkeep.Round
 }
 
 // diagnose looks at nodes and at etcd, and says whose turn it is.
-func (c *Cluster) diagnose(ctx context.Context, machine string) (*Observed, []upkeep.Sick, upkeep.Round, error) {
-	if !c.facts.Bootstrapped() {
-		return nil, nil, upkeep.Round{}, errNotBootstrapped(c.Name())
+func (c *Cluster) diagnose(ctx context.Context, machine string) (*observe.Observed, []upkeep.Sick, upkeep.Round, error) {
+	if !c.Facts.Bootstrapped() {
+		return nil, nil, upkeep.Round{}, env.ErrNotBootstrapped(c.Name())
 	}
 	if err := c.underway(); err != nil {
 		return nil, nil, upkeep.Round{}, err
 	}
-	o, err := c.observeInventory(ctx, c.decided().InPlace())
+	o, err := c.ObserveInventory(ctx, c.Decided().InPlace())
 	if err != nil {
 		return nil, nil, upkeep.Round{}, err
 	}
-	if err := c.observeControlPlane(ctx, o, "repair"); err != nil {
+	if err := c.ObserveControlPlane(ctx, o, "repair"); err != nil {
 		return nil, nil, upkeep.Round{}, err
 	}
 	sick, total, err := c.sickOf(ctx, o, time.Now())
@@ -86,47 +89,28 @@ func (c *Cluster) diagnose(ctx context.Context, machine string) (*Observed, []up
 		return nil, nil, upkeep.Round{}, err
 	}
 	if machine != "" && !slices.ContainsFunc(o.Want, func(s wanted.Slot) bool { return s.Name == machine && s.Role != provider.Gateway }) {
-		var names []string
-		for _, s := range o.Want {
-			names = append(names, s.Name)
-		}
-		return nil, nil, upkeep.Round{}, errNoSuchMachine(machine, c.Name(), names)
+		return nil, nil, upkeep.Round{}, env.ErrNoSuchMachine(machine, c.Name(), wanted.Names(o.Want))
 	}
-	r := c.doc.Spec.Repair
+	r := c.Doc.Spec.Repair
 	round, err := upkeep.Next(sick, total, upkeep.Rules{After: r.After.Duration, Patience: r.Patience.Duration, MaxUnhealthy: r.MaxUnhealthy}, machine, time.Now())
 	return o, sick, round, err
 }
 
-// observeControlPlane asks the API and etcd, and demands that both answer: else nobody can tell whether the others carry on.
-func (c *Cluster) observeControlPlane(ctx context.Context, o *Observed, verb string) error {
-	var g errgroup.Group
-	g.Go(func() error { return c.observeAPI(ctx, o) })
-	g.Go(func() error { return c.observeEtcd(ctx, o) })
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	if !c.controlPlaneUnseen(o) {
-		return nil
-	}
-	return fail.Wrap(fail.NotReady, firstError(o.EtcdErr, o.APIErr), "%s %s: it can't be foreseen whether the others carry on", verb, c.Name()).
-		Do("naupegos apply brings what is down back; see naupegos status %s", c.Name())
-}
-
 // sickOf lists the machines whose nodes are not Ready, of all that should have one. What was tried on those that have recovered is forgotten.
-func (c *Cluster) sickOf(ctx context.Context, o *Observed, now time.Time) (sick []upkeep.Sick, total int, _ error) {
+func (c *Cluster) sickOf(ctx context.Context, o *observe.Observed, now time.Time) (sick []upkeep.Sick, total int, _ error) {
 	for _, s := range wanted.Own(o.Want) {
 		if s.Role == provider.Gateway {
 			continue
 		}
 		total++
 		n, known := o.Nodes[s.Name]
-		l, err := upkeep.ParseLadder(c.facts.Of(memory.Repair, s.Name))
+		l, err := upkeep.ParseLadder(c.Facts.Of(memory.Repair, s.Name))
 		if err != nil {
 			return nil, 0, err
 		}
 		if n.Ready {
-			if len(l.Tries) == 0 || l.Over(n.Changed, now, c.doc.Spec.Repair.Patience.Duration) {
-				err = c.facts.SetOf(ctx, memory.Repair, s.Name, "")
+			if len(l.Tries) == 0 || l.Over(n.Changed, now, c.Doc.Spec.Repair.Patience.Duration) {
+				err = c.Facts.SetOf(ctx, memory.Repair, s.Name, "")
 			}
 			if err != nil {
 				return nil, 0, err
@@ -134,14 +118,14 @@ func (c *Cluster) sickOf(ctx context.Context, o *Observed, now time.Time) (sick 
 			continue
 		}
 		k := upkeep.Sick{Name: s.Name, ControlPlane: s.IsControlPlane(), Since: n.Changed, Why: n.Reason, Ladder: l, Cannot: c.cannot(ctx, o, s)}
-		_, k.Reinstalls = c.prov.(provider.Reinstaller)
+		_, k.Reinstalls = c.Prov.(provider.Reinstaller)
 		if !known {
 			k.Why = "it is not registered"
 		}
 		if k.Since.IsZero() || k.Since.After(now) { // nobody else tells since when
 			if k.Since = l.Since; l.Since.IsZero() {
 				k.Since, k.Ladder.Since = now, now
-				if err := c.facts.SetOf(ctx, memory.Repair, s.Name, k.Ladder.String()); err != nil {
+				if err := c.Facts.SetOf(ctx, memory.Repair, s.Name, k.Ladder.String()); err != nil {
 					return nil, 0, err
 				}
 			}
@@ -149,8 +133,8 @@ func (c *Cluster) sickOf(ctx context.Context, o *Observed, now time.Time) (sick 
 		if n.Unschedulable && n.Annotations[kube.OwnedCordon] == "" {
 			k.Leave = "not Ready, but somebody has cordoned it: it is left alone; --machine repairs it anyway"
 		}
-		if s.IsControlPlane() && o.machine(s.Name) != nil {
-			if _, err := quorumWithout(o, []string{s.Name}); err != nil {
+		if s.IsControlPlane() && o.Machine(s.Name) != nil {
+			if _, err := nodes.QuorumWithout(o, []string{s.Name}); err != nil {
 				k.Never = err.Error()
 			}
 		}
@@ -160,18 +144,18 @@ func (c *Cluster) sickOf(ctx context.Context, o *Observed, now time.Time) (sick 
 }
 
 // cannot says which rungs a machine can't climb, and why.
-func (c *Cluster) cannot(ctx context.Context, o *Observed, s wanted.Slot) map[upkeep.Rung]string {
+func (c *Cluster) cannot(ctx context.Context, o *observe.Observed, s wanted.Slot) map[upkeep.Rung]string {
 	no := map[upkeep.Rung]string{}
-	switch t := c.prov.Traits(); {
-	case o.machine(s.Name) == nil:
+	switch t := c.Prov.Traits(); {
+	case o.Machine(s.Name) == nil:
 		for _, r := range []upkeep.Rung{upkeep.Reboot, upkeep.Cycle, upkeep.Reinstall} {
 			no[r] = "the machine does not exist"
 		}
-	case !c.switches(ctx, s.Name):
-		no[upkeep.Cycle] = c.unswitched()
-		ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
+	case !c.Switches(ctx, s.Name):
+		no[upkeep.Cycle] = c.Unswitched()
+		ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 		defer cancel()
-		if _, err := c.life(ctx, s.Name); err != nil {
+		if _, err := c.Life(ctx, s.Name); err != nil {
 			no[upkeep.Reboot] = "it does not answer"
 			switch {
 			case t.Keeps:
@@ -185,36 +169,36 @@ func (c *Cluster) cannot(ctx context.Context, o *Observed, s wanted.Slot) map[up
 }
 
 // rungSteps are the steps of a reboot or a power cycle: the machine goes and comes back, and its node is Ready again.
-func (c *Cluster) rungSteps(o *Observed, r upkeep.Round, k upkeep.Sick) ([]*plan.Step, error) {
+func (c *Cluster) rungSteps(o *observe.Observed, r upkeep.Round, k upkeep.Sick) ([]*plan.Step, error) {
 	s := o.Want[slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == r.Machine })]
 	title, by := "reboot "+s.Name, "off"
 	if r.Rung == upkeep.Cycle {
 		title, by = "power-cycle "+s.Name, "kill"
 	}
 	var graph plan.Graph
-	graph.Add(stageRepair, &plan.Step{
+	graph.Add(stage.Repair, &plan.Step{
 		ID: string(r.Rung) + "/" + s.Name, Action: plan.Change, Subject: s.Name, Title: title, Rolling: true,
 		Reason: "its node is not Ready: " + k.Why, Details: append(k.Ladder.Words(), r.Skipped...),
 		Run: c.onRung(r, true, func(ctx context.Context, p plan.Progress) error {
 			if s.IsControlPlane() {
-				if err := c.mayStop(ctx, s.Name, true); err != nil {
+				if err := c.MayStop(ctx, s.Name, true); err != nil {
 					return err
 				}
 			}
-			return c.restart(ctx, s.Name, by, p)
+			return c.Restart(ctx, s.Name, by, p)
 		}),
 	})
 	_, known := o.Nodes[s.Name]
-	back := c.nodeStep(s, known)
-	back.Reason, back.Timeout = "it has "+c.doc.Spec.Repair.Patience.String()+" to become Ready; otherwise the next round tries something else", c.doc.Spec.Repair.Patience.Duration+support.LookTime
+	back := c.NodeStep(s, known)
+	back.Reason, back.Timeout = "it has "+c.Doc.Spec.Repair.Patience.String()+" to become Ready; otherwise the next round tries something else", c.Doc.Spec.Repair.Patience.Duration+support.LookTime
 	if s.IsControlPlane() {
-		gate := c.gate(s.Name, "its etcd member and API server must work again")
+		gate := c.Gate(s.Name, "its etcd member and API server must work again")
 		gate.Timeout = back.Timeout
-		graph.Add(stageNodes, gate)
+		graph.Add(stage.Nodes, gate)
 		back.Needs = []string{gate.ID}
 	}
-	graph.Add(stageNodes, back)
-	return graph.Seal(repairRules)
+	graph.Add(stage.Nodes, back)
+	return graph.Seal(stage.RepairRules)
 }
 
 // onRung has a step remember that a rung is begun, before anything is done, and, where it ends it, that it was climbed.
@@ -236,76 +220,20 @@ func (c *Cluster) onRung(r upkeep.Round, ends bool, run func(context.Context, pl
 
 // climb remembers another state of a machine's ladder.
 func (c *Cluster) climb(ctx context.Context, machine string, next func(upkeep.Ladder) upkeep.Ladder) error {
-	l, err := upkeep.ParseLadder(c.facts.Of(memory.Repair, machine))
+	l, err := upkeep.ParseLadder(c.Facts.Of(memory.Repair, machine))
 	if err != nil {
 		return err
 	}
-	return c.facts.SetOf(ctx, memory.Repair, machine, next(l).String())
-}
-
-// restart has a machine go, by a state of provider.Power, and come back. One whose provider can't switch it reboots itself.
-func (c *Cluster) restart(ctx context.Context, name, by string, p plan.Progress) error {
-	if c.switches(ctx, name) {
-		p.Status("waiting until it is off")
-		if err := c.prov.Power(ctx, name, by); err != nil {
-			return err
-		}
-		p.Status("waiting until it has booted")
-		return c.prov.Power(ctx, name, "on")
-	}
-	was, err := c.life(ctx, name)
-	if err != nil {
-		return err
-	}
-	h, err := c.Host(ctx, name)
-	if err != nil {
-		return err
-	}
-	if _, err := c.dialer.Run(ctx, h, nil, "systemctl", "reboot"); err != nil && fail.KindOf(err) != fail.Unreachable {
-		return err
-	}
-	p.Status("waiting until it has rebooted")
-	return tool.Until(ctx, time.Second, func() (bool, error) {
-		now, err := c.life(ctx, name)
-		if fail.Waitable(err) {
-			return false, nil
-		}
-		return err == nil && now.BootID != was.BootID, err
-	})
-}
-
-// reboot may be repeated: a machine that has got away from the boot ID that is remembered has rebooted, and one that is off is switched on.
-func (c *Cluster) reboot(ctx context.Context, name string, p plan.Progress) error {
-	was := c.facts.Of(memory.Rebooting, name)
-	h, err := c.Host(ctx, name)
-	if err != nil {
-		return err
-	}
-	now, err := c.dialer.RebootReasons(ctx, h)
-	switch {
-	case fail.KindOf(err) == fail.Unreachable && was != "" && c.switches(ctx, name):
-		return c.prov.Power(ctx, name, "on")
-	case err != nil:
-		return err
-	case was != "" && now.BootID != was:
-		return nil
-	case was == "" && len(now.Reboot) == 0:
-		p.Status("it need not be rebooted")
-		return nil
-	}
-	if err := c.facts.SetOf(ctx, memory.Rebooting, name, now.BootID); err != nil {
-		return err
-	}
-	return c.restart(ctx, name, "off", p)
+	return c.Facts.SetOf(ctx, memory.Repair, machine, next(l).String())
 }
 
 // planReplacement plans to put another machine in the place of a sick one, or the same one, installed anew.
 func (c *Cluster) planReplacement(ctx context.Context, r upkeep.Round, k upkeep.Sick, sick []upkeep.Sick) (*Applied, error) {
-	if c.bundle == nil { // it was another machine's turn, or another rung's, when the session was opened
-		return nil, fail.New(fail.NotReady, "replace %s: the bundle of Kubernetes %s is not at hand", r.Machine, c.doc.Spec.Kubernetes.Version).
+	if c.Current == nil { // it was another machine's turn, or another rung's, when the session was opened
+		return nil, fail.New(fail.NotReady, "replace %s: the bundle of Kubernetes %s is not at hand", r.Machine, c.Doc.Spec.Kubernetes.Version).
 			Do("the same command again gets it; naupegos bundle list shows what is here")
 	}
-	decided := c.decided().InPlace()
+	decided := c.Decided().InPlace()
 	rest, err := c.planApply(ctx, "repair", decided)
 	if err == nil {
 		err = c.nothingElse(rest, whatIsSick, ofRepair(sick, k.Ladder.Resumes(r.Rung)))
@@ -321,7 +249,7 @@ func (c *Cluster) planReplacement(ctx context.Context, r upkeep.Round, k upkeep.
 	}
 	c.asReplacement(ap.Plan, r, k, sick)
 	ap.Again = func(ctx context.Context) (*Applied, error) {
-		ap, err := c.planApply(ctx, "repair", c.decided())
+		ap, err := c.planApply(ctx, "repair", c.Decided())
 		if err == nil {
 			err = c.nothingElse(ap, whatIsSick, ofRepair(sick, true))
 		}
@@ -347,7 +275,7 @@ func (c *Cluster) nothingElse(rest *Applied, apart string, of func(*plan.Step) b
 		apart = "apart from " + apart + ", "
 	}
 	return fail.New(fail.Refused, "cluster %s is not as its document says: %sapply has %s to do (%s, …)",
-		c.Name(), apart, plural(len(more), "step"), more[0].Title).Do("look at naupegos plan, and apply; then try again")
+		c.Name(), apart, words.Count(len(more), "step", "steps"), more[0].Title).Do("look at naupegos plan, and apply; then try again")
 }
 
 // whatIsSick is what a repair is about, in words.
@@ -381,10 +309,10 @@ func (c *Cluster) asReplacement(p *plan.Plan, r upkeep.Round, k upkeep.Sick, sic
 		if first {
 			s.Details = slices.Concat(s.Details, []string{"its node is not Ready: " + k.Why}, k.Ladder.Words(), r.Skipped)
 		}
-		if !c.doc.Spec.Repair.Replace && (s.Action == plan.Destroy || s.Action == plan.Replace) && !strings.HasPrefix(s.ID, "node/") {
-			s.Consent = consentReplace
+		if !c.Doc.Spec.Repair.Replace && (s.Action == plan.Destroy || s.Action == plan.Replace) && !strings.HasPrefix(s.ID, "node/") {
+			s.Consent = nodes.ConsentReplace
 		}
-		if last := s.ID == nodeID(r.Machine); first || last {
+		if last := s.ID == nodes.NodeID(r.Machine); first || last {
 			s.Run = c.onRung(r, last, s.Run)
 		}
 		first = false

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -20,7 +21,7 @@ import (
 )
 
 // ill makes a machine's node be not Ready for an hour.
-func (l *lab) ill(o *Observed, now time.Time, names ...string) *Observed {
+func (l *lab) ill(o *observe.Observed, now time.Time, names ...string) *observe.Observed {
 	for _, name := range names {
 		n := o.Nodes[name]
 		n.Name, n.Ready, n.Reason, n.Changed = name, false, "KubeletNotReady: no", now.Add(-time.Hour)
@@ -36,16 +37,16 @@ func (l *lab) tried(name string, now time.Time, ago time.Duration, rungs ...upke
 	for _, r := range rungs {
 		ladder = ladder.Begin(r, now.Add(-ago)).Finish(now.Add(-ago))
 	}
-	testkit.Must(l.t, l.facts.SetOf(l.t.Context(), memory.Repair, name, ladder.String()))
+	testkit.Must(l.t, l.Facts.SetOf(l.t.Context(), memory.Repair, name, ladder.String()))
 }
 
 // round plans a round of repair of what was observed, as PlanRepair does of what it observes.
-func (l *lab) round(look func(wanted.Decisions) *Observed, now time.Time) (upkeep.Round, []*plan.Step, error) {
+func (l *lab) round(look func(wanted.Decisions) *observe.Observed, now time.Time) (upkeep.Round, []*plan.Step, error) {
 	l.t.Helper()
 	o := look(nil)
 	sick, total, err := l.sickOf(l.t.Context(), o, now)
 	testkit.Must(l.t, err)
-	spec := l.doc.Spec.Repair
+	spec := l.Doc.Spec.Repair
 	r, err := upkeep.Next(sick, total, upkeep.Rules{After: spec.After.Duration, Patience: spec.Patience.Duration, MaxUnhealthy: spec.MaxUnhealthy}, "", now)
 	if err != nil || r.Machine == "" {
 		return r, nil, err
@@ -63,7 +64,7 @@ func (l *lab) round(look func(wanted.Decisions) *Observed, now time.Time) (upkee
 	return r, p.Steps, nil
 }
 
-func (l *lab) stepsOf(o *Observed) []*plan.Step {
+func (l *lab) stepsOf(o *observe.Observed) []*plan.Step {
 	l.t.Helper()
 	machines, err := l.infrastructure(l.t.Context(), o)
 	testkit.Must(l.t, err)
@@ -87,13 +88,13 @@ func TestRepairPlans(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			doc := document(t, 3, 2, 5)
 			doc.Spec.Repair.Replace = c.consent
-			l := newLab(t, doc).running(doc)
+			l := newLab(t, doc).Running(doc)
 			l.tried(c.machine, now, time.Hour, c.tried...)
 			if c.off {
 				l.state(c.machine, provider.Stopped)
 			}
 			l.state("demo-a-4", provider.Stopped) // sick as well, and nobody's business in this round
-			look := func(d wanted.Decisions) *Observed {
+			look := func(d wanted.Decisions) *observe.Observed {
 				return l.ill(l.observed(d, controlPlanes(3)...), now, c.machine, "demo-a-4")
 			}
 			l.tried("demo-a-4", now, 2*time.Hour, upkeep.Reboot, upkeep.Cycle, upkeep.Replace)
@@ -107,10 +108,10 @@ func TestRepairPlans(t *testing.T) {
 // TestRepairHost: a host has no power control. One that is silent can be neither rebooted nor cleaned.
 func TestRepairHost(t *testing.T) {
 	doc := document(t, 3, 2, 3)
-	l := newLab(t, doc).running(doc)
-	l.prov = hostsGiven{l.cloud}
+	l := newLab(t, doc).Running(doc)
+	l.Prov = hostsGiven{l.cloud}
 	now := time.Now()
-	r, _, err := l.round(func(d wanted.Decisions) *Observed {
+	r, _, err := l.round(func(d wanted.Decisions) *observe.Observed {
 		return l.ill(l.observed(d, controlPlanes(3)...), now, "demo-a-1")
 	}, now)
 	if err != nil || r.Machine != "" || !slices.Equal(r.Stuck, []string{"demo-a-1"}) || !strings.Contains(r.Notes[0], "no power control") || !strings.Contains(r.Notes[0], "can't be cleaned") {
@@ -122,8 +123,8 @@ func TestRepairHost(t *testing.T) {
 func TestRepairQuorum(t *testing.T) {
 	now := time.Now()
 	doc := document(t, 3, 2, 3)
-	l := newLab(t, doc).running(doc)
-	look := func(d wanted.Decisions) *Observed {
+	l := newLab(t, doc).Running(doc)
+	look := func(d wanted.Decisions) *observe.Observed {
 		o := l.ill(l.observed(d, controlPlanes(3)...), now, "demo-cp-1")
 		o.Health[1].Reachable = false
 		return o
@@ -133,8 +134,8 @@ func TestRepairQuorum(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	one := document(t, 1, 2, 3)
-	l = newLab(t, one).running(one)
-	r, _, err = l.round(func(d wanted.Decisions) *Observed { return l.ill(l.observed(d, "demo-cp-1"), now, "demo-cp-1") }, now)
+	l = newLab(t, one).Running(one)
+	r, _, err = l.round(func(d wanted.Decisions) *observe.Observed { return l.ill(l.observed(d, "demo-cp-1"), now, "demo-cp-1") }, now)
 	if err != nil || r.Machine != "" || len(r.Stuck) != 1 {
 		t.Errorf("the only one: %+v, %v", r, err)
 	}
@@ -143,8 +144,8 @@ func TestRepairQuorum(t *testing.T) {
 func TestRepairBrake(t *testing.T) {
 	now := time.Now()
 	doc := document(t, 3, 2, 3)
-	l := newLab(t, doc).running(doc)
-	_, _, err := l.round(func(d wanted.Decisions) *Observed {
+	l := newLab(t, doc).Running(doc)
+	_, _, err := l.round(func(d wanted.Decisions) *observe.Observed {
 		return l.ill(l.observed(d, controlPlanes(3)...), now, "demo-a-1", "demo-a-2", "demo-a-3")
 	}, now)
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "3 of 6 nodes are not Ready") {
@@ -158,9 +159,9 @@ func TestRepairCarriesNothingElse(t *testing.T) {
 	before, after := document(t, 3, 2, 3), document(t, 3, 2, 3)
 	off := false
 	after.Spec.Security.AuditLog.Enabled = &off
-	l := newLab(t, after).running(before)
+	l := newLab(t, after).Running(before)
 	l.tried("demo-a-1", now, time.Hour, upkeep.Reboot, upkeep.Cycle)
-	_, _, err := l.round(func(d wanted.Decisions) *Observed {
+	_, _, err := l.round(func(d wanted.Decisions) *observe.Observed {
 		return l.ill(l.observed(d, controlPlanes(3)...), now, "demo-a-1")
 	}, now)
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "apart from what is sick, apply has ") || !strings.Contains(err.Error(), "(configure control-plane demo-cp-") {
@@ -173,8 +174,8 @@ func TestRepairCarriesNothingElse(t *testing.T) {
 func TestRepairIsRemembered(t *testing.T) {
 	now := time.Now()
 	doc := document(t, 3, 2, 3)
-	l := newLab(t, doc).running(doc)
-	sickly := func(d wanted.Decisions) *Observed {
+	l := newLab(t, doc).Running(doc)
+	sickly := func(d wanted.Decisions) *observe.Observed {
 		return l.ill(l.observed(d, controlPlanes(3)...), now, "demo-a-1")
 	}
 	l.tried("demo-a-1", now, time.Hour, upkeep.Reboot)
@@ -204,18 +205,18 @@ func TestRepairIsRemembered(t *testing.T) {
 	if r, _, err = l.round(sickly, time.Now().Add(11*time.Minute)); err != nil || r.Rung != upkeep.Replace {
 		t.Errorf("the next rung does not follow: %+v, %v", r, err)
 	}
-	well := func(since time.Time) func(wanted.Decisions) *Observed {
-		return func(d wanted.Decisions) *Observed {
+	well := func(since time.Time) func(wanted.Decisions) *observe.Observed {
+		return func(d wanted.Decisions) *observe.Observed {
 			o := l.observed(d, controlPlanes(3)...)
 			o.Nodes["demo-a-1"] = func(n kube.NodeInfo) kube.NodeInfo { n.Changed = since; return n }(o.Nodes["demo-a-1"])
 			return o
 		}
 	}
 	later := time.Now().Add(time.Hour)
-	if _, _, err = l.round(well(later.Add(-time.Minute)), later); err != nil || l.facts.Of(memory.Repair, "demo-a-1") == "" {
+	if _, _, err = l.round(well(later.Add(-time.Minute)), later); err != nil || l.Facts.Of(memory.Repair, "demo-a-1") == "" {
 		t.Errorf("a minute is not long enough to have recovered: %v", err)
 	}
-	if _, _, err = l.round(well(later.Add(-11*time.Minute)), later); err != nil || l.facts.Of(memory.Repair, "demo-a-1") != "" {
+	if _, _, err = l.round(well(later.Add(-11*time.Minute)), later); err != nil || l.Facts.Of(memory.Repair, "demo-a-1") != "" {
 		t.Errorf("what was tried is still remembered: %v", err)
 	}
 }
@@ -223,17 +224,17 @@ func TestRepairIsRemembered(t *testing.T) {
 // TestRepairIsForgottenWithTheMachine: another machine of the same name that comes later has not failed yet, unless it is the remedy itself.
 func TestRepairIsForgottenWithTheMachine(t *testing.T) {
 	doc := document(t, 3, 2, 3)
-	l := newLab(t, doc).running(doc)
+	l := newLab(t, doc).Running(doc)
 	for _, decision := range []wanted.Decision{wanted.Replace, wanted.Reinstall, ""} {
 		replaced := decision != ""
 		l.tried("demo-a-1", time.Now(), time.Hour, upkeep.Reboot)
-		testkit.Must(t, l.facts.SetOf(t.Context(), memory.Rebooting, "demo-a-1", "1"))
+		testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Rebooting, "demo-a-1", "1"))
 		if replaced {
 			testkit.Must(t, l.Decide(t.Context(), decision, "demo-a-1"))
 		}
-		gone := l.thenForget("demo-a-1", func(context.Context, plan.Progress) error { return nil })
+		gone := l.ThenForget("demo-a-1", func(context.Context, plan.Progress) error { return nil })
 		testkit.Must(t, gone(t.Context(), silent{}))
-		if kept := l.facts.Of(memory.Repair, "demo-a-1") != ""; kept != replaced || l.facts.Of(memory.Rebooting, "demo-a-1") != "" || len(l.decided()) > 0 {
+		if kept := l.Facts.Of(memory.Repair, "demo-a-1") != ""; kept != replaced || l.Facts.Of(memory.Rebooting, "demo-a-1") != "" || len(l.Decided()) > 0 {
 			t.Errorf("replaced %t: what was tried is kept: %t", replaced, kept)
 		}
 	}
@@ -252,17 +253,17 @@ func (p physical) ReinstallMachine(m provider.Machine) *plan.Step {
 // machine come again, and a round of repair sees it as it is.
 func TestReinstallIsDecided(t *testing.T) {
 	doc := document(t, 3, 2, 2)
-	l := newLab(t, doc).running(doc)
-	l.prov = physical{l.cloud}
+	l := newLab(t, doc).Running(doc)
+	l.Prov = physical{l.cloud}
 	for rung, want := range map[upkeep.Rung]string{upkeep.Reinstall: "wipe demo-a-1", upkeep.Replace: "destroy demo-a-1"} {
 		r := &Repair{Round: upkeep.Round{Machine: "demo-a-1", Rung: rung}}
 		testkit.Must(t, l.Decide(t.Context(), r.Decision(), r.Machine))
-		steps := l.stepsOf(l.observed(l.decided(), controlPlanes(3)...))
+		steps := l.stepsOf(l.observed(l.Decided(), controlPlanes(3)...))
 		i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == provider.DestroyStep("demo-a-1") })
 		if i < 0 || steps[i].Title != want {
 			t.Errorf("%s: %s", rung, l.printed(steps))
 		}
-		if o := l.observed(l.decided().InPlace(), controlPlanes(3)...); len(o.Replaced) > 0 || o.Machines["demo-a-1"] == nil {
+		if o := l.observed(l.Decided().InPlace(), controlPlanes(3)...); len(o.Replaced) > 0 || o.Machines["demo-a-1"] == nil {
 			t.Errorf("%s: it is not seen as it is", rung)
 		}
 	}

@@ -1,59 +1,18 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/env"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
-	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/remote"
-	"github.com/naupegos/naupegos/internal/store"
 )
-
-// decided returns the remembered decisions.
-func (c *Cluster) decided() wanted.Decisions {
-	fs := wanted.Decisions{}
-	for name, v := range c.facts.Each(memory.Decision) {
-		fs[name] = wanted.Decision(v)
-	}
-	return fs
-}
-
-// DecisionOf returns what was decided about a machine of a record's cluster; empty: nothing.
-func DecisionOf(rec *store.Cluster, machine string) wanted.Decision {
-	return wanted.Decision(memory.NewFacts(rec, nil).Of(memory.Decision, machine))
-}
-
-// Decide remembers a decision for machines.
-func (c *Cluster) Decide(ctx context.Context, decision wanted.Decision, machines ...string) error {
-	for _, m := range machines {
-		if err := c.facts.SetOf(ctx, memory.Decision, m, string(decision)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// forgetGone forgets the decisions of machines that were carried out, where a crash came before that was remembered.
-func (c *Cluster) forgetGone(ctx context.Context, inv *provider.Inventory) error {
-	for name, d := range c.decided() {
-		if d == wanted.Surge || slices.ContainsFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name }) {
-			continue
-		}
-		if err := c.facts.SetOf(ctx, memory.Decision, name, ""); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // PlanRemove plans for a document whose groups are smaller by these machines: they go, whatever their index.
 func (c *Cluster) PlanRemove(ctx context.Context, machines ...string) (*Applied, error) {
@@ -67,10 +26,10 @@ func (c *Cluster) PlanReplace(ctx context.Context, machines ...string) (*Applied
 }
 
 func (c *Cluster) planDecision(ctx context.Context, verb string, decision wanted.Decision, machines []string) (*Applied, error) {
-	if !c.facts.Bootstrapped() {
-		return nil, errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
 	}
-	inv, err := c.prov.Observe(ctx)
+	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +39,10 @@ func (c *Cluster) planDecision(ctx context.Context, verb string, decision wanted
 		have[m.Name] = true
 		names = append(names, m.Name)
 	}
-	decided := c.decided()
+	decided := c.Decided()
 	for _, m := range machines {
 		if !have[m] {
-			return nil, errNoSuchMachine(m, c.Name(), names)
+			return nil, env.ErrNoSuchMachine(m, c.Name(), names)
 		}
 		decided[m] = decision
 	}
@@ -91,28 +50,19 @@ func (c *Cluster) planDecision(ctx context.Context, verb string, decision wanted
 	if err != nil {
 		return nil, err
 	}
-	if c.controlPlaneUnseen(ap.Observed) {
-		return nil, fail.Wrap(fail.NotReady, firstError(ap.Observed.EtcdErr, ap.Observed.APIErr),
-			"%s %s: it can't be foreseen whether the others carry on", verb, join(machines)).
+	if c.ControlPlaneUnseen(ap.Observed) {
+		return nil, fail.Wrap(fail.NotReady, cmp.Or(ap.Observed.EtcdErr, ap.Observed.APIErr),
+			"%s %s: it can't be foreseen whether the others carry on", verb, strings.Join(machines, ",")).
 			Do("naupegos apply brings what is down back; see naupegos status %s", c.Name())
 	}
 	return ap, nil
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // planRepairs puts right what is broken, and replaces control-plane machines one after another, when the other ones are well.
 func (a *applying) planRepairs() error {
 	for _, s := range a.o.Want {
 		if old := a.o.Replaced[s.Name]; old != nil {
-			if err := a.checkLeaves(a.o, old.Machine, "replace"); err != nil {
+			if err := a.CheckLeaves(a.o, old.Machine, "replace"); err != nil {
 				return err
 			}
 		}
@@ -120,8 +70,8 @@ func (a *applying) planRepairs() error {
 	well := a.planStale()
 	a.planOrphans()
 	for _, s := range a.o.Want {
-		if s.IsControlPlane() && a.o.mute(s.Name) && a.o.Replaced[s.Name] == nil {
-			well = append(well, healthID(s.Name))
+		if s.IsControlPlane() && a.o.Mute(s.Name) && a.o.Replaced[s.Name] == nil {
+			well = append(well, nodes.HealthID(s.Name))
 		}
 	}
 	var previous []plan.Need
@@ -130,11 +80,11 @@ func (a *applying) planRepairs() error {
 			continue
 		}
 		if previous == nil {
-			a.add(stagePrepare, a.backupStep("a control-plane machine is replaced", nil))
+			a.add(stage.Prepare, a.BackupStep("a control-plane machine is replaced", nil))
 			previous = plan.IfPlanned(well...)
 		}
-		unit := append(append(a.replacement(s), a.joining(s)...), a.nodeStep(s, false))
-		previous = a.chain(stageRepair, unit, previous...)
+		unit := append(append(a.replacement(s), a.joining(s)...), a.NodeStep(s, false))
+		previous = a.chain(stage.Repair, unit, previous...)
 	}
 	return nil
 }
@@ -145,7 +95,7 @@ func (a *applying) replacement(s wanted.Slot) []*plan.Step {
 	if old == nil {
 		return nil
 	}
-	unit := a.retire(a.o, old.Machine, "it is replaced")
+	unit := a.Retire(a.o, old.Machine, "it is replaced")
 	if made := a.made[s.Name]; made != nil { // else the machine outlives its replacement
 		other := *made
 		other.Action, other.Reason = plan.Replace, "it replaces the old machine"
@@ -154,238 +104,7 @@ func (a *applying) replacement(s wanted.Slot) []*plan.Step {
 	return unit
 }
 
-// checkLeaves foresees etcd while a machine leaves it that comes back, before anything is begun.
-func (c *Cluster) checkLeaves(o *Observed, m provider.Machine, verb string) error {
-	member, ok := o.member(m.Name)
-	if !ok || m.Role != provider.ControlPlane {
-		return nil
-	}
-	if len(o.Members) == 1 {
-		return fail.New(fail.Refused, "%s %s: it is the only control-plane machine, and the cluster's data is on it", verb, m.Name).
-			Do("set spec.controlPlane.replicas to 3 and apply, then %s it", verb)
-	}
-	_, err := etcd.CheckReplace(o.Members, o.Health, member.ID, c.viewOf(o, m), true)
-	return err
-}
-
-// viewOf is what is known of a machine whose member is about to be removed.
-func (c *Cluster) viewOf(o *Observed, m provider.Machine) etcd.MachineView {
-	if o.running(m.Name) {
-		return drainedView
-	}
-	return etcd.Gone
-}
-
-// consentReplace is what the user must consent to before machines are replaced because the document's shape of them changed.
-const consentReplace = "replace-machines"
-
 // Consents lists the names of all consents that plans ask for.
 func Consents() []string {
-	return []string{provider.ConsentAddresses, ConsentLeave, ConsentLost, ConsentObstacles, ConsentBundle, consentReplace}
-}
-
-// drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
-func (c *Cluster) drifted(o *Observed) (map[string][]string, error) {
-	d, ok := c.prov.(provider.Drifter)
-	if !ok || !c.facts.Bootstrapped() {
-		return nil, nil
-	}
-	want, err := c.wantedMachines(wanted.Own(o.Want))
-	if err != nil {
-		return nil, err
-	}
-	return d.Drift(want, o.Inventory), nil
-}
-
-// askConsent marks a step that removes a machine which drifted, and says how.
-func askConsent(s *plan.Step, how []string) *plan.Step {
-	if how == nil || s.Action != plan.Destroy && s.Action != plan.Replace {
-		return s
-	}
-	marked := *s
-	marked.Consent = consentReplace
-	if s.Action == plan.Replace {
-		marked.Details = append(slices.Clone(s.Details), how...)
-	}
-	return &marked
-}
-
-// retire lists the steps that take one machine out, in order. A machine that works is drained, its API server ends, it leaves
-// etcd and Kubernetes and then goes. Nobody would confirm that the pods of a dead one have ended: it goes first, and its pods are given up after it.
-func (c *Cluster) retire(o *Observed, m provider.Machine, reason string) []*plan.Step {
-	return c.retireBy(o, m, reason, c.disposeSteps(o, m, reason))
-}
-
-// retireBy is the same where other steps end the machine itself.
-func (c *Cluster) retireBy(o *Observed, m provider.Machine, reason string, dispose []*plan.Step) []*plan.Step {
-	_, known := o.Nodes[m.Name]
-	_, member := o.member(m.Name)
-	dead := o.dead(m)
-	var chain []*plan.Step
-	if known && !dead {
-		chain = append(chain, c.drainStep(m))
-	}
-	if m.Role == provider.ControlPlane && !dead && (member || known) {
-		chain = append(chain, c.stopServerStep(m.Name))
-	}
-	if member && m.Role == provider.ControlPlane {
-		chain = append(chain, c.removeMemberStep(m.Name, reason, c.viewOf(o, m)))
-	}
-	if known && !dead {
-		chain = append(chain, c.deleteNodeStep(m.Name, reason))
-	}
-	chain = append(chain, dispose...)
-	if known && dead {
-		chain = append(chain, c.giveUpNodeStep(m.Name))
-	}
-	last := chain[len(chain)-1]
-	last.Run = c.thenForget(m.Name, last.Run)
-	return chain
-}
-
-// apiServerManifest is the static pod of a machine's API server.
-const apiServerManifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
-
-// stopServerStep has a machine's API server end in good order before the etcd member that it asks goes. Otherwise it would
-// keep its clients, through load balancers that have left it out for new ones, and answer none of them.
-func (c *Cluster) stopServerStep(name string) *plan.Step {
-	return &plan.Step{
-		ID: "apiserver/stop/" + name, Action: plan.Change, Subject: name, Rolling: true, Title: "stop the API server on " + name,
-		Reason: "its clients move to the other API servers",
-		Run: func(ctx context.Context, p plan.Progress) error {
-			h, err := c.Host(ctx, name)
-			if err != nil {
-				return err
-			}
-			if _, err := c.dialer.Run(ctx, h, nil, "rm", "-f", apiServerManifest); err != nil {
-				return err
-			}
-			p.Status("waiting until it has ended")
-			_, err = c.dialer.Run(ctx, h, nil, "pidof", "kube-apiserver")
-			var exit *remote.ExitError
-			switch {
-			case errors.As(err, &exit) && exit.Status == 1:
-				return nil // no such process
-			case err != nil:
-				return err
-			}
-			return fail.New(fail.NotReady, "the API server still runs").At(name)
-		},
-	}
-}
-
-// dead reports whether a machine's kubelet would not confirm that pods have ended.
-func (o *Observed) dead(m provider.Machine) bool {
-	if m.State != provider.Running {
-		return true
-	}
-	if n, ok := o.Nodes[m.Name]; ok && !n.Ready {
-		return true
-	}
-	return o.silent(m.Name)
-}
-
-// silent reports whether a machine was asked and did not answer.
-func (o *Observed) silent(name string) bool {
-	s := o.Machines[name]
-	if s == nil {
-		s = o.Replaced[name]
-	}
-	return s != nil && fail.KindOf(s.Err) == fail.Unreachable
-}
-
-// disposeSteps ends the machine itself. One that is not ours to destroy is cleaned; where another cluster machine takes its
-// place, that is all.
-func (c *Cluster) disposeSteps(o *Observed, m provider.Machine, reason string) []*plan.Step {
-	var steps []*plan.Step
-	replaced := o.Replaced[m.Name] != nil
-	keeps, answers := c.prov.Traits().Keeps, m.State == provider.Running && !o.silent(m.Name)
-	if keeps && (replaced || answers) {
-		steps = append(steps, c.resetStep(m))
-	}
-	if c.prov.Traits().Stock && answers {
-		steps = append(steps, c.cleanStep(m))
-	}
-	if !keeps || !replaced {
-		steps = append(steps, c.endStep(o, m))
-	}
-	if !keeps {
-		steps[0].Reason = reason
-	}
-	for _, s := range steps {
-		s.Rolling, s.Removes = replaced, !replaced
-	}
-	if len(steps) > 0 {
-		steps[0].Run = c.afterForgettingKeys(m.Name, steps[0].Run)
-	}
-	return steps
-}
-
-// endStep ends a machine that is its provider's. One whose place the same machine is to take again was not decided about where the provider can't do that.
-func (c *Cluster) endStep(o *Observed, m provider.Machine) *plan.Step {
-	old := o.Replaced[m.Name]
-	if r, ok := c.prov.(provider.Reinstaller); ok && old != nil && old.Anew {
-		return r.ReinstallMachine(m)
-	}
-	return c.prov.DestroyMachine(m)
-}
-
-// afterForgettingKeys forgets a machine's certificates and keys before it goes, so that no crash lets another machine of its name inherit
-// them: one that was broken into stays out once it is replaced.
-func (c *Cluster) afterForgettingKeys(name string, run func(context.Context, plan.Progress) error) func(context.Context, plan.Progress) error {
-	return func(ctx context.Context, p plan.Progress) error {
-		if err := c.pki.ForgetMachine(ctx, name); err != nil {
-			return err
-		}
-		return run(ctx, p)
-	}
-}
-
-// thenForget forgets a machine's decision once it is carried out, and what else was begun with it. What was tried to heal it is forgotten unless
-// the machine that takes its place is one of the remedies.
-func (c *Cluster) thenForget(name string, run func(context.Context, plan.Progress) error) func(context.Context, plan.Progress) error {
-	return func(ctx context.Context, p plan.Progress) error {
-		if err := run(ctx, p); err != nil {
-			return err
-		}
-		begun := []memory.Kind{memory.Unclean, memory.Rebooting}
-		if !c.decided()[name].Replaces() {
-			begun = append(begun, memory.Repair)
-		}
-		for _, kind := range begun {
-			if err := c.facts.SetOf(ctx, kind, name, ""); err != nil {
-				return err
-			}
-		}
-		if c.decided()[name] == wanted.Surge { // nobody looks for it any more
-			c.setTarget(slices.DeleteFunc(slices.Clone(c.known()), func(s wanted.Slot) bool { return s.Name == name }))
-		}
-		return c.facts.SetOf(ctx, memory.Decision, name, "")
-	}
-}
-
-// giveUpNodeStep removes the node of a machine that is gone, and its pods, so that their controllers make others.
-func (c *Cluster) giveUpNodeStep(name string) *plan.Step {
-	s := c.deleteNodeStep(name, "its machine is gone, and its pods with it")
-	s.Title = "delete node " + name + " and its pods"
-	s.Run = func(ctx context.Context, p plan.Progress) error {
-		client, err := c.Kube(ctx)
-		if err != nil {
-			return err
-		}
-		if err := client.DeleteNode(ctx, name); err != nil {
-			return err
-		}
-		pods, err := client.PodsOn(ctx, name)
-		if err != nil || len(pods) == 0 {
-			return err
-		}
-		p.Status("deleting %s", plural(len(pods), "pod"))
-		var manifests strings.Builder
-		for _, pod := range pods {
-			fmt.Fprintf(&manifests, "---\napiVersion: v1\nkind: Pod\nmetadata:\n  namespace: %q\n  name: %q\n", pod.Namespace, pod.Name)
-		}
-		return client.Delete(ctx, []byte(manifests.String()), kube.ApplyOptions{})
-	}
-	return s
+	return []string{provider.ConsentAddresses, nodes.ConsentLeave, ConsentLost, ConsentObstacles, env.ConsentBundle, nodes.ConsentReplace}
 }

@@ -27,7 +27,7 @@ func TestReplacePlans(t *testing.T) {
 		{"replace-several", nil, wanted.Decisions{"demo-cp-1": wanted.Replace, "demo-cp-2": wanted.Replace, "demo-a-1": wanted.Replace}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+			l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 			for _, m := range c.dead {
 				l.state(m, provider.Stopped)
 			}
@@ -38,25 +38,25 @@ func TestReplacePlans(t *testing.T) {
 
 // TestReplaceKept cleans machines that are not ours to destroy, and sets them up again.
 func TestReplaceKept(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	l.cloud.keeps = true
 	golden(t, "replace-kept", l.mustPlan(l.observed(wanted.Decisions{"demo-cp-1": wanted.Replace, "demo-a-1": wanted.Replace}, controlPlanes(3)...)))
 }
 
 func TestRemovePlans(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 3))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 3))
 	golden(t, "remove-worker", l.mustPlan(l.observed(wanted.Decisions{"demo-a-1": wanted.Remove}, controlPlanes(3)...)))
-	l = newLab(t, document(t, 3, 2, 1)).running(document(t, 5, 2, 1))
+	l = newLab(t, document(t, 3, 2, 1)).Running(document(t, 5, 2, 1))
 	golden(t, "remove-control-planes", l.mustPlan(l.observed(wanted.Decisions{"demo-cp-1": wanted.Remove, "demo-cp-2": wanted.Remove}, controlPlanes(5)...)))
 }
 
 func TestReplaceRefused(t *testing.T) {
-	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+	l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 	_, err := l.plan(l.observed(wanted.Decisions{"demo-cp-1": wanted.Replace}, "demo-cp-1"))
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "only control-plane machine") {
 		t.Errorf("the only control-plane machine: %v", err)
 	}
-	l = newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	l = newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 	l.state("demo-cp-2", provider.Stopped)
 	_, err = l.plan(l.observed(wanted.Decisions{"demo-cp-1": wanted.Replace}, controlPlanes(3)...))
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "quorum") {
@@ -72,11 +72,11 @@ func (silent) Status(string, ...any) {}
 // TestReplaceRuns carries out what a provider does for a gateway: the old machine goes before the new one is made, and the
 // decision is forgotten in between.
 func TestReplaceRuns(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	if err := l.Decide(t.Context(), wanted.Replace, "demo-gw-1"); err != nil {
 		t.Fatal(err)
 	}
-	o := l.observed(l.decided(), controlPlanes(3)...)
+	o := l.observed(l.Decided(), controlPlanes(3)...)
 	machines, err := l.infrastructure(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestReplaceRuns(t *testing.T) {
 		if strings.HasPrefix(s.ID, "configure/") || s.Action == plan.Wait {
 			continue // nobody answers SSH here
 		}
-		if s.ID == provider.MachineStep("demo-gw-1") && len(l.decided()) > 0 {
+		if s.ID == provider.MachineStep("demo-gw-1") && len(l.Decided()) > 0 {
 			t.Error("the new machine is made while the old one's decision stands: it would meet it again")
 		}
 		if err := s.Run(t.Context(), silent{}); err != nil {
@@ -103,13 +103,13 @@ func TestReplaceRuns(t *testing.T) {
 
 // TestFatesAreForgotten lets a crash come between a machine's end and the moment that this is remembered.
 func TestFatesAreForgotten(t *testing.T) {
-	l := newLab(t, document(t, 1, 2, 2)).running(document(t, 1, 2, 2))
+	l := newLab(t, document(t, 1, 2, 2)).Running(document(t, 1, 2, 2))
 	if err := l.Decide(t.Context(), wanted.Replace, "demo-a-1", "demo-a-2"); err != nil {
 		t.Fatal(err)
 	}
 	delete(l.cloud.machines, "demo-a-1")
-	o := l.observed(l.decided(), "demo-cp-1")
-	if d := l.decided(); len(d) != 1 || d["demo-a-2"] != wanted.Replace {
+	o := l.observed(l.Decided(), "demo-cp-1")
+	if d := l.Decided(); len(d) != 1 || d["demo-a-2"] != wanted.Replace {
 		t.Errorf("remembered: %v", d)
 	}
 	if o.Replaced["demo-a-1"] != nil || o.Replaced["demo-a-2"] == nil {
@@ -119,16 +119,16 @@ func TestFatesAreForgotten(t *testing.T) {
 
 // TestReplacementInheritsNoKey: what is put in a machine's place gets keys of its own, also where destroying the old one is interrupted.
 func TestReplacementInheritsNoKey(t *testing.T) {
-	l := newLab(t, document(t, 1, 2, 1)).running(document(t, 1, 2, 1))
+	l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 	others := []string{"leaf/demo-a-10/approver", "leaf/demo-cp-1/apiserver"}
 	for _, name := range append([]string{"leaf/demo-a-1/approver", "leaf/demo-a-1/node"}, others...) {
-		testkit.Must(t, l.secrets.Put(t.Context(), name, []byte("x")))
+		testkit.Must(t, l.Secrets.Put(t.Context(), name, []byte("x")))
 	}
-	steps := l.disposeSteps(l.observed(wanted.Decisions{"demo-a-1": wanted.Replace}, "demo-cp-1"), l.cloud.machines["demo-a-1"], "it is replaced")
+	steps := l.DisposeSteps(l.observed(wanted.Decisions{"demo-a-1": wanted.Replace}, "demo-cp-1"), l.cloud.machines["demo-a-1"], "it is replaced")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = steps[0].Run(ctx, nil) // however it ends
-	left := testkit.Value(l.secrets.Names(t.Context()))(t)
+	left := testkit.Value(l.Secrets.Names(t.Context()))(t)
 	left = slices.DeleteFunc(left, func(n string) bool { return !strings.HasPrefix(n, "leaf/demo-a-1") && n != others[1] })
 	if !slices.Equal(left, others) {
 		t.Errorf("left of a machine that goes: %v, want %v", left, others)

@@ -1,10 +1,15 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -21,17 +26,10 @@ type ResetOptions struct {
 	KeepVolumes bool   // leave the volumes of PersistentVolumeClaims in the cloud
 }
 
-var resetRules = []plan.Rule{
-	{Stage: stagePrepare}, {Stage: stageFree},
-	{Stage: stageClean, Waits: []plan.Stage{stagePrepare, stageFree}},
-	{Stage: stageRemove, Waits: []plan.Stage{stageClean}},
-	{Stage: stageForget, Waits: []plan.Stage{stageRemove, stageClean, stageFree}},
-}
-
 // PlanReset takes Kubernetes off machines and leaves these, their addresses and their network.
 func (c *Cluster) PlanReset(ctx context.Context, opts ResetOptions) (*plan.Plan, error) {
-	if c.facts.Is(memory.Importing) {
-		return nil, errImporting(c.Name())
+	if c.Facts.Is(memory.Importing) {
+		return nil, env.ErrImporting(c.Name())
 	}
 	p := &plan.Plan{Verb: "reset", Cluster: c.Name(), Final: opts.Machine == ""}
 	var err error
@@ -46,52 +44,52 @@ func (c *Cluster) PlanReset(ctx context.Context, opts ResetOptions) (*plan.Plan,
 // BeginReset remembers, before the first step of a reset that was agreed to, that it is begun.
 func (c *Cluster) BeginReset(ctx context.Context, opts ResetOptions) error {
 	if opts.Machine != "" {
-		return c.facts.SetOf(ctx, memory.Unclean, opts.Machine, "true")
+		return c.Facts.SetOf(ctx, memory.Unclean, opts.Machine, "true")
 	}
-	return c.facts.Set(ctx, memory.Resetting, "true")
+	return c.Facts.Set(ctx, memory.Resetting, "true")
 }
 
 // resetAll lists the steps that reset every machine and, last, have the next apply build another cluster.
 func (c *Cluster) resetAll(ctx context.Context, opts DestroyOptions) ([]*plan.Step, error) {
-	if now, err := c.toldRotation(); err != nil || now.Has(pki.SSHKeyName) && !c.prov.Traits().Given {
-		return nil, firstError(err, fail.New(fail.Refused, "the SSH key of cluster %s is being rotated: machines may let in by another key than what is remembered afterwards", c.Name()).
+	if now, err := c.ToldRotation(); err != nil || now.Has(pki.SSHKeyName) && !c.Prov.Traits().Given {
+		return nil, cmp.Or[error](err, fail.New(fail.Refused, "the SSH key of cluster %s is being rotated: machines may let in by another key than what is remembered afterwards", c.Name()).
 			Do("naupegos apply continues that, naupegos certs rotate %s --abandon takes it back; then try again", c.Name()))
 	}
-	inv, err := c.prov.Observe(ctx)
+	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	want, _ := wanted.Assign(c.doc, inv.Machines, c.decided())
-	c.setTarget(want)
+	want, _ := wanted.Assign(c.Doc, inv.Machines, c.Decided())
+	c.SetTarget(want)
 	var graph plan.Graph
 	given := c.planFree(ctx, &graph, opts)
-	cleaned := c.planClean(&graph, inv.Machines, c.resetStep, c.leaveUnclean)
+	cleaned := c.planClean(&graph, inv.Machines, c.ResetStep, c.leaveUnclean)
 	left, err := c.planLeftovers(ctx, nil, cleaned, given, opts)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range left {
-		graph.Add(stageRemove, s)
+		graph.Add(stage.Remove, s)
 	}
-	graph.Add(stageForget, &plan.Step{
+	graph.Add(stage.Forget, &plan.Step{
 		ID: "forget", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's authorities, keys and state from the store", Removes: true,
 		Reason: "the next apply creates a new cluster, which accepts no old credentials",
 		Run:    func(ctx context.Context, _ plan.Progress) error { return c.startOver(ctx) },
 	})
-	return graph.Seal(resetRules)
+	return graph.Seal(stage.ResetRules)
 }
 
 // leaveUnclean is the step for a machine that can't be cleaned: nothing is put on it until it was.
 func (c *Cluster) leaveUnclean(m provider.Machine) *plan.Step {
-	if c.prov.Traits().Given && c.facts.Of(memory.Host, m.Name) == "" {
+	if c.Prov.Traits().Given && c.Facts.Of(memory.Host, m.Name) == "" {
 		return nil // nothing was ever put on it
 	}
 	return &plan.Step{
-		ID: "leave/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "leave " + m.Name + " as it is", Consent: ConsentLeave,
+		ID: "leave/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "leave " + m.Name + " as it is", Consent: nodes.ConsentLeave,
 		Reason:  "it can't be cleaned: it is " + string(m.State),
 		Details: []string{"if it comes back, what Naupegos installed on it runs again", "apply refuses to use it until naupegos reset --machine has cleaned it"},
 		Run: func(ctx context.Context, _ plan.Progress) error {
-			return c.facts.SetOf(ctx, memory.Unclean, m.Name, "true")
+			return c.Facts.SetOf(ctx, memory.Unclean, m.Name, "true")
 		},
 	}
 }
@@ -99,15 +97,15 @@ func (c *Cluster) leaveUnclean(m provider.Machine) *plan.Step {
 // startOver forgets what made the cluster the one that it was. What machines are reached by stays. It may be repeated: that a reset was begun is
 // forgotten last.
 func (c *Cluster) startOver(ctx context.Context) error {
-	if err := c.pki.StartOver(ctx); err != nil {
+	if err := c.PKI.StartOver(ctx); err != nil {
 		return err
 	}
-	if c.cloud() != nil {
-		if err := c.secrets.Delete(ctx, secretCredential); err != nil {
+	if c.Cloud() != nil {
+		if err := c.Secrets.Delete(ctx, observe.SecretCredential); err != nil {
 			return err
 		}
 	}
-	return c.facts.StartOver(ctx, pki.SSHKeyName)
+	return c.Facts.StartOver(ctx, pki.SSHKeyName)
 }
 
 // resetOne lists the steps that take one machine out of the cluster as replacing it does, and clean it.
@@ -119,7 +117,7 @@ func (c *Cluster) resetOne(ctx context.Context, name string) ([]*plan.Step, erro
 	return c.resetOneOf(o, name)
 }
 
-func (c *Cluster) resetOneOf(o *Observed, name string) ([]*plan.Step, error) {
+func (c *Cluster) resetOneOf(o *observe.Observed, name string) ([]*plan.Step, error) {
 	var names []string
 	for _, m := range o.Inventory.Machines {
 		names = append(names, m.Name)
@@ -127,9 +125,9 @@ func (c *Cluster) resetOneOf(o *Observed, name string) ([]*plan.Step, error) {
 	i := slices.Index(names, name)
 	switch {
 	case i < 0:
-		return nil, errNoSuchMachine(name, c.Name(), names)
-	case c.facts.Is(memory.Resetting):
-		return nil, c.errResetting()
+		return nil, env.ErrNoSuchMachine(name, c.Name(), names)
+	case c.Facts.Is(memory.Resetting):
+		return nil, c.ErrResetting()
 	}
 	m := o.Inventory.Machines[i]
 	if m.State != provider.Running {
@@ -137,39 +135,39 @@ func (c *Cluster) resetOneOf(o *Observed, name string) ([]*plan.Step, error) {
 			Do("start it and try again, or put another one in its place: naupegos node replace %s %s", c.Name(), name)
 	}
 	var graph plan.Graph
-	clean := c.resetStep(m)
+	clean := c.ResetStep(m)
 	clean.Removes = true
-	if !c.facts.Bootstrapped() {
-		if c.facts.Of(memory.Unclean, name) == "" {
-			return nil, errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		if c.Facts.Of(memory.Unclean, name) == "" {
+			return nil, env.ErrNotBootstrapped(c.Name())
 		}
-		clean.Run = c.thenForget(name, clean.Run)
-		graph.Add(stageClean, clean)
-		return graph.Seal(resetRules)
+		clean.Run = c.ThenForget(name, clean.Run)
+		graph.Add(stage.Clean, clean)
+		return graph.Seal(stage.ResetRules)
 	}
 	if err := c.checkReset(o, m); err != nil {
 		return nil, err
 	}
 	if m.Role == provider.ControlPlane {
-		graph.Add(stagePrepare, c.backupStep("a control-plane machine is reset", nil))
+		graph.Add(stage.Prepare, c.BackupStep("a control-plane machine is reset", nil))
 	}
-	clean.Run = c.afterForgettingKeys(name, clean.Run)
+	clean.Run = c.AfterForgettingKeys(name, clean.Run)
 	var previous []plan.Need
-	for _, s := range c.retireBy(o, m, "it is reset", []*plan.Step{clean}) {
-		graph.Add(stageClean, s, previous...)
+	for _, s := range c.RetireBy(o, m, "it is reset", []*plan.Step{clean}) {
+		graph.Add(stage.Clean, s, previous...)
 		previous = plan.After(s.ID)
 	}
-	return graph.Seal(resetRules)
+	return graph.Seal(stage.ResetRules)
 }
 
 // checkReset foresees whether the others carry on without a machine.
-func (c *Cluster) checkReset(o *Observed, m provider.Machine) error {
-	if c.controlPlaneUnseen(o) {
-		return fail.Wrap(fail.NotReady, firstError(o.EtcdErr, o.APIErr), "reset %s: it can't be foreseen whether the others carry on", m.Name).
+func (c *Cluster) checkReset(o *observe.Observed, m provider.Machine) error {
+	if c.ControlPlaneUnseen(o) {
+		return fail.Wrap(fail.NotReady, cmp.Or(o.EtcdErr, o.APIErr), "reset %s: it can't be foreseen whether the others carry on", m.Name).
 			Do("naupegos apply brings what is down back; naupegos reset %s without --machine asks nobody", c.Name())
 	}
 	if m.Role != provider.Gateway {
-		return c.checkLeaves(o, m, "reset")
+		return c.CheckLeaves(o, m, "reset")
 	}
 	for _, other := range o.Inventory.Machines {
 		if other.Role == provider.Gateway && other.Name != m.Name && other.State == provider.Running {
@@ -180,17 +178,11 @@ func (c *Cluster) checkReset(o *Observed, m provider.Machine) error {
 		Do("naupegos apply mends what differs on it; naupegos reset %s resets all", c.Name())
 }
 
-// errResetting says that a reset has not come to its end.
-func (c *Cluster) errResetting() error {
-	return fail.New(fail.Refused, "a reset of cluster %s was begun and is not finished", c.Name()).
-		Do("naupegos reset %s continues it; then naupegos apply builds the cluster again", c.Name())
-}
-
 // checkUnclean refuses to put anything on machines whose reset has not come to its end: what is left there is another cluster's, or would not
 // be what etcd expects of a machine that joins.
-func (c *Cluster) checkUnclean(o *Observed) error {
+func (c *Cluster) checkUnclean(o *observe.Observed) error {
 	for _, s := range o.Want {
-		if c.facts.Of(memory.Unclean, s.Name) == "" || o.Machines[s.Name] == nil {
+		if c.Facts.Of(memory.Unclean, s.Name) == "" || o.Machines[s.Name] == nil {
 			continue
 		}
 		return fail.New(fail.Refused, "%s was to be reset, and is not clean yet", s.Name).
@@ -201,13 +193,13 @@ func (c *Cluster) checkUnclean(o *Observed) error {
 
 // resetNote says where a reset stands; empty where there is none.
 func (c *Cluster) resetNote() string {
-	if c.facts.Is(memory.Releasing) {
+	if c.Facts.Is(memory.Releasing) {
 		return "the cluster is being released: naupegos release " + c.Name() + " continues"
 	}
-	if c.facts.Is(memory.Importing) {
+	if c.Facts.Is(memory.Importing) {
 		return "the cluster is not taken over yet: naupegos import " + c.Name() + " --adopt continues"
 	}
-	if c.facts.Is(memory.Resetting) {
+	if c.Facts.Is(memory.Resetting) {
 		return "begun but not finished: naupegos reset " + c.Name() + " continues"
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -33,7 +34,7 @@ func listed(steps []*plan.Step) string {
 }
 
 func TestResetPlans(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	l.state("demo-a-2", provider.Stopped)
 	golden(t, "reset", listed(testkit.Value(l.PlanReset(t.Context(), ResetOptions{}))(t).Steps))
 	for _, name := range []string{"demo-cp-2", "demo-a-1", "demo-gw-1"} {
@@ -42,7 +43,7 @@ func TestResetPlans(t *testing.T) {
 }
 
 func TestResetRefused(t *testing.T) {
-	l := newLab(t, document(t, 3, 2, 2)).running(document(t, 3, 2, 2))
+	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	l.state("demo-a-2", provider.Stopped)
 	l.state("demo-cp-3", provider.Stopped)
 	l.state("demo-gw-2", provider.Stopped)
@@ -58,10 +59,10 @@ func TestResetRefused(t *testing.T) {
 	if _, err := l.resetOneOf(o, "demo-a-1"); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("while etcd can't be seen: %v", err)
 	}
-	l = newLab(t, document(t, 1, 0, 1)).running(document(t, 1, 0, 1))
+	l = newLab(t, document(t, 1, 0, 1)).Running(document(t, 1, 0, 1))
 	_, err := l.resetOneOf(l.observed(nil, "demo-cp-1"), "demo-cp-1")
 	testkit.Fails(t, err, fail.Refused, "reset demo-cp-1: it is the only control-plane machine")
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Bootstrapped, ""))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bootstrapped, ""))
 	_, err = l.resetOneOf(l.observed(nil), "demo-a-1")
 	testkit.Fails(t, err, fail.NotReady, "has not come up yet")
 }
@@ -69,12 +70,12 @@ func TestResetRefused(t *testing.T) {
 // TestResetIsKilledAnywhere: until it has come to its end apply refuses, and nothing of the first cluster's bootstrap is forgotten before.
 func TestResetIsKilledAnywhere(t *testing.T) {
 	ctx := t.Context()
-	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
-	testkit.Must(t, l.facts.SetOf(ctx, memory.TrustedKey, "demo-cp-1", "ssh-ed25519 AAAA"))
-	testkit.Must(t, l.facts.SetOf(ctx, memory.EtcdJoin, "demo-cp-3", "x"))
-	testkit.Must(t, l.facts.SetOf(ctx, memory.Generation, pki.SSHKeyName, "2"))
-	testkit.Must(t, l.facts.SetOf(ctx, memory.Generation, pki.KubernetesCA, "2"))
-	authority, ssh := testkit.Value(l.pki.Authority(ctx, pki.KubernetesCA))(t), testkit.Value(l.pki.SSHKey(ctx))(t)
+	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
+	testkit.Must(t, l.Facts.SetOf(ctx, memory.TrustedKey, "demo-cp-1", "ssh-ed25519 AAAA"))
+	testkit.Must(t, l.Facts.SetOf(ctx, memory.EtcdJoin, "demo-cp-3", "x"))
+	testkit.Must(t, l.Facts.SetOf(ctx, memory.Generation, pki.SSHKeyName, "2"))
+	testkit.Must(t, l.Facts.SetOf(ctx, memory.Generation, pki.KubernetesCA, "2"))
+	authority, ssh := testkit.Value(l.PKI.Authority(ctx, pki.KubernetesCA))(t), testkit.Value(l.PKI.SSHKey(ctx))(t)
 	o := ResetOptions{}
 	testkit.Must(t, l.BeginReset(ctx, o))
 	refused := func() {
@@ -96,28 +97,28 @@ func TestResetIsKilledAnywhere(t *testing.T) {
 			t.Errorf("%s does not come before all is forgotten", s.ID)
 		}
 	}
-	if !l.facts.Bootstrapped() || l.facts.Get(memory.EtcdInitial) == "" {
+	if !l.Facts.Bootstrapped() || l.Facts.Get(memory.EtcdInitial) == "" {
 		t.Error("the bootstrap is forgotten while machines still have it")
 	}
 	testkit.Must(t, last.Run(ctx, nil))
 	for kind := range map[memory.Kind]bool{memory.Bootstrapped: true, memory.EtcdInitial: true, memory.Resetting: true, memory.Smoked: true} {
-		if v := l.facts.Get(kind); v != "" {
+		if v := l.Facts.Get(kind); v != "" {
 			t.Errorf("%s is still %q", kind, v)
 		}
 	}
-	if l.facts.Of(memory.EtcdJoin, "demo-cp-3") != "" || l.facts.Of(memory.TrustedKey, "demo-cp-1") == "" {
+	if l.Facts.Of(memory.EtcdJoin, "demo-cp-3") != "" || l.Facts.Of(memory.TrustedKey, "demo-cp-1") == "" {
 		t.Error("a member is remembered, or how a machine is reached is not")
 	}
-	if l.generation(pki.SSHKeyName) != 2 || l.generation(pki.KubernetesCA) != 1 {
+	if l.Generation(pki.SSHKeyName) != 2 || l.Generation(pki.KubernetesCA) != 1 {
 		t.Error("the generation of the SSH key is forgotten, or that of an authority is not")
 	}
-	if other := testkit.Value(l.pki.Authority(ctx, pki.KubernetesCA))(t); string(other.CertPEM) == string(authority.CertPEM) {
+	if other := testkit.Value(l.PKI.Authority(ctx, pki.KubernetesCA))(t); string(other.CertPEM) == string(authority.CertPEM) {
 		t.Error("the authority is the same")
 	}
-	if other := testkit.Value(l.pki.SSHKey(ctx))(t); string(other) != string(ssh) {
+	if other := testkit.Value(l.PKI.SSHKey(ctx))(t); string(other) != string(ssh) {
 		t.Error("the SSH key is another one")
 	}
-	if text := l.mustPlan(l.observed(nil)); !strings.Contains(text, "create  "+initialStep) || strings.Contains(text, "machine/") {
+	if text := l.mustPlan(l.observed(nil)); !strings.Contains(text, "create  "+nodes.InitialStep) || strings.Contains(text, "machine/") {
 		t.Errorf("apply does not build anew on the same machines:\n%s", text)
 	}
 }
@@ -125,11 +126,11 @@ func TestResetIsKilledAnywhere(t *testing.T) {
 // TestNothingIsBuiltOnWhatIsUnclean: a machine that a reset left as it was holds a member of another etcd.
 func TestNothingIsBuiltOnWhatIsUnclean(t *testing.T) {
 	ctx := t.Context()
-	l := newLab(t, document(t, 3, 2, 1)).running(document(t, 3, 2, 1))
+	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 	l.state("demo-cp-2", provider.Unreachable)
 	p := testkit.Value(l.PlanReset(ctx, ResetOptions{}))(t)
-	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, ConsentLeave)
-	testkit.Must(t, p.CheckConsents([]string{ConsentLeave + "=demo-cp-2"}))
+	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, nodes.ConsentLeave)
+	testkit.Must(t, p.CheckConsents([]string{nodes.ConsentLeave + "=demo-cp-2"}))
 	for _, s := range p.Steps {
 		if s.ID == "leave/demo-cp-2" || s.ID == "forget" {
 			testkit.Must(t, s.Run(ctx, nil))
@@ -139,9 +140,9 @@ func TestNothingIsBuiltOnWhatIsUnclean(t *testing.T) {
 	_, _, err := l.look(ctx, nil)
 	testkit.Fails(t, err, fail.Refused, "naupegos reset demo --machine demo-cp-2 cleans it")
 	steps := testkit.Value(l.resetOneOf(l.observed(nil), "demo-cp-2"))(t)
-	if len(steps) != 1 || steps[0].ID != resetID("demo-cp-2") {
+	if len(steps) != 1 || steps[0].ID != nodes.ResetID("demo-cp-2") {
 		t.Fatalf("it is cleaned by\n%s", listed(steps))
 	}
-	testkit.Must(t, l.thenForget("demo-cp-2", func(context.Context, plan.Progress) error { return nil })(ctx, nil))
+	testkit.Must(t, l.ThenForget("demo-cp-2", func(context.Context, plan.Progress) error { return nil })(ctx, nil))
 	testkit.Must(t, l.checkUnclean(l.observed(nil)))
 }

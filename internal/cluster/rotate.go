@@ -1,12 +1,17 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/rotation"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -19,88 +24,30 @@ import (
 // Authorities and keys are rotated in phases, the next of which begins once everything is in the one before: which everything is told to be in,
 // and which it is in, are facts.
 
-// toldRotation is the rotation that is under way, in the phase that everything is told to be in.
-func (c *Cluster) toldRotation() (rotation.Rotation, error) {
-	return rotation.Parse(c.facts.Get(memory.Rotation))
-}
-
-// useKeys has everything that is rendered or called from now on use the generations of the present phase.
-func (c *Cluster) useKeys(ctx context.Context) error {
-	r, err := c.toldRotation()
-	if err != nil {
-		return err
-	}
-	c.pki.Use(c.generations(r))
-	was := c.rotation
-	if c.rotation = r.String(); was == c.rotation || c.dialer == nil {
-		return nil
-	}
-	c.dropClient()
-	keys, err := c.logins(ctx)
-	if err != nil {
-		return err
-	}
-	c.dialer.SetKeys(keys)
-	if p, ok := c.prov.(provider.Keyed); ok {
-		p.SetKey(c.publicKeys[0])
-	}
-	return nil
-}
-
-// dropClient has the next call of the API begin with another client: this one trusts, and shows, what was before.
-func (c *Cluster) dropClient() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.api != nil {
-		c.api.Close()
-	}
-	c.api = nil
-}
-
-// generations are those of all keys that are in use in a phase.
-func (c *Cluster) generations(r rotation.Rotation) map[string]pki.Generations {
-	in := map[string]pki.Generations{}
-	for _, key := range pki.Rotated() {
-		in[key] = r.In(key, c.generation(key))
-	}
-	return in
-}
-
-// generation is the generation of a key that is in use where it is not rotated.
-func (c *Cluster) generation(key string) int {
-	n := 1
-	if fact := c.facts.Of(memory.Generation, key); fact != "" {
-		if _, err := fmt.Sscan(fact, &n); err != nil {
-			return 1
-		}
-	}
-	return n
-}
-
 // Rotate has keys (pki.Rotated) rotated from the next plan on; hold has the former ones trusted until FinishRotation. A rotation of the same keys
 // that is under way goes on; isNew reports whether none was.
 func (c *Cluster) Rotate(ctx context.Context, keys []string, hold bool) (isNew bool, _ error) {
-	now, err := c.toldRotation()
+	now, err := c.ToldRotation()
 	if err != nil {
 		return false, err
 	}
-	begun := rotation.Begin(keys, c.generation)
-	if c.vault != nil && begun.Has(pki.Authorities()...) {
+	begun := rotation.Begin(keys, c.Generation)
+	if c.Vault != nil && begun.Has(pki.Authorities()...) {
 		begun = begun.Made()
 	}
 	switch {
-	case !c.facts.Bootstrapped():
-		return false, errNotBootstrapped(c.Name())
+	case !c.Facts.Bootstrapped():
+		return false, env.ErrNotBootstrapped(c.Name())
 	case !now.IsZero() && !slices.Equal(now.Keys(), begun.Keys()), now.Phase == rotation.Abandon:
 		return false, fail.New(fail.Refused, "keys of cluster %s are being rotated already (%s)", c.Name(), c.rotationNote()).Do("let that rotation finish first, then try again")
-	case now.IsZero() && (c.moving() || c.upgrading()):
+	case now.IsZero() && (c.Moving() || c.Upgrading()):
 		return false, fail.New(fail.Refused, "cluster %s is being upgraded", c.Name()).Do("naupegos apply continues the upgrade; then try again")
 	}
 	if err := c.mayRotate(ctx, begun); err != nil {
 		return false, err
 	}
 	if now.IsZero() {
-		if err := c.facts.Set(ctx, memory.Rotation, begun.String()); err != nil {
+		if err := c.Facts.Set(ctx, memory.Rotation, begun.String()); err != nil {
 			return false, err
 		}
 	}
@@ -108,25 +55,25 @@ func (c *Cluster) Rotate(ctx context.Context, keys []string, hold bool) (isNew b
 	if hold {
 		value = "true"
 	}
-	return now.IsZero(), c.facts.Set(ctx, memory.RotationHold, value)
+	return now.IsZero(), c.Facts.Set(ctx, memory.RotationHold, value)
 }
 
 // mayRotate is nil where whoever signs the cluster's certificates lets us rotate those authorities that are in a rotation.
 func (c *Cluster) mayRotate(ctx context.Context, r rotation.Rotation) error {
-	if c.vault == nil || !r.Has(pki.Authorities()...) {
+	if c.Vault == nil || !r.Has(pki.Authorities()...) {
 		return nil
 	}
-	have, err := c.authorities(ctx)
+	have, err := c.Authorities(ctx)
 	if err != nil {
 		return err
 	}
 	maps.DeleteFunc(have, func(name string, _ []byte) bool { return !r.Has(name) })
-	return c.vault.MayRotate(ctx, have)
+	return c.Vault.MayRotate(ctx, have)
 }
 
 // FinishRotation has a rotation that was held go on. fail.Refused where none is under way.
 func (c *Cluster) FinishRotation(ctx context.Context) error {
-	now, err := c.toldRotation()
+	now, err := c.ToldRotation()
 	switch {
 	case err != nil:
 		return err
@@ -136,12 +83,12 @@ func (c *Cluster) FinishRotation(ctx context.Context) error {
 	if err := c.mayRotate(ctx, now); err != nil {
 		return err
 	}
-	return c.facts.Set(ctx, memory.RotationHold, "")
+	return c.Facts.Set(ctx, memory.RotationHold, "")
 }
 
 // AbandonRotation has everything forget the next keys again. fail.Refused where they are in use already.
 func (c *Cluster) AbandonRotation(ctx context.Context) error {
-	now, err := c.toldRotation()
+	now, err := c.ToldRotation()
 	if err != nil {
 		return err
 	}
@@ -149,63 +96,52 @@ func (c *Cluster) AbandonRotation(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.facts.Set(ctx, memory.Rotation, back.String())
-}
-
-// held reports whether everything is in the phase in which a rotation stays until somebody says otherwise.
-func (c *Cluster) held(now rotation.Rotation) bool {
-	return now.Phase == rotation.Use && c.facts.Is(memory.RotationHold) && c.facts.Get(memory.RotationRun) == now.String()
+	return c.Facts.Set(ctx, memory.Rotation, back.String())
 }
 
 // advanceRotation moves on to the next phase once everything is in the present one.
 func (c *Cluster) advanceRotation(ctx context.Context) error {
-	now, err := c.toldRotation()
+	now, err := c.ToldRotation()
 	if err != nil {
 		return err
 	}
-	if next := now.Next(); !next.IsZero() && c.facts.Get(memory.RotationRun) == now.String() && !c.held(now) {
-		if err := c.facts.Set(ctx, memory.Rotation, next.String()); err != nil {
+	if next := now.Next(); !next.IsZero() && c.Facts.Get(memory.RotationRun) == now.String() && !c.Held(now) {
+		if err := c.Facts.Set(ctx, memory.Rotation, next.String()); err != nil {
 			return err
 		}
 	}
-	return c.useKeys(ctx)
-}
-
-// rotating reports whether a later plan has more to do.
-func (c *Cluster) rotating() bool {
-	now, err := c.toldRotation()
-	return err == nil && !now.IsZero() && !c.held(now)
+	return c.UseKeys(ctx)
 }
 
 // rotationNote says where a rotation stands; empty where there is none.
 func (c *Cluster) rotationNote() string {
-	now, err := c.toldRotation()
+	now, err := c.ToldRotation()
 	switch {
 	case err != nil || now.IsZero():
 		return ""
-	case c.held(now):
-		return fmt.Sprintf("%s: %s, and the old ones stay trusted until naupegos certs rotate %s --finish", list(now.Keys()), now.Words(), c.Name())
+	case c.Held(now):
+		return fmt.Sprintf("%s: %s, and the old ones stay trusted until naupegos certs rotate %s --finish", strings.Join(now.Keys(), ", "), now.Words(), c.Name())
 	}
-	return fmt.Sprintf("%s: not finished; naupegos apply continues, and this phase ends once %s", list(now.Keys()), now.Words())
+	return fmt.Sprintf("%s: not finished; naupegos apply continues, and this phase ends once %s", strings.Join(now.Keys(), ", "), now.Words())
 }
 
 // planRotation ends a phase once everything is in it. Whoever agreed to this step, which tells of the phases that follow, has agreed to them.
 func (a *applying) planRotation() error {
-	now, err := a.toldRotation()
-	if err != nil || now.IsZero() || now.String() == a.facts.Get(memory.RotationRun) {
+	now, err := a.ToldRotation()
+	if err != nil || now.IsZero() || now.String() == a.Facts.Get(memory.RotationRun) {
 		return err
 	}
 	if now.Has(pki.KubernetesCA) && now.Phase != rotation.Make && a.o.Recorded { // else it comes anyway
 		ph := layout.TellJoiners()
-		s := a.phaseStep(a.namesOf(provider.ControlPlane)[0], ph)
+		s := a.phaseStep(a.NamesOf(provider.ControlPlane)[0], ph)
 		s.Action, s.Reason = plan.Change, "it names the authorities that joining machines trust"
-		a.add(stageRecord, s)
+		a.add(stage.Record, s)
 	}
 	scan := &rotationScan{Cluster: a.Cluster, now: now, restarted: map[string]bool{}}
-	a.add(stageAdvance, &plan.Step{
-		ID: "rotation", Action: plan.Change, Subject: "cluster", Title: rotationTitle(now), Details: rotationAfter(now, a.facts.Is(memory.RotationHold)),
-		Reason: "rotating " + list(now.Keys()) + ": nothing uses a key before everything else trusts it", Announces: plan.Rolling,
-		Timeout: a.doc.Spec.Timeouts.NodeReady.Duration + tokensRead + observeTime(a.doc),
+	a.add(stage.Advance, &plan.Step{
+		ID: "rotation", Action: plan.Change, Subject: "cluster", Title: rotationTitle(now), Details: rotationAfter(now, a.Facts.Is(memory.RotationHold)),
+		Reason: "rotating " + strings.Join(now.Keys(), ", ") + ": nothing uses a key before everything else trusts it", Announces: plan.Rolling,
+		Timeout: a.Doc.Spec.Timeouts.NodeReady.Duration + tokensRead + env.ObserveTime(a.Doc),
 		Run:     scan.end,
 	})
 	return nil
@@ -255,10 +191,10 @@ func (c *Cluster) PlanRenewal(ctx context.Context) (*Applied, error) {
 				Do("naupegos apply gives the machines another one")
 		}
 	}
-	c.pki.HoldRenewals(true)
+	c.PKI.HoldRenewals(true)
 	rest, err := c.PlanApply(ctx)
-	c.pki.HoldRenewals(false)
-	c.dropClient()
+	c.PKI.HoldRenewals(false)
+	c.UseAPI(nil)
 	if err == nil {
 		err = c.nothingElse(rest, "certificates", noStep)
 	}
@@ -266,10 +202,10 @@ func (c *Cluster) PlanRenewal(ctx context.Context) (*Applied, error) {
 	case err != nil:
 		return nil, err
 	case rest.More:
-		return nil, fail.Wrap(fail.NotReady, firstError(rest.Observed.APIErr, rest.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
+		return nil, fail.Wrap(fail.NotReady, cmp.Or(rest.Observed.APIErr, rest.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
 			Do("naupegos apply brings what is down back, and renews the certificates")
 	}
-	return c.planApply(ctx, "renew", c.decided())
+	return c.planApply(ctx, "renew", c.Decided())
 }
 
 // noStep is for who wants that apply has nothing to do.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/rotation"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -21,6 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -44,7 +46,7 @@ func (s *rotationScan) end(ctx context.Context, p plan.Progress) error {
 	if s.now.Phase == rotation.Make {
 		return s.make(ctx, p)
 	}
-	if err := s.taken(ctx, "", p); err != nil {
+	if err := s.Taken(ctx, "", p); err != nil {
 		return err
 	}
 	p.Status("checking that all machines are configured as wanted")
@@ -59,7 +61,7 @@ func (s *rotationScan) end(ctx context.Context, p plan.Progress) error {
 	if s.now.Next().IsZero() {
 		return s.settle(ctx)
 	}
-	return s.facts.Set(ctx, memory.RotationRun, s.now.String())
+	return s.Facts.Set(ctx, memory.RotationRun, s.now.String())
 }
 
 // make has the next authorities made by whoever signs the cluster's certificates.
@@ -69,11 +71,11 @@ func (s *rotationScan) make(ctx context.Context, p plan.Progress) error {
 			continue
 		}
 		p.Status("creating the next authority: %s", key)
-		if err := s.pki.Prepare(ctx, key, s.now.Former(key)); err != nil {
+		if err := s.PKI.Prepare(ctx, key, s.now.Former(key)); err != nil {
 			return err
 		}
 	}
-	return s.facts.Set(ctx, memory.RotationRun, s.now.String())
+	return s.Facts.Set(ctx, memory.RotationRun, s.now.String())
 }
 
 // machines is fail.NotReady while an agent would change anything on its machine, or does not answer.
@@ -81,15 +83,15 @@ func (s *rotationScan) machines(ctx context.Context) error {
 	ask := s.ask
 	if ask == nil {
 		ask = func(ctx context.Context, m wanted.Slot) (machine.Report, error) {
-			return s.configure(ctx, m, true, nil)
+			return s.Configure(ctx, m, true, nil)
 		}
 	}
-	return s.eachMachine(ctx, s.known(), func(ctx context.Context, m wanted.Slot) error {
+	return s.eachMachine(ctx, s.Known(), func(ctx context.Context, m wanted.Slot) error {
 		r, err := ask(ctx, m)
 		if err != nil {
 			return err
 		}
-		if what := describe(&r); len(what) > 0 {
+		if what := observe.Describe(&r); len(what) > 0 {
 			return fail.New(fail.NotReady, "it is not as it is told: %s", strings.Join(what, "; ")).At(m.Name).Do("naupegos apply continues")
 		}
 		return nil
@@ -113,7 +115,7 @@ func (s *rotationScan) pods(ctx context.Context, p plan.Progress) error {
 	if err != nil {
 		return err
 	}
-	key, err := s.pki.ServiceAccountKeyID(ctx)
+	key, err := s.PKI.ServiceAccountKeyID(ctx)
 	if err != nil {
 		return err
 	}
@@ -151,19 +153,19 @@ func (s *rotationScan) podsOnMachines(ctx context.Context, client *kube.Client, 
 	for _, pod := range pods {
 		names[pod.UID] = pod.Namespace + "/" + pod.Name
 	}
-	signer, err := s.pki.Signer(ctx, pki.KubernetesCA)
+	signer, err := s.PKI.Signer(ctx, pki.KubernetesCA)
 	if err != nil {
 		return err
 	}
 	var mu sync.Mutex
 	var behind []string
-	nodes := slices.DeleteFunc(slices.Clone(s.known()), func(m wanted.Slot) bool { return m.Role == provider.Gateway })
+	nodes := slices.DeleteFunc(slices.Clone(s.Known()), func(m wanted.Slot) bool { return m.Role == provider.Gateway })
 	err = s.eachMachine(ctx, nodes, func(ctx context.Context, m wanted.Slot) error {
 		h, err := s.Host(ctx, m.Name)
 		if err != nil {
 			return err
 		}
-		have, err := s.dialer.Credentials(ctx, h)
+		have, err := s.Dialer.Credentials(ctx, h)
 		if err != nil {
 			return err
 		}
@@ -179,14 +181,14 @@ func (s *rotationScan) podsOnMachines(ctx context.Context, client *kube.Client, 
 		if again {
 			return nil
 		}
-		_, err = s.dialer.Run(ctx, h, nil, "systemctl", "restart", "kubelet.service") // it keeps tokens that it has asked for, until it restarts
+		_, err = s.Dialer.Run(ctx, h, nil, "systemctl", "restart", "kubelet.service") // it keeps tokens that it has asked for, until it restarts
 		return err
 	})
 	if err == nil && len(behind) > 0 {
 		slices.Sort(behind)
 		behind = slices.Compact(behind)
-		err = fail.New(fail.NotReady, "the credentials of %s are of the former key, or lack the next authority: %s", plural(len(behind), "pod"),
-			list(behind[:min(len(behind), 10)])).Do("delete those that never get new ones; naupegos apply continues")
+		err = fail.New(fail.NotReady, "the credentials of %s are of the former key, or lack the next authority: %s", words.Count(len(behind), "pod", "pods"),
+			strings.Join(behind[:min(len(behind), 10)], ", ")).Do("delete those that never get new ones; naupegos apply continues")
 	}
 	return err
 }
@@ -232,11 +234,11 @@ func olderNotes(pods []kube.RunningPod, now rotation.Rotation, since time.Time) 
 		}
 	}
 	if now.Has(pki.ServiceAccountKeyName) && len(others) > 0 {
-		notes = append(notes, fmt.Sprintf("%s with a token run since before, and need a restart if they read it but once, at their start: %s", plural(len(others), "pod"), first(others)))
+		notes = append(notes, fmt.Sprintf("%s with a token run since before, and need a restart if they read it but once, at their start: %s", words.Count(len(others), "pod", "pods"), first(others)))
 	}
 	if now.Has(pki.KubernetesCA) && len(all) > 0 {
 		notes = append(notes, fmt.Sprintf("%s run since before the next authority was used, and need a restart before %s if they read ca.crt but once, at their start: %s",
-			plural(len(all), "pod"), since.Add(vouched).Format(time.DateOnly), first(all)))
+			words.Count(len(all), "pod", "pods"), since.Add(vouched).Format(time.DateOnly), first(all)))
 	}
 	return notes
 }
@@ -244,7 +246,7 @@ func olderNotes(pods []kube.RunningPod, now rotation.Rotation, since time.Time) 
 // first lists the first twenty names in order.
 func first(names []string) string {
 	slices.Sort(names)
-	return list(names[:min(len(names), 20)])
+	return strings.Join(names[:min(len(names), 20)], ", ")
 }
 
 // fingerprint is the SHA-256 of a certificate, as machine.Credential has it.
@@ -278,7 +280,7 @@ func renewStored(ctx context.Context, p plan.Progress, client *kube.Client, key 
 		}
 	}
 	if len(names) > 0 {
-		return fail.New(fail.NotReady, "tokens in Secrets must still be made: %s", list(names)).
+		return fail.New(fail.NotReady, "tokens in Secrets must still be made: %s", strings.Join(names, ", ")).
 			Do("where their service accounts are gone nobody makes them: delete those Secrets")
 	}
 	return nil
@@ -294,7 +296,7 @@ func (s *rotationScan) settle(ctx context.Context) error {
 		if !slices.Contains(pki.Authorities(), key) {
 			continue
 		}
-		cert, err := s.pki.Certificate(ctx, key, s.now.Goes(key))
+		cert, err := s.PKI.Certificate(ctx, key, s.now.Goes(key))
 		if fail.KindOf(err) == fail.NotFound {
 			continue // by a run that was cut short
 		}
@@ -312,18 +314,18 @@ func (s *rotationScan) settle(ctx context.Context) error {
 func (s *rotationScan) forget(ctx context.Context) error {
 	for _, key := range s.now.Keys() {
 		goes, stays := s.now.Goes(key), s.now.In(key, 0).Signs
-		if err := s.pki.Retire(ctx, key, goes, stays); err != nil {
+		if err := s.PKI.Retire(ctx, key, goes, stays); err != nil {
 			return err
 		}
-		if err := s.pki.Forget(ctx, key, goes); err != nil {
+		if err := s.PKI.Forget(ctx, key, goes); err != nil {
 			return err
 		}
-		if err := s.facts.SetOf(ctx, memory.Generation, key, fmt.Sprint(stays)); err != nil {
+		if err := s.Facts.SetOf(ctx, memory.Generation, key, fmt.Sprint(stays)); err != nil {
 			return err
 		}
 	}
 	for _, kind := range []memory.Kind{memory.RotationRun, memory.RotationHold, memory.Rotation} {
-		if err := s.facts.Set(ctx, kind, ""); err != nil {
+		if err := s.Facts.Set(ctx, kind, ""); err != nil {
 			return err
 		}
 	}

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/rotation"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -26,9 +29,9 @@ func rotatable(t *testing.T) *lab { return rotatableOf(t, document(t, 3, 1, 2)) 
 func rotatableOf(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	t.Helper()
 	l := newLab(t, doc)
-	testkit.Must(t, l.pki.Ensure(t.Context()))
-	l.running(doc)
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(doc.Marshal())(t))))
+	testkit.Must(t, l.PKI.Ensure(t.Context()))
+	l.Running(doc)
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(doc.Marshal())(t))))
 	testkit.Must(t, l.advanceReleases(t.Context()))
 	l.everythingDone()
 	return l
@@ -37,7 +40,7 @@ func rotatableOf(t *testing.T, doc *v1alpha1.Cluster) *lab {
 // phase plans once.
 func (l *lab) phase() string { return l.mustPlan(l.observedPhase()) }
 
-func (l *lab) observedPhase() *Observed {
+func (l *lab) observedPhase() *observe.Observed {
 	l.t.Helper()
 	testkit.Must(l.t, l.advanceEncryption(l.t.Context()))
 	testkit.Must(l.t, l.advanceRotation(l.t.Context()))
@@ -51,7 +54,7 @@ func (l *lab) observedPhase() *Observed {
 func (l *lab) ended() {
 	l.t.Helper()
 	l.everythingDone()
-	now := testkit.Value(l.toldRotation())(l.t)
+	now := testkit.Value(l.ToldRotation())(l.t)
 	scan := &rotationScan{Cluster: l.Cluster, now: now}
 	if now.Phase == rotation.Make {
 		testkit.Must(l.t, scan.make(l.t.Context(), silent{}))
@@ -61,11 +64,11 @@ func (l *lab) ended() {
 		testkit.Must(l.t, scan.forget(l.t.Context()))
 		return
 	}
-	testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.RotationRun, now.String()))
+	testkit.Must(l.t, l.Facts.Set(l.t.Context(), memory.RotationRun, now.String()))
 }
 
 func (l *lab) secretNames() []string {
-	return testkit.Value(l.secrets.Names(l.t.Context()))(l.t)
+	return testkit.Value(l.Secrets.Names(l.t.Context()))(l.t)
 }
 
 // TestRotationPhases rotates everything: three plans, none of which drains a node, and what is trusted in each.
@@ -76,7 +79,7 @@ func TestRotationPhases(t *testing.T) {
 		t.Error("it was under way before")
 	}
 	var plans []string
-	for l.rotating() {
+	for l.Rotating() {
 		if len(plans) > 3 {
 			t.Fatalf("no end:\n%s", strings.Join(plans, "\n"))
 		}
@@ -101,7 +104,7 @@ func TestRotationPhases(t *testing.T) {
 			t.Errorf("%s: before %v, after %v", name, before, after)
 		}
 	}
-	if g := l.pki.Generations(pki.EtcdCA); g != (pki.Generations{Signs: 2}) || l.rotationNote() != "" {
+	if g := l.PKI.Generations(pki.EtcdCA); g != (pki.Generations{Signs: 2}) || l.rotationNote() != "" {
 		t.Errorf("in the end it is %v: %s", g, l.rotationNote())
 	}
 }
@@ -124,7 +127,7 @@ func TestRotationIsAgreedTo(t *testing.T) {
 			p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: testkit.Value(l.steps(o, machines))(t)}
 			plans[i] = string(testkit.Value(show.JSON(p).MarshalJSON())(t))
 			for _, n := range l.secretNames() {
-				keys[i] += n + string(testkit.Value(l.secrets.Get(t.Context(), n))(t))
+				keys[i] += n + string(testkit.Value(l.Secrets.Get(t.Context(), n))(t))
 			}
 			if p.Empty() {
 				t.Errorf("%s changes nothing", name)
@@ -168,7 +171,7 @@ func TestRotationStays(t *testing.T) {
 	l.phase()
 	l.ended()
 	for range 2 {
-		if got := l.phase(); got != "" || l.rotating() || !strings.Contains(l.rotationNote(), "--finish") {
+		if got := l.phase(); got != "" || l.Rotating() || !strings.Contains(l.rotationNote(), "--finish") {
 			t.Errorf("it does not stay: %s\n%s", l.rotationNote(), got)
 		}
 	}
@@ -176,7 +179,7 @@ func TestRotationStays(t *testing.T) {
 		t.Errorf("what is in use is taken back: %v", err)
 	}
 	testkit.Must(t, l.FinishRotation(t.Context()))
-	if got := l.phase(); !strings.Contains(got, "configure/demo-a-1") || !l.rotating() {
+	if got := l.phase(); !strings.Contains(got, "configure/demo-a-1") || !l.Rotating() {
 		t.Errorf("it does not go on:\n%s", got)
 	}
 	l.ended()
@@ -198,7 +201,7 @@ func TestRotationAbandoned(t *testing.T) {
 		t.Errorf("the way back is\n%s", got)
 	}
 	l.ended()
-	if got := l.phase(); got != "" || l.rotating() || l.have["demo-cp-1"].Digest() != was || !slices.Equal(l.secretNames(), before) {
+	if got := l.phase(); got != "" || l.Rotating() || l.have["demo-cp-1"].Digest() != was || !slices.Equal(l.secretNames(), before) {
 		t.Errorf("taken back, there are %v, before %v:\n%s", l.secretNames(), before, got)
 	}
 }
@@ -211,8 +214,8 @@ func TestRotationWaitsForAMachine(t *testing.T) {
 	for _, phase := range []rotation.Phase{rotation.Trust, rotation.Use} {
 		l.phase()
 		l.everythingDone()
-		l.setTarget(wantedOf(l))
-		scan := &rotationScan{Cluster: l.Cluster, now: testkit.Value(l.toldRotation())(t)}
+		l.SetTarget(wantedOf(l))
+		scan := &rotationScan{Cluster: l.Cluster, now: testkit.Value(l.ToldRotation())(t)}
 		if scan.now.Phase != phase {
 			t.Fatalf("it is where %s", scan.now.Words())
 		}
@@ -228,7 +231,7 @@ func TestRotationWaitsForAMachine(t *testing.T) {
 		stays := func() {
 			t.Helper()
 			testkit.Must(t, l.advanceRotation(t.Context()))
-			if now := testkit.Value(l.toldRotation())(t); now.String() != scan.now.String() || !strings.Contains(l.rotationNote(), "naupegos apply continues") {
+			if now := testkit.Value(l.ToldRotation())(t); now.String() != scan.now.String() || !strings.Contains(l.rotationNote(), "naupegos apply continues") {
 				t.Errorf("it went on without %s to where %s: %s", away, now.Words(), l.rotationNote())
 			}
 		}
@@ -240,7 +243,7 @@ func TestRotationWaitsForAMachine(t *testing.T) {
 		testkit.Must(t, ends(machine.Report{}, nil))
 	}
 	testkit.Must(t, l.advanceRotation(t.Context()))
-	if now := testkit.Value(l.toldRotation())(t); now.Phase != rotation.Drop {
+	if now := testkit.Value(l.ToldRotation())(t); now.Phase != rotation.Drop {
 		t.Errorf("once it is back, it is where %s", now.Words())
 	}
 }
@@ -249,12 +252,12 @@ func TestRotationWaitsForAMachine(t *testing.T) {
 func TestRotationAndUpgrade(t *testing.T) {
 	l := upgraded(t, "v1.36.4")
 	testkit.Value(l.Rotate(t.Context(), pki.Rotated(), false))(t)
-	l.doc = documentOf(t, "v1.37.2")
+	l.Doc = documentOf(t, "v1.37.2")
 	if err := l.advanceReleases(t.Context()); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "rotated") {
 		t.Errorf("an upgrade in the middle of a rotation: %v", err)
 	}
 	l = upgraded(t, "v1.36.4")
-	l.doc = documentOf(t, "v1.37.2")
+	l.Doc = documentOf(t, "v1.37.2")
 	testkit.Must(t, l.advanceReleases(t.Context()))
 	if _, err := l.Rotate(t.Context(), pki.Rotated(), false); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "upgraded") {
 		t.Errorf("a rotation in the middle of an upgrade: %v", err)
@@ -289,7 +292,7 @@ func TestRotationIsTold(t *testing.T) {
 	testkit.Must(t, l.advanceRotation(t.Context()))
 	a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
 	testkit.Must(t, a.planRotation())
-	for _, s := range testkit.Value(a.graph.Seal(applyRules))(t) {
+	for _, s := range testkit.Value(a.graph.Seal(stage.ApplyRules))(t) {
 		if s.ID == "rotation" && (s.Announces != plan.Rolling || s.Timeout == 0) {
 			t.Errorf("the step is %+v", s)
 		}

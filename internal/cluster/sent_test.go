@@ -27,9 +27,9 @@ func TestReleaseIsSentInTurn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := upgraded(t, old)
-			if l.doc = documentOf(t, next); name == "machines of their own" {
-				l.prov = machinesOfTheirOwn{l.cloud}
-				testkit.Must(t, l.facts.Set(t.Context(), memory.SharedKernel, "true")) // for the same configuration
+			if l.Doc = documentOf(t, next); name == "machines of their own" {
+				l.Prov = machinesOfTheirOwn{l.cloud}
+				testkit.Must(t, l.Facts.Set(t.Context(), memory.SharedKernel, "true")) // for the same configuration
 			}
 			testkit.Must(t, l.advanceReleases(t.Context()))
 			o := l.observed(nil, controlPlanes(3)...)

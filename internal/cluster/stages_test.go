@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -52,15 +56,15 @@ func TestOrderHolds(t *testing.T) {
 func anyCluster(t *testing.T, r *rand.Rand) (l *lab, about string) {
 	odd := func() int { return 1 + 2*r.IntN(3) }
 	gateways, from, to, workers, wanted := 2*r.IntN(2), odd(), odd(), r.IntN(4), r.IntN(4)
-	l = newLab(t, document(t, to, gateways, wanted)).running(document(t, from, gateways, workers))
+	l = newLab(t, document(t, to, gateways, wanted)).Running(document(t, from, gateways, workers))
 	if gateways == 0 && to > 1 && from > 1 && r.IntN(2) == 0 {
-		l.prov = balanced{l.cloud}
+		l.Prov = balanced{l.cloud}
 	}
 	return l, fmt.Sprintf("%d gateways, %d to %d control-plane machines, %d to %d workers", gateways, from, to, workers, wanted)
 }
 
 // anyChange loses, stops, silences, replaces and reconfigures some of the machines.
-func anyChange(l *lab, r *rand.Rand, about *string) *Observed {
+func anyChange(l *lab, r *rand.Rand, about *string) *observe.Observed {
 	var members []string
 	decisions := wanted.Decisions{}
 	names := l.cloud.names()
@@ -101,7 +105,7 @@ func anyChange(l *lab, r *rand.Rand, about *string) *Observed {
 			}
 		}
 	}
-	o.Recorded, o.Addons[addonFlannel] = r.IntN(2) == 0, r.IntN(2) == 0
+	o.Recorded, o.Addons[observe.AddonFlannel] = r.IntN(2) == 0, r.IntN(2) == 0
 	return o
 }
 
@@ -116,7 +120,7 @@ func (p *cloud) names() []string {
 }
 
 // faultsOf says what is wrong with the order of steps.
-func faultsOf(o *Observed, steps []*plan.Step) (faults []string) {
+func faultsOf(o *observe.Observed, steps []*plan.Step) (faults []string) {
 	above := map[string]map[string]bool{}
 	ends := map[string]string{} // by control-plane machine that is away for a while: the step that finds it back
 	for _, s := range steps {
@@ -126,7 +130,7 @@ func faultsOf(o *Observed, steps []*plan.Step) (faults []string) {
 			maps.Copy(above[s.ID], above[n])
 		}
 		switch {
-		case s.Stage == stageRollControlPlane && s.Action == plan.Wait, s.ID == "etcd/promote/"+s.Subject && o.Replaced[s.Subject] != nil:
+		case s.Stage == stage.RollControlPlane && s.Action == plan.Wait, s.ID == "etcd/promote/"+s.Subject && o.Replaced[s.Subject] != nil:
 			ends[s.Subject] = s.ID
 		}
 	}
@@ -150,7 +154,7 @@ func faultsOf(o *Observed, steps []*plan.Step) (faults []string) {
 // firstOf returns the ID of the first step that takes a control-plane machine away.
 func firstOf(steps []*plan.Step, name string) string {
 	i := slices.IndexFunc(steps, func(s *plan.Step) bool {
-		return s.Subject == name && (s.Stage == stageRollControlPlane || s.Stage == stageRepair)
+		return s.Subject == name && (s.Stage == stage.RollControlPlane || s.Stage == stage.Repair)
 	})
 	return steps[i].ID
 }
@@ -159,18 +163,18 @@ func firstOf(steps []*plan.Step, name string) string {
 func mustWait(s, before *plan.Step) bool {
 	in := func(stages ...plan.Stage) bool { return slices.Contains(stages, before.Stage) }
 	switch {
-	case s.Stage == stageRollControlPlane:
-		return in(stageRepair, stageJoin, stageBalance, stageRollGateways)
-	case s.Stage == stageRollWorkers && in(stageRollControlPlane), s.Stage == stageProve && in(stageRecord):
+	case s.Stage == stage.RollControlPlane:
+		return in(stage.Repair, stage.Join, stage.Balance, stage.RollGateways)
+	case s.Stage == stage.RollWorkers && in(stage.RollControlPlane), s.Stage == stage.Prove && in(stage.Record):
 		return true
-	case s.Stage == stageRetire:
-		return in(stageRepair, stageJoin, stageBalance, stageRollGateways, stageRollControlPlane, stageRollWorkers, stageWorkers, stageNodes)
+	case s.Stage == stage.Retire:
+		return in(stage.Repair, stage.Join, stage.Balance, stage.RollGateways, stage.RollControlPlane, stage.RollWorkers, stage.Workers, stage.Nodes)
 	case s.Subject != before.Subject:
 		return false
-	case s.ID == configureID(s.Subject):
+	case s.ID == observe.ConfigureID(s.Subject):
 		return before.ID == provider.MachineStep(s.Subject) || before.Action == plan.Destroy
-	case s.ID == nodeID(s.Subject):
-		return before.ID == configureID(s.Subject) || before.ID == "etcd/promote/"+s.Subject
+	case s.ID == nodes.NodeID(s.Subject):
+		return before.ID == observe.ConfigureID(s.Subject) || before.ID == "etcd/promote/"+s.Subject
 	}
 	return false
 }
@@ -197,7 +201,7 @@ func TestStoppable(t *testing.T) {
 			members = append(members, etcd.Member{ID: uint64(i + 1), Name: name, Started: true})
 			health = append(health, etcd.Health{ID: uint64(i + 1), Name: name, Reachable: i < c.members-c.sick})
 		}
-		err := stoppable(members, health, c.stop)
+		err := nodes.Stoppable(members, health, c.stop)
 		if c.says == "" && err != nil || c.says != "" && (fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%d members, %d sick, stop %s: %v, want %q", c.members, c.sick, c.stop, err, c.says)
 		}
@@ -216,11 +220,11 @@ func TestEndsEtcd(t *testing.T) {
 		{machine.Change{Kind: "file", Name: "/etc/kubernetes/pki/etcd/ca.crt", Action: "update"}, false},
 		{machine.Change{Kind: "unit", Name: "kubelet.service", Action: "restart"}, false},
 	} {
-		if got := endsEtcd(&machine.Report{Changes: []machine.Change{c.change}}); got != c.want {
+		if got := observe.EndsEtcd(&machine.Report{Changes: []machine.Change{c.change}}); got != c.want {
 			t.Errorf("%+v ends etcd: %v, want %v", c.change, got, c.want)
 		}
 	}
-	if !endsEtcd(nil) || endsEtcd(&machine.Report{}) {
+	if !observe.EndsEtcd(nil) || observe.EndsEtcd(&machine.Report{}) {
 		t.Error("a machine that nobody has looked at may restart etcd, one without changes does not")
 	}
 }

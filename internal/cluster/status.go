@@ -5,42 +5,44 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
 // Status is a cluster as it is now.
 type Status struct {
-	Name       string          `json:"name"`
-	ID         string          `json:"id"`
-	Provider   string          `json:"provider"`
-	Kubernetes string          `json:"kubernetes"`           // version that the document wants
-	Bundle     string          `json:"bundle,omitempty"`     // ID of the bundle that the cluster was last brought to
-	Upgrade    string          `json:"upgrade,omitempty"`    // where an upgrade stands
-	Rotation   string          `json:"rotation,omitempty"`   // where a rotation of authorities and keys stands
-	Reset      string          `json:"reset,omitempty"`      // where a reset stands
-	BundleNote string          `json:"bundleNote,omitempty"` // that the bundle here is another one, or that there is a newer one
-	Endpoint   string          `json:"endpoint,omitempty"`
-	Healthy    bool            `json:"healthy"` // everything wanted is there, runs, answers and is as wanted
-	API        string          `json:"api"`     // "ready", or why not
-	Etcd       string          `json:"etcd"`    // "3 of 3 voters healthy, tolerates 1", or why it can't be told
-	Machines   []MachineStatus `json:"machines"`
-	Expires    time.Time       `json:"certificateExpires,omitzero"` // of the certificate that expires first
-	ExpiresOf  string          `json:"certificateName,omitempty"`
-	Due        []string        `json:"certificatesDue,omitempty"` // names of certificates that the next apply renews
-	Backups    *Backups        `json:"backups,omitempty"`
-	Repairs    []string        `json:"repairs,omitempty"` // what was tried on machines that are, or were just, not Ready; a sentence each
+	Name       string           `json:"name"`
+	ID         string           `json:"id"`
+	Provider   string           `json:"provider"`
+	Kubernetes string           `json:"kubernetes"`           // version that the document wants
+	Bundle     string           `json:"bundle,omitempty"`     // ID of the bundle that the cluster was last brought to
+	Upgrade    string           `json:"upgrade,omitempty"`    // where an upgrade stands
+	Rotation   string           `json:"rotation,omitempty"`   // where a rotation of authorities and keys stands
+	Reset      string           `json:"reset,omitempty"`      // where a reset stands
+	BundleNote string           `json:"bundleNote,omitempty"` // that the bundle here is another one, or that there is a newer one
+	Endpoint   string           `json:"endpoint,omitempty"`
+	Healthy    bool             `json:"healthy"` // everything wanted is there, runs, answers and is as wanted
+	API        string           `json:"api"`     // "ready", or why not
+	Etcd       string           `json:"etcd"`    // "3 of 3 voters healthy, tolerates 1", or why it can't be told
+	Machines   []MachineStatus  `json:"machines"`
+	Expires    time.Time        `json:"certificateExpires,omitzero"` // of the certificate that expires first
+	ExpiresOf  string           `json:"certificateName,omitempty"`
+	Due        []string         `json:"certificatesDue,omitempty"` // names of certificates that the next apply renews
+	Backups    *backups.Backups `json:"backups,omitempty"`
+	Repairs    []string         `json:"repairs,omitempty"` // what was tried on machines that are, or were just, not Ready; a sentence each
 }
 
 // MachineStatus is one machine as it is now.
@@ -63,22 +65,22 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 		return nil, err
 	}
 	s := &Status{
-		Name: c.Name(), ID: c.rec.ID, Provider: c.doc.Spec.Provider.Name(), Kubernetes: c.doc.Spec.Kubernetes.Version, Healthy: true,
-		API: "ready", BundleNote: c.bundleNote(), Upgrade: c.upgradeNote(), Rotation: c.rotationNote(), Reset: c.resetNote(),
+		Name: c.Name(), ID: c.Record.ID, Provider: c.Doc.Spec.Provider.Name(), Kubernetes: c.Doc.Spec.Kubernetes.Version, Healthy: true,
+		API: "ready", BundleNote: c.BundleNote(), Upgrade: c.upgradeNote(), Rotation: c.rotationNote(), Reset: c.resetNote(),
 	}
-	_, s.Bundle = c.builtWith()
-	if s.Endpoint, err = c.publicEndpoint(ctx); err != nil {
+	_, s.Bundle = c.BuiltWith()
+	if s.Endpoint, err = c.PublicEndpoint(ctx); err != nil {
 		s.Endpoint = ""
 	}
 	switch {
-	case !c.facts.Bootstrapped():
+	case !c.Facts.Bootstrapped():
 		s.API, s.Healthy = "not up yet", false
 	case o.APIErr != nil:
 		s.API, s.Healthy = o.APIErr.Error(), false
 	}
 	s.Etcd = c.etcdStatus(o)
 	wanted := map[string]bool{}
-	for _, w := range o.expected() {
+	for _, w := range o.Expected() {
 		wanted[w.Name] = true
 		m := c.machineStatus(o, w)
 		if tried := c.repairNote(w.Name); tried != "" {
@@ -91,8 +93,8 @@ func (c *Cluster) Status(ctx context.Context) (*Status, error) {
 		s.Healthy = false
 		s.Machines = append(s.Machines, MachineStatus{Name: m.Name, Role: string(m.Role), Pool: m.Pool, Address: m.Address, State: "unwanted"})
 	}
-	if c.facts.Bootstrapped() {
-		s.Backups = c.backups(ctx)
+	if c.Facts.Bootstrapped() {
+		s.Backups = c.Backups(ctx)
 		if on := s.Backups.Scheduled; on != nil && on.Overdue {
 			s.Healthy = false
 		}
@@ -107,7 +109,7 @@ func (m MachineStatus) ok() bool {
 
 // repairNote says what was tried to heal a machine; empty where nothing was.
 func (c *Cluster) repairNote(name string) string {
-	l, err := upkeep.ParseLadder(c.facts.Of(memory.Repair, name))
+	l, err := upkeep.ParseLadder(c.Facts.Of(memory.Repair, name))
 	if err != nil || len(l.Tries) == 0 {
 		return ""
 	}
@@ -116,7 +118,7 @@ func (c *Cluster) repairNote(name string) string {
 
 const upToDate = "up to date"
 
-func (c *Cluster) machineStatus(o *Observed, w wanted.Slot) MachineStatus {
+func (c *Cluster) machineStatus(o *observe.Observed, w wanted.Slot) MachineStatus {
 	m := MachineStatus{Name: w.Name, Role: string(w.Role), Pool: w.Pool, State: "missing", Config: "-"}
 	seen := o.Machines[w.Name]
 	if seen != nil {
@@ -130,7 +132,7 @@ func (c *Cluster) machineStatus(o *Observed, w wanted.Slot) MachineStatus {
 	}
 	m.Node = "not registered"
 	if n, ok := o.Nodes[w.Name]; ok {
-		m.Version, m.Node = n.Version, o.nodeWords(n)
+		m.Version, m.Node = n.Version, o.NodeWords(n)
 	} else if o.Nodes == nil {
 		m.Node = "unknown"
 	}
@@ -140,7 +142,7 @@ func (c *Cluster) machineStatus(o *Observed, w wanted.Slot) MachineStatus {
 	return m
 }
 
-func configStatus(s *Seen) string {
+func configStatus(s *observe.Seen) string {
 	switch {
 	case s.UpToDate():
 		return upToDate
@@ -151,14 +153,14 @@ func configStatus(s *Seen) string {
 	case s.Report == nil:
 		return "unknown"
 	}
-	return plural(len(s.Report.Changes)+len(s.Report.Missing), "change")
+	return words.Count(len(s.Report.Changes)+len(s.Report.Missing), "change", "changes")
 }
 
-func memberStatus(o *Observed, name string) string {
+func memberStatus(o *observe.Observed, name string) string {
 	if o.Members == nil {
 		return "unknown"
 	}
-	m, ok := o.member(name)
+	m, ok := o.Member(name)
 	if !ok {
 		return "not a member"
 	}
@@ -170,7 +172,7 @@ func memberStatus(o *Observed, name string) string {
 		case !h.Reachable:
 			return "unreachable"
 		case len(h.Alarms) > 0:
-			return join(h.Alarms)
+			return strings.Join(h.Alarms, ",")
 		case h.Leader:
 			return "leader"
 		}
@@ -181,14 +183,14 @@ func memberStatus(o *Observed, name string) string {
 	return "voter"
 }
 
-func (c *Cluster) etcdStatus(o *Observed) string {
+func (c *Cluster) etcdStatus(o *observe.Observed) string {
 	if o.EtcdErr != nil {
 		return o.EtcdErr.Error()
 	}
 	if o.Members == nil {
 		return "not up yet"
 	}
-	return etcdProjection(o)
+	return nodes.EtcdProjection(o)
 }
 
 // certificateStatus finds the certificate that expires first, and those that are due for renewal: nobody renews them but the next apply.
@@ -209,7 +211,7 @@ func (c *Cluster) certificateStatus(ctx context.Context, s *Status, now time.Tim
 }
 
 // Certificates lists every certificate that Naupegos issued for the cluster.
-func (c *Cluster) Certificates(ctx context.Context) ([]pki.CertInfo, error) { return c.pki.List(ctx) }
+func (c *Cluster) Certificates(ctx context.Context) ([]pki.CertInfo, error) { return c.PKI.List(ctx) }
 
 // Summary is one line about the cluster.
 func (s *Status) Summary() string {
@@ -221,17 +223,17 @@ func (s *Status) Summary() string {
 }
 
 // onlyLook is Observe for whoever changes nothing: nobody is asked for certificates in place of those that are due.
-func (c *Cluster) onlyLook(ctx context.Context) (*Observed, error) {
-	if c.vault != nil {
-		c.pki.HoldRenewals(true)
-		defer c.pki.HoldRenewals(false)
+func (c *Cluster) onlyLook(ctx context.Context) (*observe.Observed, error) {
+	if c.Vault != nil {
+		c.PKI.HoldRenewals(true)
+		defer c.PKI.HoldRenewals(false)
 	}
 	return c.Observe(ctx)
 }
 
 // providerWarnings are what the provider remarks after its preflight.
 func (c *Cluster) providerWarnings(name string) (out []provider.Check) {
-	if w, ok := c.prov.(provider.Warner); ok {
+	if w, ok := c.Prov.(provider.Warner); ok {
 		for _, text := range w.Warnings() {
 			out = append(out, provider.Check{Name: name, Result: provider.Warning, Detail: text})
 		}
@@ -250,13 +252,13 @@ func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
 	if err != nil {
 		return out, err
 	}
-	want, err := c.wantedMachines(o.Want)
+	want, err := c.WantedMachines(o.Want)
 	if err != nil {
 		return out, err
 	}
-	name := "provider " + c.doc.Spec.Provider.Name()
-	served := provider.Check{Name: name, Result: provider.Fine, Detail: fmt.Sprintf("can provide the %s of cluster %s", plural(len(want.Machines), "machine"), c.Name())}
-	err = c.prov.Preflight(ctx, want)
+	name := "provider " + c.Doc.Spec.Provider.Name()
+	served := provider.Check{Name: name, Result: provider.Fine, Detail: fmt.Sprintf("can provide the %s of cluster %s", words.Count(len(want.Machines), "machine", "machines"), c.Name())}
+	err = c.Prov.Preflight(ctx, want)
 	if err != nil {
 		served.Result, served.Detail = provider.Failing, err.Error()
 	}
@@ -277,7 +279,7 @@ func (c *Cluster) Check(ctx context.Context) ([]provider.Check, error) {
 	return out, nil
 }
 
-func checkMachine(name string, seen *Seen) provider.Check {
+func checkMachine(name string, seen *observe.Seen) provider.Check {
 	check := provider.Check{Name: "machine " + name, Result: provider.Fine, Detail: "answers"}
 	switch {
 	case seen.Machine.State == provider.Unreachable:
@@ -295,9 +297,6 @@ func checkMachine(name string, seen *Seen) provider.Check {
 // logMachines bounds how many machines are asked at once for what they logged.
 const logMachines = 8
 
-// apiTroubleTime is how far back complaints count where the API does not answer.
-const apiTroubleTime = 15 * time.Minute
-
 // consoler is a provider that keeps its machines' consoles.
 type consoler interface {
 	// Console returns the end of a machine's console log, at most limit bytes.
@@ -308,11 +307,11 @@ type consoler interface {
 // the machines are, the cluster's status and document. Whatever can't be had is listed and does not fail the rest. Everything
 // is redacted: the cluster's own secrets and whatever looks like one.
 func (c *Cluster) Logs(ctx context.Context, w io.Writer, o support.Options) ([]support.Problem, error) {
-	r, err := support.NewRedactor(ctx, c.secrets)
+	r, err := support.NewRedactor(ctx, c.Secrets)
 	if err != nil {
 		return nil, err
 	}
-	col := support.NewCollection(w, o, c.dialer, r)
+	col := support.NewCollection(w, o, c.Dialer, r)
 	if err := c.collect(ctx, col); err != nil {
 		return nil, err
 	}
@@ -320,18 +319,18 @@ func (c *Cluster) Logs(ctx context.Context, w io.Writer, o support.Options) ([]s
 }
 
 func (c *Cluster) collect(ctx context.Context, col *support.Collection) error {
-	inv, err := c.prov.Observe(ctx)
+	inv, err := c.Prov.Observe(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.loadTarget(ctx); err != nil {
+	if err := c.LoadTarget(ctx); err != nil {
 		return err
 	}
 	var g errgroup.Group
 	g.SetLimit(logMachines)
 	for _, m := range inv.Machines {
 		g.Go(func() error {
-			if k, ok := c.prov.(consoler); ok {
+			if k, ok := c.Prov.(consoler); ok {
 				text, err := k.Console(m.Name, col.Options.PerFile)
 				col.Add(m.Name, "console.log", text, err)
 			}
@@ -345,52 +344,11 @@ func (c *Cluster) collect(ctx context.Context, col *support.Collection) error {
 	for name, data := range col.Options.Extra {
 		col.Add("", name, data, nil)
 	}
-	col.Add("", "document.yaml", c.rec.Document, nil)
-	col.JSON("facts.json", func() (any, error) { return c.facts.All(), nil })
+	col.Add("", "document.yaml", c.Record.Document, nil)
+	col.JSON("facts.json", func() (any, error) { return c.Facts.All(), nil })
 	col.JSON("machines.json", func() (any, error) { return inv, nil })
 	col.JSON("nodes.json", func() (any, error) { return c.NodeList(ctx) })
 	// The last one, for it makes new slots.
 	col.JSON("status.json", func() (any, error) { return c.Status(ctx) })
 	return ctx.Err()
-}
-
-// apiTrouble adds to waited, the error of an API that did not answer in time, which units are not well on the control-plane
-// machines, and what they complained about last. The result is final.
-func (c *Cluster) apiTrouble(ctx context.Context, waited error) error {
-	r, err := support.NewRedactor(ctx, c.secrets)
-	if err != nil {
-		return err
-	}
-	names := c.namesOf(provider.ControlPlane)
-	found := make([]support.Trouble, len(names))
-	var wg sync.WaitGroup
-	for i, name := range names {
-		wg.Go(func() {
-			h, err := c.Host(ctx, name)
-			if err != nil {
-				found[i].Unseen = err
-				return
-			}
-			found[i] = support.LookForTrouble(ctx, c.dialer, h, r, apiTroubleTime)
-		})
-	}
-	wg.Wait()
-	return support.NoAPIBecause(c.Name(), names, waited, found)
-}
-
-// nodeTrouble adds to waited, the error of a wait that took too long, what the node's machine knows of the reason: the state
-// of its units and what they complained about last. The result is final: the time for waiting is over.
-func (c *Cluster) nodeTrouble(ctx context.Context, s wanted.Slot, waited error) error {
-	if fail.KindOf(waited) != fail.NotReady { // the API does not answer; this machine may be well
-		return fail.Wrap(fail.KindOf(waited), waited, "bring the node in").Enough()
-	}
-	h, err := c.Host(ctx, s.Name)
-	if err != nil {
-		return support.NotReadyBecause(s.Name, c.Name(), waited, support.Trouble{Unseen: err})
-	}
-	r, err := support.NewRedactor(ctx, c.secrets)
-	if err != nil {
-		return err
-	}
-	return support.NotReadyBecause(s.Name, c.Name(), waited, support.LookForTrouble(ctx, c.dialer, h, r, c.doc.Spec.Timeouts.NodeReady.Duration))
 }

@@ -7,7 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -20,13 +25,13 @@ import (
 // surgeLab is a cluster with pools that have one machine more while their workers are changed; its workers are as a document of before wanted it.
 func surgeLab(t *testing.T, maxSurge int, now, before []int) *lab {
 	t.Helper()
-	l := newLab(t, document(t, 1, 0, now...)).running(document(t, 1, 0, before...))
-	l.doc.Spec.Updates.MaxSurge = &maxSurge
+	l := newLab(t, document(t, 1, 0, now...)).Running(document(t, 1, 0, before...))
+	l.Doc.Spec.Updates.MaxSurge = &maxSurge
 	return l
 }
 
 // away has workers' containerd become another, which takes their pods away.
-func (l *lab) away(o *Observed, names ...string) *Observed {
+func (l *lab) away(o *observe.Observed, names ...string) *observe.Observed {
 	for _, name := range names {
 		o.Machines[name].Report = &machine.Report{Changes: []machine.Change{{Kind: "binary", Name: "/usr/local/bin/containerd", Action: "update"},
 			{Kind: "unit", Name: "containerd.service", Action: "restart", Why: "its program changed"}}}
@@ -37,12 +42,12 @@ func (l *lab) away(o *Observed, names ...string) *Observed {
 // surging plans as PlanApply does, where these workers are to be changed.
 func (l *lab) surging(names ...string) string {
 	l.t.Helper()
-	see := func(decided wanted.Decisions) *Observed {
+	see := func(decided wanted.Decisions) *observe.Observed {
 		return l.away(l.observed(decided, controlPlanes(1)...), names...)
 	}
-	o := see(l.decided())
+	o := see(l.Decided())
 	machines := testkit.Value(l.infrastructure(l.t.Context(), o))(l.t)
-	decided, _, err := l.withSurge(l.t.Context(), o, machines, l.decided())
+	decided, _, err := l.withSurge(l.t.Context(), o, machines, l.Decided())
 	testkit.Must(l.t, err)
 	return l.mustPlan(see(decided))
 }
@@ -52,14 +57,14 @@ func (l *lab) surged(name string, index int) {
 	l.t.Helper()
 	testkit.Must(l.t, l.Decide(l.t.Context(), wanted.Surge, name))
 	l.cloud.machines[name] = provider.Machine{Name: name, Role: provider.Worker, Pool: "a", Index: index, Address: "10.0.1.1", State: provider.Running}
-	slots, _ := wanted.Assign(l.doc, testkit.Value(l.cloud.Observe(l.t.Context()))(l.t).Machines, l.decided())
-	l.configure(l.doc, slots)
+	slots, _ := wanted.Assign(l.Doc, testkit.Value(l.cloud.Observe(l.t.Context()))(l.t).Machines, l.Decided())
+	l.Configure(l.Doc, slots)
 }
 
 // decisions are those that are remembered, in words.
 func (l *lab) decisions() string {
 	var all []string
-	for name, d := range l.decided() {
+	for name, d := range l.Decided() {
 		all = append(all, fmt.Sprintf("%s %s", name, d))
 	}
 	slices.Sort(all)
@@ -137,15 +142,15 @@ func TestSurgeOnlyWhereItHelps(t *testing.T) {
 	kubelet := &machine.Report{Changes: []machine.Change{{Kind: "unit", Name: "kubelet.service", Action: "restart", Why: "its file changed"}}}
 	for name, c := range map[string]struct {
 		maxSurge int
-		change   func(*lab, *Observed)
+		change   func(*lab, *observe.Observed)
 	}{
-		"not wanted": {0, func(l *lab, o *Observed) { l.away(o, "demo-a-1") }},
-		"pods stay":  {1, func(_ *lab, o *Observed) { o.Machines["demo-a-1"].Report = kubelet }},
-		"the machine does not serve": {1, func(l *lab, o *Observed) {
+		"not wanted": {0, func(l *lab, o *observe.Observed) { l.away(o, "demo-a-1") }},
+		"pods stay":  {1, func(_ *lab, o *observe.Observed) { o.Machines["demo-a-1"].Report = kubelet }},
+		"the machine does not serve": {1, func(l *lab, o *observe.Observed) {
 			l.away(o, "demo-a-1")
 			o.Nodes["demo-a-1"] = kube.NodeInfo{Name: "demo-a-1"}
 		}},
-		"the API does not answer": {1, func(l *lab, o *Observed) { l.away(o, "demo-a-1"); o.APIErr = errNotBootstrapped("demo") }},
+		"the API does not answer": {1, func(l *lab, o *observe.Observed) { l.away(o, "demo-a-1"); o.APIErr = env.ErrNotBootstrapped("demo") }},
 	} {
 		l := surgeLab(t, c.maxSurge, []int{2}, []int{2})
 		o := l.observed(nil, controlPlanes(1)...)
@@ -161,11 +166,11 @@ func TestSurgeOnlyWhereItHelps(t *testing.T) {
 func TestSurgeNotMissed(t *testing.T) {
 	l := surgeLab(t, 1, []int{2}, []int{2})
 	testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-3"))
-	if n := len(l.observed(l.decided(), controlPlanes(1)...).expected()); n != 3 {
+	if n := len(l.observed(l.Decided(), controlPlanes(1)...).Expected()); n != 3 {
 		t.Errorf("%d machines are expected, want 3", n)
 	}
 	l.surged("demo-a-3", 3)
-	if n := len(l.observed(l.decided(), controlPlanes(1)...).expected()); n != 4 {
+	if n := len(l.observed(l.Decided(), controlPlanes(1)...).Expected()); n != 4 {
 		t.Errorf("%d machines are expected, want 4", n)
 	}
 }
@@ -183,7 +188,7 @@ func TestSurgeHasRoom(t *testing.T) {
 		"one":                   {1, []int{2, 1}, []int{2, 1}, nil, "demo-a-1+1 demo-a-2+1 demo-b-1+1"},
 		"no more than drained":  {3, []int{2, 1}, []int{2, 1}, nil, "demo-a-1+2 demo-a-2+2 demo-b-1+1"},
 		"one goes anyway":       {1, []int{2}, []int{3}, nil, "demo-a-1+0 demo-a-2+0"},
-		"a pool stays behind":   {1, []int{1, 1}, []int{1, 1}, func(l *lab) { l.doc.Spec.Workers[0].Version = "v1.36.4" }, "demo-b-1+1"},
+		"a pool stays behind":   {1, []int{1, 1}, []int{1, 1}, func(l *lab) { l.Doc.Spec.Workers[0].Version = "v1.36.4" }, "demo-b-1+1"},
 		"one is decided":        {1, []int{2}, []int{2}, func(l *lab) { testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-3")) }, "demo-a-1+1 demo-a-2+1"},
 		"it is there as a node": {2, []int{2}, []int{2}, func(l *lab) { l.surged("demo-a-3", 3) }, "demo-a-1+1 demo-a-2+1"},
 	} {
@@ -192,7 +197,7 @@ func TestSurgeHasRoom(t *testing.T) {
 			c.change(l)
 		}
 		var got []string
-		for _, d := range l.drains(l.observed(l.decided(), controlPlanes(1)...), hops.Of("v1.37.2")) {
+		for _, d := range l.Drains(l.observed(l.Decided(), controlPlanes(1)...), hops.Of("v1.37.2")) {
 			got = append(got, fmt.Sprintf("%s+%d", d.Node, d.Beside))
 		}
 		if strings.Join(got, " ") != c.want {
@@ -207,13 +212,13 @@ func TestIntroduced(t *testing.T) {
 	l := surgeLab(t, 1, []int{1}, []int{1})
 	l.cloud.late = true
 	testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-2"))
-	o := l.observed(l.decided(), controlPlanes(1)...)
+	o := l.observed(l.Decided(), controlPlanes(1)...)
 	cp := o.Want[slices.IndexFunc(o.Want, wanted.Slot.IsControlPlane)]
 	before := testkit.Value(l.configuration(cp))(t)
 	machines := testkit.Value(l.infrastructure(t.Context(), o))(t)
 	testkit.Must(t, machines[0].Run(t.Context(), silent{}))
 	told := changes(before, testkit.Value(l.configuration(cp))(t))
-	if !slices.ContainsFunc(told, func(c machine.Change) bool { return c.Name == "/etc/kubernetes/naupegos-machines.json" }) || disruptive(&machine.Report{Changes: told}) {
+	if !slices.ContainsFunc(told, func(c machine.Change) bool { return c.Name == "/etc/kubernetes/naupegos-machines.json" }) || observe.Disruptive(&machine.Report{Changes: told}) {
 		t.Errorf("%s is told %+v", cp.Name, told)
 	}
 }
@@ -223,7 +228,7 @@ func TestIntroduce(t *testing.T) {
 	want, _ := wanted.Assign(document(t, 3, 2, 2), nil, nil)
 	for kind, told := range map[fail.Kind]int{fail.Unreachable: 4, fail.NotReady: 4, fail.NotFound: 4, fail.Refused: 2} {
 		var names []string
-		err := introduce(want, "demo-a-2", func(s wanted.Slot) error {
+		err := observe.Introduce(want, "demo-a-2", func(s wanted.Slot) error {
 			if names = append(names, s.Name); s.Name == "demo-cp-2" {
 				return fail.New(kind, "no")
 			}
@@ -243,11 +248,11 @@ func TestQuietly(t *testing.T) {
 		err     error
 		calls   int
 	}{
-		"nothing to do": {nil, nil, 1}, "a file": {[]machine.Change{file}, nil, 2}, "it does not answer": {[]machine.Change{file}, errNotBootstrapped("demo"), 1},
+		"nothing to do": {nil, nil, 1}, "a file": {[]machine.Change{file}, nil, 2}, "it does not answer": {[]machine.Change{file}, env.ErrNotBootstrapped("demo"), 1},
 		"a restart": {[]machine.Change{file, {Kind: "unit", Name: "kubelet.service", Action: "restart"}}, nil, 1},
 	} {
 		var asked []bool
-		err := quietly(func(dryRun bool) (machine.Report, error) {
+		err := observe.Quietly(func(dryRun bool) (machine.Report, error) {
 			asked = append(asked, dryRun)
 			return machine.Report{Changes: c.changes}, c.err
 		})
@@ -261,7 +266,7 @@ func TestQuietly(t *testing.T) {
 func TestSurgeGoes(t *testing.T) {
 	l := surgeLab(t, 1, []int{2}, []int{2})
 	l.surged("demo-a-3", 3)
-	o := l.away(l.observed(l.decided(), controlPlanes(1)...), "demo-a-1")
+	o := l.away(l.observed(l.Decided(), controlPlanes(1)...), "demo-a-1")
 	machines := testkit.Value(l.infrastructure(t.Context(), o))(t)
 	steps := testkit.Value(l.steps(o, machines))(t)
 	i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == provider.DestroyStep("demo-a-3") })
@@ -269,7 +274,7 @@ func TestSurgeGoes(t *testing.T) {
 		t.Fatalf("the plan is\n%s", l.printed(steps))
 	}
 	known := func() bool {
-		return slices.ContainsFunc(l.known(), func(s wanted.Slot) bool { return s.Name == "demo-a-3" })
+		return slices.ContainsFunc(l.Known(), func(s wanted.Slot) bool { return s.Name == "demo-a-3" })
 	}
 	if !known() {
 		t.Error("it is not looked for while it is there")
@@ -290,9 +295,9 @@ type clouded struct {
 func TestSurgeInCloud(t *testing.T) {
 	on := onOpenStack(t, &keystone{})
 	l := surgeLab(t, 1, []int{1}, []int{1})
-	l.prov = clouded{l.cloud, on.Cluster.cloud()}
-	o := l.away(l.observed(l.decided(), controlPlanes(1)...), "demo-a-1")
-	decided, surges, err := l.withSurge(t.Context(), o, nil, l.decided())
+	l.Prov = clouded{l.cloud, on.Cluster.Cloud()}
+	o := l.away(l.observed(l.Decided(), controlPlanes(1)...), "demo-a-1")
+	decided, surges, err := l.withSurge(t.Context(), o, nil, l.Decided())
 	testkit.Must(t, err)
 	if !surges {
 		t.Fatal("there is no extra machine")
@@ -303,15 +308,15 @@ func TestSurgeInCloud(t *testing.T) {
 	a.planWorkers()
 	a.planInitialized()
 	steps := map[string]*plan.Step{}
-	for _, s := range testkit.Value(a.graph.Seal(applyRules))(t) {
+	for _, s := range testkit.Value(a.graph.Seal(stage.ApplyRules))(t) {
 		steps[s.ID] = s
 	}
-	comes, all := steps["cloud/node/demo-a-2"], steps[initializedStep]
+	comes, all := steps["cloud/node/demo-a-2"], steps[nodes.InitializedStep]
 	if comes == nil || all == nil || !slices.Contains(comes.Needs, "node/demo-a-2") || !slices.Contains(steps["drain/demo-a-1"].Needs, comes.ID) {
 		t.Fatalf("the plan is\n%s", l.printed(slices.Collect(maps.Values(steps))))
 	}
 	tainted := map[string]bool{"demo-cp-1": false, "demo-a-1": false}
-	l.api = withNodes(t, tainted)
+	l.UseAPI(withNodes(t, tainted))
 	for _, c := range []struct {
 		surge string
 		come  bool
@@ -328,7 +333,7 @@ func TestSurgeInCloud(t *testing.T) {
 	// An apply that was cut off while the machine's node had joined and was not initialized waits for it, too.
 	l.surged("demo-a-2", 2)
 	for tainted, want := range map[bool]int{true: 1, false: 0} {
-		o := l.away(l.observed(l.decided(), controlPlanes(1)...), "demo-a-1")
+		o := l.away(l.observed(l.Decided(), controlPlanes(1)...), "demo-a-1")
 		if n := o.Nodes["demo-a-2"]; tainted {
 			n.Taints = append(n.Taints, kube.Taint{Key: "node.cloudprovider.kubernetes.io/uninitialized", Effect: "NoSchedule"})
 			o.Nodes[n.Name] = n

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -17,19 +19,19 @@ import (
 const noRoute = "demo-a-2 (10.0.0.26:22): connect: no route to host"
 
 // away is a cluster on given hosts, one of which does not answer, as it is seen.
-func away(t *testing.T, wanted int) (*lab, *Observed) {
+func away(t *testing.T, wanted int) (*lab, *observe.Observed) {
 	t.Helper()
 	l := newLab(t, document(t, 3, 2, wanted))
-	l.cloud.keeps, l.prov = true, hostsGiven{l.cloud}
-	l.running(document(t, 3, 2, 2))
-	testkit.Must(t, l.facts.SetOf(t.Context(), memory.Host, "demo-a-2", "{}"))
+	l.cloud.keeps, l.Prov = true, hostsGiven{l.cloud}
+	l.Running(document(t, 3, 2, 2))
+	testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Host, "demo-a-2", "{}"))
 	l.state("demo-a-2", provider.Unreachable)
 	m := l.cloud.machines["demo-a-2"]
 	m.Detail = noRoute
 	l.cloud.machines["demo-a-2"] = m
 	o := l.observed(nil, controlPlanes(3)...)
 	for _, s := range o.Want {
-		if l.unreached(s, o.Machines[s.Name]) != (s.Name == "demo-a-2") {
+		if l.Unreached(s, o.Machines[s.Name]) != (s.Name == "demo-a-2") {
 			t.Fatalf("%s counts as the wrong one", s.Name)
 		}
 	}
@@ -55,8 +57,8 @@ func TestUnreachableIsSeen(t *testing.T) {
 			t.Errorf("another machine is changed: %s", line)
 		}
 	}
-	if len(o.unready()) > 0 {
-		t.Errorf("apply does not begin for a host that was in use: %v", o.unready())
+	if len(o.Unready()) > 0 {
+		t.Errorf("apply does not begin for a host that was in use: %v", o.Unready())
 	}
 }
 
@@ -64,11 +66,11 @@ func TestUnreachableIsSeen(t *testing.T) {
 func TestUnreachableIsTakenOut(t *testing.T) {
 	l, o := away(t, 1)
 	text := l.mustPlan(o)
-	if strings.Contains(text, resetID("demo-a-2")) || strings.Contains(text, "drain/") || !strings.Contains(text, provider.DestroyStep("demo-a-2")) {
+	if strings.Contains(text, nodes.ResetID("demo-a-2")) || strings.Contains(text, "drain/") || !strings.Contains(text, provider.DestroyStep("demo-a-2")) {
 		t.Errorf("it is cleaned, or not let go:\n%s", text)
 	}
 	l.state("demo-a-2", provider.Running)
-	if text := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.Contains(text, resetID("demo-a-2")) {
+	if text := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.Contains(text, nodes.ResetID("demo-a-2")) {
 		t.Errorf("one that answers is not cleaned:\n%s", text)
 	}
 }
@@ -84,7 +86,7 @@ func TestNothingIsSwitchedOffForGood(t *testing.T) {
 	if p := testkit.Value(l.PlanPower(t.Context(), "machine stop", []string{"demo-a-1"}, []string{"off"}))(t); len(p.Steps) != 1 {
 		t.Errorf("shut down: %d steps", len(p.Steps))
 	}
-	l.prov = l.cloud
+	l.Prov = l.cloud
 	p := testkit.Value(l.PlanPower(t.Context(), "machine reboot", []string{"demo-a-1"}, []string{"off", "on"}))(t)
 	if len(p.Steps) != 2 || !slices.Equal(p.Steps[1].Needs, []string{p.Steps[0].ID}) || p.Steps[0].Disruption() != plan.Rolling {
 		t.Errorf("a reboot of what can be switched: %+v", p.Steps)
@@ -98,16 +100,16 @@ func TestDestroyWhileAHostIsDead(t *testing.T) {
 	dead := provider.DestroyStep("demo-a-2")
 	for _, s := range p.Steps {
 		switch {
-		case s.ID == resetID("demo-a-2"):
+		case s.ID == nodes.ResetID("demo-a-2"):
 			t.Errorf("it is to be cleaned: %+v", s)
-		case (s.ID == dead) != (s.Consent == ConsentLeave):
+		case (s.ID == dead) != (s.Consent == nodes.ConsentLeave):
 			t.Errorf("%s needs consent to %q", s.ID, s.Consent)
-		case s.ID == resetID("demo-gw-1") && (!slices.Contains(s.Needs, dead) || !slices.Contains(s.Needs, resetID("demo-a-1"))):
+		case s.ID == nodes.ResetID("demo-gw-1") && (!slices.Contains(s.Needs, dead) || !slices.Contains(s.Needs, nodes.ResetID("demo-a-1"))):
 			t.Errorf("a gateway goes after %v", s.Needs)
 		}
 	}
-	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, ConsentLeave)
-	testkit.Must(t, p.CheckConsents([]string{ConsentLeave + "=demo-a-2"}))
+	testkit.Fails(t, p.CheckConsents(nil), fail.Refused, nodes.ConsentLeave)
+	testkit.Must(t, p.CheckConsents([]string{nodes.ConsentLeave + "=demo-a-2"}))
 }
 
 // stock is a provider whose machines go back to where they came from. Some of them can't be switched.
@@ -144,16 +146,16 @@ func waitsFor(steps []*plan.Step, s *plan.Step, id string) bool {
 // TestStock: machines that go back to a stock are cleaned before that, where they answer; who has no power control is not switched.
 func TestStock(t *testing.T) {
 	l, _ := away(t, 2)
-	l.prov = stock{l.cloud, []string{"demo-a-1"}}
+	l.Prov = stock{l.cloud, []string{"demo-a-1"}}
 	p := testkit.Value(l.PlanDestroy(t.Context(), DestroyOptions{}))(t)
 	cleaned := 0
 	for _, s := range p.Steps {
 		if name, ok := strings.CutPrefix(s.ID, "destroy/"); ok {
-			i := slices.IndexFunc(p.Steps, func(o *plan.Step) bool { return o.ID == resetID(name) })
+			i := slices.IndexFunc(p.Steps, func(o *plan.Step) bool { return o.ID == nodes.ResetID(name) })
 			if i < 0 {
 				continue
 			}
-			if cleaned++; !waitsFor(p.Steps, s, resetID(name)) {
+			if cleaned++; !waitsFor(p.Steps, s, nodes.ResetID(name)) {
 				t.Errorf("%s is given back before it is clean: %v", name, s.Needs)
 			}
 		}

@@ -8,13 +8,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -38,20 +43,20 @@ type Updating struct {
 
 // PlanUpdate plans to bring the operating system of machines up to date, one machine at a time, and nothing else.
 func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating, error) {
-	if !c.facts.Bootstrapped() {
-		return nil, errNotBootstrapped(c.Name())
+	if !c.Facts.Bootstrapped() {
+		return nil, env.ErrNotBootstrapped(c.Name())
 	}
 	if err := c.underway(); err != nil {
 		return nil, err
 	}
-	if c.moving() || c.rotating() {
+	if c.Moving() || c.Rotating() {
 		return nil, fail.New(fail.Refused, "update %s: an upgrade or a rotation is not finished", c.Name()).Do("naupegos apply continues it; then update")
 	}
-	o, err := c.observeInventory(ctx, c.decided())
+	o, err := c.ObserveInventory(ctx, c.Decided())
 	if err != nil {
 		return nil, err
 	}
-	if err := c.observeControlPlane(ctx, o, "update"); err != nil {
+	if err := c.ObserveControlPlane(ctx, o, "update"); err != nil {
 		return nil, err
 	}
 	slots, err := c.chosen(o, opts)
@@ -60,7 +65,7 @@ func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating
 	}
 	u, err := c.planUpdate(o, slots, c.lookForUpdates(ctx, o, slots, opts), opts, time.Now())
 	if err == nil {
-		warnOfBudgets(ctx, c, u.Plan, nil)
+		c.WarnOfBudgets(ctx, u.Plan, nil)
 	}
 	return u, err
 }
@@ -68,7 +73,7 @@ func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating
 // BeginUpdate remembers, before the first step of a roll that was agreed to, which machines are to be rebooted because somebody asked for it.
 func (c *Cluster) BeginUpdate(ctx context.Context, u *Updating) error {
 	for name, boot := range u.begins {
-		if err := c.facts.SetOf(ctx, memory.Rebooting, name, boot); err != nil {
+		if err := c.Facts.SetOf(ctx, memory.Rebooting, name, boot); err != nil {
 			return err
 		}
 	}
@@ -76,20 +81,17 @@ func (c *Cluster) BeginUpdate(ctx context.Context, u *Updating) error {
 }
 
 // chosen lists the machines that are asked for, the one whose etcd member leads behind all others.
-func (c *Cluster) chosen(o *Observed, opts UpdateOptions) ([]wanted.Slot, error) {
-	slots := o.leaderLast()
-	var names []string
-	for _, s := range slots {
-		names = append(names, s.Name)
-	}
+func (c *Cluster) chosen(o *observe.Observed, opts UpdateOptions) ([]wanted.Slot, error) {
+	slots := o.LeaderLast()
+	names := wanted.Names(slots)
 	slots = slices.DeleteFunc(slots, func(s wanted.Slot) bool {
-		return o.machine(s.Name) == nil || opts.Machine != "" && s.Name != opts.Machine || opts.Pool != "" && s.Pool != opts.Pool
+		return o.Machine(s.Name) == nil || opts.Machine != "" && s.Name != opts.Machine || opts.Pool != "" && s.Pool != opts.Pool
 	})
 	switch {
 	case len(slots) > 0:
 		return slots, nil
 	case opts.Machine != "":
-		return nil, errNoSuchMachine(opts.Machine, c.Name(), names)
+		return nil, env.ErrNoSuchMachine(opts.Machine, c.Name(), names)
 	}
 	return nil, fail.New(fail.NotFound, "cluster %s has no machines of pool %q", c.Name(), opts.Pool).Do("naupegos status %s names the machines", c.Name())
 }
@@ -102,8 +104,8 @@ type look struct {
 }
 
 // lookForUpdates asks machines, all side by side. Their lists of packages are fetched anew; nothing else is changed there.
-func (c *Cluster) lookForUpdates(ctx context.Context, o *Observed, slots []wanted.Slot, opts UpdateOptions) map[string]look {
-	ctx, cancel := context.WithTimeout(ctx, c.doc.Spec.Timeouts.Step.Duration)
+func (c *Cluster) lookForUpdates(ctx context.Context, o *observe.Observed, slots []wanted.Slot, opts UpdateOptions) map[string]look {
+	ctx, cancel := context.WithTimeout(ctx, c.Doc.Spec.Timeouts.Step.Duration)
 	defer cancel()
 	found := make(map[string]look, len(slots))
 	newer, unknown := c.outdated(ctx, opts)
@@ -113,7 +115,7 @@ func (c *Cluster) lookForUpdates(ctx context.Context, o *Observed, slots []wante
 		wg.Go(func() {
 			l := look{newer: newer[s.Name]}
 			h, err := c.Host(ctx, s.Name)
-			switch m := o.machine(s.Name); {
+			switch m := o.Machine(s.Name); {
 			case unknown != nil:
 				l.err = unknown
 			case err != nil:
@@ -123,9 +125,9 @@ func (c *Cluster) lookForUpdates(ctx context.Context, o *Observed, slots []wante
 			case !m.MayRun():
 				l.err = fail.New(fail.NotReady, "it is %s", m.State).At(s.Name)
 			case opts.RebootOnly:
-				l.Updates, l.err = c.dialer.RebootReasons(ctx, h)
+				l.Updates, l.err = c.Dialer.RebootReasons(ctx, h)
 			default:
-				l.Updates, l.err = c.dialer.Updates(ctx, h, c.doc.Spec.Updates.OS.Hold)
+				l.Updates, l.err = c.Dialer.Updates(ctx, h, c.Doc.Spec.Updates.OS.Hold)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -147,16 +149,16 @@ type updating struct {
 }
 
 // planUpdate plans by what was seen.
-func (c *Cluster) planUpdate(o *Observed, slots []wanted.Slot, seen map[string]look, opts UpdateOptions, now time.Time) (*Updating, error) {
+func (c *Cluster) planUpdate(o *observe.Observed, slots []wanted.Slot, seen map[string]look, opts UpdateOptions, now time.Time) (*Updating, error) {
 	u := &updating{applying: c.applying(o, nil), opts: opts, seen: seen, begins: map[string]string{}}
 	out := &Updating{Plan: &plan.Plan{Verb: "update", Cluster: c.Name()}, begins: u.begins}
-	if w := c.doc.Spec.Updates.OS.Window; w != nil && !opts.Now {
+	if w := c.Doc.Spec.Updates.OS.Window; w != nil && !opts.Now {
 		var err error
 		if u.window, err = upkeep.ParseWindow(w.Days, w.From, w.To); err != nil {
 			return nil, err
 		}
 	}
-	out.Closed = u.closed(now)
+	out.Closed = u.Closed(now)
 	if out.Closed != nil {
 		out.Plan.Warnings = append(out.Plan.Warnings, out.Closed.Error())
 	}
@@ -166,30 +168,30 @@ func (c *Cluster) planUpdate(o *Observed, slots []wanted.Slot, seen map[string]l
 	if opts.RebootOnly {
 		if on := u.goingOn(slots); len(on) > 0 {
 			u.only = true
-			out.Plan.Warnings = append(out.Plan.Warnings, "reboots that were begun continue: "+list(on)+"; run the same command again to reboot all")
+			out.Plan.Warnings = append(out.Plan.Warnings, "reboots that were begun continue: "+strings.Join(on, ", ")+"; run the same command again to reboot all")
 		}
 	}
 	previous := map[plan.Stage][]plan.Need{}
 	for _, s := range slots {
-		stage := map[provider.Role]plan.Stage{provider.Gateway: stageRollGateways, provider.ControlPlane: stageRollControlPlane, provider.Worker: stageRollWorkers}[s.Role]
+		stage := map[provider.Role]plan.Stage{provider.Gateway: stage.RollGateways, provider.ControlPlane: stage.RollControlPlane, provider.Worker: stage.RollWorkers}[s.Role]
 		if unit := u.unit(s); len(unit) > 0 {
 			previous[stage] = u.chain(stage, unit, previous[stage]...)
 		}
 	}
-	if len(previous[stageRollControlPlane]) > 0 {
-		u.add(stagePrepare, c.backupStep("control-plane machines are updated", nil))
+	if len(previous[stage.RollControlPlane]) > 0 {
+		u.add(stage.Prepare, c.BackupStep("control-plane machines are updated", nil))
 	}
 	var err error
-	out.Plan.Steps, err = u.graph.Seal(updateRules)
+	out.Plan.Steps, err = u.graph.Seal(stage.UpdateRules)
 	return out, err
 }
 
-// closed says that the window is closed; nil where it is open.
-func (u *updating) closed(now time.Time) error {
+// Closed says that the window is closed; nil where it is open.
+func (u *updating) Closed(now time.Time) error {
 	if u.window.Open(now) {
 		return nil
 	}
-	w := u.doc.Spec.Updates.OS.Window
+	w := u.Doc.Spec.Updates.OS.Window
 	return fail.New(fail.Refused, "machines of cluster %s may be disturbed only from %s to %s UTC (%s)", u.Name(), w.From, w.To, daysOf(w.Days)).
 		Do("wait until %s, or give --now", u.window.Next(now).UTC().Format(time.DateTime+" MST"))
 }
@@ -203,13 +205,13 @@ func daysOf(days []string) string {
 
 // begun reports whether a machine is, or was about to be, in the middle of what an update that was cut off did with it.
 func (u *updating) begun(name string) bool {
-	return u.facts.Of(memory.Rebooting, name) != "" || u.o.Nodes[name].Annotations[kube.OwnedCordon] != ""
+	return u.Facts.Of(memory.Rebooting, name) != "" || u.o.Nodes[name].Annotations[kube.OwnedCordon] != ""
 }
 
 // goingOn lists the machines whose reboot was begun.
 func (u *updating) goingOn(slots []wanted.Slot) (names []string) {
 	for _, s := range slots {
-		if u.facts.Of(memory.Rebooting, s.Name) != "" {
+		if u.Facts.Of(memory.Rebooting, s.Name) != "" {
 			names = append(names, s.Name)
 		}
 	}
@@ -244,13 +246,13 @@ func (u *updating) keepsQuorum(s wanted.Slot) error {
 	if !s.IsControlPlane() {
 		return nil
 	}
-	return stoppable(u.o.Members, u.o.Health, s.Name)
+	return nodes.Stoppable(u.o.Members, u.o.Health, s.Name)
 }
 
 // unit lists what is done with one machine, in order: away, updated, rebooted, back. None where nothing is to do.
 func (u *updating) unit(s wanted.Slot) []*plan.Step {
-	seen, m := u.seen[s.Name], u.o.machine(s.Name)
-	boot := u.facts.Of(memory.Rebooting, s.Name)
+	seen, m := u.seen[s.Name], u.o.Machine(s.Name)
+	boot := u.Facts.Of(memory.Rebooting, s.Name)
 	rebooted := boot != "" && seen.err == nil && seen.BootID != boot
 	system := seen.err == nil && seen.newer.Why != "" // which has packages of its own
 	packages := !u.opts.RebootOnly && seen.err == nil && !system && (len(seen.Packages) > 0 || seen.Unfinished)
@@ -263,7 +265,7 @@ func (u *updating) unit(s wanted.Slot) []*plan.Step {
 	var unit []*plan.Step
 	drains := s.Role != provider.Gateway && ((packages || reboots) && !rebooted || system) && seen.err == nil && u.elsewhere(s)
 	if drains {
-		unit = append(unit, u.drainStep(*m))
+		unit = append(unit, u.DrainStep(*m))
 	}
 	switch {
 	case system:
@@ -279,12 +281,12 @@ func (u *updating) unit(s wanted.Slot) []*plan.Step {
 	}
 	switch s.Role {
 	case provider.Gateway:
-		unit = append(unit, u.gatewayGate(s.Name))
+		unit = append(unit, u.GatewayGate(s.Name))
 	case provider.ControlPlane:
-		unit = append(unit, u.gate(s.Name, "one control-plane machine at a time"))
+		unit = append(unit, u.Gate(s.Name, "one control-plane machine at a time"))
 	}
 	if s.Role != provider.Gateway {
-		unit = append(unit, u.nodeStep(s, true))
+		unit = append(unit, u.NodeStep(s, true))
 	}
 	if drains || ours {
 		unit = append(unit, u.uncordonSteps(s)...)
@@ -298,7 +300,7 @@ func (u *updating) unit(s wanted.Slot) []*plan.Step {
 		if err := end(ctx, p); err != nil {
 			return err
 		}
-		return u.facts.SetOf(ctx, memory.Rebooting, s.Name, "")
+		return u.Facts.SetOf(ctx, memory.Rebooting, s.Name, "")
 	}
 	if first == last {
 		begin = last.Run
@@ -318,7 +320,7 @@ func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p 
 	if resumed {
 		return nil
 	}
-	if err := u.closed(time.Now()); err != nil {
+	if err := u.Closed(time.Now()); err != nil {
 		return fail.Wrap(fail.Refused, err, "the window has closed: %s and those that follow stay as they are", s.Name).Do("the same command continues with them when it is open again")
 	}
 	if !s.IsControlPlane() {
@@ -326,22 +328,22 @@ func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p 
 	}
 	p.Status("waiting until the other control-plane machines are ready")
 	for _, other := range u.o.Want {
-		if other.IsControlPlane() && other.Name != s.Name && u.o.serves(other.Name) {
-			if err := u.settled(ctx, other.Name); err != nil {
+		if other.IsControlPlane() && other.Name != s.Name && u.o.Serves(other.Name) {
+			if err := u.Settled(ctx, other.Name); err != nil {
 				return err
 			}
 		}
 	}
-	if err := u.waitEtcd(ctx); err != nil {
+	if err := u.WaitEtcd(ctx); err != nil {
 		return err
 	}
-	return u.mayStop(ctx, s.Name, true)
+	return u.MayStop(ctx, s.Name, true)
 }
 
 // packagesStep brings packages to the versions that were shown.
 func (u *updating) packagesStep(s wanted.Slot, want machine.Updates) *plan.Step {
 	step := &plan.Step{
-		ID: "update/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "upgrade " + plural(len(want.Packages), "package") + " on " + s.Name,
+		ID: "update/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "upgrade " + words.Count(len(want.Packages), "package", "packages") + " on " + s.Name,
 		Reason: "newer versions are available",
 	}
 	if want.Unfinished {
@@ -350,14 +352,14 @@ func (u *updating) packagesStep(s wanted.Slot, want machine.Updates) *plan.Step 
 	for _, p := range want.Packages {
 		step.Details = append(step.Details, p.String())
 	}
-	want.Held = u.doc.Spec.Updates.OS.Hold
+	want.Held = u.Doc.Spec.Updates.OS.Hold
 	step.Run = func(ctx context.Context, p plan.Progress) error {
 		h, err := u.Host(ctx, s.Name)
 		if err != nil {
 			return err
 		}
 		p.Status("running apt")
-		_, err = u.dialer.Update(ctx, h, want)
+		_, err = u.Dialer.Update(ctx, h, want)
 		return err
 	}
 	return step
@@ -367,13 +369,13 @@ func (u *updating) packagesStep(s wanted.Slot, want machine.Updates) *plan.Step 
 func (u *updating) rebootStep(s wanted.Slot, seen machine.Updates, asked bool) *plan.Step {
 	step := &plan.Step{ID: "reboot/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "reboot " + s.Name, Reason: strings.Join(seen.Reboot, "; ")}
 	switch {
-	case u.facts.Of(memory.Rebooting, s.Name) != "":
+	case u.Facts.Of(memory.Rebooting, s.Name) != "":
 		step.Reason = "it was begun before"
 	case asked:
 		step.Reason = "as requested"
 	case len(seen.Reboot) == 0:
 		step.Title, step.Reason = "reboot "+s.Name+" if needed", "upgraded packages may require it"
 	}
-	step.Run = func(ctx context.Context, p plan.Progress) error { return u.reboot(ctx, s.Name, p) }
+	step.Run = func(ctx context.Context, p plan.Progress) error { return u.Reboot(ctx, s.Name, p) }
 	return step
 }

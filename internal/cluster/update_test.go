@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -23,7 +24,7 @@ import (
 var night = time.Date(2026, 1, 5, 3, 4, 5, 0, time.UTC)
 
 // says is what all machines say of their packages, but for those in other.
-func (l *lab) says(o *Observed, all machine.Updates, other map[string]look) map[string]look {
+func (l *lab) says(o *observe.Observed, all machine.Updates, other map[string]look) map[string]look {
 	seen := map[string]look{}
 	for _, s := range o.Want {
 		seen[s.Name] = look{Updates: all}
@@ -41,7 +42,7 @@ func booted(id string, u machine.Updates) machine.Updates {
 
 var newer = booted("1", machine.Updates{Packages: []machine.PackageUpdate{{Name: "libc6", From: "2.36-9", To: "2.36-10"}, {Name: "linux-image-6.1.0-21-amd64", To: "6.1.90-1"}}})
 
-func (l *lab) updatePlan(o *Observed, seen map[string]look, opts UpdateOptions) (*Updating, error) {
+func (l *lab) updatePlan(o *observe.Observed, seen map[string]look, opts UpdateOptions) (*Updating, error) {
 	l.t.Helper()
 	return l.planUpdate(o, testkit.Value(l.chosen(o, opts))(l.t), seen, opts, night)
 }
@@ -67,9 +68,9 @@ func TestUpdatePlans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc := document(t, 3, 2, 2)
-			l := newLab(t, doc).running(doc)
+			l := newLab(t, doc).Running(doc)
 			for m, boot := range c.facts {
-				testkit.Must(t, l.facts.SetOf(t.Context(), memory.Rebooting, m, boot))
+				testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Rebooting, m, boot))
 			}
 			for m, s := range c.stated {
 				l.state(m, s)
@@ -99,7 +100,7 @@ func TestUpdatePlans(t *testing.T) {
 func TestUpdateWindow(t *testing.T) {
 	doc := document(t, 1, 0, 2)
 	doc.Spec.Updates.OS.Window = &v1alpha1.Window{Days: []string{"Sat", "Sun"}, From: "22:00", To: "02:00"}
-	l := newLab(t, doc).running(doc)
+	l := newLab(t, doc).Running(doc)
 	o := l.observed(nil, "demo-cp-1")
 	u, err := l.updatePlan(o, l.says(o, newer, nil), UpdateOptions{})
 	testkit.Must(t, err)
@@ -129,7 +130,7 @@ func TestUpdateWindow(t *testing.T) {
 // TestUpdateRefusedWhileSick: no other machine is taken away while one is, nor one that etcd can't do without.
 func TestUpdateRefusedWhileSick(t *testing.T) {
 	doc := document(t, 3, 2, 2)
-	l := newLab(t, doc).running(doc)
+	l := newLab(t, doc).Running(doc)
 	o := l.ill(l.observed(nil, controlPlanes(3)...), night, "demo-a-2")
 	if _, err := l.updatePlan(o, l.says(o, newer, nil), UpdateOptions{Machine: "demo-a-1"}); fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), "node demo-a-2 is not Ready") {
 		t.Error(err)
@@ -153,7 +154,7 @@ func TestUpdateRefusedWhileSick(t *testing.T) {
 func TestUpdateOneAtATime(t *testing.T) {
 	doc := document(t, 3, 2, 3)
 	doc.Spec.Updates.MaxUnavailable = 3
-	l := newLab(t, doc).running(doc)
+	l := newLab(t, doc).Running(doc)
 	o := l.observed(nil, controlPlanes(3)...)
 	u, err := l.updatePlan(o, l.says(o, newer, nil), UpdateOptions{})
 	testkit.Must(t, err)
@@ -181,9 +182,9 @@ func (r *renewing) Renew(_ context.Context, name string, _ plan.Progress) error 
 // restarts is remembered before.
 func TestUpdateSystem(t *testing.T) {
 	doc := document(t, 3, 2, 2)
-	l := newLab(t, doc).running(doc)
-	prov := &renewing{Provider: l.prov}
-	l.prov = prov
+	l := newLab(t, doc).Running(doc)
+	prov := &renewing{Provider: l.Prov}
+	l.Prov = prov
 	o := l.observed(nil, controlPlanes(3)...)
 	system := look{Updates: newer, newer: provider.Newer{Why: "another one is there", Within: time.Hour}}
 	u, err := l.updatePlan(o, l.says(o, booted("1", machine.Updates{}), map[string]look{"demo-a-1": system}), UpdateOptions{})
@@ -208,8 +209,8 @@ func TestUpdateSystem(t *testing.T) {
 	if strings.Contains(text, "update/") || strings.Contains(text, "reboot/") || strings.Contains(text, "demo-a-2") {
 		t.Errorf("more is done than that: %s", text)
 	}
-	if !slices.Equal(prov.renewed, []string{"demo-a-1"}) || l.facts.Of(memory.Rebooting, "demo-a-1") != "1" {
-		t.Errorf("renewed %v, and remembered the boot %q", prov.renewed, l.facts.Of(memory.Rebooting, "demo-a-1"))
+	if !slices.Equal(prov.renewed, []string{"demo-a-1"}) || l.Facts.Of(memory.Rebooting, "demo-a-1") != "1" {
+		t.Errorf("renewed %v, and remembered the boot %q", prov.renewed, l.Facts.Of(memory.Rebooting, "demo-a-1"))
 	}
 	system.err = fail.New(fail.Refused, "the system did not come up")
 	if _, err := l.updatePlan(o, l.says(o, newer, map[string]look{"demo-a-2": system}), UpdateOptions{}); fail.KindOf(err) != fail.Refused {

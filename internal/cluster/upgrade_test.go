@@ -6,8 +6,12 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -24,9 +28,9 @@ func documentOf(t *testing.T, version string) *v1alpha1.Cluster {
 // upgraded is a lab whose cluster runs a release.
 func upgraded(t *testing.T, version string) *lab {
 	t.Helper()
-	l := newLab(t, documentOf(t, version)).running(documentOf(t, version))
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Bundle, version+" ")) // what is made up has no ID
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(documentOf(t, version).Marshal())(t))))
+	l := newLab(t, documentOf(t, version)).Running(documentOf(t, version))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bundle, version+" ")) // what is made up has no ID
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(documentOf(t, version).Marshal())(t))))
 	testkit.Must(t, l.advanceReleases(t.Context()))
 	l.everythingDone()
 	return l
@@ -35,15 +39,15 @@ func upgraded(t *testing.T, version string) *lab {
 // everythingDone has all machines be as they are told, and the records too.
 func (l *lab) everythingDone() {
 	l.t.Helper()
-	want, _ := wanted.Assign(l.doc, nil, nil)
-	l.configure(l.doc, want)
-	testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.Recorded, l.recordsNow()))
+	want, _ := wanted.Assign(l.Doc, nil, nil)
+	l.Configure(l.Doc, want)
+	testkit.Must(l.t, l.Facts.Set(l.t.Context(), memory.Recorded, l.recordsNow()))
 }
 
 func (l *lab) recordsNow() string {
 	l.t.Helper()
-	p := testkit.Value(l.kubeParams(l.t.Context()))(l.t)
-	return testkit.Value(recordDigest(p))(l.t)
+	p := testkit.Value(l.KubeParams(l.t.Context()))(l.t)
+	return testkit.Value(observe.RecordDigest(p))(l.t)
 }
 
 // hop plans once.
@@ -52,14 +56,14 @@ func (l *lab) hop() string {
 	testkit.Must(l.t, l.advanceReleases(l.t.Context()))
 	o := l.observed(nil, controlPlanes(3)...)
 	o.Health[0].Leader = true
-	o.Recorded = l.facts.Get(memory.Recorded) == l.recordsNow()
+	o.Recorded = l.Facts.Get(memory.Recorded) == l.recordsNow()
 	return l.mustPlan(o)
 }
 
 // hops plans, and does what the steps would, until the cluster is where the document wants it; it returns the plans.
 func (l *lab) hops(doc *v1alpha1.Cluster) string {
 	l.t.Helper()
-	l.doc = doc
+	l.Doc = doc
 	var plans []string
 	for {
 		got := l.hop()
@@ -69,12 +73,12 @@ func (l *lab) hops(doc *v1alpha1.Cluster) string {
 		if plans = append(plans, got); len(plans) > 8 {
 			l.t.Fatalf("no end:\n%s", strings.Join(plans, "\n"))
 		}
-		if l.moving() != strings.Contains(got, " upgrade ") {
-			l.t.Errorf("is on the way: %v, but the plan is\n%s", l.moving(), got)
+		if l.Moving() != strings.Contains(got, " upgrade ") {
+			l.t.Errorf("is on the way: %v, but the plan is\n%s", l.Moving(), got)
 		}
 		l.everythingDone()
-		if strings.Contains(got, BackupStep) { // which is not taken here
-			testkit.Must(l.t, l.facts.Set(l.t.Context(), memory.Begun, l.told().String()))
+		if strings.Contains(got, backups.BackupStep) { // which is not taken here
+			testkit.Must(l.t, l.Facts.Set(l.t.Context(), memory.Begun, l.Told().String()))
 		}
 		l.hopMade()
 	}
@@ -85,7 +89,7 @@ func (l *lab) hopMade() {
 	l.t.Helper()
 	a := l.applying(l.observed(nil, controlPlanes(3)...), nil)
 	a.planReleases()
-	for _, s := range testkit.Value(a.graph.Seal(applyRules))(l.t) {
+	for _, s := range testkit.Value(a.graph.Seal(stage.ApplyRules))(l.t) {
 		if s.ID == "upgrade" {
 			testkit.Must(l.t, s.Run(l.t.Context(), nil))
 		}
@@ -100,21 +104,21 @@ func TestUpgradeStages(t *testing.T) {
 		t.Fatalf("nothing changed, but:\n%s", plans)
 	}
 	golden(t, "upgrade-soak", l.hops(documentOf(t, next)))
-	if want := (hops.Releases{Servers: next, Emulates: "1.36", Machines: old, Ahead: next}); l.told() != want || l.upgrading() {
-		t.Errorf("the cluster runs %v, want %v; upgrading: %v", l.told(), want, l.upgrading())
+	if want := (hops.Releases{Servers: next, Emulates: "1.36", Machines: old, Ahead: next}); l.Told() != want || l.Upgrading() {
+		t.Errorf("the cluster runs %v, want %v; upgrading: %v", l.Told(), want, l.Upgrading())
 	}
 	if !strings.Contains(l.upgradeNote(), "upgrade demo --finish continues to "+next+", --back returns to "+old) {
 		t.Errorf("it waits for a word: %q", l.upgradeNote())
 	}
 	golden(t, "upgrade-back", l.hops(documentOf(t, old)))
-	if l.told() != hops.Of(old) || l.upgradeNote() != "" {
-		t.Errorf("back is %v: %s", l.told(), l.upgradeNote())
+	if l.Told() != hops.Of(old) || l.upgradeNote() != "" {
+		t.Errorf("back is %v: %s", l.Told(), l.upgradeNote())
 	}
 	l.hops(documentOf(t, next))
 	testkit.Must(t, l.Finish(t.Context()))
 	golden(t, "upgrade-finish", l.hops(documentOf(t, next)))
-	if l.told() != hops.Of(next) || l.facts.Get(memory.Finish) != "" {
-		t.Errorf("finished is %v", l.told())
+	if l.Told() != hops.Of(next) || l.Facts.Get(memory.Finish) != "" {
+		t.Errorf("finished is %v", l.Told())
 	}
 	if plans := l.hops(documentOf(t, next)); plans != "" {
 		t.Errorf("after it:\n%s", plans)
@@ -137,9 +141,9 @@ func TestPoolStays(t *testing.T) {
 		doc.Spec.Kubernetes.Version, doc.Spec.Workers[1].Version = cluster, pool
 		return doc
 	}
-	l := newLab(t, pinned(old, old)).running(pinned(old, old))
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Bundle, old+" "))
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(pinned(old, old).Marshal())(t))))
+	l := newLab(t, pinned(old, old)).Running(pinned(old, old))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bundle, old+" "))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(pinned(old, old).Marshal())(t))))
 	testkit.Must(t, l.advanceReleases(t.Context()))
 	l.everythingDone()
 	if plans := l.hops(pinned(old, "")); plans != "" {
@@ -148,20 +152,20 @@ func TestPoolStays(t *testing.T) {
 	if plans := l.hops(pinned(old, next)); plans != "" {
 		t.Errorf("ahead of the others:\n%s", plans)
 	}
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Finish, next))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Finish, next))
 	plans := l.hops(pinned(next, old))
 	for want, n := range map[string]int{"drain/demo-a-1": 1, "drain/demo-b-1": 0, "configure/demo-b-1": 1} { // images of the new release come
 		if got := strings.Count(plans, "  change  "+want+"  "); got != n {
 			t.Errorf("%s is planned %d times, want %d:\n%s", want, got, n, plans)
 		}
 	}
-	if l.told() != hops.Of(next) || l.upgrading() {
-		t.Errorf("the cluster runs %v", l.told())
+	if l.Told() != hops.Of(next) || l.Upgrading() {
+		t.Errorf("the cluster runs %v", l.Told())
 	}
-	if notes := strings.Join(l.staying(l.told()), "; "); notes != "pool b stays at "+old {
+	if notes := strings.Join(l.Staying(l.Told()), "; "); notes != "pool b stays at "+old {
 		t.Errorf("the plan says %q", notes)
 	}
-	if runs := l.releaseOf(wanted.Slot{Name: "demo-b-1", Role: provider.Worker, Pool: "b"}); runs.Version != old || runs.Bundle.Kubernetes != old {
+	if runs := l.ReleaseOf(wanted.Slot{Name: "demo-b-1", Role: provider.Worker, Pool: "b"}); runs.Version != old || runs.Bundle.Kubernetes != old {
 		t.Errorf("its machine runs %s of bundle %s", runs.Version, runs.Bundle.Kubernetes)
 	}
 	var images []string
@@ -174,16 +178,16 @@ func TestPoolStays(t *testing.T) {
 		}
 	}
 
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(pinned(next, old).Marshal())(t))))
-	l.doc = pinned(next, next)
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(pinned(next, old).Marshal())(t))))
+	l.Doc = pinned(next, next)
 	got := l.hop()
 	if !strings.Contains(got, "drain/demo-b-1") || strings.Contains(got, "demo-a-1") || strings.Contains(got, "demo-cp-") {
 		t.Errorf("it follows alone:\n%s", got)
 	}
 	l.everythingDone()
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Converged, string(testkit.Value(pinned(next, next).Marshal())(t))))
-	testkit.Fails(t, checkChanges(l.facts, l.rec, pinned(next, old)), fail.Refused, "spec.workers[1].version", "can't change on a living cluster from "+next+" to "+old)
-	testkit.Must(t, checkChanges(l.facts, l.rec, pinned(next, "")))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(pinned(next, next).Marshal())(t))))
+	testkit.Fails(t, env.CheckChanges(l.Record, pinned(next, old)), fail.Refused, "spec.workers[1].version", "can't change on a living cluster from "+next+" to "+old)
+	testkit.Must(t, env.CheckChanges(l.Record, pinned(next, "")))
 }
 
 // TestTwoMinors are taken one after another, of which only the last can be taken back.
@@ -193,8 +197,8 @@ func TestTwoMinors(t *testing.T) {
 	if got := strings.Count(plans, " upgrade "); got != 5 {
 		t.Errorf("%d hops:\n%s", got, plans)
 	}
-	if want := "v1.37.2,1.36,v1.36.4,v1.37.2"; l.told().String() != want {
-		t.Errorf("the cluster runs %v, want %s", l.told(), want)
+	if want := "v1.37.2,1.36,v1.36.4,v1.37.2"; l.Told().String() != want {
+		t.Errorf("the cluster runs %v, want %s", l.Told(), want)
 	}
 }
 
@@ -203,32 +207,32 @@ func TestChangedItsMind(t *testing.T) {
 	const old, next = "v1.36.4", "v1.37.2"
 	for made := range 2 { // hops, before the one in whose middle it is
 		l := upgraded(t, old)
-		l.doc = documentOf(t, next)
+		l.Doc = documentOf(t, next)
 		for range made {
 			l.hop()
 			l.everythingDone()
-			testkit.Must(t, l.facts.Set(t.Context(), memory.ReleasesRun, l.told().String()))
+			testkit.Must(t, l.Facts.Set(t.Context(), memory.ReleasesRun, l.Told().String()))
 		}
 		l.hop()
-		if back := testkit.Value(ReleaseBefore(l.rec, l.doc))(t); back != old {
+		if back := testkit.Value(ReleaseBefore(l.Record, l.Doc))(t); back != old {
 			t.Errorf("back from hop %d is %s", made, back)
 		}
-		if err := checkChanges(l.facts, l.rec, documentOf(t, old)); err != nil {
+		if err := env.CheckChanges(l.Record, documentOf(t, old)); err != nil {
 			t.Errorf("back from hop %d: %v", made, err)
 		}
 		l.hops(documentOf(t, old))
-		if l.told() != hops.Of(old) {
-			t.Errorf("back from hop %d is %v", made, l.told())
+		if l.Told() != hops.Of(old) {
+			t.Errorf("back from hop %d is %v", made, l.Told())
 		}
 	}
 	l := upgraded(t, old)
 	l.hops(documentOf(t, next))
 	testkit.Must(t, l.Finish(t.Context()))
 	l.hop()
-	if _, err := ReleaseBefore(l.rec, l.doc); fail.KindOf(err) != fail.Refused {
+	if _, err := ReleaseBefore(l.Record, l.Doc); fail.KindOf(err) != fail.Refused {
 		t.Errorf("back from the last hop: %v", err)
 	}
-	if err := checkChanges(l.facts, l.rec, documentOf(t, old)); err == nil || !strings.Contains(err.Error(), "backup") {
+	if err := env.CheckChanges(l.Record, documentOf(t, old)); err == nil || !strings.Contains(err.Error(), "backup") {
 		t.Errorf("back from the last hop: %v", err)
 	}
 }
@@ -236,11 +240,11 @@ func TestChangedItsMind(t *testing.T) {
 // TestReleasesRefused: what no hops lead to is refused as the other fields are, with what to do.
 func TestReleasesRefused(t *testing.T) {
 	l := upgraded(t, "v1.36.4")
-	err := checkChanges(l.facts, l.rec, documentOf(t, "v1.35.8"))
+	err := env.CheckChanges(l.Record, documentOf(t, "v1.35.8"))
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "spec.kubernetes.version: can't change on a living cluster from v1.36.4 to v1.35.8") {
 		t.Error(err)
 	}
-	if err := checkChanges(l.facts, l.rec, documentOf(t, "v1.37.2")); err != nil {
+	if err := env.CheckChanges(l.Record, documentOf(t, "v1.37.2")); err != nil {
 		t.Error(err)
 	}
 }
@@ -263,11 +267,11 @@ func TestOvertaken(t *testing.T) {
 	if _, err := overtaken("v1.37.2"); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "upgrade demo --to v1.37.2 --finish") {
 		t.Errorf("a newer node: %v", err)
 	}
-	l.doc = documentOf(t, "v1.37.2") // what that command does
+	l.Doc = documentOf(t, "v1.37.2") // what that command does
 	testkit.Must(t, l.Finish(t.Context()))
 	testkit.Must(t, l.advanceReleases(t.Context()))
-	if learned, err := overtaken("v1.37.2"); !learned || err != nil || l.told() != hops.Of("v1.37.2") || l.upgrading() {
-		t.Errorf("told so: %v, %v, told %v, upgrading %v", learned, err, l.told(), l.upgrading())
+	if learned, err := overtaken("v1.37.2"); !learned || err != nil || l.Told() != hops.Of("v1.37.2") || l.Upgrading() {
+		t.Errorf("told so: %v, %v, told %v, upgrading %v", learned, err, l.Told(), l.Upgrading())
 	}
 	if learned, err := overtaken("v1.37.2"); learned || err != nil {
 		t.Errorf("once it knows: %v, %v", learned, err)
@@ -284,11 +288,11 @@ func TestObstaclesNeedConsent(t *testing.T) {
 		return l.mustPlan(o)
 	}
 	const obstacle = "pod default/web-1 has no room"
-	l.doc = documentOf(t, "v1.37.2")
+	l.Doc = documentOf(t, "v1.37.2")
 	if got := plans(obstacle); strings.Contains(got, "consent") {
 		t.Errorf("nothing is done yet that could not be undone:\n%s", got)
 	}
-	l.hops(l.doc)
+	l.hops(l.Doc)
 	testkit.Must(t, l.Finish(t.Context()))
 	if got := plans(obstacle); !strings.Contains(got, "consent obstacles "+obstacle) {
 		t.Errorf("no consent is asked for:\n%s", got)
@@ -296,8 +300,8 @@ func TestObstaclesNeedConsent(t *testing.T) {
 	if got := plans(); strings.Contains(got, "consent") {
 		t.Errorf("a consent to nothing:\n%s", got)
 	}
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Begun, l.told().String()))
-	if got := plans(obstacle); strings.Contains(got, "consent") || strings.Contains(got, BackupStep) {
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Begun, l.Told().String()))
+	if got := plans(obstacle); strings.Contains(got, "consent") || strings.Contains(got, backups.BackupStep) {
 		t.Errorf("what was begun goes on:\n%s", got)
 	}
 }
@@ -307,20 +311,20 @@ func TestStayWithRelease(t *testing.T) {
 	const old, next = "v1.36.4", "v1.37.2"
 	stays := func(l *lab) string {
 		doc := testkit.Value(v1alpha1.Parse("test", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec: {provider: {local: {}}, workers: [{name: a, replicas: 1}]}\n")))(t)
-		StayWithRelease(l.rec, doc)
+		StayWithRelease(l.Record, doc)
 		return doc.Spec.Kubernetes.Version
 	}
 	l := upgraded(t, old)
 	if got := stays(l); got != old {
 		t.Errorf("a cluster of %s becomes %s", old, got)
 	}
-	l.doc = documentOf(t, next)
+	l.Doc = documentOf(t, next)
 	l.hop()
 	if got := stays(l); got != next {
 		t.Errorf("on the way to %s it turns to %s", next, got)
 	}
 	l.everythingDone()
-	l.hops(l.doc)
+	l.hops(l.Doc)
 	if got := stays(l); got != next {
 		t.Errorf("while it soaks it turns to %s", got)
 	}
@@ -328,12 +332,12 @@ func TestStayWithRelease(t *testing.T) {
 	if got := stays(l); got != old {
 		t.Errorf("once it is back it turns to %s", got)
 	}
-	testkit.Must(t, l.facts.Set(t.Context(), memory.Bootstrapped, ""))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bootstrapped, ""))
 	if got := stays(l); got != v1alpha1.LatestKubernetes {
 		t.Errorf("one that was never up gets %s", got)
 	}
 	named := documentOf(t, old)
-	if StayWithRelease(l.rec, named); named.Spec.Kubernetes.Version != old {
+	if StayWithRelease(l.Record, named); named.Spec.Kubernetes.Version != old {
 		t.Errorf("what is named becomes %s", named.Spec.Kubernetes.Version)
 	}
 }
@@ -346,26 +350,26 @@ func TestSoakEnds(t *testing.T) {
 	doc.Spec.Updates.Soak.Duration = 24 * time.Hour
 	l.hops(doc)
 	testkit.Must(t, l.rememberSoak(t.Context())) // as an apply does that came to its end
-	if l.upgrading() || !l.told().Soaking() || !strings.Contains(l.upgradeNote(), " naupegos apply finishes it") {
-		t.Errorf("it waits until %v: %q", l.soakEnds(), l.upgradeNote())
+	if l.Upgrading() || !l.Told().Soaking() || !strings.Contains(l.upgradeNote(), " naupegos apply finishes it") {
+		t.Errorf("it waits until %v: %q", l.SoakEnds(), l.upgradeNote())
 	}
-	since := l.facts.Get(memory.SoakSince)
+	since := l.Facts.Get(memory.SoakSince)
 	testkit.Must(t, l.rememberSoak(t.Context()))
-	if l.facts.Get(memory.SoakSince) != since {
+	if l.Facts.Get(memory.SoakSince) != since {
 		t.Error("another apply begins the time anew")
 	}
-	testkit.Must(t, l.facts.Set(t.Context(), memory.SoakSince, time.Now().Add(-23*time.Hour).UTC().Format(time.RFC3339)))
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.SoakSince, time.Now().Add(-23*time.Hour).UTC().Format(time.RFC3339)))
 	if plans := l.hops(doc); plans != "" {
 		t.Errorf("an hour before:\n%s", plans)
 	}
-	testkit.Must(t, l.facts.Set(t.Context(), memory.SoakSince, time.Now().Add(-25*time.Hour).UTC().Format(time.RFC3339)))
-	if !l.upgrading() {
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.SoakSince, time.Now().Add(-25*time.Hour).UTC().Format(time.RFC3339)))
+	if !l.Upgrading() {
 		t.Error("nobody is told that there is more to do")
 	}
 	golden(t, "upgrade-finish", l.hops(doc)) // as with --finish
 	testkit.Must(t, l.rememberSoak(t.Context()))
-	if l.told() != hops.Of(next) || l.facts.Get(memory.SoakSince) != "" {
-		t.Errorf("in the end: %v, since %q", l.told(), l.facts.Get(memory.SoakSince))
+	if l.Told() != hops.Of(next) || l.Facts.Get(memory.SoakSince) != "" {
+		t.Errorf("in the end: %v, since %q", l.Told(), l.Facts.Get(memory.SoakSince))
 	}
 }
 

@@ -5,8 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gateway"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -37,22 +40,22 @@ func wireGuardDoc(t *testing.T, cidr string, peers ...string) *v1alpha1.Cluster 
 // wgLab is a running cluster of such a document.
 func wgLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	t.Helper()
-	l := newLab(t, doc).running(doc)
-	l.secrets = memory.NewOverlay(nil)
+	l := newLab(t, doc).Running(doc)
+	l.Secrets = memory.NewOverlay(nil)
 	return l
 }
 
 // layers renders both gateways' layers.
 func (l *lab) layers() (first, second machine.Config) {
 	l.t.Helper()
-	if err := l.loadTarget(l.t.Context()); err != nil {
+	if err := l.LoadTarget(l.t.Context()); err != nil {
 		l.t.Fatal(err)
 	}
-	first, err := l.wireGuardLayer(l.t.Context(), "demo-gw-1")
+	first, err := l.WireGuardLayer(l.t.Context(), "demo-gw-1")
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	if second, err = l.wireGuardLayer(l.t.Context(), "demo-gw-2"); err != nil {
+	if second, err = l.WireGuardLayer(l.t.Context(), "demo-gw-2"); err != nil {
 		l.t.Fatal(err)
 	}
 	return first, second
@@ -76,7 +79,7 @@ func TestWireGuardForget(t *testing.T) {
 	if steps := l.forgetSteps(); len(steps) != 0 {
 		t.Errorf("nothing is to be forgotten: %+v", steps)
 	}
-	l.doc = wireGuardDoc(t, "10.9.0.0/28", "carl")
+	l.Doc = wireGuardDoc(t, "10.9.0.0/28", "carl")
 	steps := l.forgetSteps("configure/demo-gw-1", "configure/demo-gw-2")
 	if len(steps) != 1 || strings.Join(steps[0].Needs, " ") != "configure/demo-gw-1 configure/demo-gw-2" || !strings.Contains(steps[0].Reason, "anna") {
 		t.Fatalf("got %+v", steps)
@@ -84,13 +87,13 @@ func TestWireGuardForget(t *testing.T) {
 	if err := steps[0].Run(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.secrets.Get(t.Context(), "wireguard/peer/anna"); fail.KindOf(err) != fail.NotFound || l.facts.Of(memory.WireGuardPeer, "anna") != "" {
+	if _, err := l.Secrets.Get(t.Context(), "wireguard/peer/anna"); fail.KindOf(err) != fail.NotFound || l.Facts.Of(memory.WireGuardPeer, "anna") != "" {
 		t.Errorf("anna is still remembered: %v", err)
 	}
-	if _, err := l.secrets.Get(t.Context(), "wireguard/peer/carl"); err != nil || len(l.forgetSteps()) != 0 {
+	if _, err := l.Secrets.Get(t.Context(), "wireguard/peer/carl"); err != nil || len(l.forgetSteps()) != 0 {
 		t.Errorf("carl is forgotten, or something is left: %v", err)
 	}
-	l.doc.Spec.Access.WireGuard = nil
+	l.Doc.Spec.Access.WireGuard = nil
 	if len(l.forgetSteps()) != 1 {
 		t.Error("without WireGuard all is to be forgotten")
 	}
@@ -99,12 +102,12 @@ func TestWireGuardForget(t *testing.T) {
 // forgetSteps plans beside steps that roll gateways.
 func (l *lab) forgetSteps(gateways ...string) []*plan.Step {
 	l.t.Helper()
-	a := l.applying(&Observed{}, nil)
+	a := l.applying(&observe.Observed{}, nil)
 	for _, id := range gateways {
-		a.add(stageRollGateways, &plan.Step{ID: id})
+		a.add(stage.RollGateways, &plan.Step{ID: id})
 	}
 	a.planForgetWireGuard()
-	steps, err := a.graph.Seal(applyRules)
+	steps, err := a.graph.Seal(stage.ApplyRules)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -132,7 +135,7 @@ func TestWireGuardRotate(t *testing.T) {
 	if same != 1 { // ben's
 		t.Errorf("%d keys stayed, want one", same)
 	}
-	l.doc.Spec.Access.WireGuard = nil
+	l.Doc.Spec.Access.WireGuard = nil
 	if _, err := l.RotateWireGuard(t.Context()); fail.KindOf(err) != fail.Invalid {
 		t.Errorf("without WireGuard: %v", err)
 	}
@@ -144,7 +147,7 @@ func TestWireGuardClients(t *testing.T) {
 	if _, err := l.WireGuardClients(t.Context()); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("before any apply: %v", err)
 	}
-	if names, _ := l.secrets.Names(t.Context()); len(names) != 0 {
+	if names, _ := l.Secrets.Names(t.Context()); len(names) != 0 {
 		t.Errorf("keys were made: %v", names)
 	}
 	l.layers()
@@ -156,7 +159,7 @@ func TestWireGuardClients(t *testing.T) {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
 	anna, ben := files["anna-demo-gw-2.conf"], files["ben-demo-gw-1.conf"]
-	private, err := l.secrets.Get(t.Context(), "wireguard/peer/anna")
+	private, err := l.Secrets.Get(t.Context(), "wireguard/peer/anna")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,15 +176,15 @@ func TestWireGuardClients(t *testing.T) {
 // TestWireGuardReach: the machines' network where it is known, else each machine.
 func TestWireGuardReach(t *testing.T) {
 	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna"))
-	if err := l.loadTarget(t.Context()); err != nil {
+	if err := l.LoadTarget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	each, err := l.wireGuardReach(t.Context())
+	each, err := l.WireGuardReach(t.Context())
 	if got := strings.Join(each, " "); err != nil || got != "10.0.0.10/32 10.0.0.20/32 10.0.0.21/32 10.0.0.22/32 10.0.0.23/32" {
 		t.Errorf("%s: %v", got, err)
 	}
-	l.doc.Spec.Provider.Local.Network.CIDR = "10.0.0.0/16"
-	if whole, err := l.wireGuardReach(t.Context()); err != nil || strings.Join(whole, " ") != "10.0.0.0/16" {
+	l.Doc.Spec.Provider.Local.Network.CIDR = "10.0.0.0/16"
+	if whole, err := l.WireGuardReach(t.Context()); err != nil || strings.Join(whole, " ") != "10.0.0.0/16" {
 		t.Errorf("%v: %v", whole, err)
 	}
 }

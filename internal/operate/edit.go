@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -79,7 +80,7 @@ func (b *Begun) edit(rec *store.Cluster) (*v1alpha1.Cluster, error) {
 	if b.Document.Metadata.Name != rec.Name {
 		return nil, fail.New(fail.Invalid, "the document with the change describes cluster %s, not %s", b.Document.Metadata.Name, rec.Name)
 	}
-	return b.Document, cluster.CheckChanges(rec, b.Document)
+	return b.Document, env.CheckChanges(rec, b.Document)
 }
 
 // resize has pools that scale be of the sizes that the change has come to.
@@ -187,7 +188,7 @@ func (e *editing) shrink(machines []string) error {
 // uncounted reports whether a machine of a group is none of those whose number the document gives: it is there only while its pool is changed, or
 // it was decided before that it goes, and the number was lowered then. It was not in a file that says more than the cluster's document.
 func (e *editing) uncounted(g wanted.Group, machine string) bool {
-	switch cluster.DecisionOf(e.rec, machine) {
+	switch env.DecisionOf(e.rec, machine) {
 	case wanted.Surge:
 		return true
 	case wanted.Remove:

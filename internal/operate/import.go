@@ -10,6 +10,8 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/adopt"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/login"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/place"
@@ -70,7 +72,7 @@ func ReadForeign(ctx context.Context, st store.Store, name string, i Import, p *
 	case fail.KindOf(err) == fail.NotFound:
 	case err != nil:
 		return nil, err
-	case !cluster.Importing(rec):
+	case !env.Importing(rec):
 		return nil, fail.New(fail.Conflict, "there is a cluster %s already", name).Do("naupegos status %s shows it; choose another name for one that is not known yet", name)
 	default:
 		id = rec.ID
@@ -138,7 +140,7 @@ func openImport(ctx context.Context, st store.Store, b *Begun, o Options) error 
 	if b.Document, err = f.Cluster(); err != nil {
 		return refuse(err)
 	}
-	given := &cluster.Given{}
+	given := &backups.Given{}
 	if given.Secrets, err = f.Secrets(); err == nil {
 		given.Facts, err = f.Facts(ctx)
 	}

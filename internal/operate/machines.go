@@ -7,6 +7,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -91,7 +92,7 @@ func (b *Begun) disturb(ctx context.Context, p *plan.Plan, machines []string) er
 	}
 	for _, s := range p.Steps {
 		if !strings.HasPrefix(s.ID, "power/on/") {
-			s.Consent = cluster.ConsentQuorum
+			s.Consent = nodes.ConsentQuorum
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/rehearse"
 	"github.com/naupegos/naupegos/internal/bundle"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -95,11 +95,11 @@ type Rehearsal struct {
 
 // Rehearse proves the backup, and notes that beside it. With Tidy it also returns the file with the snapshot to start from.
 func (o *OpenedBackup) Rehearse(ctx context.Context, r Rehearsal) (p *rehearse.Proof, start string, err error) {
-	list, err := cluster.EncryptionOf(&o.Rec, o.Doc)
+	list, err := backups.EncryptionOf(&o.Rec, o.Doc)
 	if err != nil {
 		return nil, "", err
 	}
-	generations, err := cluster.GenerationsOf(&o.Rec)
+	generations, err := backups.GenerationsOf(&o.Rec)
 	if err != nil {
 		return nil, "", err
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/rehearse"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -61,7 +62,7 @@ func FindBackups(ctx context.Context, st store.Store, name string, doc *v1alpha1
 			return nil, err
 		}
 	}
-	b.Target = cluster.BackupTarget(doc, st, o.Policy != nil)
+	b.Target = env.BackupTarget(doc, st, o.Policy != nil)
 	return b, nil
 }
 
@@ -114,7 +115,7 @@ func openRestore(ctx context.Context, st store.Store, b *Begun, o Options) error
 	if err != nil {
 		return refuse(err)
 	}
-	o.NewID, o.Given = r.opened.Rec.ID, &cluster.Given{Secrets: r.opened.Secrets, Facts: memory.OfKeys(r.opened.Rec.Facts)}
+	o.NewID, o.Given = r.opened.Rec.ID, &backups.Given{Secrets: r.opened.Secrets, Facts: memory.OfKeys(r.opened.Rec.Facts)}
 	b.Document, r.document = r.opened.Doc, r.opened.Document
 	if r.New {
 		o.NewID, o.Given = b.Asked.ClusterID, nil
@@ -161,14 +162,14 @@ func (b *Begun) findSet(ctx context.Context, st store.Store) (err error) {
 // mayReplace refuses to give up what a cluster that there is holds, unless that was asked for, or is being done already.
 func (b *Begun) mayReplace(rec *store.Cluster) error {
 	r, name := b.restore, rec.Name
-	switch begun := cluster.Restores(rec); {
-	case begun == r.set.ID && !cluster.RestoresLiving(rec), begun == "" && b.Asked.Resumed: // the latter: a server that is gone has come to its end
+	switch begun := backups.Restores(rec); {
+	case begun == r.set.ID && !backups.RestoresLiving(rec), begun == "" && b.Asked.Resumed: // the latter: a server that is gone has come to its end
 		return nil
 	case r.New:
 		return fail.New(fail.Refused, "there is a cluster %s", name).Do("give the new one another name, or naupegos destroy %s first", name)
 	case !r.Living:
 		return fail.New(fail.Refused, "cluster %s lives, and all that was written since %s would be given up", name, r.set.CreatedAt.Local().Format(time.DateTime)).
-			Do("--consent %s has the backup put into its place; or naupegos destroy %s first, which rebuilds its machines, too", cluster.ConsentRestore, name)
+			Do("--consent %s has the backup put into its place; or naupegos destroy %s first, which rebuilds its machines, too", backups.ConsentRestore, name)
 	case begun != "" && begun != r.set.ID:
 		return fail.New(fail.Refused, "cluster %s is being restored from backup %s", name, begun).Do("naupegos backup restore %s --from %s continues it", name, begun)
 	}
@@ -226,7 +227,7 @@ func (r *restore) another(a *Asked) (doc *v1alpha1.Cluster, document []byte, err
 	if !given {
 		doc.Spec.Kubernetes.Version = r.set.Kubernetes
 	}
-	return doc, document, cluster.FitsAnew(doc, r.opened.Doc, !given)
+	return doc, document, backups.FitsAnew(doc, r.opened.Doc, !given)
 }
 
 // prove rehearses the backup before anything of a cluster is touched, and makes what etcd starts from. Who only plans does neither.
@@ -272,9 +273,9 @@ func planRestore(ctx context.Context, b *Begun) (err error) {
 // planRebuild has the next plan build the cluster of what the backup holds.
 func (b *Begun) planRebuild(ctx context.Context) error {
 	r := b.restore
-	tidy := &rehearse.Tidy{Machines: cluster.NodesOf(b.Document), Rebuilt: true}
+	tidy := &rehearse.Tidy{Machines: env.NodesOf(b.Document), Rebuilt: true}
 	if r.New {
-		others, err := cluster.EncryptionOf(&r.opened.Rec, r.opened.Doc)
+		others, err := backups.EncryptionOf(&r.opened.Rec, r.opened.Doc)
 		if err != nil {
 			return err
 		}
@@ -293,7 +294,7 @@ func (b *Begun) planRebuild(ctx context.Context) error {
 // planRestoreLiving plans to put the backup into the place of what the cluster holds, or to go on with that.
 func (b *Begun) planRestoreLiving(ctx context.Context) error {
 	r, from := b.restore, (*backup.Set)(nil)
-	if cluster.Restores(b.Record) == "" {
+	if backups.Restores(b.Record) == "" {
 		from = r.set
 		if err := b.openSet(ctx, b.Store); err != nil {
 			return err
@@ -301,7 +302,7 @@ func (b *Begun) planRestoreLiving(ctx context.Context) error {
 		if err := b.Cluster.FitsLiving(ctx, r.set, &r.opened.Rec, r.opened.Secrets); err != nil {
 			return err
 		}
-		nodes, err := b.Cluster.Nodes(ctx)
+		nodes, err := b.Cluster.NodeNames(ctx)
 		if err != nil {
 			return err
 		}

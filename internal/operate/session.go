@@ -11,6 +11,8 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -29,7 +31,7 @@ type Session struct {
 	verb        string
 	credentials []string // that the document names
 	version     string   // of this program
-	given       *cluster.Given
+	given       *backups.Given
 	lease       store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
 }
 
@@ -41,7 +43,7 @@ type Options struct {
 	// Ask asks for a password on the operator's terminal, unseen; nil: there is none.
 	Ask   func(question string) (string, error)
 	NewID string                          // the ID that a cluster gets which the store does not know yet; empty: the store's next one
-	Given *cluster.Given                  // with NewID: what the cluster had that comes back under this ID; nil: it is a new one
+	Given *backups.Given                  // with NewID: what the cluster had that comes back under this ID; nil: it is a new one
 	Agent func() (path string, err error) // finds naupegos-agent on this side
 	// Edit returns the document to work with in place of the one in the record, which stays until the verb commits another. nil keeps it.
 	Edit func(rec *store.Cluster) (*v1alpha1.Cluster, error)
@@ -76,7 +78,7 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 	}
 	if err == nil {
 		cluster.StayWith(rec, doc)
-		err = cluster.CheckChanges(rec, doc) // before a bundle is made that is not wanted
+		err = env.CheckChanges(rec, doc) // before a bundle is made that is not wanted
 	}
 	if err == nil {
 		err = s.open(ctx, rec, doc, o)
@@ -116,7 +118,7 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 			return err
 		}
 	}
-	if o.Given != nil && cluster.Importing(rec) { // it was read again, and what was read counts
+	if o.Given != nil && env.Importing(rec) { // it was read again, and what was read counts
 		s.given, rec.Facts, rec.Document = o.Given, o.Given.Facts, nil
 	}
 	if o.Edit != nil {

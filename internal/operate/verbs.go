@@ -8,6 +8,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -167,7 +168,7 @@ func planDestroy(ctx context.Context, b *Begun) error {
 			return done, fail.Wrap(fail.KindOf(err), err, "cluster %s is gone; list the volumes that are kept", b.Record.Name)
 		}
 		for _, s := range p.Steps {
-			if s.Consent == cluster.ConsentLeave {
+			if s.Consent == nodes.ConsentLeave {
 				done.Left = append(done.Left, s.Subject)
 			}
 		}

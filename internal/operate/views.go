@@ -11,6 +11,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -119,7 +120,7 @@ const Kubeconfig = "kubeconfig"
 
 // The views.
 var (
-	Nodes = View[Plainly, cluster.NodeList]{Name: "nodes", See: func(ctx context.Context, s *Session, _ Plainly) (*cluster.NodeList, error) {
+	Nodes = View[Plainly, nodes.NodeList]{Name: "nodes", See: func(ctx context.Context, s *Session, _ Plainly) (*nodes.NodeList, error) {
 		return s.Cluster.NodeList(ctx)
 	}}
 	Machines = View[Plainly, MachineList]{Name: "machines", See: func(ctx context.Context, s *Session, _ Plainly) (*MachineList, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/server"
@@ -75,7 +76,7 @@ func (p *Pages) clustersPage(r *http.Request, who *access.Operator) (*view, erro
 		if !who.Sees(c.Name) {
 			continue
 		}
-		row := clusterRow{Name: c.Name, Provider: c.Provider, Kubernetes: cluster.ReleaseOf(c.Facts), Created: c.CreatedAt, Busy: verbOn(leases, c.ID)}
+		row := clusterRow{Name: c.Name, Provider: c.Provider, Kubernetes: env.ReleaseOf(c.Facts), Created: c.CreatedAt, Busy: verbOn(leases, c.ID)}
 		runs, err := p.c.Store.Runs(ctx, c.Name, recent)
 		if err != nil {
 			return nil, err

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
@@ -118,7 +118,7 @@ func (p *Pages) backupsPage(r *http.Request, who *access.Operator) (*view, error
 		row := backupRow{Cluster: c.Name}
 		for _, run := range runs {
 			if row.Made.IsZero() {
-				row.Made = ended(run, cluster.BackupStep)
+				row.Made = ended(run, backups.BackupStep)
 			}
 			if id := provenBy(run); id != "" && row.Proven == "" {
 				row.Proven, row.At, row.By = id, run.Ended, run.ID

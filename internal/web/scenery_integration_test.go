@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -177,7 +178,7 @@ func (s *scenery) quay() {
 	}
 	ran("apply", plan.OutcomeSucceeded, nil, plan.Succeeded, all...)
 	ran("update", plan.OutcomeFailed, nil, plan.Failed, plan.Step{ID: "update/quay-general-3", Title: "quay-general-3 is ready again", Subject: "quay-general-3"})
-	ran("backup create", plan.OutcomeSucceeded, nil, plan.Succeeded, plan.Step{ID: cluster.BackupStep, Title: "create a backup", Subject: "cluster"})
+	ran("backup create", plan.OutcomeSucceeded, nil, plan.Succeeded, plan.Step{ID: backups.BackupStep, Title: "create a backup", Subject: "cluster"})
 	ran(operate.Rehearse, plan.OutcomeSucceeded, nil, plan.Succeeded, plan.Step{ID: operate.RehearseStep + "20261126T031500Z-4f2a", Title: "rehearse backup 20261126T031500Z-4f2a", Subject: "cluster"})
 	ran(upgrade, plan.OutcomeSucceeded, map[string]string{operate.MetaPause: "quay-cp-1"}, plan.Succeeded, upgraded[:1]...)
 	for kind, message := range map[string]string{"drift": "everything is as the document wants it", "certificates": "none is due before 2027-05-26", "backup": "quay has no newer one than of 03:15"} {
@@ -209,7 +210,7 @@ spec:
 func quayStatus() *cluster.Status {
 	s := &cluster.Status{Name: "quay", Provider: metalProvider, Kubernetes: "v1.37.2", Endpoint: "10.20.0.100:6443", API: "ready", Etcd: "3 of 3 voters healthy, tolerates 1",
 		Upgrade: "v1.37.1 to v1.37.2, 1 of 6 machines", Expires: time.Now().AddDate(0, 6, 0), ExpiresOf: "quay-cp-2 kubelet",
-		Backups: &cluster.Backups{Last: time.Now().Add(-5 * time.Hour), LastID: "20261126T211500Z-91be", Proven: time.Now().Add(-23 * time.Hour), ProvenID: "20261126T031500Z-4f2a"}}
+		Backups: &backups.Backups{Last: time.Now().Add(-5 * time.Hour), LastID: "20261126T211500Z-91be", Proven: time.Now().Add(-23 * time.Hour), ProvenID: "20261126T031500Z-4f2a"}}
 	for i, name := range []string{"quay-gw-1", "quay-gw-2", "quay-cp-1", "quay-cp-2", "quay-cp-3", "quay-general-1", "quay-general-2", "quay-general-3"} {
 		m := cluster.MachineStatus{Name: name, Role: "worker", Pool: "general", Address: fmt.Sprint("10.20.0.", 8+i), State: "running", Config: "up to date", Node: "Ready", Version: "v1.37.1"}
 		switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/registry"
 	"github.com/naupegos/naupegos/internal/store"
@@ -173,7 +174,7 @@ func TestMachinesThatCantBeUsed(t *testing.T) {
 func TestWhereClustersStand(t *testing.T) {
 	s := newSite(t)
 	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "quay", Provider: "local", Document: []byte(harbour), Facts: store.Facts{{Kind: "bundle"}: "v1.36.4 0123abcd"}}))(t)
-	p := &plan.Plan{Verb: "apply", Cluster: "quay", Steps: []*plan.Step{{ID: cluster.BackupStep, Action: plan.Create, Subject: "cluster", Title: "create a backup", Reason: "it is wanted",
+	p := &plan.Plan{Verb: "apply", Cluster: "quay", Steps: []*plan.Step{{ID: backups.BackupStep, Action: plan.Create, Subject: "cluster", Title: "create a backup", Reason: "it is wanted",
 		Run: func(context.Context, plan.Progress) error { return nil }}}}
 	testkit.Value(plan.Execute(t.Context(), p, plan.Options{Journal: s.store.Journal(c.ID), Meta: map[string]string{"pause-after": "quay-cp-1"}}))(t)
 	if a := s.ask("GET", "/ui/clusters", s.reader, nil); !strings.Contains(a.body, ">v1.36.4<") || !strings.Contains(a.body, ">paused<") {

@@ -20,7 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/agent/install"
 	"github.com/naupegos/naupegos/internal/agent/install/ask"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/image"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/registry/facts"
@@ -296,12 +296,12 @@ systemctl restart naupegos-agent`)
 }
 
 // nodes lists the cluster's nodes.
-func (p *provisioning) nodes() ([]cluster.NodeRow, error) {
+func (p *provisioning) nodes() ([]nodes.NodeRow, error) {
 	r := naupegos(p.t, p.asking(), "node", "list", p.cluster, "-o", "json")
 	if r.code != 0 || r.stderr != "" { // the reason why the API does not answer
 		return nil, errors.New(r.String())
 	}
-	var l struct{ Items []cluster.NodeRow }
+	var l struct{ Items []nodes.NodeRow }
 	err := json.Unmarshal([]byte(r.stdout), &l)
 	return l.Items, err
 }
@@ -311,7 +311,7 @@ func (p *provisioning) ready(n int) {
 	p.t.Helper()
 	until(p.t, settle*slower, time.Second, func() error {
 		l, err := p.nodes()
-		if err == nil && (len(l) != n || slices.ContainsFunc(l, func(r cluster.NodeRow) bool { return r.Node != "Ready" })) {
+		if err == nil && (len(l) != n || slices.ContainsFunc(l, func(r nodes.NodeRow) bool { return r.Node != "Ready" })) {
 			err = fmt.Errorf("%+v", l)
 		}
 		return err

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	sets "github.com/naupegos/naupegos/internal/backup"
-	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -128,7 +128,7 @@ func (r *rig) madeAtOnce(machine string, at place) sets.Set {
 }
 
 // collect copies a set from a machine to the same place on this host.
-func (r *rig) collect(machine, dir string, on *cluster.Scheduled) {
+func (r *rig) collect(machine, dir string, on *backups.Scheduled) {
 	r.t.Helper()
 	to := filepath.Join(dir, on.Last.ID)
 	testkit.Must(r.t, os.MkdirAll(to, 0o700))

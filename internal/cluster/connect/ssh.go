@@ -1,4 +1,4 @@
-package cluster
+package connect
 
 import (
 	"context"
@@ -18,13 +18,37 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
+// NewDialer makes the SSH connections.
+func (c *Conn) NewDialer(ctx context.Context, ask func(question string) (string, error)) (*remote.Dialer, error) {
+	o := remote.Options{AgentPath: c.Agent.Path, ConnectTimeout: c.Doc.Spec.Timeouts.Connect.Duration}
+	if c.trustsFirstUse() {
+		o.TrustOnFirstUse = c.Trust
+	}
+	keys, err := c.logins(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if given := c.Doc.Spec.Provider.Hosts; given != nil {
+		value, err := c.Credentials.SSHKey(ctx, c.Doc)
+		if err != nil {
+			return nil, err
+		}
+		l, err := login.New(login.Options{Hosts: given, Credential: value, Closed: c.Credentials.Closed, Ask: ask})
+		if err != nil {
+			return nil, err
+		}
+		o.Signers, o.SudoPassword = l.Signers, l.SudoPassword
+	}
+	return remote.NewDialer(keys, o), nil
+}
+
 // Host reports how a machine is reached by SSH: directly where it is a gateway or has an address of its own outside, all
 // others through one of those, where there is one.
-func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
-	if err := c.loadTarget(ctx); err != nil {
+func (c *Conn) Host(ctx context.Context, name string) (remote.Host, error) {
+	if err := c.LoadTarget(ctx); err != nil {
 		return remote.Host{}, err
 	}
-	m, err := c.prov.Machine(ctx, name)
+	m, err := c.Prov.Machine(ctx, name)
 	if err != nil {
 		return remote.Host{}, err
 	}
@@ -33,22 +57,22 @@ func (c *Cluster) Host(ctx context.Context, name string) (remote.Host, error) {
 		return h, nil
 	}
 	h.Via = c.waysIn(ctx, name)
-	if len(h.Via) == 0 && len(c.gateways()) > 0 {
+	if len(h.Via) == 0 && len(c.Gateways()) > 0 {
 		return h, fail.New(fail.Unreachable, "no gateway is running, with a known SSH host key, to reach it through").At(name).
-			Do("the gateways are %s", strings.Join(c.gateways(), ", "))
+			Do("the gateways are %s", strings.Join(c.Gateways(), ", "))
 	}
 	return h, nil
 }
 
 // waysIn lists the machines that run, or may, of those whose host keys are known, through which another one is reached: gateways, else those that have an address outside.
-func (c *Cluster) waysIn(ctx context.Context, to string) []remote.Host {
+func (c *Conn) waysIn(ctx context.Context, to string) []remote.Host {
 	var via []remote.Host
-	gateways := len(c.gateways()) > 0
-	for _, s := range c.known() {
+	gateways := len(c.Gateways()) > 0
+	for _, s := range c.Known() {
 		if s.Name == to || gateways != (s.Role == provider.Gateway) {
 			continue
 		}
-		m, err := c.prov.Machine(ctx, s.Name)
+		m, err := c.Prov.Machine(ctx, s.Name)
 		if err != nil || !m.MayRun() || m.Address == "" || !gateways && m.Public == "" {
 			continue // not a way in at the moment; another one may be
 		}
@@ -60,36 +84,12 @@ func (c *Cluster) waysIn(ctx context.Context, to string) []remote.Host {
 	return via
 }
 
-// newDialer makes the SSH connections.
-func (c *Cluster) newDialer(ctx context.Context, ask func(question string) (string, error)) (*remote.Dialer, error) {
-	o := remote.Options{AgentPath: c.agent.path, ConnectTimeout: c.doc.Spec.Timeouts.Connect.Duration}
-	if c.trustsFirstUse() {
-		o.TrustOnFirstUse = c.trust
-	}
-	keys, err := c.logins(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if given := c.doc.Spec.Provider.Hosts; given != nil {
-		value, err := c.named.sshKey(ctx, c.doc)
-		if err != nil {
-			return nil, err
-		}
-		l, err := login.New(login.Options{Hosts: given, Credential: value, Closed: c.named.closed, Ask: ask})
-		if err != nil {
-			return nil, err
-		}
-		o.Signers, o.SudoPassword = l.Signers, l.SudoPassword
-	}
-	return remote.NewDialer(keys, o), nil
-}
-
 // logins returns the cluster's own keys, which log in to machines. Hosts given by address know the user's keys instead, which login.Logins finds.
-func (c *Cluster) logins(ctx context.Context) (keys []remote.Key, err error) {
-	if c.publicKeys, err = c.pki.SSHPublicKeys(ctx); err != nil || c.doc.Spec.Provider.Hosts != nil {
+func (c *Conn) logins(ctx context.Context) (keys []remote.Key, err error) {
+	if c.PublicKeys, err = c.PKI.SSHPublicKeys(ctx); err != nil || c.Doc.Spec.Provider.Hosts != nil {
 		return nil, err
 	}
-	private, err := c.pki.SSHKeys(ctx)
+	private, err := c.PKI.SSHKeys(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,20 +103,43 @@ func (c *Cluster) logins(ctx context.Context) (keys []remote.Key, err error) {
 	return keys, nil
 }
 
+// UseKeys has everything that is rendered or called from now on use the generations of the present phase.
+func (c *Conn) UseKeys(ctx context.Context) error {
+	r, err := c.ToldRotation()
+	if err != nil {
+		return err
+	}
+	c.PKI.Use(c.Generations(r))
+	was := c.Rotation
+	if c.Rotation = r.String(); was == c.Rotation || c.Dialer == nil {
+		return nil
+	}
+	c.UseAPI(nil)
+	keys, err := c.logins(ctx)
+	if err != nil {
+		return err
+	}
+	c.Dialer.SetKeys(keys)
+	if p, ok := c.Prov.(provider.Keyed); ok {
+		p.SetKey(c.PublicKeys[0])
+	}
+	return nil
+}
+
 // trustsFirstUse reports whether the user lets a machine whose host key is not known show it.
-func (c *Cluster) trustsFirstUse() bool {
-	p := c.doc.Spec.Provider
+func (c *Conn) trustsFirstUse() bool {
+	p := c.Doc.Spec.Provider
 	return p.Hosts != nil && p.Hosts.TrustOnFirstUse || p.OpenStack != nil && p.OpenStack.TrustOnFirstUse
 }
 
 // trustTimeout bounds remembering a key.
 const trustTimeout = 5 * time.Second
 
-// trust accepts the first key that a host shows and holds it to that one ever after. A machine recreated under the same name
+// Trust accepts the first key that a host shows and holds it to that one ever after. A machine recreated under the same name
 // is another host, where the provider can tell.
-func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
+func (c *Conn) Trust(h remote.Host, key remote.HostKey) error {
 	line, subject := remote.AuthorizedLine(key), c.trusted(h.Name)
-	if known := c.facts.Of(memory.TrustedKey, subject); known != "" {
+	if known := c.Facts.Of(memory.TrustedKey, subject); known != "" {
 		if known != line {
 			return fail.New(fail.Unauthorized, "the host key is not the one that was trusted at first use").At(h.Name).
 				Do("if the host was installed again, put its key into the document as hostKey")
@@ -125,22 +148,22 @@ func (c *Cluster) trust(h remote.Host, key remote.HostKey) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), trustTimeout)
 	defer cancel()
-	return c.facts.SetOf(ctx, memory.TrustedKey, subject, line)
+	return c.Facts.SetOf(ctx, memory.TrustedKey, subject, line)
 }
 
 // trusted is by what the key of a machine that was trusted at first use is remembered: its ID, where it has one.
-func (c *Cluster) trusted(name string) string {
-	if m, err := c.prov.Machine(context.Background(), name); err == nil && m.ID != "" {
+func (c *Conn) trusted(name string) string {
+	if m, err := c.Prov.Machine(context.Background(), name); err == nil && m.ID != "" {
 		return m.ID
 	}
 	return name
 }
 
 // withTrusted gives hosts whose keys only their first use has told, and those on the way to them, these keys: for ssh, which asks nobody.
-func (c *Cluster) withTrusted(hs []remote.Host) []remote.Host {
+func (c *Conn) withTrusted(hs []remote.Host) []remote.Host {
 	out := make([]remote.Host, 0, len(hs))
 	for _, h := range hs {
-		if key := c.facts.Of(memory.TrustedKey, c.trusted(h.Name)); len(h.HostKeys) == 0 && key != "" {
+		if key := c.Facts.Of(memory.TrustedKey, c.trusted(h.Name)); len(h.HostKeys) == 0 && key != "" {
 			h.HostKeys = []string{key}
 		}
 		h.Via = c.withTrusted(h.Via)
@@ -149,40 +172,40 @@ func (c *Cluster) withTrusted(hs []remote.Host) []remote.Host {
 	return out
 }
 
-const authorizedKeysPath = "/root/.ssh/authorized_keys"
+const AuthorizedKeysPath = "/root/.ssh/authorized_keys"
 
-// loginFiles are the files by which machines that are ours know each other and who may log in. Hosts given by address keep
+// LoginFiles are the files by which machines that are ours know each other and who may log in. Hosts given by address keep
 // their own, and let the document's keys in besides.
-func (c *Cluster) loginFiles(hosts string) []machine.File {
-	keys := strings.Join(c.doc.Spec.Access.SSHKeys, "\n") + "\n"
+func (c *Conn) LoginFiles(hosts string) []machine.File {
+	keys := strings.Join(c.Doc.Spec.Access.SSHKeys, "\n") + "\n"
 	switch {
-	case c.prov.Traits().Given && keys == "\n":
+	case c.Prov.Traits().Given && keys == "\n":
 		return nil
-	case c.prov.Traits().Given: // sshd reads both; the other one is the user's
+	case c.Prov.Traits().Given: // sshd reads both; the other one is the user's
 		return []machine.File{{Path: "/root/.ssh/authorized_keys2", Mode: 0o600, Content: []byte(keys)}}
 	}
 	return []machine.File{
 		{Path: "/etc/hosts", Mode: 0o644, Content: []byte(hosts)},
-		{Path: authorizedKeysPath, Mode: 0o600, Content: []byte(strings.Join(c.authorizedKeys(), "\n") + "\n")},
+		{Path: AuthorizedKeysPath, Mode: 0o600, Content: []byte(strings.Join(c.AuthorizedKeys(), "\n") + "\n")},
 	}
 }
 
 // Shell connects a terminal with a machine and returns the remote exit status.
-func (c *Cluster) Shell(ctx context.Context, name string, t remote.Terminal, argv ...string) (int, error) {
+func (c *Conn) Shell(ctx context.Context, name string, t remote.Terminal, argv ...string) (int, error) {
 	h, err := c.Host(ctx, name)
 	if err != nil {
 		return 0, err
 	}
-	return c.dialer.Shell(ctx, h, t, argv...)
+	return c.Dialer.Shell(ctx, h, t, argv...)
 }
 
-// hosts lists how all machines are reached.
-func (c *Cluster) hosts(ctx context.Context) ([]remote.Host, error) {
-	if err := c.loadTarget(ctx); err != nil {
+// Hosts lists how all machines are reached.
+func (c *Conn) Hosts(ctx context.Context) ([]remote.Host, error) {
+	if err := c.LoadTarget(ctx); err != nil {
 		return nil, err
 	}
 	var hs []remote.Host
-	for _, s := range c.known() {
+	for _, s := range c.Known() {
 		h, err := c.Host(ctx, s.Name)
 		if fail.KindOf(err) == fail.NotFound {
 			continue // it is wanted but does not exist yet
@@ -197,29 +220,29 @@ func (c *Cluster) hosts(ctx context.Context) ([]remote.Host, error) {
 
 // SSHConfig writes an ssh configuration for all machines, the key and the pinned host keys into dir (made 0700, files 0600),
 // and returns the machines' names. fail.Refused where others may write into dir: they could have ssh do what they like.
-func (c *Cluster) SSHConfig(ctx context.Context, dir string) ([]string, error) {
-	hs, err := c.hosts(ctx)
+func (c *Conn) SSHConfig(ctx context.Context, dir string) ([]string, error) {
+	hs, err := c.Hosts(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "directory %s", dir)
 	}
-	if err := privateDir(dir); err != nil {
+	if err := PrivateDir(dir); err != nil {
 		return nil, err
 	}
 	knownHosts := filepath.Join(dir, "known_hosts")
 	files := map[string][]byte{knownHosts: remote.KnownHosts(hs)}
 	keyFile := filepath.Join(dir, "id_ed25519")
-	if given := c.doc.Spec.Provider.Hosts; given != nil && given.Credential != "" {
-		if files[keyFile], err = c.named.sshKey(ctx, c.doc); err != nil {
+	if given := c.Doc.Spec.Provider.Hosts; given != nil && given.Credential != "" {
+		if files[keyFile], err = c.Credentials.SSHKey(ctx, c.Doc); err != nil {
 			return nil, err
 		}
 	} else if given != nil { // they know the user's keys, which stay where they are
 		if hs, keyFile, err = login.Absolute(hs, given.SSHKeyFile); err != nil {
 			return nil, err
 		}
-	} else if files[keyFile], err = c.pki.SSHKey(ctx); err != nil {
+	} else if files[keyFile], err = c.PKI.SSHKey(ctx); err != nil {
 		return nil, err
 	}
 	files[filepath.Join(dir, "config")] = remote.SSHConfig(hs, keyFile, knownHosts)
@@ -267,8 +290,8 @@ func WritePrivate(path string, fill func(io.Writer) error) (err error) {
 	return nil
 }
 
-// privateDir makes a directory that only its owner may look into, or makes sure that one that exists is nobody else's to change.
-func privateDir(dir string) error {
+// PrivateDir makes a directory that only its owner may look into, or makes sure that one that exists is nobody else's to change.
+func PrivateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fail.Wrap(fail.Refused, err, "make directory %s", dir)
 	}

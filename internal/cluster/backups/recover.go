@@ -1,4 +1,4 @@
-package cluster
+package backups
 
 import (
 	"context"
@@ -6,11 +6,17 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/laying"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/nodes"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -18,72 +24,31 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Recovering is the recovery of etcd from the survivor of a lost quorum: remembered from before its first step; while it is not done, apply refuses.
-type Recovering struct {
-	From string           `json:"from"` // the machine whose member survived
-	Run  string           `json:"run"`  // tells this recovery from others
-	Left *laying.Salvaged `json:"left,omitempty"`
-	Done bool             `json:"done,omitempty"`
-}
-
-// LastRecovery returns how etcd was recovered last; nil where it never was.
-func (c *Cluster) LastRecovery() *Recovering {
-	var r Recovering
-	if json.Unmarshal([]byte(c.facts.Get(memory.Recovering)), &r) != nil { // also where there is none
-		return nil
-	}
-	return &r
-}
-
-func (c *Cluster) recovering() *Recovering {
-	if r := c.LastRecovery(); r != nil && !r.Done {
-		return r
-	}
-	return nil
-}
-
-func (c *Cluster) setRecovering(ctx context.Context, r *Recovering) error {
+func (c *Keeper) SetRecovering(ctx context.Context, r *env.Recovering) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "remember what etcd is recovered from")
 	}
-	return c.facts.Set(ctx, memory.Recovering, string(data))
-}
-
-func (r *Recovering) place() laying.Place {
-	return laying.On("/var/lib/naupegos/recovering/"+r.Run, r.Run)
-}
-
-func (c *Cluster) errRecovering() error {
-	return fail.New(fail.Refused, "etcd of cluster %s is being recovered, and that has not come to its end", c.Name()).
-		Do("naupegos etcd recover %s --from %s continues it", c.Name(), c.recovering().From)
-}
-
-var recoverRules = []plan.Rule{
-	{Stage: stagePrepare},
-	{Stage: stageClean, Waits: []plan.Stage{stagePrepare}},
-	{Stage: stageBootstrap, Waits: []plan.Stage{stageClean}},
-	{Stage: stageServe, Waits: []plan.Stage{stageBootstrap}},
-	{Stage: stageForget, Waits: []plan.Stage{stageServe}},
+	return c.Facts.Set(ctx, memory.Recovering, string(data))
 }
 
 // PlanRecover plans to have etcd run on from one machine's member alone, where it has lost its quorum. The other machines' members are stopped, and
 // what they hold is kept aside; machines that can't be asked to are given up, by consent. Apply has others join again afterwards.
-func (c *Cluster) PlanRecover(ctx context.Context, from string) (*plan.Plan, error) {
+func (c *Keeper) PlanRecover(ctx context.Context, from string) (*plan.Plan, error) {
 	switch {
-	case !c.facts.Bootstrapped():
-		return nil, errNotBootstrapped(c.Name())
-	case c.facts.Is(memory.Resetting):
-		return nil, c.errResetting()
-	case c.facts.Is(memory.Releasing):
-		return nil, errReleasing(c.Name())
+	case !c.Facts.Bootstrapped():
+		return nil, env.ErrNotBootstrapped(c.Name())
+	case c.Facts.Is(memory.Resetting):
+		return nil, c.ErrResetting()
+	case c.Facts.Is(memory.Releasing):
+		return nil, env.ErrReleasing(c.Name())
 	}
 	o, err := c.Observe(ctx)
 	if err != nil {
 		return nil, err
 	}
 	known := map[string]int64{}
-	if err := c.withEtcd(ctx, func(e *etcd.Client) error { known = e.Revisions(ctx); return nil }); err != nil && fail.KindOf(err) != fail.Unreachable {
+	if err := c.WithEtcd(ctx, func(e *etcd.Client) error { known = e.Revisions(ctx); return nil }); err != nil && fail.KindOf(err) != fail.Unreachable {
 		return nil, err
 	}
 	answers := map[string]bool{}
@@ -93,44 +58,44 @@ func (c *Cluster) PlanRecover(ctx context.Context, from string) (*plan.Plan, err
 		}
 	}
 	p := &plan.Plan{Verb: "etcd recover", Cluster: c.Name()}
-	p.Steps, err = c.recoverSteps(ctx, o, from, known, answers)
+	p.Steps, err = c.RecoverSteps(ctx, o, from, known, answers)
 	return p, err
 }
 
 // answers reports whether a machine lets Naupegos in.
-func (c *Cluster) answers(ctx context.Context, name string) bool {
-	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
+func (c *Keeper) answers(ctx context.Context, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()
 	h, err := c.Host(ctx, name)
 	if err == nil {
-		_, err = c.dialer.Run(ctx, h, nil, "true")
+		_, err = c.Dialer.Run(ctx, h, nil, "true")
 	}
 	return err == nil
 }
 
-// recoverSteps lists the steps; known are the revisions that members tell, answers which machines can be asked to do something.
-func (c *Cluster) recoverSteps(ctx context.Context, o *Observed, from string, known map[string]int64, answers map[string]bool) ([]*plan.Step, error) {
+// RecoverSteps lists the steps; known are the revisions that members tell, answers which machines can be asked to do something.
+func (c *Keeper) RecoverSteps(ctx context.Context, o *observe.Observed, from string, known map[string]int64, answers map[string]bool) ([]*plan.Step, error) {
 	slot, err := c.survivor(o, from, known, answers)
 	if err != nil {
 		return nil, err
 	}
-	if c.recovering() == nil {
-		if err := c.setRecovering(ctx, &Recovering{From: from, Run: time.Now().UTC().Format("20060102T150405Z")}); err != nil {
+	if c.Recovering() == nil {
+		if err := c.SetRecovering(ctx, &env.Recovering{From: from, Run: time.Now().UTC().Format("20060102T150405Z")}); err != nil {
 			return nil, err
 		}
 	}
-	c.setTarget(slices.DeleteFunc(slices.Clone(o.Want), func(s wanted.Slot) bool { // the survivor starts before the others have an address again
+	c.SetTarget(slices.DeleteFunc(slices.Clone(o.Want), func(s wanted.Slot) bool { // the survivor starts before the others have an address again
 		return !slices.ContainsFunc(o.Inventory.Machines, func(m provider.Machine) bool { return m.Name == s.Name && m.Address != "" })
 	}))
 	var graph plan.Graph
-	graph.Add(stagePrepare, c.recoverStep("send", plan.Create, "send etcd's programs to "+from, "they read the data of its member", c.sendForSalvage))
+	graph.Add(stage.Prepare, c.recoverStep("send", plan.Create, "send etcd's programs to "+from, "they read the data of its member", c.sendForSalvage))
 	for _, m := range o.Inventory.Machines {
 		switch {
 		case m.Role != provider.ControlPlane || m.Name == from || m.State == provider.Partial:
 		case answers[m.Name]:
-			graph.Add(stageClean, c.clearStep(m.Name))
+			graph.Add(stage.Clean, c.clearStep(m.Name))
 		default:
-			graph.Add(stageClean, c.giveUpStep(m))
+			graph.Add(stage.Clean, c.giveUpStep(m))
 		}
 	}
 	salvage := c.recoverStep("salvage", plan.Change, "read the data of etcd on "+from+" and start a new etcd cluster from it", "it is the only remaining member", c.salvage)
@@ -139,44 +104,44 @@ func (c *Cluster) recoverSteps(ctx context.Context, o *Observed, from string, kn
 	if known[from] > 0 {
 		salvage.Details = append(salvage.Details, "the last revision that it reports: "+strconv.FormatInt(known[from], 10))
 	}
-	graph.Add(stageBootstrap, salvage)
-	graph.Add(stageBootstrap, c.configureStep(slot, plan.Change, "etcd and the API server start there", nil), plan.After(salvage.ID)...)
-	graph.Add(stageServe, c.recoverStep("serve", plan.Wait, "wait for etcd and the API server on "+from, "the others join it", func(ctx context.Context, p plan.Progress, r *Recovering) error {
-		if err := c.waitEtcd(ctx); err != nil {
+	graph.Add(stage.Bootstrap, salvage)
+	graph.Add(stage.Bootstrap, c.ConfigureStep(slot, plan.Change, "etcd and the API server start there", nil), plan.After(salvage.ID)...)
+	graph.Add(stage.Serve, c.recoverStep("serve", plan.Wait, "wait for etcd and the API server on "+from, "the others join it", func(ctx context.Context, p plan.Progress, r *env.Recovering) error {
+		if err := c.WaitEtcd(ctx); err != nil {
 			return err
 		}
-		return c.waitServer(ctx, r.From)
+		return c.WaitServer(ctx, r.From)
 	}))
-	graph.Add(stageForget, c.recoverStep("end", plan.Change, "finish the recovery", "the other control-plane machines join in the next apply", func(ctx context.Context, _ plan.Progress, r *Recovering) error {
+	graph.Add(stage.Forget, c.recoverStep("end", plan.Change, "finish the recovery", "the other control-plane machines join in the next apply", func(ctx context.Context, _ plan.Progress, r *env.Recovering) error {
 		h, err := c.Host(ctx, r.From)
 		if err == nil {
-			_, err = c.dialer.Run(ctx, h, nil, r.place().Tidy()...)
+			_, err = c.Dialer.Run(ctx, h, nil, r.Place().Tidy()...)
 		}
 		if err != nil {
 			return err
 		}
 		done := *r
 		done.Done = true
-		return c.setRecovering(ctx, &done)
+		return c.SetRecovering(ctx, &done)
 	}))
-	return graph.Seal(recoverRules)
+	return graph.Seal(stage.RecoverRules)
 }
 
 // survivor refuses what etcd can't be recovered from, and to recover one that works.
-func (c *Cluster) survivor(o *Observed, from string, known map[string]int64, answers map[string]bool) (slot wanted.Slot, err error) {
+func (c *Keeper) survivor(o *observe.Observed, from string, known map[string]int64, answers map[string]bool) (slot wanted.Slot, err error) {
 	var names []string
 	for _, m := range o.Inventory.Machines {
 		names = append(names, m.Name)
 	}
 	i := slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == from && s.IsControlPlane() })
-	r := c.recovering()
+	r := c.Recovering()
 	switch {
 	case !slices.Contains(names, from):
-		return slot, errNoSuchMachine(from, c.Name(), names)
+		return slot, env.ErrNoSuchMachine(from, c.Name(), names)
 	case i < 0:
-		return slot, fail.New(fail.Invalid, "%s is not one of the document's control-plane machines", from).Do("they are %s", join(c.namesOf(provider.ControlPlane)))
+		return slot, fail.New(fail.Invalid, "%s is not one of the document's control-plane machines", from).Do("they are %s", strings.Join(c.NamesOf(provider.ControlPlane), ","))
 	case r != nil && r.From != from:
-		return slot, c.errRecovering()
+		return slot, c.ErrRecovering()
 	case r == nil && o.EtcdErr == nil:
 		return slot, fail.New(fail.Refused, "etcd has its quorum: %s", etcd.Now(o.Members, o.Health)).At(c.Name()).
 			Do("naupegos apply brings its members back, naupegos node replace puts another machine in the place of one")
@@ -192,11 +157,11 @@ func (c *Cluster) survivor(o *Observed, from string, known map[string]int64, ans
 }
 
 // recoverStep is a step on the survivor.
-func (c *Cluster) recoverStep(id string, action plan.Action, title, reason string, run func(context.Context, plan.Progress, *Recovering) error) *plan.Step {
+func (c *Keeper) recoverStep(id string, action plan.Action, title, reason string, run func(context.Context, plan.Progress, *env.Recovering) error) *plan.Step {
 	return &plan.Step{
-		ID: "etcd/recover/" + id, Action: action, Subject: c.recovering().From, Title: title, Reason: reason, Timeout: layTimeout,
+		ID: "etcd/recover/" + id, Action: action, Subject: c.Recovering().From, Title: title, Reason: reason, Timeout: env.LayTimeout,
 		Run: func(ctx context.Context, p plan.Progress) error {
-			if r := c.recovering(); r != nil {
+			if r := c.Recovering(); r != nil {
 				return run(ctx, p, r)
 			}
 			return nil
@@ -205,18 +170,18 @@ func (c *Cluster) recoverStep(id string, action plan.Action, title, reason strin
 }
 
 // sendForSalvage sends the survivor what reads its data, unless that was read.
-func (c *Cluster) sendForSalvage(ctx context.Context, p plan.Progress, r *Recovering) error {
+func (c *Keeper) sendForSalvage(ctx context.Context, p plan.Progress, r *env.Recovering) error {
 	h, err := c.Host(ctx, r.From)
 	if err != nil {
 		return err
 	}
-	laid, err := c.dialer.Run(ctx, h, nil, r.place().Prepare()...)
+	laid, err := c.Dialer.Run(ctx, h, nil, r.Place().Prepare()...)
 	if err != nil || len(laid) > 0 {
 		return err
 	}
 	for _, program := range []string{"etcd", "etcdctl", "etcdutl"} {
 		p.Status("sending %s", program)
-		if err := c.sendProgram(ctx, r.From, r.place(), program); err != nil {
+		if err := c.sendProgram(ctx, r.From, r.Place(), program); err != nil {
 			return err
 		}
 	}
@@ -224,14 +189,14 @@ func (c *Cluster) sendForSalvage(ctx context.Context, p plan.Progress, r *Recove
 }
 
 // clearStep has a machine's member stop, and keeps its data aside: it joins as a new one.
-func (c *Cluster) clearStep(name string) *plan.Step {
+func (c *Keeper) clearStep(name string) *plan.Step {
 	return &plan.Step{
 		ID: "etcd/clear/" + name, Action: plan.Change, Subject: name, Title: "stop etcd on " + name + " and keep its data on the machine", Removes: true,
-		Reason: "it can't be a member of the etcd cluster that starts from " + c.recovering().From,
+		Reason: "it can't be a member of the etcd cluster that starts from " + c.Recovering().From,
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			h, err := c.Host(ctx, name)
 			if err == nil {
-				_, err = c.dialer.Run(ctx, h, nil, c.recovering().place().Clear()...)
+				_, err = c.Dialer.Run(ctx, h, nil, c.Recovering().Place().Clear()...)
 			}
 			return err
 		},
@@ -239,16 +204,16 @@ func (c *Cluster) clearStep(name string) *plan.Step {
 }
 
 // giveUpStep has nothing of a machine that does not answer come back: two members that do would serve the former data.
-func (c *Cluster) giveUpStep(m provider.Machine) *plan.Step {
+func (c *Keeper) giveUpStep(m provider.Machine) *plan.Step {
 	s := &plan.Step{
-		ID: "etcd/give-up/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "give up " + m.Name, Consent: ConsentLeave,
+		ID: "etcd/give-up/" + m.Name, Action: plan.Change, Subject: m.Name, Title: "give up " + m.Name, Consent: nodes.ConsentLeave,
 		Reason:  "it is " + string(m.State) + ", and its etcd can't be stopped",
 		Details: []string{"make sure that it does not come back: together with others it would serve the old data"},
 	}
-	if c.prov.Traits().Given {
+	if c.Prov.Traits().Given {
 		s.Details = append(s.Details, "apply refuses to use it until naupegos reset --machine has cleaned it")
 		s.Run = func(ctx context.Context, _ plan.Progress) error {
-			return c.facts.SetOf(ctx, memory.Unclean, m.Name, "true")
+			return c.Facts.SetOf(ctx, memory.Unclean, m.Name, "true")
 		}
 	} else {
 		s.Details = append(s.Details, "apply replaces it with another machine")
@@ -258,9 +223,9 @@ func (c *Cluster) giveUpStep(m provider.Machine) *plan.Step {
 }
 
 // forgetJoins forgets how members have joined: there is another initial cluster.
-func (c *Cluster) forgetJoins(ctx context.Context) error {
-	for name := range c.facts.Each(memory.EtcdJoin) {
-		if err := c.facts.SetOf(ctx, memory.EtcdJoin, name, ""); err != nil {
+func (c *Keeper) forgetJoins(ctx context.Context) error {
+	for name := range c.Facts.Each(memory.EtcdJoin) {
+		if err := c.Facts.SetOf(ctx, memory.EtcdJoin, name, ""); err != nil {
 			return err
 		}
 	}
@@ -268,13 +233,13 @@ func (c *Cluster) forgetJoins(ctx context.Context) error {
 }
 
 // salvage makes the survivor's data of what it holds, as of the only member.
-func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *Recovering) error {
+func (c *Keeper) salvage(ctx context.Context, p plan.Progress, r *env.Recovering) error {
 	h, err := c.Host(ctx, r.From)
 	if err != nil {
 		return err
 	}
 	p.Status("reading the data of etcd on %s", r.From)
-	out, err := c.dialer.Run(ctx, h, nil, r.place().Salvage()...)
+	out, err := c.Dialer.Run(ctx, h, nil, r.Place().Salvage()...)
 	if err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "read what etcd holds").At(r.From)
 	}
@@ -284,22 +249,22 @@ func (c *Cluster) salvage(ctx context.Context, p plan.Progress, r *Recovering) e
 	}
 	found := *r
 	found.Left = &left
-	if err := c.setRecovering(ctx, &found); err != nil {
+	if err := c.SetRecovering(ctx, &found); err != nil {
 		return err
 	}
-	addr, err := c.address(ctx, r.From)
+	addr, err := c.Address(ctx, r.From)
 	if err != nil {
 		return err
 	}
-	initial := r.From + "=" + peerURL(addr)
-	if err := c.facts.Set(ctx, memory.EtcdInitial, initial); err != nil {
+	initial := r.From + "=" + connect.PeerURL(addr)
+	if err := c.Facts.Set(ctx, memory.EtcdInitial, initial); err != nil {
 		return err
 	}
 	if err := c.forgetJoins(ctx); err != nil {
 		return err
 	}
 	p.Status("creating the data directory on %s", r.From)
-	if _, err = c.dialer.Run(ctx, h, nil, r.place().Lay(r.From, initial, peerURL(addr))...); err != nil {
+	if _, err = c.Dialer.Run(ctx, h, nil, r.Place().Lay(r.From, initial, connect.PeerURL(addr))...); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "make the data of etcd").At(r.From)
 	}
 	return nil

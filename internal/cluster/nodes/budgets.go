@@ -1,18 +1,19 @@
-package cluster
+package nodes
 
 import (
 	"context"
 	"slices"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
 const drainPrefix = "drain/" // of the IDs of steps that drain a node
 
-// warnOfBudgets adds to a plan's warnings the pods that its drains can never evict. known are obstacles that the plan reports already.
-func warnOfBudgets(ctx context.Context, c *Cluster, p *plan.Plan, known []string) {
+// WarnOfBudgets adds to a plan's warnings the pods that its drains can never evict. known are obstacles that the plan reports already.
+func (c *Nodes) WarnOfBudgets(ctx context.Context, p *plan.Plan, known []string) {
 	var nodes []string
 	for _, s := range p.Steps {
 		if node, drains := strings.CutPrefix(s.ID, drainPrefix); drains {
@@ -22,7 +23,7 @@ func warnOfBudgets(ctx context.Context, c *Cluster, p *plan.Plan, known []string
 	if len(nodes) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeTime(c.doc))
+	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()
 	var found []kube.Unevictable
 	client, err := c.Kube(ctx)

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// event is a line of go test -json (go doc test2json), or an entry of the file of passes.
+type event struct {
+	Time                  time.Time
+	Action, Package, Test string
+	Elapsed               float64 // seconds
+	Commit, Tree          string  // what passed; Tree names the content that a tier of make test-full passed for
+}
+
+// readEvents returns the last event of each test from a file of go test -json. A tier that ends before its first test leaves no file.
+func readEvents(path string) (map[string]event, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	last := map[string]event{}
+	for lines := bufio.NewReader(file); err == nil; {
+		var line []byte
+		var e event
+		if line, err = lines.ReadBytes('\n'); err == nil && json.Unmarshal(line, &e) == nil {
+			last[strings.TrimPrefix(e.Package, "github.com/naupegos/naupegos/")+" "+e.Test] = e
+		}
+	}
+	return last, nil
+}
+
+// cacheFile names a file in the user's cache, which outlives the clone.
+func cacheFile(name string) string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "naupegos", "ci", name)
+}
+
+// loadPasses reads the passes of earlier runs. An unreadable file costs another run.
+func loadPasses() map[string]event {
+	all := map[string]event{}
+	if text, err := os.ReadFile(cacheFile("passes")); err != nil || json.Unmarshal(text, &all) != nil {
+		return map[string]event{}
+	}
+	return all
+}
+
+// git returns a command's output; empty outside of a checkout.
+func git(ctx context.Context, args ...string) string {
+	out, _ := exec.CommandContext(ctx, "git", args...).Output()
+	return strings.TrimSpace(string(out))
+}
+
+// tree names the content of the checkout; empty if some of it is not committed.
+func tree(ctx context.Context) string {
+	if git(ctx, "status", "--porcelain") != "" {
+		return ""
+	}
+	return git(ctx, "rev-parse", "HEAD^{tree}")
+}
+
+// record keeps the tests that passed, and the tier if all of it did; tree is empty unless the tier ran as make test-full runs it.
+func record(ctx context.Context, tier string, ran map[string]event, passed bool, tree string) error {
+	commit, all := git(ctx, "describe", "--always", "--dirty"), loadPasses()
+	for id, e := range ran {
+		if e.Action == "pass" {
+			e.Commit = commit
+			all[id] = e
+		}
+	}
+	if passed {
+		all["tier "+tier] = event{Time: time.Now().UTC(), Commit: commit, Tree: tree}
+	}
+	text, err := json.Marshal(all)
+	return errors.Join(err, os.WriteFile(cacheFile("passes.new"), text, 0o644), os.Rename(cacheFile("passes.new"), cacheFile("passes")))
+}
+
+// printPasses prints the last success of every test.
+func printPasses(tests []testFunc) error {
+	w, all := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0), loadPasses()
+	fmt.Fprintln(w, "TIER\tLAST PASSED\tCOMMIT\tSECONDS\tTEST")
+	for _, t := range tiers {
+		for _, id := range append([]string{"tier " + t.name}, t.selected(tests, true)...) {
+			when, p := "never", all[id]
+			if !p.Time.IsZero() {
+				when = p.Time.Format(time.DateTime)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.1f\t%s\n", t.name, when, p.Commit, p.Elapsed, id)
+		}
+	}
+	return w.Flush()
+}

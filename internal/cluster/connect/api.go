@@ -1,0 +1,230 @@
+package connect
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Endpoint returns host:port of the API as the machines reach it.
+func (c *Conn) Endpoint(ctx context.Context) (string, error) {
+	e := c.Doc.Spec.Endpoint
+	switch e.Kind {
+	case v1alpha1.EndpointAddress:
+		host, port := e.AddressHostPort()
+		return net.JoinHostPort(host, strconv.Itoa(port)), nil
+	case v1alpha1.EndpointDirect:
+		return c.directEndpoint(ctx)
+	}
+	vip, err := c.VIP(ctx)
+	if err != nil {
+		return "", err
+	}
+	return net.JoinHostPort(vip, strconv.Itoa(e.Port)), nil
+}
+
+// VIP returns the virtual address; fail.NotReady while it is not made yet.
+func (c *Conn) VIP(ctx context.Context) (string, error) {
+	if err := c.LoadTarget(ctx); err != nil { // a provider knows what it has looked at
+		return "", err
+	}
+	vip, err := c.Prov.VIP(ctx)
+	if fail.KindOf(err) == fail.NotFound {
+		return "", fail.Wrap(fail.NotReady, err, "learn the virtual address")
+	}
+	return vip, err
+}
+
+// outerEndpoint returns host:port of the API as people and other clients outside of the machines' network reach it.
+// fail.NotReady while an address that it is to have is not made yet.
+func (c *Conn) outerEndpoint(ctx context.Context) (string, error) {
+	inner, err := c.Endpoint(ctx)
+	if err != nil || !c.Prov.Traits().Outside {
+		return inner, err
+	}
+	host, err := c.outerAddress(ctx)
+	if err != nil || host == "" {
+		return inner, err
+	}
+	return net.JoinHostPort(host, strconv.Itoa(c.Doc.Spec.Endpoint.Port)), nil
+}
+
+// outerAddress returns the floating IP in front of the API; empty where the document wants none.
+func (c *Conn) outerAddress(ctx context.Context) (string, error) {
+	switch e := c.Doc.Spec.Endpoint; {
+	case e.Kind == v1alpha1.EndpointDirect:
+		m, err := c.Prov.Machine(ctx, c.NamesOf(provider.ControlPlane)[0])
+		if shape := c.Doc.Shape(v1alpha1.RoleControlPlane, ""); err == nil && m.Public == "" && shape.FloatingIP != nil && *shape.FloatingIP {
+			err = fail.New(fail.NotReady, "the floating IP of %s is not known yet", m.Name)
+		}
+		return m.Public, err
+	case e.Kind == v1alpha1.EndpointAddress, e.Octavia != nil && e.Octavia.Internal:
+		return "", nil
+	}
+	f, ok := c.Prov.(provider.Fronted)
+	if !ok {
+		return "", nil
+	}
+	if own := c.Doc.Spec.Endpoint.FloatingIP; own != "" { // known before it leads there
+		return own, nil
+	}
+	host, err := f.PublicVIP(ctx)
+	if fail.KindOf(err) == fail.NotFound {
+		err = fail.Wrap(fail.NotReady, err, "learn the API's floating IP")
+	}
+	return host, err
+}
+
+// OuterNames lists what the API is called outside of the machines' network, beyond the endpoint itself. An address that a cluster that
+// is up does not have yet is left out until it has it: the machines can be compared with all else that they are to be.
+func (c *Conn) OuterNames(ctx context.Context) ([]string, error) {
+	var names []string
+	if name := c.Doc.Spec.Endpoint.DNSName; name != "" {
+		names = append(names, name)
+	}
+	inner, err := c.Endpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	outer, err := c.outerEndpoint(ctx)
+	if fail.KindOf(err) == fail.NotReady && c.Facts.Bootstrapped() {
+		return names, nil
+	}
+	if err != nil || outer == inner {
+		return names, err
+	}
+	host, _, err := net.SplitHostPort(outer)
+	return append(names, host), err
+}
+
+// PublicEndpoint returns host:port of the API as people are told it: by its name, where it has one. Naupegos itself does not wait for
+// somebody to make a record of that name.
+func (c *Conn) PublicEndpoint(ctx context.Context) (string, error) {
+	outer, err := c.outerEndpoint(ctx)
+	if name := c.Doc.Spec.Endpoint.DNSName; err == nil && name != "" {
+		return net.JoinHostPort(name, strconv.Itoa(c.Doc.Spec.Endpoint.Port)), nil
+	}
+	return outer, err
+}
+
+// directEndpoint is the single control-plane machine itself.
+func (c *Conn) directEndpoint(ctx context.Context) (string, error) {
+	if err := c.LoadTarget(ctx); err != nil {
+		return "", err
+	}
+	names := c.NamesOf(provider.ControlPlane)
+	if len(names) == 0 {
+		return "", fail.New(fail.NotFound, "the cluster has no control-plane machine")
+	}
+	m, err := c.Prov.Machine(ctx, names[0])
+	if err != nil {
+		return "", err
+	}
+	if m.Address == "" {
+		return "", fail.New(fail.NotReady, "the address of %s is not known yet", m.Name)
+	}
+	return net.JoinHostPort(m.Address, strconv.Itoa(APIPort)), nil
+}
+
+// Kube returns a client of the Kubernetes API. It is made once the machines' own endpoint is known, by which it calls the API: that is
+// in every certificate, also while the address that leads there from outside is another one than before.
+func (c *Conn) Kube(ctx context.Context) (*kube.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.apiClient != nil {
+		return c.apiClient, nil
+	}
+	endpoint, err := c.Endpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conf, err := c.adminKubeconfig(ctx, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	c.apiClient, err = kube.NewClient(conf, kube.ClientOptions{Dial: c.DialAPI})
+	return c.apiClient, err
+}
+
+// KubeAt returns a client of the API server on one control-plane machine, behind the endpoint. Its user needs no RBAC rule:
+// a server that has just started does not know any yet, and would refuse to say that it is not ready.
+func (c *Conn) KubeAt(ctx context.Context, name string) (*kube.Client, error) {
+	addr, err := c.Address(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	at := net.JoinHostPort(addr, strconv.Itoa(APIPort))
+	conf, err := layout.Params{ClusterName: c.Name()}.SuperAdminKubeconfig(ctx, c.PKI, at)
+	if err != nil {
+		return nil, err
+	}
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return c.Dialer.DialContext(ctx, h, network, addr)
+	}
+	return kube.NewClient(conf, kube.ClientOptions{Dial: dial})
+}
+
+// UseAPI makes Kube return a client. With nil, Kube makes another one, which logs in by the keys in use now.
+func (c *Conn) UseAPI(client *kube.Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.apiClient != nil {
+		c.apiClient.Close()
+	}
+	c.apiClient = client
+}
+
+// DialAPI reaches the endpoint from outside, where it has an address for that, and where this fails through a control-plane machine.
+func (c *Conn) DialAPI(ctx context.Context, network, addr string) (net.Conn, error) {
+	outer, err := c.outerEndpoint(ctx)
+	if err != nil { // not yet
+		outer = addr
+	}
+	conn, err := (&net.Dialer{Timeout: 3 * time.Second}).DialContext(ctx, network, outer)
+	if err == nil {
+		return conn, nil
+	}
+	for _, name := range c.NamesOf(provider.ControlPlane) {
+		h, hostErr := c.Host(ctx, name)
+		if hostErr != nil {
+			continue // the direct error says more; another machine may do
+		}
+		if conn, tunnelErr := c.Dialer.DialContext(ctx, h, network, addr); tunnelErr == nil {
+			return conn, nil
+		}
+	}
+	return nil, fail.Wrap(fail.Unreachable, err, "reach the Kubernetes API at %s", outer)
+}
+
+// Kubeconfig renders the administrator's kubeconfig.
+func (c *Conn) Kubeconfig(ctx context.Context) ([]byte, error) {
+	endpoint, err := c.PublicEndpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.adminKubeconfig(ctx, endpoint)
+}
+
+// UserKubeconfig returns a kubeconfig of one user with a new certificate that is valid for so long; see layout.Params.UserKubeconfig.
+func (c *Conn) UserKubeconfig(ctx context.Context, user string, groups []string, validity time.Duration) ([]byte, error) {
+	endpoint, err := c.PublicEndpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return layout.Params{ClusterName: c.Name()}.UserKubeconfig(ctx, c.PKI, endpoint, user, groups, validity)
+}
+
+func (c *Conn) adminKubeconfig(ctx context.Context, endpoint string) ([]byte, error) {
+	return layout.Params{ClusterName: c.Name()}.AdminKubeconfig(ctx, c.PKI, endpoint)
+}

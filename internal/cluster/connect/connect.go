@@ -1,0 +1,53 @@
+// Package connect reaches a cluster: its machines over SSH, its API through the endpoint or a machine, and its etcd through each member's machine.
+package connect
+
+import (
+	"context"
+	"sort"
+	"sync"
+
+	"github.com/naupegos/naupegos/internal/cluster/env"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// Conn connects to one cluster.
+type Conn struct {
+	*env.Env
+	Dialer    *remote.Dialer
+	mu        sync.Mutex // guards apiClient
+	apiClient *kube.Client
+}
+
+const APIPort = layout.APIServerPort
+
+// Addresses lists the wanted machines whose address is known, by name.
+func (c *Conn) Addresses(ctx context.Context) ([]provider.Machine, error) {
+	var ms []provider.Machine
+	for _, s := range c.Known() {
+		m, err := c.Prov.Machine(ctx, s.Name)
+		if err != nil && fail.KindOf(err) != fail.NotFound {
+			return nil, err
+		}
+		if m.Address != "" {
+			ms = append(ms, m)
+		}
+	}
+	sort.Slice(ms, func(i, j int) bool { return ms[i].Name < ms[j].Name })
+	return ms, nil
+}
+
+// Address returns a machine's address; fail.NotReady while it has none, as one that is just being replaced.
+func (c *Conn) Address(ctx context.Context, name string) (string, error) {
+	m, err := c.Prov.Machine(ctx, name)
+	if err != nil && fail.KindOf(err) != fail.NotFound {
+		return "", err
+	}
+	if m.Address == "" {
+		return "", fail.New(fail.NotReady, "the address of machine %s is not known yet", name)
+	}
+	return m.Address, nil
+}

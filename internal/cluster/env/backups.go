@@ -1,0 +1,60 @@
+package env
+
+import (
+	"context"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/policy"
+	"github.com/naupegos/naupegos/internal/schedule"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// BackupTarget returns where the backups of a document's cluster are kept. doc may be nil. Closed says that files and variables of this host are not for
+// what the document names.
+func BackupTarget(doc *v1alpha1.Cluster, st store.Store, closed bool) backup.Target {
+	n := Credentials{Closed: closed}
+	if doc != nil {
+		n.in, n.cluster = policy.NewCredentials(st.ServerSecrets()), doc.Metadata.Name
+	}
+	return n.backupTarget(doc, st.Dir())
+}
+
+// BackupTarget returns where the backups of this cluster are kept.
+func (c *Env) BackupTarget() backup.Target { return c.Credentials.backupTarget(c.Doc, c.StateDir) }
+
+// BackupKeep says which backups stay.
+func (c *Env) BackupKeep() backup.Keep {
+	if b := c.Doc.Spec.Backup; b != nil && b.Keep != nil {
+		return backup.Keep{Last: b.Keep.Last, Days: b.Keep.Days, Weeks: b.Keep.Weeks}
+	}
+	return backup.Keep{}
+}
+
+// Scheduled returns when machines make backups; false where they don't.
+func (c *Env) Scheduled() (s schedule.Schedule, text string, ok bool) {
+	if b := c.Doc.Spec.Backup; b != nil && b.Schedule != "" {
+		s, err := schedule.Parse(b.Schedule)
+		return s, b.Schedule, err == nil // it is valid: the document is
+	}
+	return s, "", false
+}
+
+// BackupSigner returns what signs the cluster's backups.
+func (c *Env) BackupSigner(ctx context.Context) (*backup.Signer, error) {
+	key, err := c.SigningKey(ctx, backup.SigningSecret)
+	if err != nil {
+		return nil, err
+	}
+	return backup.NewSigner(key, c.Store.Identity(), c.Record.ID)
+}
+
+// SigningKey returns one of the keys that sign backups, made on first use.
+func (c *Env) SigningKey(ctx context.Context, name string) ([]byte, error) {
+	key, err := c.Secrets.Get(ctx, name)
+	if fail.KindOf(err) == fail.NotFound {
+		key, err = c.Secrets.PutIfAbsent(ctx, name, backup.NewSigningKey())
+	}
+	return key, err
+}

@@ -1,0 +1,138 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cluster/hops"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Bundles finds or makes the bundle of a Kubernetes release: the one to use and the newest one that is here, which are mostly the same. Both
+// are nil where it is not here, and is not needed enough to be made.
+type Bundles func(ctx context.Context, version string) (use, newest *bundle.Bundle, err error)
+
+// Gather finds or makes the bundles of all releases that are used.
+func (c *Env) Gather(ctx context.Context) error {
+	if c.Find == nil {
+		return nil
+	}
+	told, have := c.Told(), maps.Clone(c.ByRelease)
+	if have == nil {
+		have = map[string]*bundle.Bundle{}
+	}
+	all := true
+	use := told.Versions()
+	for _, p := range c.Doc.Spec.Workers {
+		use = append(use, hops.OfPool(told, p.Version))
+	}
+	for _, v := range use {
+		if have[v] != nil {
+			continue
+		}
+		b, newest, err := c.Find(ctx, v)
+		if err != nil {
+			return err
+		}
+		if all = all && b != nil; b != nil {
+			have[v] = b
+		}
+		if v == told.Machines {
+			c.Newest = newest
+		}
+	}
+	c.ByRelease, c.Current = have, nil
+	if all {
+		c.Current = have[told.Machines]
+	}
+	return nil
+}
+
+// OpenBlob opens a blob of the bundle, to send it to a machine.
+func (c *Env) OpenBlob(digest string) (io.ReadCloser, int64, error) {
+	f, err := os.Open(c.Current.Path(digest))
+	if err != nil {
+		return nil, 0, fail.Wrap(fail.Internal, err, "open blob %s of bundle %s", digest, c.Current.ID).Do("run naupegos bundle verify %s", c.Current.ID)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, 0, fail.Wrap(fail.Internal, err, "open blob %s", digest)
+	}
+	return f, st.Size(), nil
+}
+
+// ConsentBundle is what the user must consent to before a cluster that is up gets its programs and images from another bundle of its
+// release than the one it was built with.
+const ConsentBundle = "other-bundle"
+
+// BuiltWith returns the title and the ID of the bundle that the cluster was last brought to.
+func (c *Env) BuiltWith() (title, id string) {
+	title, id, _ = strings.Cut(c.Facts.Get(memory.Bundle), " ")
+	return title, id
+}
+
+// ReleaseOf is the release of Kubernetes that a cluster was last brought to, by what was learned of it; empty where it was to none.
+func ReleaseOf(learned store.Facts) string {
+	title, _, _ := strings.Cut(learned[store.Fact{Kind: string(memory.Bundle)}], " ")
+	return title
+}
+
+// ReleaseOf is what a machine runs: the cluster's release, or the older one that its pool stays with.
+func (c *Env) ReleaseOf(s wanted.Slot) layout.Release {
+	return c.ReleaseAt(hops.OfPool(c.Told(), c.Pin(s)))
+}
+
+// OtherBundle reports whether the bundle at hand is another one of the same release than the one that the cluster, which is up, was
+// built with.
+func (c *Env) OtherBundle() bool {
+	title, was := c.BuiltWith()
+	return c.Current != nil && title == c.Current.Manifest.Title() && was != c.Current.ID && c.Facts.Bootstrapped()
+}
+
+// NewerBundle says that a newer bundle of the release is here than the one at hand; empty where there is none.
+func (c *Env) NewerBundle() string {
+	if c.Current == nil || c.Newest == nil || c.Newest.ID == c.Current.ID || c.Newest.Manifest.Title() != c.Current.Manifest.Title() {
+		return ""
+	}
+	return fmt.Sprintf("a newer bundle of Kubernetes %s is available, %s: the cluster keeps %s, with which it was built, until naupegos apply --consent %s",
+		c.Newest.Manifest.Title(), ShortID(c.Newest.ID), ShortID(c.Current.ID), ConsentBundle)
+}
+
+// BundleNote says what is to be known about the cluster's bundle; empty where all is as it was.
+func (c *Env) BundleNote() string {
+	if c.OtherBundle() {
+		_, was := c.BuiltWith()
+		return fmt.Sprintf("bundle %s, with which the cluster was built, is not available here, but %s is: apply --consent %s takes programs and images from it",
+			ShortID(was), ShortID(c.Current.ID), ConsentBundle)
+	}
+	return c.NewerBundle()
+}
+
+// RememberBundle remembers that the cluster is what its bundle holds.
+func (c *Env) RememberBundle(ctx context.Context) error {
+	if c.Current == nil {
+		return nil
+	}
+	return c.Facts.Set(ctx, memory.Bundle, c.BundleToBe())
+}
+
+// BundleToBe is the fact of the bundle that the cluster is being brought to, which is remembered once it is.
+func (c *Env) BundleToBe() string {
+	if c.Current == nil {
+		return c.Facts.Get(memory.Bundle)
+	}
+	return c.Current.Manifest.Title() + " " + c.Current.ID
+}
+
+// ShortID is as much of a bundle's ID as people are shown.
+func ShortID(id string) string { return id[:min(len(id), 12)] }

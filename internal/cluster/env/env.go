@@ -1,0 +1,104 @@
+// Package env holds what all work on a cluster starts from: its document, what is remembered of it, its keys, bundles and provider, and the machines that
+// there should be. It asks the provider alone, and plans nothing.
+package env
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/pki/vault"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// Env is a cluster as it is known on this side: what the document says and what earlier runs learned.
+type Env struct {
+	Doc         *v1alpha1.Cluster
+	Record      *store.Cluster
+	Facts       *memory.Facts
+	Current     *bundle.Bundle            // of the release that machines run; nil: it is not here, or one of the others is not
+	Newest      *bundle.Bundle            // the newest one of that release; Current may be an older one that the cluster was built with
+	ByRelease   map[string]*bundle.Bundle // by version, of all releases that are used in the middle of an upgrade
+	Find        Bundles
+	Agent       AgentBinary
+	Secrets     pki.Secrets
+	Store       store.Store
+	PKI         *pki.PKI
+	Vault       *vault.Server // signs the cluster's certificates; nil: pki does
+	Prov        provider.Provider
+	Credentials Credentials
+	Bare        bool          // machines are to be without what only Naupegos uses
+	StateDir    string        // the store's directory
+	PublicKeys  []string      // Naupegos' own SSH keys that machines let in, as lines of authorized_keys; it uses the first
+	Rotation    string        // the fact of the rotation whose phase this Env works in
+	slotMu      sync.Mutex    // guards slots; LoadTarget holds it during the first look, for which all others wait
+	slots       []wanted.Slot // the wanted machines, which Known returns
+}
+
+// Name returns the cluster's name.
+func (c *Env) Name() string { return c.Doc.Metadata.Name }
+
+// Provider returns where the machines come from.
+func (c *Env) Provider() provider.Provider { return c.Prov }
+
+// Bundle returns the bundle of the release that machines run; nil where it is not here.
+func (c *Env) Bundle() *bundle.Bundle { return c.Current }
+
+// AgentBinary is naupegos-agent on this side.
+type AgentBinary struct {
+	Path   string // here
+	Digest string // SHA-256, hexadecimal
+}
+
+// RemotePath is where the agent lies on machines.
+func (a AgentBinary) RemotePath() string {
+	return machine.AgentDir + "/" + a.Digest + "/naupegos-agent"
+}
+
+// ReadAgent finds naupegos-agent in a file of this side and takes its digest.
+func ReadAgent(path string) (AgentBinary, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return AgentBinary{}, fail.Wrap(fail.Invalid, err, "read naupegos-agent").Do("it belongs beside naupegos; `make build` makes both")
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return AgentBinary{}, fail.Wrap(fail.Internal, err, "read %s", path)
+	}
+	return AgentBinary{Path: path, Digest: hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// ErrNotBootstrapped says that a verb needs a cluster that has come up once.
+func ErrNotBootstrapped(name string) error {
+	return fail.New(fail.NotReady, "cluster %s has not come up yet", name).Do("naupegos apply finishes it")
+}
+
+// ErrNoSuchMachine names the machines that there are.
+func ErrNoSuchMachine(name, cluster string, known []string) error {
+	err := fail.New(fail.NotFound, "cluster %s has no machine %s", cluster, name)
+	if len(known) == 0 {
+		return err.Do("it has no machines yet; naupegos apply creates them")
+	}
+	return err.Do("it has %s", strings.Join(known, ","))
+}
+
+// EtcdTime bounds a request to etcd, observeTime an observation of an API or etcd that may not answer: timeouts.connect raises both for slow hosts.
+func EtcdTime(doc *v1alpha1.Cluster) time.Duration {
+	return max(8*time.Second, doc.Spec.Timeouts.Connect.Duration)
+}
+
+// ObserveTime bounds what a look at the API or at etcd takes: 20 seconds, or two of EtcdTime if that is more.
+func ObserveTime(doc *v1alpha1.Cluster) time.Duration { return max(20*time.Second, 2*EtcdTime(doc)) }

@@ -1,0 +1,104 @@
+package env
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/rotation"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/pki"
+)
+
+// ToldRotation is the rotation that is under way, in the phase that everything is told to be in.
+func (c *Env) ToldRotation() (rotation.Rotation, error) {
+	return rotation.Parse(c.Facts.Get(memory.Rotation))
+}
+
+// Generations are those of all keys that are in use in a phase.
+func (c *Env) Generations(r rotation.Rotation) map[string]pki.Generations {
+	in := map[string]pki.Generations{}
+	for _, key := range pki.Rotated() {
+		in[key] = r.In(key, c.Generation(key))
+	}
+	return in
+}
+
+// Generation is the generation of a key that is in use where it is not rotated.
+func (c *Env) Generation(key string) int {
+	n := 1
+	if fact := c.Facts.Of(memory.Generation, key); fact != "" {
+		if _, err := fmt.Sscan(fact, &n); err != nil {
+			return 1
+		}
+	}
+	return n
+}
+
+// Held reports whether everything is in the phase in which a rotation stays until somebody says otherwise.
+func (c *Env) Held(now rotation.Rotation) bool {
+	return now.Phase == rotation.Use && c.Facts.Is(memory.RotationHold) && c.Facts.Get(memory.RotationRun) == now.String()
+}
+
+// Rotating reports whether a later plan has more to do.
+func (c *Env) Rotating() bool {
+	now, err := c.ToldRotation()
+	return err == nil && !now.IsZero() && !c.Held(now)
+}
+
+// ProviderList is a list as its fact has it.
+func ProviderList(fact string) []string {
+	if fact == "" {
+		return nil
+	}
+	return strings.Split(fact, ",")
+}
+
+// FinalProviders returns the list for encryption at rest being on, by this key, or off.
+func FinalProviders(on bool, key string) []string {
+	if on {
+		return []string{key, layout.Plaintext} // what was written before encryption was on stays readable
+	}
+	return []string{layout.Plaintext}
+}
+
+// Encryption is the list that API servers should run with now. Where none was remembered yet, it is what the cluster was last brought to; of
+// one that is new its document says it.
+func (c *Env) Encryption() ([]string, error) {
+	if list := ProviderList(c.Facts.Get(memory.Encryption)); list != nil {
+		return list, nil
+	}
+	was := c.Facts.Get(memory.Converged)
+	if was == "" || !c.Facts.Bootstrapped() {
+		return c.FinalEncryption(), nil
+	}
+	before, err := v1alpha1.Parse("the document that "+c.Name()+" was brought to", []byte(was))
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "find out whether the Secrets of cluster %s are encrypted", c.Name())
+	}
+	return FinalProviders(*before.Spec.Security.EncryptionAtRest, c.EncryptionKey()), nil
+}
+
+// EncryptionKey is the name of the key to write Secrets by, where they are encrypted.
+func (c *Env) EncryptionKey() string {
+	if name := c.Facts.Get(memory.EncryptionKey); name != "" {
+		return name
+	}
+	return pki.FirstEncryptionKey
+}
+
+// FinalEncryption lists the providers that API servers have once nothing of the encryption is under way.
+func (c *Env) FinalEncryption() []string {
+	return FinalProviders(*c.Doc.Spec.Security.EncryptionAtRest, c.EncryptionKey())
+}
+
+// EncryptionKeyPrefix begins the names of encryption keys; a number follows.
+const EncryptionKeyPrefix = "key"
+
+// EncryptionChanging reports whether a later plan has more to do.
+func (c *Env) EncryptionChanging() bool {
+	list := c.Facts.Get(memory.Encryption)
+	return c.Facts.Bootstrapped() && list != "" && list != strings.Join(c.FinalEncryption(), ",")
+}

@@ -1,0 +1,102 @@
+package env
+
+import (
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/cluster/hops"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Told is what the parts of the cluster are told to run.
+func (c *Env) Told() hops.Releases { return ToldBy(c.Facts, c.Doc.Spec.Kubernetes.Version) }
+
+// ToldBy is the same by facts; version is the one where none is remembered: the cluster is new, or from before this was remembered.
+func ToldBy(f *memory.Facts, version string) hops.Releases {
+	if r := RestoringBy(f); r != nil && !f.Bootstrapped() {
+		return hops.Of(r.Kubernetes)
+	}
+	if !f.Bootstrapped() {
+		return hops.Of(version)
+	}
+	if r, err := hops.Parse(f.Get(memory.Releases)); err == nil {
+		return r
+	}
+	if title, _, _ := strings.Cut(f.Get(memory.Bundle), " "); title != "" {
+		version, _, _ = strings.Cut(title, "+") // the sets of addons follow
+	}
+	return hops.Of(version)
+}
+
+// Goal is where the document wants the cluster to get.
+func (c *Env) Goal() hops.Goal {
+	v := c.Doc.Spec.Kubernetes.Version
+	return hops.Goal{Version: v, Finish: c.Facts.Get(memory.Finish) == v || c.soaked()}
+}
+
+// SoakEnds returns when the document has an upgrade go on that waits for a word; zero where it doesn't, or nothing waits.
+func (c *Env) SoakEnds() time.Time {
+	since, err := time.Parse(time.RFC3339, c.Facts.Get(memory.SoakSince))
+	if d := c.Doc.Spec.Updates.Soak.Duration; err == nil && d > 0 && c.Told().Soaking() {
+		return since.Add(d)
+	}
+	return time.Time{}
+}
+
+// soaked reports whether an upgrade has waited for as long as the document says.
+func (c *Env) soaked() bool {
+	ends := c.SoakEnds()
+	return !ends.IsZero() && !time.Now().Before(ends) && !c.Moving()
+}
+
+// Upgrading reports whether a later plan has more to do.
+func (c *Env) Upgrading() bool {
+	if !c.Facts.Bootstrapped() {
+		return false
+	}
+	next, err := hops.Next(c.Told(), c.Goal())
+	return c.Moving() || err == nil && next != c.Told()
+}
+
+// Moving reports whether not all parts run what they are told yet.
+func (c *Env) Moving() bool {
+	run := c.Facts.Get(memory.ReleasesRun)
+	return c.Facts.Bootstrapped() && run != "" && run != c.Told().String()
+}
+
+// ReleaseAt returns a release with its bundle; zero for none.
+func (c *Env) ReleaseAt(version string) layout.Release {
+	if version == "" {
+		return layout.Release{}
+	}
+	b := c.Current
+	if other := c.ByRelease[version]; other != nil {
+		b = other
+	}
+	return layout.Release{Version: version, Bundle: b.Manifest}
+}
+
+// Release is the cluster's release: what machines run, and what its records and addons are of.
+func (c *Env) Release() layout.Release { return c.ReleaseAt(c.Told().Machines) }
+
+// Servers is what the servers of the control plane run where that is something else.
+func (c *Env) Servers() layout.Servers {
+	told := c.Told()
+	if told.Servers == told.Machines {
+		return layout.Servers{}
+	}
+	return layout.Servers{Release: c.ReleaseAt(told.Servers), Emulates: told.Emulates}
+}
+
+// Pin is the release that the document has a machine's pool stay with; empty where it follows the cluster.
+func (c *Env) Pin(s wanted.Slot) string {
+	for _, p := range c.Doc.Spec.Workers {
+		if s.Role == provider.Worker && p.Name == s.Pool {
+			return p.Version
+		}
+	}
+	return ""
+}

@@ -1,0 +1,123 @@
+package env
+
+import (
+	"context"
+	"slices"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// LoadTarget finds out which machines there should be, where no verb has observed yet.
+func (c *Env) LoadTarget(ctx context.Context) error {
+	c.slotMu.Lock()
+	defer c.slotMu.Unlock()
+	if c.slots != nil {
+		return nil
+	}
+	inv, err := c.Prov.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	c.slots, _ = wanted.Assign(c.Doc, inv.Machines, c.Decided())
+	return nil
+}
+
+// Known returns the machines that there should be, as the last look at the provider had it.
+func (c *Env) Known() []wanted.Slot {
+	c.slotMu.Lock()
+	defer c.slotMu.Unlock()
+	return c.slots
+}
+
+// SetTarget says which machines there should be. Nobody may change the slice any more.
+func (c *Env) SetTarget(slots []wanted.Slot) {
+	c.slotMu.Lock()
+	defer c.slotMu.Unlock()
+	c.slots = slots
+}
+
+// Gateways lists the names of the wanted gateways.
+func (c *Env) Gateways() []string { return c.NamesOf(provider.Gateway) }
+
+// NamesOf lists the wanted machines of a role, in order.
+func (c *Env) NamesOf(r provider.Role) []string {
+	var names []string
+	for _, s := range c.Known() {
+		if s.Role == r {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// NodesOf returns the names of the nodes of a cluster that is made anew by a document.
+func NodesOf(doc *v1alpha1.Cluster) []string {
+	want, _ := wanted.Assign(doc, nil, nil)
+	return nodeNames(want)
+}
+
+// NodeNames returns the names of the nodes that the cluster is to have.
+func (c *Env) NodeNames(ctx context.Context) ([]string, error) {
+	err := c.LoadTarget(ctx)
+	return nodeNames(c.Known()), err
+}
+
+func nodeNames(want []wanted.Slot) (names []string) {
+	for _, s := range want {
+		if s.Role != provider.Gateway {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// AuthorizedKeys lists who may log in to machines: Naupegos and the keys of the document.
+func (c *Env) AuthorizedKeys() []string {
+	return slices.Concat(c.PublicKeys, c.Doc.Spec.Access.SSHKeys)
+}
+
+// Fenced reports whether machines of a role refuse to strangers what they say to each other. Gateways say nothing that is not for others, too.
+func (c *Env) Fenced(r provider.Role) bool {
+	return r != provider.Gateway && !c.Bare && c.Doc.Spec.Security.PacketFilterWanted()
+}
+
+// Decided returns the remembered decisions.
+func (c *Env) Decided() wanted.Decisions {
+	fs := wanted.Decisions{}
+	for name, v := range c.Facts.Each(memory.Decision) {
+		fs[name] = wanted.Decision(v)
+	}
+	return fs
+}
+
+// DecisionOf returns what was decided about a machine of a record's cluster; empty: nothing.
+func DecisionOf(rec *store.Cluster, machine string) wanted.Decision {
+	return wanted.Decision(memory.NewFacts(rec, nil).Of(memory.Decision, machine))
+}
+
+// Decide remembers a decision for machines.
+func (c *Env) Decide(ctx context.Context, decision wanted.Decision, machines ...string) error {
+	for _, m := range machines {
+		if err := c.Facts.SetOf(ctx, memory.Decision, m, string(decision)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ForgetGone forgets the decisions of machines that were carried out, where a crash came before that was remembered.
+func (c *Env) ForgetGone(ctx context.Context, inv *provider.Inventory) error {
+	for name, d := range c.Decided() {
+		if d == wanted.Surge || slices.ContainsFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name }) {
+			continue
+		}
+		if err := c.Facts.SetOf(ctx, memory.Decision, name, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}

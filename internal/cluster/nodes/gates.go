@@ -1,0 +1,165 @@
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/support"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/gateway"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Gate lets what follows begin only when this control-plane machine works again, by what it says itself now: kubelet takes a moment to see
+// that a manifest has changed, during which the servers of before still answer.
+func (c *Nodes) Gate(name, reason string) *plan.Step {
+	return &plan.Step{
+		ID: HealthID(name), Action: plan.Wait, Subject: name, Title: "wait until the control plane on " + name + " is ready", Reason: reason,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			return observe.Serving(ctx, c.Plane, []string{name}, p)
+		},
+	}
+}
+
+// AfterOthers has a step that restarts what serves wait until the other control-plane machines have taken up what they were told: by this
+// apply, or by one before that was cut short; and until etcd can do without its member. What was sick before is not waited for beyond that.
+func (c *Nodes) AfterOthers(s *plan.Step, o *observe.Observed) {
+	var others []string
+	for _, m := range o.Want {
+		if m.IsControlPlane() && m.Name != s.Subject && !c.Joins(o, m) && o.Serves(m.Name) && o.Machines[m.Name].UpToDate() {
+			others = append(others, m.Name)
+		}
+	}
+	well := !slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return !h.OK() })
+	run := s.Run
+	s.Run = func(ctx context.Context, p plan.Progress) error {
+		if len(others) > 0 {
+			p.Status("waiting until the other control-plane machines are ready")
+		}
+		for _, name := range others {
+			if err := c.Plane.Settled(ctx, name); err != nil {
+				return err
+			}
+		}
+		if well {
+			if err := c.WaitEtcd(ctx); err != nil {
+				return err
+			}
+		}
+		if err := c.MayStop(ctx, s.Subject, observe.EndsEtcd(o.Machines[s.Subject].Report)); err != nil {
+			return err
+		}
+		return run(ctx, p)
+	}
+}
+
+// MayStop is fail.NotReady while etcd would lose its quorum without a machine's member: the only one may. A leader that is to stop hands over first.
+func (c *Nodes) MayStop(ctx context.Context, name string, stops bool) error {
+	return c.WithEtcd(ctx, func(e *etcd.Client) error {
+		members, err := e.Members(ctx)
+		if err != nil {
+			return err
+		}
+		health := e.Health(ctx, members)
+		if err := Stoppable(members, health, name); err != nil || !stops || etcd.Now(members, health).Voters == 1 {
+			return err
+		}
+		return handOver(ctx, e, members, name)
+	})
+}
+
+// GatewayGate lets what follows begin only when this gateway passes on the API, and the API answers through the endpoint.
+func (c *Nodes) GatewayGate(name string) *plan.Step {
+	return &plan.Step{
+		ID: HealthID(name), Action: plan.Wait, Subject: name, Title: "wait until " + name + " reaches the API", Reason: "one gateway at a time",
+		Run: func(ctx context.Context, p plan.Progress) error {
+			p.Status("waiting until HAProxy on %s reaches an API server", name)
+			if err := c.CheckGateway(ctx, name); err != nil {
+				return err
+			}
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			p.Status("waiting for %s/readyz", client.Server())
+			return client.WaitReady(ctx)
+		},
+	}
+}
+
+// CheckGateway asks a gateway whether its HAProxy reaches an API server.
+func (c *Nodes) CheckGateway(ctx context.Context, name string) error {
+	h, err := c.Host(ctx, name)
+	if err == nil {
+		_, err = c.Dialer.Agent(ctx, h, nil, "gateway-check", "--url", gateway.Params{}.HealthURL())
+	}
+	return err
+}
+
+// apiTroubleTime is how far back complaints count where the API does not answer.
+const apiTroubleTime = 15 * time.Minute
+
+// APITrouble adds to waited, the error of an API that did not answer in time, which units are not well on the control-plane
+// machines, and what they complained about last. The result is final.
+func (c *Nodes) APITrouble(ctx context.Context, waited error) error {
+	r, err := support.NewRedactor(ctx, c.Secrets)
+	if err != nil {
+		return err
+	}
+	names := c.NamesOf(provider.ControlPlane)
+	found := make([]support.Trouble, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() {
+			h, err := c.Host(ctx, name)
+			if err != nil {
+				found[i].Unseen = err
+				return
+			}
+			found[i] = support.LookForTrouble(ctx, c.Dialer, h, r, apiTroubleTime)
+		})
+	}
+	wg.Wait()
+	return support.NoAPIBecause(c.Name(), names, waited, found)
+}
+
+// nodeTrouble adds to waited, the error of a wait that took too long, what the node's machine knows of the reason: the state
+// of its units and what they complained about last. The result is final: the time for waiting is over.
+func (c *Nodes) nodeTrouble(ctx context.Context, s wanted.Slot, waited error) error {
+	if fail.KindOf(waited) != fail.NotReady { // the API does not answer; this machine may be well
+		return fail.Wrap(fail.KindOf(waited), waited, "bring the node in").Enough()
+	}
+	h, err := c.Host(ctx, s.Name)
+	if err != nil {
+		return support.NotReadyBecause(s.Name, c.Name(), waited, support.Trouble{Unseen: err})
+	}
+	r, err := support.NewRedactor(ctx, c.Secrets)
+	if err != nil {
+		return err
+	}
+	return support.NotReadyBecause(s.Name, c.Name(), waited, support.LookForTrouble(ctx, c.Dialer, h, r, c.Doc.Spec.Timeouts.NodeReady.Duration))
+}
+
+// ObserveControlPlane asks the API and etcd, and demands that both answer: else nobody can tell whether the others carry on.
+func (c *Nodes) ObserveControlPlane(ctx context.Context, o *observe.Observed, verb string) error {
+	var g errgroup.Group
+	g.Go(func() error { return c.ObserveAPI(ctx, o) })
+	g.Go(func() error { return c.ObserveEtcd(ctx, o) })
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if !c.ControlPlaneUnseen(o) {
+		return nil
+	}
+	return fail.Wrap(fail.NotReady, cmp.Or(o.EtcdErr, o.APIErr), "%s %s: it can't be foreseen whether the others carry on", verb, c.Name()).
+		Do("naupegos apply brings what is down back; see naupegos status %s", c.Name())
+}

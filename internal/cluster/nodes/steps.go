@@ -1,0 +1,34 @@
+package nodes
+
+import (
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+const InitialStep = "etcd/initial"
+
+const APIStep = "api"
+
+// InitializedStep is the ID of the step that waits until the cloud's controller has told every node its addresses and zone.
+const InitializedStep = "cloud/nodes"
+
+// Ids returns the steps' IDs.
+func IDs(steps []*plan.Step) []string {
+	var out []string
+	for _, s := range steps {
+		out = append(out, s.ID)
+	}
+	return out
+}
+
+// IdsOf returns the IDs that f gives to names.
+func IDsOf(f func(string) string, names []string) []string {
+	out := slices.Clone(names)
+	for i, n := range names {
+		out[i] = f(n)
+	}
+	return out
+}
+
+func HealthID(name string) string { return "health/" + name }

@@ -1,0 +1,113 @@
+package nodes
+
+import (
+	"context"
+
+	"github.com/naupegos/naupegos/internal/cluster/env"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
+)
+
+// oneByOne is a plan of steps that follow each other.
+func (c *Nodes) oneByOne(verb string, steps []*plan.Step) *plan.Plan {
+	for i, s := range steps {
+		if i > 0 {
+			s.Needs = append(s.Needs, steps[i-1].ID)
+		}
+	}
+	return &plan.Plan{Verb: verb, Cluster: c.Name(), Steps: steps}
+}
+
+// checkNodes refuses work on nodes of a cluster that never came up, whose API does not answer, or that has no such nodes: a step would wait for the API
+// for as long as it may take.
+func (c *Nodes) checkNodes(ctx context.Context, verb string, nodes []string) error {
+	if !c.Facts.Bootstrapped() {
+		return env.ErrNotBootstrapped(c.Name())
+	}
+	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
+	defer cancel()
+	for _, name := range nodes {
+		client, err := c.Kube(ctx)
+		if err == nil {
+			_, err = client.Node(ctx, name)
+		}
+		switch kind := fail.KindOf(err); {
+		case err == nil:
+		case kind == fail.NotFound:
+			return fail.Wrap(kind, err, "cluster %s has no node %s", c.Name(), name).Do("naupegos node list %s shows them", c.Name())
+		case kind == fail.Unreachable, kind == fail.NotReady:
+			return fail.Wrap(kind, err, "%s: the API of cluster %s does not answer", verb, c.Name()).
+				Do("naupegos status %s shows what is down, and naupegos apply brings it back", c.Name())
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// PlanCordon keeps new pods away from nodes, or lets them in again.
+func (c *Nodes) PlanCordon(ctx context.Context, verb string, nodes []string, on bool) (*plan.Plan, error) {
+	if err := c.checkNodes(ctx, verb, nodes); err != nil {
+		return nil, err
+	}
+	var steps []*plan.Step
+	for _, name := range nodes {
+		s := c.UncordonStep(name, "as requested")
+		if on {
+			s.ID, s.Title = "cordon/"+name, "cordon node "+name
+			s.Run = c.onNode(name, (*kube.Client).Cordon)
+		}
+		steps = append(steps, s)
+	}
+	return c.oneByOne(verb, steps), nil
+}
+
+// UncordonStep lets new pods onto a node.
+func (c *Nodes) UncordonStep(name, reason string) *plan.Step {
+	return &plan.Step{
+		ID: "uncordon/" + name, Action: plan.Change, Subject: name, Title: "uncordon node " + name, Reason: reason,
+		Run: c.onNode(name, (*kube.Client).Uncordon),
+	}
+}
+
+// onNode is a step that does something with a node.
+func (c *Nodes) onNode(name string, do func(*kube.Client, context.Context, string) error) func(context.Context, plan.Progress) error {
+	return func(ctx context.Context, _ plan.Progress) error {
+		client, err := c.Kube(ctx)
+		if err != nil {
+			return err
+		}
+		return do(client, ctx, name)
+	}
+}
+
+// PlanDrain moves the pods of nodes elsewhere, one node after another, with respect to disruption budgets; the nodes stay cordoned.
+func (c *Nodes) PlanDrain(ctx context.Context, verb string, nodes []string, o kube.DrainOptions) (*plan.Plan, error) {
+	if err := c.checkNodes(ctx, verb, nodes); err != nil {
+		return nil, err
+	}
+	if o.Timeout == 0 {
+		o.Timeout = c.Doc.Spec.Timeouts.Drain.Duration
+	}
+	var steps []*plan.Step
+	for _, name := range nodes {
+		steps = append(steps, &plan.Step{
+			ID: drainPrefix + name, Action: plan.Change, Subject: name, Rolling: true, Title: "drain node " + name, Reason: "as requested",
+			Timeout: o.Timeout + env.ObserveTime(c.Doc),
+			Run: func(ctx context.Context, p plan.Progress) error {
+				client, err := c.Kube(ctx)
+				if err != nil {
+					return err
+				}
+				if _, err := client.Node(ctx, name); err != nil { // draining a node that does not exist would succeed
+					return err
+				}
+				return drainOnce(ctx, client, name, o, p)
+			},
+		})
+	}
+	p := c.oneByOne(verb, steps)
+	c.WarnOfBudgets(ctx, p, nil)
+	return p, nil
+}

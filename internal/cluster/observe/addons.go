@@ -1,0 +1,169 @@
+package observe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/render"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+const SecretCredential = "cloud-credential" //nolint:gosec // a name: among the cluster's secrets: its restricted application credential, as JSON
+
+const AddonApprover = "naupegos-approver"
+
+const AddonFlannel = "flannel"
+
+// Credential returns what the cluster itself signs in to the cloud with; nil where it has nothing yet.
+func (c *Observer) Credential(ctx context.Context) (*provider.CloudCredential, error) {
+	data, err := c.Secrets.Get(ctx, SecretCredential)
+	if fail.KindOf(err) == fail.NotFound || err == nil && len(data) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	cred := &provider.CloudCredential{}
+	if err := json.Unmarshal(data, cred); err != nil {
+		return nil, fail.New(fail.Internal, "the stored credential of the cloud can't be read").Do("naupegos certs rotate %s --cloud-credential", c.Name()) // cause withheld: it may quote a secret
+	}
+	return cred, nil
+}
+
+// CloudAddonList lists what clusters on this cloud have, without the manifests. One has to be logged in there.
+func (c *Observer) CloudAddonList() []addon.Addon {
+	cloud := c.Cloud()
+	if cloud == nil {
+		return nil
+	}
+	return addon.OpenStackAddons(cloud.NoVolumes() != "")
+}
+
+// cloudAddons renders the cloud's addons by name: none where there is no such cloud or no credential yet.
+func (c *Observer) cloudAddons(ctx context.Context, p layout.Params) (map[string][]byte, error) {
+	cloud := c.Cloud()
+	if cloud == nil {
+		return nil, nil
+	}
+	cred, err := c.Credential(ctx)
+	if err != nil || cred == nil {
+		return nil, err
+	}
+	info, err := cloud.CloudInfo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conf := addon.CloudConf{
+		AuthURL: cred.AuthURL, Region: cred.Region, CredentialID: cred.ID, CredentialSecret: cred.Secret, Insecure: cred.Insecure, EndpointType: cred.Interface,
+		SubnetID: info.SubnetID, FloatingNetworkID: info.FloatingNetworkID, IgnoreVolumeZone: info.IgnoreVolumeZone,
+		NoLoadBalancers: info.NoLoadBalancers, InternalLB: info.InternalBalancers, LBProvider: info.LBProvider, LBMethod: info.LBMethod,
+	}
+	ca, err := c.CloudCA(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(ca) > 0 {
+		conf.CAFile = render.CloudCAFile // see cloudFiles
+	}
+	cert, key, err := cloud.ClientCertificate()
+	if err != nil {
+		return nil, err
+	}
+	conf.ClientCert = len(cert) > 0
+	text, err := conf.Render()
+	if err != nil {
+		return nil, err
+	}
+	all, err := addon.OpenStack{
+		ClusterID: c.Record.ID, Bundle: p.Release.Bundle, CloudConf: text, Authorities: ca, ClientCert: cert, ClientKey: key, ControlPlanes: len(p.ControlPlanes), PodCIDR: p.PodCIDR, VolumeZone: info.VolumeZone,
+		NoVolumes: cloud.NoVolumes() != "",
+	}.Catalogue()
+	out := map[string][]byte{}
+	for _, a := range all {
+		out[a.Name] = a.Manifests
+	}
+	return out, err
+}
+
+// AddonList lists what is installed by manifests, in that order, without the manifests.
+func (c *Observer) AddonList() []addon.Addon {
+	var list []addon.Addon
+	if c.Vault == nil { // else kubelets ask for none
+		list = append(list, addon.Addon{
+			Name: AddonApprover, Title: "the RBAC objects of the certificate approver",
+			Reason: "it approves kubelets' serving certificates after checking the machine",
+		})
+	}
+	if c.Doc.Spec.Kubernetes.CNI != layout.CNINone {
+		list = append(list, addon.Addon{
+			Name: AddonFlannel, Title: "the pod network (flannel)", Reason: "pods on different nodes reach each other through it",
+		})
+	}
+	return append(list, c.CloudAddonList()...)
+}
+
+// Manifests renders one of addonList; nil for those of a cloud as long as the cluster has no credential.
+func (c *Observer) Manifests(ctx context.Context, p layout.Params, name string) ([]byte, error) {
+	switch name {
+	case AddonApprover:
+		return layout.ApproverManifest(), nil
+	case AddonFlannel:
+		return p.Flannel()
+	}
+	cloud, err := c.cloudAddons(ctx, p)
+	return cloud[name], err
+}
+
+// RecordDigest identifies what kubeadm's phases should have made known to the cluster.
+func RecordDigest(p layout.Params) (string, error) {
+	conf, err := p.Recorded()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(conf)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// observeAddons reports whether kubeadm's records and the pod network are in the cluster as wanted.
+func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Observed) error {
+	p, err := c.KubeParams(ctx)
+	if fail.KindOf(err) == fail.NotReady {
+		return nil // addresses are not known yet: the plan makes them known and everything is recorded then
+	}
+	if err != nil {
+		return err
+	}
+	digest, err := RecordDigest(p)
+	if err != nil {
+		return err
+	}
+	o.Recorded = c.Facts.Get(memory.Recorded) == digest
+	if o.ProxyTimeoutsReverted, err = client.ProxyPatient(ctx); err != nil {
+		o.APIErr = err
+		return nil
+	}
+	o.Addons = map[string]bool{}
+	for _, a := range c.AddonList() {
+		manifests, err := c.Manifests(ctx, p, a.Name)
+		if err != nil {
+			return err
+		}
+		if manifests == nil { // what it is made from is not there yet
+			continue
+		}
+		ok, err := client.UpToDate(ctx, manifests, kube.ApplyOptions{Addon: a.Name})
+		if err != nil {
+			o.APIErr = err
+			return nil
+		}
+		o.Addons[a.Name] = ok
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+
+	"github.com/naupegos/naupegos/internal/cluster/env"
+	"github.com/naupegos/naupegos/internal/cluster/filter"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// Configure makes one machine as it should be, or with dryRun asks what would change.
+func (c *Observer) Configure(ctx context.Context, s wanted.Slot, dryRun bool, p plan.Progress) (machine.Report, error) {
+	h, err := c.Host(ctx, s.Name)
+	if err != nil {
+		return machine.Report{}, err
+	}
+	status(p, "asking %s what it is", s.Name)
+	facts, err := c.examine(ctx, s)
+	if err != nil {
+		return machine.Report{}, err
+	}
+	if err := c.RememberFacts(ctx, s, facts); err != nil {
+		return machine.Report{}, err
+	}
+	cfg, err := c.Config(ctx, s, facts)
+	if err != nil {
+		return machine.Report{}, err
+	}
+	if !dryRun {
+		if err := c.RememberHost(ctx, s.Name); err != nil {
+			return machine.Report{}, err
+		}
+	}
+	return c.Dialer.Apply(ctx, h, cfg, remote.ApplyOptions{
+		DryRun: dryRun, Blob: c.OpenBlob,
+		Progress: func(text string) { status(p, "%s", text) },
+	})
+}
+
+// RememberFacts keeps what the cluster as a whole depends on of what a machine is.
+func (c *Observer) RememberFacts(ctx context.Context, s wanted.Slot, f machine.Facts) error {
+	if f.Container && !c.Prov.Traits().SharedKernel { // of local machines it is known beforehand
+		if err := c.Facts.Set(ctx, memory.SharedKernel, "true"); err != nil {
+			return err
+		}
+	}
+	if first := c.NamesOf(provider.ControlPlane); len(first) > 0 && first[0] == s.Name {
+		return c.Facts.Set(ctx, memory.CgroupVersion, strconv.Itoa(f.CgroupVersion))
+	}
+	return nil
+}
+
+// RememberHost notes, before anything is put on it, that a host given by address is in use.
+func (c *Observer) RememberHost(ctx context.Context, name string) error {
+	if !c.Prov.Traits().Given {
+		return nil
+	}
+	m, err := c.Prov.Machine(ctx, name)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "remember host %s", name)
+	}
+	return c.Facts.SetOf(ctx, memory.Host, name, string(data))
+}
+
+// ConfigureStep is the step that makes one machine as it should be.
+func (c *Observer) ConfigureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
+	verb := "configure"
+	return &plan.Step{
+		ID: ConfigureID(s.Name), Action: action, Subject: s.Name, Reason: reason, Details: details,
+		Title: verb + " " + string(s.Role) + " " + s.Name,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			_, err := c.Configure(ctx, s, false, p)
+			return err
+		},
+	}
+}
+
+// OnMachine is a step that runs a command on a machine.
+func (c *Observer) OnMachine(id string, action plan.Action, name, title, reason string, command ...string) *plan.Step {
+	return &plan.Step{
+		ID: id + "/" + name, Action: action, Subject: name, Title: title, Reason: reason, Timeout: env.LayTimeout,
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			h, err := c.Host(ctx, name)
+			if err == nil {
+				_, err = c.Dialer.Run(ctx, h, nil, command...)
+			}
+			return err
+		},
+	}
+}
+
+// IntroduceStep has the others know a machine whose address only its creation tells, where it is there for a plan alone: the control plane
+// approves no serving certificate of a kubelet at an address that it doesn't know, and without one nobody gets the logs of its pods.
+func (c *Observer) IntroduceStep(s wanted.Slot) *plan.Step {
+	return &plan.Step{
+		ID: "introduce/" + s.Name, Action: plan.Change, Subject: s.Name, Title: "tell the other machines the address of " + s.Name,
+		Reason: "its address is known only after its creation",
+		Run: func(ctx context.Context, p plan.Progress) error {
+			c.introducing.Lock()
+			defer c.introducing.Unlock()
+			addr, err := c.Address(ctx, s.Name)
+			if err != nil {
+				return err
+			}
+			return Introduce(c.Known(), s.Name, func(other wanted.Slot) error {
+				if c.Fenced(other.Role) {
+					if err := c.LetIn(ctx, other.Name, []string{"admit", filter.Table, filter.Visitors, addr}); err != nil {
+						return err
+					}
+				}
+				if !other.IsControlPlane() {
+					return nil
+				}
+				return Quietly(func(dryRun bool) (machine.Report, error) { return c.Configure(ctx, other, dryRun, p) })
+			})
+		},
+	}
+}
+
+// Introduce tells all nodes but one, one after another. Those that are not there yet, or don't answer, hear of it when they are configured.
+func Introduce(all []wanted.Slot, name string, tell func(wanted.Slot) error) error {
+	for _, other := range all {
+		if other.Name == name || other.Role == provider.Gateway {
+			continue
+		}
+		err := tell(other)
+		if kind := fail.KindOf(err); err != nil && kind != fail.Unreachable && kind != fail.NotReady && kind != fail.NotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+// Quietly changes a machine where that restarts nothing that others depend on: what does is left to a plan that says so.
+func Quietly(configure func(dryRun bool) (machine.Report, error)) error {
+	r, err := configure(true)
+	if err != nil || len(r.Changes) == 0 || Disruptive(&r) {
+		return err
+	}
+	_, err = configure(false)
+	return err
+}
+
+func ConfigureID(name string) string { return "configure/" + name }
+
+// LetIn has a machine's agent let others in. One that does not answer now is configured later, or says then why not.
+func (c *Observer) LetIn(ctx context.Context, name string, args []string) error {
+	h, err := c.Host(ctx, name)
+	if err == nil {
+		_, err = c.Dialer.Agent(ctx, h, nil, args...)
+	}
+	if fail.KindOf(err) == fail.Unreachable {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,189 @@
+// Package observe looks at a cluster: at the provider's machines, at each machine's own report, at the API and at etcd.
+package observe
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/naupegos/naupegos/internal/cluster/env"
+	"github.com/naupegos/naupegos/internal/cluster/judge"
+	"github.com/naupegos/naupegos/internal/cluster/render"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Observer looks at one cluster, and asks its machines to become what they should be.
+type Observer struct {
+	*render.Renderer
+	Plane       Plane       // nil: the cluster itself; tests replace it
+	Judge       judge.Judge // checks machines' facts
+	introducing sync.Mutex  // held while the other machines learn of one: their configurations name all known machines
+}
+
+// Observed is what was found of a cluster: the provider's machines, what each machine says of itself, and, where they
+// answer, the Kubernetes API and etcd.
+type Observed struct {
+	Inventory             *provider.Inventory
+	Machines              map[string]*Seen         // by name; every machine of the inventory but those in Replaced
+	Replaced              map[string]*Seen         // by name; machines whose places are to be filled anew
+	Drifted               map[string][]string      // by name; what only another machine mends, of those in Replaced
+	Nodes                 map[string]kube.NodeInfo // by name; nil where the API does not answer
+	APIErr                error                    // why the API does not answer; nil where it does or where it isn't there yet
+	Members               []etcd.Member            // nil where etcd does not answer
+	Health                []etcd.Health            // of Members
+	EtcdErr               error                    // why etcd does not answer
+	Recorded              bool                     // kubeadm's records and addons are in the cluster and as we want them
+	ProxyTimeoutsReverted bool                     // somebody's kubeadm has put kube-proxy back to what it is elsewhere
+	Addons                map[string]bool          // whether an addon's manifests are in the cluster and as we want them
+	Want                  []wanted.Slot            // machines that should exist
+	Remove                []provider.Machine       // machines that should go
+	Obstacles             []string                 // what may hold an upgrade up, or break by it
+	Warnings              []string                 // what the provider finds odd about machines that are to be made, or are there
+}
+
+// Seen is one machine as observed.
+type Seen struct {
+	Machine provider.Machine
+	Report  *machine.Report // what the agent would change to reach the wanted configuration; nil where it was not asked
+	Err     error           // why it was not asked or did not answer
+	Anew    bool            // of one in Replaced: the same machine is to take its place again
+	Behind  string          // of a control-plane machine that is as wanted: what kubelet has yet to start of it; empty: nothing
+}
+
+// UpToDate reports whether the machine runs, answers and is as wanted.
+func (s *Seen) UpToDate() bool {
+	return s != nil && s.Machine.State == provider.Running && s.Err == nil && s.Report != nil &&
+		len(s.Report.Changes) == 0 && len(s.Report.Missing) == 0
+}
+
+// Observe looks at everything at once. It changes nothing on machines.
+func (c *Observer) Observe(ctx context.Context) (*Observed, error) {
+	o, err := c.ObserveInventory(ctx, c.Decided())
+	if err != nil {
+		return nil, err
+	}
+	return o, c.ObserveRest(ctx, o)
+}
+
+// ObserveInventory finds the machines that there are and says which there should be.
+func (c *Observer) ObserveInventory(ctx context.Context, decided wanted.Decisions) (*Observed, error) {
+	inv, err := c.Prov.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.ForgetGone(ctx, inv); err != nil {
+		return nil, err
+	}
+	o := &Observed{Inventory: inv, Machines: map[string]*Seen{}, Replaced: map[string]*Seen{}}
+	o.Want, o.Remove = wanted.Assign(c.Doc, inv.Machines, decided)
+	c.SetTarget(o.Want)
+	for _, m := range inv.Machines {
+		if d := decided[m.Name]; d.Replaces() && !RemovedFrom(o, m.Name) {
+			o.Replaced[m.Name] = &Seen{Machine: m, Anew: d == wanted.Reinstall}
+		} else {
+			o.Machines[m.Name] = &Seen{Machine: m}
+		}
+	}
+	return o, nil
+}
+
+// ObserveRest asks the API, etcd and the machines.
+func (c *Observer) ObserveRest(ctx context.Context, o *Observed) error {
+	var g errgroup.Group
+	g.Go(func() error { return c.ObserveAPI(ctx, o) })
+	g.Go(func() error { return c.ObserveEtcd(ctx, o) })
+	g.Go(func() error { return c.observeMachines(ctx, o) })
+	g.Go(func() error { c.examineFresh(ctx, o); return ctx.Err() })
+	return g.Wait()
+}
+
+// observeMachines asks the agent of every wanted, running machine what it would change.
+func (c *Observer) observeMachines(ctx context.Context, o *Observed) error {
+	var wg sync.WaitGroup
+	for _, s := range o.Want {
+		seen := o.Machines[s.Name]
+		if seen == nil || !c.CanRender(s) || c.Unreached(s, seen) || seen.Machine.State != provider.Running {
+			continue
+		}
+		wg.Go(func() {
+			r, err := c.Configure(ctx, s, true, nil)
+			if err != nil {
+				seen.Err = err
+				return
+			}
+			seen.Report = &r
+			if s.IsControlPlane() && c.Facts.Bootstrapped() && seen.UpToDate() {
+				seen.Behind = c.Behind(ctx, s.Name)
+			}
+		})
+	}
+	wg.Wait()
+	return ctx.Err()
+}
+
+// ObserveAPI asks the API for nodes and for what we put there.
+func (c *Observer) ObserveAPI(ctx context.Context, o *Observed) error {
+	if !c.Facts.Bootstrapped() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
+	defer cancel()
+	client, err := c.Kube(ctx)
+	if err != nil {
+		o.APIErr = err
+		return nil
+	}
+	nodes, err := client.Nodes(ctx)
+	if err != nil {
+		o.APIErr = err
+		return nil
+	}
+	o.Nodes = map[string]kube.NodeInfo{}
+	for _, n := range nodes {
+		o.Nodes[n.Name] = n
+	}
+	if c.Current == nil {
+		return nil
+	}
+	return c.observeAddons(ctx, client, o)
+}
+
+// ObserveEtcd lists members and their health.
+func (c *Observer) ObserveEtcd(ctx context.Context, o *Observed) error {
+	if !c.Facts.Bootstrapped() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
+	defer cancel()
+	client, err := c.EtcdClient(ctx, o.Inventory.Machines)
+	if err != nil {
+		o.EtcdErr = err
+		return nil
+	}
+	defer client.Close()
+	if o.Members, err = client.Members(ctx); err != nil {
+		o.EtcdErr = err
+		return nil
+	}
+	o.Health = client.Health(ctx, o.Members)
+	return nil
+}
+
+// ControlPlaneUnseen reports whether the API or etcd of a cluster that is up could not be seen.
+func (c *Observer) ControlPlaneUnseen(o *Observed) bool {
+	return c.Facts.Bootstrapped() && (o.APIErr != nil || o.EtcdErr != nil)
+}
+
+func RemovedFrom(o *Observed, name string) bool {
+	for _, m := range o.Remove {
+		if m.Name == name {
+			return true
+		}
+	}
+	return false
+}

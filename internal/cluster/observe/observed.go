@@ -1,0 +1,176 @@
+package observe
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Member returns the etcd member of a machine.
+func (o *Observed) Member(name string) (etcd.Member, bool) {
+	for _, m := range o.Members {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return etcd.Member{}, false
+}
+
+// Machine returns a machine of the inventory; nil where there is none of this name.
+func (o *Observed) Machine(name string) *provider.Machine {
+	i := slices.IndexFunc(o.Inventory.Machines, func(m provider.Machine) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &o.Inventory.Machines[i]
+}
+
+// Serves reports whether a control-plane machine may run and its etcd member answers: what restarts it must not restart others at once.
+func (o *Observed) Serves(name string) bool {
+	s := o.Machines[name]
+	if s == nil || !s.Machine.MayRun() || o.EtcdErr != nil {
+		return false
+	}
+	return !o.Mute(name)
+}
+
+// Mute reports whether a machine's etcd member was asked and does not answer.
+func (o *Observed) Mute(name string) bool {
+	return slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return h.Name == name && !h.Reachable })
+}
+
+// Running reports whether the machine exists and runs, or may.
+func (o *Observed) Running(name string) bool {
+	s := o.Machines[name]
+	if s == nil {
+		s = o.Replaced[name]
+	}
+	return s != nil && s.Machine.MayRun()
+}
+
+// Silent reports whether a machine was asked and did not answer.
+func (o *Observed) Silent(name string) bool {
+	s := o.Machines[name]
+	if s == nil {
+		s = o.Replaced[name]
+	}
+	return s != nil && fail.KindOf(s.Err) == fail.Unreachable
+}
+
+// Dead reports whether a machine's kubelet would not confirm that pods have ended.
+func (o *Observed) Dead(m provider.Machine) bool {
+	if m.State != provider.Running {
+		return true
+	}
+	if n, ok := o.Nodes[m.Name]; ok && !n.Ready {
+		return true
+	}
+	return o.Silent(m.Name)
+}
+
+// Restarts reports whether configuring a machine restarts what others depend on.
+func (o *Observed) Restarts(name string) bool {
+	s := o.Machines[name]
+	return s == nil || Disruptive(s.Report)
+}
+
+// Starts reports whether configuring a machine starts what others depend on and does not run: it disturbs nobody, but has to be waited for.
+func (o *Observed) Starts(name string) bool {
+	s := o.Machines[name]
+	return s != nil && s.Report != nil && slices.ContainsFunc(s.Report.Changes, func(ch machine.Change) bool {
+		return ch.Kind == "unit" && servers[ch.Name] && ch.Action == "start"
+	})
+}
+
+// Stale says why what the API tells of a node does not count: its machine or kubelet is down, or was started after it was told; empty where it is not, or nobody knows.
+func (o *Observed) Stale(n kube.NodeInfo) string {
+	s := o.Machines[n.Name]
+	switch {
+	case s == nil:
+		return ""
+	case !s.Machine.MayRun():
+		return "its machine is " + string(s.Machine.State)
+	case s.Report == nil:
+		return ""
+	}
+	return n.Stale(s.Report.Life)
+}
+
+// LeaderLast lists the wanted machines with the one whose etcd member leads behind all others: each change of the leader holds writes up.
+func (o *Observed) LeaderLast() []wanted.Slot {
+	leads := func(s wanted.Slot) bool {
+		return slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return h.Leader && h.Name == s.Name })
+	}
+	var leader []wanted.Slot
+	others := slices.DeleteFunc(slices.Clone(o.Want), func(s wanted.Slot) bool {
+		if leads(s) {
+			leader = append(leader, s)
+		}
+		return leads(s)
+	})
+	return append(others, leader...)
+}
+
+// TakesPods reports whether a machine that goes serves until then.
+func (o *Observed) TakesPods(m provider.Machine) bool {
+	n := o.Nodes[m.Name]
+	return !o.Dead(m) && n.Ready && !n.Unschedulable
+}
+
+// Expected lists the wanted machines but for those of a roll that were not made: nobody misses these.
+func (o *Observed) Expected() []wanted.Slot {
+	return slices.DeleteFunc(slices.Clone(o.Want), func(s wanted.Slot) bool { return s.Surge && o.Machine(s.Name) == nil })
+}
+
+// Things lists what was observed, one line a thing, sorted: machines with their state and addresses, nodes, members of etcd, and what
+// could not be asked. Two plans from the same lines were made from the same state, as far as it can be told.
+func (o *Observed) Things() []string {
+	var out []string
+	add := func(words ...string) {
+		words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
+		out = append(out, strings.Join(words, " "))
+	}
+	for _, m := range o.Inventory.Machines {
+		add("machine", m.Name, string(m.State), m.Address, m.Public, m.ID)
+	}
+	for _, other := range o.Inventory.Others {
+		add("other", other)
+	}
+	if o.Inventory.VIP != "" {
+		add("virtual address", o.Inventory.VIP)
+	}
+	for name, n := range o.Nodes {
+		add("node", name, n.Version)
+	}
+	for _, m := range o.Members {
+		add("etcd member", m.Name)
+	}
+	if o.APIErr != nil {
+		add("the API does not answer")
+	}
+	if o.EtcdErr != nil {
+		add("etcd does not answer")
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (o *Observed) NodeWords(n kube.NodeInfo) string {
+	w, stale := "Ready", o.Stale(n)
+	switch {
+	case !n.Ready:
+		w = "not ready: " + n.Reason
+	case stale != "":
+		w = "not ready: " + stale
+	}
+	if n.Unschedulable {
+		w += ", cordoned"
+	}
+	return w
+}

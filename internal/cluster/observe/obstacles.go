@@ -1,0 +1,142 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/cluster/env"
+	"github.com/naupegos/naupegos/internal/cluster/hops"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/release"
+)
+
+// Obstacles says what may hold an upgrade up that is on its way to a newer release, or break by it.
+func (c *Observer) Obstacles(ctx context.Context, o *Observed) ([]string, error) {
+	told := c.Told()
+	run, err := hops.Parse(c.Facts.Get(memory.ReleasesRun))
+	if back := told == hops.Of(run.Machines); err != nil || !c.Moving() || back || c.ControlPlaneUnseen(o) || o.Nodes == nil {
+		return nil, nil
+	}
+	if c.Facts.Get(memory.Begun) == told.String() {
+		return nil, nil // what is sick may be so by the hop itself
+	}
+	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
+	defer cancel()
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := c.ShortOfRoom(o)
+	for _, s := range o.Want {
+		if n, known := o.Nodes[s.Name]; known && !n.Ready {
+			found = append(found, "node "+s.Name+" is not ready")
+		}
+	}
+	for _, h := range o.Health {
+		if !h.OK() {
+			found = append(found, "etcd member "+h.Name+" is not well")
+		}
+	}
+	more, err := client.Obstacles(ctx, c.Drains(o, told))
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range c.Doc.Spec.Updates.Checks {
+		if err := client.Holds(ctx, kube.Check(k)); err != nil {
+			found = append(found, err.Error())
+		}
+	}
+	stored, err := client.StoredIn(ctx, release.Dropped(c.Goal().Version))
+	if err != nil {
+		return nil, err
+	}
+	used, err := c.deprecatedUse(ctx, o)
+	return slices.Concat(found, more, stored, used), err
+}
+
+// Drains lists the nodes that an upgrade to a release drains, each with how many more its pool is to have by then: wanted.WithSurge decides on
+// them once that hop has come.
+func (c *Observer) Drains(o *Observed, to hops.Releases) (all []kube.Away) {
+	var pools []string
+	for _, s := range wanted.Own(o.Want) {
+		if _, known := o.Nodes[s.Name]; s.Role == provider.Worker && known && hops.OfPool(to, c.Pin(s)) == to.Machines { // others are not drained
+			all, pools = append(all, kube.Away{Node: s.Name}), append(pools, s.Pool)
+		}
+	}
+	drained, beside := map[string]int{}, map[string]int{} // those beside a pool's own that have nodes: their room is known
+	for _, pool := range pools {
+		drained[pool]++
+	}
+	for _, s := range o.Want {
+		if _, known := o.Nodes[s.Name]; s.Surge && known {
+			beside[s.Pool]++
+		}
+	}
+	for _, m := range o.Remove {
+		if o.TakesPods(m) {
+			beside[m.Pool]++
+		}
+	}
+	for i, pool := range pools {
+		all[i].Beside = max(0, min(c.Doc.Spec.Updates.Surge(), drained[pool])-beside[pool])
+	}
+	return all
+}
+
+// deprecatedUse asks every API server for the APIs that the release which is wanted does not serve any more.
+func (c *Observer) deprecatedUse(ctx context.Context, o *Observed) (found []string, err error) {
+	for _, s := range o.Want {
+		if !s.IsControlPlane() || !o.Serves(s.Name) {
+			continue
+		}
+		client, err := c.KubeAt(ctx, s.Name)
+		if err != nil {
+			return nil, err
+		}
+		used, err := client.DeprecatedUse(ctx, release.MinorOf(c.Goal().Version))
+		client.Close()
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range used {
+			if !slices.Contains(found, u) {
+				found = append(found, u)
+			}
+		}
+	}
+	return found, nil
+}
+
+// roomForBlob is how many bytes a byte of a bundle takes on a machine: as it was sent, in containerd's store, and unpacked there.
+const roomForBlob = 3
+
+// ShortOfRoom says which machines lack the room for what is to be laid out on them.
+func (c *Observer) ShortOfRoom(o *Observed) (found []string) {
+	sizes := map[string]int64{}
+	for _, b := range c.ByRelease {
+		for _, a := range b.Manifest.Binaries {
+			sizes[a.Digest] = a.Size
+		}
+		for _, i := range b.Manifest.Images {
+			sizes[i.Archive.Digest] = i.Archive.Size
+		}
+	}
+	for _, s := range o.Want {
+		seen := o.Machines[s.Name]
+		if seen == nil || seen.Report == nil || seen.Report.DiskFree == 0 {
+			continue
+		}
+		need := int64(0)
+		for _, digest := range seen.Report.Missing {
+			need += roomForBlob * sizes[digest]
+		}
+		if free := seen.Report.DiskFree; free < need {
+			found = append(found, fmt.Sprintf("machine %s has %d MiB free below /var/lib, and what is to be laid out there takes up to %d MiB", s.Name, free>>20, need>>20))
+		}
+	}
+	return found
+}

@@ -1,0 +1,45 @@
+package render
+
+import (
+	"context"
+
+	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+const CloudCAFile = addon.AuthoritiesDir + "/cloud-ca.crt"
+
+// Cloud returns the provider where its cloud serves what runs in the cluster; nil elsewhere.
+func (c *Renderer) Cloud() provider.CloudIntegration {
+	p, _ := c.Prov.(provider.CloudIntegration)
+	return p
+}
+
+// cloudInstance says what a machine is in the cloud; zero where there is none.
+func cloudInstance(m provider.Machine) layout.CloudInstance {
+	if m.ID == "" {
+		return layout.CloudInstance{}
+	}
+	return layout.CloudInstance{ProviderID: "openstack:///" + m.ID, Zone: m.Zone}
+}
+
+// cloudFiles are what control-plane machines need to reach the cloud.
+func (c *Renderer) cloudFiles(s wanted.Slot) ([]machine.File, error) {
+	ca, err := c.CloudCA(context.Background())
+	if err != nil || len(ca) == 0 || !s.IsControlPlane() {
+		return nil, err
+	}
+	return []machine.File{{Path: CloudCAFile, Mode: 0o644, Content: ca}}, nil
+}
+
+// CloudCA returns the authorities that sign the cloud's certificate, as PEM; empty where the system's do.
+func (c *Renderer) CloudCA(context.Context) ([]byte, error) {
+	if cloud := c.Cloud(); cloud != nil {
+		ca, err := cloud.CACert()
+		return []byte(ca), err
+	}
+	return nil, nil
+}

@@ -1,0 +1,145 @@
+package render
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/connect"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/cluster/wireguard"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/gateway"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+const gatewayRole = "gateway"
+
+// RenderGateway says what a gateway should be.
+func (c *Renderer) RenderGateway(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {
+	ca, err := c.PKI.CABundle(ctx, pki.KubernetesCA)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	vip, err := c.VIP(ctx)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	p := gateway.Params{
+		ClusterName: c.Name(), ClusterID: c.Record.ID, VIP: vip, Port: c.Doc.Spec.Endpoint.Port, Interface: f.Interface,
+		AgentPath: c.Agent.RemotePath(), CACert: ca,
+		Relayed: wanted.Relayed(c.Doc, c.Known()),
+	}
+	if p.Fronts, err = c.IngressFronts(ctx); err != nil {
+		return machine.Config{}, err
+	}
+	for _, m := range c.Known() {
+		if m.Role == provider.Worker {
+			continue
+		}
+		addr, err := c.Address(ctx, m.Name)
+		if err != nil {
+			return machine.Config{}, err
+		}
+		if m.Role == provider.Gateway {
+			p.Nodes = append(p.Nodes, gateway.Node{Name: m.Name, Address: addr})
+		} else {
+			p.Backends = append(p.Backends, gateway.Backend{Name: m.Name, Address: addr, Port: connect.APIPort})
+		}
+	}
+	self, err := c.Address(ctx, s.Name)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	conf, err := gateway.Config(p, gateway.Node{Name: s.Name, Address: self})
+	if err != nil || c.Doc.Spec.Access.WireGuard == nil {
+		return conf, err
+	}
+	peers, err := c.WireGuardLayer(ctx, s.Name)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	return machine.Merge(conf, peers)
+}
+
+// IngressFronts returns the ports of web traffic that gateways pass to the workers. It leaves out a worker without an address, which may never come:
+// the API is behind the same gateways. Gateways would also restart twice for a worker that exists only while its pool changes.
+func (c *Renderer) IngressFronts(ctx context.Context) ([]gateway.Front, error) {
+	in := c.Doc.Spec.Endpoint.IngressWanted()
+	if in == nil {
+		return nil, nil
+	}
+	web := gateway.Front{Name: "ingress-http", Port: v1alpha1.HTTPPort}
+	tls := gateway.Front{Name: "ingress-https", Port: v1alpha1.HTTPSPort}
+	for _, s := range wanted.Own(c.Known()) {
+		if s.Role != provider.Worker {
+			continue
+		}
+		name := s.Name
+		addr, err := c.Address(ctx, name)
+		if fail.KindOf(err) == fail.NotReady {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		web.Backends = append(web.Backends, gateway.Backend{Name: name, Address: addr, Port: in.HTTPNodePort})
+		tls.Backends = append(tls.Backends, gateway.Backend{Name: name, Address: addr, Port: in.HTTPSNodePort})
+	}
+	return []gateway.Front{web, tls}, nil
+}
+
+// WireGuard is the cluster's WireGuard network.
+func (c *Renderer) WireGuard() wireguard.Network {
+	return wireguard.Network{Spec: c.Doc.Spec.Access.WireGuard, Cluster: c.Name(), Gateways: c.Gateways(), Facts: c.Facts, Secrets: c.Secrets}
+}
+
+// WireGuardLayer says what a gateway runs so that peers get into the machines' network; nothing where the document wants
+// none. Addresses and keys that are absent are made, and remembered.
+func (c *Renderer) WireGuardLayer(ctx context.Context, name string) (machine.Config, error) {
+	if c.Doc.Spec.Access.WireGuard == nil {
+		return machine.Config{Machine: name}, nil
+	}
+	return c.WireGuard().Gateway(ctx, name, c.WireGuardReach)
+}
+
+// networked is a provider that knows the network its machines are in; invalid where it does not exist yet.
+type networked interface {
+	Network(ctx context.Context) (netip.Prefix, error)
+}
+
+// WireGuardReach lists what peers may reach: the machines' network or, where nobody knows that, each machine. Pods and
+// Services are not among it: gateways are not nodes and have no way to them.
+func (c *Renderer) WireGuardReach(ctx context.Context) ([]string, error) {
+	p := c.Doc.Spec.Provider
+	switch {
+	case p.OpenStack != nil && p.OpenStack.Network.CIDR != "":
+		return []string{p.OpenStack.Network.CIDR}, nil
+	case p.Local != nil && p.Local.Network.CIDR != "":
+		return []string{p.Local.Network.CIDR}, nil
+	}
+	if n, ok := c.Prov.(networked); ok {
+		prefix, err := n.Network(ctx)
+		if err != nil || prefix.IsValid() {
+			return []string{prefix.String()}, err
+		}
+	}
+	machines, err := c.Addresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var reach []string
+	for _, m := range machines {
+		reach = append(reach, m.Address+"/32")
+	}
+	if vip, err := c.Prov.VIP(ctx); err == nil {
+		reach = append(reach, vip+"/32")
+	} else if fail.KindOf(err) != fail.NotFound {
+		return nil, err
+	}
+	slices.Sort(reach)
+	return slices.Compact(reach), nil
+}

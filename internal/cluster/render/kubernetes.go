@@ -1,0 +1,158 @@
+package render
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// KubeParams is what all machines of the cluster have in common.
+func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
+	endpoint, err := c.Endpoint(ctx)
+	if err != nil {
+		return layout.Params{}, err
+	}
+	encryption, err := c.Encryption()
+	if err != nil {
+		return layout.Params{}, err
+	}
+	s := c.Doc.Spec
+	p := layout.Params{
+		ClusterName: c.Name(), Endpoint: endpoint, Release: c.Release(), PodCIDR: s.Kubernetes.PodCIDR,
+		ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain,
+		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
+		ExternalCloud: c.Prov.Traits().ExternalCloud,
+		Encryption:    encryption, Harden: *s.Security.CISDefaults,
+		Servers: c.Servers(), Ahead: c.ReleaseAt(c.Told().Ahead),
+		SharedKernel: c.Prov.Traits().SharedKernel || c.Facts.Is(memory.SharedKernel), AgentPath: c.Agent.RemotePath(), Machines: map[string][]string{}, Unattended: c.Bare,
+		ExternalCA: c.Vault != nil,
+	}
+	if p.APIServerSANs, err = c.OuterNames(ctx); err != nil {
+		return p, err
+	}
+	machines, err := c.Addresses(ctx)
+	if err != nil {
+		return p, err
+	}
+	for _, m := range machines {
+		if m.Role != provider.Gateway {
+			p.Machines[m.Name] = []string{m.Address}
+			if m.Public != "" { // the cloud's controller tells it to kubelet, which asks for a certificate that names it
+				p.Machines[m.Name] = append(p.Machines[m.Name], m.Public)
+			}
+		}
+	}
+	for _, name := range c.NamesOf(provider.ControlPlane) {
+		n, err := c.kubeNode(ctx, name)
+		if err != nil {
+			return p, err
+		}
+		p.ControlPlanes = append(p.ControlPlanes, n)
+	}
+	if v, err := strconv.Atoi(c.Facts.Get(memory.CgroupVersion)); err == nil && len(p.ControlPlanes) > 0 {
+		p.ControlPlanes[0].Facts.CgroupVersion = v
+	}
+	return p, nil
+}
+
+// auditOptions says how the audit log is to be kept.
+func auditOptions(a v1alpha1.AuditLog) layout.AuditLog {
+	return layout.AuditLog{MaxAgeDays: a.MaxAgeDays, MaxBackups: a.MaxBackups, MaxSizeMiB: a.MaxSizeMiB, Policy: a.Policy}
+}
+
+// kubeNode is one machine as Kubernetes will know it, without its facts.
+func (c *Renderer) kubeNode(ctx context.Context, name string) (layout.Node, error) {
+	addr, err := c.Address(ctx, name)
+	if err != nil {
+		return layout.Node{}, err
+	}
+	m, err := c.Prov.Machine(ctx, name)
+	n := layout.Node{Name: name, Address: addr, Cloud: cloudInstance(m), Release: c.Release()}
+	n.Schedulable = c.Doc.Spec.ControlPlane.Schedulable
+	return n, err
+}
+
+// etcdStart says how the member on a control-plane machine starts for the first time: all initial members at once, later
+// ones as they were when they joined. It never changes afterwards, for a changed manifest would restart the member.
+func (c *Renderer) etcdStart(ctx context.Context, name string) (layout.EtcdStart, error) {
+	if joined := c.Facts.Of(memory.EtcdJoin, name); joined != "" {
+		return layout.EtcdStart{InitialCluster: parseInitialCluster(joined), State: "existing"}, nil
+	}
+	start := layout.EtcdStart{InitialCluster: map[string]string{}, State: "new"}
+	initial := c.Facts.Get(memory.EtcdInitial)
+	for n, url := range parseInitialCluster(initial) {
+		start.InitialCluster[n] = url
+	}
+	if _, ok := start.InitialCluster[name]; !ok {
+		return start, fail.New(fail.NotReady, "the etcd member of %s was not added yet", name)
+	}
+	return start, nil
+}
+
+// InitialMembers lists the machines that form the static initial etcd cluster.
+func (c *Renderer) InitialMembers() map[string]string {
+	return parseInitialCluster(c.Facts.Get(memory.EtcdInitial))
+}
+
+// parseInitialCluster reads etcd's own form, "name=url,name=url".
+func parseInitialCluster(s string) map[string]string {
+	m := map[string]string{}
+	for _, part := range strings.Split(s, ",") {
+		if name, url, ok := strings.Cut(part, "="); ok {
+			m[name] = url
+		}
+	}
+	return m
+}
+
+// poolLabel names a worker's pool on its node.
+const poolLabel = "naupegos.dev/pool"
+
+// Marks says which labels and taints a machine's node should carry.
+func (c *Renderer) Marks(s wanted.Slot) kube.Marks {
+	if s.IsControlPlane() {
+		m := kube.Marks{Labels: map[string]string{
+			"node-role.kubernetes.io/control-plane":                   "",
+			"node.kubernetes.io/exclude-from-external-load-balancers": "",
+		}}
+		for k, v := range c.Doc.Spec.ControlPlane.Labels {
+			m.Labels[k] = v
+		}
+		if !c.Doc.Spec.ControlPlane.Schedulable {
+			m.Taints = []kube.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: "NoSchedule"}}
+		}
+		return m
+	}
+	m := kube.Marks{Labels: map[string]string{poolLabel: s.Pool}}
+	for _, w := range c.Doc.Spec.Workers {
+		if w.Name != s.Pool {
+			continue
+		}
+		if w.Scales() && !c.Prov.Traits().ExternalCloud { // where kubelet says it itself
+			m.ProviderID = c.ProviderID(provider.Machine{Name: s.Name})
+		}
+		for k, v := range w.Labels {
+			m.Labels[k] = v
+		}
+		for _, t := range w.Taints {
+			m.Taints = append(m.Taints, kube.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
+		}
+	}
+	return m
+}
+
+// ProviderID is what a machine is called by its node.
+func (c *Renderer) ProviderID(m provider.Machine) string {
+	if c.Prov.Traits().ExternalCloud && m.ID != "" {
+		return cloudInstance(m).ProviderID
+	}
+	return "naupegos://" + c.Record.ID + "/" + m.Name
+}

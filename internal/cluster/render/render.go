@@ -1,0 +1,142 @@
+// Package render says what each machine of a cluster should be: its files, units, programs and images, and its user-data.
+package render
+
+import (
+	"context"
+
+	"github.com/naupegos/naupegos/internal/cluster/connect"
+	"github.com/naupegos/naupegos/internal/cluster/filter"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/gateway"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// Renderer renders the machines of one cluster from its document, its facts and the addresses that the provider knows.
+type Renderer struct {
+	*connect.Conn
+}
+
+// CanRender reports whether a machine's configuration can be known yet: the first apply makes what it depends on.
+func (c *Renderer) CanRender(s wanted.Slot) bool {
+	return c.Current != nil && (c.Facts.Bootstrapped() || c.Facts.Get(memory.EtcdInitial) != "")
+}
+
+// Config says everything that a machine should be.
+func (c *Renderer) Config(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {
+	base, err := c.base(ctx, s)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	role, err := c.renderRole(ctx, s, f)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	fence, err := c.fence(ctx, s)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	return machine.Merge(base, role, fence)
+}
+
+func (c *Renderer) renderRole(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {
+	if s.Role == provider.Gateway {
+		return c.RenderGateway(ctx, s, f)
+	}
+	p, err := c.KubeParams(ctx)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	n, err := c.kubeNode(ctx, s.Name)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	n.Facts, n.ResolvConf, n.Release = f, f.ResolvConf, c.ReleaseOf(s)
+	if len(p.ControlPlanes) > 0 && p.ControlPlanes[0].Facts.CgroupVersion == 0 { // the first apply: they are most likely alike
+		p.ControlPlanes[0].Facts.CgroupVersion = f.CgroupVersion
+	}
+	if s.Role == provider.Worker {
+		return p.Worker(ctx, c.PKI, n)
+	}
+	start, err := c.etcdStart(ctx, s.Name)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	conf, err := p.ControlPlane(ctx, c.PKI, n, start)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	backups, err := c.BackupLayer(ctx, s.Name)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	return machine.Merge(conf, backups)
+}
+
+// base is what machines of every role have: who may log in, and each other's names.
+func (c *Renderer) base(ctx context.Context, s wanted.Slot) (machine.Config, error) {
+	hosts := "# Managed by Naupegos.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+	machines, err := c.Addresses(ctx)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	var gateways []string
+	for _, m := range machines {
+		hosts += m.Address + " " + m.Name + "\n"
+		if m.Role == provider.Gateway && s.IsControlPlane() && wanted.Relayed(c.Doc, c.Known()) {
+			gateways = append(gateways, m.Address)
+		}
+	}
+	files, err := c.cloudFiles(s)
+	return machine.Config{Machine: s.Name, Files: append(c.LoginFiles(hosts), files...), Units: gateway.Relay(c.Agent.RemotePath(), gateways)}, err
+}
+
+// fence is a machine's packet filter, where it has one.
+func (c *Renderer) fence(ctx context.Context, s wanted.Slot) (machine.Config, error) {
+	if !c.Fenced(s.Role) {
+		return machine.Config{Machine: s.Name}, nil
+	}
+	p := filter.Params{
+		Machine: s.Name, ControlPlane: s.IsControlPlane(), VXLAN: c.Doc.Spec.Kubernetes.CNI == layout.CNIFlannel,
+		Pods: c.Doc.Spec.Kubernetes.PodCIDR, Admit: c.Doc.Spec.Security.PacketFilter.Admit,
+	}
+	machines, err := c.Addresses(ctx)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	for _, m := range machines {
+		p.Machines = append(p.Machines, m.Address)
+	}
+	return filter.Config(p)
+}
+
+// AddressUnknown reports whether only a machine's creation tells its address.
+func (c *Renderer) AddressUnknown(name string) bool {
+	m, err := c.Prov.Machine(context.Background(), name)
+	return err != nil || m.Address == ""
+}
+
+// WantedMachines is what the provider is asked for.
+func (c *Renderer) WantedMachines(slots []wanted.Slot) (provider.Wanted, error) {
+	want := provider.Wanted{VIP: c.Doc.GatewayCount() > 0}
+	for _, s := range slots {
+		data, err := c.userData(s)
+		if err != nil {
+			return want, err
+		}
+		want.Machines = append(want.Machines, provider.MachineSpec{Name: s.Name, Role: s.Role, Pool: s.Pool, Index: s.Index, UserData: data})
+	}
+	return want, nil
+}
+
+// userData renders a machine's user-data in the form that its image reads; it holds no secret.
+func (c *Renderer) userData(s wanted.Slot) ([]byte, error) {
+	u := machine.UserData{Hostname: s.Name, SSHKeys: c.AuthorizedKeys()}
+	if !c.Prov.Traits().HostKeysConsole {
+		return machine.CloudInit(u)
+	}
+	u.HostKeysToConsole = true // where Naupegos reads them
+	return u.Render(c.Doc.Shape(string(s.Role), s.Pool).UserData)
+}

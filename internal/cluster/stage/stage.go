@@ -1,0 +1,131 @@
+// Package stage names the stages of the plans of every verb, and says in which order they come.
+package stage
+
+import "github.com/naupegos/naupegos/internal/plan"
+
+// The stages of an apply.
+const (
+	Prepare          plan.Stage = "prepare"            // what must be there before anything is changed
+	Machines         plan.Stage = "machines"           // the provider's steps
+	Admit            plan.Stage = "admit"              // packet filters let new machines in
+	Repair           plan.Stage = "repair"             // lost members and nodes go, control-plane machines are replaced
+	Bootstrap        plan.Stage = "bootstrap"          // gateways and control-plane machines that don't serve yet
+	Join             plan.Stage = "join"               // new members of the control plane, one after another
+	Balance          plan.Stage = "balance"            // a load balancer of the cloud learns of them
+	RollGateways     plan.Stage = "roll-gateways"      // one after another
+	RollControlPlane plan.Stage = "roll-control-plane" // one after another
+	Serve            plan.Stage = "serve"              // the API answers
+	Record           plan.Stage = "record"             // kubeadm's records and addons
+	Workers          plan.Stage = "workers"            // workers that don't serve yet
+	Nodes            plan.Stage = "nodes"              // nodes are registered, labelled and Ready
+	RollWorkers      plan.Stage = "roll-workers"       // in as many lanes as may be unavailable
+	Advance          plan.Stage = "advance"            // an upgrade, or a rotation, goes on
+	Retire           plan.Stage = "retire"             // machines that are no longer wanted go
+	Prove            plan.Stage = "prove"              // smoke tests
+	Forget           plan.Stage = "forget"             // what is remembered of those that went
+	Lay              plan.Stage = "lay"                // machines that make backups learn what the store knows now
+)
+
+// The stages of a destruction.
+const (
+	Clean  plan.Stage = "clean"  // machines that stay are cleaned
+	Free   plan.Stage = "free"   // the cluster gives back to its cloud what it took
+	Remove plan.Stage = "remove" // the provider's steps
+)
+
+// ApplyRules say in which order a cluster is changed: what is broken is repaired first, then comes what is new, then what is restarted, and
+// what goes comes last. Gateways learn where replaced machines are, and know new API servers before an old one restarts; no kubelet gets ahead of an API server. Workers that are
+// new are waited for by those that go and by the smoke tests alone: one that never comes is no reason to leave others as they are.
+var ApplyRules = []plan.Rule{
+	{Stage: Prepare},
+	{Stage: Machines},
+	{Stage: Admit},
+	{Stage: Repair, Waits: []plan.Stage{Prepare, Admit}},
+	{Stage: Bootstrap, Waits: []plan.Stage{Machines}, Per: plan.SameSubject},
+	{Stage: Join, Waits: []plan.Stage{Repair}},
+	{Stage: Join, Waits: []plan.Stage{Machines}, Per: plan.SameSubject},
+	{Stage: Balance, Waits: []plan.Stage{Bootstrap, Join}},
+	{Stage: RollGateways, Waits: []plan.Stage{Repair}},
+	{Stage: RollGateways, Waits: []plan.Stage{Machines}, Per: plan.SameSubject},
+	{Stage: RollControlPlane, Waits: []plan.Stage{Prepare, Bootstrap, Join, RollGateways}},
+	{Stage: Serve, Waits: []plan.Stage{Bootstrap, RollGateways, RollControlPlane}},
+	{Stage: Record, Waits: []plan.Stage{Serve, RollControlPlane}},
+	{Stage: Workers, Waits: []plan.Stage{Admit}},
+	{Stage: Workers, Waits: []plan.Stage{Machines, Repair}, Per: plan.SameSubject},
+	{Stage: Nodes, Waits: []plan.Stage{Machines, Bootstrap, Join, RollControlPlane, Workers}, Per: plan.SameSubject},
+	{Stage: RollWorkers, Waits: []plan.Stage{RollControlPlane}},
+	{Stage: RollWorkers, Waits: []plan.Stage{Machines}, Per: plan.SameSubject},
+	{Stage: Retire, Waits: []plan.Stage{Bootstrap, Join, Balance, RollControlPlane, Workers, Nodes, RollWorkers}},
+	{Stage: Prove, Waits: []plan.Stage{Record, Balance, Nodes, RollWorkers, Retire}},
+	{Stage: Advance, Waits: []plan.Stage{Record, Balance, Workers, Nodes, RollWorkers, Retire, Prove}},
+	{Stage: Forget, Waits: []plan.Stage{Retire}},
+	{Stage: Lay, Waits: []plan.Stage{Advance, Forget}},
+}
+
+// RepairRules say in which order a machine is healed by a reboot or a power cycle. A replacement follows ApplyRules.
+var RepairRules = []plan.Rule{
+	{Stage: Repair},
+	{Stage: Nodes, Waits: []plan.Stage{Repair}},
+}
+
+// UpdateRules say in which order machines get another state of their operating system: one after another, in the order of a roll.
+var UpdateRules = []plan.Rule{
+	{Stage: Prepare},
+	{Stage: RollGateways, Waits: []plan.Stage{Prepare}},
+	{Stage: RollControlPlane, Waits: []plan.Stage{Prepare, RollGateways}},
+	{Stage: RollWorkers, Waits: []plan.Stage{RollControlPlane}},
+}
+
+// RotateRules say in which order the cloud's credential is renewed.
+var RotateRules = []plan.Rule{
+	{Stage: Prepare}, {Stage: Record, Waits: []plan.Stage{Prepare}}, {Stage: Forget, Waits: []plan.Stage{Record}},
+}
+
+// RecoverRules say in which order etcd is recovered from a survivor.
+var RecoverRules = []plan.Rule{
+	{Stage: Prepare},
+	{Stage: Clean, Waits: []plan.Stage{Prepare}},
+	{Stage: Bootstrap, Waits: []plan.Stage{Clean}},
+	{Stage: Serve, Waits: []plan.Stage{Bootstrap}},
+	{Stage: Forget, Waits: []plan.Stage{Serve}},
+}
+
+// RestoreLivingRules say in which order the data of a cluster that is up is replaced.
+var RestoreLivingRules = []plan.Rule{
+	{Stage: Prepare},
+	{Stage: Clean, Waits: []plan.Stage{Prepare}},
+	{Stage: Bootstrap, Waits: []plan.Stage{Clean}},
+	{Stage: Serve, Waits: []plan.Stage{Bootstrap}},
+	{Stage: RollWorkers, Waits: []plan.Stage{Serve}},
+	{Stage: Forget, Waits: []plan.Stage{RollWorkers}},
+}
+
+// ReleaseRules say in which order a cluster is released.
+var ReleaseRules = []plan.Rule{
+	{Stage: Prepare},
+	{Stage: Workers, Waits: []plan.Stage{Prepare}},
+	{Stage: Record, Waits: []plan.Stage{Workers}},
+	{Stage: Clean, Waits: []plan.Stage{Record}},
+	{Stage: Forget, Waits: []plan.Stage{Clean}},
+}
+
+// ImportRules say in which order a foreign cluster is taken over.
+var ImportRules = []plan.Rule{
+	{Stage: Workers},
+	{Stage: Prove, Waits: []plan.Stage{Workers}},
+	{Stage: Record, Waits: []plan.Stage{Prove}},
+}
+
+// ResetRules say in which order a cluster is reset.
+var ResetRules = []plan.Rule{
+	{Stage: Prepare}, {Stage: Free},
+	{Stage: Clean, Waits: []plan.Stage{Prepare, Free}},
+	{Stage: Remove, Waits: []plan.Stage{Clean}},
+	{Stage: Forget, Waits: []plan.Stage{Remove, Clean, Free}},
+}
+
+// DestroyRules say in which order a cluster is destroyed.
+var DestroyRules = []plan.Rule{
+	{Stage: Clean}, {Stage: Free},
+	{Stage: Remove, Waits: []plan.Stage{Clean, Free}}, {Stage: Forget, Waits: []plan.Stage{Remove}},
+}
