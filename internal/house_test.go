@@ -44,6 +44,7 @@ var owners = map[string][]string{
 	"github.com/insomniacslk/dhcp":           {"internal/netboot", "internal/netboot/dhcp", "internal/netboot/programs", "internal/agent/boot"},
 	"github.com/mdlayher/ndp":                {"internal/netboot"},
 	"github.com/pin/tftp":                    {"internal/netboot"},
+	"github.com/BurntSushi/toml":             {"internal/cluster/adopt/containerd"},
 	"github.com/cavaliergopher/cpio":         {"internal/image/discovery"},
 	"github.com/bougou/go-ipmi":              {"internal/registry/bmc", "test/rack"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
@@ -177,8 +178,8 @@ var knows = map[string][]string{
 	"internal/provider/local/localtest": {"internal/provider/local"},
 	"internal/provider/hosts":           {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/reach", "internal/remote"},
 	"internal/reach":                    {"internal/provider", "internal/remote"},
-	"internal/cluster/adopt": {"api/v1alpha1", "internal/cluster/hops", "internal/cluster/memory", "internal/fail", "internal/kube", "internal/kube/layout",
-		"internal/machine", "internal/pki", "internal/release", "internal/remote", "internal/store"},
+	"internal/cluster/adopt/containerd": {},
+	"internal/cluster/adopt":            {"api/v1alpha1", "internal/cluster/adopt/containerd", "internal/cluster/hops", "internal/cluster/memory", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/release", "internal/remote", "internal/store"},
 	"internal/backup/rehearse": {"api/v1alpha1", "internal/backup", "internal/bundle", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube",
 		"internal/kube/layout", "internal/pki", "internal/tool"},
 	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider",

@@ -75,3 +75,30 @@ func TestAdoptedHostLeaves(t *testing.T) {
 		}
 	}
 }
+
+// TestAdoptedLink: Kubespray's /etc/kubernetes/pki is a link to the directory that has the files. They are replaced there, and the link stays.
+func TestAdoptedLink(t *testing.T) {
+	f := aNode(t)
+	write(t, f.root+"/etc/kubernetes/ssl/ca.crt", "theirs")
+	testkit.Must(t, os.Symlink("ssl", f.root+"/etc/kubernetes/pki"))
+	testkit.Must(t, f.agent().Adopt(t.Context(), "demo-1"))
+	c := config()
+	c.Directories = append(c.Directories, machine.Directory{Path: "/etc/kubernetes/pki", Mode: 0o755}, machine.Directory{Path: "/etc/kubernetes/pki/etcd", Mode: 0o755})
+	c.Files = append(c.Files, machine.File{Path: "/etc/kubernetes/pki/ca.crt", Mode: 0o644, Content: []byte("ours")}, machine.File{Path: "/etc/kubernetes/pki/etcd/ca.crt", Mode: 0o644, Content: []byte("ours")})
+	putBlobs(t, f)
+	f.apply(t, c)
+	if f.content("/etc/kubernetes/ssl/ca.crt") != "ours" || f.content("/etc/kubernetes/ssl/etcd/ca.crt") != "ours" {
+		t.Error("the files behind the link are not ours")
+	}
+	if to, err := os.Readlink(f.root + "/etc/kubernetes/pki"); err != nil || to != "ssl" {
+		t.Errorf("the link is %q, %v", to, err)
+	}
+	if r := f.apply(t, c); len(r.Changes) > 0 {
+		t.Errorf("a second apply changes %+v", r.Changes)
+	}
+	_, err := f.agent().Reset(t.Context(), ResetOptions{})
+	testkit.Must(t, err)
+	if _, err := os.Stat(f.root + "/etc/kubernetes/ssl/ca.crt"); err == nil {
+		t.Error("a certificate of the cluster is left")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestDNSName: people are told the API's name, and certificates hold it; Naupegos itself goes by the address, for the record of the
@@ -40,6 +41,11 @@ func TestDNSName(t *testing.T) {
 	if names, err := l.OuterNames(t.Context()); err != nil || !slices.Equal(names, []string{"k8s.example.org"}) {
 		t.Errorf("certificates hold %v beside the endpoint: %v", names, err)
 	}
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.APINames, "localhost,127.0.0.1"))
+	if names, err := l.OuterNames(t.Context()); err != nil || !slices.Equal(names, []string{"localhost", "127.0.0.1", "k8s.example.org"}) {
+		t.Errorf("with names of an import: %v, %v", names, err)
+	}
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.APINames, ""))
 	own, err := l.Kube(t.Context())
 	if err != nil || own.Server() != "https://10.0.0.10:443" {
 		t.Errorf("Naupegos goes to %s: %v", own.Server(), err)

@@ -18,6 +18,8 @@ type Survey struct {
 	Nodes   []SurveyedNode
 	// DaemonSets are the names, as namespace/name, sorted.
 	DaemonSets []string
+	// Services are their names, as namespace/name, by their addresses.
+	Services map[string]string
 }
 
 // SurveyedNode is a node with what its kubelet says of the machine.
@@ -32,7 +34,7 @@ type SurveyedNode struct {
 
 // Survey asks a cluster what it is.
 func (c *Client) Survey(ctx context.Context) (*Survey, error) {
-	s := &Survey{Records: map[string]map[string]string{}}
+	s := &Survey{Records: map[string]map[string]string{}, Services: map[string]string{}}
 	for _, name := range []string{"kubeadm-config", "kubelet-config", "kube-proxy"} {
 		m, err := c.set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -68,5 +70,14 @@ func (c *Client) Survey(ctx context.Context) (*Survey, error) {
 		s.DaemonSets = append(s.DaemonSets, sets.Items[i].Namespace+"/"+sets.Items[i].Name)
 	}
 	slices.Sort(s.DaemonSets)
+	services, err := c.set.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, apiError(ctx, err, "list Services").At(c.server)
+	}
+	for i := range services.Items {
+		if ip := services.Items[i].Spec.ClusterIP; ip != "" && ip != corev1.ClusterIPNone {
+			s.Services[ip] = services.Items[i].Namespace + "/" + services.Items[i].Name
+		}
+	}
 	return s, nil
 }

@@ -33,8 +33,14 @@ func (f *fleet) known(t *testing.T, path string) {
 // schedulers are left out: they end by themselves where this host is too slow for their leases.
 func nodeRuns(f *fleet, cp, node string) string {
 	f.t.Helper()
+	return nodeRunsOn(f, cp, node, node)
+}
+
+// nodeRunsOn is nodeRuns for a node with another name than its machine.
+func nodeRunsOn(f *fleet, cp, machine, node string) string {
+	f.t.Helper()
 	return f.run(cp, askAdmin+`get pods -A --field-selector spec.nodeName=`+node+` -o 'jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[*].containerID}{"\n"}{end}' |
-grep -v -e kube-controller-manager -e kube-scheduler | sort`) + f.run(node, `systemctl show -p MainPID kubelet.service containerd.service
+grep -v -e kube-controller-manager -e kube-scheduler | sort`) + f.run(machine, `systemctl show -p MainPID kubelet.service containerd.service
 sha256sum /etc/kubernetes/manifests/* /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env /etc/kubernetes/*.conf 2>/dev/null
 true`)
 }

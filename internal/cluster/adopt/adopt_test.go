@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -117,10 +118,6 @@ func with(f *Found, component, name, value string) {
 
 // TestGaps: what stands in the way, what is lost, and what of a cluster its document says.
 func TestGaps(t *testing.T) {
-	conf := func(f *Found, old, replacement string) {
-		r := f.Survey.Records["kubeadm-config"]
-		r["ClusterConfiguration"] = strings.Replace(r["ClusterConfiguration"], old, replacement, 1)
-	}
 	for name, c := range map[string]struct {
 		spoil func(*Found)
 		kind  Kind
@@ -134,8 +131,12 @@ func TestGaps(t *testing.T) {
 		"another system":    {func(f *Found) { f.Hosts[0].Facts = map[string]string{"systemd": "yes"} }, Blocks, "no systemd or no Debian packages"},
 		"Windows":           {func(f *Found) { f.Survey.Nodes[1].OS = "windows" }, Blocks, "its operating system is windows"},
 		"no kubeadm":        {func(f *Found) { f.Survey.Records = nil }, Blocks, "no kubeadm-config"},
-		"no pod network":    {func(f *Found) { conf(f, "podSubnet: 10.244.0.0/16", "podSubnet: \"\"") }, Blocks, "no pod network"},
-		"both families":     {func(f *Found) { conf(f, "podSubnet: 10.244.0.0/16", "podSubnet: 10.244.0.0/16,fd00::/48") }, Blocks, "podCIDR"},
+		"no pod network": {func(f *Found) {
+			conf(f, "podSubnet: 10.244.0.0/16", "podSubnet: \"\"")
+			with(f, "kube-controller-manager", "cluster-cidr", "")
+			proxy(f, "clusterCIDR: 10.244.0.0/16", `clusterCIDR: ""`)
+		}, Blocks, "no pod network"},
+		"both families":     {func(f *Found) { with(f, "kube-controller-manager", "cluster-cidr", "10.244.0.0/16,fd00::/48") }, Blocks, "podCIDR"},
 		"no kube-proxy":     {func(f *Found) { f.Survey.DaemonSets = []string{"kube-system/cilium"} }, Blocks, "no kube-proxy"},
 		"authority's key":   {func(f *Found) { delete(f.Hosts[0].Files, pkiDir+"ca.key") }, Blocks, "ca.key is not there"},
 		"damaged authority": {func(f *Found) { f.Hosts[0].Files[pkiDir+"etcd/ca.key"] = []byte("x") }, Blocks, "no private key"},
@@ -185,6 +186,12 @@ func TestGaps(t *testing.T) {
 	}
 }
 
+// proxy changes kube-proxy's record.
+func proxy(f *Found, old, replacement string) {
+	r := f.Survey.Records["kube-proxy"]
+	r["config.conf"] = strings.Replace(r["config.conf"], old, replacement, 1)
+}
+
 // everything runs another release.
 func everything(f *Found, version string) {
 	for i := range f.Survey.Nodes {
@@ -195,11 +202,16 @@ func everything(f *Found, version string) {
 	}
 }
 
+// renamed gives a node in a file another name. The name of no program holds it: kube-apiserver begins with kube-a.
+func renamed(data []byte, old, name string) []byte {
+	return regexp.MustCompile(`\b`+regexp.QuoteMeta(old)+`\b`).ReplaceAll(data, []byte(name))
+}
+
 // second makes the second host one of the control plane, too.
 func second(f *Found) {
 	for file, data := range f.Hosts[0].Files {
 		if strings.HasPrefix(file, "/etc/kubernetes/") {
-			f.Hosts[1].Files[file] = bytes.ReplaceAll(data, []byte("kube-a"), []byte("kube-b"))
+			f.Hosts[1].Files[file] = renamed(data, "kube-a", "kube-b")
 		}
 	}
 }
@@ -211,7 +223,7 @@ func three(t *testing.T, f *Found, etcd map[string]string) {
 		h := &f.Hosts[i]
 		for file, data := range f.Hosts[0].Files {
 			if i > 0 && strings.HasPrefix(file, "/etc/kubernetes/") {
-				data = bytes.ReplaceAll(data, []byte("kube-a"), []byte(h.Name))
+				data = renamed(data, "kube-a", h.Name)
 				h.Files[file] = bytes.ReplaceAll(data, []byte("192.0.2.11"), []byte(h.Address))
 			}
 		}

@@ -1,20 +1,17 @@
 package adopt
 
 import (
+	"cmp"
 	"maps"
-	"net"
-	"net/netip"
 	"path"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
-	"github.com/naupegos/naupegos/internal/kube/layout"
-	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/release"
 )
 
@@ -30,7 +27,17 @@ type drafting struct {
 	f    *Found
 	want v1alpha1.Cluster
 	conf kubeadmConfig
+
+	unread   bool                // kubeadm's record can't be read: findings that depend on it are left out
+	alone    bool                // a finding tells already that the endpoint is the address of a single machine
+	noBundle bool                // its release has no bundle
+	external bool                // etcd is not kubeadm's own
+	told     []string            // settings of which another finding tells
+	moved    map[string][]string // hosts whose certificates lie elsewhere than kubeadm has them, by directory
 }
+
+// tell names settings that comparisons leave out, because another finding covers them.
+func (d *drafting) tell(settings ...string) { d.told = append(d.told, settings...) }
 
 // kubeadmConfig is what of kubeadm's ClusterConfiguration counts here.
 type kubeadmConfig struct {
@@ -38,6 +45,7 @@ type kubeadmConfig struct {
 	KubernetesVersion    string `json:"kubernetesVersion"`
 	ControlPlaneEndpoint string `json:"controlPlaneEndpoint"`
 	ImageRepository      string `json:"imageRepository"`
+	CertificatesDir      string `json:"certificatesDir"`
 	Networking           struct {
 		PodSubnet     string `json:"podSubnet"`
 		ServiceSubnet string `json:"serviceSubnet"`
@@ -70,9 +78,13 @@ func (d *drafting) release() {
 	}
 	for _, h := range d.f.Hosts {
 		for _, c := range components()[1:] {
-			if p, ok := h.pod(c); ok {
-				image := p.Spec.Containers[0].Image
-				tag := image[strings.LastIndex(image, ":")+1:]
+			if s, ok := h.server(c); ok {
+				image, _, _ := strings.Cut(s.Image, "@") // the digest after it says no more
+				at := strings.LastIndex(image, ":")
+				if at <= strings.LastIndex(image, "/") {
+					continue // a digest alone
+				}
+				tag := image[at+1:]
 				versions[tag] = append(versions[tag], c+" on "+h.Name)
 			}
 		}
@@ -105,7 +117,13 @@ func (d *drafting) release() {
 	if len(known) == 0 {
 		do = "bring it to one of " + strings.Join(release.Versions(), ", ") + " with kubeadm upgrade, a minor at a time"
 	}
+	d.noBundle = true
 	d.block(whole, do, "it runs Kubernetes %s, of which naupegos makes no bundle", v)
+}
+
+// skips reports whether another finding says already that a node can't be a machine.
+func (d *drafting) skips(node string) bool {
+	return slices.ContainsFunc(d.f.Survey.Nodes, func(n kube.SurveyedNode) bool { return n.Name == node && n.OS != "linux" })
 }
 
 // hosts refuses hosts that can't be machines of a cluster of ours.
@@ -120,66 +138,38 @@ func (d *drafting) hosts() {
 			d.block(n.Name, "take the node out of the cluster", "its processor is %s; bundles are made for %s", n.Architecture, architecture)
 		case !strings.HasPrefix(n.Runtime, "containerd://"):
 			name, _, _ := strings.Cut(n.Runtime, "://")
-			d.block(n.Name, "move the node to containerd, or take it out of the cluster", "its container runtime is %s", name)
+			d.block(n.Name, "move the node to containerd (drain it, install containerd, have containerRuntimeEndpoint of the kubelet name its socket), or take it out of the cluster",
+				"its container runtime is %s", name)
 		case h.Facts["systemd"] != "yes" || h.Facts["dpkg"] != "yes":
-			d.block(n.Name, "use a Debian or Ubuntu host", "its operating system (%s) has no systemd or no Debian packages", n.Image)
+			d.block(n.Name, "join a Debian or Ubuntu host in its place", "its operating system (%s) has no systemd or no Debian packages", n.Image)
 		}
 		if owner, adopted, known := h.owner(); known && (adopted == "" || adopted != d.o.ID) {
 			d.block(n.Name, "naupegos release lets go of that cluster", "the host is a machine (%s) of another cluster that naupegos keeps", owner)
 		}
-		if others := h.otherPods(); len(others) > 0 {
-			do := ""
-			if h.isControlPlane() {
-				do = "machines that join the control plane later do not get them: put them there"
-			}
-			d.add(Stays, h.Name, "static pods that kubeadm has not made: "+strings.Join(others, ", "), do)
-		}
+		d.manifests(h)
 	}
 }
 
 // kubeadm reads what kubeadm has recorded.
 func (d *drafting) kubeadm() {
 	text, ok := d.f.Survey.Records["kubeadm-config"]["ClusterConfiguration"]
-	if !ok || yaml.Unmarshal([]byte(text), &d.conf) != nil {
-		d.block(whole, "only clusters that kubeadm has made can be taken over", "there is no kubeadm-config in kube-system")
+	if !ok {
+		d.unread = true
+		d.block(whole, notKubeadm, "there is no kubeadm-config in kube-system")
 		return
 	}
-	k := &d.want.Spec.Kubernetes
-	k.PodCIDR, k.ServiceCIDR, k.DNSDomain, k.CNI = d.conf.Networking.PodSubnet, d.conf.Networking.ServiceSubnet, d.conf.Networking.DNSDomain, v1alpha1.CNINone
-	if k.PodCIDR == "" {
-		d.block(whole, "record the pods' network as networking.podSubnet in the ConfigMap kubeadm-config", "kubeadm has recorded no pod network")
+	if err := yaml.Unmarshal([]byte(text), &d.conf); err != nil {
+		d.unread = true
+		d.block(whole, "correct it: kubectl --namespace kube-system edit configmap kubeadm-config (YAML takes no tabs for indentation)", "the ConfigMap kubeadm-config can't be read: %v", err)
+		return
 	}
+	d.conf.ClusterName = cmp.Or(d.conf.ClusterName, "kubernetes") // as kubeadm has it
+	d.conf.ImageRepository = cmp.Or(d.conf.ImageRepository, "registry.k8s.io")
+	d.networks()
 	d.endpoint()
 	d.pods()
 	if d.conf.ClusterName != d.o.Name {
 		d.add(Changes, whole, "kubeadm's name of the cluster, "+d.conf.ClusterName+", becomes "+d.o.Name, "")
-	}
-}
-
-// endpoint finds by what the API is reached.
-func (d *drafting) endpoint() {
-	e, cps := &d.want.Spec.Endpoint, d.controlPlane()
-	host, port, err := net.SplitHostPort(d.conf.ControlPlaneEndpoint)
-	if err != nil {
-		host, port = d.conf.ControlPlaneEndpoint, strconv.Itoa(layout.APIServerPort)
-	}
-	if len(cps) == 1 && (host == "" || host == cps[0].Address) && port == strconv.Itoa(layout.APIServerPort) {
-		e.Kind = v1alpha1.EndpointDirect
-	} else {
-		e.Kind, e.Address = v1alpha1.EndpointAddress, net.JoinHostPort(host, port)
-	}
-	var further []string
-	for _, san := range d.conf.APIServer.CertSANs {
-		if san != host && !slices.ContainsFunc(cps, func(h Host) bool { return h.Address == san || h.Name == san }) && san != "127.0.0.1" && san != "localhost" {
-			further = append(further, san)
-		}
-	}
-	if _, err := netip.ParseAddr(first(further)); err != nil && len(further) == 1 && e.Kind == v1alpha1.EndpointDirect {
-		e.DNSName, further = further[0], nil
-	}
-	if len(further) > 0 {
-		d.gaps = append(d.gaps, Gap{Kind: Lost, Where: whole, What: "names in the API servers' certificates that no document can hold: " + strings.Join(further, ", "),
-			Restarts: "API servers, one after another", Do: "have clients use the endpoint, " + d.conf.ControlPlaneEndpoint})
 	}
 }
 
@@ -204,33 +194,53 @@ func (d *drafting) pods() {
 	}
 	d.add(Stays, whole, "the pod network: "+strings.Join(found, ", "), "it is yours to upgrade: the document says cni: none")
 	if !proxy {
-		d.block(whole, "a cluster whose pod network takes kube-proxy's place would get one by the first apply", "it has no kube-proxy")
+		d.block(whole, "run kube-proxy (kubeadm init phase addon kube-proxy) and have the pod network leave Services to it (Cilium: kubeProxyReplacement: false), or keep this cluster as it is: "+
+			"an apply would add a kube-proxy beside the pod network's own", "it has no kube-proxy")
 	}
 }
 
 // etcd finds out how etcd's members were started.
 func (d *drafting) etcd() {
-	if d.conf.Etcd.External != nil {
-		d.block(whole, "move etcd to the control-plane machines as kubeadm has it (stacked), or keep this cluster as it is", "its etcd is not kubeadm's own (external)")
+	cps := d.controlPlane()
+	if d.external = d.conf.Etcd.External != nil || d.etcdElsewhere(); d.external {
+		d.block(whole, "move etcd to the control-plane machines as static pods of kubeadm (Kubespray: etcd_deployment_type: kubeadm), or keep this cluster as it is",
+			"its etcd is not kubeadm's own (external)")
+		d.tell("etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile")
 		return
 	}
-	for _, h := range d.controlPlane() {
+	var misnamed, hosts []string
+	for _, h := range cps {
 		flags := h.flags("etcd")
 		switch {
 		case flags == nil:
 			d.block(h.Name, "join the machine's etcd with kubeadm, or take it out of the control plane", "no etcd lies on it as a static pod")
 		case flags["data-dir"] != "/var/lib/etcd":
-			d.block(h.Name, "move etcd's data to /var/lib/etcd", "etcd's data lies in %s", flags["data-dir"])
+			d.block(h.Name, "move etcd's data to /var/lib/etcd (or mount it there), and have etcd's manifest and kubeadm-config say so", "etcd's data lies in %s", flags["data-dir"])
 		case flags["name"] != h.Name:
-			d.block(h.Name, "replace the member by one that is called as its node", "its etcd member is called %s", flags["name"])
+			misnamed, hosts = append(misnamed, flags["name"]), append(hosts, h.Name)
 		default:
 			d.members[h.Name] = member{flags["initial-cluster"], flags["initial-cluster-state"]}
 		}
 	}
-	d.joined()
-	if len(d.controlPlane()) == 0 {
-		d.block(whole, "only clusters whose control plane kubeadm has made can be taken over", "no API server lies on any host as a static pod")
+	if len(misnamed) > 0 {
+		d.block(strings.Join(hosts, ", "), "one machine after another: kubeadm reset it, and join it again, which gives its member the node's name", "its etcd member is called %s", strings.Join(misnamed, ", "))
 	}
+	d.joined()
+	if len(cps) == 0 && !d.unread {
+		d.block(whole, "only clusters whose control plane kubeadm has made, as static pods in /etc/kubernetes/manifests, can be taken over", "no API server lies on any host as a static pod")
+	}
+}
+
+// etcdElsewhere reports whether no control-plane machine runs etcd as a static pod, and the API servers use one nevertheless.
+func (d *drafting) etcdElsewhere() bool {
+	elsewhere := false
+	for _, h := range d.controlPlane() {
+		if h.flags("etcd") != nil {
+			return false
+		}
+		elsewhere = elsewhere || h.flags("kube-apiserver")["etcd-servers"] != ""
+	}
+	return elsewhere
 }
 
 // joined finds the members that have joined the first one without saying so: kubeadm upgrade writes each one's manifest as if it were alone.
@@ -246,46 +256,6 @@ func (d *drafting) joined() {
 		case !slices.ContainsFunc(strings.Split(initial, ","), func(one string) bool { return strings.HasPrefix(one, name+"=") }):
 			d.members[name] = member{m.cluster, existing}
 		}
-	}
-}
-
-// authorities gathers the authorities and keys, which must be the same everywhere.
-func (d *drafting) authorities() {
-	d.taken = pki.Taken{Authorities: map[string]pki.Pair{}}
-	files := map[string]string{pki.KubernetesCA: "ca", pki.FrontProxyCA: "front-proxy-ca", pki.EtcdCA: "etcd/ca"}
-	for _, h := range d.f.Hosts {
-		if first := d.f.Hosts[0]; digest(h.Files[pkiDir+"ca.crt"]) != digest(first.Files[pkiDir+"ca.crt"]) {
-			d.block(h.Name, "mend the host's /etc/kubernetes/pki", "its authority is another one than that of %s", first.Name)
-		}
-	}
-	cps := d.controlPlane()
-	if len(cps) == 0 {
-		return
-	}
-	first := cps[0]
-	for name, base := range files {
-		d.taken.Authorities[name] = pki.Pair{CertPEM: first.Files[pkiDir+base+".crt"], KeyPEM: first.Files[pkiDir+base+".key"]}
-	}
-	d.taken.ServiceAccount = first.Files[pkiDir+"sa.key"]
-	for _, base := range []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "etcd/ca.crt", "etcd/ca.key", "sa.key"} {
-		if d.conf.Etcd.External != nil && strings.HasPrefix(base, "etcd/") {
-			continue
-		}
-		if first.Files[pkiDir+base] == nil {
-			d.block(first.Name, "without it nothing can be issued or renewed: put it back", "%s%s is not there", pkiDir, base)
-			continue
-		}
-		for _, h := range cps[1:] {
-			if digest(h.Files[pkiDir+base]) != digest(first.Files[pkiDir+base]) {
-				d.block(h.Name, "bring the same file to all control-plane machines", "%s%s is another one than that of %s", pkiDir, base, first.Name)
-			}
-		}
-	}
-	if slices.ContainsFunc(d.gaps, func(g Gap) bool { return g.Kind == Blocks }) {
-		return // that one is missing is told of already
-	}
-	if _, err := d.taken.Secrets(); err != nil {
-		d.block(first.Name, "mend the host's /etc/kubernetes/pki", "%v", err)
 	}
 }
 

@@ -2,6 +2,8 @@ package adopt
 
 import (
 	"fmt"
+	"maps"
+	"net"
 	"slices"
 	"strings"
 
@@ -26,13 +28,20 @@ func (d *drafting) compare() error {
 		ours := p.Flags(h.node(), start)
 		for _, c := range components() {
 			theirs := h.flags(c)
-			if theirs == nil {
-				continue // told of already, or of no consequence
+			if theirs == nil || c == "etcd" && m.cluster == "" {
+				continue // another finding tells
 			}
+			d.moveToPKI(theirs, h)
+			withoutUsual(c, theirs, ours[c])
 			if theirs["initial-cluster-state"] == "new" { // etcd's own default
 				delete(theirs, "initial-cluster-state")
 			}
-			d.settings(h.Name, c, theirs, ours[c], neutral(c), c+" on "+h.Name)
+			for _, name := range []string{"cluster-cidr", "service-cluster-ip-range"} { // host bits make no difference
+				if theirs[name] != "" {
+					theirs[name] = masked(theirs[name])
+				}
+			}
+			d.settings(h.Name, c, theirs, ours[c], slices.Concat(neutral(c), d.told), c+" on "+h.Name)
 		}
 	}
 	for _, h := range d.f.Hosts {
@@ -43,8 +52,9 @@ func (d *drafting) compare() error {
 	if err := d.proxy(p); err != nil {
 		return err
 	}
-	d.merge()
-	d.always()
+	for _, dir := range slices.Sorted(maps.Keys(d.moved)) {
+		d.add(Changes, strings.Join(d.moved[dir], ", "), "certificates and keys are read from "+dir+": the first apply writes new ones of the same authorities to /etc/kubernetes/pki, and has all servers read those", "")
+	}
 	return nil
 }
 
@@ -78,34 +88,6 @@ func neutral(component string) []string {
 	return nil
 }
 
-// kubelet compares a host's kubelet.
-func (d *drafting) kubelet(p layout.Params, h Host) error {
-	config, flags, err := p.KubeletSettings(h.node())
-	if err != nil {
-		return err
-	}
-	ours, err := flat(config)
-	if err != nil {
-		return err
-	}
-	theirs, err := flat(h.Files[kubeletConfig])
-	if err != nil || len(theirs) == 0 {
-		d.block(h.Name, "mend it", "%s can't be read", kubeletConfig)
-		return nil
-	}
-	const restarts = "kubelet on each machine"
-	d.settings(h.Name, "kubelet's configuration", theirs, ours, []string{"containerRuntimeEndpoint", "resolvConf"}, restarts)
-	told := envFlags(flags) // by which it is the node that it is already
-	for name := range told {
-		if _, set := h.kubeletFlags()[name]; !set {
-			delete(told, name)
-		}
-	}
-	d.settings(h.Name, "kubelet's flags", h.kubeletFlags(), told,
-		[]string{"container-runtime-endpoint", "pod-infra-container-image", "node-ip", "hostname-override", "node-labels", "register-with-taints"}, restarts)
-	return nil
-}
-
 // proxy compares kube-proxy.
 func (d *drafting) proxy(p layout.Params) error {
 	record, ok := d.f.Survey.Records["kube-proxy"]
@@ -122,32 +104,35 @@ func (d *drafting) proxy(p layout.Params) error {
 	}
 	theirs, err := flat([]byte(record["config.conf"]))
 	if err != nil {
-		d.block(whole, "mend it", "the ConfigMap kube-proxy can't be read")
+		d.block(whole, "correct it: kubectl --namespace kube-system edit configmap kube-proxy", "the ConfigMap kube-proxy can't be read: %v", err)
 		return nil
 	}
+	withoutUsualSettings("kube-proxy", theirs, ours)
 	if theirs["mode"] == "" {
 		theirs["mode"] = "iptables"
 	}
-	d.settings(whole, "kube-proxy", theirs, ours, []string{"mode", "bindAddress", "clientConnection", "conntrack"}, "kube-proxy on each machine")
+	d.settings(whole, "kube-proxy", theirs, ours, slices.Concat([]string{"mode", "bindAddress", "clientConnection", "conntrack", "hostnameOverride"}, d.told), "kube-proxy on each machine")
 	return nil
 }
 
-// merge tells once what is the same on several hosts.
+// merge makes one finding of what is the same on several hosts.
 func (d *drafting) merge() {
 	var out gaps
 	for _, g := range d.gaps {
-		same := func(o Gap) bool {
-			return o.Kind == g.Kind && o.What == g.What && g.Details != nil && slices.Equal(o.Details, g.Details)
-		}
-		if i := slices.IndexFunc(out, same); i >= 0 {
-			out[i].Where += ", " + g.Where
-			if out[i].Restarts != g.Restarts {
-				component, _, _ := strings.Cut(g.Restarts, " on ")
-				out[i].Restarts = component + ", one machine after another"
-			}
+		i := slices.IndexFunc(out, func(o Gap) bool {
+			return o.Kind == g.Kind && o.What == g.What && o.Do == g.Do && slices.Equal(o.Details, g.Details)
+		})
+		if i < 0 {
+			out = append(out, g)
 			continue
 		}
-		out = append(out, g)
+		if out[i].Where != g.Where {
+			out[i].Where += ", " + g.Where
+		}
+		if out[i].Restarts != g.Restarts {
+			component, _, _ := strings.Cut(g.Restarts, " on ")
+			out[i].Restarts = component + ", one machine after another"
+		}
 	}
 	d.gaps = out
 }
@@ -171,7 +156,35 @@ func (d *drafting) always() {
 			Details: []string{"a Corefile that somebody has edited stays"}},
 		Gap{Kind: Changes, Where: whole, What: "anonymous requests to the API are answered only where they ask for health, and for what kubeadm join reads", Restarts: "API servers, one after another"},
 		Gap{Kind: Stays, Where: whole, What: "what runs in it, its tokens, its authorities and keys, containerd's data, packages"})
-	if d.doc.Spec.Endpoint.Kind == v1alpha1.EndpointAddress {
-		d.add(Stays, whole, "the endpoint "+d.doc.Spec.Endpoint.Address+" and whatever leads there", "tell it of control-plane machines that come and go")
+	d.leadsTo()
+}
+
+// leadsTo says what the owner of an endpoint has to keep up.
+func (d *drafting) leadsTo() {
+	e := d.doc.Spec.Endpoint
+	if e.Kind != v1alpha1.EndpointAddress {
+		return
 	}
+	do := "tell it of control-plane machines that come and go"
+	host, _, _ := net.SplitHostPort(e.Address)
+	for _, h := range d.controlPlane() {
+		if h.Address == host && !d.alone {
+			do = "it is the address of " + h.Name + " alone: while that is down, none reaches the API; the endpoint can't change later"
+		}
+	}
+	if slices.ContainsFunc(d.f.Hosts, func(h Host) bool { return h.knows(host) }) {
+		do += "; machines find " + host + " in their /etc/hosts: write it there on every machine that you add"
+	}
+	d.add(Stays, whole, "the endpoint "+e.Address+" and whatever leads there", do)
+}
+
+// knows reports whether a host's own file resolves a name.
+func (h Host) knows(name string) bool {
+	for line := range strings.Lines(string(h.Files["/etc/hosts"])) {
+		line, _, _ = strings.Cut(line, "#")
+		if words := strings.Fields(line); len(words) > 1 && slices.Contains(words[1:], name) {
+			return true
+		}
+	}
+	return false
 }

@@ -22,6 +22,7 @@ type Draft struct {
 	doc        *v1alpha1.Cluster // parsed, with defaults; nil where the document is not valid
 	taken      pki.Taken
 	encryption []string
+	apiNames   []string          // local names and addresses by which machines reach the API servers through load balancers of their own
 	members    map[string]member // by machine
 }
 
@@ -44,13 +45,20 @@ type Options struct {
 
 // New says which document describes a cluster, and where it differs from what naupegos would have made.
 func New(o Options, f *Found) (*Draft, error) {
-	d := &drafting{Draft: &Draft{members: map[string]member{}}, o: o, f: f}
+	d := &drafting{Draft: &Draft{members: map[string]member{}}, o: o, f: f, moved: map[string][]string{}}
+	if d.foreign() {
+		d.Gaps = d.gaps
+		return d.Draft, nil
+	}
 	d.release()
 	d.hosts()
 	d.kubeadm()
 	d.etcd()
 	d.authorities()
 	d.apiServers()
+	d.runtimes()
+	d.units()
+	d.dns()
 	d.nodes()
 	if err := d.finish(); err != nil {
 		return nil, err
@@ -59,6 +67,10 @@ func New(o Options, f *Found) (*Draft, error) {
 		if err := d.compare(); err != nil {
 			return nil, err
 		}
+	}
+	d.merge()
+	if d.doc != nil {
+		d.always()
 	}
 	d.Gaps = d.gaps
 	order := []Kind{Stays, Changes, Lost, Blocks}
@@ -84,7 +96,7 @@ func (d *Draft) Cluster() (*v1alpha1.Cluster, error) {
 	}
 	err := fail.New(fail.Refused, "the cluster can't be taken over: %s", blocks[0].What).At(blocks[0].Where)
 	if len(blocks) > 1 {
-		err = fail.New(fail.Refused, "the cluster can't be taken over: %s; %d more such things are told of without --adopt", blocks[0].What, len(blocks)-1).At(blocks[0].Where)
+		err = fail.New(fail.Refused, "the cluster can't be taken over: %s; without --adopt, import names %d more obstacles", blocks[0].What, len(blocks)-1).At(blocks[0].Where)
 	}
 	if do := blocks[0].Do; do != "" {
 		err = err.Do("%s", do)
@@ -115,6 +127,9 @@ func (d *Draft) Facts(ctx context.Context) (store.Facts, error) {
 	if i := slices.IndexFunc(d.encryption, func(p string) bool { return p != layout.Plaintext }); i >= 0 {
 		list := join(d.encryption)
 		set[memory.Encryption], set[memory.EncryptionRun], set[memory.EncryptionKey] = list, list, d.encryption[i]
+	}
+	if len(d.apiNames) > 0 {
+		set[memory.APINames] = join(d.apiNames)
 	}
 	for kind, value := range set {
 		if err := facts.Set(ctx, kind, value); err != nil {

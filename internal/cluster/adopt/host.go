@@ -4,11 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"path"
 	"slices"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -29,33 +26,13 @@ func components() []string {
 	return []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 }
 
-// staticPod is what of a static pod's manifest counts here.
-type staticPod struct {
-	Spec struct {
-		Containers []struct {
-			Name    string   `json:"name"`
-			Image   string   `json:"image"`
-			Command []string `json:"command"`
-			Args    []string `json:"args"`
-		} `json:"containers"`
-	} `json:"spec"`
-}
-
-// pod reads a component's manifest; false where there is none that can be read.
-func (h Host) pod(component string) (p staticPod, ok bool) {
-	data, there := h.Files[manifestDir+component+".yaml"]
-	ok = there && yaml.Unmarshal(data, &p) == nil && len(p.Spec.Containers) == 1
-	return p, ok
-}
-
 // flags returns what a component is started with.
 func (h Host) flags(component string) map[string]string {
-	p, ok := h.pod(component)
+	c, ok := h.server(component)
 	if !ok {
 		return nil
 	}
-	c := p.Spec.Containers[0]
-	return argsOf(append(c.Command, c.Args...))
+	return argsOf(slices.Concat(c.Command, c.Args))
 }
 
 // argsOf reads "--name=value" and "--name value". A flag that is given several times has all its values.
@@ -73,6 +50,9 @@ func argsOf(args []string) map[string]string {
 				value = args[i+1]
 			}
 		}
+		if value == "True" || value == "False" { // as Ansible's templates write them
+			value = strings.ToLower(value)
+		}
 		if was, twice := out[name]; twice {
 			value = was + "," + value
 		}
@@ -81,28 +61,13 @@ func argsOf(args []string) map[string]string {
 	return out
 }
 
-// kubeletFlags returns what kubelet has by kubeadm-flags.env.
-func (h Host) kubeletFlags() map[string]string { return envFlags(string(h.Files[kubeletFlags])) }
-
 func envFlags(file string) map[string]string {
 	_, value, _ := strings.Cut(strings.TrimSpace(file), "=")
 	return argsOf(strings.Fields(strings.Trim(value, `"'`)))
 }
 
 // isControlPlane reports whether an API server lies on the host as a static pod.
-func (h Host) isControlPlane() bool { _, ok := h.Files[manifestDir+"kube-apiserver.yaml"]; return ok }
-
-// otherPods lists the static pods that kubeadm has not made.
-func (h Host) otherPods() (names []string) {
-	for file := range h.Files {
-		name := strings.TrimSuffix(path.Base(file), path.Ext(file))
-		if path.Dir(file)+"/" == manifestDir && !slices.Contains(components(), name) && !strings.HasPrefix(name, ".") {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
+func (h Host) isControlPlane() bool { _, ok := h.server("kube-apiserver"); return ok }
 
 // owner is whose the host is by the state of an agent that is on it: the machine's name, and the ID of the cluster that it was taken over with.
 func (h Host) owner() (machineName, adopted string, known bool) {

@@ -28,9 +28,7 @@ func (d *drafting) apiServers() {
 		if port := flags["secure-port"]; port != strconv.Itoa(layout.APIServerPort) {
 			d.block(h.Name, fmt.Sprintf("move it to port %d", layout.APIServerPort), "its API server listens on port %s", port)
 		}
-		if want := "https://kubernetes.default.svc." + d.conf.Networking.DNSDomain; flags["service-account-issuer"] != want {
-			d.block(h.Name, "", "service accounts' tokens are issued by %s: an apply would have all of them refused", flags["service-account-issuer"])
-		}
+		d.issuer(h)
 		if h.encryption() != cps[0].encryption() {
 			d.block(h.Name, "bring the same file to all control-plane machines", "its API server encrypts Secrets otherwise than that of %s", cps[0].Name)
 		}
@@ -41,6 +39,17 @@ func (d *drafting) apiServers() {
 	sec.CISDefaults = &hard
 	d.encrypted(cps[0])
 	d.audited(cps[0])
+}
+
+// issuer blocks an API server whose tokens an apply would refuse: the first issuer is that of new tokens, others are of older ones.
+func (d *drafting) issuer(h Host) {
+	domain := d.want.Spec.Kubernetes.DNSDomain
+	want, is := "https://kubernetes.default.svc."+domain, h.flags("kube-apiserver")["service-account-issuer"]
+	if now, _, _ := strings.Cut(is, ","); domain != "" && now != want {
+		d.tell("service-account-issuer")
+		d.block(h.Name, "give every API server --service-account-issuer="+want+" and behind it the former one, remove that once all tokens have been renewed (a day), and import again",
+			"service accounts' tokens are issued by %s: an apply would have all of them refused", is)
+	}
 }
 
 // encryption is a host's EncryptionConfiguration; empty where its API server has none.
@@ -55,7 +64,7 @@ var ourKeys = regexp.MustCompile(`^key[1-9][0-9]*$`)
 func (d *drafting) encrypted(h Host) {
 	const ours = "providers secretbox, with keys called key1, key2 and so on, and identity, for secrets alone"
 	if h.flags("kube-apiserver")[encryptionFlag] != "" && h.encryption() == "" {
-		d.block(h.Name, "mend it", "the file of the API server's --%s can't be read", encryptionFlag)
+		d.block(h.Name, "put it back, or take the flag out", "the file of the API server's --%s can't be read", encryptionFlag)
 		return
 	}
 	list, keys, err := layout.ReadEncryption([]byte(h.encryption()))
@@ -101,7 +110,12 @@ func (d *drafting) nodes() {
 	schedulable, tainted := 0, 0
 	for i, n := range d.f.Survey.Nodes {
 		h := d.f.Hosts[i]
-		m := v1alpha1.HostMachine{Name: n.Name, Address: h.Address, Role: v1alpha1.RoleControlPlane, HostKey: first(h.Keys)}
+		d.leftOut(n)
+		address := h.Address
+		if len(n.Addresses) > 0 && isIPv6(address) {
+			address = ipv4First(n.Addresses)
+		}
+		m := v1alpha1.HostMachine{Name: n.Name, Address: address, Role: v1alpha1.RoleControlPlane, HostKey: first(h.Keys)}
 		if !n.Ready {
 			d.add(Stays, n.Name, "its node is not ready: "+n.Reason, "mend it before the first apply")
 		}
@@ -141,19 +155,22 @@ func (d *drafting) nodes() {
 	d.ownLabels()
 }
 
-// ownLabels tells of labels that are on single nodes.
+// ownLabels reports labels of single nodes, which a document has only if all nodes of a pool have them.
 func (d *drafting) ownLabels() {
+	var nodes, own []string
 	for i, n := range d.f.Survey.Nodes {
-		var own []string
 		at := slices.IndexFunc(d.want.Spec.Workers, func(p v1alpha1.Pool) bool { return p.Name == d.want.Spec.Provider.Hosts.Machines[i].Pool })
-		for name, value := range custom(n.Labels) {
-			if at < 0 || d.want.Spec.Workers[at].Labels[name] != value {
-				own = append(own, name+"="+value)
-			}
+		labels := custom(n.Labels)
+		maps.DeleteFunc(labels, func(name, value string) bool { return at >= 0 && d.want.Spec.Workers[at].Labels[name] == value })
+		if len(labels) > 0 {
+			nodes = append(nodes, n.Name)
 		}
-		if slices.Sort(own); len(own) > 0 {
-			d.add(Stays, n.Name, "labels of its own: "+strings.Join(own, ", "), "")
+		for _, name := range slices.Sorted(maps.Keys(labels)) {
+			own = append(own, n.Name+": "+name+"="+labels[name])
 		}
+	}
+	if len(own) > 0 {
+		d.add(Stays, strings.Join(nodes, ", "), "labels of single nodes", "", own...)
 	}
 }
 
@@ -161,10 +178,10 @@ func hasTaint(n kube.SurveyedNode, key string) bool {
 	return slices.ContainsFunc(n.Taints, func(t kube.Taint) bool { return t.Key == key })
 }
 
-// taintsOf returns the taints that somebody has put on a node: those of Kubernetes' own come and go by themselves.
+// taintsOf returns the taints that the cluster's owner has put on a node: those of programs come and go by themselves.
 func taintsOf(n kube.SurveyedNode) (out []v1alpha1.Taint) {
 	for _, t := range n.Taints {
-		if !strings.HasPrefix(t.Key, "node.kubernetes.io/") && !strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") {
+		if ownerOf(t.Key, "taints") == "" {
 			out = append(out, v1alpha1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
 		}
 	}
@@ -178,7 +195,7 @@ func custom(labels map[string]string) map[string]string {
 	maps.DeleteFunc(out, func(key, _ string) bool {
 		domain, _, _ := strings.Cut(key, "/")
 		return domain == "kubernetes.io" || domain == "k8s.io" || strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") ||
-			domain == "naupegos.dev"
+			domain == "naupegos.dev" || ownerOf(key, "labels") != ""
 	})
 	return out
 }
@@ -195,18 +212,49 @@ func common(all []map[string]string) map[string]string {
 	return out
 }
 
-// finish writes the document and reads it again, with its defaults: what it can't say blocks.
+// finish writes the document and reads it again, with its defaults: what it can't say blocks, one finding for each remedy.
 func (d *drafting) finish() (err error) {
 	if d.Document, err = d.want.Marshal(); err != nil {
 		return err
 	}
-	if d.want.Spec.Kubernetes.Version == "" {
-		return nil // told of already
+	if d.want.Spec.Kubernetes.Version == "" || d.unread || len(d.controlPlane()) == 0 {
+		return nil // another finding tells
 	}
-	if d.doc, err = v1alpha1.Parse("the document", d.Document); err != nil {
-		for _, line := range strings.Split(err.Error(), "\n") {
-			d.block(whole, "", "no document can describe it: %s", line)
+	doc, err := v1alpha1.Parse("the document", d.Document)
+	if err == nil {
+		d.doc = doc
+		return nil
+	}
+	complaints := map[string][]string{}
+	for _, line := range strings.Split(err.Error(), "\n") {
+		if strings.Contains(line, "spec.kubernetes.version") && d.noBundle {
+			continue
 		}
+		do := remedy(line)
+		complaints[do] = append(complaints[do], line)
+	}
+	for _, do := range slices.Sorted(maps.Keys(complaints)) {
+		d.add(Blocks, whole, "no document can describe it: "+complaints[do][0], do, complaints[do][1:]...)
 	}
 	return nil
+}
+
+// remedies says what to do about complaints of a document, by a part of them.
+var remedies = [][2]string{
+	{"spec.kubernetes.podCIDR", "the pods' network must be one IPv4 network of /8 to /24: make a cluster with naupegos apply, and move workloads there"},
+	{"spec.kubernetes.serviceCIDR", "the Services' network must be one IPv4 network: make a cluster with naupegos apply, and move workloads there"},
+	{"spec.endpoint", ownAddress},
+	{"IPv6", "machines need IPv4 addresses: give the kubelet one with --node-ip, or take the node out of the cluster"},
+	{".name", "join the machine again under a name of lower-case letters, digits, dashes and dots, 63 characters at most"},
+	{"are even", "add a control-plane machine with kubeadm join, or take one out with kubeadm reset: etcd needs an odd number"},
+	{"replicas", "add a control-plane machine with kubeadm join, or take one out with kubeadm reset"},
+}
+
+func remedy(complaint string) string {
+	for _, r := range remedies {
+		if strings.Contains(complaint, r[0]) {
+			return r[1]
+		}
+	}
+	return "change what it names, or keep this cluster as it is"
 }

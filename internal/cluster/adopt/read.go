@@ -85,6 +85,9 @@ func (r *Reader) Read(ctx context.Context) (*Found, error) {
 	}
 	conf := read.Files[adminConf]
 	if conf == nil {
+		if name := distributionOf(read.Facts["distribution"]); name != "" {
+			return nil, fail.New(fail.Refused, "%s runs %s", r.way.From, name).Do(notKubeadm)
+		}
 		return nil, fail.New(fail.Invalid, "there is no %s on %s", adminConf, r.way.From).Do("name a control-plane machine of a cluster that kubeadm has made")
 	}
 	survey, err := r.survey(ctx, first, conf)
@@ -118,11 +121,21 @@ func (r *Reader) readNode(ctx context.Context, n kube.SurveyedNode) (Host, error
 	if len(n.Addresses) == 0 {
 		return Host{Name: n.Name}, fail.New(fail.Refused, "its node has no internal address").At(n.Name)
 	}
-	h, err := r.host(n.Name, n.Addresses[0])
+	h, err := r.host(n.Name, ipv4First(n.Addresses))
 	if err != nil {
 		return Host{Name: n.Name}, err
 	}
 	return r.readHost(ctx, h)
+}
+
+// ipv4First returns the first IPv4 address, for machines have no others; without one, the first address.
+func ipv4First(addresses []string) string {
+	for _, a := range addresses {
+		if !isIPv6(a) {
+			return a
+		}
+	}
+	return addresses[0]
 }
 
 // host says how an address is reached. Somebody must have pinned its host key.
@@ -157,59 +170,6 @@ func (r *Reader) survey(ctx context.Context, through remote.Host, conf []byte) (
 	return client.Survey(ctx)
 }
 
-// wantedFiles are what is read of a host, as patterns below its root.
-const wantedFiles = "etc/os-release etc/kubernetes/admin.conf etc/kubernetes/manifests/* etc/kubernetes/pki/ca.* etc/kubernetes/pki/front-proxy-ca.* " +
-	"etc/kubernetes/pki/sa.* etc/kubernetes/pki/etcd/ca.* var/lib/kubelet/config.yaml var/lib/kubelet/kubeadm-flags.env " +
-	"var/lib/naupegos/agent/state.json"
-
-// filesScript writes an archive of files; those that are not there are left out.
-func filesScript(patterns string) string {
-	return "cd / && ls -d " + patterns + " 2>/dev/null | tar -chf - -T -"
-}
-
-// factsScript says what a host is, one "name=value" a line.
-const factsScript = `echo hostname=$(hostname)
-echo systemd=$(test -d /run/systemd/system && echo yes)
-echo dpkg=$(test -s /var/lib/dpkg/status && echo yes)
-echo cgroup=$(stat -fc %T /sys/fs/cgroup)
-echo container=$(cat /run/systemd/container 2>/dev/null)
-echo stub=$(grep -q '^nameserver 127.0.0.5[34]' /etc/resolv.conf && test -s /run/systemd/resolve/resolv.conf && echo yes)
-echo kubelet=$(systemctl show -p MainPID --value kubelet.service)
-echo containerd=$(systemctl show -p MainPID --value containerd.service)
-echo runtime=$(systemctl show -p ExecStart --value containerd.service | sed -n 's/.*path=\([^ ;]*\).*/\1/p')`
-
-func (r *Reader) readHost(ctx context.Context, h remote.Host) (Host, error) {
-	out := Host{Name: h.Name, Address: h.Address, Keys: h.HostKeys, Facts: map[string]string{}}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	said, err := r.dialer.Run(ctx, h, nil, "sh", "-c", factsScript)
-	if err != nil {
-		return out, err
-	}
-	for line := range strings.Lines(string(said)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		out.Facts[name] = value
-	}
-	if out.Files, err = r.files(ctx, h, wantedFiles); err != nil {
-		return out, err
-	}
-	var more []string // what the API server was told of elsewhere
-	flags := out.flags("kube-apiserver")
-	for _, name := range []string{encryptionFlag, auditPolicyFlag} {
-		if path := flags[name]; strings.HasPrefix(path, "/") && !strings.ContainsAny(path, " \t\n'\"$`\\;&|<>*?(){}[]") {
-			more = append(more, strings.TrimPrefix(path, "/"))
-		}
-	}
-	if len(more) == 0 {
-		return out, nil
-	}
-	files, err := r.files(ctx, h, strings.Join(more, " "))
-	for path, data := range files {
-		out.Files[path] = data
-	}
-	return out, err
-}
-
 // maxFile bounds a file that is read.
 const maxFile = 4 << 20
 
@@ -237,8 +197,9 @@ func (r *Reader) files(ctx context.Context, h remote.Host, patterns string) (map
 // runs says what runs on a host and by which files: where it is the same twice, nothing was restarted meanwhile.
 func (h Host) runs() string {
 	lines := []string{"kubelet " + h.Facts["kubelet"], "containerd " + h.Facts["containerd"]}
+	config, _ := h.kubeletConfig()
 	for path, data := range h.Files {
-		if strings.HasPrefix(path, manifestDir) || path == kubeletConfig || path == kubeletFlags {
+		if strings.HasPrefix(path, manifestDir) || slices.Contains([]string{config, kubeletConfig, kubeletFlags, kubeletExtra, h.containerdFile()}, path) {
 			lines = append(lines, path+" "+digest(data))
 		}
 	}

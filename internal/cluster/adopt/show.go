@@ -38,7 +38,11 @@ func (d *Draft) Lost() (lines []string) {
 // Write writes the document for people, below comments that say where the cluster differs from what naupegos would have made.
 func (d *Draft) Write(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# This document describes a cluster that kubeadm has made. Where that differs from what naupegos would have made:\n#\n")
+	if len(d.Document) == 0 {
+		fmt.Fprintf(&b, "# No document describes this cluster:\n#\n")
+	} else {
+		fmt.Fprintf(&b, "# This document describes a cluster that kubeadm has made. Where that differs from what naupegos would have made:\n#\n")
+	}
 	for _, g := range d.Gaps {
 		fmt.Fprintf(&b, "# %-8s %s: %s\n", g.Kind, g.Where, g.What)
 		for _, detail := range g.Details {

@@ -85,10 +85,7 @@ func (c *Conn) outerAddress(ctx context.Context) (string, error) {
 // OuterNames lists what the API is called outside of the machines' network, beyond the endpoint itself. An address that a cluster that
 // is up does not have yet is left out until it has it: the machines can be compared with all else that they are to be.
 func (c *Conn) OuterNames(ctx context.Context) ([]string, error) {
-	var names []string
-	if name := c.Doc.Spec.Endpoint.DNSName; name != "" {
-		names = append(names, name)
-	}
+	names := c.Facts.APIServerNames(c.Doc.Spec.Endpoint.DNSName)
 	inner, err := c.Endpoint(ctx)
 	if err != nil {
 		return nil, err

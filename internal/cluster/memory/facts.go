@@ -8,6 +8,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/naupegos/naupegos/internal/store"
@@ -31,6 +32,7 @@ const (
 	Restored      Kind = store.FactRestored
 	Releasing     Kind = "releasing" // "true" from before a release begins: what only Naupegos uses goes from machines
 	Importing     Kind = "importing" // "true" from before hosts of a cluster that somebody else has made are taken over until all are
+	APINames      Kind = "api-names" // further names of API servers, parted by commas, by which machines of an imported cluster reach them before their first apply
 	Resetting     Kind = "resetting" // "true" from before a reset of all machines begins until it has come to its end
 
 	Releases    Kind = "releases"       // what the parts of the cluster are told to run (hops.Releases)
@@ -189,4 +191,14 @@ func (f *Facts) StartOver(ctx context.Context, keys ...string) error {
 		}
 	}
 	return f.Set(ctx, Resetting, "")
+}
+
+// APIServerNames returns the names that certificates of API servers keep for machines of an imported cluster, and more unless it is empty.
+func (f *Facts) APIServerNames(more string) (names []string) {
+	for _, name := range append(strings.Split(f.Get(APINames), ","), more) {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
