@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
@@ -17,6 +18,7 @@ func (a *Agent) Facts() (machine.Facts, error) {
 		return machine.Facts{}, err
 	}
 	if f.Fresh = len(st.Units) == 0; f.Fresh {
+		f.Addresses, f.Firewall, f.Services, f.SELinux = host.Addresses(), a.root.Firewall(), a.root.Runtimes(), a.root.SELinux()
 		f.Listeners, f.DiskFree, f.Clock = a.root.Listeners(), a.root.DiskFree("/var/lib"), time.Now()
 	}
 	return f, nil

@@ -9,7 +9,7 @@ import (
 )
 
 // foresee returns a function that plans a verb without its bundle, as a dry run does. Making a bundle takes long: before that starts, a verb
-// that can't succeed fails, as on a host that lacks memory, without root, or with credentials that don't log in.
+// that can't succeed fails: on a host that lacks memory, without root, with credentials that don't log in, or on machines that can't be used yet.
 func foresee(a *App, asked operate.Asked, here func(*operate.Options)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		o := a.options(optionsOf(&asked, work.Need{Say: io.Discard}))
@@ -24,6 +24,6 @@ func foresee(a *App, asked operate.Asked, here func(*operate.Options)) func(cont
 		if err != nil {
 			return err
 		}
-		return b.Close()
+		return b.CloseWith(b.First.Unready)
 	}
 }

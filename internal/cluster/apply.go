@@ -81,7 +81,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(o.Unsigned(), o.Unfit()); err != nil {
+	if err := cmp.Or(o.Unsigned(), o.Unfit(), c.Judge.Among(wanted.Names(o.Want))); err != nil {
 		return nil, err
 	}
 	if learned, err := c.Overtaken(ctx, o); err != nil {
@@ -125,23 +125,12 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if err := c.rememberShapes(ctx, o); err != nil {
 		return nil, err
 	}
-	p := &plan.Plan{Verb: verb, Cluster: c.Name(), Warnings: o.Warnings}
-	if newer := c.NewerBundle(); newer != "" {
-		p.Warnings = append(p.Warnings, newer)
-	}
-	for _, obstacle := range o.Obstacles {
-		p.Warnings = append(p.Warnings, "before the upgrade is finished: "+obstacle)
-	}
-	if now, err := c.ToldRotation(); err == nil && c.Held(now) {
-		p.Warnings = append(p.Warnings, c.RotationNote())
-	}
-	if note := c.SoakNote(); note != "" {
-		p.Warnings = append(p.Warnings, note)
-	}
+	p := &plan.Plan{Verb: verb, Cluster: c.Name(), Warnings: c.planWarnings(o)}
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
 	}
 	waits := c.takePart(o, p)
+	c.WarnOfBudgets(ctx, p, o.Obstacles)
 	ap := &Applied{Plan: p, Observed: o, More: c.ControlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.EncryptionChanging() || c.Upgrading() || c.Rotating() || len(wanted.Own(o.Want)) < len(o.Want)}
 	if all := o.Unready(); len(all) > 0 {
 		for _, err := range all {
@@ -169,6 +158,24 @@ func (c *Cluster) underway() error {
 		return c.ErrRecovering()
 	}
 	return nil
+}
+
+// planWarnings returns the warnings of a plan.
+func (c *Cluster) planWarnings(o *observe.Observed) []string {
+	all := slices.Concat(o.Warnings, c.Judge.Warnings(wanted.Names(o.Want)))
+	if newer := c.NewerBundle(); newer != "" {
+		all = append(all, newer)
+	}
+	for _, obstacle := range o.Obstacles {
+		all = append(all, "before the upgrade is finished: "+obstacle)
+	}
+	if now, err := c.ToldRotation(); err == nil && c.Held(now) {
+		all = append(all, c.RotationNote())
+	}
+	if note := c.SoakNote(); note != "" {
+		all = append(all, note)
+	}
+	return all
 }
 
 // Only has plans be of some parts of the cluster; none: of all.

@@ -67,12 +67,17 @@ func TestNeverReached(t *testing.T) {
 			t.Errorf("%s does not count as silent", name)
 		}
 	}
-	for _, kind := range []fail.Kind{fail.Unauthorized, fail.Refused} { // sudo asks for a password; the disk is full
+	for kind, want := range map[fail.Kind]fail.Kind{ // whatever fails before the agent's first answer
+		fail.Unauthorized: fail.Unauthorized, fail.Refused: fail.Refused, fail.NotReady: fail.NotReady, fail.Conflict: fail.Conflict, fail.Internal: fail.Refused,
+	} {
 		s := wanted.Slot{Name: "demo-a-2", Role: provider.Worker}
 		o := &observe.Observed{Want: []wanted.Slot{s}, Machines: map[string]*observe.Seen{s.Name: {Err: l.NeverReached(s, fail.New(kind, "no"))}}}
-		if all := o.Unready(); len(all) != 1 || fail.KindOf(all[0]) != kind {
+		if all := o.Unready(); len(all) != 1 || fail.KindOf(all[0]) != want {
 			t.Errorf("after %v: %v", kind, all)
 		}
+	}
+	if err := l.NeverReached(wanted.Slot{Name: "demo-a-2"}, context.Canceled); errors.As(err, new(*observe.UnreadyError)) {
+		t.Errorf("Ctrl-C counts as the host's fault: %v", err)
 	}
 	l.Prov = l.cloud
 	if err := l.NeverReached(wanted.Slot{Name: "demo-a-2"}, away); !errors.Is(err, away) || errors.As(err, new(*observe.UnreadyError)) {

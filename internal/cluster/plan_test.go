@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/filter"
+	"github.com/naupegos/naupegos/internal/cluster/judge"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
@@ -368,6 +369,11 @@ func TestDriftNeedsConsent(t *testing.T) {
 	}
 }
 
+// judgeHost records the facts of a new host with a firewall.
+func (l *lab) judgeHost(name, machineID string) {
+	testkit.Must(l.t, l.Judge.Facts(judge.Subject{Name: name, Given: true}, machine.Facts{Systemd: true, Dpkg: true, Fresh: true, Firewall: "ufw", MachineID: machineID}))
+}
+
 // TestPlanWarns: what the provider finds odd about machines that are to be made is said with the plan.
 func TestPlanWarns(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
@@ -379,6 +385,13 @@ func TestPlanWarns(t *testing.T) {
 	if len(ap.Plan.Warnings) != 1 || ap.Plan.Warnings[0] != "nobody gets in" {
 		t.Errorf("the plan's warnings are %q", ap.Plan.Warnings)
 	}
+	l.judgeHost("demo-cp-1", "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a")
+	if ap, err = l.PlanApply(t.Context()); err != nil || len(ap.Plan.Warnings) != 2 || !strings.HasPrefix(ap.Plan.Warnings[1], "demo-cp-1: ufw is active") {
+		t.Errorf("of a host with a firewall: %v", err)
+	}
+	l.judgeHost("demo-a-1", "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a")
+	_, err = l.PlanApply(t.Context())
+	testkit.Fails(t, err, fail.Conflict, "demo-cp-1 and demo-a-1 have one machine ID")
 	l = newLab(t, document(t, 1, 0, 1)).Running(document(t, 1, 0, 1))
 	l.cloud.odd = []string{"of what is not asked"}
 	o := l.observed(nil, controlPlanes(1)...)

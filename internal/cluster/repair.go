@@ -89,11 +89,7 @@ func (c *Cluster) diagnose(ctx context.Context, machine string) (*observe.Observ
 		return nil, nil, upkeep.Round{}, err
 	}
 	if machine != "" && !slices.ContainsFunc(o.Want, func(s wanted.Slot) bool { return s.Name == machine && s.Role != provider.Gateway }) {
-		var names []string
-		for _, s := range o.Want {
-			names = append(names, s.Name)
-		}
-		return nil, nil, upkeep.Round{}, env.ErrNoSuchMachine(machine, c.Name(), names)
+		return nil, nil, upkeep.Round{}, env.ErrNoSuchMachine(machine, c.Name(), wanted.Names(o.Want))
 	}
 	r := c.Doc.Spec.Repair
 	round, err := upkeep.Next(sick, total, upkeep.Rules{After: r.After.Duration, Patience: r.Patience.Duration, MaxUnhealthy: r.MaxUnhealthy}, machine, time.Now())

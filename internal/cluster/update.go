@@ -63,7 +63,11 @@ func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating
 	if err != nil {
 		return nil, err
 	}
-	return c.planUpdate(o, slots, c.lookForUpdates(ctx, o, slots, opts), opts, time.Now())
+	u, err := c.planUpdate(o, slots, c.lookForUpdates(ctx, o, slots, opts), opts, time.Now())
+	if err == nil {
+		c.WarnOfBudgets(ctx, u.Plan, nil)
+	}
+	return u, err
 }
 
 // BeginUpdate remembers, before the first step of a roll that was agreed to, which machines are to be rebooted because somebody asked for it.
@@ -79,10 +83,7 @@ func (c *Cluster) BeginUpdate(ctx context.Context, u *Updating) error {
 // chosen lists the machines that are asked for, the one whose etcd member leads behind all others.
 func (c *Cluster) chosen(o *observe.Observed, opts UpdateOptions) ([]wanted.Slot, error) {
 	slots := o.LeaderLast()
-	var names []string
-	for _, s := range slots {
-		names = append(names, s.Name)
-	}
+	names := wanted.Names(slots)
 	slots = slices.DeleteFunc(slots, func(s wanted.Slot) bool {
 		return o.Machine(s.Name) == nil || opts.Machine != "" && s.Name != opts.Machine || opts.Pool != "" && s.Pool != opts.Pool
 	})

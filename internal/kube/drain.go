@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/kubectl/pkg/drain"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -175,20 +174,14 @@ func holding(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) (held []strin
 	if p.Status.Phase == corev1.PodPending { // budgets are about running pods
 		return nil
 	}
-	var all []string
+	all := selecting(p, budgets)
+	if len(all) > 1 {
+		return []string{fmt.Sprintf("%d disruption budgets at once, %s: the API evicts no pod that more than one selects", len(all), strings.Join(all, " and "))}
+	}
 	for _, b := range budgets {
-		sel, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || b.Namespace != p.Namespace || !sel.Matches(labels.Set(p.Labels)) {
-			continue
-		}
-		all = append(all, b.Name)
-		if b.Status.DisruptionsAllowed <= 0 {
+		if b.Namespace == p.Namespace && slices.Contains(all, b.Name) && b.Status.DisruptionsAllowed <= 0 {
 			held = append(held, fmt.Sprintf("disruption budget %s (%d healthy, %d needed)", b.Name, b.Status.CurrentHealthy, b.Status.DesiredHealthy))
 		}
-	}
-	if len(all) > 1 {
-		slices.Sort(all)
-		return []string{fmt.Sprintf("%d disruption budgets at once, %s: the API evicts no pod that more than one selects", len(all), strings.Join(all, " and "))}
 	}
 	return held
 }

@@ -120,3 +120,28 @@ func TestHolding(t *testing.T) {
 		}
 	}
 }
+
+// TestUnevictable: of the pods on nodes that are to be drained, it names those that several budgets select, and no others.
+func TestUnevictable(t *testing.T) {
+	both := []*policyv1.PodDisruptionBudget{budgetOf("b", "tier", "front", 1), budgetOf("a", "app", "web", 1)}
+	for name, c := range map[string]struct {
+		node    string
+		budgets []*policyv1.PodDisruptionBudget
+		want    string
+	}{
+		"two":          {"w", both, "drain of node w would fail: shop/web-1 is held by 2 disruption budgets at once, a and b: the API evicts no pod that more than one selects; let one disruption budget select the pod"},
+		"one":          {"w", both[:1], ""},
+		"one of two":   {"w", []*policyv1.PodDisruptionBudget{both[0], budgetOf("c", "app", "db", 0)}, ""},
+		"none":         {"w", nil, ""},
+		"another node": {"v", both, ""},
+	} {
+		found, err := UnevictableOn(t.Context(), shop(nil, corev1.PodRunning, c.budgets...), []string{c.node})
+		got := ""
+		for _, u := range found {
+			got += u.Why
+		}
+		if err != nil || got != c.want {
+			t.Errorf("%s: %q %v, want %q", name, got, err, c.want)
+		}
+	}
+}

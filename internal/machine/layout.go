@@ -33,11 +33,15 @@ type Facts struct {
 	Swap          bool   `json:"swap"`
 	MachineID     string `json:"machineID"`
 	BootID        string `json:"bootID"`
-	Fresh         bool   `json:"fresh"` // nothing was configured on it yet; what follows is told of such machines alone
+	Fresh         bool   `json:"fresh"` // nothing was configured on it yet; the fields below are set only then
 	// Listeners are the TCP ports that are taken: none of them is ours.
 	Listeners []Listener `json:"listeners,omitempty"`
-	DiskFree  int64      `json:"diskFree,omitempty"` // bytes that root can still write below /var/lib
-	Clock     time.Time  `json:"clock,omitzero"`     // when it answered, by its own clock
+	DiskFree  int64      `json:"diskFree,omitempty"`  // bytes that root can still write below /var/lib
+	Clock     time.Time  `json:"clock,omitzero"`      // when it answered, by its own clock
+	Addresses []string   `json:"addresses,omitempty"` // its IPv4 addresses except loopback's
+	Firewall  string     `json:"firewall,omitempty"`  // the active one, "ufw" or "firewalld"
+	Services  []string   `json:"services,omitempty"`  // running services that run containers or a cluster
+	SELinux   bool       `json:"seLinux,omitempty"`   // SELinux is enforcing
 }
 
 // Listener is a TCP port that a process listens on.

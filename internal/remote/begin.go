@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,8 +36,28 @@ func (d *Dialer) wrap(h Host, argv []string) string {
 	default:
 		words = append(words, "sudo", "-n", "--")
 	}
-	words = append(words, "sh", "-c", `echo `+strings.TrimSpace(beganLine)+`; exec "$@"`, "sh")
-	return quote(append(words, argv...))
+	script := "echo " + strings.TrimSpace(beganLine) + "; "
+	if slices.ContainsFunc(argv, func(a string) bool { return strings.ContainsAny(a, special) }) {
+		script += decode
+		argv = encode(argv)
+	}
+	return quote(append(append(words, "sh", "-c", script+`exec "$@"`, "sh"), argv...))
+}
+
+// special are the characters that fish and csh interpret within single quotes.
+const special = "\\\n!"
+
+// decode undoes encode, in any POSIX shell. fish and csh pass it on as it is.
+const decode = `for a do shift; a=$(printf %b_ "$a"); set -- "$@" "${a%_}"; done; `
+
+// encode replaces special characters and quotes by printf's octal escapes.
+func encode(argv []string) []string {
+	r := strings.NewReplacer(`\`, `\0134`, "\n", `\0012`, "!", `\0041`, "'", `\0047`)
+	out := make([]string, len(argv))
+	for i, a := range argv {
+		out[i] = r.Replace(a)
+	}
+	return out
 }
 
 // asksPassword reports whether sudo on h may ask for a password.
@@ -57,6 +78,7 @@ type beginning struct {
 	window []byte // the end of that output, which may contain the beginning of the line
 	prompt []byte // the end of standard error, which may contain the beginning of a prompt
 
+	again    bool      // sudo prompted a second time: it did not accept the password
 	asking   bool      // the operator is asked for the password
 	answered time.Time // when they answered
 }
@@ -169,6 +191,20 @@ func (b *beginning) hasBegun() bool {
 	return b.done
 }
 
+// setAgain notes that sudo prompted a second time.
+func (b *beginning) setAgain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.again = true
+}
+
+// refusedPassword reports whether sudo did not accept the password.
+func (b *beginning) refusedPassword() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.again
+}
+
 // said returns the login's own output before the command.
 func (b *beginning) said() string {
 	b.mu.Lock()
@@ -226,6 +262,7 @@ func (d *Dialer) feedBegun(ctx context.Context, h Host, s *ssh.Session, stdin io
 				return
 			}
 			if given {
+				b.setAgain()
 				return
 			}
 			b.ask(true)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/crypto/ssh"
 
@@ -17,6 +19,8 @@ import (
 type Dialer struct {
 	o     Options
 	agent *agentBinary
+
+	wrong sync.Map // errors of hosts whose sudo did not accept the password, by Host.key
 
 	mu      sync.Mutex
 	signers []ssh.Signer
@@ -189,10 +193,28 @@ func connectError(ctx context.Context, h Host, err error) error {
 	if k := fail.KindOf(err); k == fail.Unauthorized || k == fail.Refused { // of a jump host
 		return fail.Wrap(k, err, "connect").At(h.where())
 	}
-	return fail.Wrap(fail.Unreachable, err, "connect").At(h.where()).Do("is the machine running, and does it listen for SSH on that address?")
+	e := fail.Wrap(fail.Unreachable, err, "connect").At(h.where())
+	if advised(err) { // a jump host's error
+		return e
+	}
+	return e.Do("is the machine running, and does it listen for SSH on that address?")
 }
 
-// handshakeError classifies a failed handshake. banner is what the server said meanwhile: PAM explains itself there.
+// advised reports whether an error already says what to do.
+func advised(err error) bool {
+	var e *fail.Error
+	for cur := err; errors.As(cur, &e); cur = e.Err {
+		if e.Hint != "" {
+			return true
+		}
+		if e.Err == nil {
+			break
+		}
+	}
+	return false
+}
+
+// handshakeError classifies a failed handshake. banner is the server's banner, in which PAM explains a refusal.
 func handshakeError(ctx context.Context, h Host, check *hostKeyCheck, banner string, err error) error {
 	var auth *ssh.AlgorithmNegotiationError
 	switch {
@@ -205,15 +227,22 @@ func handshakeError(ctx context.Context, h Host, check *hostKeyCheck, banner str
 	case strings.Contains(err.Error(), "oo many authentication failures"):
 		return fail.Wrap(fail.Unauthorized, err, "log in as %s: the machine gave up before the right key was offered", h.user()).At(h.where()).
 			Do("name the key by sshKeyFile, which is offered first, or keep fewer keys in the SSH agent")
-	case isAuthError(err):
-		if s := diagnose(h, banner); s != nil {
-			return fail.Wrap(s.kind, err, "log in as %s: %s", h.user(), s.means).At(h.where()).Do("%s", s.advice)
-		}
-		if said := oneLine(banner); said != "" {
-			err = fmt.Errorf("%w; it said: %s", err, said)
-		}
-		return fail.Wrap(fail.Unauthorized, err, "log in as %s", h.user()).At(h.where()).
-			Do("the machine does not know the SSH key that was offered: check the user name and its authorized_keys")
 	}
-	return fail.Wrap(fail.Unreachable, err, "SSH handshake").At(h.where())
+	said := oneLine(banner)
+	if said != "" {
+		err = fmt.Errorf("%w; it said: %s", err, said)
+	}
+	if s := diagnose(h, banner); s != nil {
+		return fail.Wrap(s.kind, err, "log in as %s: %s", h.user(), s.means).At(h.where()).Do("%s", s.advice)
+	}
+	if isAuthError(err) {
+		return fail.Wrap(fail.Unauthorized, err, "log in as %s", h.user()).At(h.where()).
+			Do("the machine does not accept the user with the SSH key that was offered: check the user name, its authorized_keys, and whether sshd admits the user " +
+				"(AllowUsers, an existing shell)")
+	}
+	e := fail.Wrap(fail.Unreachable, err, "SSH handshake").At(h.where())
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		return e.Do("sshd ended the connection; its log there says why (journalctl -u ssh)")
+	}
+	return e
 }

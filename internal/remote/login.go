@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -34,7 +35,8 @@ type symptom struct {
 
 const allowSudo = `allow it in sudoers: "USER ALL=(ALL) NOPASSWD: ALL"`
 
-// symptoms lists English messages of sshd, sudo, PAM, shells and file systems, most specific first. Errors quote other messages.
+// symptoms lists English messages of sshd, sudo, PAM, shells and file systems, most specific first. Errors quote other messages. Only env, which sets the
+// language, speaks that of the machine: „sudo“: Datei oder Verzeichnis nicht gefunden.
 var symptoms = []symptom{
 	{
 		regexp.MustCompile(`(?i)please log ?in as the (?:user )?["'\x60]?([a-z_][-a-z0-9_.]*)`), fail.Unauthorized,
@@ -69,8 +71,12 @@ var symptoms = []symptom{
 		"user USER may not use sudo", allowSudo + ", or log in as root",
 	},
 	{
-		regexp.MustCompile(`(?i)sudo['’]?: (?:command )?not found|sudo['’]?: no such file|unknown command:? '?sudo`), fail.Refused,
+		regexp.MustCompile(`(?i)(?:^|\n)env: \W{0,3}sudo\W{0,3}: |sudo['’]?: (?:command )?not found|sudo['’]?: no such file|unknown command:? '?sudo`), fail.Refused,
 		"sudo is not installed, and user USER is not root", "install it there (apt-get install sudo), or log in as root",
+	},
+	{
+		regexp.MustCompile(`(?i)env['’]?: (?:command )?not found|unknown command:? '?env`), fail.Refused,
+		"the PATH of user USER lacks /usr/bin", "correct PATH in the user's shell settings there (~/.bashrc, ~/.ssh/environment)",
 	},
 	{
 		regexp.MustCompile(`(?i)effective uid is not 0|must be owned by uid 0|must be setuid root|no new privileges`), fail.Refused,
@@ -119,9 +125,13 @@ func diagnose(h Host, said string) *symptom {
 
 // loginError returns the reason why a login ran no command.
 func loginError(h Host, status int, stdout, stderr string) error {
-	said := oneLine(strings.TrimSpace(stderr) + "\n" + strings.TrimSpace(stdout))
-	cause := &LoginError{status, said}
+	cause := &LoginError{status, oneLine(lastOf(stderr, headLimit) + "\n" + stdout)}
 	if s := diagnose(h, stdout+"\n"+stderr); s != nil {
+		for line := range strings.Lines(stdout + "\n" + stderr) {
+			if s.says.MatchString(line) { // not the lecture before it
+				cause.Said = oneLine(line)
+			}
+		}
 		return fail.Wrap(s.kind, cause, "%s", s.means).At(h.where()).Do("%s", s.advice)
 	}
 	switch {
@@ -132,7 +142,33 @@ func loginError(h Host, status int, stdout, stderr string) error {
 			Do("set sudoPassword, or %s", strings.ReplaceAll(allowSudo, "USER", h.user()))
 	}
 	return fail.Wrap(fail.Refused, cause, "the login of user %s did not run the command", h.user()).At(h.where()).
-		Do("the user needs a shell that runs commands: try ssh %s@%s true", h.user(), h.Address)
+		Do("the user needs a shell that runs commands, and profile and rc files that neither exit nor start another program: %s must print \"works\"", h.tryOut())
+}
+
+// tryOut returns the command that tries the login out.
+func (h Host) tryOut() string {
+	words := []string{"ssh"}
+	if h.Port != 0 && h.Port != 22 {
+		words = append(words, "-p", strconv.Itoa(h.Port))
+	}
+	var jumps []string // the first is the nearest
+	for v := h; len(v.Via) > 0; {
+		v = v.Via[0]
+		jumps = append([]string{v.user() + "@" + v.addr()}, jumps...)
+	}
+	if len(jumps) > 0 {
+		words = append(words, "-J", strings.Join(jumps, ","))
+	}
+	return strings.Join(append(words, h.user()+"@"+h.Address, "echo works"), " ")
+}
+
+// lastOf returns the last n bytes of s.
+func lastOf(s string, n int) string {
+	s = strings.TrimSpace(s)
+	if len(s) <= n {
+		return s
+	}
+	return "…" + strings.ToValidUTF8(s[len(s)-n+len("…"):], "")
 }
 
 // uploadError returns the reason why the agent could not be installed.

@@ -51,10 +51,15 @@ func TestFirstContact(t *testing.T) {
 		"not a sudoer":       {"echo 'debian is not in the sudoers file.  This incident will be reported.' >&2; exit 1", fail.Unauthorized, "may not use sudo|debian ALL=(ALL) NOPASSWD: ALL"},
 		"not all commands":   {"echo 'Sorry, user debian is not allowed to execute /bin/sh as root on host.' >&2; exit 1", fail.Unauthorized, "may not use sudo"},
 		"no sudo, env":       {"echo 'env: ‘sudo’: No such file or directory' >&2; exit 127", fail.Refused, "sudo is not installed|apt-get install sudo"},
+		"no sudo, German":    {"echo 'env: „sudo“: Datei oder Verzeichnis nicht gefunden' >&2; exit 127", fail.Refused, "sudo is not installed|Datei oder Verzeichnis"},
+		"no sudo, French":    {"echo 'env: « sudo »: Aucun fichier ou dossier de ce type' >&2; exit 127", fail.Refused, "sudo is not installed"},
 		"no sudo, sh":        {"echo 'sh: 1: sudo: not found' >&2; exit 127", fail.Refused, "sudo is not installed"},
 		"no setuid":          {"echo 'sudo: /usr/bin/sudo must be owned by uid 0 and have the setuid bit set' >&2; exit 1", fail.Refused, "sudo can't become root|nosuid"},
 		"no new privileges":  {`echo 'sudo: The "no new privileges" flag is set, which prevents sudo from running as root.' >&2; exit 1`, fail.Refused, "can't become root"},
 		"sudoers broken":     {"echo '/etc/sudoers:12:3: syntax error' >&2; exit 1", fail.Refused, "can't read its configuration|visudo -c"},
+		"lecture":            {"yes 'We trust you have received the usual lecture.' | head -50 >&2; echo 'sudo: 1 incorrect password attempt' >&2; exit 1", fail.Unauthorized, "output: sudo: 1 incorrect password attempt (status 1)"},
+		"lecture, German":    {"yes 'Wir gehen davon aus, dass der lokale Systemadministrator Sie belehrt hat.' | head -50 >&2; echo 'sudo: 1 Fehlversuch bei der Passwort-Eingabe' >&2; exit 1", fail.Unauthorized, "sudo refuses user debian|sudo: 1 Fehlversuch bei der Passwort-Eingabe"},
+		"no PATH, csh":       {"echo 'env: Command not found.' >&2; exit 1", fail.Refused, "PATH of user debian lacks /usr/bin"},
 		"nologin":            {"echo 'This account is currently not available.'; exit 1", fail.Unauthorized, "no login shell|This account is currently not available.|chsh"},
 		"false":              {"exit 1", fail.Refused, "did not run the command|no output (status 1)"},
 		"true":               {"exit 0", fail.Refused, "did not run the command|no output (status 0)"},
@@ -148,6 +153,12 @@ func TestSudoPassword(t *testing.T) {
 			}
 			if c.want != "" {
 				has(t, err, strings.Split(c.want, "|")...)
+			}
+			if _, again := a.d.Facts(t.Context(), a.h); c.want != "" && again.Error() != err.Error() {
+				t.Errorf("the second time: %v", again)
+			}
+			if n := len(commands); name == "wrong" && n != 1 {
+				t.Errorf("%d commands tried a wrong password", n)
 			}
 			for _, secret := range []string{"geheim", "falsch"} {
 				if strings.Contains(strings.Join(commands, "\n"), secret) || err != nil && strings.Contains(err.Error(), secret) {

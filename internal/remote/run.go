@@ -54,6 +54,9 @@ func (d *Dialer) Stream(ctx context.Context, h Host, stdin io.Reader, stdout io.
 
 // exec runs argv on h as root and returns its exit status. The error says also why a login ran no command.
 func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout io.Writer, stderr *tailWriter, argv []string) (int, error) {
+	if before, known := d.wrong.Load(h.key()); known {
+		return 0, before.(error) //nolint:forcetypeassert // only errors are stored
+	}
 	s, c, err := d.session(ctx, h)
 	if err != nil {
 		return 0, err
@@ -78,18 +81,22 @@ func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout io.Wr
 	if err := s.Start(d.wrap(h, argv)); err != nil {
 		return 0, lost(ctx, c, err)
 	}
-	status, err := d.waitBegun(ctx, c, s, b)
+	status, err := d.waitBegun(ctx, c, s, b, stderr)
 	if b.hasBegun() || err != nil {
 		return status, err
 	}
 	if err := refused(); err != nil {
 		return 0, err
 	}
-	return 0, loginError(h, status, b.said(), stderr.String())
+	err = loginError(h, status, b.said(), stderr.String())
+	if b.refusedPassword() { // more attempts could lock the account (pam_faillock)
+		d.wrong.Store(h.key(), err)
+	}
+	return 0, err
 }
 
 // waitBegun waits for the command's end. A login that does not get to the command within the time for logins is given up.
-func (d *Dialer) waitBegun(ctx context.Context, c *conn, s *ssh.Session, b *beginning) (int, error) {
+func (d *Dialer) waitBegun(ctx context.Context, c *conn, s *ssh.Session, b *beginning, stderr *tailWriter) (int, error) {
 	late := make(chan struct{})
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -115,8 +122,8 @@ func (d *Dialer) waitBegun(ctx context.Context, c *conn, s *ssh.Session, b *begi
 	status, err := wait(ctx, c, s, late)
 	select {
 	case <-late:
-		return 0, fail.Wrap(fail.Refused, &LoginError{status, oneLine(b.said())}, "the login did not run the command within %s", d.o.LoginTimeout).At(c.host.where()).
-			Do("a profile or rc file of the user may wait for input, or sudo for a server of names")
+		return 0, fail.Wrap(fail.Refused, &LoginError{status, oneLine(lastOf(stderr.String(), headLimit) + "\n" + b.said())}, "the login did not run the command within %s", d.o.LoginTimeout).At(c.host.where()).
+			Do("a profile or rc file of the user may wait for input, or sudo for a second factor or a name server")
 	default:
 	}
 	return status, err
@@ -192,6 +199,10 @@ func (d *Dialer) DialContext(ctx context.Context, h Host, network, addr string) 
 		switch {
 		case ctx.Err() != nil:
 			return nil, fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "connect to %s through %s", addr, h.where())
+		case errors.As(err, &refused) && refused.Reason == ssh.Prohibited:
+			return nil, fail.Wrap(fail.Refused, err, "connect to %s through %s", addr, h.where()).
+				Do("sshd there forbids user %s to forward connections: check AllowTcpForwarding and PermitOpen in sshd_config, options such as restrict in authorized_keys, and "+
+					"whether the user's password has expired", h.user())
 		case errors.As(err, &refused) || try > 0:
 			return nil, fail.Wrap(fail.Unreachable, err, "connect to %s through %s", addr, h.where())
 		}

@@ -262,7 +262,7 @@ func (c *Nodes) CleanStep(m provider.Machine) *plan.Step {
 // DrainStep moves the pods elsewhere.
 func (c *Nodes) DrainStep(m provider.Machine) *plan.Step {
 	return &plan.Step{
-		ID: "drain/" + m.Name, Action: plan.Change, Subject: m.Name, Rolling: true, Title: "drain node " + m.Name,
+		ID: drainPrefix + m.Name, Action: plan.Change, Subject: m.Name, Rolling: true, Title: "drain node " + m.Name,
 		Reason: "its pods are evicted, respecting PodDisruptionBudgets", Timeout: c.Doc.Spec.Timeouts.Drain.Duration + env.ObserveTime(c.Doc),
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := c.Kube(ctx)

@@ -93,7 +93,7 @@ func (c *Nodes) PlanDrain(ctx context.Context, verb string, nodes []string, o ku
 	var steps []*plan.Step
 	for _, name := range nodes {
 		steps = append(steps, &plan.Step{
-			ID: "drain/" + name, Action: plan.Change, Subject: name, Rolling: true, Title: "drain node " + name, Reason: "as requested",
+			ID: drainPrefix + name, Action: plan.Change, Subject: name, Rolling: true, Title: "drain node " + name, Reason: "as requested",
 			Timeout: o.Timeout + env.ObserveTime(c.Doc),
 			Run: func(ctx context.Context, p plan.Progress) error {
 				client, err := c.Kube(ctx)
@@ -107,5 +107,7 @@ func (c *Nodes) PlanDrain(ctx context.Context, verb string, nodes []string, o ku
 			},
 		})
 	}
-	return c.oneByOne(verb, steps), nil
+	p := c.oneByOne(verb, steps)
+	c.WarnOfBudgets(ctx, p, nil)
+	return p, nil
 }

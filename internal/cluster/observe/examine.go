@@ -3,14 +3,11 @@ package observe
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
+	"github.com/naupegos/naupegos/internal/cluster/judge"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -18,119 +15,36 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// CheckFacts refuses machines that can't be what they should be, before anything is changed on them.
+// CheckFacts returns an error if a machine can't fill its role.
 func (c *Observer) CheckFacts(s wanted.Slot, f machine.Facts) error {
-	if !f.Systemd {
-		return fail.New(fail.Refused, "its first process is not systemd").At(s.Name).Do("use a Debian or Ubuntu host that systemd runs")
+	subject := judge.Subject{
+		Name: s.Name, Role: s.Role, Given: c.Prov.Traits().Given, Adopted: c.Facts.Of(memory.Host, s.Name) != "", Ports: c.portsOf(s.Role),
 	}
-	if !f.Dpkg {
-		return fail.New(fail.Refused, "its operating system (%s) has no Debian packages", f.OS).At(s.Name).
-			Do("use Debian or Ubuntu; Fedora CoreOS, Flatcar and the like can't be machines of a cluster yet")
-	}
-	if f.Hostname != s.Name && !c.Prov.Traits().Given {
-		return fail.New(fail.Conflict, "its hostname is %q", f.Hostname).At(s.Name).Do("another machine answers at this address, or its hostname was changed")
-	}
-	if f.Fresh {
-		if err := checkRoom(s, f, time.Now()); err != nil {
-			return err
+	for _, m := range c.Doc.Machines() {
+		if m.Name == s.Name && m.Host != nil {
+			subject.Address = m.Host.Address
 		}
 	}
-	return c.checkPorts(s, f)
+	return c.Judge.Facts(subject, f)
 }
 
-const nodeDisk = 3 << 30 // bytes: programs, images, and what they become when they run
-
-const gatewayDisk = 512 << 20 // bytes: programs and packages
-
-const clockSkew = 5 * time.Minute // by which its clock may differ from ours: certificates are valid from a little before they were made
-
-// checkRoom refuses a machine whose disk is too full or whose clock is wrong.
-func checkRoom(s wanted.Slot, f machine.Facts, now time.Time) error {
-	need := int64(nodeDisk)
-	if s.Role == provider.Gateway {
-		need = gatewayDisk
-	}
-	if f.DiskFree > 0 && f.DiskFree < need {
-		return fail.New(fail.Refused, "%d MiB are free below /var/lib, %d MiB are needed", f.DiskFree>>20, need>>20).At(s.Name).
-			Do("make room there, or mount a larger disk")
-	}
-	if skew := f.Clock.Sub(now); !f.Clock.IsZero() && skew.Abs() > clockSkew {
-		return fail.New(fail.Refused, "its clock says %s, which differs from this host's by %s", f.Clock.UTC().Format(time.RFC3339), skew.Abs().Round(time.Second)).At(s.Name).
-			Do("set it: timedatectl set-ntp true on %s; or correct this host's clock, if that is wrong", s.Name)
-	}
-	return nil
-}
-
-// portNeed is a TCP port that a role needs.
-type portNeed struct {
-	port  int
-	who   string // what listens there
-	local bool   // on the loopback address alone
-}
-
-// portsOf lists the TCP ports that a role cannot do without.
-func (c *Observer) portsOf(r provider.Role) []portNeed {
-	kubelet := []portNeed{{10250, "kubelet", false}, {10248, "kubelet", true}}
+// portsOf lists the TCP ports that a role needs.
+func (c *Observer) portsOf(r provider.Role) []judge.Port {
+	kubelet := []judge.Port{{Number: 10250, Of: "kubelet"}, {Number: 10248, Of: "kubelet", Local: true}}
 	switch r {
 	case provider.Gateway:
-		needs := []portNeed{{c.Doc.Spec.Endpoint.Port, "the endpoint's HAProxy", false}, {8404, "HAProxy's health page", true}}
+		needs := []judge.Port{{Number: c.Doc.Spec.Endpoint.Port, Of: "the endpoint's HAProxy"}, {Number: 8404, Of: "HAProxy's health page", Local: true}}
 		if c.Doc.Spec.Endpoint.IngressWanted() != nil {
-			needs = append(needs, portNeed{v1alpha1.HTTPPort, "ingress", false}, portNeed{v1alpha1.HTTPSPort, "ingress", false})
+			needs = append(needs, judge.Port{Number: v1alpha1.HTTPPort, Of: "ingress"}, judge.Port{Number: v1alpha1.HTTPSPort, Of: "ingress"})
 		}
 		return needs
 	case provider.ControlPlane:
-		return append([]portNeed{
-			{connect.APIPort, "kube-apiserver", false}, {2379, "etcd", false}, {2380, "etcd", false}, {2381, "etcd", true},
-			{10257, "kube-controller-manager", true}, {10259, "kube-scheduler", true},
+		return append([]judge.Port{
+			{Number: connect.APIPort, Of: "kube-apiserver"}, {Number: 2379, Of: "etcd"}, {Number: 2380, Of: "etcd"}, {Number: 2381, Of: "etcd", Local: true},
+			{Number: 10257, Of: "kube-controller-manager", Local: true}, {Number: 10259, Of: "kube-scheduler", Local: true},
 		}, kubelet...)
 	}
 	return kubelet
-}
-
-// checkPorts refuses a machine that is not configured yet where another program listens on a port that its role needs.
-func (c *Observer) checkPorts(s wanted.Slot, f machine.Facts) error {
-	var taken, stop []string
-	for _, need := range c.portsOf(s.Role) {
-		for _, l := range f.Listeners {
-			if l.Port != need.port || need.local && l.Address != "0.0.0.0" && l.Address != "::" && l.Address != "127.0.0.1" {
-				continue
-			}
-			taken = append(taken, fmt.Sprintf("port %d, which %s needs, is in use by %s", need.port, need.who, listener(l)))
-			if advice := evict(l); !strings.Contains(strings.Join(stop, "; "), advice) {
-				stop = append(stop, advice)
-			}
-			break // it may listen on several addresses
-		}
-	}
-	if len(taken) == 0 {
-		return nil
-	}
-	return fail.New(fail.Conflict, "%s", strings.Join(taken, "; ")).At(s.Name).
-		Do("nothing was changed on it; on %s, %s, or give the program another port; then apply again", s.Name, strings.Join(stop, "; "))
-}
-
-// listener names the process behind a port.
-func listener(l machine.Listener) string {
-	switch {
-	case l.PID == 0:
-		return "the kernel or a process of another container"
-	case l.Unit != "":
-		return fmt.Sprintf("%s (process %d of %s)", l.Process, l.PID, l.Unit)
-	}
-	return fmt.Sprintf("%s (process %d)", l.Process, l.PID)
-}
-
-// evict says how to make a program let go of its port.
-func evict(l machine.Listener) string {
-	switch {
-	case l.PID == 0:
-		return fmt.Sprintf("find out what uses it: ss -ltnp sport = :%d", l.Port)
-	case l.Unit != "":
-		return "systemctl disable --now " + l.Unit
-	case l.PID == 1:
-		return "disable the socket unit: systemctl list-sockets names it"
-	}
-	return fmt.Sprintf("stop process %d", l.PID)
 }
 
 // Unfit reports which of the wanted machines can't be what they should be: nothing is begun before that is mended.
@@ -176,12 +90,14 @@ type UnreadyError struct{ error }
 // Unwrap returns the reason.
 func (e *UnreadyError) Unwrap() error { return e.error }
 
-// NeverReached marks the error of a host that is given by address, was not in use before, and failed before the agent's first answer: the document
-// is wrong about it, or it is not ready, and apply does not begin. A host that was in use may come back, and apply continues without it.
+// NeverReached marks the error of a host that the document gives by address, that the cluster has not used yet, and whose agent has never answered:
+// apply does not begin. A host that was in use may come back, and apply continues without it.
 func (c *Observer) NeverReached(s wanted.Slot, err error) error {
-	holds := slices.Contains([]fail.Kind{fail.Unreachable, fail.Unauthorized, fail.Refused}, fail.KindOf(err))
-	if !holds || !c.Prov.Traits().Given || c.Facts.Of(memory.Host, s.Name) != "" {
+	if !c.Prov.Traits().Given || c.Facts.Of(memory.Host, s.Name) != "" || fail.KindOf(err) == fail.Interrupted {
 		return err
+	}
+	if fail.KindOf(err) == fail.Internal {
+		err = fail.Wrap(fail.Refused, err, "the first contact failed")
 	}
 	return &UnreadyError{err}
 }
@@ -206,12 +122,14 @@ func (o *Observed) Unready() (all []error) {
 	return all
 }
 
-// examineFresh examines the running machines whose configuration can't be known yet.
+// examineFresh examines the running machines whose configuration is not known yet. Without a bundle, it examines only new hosts that the document gives
+// by address: a bundle takes long to fetch, and such a host may not be usable at all.
 func (c *Observer) examineFresh(ctx context.Context, o *Observed) {
 	var wg sync.WaitGroup
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
-		if seen == nil || c.CanRender(s) || c.Current == nil || c.Unreached(s, seen) || seen.Machine.State != provider.Running {
+		given := c.Prov.Traits().Given && c.Facts.Of(memory.Host, s.Name) == ""
+		if seen == nil || c.CanRender(s) || c.Current == nil && !given || c.Unreached(s, seen) || seen.Machine.State != provider.Running {
 			continue
 		}
 		wg.Go(func() { _, seen.Err = c.examine(ctx, s) })

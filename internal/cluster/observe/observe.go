@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
+	"github.com/naupegos/naupegos/internal/cluster/judge"
 	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
@@ -19,8 +20,9 @@ import (
 // Observer looks at one cluster, and asks its machines to become what they should be.
 type Observer struct {
 	*render.Renderer
-	Plane       Plane      // nil: the cluster itself; tests replace it
-	introducing sync.Mutex // held while the other machines learn of one: their configurations name all known machines
+	Plane       Plane       // nil: the cluster itself; tests replace it
+	Judge       judge.Judge // checks machines' facts
+	introducing sync.Mutex  // held while the other machines learn of one: their configurations name all known machines
 }
 
 // Observed is what was found of a cluster: the provider's machines, what each machine says of itself, and, where they

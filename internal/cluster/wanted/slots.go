@@ -31,6 +31,15 @@ func Own(slots []Slot) []Slot {
 	return slices.DeleteFunc(slices.Clone(slots), func(s Slot) bool { return s.Surge })
 }
 
+// Names returns the names of slots, in their order.
+func Names(slots []Slot) []string {
+	names := make([]string, len(slots))
+	for i, s := range slots {
+		names[i] = s.Name
+	}
+	return names
+}
+
 // Relayed reports whether control-plane machines pass the adverts of gateways on to each other: there are several gateways, and not on OpenStack, whose
 // ports drop packets that carry another machine's address.
 func Relayed(doc *v1alpha1.Cluster, slots []Slot) bool {

@@ -1,7 +1,10 @@
 package openstack
 
 import (
+	"encoding/json"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -192,6 +195,31 @@ func TestFactsOfNetworks(t *testing.T) {
 	for _, x := range facts {
 		if !covered[x.name] {
 			t.Errorf("no case for the fact %q", x.name)
+		}
+	}
+}
+
+// TestEveryFieldOfAPlaceIsChecked: each property that is read of an existing network and its subnet triggers a fact if it is bad. Only names and the
+// project are exempt.
+func TestEveryFieldOfAPlaceIsChecked(t *testing.T) {
+	useFake(t)
+	f := preflight{Provider: planProvider(t, newFakeCloud(), testDocument(t, "t3-life", harbourSpec("network", "existing: lan", "floating", "false")))}
+	unchecked := []string{"Network.Name", "Network.Project", "Subnet.Name", "Subnet.CIDR"} // CIDR: suits checks it
+	of := reflect.TypeFor[place]()
+	for i := range of.NumField() {
+		for j := range of.Field(i).Type.NumField() {
+			name := of.Field(i).Name + "." + of.Field(i).Type.Field(j).Name
+			var bad place
+			switch v := reflect.ValueOf(&bad).Elem().Field(i).Field(j).Addr().Interface().(type) {
+			case **bool:
+				*v = new(bool)
+			case *json.RawMessage:
+				*v = json.RawMessage("null")
+			}
+			checked := slices.ContainsFunc(facts, func(x fact) bool { return x.is(bad, f) })
+			if checked == slices.Contains(unchecked, name) {
+				t.Errorf("%s is checked: %t", name, checked)
+			}
 		}
 	}
 }

@@ -1,0 +1,63 @@
+package host
+
+import (
+	"net"
+	"os"
+	"strings"
+)
+
+// Addresses returns the machine's IPv4 addresses except loopback's, or nil if it can't read them.
+func Addresses() (out []string) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
+			out = append(out, n.IP.String())
+		}
+	}
+	return out
+}
+
+// Firewall returns the name of the active firewall, "ufw" or "firewalld", or nothing.
+func (r Root) Firewall() string {
+	if r.runs("firewalld.service") {
+		return "firewalld"
+	}
+	if _, err := os.Stat(r.Path("/usr/sbin/ufw")); err != nil { // a removed package leaves its configuration behind
+		return ""
+	}
+	for line := range strings.Lines(r.Read("/etc/ufw/ufw.conf")) {
+		if value, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(line)), "enabled="); ok && strings.Trim(value, `"'`) == "yes" {
+			return "ufw"
+		}
+	}
+	return ""
+}
+
+// runtimes lists the services of container runtimes and of other Kubernetes distributions.
+func runtimes() []string {
+	return []string{
+		"containerd.service", "crio.service", "docker.service", "k0scontroller.service", "k0sworker.service", "k3s.service", "k3s-agent.service",
+		"kubelet.service", "rke2-agent.service", "rke2-server.service", "snap.microk8s.daemon-kubelite.service",
+	}
+}
+
+// Runtimes returns the running services that run containers or a cluster.
+func (r Root) Runtimes() (out []string) {
+	for _, s := range runtimes() {
+		if r.runs(s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// runs reports whether systemd runs a service, by the service's cgroup.
+func (r Root) runs(service string) bool {
+	return IsDir(r.Path("/sys/fs/cgroup/system.slice/"+service)) || IsDir(r.Path("/sys/fs/cgroup/systemd/system.slice/"+service))
+}
+
+// SELinux reports whether SELinux is enforcing.
+func (r Root) SELinux() bool { return r.Read("/sys/fs/selinux/enforce") == "1" }

@@ -1,4 +1,0 @@
-package cluster
-
-// What a machine must have before anything is put on it.
-const ()

@@ -1,0 +1,170 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// What a machine needs before Naupegos configures it.
+const (
+	kernelMajor, kernelMinor = 5, 13           // the oldest kernel on which kube-proxy starts in nftables mode
+	planeMemory              = 1700 << 20      // bytes: kubeadm's minimum for a control plane
+	nodeDisk                 = 3 << 30         // bytes: programs, images, and their unpacked layers
+	gatewayDisk              = 512 << 20       // bytes: programs and packages
+	clockSkew                = 5 * time.Minute // between its clock and this one: certificates are valid from shortly before their creation
+)
+
+func systemd(m report) error {
+	if m.facts.Systemd {
+		return nil
+	}
+	return fail.New(fail.Refused, "its first process is not systemd").At(m.Name).Do("use a Debian or Ubuntu host that runs systemd")
+}
+
+func dpkg(m report) error {
+	if m.facts.Dpkg {
+		return nil
+	}
+	return fail.New(fail.Refused, "its operating system (%s) has no Debian packages", m.facts.OS).At(m.Name).
+		Do("use Debian or Ubuntu; Naupegos does not support Fedora CoreOS, Flatcar and the like yet")
+}
+
+func hostname(m report) error {
+	if m.facts.Hostname == m.Name || m.Given { // kubelet registers the machine's name, not the host's
+		return nil
+	}
+	return fail.New(fail.Conflict, "its hostname is %q", m.facts.Hostname).At(m.Name).Do("another machine answers at this address, or its hostname was changed")
+}
+
+func kernel(m report) error {
+	major, minor, ok := kernelVersion(m.facts.Kernel)
+	if !ok || m.Role == provider.Gateway || major > kernelMajor || major == kernelMajor && minor >= kernelMinor {
+		return nil
+	}
+	return fail.New(fail.Refused, "its kernel is %s; kube-proxy needs %d.%d or newer", m.facts.Kernel, kernelMajor, kernelMinor).At(m.Name).
+		Do("boot a newer kernel, or install Debian 12, Ubuntu 22.04 or newer")
+}
+
+// kernelVersion parses the start of a release such as "5.4.0-42-generic".
+func kernelVersion(release string) (major, minor int, ok bool) {
+	first, rest, _ := strings.Cut(release, ".")
+	if i := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+		rest = rest[:i]
+	}
+	major, err1 := strconv.Atoi(first)
+	minor, err2 := strconv.Atoi(rest)
+	return major, minor, err1 == nil && err2 == nil
+}
+
+func memory(m report) error {
+	have := m.facts.MemoryBytes
+	if m.Role != provider.ControlPlane || !m.Given || have == 0 || have >= planeMemory {
+		return nil
+	}
+	return fail.New(fail.Refused, "it has %d MiB of memory; a control-plane machine needs %d MiB", have>>20, planeMemory>>20).At(m.Name).
+		Do("add memory, or use another host")
+}
+
+// addresses requires the document's address on the host itself, because servers listen there.
+func addresses(m report) error {
+	have := m.facts.Addresses
+	if len(have) == 0 || m.Address == "" || slices.Contains(have, m.Address) {
+		return nil
+	}
+	return fail.New(fail.Refused, "the host does not have its address %s, only %s, and servers listen at that address", m.Address, strings.Join(have, ", ")).At(m.Name).
+		Do("set address to the one at which the other machines reach the host; if you reach it only at %s (a floating or translated address), set that as sshAddress", m.Address)
+}
+
+// machineID matches an ID, unlike "uninitialized".
+var machineID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// machineIDs refuses clones: systemd, DHCP servers and pod networks identify machines by this ID. Two machines in use keep working, so one
+// of the clones must be new.
+func machineIDs(all []report) (found []error) {
+	same := map[string][]report{}
+	for _, m := range all {
+		if id := m.facts.MachineID; machineID.MatchString(id) && m.Given {
+			same[id] = append(same[id], m)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(same)) {
+		twins := same[id]
+		fresh := func(m report) bool { return m.facts.Fresh }
+		if len(twins) < 2 || !slices.ContainsFunc(twins, fresh) {
+			continue
+		}
+		names := make([]string, len(twins))
+		for i, m := range twins {
+			names[i] = m.Name
+		}
+		clone := twins[slices.IndexFunc(twins, fresh)]
+		if i := slices.IndexFunc(twins[1:], fresh); i >= 0 {
+			clone = twins[1+i] // the first may be the original
+		}
+		found = append(found, fail.New(fail.Conflict, "%s have one machine ID (/etc/machine-id): one is a clone of the other, or both are the same host", strings.Join(names, " and ")).
+			At(clone.Name).Do("on the clone, run: rm -f /etc/machine-id /var/lib/dbus/machine-id; systemd-machine-id-setup; reboot"))
+	}
+	return found
+}
+
+func disk(m report) error {
+	need := int64(nodeDisk)
+	if m.Role == provider.Gateway {
+		need = gatewayDisk
+	}
+	have := m.facts.DiskFree
+	if have == 0 || have >= need {
+		return nil
+	}
+	return fail.New(fail.Refused, "%d MiB are free below /var/lib, %d MiB are needed", have>>20, need>>20).At(m.Name).
+		Do("make room there, or mount a larger disk")
+}
+
+func clock(m report) error {
+	there := m.facts.Clock
+	skew := time.Until(there).Abs()
+	if there.IsZero() || skew <= clockSkew {
+		return nil
+	}
+	return fail.New(fail.Refused, "its clock says %s, which differs from this host's by %s", there.UTC().Format(time.RFC3339), skew.Round(time.Second)).At(m.Name).
+		Do("set it: timedatectl set-ntp true on %s; or correct this host's clock, if that is wrong", m.Name)
+}
+
+// firewall warns, because the facts do not tell whether the firewall lets the cluster's machines through.
+func firewall(m report) string {
+	if m.facts.Firewall == "" {
+		return ""
+	}
+	disable := "systemctl disable --now " + m.facts.Firewall
+	if m.facts.Firewall == "ufw" {
+		disable = "ufw disable"
+	}
+	return fmt.Sprintf("%s is active and may block traffic between the cluster's machines, and a timeout would be the only sign: let all of them through there, or run %q "+
+		"(Naupegos has its own packet filter)", m.facts.Firewall, disable)
+}
+
+// services warns of container runtimes and clusters that run already, because their containers stop.
+func services(m report) string {
+	if len(m.facts.Services) == 0 || !m.Given || m.Adopted || m.Role == provider.Gateway {
+		return ""
+	}
+	list := strings.Join(m.facts.Services, " ")
+	return fmt.Sprintf("%s runs already, and Naupegos installs its own containerd, which may stop those containers: move them elsewhere, then run %q there",
+		strings.Join(m.facts.Services, ", "), "systemctl disable --now "+list)
+}
+
+// selinux warns, because Debian's containerd has no policy.
+func selinux(m report) string {
+	if !m.facts.SELinux || m.Role == provider.Gateway {
+		return ""
+	}
+	return "SELinux is enforcing, and Debian has no policy for containers, so that pods fail: run \"setenforce 0\" there, and set SELINUX=permissive in /etc/selinux/config"
+}
