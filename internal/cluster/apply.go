@@ -8,9 +8,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
-	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
@@ -55,74 +53,19 @@ func (c *Cluster) PlanApply(ctx context.Context) (*Applied, error) {
 
 // planApply plans for the document and for what was decided about single machines.
 func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Decisions) (*Applied, error) {
-	if err := c.underway(); err != nil {
-		return nil, err
+	for _, prepare := range []func(context.Context) error{c.Underway, c.IssuerReady, c.Advance} {
+		if err := prepare(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if err := c.IssuerReady(ctx); err != nil {
-		return nil, err
-	}
-	if r := c.Restoring(); r != nil && r.Living {
-		return nil, fail.New(fail.Refused, "what cluster %s holds is being replaced by backup %s, and that has not come to its end", c.Name(), r.Set).
-			Do("naupegos backup restore %s --from %s --consent %s continues it", c.Name(), r.Set, backups.ConsentRestore)
-	}
-	if err := c.RecallEncryption(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.AdvanceEncryption(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.AdvanceRotation(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.AdvanceReleases(ctx); err != nil {
-		return nil, err
-	}
-	o, machines, err := c.look(ctx, decided)
+	o, machines, err := c.lookDecided(ctx, decided)
 	if err != nil {
 		return nil, err
-	}
-	if err := cmp.Or(o.Unsigned(), o.Unfit(), c.Judge.Among(wanted.Names(o.Want))); err != nil {
-		return nil, err
-	}
-	if learned, err := c.Overtaken(ctx, o); err != nil {
-		return nil, err
-	} else if learned {
-		if o, machines, err = c.look(ctx, decided); err != nil {
-			return nil, err
-		}
-	}
-	if drifted, err := c.Drifted(o); err != nil {
-		return nil, err
-	} else if len(drifted) > 0 && !c.ControlPlaneUnseen(o) {
-		decided = decided.With(drifted)
-		if o, machines, err = c.look(ctx, decided); err != nil {
-			return nil, err
-		}
-		o.Drifted = drifted
-	}
-	if next, surges, err := c.withSurge(ctx, o, machines, decided); err != nil {
-		return nil, err
-	} else if surges {
-		drifted := o.Drifted
-		decided = next
-		if o, machines, err = c.look(ctx, decided); err != nil {
-			return nil, err
-		}
-		o.Drifted = drifted
-	}
-	if c.ControlPlaneUnseen(o) && len(o.Replaced) > 0 { // nothing is replaced before it is known that the others can carry on
-		apiErr, etcdErr := o.APIErr, o.EtcdErr
-		if o, machines, err = c.look(ctx, decided.InPlace()); err != nil {
-			return nil, err
-		}
-		if !c.ControlPlaneUnseen(o) { // it can be seen by now; but this plan is not the one to act upon it
-			o.APIErr, o.EtcdErr = apiErr, etcdErr
-		}
 	}
 	if o.Obstacles, err = c.Obstacles(ctx, o); err != nil {
 		return nil, err
 	}
-	if err := c.rememberShapes(ctx, o); err != nil {
+	if err := c.RememberShapes(ctx, o); err != nil {
 		return nil, err
 	}
 	p := &plan.Plan{Verb: verb, Cluster: c.Name(), Warnings: c.planWarnings(o)}
@@ -131,7 +74,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	}
 	waits := c.takePart(o, p)
 	c.WarnOfBudgets(ctx, p, o.Obstacles)
-	ap := &Applied{Plan: p, Observed: o, More: c.ControlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.EncryptionChanging() || c.Upgrading() || c.Rotating() || len(wanted.Own(o.Want)) < len(o.Want)}
+	ap := &Applied{Plan: p, Observed: o, More: c.ControlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.Between() || len(wanted.Own(o.Want)) < len(o.Want)}
 	if all := o.Unready(); len(all) > 0 {
 		for _, err := range all {
 			p.Warnings = append(p.Warnings, "apply does not begin before this is fixed: "+err.Error())
@@ -145,19 +88,52 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	return ap, p.Check()
 }
 
-// underway says which verb was begun that has to come to its end before anything else is planned; nil where none was.
-func (c *Cluster) underway() error {
-	switch {
-	case c.Facts.Is(memory.Resetting):
-		return c.ErrResetting()
-	case c.Facts.Is(memory.Releasing):
-		return env.ErrReleasing(c.Name())
-	case c.Facts.Is(memory.Importing):
-		return env.ErrImporting(c.Name())
-	case c.Recovering() != nil:
-		return c.ErrRecovering()
+// lookDecided looks, and looks again for each decision that what it saw leads to: drifted machines are replaced, surge machines are added, and nothing
+// is replaced while the control plane can't be seen.
+func (c *Cluster) lookDecided(ctx context.Context, decided wanted.Decisions) (*observe.Observed, []*plan.Step, error) {
+	o, machines, err := c.look(ctx, decided)
+	if err != nil {
+		return nil, nil, err
 	}
-	return nil
+	if err := cmp.Or(o.Unsigned(), o.Unfit(), c.Judge.Among(wanted.Names(o.Want))); err != nil {
+		return nil, nil, err
+	}
+	if learned, err := c.Overtaken(ctx, o); err != nil {
+		return nil, nil, err
+	} else if learned {
+		if o, machines, err = c.look(ctx, decided); err != nil {
+			return nil, nil, err
+		}
+	}
+	if drifted, err := c.Drifted(o); err != nil {
+		return nil, nil, err
+	} else if len(drifted) > 0 && !c.ControlPlaneUnseen(o) {
+		decided = decided.With(drifted)
+		if o, machines, err = c.look(ctx, decided); err != nil {
+			return nil, nil, err
+		}
+		o.Drifted = drifted
+	}
+	if next, surges, err := c.withSurge(ctx, o, machines, decided); err != nil {
+		return nil, nil, err
+	} else if surges {
+		drifted := o.Drifted
+		decided = next
+		if o, machines, err = c.look(ctx, decided); err != nil {
+			return nil, nil, err
+		}
+		o.Drifted = drifted
+	}
+	if c.ControlPlaneUnseen(o) && len(o.Replaced) > 0 { // nothing is replaced before it is known that the others can carry on
+		apiErr, etcdErr := o.APIErr, o.EtcdErr
+		if o, machines, err = c.look(ctx, decided.InPlace()); err != nil {
+			return nil, nil, err
+		}
+		if !c.ControlPlaneUnseen(o) { // it can be seen by now; but this plan is not the one to act upon it
+			o.APIErr, o.EtcdErr = apiErr, etcdErr
+		}
+	}
+	return o, machines, nil
 }
 
 // planWarnings returns the warnings of a plan.

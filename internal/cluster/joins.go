@@ -58,64 +58,9 @@ func (a *applying) planStale() []string {
 	return nodes.IDs(stale)
 }
 
-// Pools lists the pools that scale, with their machines as the provider has them.
-func (c *Cluster) Pools(ctx context.Context) ([]scaling.Pool, error) {
-	inv, err := c.Prov.Observe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	want, gone := wanted.Assign(c.Doc, inv.Machines, c.Decided())
-	have := map[string]provider.Machine{}
-	for _, m := range inv.Machines {
-		have[m.Name] = m
-	}
-	var pools []scaling.Pool
-	for _, p := range c.Doc.Spec.Workers {
-		if !p.Scales() {
-			continue
-		}
-		out := scaling.Pool{Name: p.Name, Changes: scaling.Changes(c.Facts, p), Min: p.Least(), Max: p.MaxReplicas, Size: p.Count(), Shape: scaling.ShapeOf(c.Facts, p.Name)}
-		if out.Shape != nil {
-			out.Shape.Labels, out.Shape.Taints = c.Marks(wanted.Slot{Role: provider.Worker, Pool: p.Name}).Labels, p.Taints
-		}
-		for _, s := range want {
-			if m, exists := have[s.Name]; s.Pool == p.Name {
-				m.Name = s.Name
-				out.Machines = append(out.Machines, scaling.Machine{Name: s.Name, ProviderID: c.ProviderID(m), Exists: exists, Runs: m.State == provider.Running})
-			}
-		}
-		for _, m := range gone {
-			if m.Pool == p.Name {
-				out.Machines = append(out.Machines, scaling.Machine{Name: m.Name, ProviderID: c.ProviderID(m), Exists: true, Runs: m.State == provider.Running, Leaves: true})
-			}
-		}
-		pools = append(pools, out)
-	}
-	return pools, nil
-}
-
-// rememberShapes remembers what the nodes of pools that scale have.
-func (c *Cluster) rememberShapes(ctx context.Context, o *observe.Observed) error {
-	for _, s := range o.Want {
-		n := o.Nodes[s.Name]
-		if s.Role != provider.Worker || scaling.Find(c.Doc, s.Pool) == nil || !n.Ready || len(n.Allocatable) == 0 {
-			continue
-		}
-		if err := scaling.RememberShape(ctx, c.Facts, s.Pool, scaling.Shape{Capacity: n.Capacity, Allocatable: n.Allocatable}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // SizeOf returns how many machines a pool of a record's cluster is to have, which of one that scales the document does not say.
 func SizeOf(rec *store.Cluster, p v1alpha1.Pool) int {
 	return scaling.SizeOf(memory.NewFacts(rec, nil), p)
-}
-
-// Resize has a pool that scales be of another size from the next plan on. fail.Refused where the document's bounds don't allow it.
-func (c *Cluster) Resize(ctx context.Context, pool string, size int) error {
-	return scaling.Resize(ctx, c.Facts, c.Doc, pool, size)
 }
 
 // PlanScale is the plan of apply where that has nothing to do but that a pool gets another size, with these machines going where there are

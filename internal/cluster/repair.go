@@ -74,7 +74,7 @@ func (c *Cluster) diagnose(ctx context.Context, machine string) (*observe.Observ
 	if !c.Facts.Bootstrapped() {
 		return nil, nil, upkeep.Round{}, env.ErrNotBootstrapped(c.Name())
 	}
-	if err := c.underway(); err != nil {
+	if err := c.Underway(ctx); err != nil {
 		return nil, nil, upkeep.Round{}, err
 	}
 	o, err := c.ObserveInventory(ctx, c.Decided().InPlace())

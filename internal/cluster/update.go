@@ -46,7 +46,7 @@ func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating
 	if !c.Facts.Bootstrapped() {
 		return nil, env.ErrNotBootstrapped(c.Name())
 	}
-	if err := c.underway(); err != nil {
+	if err := c.Underway(ctx); err != nil {
 		return nil, err
 	}
 	if c.Moving() || c.Rotating() {

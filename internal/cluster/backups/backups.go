@@ -246,3 +246,22 @@ func (c *Keeper) Backups(ctx context.Context) *Backups {
 	}
 	return b
 }
+
+// Underway refuses to plan anything else before a verb that was begun has come to its end; nil if none was begun.
+func (c *Keeper) Underway(context.Context) error {
+	switch {
+	case c.Facts.Is(memory.Resetting):
+		return c.ErrResetting()
+	case c.Facts.Is(memory.Releasing):
+		return env.ErrReleasing(c.Name())
+	case c.Facts.Is(memory.Importing):
+		return env.ErrImporting(c.Name())
+	case c.Recovering() != nil:
+		return c.ErrRecovering()
+	}
+	if r := c.Restoring(); r != nil && r.Living {
+		return fail.New(fail.Refused, "what cluster %s holds is being replaced by backup %s, and that has not come to its end", c.Name(), r.Set).
+			Do("naupegos backup restore %s --from %s --consent %s continues it", c.Name(), r.Set, ConsentRestore)
+	}
+	return nil
+}

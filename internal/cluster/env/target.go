@@ -6,6 +6,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
@@ -120,4 +121,9 @@ func (c *Env) ForgetGone(ctx context.Context, inv *provider.Inventory) error {
 		}
 	}
 	return nil
+}
+
+// Resize has a pool that scales be of another size from the next plan on. fail.Refused where the document's bounds don't allow it.
+func (c *Env) Resize(ctx context.Context, pool string, size int) error {
+	return scaling.Resize(ctx, c.Facts, c.Doc, pool, size)
 }
