@@ -80,7 +80,7 @@ func diskLacks(pool v1alpha1.MetalPool, m *registry.Machine) string {
 	for _, k := range all {
 		reason := ""
 		switch {
-		case k.Removable && d.Serial == "" || k.IsAny(d.Data) || d.Serial != "" && !k.Is(d.Serial) || k.SizeBytes < int64(d.MinGiB)<<30:
+		case k.Unasked() != "" && d.Serial == "" || k.IsAny(d.Data) || d.Serial != "" && !k.Is(d.Serial) || k.SizeBytes < int64(d.MinGiB)<<30:
 			continue
 		case k.Obstacle() != "":
 			reason = k.Obstacle()
