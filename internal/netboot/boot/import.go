@@ -18,7 +18,7 @@ import (
 type Import struct {
 	Groups   int      `json:"groups"`
 	Profiles int      `json:"profiles"`
-	New      []string `json:"new"`
+	New      []string `json:"new"`     // an empty directory ends with a slash
 	Changed  []string `json:"changed"` // there already, with other content
 	Same     int      `json:"same"`
 	Problems []string `json:"problems"` // what machines will get no answer from; matchbox doesn't answer them either
@@ -122,9 +122,48 @@ func (p *Import) compare(o places, sub string) error {
 			p.Changed = append(p.Changed, name)
 		}
 	})
+	if err == nil && sub == "assets" {
+		err = p.emptyDirectories(o, from, root)
+	}
 	if within.Escapes(err) {
 		p.problem(sub, err)
 		return nil
+	}
+	return err
+}
+
+// emptyDirectories finds the directories of assets without any entry.
+func (p *Import) emptyDirectories(o places, from *within.Dir, root string) error {
+	filled := map[string]bool{}
+	var all []string
+	err := from.Walk(root, func(at string, d fs.DirEntry, err error) error {
+		switch {
+		case at == root && errors.Is(err, fs.ErrNotExist):
+			return fs.SkipAll
+		case err != nil:
+			return err
+		}
+		filled[path.Dir(at)] = true
+		if d.IsDir() && at != root {
+			all = append(all, at)
+		}
+		return nil
+	})
+	for _, at := range all {
+		if filled[at] {
+			continue
+		}
+		name := path.Join("assets", strings.TrimPrefix(strings.TrimPrefix(at, root), "/"))
+		if root == "." {
+			name = path.Join("assets", at)
+		}
+		if o.to != nil {
+			if info, e := o.to.Stat(name); e == nil && info.IsDir() {
+				p.Same++
+				continue
+			}
+		}
+		p.New = append(p.New, name+"/")
 	}
 	return err
 }
@@ -175,16 +214,27 @@ func (p *Import) Run(ctx context.Context, replace bool) error {
 	return nil
 }
 
-// copy copies a file, whole or not at all.
+// copy copies a file, whole or not at all, with its time, by which clients know whether they have it already; or makes an empty directory.
 func (o places) copy(name string) error {
+	if strings.HasSuffix(name, "/") {
+		return o.to.MakeDir(name, 0o755)
+	}
 	from, file := o.source(name)
 	in, err := from.Open(file)
 	if err != nil {
 		return err
 	}
 	defer in.Close() // read only
-	return o.to.Write(name, 0o644, 0o755, func(w io.Writer) error {
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	err = o.to.Write(name, 0o644, 0o755, func(w io.Writer) error {
 		_, err := io.Copy(w, in)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return o.to.SetTime(name, info.ModTime())
 }
