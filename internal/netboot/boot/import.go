@@ -24,6 +24,7 @@ type Import struct {
 	Problems []string `json:"problems"` // what machines will get no answer from; matchbox doesn't answer them either
 
 	from, assets, to string
+	aged             []string // the same files, whose times differ
 }
 
 // PlanImport looks what has to be copied from a matchbox's data directory, and its directory of assets (empty: assets in the data
@@ -118,6 +119,9 @@ func (p *Import) compare(o places, sub string) error {
 			p.New = append(p.New, name)
 		case err == nil && ours == theirs:
 			p.Same++
+			if !sameTime(from, file, o.to, name) {
+				p.aged = append(p.aged, name)
+			}
 		default: // as a link that leads out: it is replaced, not followed
 			p.Changed = append(p.Changed, name)
 		}
@@ -168,6 +172,13 @@ func (p *Import) emptyDirectories(o places, from *within.Dir, root string) error
 	return err
 }
 
+// sameTime reports whether two files have the same modification time. Files without one differ.
+func sameTime(a *within.Dir, nameA string, b *within.Dir, nameB string) bool {
+	infoA, errA := a.Stat(nameA)
+	infoB, errB := b.Stat(nameB)
+	return errA == nil && errB == nil && infoA.ModTime().Equal(infoB.ModTime())
+}
+
 // problem notes why a file is not imported, unless reading the configuration has said so.
 func (p *Import) problem(name string, err error) {
 	if text := (Problem{name, err}).Error(); !slices.Contains(p.Problems, text) {
@@ -211,6 +222,11 @@ func (p *Import) Run(ctx context.Context, replace bool) error {
 			return fail.Wrap(fail.Internal, err, "copy %s", name).At(p.to)
 		}
 	}
+	for _, name := range p.aged {
+		if err := places.copyTime(name); err != nil {
+			return fail.Wrap(fail.Internal, err, "set the time of %s", name).At(p.to)
+		}
+	}
 	return nil
 }
 
@@ -225,14 +241,20 @@ func (o places) copy(name string) error {
 		return err
 	}
 	defer in.Close() // read only
-	info, err := in.Stat()
-	if err != nil {
-		return err
-	}
 	err = o.to.Write(name, 0o644, 0o755, func(w io.Writer) error {
 		_, err := io.Copy(w, in)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return o.copyTime(name)
+}
+
+// copyTime gives a copied file the time of the original.
+func (o places) copyTime(name string) error {
+	from, file := o.source(name)
+	info, err := from.Stat(file)
 	if err != nil {
 		return err
 	}

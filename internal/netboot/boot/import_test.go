@@ -48,6 +48,11 @@ func TestImportTimesAndDirectories(t *testing.T) {
 				t.Errorf("%s is of %s", file, info.ModTime())
 			}
 		}
+		testkit.Must(t, os.Chtimes(filepath.Join(to, "groups/a.json"), time.Now(), time.Now())) // an import that was interrupted, or of an older version
+		testkit.Must(t, testkit.Value(boot.PlanImport(from, option, to))(t).Run(t.Context(), false))
+		if info := testkit.Value(os.Stat(filepath.Join(to, "groups/a.json")))(t); !info.ModTime().Equal(old) {
+			t.Errorf("it is of %s after another import", info.ModTime())
+		}
 		if again := testkit.Value(boot.PlanImport(from, option, to))(t); len(again.New)+len(again.Changed) > 0 || again.Same != 6 {
 			t.Errorf("there is more to do: %+v", again)
 		}
