@@ -71,9 +71,9 @@ func TestEmpty(t *testing.T) {
 func TestSamples(t *testing.T) {
 	const size = 4 * tib
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, c := range []struct{ parts, least int }{{20, 25}, {200, 96}} { // of a hundredth of a percent each
+	for _, c := range []struct{ parts, least int }{{20, 4}, {200, 28}} { // of a hundredth of a percent each
 		found := 0
-		for range 100 {
+		for range 30 {
 			d := scattered{size: size, part: size / 10_000}
 			for range c.parts {
 				d.at = append(d.at, Edge+r.Int64N(size-size/10_000-2*Edge))
@@ -84,7 +84,7 @@ func TestSamples(t *testing.T) {
 			}
 		}
 		if found < c.least {
-			t.Errorf("of 100 disks with data in %d places, %d count as used", c.parts, found)
+			t.Errorf("of 30 disks with data in %d places, %d count as used", c.parts, found)
 		}
 	}
 	for size := int64(2*Edge - 4096); size < 2*Edge+3*sampleSize; size += 4096 { // no room for samples, or little
