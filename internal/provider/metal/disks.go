@@ -80,10 +80,12 @@ func diskLacks(pool v1alpha1.MetalPool, m *registry.Machine) string {
 	for _, k := range all {
 		reason := ""
 		switch {
-		case k.Unasked() != "" && d.Serial == "" || k.IsAny(d.Data) || d.Serial != "" && !k.Is(d.Serial) || k.SizeBytes < int64(d.MinGiB)<<30:
+		case k.Removable && d.Serial == "" || k.IsAny(d.Data) || d.Serial != "" && !k.Is(d.Serial) || k.SizeBytes < int64(d.MinGiB)<<30:
 			continue
 		case k.Obstacle() != "":
 			reason = k.Obstacle()
+		case k.Unasked() != "" && d.Serial == "":
+			reason = k.Unasked() + ": disk.serial can name it"
 		case len(k.Holds) > 0 && !slices.Contains(k.Holds, facts.Ours) && !slices.Contains(k.Holds, facts.Unfinished) && !facts.Consents(all, k, d.Overwrite):
 			reason = "holds " + strings.Join(k.Holds, ", ") + ", and disk.overwrite does not name it" + facts.Ambiguous(all, k, d.Overwrite)
 		default:
