@@ -117,7 +117,7 @@ func TestMetalHardware(t *testing.T) {
 			}
 			return err
 		})
-		p.run("machine", "power", ports.Name, "off", "--yes")
+		p.run("machine", "install", ports.Name, "--none")
 		if journal := p.run("machine", "journal", ports.Name, "--install"); !strings.Contains(journal, "holds raid, which is not ours") {
 			t.Error(journal)
 		}
@@ -125,8 +125,7 @@ func TestMetalHardware(t *testing.T) {
 	})
 	lap("the RAID's disk is refused")
 	p.run("machine", "install", ports.Name, "--slot-size", "3", "--kubernetes", goodSystem)
-	p.run("machine", "reinstall", ports.Name, "--yes")
-	p.run("machine", "power", ports.Name, "on", "--network", "--yes")
+	p.run("machine", "reinstall", ports.Name, "--yes") // it runs the discovery image still, and asks again
 	p.runs(ports, "a")
 	lap("the system runs from the NVMe disk")
 	if !hasPartition(t, filepath.Join(p.dir, ports.Name, "disk"), slots.NameState) {
