@@ -78,17 +78,29 @@ func (r *Registry) denied(ctx context.Context, m *Machine, why string) (*Authori
 	return &Authorization{Why: why}, err
 }
 
-// Finish remembers how the installation of a machine ended, with its log, and gives the authorization back.
+// Finish remembers how the installation of a machine ended, with its log, and gives the authorization back. A failure uses up an attempt only if the
+// installation was authorized. What is said again about a failed one changes nothing: whoever knows the UUID of a machine without a key can say it.
 func (r *Registry) Finish(ctx context.Context, m *Machine, ok bool, log []string) error {
 	if Approval(m.Approval) != Approved {
 		return fail.New(fail.Refused, "the machine is not approved, and nothing was to be installed on it").At(m.UUID).Do("naupegos machine approve %s", m.UUID)
 	}
-	_, err := r.change(ctx, m.UUID, metal.How{}, func(d *metal.Draft, rec *Record) error {
+	held, err := r.store.Give(ctx, installGroup, m.UUID)
+	if err != nil {
+		return err
+	}
+	if !ok && !held && State(m.State) == Failed {
+		return nil
+	}
+	_, err = r.change(ctx, m.UUID, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		authorized := held || State(d.State) == Granted // the authorization of a long one has expired
 		rec.Progress = nil
-		if ok {
+		switch {
+		case ok:
 			rec.Installed, rec.Failures, rec.Reinstall = time.Now().UTC().Truncate(time.Microsecond), 0, false
 			happens(d, rec, Succeeds, "")
-		} else {
+		case !authorized:
+			happens(d, rec, Fails, "it was not authorized")
+		default:
 			rec.Failures++
 			rec.Reinstall = rec.Reinstall && rec.Failures < r.o.InstallRetries
 			happens(d, rec, Fails, fmt.Sprintf("attempt %d of %d", rec.Failures, r.o.InstallRetries))
@@ -99,10 +111,6 @@ func (r *Registry) Finish(ctx context.Context, m *Machine, ok bool, log []string
 		}
 		return nil
 	})
-	_, e := r.store.Give(ctx, installGroup, m.UUID)
-	if err == nil {
-		err = e
-	}
 	return err
 }
 

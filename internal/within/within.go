@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -132,6 +133,16 @@ func (d *Dir) Write(name string, perm, dirPerm fs.FileMode, fill func(io.Writer)
 		return d.explain(name, err)
 	}
 	return d.sync(above)
+}
+
+// MakeDir creates a directory, and those above it.
+func (d *Dir) MakeDir(name string, perm fs.FileMode) error {
+	return d.explain(name, d.root.MkdirAll(local(name), perm))
+}
+
+// SetTime sets the modification time of a file.
+func (d *Dir) SetTime(name string, modified time.Time) error {
+	return d.explain(name, d.root.Chtimes(local(name), modified, modified))
 }
 
 // sync makes the entries of a directory durable.

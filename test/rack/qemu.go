@@ -112,9 +112,10 @@ func (m *Machine) start(disk bool) (*exec.Cmd, *bytes.Buffer) {
 		"-name", m.Name, "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", fmt.Sprint(m.CPUs), "-m", fmt.Sprint(m.MemoryMiB), "-nodefaults", "-display", "none",
 		"-chardev", "file,id=console,append=on,path=" + m.ConsoleFile(), "-serial", "chardev:console", "-monitor", "unix:" + m.monitor() + ",server=on,wait=off",
 		"-smbios", "type=1,manufacturer=QEMU,product=rack,serial=S-" + m.Name + ",uuid=" + m.UUID, "-device", "virtio-rng-pci", "-device", "i6300esb", "-action", "watchdog=reset",
-		"-drive", "if=none,id=disk,format=raw,cache=unsafe,discard=unmap,file=" + m.disk(), "-device", "virtio-blk-pci,drive=disk,bootindex=" + second + ",serial=" + m.serial(),
+		"-drive", "if=none,id=disk,format=raw,cache=unsafe,discard=unmap,file=" + m.disk(),
 		"-netdev", "tap,id=net,script=no,downscript=no,ifname=" + m.Tap,
 	}
+	args = append(args, m.systemDisk(second)...)
 	card := "virtio-net-pci,netdev=net,bootindex=" + first + ",mac=" + m.MAC
 	if m.UEFI { // its own PXE, without waiting for IPv6
 		card += ",romfile="
@@ -126,7 +127,7 @@ func (m *Machine) start(disk bool) (*exec.Cmd, *bytes.Buffer) {
 		args = append(args, "-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+code, "-drive", "if=pflash,format=raw,unit=1,file="+m.variables(),
 			"-fw_cfg", "name=opt/org.tianocore/IPv6Support,string=n")
 	}
-	cmd := exec.Command("qemu-system-x86_64", append(args, "-device", card)...)
+	cmd := exec.Command("qemu-system-x86_64", append(append(args, "-device", card), m.devices()...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // Ctrl-C is for this process
 	said := &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = said, said

@@ -35,6 +35,7 @@ type Spec struct {
 	Tap       string // the link that the machine is plugged in by; empty: "tap-" + Name
 	BMC       string // HOST:PORT, UDP, where its BMC answers
 	Password  string // of User there
+	Odd
 }
 
 // Machine is one that can be switched on.

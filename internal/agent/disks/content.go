@@ -12,6 +12,13 @@ import (
 // Edge is the size of the areas at a disk's beginning and end that must be zero if the disk is empty.
 const Edge = 4 * mib
 
+// samples are places between the edges, each of sampleSize, that must be zero, too. Without its beginning and end, a disk with data on a fiftieth of its
+// space passes for empty with a probability below one in a hundred. They cost a rotating disk two or three seconds.
+const (
+	samples    = 256
+	sampleSize = 64 * kib
+)
+
 // Unknown is the name of content without a known signature.
 const Unknown = "something unknown"
 
@@ -62,7 +69,7 @@ func (r *regions) text(offset int64, n int) string {
 	return string(part[:got])
 }
 
-// Content names the content of a disk by its edges and the known places of superblocks between them; nil if all are zero. With an error, it names the
+// Content names the content of a disk by its edges, the known places of superblocks between them, and samples; nil if all are zero. With an error, it names the
 // readable content.
 func Content(from io.ReaderAt, size int64) ([]string, error) {
 	if size <= 0 {
@@ -77,6 +84,9 @@ func Content(from io.ReaderAt, size int64) ([]string, error) {
 	}
 	switch b, same := r.same(); {
 	case same && b == 0:
+		if at, found := r.sampled(); found {
+			return []string{fmt.Sprintf("%s (near %d MiB)", Unknown, at/mib)}, err
+		}
 		return nil, err
 	case same:
 		return []string{fmt.Sprintf("%s (only bytes 0x%02x)", Unknown, b)}, err
@@ -88,4 +98,18 @@ func Content(from io.ReaderAt, size int64) ([]string, error) {
 func (r *regions) same() (b byte, same bool) {
 	b = r.begin[0]
 	return b, bytes.Count(r.begin, []byte{b}) == len(r.begin) && bytes.Count(r.end, []byte{b}) == len(r.end)
+}
+
+// sampled returns the first of the evenly spaced samples between the edges that is not zero. It skips unreadable ones.
+func (r *regions) sampled() (at int64, found bool) {
+	span := r.endsAt - int64(len(r.begin))
+	part, zeros := make([]byte, sampleSize), make([]byte, sampleSize)
+	for i := range int64(samples) {
+		at = int64(len(r.begin)) + span/samples*i/4096*4096
+		n, _ := r.from.ReadAt(part[:max(0, min(sampleSize, r.endsAt-at))], at)
+		if !bytes.Equal(part[:n], zeros[:n]) {
+			return at, true
+		}
+	}
+	return 0, false
 }

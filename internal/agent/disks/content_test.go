@@ -67,6 +67,54 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
+// TestSamples: a disk with data in the middle alone is not empty, unless it has very little.
+func TestSamples(t *testing.T) {
+	const size = 4 * tib
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct{ parts, least int }{{20, 4}, {200, 28}} { // of a hundredth of a percent each
+		found := 0
+		for range 30 {
+			d := scattered{size: size, part: size / 10_000}
+			for range c.parts {
+				d.at = append(d.at, Edge+r.Int64N(size-size/10_000-2*Edge))
+			}
+			holds := testkit.Value(Content(d, size))(t)
+			if len(holds) > 0 {
+				found++
+			}
+		}
+		if found < c.least {
+			t.Errorf("of 30 disks with data in %d places, %d count as used", c.parts, found)
+		}
+	}
+	for size := int64(2*Edge - 4096); size < 2*Edge+3*sampleSize; size += 4096 { // no room for samples, or little
+		if holds := testkit.Value(Content(sparse{size: size}, size))(t); len(holds) > 0 {
+			t.Errorf("%d zeros hold %s", size, holds)
+		}
+		if middle := size - 2*Edge; middle > 0 {
+			if holds := testkit.Value(Content(sparse{size: size, parts: map[int64]string{Edge + middle/2: "\x01"}}, size))(t); len(holds) == 0 {
+				t.Errorf("of %d bytes, the one in the middle is overlooked", size)
+			}
+		}
+	}
+}
+
+// scattered is a disk of zeros with data in parts of one size.
+type scattered struct {
+	size, part int64
+	at         []int64
+}
+
+func (s scattered) ReadAt(p []byte, off int64) (int, error) {
+	clear(p)
+	for _, at := range s.at {
+		if off < at+s.part && at < off+int64(len(p)) {
+			p[0] = 1
+		}
+	}
+	return len(p), nil
+}
+
 // TestSignatures: Content names each signature at each of its places, alone on a disk.
 func TestSignatures(t *testing.T) {
 	const small, large = 200*mib + 7*512, 2 * tib

@@ -51,7 +51,7 @@ func List(root host.Root) []facts.Disk {
 	return joinPaths(root, all)
 }
 
-// left reports which block devices to leave out: memory, loop devices, removable media, eMMC boot areas, and the hidden paths of NVMe multipath devices,
+// left reports which block devices to leave out: memory, loop devices, removable media, further areas of an eMMC, and the hidden paths of NVMe multipath devices,
 // which have no device node.
 func left(name string, read func(string) string) bool {
 	for _, prefix := range []string{"loop", "ram", "zram", "sr", "fd", "dm-", "md", "nbd", "drbd", "rbd", "bcache", "zd"} {
@@ -59,8 +59,8 @@ func left(name string, read func(string) string) bool {
 			return true
 		}
 	}
-	if strings.HasPrefix(name, "mmcblk") && (strings.Contains(name, "boot") || strings.HasSuffix(name, "rpmb")) {
-		return true
+	if area := strings.TrimLeft(strings.TrimPrefix(name, "mmcblk"), "0123456789"); strings.HasPrefix(name, "mmcblk") && area != "" {
+		return true // boot0, rpmb, gp1: further areas of the same chip
 	}
 	return read("hidden") == "1" || hiddenPath.MatchString(name)
 }
@@ -82,7 +82,10 @@ func describe(root host.Root, name string) (facts.Disk, bool) {
 	where, _ := filepath.EvalSymlinks(root.Path(sys)) // empty on error
 	d := facts.Disk{
 		Path: "/dev/" + strings.ReplaceAll(name, "!", "/"), SizeBytes: sectors * 512, Model: read("device/model"), Rotates: read("queue/rotational") == "1",
-		Removable: read("removable") == "1", ReadOnly: read("ro") == "1", Type: diskType(name, where), Serial: serial(root, sys), WWID: firstOf(read, "device/wwid", "wwid"),
+		Removable: read("removable") == "1", ReadOnly: read("ro") == "1", Type: diskType(root, name, where), Serial: serial(root, sys), WWID: firstOf(read, "device/wwid", "wwid"),
+	}
+	if read("device/type") == "SD" && d.Type == "mmc" {
+		d.Removable = true // the kernel says so of the reader alone
 	}
 	if zoned := read("queue/zoned"); zoned != "none" {
 		d.Zoned = zoned
@@ -136,8 +139,20 @@ func page80(data []byte) string {
 	}, string(data[4:4+long])))
 }
 
-func diskType(name, where string) string {
-	for _, t := range []struct{ prefix, kind string }{{"nvme", "nvme"}, {"vd", "virtio"}, {"pmem", facts.DiskPmem}, {"mtdblock", facts.DiskFlash}, {"ubiblock", facts.DiskFlash}, {"mmcblk", "mmc"}} {
+// onNetwork matches the place of SCSI disks behind a port of Fibre Channel, or a session of iSCSI.
+var onNetwork = regexp.MustCompile(`/(rport-|session\d)`)
+
+func diskType(root host.Root, name, where string) string {
+	switch found := onNetwork.FindStringSubmatch(where); {
+	case strings.HasPrefix(name, "nvme") && overFabric(root, name):
+		return facts.DiskNVMeoF
+	case found == nil:
+	case found[1] == "rport-":
+		return facts.DiskFC
+	default:
+		return facts.DiskISCSI
+	}
+	for _, t := range []struct{ prefix, kind string }{{"nvme", "nvme"}, {"vd", "virtio"}, {"pmem", facts.DiskPmem}, {"ndblk", facts.DiskPmem}, {"mtdblock", facts.DiskFlash}, {"ubiblock", facts.DiskFlash}, {"mmcblk", "mmc"}} {
 		if strings.HasPrefix(name, t.prefix) {
 			return t.kind
 		}
@@ -151,6 +166,21 @@ func diskType(name, where string) string {
 		return "scsi"
 	}
 	return ""
+}
+
+// overFabric reports whether a controller of an NVMe disk is not on this machine's PCI bus. The disk's device is its controller, or with multipath its
+// subsystem, below which the controllers are.
+func overFabric(root host.Root, name string) bool {
+	device := root.Path("/sys/block/" + name + "/device")
+	for _, pattern := range []string{"transport", "nvme*/transport"} {
+		found, _ := filepath.Glob(filepath.Join(device, pattern)) // the pattern is valid
+		for _, path := range found {
+			if transport, err := os.ReadFile(path); err == nil && slices.Contains([]string{"tcp", "rdma", "fc", "loop"}, strings.TrimSpace(string(transport))) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // read adds the content of a disk and its partitions.

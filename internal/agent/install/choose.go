@@ -64,8 +64,8 @@ func unfit(o *order.Order, all []facts.Disk, d facts.Disk, ours bool) string {
 		return "is another one than " + o.Disk.Serial
 	case d.Obstacle() != "":
 		return d.Obstacle()
-	case d.Removable && o.Disk.Serial == "":
-		return "can be taken out"
+	case d.Unasked() != "" && o.Disk.Serial == "":
+		return d.Unasked()
 	case d.SizeBytes < needs:
 		return fmt.Sprintf("has %d MiB, and %d are needed", d.SizeBytes>>20, needs>>20)
 	case len(d.Holds) > 0 && !ours && !facts.Consents(all, d, o.Disk.Consent):

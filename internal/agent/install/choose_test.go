@@ -78,6 +78,9 @@ func TestChoose(t *testing.T) {
 		"consent for another one":             {rule: order.Disk{Consent: []string{"B"}}, disks: []facts.Disk{disk("sda", "A", 40, "xfs")}, want: "holds xfs"},
 		"ours before a smaller one":           {ours: "A", disks: []facts.Disk{disk("sda", "A", 100, "gpt", "ext"), disk("sdb", "B", 40)}, want: "/dev/sda"},
 		"ours, but a data disk now":           {ours: "A", data: []string{"A"}, disks: []facts.Disk{disk("sda", "A", 100, "gpt"), disk("sdb", "B", 40)}, want: "/dev/sdb"},
+		"a LUN on Fibre Channel":              {disks: []facts.Disk{disk("sda", "A", 100), odd(func(d *facts.Disk) { d.Type = facts.DiskFC })}, want: "/dev/sda"},
+		"only a LUN of iSCSI":                 {disks: []facts.Disk{odd(func(d *facts.Disk) { d.Type = facts.DiskISCSI })}, want: "is on a network (iscsi)"},
+		"a LUN by its name":                   {rule: order.Disk{Serial: "O"}, disks: []facts.Disk{odd(func(d *facts.Disk) { d.Type = facts.DiskNVMeoF })}, want: "/dev/sdx"},
 		"what can be taken out":               {disks: []facts.Disk{usb}, want: "can be taken out"},
 		"what can be taken out, by its name":  {rule: order.Disk{Serial: "U"}, disks: []facts.Disk{usb}, want: "/dev/sdz"},
 	} {

@@ -3,6 +3,7 @@ package boot
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	butaneconfig "github.com/coreos/butane/config"
 	"github.com/coreos/butane/config/common"
@@ -37,7 +38,7 @@ var v34 = semver.Version{Major: 3, Minor: 4}
 func parse34(data []byte) (any, error) {
 	config, report, err := v3_4.ParseCompatibleVersion(data)
 	if err != nil {
-		return nil, fmt.Errorf("Ignition does not accept it: %w: %s", err, report.String())
+		return nil, fmt.Errorf("Ignition does not accept it: %w: %s", err, oneLine(report))
 	}
 	return config, nil
 }
@@ -45,16 +46,21 @@ func parse34(data []byte) (any, error) {
 func parse35(data []byte) (any, error) {
 	config, report, err := v3_5.ParseCompatibleVersion(data)
 	if err != nil {
-		return nil, fmt.Errorf("Ignition does not accept it: %w: %s", err, report.String())
+		return nil, fmt.Errorf("Ignition does not accept it: %w: %s", err, oneLine(report))
 	}
 	return config, nil
+}
+
+// oneLine writes a report, which has a line for each problem, as one.
+func oneLine(report fmt.Stringer) string {
+	return strings.Join(strings.FieldsFunc(report.String(), func(r rune) bool { return r == '\n' }), "; ")
 }
 
 // butane translates a Butane config to Ignition.
 func butane(data []byte) ([]byte, error) {
 	translated, report, err := butaneconfig.TranslateBytes(data, common.TranslateBytesOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("Butane does not accept it: %w: %s", err, report.String())
+		return nil, fmt.Errorf("Butane does not accept it: %w: %s", err, oneLine(report))
 	}
 	answer, _ := ignition(translated) // an empty one, as matchbox has it, where Ignition does not accept what Butane made
 	return answer, nil

@@ -18,12 +18,13 @@ import (
 type Import struct {
 	Groups   int      `json:"groups"`
 	Profiles int      `json:"profiles"`
-	New      []string `json:"new"`
+	New      []string `json:"new"`     // an empty directory ends with a slash
 	Changed  []string `json:"changed"` // there already, with other content
 	Same     int      `json:"same"`
 	Problems []string `json:"problems"` // what machines will get no answer from; matchbox doesn't answer them either
 
 	from, assets, to string
+	aged             []string // the same files, whose times differ
 }
 
 // PlanImport looks what has to be copied from a matchbox's data directory, and its directory of assets (empty: assets in the data
@@ -118,15 +119,64 @@ func (p *Import) compare(o places, sub string) error {
 			p.New = append(p.New, name)
 		case err == nil && ours == theirs:
 			p.Same++
+			if !sameTime(from, file, o.to, name) {
+				p.aged = append(p.aged, name)
+			}
 		default: // as a link that leads out: it is replaced, not followed
 			p.Changed = append(p.Changed, name)
 		}
 	})
+	if err == nil && sub == "assets" {
+		err = p.emptyDirectories(o, from, root)
+	}
 	if within.Escapes(err) {
 		p.problem(sub, err)
 		return nil
 	}
 	return err
+}
+
+// emptyDirectories finds the directories of assets without any entry.
+func (p *Import) emptyDirectories(o places, from *within.Dir, root string) error {
+	filled := map[string]bool{}
+	var all []string
+	err := from.Walk(root, func(at string, d fs.DirEntry, err error) error {
+		switch {
+		case at == root && errors.Is(err, fs.ErrNotExist):
+			return fs.SkipAll
+		case err != nil:
+			return err
+		}
+		filled[path.Dir(at)] = true
+		if d.IsDir() && at != root {
+			all = append(all, at)
+		}
+		return nil
+	})
+	for _, at := range all {
+		if filled[at] {
+			continue
+		}
+		name := path.Join("assets", strings.TrimPrefix(strings.TrimPrefix(at, root), "/"))
+		if root == "." {
+			name = path.Join("assets", at)
+		}
+		if o.to != nil {
+			if info, e := o.to.Stat(name); e == nil && info.IsDir() {
+				p.Same++
+				continue
+			}
+		}
+		p.New = append(p.New, name+"/")
+	}
+	return err
+}
+
+// sameTime reports whether two files have the same modification time. Files without one differ.
+func sameTime(a *within.Dir, nameA string, b *within.Dir, nameB string) bool {
+	infoA, errA := a.Stat(nameA)
+	infoB, errB := b.Stat(nameB)
+	return errA == nil && errB == nil && infoA.ModTime().Equal(infoB.ModTime())
 }
 
 // problem notes why a file is not imported, unless reading the configuration has said so.
@@ -172,19 +222,41 @@ func (p *Import) Run(ctx context.Context, replace bool) error {
 			return fail.Wrap(fail.Internal, err, "copy %s", name).At(p.to)
 		}
 	}
+	for _, name := range p.aged {
+		if err := places.copyTime(name); err != nil {
+			return fail.Wrap(fail.Internal, err, "set the time of %s", name).At(p.to)
+		}
+	}
 	return nil
 }
 
-// copy copies a file, whole or not at all.
+// copy copies a file, whole or not at all, with its time, by which clients know whether they have it already; or makes an empty directory.
 func (o places) copy(name string) error {
+	if strings.HasSuffix(name, "/") {
+		return o.to.MakeDir(name, 0o755)
+	}
 	from, file := o.source(name)
 	in, err := from.Open(file)
 	if err != nil {
 		return err
 	}
 	defer in.Close() // read only
-	return o.to.Write(name, 0o644, 0o755, func(w io.Writer) error {
+	err = o.to.Write(name, 0o644, 0o755, func(w io.Writer) error {
 		_, err := io.Copy(w, in)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return o.copyTime(name)
+}
+
+// copyTime gives a copied file the time of the original.
+func (o places) copyTime(name string) error {
+	from, file := o.source(name)
+	info, err := from.Stat(file)
+	if err != nil {
+		return err
+	}
+	return o.to.SetTime(name, info.ModTime())
 }

@@ -21,8 +21,8 @@ type Full struct {
 
 // Answer implements Handler.
 func (f *Full) Answer(m *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
-	if relay := addrOf(m.GatewayIPAddr); relay.IsValid() && !f.Link.Contains(relay) {
-		return nil // there are no addresses for where the relay is
+	if subnet := subnetOf(m); subnet.IsValid() && !f.Link.Contains(subnet) {
+		return nil // there are no addresses for the client's network
 	}
 	if len(m.ClientHWAddr) != 6 {
 		return nil
@@ -57,7 +57,7 @@ func (f *Full) Answer(m *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
 }
 
 func (f *Full) request(m *dhcpv4.DHCPv4, mac string) *dhcpv4.DHCPv4 {
-	if server := addrOf(m.ServerIdentifier()); server.IsValid() && server != f.Boot.Server {
+	if server := addrOf(m.ServerIdentifier()); server.IsValid() && server != f.Boot.Server && server != f.identity(m) {
 		f.Log.Warn("a machine took the address of another DHCP server: there have to be none on this link, or this one has to be --dhcp proxy", "server", server, "mac", mac)
 		f.Pool.Withdraw(mac)
 		return nil
@@ -70,7 +70,7 @@ func (f *Full) request(m *dhcpv4.DHCPv4, mac string) *dhcpv4.DHCPv4 {
 		f.Log.Info("an address is refused", "address", wanted, "mac", mac, "reason", err.Error())
 		reply := answer(m, dhcpv4.MessageTypeNak)
 		if reply != nil {
-			reply.UpdateOption(dhcpv4.OptServerIdentifier(f.Boot.Server.AsSlice()))
+			reply.UpdateOption(dhcpv4.OptServerIdentifier(f.identity(m).AsSlice()))
 		}
 		return reply
 	}
@@ -91,7 +91,8 @@ func (f *Full) lease(m *dhcpv4.DHCPv4, kind dhcpv4.MessageType, addr netip.Addr)
 
 // options writes what goes with an address.
 func (f *Full) options(reply, m *dhcpv4.DHCPv4) {
-	reply.UpdateOption(dhcpv4.OptServerIdentifier(f.Boot.Server.AsSlice()))
+	f.boot(reply, m)
+	reply.UpdateOption(dhcpv4.OptServerIdentifier(f.identity(m).AsSlice())) // last: boot writes its own
 	reply.UpdateOption(dhcpv4.OptSubnetMask(net.CIDRMask(f.Link.Bits(), 32)))
 	if f.Router.IsValid() {
 		reply.UpdateOption(dhcpv4.OptRouter(f.Router.AsSlice()))
@@ -103,6 +104,10 @@ func (f *Full) options(reply, m *dhcpv4.DHCPv4) {
 		}
 		reply.UpdateOption(dhcpv4.OptDNS(list...))
 	}
+}
+
+// boot writes what the client boots.
+func (f *Full) boot(reply, m *dhcpv4.DHCPv4) {
 	c, ok := identify(m)
 	if !ok {
 		return

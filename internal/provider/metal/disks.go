@@ -84,6 +84,8 @@ func diskLacks(pool v1alpha1.MetalPool, m *registry.Machine) string {
 			continue
 		case k.Obstacle() != "":
 			reason = k.Obstacle()
+		case k.Unasked() != "" && d.Serial == "":
+			reason = k.Unasked() + ": disk.serial can name it"
 		case len(k.Holds) > 0 && !slices.Contains(k.Holds, facts.Ours) && !slices.Contains(k.Holds, facts.Unfinished) && !facts.Consents(all, k, d.Overwrite):
 			reason = "holds " + strings.Join(k.Holds, ", ") + ", and disk.overwrite does not name it" + facts.Ambiguous(all, k, d.Overwrite)
 		default:

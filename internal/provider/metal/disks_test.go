@@ -59,6 +59,8 @@ func TestDiskLacks(t *testing.T) {
 		"too small":         {disks: []facts.Disk{disk(func(d *facts.Disk) { d.SizeBytes = 1 << 30 })}, want: "wants a disk of at least 20 GiB"},
 		"4Kn":               {disks: []facts.Disk{disk(func(d *facts.Disk) { d.SectorBytes = 4096 })}, want: "sectors of 4096"},
 		"4Kn and a fit one": {disks: []facts.Disk{disk(func(d *facts.Disk) { d.SectorBytes = 4096 }), disk(func(d *facts.Disk) { d.Path = "/dev/sdb" })}},
+		"a LUN":             {disks: []facts.Disk{disk(func(d *facts.Disk) { d.Type = facts.DiskFC })}, want: "where other machines may have it, too: disk.serial can name it"},
+		"a LUN by its name": {rule: v1alpha1.MetalDisk{Serial: "A"}, disks: []facts.Disk{disk(func(d *facts.Disk) { d.Type = facts.DiskISCSI })}},
 		"by WWID":           {rule: v1alpha1.MetalDisk{Serial: "0x5000c500a1b2c3d4"}, disks: []facts.Disk{disk(func(d *facts.Disk) { d.WWID = "naa.5000c500a1b2c3d4" })}},
 		"by another number": {rule: v1alpha1.MetalDisk{Serial: "B"}, disks: []facts.Disk{disk(func(*facts.Disk) {})}, want: "wants the disk B of at least 20 GiB"},
 	} {

@@ -105,6 +105,9 @@ func TestIdentity(t *testing.T) {
 		"part of a bond":                      {`"name": "eth1", "mac": "52:54:01:00:00:01", "bus": "pci", "permanent": "b8:ca:3a:00:00:02"`, "b8:ca:3a:00:00:02", ""},
 		"an address that somebody set":        {`"name": "eth1", "mac": "02:00:00:00:00:07", "bus": "pci", "permanent": "b8:ca:3a:00:00:02"`, "b8:ca:3a:00:00:02", ""},
 		"a BMC's card on USB":                 {`"name": "enx0", "mac": "be:3a:f2:b6:05:9f", "bus": "usb", "permanent": "be:3a:f2:b6:05:9f"`, "", "USB"},
+		"a Redfish host interface":            {`"name": "usb0", "mac": "be:3a:f2:b6:05:9f", "bus": "usb"`, "", "USB"}, // its driver makes an address up
+		"a dock with the card's address":      {`"name": "enx1", "mac": "52:54:01:00:00:01", "bus": "usb", "permanent": "52:54:01:00:00:01"`, "", ""},
+		"a port of a switch chip":             {`"name": "swp1", "mac": "52:54:01:00:00:01", "bus": "mdio_bus"`, "", "address of eth0"},
 		"a virtual function":                  {`"name": "ens1f0v0", "mac": "52:54:01:00:00:02", "bus": "pci", "permanent": "52:54:01:00:00:02", "virtual": true`, "", "virtual function"},
 		"a random address":                    {`"name": "eth1", "mac": "52:54:01:00:00:02", "bus": "pci"`, "", "no permanent"},
 		"a permanent address that is none":    {`"name": "eth1", "mac": "52:54:01:00:00:02", "bus": "pci", "permanent": "ff:ff:ff:ff:ff:ff"`, "", "no permanent"},

@@ -12,7 +12,7 @@ type Disk struct {
 	Serial    string   `json:"serial,omitempty"` // as its label and lsblk show it
 	WWID      string   `json:"wwid,omitempty"`   // "naa.…", "eui.…", "t10.…": unique in the world, where the disk has one
 	Model     string   `json:"model,omitempty"`
-	Type      string   `json:"type,omitempty"`    // nvme, sata, scsi, virtio, usb, mmc, or one that no firmware boots from
+	Type      string   `json:"type,omitempty"`    // nvme, sata, scsi, virtio, usb, mmc, one that no firmware boots from, or one on a network
 	Rotates   bool     `json:"rotates,omitempty"` // it is no SSD
 	Removable bool     `json:"removable,omitempty"`
 	Holds     []string `json:"holds,omitempty"` // what is on it: "gpt", "ext", "lvm"…, "something unknown"; nothing: it is empty
@@ -28,6 +28,13 @@ type Disk struct {
 const (
 	DiskPmem  = "pmem"
 	DiskFlash = "mtd"
+)
+
+// Types of disks that are reached over a network. Other machines may have them, too.
+const (
+	DiskFC     = "fc"
+	DiskISCSI  = "iscsi"
+	DiskNVMeoF = "nvme-of"
 )
 
 // Sector is the size of sectors that system images are made for.
@@ -56,14 +63,25 @@ func (d Disk) Obstacle() string {
 	return ""
 }
 
+// Unasked says why a disk is the system's only if an order names it; empty if it needs no name.
+func (d Disk) Unasked() string {
+	switch {
+	case d.Removable:
+		return "can be taken out"
+	case d.Type == DiskFC || d.Type == DiskISCSI || d.Type == DiskNVMeoF:
+		return "is on a network (" + d.Type + "), where other machines may have it, too"
+	}
+	return ""
+}
+
 // Obstacles lists in words all that is shown of a disk beside its content.
 func (d Disk) Obstacles() string {
 	var all []string
 	if o := d.Obstacle(); o != "" {
 		all = append(all, o)
 	}
-	if d.Removable {
-		all = append(all, "can be taken out")
+	if why := d.Unasked(); why != "" {
+		all = append(all, why)
 	}
 	if d.Zoned != "" && d.Zoned != "host-managed" {
 		all = append(all, "is zoned ("+d.Zoned+")")

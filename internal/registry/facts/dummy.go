@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -27,9 +28,24 @@ func dummyUUID(uuid string) string {
 			return "it counts up or down"
 		case dellWithoutTag(b):
 			return "Dell's form without a service tag"
+		case almostEmpty(b):
+			return "it is almost empty"
+		case printable(b) && DummyText(strings.TrimRight(string(b), "\x00")):
+			return "it is the text " + strconv.Quote(strings.TrimRight(string(b), "\x00"))
 		}
 	}
 	return ""
+}
+
+// almostEmpty reports whether at most four bytes are neither 0 nor 255.
+func almostEmpty(b []byte) bool {
+	return bytes.Count(b, []byte{0}) >= 12 || bytes.Count(b, []byte{0xff}) >= 12
+}
+
+// printable reports whether a UUID is text, perhaps with zeros behind it.
+func printable(b []byte) bool {
+	text := bytes.TrimRight(b, "\x00")
+	return len(text) > 0 && !slices.ContainsFunc(text, func(c byte) bool { return c < ' ' || c > '~' })
 }
 
 // orders returns a UUID as it is, with the first three fields turned (SMBIOS 2.6), each half word turned, each word turned, all turned, and with any
@@ -129,10 +145,18 @@ var (
 	names   = regexp.MustCompile(`^((the )?(system|chassis|base ?board|board|product|default|sample|test|dummy)?[ -]?(manufacturer|vendor|product ?name|name|serial|serial ?(number|no\.?)|s/n|sn|version|sku|asset|asset ?tag|string|uuid)( ?\d+)?)$`)
 )
 
+// joined are dummies whose words are not separated, or have a number behind them: "ToBeFilledByOEM", "SerNum0", "Default string000". Signs and blanks are
+// left out.
+var joined = regexp.MustCompile(`^((tobe)?(filled|set|defined|determined|programmed|updated)(by)?(oem)?|(oem)?(default)(string)?|oem|(type\d)?(system|chassis|baseboard|board|product|oem)?(serialnumber|sernum|partnum|assettagnum|assettag|manufacturer|serial)|insert\w*here|badindex|outofspec|reserved|placeholder|example|unknow|nodata|nodimm|not(supported|filled|assigned|entered|initialized))(\d*|x*)$|^tb[df]$`)
+
+// numbered matches a few letters and a number that counts: "MB-1234567890", "SSN12345678901234567".
+var numbered = regexp.MustCompile(`^[a-z]{1,3}(\d{9,})$`)
+
 // DummyText reports whether a text of SMBIOS is what makers write where they have nothing to say: "To be filled by O.E.M.", "Default string",
 // "System Serial Number", "None", "123456789", "00000000". A real word behind such a beginning is not known, so only whole texts count.
 func DummyText(text string) bool {
 	t := strings.ToLower(strings.Join(strings.Fields(text), " "))
+	bare := strings.Trim(t, "()[]<>{}$:\"' ")
 	letters := strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
 			return r
@@ -144,9 +168,13 @@ func DummyText(text string) bool {
 		return false // nothing is no dummy: it is nothing
 	case letters == "":
 		return true
-	case names.MatchString(t), filler(t):
+	case names.MatchString(bare), filler(bare), joined.MatchString(letters):
 		return true
 	}
+	if n := numbered.FindStringSubmatch(letters); n != nil {
+		return counts(n[1])
+	}
+	letters = strings.TrimPrefix(letters, "0x")
 	return len(letters) >= 3 && (covered([]byte(letters)) == len(letters) || counts(letters))
 }
 

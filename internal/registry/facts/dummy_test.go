@@ -26,7 +26,9 @@ func TestDummyUUID(t *testing.T) {
 		"01234567-8900-0102-0304-0506070809aa", "01234567-89ab-cdef-0123-456789abcdef", "12345678-90ab-cdef-1234-567890abcdef", "00112233-4455-6677-8899-aabbccddeeff",
 		"ffeeddcc-bbaa-9988-7766-554433221100", "00010203-0405-0607-0809-0a0b0c0d0e0f", "fedcba98-7654-3210-fedc-ba9876543210", "12345678-1234-1234-1234-123456789abc",
 		"12345678-1234-1234-1234-123456789012", "4c4c4544-0000-2010-8020-80c04f202020", "44454c4c-0000-1020-8020-80c04f202020", "4c4c4544-0000-0010-8000-80c04f000000",
-		"4c4c4544-0031-3210-8033-b4c04f353637",
+		"4c4c4544-0031-3210-8033-b4c04f353637", "ffffffff-ffff-ffff-ffff-ff0123ffffff",
+		"546f2062-6520-6669-6c6c-656420627920", "44656661-756c-7420-7374-72696e670000", "4e6f7420-5370-6563-6966-696564000000",
+		"12345678-1234-5678-1234-567812345678", "31323334-3536-3738-3930-313233343536", "abcdefab-cdef-abcd-efab-cdefabcdefab", "00001111-2222-3333-4444-555566667777",
 	} {
 		_, err := ParseUUID(uuid)
 		testkit.Fails(t, err, fail.Invalid, "many")
@@ -37,6 +39,9 @@ func TestDummyUUID(t *testing.T) {
 				t.Errorf("%s in order %d, %s, is taken for a machine's own", uuid, i, formed(turned))
 			}
 		}
+	}
+	if dummyUUID("4c4c4544-0000-0000-0000-000000000000") == "" { // turned, it has the form of Supermicro's
+		t.Error("Dell's prefix alone is taken for a machine's own")
 	}
 	for _, uuid := range []string{
 		"b7f5f93a-b029-475f-b3a4-479ba198cb8a", "4c4c4544-0042-3510-8052-b4c04f4d3132", "4c4c4544-0042-3510-8052-000000000008",
@@ -74,13 +79,17 @@ func TestDummyText(t *testing.T) {
 		"No Asset Tag", "No Serial Number", "Empty", "OEM", "O.E.M.", "OEM_Serial", "0", "000", "00000000", "0000000000000", "1111111111", "XXXXXXXX", "xxxxxxx", "..............", "........", "--", "***",
 		"123456789", "1234567890", "0123456789", "01234567890123456789", "12345678901234567890", "0123456789ABCDEF", "0123456789ABCDEF0123456789ABCDEF", "12345", "9876543210", "987654321", "ABCDEFGH",
 		"00-00-00-00", "00:00:00:00:00:00", "\"\"", "Type1ProductConfigId: ?"[:0] + "?", "System Version", "Asset Tag", "Dummy", "sample", "Test Serial Number", "Product Name", "null",
+		"MB-1234567890", "SSN12345678901234567", "BSN12345678901234567", "SN:", "ToBeFilledByO.E.M.", "To be filled by O.E.M.2", "<BAD INDEX>", "<OUT OF SPEC>", "$SerialNumber", "(none)", "[None]",
+		"Serial Number xxxxxx", "SerNum0", "SerNum00", "PartNum0", "AssetTagNum0", "ManufacturerXX", "Insert your asset tag here", "Type2 - Board Serial Number", "Not Supported", "not filled", "0x00000000",
+		"TBD", "T.B.D.", "To Be Defined", "To be determined", "OEM00000000", "OEM Default string000", "filledByOEM", "UNKNOW", "No data", "Reserved", "Placeholder", "Q0123456789",
 	} {
 		if !DummyText(strings.TrimSpace(text)) && text != "0" {
 			t.Errorf("%q is taken for a machine's own", text)
 		}
 	}
 	for _, text := range []string{"", "B5R4M12", "CZJ0420XYZ", "S-old", "J900XYZ1", "Dell Inc.", "QEMU", "Supermicro", "Standard PC (Q35 + ICH9, 2009)", "System x3650 M5", "ProLiant DL360 Gen10", "A123456789B",
-		"S435712X0B12345", "1234567", "VMware-56 4d 1a 2b", "PowerEdge R650", "OEM Server 3000", "Default Gateway Appliance 7", "NoName Computers", "Test Systems GmbH", "Oemington", "Product 17", "ASUS"} {
+		"S435712X0B12345", "1234567", "VMware-56 4d 1a 2b", "PowerEdge R650", "OEM Server 3000", "Default Gateway Appliance 7", "NoName Computers", "Test Systems GmbH", "Oemington", "Product 17", "ASUS", "MB-7719", "Serial Systems", "SGH123ABCD", "BQWF12345678", "MXQ1234567", "CZ12345678",
+		"Board Room PC", "TBD5000", "Example Corp", "System76", "Filled Systems", "210235A2DBH20B000123", "0x1f3a", "OEM Server"} {
 		if text == "1234567" { // counts, and is nobody's
 			continue
 		}
