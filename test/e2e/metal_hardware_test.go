@@ -53,7 +53,7 @@ func TestMetalHardware(t *testing.T) {
 	for _, file := range []string{zfs, raid, empty} {
 		before[file] = digest(t, file)
 	}
-	// With UEFI, because SeaBIOS halts in front of a namespace that two controllers share.
+	// With UEFI: by BIOS, ports stood still in the firmware after its installation, for a cause that is not known yet.
 	ports := p.add(rack.Spec{Name: "ports", UEFI: true, MemoryMiB: 1024, Odd: rack.Odd{TwoPorts: true, SharedMAC: sharedMAC,
 		Disks: []rack.Disk{{File: zfs, Serial: "DATA-ZFS"}, {File: raid, Serial: "DATA-RAID"}, {File: empty, Serial: "EMPTY-4K", SectorBytes: 4096}}}})
 	twin := p.add(rack.Spec{Name: "twin", MemoryMiB: 768, Odd: rack.Odd{SharedMAC: sharedMAC}})
