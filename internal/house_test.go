@@ -304,3 +304,26 @@ func packages(t *testing.T) []goPackage {
 	}
 	return all
 }
+
+// clusterLayers are the packages that share the work on one cluster, the lowest first. The type of each embeds that of the one below.
+var clusterLayers = []string{"env", "connect", "render", "observe", "nodes", "backups", "addons", "staged", "removal", "report"}
+
+// TestClusterLayers rejects an import that points up.
+func TestClusterLayers(t *testing.T) {
+	found := 0
+	for _, p := range packages(t) {
+		at := slices.Index(clusterLayers, strings.TrimPrefix(p.ImportPath, module+"/internal/cluster/"))
+		if at < 0 {
+			continue
+		}
+		found++
+		for _, imp := range p.Imports {
+			if to := slices.Index(clusterLayers, strings.TrimPrefix(imp, module+"/internal/cluster/")); to > at || imp == module+"/internal/cluster" {
+				t.Errorf("%s imports %s, which lies above it", p.ImportPath, imp)
+			}
+		}
+	}
+	if found != len(clusterLayers) {
+		t.Errorf("%d of %d layers exist", found, len(clusterLayers))
+	}
+}
