@@ -29,7 +29,7 @@ var jsonPages = []jsonPage{
 	{"Progress", "`--progress json` writes one object a line to standard error while a plan runs. `event` is begin, step, note or end.", []goType{
 		{"internal/plan/show/jsonlines.go", "lineJSON"}}},
 	{"status", "`naupegos status -o json` prints a list of clusters, `naupegos status NAME -o json` one cluster in full.", []goType{
-		{"internal/operate/list.go", "Row"}, {"internal/cluster/status.go", "Status"}, {"internal/cluster/status.go", "MachineStatus"}}},
+		{"internal/operate/list.go", "Row"}, {"internal/cluster/report/status.go", "Status"}, {"internal/cluster/report/status.go", "MachineStatus"}}},
 	{"renew", "`naupegos renew NAME... -o json` prints a list of clusters.", []goType{{"internal/cli/renew.go", "renewal"}}},
 	{"repair", "`naupegos repair NAME -o json` prints what was done in one round.", []goType{{"internal/cli/upkeep.go", "repaired"}}},
 	{"history", "`naupegos history [NAME] -o json` prints a list of runs, `naupegos history NAME RUN -o json` one run with its steps.", []goType{
@@ -38,7 +38,7 @@ var jsonPages = []jsonPage{
 	{"machine list, show and so on, of a server", "`naupegos machine list -o json` prints a list of physical machines, `machine show MACHINE -o json` one in full, `machine locks -o json` a list of places, `machine schedule CLUSTER -o json` who is given what.", []goType{
 		{"internal/registry/client/client.go", "Machine"}, {"internal/registry/client/client.go", "Detail"}, {"internal/store/metal/contract.go", "Boot"}, {"internal/store/metal/contract.go", "Event"},
 		{"internal/store/metal/contract.go", "Report"}, {"internal/store/metal/contract.go", "Slot"}, {"internal/registry/schedule.go", "Decision"}, {"internal/registry/schedule.go", "Given"}}},
-	{"test", "`naupegos test NAME -o json` prints a list of what was tried.", []goType{{"internal/cluster/prove.go", "Proof"}}},
+	{"test", "`naupegos test NAME -o json` prints a list of what was tried.", []goType{{"internal/cluster/addons/prove.go", "Proof"}}},
 	{"certs list", "`naupegos certs list NAME -o json` prints a list of certificates.", []goType{{"internal/pki/list.go", "CertInfo"}}},
 	{"import", "`naupegos import NAME -o json` prints what was found. `document` has the form of [the Cluster document](cluster.md). It exits with 4 where `adoptable` is false.", []goType{
 		{"internal/cluster/adopt/show.go", "Report"}, {"internal/cluster/adopt/gap.go", "Gap"}}},
