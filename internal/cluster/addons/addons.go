@@ -22,6 +22,7 @@ type Addons struct {
 	*backups.Keeper
 }
 
+// PhaseID is the ID of the step that runs a phase of kubeadm.
 func PhaseID(ph layout.Phase) string {
 	return "kubeadm/" + strings.ReplaceAll(strings.ToLower(ph.Name), " ", "-")
 }
@@ -108,6 +109,7 @@ func (c *Addons) admitted(ctx context.Context) error {
 	return err
 }
 
+// AddonID is the ID of the step that installs an addon.
 func AddonID(name string) string { return "addon/" + name }
 
 // AddonStep applies the manifests of one addon.

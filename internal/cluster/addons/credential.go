@@ -16,8 +16,10 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
+// CredentialStep is the ID of the step that makes the restricted credential of a cloud.
 const CredentialStep = "cloud/credential" //nolint:gosec // a name
 
+// KeepCredential stores the restricted credential of the cloud among the cluster's secrets.
 func (c *Addons) KeepCredential(ctx context.Context, cred provider.CloudCredential) error {
 	data, err := json.Marshal(cred) //nolint:gosec // it is encrypted where it goes
 	if err != nil {

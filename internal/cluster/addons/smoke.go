@@ -16,8 +16,10 @@ const SmokeTimeout = 3 * time.Minute
 // CloudSmokeTimeout bounds the smoke test of the cloud, whose load balancers may take minutes.
 const CloudSmokeTimeout = 15 * time.Minute
 
+// SmokeStep is the ID of the smoke test.
 const SmokeStep = "smoke"
 
+// Smoke runs a pod behind a Service, and asks the Service by address and by name.
 func (c *Addons) Smoke(ctx context.Context, p plan.Progress) error {
 	client, err := c.Kube(ctx)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
+// SetRecovering remembers how far a recovery is.
 func (c *Keeper) SetRecovering(ctx context.Context, r *env.Recovering) error {
 	data, err := json.Marshal(r)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
+// LayOrderStep is the ID of the step that copies the store's data to etcd, for the backups that machines make.
 const LayOrderStep = "backup/lay"
 
 // Scheduled says how the backups are that machines make by themselves.

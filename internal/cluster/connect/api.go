@@ -101,8 +101,8 @@ func (c *Conn) OuterNames(ctx context.Context) ([]string, error) {
 	return append(names, host), err
 }
 
-// PublicEndpoint returns host:port of the API as people are told it: by its name, where it has one. Naupegos itself does not wait for
-// somebody to make a record of that name.
+// PublicEndpoint returns the host:port of the API for users: its name if it has one. Naupegos itself uses the address, because the record of the name
+// may not exist yet.
 func (c *Conn) PublicEndpoint(ctx context.Context) (string, error) {
 	outer, err := c.outerEndpoint(ctx)
 	if name := c.Doc.Spec.Endpoint.DNSName; err == nil && name != "" {

@@ -22,6 +22,7 @@ type Conn struct {
 	apiClient *kube.Client
 }
 
+// APIPort is the port of the API servers.
 const APIPort = layout.APIServerPort
 
 // Addresses lists the wanted machines whose address is known, by name.

@@ -64,7 +64,7 @@ func (c *Conn) Host(ctx context.Context, name string) (remote.Host, error) {
 	return h, nil
 }
 
-// waysIn lists the machines that run, or may, of those whose host keys are known, through which another one is reached: gateways, else those that have an address outside.
+// waysIn returns the running machines with known host keys through which another machine is reached: gateways, else machines with an outer address.
 func (c *Conn) waysIn(ctx context.Context, to string) []remote.Host {
 	var via []remote.Host
 	gateways := len(c.Gateways()) > 0
@@ -172,6 +172,7 @@ func (c *Conn) withTrusted(hs []remote.Host) []remote.Host {
 	return out
 }
 
+// AuthorizedKeysPath is the file of the SSH keys that a machine accepts.
 const AuthorizedKeysPath = "/root/.ssh/authorized_keys"
 
 // LoginFiles are the files by which machines that are ours know each other and who may log in. Hosts given by address keep
@@ -290,7 +291,7 @@ func WritePrivate(path string, fill func(io.Writer) error) (err error) {
 	return nil
 }
 
-// PrivateDir makes a directory that only its owner may look into, or makes sure that one that exists is nobody else's to change.
+// PrivateDir makes a directory that only its owner can read. It refuses a directory that other users can change.
 func PrivateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fail.Wrap(fail.Refused, err, "make directory %s", dir)

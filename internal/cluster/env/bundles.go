@@ -99,7 +99,7 @@ func (c *Env) OtherBundle() bool {
 	return c.Current != nil && title == c.Current.Manifest.Title() && was != c.Current.ID && c.Facts.Bootstrapped()
 }
 
-// NewerBundle says that a newer bundle of the release is here than the one at hand; empty where there is none.
+// NewerBundle returns a note if a newer bundle of the release is here than the one in use, else "".
 func (c *Env) NewerBundle() string {
 	if c.Current == nil || c.Newest == nil || c.Newest.ID == c.Current.ID || c.Newest.Manifest.Title() != c.Current.Manifest.Title() {
 		return ""
@@ -108,7 +108,7 @@ func (c *Env) NewerBundle() string {
 		c.Newest.Manifest.Title(), ShortID(c.Newest.ID), ShortID(c.Current.ID), ConsentBundle)
 }
 
-// BundleNote says what is to be known about the cluster's bundle; empty where all is as it was.
+// BundleNote returns a note if the cluster's bundle is missing here, or a newer one is here, else "".
 func (c *Env) BundleNote() string {
 	if c.OtherBundle() {
 		_, was := c.BuiltWith()

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// ToldRotation is the rotation that is under way, in the phase that everything is told to be in.
+// ToldRotation returns the rotation that is under way, in the phase for which machines are rendered.
 func (c *Env) ToldRotation() (rotation.Rotation, error) {
 	return rotation.Parse(c.Facts.Get(memory.Rotation))
 }
@@ -37,7 +37,7 @@ func (c *Env) Generation(key string) int {
 	return n
 }
 
-// Held reports whether everything is in the phase in which a rotation stays until somebody says otherwise.
+// Held reports whether all machines have reached the phase in which a rotation stays until the operator finishes or abandons it.
 func (c *Env) Held(now rotation.Rotation) bool {
 	return now.Phase == rotation.Use && c.Facts.Is(memory.RotationHold) && c.Facts.Get(memory.RotationRun) == now.String()
 }

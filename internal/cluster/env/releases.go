@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Told is what the parts of the cluster are told to run.
+// Told returns the releases for which the parts of the cluster are rendered.
 func (c *Env) Told() hops.Releases { return ToldBy(c.Facts, c.Doc.Spec.Kubernetes.Version) }
 
 // ToldBy is the same by facts; version is the one where none is remembered: the cluster is new, or from before this was remembered.
@@ -61,7 +61,7 @@ func (c *Env) Upgrading() bool {
 	return c.Moving() || err == nil && next != c.Told()
 }
 
-// Moving reports whether not all parts run what they are told yet.
+// Moving reports whether some part does not run its release yet.
 func (c *Env) Moving() bool {
 	run := c.Facts.Get(memory.ReleasesRun)
 	return c.Facts.Bootstrapped() && run != "" && run != c.Told().String()

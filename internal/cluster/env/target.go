@@ -55,7 +55,7 @@ func (c *Env) NamesOf(r provider.Role) []string {
 	return names
 }
 
-// NodesOf returns the names of the nodes of a cluster that is made anew by a document.
+// NodesOf returns the names of the nodes of a new cluster with this document.
 func NodesOf(doc *v1alpha1.Cluster) []string {
 	want, _ := wanted.Assign(doc, nil, nil)
 	return nodeNames(want)
@@ -123,7 +123,7 @@ func (c *Env) ForgetGone(ctx context.Context, inv *provider.Inventory) error {
 	return nil
 }
 
-// Resize has a pool that scales be of another size from the next plan on. fail.Refused where the document's bounds don't allow it.
+// Resize sets the size of a pool that scales, from the next plan on. It returns fail.Refused if the document's bounds don't allow the size.
 func (c *Env) Resize(ctx context.Context, pool string, size int) error {
 	return scaling.Resize(ctx, c.Facts, c.Doc, pool, size)
 }

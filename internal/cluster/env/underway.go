@@ -21,7 +21,7 @@ type Recovering struct {
 // LastRecovery returns how etcd was recovered last; nil where it never was.
 func (c *Env) LastRecovery() *Recovering {
 	var r Recovering
-	if json.Unmarshal([]byte(c.Facts.Get(memory.Recovering)), &r) != nil { // also where there is none
+	if json.Unmarshal([]byte(c.Facts.Get(memory.Recovering)), &r) != nil { // also if the fact is empty
 		return nil
 	}
 	return &r
@@ -85,7 +85,7 @@ func (c *Env) Restoring() *Restoring { return RestoringBy(c.Facts) }
 // RestoringBy returns the restore that facts say is under way; nil if there is none.
 func RestoringBy(f *memory.Facts) *Restoring {
 	var r Restoring
-	if json.Unmarshal([]byte(f.Get(memory.Restoring)), &r) != nil { // also where there is none
+	if json.Unmarshal([]byte(f.Get(memory.Restoring)), &r) != nil { // also if the fact is empty
 		return nil
 	}
 	return &r

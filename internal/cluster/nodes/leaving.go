@@ -219,6 +219,7 @@ func (c *Nodes) ThenForget(name string, run func(context.Context, plan.Progress)
 	}
 }
 
+// ResetID is the ID of the step that resets a machine.
 func ResetID(name string) string { return "reset/" + name }
 
 // ResetStep cleans a machine that outlives the cluster.

@@ -121,6 +121,7 @@ func (c *Nodes) RemoveMemberStep(name, reason string, seen etcd.MachineView) *pl
 	}
 }
 
+// Stoppable returns fail.NotReady while etcd would lose its quorum without a machine's member.
 func Stoppable(members []etcd.Member, health []etcd.Health, name string) error {
 	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.Name == name })
 	if i < 0 || etcd.Now(members, health).Voters == 1 {

@@ -25,8 +25,10 @@ type Nodes struct {
 	*observe.Observer
 }
 
+// NodeID is the ID of the step that waits for a node.
 func NodeID(name string) string { return "node/" + name }
 
+// NodeStep waits until a machine's node is registered, labelled and Ready.
 func (c *Nodes) NodeStep(s wanted.Slot, known bool) *plan.Step {
 	action, title := plan.Create, "join node "+s.Name
 	if known {

@@ -6,8 +6,10 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
+// InitialStep is the ID of the step that fixes the initial members of etcd.
 const InitialStep = "etcd/initial"
 
+// APIStep is the ID of the step that waits for the API.
 const APIStep = "api"
 
 // InitializedStep is the ID of the step that waits until the cloud's controller has told every node its addresses and zone.
@@ -31,4 +33,5 @@ func IDsOf(f func(string) string, names []string) []string {
 	return out
 }
 
+// HealthID is the ID of the step that waits until a machine serves again.
 func HealthID(name string) string { return "health/" + name }

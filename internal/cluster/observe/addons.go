@@ -15,10 +15,13 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-const SecretCredential = "cloud-credential" //nolint:gosec // a name: among the cluster's secrets: its restricted application credential, as JSON
+// SecretCredential names the restricted application credential, as JSON, among the cluster's secrets.
+const SecretCredential = "cloud-credential" //nolint:gosec // a name
 
+// AddonApprover is the addon that approves kubelets' serving certificates.
 const AddonApprover = "naupegos-approver"
 
+// AddonFlannel is the pod network flannel.
 const AddonFlannel = "flannel"
 
 // Credential returns what the cluster itself signs in to the cloud with; nil where it has nothing yet.

@@ -153,6 +153,7 @@ func Quietly(configure func(dryRun bool) (machine.Report, error)) error {
 	return err
 }
 
+// ConfigureID is the ID of the step that configures a machine.
 func ConfigureID(name string) string { return "configure/" + name }
 
 // LetIn has a machine's agent let others in. One that does not answer now is configured later, or says then why not.

@@ -179,6 +179,7 @@ func (c *Observer) ControlPlaneUnseen(o *Observed) bool {
 	return c.Facts.Bootstrapped() && (o.APIErr != nil || o.EtcdErr != nil)
 }
 
+// RemovedFrom reports whether a machine is among those to be removed.
 func RemovedFrom(o *Observed, name string) bool {
 	for _, m := range o.Remove {
 		if m.Name == name {

@@ -161,6 +161,7 @@ func (o *Observed) Things() []string {
 	return out
 }
 
+// NodeWords describes a node's readiness in words, such as "Ready, cordoned".
 func (o *Observed) NodeWords(n kube.NodeInfo) string {
 	w, stale := "Ready", o.Stale(n)
 	switch {

@@ -108,6 +108,7 @@ func ReasonFor(s *Seen, fresh bool) string {
 	return "it differs from the document"
 }
 
+// Details lists what the agent would change on a machine.
 func Details(s *Seen) []string {
 	if s == nil {
 		return nil

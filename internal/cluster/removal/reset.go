@@ -114,6 +114,7 @@ func (c *Removal) resetOne(ctx context.Context, name string) ([]*plan.Step, erro
 	return c.ResetOneOf(o, name)
 }
 
+// ResetOneOf lists the steps that reset one observed machine.
 func (c *Removal) ResetOneOf(o *observe.Observed, name string) ([]*plan.Step, error) {
 	var names []string
 	for _, m := range o.Inventory.Machines {

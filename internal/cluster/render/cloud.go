@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
+// CloudCAFile is the file of the cloud's certificate authorities on machines.
 const CloudCAFile = addon.AuthoritiesDir + "/cloud-ca.crt"
 
 // Cloud returns the provider where its cloud serves what runs in the cluster; nil elsewhere.
@@ -18,7 +19,7 @@ func (c *Renderer) Cloud() provider.CloudIntegration {
 	return p
 }
 
-// cloudInstance says what a machine is in the cloud; zero where there is none.
+// cloudInstance returns what the cloud knows about a machine; zero outside of a cloud.
 func cloudInstance(m provider.Machine) layout.CloudInstance {
 	if m.ID == "" {
 		return layout.CloudInstance{}

@@ -112,7 +112,7 @@ type networked interface {
 	Network(ctx context.Context) (netip.Prefix, error)
 }
 
-// WireGuardReach lists what peers may reach: the machines' network or, where nobody knows that, each machine. Pods and
+// WireGuardReach lists what peers may reach: the machines' network or, if the network is unknown, each machine. Pods and
 // Services are not among it: gateways are not nodes and have no way to them.
 func (c *Renderer) WireGuardReach(ctx context.Context) ([]string, error) {
 	p := c.Doc.Spec.Provider

@@ -63,7 +63,7 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 	return p, nil
 }
 
-// auditOptions says how the audit log is to be kept.
+// auditOptions returns how API servers keep the audit log.
 func auditOptions(a v1alpha1.AuditLog) layout.AuditLog {
 	return layout.AuditLog{MaxAgeDays: a.MaxAgeDays, MaxBackups: a.MaxBackups, MaxSizeMiB: a.MaxSizeMiB, Policy: a.Policy}
 }

@@ -118,6 +118,7 @@ func (c *Reporter) RepairNote(name string) string {
 
 const upToDate = "up to date"
 
+// MachineStatus summarizes what was observed of a wanted machine.
 func (c *Reporter) MachineStatus(o *observe.Observed, w wanted.Slot) MachineStatus {
 	m := MachineStatus{Name: w.Name, Role: string(w.Role), Pool: w.Pool, State: "missing", Config: "-"}
 	seen := o.Machines[w.Name]
@@ -279,6 +280,7 @@ func (c *Reporter) Check(ctx context.Context) ([]provider.Check, error) {
 	return out, nil
 }
 
+// CheckMachine turns what was observed of a machine into a check.
 func CheckMachine(name string, seen *observe.Seen) provider.Check {
 	check := provider.Check{Name: "machine " + name, Result: provider.Fine, Detail: "answers"}
 	switch {

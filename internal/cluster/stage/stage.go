@@ -22,7 +22,7 @@ const (
 	Advance          plan.Stage = "advance"            // an upgrade, or a rotation, goes on
 	Retire           plan.Stage = "retire"             // machines that are no longer wanted go
 	Prove            plan.Stage = "prove"              // smoke tests
-	Forget           plan.Stage = "forget"             // what is remembered of those that went
+	Forget           plan.Stage = "forget"             // facts about removed machines
 	Lay              plan.Stage = "lay"                // machines that make backups learn what the store knows now
 )
 
@@ -33,9 +33,9 @@ const (
 	Remove plan.Stage = "remove" // the provider's steps
 )
 
-// ApplyRules say in which order a cluster is changed: what is broken is repaired first, then comes what is new, then what is restarted, and
-// what goes comes last. Gateways learn where replaced machines are, and know new API servers before an old one restarts; no kubelet gets ahead of an API server. Workers that are
-// new are waited for by those that go and by the smoke tests alone: one that never comes is no reason to leave others as they are.
+// ApplyRules order the changes of a cluster: repairs first, then new machines, then restarts, and removals last. Gateways learn the addresses of replaced
+// machines, and know new API servers, before an old API server restarts; no kubelet gets ahead of an API server. Only removals and smoke tests wait for new
+// workers: a worker that never comes does not keep the others from being changed.
 var ApplyRules = []plan.Rule{
 	{Stage: Prepare},
 	{Stage: Machines},
@@ -62,13 +62,13 @@ var ApplyRules = []plan.Rule{
 	{Stage: Lay, Waits: []plan.Stage{Advance, Forget}},
 }
 
-// RepairRules say in which order a machine is healed by a reboot or a power cycle. A replacement follows ApplyRules.
+// RepairRules order the steps that heal a machine by a reboot or a power cycle. A replacement follows ApplyRules.
 var RepairRules = []plan.Rule{
 	{Stage: Repair},
 	{Stage: Nodes, Waits: []plan.Stage{Repair}},
 }
 
-// UpdateRules say in which order machines get another state of their operating system: one after another, in the order of a roll.
+// UpdateRules order the steps that update machines' operating systems: one machine after another, in the order of a roll.
 var UpdateRules = []plan.Rule{
 	{Stage: Prepare},
 	{Stage: RollGateways, Waits: []plan.Stage{Prepare}},
@@ -76,12 +76,12 @@ var UpdateRules = []plan.Rule{
 	{Stage: RollWorkers, Waits: []plan.Stage{RollControlPlane}},
 }
 
-// RotateRules say in which order the cloud's credential is renewed.
+// RotateRules order the renewal of the cloud's credential.
 var RotateRules = []plan.Rule{
 	{Stage: Prepare}, {Stage: Record, Waits: []plan.Stage{Prepare}}, {Stage: Forget, Waits: []plan.Stage{Record}},
 }
 
-// RecoverRules say in which order etcd is recovered from a survivor.
+// RecoverRules order the recovery of etcd from a survivor.
 var RecoverRules = []plan.Rule{
 	{Stage: Prepare},
 	{Stage: Clean, Waits: []plan.Stage{Prepare}},
@@ -90,7 +90,7 @@ var RecoverRules = []plan.Rule{
 	{Stage: Forget, Waits: []plan.Stage{Serve}},
 }
 
-// RestoreLivingRules say in which order the data of a cluster that is up is replaced.
+// RestoreLivingRules order the restore of a cluster that is up.
 var RestoreLivingRules = []plan.Rule{
 	{Stage: Prepare},
 	{Stage: Clean, Waits: []plan.Stage{Prepare}},
@@ -100,7 +100,7 @@ var RestoreLivingRules = []plan.Rule{
 	{Stage: Forget, Waits: []plan.Stage{RollWorkers}},
 }
 
-// ReleaseRules say in which order a cluster is released.
+// ReleaseRules order the release of a cluster.
 var ReleaseRules = []plan.Rule{
 	{Stage: Prepare},
 	{Stage: Workers, Waits: []plan.Stage{Prepare}},
@@ -109,14 +109,14 @@ var ReleaseRules = []plan.Rule{
 	{Stage: Forget, Waits: []plan.Stage{Clean}},
 }
 
-// ImportRules say in which order a foreign cluster is taken over.
+// ImportRules order the import of a foreign cluster.
 var ImportRules = []plan.Rule{
 	{Stage: Workers},
 	{Stage: Prove, Waits: []plan.Stage{Workers}},
 	{Stage: Record, Waits: []plan.Stage{Prove}},
 }
 
-// ResetRules say in which order a cluster is reset.
+// ResetRules order the reset of a cluster.
 var ResetRules = []plan.Rule{
 	{Stage: Prepare}, {Stage: Free},
 	{Stage: Clean, Waits: []plan.Stage{Prepare, Free}},
@@ -124,7 +124,7 @@ var ResetRules = []plan.Rule{
 	{Stage: Forget, Waits: []plan.Stage{Remove, Clean, Free}},
 }
 
-// DestroyRules say in which order a cluster is destroyed.
+// DestroyRules order the destruction of a cluster.
 var DestroyRules = []plan.Rule{
 	{Stage: Clean}, {Stage: Free},
 	{Stage: Remove, Waits: []plan.Stage{Clean, Free}}, {Stage: Forget, Waits: []plan.Stage{Remove}},
