@@ -61,8 +61,8 @@ func (c *Addons) PhaseStep(name string, ph layout.Phase) *plan.Step {
 var unanswered = regexp.MustCompile(`Client\.Timeout exceeded|TLS handshake timeout|context deadline exceeded|i/o timeout|connection (refused|reset by peer|lost)|unexpected EOF|` +
 	`etcdserver: (request timed out|leader changed|no leader)|currently unable to handle the request|is forbidden: User "kubernetes-admin"`)
 
-// PerhapsLater has a phase of kubeadm run again that only an API kept from its end that is slow, or away for a moment: kubeadm waits for each
-// answer for ten seconds, and goes over what is there already.
+// PerhapsLater marks the failure of a kubeadm phase as worth another try if a slow or absent API caused it: kubeadm waits ten seconds for an answer, and
+// skips what exists already.
 func PerhapsLater(err error) error {
 	var ended *remote.ExitError
 	if !errors.As(err, &ended) || !unanswered.MatchString(ended.Stderr) {

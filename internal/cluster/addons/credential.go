@@ -35,7 +35,7 @@ func TellReach(cred provider.CloudCredential, p plan.Progress) {
 	}
 }
 
-// CheckCredential says what the cluster's credential is good for; nothing where it has none.
+// CheckCredential checks what the cluster's restricted credential permits; it returns nothing if there is none.
 func (c *Addons) CheckCredential(ctx context.Context) ([]provider.Check, error) {
 	cred, err := c.Credential(ctx)
 	if err != nil || cred == nil || c.Cloud() == nil {

@@ -30,7 +30,7 @@ type Proof struct {
 	Seconds float64 `json:"seconds"`           // that it took
 }
 
-// PlanTest is Prove as a plan of one step. made is given what was tried; what does not hold is no error of the step.
+// PlanTest is Prove as a plan of one step. made receives the results; a failed proof is no error of the step.
 func (c *Addons) PlanTest(limit time.Duration, made func([]Proof)) (*plan.Plan, error) {
 	if !c.Facts.Bootstrapped() {
 		return nil, env.ErrNotBootstrapped(c.Name())
@@ -59,9 +59,9 @@ const testTimeout = time.Hour
 // nodePortNodes bounds on how many nodes a NodePort is asked.
 const nodePortNodes = 5
 
-// Prove tries what a cluster is for, and says of each thing whether it holds: the API through the endpoint and through every gateway, cluster DNS, a
-// Service by address, by name and by the ports of nodes from another node, and on a cloud its load balancers and volumes. It leaves nothing behind.
-// Each may take as long as limit says; 0: what usually does. It is told as soon as it is known. The error is what kept Prove from trying at all.
+// Prove tries the functions of a cluster one by one: the API through the endpoint and every gateway, cluster DNS, a Service by address, by name and by node
+// ports, and in a cloud its load balancers and volumes. It leaves nothing behind. limit bounds each proof; 0 is the usual time. tell receives each proof as
+// soon as it is known. Prove returns an error only if it could not begin.
 func (c *Addons) Prove(ctx context.Context, limit time.Duration, p plan.Progress, tell func(Proof)) ([]Proof, error) {
 	if !c.Facts.Bootstrapped() {
 		return nil, env.ErrNotBootstrapped(c.Name())
@@ -157,7 +157,7 @@ func (c *Addons) proveService(ctx context.Context, p plan.Progress) (string, err
 	return fmt.Sprintf("from %s to %s; NodePort of %s", r.Client, strings.Join(r.Backends, ", "), strings.Join(ports, ", ")), nil
 }
 
-// notAsked is from where a load balancer was asked that nobody could reach.
+// notAsked is the place of an answer from a load balancer that could not be reached from anywhere.
 const notAsked = "nowhere: its address can't be reached from here, and there is no gateway"
 
 // reachTimeout is how long a load balancer's address, which has only just been given, is tried for the first connection.
@@ -165,9 +165,9 @@ const reachTimeout = 20 * time.Second
 
 const askTimeout = 3 * time.Second // for one request
 
-// askBalancer sends a load balancer requests from here and from the gateways until one is answered, and says from where. Machines with a
-// kube-proxy can't ask: theirs answers in the load balancer's place. A network in which the address is out of reach is no fault of the
-// cloud's: where nobody gets as far as a connection, and there is no gateway, which lies in the same network, it is not asked.
+// askBalancer requests a load balancer from here and from the gateways until one request is answered, and returns where it was sent from. Machines with
+// kube-proxy can't ask, because kube-proxy answers in the load balancer's place. If no connection succeeds and the cluster has no gateway, which would lie
+// in the same network, the load balancer counts as not asked.
 func (c *Addons) askBalancer(ctx context.Context, address, answer string) (string, error) {
 	places := []place{{"here", (&net.Dialer{}).DialContext}}
 	for _, name := range c.NamesOf(provider.Gateway) {
@@ -241,7 +241,7 @@ func askOnce(ctx context.Context, d dial, address, answer string) error {
 	return nil
 }
 
-// CheckSteps has what comes after a machine wait until the user's own checks hold; none where there are none.
+// CheckSteps returns steps that wait until the user's own checks hold; none without checks.
 func (c *Addons) CheckSteps(name string) []*plan.Step {
 	if len(c.Doc.Spec.Updates.Checks) == 0 {
 		return nil

@@ -35,7 +35,7 @@ func (c *Addons) Smoke(ctx context.Context, p plan.Progress) error {
 	return c.Facts.Set(ctx, memory.Smoked, "true")
 }
 
-// CloudSmoke has the cloud serve the cluster, and says what it gave.
+// CloudSmoke obtains a load balancer and a volume from the cloud, and describes them.
 func (c *Addons) CloudSmoke(ctx context.Context, p plan.Progress) (string, error) {
 	client, err := c.Kube(ctx)
 	if err != nil {

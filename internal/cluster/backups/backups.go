@@ -27,10 +27,10 @@ type Keeper struct {
 	*nodes.Nodes
 }
 
-// BackupStep is the ID of the step that makes a backup, of whatever run.
+// BackupStep makes a backup, for example before a risky change, and removes the backups that expired. made may be nil.
 const BackupStep = "backup/create"
 
-// backupRecipients are those who can open the backups of this cluster: the store's own first.
+// backupRecipients lists the age recipients that can open the backups of this cluster, the store's own first.
 func (c *Keeper) backupRecipients() []string {
 	all := []string{c.Store.Recipient()}
 	if b := c.Doc.Spec.Backup; b != nil {
@@ -126,7 +126,7 @@ func (c *Keeper) WriteBackupKey(ctx context.Context, passphrase string) (string,
 	return t.String(), backup.WriteKey(ctx, t, c.Name(), c.Store.Identity(), passphrase)
 }
 
-// backupSource is what a backup of this cluster is made of, as it is now; bundle is the fact of its bundle.
+// backupSource collects the content of a backup; bundle is the fact of the cluster's bundle.
 func (c *Keeper) backupSource(ctx context.Context, reason, bundle string, p plan.Progress) (*backup.Source, error) {
 	recipients := c.backupRecipients()
 	if _, err := c.BackupSigner(ctx); err != nil { // makes the key, which belongs to the operator's part
@@ -177,7 +177,7 @@ func snapshot(ctx context.Context, from *etcd.Client, w io.Writer, p plan.Progre
 	return e, err
 }
 
-// operatorPart is what the store knows of the cluster, with this as the fact of its bundle.
+// operatorPart collects what the store holds about the cluster, with this fact of its bundle.
 func (c *Keeper) operatorPart(ctx context.Context, bundle string) (*backup.Operator, error) {
 	rec := *c.Record
 	rec.Facts = c.Facts.All() // other steps may be learning more meanwhile

@@ -33,8 +33,8 @@ func (c *Keeper) SetRecovering(ctx context.Context, r *env.Recovering) error {
 	return c.Facts.Set(ctx, memory.Recovering, string(data))
 }
 
-// PlanRecover plans to have etcd run on from one machine's member alone, where it has lost its quorum. The other machines' members are stopped, and
-// what they hold is kept aside; machines that can't be asked to are given up, by consent. Apply has others join again afterwards.
+// PlanRecover plans to continue etcd from one surviving member after it lost its quorum. The members on the other machines are stopped, and their data is
+// kept aside; machines that don't answer are given up, with consent. Afterwards apply joins the other machines again.
 func (c *Keeper) PlanRecover(ctx context.Context, from string) (*plan.Plan, error) {
 	switch {
 	case !c.Facts.Bootstrapped():

@@ -35,7 +35,7 @@ func RestoresLiving(rec *store.Cluster) bool {
 	return r != nil && r.Living
 }
 
-// Restore has the next plan start etcd from a backup of a release of Kubernetes. KeepSnapshot has to follow before that is carried out.
+// Restore makes the next plan start etcd from a backup of a Kubernetes release. The caller calls KeepSnapshot before it carries the plan out.
 func (c *Keeper) Restore(ctx context.Context, set, kubernetes string, made time.Time) error {
 	return c.setRestoring(ctx, env.Restoring{Set: set, Made: made.UTC(), Kubernetes: kubernetes, Run: time.Now().UTC().Format("20060102T150405Z")})
 }
@@ -164,7 +164,7 @@ func (c *Keeper) sendTool(ctx context.Context, name string, at laying.Place, fil
 	return nil
 }
 
-// Given is what a cluster that the store does not know is begun with: it comes back as what it was.
+// Given are the secrets and facts with which a restored cluster begins in a store that does not know it.
 type Given struct {
 	Secrets map[string][]byte // by name
 	Facts   store.Facts

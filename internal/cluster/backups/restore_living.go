@@ -63,8 +63,7 @@ func (c *Keeper) FitsLiving(ctx context.Context, set *backup.Set, rec *store.Clu
 	return nil
 }
 
-// PlanRestoreLiving plans to put a set into the place of what the cluster's etcd holds, on all of its members; a nil set goes on with what was begun.
-// KeepSnapshot has to follow before it is carried out.
+// PlanRestoreLiving plans to replace the data of a running cluster's etcd, on all members, by a backup set. A nil set continues a restore that was begun.
 func (c *Keeper) PlanRestoreLiving(ctx context.Context, set *backup.Set) (*plan.Plan, error) {
 	o, err := c.Observe(ctx)
 	if err != nil {
@@ -158,7 +157,7 @@ func (c *Keeper) restoreMember(graph *plan.Graph, s wanted.Slot, r *env.Restorin
 	})
 }
 
-// endRestore forgets what only a restore needs, and what is remembered of objects that may not be there any more: apply looks again.
+// endRestore forgets the facts of the restore, and facts about objects that may not exist any more: apply looks at them again.
 func (c *Keeper) endRestore() *plan.Step {
 	return &plan.Step{
 		ID: restoredStep, Action: plan.Change, Subject: "cluster", Title: "finish the restore", Reason: "apply does what else the document says",

@@ -30,8 +30,8 @@ func (c *Nodes) Gate(name, reason string) *plan.Step {
 	}
 }
 
-// AfterOthers has a step that restarts what serves wait until the other control-plane machines have taken up what they were told: by this
-// apply, or by one before that was cut short; and until etcd can do without its member. What was sick before is not waited for beyond that.
+// AfterOthers makes a step that restarts servers wait until the other control-plane machines run their rendered pods, whichever apply rendered them, and
+// until etcd can spare the machine's member. It does not wait longer for members that were unhealthy before.
 func (c *Nodes) AfterOthers(s *plan.Step, o *observe.Observed) {
 	var others []string
 	for _, m := range o.Want {
@@ -149,7 +149,7 @@ func (c *Nodes) nodeTrouble(ctx context.Context, s wanted.Slot, waited error) er
 	return support.NotReadyBecause(s.Name, c.Name(), waited, support.LookForTrouble(ctx, c.Dialer, h, r, c.Doc.Spec.Timeouts.NodeReady.Duration))
 }
 
-// ObserveControlPlane asks the API and etcd, and demands that both answer: else nobody can tell whether the others carry on.
+// ObserveControlPlane observes the API and etcd, and returns an error unless both answer: without them it is unknown whether the others carry on.
 func (c *Nodes) ObserveControlPlane(ctx context.Context, o *observe.Observed, verb string) error {
 	var g errgroup.Group
 	g.Go(func() error { return c.ObserveAPI(ctx, o) })

@@ -21,10 +21,10 @@ import (
 // ConsentLeave names the consent to forgetting machines that outlive the cluster, do not answer, and so can't be cleaned.
 const ConsentLeave = provider.ConsentLeave
 
-// ConsentReplace is what the user must consent to before machines are replaced because the document's shape of them changed.
+// ConsentReplace is the consent to replace machines because the document's shape of them changed.
 const ConsentReplace = "replace-machines"
 
-// drainedView is what is known of a machine whose node was drained just before.
+// drainedView is the view of a machine whose node was just drained.
 const drainedView = etcd.Drained
 
 // CheckLeaves foresees etcd while a machine leaves it that comes back, before anything is begun.
@@ -51,7 +51,7 @@ func (c *Nodes) CheckRemoval(o *observe.Observed, m provider.Machine) error {
 	return err
 }
 
-// viewOf is what is known of a machine whose member is about to be removed.
+// viewOf returns etcd's view of a machine whose member is about to be removed.
 func (c *Nodes) viewOf(o *observe.Observed, m provider.Machine) etcd.MachineView {
 	if o.Running(m.Name) {
 		return drainedView
@@ -244,7 +244,7 @@ func (c *Nodes) ResetStep(m provider.Machine) *plan.Step {
 	}
 }
 
-// CleanStep cleans a machine that goes back to a stock. One that can be switched off need not be clean: it is installed anew before it is used.
+// CleanStep cleans a machine that goes back to a stock. A machine that can be switched off stays as it is: it is installed again before its next use.
 func (c *Nodes) CleanStep(m provider.Machine) *plan.Step {
 	s := c.ResetStep(m)
 	s.Reason = "it goes back to the stock, and what Naupegos installed on it is removed"

@@ -23,7 +23,7 @@ type NodeRow struct {
 	Created time.Time `json:"created,omitzero"` // of the node
 }
 
-// NodeList is what NodeList found.
+// NodeList lists the nodes of a cluster.
 type NodeList struct {
 	Nodes   []NodeRow
 	Problem string // why the Kubernetes API does not answer; empty where it does
@@ -85,8 +85,7 @@ func (c *Nodes) MachineList(ctx context.Context) ([]provider.Machine, []string, 
 	return inv.Machines, inv.Others, nil
 }
 
-// CheckMachines returns the names as they are, or those of all machines where none is given: fail.NotFound where one is not
-// a machine of the cluster.
+// CheckMachines returns the given names, or the names of all machines if there are none given. It returns fail.NotFound for a name outside the cluster.
 func (c *Nodes) CheckMachines(ctx context.Context, names []string) ([]string, error) {
 	ms, _, err := c.MachineList(ctx)
 	if err != nil {

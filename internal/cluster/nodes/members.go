@@ -96,7 +96,7 @@ func (c *Nodes) PromoteStep(name string) *plan.Step {
 	}
 }
 
-// RemoveMemberStep removes the machine's member; seen is what is known of the machine by then.
+// RemoveMemberStep removes the machine's member from etcd; seen is the view of the machine at that time.
 func (c *Nodes) RemoveMemberStep(name, reason string, seen etcd.MachineView) *plan.Step {
 	return &plan.Step{
 		ID: "etcd/remove/" + name, Action: plan.Destroy, Subject: name, Title: "remove " + name + " from etcd", Reason: reason,

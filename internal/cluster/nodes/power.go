@@ -14,8 +14,8 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// PlanPower switches machines, each through states (of provider.Power) one after another, all side by side. fail.Refused where the provider
-// can't: nothing is switched off that nobody could switch on again as was asked for.
+// PlanPower switches machines side by side, each through states of provider.Power in order. It returns fail.Refused if the provider can't switch a machine
+// through all of them, before any machine is switched off.
 func (c *Nodes) PlanPower(ctx context.Context, verb string, machines, states []string) (*plan.Plan, error) {
 	for _, name := range machines {
 		if !slices.Equal(states, []string{"off"}) && !c.Switches(ctx, name) {
@@ -59,7 +59,7 @@ func (c *Nodes) Unswitched() string {
 // ConsentQuorum names the consent to switching off so many control-plane machines that etcd loses its quorum.
 const ConsentQuorum = "lose-quorum"
 
-// Outage says what switching machines off disturbs.
+// Outage foresees the disturbance if all of these machines are switched off at once. Machines that are off already disturb nothing more.
 type Outage struct {
 	Words  []string // one sentence each, for people
 	Quorum error    // why etcd would lose its quorum, or may: it needs ConsentQuorum; nil where it keeps it
@@ -108,7 +108,7 @@ func (c *Nodes) Outage(ctx context.Context, machines []string) (*Outage, error) 
 	return out, nil
 }
 
-// Restart has a machine go, by a state of provider.Power, and come back. One whose provider can't switch it reboots itself.
+// Restart restarts a machine through a state of provider.Power. If its provider can't switch it, the machine reboots itself.
 func (c *Nodes) Restart(ctx context.Context, name, by string, p plan.Progress) error {
 	if c.Switches(ctx, name) {
 		p.Status("waiting until it is off")

@@ -49,7 +49,7 @@ func (c *Observer) CloudAddonList() []addon.Addon {
 	return addon.OpenStackAddons(cloud.NoVolumes() != "")
 }
 
-// cloudAddons renders the cloud's addons by name: none where there is no such cloud or no credential yet.
+// cloudAddons renders the cloud's addons by name; none without a cloud, or before its credential exists.
 func (c *Observer) cloudAddons(ctx context.Context, p layout.Params) (map[string][]byte, error) {
 	cloud := c.Cloud()
 	if cloud == nil {
@@ -95,7 +95,7 @@ func (c *Observer) cloudAddons(ctx context.Context, p layout.Params) (map[string
 	return out, err
 }
 
-// AddonList lists what is installed by manifests, in that order, without the manifests.
+// AddonList lists the addons in the order of their installation, without manifests.
 func (c *Observer) AddonList() []addon.Addon {
 	var list []addon.Addon
 	if c.Vault == nil { // else kubelets ask for none

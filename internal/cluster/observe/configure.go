@@ -101,8 +101,8 @@ func (c *Observer) OnMachine(id string, action plan.Action, name, title, reason 
 	}
 }
 
-// IntroduceStep has the others know a machine whose address only its creation tells, where it is there for a plan alone: the control plane
-// approves no serving certificate of a kubelet at an address that it doesn't know, and without one nobody gets the logs of its pods.
+// IntroduceStep tells the other machines the address of a machine that exists only since this plan: the control plane approves no serving certificate for an
+// unknown address, and the API then returns no logs of the pods there.
 func (c *Observer) IntroduceStep(s wanted.Slot) *plan.Step {
 	return &plan.Step{
 		ID: "introduce/" + s.Name, Action: plan.Change, Subject: s.Name, Title: "tell the other machines the address of " + s.Name,

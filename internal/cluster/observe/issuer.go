@@ -20,8 +20,8 @@ func (o *Observed) Unsigned() error {
 	return nil
 }
 
-// IssuerReady is nil where whoever signs the cluster's certificates can do so: a cluster is not begun before. One that is up asks for what it needs
-// when it needs it, and goes on without where nothing is due.
+// IssuerReady returns an error if the issuer of the cluster's certificates can't sign before the cluster is built. A cluster that is up asks its issuer only
+// when a certificate is due.
 func (c *Observer) IssuerReady(ctx context.Context) error {
 	if c.Vault == nil || c.Facts.Bootstrapped() {
 		return nil
@@ -33,7 +33,7 @@ func (c *Observer) IssuerReady(ctx context.Context) error {
 	return c.Vault.Ready(ctx, have)
 }
 
-// CheckIssuer looks at whoever signs the cluster's certificates, where that is not naupegos.
+// CheckIssuer checks an issuer of the cluster's certificates other than naupegos.
 func (c *Observer) CheckIssuer(ctx context.Context) (out []provider.Check, _ error) {
 	if c.Vault == nil {
 		return nil, nil
@@ -55,7 +55,7 @@ func (c *Observer) CheckIssuer(ctx context.Context) (out []provider.Check, _ err
 	return out, nil
 }
 
-// Authorities are the certificates of those that the cluster has already, by their names.
+// Authorities returns the certificates of the authorities that the cluster has already, by name.
 func (c *Observer) Authorities(ctx context.Context) (map[string][]byte, error) {
 	have := map[string][]byte{}
 	for _, name := range pki.Authorities() {

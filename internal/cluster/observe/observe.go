@@ -25,8 +25,7 @@ type Observer struct {
 	introducing sync.Mutex  // held while the other machines learn of one: their configurations name all known machines
 }
 
-// Observed is what was found of a cluster: the provider's machines, what each machine says of itself, and, where they
-// answer, the Kubernetes API and etcd.
+// Observed is what Observe found: the provider's machines, each machine's own report, and, if they answer, the Kubernetes API and etcd.
 type Observed struct {
 	Inventory             *provider.Inventory
 	Machines              map[string]*Seen         // by name; every machine of the inventory but those in Replaced

@@ -22,7 +22,7 @@ func (o *Observed) Member(name string) (etcd.Member, bool) {
 	return etcd.Member{}, false
 }
 
-// Machine returns a machine of the inventory; nil where there is none of this name.
+// Machine returns a machine of the inventory by name; nil if it is not there.
 func (o *Observed) Machine(name string) *provider.Machine {
 	i := slices.IndexFunc(o.Inventory.Machines, func(m provider.Machine) bool { return m.Name == name })
 	if i < 0 {
@@ -80,7 +80,7 @@ func (o *Observed) Restarts(name string) bool {
 	return s == nil || Disruptive(s.Report)
 }
 
-// Starts reports whether configuring a machine starts what others depend on and does not run: it disturbs nobody, but has to be waited for.
+// Starts reports whether configuring a machine starts a server that others depend on and that does not run yet: this disturbs no client, but needs waiting.
 func (o *Observed) Starts(name string) bool {
 	s := o.Machines[name]
 	return s != nil && s.Report != nil && slices.ContainsFunc(s.Report.Changes, func(ch machine.Change) bool {
@@ -88,7 +88,7 @@ func (o *Observed) Starts(name string) bool {
 	})
 }
 
-// Stale says why what the API tells of a node does not count: its machine or kubelet is down, or was started after it was told; empty where it is not, or nobody knows.
+// Stale returns why the API's view of a node is out of date: its machine or kubelet is down, or started later; "" if it is not, or if that is unknown.
 func (o *Observed) Stale(n kube.NodeInfo) string {
 	s := o.Machines[n.Name]
 	switch {
@@ -123,7 +123,7 @@ func (o *Observed) TakesPods(m provider.Machine) bool {
 	return !o.Dead(m) && n.Ready && !n.Unschedulable
 }
 
-// Expected lists the wanted machines but for those of a roll that were not made: nobody misses these.
+// Expected lists the wanted machines without the extra machines of a roll that were not created.
 func (o *Observed) Expected() []wanted.Slot {
 	return slices.DeleteFunc(slices.Clone(o.Want), func(s wanted.Slot) bool { return s.Surge && o.Machine(s.Name) == nil })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// Obstacles says what may hold an upgrade up that is on its way to a newer release, or break by it.
+// Obstacles lists what may hold up an upgrade that is under way, or break in the newer release.
 func (c *Observer) Obstacles(ctx context.Context, o *Observed) ([]string, error) {
 	told := c.Told()
 	run, err := hops.Parse(c.Facts.Get(memory.ReleasesRun))
@@ -114,7 +114,7 @@ func (c *Observer) deprecatedUse(ctx context.Context, o *Observed) (found []stri
 // roomForBlob is how many bytes a byte of a bundle takes on a machine: as it was sent, in containerd's store, and unpacked there.
 const roomForBlob = 3
 
-// ShortOfRoom says which machines lack the room for what is to be laid out on them.
+// ShortOfRoom lists the machines whose disks lack room for the files and images that they are about to get.
 func (c *Observer) ShortOfRoom(o *Observed) (found []string) {
 	sizes := map[string]int64{}
 	for _, b := range c.ByRelease {

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Plane says what runs on control-plane machines: the Cluster, but in tests.
+// Plane asks what runs on control-plane machines. Tests replace it.
 type Plane interface {
 	Settled(ctx context.Context, name string, flags ...string) error
 	WaitEtcd(ctx context.Context) error
@@ -51,8 +51,8 @@ func Serving(ctx context.Context, on Plane, names []string, p plan.Progress) err
 	return settled()
 }
 
-// Taken is fail.NotReady while not all control-plane machines run what they are told, servers of this release among it; empty: of whatever one.
-// A step that notes that they do asks themselves: the apply before may have ended between a machine's configuration and its gate.
+// Taken returns fail.NotReady until every control-plane machine runs its rendered pods, with servers of this release; "" allows any release. It asks the
+// machines themselves, because an earlier apply may have ended between a machine's configuration and its gate.
 func (c *Observer) Taken(ctx context.Context, version string, p plan.Progress) error {
 	names := c.NamesOf(provider.ControlPlane)
 	if err := Serving(ctx, c.Plane, names, p); err != nil || version == "" {

@@ -100,7 +100,7 @@ func (c *Removal) letGo(m provider.Machine) *plan.Step {
 
 const freeTimeout = 20 * time.Minute
 
-// Given is what the cluster gives back to the cloud by itself.
+// Given lists what the cluster gives back to the cloud by itself.
 type Given struct {
 	Held   []kube.CloudResource
 	Silent error // why a cluster that is up can't be asked
@@ -113,7 +113,7 @@ func (g Given) holds(volume, service string) bool {
 	})
 }
 
-// planFree has the cluster give back to the cloud what it took from it, before its machines go, and deletes its credentials.
+// planFree makes the cluster give its load balancers and volumes back to the cloud before its machines go, and deletes its credentials.
 func (c *Removal) planFree(ctx context.Context, graph *plan.Graph, opts DestroyOptions) Given {
 	cloud := c.Cloud()
 	if cloud == nil {
@@ -137,8 +137,8 @@ func (c *Removal) planFree(ctx context.Context, graph *plan.Graph, opts DestroyO
 	return g
 }
 
-// PlanLeftovers removes, once the machines are gone or clean (after), what the cluster made in the cloud and did not give back: all of it, where it could
-// not be asked to. What it does not hold any more, such as a volume whose PersistentVolume somebody deleted, is named here.
+// PlanLeftovers removes, after the machines are gone or clean, what the cluster made in the cloud and did not give back; all of it if the cluster could not
+// be asked. Resources that the cluster no longer names, such as a volume whose PersistentVolume was deleted, are named.
 func (c *Removal) PlanLeftovers(ctx context.Context, steps []*plan.Step, after []string, g Given, opts DestroyOptions) ([]*plan.Step, error) {
 	cloud := c.Cloud()
 	if cloud == nil {
@@ -208,7 +208,7 @@ const (
 	VolumeOrphaned  = "orphaned"  // the cluster has made it, and no PersistentVolume names it
 )
 
-// OddVolume is a volume of which the cluster and the cloud don't say the same.
+// OddVolume is a volume on which the cluster and its cloud disagree.
 type OddVolume struct {
 	Is               string `json:"is"`                         // one of the above
 	PersistentVolume string `json:"persistentVolume,omitempty"` // that names it

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// ResetOptions says what is reset.
+// ResetOptions selects what PlanReset resets.
 type ResetOptions struct {
 	Machine     string // the only one, which leaves the cluster until the next apply; empty: all
 	KeepVolumes bool   // leave the volumes of PersistentVolumeClaims in the cloud
@@ -189,7 +189,7 @@ func (c *Removal) CheckUnclean(o *observe.Observed) error {
 	return nil
 }
 
-// ResetNote says where a reset stands; empty where there is none.
+// ResetNote describes a reset that is under way; "" without one.
 func (c *Removal) ResetNote() string {
 	if c.Facts.Is(memory.Releasing) {
 		return "the cluster is being released: naupegos release " + c.Name() + " continues"

@@ -107,7 +107,7 @@ func (m MachineStatus) OK() bool {
 	return m.State == string(provider.Running) && m.Config == upToDate && (m.Node == "" || m.Node == "Ready" || m.Node == "Ready, cordoned")
 }
 
-// RepairNote says what was tried to heal a machine; empty where nothing was.
+// RepairNote describes the attempts to heal a machine; "" if there were none.
 func (c *Reporter) RepairNote(name string) string {
 	l, err := upkeep.ParseLadder(c.Facts.Of(memory.Repair, name))
 	if err != nil || len(l.Tries) == 0 {
@@ -194,7 +194,7 @@ func (c *Reporter) etcdStatus(o *observe.Observed) string {
 	return nodes.EtcdProjection(o)
 }
 
-// CertificateStatus finds the certificate that expires first, and those that are due for renewal: nobody renews them but the next apply.
+// CertificateStatus finds the certificate that expires first and the certificates that are due: only the next apply renews them.
 func (c *Reporter) CertificateStatus(ctx context.Context, s *Status, now time.Time) error {
 	certs, err := c.Certificates(ctx)
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *Status) Summary() string {
 	return fmt.Sprintf("Cluster %s (%s, Kubernetes %s) is %s", s.Name, s.Provider, s.Kubernetes, state)
 }
 
-// onlyLook is Observe for whoever changes nothing: nobody is asked for certificates in place of those that are due.
+// onlyLook is Observe for callers that change nothing: it requests no certificates in place of those that are due.
 func (c *Reporter) onlyLook(ctx context.Context) (*observe.Observed, error) {
 	if c.Vault != nil {
 		c.PKI.HoldRenewals(true)
@@ -232,7 +232,7 @@ func (c *Reporter) onlyLook(ctx context.Context) (*observe.Observed, error) {
 	return c.Observe(ctx)
 }
 
-// providerWarnings are what the provider remarks after its preflight.
+// providerWarnings returns the warnings of the provider's preflight.
 func (c *Reporter) providerWarnings(name string) (out []provider.Check) {
 	if w, ok := c.Prov.(provider.Warner); ok {
 		for _, text := range w.Warnings() {

@@ -21,7 +21,7 @@ import (
 // RewriteTimeout bounds the rewriting of all Secrets.
 const RewriteTimeout = 30 * time.Minute
 
-// EncryptionStep ends every stage: whoever agreed to the first, which tells of those that follow, has agreed to them.
+// EncryptionStep is the ID of the step that ends a stage. Its text lists the stages that follow, so one consent covers all of them.
 const EncryptionStep = "encryption"
 
 // NextProviders returns the list after now, on the way to final; written is the provider by which all Secrets are written.
@@ -71,8 +71,8 @@ func (c *Staged) AdvanceEncryption(ctx context.Context) error {
 	return c.Facts.Set(ctx, memory.Encryption, strings.Join(next, ","))
 }
 
-// RecallEncryption has a store that came out of a backup learn from the API servers how Secrets are encrypted: what was changed since, and a
-// key that was made since, is known nowhere else, and what API servers were told before would have them lose what they wrote.
+// RecallEncryption reads from the API servers how Secrets are encrypted, if the store came out of a backup: keys and changes since the backup are known
+// only there, and rendering from older facts would lose Secrets.
 func (c *Staged) RecallEncryption(ctx context.Context) error {
 	if c.Facts.Get(memory.Restored) == "" || !c.Facts.Bootstrapped() {
 		return nil
@@ -266,8 +266,8 @@ func (c *Staged) RotateEncryption(ctx context.Context) (string, error) {
 	return name, c.Facts.Set(ctx, memory.EncryptionKey, name)
 }
 
-// EncryptOtherwise has a cluster that is to be built from another's backup write Secrets by a key that the other, which reads them by these, has none of.
-// It returns by what it reads them, and the key by its name.
+// EncryptOtherwise prepares a cluster that is built from another cluster's backup: it reads Secrets with the other's providers and writes them with a new
+// key. It returns the list of providers for reading, and the new key by its name.
 func (c *Staged) EncryptOtherwise(ctx context.Context, others []string) (list []string, keys map[string][]byte, err error) {
 	highest := 1
 	for _, o := range others {

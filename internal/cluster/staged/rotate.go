@@ -15,8 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// Rotate has keys (pki.Rotated) rotated from the next plan on; hold has the former ones trusted until FinishRotation. A rotation of the same keys
-// that is under way goes on; isNew reports whether none was.
+// Rotate rotates keys (pki.Rotated) from the next plan on. With hold, the former keys stay trusted until FinishRotation. A rotation of the same keys that
+// is under way continues; isNew reports whether Rotate began one.
 func (c *Staged) Rotate(ctx context.Context, keys []string, hold bool) (isNew bool, _ error) {
 	now, err := c.ToldRotation()
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *Staged) Rotate(ctx context.Context, keys []string, hold bool) (isNew bo
 	return now.IsZero(), c.Facts.Set(ctx, memory.RotationHold, value)
 }
 
-// mayRotate is nil where whoever signs the cluster's certificates lets us rotate those authorities that are in a rotation.
+// mayRotate returns an error if the issuer of the cluster's certificates does not allow the rotation of these authorities.
 func (c *Staged) mayRotate(ctx context.Context, r rotation.Rotation) error {
 	if c.Vault == nil || !r.Has(pki.Authorities()...) {
 		return nil
@@ -62,7 +62,7 @@ func (c *Staged) mayRotate(ctx context.Context, r rotation.Rotation) error {
 	return c.Vault.MayRotate(ctx, have)
 }
 
-// FinishRotation has a rotation that was held go on. fail.Refused where none is under way.
+// FinishRotation continues a held rotation. It returns fail.Refused if none is under way.
 func (c *Staged) FinishRotation(ctx context.Context) error {
 	now, err := c.ToldRotation()
 	switch {
@@ -104,7 +104,7 @@ func (c *Staged) AdvanceRotation(ctx context.Context) error {
 	return c.UseKeys(ctx)
 }
 
-// RotationNote says where a rotation stands; empty where there is none.
+// RotationNote describes a rotation that is under way; "" without one.
 func (c *Staged) RotationNote() string {
 	now, err := c.ToldRotation()
 	switch {
@@ -116,7 +116,7 @@ func (c *Staged) RotationNote() string {
 	return fmt.Sprintf("%s: not finished; naupegos apply continues, and this phase ends once %s", strings.Join(now.Keys(), ", "), now.Words())
 }
 
-// RotationTitle says what the step that ends a phase does.
+// RotationTitle describes the step that ends a phase.
 func RotationTitle(now rotation.Rotation) string {
 	if now.Phase == rotation.Make {
 		return "create the next authorities where the present ones are"

@@ -64,7 +64,7 @@ func (s *RotationScan) End(ctx context.Context, p plan.Progress) error {
 	return s.Facts.Set(ctx, memory.RotationRun, s.Now.String())
 }
 
-// Make has the next authorities made by whoever signs the cluster's certificates.
+// Make requests the next authorities from the issuer of the cluster's certificates.
 func (s *RotationScan) Make(ctx context.Context, p plan.Progress) error {
 	for _, key := range s.Now.Keys() {
 		if !slices.Contains(pki.Authorities(), key) {
@@ -108,7 +108,7 @@ func (c *Staged) eachMachine(ctx context.Context, slots []wanted.Slot, do func(c
 	return g.Wait()
 }
 
-// pods is fail.NotReady while a pod has a token by the former key, or does not know the next authority.
+// pods returns fail.NotReady while a pod has a token that the former key signed, or does not know the next authority.
 func (s *RotationScan) pods(ctx context.Context, p plan.Progress) error {
 	p.Status("checking the tokens of the pods on all machines")
 	client, err := s.Kube(ctx)
@@ -193,7 +193,7 @@ func (s *RotationScan) podsOnMachines(ctx context.Context, client *kube.Client, 
 	return err
 }
 
-// BehindOn names the pods on a machine, of those that run, whose credentials are not those of the next key and authority.
+// BehindOn names the running pods on a machine whose credentials don't come from the next key and authority.
 func BehindOn(have []machine.Credential, names map[string]string, key, authority string) (behind []string) {
 	for _, c := range have {
 		name, runs := names[c.Pod]
@@ -204,8 +204,7 @@ func BehindOn(have []machine.Credential, names map[string]string, key, authority
 	return behind
 }
 
-// noteOlder names pods that run since before they were given the tokens and authorities that they have now: whether their programs read them again
-// nobody can tell.
+// noteOlder names pods that started before they got their present tokens and authorities: whether their programs read these again is unknown.
 func (s *RotationScan) noteOlder(ctx context.Context, p plan.Progress, client *kube.Client) error {
 	n, ok := p.(plan.Noter)
 	if !ok {
@@ -259,7 +258,7 @@ func fingerprint(cert []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// renewStored has the tokens that lie in Secrets made again by the next key, and is fail.NotReady until they are.
+// renewStored renews the tokens in Secrets with the next key, and returns fail.NotReady until all are renewed.
 func renewStored(ctx context.Context, p plan.Progress, client *kube.Client, key string) error {
 	tokens, err := client.StoredTokens(ctx)
 	if err != nil {
@@ -286,7 +285,7 @@ func renewStored(ctx context.Context, p plan.Progress, client *kube.Client, key 
 	return nil
 }
 
-// settle ends a rotation: the keys that go are believed by nobody, and forgotten.
+// settle ends a rotation: no machine trusts the former keys any more, and they are forgotten.
 func (s *RotationScan) settle(ctx context.Context) error {
 	client, err := s.Kube(ctx)
 	if err != nil {
@@ -310,7 +309,7 @@ func (s *RotationScan) settle(ctx context.Context) error {
 	return s.Forget(ctx)
 }
 
-// Forget has the keys that go forgotten, and notes that the others are settled on. What is noted last is that there is no rotation.
+// Forget deletes the former keys and records the new generations. It records last that no rotation is under way.
 func (s *RotationScan) Forget(ctx context.Context) error {
 	for _, key := range s.Now.Keys() {
 		goes, stays := s.Now.Goes(key), s.Now.In(key, 0).Signs

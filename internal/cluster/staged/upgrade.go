@@ -19,14 +19,14 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// StayWith has a document mean what the cluster of a record has where that is not for the document to say.
+// StayWith sets in a document the release and the pool sizes of the record's cluster that the document leaves out.
 func StayWith(rec *store.Cluster, doc *v1alpha1.Cluster) {
 	StayWithRelease(rec, doc)
 	scaling.StayWithSizes(memory.NewFacts(rec, nil), doc)
 }
 
-// StayWithRelease has a document that names no release mean the one that the cluster of a record has, or is on the way to: another default of a
-// later naupegos is no wish to upgrade. Of a cluster that was never up it means the default.
+// StayWithRelease sets the release of the record's cluster, or the release that it is on the way to, in a document without one: a newer default of a later
+// naupegos is no wish to upgrade. For a cluster that was never up, the default applies.
 func StayWithRelease(rec *store.Cluster, doc *v1alpha1.Cluster) {
 	k := &doc.Spec.Kubernetes
 	if !k.VersionLeftOut {
@@ -49,7 +49,7 @@ func (c *Staged) RememberSoak(ctx context.Context) error {
 	return nil
 }
 
-// AdvanceReleases moves on to the next hop once all parts of the cluster run what they are told.
+// AdvanceReleases moves on to the next hop once all parts of the cluster run their releases.
 func (c *Staged) AdvanceReleases(ctx context.Context) error {
 	told, run := c.Told(), c.Told()
 	if fact := c.Facts.Get(memory.ReleasesRun); fact != "" && c.Facts.Bootstrapped() {
@@ -77,7 +77,7 @@ func (c *Staged) AdvanceReleases(ctx context.Context) error {
 	return c.Gather(ctx)
 }
 
-// UpgradeNote says where an upgrade stands; empty where there is none.
+// UpgradeNote describes an upgrade that is under way; "" without one.
 func (c *Staged) UpgradeNote() string {
 	if c.Moving() {
 		return fmt.Sprintf("to Kubernetes %s, not finished: some parts do not run their next version yet; naupegos apply continues", c.Doc.Spec.Kubernetes.Version)
@@ -85,7 +85,7 @@ func (c *Staged) UpgradeNote() string {
 	return c.SoakNote()
 }
 
-// SoakNote says what an upgrade waits for; empty where it waits for nothing.
+// SoakNote describes what an upgrade waits for; "" if it waits for nothing.
 func (c *Staged) SoakNote() string {
 	told := c.Told()
 	if c.Moving() || c.Upgrading() || !told.Soaking() {
@@ -111,7 +111,7 @@ func (c *Staged) BeginStep(told hops.Releases) *plan.Step {
 	return s
 }
 
-// ConsentObstacles is what the user must consent to before everything is brought to another release although something may hold that up.
+// ConsentObstacles is the consent to an upgrade despite its obstacles.
 const ConsentObstacles = "obstacles"
 
 // HopsAfter says in words what follows on a hop.
@@ -139,7 +139,7 @@ func (c *Staged) Finish(ctx context.Context) error {
 	return c.Facts.Set(ctx, memory.Finish, c.Doc.Spec.Kubernetes.Version)
 }
 
-// ReleaseBefore returns the release to which the cluster of a record can go back from an upgrade that is under way. fail.Refused where there is none.
+// ReleaseBefore returns the release to which an upgrade that is under way can go back. It returns fail.Refused without one.
 func ReleaseBefore(rec *store.Cluster, doc *v1alpha1.Cluster) (string, error) {
 	told := env.ToldBy(memory.NewFacts(rec, nil), doc.Spec.Kubernetes.Version)
 	if told.Settled() {
@@ -149,9 +149,8 @@ func ReleaseBefore(rec *store.Cluster, doc *v1alpha1.Cluster) (string, error) {
 	return told.Machines, nil
 }
 
-// Overtaken reports whether a node runs a newer minor than it is told: the store is older than the cluster, and what it says would have etcd
-// read what only the newer minor can. Where the user wants the nodes' minor to its end, that is what the cluster is told from now on;
-// otherwise it is fail.Refused.
+// Overtaken reports whether a node runs a newer minor than the facts say: the store is older than the cluster, and an older etcd could not read the data. If
+// the document wants the nodes' minor, the facts follow the nodes; otherwise it returns fail.Refused.
 func (c *Staged) Overtaken(ctx context.Context, o *observe.Observed) (bool, error) {
 	told, goal := c.Told(), c.Goal()
 	for _, name := range slices.Sorted(maps.Keys(o.Nodes)) {
