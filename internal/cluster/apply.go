@@ -35,7 +35,7 @@ type Applied struct {
 	Again func(context.Context) (*Applied, error)
 }
 
-// Later says why there may be more to do after this plan; empty where there is not.
+// Later returns why more may remain to do after this plan; "" if nothing does.
 func (a *Applied) Later() string {
 	switch err := cmp.Or(a.Observed.APIErr, a.Observed.EtcdErr); {
 	case !a.More:
@@ -46,12 +46,12 @@ func (a *Applied) Later() string {
 	return "Once this is done, apply may find more to do."
 }
 
-// PlanApply compares the document with what is there. An empty plan means that nothing is to do.
+// PlanApply compares the document with the observed cluster. An empty plan means that the cluster is as its document says.
 func (c *Cluster) PlanApply(ctx context.Context) (*Applied, error) {
 	return c.planApply(ctx, "apply", c.Decided())
 }
 
-// planApply plans for the document and for what was decided about single machines.
+// planApply plans for the document and for the decisions about single machines.
 func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Decisions) (*Applied, error) {
 	for _, prepare := range []func(context.Context) error{c.Underway, c.IssuerReady, c.Advance} {
 		if err := prepare(ctx); err != nil {
@@ -157,7 +157,7 @@ func (c *Cluster) planWarnings(o *observe.Observed) []string {
 // Only has plans be of some parts of the cluster; none: of all.
 func (c *Cluster) Only(of []parts.Part) { c.only = of }
 
-// PauseAfter has every plan that rolls a machine end there.
+// PauseAfter makes every plan that rolls a machine end after this machine.
 func (c *Cluster) PauseAfter(machine string) { c.pauseAt = machine }
 
 // PausesAfter is the machine at which the last plan ends though there is more to do, as PauseAfter said; empty: it does not.
@@ -168,7 +168,7 @@ func (c *Cluster) PausesAfter() string {
 	return c.pauseAt
 }
 
-// onlyTest reports whether somebody asks for the smoke tests and for nothing else: they run then, whatever was proven before.
+// onlyTest reports whether the operator asked for the smoke tests alone: they run then, whatever was proven before.
 func (c *Cluster) onlyTest() bool { return slices.Equal(c.only, []parts.Part{parts.Test}) }
 
 // takePart leaves of a plan what Only or PauseAfter says. The error says that nothing of it can be done before other parts are.
@@ -238,7 +238,7 @@ func (a *applying) planInitial() {
 	}, a.addressesOf(names)...)
 }
 
-// planGateways configures gateways that are not as wanted, one after another once the cluster is up, and replaces those that are to be.
+// planGateways configures gateways that are not as wanted, one after another once the cluster is up, and replaces the gateways that drifted.
 func (a *applying) planGateways() {
 	var previous []plan.Need
 	addresses := a.addressesOf(append(a.Gateways(), a.NamesOf(provider.ControlPlane)...))
@@ -300,7 +300,7 @@ func (a *applying) planControlPlane(balanced []string) {
 // IDs of steps that others wait for.
 const ()
 
-// planAPI waits for the API through the endpoint, where it was not seen answering. Workers' machines may never come: it does not wait for them.
+// planAPI waits until the API answers through the endpoint, if it did not answer yet. It does not wait for workers' machines, which may never come.
 func (a *applying) planAPI(infrastructure []*plan.Step) {
 	if a.Facts.Bootstrapped() && a.o.APIErr == nil && a.o.EtcdErr == nil {
 		return

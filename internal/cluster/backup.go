@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// planLaying has the machines that make backups learn what the store knows, sealed: after all else that a plan does, and where it has changed.
+// planLaying copies the store's data, sealed, to the machines that make backups: after all other steps, and only if the data changed.
 func (a *applying) planLaying() error {
 	was := a.Facts.Get(memory.BackupLaid)
 	_, text, on := a.Scheduled()

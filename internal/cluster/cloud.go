@@ -15,7 +15,7 @@ import (
 
 const ()
 
-// planCredential gives the cluster a credential of its own, where it has none.
+// planCredential gives the cluster a restricted credential of its own if it has none.
 func (a *applying) planCredential() {
 	cloud := a.Cloud()
 	if cloud == nil {

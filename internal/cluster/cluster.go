@@ -34,8 +34,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Deps is what a Cluster is made from. All is required but Bundles and AgentPath, without which nothing can be built:
-// observing and destroying still work.
+// Deps is what a Cluster is made from. Bundles and AgentPath may be absent: observing and destroying need neither.
 type Deps struct {
 	Document  *v1alpha1.Cluster // defaulted and valid
 	Record    *store.Cluster    // what the store knows of it
@@ -168,7 +167,7 @@ func (c *Cluster) Converged(ctx context.Context) error {
 	return c.Facts.Set(ctx, memory.Restored, "") // what came out of a backup is true again
 }
 
-// planBundle has the user consent to another bundle, and remembers it.
+// planBundle asks for consent to another bundle, and remembers the bundle.
 func (a *applying) planBundle() {
 	if !a.OtherBundle() {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// planBalance has the provider's own load balancer, where the API is behind one, follow the machines once the API answers. It does not wait
-// for those that restart: they wait for it, so that others serve meanwhile.
+// planBalance points the cloud's load balancer, if the API is behind one, at the present machines once the API answers. It does not wait for machines that
+// restart: they wait for the load balancer, so that others serve meanwhile.
 func (a *applying) planBalance() (ids []string, err error) {
 	balancer, ok := a.Prov.(provider.Balancer)
 	if !ok {

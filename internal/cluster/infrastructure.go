@@ -40,9 +40,9 @@ func (c *Cluster) look(ctx context.Context, decided wanted.Decisions) (*observe.
 	return o, machines, c.ObserveRest(ctx, o)
 }
 
-// addressesPending reports whether machines join a cluster that is up whose addresses only their creation tells. The configurations of
-// the others name them, so those can be compared only afterwards. Of a cluster that is not up, gateways learn its workers afterwards, and all
-// learn those that come from a stock: one is installed long after another.
+// addressesPending reports whether a machine joins a running cluster with an address that is known only after its creation. The other machines' configurations
+// contain the address, so they can be compared only afterwards. In a new cluster, gateways learn the workers' addresses afterwards, and all machines learn
+// the addresses of machines from a stock, which are installed long after each other.
 func (c *Cluster) addressesPending(ctx context.Context, o *observe.Observed) bool {
 	early := !c.Facts.Bootstrapped() && !c.Prov.Traits().Stock
 	return slices.ContainsFunc(o.Want, func(s wanted.Slot) bool {
@@ -85,7 +85,7 @@ func (c *Cluster) infrastructure(ctx context.Context, o *observe.Observed) ([]*p
 	return steps, nil
 }
 
-// recordLocation has the provider's steps remember, before the first of them makes anything, where the cluster lives.
+// recordLocation makes the provider's steps remember where the cluster lives, before the first of them creates anything.
 func (c *Cluster) recordLocation(steps []*plan.Step) {
 	h, ok := c.Prov.(provider.Housed)
 	if !ok || c.Facts.Get(memory.Home) != "" {
@@ -106,8 +106,8 @@ func (c *Cluster) recordLocation(steps []*plan.Step) {
 	}
 }
 
-// planAdmission lets machines that come through the packet filters of the others before they need it, and those that go until they have gone:
-// the rules that name who is wanted are written late on some machines, for that restarts what others depend on, and early on others.
+// planAdmission admits joining machines to the packet filters of the others before they need it, and leaving machines until they are gone. The filters'
+// permanent rules are written with each machine's configuration: late on machines whose configuration restarts servers, early on others.
 func (a *applying) planAdmission() {
 	var from, to, at []string // names, their addresses, and who has filters
 	behind := false           // some filter is to become another one
@@ -153,8 +153,8 @@ func (a *applying) going() []provider.Machine {
 	return slices.DeleteFunc(slices.Clone(a.o.Remove), func(m provider.Machine) bool { return m.Role == provider.Gateway || !m.MayRun() })
 }
 
-// ConfigureStep configures a machine. One that comes lets in those that go, too: its packet filter knows only who is wanted, and one of the others may
-// be the leader of etcd, without which its member learns nothing.
+// ConfigureStep configures a machine. A joining machine also admits the leaving machines: its packet filter names only wanted machines, and a leaving machine may
+// be the leader of etcd, which a new member needs.
 func (a *applying) ConfigureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
 	step := a.Cluster.ConfigureStep(s, action, reason, details)
 	going := a.going()

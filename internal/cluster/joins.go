@@ -63,8 +63,8 @@ func SizeOf(rec *store.Cluster, p v1alpha1.Pool) int {
 	return scaling.SizeOf(memory.NewFacts(rec, nil), p)
 }
 
-// PlanScale is the plan of apply where that has nothing to do but that a pool gets another size, with these machines going where there are
-// too many, and what was asked before. It is for nobody who watches: where apply would do something whatever the pool's size is, it is fail.Refused.
+// PlanScale plans only that a pool gets another size, with these machines leaving if there are too many, and earlier changes of sizes. It runs unattended: it
+// returns fail.Refused if apply would do more, whatever the pool's size.
 func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...string) (*Applied, error) {
 	if !c.Facts.Bootstrapped() {
 		return nil, env.ErrNotBootstrapped(c.Name())

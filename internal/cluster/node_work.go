@@ -17,7 +17,7 @@ func (c *Cluster) outdated(ctx context.Context, opts UpdateOptions) (map[string]
 	return nil, nil
 }
 
-// systemStep has a machine take another system. That it restarts is a fact from before, as of reboots.
+// systemStep installs another system on a machine. The fact that a reboot was requested outlives the restart.
 func (u *updating) systemStep(s wanted.Slot, seen look) *plan.Step {
 	return &plan.Step{
 		ID: "system/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "replace the system image of " + s.Name, Reason: seen.newer.Why,

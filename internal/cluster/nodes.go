@@ -32,8 +32,8 @@ func (a *applying) planNodes() {
 	}
 }
 
-// planWorkers configures workers that are not as wanted: of those that serve at most maxUnavailable of a pool at a time, one pool after another.
-// It replaces those that are to be.
+// planWorkers configures workers that are not as wanted, and replaces drifted workers: at most maxUnavailable serving workers of a pool at a time, one pool
+// after another.
 func (a *applying) planWorkers() {
 	var before []plan.Need // what the pool at hand waits for
 	for _, p := range a.Doc.Spec.Workers {
@@ -43,7 +43,8 @@ func (a *applying) planWorkers() {
 	}
 }
 
-// planPool configures a pool's workers, those that serve after before and once others are there in their stead. It returns the needs of the last ones of these; none where none serves.
+// planPool configures a pool's workers. Serving workers wait for before, and for the extra machines of the roll. It returns the needs of the last serving
+// workers; none if no worker serves.
 func (a *applying) planPool(pool string, before []plan.Need) (after []plan.Need) {
 	lanes := make([][]plan.Need, a.Doc.Spec.Updates.MaxUnavailable)
 	next := 0
@@ -82,7 +83,7 @@ func (a *applying) rolled(s wanted.Slot, st *plan.Step, replaced []*plan.Step) [
 	return append(unit, a.CheckSteps(s.Name)...)
 }
 
-// uncordonSteps lets pods onto a node again that was drained for a change of its machine; none where somebody else had cordoned it before.
+// uncordonSteps admits pods again to a node that was drained for a change of its machine; none if another user had cordoned it before.
 func (a *applying) uncordonSteps(s wanted.Slot) []*plan.Step {
 	if n := a.o.Nodes[s.Name]; n.Unschedulable && n.Annotations[kube.OwnedCordon] == "" {
 		return nil

@@ -100,7 +100,7 @@ func (a *applying) lacks(name string) bool {
 	return !a.o.Addons[name] && slices.ContainsFunc(a.AddonList(), func(ad addon.Addon) bool { return ad.Name == name })
 }
 
-// planAddons installs what is absent or not as wanted.
+// planAddons installs addons that are absent or not as wanted.
 func (a *applying) planAddons() {
 	a.planCredential()
 	for _, ad := range a.AddonList() {

@@ -27,7 +27,7 @@ import (
 // A release leaves an ordinary cluster of kubeadm's to its owner and forgets it. What only Naupegos uses goes from the machines first, as a
 // change of their configuration that restarts nothing; then each agent forgets its machine; the record goes last.
 
-// ReleaseOptions says what a release ends with.
+// ReleaseOptions selects what a release leaves behind.
 type ReleaseOptions struct {
 	HandOver func(context.Context) error // writes all that the owner needs, before anything is changed
 	Forget   func(context.Context) error // runs last
@@ -52,7 +52,7 @@ func (c *Cluster) PlanRelease(ctx context.Context, opts ReleaseOptions) (*plan.P
 	return &plan.Plan{Verb: "release", Cluster: c.Name(), Steps: steps}, err
 }
 
-// releasable refuses what would be nobody's to keep, or is not at rest.
+// releasable refuses to release machines that Naupegos created, and a cluster that is changing.
 func (c *Cluster) releasable(ctx context.Context) error {
 	name := c.Name()
 	switch {
@@ -81,7 +81,7 @@ func (c *Cluster) releasable(ctx context.Context) error {
 }
 
 func (c *Cluster) errOurOwn() error {
-	return fail.New(fail.Refused, "the machines of cluster %s are Naupegos' own: nobody else would start them, or find what they are made of", c.Name()).
+	return fail.New(fail.Refused, "the machines of cluster %s are Naupegos' own: without it they would not start again, and their files would be lost", c.Name()).
 		Do("only clusters on hosts given by address are released; naupegos handover gives others what they need to use this one")
 }
 
@@ -161,7 +161,7 @@ func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 	return step
 }
 
-// HandoverOptions says what a handover holds beyond what every cluster has.
+// HandoverOptions selects what a handover contains beyond the files of every cluster.
 type HandoverOptions struct {
 	// CloudsYAML returns a clouds.yaml with a credential of its own, which ends then; nil, or fail.NotFound from it, where there is no cloud.
 	CloudsYAML func(ctx context.Context, until time.Time) ([]byte, error)
@@ -171,8 +171,8 @@ type HandoverOptions struct {
 	Release bool      // Naupegos forgets the cluster: its authorities and document are handed over, too
 }
 
-// Handover returns what somebody needs who takes the cluster over, as files by their slash-separated names. Most hold secrets.
-// fail.Refused where the cluster never came up, and with Release where its machines are ours.
+// Handover returns the files that a new owner of the cluster needs, by slash-separated names. Most hold secrets.
+// It returns fail.Refused if the cluster never came up, and with Release if Naupegos created its machines.
 func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][]byte, error) {
 	switch {
 	case o.Release && !c.Prov.Traits().Given:
@@ -213,7 +213,7 @@ func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][
 	return files, err
 }
 
-// Cloud adds a credential of the cluster's cloud that ends with the kubeconfig, where there is a cloud.
+// Cloud adds a credential of the cluster's cloud that expires with the kubeconfig; nothing outside of a cloud.
 func (o HandoverOptions) Cloud(ctx context.Context, files map[string][]byte, until time.Time) error {
 	add := func(name string, data []byte, err error) error {
 		if err == nil && len(data) > 0 {
@@ -301,16 +301,16 @@ func (c *Cluster) addPKI(ctx context.Context, files map[string][]byte) error {
 // An import takes over a cluster that somebody else has made. What was read of it is in the record from the agreement on; each agent then notes
 // that its machine is ours; that the API has answered, without which nothing is done with the cluster, is remembered last.
 
-// ImportOptions says what an import is begun with.
+// ImportOptions are the inputs of an import.
 type ImportOptions struct {
 	Lost    []string                                  // settings that the first apply takes away
 	Changed func(ctx context.Context) (string, error) // says in words what runs otherwise than it did when the import began
 }
 
-// ConsentLost is what the user must consent to before a cluster is taken over with settings that no document can hold.
+// ConsentLost is the consent to take a cluster over without the settings that no document can hold.
 const ConsentLost = "lose-settings"
 
-// PlanImport takes a cluster over that somebody else has made.
+// PlanImport takes a cluster over that another tool created.
 func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 	var graph plan.Graph
 	for _, m := range c.Doc.Machines() {

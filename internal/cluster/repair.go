@@ -34,8 +34,8 @@ type Repair struct {
 	Applied *Applied // what is done; nil where nothing is
 }
 
-// PlanRepair plans one round: one rung for one machine, or for the one that is named, and nothing else. It is for nobody who watches: a
-// replacement is fail.Refused where apply would change more than that machine, and nothing is done below etcd's quorum.
+// PlanRepair plans one round of repair: one rung for one machine, the named one if there is a name. It runs unattended: a replacement is fail.Refused if apply
+// would change more than that machine, and nothing happens that would leave etcd without its quorum.
 func (c *Cluster) PlanRepair(ctx context.Context, machine string) (*Repair, error) {
 	o, sick, r, err := c.diagnose(ctx, machine)
 	if err != nil || r.Machine == "" {
@@ -53,7 +53,7 @@ func (c *Cluster) PlanRepair(ctx context.Context, machine string) (*Repair, erro
 	return out, err
 }
 
-// Decision is what a round that replaces a machine decides about it.
+// Decision returns the decision about the machine that this round replaces.
 func (r *Repair) Decision() wanted.Decision { return decisionOf(r.Rung) }
 
 func decisionOf(r upkeep.Rung) wanted.Decision {
@@ -63,7 +63,7 @@ func decisionOf(r upkeep.Rung) wanted.Decision {
 	return wanted.Replace
 }
 
-// LookForSick says what one round of repair would do, and plans nothing.
+// LookForSick returns what one round of repair would do, and plans nothing.
 func (c *Cluster) LookForSick(ctx context.Context, machine string) (upkeep.Round, error) {
 	_, _, r, err := c.diagnose(ctx, machine)
 	return r, err
@@ -96,7 +96,7 @@ func (c *Cluster) diagnose(ctx context.Context, machine string) (*observe.Observ
 	return o, sick, round, err
 }
 
-// sickOf lists the machines whose nodes are not Ready, of all that should have one. What was tried on those that have recovered is forgotten.
+// sickOf lists the machines whose nodes are not Ready, and how many machines should have nodes. It forgets attempts on machines that recovered.
 func (c *Cluster) sickOf(ctx context.Context, o *observe.Observed, now time.Time) (sick []upkeep.Sick, total int, _ error) {
 	for _, s := range wanted.Own(o.Want) {
 		if s.Role == provider.Gateway {
@@ -201,7 +201,7 @@ func (c *Cluster) rungSteps(o *observe.Observed, r upkeep.Round, k upkeep.Sick) 
 	return graph.Seal(stage.RepairRules)
 }
 
-// onRung has a step remember that a rung is begun, before anything is done, and, where it ends it, that it was climbed.
+// onRung makes a step remember that a rung was begun, before it does anything, and, with ends, that the rung was climbed.
 func (c *Cluster) onRung(r upkeep.Round, ends bool, run func(context.Context, plan.Progress) error) func(context.Context, plan.Progress) error {
 	begun := false // an attempt that is repeated is the same one
 	return func(ctx context.Context, p plan.Progress) error {
@@ -227,7 +227,7 @@ func (c *Cluster) climb(ctx context.Context, machine string, next func(upkeep.La
 	return c.Facts.SetOf(ctx, memory.Repair, machine, next(l).String())
 }
 
-// planReplacement plans to put another machine in the place of a sick one, or the same one, installed anew.
+// planReplacement plans to replace a sick machine by another one, or to reinstall it.
 func (c *Cluster) planReplacement(ctx context.Context, r upkeep.Round, k upkeep.Sick, sick []upkeep.Sick) (*Applied, error) {
 	if c.Current == nil { // it was another machine's turn, or another rung's, when the session was opened
 		return nil, fail.New(fail.NotReady, "replace %s: the bundle of Kubernetes %s is not at hand", r.Machine, c.Doc.Spec.Kubernetes.Version).
@@ -262,7 +262,7 @@ func (c *Cluster) planReplacement(ctx context.Context, r upkeep.Round, k upkeep.
 	return ap, nil
 }
 
-// nothingElse refuses to do one thing alone where apply has more to do: a step that is not of that thing. apart says in words what is; it may be empty.
+// nothingElse refuses a single change if apply has more to do: a step outside of that change. apart describes the change in words; it may be empty.
 func (c *Cluster) nothingElse(rest *Applied, apart string, of func(*plan.Step) bool) error {
 	if rest.Unready != nil {
 		return rest.Unready
@@ -278,10 +278,10 @@ func (c *Cluster) nothingElse(rest *Applied, apart string, of func(*plan.Step) b
 		c.Name(), apart, words.Count(len(more), "step", "steps"), more[0].Title).Do("look at naupegos plan, and apply; then try again")
 }
 
-// whatIsSick is what a repair is about, in words.
+// whatIsSick describes the subject of a repair in words.
 const whatIsSick = "what is sick"
 
-// ofRepair are the steps that are about what is sick, and, once a replacement was begun, what follows on it: that restarts nothing.
+// ofRepair returns a filter for the steps about sick machines and, once a replacement was begun, for the steps that follow it without a restart.
 func ofRepair(sick []upkeep.Sick, begun bool) func(*plan.Step) bool {
 	return func(s *plan.Step) bool {
 		return isSick(sick, s.Subject) || begun && !s.Disruption().AtLeast(plan.Rolling)
@@ -297,8 +297,8 @@ func withoutOthers(steps []*plan.Step, machine string, sick []upkeep.Sick) []*pl
 	return parts.Without(steps, func(s *plan.Step) bool { return s.Subject != machine && isSick(sick, s.Subject) })
 }
 
-// asReplacement has a plan that replaces a machine be a round of repair: nothing else that is sick is touched, what was tried is remembered, and
-// somebody has consented, here or in the document.
+// asReplacement turns a plan that replaces a machine into a round of repair: other sick machines stay as they are, the attempt is remembered, and the consent
+// comes from the operator or the document.
 func (c *Cluster) asReplacement(p *plan.Plan, r upkeep.Round, k upkeep.Sick, sick []upkeep.Sick) {
 	p.Steps = withoutOthers(p.Steps, r.Machine, sick)
 	first := true

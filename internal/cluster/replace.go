@@ -59,7 +59,7 @@ func (c *Cluster) planDecision(ctx context.Context, verb string, decision wanted
 	return ap, nil
 }
 
-// planRepairs puts right what is broken, and replaces control-plane machines one after another, when the other ones are well.
+// planRepairs repairs the control plane, and replaces control-plane machines one after another while the others are healthy.
 func (a *applying) planRepairs() error {
 	for _, s := range a.o.Want {
 		if old := a.o.Replaced[s.Name]; old != nil {

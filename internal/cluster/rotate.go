@@ -43,8 +43,8 @@ func (a *applying) planRotation() error {
 	return nil
 }
 
-// PlanRenewal is the plan of apply where that has nothing to do but to give machines certificates for those that are due. It is for nobody who
-// watches: where apply would do more, or a certificate has expired, it is fail.Refused.
+// PlanRenewal plans only new certificates in place of those that are due. It runs unattended: it returns fail.Refused if apply would do more, or if a
+// certificate has expired.
 func (c *Cluster) PlanRenewal(ctx context.Context) (*Applied, error) {
 	certs, err := c.Certificates(ctx)
 	if err != nil {

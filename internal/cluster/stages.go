@@ -99,7 +99,7 @@ func (a *applying) add(stage plan.Stage, s *plan.Step, needs ...plan.Need) {
 	a.graph.Add(stage, nodes.AskConsent(s, a.o.Drifted[s.Subject]), needs...)
 }
 
-// chain puts steps into a stage, each of which waits for the one before; the first waits for needs. It returns the need of the last.
+// chain adds steps to a stage. The first waits for needs, each other for the one before it. It returns the need of the last step.
 func (a *applying) chain(stage plan.Stage, steps []*plan.Step, needs ...plan.Need) []plan.Need {
 	for _, s := range steps {
 		a.add(stage, s, needs...)
@@ -113,8 +113,8 @@ func (a *applying) upToDate(s wanted.Slot) bool {
 	return a.o.Machines[s.Name].UpToDate() && a.made[s.Name] == nil
 }
 
-// inTurn are the needs of the step that configures a machine and restarts nothing: where images of a release are sent to a disk that has a member of
-// etcd, the one that sends to another such disk. Members wait for their disks, and only one of them may: etcd answers without it.
+// inTurn returns the needs of a configuration step that restarts nothing. If it sends a release's images to a disk with an etcd member, it waits for the step
+// that does so on the previous such disk: one member at a time may wait for its disk, and etcd answers without it.
 func (a *applying) inTurn(s wanted.Slot) (needs []plan.Need) {
 	seen := a.o.Machines[s.Name]
 	if !a.Facts.Bootstrapped() || seen == nil || seen.Report == nil || len(seen.Report.Missing) == 0 || !s.IsControlPlane() && !a.Prov.Traits().SharedKernel {
@@ -133,7 +133,7 @@ func (a *applying) configured(s wanted.Slot) *plan.Step {
 	return a.ConfigureStep(s, observe.ActionFor(seen), observe.ReasonFor(seen, a.made[s.Name] != nil), observe.Details(seen))
 }
 
-// planMachines takes over the provider's steps, but for those that wait until the machine has gone whose place they fill: see replacement.
+// planMachines adds the provider's steps, except for machines that take the place of a machine that has to leave first: see replacement.
 func (a *applying) planMachines(machines []*plan.Step) {
 	for _, s := range machines {
 		if a.o.Replaced[s.Subject] == nil || s != a.made[s.Subject] {
@@ -196,8 +196,8 @@ func (a *applying) forSurge(s *plan.Step) *plan.Step {
 	return &other
 }
 
-// planSurge has the nodes serve that are there while their pool is changed, and returns what is to be waited for. One that serves stays as it
-// is: it goes soon. No kubelet of theirs is ahead of an API server either.
+// planSurge brings up the extra nodes of a pool that is being changed, and returns what the change waits for. An extra machine that serves already stays as it
+// is, because it leaves soon. Its kubelet is not ahead of an API server either.
 func (a *applying) planSurge(pool string) (joined []plan.Need) {
 	for _, s := range a.o.Want {
 		if !s.Surge || s.Pool != pool || a.rolls(s) {

@@ -26,7 +26,7 @@ import (
 // The machines' operating system is brought up to date machine by machine: drained, updated, rebooted where that is needed, and waited for until it
 // is as well as before. That a reboot was begun is a fact, with the boot ID that the machine is to get away from.
 
-// UpdateOptions says what is brought up to date.
+// UpdateOptions selects what an update brings up to date.
 type UpdateOptions struct {
 	RebootOnly bool   // no packages: machines are rebooted
 	Pool       string // the workers of this pool alone
@@ -70,7 +70,7 @@ func (c *Cluster) PlanUpdate(ctx context.Context, opts UpdateOptions) (*Updating
 	return u, err
 }
 
-// BeginUpdate remembers, before the first step of a roll that was agreed to, which machines are to be rebooted because somebody asked for it.
+// BeginUpdate remembers, before the first step of an agreed roll, which machines the operator wants rebooted.
 func (c *Cluster) BeginUpdate(ctx context.Context, u *Updating) error {
 	for name, boot := range u.begins {
 		if err := c.Facts.SetOf(ctx, memory.Rebooting, name, boot); err != nil {
@@ -96,14 +96,14 @@ func (c *Cluster) chosen(o *observe.Observed, opts UpdateOptions) ([]wanted.Slot
 	return nil, fail.New(fail.NotFound, "cluster %s has no machines of pool %q", c.Name(), opts.Pool).Do("naupegos status %s names the machines", c.Name())
 }
 
-// look is what a machine says of its packages.
+// look is a machine's report about its packages.
 type look struct {
 	machine.Updates
 	newer provider.Newer // system that it is to have; zero: it has it
 	err   error          // why it could not be asked
 }
 
-// lookForUpdates asks machines, all side by side. Their lists of packages are fetched anew; nothing else is changed there.
+// lookForUpdates asks machines side by side. They refresh their package lists, and change nothing else.
 func (c *Cluster) lookForUpdates(ctx context.Context, o *observe.Observed, slots []wanted.Slot, opts UpdateOptions) map[string]look {
 	ctx, cancel := context.WithTimeout(ctx, c.Doc.Spec.Timeouts.Step.Duration)
 	defer cancel()
@@ -148,7 +148,7 @@ type updating struct {
 	begins map[string]string
 }
 
-// planUpdate plans by what was seen.
+// planUpdate plans an update from the machines' reports.
 func (c *Cluster) planUpdate(o *observe.Observed, slots []wanted.Slot, seen map[string]look, opts UpdateOptions, now time.Time) (*Updating, error) {
 	u := &updating{applying: c.applying(o, nil), opts: opts, seen: seen, begins: map[string]string{}}
 	out := &Updating{Plan: &plan.Plan{Verb: "update", Cluster: c.Name()}, begins: u.begins}
@@ -186,7 +186,7 @@ func (c *Cluster) planUpdate(o *observe.Observed, slots []wanted.Slot, seen map[
 	return out, err
 }
 
-// Closed says that the window is closed; nil where it is open.
+// Closed returns an error while the maintenance window is closed.
 func (u *updating) Closed(now time.Time) error {
 	if u.window.Open(now) {
 		return nil
@@ -249,7 +249,7 @@ func (u *updating) keepsQuorum(s wanted.Slot) error {
 	return nodes.Stoppable(u.o.Members, u.o.Health, s.Name)
 }
 
-// unit lists what is done with one machine, in order: away, updated, rebooted, back. None where nothing is to do.
+// unit lists the steps for one machine in order: drain, update, reboot, uncordon; none if nothing is to do.
 func (u *updating) unit(s wanted.Slot) []*plan.Step {
 	seen, m := u.seen[s.Name], u.o.Machine(s.Name)
 	boot := u.Facts.Of(memory.Rebooting, s.Name)
