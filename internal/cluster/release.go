@@ -200,7 +200,7 @@ func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][
 		return nil, err
 	}
 	expiries := handover.Expiries(certs)
-	if err := o.Cloud(ctx, files, handover.UsedUntil(expiries)); err != nil {
+	if err := o.cloud(ctx, files, handover.UsedUntil(expiries)); err != nil {
 		return nil, err
 	}
 	if o.Release {
@@ -213,8 +213,8 @@ func (c *Cluster) Handover(ctx context.Context, o HandoverOptions) (map[string][
 	return files, err
 }
 
-// Cloud adds a credential of the cluster's cloud that expires with the kubeconfig; nothing outside of a cloud.
-func (o HandoverOptions) Cloud(ctx context.Context, files map[string][]byte, until time.Time) error {
+// cloud adds a credential of the cluster's cloud that expires with the kubeconfig; nothing outside of a cloud.
+func (o HandoverOptions) cloud(ctx context.Context, files map[string][]byte, until time.Time) error {
 	add := func(name string, data []byte, err error) error {
 		if err == nil && len(data) > 0 {
 			files[name] = data

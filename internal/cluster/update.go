@@ -158,7 +158,7 @@ func (c *Cluster) planUpdate(o *observe.Observed, slots []wanted.Slot, seen map[
 			return nil, err
 		}
 	}
-	out.Closed = u.Closed(now)
+	out.Closed = u.closed(now)
 	if out.Closed != nil {
 		out.Plan.Warnings = append(out.Plan.Warnings, out.Closed.Error())
 	}
@@ -186,8 +186,8 @@ func (c *Cluster) planUpdate(o *observe.Observed, slots []wanted.Slot, seen map[
 	return out, err
 }
 
-// Closed returns an error while the maintenance window is closed.
-func (u *updating) Closed(now time.Time) error {
+// closed returns an error while the maintenance window is closed.
+func (u *updating) closed(now time.Time) error {
 	if u.window.Open(now) {
 		return nil
 	}
@@ -320,7 +320,7 @@ func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p 
 	if resumed {
 		return nil
 	}
-	if err := u.Closed(time.Now()); err != nil {
+	if err := u.closed(time.Now()); err != nil {
 		return fail.Wrap(fail.Refused, err, "the window has closed: %s and those that follow stay as they are", s.Name).Do("the same command continues with them when it is open again")
 	}
 	if !s.IsControlPlane() {

@@ -50,9 +50,6 @@ type Env struct {
 // Name returns the cluster's name.
 func (c *Env) Name() string { return c.Doc.Metadata.Name }
 
-// Provider returns where the machines come from.
-func (c *Env) Provider() provider.Provider { return c.Prov }
-
 // Bundle returns the bundle of the release that machines run; nil where it is not here.
 func (c *Env) Bundle() *bundle.Bundle { return c.Current }
 

@@ -54,7 +54,7 @@ func TestShortOfRoom(t *testing.T) {
 	} {
 		o.Want, o.Machines[name] = append(o.Want, wanted.Slot{Name: name}), &Seen{Report: r}
 	}
-	if got, want := c.ShortOfRoom(o), "machine narrow has 239 MiB free below /var/lib, and what is to be laid out there takes up to 240 MiB"; !slices.Equal(got, []string{want}) {
+	if got, want := c.shortOfRoom(o), "machine narrow has 239 MiB free below /var/lib, and what is to be laid out there takes up to 240 MiB"; !slices.Equal(got, []string{want}) {
 		t.Errorf("got %q, want %q alone", got, want)
 	}
 }

@@ -30,7 +30,7 @@ func (c *Observer) Obstacles(ctx context.Context, o *Observed) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	found := c.ShortOfRoom(o)
+	found := c.shortOfRoom(o)
 	for _, s := range o.Want {
 		if n, known := o.Nodes[s.Name]; known && !n.Ready {
 			found = append(found, "node "+s.Name+" is not ready")
@@ -114,8 +114,8 @@ func (c *Observer) deprecatedUse(ctx context.Context, o *Observed) (found []stri
 // roomForBlob is how many bytes a byte of a bundle takes on a machine: as it was sent, in containerd's store, and unpacked there.
 const roomForBlob = 3
 
-// ShortOfRoom lists the machines whose disks lack room for the files and images that they are about to get.
-func (c *Observer) ShortOfRoom(o *Observed) (found []string) {
+// shortOfRoom lists the machines whose disks lack room for the files and images that they are about to get.
+func (c *Observer) shortOfRoom(o *Observed) (found []string) {
 	sizes := map[string]int64{}
 	for _, b := range c.ByRelease {
 		for _, a := range b.Manifest.Binaries {

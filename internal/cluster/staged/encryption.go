@@ -71,9 +71,9 @@ func (c *Staged) AdvanceEncryption(ctx context.Context) error {
 	return c.Facts.Set(ctx, memory.Encryption, strings.Join(next, ","))
 }
 
-// RecallEncryption reads from the API servers how Secrets are encrypted, if the store came out of a backup: keys and changes since the backup are known
+// recallEncryption reads from the API servers how Secrets are encrypted, if the store came out of a backup: keys and changes since the backup are known
 // only there, and rendering from older facts would lose Secrets.
-func (c *Staged) RecallEncryption(ctx context.Context) error {
+func (c *Staged) recallEncryption(ctx context.Context) error {
 	if c.Facts.Get(memory.Restored) == "" || !c.Facts.Bootstrapped() {
 		return nil
 	}

@@ -15,7 +15,7 @@ type Staged struct {
 
 // Advance moves everything on that has reached its stage: the encryption, the rotation, the releases.
 func (c *Staged) Advance(ctx context.Context) error {
-	for _, advance := range []func(context.Context) error{c.RecallEncryption, c.AdvanceEncryption, c.AdvanceRotation, c.AdvanceReleases} {
+	for _, advance := range []func(context.Context) error{c.recallEncryption, c.AdvanceEncryption, c.AdvanceRotation, c.AdvanceReleases} {
 		if err := advance(ctx); err != nil {
 			return err
 		}
