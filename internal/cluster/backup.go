@@ -18,7 +18,7 @@ func (a *applying) planLaying() error {
 	case !on && was == "":
 		return nil
 	case !on:
-		s = a.TakeOrderStep("the document no longer has machines make backups")
+		s = a.TakeOrderStep("the document no longer schedules backups on machines")
 	default:
 		now, err := a.OrderDigest(context.Background())
 		if err != nil {

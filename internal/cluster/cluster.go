@@ -42,8 +42,8 @@ type Deps struct {
 	Secrets   pki.Secrets // of this cluster
 	Bundles   env.Bundles
 	AgentPath string                                // naupegos-agent on this side
-	Given     *backups.Given                        // what the store will know of a cluster that it does not know yet; nil: nothing
-	Closed    bool                                  // files and variables of this host are not for what the document names: it names credentials
+	Given     *backups.Given                        // secrets and facts of a cluster that is new to the store; nil: none
+	Closed    bool                                  // the document may name credentials, and no files or variables of this host
 	Ask       func(question string) (string, error) // asks for a password on the operator's terminal; nil: there is none
 	ReadOnly  bool                                  // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
 	// RenewBefore is how long before its end a certificate is due; 0 means what pki.Options says.
@@ -54,7 +54,7 @@ type Deps struct {
 type Cluster struct {
 	*report.Reporter
 
-	only    []parts.Part // what is planned for; nil: everything
+	only    []parts.Part // parts to plan for; nil: all
 	pauseAt string       // the machine after which a roll pauses; empty: none
 	leftOut bool         // the last plan left something out for one of these
 }

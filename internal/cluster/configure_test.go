@@ -67,7 +67,7 @@ func TestNeverReached(t *testing.T) {
 			t.Errorf("%s does not count as silent", name)
 		}
 	}
-	for kind, want := range map[fail.Kind]fail.Kind{ // whatever fails before the agent's first answer
+	for kind, want := range map[fail.Kind]fail.Kind{ // any failure before the agent's first answer
 		fail.Unauthorized: fail.Unauthorized, fail.Refused: fail.Refused, fail.NotReady: fail.NotReady, fail.Conflict: fail.Conflict, fail.Internal: fail.Refused,
 	} {
 		s := wanted.Slot{Name: "demo-a-2", Role: provider.Worker}

@@ -86,7 +86,7 @@ func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...
 		return nil, err
 	case after.Unready == nil && c.ControlPlaneUnseen(after.Observed):
 		return nil, fail.Wrap(fail.NotReady, cmp.Or(after.Observed.APIErr, after.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
-			Do("naupegos apply brings what is down back")
+			Do("naupegos apply repairs it")
 	}
 	if err := c.nothingElse(after, "pools that scale", c.ofPools(before, after)); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ func (l *lab) configuration(s wanted.Slot) (machine.Config, error) {
 	return l.Config(l.t.Context(), s, machine.Facts{Interface: "eth0", CgroupVersion: 2, Dpkg: true, ResolvConf: "/etc/resolv.conf"})
 }
 
-// Configure has all machines of doc be what that says.
+// Configure makes all machines match doc.
 func (l *lab) Configure(doc *v1alpha1.Cluster, slots []wanted.Slot) {
 	l.t.Helper()
 	now := l.Doc

@@ -75,7 +75,7 @@ func (c *Cluster) releasable(ctx context.Context) error {
 	}
 	if err == nil && ap.More {
 		err = fail.Wrap(fail.NotReady, cmp.Or(ap.Observed.APIErr, ap.Observed.EtcdErr), "cluster %s can't be seen as a whole", name).
-			Do("naupegos apply brings what is down back; then release it")
+			Do("naupegos apply repairs it; then release it")
 	}
 	return err
 }
@@ -94,7 +94,7 @@ func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*pla
 	var others []string
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
-		forgotten := c.Facts.Of(memory.Released, s.Name) != "" // its agent would take what runs there for somebody else's
+		forgotten := c.Facts.Of(memory.Released, s.Name) != "" // its agent would take the cluster there for a foreign one
 		switch {
 		case seen == nil || seen.Machine.State != provider.Running || !forgotten && (seen.Err != nil || seen.Report == nil):
 			return nil, fail.New(fail.Refused, "release: %s can't be let go: %s", s.Name, observe.ReasonFor(seen, false)).Do("start it, or take it out of the document and apply")
@@ -149,7 +149,7 @@ func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 		step.Reason = "programs, units and files stay and keep running; the agent stays: keepalived and the relay between gateways run it"
 	}
 	step.Run = func(ctx context.Context, _ plan.Progress) error {
-		if err := c.Facts.SetOf(ctx, memory.Released, s.Name, "true"); err != nil { // from now on nothing is compared with what the agent remembers
+		if err := c.Facts.SetOf(ctx, memory.Released, s.Name, "true"); err != nil { // from now on the agent's memory does not count
 			return err
 		}
 		h, err := c.Host(ctx, s.Name)

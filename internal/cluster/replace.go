@@ -54,7 +54,7 @@ func (c *Cluster) planDecision(ctx context.Context, verb string, decision wanted
 	if c.ControlPlaneUnseen(ap.Observed) {
 		return nil, fail.Wrap(fail.NotReady, cmp.Or(ap.Observed.EtcdErr, ap.Observed.APIErr),
 			"%s %s: it can't be foreseen whether the others carry on", verb, strings.Join(machines, ",")).
-			Do("naupegos apply brings what is down back; see naupegos status %s", c.Name())
+			Do("naupegos apply repairs it; see naupegos status %s", c.Name())
 	}
 	return ap, nil
 }

@@ -68,7 +68,7 @@ func (c *Cluster) PlanRenewal(ctx context.Context) (*Applied, error) {
 		return nil, err
 	case rest.More:
 		return nil, fail.Wrap(fail.NotReady, cmp.Or(rest.Observed.APIErr, rest.Observed.EtcdErr), "cluster %s can't be seen as a whole", c.Name()).
-			Do("naupegos apply brings what is down back, and renews the certificates")
+			Do("naupegos apply repairs it, and renews the certificates")
 	}
 	return c.planApply(ctx, "renew", c.Decided())
 }

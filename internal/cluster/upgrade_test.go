@@ -30,7 +30,7 @@ func documentOf(t *testing.T, version string) *v1alpha1.Cluster {
 func upgraded(t *testing.T, version string) *lab {
 	t.Helper()
 	l := newLab(t, documentOf(t, version)).Running(documentOf(t, version))
-	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bundle, version+" ")) // what is made up has no ID
+	testkit.Must(t, l.Facts.Set(t.Context(), memory.Bundle, version+" ")) // a made-up bundle has no ID
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Converged, string(testkit.Value(documentOf(t, version).Marshal())(t))))
 	testkit.Must(t, l.AdvanceReleases(t.Context()))
 	l.everythingDone()
@@ -268,7 +268,7 @@ func TestOvertaken(t *testing.T) {
 	if _, err := overtaken("v1.37.2"); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "upgrade demo --to v1.37.2 --finish") {
 		t.Errorf("a newer node: %v", err)
 	}
-	l.Doc = documentOf(t, "v1.37.2") // what that command does
+	l.Doc = documentOf(t, "v1.37.2") // as the command does
 	testkit.Must(t, l.Finish(t.Context()))
 	testkit.Must(t, l.AdvanceReleases(t.Context()))
 	if learned, err := overtaken("v1.37.2"); !learned || err != nil || l.Told() != hops.Of("v1.37.2") || l.Upgrading() {

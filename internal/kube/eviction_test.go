@@ -121,7 +121,7 @@ func TestHolding(t *testing.T) {
 	}
 }
 
-// TestUnevictable: of the pods on nodes that are to be drained, it names those that several budgets select, and no others.
+// TestUnevictable: UnevictableOn names only pods that several budgets select, on the given nodes alone.
 func TestUnevictable(t *testing.T) {
 	both := []*policyv1.PodDisruptionBudget{budgetOf("b", "tier", "front", 1), budgetOf("a", "app", "web", 1)}
 	for name, c := range map[string]struct {

@@ -26,7 +26,7 @@ type Done struct {
 	Where   string              `json:"where,omitempty"`   // of backup create: where it lies, for people
 	Proof   *rehearse.Proof     `json:"proof,omitempty"`   // of backup rehearse
 	Proofs  []addons.Proof      `json:"proofs,omitempty"`  // of test
-	Volumes []removal.OddVolume `json:"volumes,omitempty"` // of backup restore: of which the cluster and its cloud don't say the same
+	Volumes []removal.OddVolume `json:"volumes,omitempty"` // of backup restore: volumes on which the cluster and its cloud disagree
 	Names   []string            `json:"names,omitempty"`   // of machine: which machines were switched
 }
 

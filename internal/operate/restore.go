@@ -169,7 +169,7 @@ func (b *Begun) mayReplace(rec *store.Cluster) error {
 		return fail.New(fail.Refused, "there is a cluster %s", name).Do("give the new one another name, or naupegos destroy %s first", name)
 	case !r.Living:
 		return fail.New(fail.Refused, "cluster %s lives, and all that was written since %s would be given up", name, r.set.CreatedAt.Local().Format(time.DateTime)).
-			Do("--consent %s has the backup put into its place; or naupegos destroy %s first, which rebuilds its machines, too", backups.ConsentRestore, name)
+			Do("--consent %s replaces its data by the backup; or naupegos destroy %s first, which rebuilds its machines, too", backups.ConsentRestore, name)
 	case begun != "" && begun != r.set.ID:
 		return fail.New(fail.Refused, "cluster %s is being restored from backup %s", name, begun).Do("naupegos backup restore %s --from %s continues it", name, begun)
 	}

@@ -44,7 +44,7 @@ type Options struct {
 	// Ask asks for a password on the operator's terminal, unseen; nil: there is none.
 	Ask   func(question string) (string, error)
 	NewID string                          // the ID that a cluster gets which the store does not know yet; empty: the store's next one
-	Given *backups.Given                  // with NewID: what the cluster had that comes back under this ID; nil: it is a new one
+	Given *backups.Given                  // with NewID: secrets and facts of the cluster that is restored under this ID; nil: it is new
 	Agent func() (path string, err error) // finds naupegos-agent on this side
 	// Edit returns the document to work with in place of the one in the record, which stays until the verb commits another. nil keeps it.
 	Edit func(rec *store.Cluster) (*v1alpha1.Cluster, error)
@@ -119,7 +119,7 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 			return err
 		}
 	}
-	if o.Given != nil && env.Importing(rec) { // it was read again, and what was read counts
+	if o.Given != nil && env.Importing(rec) { // the cluster was read again, and the new facts count
 		s.given, rec.Facts, rec.Document = o.Given, o.Given.Facts, nil
 	}
 	if o.Edit != nil {

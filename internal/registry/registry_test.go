@@ -133,7 +133,7 @@ func TestLife(t *testing.T) {
 	}
 	for range 3 {
 		testkit.Value(r.Authorize(ctx, m))(t)
-		for range 4 { // what is said again is no further attempt
+		for range 4 { // a repeated report is no further attempt
 			testkit.Must(t, r.Finish(ctx, m, false, []string{"no space"}))
 			m = testkit.Value(r.Machine(ctx, m.UUID))(t)
 		}

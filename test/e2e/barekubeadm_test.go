@@ -63,7 +63,7 @@ type somebodys struct {
 	like   like
 }
 
-// like is what an installer that runs kubeadm does besides.
+// like describes what an installer adds to kubeadm.
 type like struct {
 	cluster string                             // more lines of ClusterConfiguration
 	kubelet string                             // more lines of KubeletConfiguration

@@ -129,7 +129,7 @@ controllerManager:
 	}
 }
 
-// TestImportKubespray takes a cluster over that is as Kubespray makes them, and does with it what is done with every cluster.
+// TestImportKubespray imports a cluster with Kubespray's layout, then scales, upgrades and releases it.
 func TestImportKubespray(t *testing.T) {
 	testkit.OnlyFull(t, "TestLayouts of internal/cluster/adopt reads what Kubespray leaves")
 	t.Parallel()
@@ -232,7 +232,7 @@ func (l *layoutTest) live(t *testing.T, adopted func()) {
 	r.runs(release.Default, release.Default)
 	r.healthy()
 	if kept := l.run(cp, askAdmin+"get configmap keep -o jsonpath={.data.a}"); kept != "b" {
-		t.Errorf("what was stored before is %q now", kept)
+		t.Errorf("the value stored before is %q now", kept)
 	}
 	if sets := l.run(cp, askAdmin+"get daemonsets -A -o name"); !strings.Contains(sets, "kube-flannel-ds") {
 		t.Errorf("the pod network is gone: %s", sets)

@@ -85,7 +85,7 @@ func describe(root host.Root, name string) (facts.Disk, bool) {
 		Removable: read("removable") == "1", ReadOnly: read("ro") == "1", Type: diskType(root, name, where), Serial: serial(root, sys), WWID: firstOf(read, "device/wwid", "wwid"),
 	}
 	if read("device/type") == "SD" && d.Type == "mmc" {
-		d.Removable = true // the kernel says so of the reader alone
+		d.Removable = true // the kernel marks only the reader as removable
 	}
 	if zoned := read("queue/zoned"); zoned != "none" {
 		d.Zoned = zoned

@@ -60,7 +60,7 @@ func hidden(controller, name string, files ...string) placed {
 	return p
 }
 
-// TestKindsOfMachines: disks as machines have them that are not the usual one of one disk on one controller.
+// TestKindsOfMachines reads the disks of unusual machines: multipath, networks, card readers, persistent memory.
 func TestKindsOfMachines(t *testing.T) {
 	const pci = "pci0000:00/0000:00:1d.0"
 	lun := func(host, name, wwid, serial string) placed {

@@ -135,7 +135,7 @@ func madeHere(t *testing.T, all []diskKind) (here []diskKind) {
 	return here
 }
 
-// look makes one kind's image, and looks at each part of it.
+// look makes the image of a kind, and checks each part of it.
 func (s *kindsSeen) look(t *testing.T, k diskKind, tree string) {
 	image := filepath.Join(t.TempDir(), "image")
 	d := newSparseDisk(t, image, k)
@@ -161,7 +161,7 @@ func (s *kindsSeen) look(t *testing.T, k diskKind, tree string) {
 				d.copyPart(t, path, from, to)
 			}
 			sum := digestOf(t, path)
-			if known[sum] { // as another part: what was cut off is zeros
+			if known[sum] { // seen already: the cut region was zeros
 				s.Lock()
 				s.same++
 				s.Unlock()
@@ -173,7 +173,7 @@ func (s *kindsSeen) look(t *testing.T, k diskKind, tree string) {
 	}
 }
 
-// check compares what the product says of an image with its bytes and with libblkid.
+// check compares the product's finding about an image with the image's bytes and with libblkid.
 func (s *kindsSeen) check(t *testing.T, k diskKind, part, image, sum string) {
 	t.Helper()
 	edges, middle := nonzero(t, image)
@@ -242,7 +242,7 @@ func refused(t *testing.T, root host.Root, disk facts.Disk, image, sum string) {
 	}
 }
 
-// attached makes an image the only disk of a machine, and returns what the product reports of it.
+// attached makes an image the only disk of a machine, and returns the product's report about the disk.
 func attached(t *testing.T, image string) (host.Root, facts.Disk) {
 	t.Helper()
 	root := host.Root(t.TempDir())

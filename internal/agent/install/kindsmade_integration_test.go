@@ -21,7 +21,7 @@ var madeKinds = []diskKind{
 	{name: "ext4's journal", size: 16 << 20, command: `mke2fs -q -F -O journal_dev "$image"`},
 	{name: "xfs", size: xfsDisk, command: `mkfs.xfs -q "$image"`},
 	{name: "xfs, version 4", size: xfsDisk, command: `mkfs.xfs -q -m crc=0 "$image"`},
-	{name: "exfs", size: xfsDisk, command: `mkfs.xfs -q -m crc=0 "$image"`, written: func(d *sparseDisk) { d.put(0, "EXFS") }}, // SGI's, of which XFS is the sibling
+	{name: "exfs", size: xfsDisk, command: `mkfs.xfs -q -m crc=0 "$image"`, written: func(d *sparseDisk) { d.put(0, "EXFS") }}, // SGI's, the predecessor of XFS
 	{name: "xfs's journal", command: `truncate -s 320M "$dir/main"; mkfs.xfs -q -l logdev="$image",size=64m "$dir/main"`},
 	{name: "btrfs", command: `mkfs.btrfs -q "$image"`},
 	{name: "f2fs", command: `mkfs.f2fs -q "$image"`},

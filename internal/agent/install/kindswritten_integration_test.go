@@ -23,7 +23,7 @@ var (
 	big    = binary.BigEndian
 )
 
-// noise is what encrypted data looks like.
+// noise resembles encrypted data.
 func noise(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{7}).Read(b) // never fails
@@ -121,7 +121,7 @@ func ddf(d *sparseDisk) {
 	d.put(0, noise(1<<20))
 }
 
-// zfs is what zpool create leaves on a bare device: four labels, each with a ring of uberblocks.
+// zfs writes a device as zpool create does: four labels, each with a ring of uberblocks.
 func zfs(d *sparseDisk) {
 	aligned := d.size / (256 << 10) * (256 << 10)
 	for _, label := range []int64{0, 256 << 10, aligned - 512<<10, aligned - 256<<10} {

@@ -56,7 +56,7 @@ func (c *Addons) PhaseStep(name string, ph layout.Phase) *plan.Step {
 	}
 }
 
-// unanswered are the words in which kubeadm says that the API, or etcd behind it, did not answer in time: those of Go's net packages, and of API servers.
+// unanswered matches kubeadm's errors for an API, or an etcd behind it, that did not answer in time: the messages of Go's net packages and of API servers.
 // One that has just started knows no administrators yet.
 var unanswered = regexp.MustCompile(`Client\.Timeout exceeded|TLS handshake timeout|context deadline exceeded|i/o timeout|connection (refused|reset by peer|lost)|unexpected EOF|` +
 	`etcdserver: (request timed out|leader changed|no leader)|currently unable to handle the request|is forbidden: User "kubernetes-admin"`)

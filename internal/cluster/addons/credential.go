@@ -64,7 +64,7 @@ func (c *Addons) CloudsYAML(ctx context.Context, until time.Time) ([]byte, error
 	return cred.CloudsYAML(c.Name(), handover.CloudCAFile)
 }
 
-// PlanRotateCredential makes another credential of the cloud for what runs in the cluster, puts it into use, and deletes the former.
+// PlanRotateCredential plans a new cloud credential for the cluster's controllers, its use, and the deletion of the former one.
 // unbounded says why it shall have no access rules; empty: it shall.
 func (c *Addons) PlanRotateCredential(ctx context.Context, unbounded string) (*plan.Plan, error) {
 	cloud := c.Cloud()
@@ -74,7 +74,7 @@ func (c *Addons) PlanRotateCredential(ctx context.Context, unbounded string) (*p
 	if !c.Facts.Bootstrapped() {
 		return nil, env.ErrNotBootstrapped(c.Name())
 	}
-	if _, err := cloud.Home(ctx); err != nil { // what the cloud has is known once one is logged in
+	if _, err := cloud.Home(ctx); err != nil { // the login tells which services the cloud has
 		return nil, err
 	}
 	var graph plan.Graph

@@ -23,9 +23,9 @@ import (
 // Proof is one thing that was tried on a living cluster.
 type Proof struct {
 	Name    string  `json:"name"`              // "api", "gateway/demo-gw-1", "dns", "service", "cloud"
-	Title   string  `json:"title"`             // what is tested, for people
+	Title   string  `json:"title"`             // the tested function, in words
 	Passed  bool    `json:"passed"`            // the test passed
-	Detail  string  `json:"detail,omitempty"`  // what was asked by what
+	Detail  string  `json:"detail,omitempty"`  // the request and where it was sent from
 	Failure string  `json:"failure,omitempty"` // why it failed, and what to do
 	Seconds float64 `json:"seconds"`           // that it took
 }
@@ -126,7 +126,7 @@ func (c *Addons) proveDNS(ctx context.Context) (string, error) {
 	}
 	n, err := client.ReadyEndpoints(ctx, "kube-system", "kube-dns")
 	if err == nil && n == 0 {
-		err = fail.New(fail.NotReady, "Service kube-system/kube-dns has no ready endpoint").Do("look at Deployment kube-system/coredns: has somebody scaled it to 0?")
+		err = fail.New(fail.NotReady, "Service kube-system/kube-dns has no ready endpoint").Do("look at Deployment kube-system/coredns: was it scaled to 0?")
 	}
 	return words.Count(n, "endpoint", "endpoints"), err
 }

@@ -29,10 +29,10 @@ type drafting struct {
 	conf kubeadmConfig
 
 	unread   bool                // kubeadm's record can't be read: findings that depend on it are left out
-	alone    bool                // a finding tells already that the endpoint is the address of a single machine
+	alone    bool                // a finding reports already that the endpoint is the address of a single machine
 	noBundle bool                // its release has no bundle
 	external bool                // etcd is not kubeadm's own
-	told     []string            // settings of which another finding tells
+	told     []string            // settings that another finding covers
 	moved    map[string][]string // hosts whose certificates lie elsewhere than kubeadm has them, by directory
 }
 
@@ -79,7 +79,7 @@ func (d *drafting) release() {
 	for _, h := range d.f.Hosts {
 		for _, c := range components()[1:] {
 			if s, ok := h.server(c); ok {
-				image, _, _ := strings.Cut(s.Image, "@") // the digest after it says no more
+				image, _, _ := strings.Cut(s.Image, "@") // the digest adds nothing
 				at := strings.LastIndex(image, ":")
 				if at <= strings.LastIndex(image, "/") {
 					continue // a digest alone
@@ -231,7 +231,7 @@ func (d *drafting) etcd() {
 	}
 }
 
-// etcdElsewhere reports whether no control-plane machine runs etcd as a static pod, and the API servers use one nevertheless.
+// etcdElsewhere reports whether the API servers use an etcd although no control-plane machine runs one as a static pod.
 func (d *drafting) etcdElsewhere() bool {
 	elsewhere := false
 	for _, h := range d.controlPlane() {

@@ -115,7 +115,7 @@ func (d *drafting) proxy(p layout.Params) error {
 	return nil
 }
 
-// merge makes one finding of what is the same on several hosts.
+// merge combines equal findings on several hosts into one.
 func (d *drafting) merge() {
 	var out gaps
 	for _, g := range d.gaps {
@@ -159,7 +159,7 @@ func (d *drafting) always() {
 	d.leadsTo()
 }
 
-// leadsTo says what the owner of an endpoint has to keep up.
+// leadsTo adds the finding about an endpoint that its owner maintains.
 func (d *drafting) leadsTo() {
 	e := d.doc.Spec.Endpoint
 	if e.Kind != v1alpha1.EndpointAddress {
@@ -175,7 +175,7 @@ func (d *drafting) leadsTo() {
 	if slices.ContainsFunc(d.f.Hosts, func(h Host) bool { return h.knows(host) }) {
 		do += "; machines find " + host + " in their /etc/hosts: write it there on every machine that you add"
 	}
-	d.add(Stays, whole, "the endpoint "+e.Address+" and whatever leads there", do)
+	d.add(Stays, whole, "the endpoint "+e.Address+" and the load balancer or record behind it", do)
 }
 
 // knows reports whether a host's own file resolves a name.

@@ -47,7 +47,7 @@ func (d *drafting) endpoint() {
 	d.balancers(host)
 }
 
-// keepName has the API servers' certificates hold a name beside those that they always hold.
+// keepName adds a name to the API servers' certificates.
 func (d *drafting) keepName(name string) {
 	if !slices.Contains(d.apiNames, name) {
 		d.apiNames = append(d.apiNames, name)
@@ -125,7 +125,7 @@ func (d *drafting) balancers(endpoint string) {
 		if local(u.Hostname()) {
 			hosts, at = append(hosts, h.Name), u.Host
 		} else {
-			d.add(Changes, h.Name, "the kubelet reaches the API at "+u.Host+", which kubeadm-config does not name: the first apply has it use the endpoint", "")
+			d.add(Changes, h.Name, "the kubelet reaches the API at "+u.Host+", which kubeadm-config does not name: the first apply points it at the endpoint", "")
 		}
 	}
 	if len(hosts) == 0 {
@@ -133,7 +133,7 @@ func (d *drafting) balancers(endpoint string) {
 	}
 	cps := d.controlPlane()
 	g := Gap{Kind: Changes, Where: strings.Join(hosts, ", "), Restarts: "kubelet on each machine", Do: "remove the load balancer (such as nginx-proxy) after the first apply, unless the pod network uses it, too",
-		What: "the kubelet reaches the API through a load balancer on its own host (" + at + "): the first apply has it use the endpoint"}
+		What: "the kubelet reaches the API through a load balancer on its own host (" + at + "): the first apply points it at the endpoint"}
 	host, _, _ := net.SplitHostPort(d.want.Spec.Endpoint.Address)
 	for _, h := range cps {
 		if len(cps) > 1 && host == h.Address {

@@ -22,7 +22,7 @@ func filesScript(patterns string) string {
 	return "cd / && ls -d " + patterns + " 2>/dev/null | tar -chf - -T -"
 }
 
-// factsScript says what a host is and runs, one "name=value" a line. Words of command lines are separated by tabs.
+// factsScript prints facts about a host and its programs, one "name=value" a line. Tabs separate the words of command lines.
 func factsScript() string {
 	return `echo hostname=$(hostname)
 echo systemd=$(test -d /run/systemd/system && echo yes)

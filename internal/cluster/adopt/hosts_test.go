@@ -142,7 +142,7 @@ func TestServers(t *testing.T) {
 			f.Hosts[i+1].Facts = maps.Clone(f.Hosts[0].Facts)
 			f.Hosts[i+1].Facts["server"] = server
 		}
-		if server == "https://kube-a:6443" { // kube-proxy goes by another
+		if server == "https://kube-a:6443" { // kube-proxy uses another endpoint
 			f.Survey.Records["kube-proxy"]["kubeconfig.conf"] = "clusters:\n- cluster:\n    server: https://proxy.example.org:6443\n  name: default\n"
 		}
 		d := testkit.Value(New(options(), f))(t)
@@ -159,7 +159,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestDistributions: other distributions are named, whatever of them shows, and nothing else is said.
+// TestDistributions: one finding names another distribution, whichever of its traces a host shows.
 func TestDistributions(t *testing.T) {
 	version := func(v string) func(*Found) {
 		return func(f *Found) {

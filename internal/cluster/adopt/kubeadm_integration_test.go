@@ -27,7 +27,7 @@ nodeRegistration: {name: %s, criSocket: "unix:///run/containerd/containerd.sock"
 ---
 `
 
-// kubesprayConfig has what Kubespray gives kubeadm by its defaults, but for etcd_deployment_type: kubeadm.
+// kubesprayConfig is the configuration that Kubespray writes for kubeadm with its defaults and etcd_deployment_type: kubeadm.
 const kubesprayConfig = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
 clusterName: cluster.local
@@ -202,7 +202,7 @@ func (h aHost) read(t *testing.T) Host {
 
 func quoted(command string) string { return "'" + strings.ReplaceAll(command, "'", `'\''`) + "'" }
 
-// found is a cluster of one host, whose API says what an installer's would.
+// found is a cluster of one host, with an API that answers as an installer's would.
 func found(t *testing.T, h Host, config string, daemonSets ...string) *Found {
 	t.Helper()
 	f := bare(t)
@@ -242,7 +242,7 @@ func TestRealKubespray(t *testing.T) {
 	}
 	for _, no := range []string{"/etc/kubernetes/ssl", "/etc/kubernetes/pki", "anonymous-auth", "service-account-lookup", "enable-aggregator-routing", "service-node-port-range", "hostname-override", "node-ip"} {
 		if strings.Contains(lost, no) {
-			t.Errorf("%q is among what is lost:\n%s", no, lost)
+			t.Errorf("%q is among the lost settings:\n%s", no, lost)
 		}
 	}
 	if secrets := testkit.Value(d.Secrets())(t); len(secrets) != 4 {

@@ -80,7 +80,7 @@ func kubeone(t *testing.T, f *Found) {
 	f.Survey.DaemonSets = []string{"kube-system/canal", "kube-system/kube-proxy", "kube-system/node-local-dns"}
 }
 
-// TestLayouts holds what is said of clusters that Kubespray and KubeOne have made: they can be taken over.
+// TestLayouts compares the findings about clusters that Kubespray and KubeOne made with golden files: import accepts them.
 func TestLayouts(t *testing.T) {
 	for name, layout := range map[string]func(*testing.T, *Found){"kubespray": kubespray, "kubeone": kubeone} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestFacts(t *testing.T) {
 	if got := strings.Join(h.running("kubelet"), "|"); got != "sleep|300|0.1" || facts["runtime"] != "/usr/bin/containerd" || h.running("containerd") != nil || facts["containerd"] != "0" {
 		t.Errorf("the facts are %q", facts)
 	}
-	archive := exec.Command("sh", "-c", filesScript("etc/passwd no/such/file*")) // the reader takes an archive of what is there
+	archive := exec.Command("sh", "-c", filesScript("etc/passwd no/such/file*")) // the reader takes an archive of the files
 	if data, err := archive.Output(); err != nil || !bytes.Contains(data, []byte("etc/passwd")) {
 		t.Errorf("the archive: %v, %d bytes", err, len(data))
 	}

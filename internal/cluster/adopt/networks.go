@@ -55,7 +55,7 @@ func (d *drafting) families() {
 	d.tell("cluster-cidr", "service-cluster-ip-range", "node-cidr-mask-size-ipv4", "node-cidr-mask-size-ipv6", "clusterCIDR", "clusterDNS", "feature-gates", "node-ip")
 }
 
-// running returns what a server runs with, else what is recorded, else the default. A difference is a finding.
+// running returns the value on a server's command line, else the recorded value, else the default. A difference is a finding.
 func (d *drafting) running(name, runs, recorded, otherwise string) string {
 	switch {
 	case runs == "" && recorded == "":
@@ -113,7 +113,7 @@ func dnsAddress(network string) string {
 	return a.String()
 }
 
-// dns blocks a cluster in which another Service has the address of the cluster's DNS: the first apply could not make that.
+// dns blocks a cluster in which another Service has the address of the cluster's DNS: the first apply could not create it.
 func (d *drafting) dns() {
 	at := dnsAddress(d.want.Spec.Kubernetes.ServiceCIDR)
 	if by := d.f.Survey.Services[at]; by != "" && by != "kube-system/kube-dns" {

@@ -48,7 +48,7 @@ func (d *drafting) issuer(h Host) {
 	if now, _, _ := strings.Cut(is, ","); domain != "" && now != want {
 		d.tell("service-account-issuer")
 		d.block(h.Name, "give every API server --service-account-issuer="+want+" and behind it the former one, remove that once all tokens have been renewed (a day), and import again",
-			"service accounts' tokens are issued by %s: an apply would have all of them refused", is)
+			"service accounts' tokens are issued by %s: API servers would refuse all of them after an apply", is)
 	}
 }
 
@@ -212,7 +212,7 @@ func common(all []map[string]string) map[string]string {
 	return out
 }
 
-// finish writes the document and reads it again, with its defaults: what it can't say blocks, one finding for each remedy.
+// finish writes the document and reads it again, with its defaults. Each remedy for the document's errors becomes one obstacle.
 func (d *drafting) finish() (err error) {
 	if d.Document, err = d.want.Marshal(); err != nil {
 		return err
@@ -239,7 +239,7 @@ func (d *drafting) finish() (err error) {
 	return nil
 }
 
-// remedies says what to do about complaints of a document, by a part of them.
+// remedies lists remedies for errors of a document, by a part of the error.
 var remedies = [][2]string{
 	{"spec.kubernetes.podCIDR", "the pods' network must be one IPv4 network of /8 to /24: make a cluster with naupegos apply, and move workloads there"},
 	{"spec.kubernetes.serviceCIDR", "the Services' network must be one IPv4 network: make a cluster with naupegos apply, and move workloads there"},
@@ -256,5 +256,5 @@ func remedy(complaint string) string {
 			return r[1]
 		}
 	}
-	return "change what it names, or keep this cluster as it is"
+	return "change the named setting, or keep this cluster as it is"
 }

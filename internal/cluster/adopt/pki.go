@@ -90,7 +90,7 @@ func (d *drafting) authorities() {
 		}
 	}
 	if len(blocksOf(d.gaps)) > before || d.external {
-		return // what is missing is told already
+		return // another finding reports missing files
 	}
 	if _, err := d.taken.Secrets(); err != nil {
 		d.block(first.Name, "bring the files of another control-plane machine, or those of a backup", "its authorities and keys can't be used: %v", err)

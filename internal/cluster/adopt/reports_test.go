@@ -51,7 +51,7 @@ func TestUsual(t *testing.T) {
 	}
 }
 
-// report is a cluster of a real user: what is told of it.
+// report is a real user's cluster, with the findings that import reports.
 type report struct {
 	spoil  func(*Found)
 	blocks string // part of the only obstacle; empty: the cluster can be taken over
@@ -136,7 +136,7 @@ func linked(dir string) func(*Found) {
 	}
 }
 
-// kubelet has the kubelet of a host run with a command line.
+// kubelet sets the command line of a host's kubelet.
 func kubelet(i int, args ...string) func(*Found) {
 	return func(f *Found) {
 		facts := maps.Clone(f.Hosts[i].Facts)
@@ -363,7 +363,7 @@ func TestOwnedKeys(t *testing.T) {
 	}
 }
 
-// TestWishes: labels and taints of the owner's own are in the document, also where a vendor's program has others of that domain.
+// TestWishes: the document has the owner's labels and taints, even if a vendor's program uses the same domain.
 func TestWishes(t *testing.T) {
 	f := bare(t)
 	for _, key := range []string{"nvidia.com/gpu", "dedicated", "example.org/gpu", "amd.com/gpu"} {

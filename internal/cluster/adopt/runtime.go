@@ -63,7 +63,7 @@ func (d *drafting) containerd(h Host) {
 			"containerd's data lies in %s: an apply would start everything a second time from %s", root, machine.ContainerdRoot)
 	}
 	if state := real(c.State); c.State != "" && state != containerdState {
-		d.block(h.Name, fmt.Sprintf("drain the node, take state out of %s, and restart the host", file), "containerd's state lies in %s: an apply would lose sight of what runs", state)
+		d.block(h.Name, fmt.Sprintf("drain the node, take state out of %s, and restart the host", file), "containerd's state lies in %s: an apply would lose sight of the running containers", state)
 	}
 	if socket := h.criSocket(c); socket != containerdSocket {
 		d.block(h.Name, fmt.Sprintf("drain the node, and have its containerd listen on %s (grpc.address), and the kubelet use that (containerRuntimeEndpoint)", containerdSocket),

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// container is what of a container counts here.
+// container holds the fields of a container that import reads.
 type container struct {
 	Name    string   `json:"name"`
 	Image   string   `json:"image"`
@@ -16,7 +16,7 @@ type container struct {
 	Args    []string `json:"args"`
 }
 
-// staticPod is what of a static pod's manifest counts here.
+// staticPod holds the fields of a static pod's manifest that import reads.
 type staticPod struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -101,7 +101,7 @@ func (d *drafting) manifests(h Host) {
 		}
 		switch {
 		case file != keep:
-			d.block(h.Name, "move "+file+" out of "+manifests, "two manifests make the pod %s, %s and %s: the kubelet runs every file there, whatever its ending", name, keep, file)
+			d.block(h.Name, "move "+file+" out of "+manifests, "two manifests make the pod %s, %s and %s: the kubelet runs every file there, with any ending", name, keep, file)
 		case ours && file != name+".yaml":
 			d.block(h.Name, "rename it to "+name+".yaml", "the manifest of %s is called %s: an apply would put another one beside it", name, file)
 		case ours:

@@ -6,7 +6,7 @@ import (
 )
 
 // usual are flags of servers with their own defaults: tools such as Kubespray and KubeOne write them out, and nothing is lost without them. No values:
-// whatever is set, nothing of a cluster like ours depends on it.
+// no cluster like ours depends on the value.
 var usual = map[string]map[string][]string{
 	"etcd": {"log-level": {"info"}, "metrics": {"basic"}, "max-request-bytes": {"1572864"}, "heartbeat-interval": {"100"}, "election-timeout": {"1000"}, "logger": {"zap"},
 		"auto-compaction-mode": {"periodic"}, "strict-reconfig-check": {"true"}, "experimental-compact-hash-check-enabled": nil},

@@ -221,7 +221,7 @@ type Backups struct {
 	Proven   time.Time `json:"proven,omitzero"` // when the last one was made that a rehearsal has found whole; none: zero
 	ProvenID string    `json:"provenID,omitempty"`
 	Problem  string    `json:"problem,omitempty"` // why it can't be told
-	// Scheduled are those that machines make by themselves; nil where they make none.
+	// Scheduled describes the backups that machines make on schedule; nil without a schedule.
 	Scheduled *Scheduled `json:"scheduled,omitempty"`
 }
 

@@ -43,7 +43,7 @@ func (c *Keeper) Restore(ctx context.Context, set, kubernetes string, made time.
 func (c *Keeper) setRestoring(ctx context.Context, r env.Restoring) error {
 	data, err := json.Marshal(r)
 	if err != nil {
-		return fail.Wrap(fail.Internal, err, "remember what is restored")
+		return fail.Wrap(fail.Internal, err, "remember the restore")
 	}
 	return c.Facts.Set(ctx, memory.Restoring, string(data))
 }
@@ -170,7 +170,7 @@ type Given struct {
 	Facts   store.Facts
 }
 
-// EncryptionOf is by what API servers of the cluster of a record read Secrets.
+// EncryptionOf returns the providers with which the API servers of a record's cluster read Secrets.
 func EncryptionOf(rec *store.Cluster, doc *v1alpha1.Cluster) ([]string, error) {
 	c := env.Env{Doc: doc, Record: rec, Facts: memory.NewFacts(rec, nil)}
 	return c.Encryption()

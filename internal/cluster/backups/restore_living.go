@@ -25,7 +25,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// ConsentRestore names the consent to putting a backup into the place of what a living cluster holds.
+// ConsentRestore is the consent to replace the data of a running cluster by a backup.
 const ConsentRestore = "replace-data"
 
 const restoredStep = "etcd/restored"
@@ -87,7 +87,7 @@ func (c *Keeper) PlanRestoreLiving(ctx context.Context, set *backup.Set) (*plan.
 	return p, err
 }
 
-// RestoreLivingSteps lists the steps; highest is the last revision that a member tells of, 0 where none does.
+// RestoreLivingSteps lists the steps; highest is the highest revision of all members, 0 if none answers.
 func (c *Keeper) RestoreLivingSteps(ctx context.Context, o *observe.Observed, set *backup.Set, answers map[string]bool, highest int64) ([]*plan.Step, []string, error) {
 	var graph plan.Graph
 	if set != nil {
@@ -144,7 +144,7 @@ func (c *Keeper) restoreMember(graph *plan.Graph, s wanted.Slot, r *env.Restorin
 	lay := c.LayStep(s.Name)
 	graph.Add(stage.Bootstrap, lay)
 	graph.Add(stage.Bootstrap, c.ConfigureStep(s, plan.Change, "etcd and the API server start there", nil), plan.After(lay.ID)...)
-	// That the data is laid is known on the machine until nobody goes on with this any more.
+	// The machine remembers that its data is in place until the restore ends.
 	graph.Add(stage.Forget, c.OnMachine("etcd/tidy", plan.Change, s.Name, "remove the restore tools from "+s.Name, "the data is in place", r.Place().Tidy()...), plan.After(restoredStep)...)
 	graph.Add(stage.Serve, &plan.Step{
 		ID: "serve/" + s.Name, Action: plan.Wait, Subject: s.Name, Title: "wait for etcd and the API server on " + s.Name, Reason: "kubelets connect to it",

@@ -90,7 +90,7 @@ func (c *Keeper) OrderDigest(ctx context.Context) (string, error) {
 
 // LayOrder lays what sets on schedule are made of beside etcd's data, unless it lies there. What it replaces goes last.
 func (c *Keeper) LayOrder(ctx context.Context, p plan.Progress) error {
-	for _, name := range []string{backup.SigningSecret, backup.MachinesSecret} { // both belong to what the digest is of
+	for _, name := range []string{backup.SigningSecret, backup.MachinesSecret} { // the digest covers both
 		if _, err := c.SigningKey(ctx, name); err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ func (c *Conn) Endpoint(ctx context.Context) (string, error) {
 
 // VIP returns the virtual address; fail.NotReady while it is not made yet.
 func (c *Conn) VIP(ctx context.Context) (string, error) {
-	if err := c.LoadTarget(ctx); err != nil { // a provider knows what it has looked at
+	if err := c.LoadTarget(ctx); err != nil { // the provider answers from its last observation
 		return "", err
 	}
 	vip, err := c.Prov.VIP(ctx)

@@ -81,13 +81,13 @@ func (c *Env) BuiltWith() (title, id string) {
 	return title, id
 }
 
-// ReleaseOf is the release of Kubernetes that a cluster was last brought to, by what was learned of it; empty where it was to none.
+// ReleaseOf returns the Kubernetes release that a cluster was last brought to, from its facts; "" before the first apply ended.
 func ReleaseOf(learned store.Facts) string {
 	title, _, _ := strings.Cut(learned[store.Fact{Kind: string(memory.Bundle)}], " ")
 	return title
 }
 
-// ReleaseOf is what a machine runs: the cluster's release, or the older one that its pool stays with.
+// ReleaseOf returns a machine's release: the cluster's, or the older release of its pool.
 func (c *Env) ReleaseOf(s wanted.Slot) layout.Release {
 	return c.ReleaseAt(hops.OfPool(c.Told(), c.Pin(s)))
 }
@@ -118,7 +118,7 @@ func (c *Env) BundleNote() string {
 	return c.NewerBundle()
 }
 
-// RememberBundle remembers that the cluster is what its bundle holds.
+// RememberBundle remembers the bundle that the cluster was brought to.
 func (c *Env) RememberBundle(ctx context.Context) error {
 	if c.Current == nil {
 		return nil

@@ -19,10 +19,10 @@ import (
 type Credentials struct {
 	in      policy.Credentials
 	cluster string
-	Closed  bool // files and variables of this host are not for what the document names
+	Closed  bool // the document must not name files and variables of this host
 }
 
-// NewCredentials returns the credentials of a cluster. With closed, what the document says about files and variables of this host is refused.
+// NewCredentials returns the credentials of a cluster. With closed, the document must not name files and variables of this host.
 func NewCredentials(in policy.Credentials, cluster string, closed bool) Credentials {
 	return Credentials{in: in, cluster: cluster, Closed: closed}
 }

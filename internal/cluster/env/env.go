@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Env is a cluster as it is known on this side: what the document says and what earlier runs learned.
+// Env is the knowledge about a cluster before anything is asked: its document, and the facts of earlier runs.
 type Env struct {
 	Doc         *v1alpha1.Cluster
 	Record      *store.Cluster

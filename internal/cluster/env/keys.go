@@ -59,7 +59,7 @@ func ProviderList(fact string) []string {
 // FinalProviders returns the list for encryption at rest being on, by this key, or off.
 func FinalProviders(on bool, key string) []string {
 	if on {
-		return []string{key, layout.Plaintext} // what was written before encryption was on stays readable
+		return []string{key, layout.Plaintext} // Secrets written before encryption stay readable
 	}
 	return []string{layout.Plaintext}
 }

@@ -161,5 +161,5 @@ func (c *Nodes) ObserveControlPlane(ctx context.Context, o *observe.Observed, ve
 		return nil
 	}
 	return fail.Wrap(fail.NotReady, cmp.Or(o.EtcdErr, o.APIErr), "%s %s: it can't be foreseen whether the others carry on", verb, c.Name()).
-		Do("naupegos apply brings what is down back; see naupegos status %s", c.Name())
+		Do("naupegos apply repairs it; see naupegos status %s", c.Name())
 }

@@ -212,7 +212,7 @@ func (c *Nodes) ThenForget(name string, run func(context.Context, plan.Progress)
 				return err
 			}
 		}
-		if c.Decided()[name] == wanted.Surge { // nobody looks for it any more
+		if c.Decided()[name] == wanted.Surge { // the machine has no other use
 			c.SetTarget(slices.DeleteFunc(slices.Clone(c.Known()), func(s wanted.Slot) bool { return s.Name == name }))
 		}
 		return c.Facts.SetOf(ctx, memory.Decision, name, "")
@@ -233,7 +233,7 @@ func (c *Nodes) ResetStep(m provider.Machine) *plan.Step {
 				return err
 			}
 			args := []string{"reset"}
-			if !c.Prov.Traits().Given { // what was there first has a former key, where it was rotated since
+			if !c.Prov.Traits().Given { // a machine from before a rotation has the former key
 				args = append(args, "--keep", connect.AuthorizedKeysPath)
 			}
 			if _, err = c.Dialer.Agent(ctx, h, nil, args...); err != nil {

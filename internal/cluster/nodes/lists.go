@@ -64,7 +64,7 @@ func (c *Nodes) NodeList(ctx context.Context) (*NodeList, error) {
 	return list, nil
 }
 
-// withNode adds what the API says.
+// withNode adds the node's state from the API.
 func withNode(o *observe.Observed, r NodeRow) NodeRow {
 	n, ok := o.Nodes[r.Name]
 	switch {

@@ -147,7 +147,7 @@ func handOver(ctx context.Context, e *etcd.Client, members []etcd.Member, name s
 // EtcdProjection says how many voters work and how many more may fail.
 func EtcdProjection(o *observe.Observed) string { return etcd.Now(o.Members, o.Health).String() }
 
-// QuorumWithout projects etcd without machines: an error where it has no quorum then, or where that can't be told.
+// QuorumWithout projects etcd without some machines. It returns an error if etcd then lacks a quorum, or if that is unknown.
 func QuorumWithout(o *observe.Observed, machines []string) (etcd.Projection, error) {
 	if o.EtcdErr != nil {
 		return etcd.Projection{}, fail.Wrap(fail.Refused, o.EtcdErr, "it can't be foreseen whether etcd keeps its quorum")
@@ -163,7 +163,7 @@ func QuorumWithout(o *observe.Observed, machines []string) (etcd.Projection, err
 		if after, err = etcd.Project(o.Members, health, etcd.Change{Action: etcd.Stop, ID: m.ID}); err != nil {
 			return after, err
 		}
-		health = slices.DeleteFunc(health, func(h etcd.Health) bool { return h.ID == m.ID }) // only what is known to be good counts
+		health = slices.DeleteFunc(health, func(h etcd.Health) bool { return h.ID == m.ID }) // only members known to be healthy count
 	}
 	return after, nil
 }

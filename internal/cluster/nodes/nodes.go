@@ -170,7 +170,7 @@ func EndsPods(r *machine.Report) bool {
 	})
 }
 
-// Staying says which pools stay behind a release of the cluster, and with what.
+// Staying lists the pools that stay behind a release of the cluster, with their own releases.
 func (c *Nodes) Staying(now hops.Releases) (notes []string) {
 	for _, p := range c.Doc.Spec.Workers {
 		if is := hops.OfPool(now, p.Version); is != now.Machines {

@@ -65,7 +65,7 @@ type Outage struct {
 	Quorum error    // why etcd would lose its quorum, or may: it needs ConsentQuorum; nil where it keeps it
 }
 
-// Outage foresees what is disturbed when machines are switched off, all of them at once. Those that are off disturb nothing any more.
+// Outage foresees the disturbance if all of these machines are switched off at once. Machines that are off already disturb nothing more.
 func (c *Nodes) Outage(ctx context.Context, machines []string) (*Outage, error) {
 	o, err := c.ObserveInventory(ctx, c.Decided())
 	if err != nil {

@@ -38,7 +38,7 @@ func (c *Nodes) checkNodes(ctx context.Context, verb string, nodes []string) err
 			return fail.Wrap(kind, err, "cluster %s has no node %s", c.Name(), name).Do("naupegos node list %s shows them", c.Name())
 		case kind == fail.Unreachable, kind == fail.NotReady:
 			return fail.Wrap(kind, err, "%s: the API of cluster %s does not answer", verb, c.Name()).
-				Do("naupegos status %s shows what is down, and naupegos apply brings it back", c.Name())
+				Do("naupegos status %s shows the reason, and naupegos apply repairs it", c.Name())
 		default:
 			return err
 		}

@@ -24,7 +24,7 @@ const AddonApprover = "naupegos-approver"
 // AddonFlannel is the pod network flannel.
 const AddonFlannel = "flannel"
 
-// Credential returns what the cluster itself signs in to the cloud with; nil where it has nothing yet.
+// Credential returns the cluster's own cloud credential; nil before it exists.
 func (c *Observer) Credential(ctx context.Context) (*provider.CloudCredential, error) {
 	data, err := c.Secrets.Get(ctx, SecretCredential)
 	if fail.KindOf(err) == fail.NotFound || err == nil && len(data) == 0 {
@@ -158,7 +158,7 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 		if err != nil {
 			return err
 		}
-		if manifests == nil { // what it is made from is not there yet
+		if manifests == nil { // its inputs don't exist yet
 			continue
 		}
 		ok, err := client.UpToDate(ctx, manifests, kube.ApplyOptions{Addon: a.Name})

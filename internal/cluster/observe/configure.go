@@ -45,7 +45,7 @@ func (c *Observer) Configure(ctx context.Context, s wanted.Slot, dryRun bool, p 
 	})
 }
 
-// RememberFacts keeps what the cluster as a whole depends on of what a machine is.
+// RememberFacts stores the facts of a machine that the whole cluster depends on.
 func (c *Observer) RememberFacts(ctx context.Context, s wanted.Slot, f machine.Facts) error {
 	if f.Container && !c.Prov.Traits().SharedKernel { // of local machines it is known beforehand
 		if err := c.Facts.Set(ctx, memory.SharedKernel, "true"); err != nil {
@@ -143,7 +143,7 @@ func Introduce(all []wanted.Slot, name string, tell func(wanted.Slot) error) err
 	return nil
 }
 
-// Quietly changes a machine where that restarts nothing that others depend on: what does is left to a plan that says so.
+// Quietly changes a machine unless the change restarts servers that others depend on: only a plan that names the restart does that.
 func Quietly(configure func(dryRun bool) (machine.Report, error)) error {
 	r, err := configure(true)
 	if err != nil || len(r.Changes) == 0 || Disruptive(&r) {

@@ -47,7 +47,7 @@ func (c *Observer) portsOf(r provider.Role) []judge.Port {
 	return kubelet
 }
 
-// Unfit reports which of the wanted machines can't be what they should be: nothing is begun before that is mended.
+// Unfit returns an error if wanted machines can't fill their roles: nothing begins before they can.
 func (o *Observed) Unfit() error {
 	var all []error
 	for _, s := range o.Want {
@@ -62,13 +62,13 @@ func (o *Observed) Unfit() error {
 	return fail.Wrap(fail.KindOf(all[0]), errors.Join(all...), "%d machines can't be used as they are", len(all))
 }
 
-// unfitError is why a machine can't be what it should be.
+// unfitError is the reason why a machine can't fill its role.
 type unfitError struct{ error }
 
 // Unwrap returns the reason.
 func (e *unfitError) Unwrap() error { return e.error }
 
-// examine asks a machine what it is and refuses it where it can't be what it should be.
+// examine reads a machine's facts, and refuses a machine that can't fill its role.
 func (c *Observer) examine(ctx context.Context, s wanted.Slot) (machine.Facts, error) {
 	h, err := c.Host(ctx, s.Name)
 	if err != nil {

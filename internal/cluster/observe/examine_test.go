@@ -37,7 +37,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// TestShortOfRoom: a machine whose disk does not take what is laid out on it is named before that is begun.
+// TestShortOfRoom: a machine without room for the files that it is about to get is named before anything is sent.
 func TestShortOfRoom(t *testing.T) {
 	next := &bundle.Bundle{Manifest: bundle.Manifest{
 		Binaries: []bundle.Artifact{{Name: "kubelet", Digest: "sha256:a", Size: 50 << 20}},
@@ -54,7 +54,7 @@ func TestShortOfRoom(t *testing.T) {
 	} {
 		o.Want, o.Machines[name] = append(o.Want, wanted.Slot{Name: name}), &Seen{Report: r}
 	}
-	if got, want := c.shortOfRoom(o), "machine narrow has 239 MiB free below /var/lib, and what is to be laid out there takes up to 240 MiB"; !slices.Equal(got, []string{want}) {
+	if got, want := c.shortOfRoom(o), "machine narrow has 239 MiB free below /var/lib, and the next release takes up to 240 MiB there"; !slices.Equal(got, []string{want}) {
 		t.Errorf("got %q, want %q alone", got, want)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Unsigned is why a machine could not be compared with what it should be: its certificates could not be had. Nothing is wrong with the machine.
+// Unsigned returns the error of an issuer whose missing certificates kept a machine from being compared. The machine itself is fine.
 func (o *Observed) Unsigned() error {
 	for _, s := range o.Want {
 		var no *pki.Unsigned

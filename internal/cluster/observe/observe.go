@@ -29,7 +29,7 @@ type Observer struct {
 type Observed struct {
 	Inventory             *provider.Inventory
 	Machines              map[string]*Seen         // by name; every machine of the inventory but those in Replaced
-	Replaced              map[string]*Seen         // by name; machines whose places are to be filled anew
+	Replaced              map[string]*Seen         // by name; machines to be replaced
 	Drifted               map[string][]string      // by name; what only another machine mends, of those in Replaced
 	Nodes                 map[string]kube.NodeInfo // by name; nil where the API does not answer
 	APIErr                error                    // why the API does not answer; nil where it does or where it isn't there yet
@@ -37,18 +37,18 @@ type Observed struct {
 	Health                []etcd.Health            // of Members
 	EtcdErr               error                    // why etcd does not answer
 	Recorded              bool                     // kubeadm's records and addons are in the cluster and as we want them
-	ProxyTimeoutsReverted bool                     // somebody's kubeadm has put kube-proxy back to what it is elsewhere
+	ProxyTimeoutsReverted bool                     // a foreign kubeadm has reset kube-proxy to its defaults
 	Addons                map[string]bool          // whether an addon's manifests are in the cluster and as we want them
 	Want                  []wanted.Slot            // machines that should exist
 	Remove                []provider.Machine       // machines that should go
 	Obstacles             []string                 // what may hold an upgrade up, or break by it
-	Warnings              []string                 // what the provider finds odd about machines that are to be made, or are there
+	Warnings              []string                 // the provider's warnings about planned and present machines
 }
 
 // Seen is one machine as observed.
 type Seen struct {
 	Machine provider.Machine
-	Report  *machine.Report // what the agent would change to reach the wanted configuration; nil where it was not asked
+	Report  *machine.Report // what the agent would change to reach the wanted configuration; nil if it was not asked
 	Err     error           // why it was not asked or did not answer
 	Anew    bool            // of one in Replaced: the same machine is to take its place again
 	Behind  string          // of a control-plane machine that is as wanted: what kubelet has yet to start of it; empty: nothing
@@ -125,7 +125,7 @@ func (c *Observer) observeMachines(ctx context.Context, o *Observed) error {
 	return ctx.Err()
 }
 
-// ObserveAPI asks the API for nodes and for what we put there.
+// ObserveAPI asks the API for nodes, records and addons.
 func (c *Observer) ObserveAPI(ctx context.Context, o *Observed) error {
 	if !c.Facts.Bootstrapped() {
 		return nil

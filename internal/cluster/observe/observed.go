@@ -74,7 +74,7 @@ func (o *Observed) Dead(m provider.Machine) bool {
 	return o.Silent(m.Name)
 }
 
-// Restarts reports whether configuring a machine restarts what others depend on.
+// Restarts reports whether configuring a machine restarts a server that others depend on.
 func (o *Observed) Restarts(name string) bool {
 	s := o.Machines[name]
 	return s == nil || Disruptive(s.Report)

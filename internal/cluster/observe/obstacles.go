@@ -22,7 +22,7 @@ func (c *Observer) Obstacles(ctx context.Context, o *Observed) ([]string, error)
 		return nil, nil
 	}
 	if c.Facts.Get(memory.Begun) == told.String() {
-		return nil, nil // what is sick may be so by the hop itself
+		return nil, nil // the hop itself may have made nodes unready
 	}
 	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()
@@ -135,7 +135,7 @@ func (c *Observer) shortOfRoom(o *Observed) (found []string) {
 			need += roomForBlob * sizes[digest]
 		}
 		if free := seen.Report.DiskFree; free < need {
-			found = append(found, fmt.Sprintf("machine %s has %d MiB free below /var/lib, and what is to be laid out there takes up to %d MiB", s.Name, free>>20, need>>20))
+			found = append(found, fmt.Sprintf("machine %s has %d MiB free below /var/lib, and the next release takes up to %d MiB there", s.Name, free>>20, need>>20))
 		}
 	}
 	return found

@@ -44,7 +44,7 @@ func (c *Observer) Pools(ctx context.Context) ([]scaling.Pool, error) {
 	return pools, nil
 }
 
-// RememberShapes remembers what the nodes of pools that scale have.
+// RememberShapes stores the capacity of the nodes in pools that scale.
 func (c *Observer) RememberShapes(ctx context.Context, o *Observed) error {
 	for _, s := range o.Want {
 		n := o.Nodes[s.Name]

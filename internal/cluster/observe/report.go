@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Describe tells in words what the agent would change, for the printed plan.
+// Describe lists the agent's changes in words, for the printed plan.
 func Describe(r *machine.Report) []string {
 	if r == nil {
 		return nil

@@ -129,7 +129,7 @@ func (c *Observer) Behind(ctx context.Context, name string) string {
 // lookAnew is how long members are waited for before it is asked again which machines there are: others may join meanwhile.
 const lookAnew = 15 * time.Second
 
-// WaitEtcd waits, for a while, until every member that has a vote is healthy.
+// WaitEtcd waits up to lookAnew until every voting member is healthy.
 func (c *Observer) WaitEtcd(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookAnew)
 	defer cancel()

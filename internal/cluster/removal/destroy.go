@@ -128,7 +128,7 @@ func (c *Removal) planFree(ctx context.Context, graph *plan.Graph, opts DestroyO
 	}
 	graph.Add(stage.Free, &plan.Step{
 		ID: "cloud/credentials", Action: plan.Destroy, Subject: "cluster", Title: "delete the cluster's cloud credentials",
-		Reason: "nothing uses them any more; those that were handed over are deleted too",
+		Reason: "nothing uses them any more; credentials of a handover are deleted too",
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			_, err := cloud.PruneCloudCredentials(ctx)
 			return err
@@ -166,7 +166,7 @@ func (c *Removal) PlanLeftovers(ctx context.Context, steps []*plan.Step, after [
 	return append(steps, left), nil
 }
 
-// leftoverNames names what the cluster made in the cloud and does not give back.
+// leftoverNames names the cluster's resources in the cloud that it does not give back.
 func leftoverNames(all provider.Leftovers, g Given, keepVolumes bool) []string {
 	var out []string
 	for _, b := range all.LoadBalancers {
@@ -241,7 +241,7 @@ func (c *Removal) OddVolumes(ctx context.Context) ([]OddVolume, error) {
 	return Odd(named, found), err
 }
 
-// Odd compares what PersistentVolumes name with what the cloud has, in the order of their names.
+// Odd compares the volumes of PersistentVolumes with the volumes of the cloud, in the order of their names.
 func Odd(named []kube.NamedVolume, found []provider.LeftVolume) []OddVolume {
 	out, there, known := []OddVolume{}, map[string]provider.LeftVolume{}, map[string]bool{}
 	for _, v := range found {
@@ -276,7 +276,7 @@ func Odd(named []kube.NamedVolume, found []provider.LeftVolume) []OddVolume {
 
 const freeStepID = "cloud/free"
 
-// freeStep asks the cluster to free what it holds of the cloud.
+// freeStep makes the cluster free its resources in the cloud.
 func (c *Removal) freeStep(ctx context.Context, opts DestroyOptions) (*plan.Step, Given) {
 	o := kube.FreeOptions{KeepVolumes: opts.KeepVolumes, Timeout: freeTimeout}
 	s := &plan.Step{
@@ -304,7 +304,7 @@ func (c *Removal) freeStep(ctx context.Context, opts DestroyOptions) (*plan.Step
 	return s, Given{Held: held}
 }
 
-// heldOfCloud lists what the cluster holds of the cloud, as its API says.
+// heldOfCloud asks the cluster's API for its resources in the cloud.
 func (c *Removal) heldOfCloud(ctx context.Context, o kube.FreeOptions) ([]kube.CloudResource, error) {
 	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()

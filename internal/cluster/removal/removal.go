@@ -1,4 +1,4 @@
-// Package removal destroys and resets clusters and single machines, and gives back to a cloud what a cluster took.
+// Package removal destroys and resets clusters and single machines, and gives a cluster's resources back to its cloud.
 package removal
 
 import "github.com/naupegos/naupegos/internal/cluster/staged"

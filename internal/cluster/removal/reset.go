@@ -49,7 +49,7 @@ func (c *Removal) BeginReset(ctx context.Context, opts ResetOptions) error {
 // resetAll lists the steps that reset every machine and, last, have the next apply build another cluster.
 func (c *Removal) resetAll(ctx context.Context, opts DestroyOptions) ([]*plan.Step, error) {
 	if now, err := c.ToldRotation(); err != nil || now.Has(pki.SSHKeyName) && !c.Prov.Traits().Given {
-		return nil, cmp.Or[error](err, fail.New(fail.Refused, "the SSH key of cluster %s is being rotated: machines may let in by another key than what is remembered afterwards", c.Name()).
+		return nil, cmp.Or[error](err, fail.New(fail.Refused, "the SSH key of cluster %s is being rotated: afterwards a machine may accept another key than the remembered one", c.Name()).
 			Do("naupegos apply continues that, naupegos certs rotate %s --abandon takes it back; then try again", c.Name()))
 	}
 	inv, err := c.Prov.Observe(ctx)
@@ -162,7 +162,7 @@ func (c *Removal) ResetOneOf(o *observe.Observed, name string) ([]*plan.Step, er
 func (c *Removal) checkReset(o *observe.Observed, m provider.Machine) error {
 	if c.ControlPlaneUnseen(o) {
 		return fail.Wrap(fail.NotReady, cmp.Or(o.EtcdErr, o.APIErr), "reset %s: it can't be foreseen whether the others carry on", m.Name).
-			Do("naupegos apply brings what is down back; naupegos reset %s without --machine asks nobody", c.Name())
+			Do("naupegos apply repairs it; naupegos reset %s without --machine asks nobody", c.Name())
 	}
 	if m.Role != provider.Gateway {
 		return c.CheckLeaves(o, m, "reset")

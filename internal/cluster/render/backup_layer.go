@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Where a control-plane machine has what it makes backups with.
+// Files with which a control-plane machine makes backups.
 const (
 	BackupSettings   = "/etc/naupegos/backup.json"
 	CredentialsPlace = "/etc/naupegos/backup-credentials" //nolint:gosec // a path
@@ -24,13 +24,13 @@ const (
 	backupMetrics    = "/var/lib/naupegos/metrics/backup.prom"
 )
 
-// Names among the cluster's secrets of what admits machines to the bucket or the container.
+// Names of the machines' credentials for the bucket or the container among the cluster's secrets.
 const (
 	secretBucket    = "bucket-credentials"   //nolint:gosec // a name
 	secretContainer = "container-credential" //nolint:gosec // a name
 )
 
-// BackupLayer renders what has a control-plane machine make backups on schedule, in turn with the others; nothing where the document wants none.
+// BackupLayer renders the timer and settings with which control-plane machines make backups in turns; nothing without a schedule.
 func (c *Renderer) BackupLayer(ctx context.Context, name string) (machine.Config, error) {
 	conf := machine.Config{Machine: name}
 	schedule, text, ok := c.Scheduled()
@@ -76,7 +76,7 @@ func (c *Renderer) BackupLayer(ctx context.Context, name string) (machine.Config
 	return conf, nil
 }
 
-// BackupCredentials returns what admits machines to where backups go: what admits Naupegos here, else what was last found. A directory needs none.
+// BackupCredentials returns the machines' credentials for the backup target: those of Naupegos on this side, else the last known. A directory needs none.
 func (c *Renderer) BackupCredentials(ctx context.Context) (found []byte, missing error) {
 	secret := secretBucket
 	switch to := c.Doc.Spec.Backup.To; {

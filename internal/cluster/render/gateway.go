@@ -19,7 +19,7 @@ import (
 
 const gatewayRole = "gateway"
 
-// RenderGateway says what a gateway should be.
+// RenderGateway renders a gateway.
 func (c *Renderer) RenderGateway(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {
 	ca, err := c.PKI.CABundle(ctx, pki.KubernetesCA)
 	if err != nil {

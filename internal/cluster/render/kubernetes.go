@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// KubeParams is what all machines of the cluster have in common.
+// KubeParams returns the parameters that all machines of the cluster share.
 func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 	endpoint, err := c.Endpoint(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *Renderer) Marks(s wanted.Slot) kube.Marks {
 	return m
 }
 
-// ProviderID is what a machine is called by its node.
+// ProviderID returns the provider ID of a machine's node.
 func (c *Renderer) ProviderID(m provider.Machine) string {
 	if c.Prov.Traits().ExternalCloud && m.ID != "" {
 		return cloudInstance(m).ProviderID

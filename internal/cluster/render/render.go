@@ -75,7 +75,7 @@ func (c *Renderer) renderRole(ctx context.Context, s wanted.Slot, f machine.Fact
 	return machine.Merge(conf, backups)
 }
 
-// base is what machines of every role have: who may log in, and each other's names.
+// base renders the part that all roles share: the SSH keys and the machines' names.
 func (c *Renderer) base(ctx context.Context, s wanted.Slot) (machine.Config, error) {
 	hosts := "# Managed by Naupegos.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 	machines, err := c.Addresses(ctx)
@@ -93,7 +93,7 @@ func (c *Renderer) base(ctx context.Context, s wanted.Slot) (machine.Config, err
 	return machine.Config{Machine: s.Name, Files: append(c.LoginFiles(hosts), files...), Units: gateway.Relay(c.Agent.RemotePath(), gateways)}, err
 }
 
-// fence is a machine's packet filter, where it has one.
+// fence renders a machine's packet filter, if it has one.
 func (c *Renderer) fence(ctx context.Context, s wanted.Slot) (machine.Config, error) {
 	if !c.Fenced(s.Role) {
 		return machine.Config{Machine: s.Name}, nil
@@ -118,7 +118,7 @@ func (c *Renderer) AddressUnknown(name string) bool {
 	return err != nil || m.Address == ""
 }
 
-// WantedMachines is what the provider is asked for.
+// WantedMachines returns the request to the provider.
 func (c *Renderer) WantedMachines(slots []wanted.Slot) (provider.Wanted, error) {
 	want := provider.Wanted{VIP: c.Doc.GatewayCount() > 0}
 	for _, s := range slots {

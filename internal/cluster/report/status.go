@@ -42,7 +42,7 @@ type Status struct {
 	ExpiresOf  string           `json:"certificateName,omitempty"`
 	Due        []string         `json:"certificatesDue,omitempty"` // names of certificates that the next apply renews
 	Backups    *backups.Backups `json:"backups,omitempty"`
-	Repairs    []string         `json:"repairs,omitempty"` // what was tried on machines that are, or were just, not Ready; a sentence each
+	Repairs    []string         `json:"repairs,omitempty"` // attempts to heal machines that are or were not Ready, a sentence each
 }
 
 // MachineStatus is one machine as it is now.

@@ -23,13 +23,13 @@ const (
 	Retire           plan.Stage = "retire"             // machines that are no longer wanted go
 	Prove            plan.Stage = "prove"              // smoke tests
 	Forget           plan.Stage = "forget"             // facts about removed machines
-	Lay              plan.Stage = "lay"                // machines that make backups learn what the store knows now
+	Lay              plan.Stage = "lay"                // the store's data is copied to machines that make backups
 )
 
 // The stages of a destruction.
 const (
 	Clean  plan.Stage = "clean"  // machines that stay are cleaned
-	Free   plan.Stage = "free"   // the cluster gives back to its cloud what it took
+	Free   plan.Stage = "free"   // the cluster gives its resources back to its cloud
 	Remove plan.Stage = "remove" // the provider's steps
 )
 

@@ -50,7 +50,7 @@ func (c *Staged) AdvanceEncryption(ctx context.Context) error {
 	final := c.FinalEncryption()
 	if !c.Facts.Bootstrapped() {
 		if c.Restoring() != nil && c.Facts.Get(memory.Encryption) != "" {
-			return nil // what is in the backup was written by these
+			return nil // the backup's Secrets were written by these
 		}
 		return c.SettleEncryption(ctx, final, final[0])
 	}
@@ -87,7 +87,7 @@ func (c *Staged) recallEncryption(ctx context.Context) error {
 		switch kind := fail.KindOf(err); {
 		case err == nil:
 		case kind == fail.NotFound:
-			continue // there is no such machine: whatever it had is gone
+			continue // without the machine, its configuration is gone
 		case kind == fail.Unreachable || kind == fail.NotReady:
 			silent = err
 			continue
@@ -112,7 +112,7 @@ func (c *Staged) recallEncryption(ctx context.Context) error {
 	return c.AdoptEncryption(ctx, lists)
 }
 
-// encryptionConfigOf returns the EncryptionConfiguration of a machine's API server, empty where it has none.
+// encryptionConfigOf returns the EncryptionConfiguration of a machine's API server, nil without one.
 func (c *Staged) encryptionConfigOf(ctx context.Context, name string) ([]byte, error) {
 	m, err := c.Prov.Machine(ctx, name)
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *Staged) AdoptEncryption(ctx context.Context, lists [][]string) error {
 	}
 	for kind, value := range map[memory.Kind]string{
 		memory.Encryption: strings.Join(longest, ","), memory.EncryptionRun: strings.Join(shortest, ","),
-		memory.EncryptionWrote: "", // nobody knows: all Secrets are rewritten once
+		memory.EncryptionWrote: "", // unknown: all Secrets are rewritten once
 	} {
 		if err := c.Facts.Set(ctx, kind, value); err != nil {
 			return err
@@ -163,7 +163,7 @@ func (c *Staged) AdoptEncryption(ctx context.Context, lists [][]string) error {
 	return nil
 }
 
-// SettleEncryption remembers that all API servers run with a list, and by what all Secrets are written.
+// SettleEncryption remembers the list that all API servers run with, and the provider that wrote all Secrets.
 func (c *Staged) SettleEncryption(ctx context.Context, list []string, written string) error {
 	for kind, value := range map[memory.Kind]string{memory.Encryption: strings.Join(list, ","), memory.EncryptionRun: strings.Join(list, ","), memory.EncryptionWrote: written} {
 		if err := c.Facts.Set(ctx, kind, value); err != nil {

@@ -188,7 +188,7 @@ func (s *RotationScan) podsOnMachines(ctx context.Context, client *kube.Client, 
 		slices.Sort(behind)
 		behind = slices.Compact(behind)
 		err = fail.New(fail.NotReady, "the credentials of %s are of the former key, or lack the next authority: %s", words.Count(len(behind), "pod", "pods"),
-			strings.Join(behind[:min(len(behind), 10)], ", ")).Do("delete those that never get new ones; naupegos apply continues")
+			strings.Join(behind[:min(len(behind), 10)], ", ")).Do("delete the pods that never get new tokens; naupegos apply continues")
 	}
 	return err
 }
@@ -220,7 +220,7 @@ func (s *RotationScan) noteOlder(ctx context.Context, p plan.Progress, client *k
 	return nil
 }
 
-// OlderNotes says which pods that run since before have to be restarted, if they can't read again what they were given, and until when.
+// OlderNotes names the older pods that need a restart unless their programs reread tokens and authorities, with the time until which it is needed.
 func OlderNotes(pods []kube.RunningPod, now rotation.Rotation, since time.Time) (notes []string) {
 	var all, others []string // others are not ours, which read their tokens again: client-go's programs all
 	for _, pod := range pods {

@@ -159,7 +159,7 @@ func (c *Staged) Overtaken(ctx context.Context, o *observe.Observed) (bool, erro
 			continue
 		}
 		if !goal.Finish || release.MinorOf(goal.Version) != is {
-			return false, fail.New(fail.Refused, "the node runs %s, and the store says that cluster %s runs %s: it was upgraded by somebody else, or since a backup that the store comes from",
+			return false, fail.New(fail.Refused, "the node runs %s, and the store says that cluster %s runs %s: the upgrade was made elsewhere, or after the backup that the store was restored from",
 				o.Nodes[name].Version, c.Name(), told.Machines).At(name).Do("naupegos upgrade %s --to %s --finish tells the store", c.Name(), o.Nodes[name].Version)
 		}
 		for kind, value := range map[memory.Kind]string{

@@ -51,7 +51,7 @@ func parse35(data []byte) (any, error) {
 	return config, nil
 }
 
-// oneLine writes a report, which has a line for each problem, as one.
+// oneLine joins the lines of a report.
 func oneLine(report fmt.Stringer) string {
 	return strings.Join(strings.FieldsFunc(report.String(), func(r rune) bool { return r == '\n' }), "; ")
 }

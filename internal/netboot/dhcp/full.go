@@ -106,7 +106,7 @@ func (f *Full) options(reply, m *dhcpv4.DHCPv4) {
 	}
 }
 
-// boot writes what the client boots.
+// boot adds the boot file and server.
 func (f *Full) boot(reply, m *dhcpv4.DHCPv4) {
 	c, ok := identify(m)
 	if !ok {

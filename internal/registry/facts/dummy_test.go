@@ -40,7 +40,7 @@ func TestDummyUUID(t *testing.T) {
 			}
 		}
 	}
-	if dummyUUID("4c4c4544-0000-0000-0000-000000000000") == "" { // turned, it has the form of Supermicro's
+	if dummyUUID("4c4c4544-0000-0000-0000-000000000000") == "" { // with its bytes swapped it looks like Supermicro's
 		t.Error("Dell's prefix alone is taken for a machine's own")
 	}
 	for _, uuid := range []string{

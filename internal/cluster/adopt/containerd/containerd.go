@@ -19,7 +19,7 @@ import (
 // DefaultFile is where containerd looks for its configuration.
 const DefaultFile = "/etc/containerd/config.toml"
 
-// Config is what of a configuration counts when another one takes its place.
+// Config holds the parts of a configuration that matter when another one replaces it.
 type Config struct {
 	Root, State, Address string   // empty: containerd's default
 	Lost                 []string // settings that are neither defaults nor harmless, as "name=value", sorted
@@ -50,7 +50,7 @@ func readable(err error) error {
 	return fmt.Errorf("it is not what containerd reads")
 }
 
-// Read reads a configuration and what it imports. A file that is not there leaves containerd its defaults.
+// Read reads a configuration and its imports. Without the file, containerd's defaults apply.
 func Read(file string, files map[string][]byte) (*Config, error) {
 	s := settings{}
 	if err := s.read(file, files, map[string]bool{}); err != nil {
@@ -77,7 +77,7 @@ func (s settings) take(name string) string {
 	return strings.Trim(value, `"`)
 }
 
-// read adds a file and what it imports, which counts more. Each file is read once.
+// read adds a file and then its imports, which override it. It reads each file once.
 func (s settings) read(file string, files map[string][]byte, seen map[string]bool) error {
 	data, there := files[file]
 	if !there || seen[file] {
@@ -162,7 +162,7 @@ func join(at []string) string {
 // zeros say nothing: containerd has its default then, or a feature is off.
 var zeros = []string{`""`, "0", "false", "[]", "{}", "null", `"0s"`}
 
-// whatever marks settings that are harmless with every value.
+// whatever marks settings that are harmless with any value.
 var whatever = []string(nil)
 
 // harmlessSettings are values that are containerd's defaults, or that change nothing for pods and nodes.
@@ -212,7 +212,7 @@ var (
 	runtime    = regexp.MustCompile(`^cri\.containerd\.runtimes\.("[^"]*"|[^.]+)\.`)
 )
 
-// shown says what goes with a setting. Credentials are never shown; another runtime is one thing, whatever its options.
+// shown formats a setting for a finding. It never shows credentials, and names another runtime once, without its options.
 func shown(name, value string) string {
 	if m := runtime.FindStringSubmatch(name); m != nil && m[1] != "runc" {
 		return "the runtime " + strings.Trim(m[1], `"`) + " goes"

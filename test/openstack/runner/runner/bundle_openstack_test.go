@@ -38,7 +38,7 @@ func (x *tenant) preparedImage() (image string, b *bundle.Bundle) {
 
 // TestBundleIsInTheImage boots from a volume made of an image that carries a bundle: only the volume's metadata tells.
 func TestBundleIsInTheImage(t *testing.T) {
-	testkit.OnlyFull(t, "make test-own-image has machines of an image with the bundle inside")
+	testkit.OnlyFull(t, "make test-own-image covers images with the bundle inside")
 	x := newTenant(t, "10.94.11.0/24")
 	image, b := x.preparedImage()
 	start(t, testOptions(t, x.network))
