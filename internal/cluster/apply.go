@@ -88,8 +88,8 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	return ap, p.Check()
 }
 
-// lookDecided looks, and looks again for each decision that what it saw leads to: drifted machines are replaced, surge machines are added, and nothing
-// is replaced while the control plane can't be seen.
+// lookDecided observes the cluster, and again after each decision that follows from an observation: drifted machines are replaced, and surge machines are
+// added. Nothing is replaced while the control plane can't be seen.
 func (c *Cluster) lookDecided(ctx context.Context, decided wanted.Decisions) (*observe.Observed, []*plan.Step, error) {
 	o, machines, err := c.look(ctx, decided)
 	if err != nil {

@@ -79,7 +79,7 @@ func (r *Registry) denied(ctx context.Context, m *Machine, why string) (*Authori
 }
 
 // Finish remembers how the installation of a machine ended, with its log, and gives the authorization back. A failure uses up an attempt only if the
-// installation was authorized. What is said again about a failed one changes nothing: whoever knows the UUID of a machine without a key can say it.
+// installation was authorized. A repeated report changes nothing, because any host that knows the UUID of a machine without a key can send it.
 func (r *Registry) Finish(ctx context.Context, m *Machine, ok bool, log []string) error {
 	if Approval(m.Approval) != Approved {
 		return fail.New(fail.Refused, "the machine is not approved, and nothing was to be installed on it").At(m.UUID).Do("naupegos machine approve %s", m.UUID)

@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// kubespray is what Kubespray does around kubeadm: certificates in /etc/kubernetes/ssl, to which kubeadm's directory links, a kubelet that runs by
+// kubespray has the layout that Kubespray adds to kubeadm: certificates in /etc/kubernetes/ssl, to which kubeadm's directory links, a kubelet that runs by
 // kubelet.env and a configuration of its own, a load balancer on each worker, and containerd's configuration in version 2.
 func kubespray(cps []string) like {
 	return like{
@@ -105,7 +105,7 @@ func containerdV2(v3 string) string {
 		"[" + cri + ".cni]\n  bin_dir = \"/opt/cni/bin\"\n  conf_dir = \"/etc/cni/net.d\"\n"
 }
 
-// kubeone is what KubeOne does around kubeadm: nodes have names with a domain, as on AWS, servers have its flags, and kubelets ask for serving certificates.
+// kubeone has the layout that KubeOne adds to kubeadm: nodes have names with a domain, as on AWS, servers have its flags, and kubelets ask for serving certificates.
 func kubeone(f *fleet) like {
 	return like{
 		node: func(machine string) string {

@@ -182,7 +182,7 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// aboutMachines leaves out what the plan says about the cluster: that is the same in every plan, and changes with Naupegos.
+// aboutMachines removes the plan's part about the cluster, which is the same for every login and changes with Naupegos.
 func aboutMachines(text string) string {
 	if _, rest, found := strings.Cut(text, "\n\n"); found && strings.HasPrefix(text, "cluster\n") {
 		text = rest

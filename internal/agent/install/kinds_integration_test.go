@@ -71,9 +71,8 @@ type kindsSeen struct {
 	missed                           []string
 }
 
-// TestKindsOfDisks fills disks with what Debian's mkfs, RAID, volume and partition programs write, and with superblocks of others, and keeps all, the
-// beginning alone, or the end alone. Each disk with a byte that is not zero in its beginning or end counts as used, by the name that libblkid has for it,
-// and is refused without consent; nothing is written to it.
+// TestKindsOfDisks fills disks by Debian's mkfs, RAID, volume and partition programs, and with superblocks of other systems, and keeps all of a disk, or one
+// part. A disk with a byte other than zero in its beginning or end must count as used, by libblkid's name, and be refused without consent and unchanged.
 func TestKindsOfDisks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test attaches loop devices: run it as root")

@@ -113,7 +113,7 @@ func dnsAddress(network string) string {
 	return a.String()
 }
 
-// dns blocks a cluster in which another Service has the address of the cluster's DNS: the first apply could not create it.
+// dns blocks a cluster if another Service has the address of the cluster's DNS: the first apply could not create it.
 func (d *drafting) dns() {
 	at := dnsAddress(d.want.Spec.Kubernetes.ServiceCIDR)
 	if by := d.f.Survey.Services[at]; by != "" && by != "kube-system/kube-dns" {

@@ -150,8 +150,8 @@ func puts(i int, file, text string) func(*Found) {
 	return func(f *Found) { f.Hosts[i].Files[file] = []byte(text) }
 }
 
-// TestReports: clusters of real users. Each that can't be taken over is told one obstacle for one cause and what to do about it; of the others,
-// nothing that runs is misunderstood.
+// TestReports imports clusters of real users. A cluster that can't be imported has one obstacle for each cause, with advice; the document of every other
+// cluster matches its running programs.
 func TestReports(t *testing.T) {
 	add := func(i int, file string, data []byte) func(*Found) {
 		return func(f *Found) { f.Hosts[i].Files[manifestDir+file] = data }

@@ -30,7 +30,7 @@ type staticPod struct {
 	file string
 }
 
-// staticPods reads all manifests of a host, by file. The kubelet runs every file whose name begins with no dot, whatever the ending; junk lists
+// staticPods reads all manifests of a host, by file. The kubelet runs every file whose name begins with no dot, with any ending; junk lists
 // the files that hold no pod.
 func (h Host) staticPods() (pods []staticPod, junk []string) {
 	for file, data := range h.Files {

@@ -51,7 +51,7 @@ func (c *Keeper) PlanBackup(reason string, made func(*backup.Set)) (*plan.Plan, 
 	return &plan.Plan{Verb: "backup create", Cluster: c.Name(), Steps: []*plan.Step{c.BackupStep(reason, made)}}, nil
 }
 
-// BackupStep makes a backup, before what may go wrong among others, and removes those that need not stay then. made may be nil.
+// BackupStep makes a backup, for example before a risky change, and removes the backups that expired. made may be nil.
 func (c *Keeper) BackupStep(reason string, made func(*backup.Set)) *plan.Step {
 	t := c.BackupTarget()
 	whom := "the store's identity"

@@ -57,7 +57,7 @@ func (c *Keeper) FitsLiving(ctx context.Context, set *backup.Set, rec *store.Clu
 			continue
 		}
 		if now, err := c.Secrets.Get(ctx, name); err != nil || !bytes.Equal(now, secrets[name]) {
-			return again("%s is not what it was then", name)
+			return again("%s has changed since", name)
 		}
 	}
 	return nil

@@ -82,8 +82,8 @@ func (c *Conn) outerAddress(ctx context.Context) (string, error) {
 	return host, err
 }
 
-// OuterNames lists what the API is called outside of the machines' network, beyond the endpoint itself. An address that a cluster that
-// is up does not have yet is left out until it has it: the machines can be compared with all else that they are to be.
+// OuterNames lists the API's names and addresses outside of the machines' network, without the endpoint. It omits an address that a running cluster does
+// not have yet, so that the rest of the machines' configuration can be compared.
 func (c *Conn) OuterNames(ctx context.Context) ([]string, error) {
 	names := c.Facts.APIServerNames(c.Doc.Spec.Endpoint.DNSName)
 	inner, err := c.Endpoint(ctx)
@@ -182,7 +182,7 @@ func (c *Conn) UseAPI(client *kube.Client) {
 	c.apiClient = client
 }
 
-// DialAPI reaches the endpoint from outside, where it has an address for that, and where this fails through a control-plane machine.
+// DialAPI dials the endpoint's outer address if it has one, else the endpoint, and tunnels through a control-plane machine if that fails.
 func (c *Conn) DialAPI(ctx context.Context, network, addr string) (net.Conn, error) {
 	outer, err := c.outerEndpoint(ctx)
 	if err != nil { // not yet

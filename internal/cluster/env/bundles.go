@@ -71,8 +71,7 @@ func (c *Env) OpenBlob(digest string) (io.ReadCloser, int64, error) {
 	return f, st.Size(), nil
 }
 
-// ConsentBundle is what the user must consent to before a cluster that is up gets its programs and images from another bundle of its
-// release than the one it was built with.
+// ConsentBundle is the consent to take a running cluster's programs and images from another bundle of its release than the one that it was built with.
 const ConsentBundle = "other-bundle"
 
 // BuiltWith returns the title and the ID of the bundle that the cluster was last brought to.

@@ -12,13 +12,13 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// CheckChanges refuses, field by field (v1alpha1.Refusal), what a cluster that is up can't follow: the document is compared with the
-// one that the cluster was last brought to. Before the API has answered for the first time everything may change.
+// CheckChanges compares a document with the one that the cluster was last brought to, and refuses, field by field (v1alpha1.Refusal), changes that a
+// running cluster can't follow. Before the API's first answer everything may change.
 func CheckChanges(rec *store.Cluster, doc *v1alpha1.Cluster) error {
 	return checkChanges(memory.NewFacts(rec, nil), rec, doc)
 }
 
-// CheckChanges is the function of that name for this cluster's document.
+// CheckChanges calls the function of that name with this cluster's document.
 func (c *Env) CheckChanges() error { return checkChanges(c.Facts, c.Record, c.Doc) }
 
 func checkChanges(f *memory.Facts, rec *store.Cluster, doc *v1alpha1.Cluster) error {
@@ -31,7 +31,7 @@ func checkChanges(f *memory.Facts, rec *store.Cluster, doc *v1alpha1.Cluster) er
 	}
 	before, err := v1alpha1.Parse("the document that "+rec.Name+" was brought to", []byte(was))
 	if err != nil {
-		return fail.Wrap(fail.Internal, err, "compare the document with what cluster %s was last brought to", rec.Name)
+		return fail.Wrap(fail.Internal, err, "compare the document with the last one of cluster %s", rec.Name)
 	}
 	refused := v1alpha1.Refused(v1alpha1.Changes(before, doc))
 	if no := releaseRefused(f, before.Spec.Kubernetes.Version, doc.Spec.Kubernetes.Version); no != nil {

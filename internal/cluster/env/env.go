@@ -1,5 +1,5 @@
-// Package env holds what all work on a cluster starts from: its document, what is remembered of it, its keys, bundles and provider, and the machines that
-// there should be. It asks the provider alone, and plans nothing.
+// Package env holds the inputs of all work on a cluster: its document, facts, keys, bundles and provider, and the list of wanted machines. It observes
+// nothing but the provider's machines, and plans nothing.
 package env
 
 import (
@@ -97,5 +97,5 @@ func EtcdTime(doc *v1alpha1.Cluster) time.Duration {
 	return max(8*time.Second, doc.Spec.Timeouts.Connect.Duration)
 }
 
-// ObserveTime bounds what a look at the API or at etcd takes: 20 seconds, or two of EtcdTime if that is more.
+// ObserveTime bounds an observation of the API or of etcd: 20 seconds, or twice EtcdTime if that is longer.
 func ObserveTime(doc *v1alpha1.Cluster) time.Duration { return max(20*time.Second, 2*EtcdTime(doc)) }

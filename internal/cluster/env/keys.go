@@ -64,8 +64,8 @@ func FinalProviders(on bool, key string) []string {
 	return []string{layout.Plaintext}
 }
 
-// Encryption is the list that API servers should run with now. Where none was remembered yet, it is what the cluster was last brought to; of
-// one that is new its document says it.
+// Encryption returns the list of providers that API servers should run with now: the remembered list, else the list of the document that the cluster was
+// last brought to, else the list of its present document.
 func (c *Env) Encryption() ([]string, error) {
 	if list := ProviderList(c.Facts.Get(memory.Encryption)); list != nil {
 		return list, nil
@@ -81,7 +81,7 @@ func (c *Env) Encryption() ([]string, error) {
 	return FinalProviders(*before.Spec.Security.EncryptionAtRest, c.EncryptionKey()), nil
 }
 
-// EncryptionKey is the name of the key to write Secrets by, where they are encrypted.
+// EncryptionKey returns the name of the key that API servers write Secrets with, if they encrypt them.
 func (c *Env) EncryptionKey() string {
 	if name := c.Facts.Get(memory.EncryptionKey); name != "" {
 		return name

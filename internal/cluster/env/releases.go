@@ -14,7 +14,7 @@ import (
 // Told returns the releases for which the parts of the cluster are rendered.
 func (c *Env) Told() hops.Releases { return ToldBy(c.Facts, c.Doc.Spec.Kubernetes.Version) }
 
-// ToldBy is the same by facts; version is the one where none is remembered: the cluster is new, or from before this was remembered.
+// ToldBy returns the same from facts alone. version is the release of a cluster without such facts: it is new, or older than these facts.
 func ToldBy(f *memory.Facts, version string) hops.Releases {
 	if r := RestoringBy(f); r != nil && !f.Bootstrapped() {
 		return hops.Of(r.Kubernetes)
@@ -82,7 +82,7 @@ func (c *Env) ReleaseAt(version string) layout.Release {
 // Release is the cluster's release: what machines run, and what its records and addons are of.
 func (c *Env) Release() layout.Release { return c.ReleaseAt(c.Told().Machines) }
 
-// Servers is what the servers of the control plane run where that is something else.
+// Servers returns the control plane's servers if their release differs from the machines'.
 func (c *Env) Servers() layout.Servers {
 	told := c.Told()
 	if told.Servers == told.Machines {

@@ -81,7 +81,7 @@ func (c *Env) AuthorizedKeys() []string {
 	return slices.Concat(c.PublicKeys, c.Doc.Spec.Access.SSHKeys)
 }
 
-// Fenced reports whether machines of a role refuse to strangers what they say to each other. Gateways say nothing that is not for others, too.
+// Fenced reports whether machines of a role have a packet filter against other hosts. Gateways have none, because they serve other hosts.
 func (c *Env) Fenced(r provider.Role) bool {
 	return r != provider.Gateway && !c.Bare && c.Doc.Spec.Security.PacketFilterWanted()
 }
@@ -95,7 +95,7 @@ func (c *Env) Decided() wanted.Decisions {
 	return fs
 }
 
-// DecisionOf returns what was decided about a machine of a record's cluster; empty: nothing.
+// DecisionOf returns the decision about a machine of a record's cluster; "" without one.
 func DecisionOf(rec *store.Cluster, machine string) wanted.Decision {
 	return wanted.Decision(memory.NewFacts(rec, nil).Of(memory.Decision, machine))
 }

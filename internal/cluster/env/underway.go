@@ -68,7 +68,7 @@ func (c *Env) ErrResetting() error {
 		Do("naupegos reset %s continues it; then naupegos apply builds the cluster again", c.Name())
 }
 
-// Restoring is what etcd is started from again: remembered until the cluster is as its document says, so that the same command goes on until then.
+// Restoring is a restore that is under way. It is remembered until the cluster is as its document says, so that the same command continues it.
 type Restoring struct {
 	Set        string    `json:"set"`        // the backup's ID
 	Made       time.Time `json:"made"`       // when the backup was made
@@ -79,7 +79,7 @@ type Restoring struct {
 	Bump   int64 `json:"bump,omitempty"` // by how much revisions grow: laying.Place
 }
 
-// Restoring returns what etcd is started from again; nil where it is not.
+// Restoring returns the restore that is under way; nil if there is none.
 func (c *Env) Restoring() *Restoring { return RestoringBy(c.Facts) }
 
 // RestoringBy returns the restore that facts say is under way; nil if there is none.
@@ -94,7 +94,7 @@ func RestoringBy(f *memory.Facts) *Restoring {
 // LayTimeout bounds sending a snapshot to a machine and making a data directory of it.
 const LayTimeout = 20 * time.Minute
 
-// Place is where on a machine a restore keeps what it needs.
+// Place returns the directory of the restore's files on a machine.
 func (r *Restoring) Place() laying.Place {
 	p := laying.On("/var/lib/naupegos/restoring/"+r.Run, r.Run)
 	p.Bump = r.Bump

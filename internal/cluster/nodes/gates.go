@@ -19,8 +19,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Gate lets what follows begin only when this control-plane machine works again, by what it says itself now: kubelet takes a moment to see
-// that a manifest has changed, during which the servers of before still answer.
+// Gate waits until this control-plane machine serves again. It asks the machine itself: kubelet takes a moment to notice a changed manifest, and until then
+// the former servers still answer.
 func (c *Nodes) Gate(name, reason string) *plan.Step {
 	return &plan.Step{
 		ID: HealthID(name), Action: plan.Wait, Subject: name, Title: "wait until the control plane on " + name + " is ready", Reason: reason,
@@ -108,8 +108,8 @@ func (c *Nodes) CheckGateway(ctx context.Context, name string) error {
 // apiTroubleTime is how far back complaints count where the API does not answer.
 const apiTroubleTime = 15 * time.Minute
 
-// APITrouble adds to waited, the error of an API that did not answer in time, which units are not well on the control-plane
-// machines, and what they complained about last. The result is final.
+// APITrouble adds the failed units of the control-plane machines and their last log lines to waited, the error of an API that did not answer in time. The
+// result is final.
 func (c *Nodes) APITrouble(ctx context.Context, waited error) error {
 	r, err := support.NewRedactor(ctx, c.Secrets)
 	if err != nil {
@@ -132,8 +132,7 @@ func (c *Nodes) APITrouble(ctx context.Context, waited error) error {
 	return support.NoAPIBecause(c.Name(), names, waited, found)
 }
 
-// nodeTrouble adds to waited, the error of a wait that took too long, what the node's machine knows of the reason: the state
-// of its units and what they complained about last. The result is final: the time for waiting is over.
+// nodeTrouble adds the state of the machine's units and their last log lines to waited, the error of a wait that took too long. The result is final.
 func (c *Nodes) nodeTrouble(ctx context.Context, s wanted.Slot, waited error) error {
 	if fail.KindOf(waited) != fail.NotReady { // the API does not answer; this machine may be well
 		return fail.Wrap(fail.KindOf(waited), waited, "bring the node in").Enough()

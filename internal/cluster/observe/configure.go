@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// Configure makes one machine as it should be, or with dryRun asks what would change.
+// Configure configures one machine, or with dryRun asks its agent for the changes.
 func (c *Observer) Configure(ctx context.Context, s wanted.Slot, dryRun bool, p plan.Progress) (machine.Report, error) {
 	h, err := c.Host(ctx, s.Name)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *Observer) RememberHost(ctx context.Context, name string) error {
 	return c.Facts.SetOf(ctx, memory.Host, name, string(data))
 }
 
-// ConfigureStep is the step that makes one machine as it should be.
+// ConfigureStep returns the step that configures one machine.
 func (c *Observer) ConfigureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
 	verb := "configure"
 	return &plan.Step{

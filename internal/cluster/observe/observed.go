@@ -128,8 +128,8 @@ func (o *Observed) Expected() []wanted.Slot {
 	return slices.DeleteFunc(slices.Clone(o.Want), func(s wanted.Slot) bool { return s.Surge && o.Machine(s.Name) == nil })
 }
 
-// Things lists what was observed, one line a thing, sorted: machines with their state and addresses, nodes, members of etcd, and what
-// could not be asked. Two plans from the same lines were made from the same state, as far as it can be told.
+// Things lists the observations, one a line, sorted: machines with states and addresses, nodes, members of etcd, and servers that did not answer. Two plans
+// from the same lines were made from the same observed state.
 func (o *Observed) Things() []string {
 	var out []string
 	add := func(words ...string) {

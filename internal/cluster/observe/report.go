@@ -59,7 +59,7 @@ func EndsEtcd(r *machine.Report) bool {
 }
 
 // MayRestart reports whether configuring the machine is disruptive, as far as is known: one that does not answer now may well do later, and
-// what one should be can't be compared yet while it names machines that are still to be made.
+// a configuration that names machines without addresses can't be compared yet.
 func (s *Seen) MayRestart() bool {
 	if s.Report == nil {
 		kind := fail.KindOf(s.Err)

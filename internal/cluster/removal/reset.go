@@ -162,7 +162,7 @@ func (c *Removal) ResetOneOf(o *observe.Observed, name string) ([]*plan.Step, er
 func (c *Removal) checkReset(o *observe.Observed, m provider.Machine) error {
 	if c.ControlPlaneUnseen(o) {
 		return fail.Wrap(fail.NotReady, cmp.Or(o.EtcdErr, o.APIErr), "reset %s: it can't be foreseen whether the others carry on", m.Name).
-			Do("naupegos apply repairs it; naupegos reset %s without --machine asks nobody", c.Name())
+			Do("naupegos apply repairs it; naupegos reset %s without --machine does not ask them", c.Name())
 	}
 	if m.Role != provider.Gateway {
 		return c.CheckLeaves(o, m, "reset")
@@ -176,8 +176,7 @@ func (c *Removal) checkReset(o *observe.Observed, m provider.Machine) error {
 		Do("naupegos apply mends what differs on it; naupegos reset %s resets all", c.Name())
 }
 
-// CheckUnclean refuses to put anything on machines whose reset has not come to its end: what is left there is another cluster's, or would not
-// be what etcd expects of a machine that joins.
+// CheckUnclean refuses to configure machines whose reset is not finished: their files belong to another cluster, or would keep etcd's member from joining.
 func (c *Removal) CheckUnclean(o *observe.Observed) error {
 	for _, s := range o.Want {
 		if c.Facts.Of(memory.Unclean, s.Name) == "" || o.Machines[s.Name] == nil {

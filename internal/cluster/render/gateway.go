@@ -98,8 +98,8 @@ func (c *Renderer) WireGuard() wireguard.Network {
 	return wireguard.Network{Spec: c.Doc.Spec.Access.WireGuard, Cluster: c.Name(), Gateways: c.Gateways(), Facts: c.Facts, Secrets: c.Secrets}
 }
 
-// WireGuardLayer says what a gateway runs so that peers get into the machines' network; nothing where the document wants
-// none. Addresses and keys that are absent are made, and remembered.
+// WireGuardLayer renders a gateway's WireGuard for peers of the machines' network; nothing if the document has none. It creates and remembers missing
+// addresses and keys.
 func (c *Renderer) WireGuardLayer(ctx context.Context, name string) (machine.Config, error) {
 	if c.Doc.Spec.Access.WireGuard == nil {
 		return machine.Config{Machine: name}, nil

@@ -1,4 +1,4 @@
-// Package render says what each machine of a cluster should be: its files, units, programs and images, and its user-data.
+// Package render renders each machine of a cluster: its files, units, programs and images, and its user-data.
 package render
 
 import (
@@ -19,7 +19,7 @@ type Renderer struct {
 	*connect.Conn
 }
 
-// CanRender reports whether a machine's configuration can be known yet: the first apply makes what it depends on.
+// CanRender reports whether a machine's configuration is known yet: it depends on facts that the first apply creates.
 func (c *Renderer) CanRender(s wanted.Slot) bool {
 	return c.Current != nil && (c.Facts.Bootstrapped() || c.Facts.Get(memory.EtcdInitial) != "")
 }

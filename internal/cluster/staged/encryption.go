@@ -201,7 +201,7 @@ func ReadsAndWrites(list []string) string {
 	return "write Secrets " + names[0] + ", and also read them " + strings.Join(names[1:], " and ")
 }
 
-// Rewriting says in words what the rewriting of Secrets by a provider is.
+// Rewriting describes the rewriting of Secrets by a provider.
 func Rewriting(provider string) string {
 	if provider == layout.Plaintext {
 		return "decrypt all Secrets in etcd"

@@ -1,5 +1,5 @@
-// Package staged takes a cluster from one value to another in stages, each of which all machines reach before the next begins: another release of
-// Kubernetes, other keys, another encryption of Secrets.
+// Package staged changes a cluster in stages: to another Kubernetes release, other keys, or another encryption of Secrets. All machines reach a stage before
+// the next one begins.
 package staged
 
 import (

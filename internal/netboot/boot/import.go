@@ -230,7 +230,7 @@ func (p *Import) Run(ctx context.Context, replace bool) error {
 	return nil
 }
 
-// copy copies a file, whole or not at all, with its time, by which clients know whether they have it already; or makes an empty directory.
+// copy copies a file, whole or not at all, with its modification time, which clients compare; or it makes an empty directory.
 func (o places) copy(name string) error {
 	if strings.HasSuffix(name, "/") {
 		return o.to.MakeDir(name, 0o755)
