@@ -125,7 +125,7 @@ func TestFitsLiving(t *testing.T) {
 	rotated.Facts[store.Fact{Kind: string(memory.Generation), Subject: pki.EtcdCA}] = "2"
 	testkit.Fails(t, l.FitsLiving(ctx, set, rotated, secrets), fail.Refused, "were rotated since", "naupegos destroy demo")
 	secrets[pki.ServiceAccountKeyName] = []byte("another")
-	testkit.Fails(t, l.FitsLiving(ctx, set, rec(), secrets), fail.Refused, "service-account is not what it was")
+	testkit.Fails(t, l.FitsLiving(ctx, set, rec(), secrets), fail.Refused, "service-account has changed since")
 }
 
 // TestFitsAnew: another cluster is made of a backup only where its objects can live in it, and where it does not stand in the former one's place.
