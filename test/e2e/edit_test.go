@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -101,8 +102,8 @@ func (r *rig) programs() map[program]string {
 	return out
 }
 
-// watchServers asks every API server all the time whether it is ready. The function that it returns says when more than one was not, twice
-// in a row: a busy host lets one question go unanswered.
+// watchServers asks every API server continually whether it is ready. The function that it returns lists when more than one was down. A server is
+// down from its first refusal of a connection to its next answer; a server that is merely slow on a busy host is not.
 func (r *rig) watchServers(t *testing.T) func() []string {
 	t.Helper()
 	cfg := r.restConfig()
@@ -112,25 +113,24 @@ func (r *rig) watchServers(t *testing.T) func() []string {
 		at.Host = "https://" + m.Address + ":6443"
 		all = append(all, newProber(t, &at))
 	}
-	return func() []string { return together(all, 2*time.Second) }
+	return func() []string { return together(all) }
 }
 
-// together says when more than one of the servers had not answered for longer than patience. It stops asking.
-func together(all []*prober, patience time.Duration) []string {
-	var down [][2]time.Time
+// together lists when more than one of the servers was down. It stops asking.
+func together(all []*prober) []string {
+	var downs []span
 	for _, p := range all {
 		p.stop()
-		for i := 1; i < len(p.runs); i++ {
-			if from, to := p.runs[i-1].answered, p.runs[i].asked; to.Sub(from) > patience {
-				down = append(down, [2]time.Time{from.Add(patience), to})
-			}
+		downs = append(downs, p.downs...)
+		if !p.refused.IsZero() {
+			downs = append(downs, span{p.refused, time.Now()})
 		}
 	}
 	var out []string
-	for i, a := range down {
-		for _, b := range down[i+1:] {
-			if a[0].Before(b[1]) && b[0].Before(a[1]) {
-				out = append(out, a[0].Format("15:04:05")+" to "+b[1].Format("15:04:05"))
+	for i, a := range downs {
+		for _, b := range downs[i+1:] {
+			if a.from.Before(b.to) && b.from.Before(a.to) {
+				out = append(out, fmt.Sprintf("%s to %s and %s to %s", a.from.Format(time.TimeOnly), a.to.Format(time.TimeOnly), b.from.Format(time.TimeOnly), b.to.Format(time.TimeOnly)))
 			}
 		}
 	}

@@ -6,11 +6,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -112,7 +114,13 @@ type prober struct {
 	stop func() // returns when it does not ask any more
 	mu   sync.Mutex
 	runs []probe
+
+	refused time.Time // when the server refused a connection first; zero: it has answered since
+	downs   []span
 }
+
+// span is a time in which a server was down: from its first refusal to its next answer.
+type span struct{ from, to time.Time }
 
 // probe is one request that was answered.
 type probe struct{ asked, answered time.Time }
@@ -151,8 +159,13 @@ func (p *prober) ask(ctx context.Context, client *http.Client, url string) {
 		if resp.StatusCode == http.StatusOK {
 			p.mu.Lock()
 			p.runs = append(p.runs, probe{asked, time.Now()})
+			if !p.refused.IsZero() {
+				p.downs, p.refused = append(p.downs, span{p.refused, time.Now()}), time.Time{}
+			}
 			p.mu.Unlock()
 		}
+	} else if errors.Is(err, syscall.ECONNREFUSED) && p.refused.IsZero() {
+		p.refused = asked
 	}
 	select {
 	case <-pause.C:
