@@ -1,5 +1,5 @@
 // Package internal_test holds the house's rules about imports and about the sizes of packages, types and functions for `go test ./...`;
-// .golangci.yml holds the same import rules for editors and CI. docs/architecture.md says why each is there.
+// .golangci.yml holds the same import rules for editors and CI. docs/reference/packages.md says what each package is for.
 package internal_test
 
 import (
