@@ -138,7 +138,7 @@ func (f preflight) judgeRouter(ctx context.Context, id, what string) error {
 	return nil
 }
 
-// routing looks up the external network and the router if the cluster needs them.
+// routing checks that the network service supports what the cluster needs, and finds the external network if the cluster needs one.
 func (f preflight) routing(ctx context.Context) error {
 	if f.lacks.has(kindGroups) {
 		f.found.add(aboutNetworks, "the network service has no security groups, which alone protect the machines: have the cloud's operator enable them")
