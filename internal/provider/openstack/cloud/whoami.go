@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// User is what the identity service says of who is logged in.
+// User is the identity service's description of the logged-in user.
 type User struct {
 	User struct {
 		ID   string `json:"id"`
@@ -23,13 +23,13 @@ type User struct {
 	AppCredential *AppCredential `json:"application_credential"` // nil: logged in by password or token
 }
 
-// Role is a role that one has in the project.
+// Role is a role of the user in the project.
 type Role struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// AppCredential is the application credential that one is logged in with. A restricted one can't make others.
+// AppCredential is the application credential of the login. A restricted one can't create others.
 type AppCredential struct {
 	Name       string `json:"name"`
 	Restricted bool   `json:"restricted"`
