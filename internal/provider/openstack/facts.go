@@ -111,7 +111,8 @@ func (f preflight) judge(ctx context.Context, sub subnets.Subnet) error {
 	return nil
 }
 
-// judgeRouter reports an existing router without a way out. A router that the cloud does not show is not judged.
+// judgeRouter reports an existing router without an external gateway, or with one in another network than the floating IPs. A router that the
+// cloud does not show is not judged.
 func (f preflight) judgeRouter(ctx context.Context, id, what string) error {
 	r, err := routers.Get(ctx, f.c.Network, id).Extract()
 	if cloud.Untold(err) {
