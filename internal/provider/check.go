@@ -1,18 +1,17 @@
 package provider
 
-// Result says how a check ended.
+// Result is the outcome of a check.
 type Result string
 
-// The results.
 const (
 	Fine    Result = "ok"
-	Warning Result = "warn" // works, or may work; somebody should look
-	Failing Result = "fail" // a cluster can't be built or changed before this is mended
+	Warning Result = "warn" // works, or may work; a person should look at it
+	Failing Result = "fail" // must be corrected before a cluster can be built or changed
 )
 
-// Check is one thing that was looked at before anything is done.
+// Check is the outcome of one check before any change.
 type Check struct {
 	Name   string `json:"name"`   // "memory"
 	Result Result `json:"result"` // ok, warn or fail
-	Detail string `json:"detail"` // what was found, and what to do where the result is not ok
+	Detail string `json:"detail"` // finding, and the remedy unless the result is ok
 }

@@ -11,58 +11,59 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// CloudIntegration is a provider whose cloud serves what runs in the cluster: load balancers for Services, volumes for claims. The cluster
-// signs in to it with a credential of its own.
+// CloudIntegration is a provider whose cloud offers services to the cluster: load balancers for Services, volumes for claims. The cluster logs
+// in to the cloud with its own credential.
 type CloudIntegration interface {
 	Housed
-	// NoBalancing says why the cloud has no load balancers for Services, and NoVolumes why it has no volumes; empty where it has.
+	// NoBalancing returns why the cloud offers no load balancers for Services, and NoVolumes why it offers no volumes; empty if it does.
 	NoBalancing() string
 	NoVolumes() string
-	// CACert returns the authorities that sign the cloud's certificate, as PEM; empty where the system's do.
+	// CACert returns the PEM certificates of the cloud's certificate authorities; empty for the system's.
 	CACert() (string, error)
-	// ClientCertificate returns the certificate and key, as PEM, that the cloud asks every client for; empty where it asks for none.
+	// ClientCertificate returns the PEM certificate and key that the cloud requires of every client; empty if it requires none.
 	ClientCertificate() (cert, key []byte, err error)
-	// CloudInfo returns what the cloud's controllers need to know. fail.NotReady where the machines' network is not made yet.
+	// CloudInfo returns the settings of the cloud's controllers, or fail.NotReady before the machines' network exists.
 	CloudInfo(ctx context.Context) (CloudInfo, error)
-	// EnsureCloudCredential returns a restricted credential that works: have, where it does, else a new one.
+	// EnsureCloudCredential returns a valid restricted credential: have if it still works, else a new one.
 	EnsureCloudCredential(ctx context.Context, have *CloudCredential) (CloudCredential, error)
-	// NewCloudCredential makes another one, which admits only the calls that the cluster makes where the cloud can hold one to that. unbounded
-	// says why it shall not; empty: it shall.
+	// NewCloudCredential makes another credential, which admits only the cluster's calls if the cloud supports that. A non-empty unbounded
+	// asks for a credential without this restriction, and gives the reason.
 	NewCloudCredential(ctx context.Context, unbounded string) (CloudCredential, error)
-	// PeopleCredential makes a credential for somebody who takes the cluster over: for all of the cloud's services, until then.
+	// PeopleCredential makes a credential for a person who takes the cluster over: for all of the cloud's services, valid until the given
+	// time.
 	PeopleCredential(ctx context.Context, until time.Time) (CloudCredential, error)
-	// PruneCloudCredentials deletes the cluster's own but for the IDs to keep, with none to keep those for people too, and returns how many.
+	// PruneCloudCredentials deletes the cluster's credentials except those in keep, without keep also those for people, and returns their
+	// number.
 	PruneCloudCredentials(ctx context.Context, keep ...string) (int, error)
-	// Leftovers lists what the cluster has made in the cloud and is still there.
+	// Leftovers lists the remaining resources that the cluster itself made in the cloud.
 	Leftovers(ctx context.Context) (Leftovers, error)
-	// Volumes lists, of all volumes that the cloud shows, those with these IDs and those that the cluster has made for claims. It changes nothing.
+	// Volumes lists the visible volumes that have one of these IDs or that the cluster made for claims. It changes nothing.
 	Volumes(ctx context.Context, ids []string) ([]LeftVolume, error)
-	// FreeLeftovers returns the step that removes what Leftovers lists by then, once the machines are gone, which would make these things
-	// again; the step DestroyNetworkStep has to wait for it.
+	// FreeLeftovers returns the step that removes the resources of Leftovers. It must run after the machines are gone, which would recreate
+	// them, and before the step DestroyNetworkStep.
 	FreeLeftovers(seen Leftovers, keepVolumes bool) *plan.Step
 }
 
-// DestroyNetworkStep is the ID of the step of Destroy that removes what machines and load balancer were in.
+// DestroyNetworkStep is the ID of the step of Destroy that removes the network of machines and load balancer.
 const DestroyNetworkStep = "destroy-network"
 
-// CloudCredential is a restricted application credential of one cluster: what its cloud controller manager and its volume driver
-// sign in with, or somebody who was handed the cluster over. The caller keeps it encrypted. It prints without its secret; only CloudsYAML
-// writes that out.
+// CloudCredential is a restricted application credential of one cluster: the login of its cloud controller manager and volume driver, or of a
+// person who took the cluster over. The caller stores it encrypted. It prints without its secret, which only CloudsYAML writes.
 type CloudCredential struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name"`
 	Secret    string   `json:"secret"`
 	AuthURL   string   `json:"authURL"`
-	Region    string   `json:"region,omitempty"`    // empty: the cloud has one
+	Region    string   `json:"region,omitempty"`    // empty: the cloud has only one
 	Interface string   `json:"interface,omitempty"` // of the services' addresses: "internal", "admin"; empty: public
 	ProjectID string   `json:"projectID"`
-	UserID    string   `json:"userID"`             // whose it is: it ends when that user does
-	Roles     []string `json:"roles,omitempty"`    // that it carries, of those the user has
-	Insecure  bool     `json:"insecure,omitempty"` // the cloud's certificate is not checked, as the user's clouds.yaml says
-	CACert    string   `json:"caCert,omitempty"`   // PEM of the authorities that sign the cloud's certificate; empty: the system's
+	UserID    string   `json:"userID"`             // its owner: it expires with that user
+	Roles     []string `json:"roles,omitempty"`    // its subset of the user's roles
+	Insecure  bool     `json:"insecure,omitempty"` // don't verify the cloud's certificate, as in the user's clouds.yaml
+	CACert    string   `json:"caCert,omitempty"`   // PEM of the cloud's certificate authorities; empty: the system's
 
-	Bounded bool   `json:"bounded,omitempty"` // access rules admit only the calls that the cluster makes
-	Reach   string `json:"reach,omitempty"`   // why it reaches the whole project, for people: the cloud could not hold it to access rules, or was not to
+	Bounded bool   `json:"bounded,omitempty"` // access rules admit only the cluster's calls
+	Reach   string `json:"reach,omitempty"`   // why it has no access rules and covers the whole project, for display
 }
 
 // String names the credential and hides its secret.
@@ -73,8 +74,8 @@ func (c CloudCredential) String() string {
 // GoString hides the secret from %#v too.
 func (c CloudCredential) GoString() string { return c.String() }
 
-// CloudsYAML renders a clouds.yaml with the credential as the cloud of the given name, for handing over. It holds the secret. caFile
-// is where CACert will lie beside it; empty: nowhere.
+// CloudsYAML renders a clouds.yaml with the credential as the cloud of the given name, for handing over. It contains the secret. caFile is the
+// path of CACert next to it; empty: none.
 func (c CloudCredential) CloudsYAML(cloud, caFile string) ([]byte, error) {
 	type auth struct {
 		AuthURL string `yaml:"auth_url"`
@@ -104,20 +105,20 @@ func (c CloudCredential) CloudsYAML(cloud, caFile string) ([]byte, error) {
 	return yaml.Marshal(map[string]map[string]entry{"clouds": {cloud: e}})
 }
 
-// CloudInfo is what the cloud's controllers in a cluster need to know of the cloud beside their credential.
+// CloudInfo holds the settings, besides the credential, of the cloud's controllers in a cluster.
 type CloudInfo struct {
-	SubnetID          string // of the machines: load balancers have their addresses there
-	FloatingNetworkID string // floating IPs of load balancers are taken from it
-	IgnoreVolumeZone  bool   // volumes of any availability zone can be attached to any machine
-	VolumeZone        string // the one zone that volumes are made in; empty: the zone of the machine
+	SubnetID          string // of the machines, and of load balancers' addresses
+	FloatingNetworkID string // source of load balancers' floating IPs
+	IgnoreVolumeZone  bool   // volumes of any availability zone fit any machine
+	VolumeZone        string // the zone of all volumes; empty: the zone of the machine
 	NoLoadBalancers   bool   // the cloud has no load-balancer service
 	LBProvider        string // of load balancers; empty: the cloud's default
-	LBMethod          string // by which they spread connections; empty: any
+	LBMethod          string // their method of distributing connections; empty: any
 	InternalBalancers bool   // load balancers get no floating IPs: the cloud has no external network
 }
 
-// Leftovers are what the cluster itself has made in the cloud: the cloud controller manager for Services of type LoadBalancer, the volume
-// driver for PersistentVolumeClaims.
+// Leftovers are resources that the cluster itself made in the cloud: the cloud controller manager's for Services of type LoadBalancer, the
+// volume driver's for PersistentVolumeClaims.
 type Leftovers struct {
 	LoadBalancers []LeftBalancer
 	Volumes       []LeftVolume
@@ -126,27 +127,27 @@ type Leftovers struct {
 // LeftBalancer is the load balancer of a Service.
 type LeftBalancer struct {
 	ID, Name, State, Address string
-	Services                 []string // of the cluster, that it was made for: "namespace/name"
-	Shared                   bool     // it is somebody else's, or serves somebody else's Services too
-	Port                     string   // ID of the one that its address is at
+	Services                 []string // the cluster's Services that it serves: "namespace/name"
+	Shared                   bool     // belongs to others, or serves Services of others too
+	Port                     string   // ID of the port with its address
 }
 
 // LeftVolume is the volume of a PersistentVolumeClaim.
 type LeftVolume struct {
 	ID, Name, State string
 	GiB             int
-	Claim           string // "namespace/name"; empty where the driver does not write it down
+	Claim           string // "namespace/name"; empty if the driver does not record it
 	Zone            string
-	Stranger        string // ID of a server that is not the cluster's and has it attached; empty: none has
-	Own             bool   // the cluster has made it
+	Stranger        string // ID of a server outside the cluster that has it attached; empty: none
+	Own             bool   // made by the cluster
 }
 
-// String tells it for people.
+// String describes the load balancer for display.
 func (b LeftBalancer) String() string {
 	return fmt.Sprintf("load balancer %s (%s, %s)", b.Name, b.ID, strings.ToLower(b.State))
 }
 
-// String tells it for people.
+// String describes the volume for display.
 func (v LeftVolume) String() string {
 	s := fmt.Sprintf("volume %s (%s, %d GiB, %s)", v.Name, v.ID, v.GiB, v.State)
 	if v.Claim != "" {
@@ -158,8 +159,8 @@ func (v LeftVolume) String() string {
 	return s
 }
 
-// Keyed is a Provider that gives new machines the key that Naupegos logs in with by something of its own, beside their user-data.
+// Keyed is a Provider that gives new machines Naupegos' SSH key through a resource of its own, besides their user-data.
 type Keyed interface {
-	// SetKey has machines be given another one from now on, as a line of authorized_keys.
+	// SetKey sets the key of future machines, as a line of authorized_keys.
 	SetKey(publicKey string)
 }

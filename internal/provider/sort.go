@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// order is that of roles: gateways first, since the others are reached through them.
+// order is the order of roles: gateways first, because other machines are reached through them.
 var order = []Role{Gateway, ControlPlane, Worker}
 
-// Sort puts machines into the order of an Inventory: by role, and within it by pool, index and name. Those without a known role come last.
+// Sort sorts machines as in an Inventory: by role, then by pool, index and name. Machines with an unknown role come last.
 func Sort(all []Machine) {
 	rank := func(r Role) int {
 		if i := slices.Index(order, r); i >= 0 {

@@ -15,13 +15,13 @@ type Runner interface {
 	Run(ctx context.Context, h remote.Host, stdin io.Reader, argv ...string) ([]byte, error)
 }
 
-// Reach asks machines by SSH whether they run, and shuts them down: whatever else is known of them.
+// Reach checks over SSH whether machines run, and shuts them down, for any provider.
 type Reach struct {
 	Run      Runner
-	Patience time.Duration // until a machine that refuses at once is asked again
+	Patience time.Duration // pause before a machine that refused at once is asked again
 }
 
-// Ask asks a machine whether it lets us in. One that refuses at once is asked once more: its SSH server may just be restarting.
+// Ask checks whether a machine accepts our login. If it refuses at once, Ask tries once more, because its SSH server may be restarting.
 func (r Reach) Ask(ctx context.Context, h remote.Host) error {
 	began := time.Now()
 	err := r.once(ctx, h)
@@ -43,7 +43,8 @@ func (r Reach) once(ctx context.Context, h remote.Host) error {
 	return err
 }
 
-// Judge says what the answer to Ask tells of a machine. One that lets nobody in runs all the same: whoever works on it learns why.
+// Judge derives a machine's state from the result of Ask. A machine that refuses the login counts as running: later work on it reports the
+// reason.
 func Judge(err error) (state provider.State, detail string) {
 	switch {
 	case err == nil:
@@ -54,17 +55,17 @@ func Judge(err error) (state provider.State, detail string) {
 	return provider.Running, err.Error()
 }
 
-// pause is the time between two looks at a machine that shuts down.
+// pause is the time between two polls of a machine that shuts down.
 const pause = 200 * time.Millisecond
 
-// ShutDown shuts a machine down through its own systemd, and waits until it does not answer any more.
+// ShutDown shuts a machine down through its own systemd, and waits until it no longer answers.
 func (r Reach) ShutDown(ctx context.Context, h remote.Host) error {
 	if _, err := r.Run.Run(ctx, h, nil, "systemctl", "poweroff"); err != nil && fail.KindOf(err) != fail.Unreachable {
 		return err
 	}
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
-	for silent := 0; silent < 2; { // the first time it may only be the end of a connection
+	for silent := 0; silent < 2; { // one failure may only be a lost connection
 		if fail.KindOf(r.once(ctx, h)) == fail.Unreachable {
 			silent++
 		} else {

@@ -1,6 +1,6 @@
 // Package hosts is the provider for machines that the user names by address: it makes and removes none.
 //
-// It knows how to tell whether a host answers SSH; what runs on a host is the business of others.
+// It can tell whether a host answers SSH; the software on a host is outside its scope.
 package hosts
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Memory knows the hosts that Naupegos has worked on, so that one which the document no longer names can be cleaned.
+// Memory lists the hosts that Naupegos has worked on, so that hosts that the document no longer names can be cleaned.
 type Memory interface {
 	Known() []provider.Machine
 	Forget(ctx context.Context, name string) error
@@ -29,7 +29,7 @@ type Provider struct {
 	logins *logins
 
 	mu    sync.Mutex
-	found map[string]answer // by name: what the last Observe found
+	found map[string]answer // by name: results of the last Observe
 }
 
 // New returns the provider for doc's hosts.
@@ -37,13 +37,13 @@ func New(doc *v1alpha1.Cluster, run Runner, memory Memory) *Provider {
 	return &Provider{doc: doc, reach: Reach{Run: run, Patience: time.Second}, memory: memory, logins: newLogins(doc.Spec.Provider.Hosts), found: map[string]answer{}}
 }
 
-// Traits says that machines are given by the document and outlive the cluster.
+// Traits reports that the document names the machines, and that they outlive the cluster.
 func (p *Provider) Traits() provider.Traits { return provider.Traits{Given: true, Keeps: true} }
 
-// Preflight accepts every host: whether one is fit shows when its agent is asked.
+// Preflight accepts every host: its agent checks later whether it is suitable.
 func (p *Provider) Preflight(context.Context, provider.Wanted) error { return nil }
 
-// Observe asks the document's hosts, and those that were in use before, whether they answer.
+// Observe checks whether the document's hosts, and those in use before, answer.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	if err := p.logins.check(p.doc.Machines()); err != nil {
 		return nil, err
@@ -56,7 +56,8 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	return inv, nil
 }
 
-// machines lists the document's hosts and those that were in use before, as they were found. One that was not asked yet counts as running.
+// machines lists the document's hosts and those in use before, with their last observed state. A host that was not checked yet counts as
+// running.
 func (p *Provider) machines() []provider.Machine {
 	var out []provider.Machine
 	named := map[string]bool{}
@@ -66,7 +67,7 @@ func (p *Provider) machines() []provider.Machine {
 	}
 	for _, m := range p.memory.Known() {
 		if !named[m.Name] {
-			m.State, m.Detail = provider.Running, "" // as it was when it was remembered
+			m.State, m.Detail = provider.Running, "" // not the state at the time of storing
 			out = append(out, m)
 		}
 	}
@@ -83,17 +84,17 @@ func (p *Provider) machines() []provider.Machine {
 func (p *Provider) convert(m v1alpha1.Machine) provider.Machine {
 	out := provider.Machine{Name: m.Name, Role: provider.Role(m.Role), Pool: m.Pool, Index: m.Index, Address: m.Host.Address, State: provider.Running}
 	if err := p.logins.fill(&out, m.Host); err != nil {
-		out.Detail = err.Error() // Observe fails by it
+		out.Detail = err.Error() // Observe returns this error
 	}
 	return out
 }
 
-// Steps has nothing to make.
+// Steps returns no steps: there is nothing to make.
 func (p *Provider) Steps(context.Context, provider.Wanted, *provider.Inventory) ([]*plan.Step, error) {
 	return nil, nil
 }
 
-// Machine reports on one of the hosts, as the last Observe found it.
+// Machine returns one of the hosts in the state of the last Observe.
 func (p *Provider) Machine(_ context.Context, name string) (provider.Machine, error) {
 	for _, m := range p.machines() {
 		if m.Name == name {
@@ -103,7 +104,7 @@ func (p *Provider) Machine(_ context.Context, name string) (provider.Machine, er
 	return provider.Machine{}, fail.New(fail.NotFound, "machine %s is not among spec.provider.hosts.machines", name)
 }
 
-// VIP returns the address that the document gives.
+// VIP returns the address in the document.
 func (p *Provider) VIP(context.Context) (string, error) {
 	if v := p.doc.Spec.Endpoint.VIP; v != "" {
 		return v, nil
@@ -111,7 +112,7 @@ func (p *Provider) VIP(context.Context) (string, error) {
 	return "", fail.New(fail.NotFound, "spec.endpoint.vip is not set")
 }
 
-// DestroyMachine lets a host go; the host itself stays as it is.
+// DestroyMachine returns the step that ends a host's membership; the host itself stays unchanged.
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 	s := &plan.Step{
 		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Subject: m.Name,
@@ -124,5 +125,5 @@ func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 	return s
 }
 
-// Destroy has nothing to remove: hosts are cleaned by the agent before.
+// Destroy returns no steps: the agent cleans hosts earlier.
 func (p *Provider) Destroy(context.Context, *provider.Inventory) []*plan.Step { return nil }

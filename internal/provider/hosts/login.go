@@ -13,11 +13,11 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// logins says how machines are logged in to: by the document, and by the SSH client configuration that it names. What the document says of a
-// single machine comes first, then the configuration, then what the document says of all machines.
+// logins determines how to log in to machines, from the document and its SSH client configuration. The document's settings of a single machine
+// come first, then the configuration, then the document's settings for all machines.
 type logins struct {
 	doc  *v1alpha1.Hosts
-	conf func() (*remote.ClientConfig, error) // nil where the document names none
+	conf func() (*remote.ClientConfig, error) // nil if the document names none
 
 	mu    sync.Mutex
 	known map[string]remote.Known // known_hosts files by path
@@ -50,7 +50,7 @@ func home(path string) (string, error) {
 	return filepath.Join(dir, rest), nil
 }
 
-// check reports the first machine whose login can't be told.
+// check returns the error of the first machine without a valid login.
 func (l *logins) check(machines []v1alpha1.Machine) error {
 	for _, m := range machines {
 		if err := l.fill(&provider.Machine{Name: m.Name, Address: m.Host.Address}, m.Host); err != nil {
@@ -60,7 +60,7 @@ func (l *logins) check(machines []v1alpha1.Machine) error {
 	return nil
 }
 
-// settings looks a host up in the client configuration; without one nothing is set.
+// settings looks a host up in the client configuration; without one it returns no settings.
 func (l *logins) settings(names ...string) (remote.Settings, error) {
 	if l.conf == nil {
 		return remote.Settings{}, nil
@@ -72,7 +72,7 @@ func (l *logins) settings(names ...string) (remote.Settings, error) {
 	return conf.Lookup(names...)
 }
 
-// fill says of m how its host is logged in to.
+// fill sets the login of m.
 func (l *logins) fill(m *provider.Machine, h *v1alpha1.HostMachine) error {
 	s, err := l.settings(h.SSHAddress, m.Name, h.Address)
 	if err != nil {
@@ -98,7 +98,7 @@ func (l *logins) fill(m *provider.Machine, h *v1alpha1.HostMachine) error {
 	return err
 }
 
-// via lists the jump hosts to a machine.
+// via lists the jump hosts of a machine.
 func (l *logins) via(s remote.Settings) (all []provider.Jump, err error) {
 	for _, b := range l.doc.Bastions {
 		j, err := l.jump(b.Address, b.User, b.Port)
@@ -117,10 +117,10 @@ func (l *logins) via(s remote.Settings) (all []provider.Jump, err error) {
 	return l.chain(s.Jump, 0)
 }
 
-// maxJumps bounds how many jump hosts follow one another: a configuration may name a host as its own.
+// maxJumps bounds the length of a chain of jump hosts, because a configuration may name a host as its own jump host.
 const maxJumps = 8
 
-// chain follows the jump hosts of jump hosts.
+// chain resolves the jump hosts of jump hosts.
 func (l *logins) chain(list []string, depth int) (all []provider.Jump, err error) {
 	if depth > maxJumps {
 		return nil, fail.New(fail.Invalid, "more than %d jump hosts follow one another: one of them may be its own", maxJumps).At(l.doc.SSHConfig)
@@ -150,7 +150,7 @@ func (l *logins) chain(list []string, depth int) (all []provider.Jump, err error
 	return all, nil
 }
 
-// jump describes one jump host.
+// jump returns one jump host with its login.
 func (l *logins) jump(host, user string, port int) (provider.Jump, error) {
 	s, err := l.settings(host)
 	if err != nil {
@@ -161,7 +161,7 @@ func (l *logins) jump(host, user string, port int) (provider.Jump, error) {
 	return j, err
 }
 
-// hostKeys looks up the host keys of a host under its names in the known_hosts files of the client configuration; none without one.
+// hostKeys looks up a host's keys under its names in the known_hosts files of the client configuration; none without a configuration.
 func (l *logins) hostKeys(s remote.Settings, port int, names ...string) ([]string, error) {
 	if l.conf == nil {
 		return nil, nil
@@ -209,7 +209,7 @@ func (l *logins) read(file string) (remote.Known, error) {
 	return k, err
 }
 
-// sudoName names a password's source.
+// sudoName describes a password's source.
 func sudoName(p *v1alpha1.PasswordSource) string {
 	switch {
 	case p == nil:

@@ -11,13 +11,13 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// answer is what came of asking a host.
+// answer is the result of asking a host.
 type answer struct {
 	state  provider.State
-	detail string // what went wrong, where something did
+	detail string // the problem, if any
 }
 
-// ask finds out which hosts answer, all at once, and writes it into all.
+// ask checks in parallel which hosts answer, and updates all.
 func (p *Provider) ask(ctx context.Context, all []provider.Machine) error {
 	found := make([]answer, len(all))
 	var wg sync.WaitGroup
@@ -38,8 +38,8 @@ func (p *Provider) ask(ctx context.Context, all []provider.Machine) error {
 	return nil
 }
 
-// host says how a machine is reached: through its jump hosts; without these, gateways directly, and all others through one of the gateways, if
-// there are any.
+// host returns how a machine is reached: through its jump hosts; without these, gateways directly, and all others through a gateway if there
+// is one.
 func (p *Provider) host(m provider.Machine) remote.Host {
 	h := reach.Host(m)
 	if m.Role == provider.Gateway || len(h.Via) > 0 {
@@ -53,7 +53,7 @@ func (p *Provider) host(m provider.Machine) remote.Host {
 	return h
 }
 
-// Power shuts a host down through its own systemd, and waits until it does not answer any more. Nobody can switch it on from here.
+// Power shuts a host down through its own systemd, and waits until it no longer answers. Naupegos cannot switch it on again.
 func (p *Provider) Power(ctx context.Context, name, state string) error {
 	m, err := p.Machine(ctx, name)
 	if err != nil {

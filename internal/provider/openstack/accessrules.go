@@ -14,14 +14,14 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// callee is a service of this cloud that what runs in the cluster calls.
+// callee is a service of this cloud that components of the cluster call.
 type callee struct {
 	access.Service
-	client *gophercloud.ServiceClient // of the user
+	client *gophercloud.ServiceClient // authenticated as the user
 	places []cloud.Place
 }
 
-// callees lists the services that what runs in the cluster calls, as far as the cloud has them.
+// callees lists the services that components of the cluster call, as far as the cloud offers them.
 func (p *Provider) callees(ctx context.Context, c *cloud.Cloud) ([]callee, error) {
 	balancing, err := p.balancer.Client(ctx)
 	if err != nil {
@@ -43,8 +43,8 @@ func (p *Provider) callees(ctx context.Context, c *cloud.Cloud) ([]callee, error
 	return out, nil
 }
 
-// boundedCredential makes an application credential that admits only the calls of what runs in the cluster. Where the cloud can't do with one
-// it says why, and leaves none.
+// boundedCredential makes an application credential that admits only the calls of the cluster's components. If the cloud does not support such
+// a credential, boundedCredential returns the reason and leaves no credential behind.
 func (p *Provider) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred provider.CloudCredential, why string, err error) {
 	all, err := p.callees(ctx, c)
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *Provider) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred 
 	if err != nil {
 		return cred, "", err
 	}
-	if why = old; len(rules) > 0 { // else it has left them out
+	if why = old; len(rules) > 0 { // otherwise Keystone ignored the rules
 		why, err = refusers(ctx, c, cred, all)
 	}
 	if err == nil && why == "" {
@@ -75,8 +75,8 @@ func (p *Provider) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred 
 	return provider.CloudCredential{}, why, err
 }
 
-// refusers says which services don't take a credential with access rules, and what their operator can do about it; empty where all take it.
-// They check it each by itself, and refuse all that it is used for where they don't know what they are called in the catalogue.
+// refusers returns which services reject a credential with access rules, and the remedy for their operator; empty if all accept it. Each
+// service checks the rules itself, and rejects every call if it does not know its own name in the catalogue.
 func refusers(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential, all []callee) (string, error) {
 	pc, err := signIn(ctx, c, cred)
 	if err != nil {
@@ -101,7 +101,7 @@ func refusers(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential
 		"; their operator has to set that in [keystone_authtoken], and what stands before them to leave paths as they are", nil
 }
 
-// probe reports whether the service refuses a client with access rules what it gives the user.
+// probe reports whether the service refuses a client with access rules although it answers the user's own client.
 func (s callee) probe(ctx context.Context, bounded *gophercloud.ServiceClient) (bool, error) {
 	var answer any
 	url := s.ProbeURL(s.client.Endpoint)
@@ -113,11 +113,11 @@ func (s callee) probe(ctx context.Context, bounded *gophercloud.ServiceClient) (
 	if status := cloud.Status(own); own != nil && (status < http.StatusBadRequest || status >= http.StatusInternalServerError) {
 		return false, cloud.Wrap(own, "ask the %s service", s.Name)
 	}
-	return own == nil, nil // what it does not give the user either says nothing of access rules
+	return own == nil, nil // a call that the user may not make either proves nothing about access rules
 }
 
-// dropCredential deletes an application credential, and then those of its access rules that no other one has. Keystone keeps each of a
-// user's rules once, whoever asks for it, and leaves it when the credential goes.
+// dropCredential deletes an application credential, and then those of its access rules that no other credential uses. Keystone stores each
+// distinct rule of a user once, and keeps it when a credential is deleted.
 func (p *Provider) dropCredential(ctx context.Context, id string, rules []applicationcredentials.AccessRule) error {
 	if err := p.DeleteCloudCredential(ctx, id); err != nil || len(rules) == 0 {
 		return err
@@ -144,7 +144,7 @@ func (p *Provider) dropCredential(ctx context.Context, id string, rules []applic
 		g.Go(func() error {
 			err := applicationcredentials.DeleteAccessRule(ctx, c.Identity, me.User.ID, r.ID).ExtractErr()
 			switch cloud.Status(err) {
-			case http.StatusNotFound, http.StatusForbidden, http.StatusConflict: // somebody else deleted it, or has come to use it meanwhile
+			case http.StatusNotFound, http.StatusForbidden, http.StatusConflict: // somebody else deleted it, or uses it by now
 				return nil
 			}
 			return cloud.Wrap(err, "delete access rule %s", r.ID)

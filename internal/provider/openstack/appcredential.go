@@ -17,9 +17,9 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// EnsureCloudCredential returns a restricted application credential for what runs in the cluster: have, where the cloud still
-// accepts it, else a new one. The caller keeps it encrypted, and once all use it, calls PruneCloudCredentials with its ID.
-// Errors: fail.Refused where the user's own credentials may not make others.
+// EnsureCloudCredential returns a restricted application credential for the cluster's components: have if the cloud still accepts it, else a
+// new one. The caller stores it encrypted, and calls PruneCloudCredentials with its ID once all components use it. It returns fail.Refused if
+// the user's own credentials may not create others.
 func (p *Provider) EnsureCloudCredential(ctx context.Context, have *provider.CloudCredential) (provider.CloudCredential, error) {
 	if have == nil || have.ID == "" {
 		return p.NewCloudCredential(ctx, "")
@@ -39,7 +39,7 @@ func (p *Provider) EnsureCloudCredential(ctx context.Context, have *provider.Clo
 	return p.NewCloudCredential(ctx, "")
 }
 
-// accepts reports whether the cloud lets a credential log in, to the project that one is logged in to.
+// accepts reports whether a credential can log in to the project of the current session.
 func (p *Provider) accepts(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential) (bool, error) {
 	me, err := c.WhoAmI()
 	if err != nil || cred.ProjectID != me.Project.ID {
@@ -64,15 +64,16 @@ func signIn(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential) 
 	})
 }
 
-// Parts of the names of application credentials that tell whom they are for.
+// Parts of the names of application credentials that state the credential's purpose.
 const (
 	forCluster = "cloud"
 	forPeople  = "people"
 )
 
-// NewCloudCredential makes another restricted application credential: to rotate the one that is in use. That stays valid until
-// PruneCloudCredentials, so that nothing in the cluster is without one meanwhile. Where the cloud's services take access rules it admits
-// only the calls of what runs in the cluster, else it says why it reaches the whole project. unbounded says why it shall; empty: it shall not.
+// NewCloudCredential makes another restricted application credential, to rotate the current one. The current one stays valid until
+// PruneCloudCredentials, so that every component always holds a valid credential. If the cloud's services accept access rules, the new
+// credential admits only the calls of the cluster's components; otherwise it states why it covers the whole project. A non-empty unbounded
+// asks for a credential without access rules, and gives the reason.
 func (p *Provider) NewCloudCredential(ctx context.Context, unbounded string) (provider.CloudCredential, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -91,8 +92,8 @@ func (p *Provider) NewCloudCredential(ctx context.Context, unbounded string) (pr
 	return cred, err
 }
 
-// PeopleCredential makes an application credential for somebody who takes the cluster over: restricted, for all services, until then.
-// Those that were made before stay, for others may hold them; expired ones are deleted.
+// PeopleCredential makes an application credential for a person who takes the cluster over: restricted, for all services, valid until the
+// given time. Earlier ones stay, because other people may hold them; expired ones are deleted.
 func (p *Provider) PeopleCredential(ctx context.Context, until time.Time) (provider.CloudCredential, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -103,12 +104,12 @@ func (p *Provider) PeopleCredential(ctx context.Context, until time.Time) (provi
 	}); err != nil {
 		return provider.CloudCredential{}, err
 	}
-	until = until.UTC() // which is how Keystone reads it
+	until = until.UTC() // Keystone expects UTC
 	cred, _, err := p.makeCredential(ctx, c, forPeople, applicationcredentials.CreateOpts{ExpiresAt: &until})
 	return cred, err
 }
 
-// makeCredential makes an application credential of the roles that the cluster needs, and returns the access rules that it has got.
+// makeCredential makes an application credential with the roles that the cluster needs, and returns the access rules that Keystone gave it.
 func (p *Provider) makeCredential(ctx context.Context, c *cloud.Cloud, part string, opts applicationcredentials.CreateOpts) (
 	cred provider.CloudCredential, rules []applicationcredentials.AccessRule, err error,
 ) {
@@ -136,7 +137,7 @@ func (p *Provider) makeCredential(ctx context.Context, c *cloud.Cloud, part stri
 	return cred, made.AccessRules, err
 }
 
-// DeleteCloudCredential deletes one of the user's application credentials. One that is not there is as good.
+// DeleteCloudCredential deletes one of the user's application credentials. A missing credential is no error.
 func (p *Provider) DeleteCloudCredential(ctx context.Context, id string) error {
 	c, me, err := p.signedIn(ctx)
 	if err != nil {
@@ -146,9 +147,9 @@ func (p *Provider) DeleteCloudCredential(ctx context.Context, id string) error {
 	return cloud.CannotDelegate(cloud.Wrap(err, "delete application credential %s", id))
 }
 
-// PruneCloudCredentials deletes the cluster's application credentials that this user has made, but those to keep: former ones, and
-// ones whose answers never came. Those for people stay. With none to keep, it is part of destroying a cluster, and they go as well. It
-// returns how many it deleted.
+// PruneCloudCredentials deletes the application credentials that this user made for the cluster, except those in keep: replaced ones, and ones
+// whose creation was never answered. Credentials for people stay. Without keep it is part of destroying a cluster, and deletes the credentials
+// for people too. It returns the number of deleted credentials.
 func (p *Provider) PruneCloudCredentials(ctx context.Context, keep ...string) (int, error) {
 	return p.prune(ctx, func(a applicationcredentials.ApplicationCredential) bool {
 		return !slices.Contains(keep, a.ID) && (len(keep) == 0 || !p.isForPeople(a))
@@ -159,7 +160,7 @@ func (p *Provider) isForPeople(a applicationcredentials.ApplicationCredential) b
 	return strings.HasPrefix(a.Name, p.n.Name(forPeople)+".")
 }
 
-// prune deletes those of the cluster's application credentials that go, with the access rules that nothing else has.
+// prune deletes the cluster's application credentials that goes selects, and the access rules that no other credential uses.
 func (p *Provider) prune(ctx context.Context, goes func(applicationcredentials.ApplicationCredential) bool) (int, error) {
 	all, err := p.credentials(ctx)
 	if err != nil {
@@ -188,7 +189,7 @@ func (p *Provider) credentials(ctx context.Context) ([]applicationcredentials.Ap
 	return all, cloud.Wrap(err, "list application credentials")
 }
 
-// withCloud adds how the cloud is reached, which can change while the credential stays.
+// withCloud adds the access data of the cloud, which can change while the credential stays.
 func (p *Provider) withCloud(cred provider.CloudCredential, c *cloud.Cloud) (provider.CloudCredential, error) {
 	cred.AuthURL, cred.Region = c.Login.Options.IdentityEndpoint, c.Login.Where.Region
 	cred.Interface = ""

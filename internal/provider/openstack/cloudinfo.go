@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
-// Network returns the IPv4 network that the machines are in. fail.NotReady where it is not made yet.
+// Network returns the IPv4 network of the machines, or fail.NotReady before it exists.
 func (p *Provider) Network(ctx context.Context) (netip.Prefix, error) {
 	s, err := p.subnet(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (p *Provider) Network(ctx context.Context) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// CloudInfo returns what the cloud's controllers need to know. fail.NotReady where the machines' network is not made yet.
+// CloudInfo returns the settings of the cloud's controllers, or fail.NotReady before the machines' network exists.
 func (p *Provider) CloudInfo(ctx context.Context) (provider.CloudInfo, error) {
 	s, err := p.subnet(ctx)
 	if err != nil {
@@ -62,10 +62,10 @@ func (p *Provider) CloudInfo(ctx context.Context) (provider.CloudInfo, error) {
 	return info, err
 }
 
-// NoBalancing says why the cloud gives the project no load balancers, as the last Observe found; empty: it does.
+// NoBalancing returns why the project cannot use load balancers, according to the last Observe; empty if it can.
 func (p *Provider) NoBalancing() string { return p.balancer.Unavailable() }
 
-// NoVolumes says why the cloud gives the project no volumes, as is known once one is logged in; empty: it does.
+// NoVolumes returns why the project cannot use volumes; empty if it can, or before the first login.
 func (p *Provider) NoVolumes() string {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *Provider) NoVolumes() string {
 	return "the cloud has no block-storage service"
 }
 
-// checkVolumes refuses to go on where machines have root volumes that can't be seen: of those nobody could tell whether they are gone.
+// checkVolumes returns an error if machines have root volumes that the project cannot list: their removal could not be verified.
 func (p *Provider) checkVolumes() error {
 	why := p.NoVolumes()
 	if why == "" {
@@ -90,12 +90,12 @@ func (p *Provider) checkVolumes() error {
 	return nil
 }
 
-// zoneLabel is a zone that can be a label's value as it stands. The volume driver makes one of every node's zone, and asks Cinder for that: "AZ 1"
-// becomes "AZ-1", which Cinder does not have.
+// zoneLabel matches a zone name that is valid as a label value. The volume driver turns every node's zone into a label and asks Cinder for the
+// result: "AZ 1" becomes "AZ-1", which Cinder does not know.
 var zoneLabel = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 
-// placeVolumes decides where volumes are made, given the zones for volumes and those that nodes can be in. It must not depend on
-// where nodes happen to be: a StorageClass can't be changed.
+// placeVolumes decides in which zones volumes are made, given the zones for volumes and the possible zones of nodes. The result must not
+// depend on the current location of nodes, because a StorageClass is immutable.
 func placeVolumes(i *provider.CloudInfo, volumes, nodes []string) {
 	foreign := func(zone string) bool { return !slices.Contains(volumes, zone) || !zoneLabel.MatchString(zone) }
 	if len(volumes) > 0 && slices.ContainsFunc(nodes, foreign) {
@@ -103,7 +103,7 @@ func placeVolumes(i *provider.CloudInfo, volumes, nodes []string) {
 	}
 }
 
-// nodeZones lists the zones that nodes can be in: those that the document names where it does so for all of them, else the cloud's.
+// nodeZones lists the possible zones of nodes: those in the document if it names zones for all nodes, else the cloud's.
 func (p *Provider) nodeZones(ctx context.Context) ([]string, error) {
 	var named []string
 	for _, m := range p.opts.Cluster.Machines() {
@@ -186,8 +186,8 @@ func (p *Provider) volumeZones(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// volumeZoneFor returns the zone for the root volume of a machine in a zone: the one of the same name, where there is one, for some
-// clouds attach no volume of another zone; else the cloud chooses.
+// volumeZoneFor returns the zone for the root volume of a machine: the volume zone with the name of the machine's zone if there is one,
+// because some clouds attach no volume from another zone; otherwise empty, and the cloud chooses.
 func (p *Provider) volumeZoneFor(ctx context.Context, machine string) (string, error) {
 	if machine == "" {
 		return "", nil
@@ -199,7 +199,7 @@ func (p *Provider) volumeZoneFor(ctx context.Context, machine string) (string, e
 	return machine, nil
 }
 
-// ClientCertificate returns the certificate and key that the user's settings name for the cloud; empty: none.
+// ClientCertificate returns the client certificate and key that the user's settings name for the cloud; empty if they name none.
 func (p *Provider) ClientCertificate() (cert, key []byte, err error) {
 	switch {
 	case p.opts.Login != nil:
@@ -216,8 +216,7 @@ func (p *Provider) ClientCertificate() (cert, key []byte, err error) {
 	return cloud.ClientCertificate(p.spec().Cloud)
 }
 
-// CACert returns the PEM of the authorities that sign the cloud's certificates, as the user's clouds.yaml names them; empty: the
-// system's.
+// CACert returns the PEM certificates of the cloud's certificate authorities as named in the user's clouds.yaml; empty for the system's.
 func (p *Provider) CACert() (string, error) {
 	if p.opts.Login == nil {
 		return cloud.CACert(p.spec().Cloud)
@@ -231,5 +230,5 @@ func (p *Provider) CACert() (string, error) {
 	return cloud.CACertNamed(n, p.spec().Cloud)
 }
 
-// credentialTimeout bounds the look for a credential.
+// credentialTimeout bounds the lookup of a credential.
 const credentialTimeout = 20 * time.Second

@@ -18,8 +18,8 @@ const (
 	keypairStep      = "keypair"
 )
 
-// serverGroupName names the server group of a role or pool after its policy too: a policy can't be changed, and a machine's
-// group can't either.
+// serverGroupName returns the name and policy of a machine's server group. The name contains the policy, because neither a group's policy nor
+// a machine's group can change later.
 func (p *Provider) serverGroupName(m provider.MachineSpec) (name, policy string) {
 	kind := p.shape(m.Role, m.Pool).AntiAffinity
 	switch kind {
@@ -37,14 +37,14 @@ func (p *Provider) serverGroupName(m provider.MachineSpec) (name, policy string)
 	return p.n.Name(append(parts, kind)...), policy
 }
 
-// serverGroup returns the ID of the server group that a new machine goes into; empty where it goes into none.
+// serverGroup returns the ID of the server group for a new machine; empty if it joins none.
 func (p *Provider) serverGroup(m provider.MachineSpec) string {
 	name, _ := p.serverGroupName(m)
 	g, _ := p.serverGroupCalled(name)
 	return g.ID
 }
 
-// serverGroupCalled returns the server group of a name, the one with the most members, and those without members that were made twice.
+// serverGroupCalled returns the server group with the given name, preferring the one with most members, and the memberless duplicates.
 func (p *Provider) serverGroupCalled(name string) (g servergroups.ServerGroup, twice []servergroups.ServerGroup) {
 	all := p.known.serverGroups.Filter(func(g servergroups.ServerGroup) bool { return g.Name == name })
 	if len(all) == 0 {
@@ -54,8 +54,7 @@ func (p *Provider) serverGroupCalled(name string) (g servergroups.ServerGroup, t
 	return g, slices.DeleteFunc(twice, func(g servergroups.ServerGroup) bool { return len(g.Members) > 0 })
 }
 
-// serverGroupsPlan returns the step that makes the server groups that new machines go into, and removes those of wanted machines that were
-// made twice.
+// serverGroupsPlan returns the step that creates the server groups of new machines, and removes duplicates of the wanted machines' groups.
 func (p *Provider) serverGroupsPlan(want, fresh []provider.MachineSpec) *plan.Step {
 	policies := map[string]string{}
 	var names, details []string
@@ -123,7 +122,7 @@ func (p *Provider) ensureServerGroups(ctx context.Context, names []string, polic
 	return nil
 }
 
-// keypairPlan returns the step that gives Nova the key that Naupegos logs in with.
+// keypairPlan returns the step that uploads Naupegos' public SSH key to Nova.
 func (p *Provider) keypairPlan() *plan.Step {
 	if k, ok := p.known.keypairs.Find(anything); p.opts.PublicKey == "" || ok && sameKey(k.PublicKey, p.opts.PublicKey) {
 		return nil
@@ -147,7 +146,7 @@ func (p *Provider) ensureKeypair(ctx context.Context) error {
 		if sameKey(k.PublicKey, p.opts.PublicKey) {
 			return nil
 		}
-		err := keypairs.Delete(ctx, c.Compute, k.Name, nil).ExtractErr() // servers keep what they were made with
+		err := keypairs.Delete(ctx, c.Compute, k.Name, nil).ExtractErr() // existing servers keep their key
 		if err := removed(p.known.keypairs, k.Name, err, "replace keypair %s", k.Name); err != nil {
 			return err
 		}

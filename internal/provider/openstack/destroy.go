@@ -18,7 +18,7 @@ import (
 
 const sweepStep = "destroy-rest"
 
-// DestroyMachine returns the step that removes a machine and all that is its own: server, root volume, floating IP, port.
+// DestroyMachine returns the step that removes a machine and its own resources: server, root volume, floating IP and port.
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 	return &plan.Step{
 		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Title: "destroy machine " + m.Name, Subject: m.Name,
@@ -32,7 +32,7 @@ func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 	}
 }
 
-// wipe removes a machine, from whatever state it is in.
+// wipe removes a machine in any state.
 func (p *Provider) wipe(ctx context.Context, name string, progress plan.Progress) error {
 	k := &p.known
 	if err := cache.Fresh(ctx, k.servers, k.volumes, k.ports, k.floating); err != nil {
@@ -49,19 +49,19 @@ func (p *Provider) wipe(ctx context.Context, name string, progress plan.Progress
 		return err
 	}
 	if len(p.volumesOf(name)) > 0 {
-		if err := p.known.volumes.Next(ctx, 0, nil); err != nil { // most are gone with their server
+		if err := p.known.volumes.Next(ctx, 0, nil); err != nil { // Nova deletes most volumes with their server
 			return err
 		}
 	}
 	err := p.removeVolumes(ctx, p.volumesOf(name), progress)
 	var held *errHeld
-	if errors.As(err, &held) { // its server is known now
+	if errors.As(err, &held) { // the cache includes its server now
 		return p.wipe(ctx, name, progress)
 	}
 	return err
 }
 
-// removePorts deletes ports. One that a server is just letting go of may be in use for a moment.
+// removePorts deletes ports. A port can stay in use for a moment while its server releases it.
 func (p *Provider) removePorts(ctx context.Context, all []ports.Port) error {
 	c, err := p.network(ctx)
 	if err != nil {
@@ -76,8 +76,8 @@ func (p *Provider) removePorts(ctx context.Context, all []ports.Port) error {
 	return nil
 }
 
-// Destroy returns the steps that remove the cluster: machines and load balancer side by side, then the network, then a proof that
-// nothing is left.
+// Destroy returns the steps that remove the cluster: machines and load balancer in parallel, then the network, then a check that nothing is
+// left.
 func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*plan.Step {
 	steps := p.balancer.Destroy()
 	if seen != nil {
@@ -124,7 +124,8 @@ func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*pla
 		})
 }
 
-// strangersKeypair says that the cluster's keypair stays, where another user made it: Nova shows each user their own alone. Empty: it does not.
+// strangersKeypair explains that the cluster's keypair stays because another user made it: Nova shows keypairs only to their own user. It is
+// empty if the keypair is this user's.
 func (p *Provider) strangersKeypair() string {
 	if _, own := p.known.keypairs.Find(anything); own {
 		return ""
@@ -136,7 +137,7 @@ func (p *Provider) strangersKeypair() string {
 	return "keypair " + p.n.Name() + " stays: it belongs to user " + s.UserID + ", who can delete it with `openstack keypair delete " + p.n.Name() + "`"
 }
 
-// sweep lists everything again and removes what is still there, until a list shows that nothing is.
+// sweep lists all resources again and removes the remaining ones, until the lists are empty.
 func (p *Provider) sweep(ctx context.Context, progress plan.Progress) error {
 	limit := time.Now().Add(p.opts.Timeouts.Delete)
 	var last error
@@ -171,7 +172,7 @@ func (p *Provider) sweep(ctx context.Context, progress plan.Progress) error {
 	}
 }
 
-// left lists everything of the cluster that the last lists show.
+// left lists every resource of the cluster in the last lists.
 func (p *Provider) left() []string {
 	out := p.others()
 	for _, m := range p.machines() {

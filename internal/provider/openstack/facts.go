@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// place is what is read of an existing network and its subnet; nil is what a cloud does not tell.
+// place holds the properties of an existing network and its subnet; nil fields are those that the cloud does not report.
 type place struct {
 	Network struct {
 		Name         string `json:"name"`
@@ -30,15 +30,15 @@ type place struct {
 	} `json:"subnet"`
 }
 
-// fact is one property of an existing network that keeps machines from working in it, or from being made.
+// fact is a property of an existing network that prevents the creation or the operation of machines in it.
 type fact struct {
 	name    string
 	is      func(place, preflight) bool
-	refuses bool // else it is a warning
+	refuses bool // otherwise it warns
 	say     string
 }
 
-// facts are all that is judged of an existing network. What is read besides (MTU, tags, whether it is shared) changes nothing for machines.
+// facts lists every check of an existing network. Its other properties (MTU, tags, whether it is shared) do not matter to machines.
 var facts = []fact{
 	{"network down", func(p place, _ preflight) bool { return off(p.Network.Up) }, true,
 		"network %n is switched off (admin_state_up is false): `openstack network set --enable` it"},
@@ -56,10 +56,10 @@ var facts = []fact{
 
 func off(b *bool) bool { return b != nil && !*b }
 
-// noGateway reports that the subnet has none; a cloud that says nothing of it has one.
+// noGateway reports whether the subnet has no gateway; if the cloud does not report the field, noGateway assumes a gateway.
 func (p place) noGateway() bool { return p.Subnet.Gateway != nil && p.gateway() == "" }
 
-// gateway is the subnet's; empty where it has none.
+// gateway returns the subnet's gateway address; empty if it has none.
 func (p place) gateway() string {
 	return strings.Trim(strings.TrimPrefix(string(p.Subnet.Gateway), "null"), `"`)
 }
@@ -72,7 +72,7 @@ func (f preflight) allConfigDrives() bool {
 	})
 }
 
-// judge tells what is wrong with an existing network and subnet, and with the router that leads out of it.
+// judge collects the problems of an existing network, its subnet, and the router that connects it to the outside.
 func (f preflight) judge(ctx context.Context, sub subnets.Subnet) error {
 	var p place
 	if err := cloud.Get(ctx, f.c.Network, &p, "networks", sub.NetworkID); err != nil {
@@ -100,18 +100,19 @@ func (f preflight) judge(ctx context.Context, sub subnets.Subnet) error {
 	if err != nil {
 		return cloud.Wrap(err, "look for the router of subnet %s", sub.Name)
 	}
-	for _, o := range at { // none: it is another project's, or no router of Neutron
+	for _, o := range at { // empty if the router belongs to another project, or is not Neutron's
 		if strings.HasPrefix(o.DeviceOwner, "network:") && strings.Contains(o.DeviceOwner, "router") && addressIn(o, sub.ID) == gateway {
 			return f.judgeRouter(ctx, o.DeviceID, "the router of subnet "+p.Subnet.Name)
 		}
 	}
-	if p.Network.Project == f.me.Project.ID && f.wantsFloating() { // whose owner sees all its ports
+	if p.Network.Project == f.me.Project.ID && f.wantsFloating() { // the network's owner sees all its ports
 		f.found.add(aboutNetworks, "no router is at the gateway of subnet %s, and floating IPs reach machines through one: `openstack router add subnet ROUTER %s`", p.Subnet.Name, p.Subnet.Name)
 	}
 	return nil
 }
 
-// judgeRouter tells where an existing router leads nowhere. One that is not shown is not judged.
+// judgeRouter reports an existing router without an external gateway, or with one in another network than the floating IPs. A router that the
+// cloud does not show is not judged.
 func (f preflight) judgeRouter(ctx context.Context, id, what string) error {
 	r, err := routers.Get(ctx, f.c.Network, id).Extract()
 	if cloud.Untold(err) {
@@ -124,7 +125,7 @@ func (f preflight) judgeRouter(ctx context.Context, id, what string) error {
 	case r.GatewayInfo.NetworkID != "" && !f.wantsFloating():
 	case r.GatewayInfo.NetworkID != "":
 		external, err := f.externalNetwork(ctx)
-		if err != nil { // routing tells
+		if err != nil { // routing reports it
 			return nil //nolint:nilerr // see above
 		}
 		if external != r.GatewayInfo.NetworkID {
@@ -138,7 +139,7 @@ func (f preflight) judgeRouter(ctx context.Context, id, what string) error {
 	return nil
 }
 
-// routing looks for what leads to the outside, where the cluster needs it.
+// routing checks that the network service supports what the cluster needs, and finds the external network if the cluster needs one.
 func (f preflight) routing(ctx context.Context) error {
 	if f.lacks.has(kindGroups) {
 		f.found.add(aboutNetworks, "the network service has no security groups, which alone protect the machines: have the cloud's operator enable them")

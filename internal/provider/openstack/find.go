@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// identified returns what has a UUID, where a name of the document is one, whatever its case: lists hide what is shared, hidden or of the
-// community. false: name is no UUID, or nothing has it.
+// identified gets a resource by UUID if name is one (in either case), because lists omit shared, hidden and community resources. ok is false
+// if name is not a UUID or no resource has it.
 func identified[T any](name string, get func(id string) (*T, error)) (found T, ok bool, err error) {
 	id := strings.ToLower(name)
 	if !uuid.MatchString(id) {
@@ -30,7 +30,7 @@ func identified[T any](name string, get func(id string) (*T, error)) (found T, o
 	return *t, true, nil
 }
 
-// called lists those of all that have a name; only where none has it, those with this ID. An empty name is that of all.
+// called returns the items with the given name or, if there are none, those with that ID. An empty name matches every item.
 func called[T any](all []T, name string, marks func(T) (id, name string)) []T {
 	if name == "" {
 		return all
@@ -46,7 +46,7 @@ func called[T any](all []T, name string, marks func(T) (id, name string)) []T {
 	return nil
 }
 
-// flavor finds a flavor by name or ID. All flavors are listed once.
+// flavor finds a flavor by name or ID. All flavors are listed only once.
 func (p *Provider) flavor(ctx context.Context, name string) (flavors.Flavor, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func flavorNames(all []flavors.Flavor) string {
 	return listed(out)
 }
 
-// listed names things for people, in order and each once.
+// listed joins names for display, sorted and without duplicates.
 func listed(names []string) string {
 	if len(names) == 0 {
 		return "none"

@@ -10,10 +10,10 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
-// ensureFloatingIP returns the floating IP of a port: the one it has, else one that an interrupted run left without a port, else
-// a new one. The port's network must have a way out by then.
+// ensureFloatingIP returns the floating IP of a port: its current one, else an unattached one from an interrupted run, else a new one. The
+// port's network must have a way out by then.
 func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []string) (floatingips.FloatingIP, error) {
-	p.floatingMu.Lock() // two steps must not adopt the same one
+	p.floatingMu.Lock() // two steps must not adopt the same floating IP
 	defer p.floatingMu.Unlock()
 	if err := p.known.floating.Fresh(ctx); err != nil {
 		return floatingips.FloatingIP{}, err
@@ -55,7 +55,7 @@ func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []s
 	return f, nil
 }
 
-// isFree reports whether a floating IP belongs to nobody, or to the one whose tags these are.
+// isFree reports whether a floating IP is unattached and carries no other owner's tags.
 func (p *Provider) isFree(f floatingips.FloatingIP, tags []string) bool {
 	if f.PortID != "" || p.isReserved(f) {
 		return false
@@ -69,7 +69,7 @@ func (p *Provider) floatingOf(portID string) (floatingips.FloatingIP, bool) {
 	return p.known.floating.Find(func(f floatingips.FloatingIP) bool { return portID != "" && f.PortID == portID })
 }
 
-// floatingOfMachine lists the floating IPs of a machine: that of its port, and those whose tags name it.
+// floatingOfMachine lists the floating IPs of a machine: its port's, and those whose tags name it.
 func (p *Provider) floatingOfMachine(name string) []floatingips.FloatingIP {
 	ports := map[string]bool{}
 	for _, o := range p.portsOf(name) {
@@ -80,14 +80,14 @@ func (p *Provider) floatingOfMachine(name string) []floatingips.FloatingIP {
 	})
 }
 
-// public returns the floating IP of a machine; empty where it has none.
+// public returns the floating IP of a machine; empty if it has none.
 func (p *Provider) public(name string) string {
 	port, _ := p.portOf(name)
 	f, _ := p.floatingOf(port.ID)
 	return f.FloatingIP
 }
 
-// removeFloating gives floating IPs back.
+// removeFloating releases floating IPs.
 func (p *Provider) removeFloating(ctx context.Context, all []floatingips.FloatingIP) error {
 	c, err := p.network(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (p *Provider) removeFloating(ctx context.Context, all []floatingips.Floatin
 	return nil
 }
 
-// unwantedAddresses names the floating IPs of a machine whose shape asks for none any more.
+// unwantedAddresses lists the floating IPs of a machine whose shape no longer asks for one.
 func (p *Provider) unwantedAddresses(m provider.MachineSpec) []string {
 	var out []string
 	if !p.shape(m.Role, m.Pool).WantsFloatingIP() {
@@ -118,7 +118,7 @@ func (p *Provider) floatingMissing(m provider.MachineSpec) bool {
 	return p.shape(m.Role, m.Pool).WantsFloatingIP() && p.public(m.Name) == ""
 }
 
-// floatingLack says what of a machine's floating IP is not as wanted; empty: nothing.
+// floatingLack describes how a machine's floating IP differs from the wanted state; empty if it does not.
 func (p *Provider) floatingLack(m provider.MachineSpec) string {
 	if !p.shape(m.Role, m.Pool).WantsFloatingIP() {
 		if len(p.floatingOfMachine(m.Name)) > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// sessionKeys is a HostKeyMemory for as long as the program runs.
+// sessionKeys is a HostKeyMemory that lasts as long as the program.
 type sessionKeys struct {
 	mu   sync.Mutex
 	keys map[string][]string
@@ -40,7 +40,7 @@ func (s *sessionKeys) Set(_ context.Context, name string, keys []string) error {
 	return nil
 }
 
-// trustingConsole bounds how long the console of a machine is read that would be trusted without it, too.
+// trustingConsole bounds the wait for the console of a machine that would be trusted without it too.
 const trustingConsole = 20 * time.Second
 
 // pinHostKeys reads a machine's SSH host keys from its console, which only the cloud and the machine can write to, and remembers
@@ -70,7 +70,7 @@ func (p *Provider) pinHostKeys(ctx context.Context, machine string, s servers.Se
 		case err != nil && noConsole(err):
 			return fail.Wrap(fail.Refused, cloud.Wrap(err, "read the console"), "this cloud serves no console log, from which its SSH host keys could be known").At(machine).
 				Do("set spec.provider.openstack.trustOnFirstUse to true, if nobody can be between you and the machine at the first contact")
-		case err != nil && !fail.Waitable(cloud.Wrap(err, "")) && cloud.Status(err) != 409: // 409: not ready for that yet
+		case err != nil && !fail.Waitable(cloud.Wrap(err, "")) && cloud.Status(err) != 409: // 409: the server has no console yet
 			return cloud.Wrap(err, "read the console of %s", machine)
 		case time.Now().After(limit) && trust:
 			return nil
@@ -84,7 +84,7 @@ func (p *Provider) pinHostKeys(ctx context.Context, machine string, s servers.Se
 	}
 }
 
-// Console returns the end of a machine's console log, at most limit bytes; nothing where it has no server, or the cloud keeps no such log.
+// Console returns at most the last limit bytes of a machine's console log; nothing if it has no server or the cloud keeps no log.
 func (p *Provider) Console(name string, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Calls.Limit)
 	defer cancel()
@@ -106,7 +106,7 @@ func (p *Provider) Console(name string, limit int64) ([]byte, error) {
 	return []byte(log), cloud.Wrap(err, "read the console of %s", name)
 }
 
-// noConsole tells of the ways in which clouds say that they have no console log.
+// noConsole recognizes the errors with which clouds report a missing console log.
 func noConsole(err error) bool {
 	s := cloud.Status(err)
 	return s == 404 || s == 400 || s == 501 || s == 403
@@ -119,7 +119,7 @@ const (
 	keysEnd   = "-----END SSH HOST KEY KEYS-----"
 )
 
-// consoleKeys finds the host keys that cloud-init printed: the last whole block counts.
+// consoleKeys returns the host keys that cloud-init printed, from the last complete block.
 func consoleKeys(log string) []string {
 	end := strings.LastIndex(log, keysEnd)
 	if end < 0 {
@@ -138,7 +138,7 @@ func consoleKeys(log string) []string {
 	return keys
 }
 
-// isKey reports whether base64 holds a key of the kind that its line names: a line that the kernel wrote into does not.
+// isKey reports whether text is a base64 key of the given kind. A line that a kernel message interrupted is not.
 func isKey(kind, text string) bool {
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw) < 4 {

@@ -10,8 +10,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// checkLasting refuses what can't be changed while a cluster lives: where its machines are, which way leads out of there, and what
-// carries the API's address. Otherwise a part would stay as it was, and another one be made as the document says now.
+// checkLasting refuses changes of fields that are fixed for the life of a cluster: the place of its machines, their way out, and the carrier
+// of the API's address. Otherwise one part would keep the old setting while another one is made with the new.
 func (p *Provider) checkLasting(ctx context.Context) error {
 	for _, check := range []func(context.Context) error{p.checkEndpointKind, p.checkBalancer, p.checkPlace, p.checkRouter, p.checkExternal} {
 		if err := check(ctx); err != nil {
@@ -21,7 +21,7 @@ func (p *Provider) checkLasting(ctx context.Context) error {
 	return nil
 }
 
-// lasts is the refusal to change a field.
+// lasts returns the refusal to change a field.
 func lasts(field, format string, args ...any) error {
 	return fail.New(fail.Refused, format, args...).At(field).Do("set it back; what you want needs another cluster")
 }
@@ -38,7 +38,7 @@ func (p *Provider) checkEndpointKind(context.Context) error {
 	return nil
 }
 
-// checkBalancer compares the load balancer with what the document says of it and Octavia can't change.
+// checkBalancer compares the load balancer with those of the document's settings that Octavia can't change.
 func (p *Provider) checkBalancer(ctx context.Context) error {
 	field, why, err := p.balancer.Fixed(ctx)
 	if err == nil && field != "" {
@@ -47,7 +47,7 @@ func (p *Provider) checkBalancer(ctx context.Context) error {
 	return err
 }
 
-// checkPlace compares the network and subnet that machines are in with those that they would be made in.
+// checkPlace compares the current network and subnet of the machines with those that the document selects.
 func (p *Provider) checkPlace(ctx context.Context) error {
 	const field = "spec.provider.openstack.network"
 	there := p.known.ports.Filter(func(o ports.Port) bool { return portMachine(o) != "" && len(o.FixedIPs) > 0 })
@@ -56,7 +56,7 @@ func (p *Provider) checkPlace(ctx context.Context) error {
 	}
 	want, err := p.subnet(ctx)
 	switch {
-	case fail.KindOf(err) == fail.NotReady: // the cluster's own, which is not there
+	case fail.KindOf(err) == fail.NotReady: // the cluster's own network does not exist
 		return lasts(field+".existing", "the machines are in network %s, and can't move to one made for the cluster", there[0].NetworkID)
 	case err != nil:
 		return err
@@ -72,7 +72,7 @@ func (p *Provider) checkPlace(ctx context.Context) error {
 	return nil
 }
 
-// checkRouter compares the router that leads out of the cluster's own network with the one that the document names.
+// checkRouter compares the router of the cluster's own network with the one that the document names.
 func (p *Provider) checkRouter(ctx context.Context) error {
 	port, ok := p.known.ports.Find(p.isRouterPort)
 	if !ok || port.DeviceID == "" || p.spec().Network.Existing != "" {
@@ -92,8 +92,8 @@ func (p *Provider) checkRouter(ctx context.Context) error {
 	return err
 }
 
-// checkExternal compares the network that the router and floating IPs are in with the one that the document names. Where it names
-// none, they stay where they are.
+// checkExternal compares the external network of the router and floating IPs with the one that the document names. If the document names none,
+// they stay in their network.
 func (p *Provider) checkExternal(ctx context.Context) error {
 	var have []string
 	for _, r := range p.known.routers.All() {

@@ -22,16 +22,16 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
-// csiCluster is the key by which cinder-csi-plugin writes down whose a volume is; it is told our cluster ID with --cluster.
+// csiCluster is the metadata key in which cinder-csi-plugin records a volume's cluster; its flag --cluster passes our cluster ID.
 const csiCluster = "cinder.csi.openstack.org/cluster"
 
-// servicePrefix begins the names of load balancers of Services: openstack-cloud-controller-manager calls them
-// kube_service_CLUSTER_NAMESPACE_NAME, and it is told our cluster ID with --cluster-name. No cluster ID holds an underscore, so
-// the name says exactly whose it is.
+// servicePrefix returns the name prefix of load balancers of Services: openstack-cloud-controller-manager names them
+// kube_service_CLUSTER_NAMESPACE_NAME, where CLUSTER is our cluster ID from --cluster-name. Cluster IDs contain no underscore, so the prefix
+// identifies the cluster.
 func servicePrefix(n marks.Names) string { return "kube_service_" + n.ID + "_" }
 
-// Leftovers lists what the cluster itself has made and is still there: two lists, whatever there is, and a look at each server that the
-// last observation does not know and that has a volume attached.
+// Leftovers lists the remaining resources that the cluster itself made. It makes two list calls, and one call for each server that has such a
+// volume attached and is missing from the last observation.
 func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 	var out provider.Leftovers
 	c, err := p.cloud(ctx)
@@ -55,7 +55,7 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 	}
 	bs, err := cloud.Pages(ctx, loadbalancers.List(lb, nil), loadbalancers.ExtractLoadBalancers)
 	if cloud.Status(err) == http.StatusForbidden && p.octavia() == nil {
-		return out, nil // nor may the cluster then
+		return out, nil // then the cluster has no load balancers either
 	}
 	if err != nil {
 		return out, cloud.Wrap(err, "list the load balancers of Services")
@@ -70,7 +70,7 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 	return out, nil
 }
 
-// Volumes lists all volumes of the project once: those that a cluster is restored with may be many, and each may be another cluster's.
+// Volumes returns the given volumes from one list of the project: a restored cluster may use many volumes, each marked for another cluster.
 func (p *Provider) Volumes(ctx context.Context, ids []string) ([]provider.LeftVolume, error) {
 	c, err := p.cloud(ctx)
 	if err != nil || c.Volume == nil {
@@ -96,7 +96,7 @@ func (p *Provider) Volumes(ctx context.Context, ids []string) ([]provider.LeftVo
 	return out, nil
 }
 
-// servicesOf returns the cluster's Services that a load balancer is of: by its name, or where several Services share one, by tags.
+// servicesOf returns the cluster's Services that use a load balancer, read from its name or, if several Services share it, from its tags.
 func (p *Provider) servicesOf(b loadbalancers.LoadBalancer) []string {
 	var out []string
 	for _, s := range append([]string{b.Name}, b.Tags...) {
@@ -107,7 +107,7 @@ func (p *Provider) servicesOf(b loadbalancers.LoadBalancer) []string {
 	return out
 }
 
-// isShared tells of a load balancer that Services of the cluster use and that is not the cluster's alone.
+// isShared reports whether Services of the cluster use a load balancer that is not the cluster's alone.
 func (p *Provider) isShared(b loadbalancers.LoadBalancer) bool {
 	own := servicePrefix(p.n)
 	return !strings.HasPrefix(b.Name, own) || slices.ContainsFunc(b.Tags, func(t string) bool {
@@ -115,8 +115,8 @@ func (p *Provider) isShared(b loadbalancers.LoadBalancer) bool {
 	})
 }
 
-// stranger returns the ID of a server that is not the cluster's and has a volume attached. The cluster's own let go of it when they
-// are deleted, and one that is gone has let go of it.
+// stranger returns the ID of a server outside the cluster that has a volume attached. The cluster's own servers release volumes when they are
+// deleted, and a deleted server holds none.
 func (p *Provider) stranger(ctx context.Context, v volumes.Volume) (string, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -150,16 +150,16 @@ func leftVolume(v volumes.Volume) provider.LeftVolume {
 // LeftoversStep is the ID of FreeLeftovers' step.
 const LeftoversStep = "cloud/leftovers"
 
-// FreeLeftovers returns the step that removes what the cluster itself made in the cloud and did not give back, as a cluster that does not
-// answer can't: load balancers of Services with their floating IPs and, unless they are kept, volumes of claims. It has to wait for
-// the machines to be gone, which would make these things again and hold the volumes; DestroyNetworkStep has to wait for it. seen is what
-// Leftovers said when the plan was made, for its reader to be told: no other volume is removed, nor one that a server has that is not
-// the cluster's. Load balancers hold no data, and the network can't go while they are in it: they go whenever they came.
+// FreeLeftovers returns the step that removes what the cluster itself made in the cloud, for a cluster that is not reachable to do so itself:
+// load balancers of Services with their floating IPs and, unless keepVolumes is set, volumes of claims. The step must run after the machines
+// are gone, which would recreate these resources and hold the volumes, and before DestroyNetworkStep. seen is the result of Leftovers that the
+// plan shows to the user: no other volume is removed, nor one that a server outside the cluster has attached. Load balancers hold no data and
+// block the removal of the network: all of them are removed, new ones too.
 func (p *Provider) FreeLeftovers(seen provider.Leftovers, keepVolumes bool) *plan.Step {
 	most := len(seen.LoadBalancers) + len(seen.Volumes)
 	s := &plan.Step{
 		ID: LeftoversStep, Action: plan.Destroy, Subject: "cluster", Title: "delete what the cluster created in the cloud and did not delete",
-		Reason: "nothing else deletes it", Timeout: time.Duration(most+2)*p.opts.Timeouts.Delete + time.Minute, // each that goes gives the others time
+		Reason: "nothing else deletes it", Timeout: time.Duration(most+2)*p.opts.Timeouts.Delete + time.Minute, // each removal extends the limit for the others
 	}
 	wanted := map[string]bool{}
 	for _, v := range seen.Volumes {
@@ -197,7 +197,7 @@ func (p *Provider) FreeLeftovers(seen provider.Leftovers, keepVolumes bool) *pla
 	return s
 }
 
-// stillLeft names what could not be removed in time, with the cloud's last refusal.
+// stillLeft returns an error that names the resources that outlasted the time limit, with the cloud's last refusal.
 func stillLeft(left provider.Leftovers, refused error) error {
 	var names []string
 	for _, b := range left.LoadBalancers {
@@ -213,7 +213,8 @@ func stillLeft(left provider.Leftovers, refused error) error {
 		Do("see to what holds it (snapshots, backups), and run the same command again; --keep-volumes leaves volumes alone")
 }
 
-// freeRound asks the cloud to delete what it does not delete already. refused is the last answer of something that is still in use.
+// freeRound asks the cloud to delete everything that it is not deleting already. refused is the last refusal for a resource that is still in
+// use.
 func (p *Provider) freeRound(ctx context.Context, left provider.Leftovers, progress plan.Progress) (refused, err error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -257,9 +258,8 @@ func (p *Provider) freeRound(ctx context.Context, left provider.Leftovers, progr
 	return refused, nil
 }
 
-// freeAddresses gives back the floating IPs in front of a Service's load balancer that the cluster's controller made, before the load
-// balancer goes, so that they are found again after a crash. The controller says so in their description; one that somebody gave to a
-// Service stays.
+// freeAddresses releases the floating IPs that the cluster's controller made for a Service's load balancer, before the load balancer goes, so
+// that they can still be found after a crash. Their description identifies them; a floating IP that a user assigned to a Service stays.
 func (p *Provider) freeAddresses(ctx context.Context, b provider.LeftBalancer) error {
 	c, err := p.network(ctx)
 	if err != nil {

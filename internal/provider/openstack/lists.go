@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
-// caches says of each kind of resource how the cluster's own ones are listed.
+// caches returns the caches of the cluster's resources; each kind has its own list function.
 func (p *Provider) caches() known {
 	return known{
 		networks: neutron(p, "networks", networks.ExtractNetworks,
@@ -64,20 +64,20 @@ func (p *Provider) caches() known {
 	}
 }
 
-// Kinds of Neutron's resources that belong to extensions, which not every cloud has.
+// Kinds of Neutron resources that belong to extensions, which some clouds lack.
 const (
 	kindRouters  = "routers"
 	kindGroups   = "security groups"
 	kindFloating = "floating IPs"
 )
 
-// lacks remembers which of these kinds the cloud does not know.
+// lacks remembers which extension kinds the cloud does not know.
 type lacks struct {
 	mu    sync.Mutex
 	kinds map[string]bool
 }
 
-// learns takes the answer to a list, and reports whether it says that the cloud does not know the kind.
+// learns evaluates the error of a list, and reports whether the cloud does not know the kind.
 func (l *lacks) learns(kind string, err error) bool {
 	absent := cloud.Gone(err) && slices.Contains([]string{kindRouters, kindGroups, kindFloating}, kind)
 	l.mu.Lock()
@@ -97,12 +97,12 @@ func (l *lacks) has(kind string) bool {
 	return l.kinds[kind]
 }
 
-// query is the question of a list of Neutron.
+// query holds the filters of a Neutron list.
 type query struct{ description, tags, notTags, network, device, group string }
 
-// neutron makes the cache of one kind of Neutron's resources. The cluster's are those that carry its tag, whatever somebody made of
-// their description, and those that only say so in their description, which they do from the moment they exist. These are asked for
-// apart: there are none but after a run that was cut off, and a list of nothing costs the cloud next to nothing.
+// neutron returns the cache of one kind of Neutron resource. The cluster's resources carry its tag, whatever their description says, or its
+// mark in the description, which they have from creation on. A separate query asks for the latter: only an interrupted run leaves such
+// resources, and an empty list costs the cloud almost nothing.
 func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T, error),
 	pager func(*gophercloud.ServiceClient, query) pagination.Pager, marks func(T) (id, description string, tags []string),
 ) *cache.Cache[T] {
@@ -114,7 +114,7 @@ func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T
 		}
 		var out []T
 		seen := map[string]bool{}
-		for _, q := range []query{{description: mark, notTags: mark}, {tags: mark}} { // in this order: what gets its tag meanwhile is in the second
+		for _, q := range []query{{description: mark, notTags: mark}, {tags: mark}} { // in this order: a resource tagged between the two calls shows in the second
 			all, err := cloud.Pages(ctx, pager(c.Network, q), extract)
 			if p.lacks.learns(what, err) {
 				return nil, nil
@@ -122,7 +122,7 @@ func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T
 			if err != nil {
 				return nil, cloud.Wrap(err, "list %s", what)
 			}
-			for _, item := range all { // an old cloud may not know a filter and ignore it, so everything is looked at
+			for _, item := range all { // an old cloud may ignore an unknown filter, so every item is checked
 				id, description, tags := marks(item)
 				if p.n.Ours(description, tags) && !seen[id] {
 					seen[id] = true
@@ -140,7 +140,7 @@ func (p *Provider) listServers(ctx context.Context) ([]servers.Server, error) {
 	return p.serverDetails(ctx, servers.ListOpts{})
 }
 
-// serverDetails lists those of the cluster's servers that fit: by tag, and of those the ones whose metadata say the same exactly.
+// serverDetails lists the cluster's servers that match o: filtered by tag, then by the exact cluster ID in their metadata.
 func (p *Provider) serverDetails(ctx context.Context, o servers.ListOpts) ([]servers.Server, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -164,8 +164,8 @@ func (p *Provider) serverDetails(ctx context.Context, o servers.ListOpts) ([]ser
 	return out, nil
 }
 
-// withFault asks for a failed server alone where the list does not say why: of those for which no host was found it never does, for
-// Nova keeps them and their faults in a database (cell0) of which its lists read the former only.
+// withFault gets a failed server individually if the list omits its fault. Lists never include it for servers without a valid host: Nova keeps
+// these servers and their faults in another database (cell0), and its lists read only the servers from there.
 func withFault(ctx context.Context, c *cloud.Cloud, s servers.Server) (servers.Server, error) {
 	if s.Status != serverError || s.Fault.Message != "" {
 		return s, nil
@@ -177,7 +177,7 @@ func withFault(ctx context.Context, c *cloud.Cloud, s servers.Server) (servers.S
 	return s, cloud.Wrap(cloud.UnlessGone(err), "look why server %s failed", s.Name)
 }
 
-// listVolumes lists the root volumes of the cluster's machines. Those of PersistentVolumeClaims carry other metadata.
+// listVolumes lists the root volumes of the cluster's machines. Volumes of PersistentVolumeClaims carry other metadata.
 func (p *Provider) listVolumes(ctx context.Context) ([]volumes.Volume, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -187,7 +187,7 @@ func (p *Provider) listVolumes(ctx context.Context) ([]volumes.Volume, error) {
 	return all, cloud.Wrap(err, "list volumes")
 }
 
-// volumesWith lists the volumes whose metadata say so: none where the cloud has no volumes.
+// volumesWith lists the volumes with the given metadata; none if the cloud has no volume service.
 func volumesWith(ctx context.Context, c *cloud.Cloud, key, value string) ([]volumes.Volume, error) {
 	if c.Volume == nil {
 		return nil, nil
@@ -196,7 +196,7 @@ func volumesWith(ctx context.Context, c *cloud.Cloud, key, value string) ([]volu
 	return slices.DeleteFunc(all, func(v volumes.Volume) bool { return v.Metadata[key] != value }), err
 }
 
-// listServerGroups lists the project's server groups that are called as the cluster's are; they can't carry marks.
+// listServerGroups lists the project's server groups whose names are the cluster's; server groups can't carry marks.
 func (p *Provider) listServerGroups(ctx context.Context) ([]servergroups.ServerGroup, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -220,7 +220,7 @@ func (p *Provider) listServerGroups(ctx context.Context) ([]servergroups.ServerG
 	}
 }
 
-// listKeypairs reports whether the cluster's keypair is there.
+// listKeypairs returns the cluster's keypair if it exists.
 func (p *Provider) listKeypairs(ctx context.Context) ([]keypairs.KeyPair, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {

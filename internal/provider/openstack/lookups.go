@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// lookups remembers what the document's names stand for. They are looked up when something is to be made of them, not before.
+// lookups caches the resources that the document's names stand for. Each is looked up when it is first needed.
 type lookups struct {
 	mu       sync.Mutex
 	external string
@@ -30,8 +30,8 @@ type lookups struct {
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$`)
 
-// subnet returns the subnet of the machines: the cluster's own, or the existing one that the document names.
-// fail.NotReady where the cluster's own is not made yet.
+// subnet returns the subnet of the machines: the cluster's own, or the existing one that the document names. It returns fail.NotReady before
+// the cluster's own exists.
 func (p *Provider) subnet(ctx context.Context) (subnets.Subnet, error) {
 	if p.spec().Network.Existing != "" {
 		return p.existingSubnet(ctx)
@@ -42,7 +42,7 @@ func (p *Provider) subnet(ctx context.Context) (subnets.Subnet, error) {
 	return subnets.Subnet{}, fail.New(fail.NotReady, "the cluster's subnet is not made yet").At(p.n.ID)
 }
 
-// cidr is the machines' network as far as it is known without asking; empty where it is not.
+// cidr returns the machines' network if it is known without a call to the cloud; otherwise it is empty.
 func (p *Provider) cidr() string {
 	if p.spec().Network.Existing == "" {
 		return p.spec().Network.CIDR
@@ -84,7 +84,7 @@ func (p *Provider) existingSubnet(ctx context.Context) (subnets.Subnet, error) {
 	return fit[0], nil
 }
 
-// byName says in a sentence what something is called, if it has a name.
+// byName returns a name as part of a sentence; empty for an empty name.
 func byName(name string) string {
 	if name == "" {
 		return ""
@@ -112,7 +112,7 @@ func (p *Provider) findNetwork(ctx context.Context, name string) (networks.Netwo
 	return all[0], nil
 }
 
-// externalNetwork returns the ID of the network that floating IPs come from and that the router leads to.
+// externalNetwork returns the ID of the network that provides floating IPs and the router's gateway.
 func (p *Provider) externalNetwork(ctx context.Context) (string, error) {
 	p.lookups.mu.Lock()
 	defer p.lookups.mu.Unlock()

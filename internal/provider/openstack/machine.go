@@ -19,10 +19,10 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
-// maxMakes bounds how often one step makes a server that Nova then fails to build.
+// maxMakes bounds how often one step creates a server if Nova fails to build it.
 const maxMakes = 2
 
-// machinePlan returns the step that leaves a machine running, given how it was found.
+// machinePlan returns the step that brings a machine from its observed state to running.
 func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, found bool) *plan.Step {
 	t := p.opts.Timeouts
 	shape := p.shape(m.Role, m.Pool)
@@ -57,7 +57,7 @@ func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, fo
 	return s
 }
 
-// incomplete says what a running machine lacks, or has too much.
+// incomplete lists what a running machine lacks, or has without need.
 func (p *Provider) incomplete(m provider.MachineSpec) []string {
 	var out []string
 	if lacks := p.floatingLack(m); lacks != "" {
@@ -72,8 +72,8 @@ func (p *Provider) incomplete(m provider.MachineSpec) []string {
 	return out
 }
 
-// ensureMachine is a machine's step: takes over or removes what is half-made, makes what is missing, waits until it runs and
-// reads its SSH host keys. makes counts, over the attempts of the step, how often a server was made.
+// ensureMachine carries out a machine's step: it adopts or removes half-made resources, creates missing ones, waits until the machine runs and
+// reads its SSH host keys. makes counts the created servers over all attempts of the step.
 func (p *Provider) ensureMachine(ctx context.Context, m provider.MachineSpec, makes *int, progress plan.Progress) error {
 	k := &p.known
 	if err := cache.Fresh(ctx, k.ports, k.servers, k.volumes, k.floating, k.serverGroups, k.groups); err != nil {
@@ -102,8 +102,8 @@ func (p *Provider) ensureMachine(ctx context.Context, m provider.MachineSpec, ma
 	}
 }
 
-// ensureServer returns the machine's server, made if need be. What never ran and failed, or is of another shape than the one
-// wanted now, is removed first.
+// ensureServer returns the machine's server, and creates it if necessary. It first removes a server that failed before it ever ran, or whose
+// shape differs from the wanted one.
 func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, makes *int, progress plan.Progress) (servers.Server, error) {
 	s, ok := p.serverOf(m.Name)
 	var rest []servers.Server
@@ -123,7 +123,7 @@ func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, mak
 	if err := cache.Fresh(ctx, p.known.volumes, p.known.ports); err != nil {
 		return s, err
 	}
-	if len(p.portsOf(m.Name)) == 0 { // it went with the machine whose place this one takes
+	if len(p.portsOf(m.Name)) == 0 { // removed together with the machine that this one replaces
 		if err := p.ensurePorts(ctx, []provider.MachineSpec{m}, progress); err != nil {
 			return s, err
 		}
@@ -131,14 +131,14 @@ func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, mak
 	*makes++
 	s, err := p.createServer(ctx, m, progress)
 	var held *errHeld
-	if errors.As(err, &held) { // its server is known now
+	if errors.As(err, &held) { // the cache includes its server now
 		*makes--
 		return p.ensureServer(ctx, m, makes, progress)
 	}
 	return s, err
 }
 
-// ensurePublic gives a machine its floating IP, where its shape asks for one, and takes it away where it does not.
+// ensurePublic assigns a machine its floating IP if its shape asks for one, and removes it otherwise.
 func (p *Provider) ensurePublic(ctx context.Context, m provider.MachineSpec, progress plan.Progress) error {
 	if !p.shape(m.Role, m.Pool).WantsFloatingIP() {
 		return p.removeFloating(ctx, p.floatingOfMachine(m.Name))
@@ -152,7 +152,7 @@ func (p *Provider) ensurePublic(ctx context.Context, m provider.MachineSpec, pro
 	return err
 }
 
-// remedy says what can be done about a server that Nova does not make.
+// remedy suggests what to do about a server that Nova fails to build.
 func (p *Provider) remedy(m provider.MachineSpec, fault string) string {
 	if !strings.Contains(fault, "No valid host") {
 		return "see openstack server show, and the cloud's operators; apply again recreates it"
@@ -167,7 +167,8 @@ func (p *Provider) remedy(m provider.MachineSpec, fault string) string {
 	return out
 }
 
-// switchOn does what leaves a server's state for ACTIVE; false where there is nothing to do but to wait.
+// switchOn starts the action that brings a server from its current state to ACTIVE; it returns false if there is none and the caller can only
+// wait.
 func (p *Provider) switchOn(ctx context.Context, s servers.Server) (bool, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -185,15 +186,14 @@ func (p *Provider) switchOn(ctx context.Context, s servers.Server) (bool, error)
 	default:
 		return false, nil
 	}
-	if cloud.Status(err) == 409 { // it changes already
+	if cloud.Status(err) == 409 { // already changing its state
 		return false, nil
 	}
 	return err == nil, cloud.Wrap(err, "start server %s (%s)", s.Name, s.ID)
 }
 
-// Power starts ("on") or stops a machine's server, and waits until Nova says that it is so. Nova asks a server to shut down and
-// switches it off after a while (os_shutdown_timeout of the image, 60 seconds by default); it knows no way to do so at once, so
-// "kill" is the same as "off" here.
+// Power starts ("on") or stops a machine's server, and waits until Nova reports that state. Nova asks the server to shut down and powers it
+// off after a timeout (os_shutdown_timeout of the image, 60 seconds by default). Nova has no immediate power-off, so "kill" equals "off" here.
 func (p *Provider) Power(ctx context.Context, name, state string) error {
 	if err := cache.Fresh(ctx, p.known.servers, p.known.ports); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (p *Provider) switchOff(ctx context.Context, s servers.Server) error {
 	}
 }
 
-// silent is a plan.Progress that nobody watches.
+// silent is a plan.Progress that discards its messages.
 type silent struct{}
 
 // Status says nothing.
@@ -246,7 +246,7 @@ func (silent) Status(string, ...any) {}
 // maxUserData is Nova's limit for user-data, in characters of base64.
 const maxUserData = 65535
 
-// encodeUserData writes user-data as Nova wants it; fail.Refused where it is too long.
+// encodeUserData encodes user-data for Nova; it returns fail.Refused if the result is too long.
 func encodeUserData(m provider.MachineSpec) ([]byte, error) {
 	text := base64.StdEncoding.EncodeToString(m.UserData)
 	if len(text) > maxUserData {

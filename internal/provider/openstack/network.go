@@ -23,12 +23,12 @@ const (
 	routerStep  = "router"
 )
 
-// roleRouter marks the port by which the router is in the machines' network. Made as a port of ours first, it can be found again
-// whatever happens before the router takes it.
+// roleRouter marks the router's port in the machines' network. The port is created before the router takes it, so that it can be found after
+// any interruption.
 const roleRouter = "router"
 
-// networkPlans returns the steps that create the machines' network and its way out: none where these are there, or where the document
-// names a network.
+// networkPlans returns the steps that create the machines' network and its way out: none if these exist, or if the document names an existing
+// network.
 func (p *Provider) networkPlans() ([]*plan.Step, error) {
 	if p.spec().Network.Existing != "" {
 		return nil, nil
@@ -58,7 +58,7 @@ func (p *Provider) networkPlans() ([]*plan.Step, error) {
 	return out, nil
 }
 
-// missing collects what of something is not as wanted.
+// missing collects the deviations of a resource from the wanted state.
 type missing []string
 
 func (m *missing) add(is bool, what string) {
@@ -67,7 +67,7 @@ func (m *missing) add(is bool, what string) {
 	}
 }
 
-// missingNetwork says what of network and subnet is not as wanted.
+// missingNetwork lists what is missing or wrong in the network and subnet.
 func (p *Provider) missingNetwork() []string {
 	var out missing
 	net, haveNet := p.known.networks.Find(anything)
@@ -80,7 +80,7 @@ func (p *Provider) missingNetwork() []string {
 	return out
 }
 
-// missingRouter says what of the network's way out is not as wanted.
+// missingRouter lists what is missing or wrong in the network's way out.
 func (p *Provider) missingRouter() []string {
 	var out missing
 	rt, haveRouter := p.known.routers.Find(anything)
@@ -93,10 +93,10 @@ func (p *Provider) missingRouter() []string {
 	return out
 }
 
-// marked reports whether tags say that something is the cluster's.
+// marked reports whether tags carry the cluster's mark.
 func (p *Provider) marked(tags []string) bool { return slices.Contains(tags, p.n.Mark()) }
 
-// sameDNS accepts whatever name servers a subnet has where the document names none.
+// sameDNS compares name servers; if the document names none, it accepts any.
 func sameDNS(have, want []string) bool { return len(want) == 0 || slices.Equal(have, want) }
 
 // ownRouter reports whether the cluster has a router of its own.
@@ -106,7 +106,7 @@ func (p *Provider) isRouterPort(o ports.Port) bool {
 	return marks.Tagged(o.Tags, marks.KeyRole) == roleRouter || o.Name == p.n.Name(roleRouter)
 }
 
-// ensureNetwork makes what is missing of network and subnet.
+// ensureNetwork creates the missing parts of the network and subnet.
 func (p *Provider) ensureNetwork(ctx context.Context, progress plan.Progress) error {
 	if err := cache.Fresh(ctx, p.known.networks, p.known.subnets); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (p *Provider) ensureNetwork(ctx context.Context, progress plan.Progress) er
 	return err
 }
 
-// ensureWayOut makes what is missing of the router and of its port in the machines' network.
+// ensureWayOut creates the missing parts of the router and of its port in the machines' network.
 func (p *Provider) ensureWayOut(ctx context.Context, progress plan.Progress) error {
 	if err := cache.Fresh(ctx, p.known.subnets, p.known.routers, p.known.ports); err != nil {
 		return err
@@ -168,14 +168,14 @@ func (p *Provider) ensureNet(ctx context.Context) (networks.Network, error) {
 	return net, nil
 }
 
-// makeSubnet makes the subnet, or returns that which a run that was killed had asked for, and which came about only now.
+// makeSubnet creates the subnet, or returns the subnet that a killed run requested and that appeared only now.
 func (p *Provider) makeSubnet(ctx context.Context, c *gophercloud.ServiceClient, net networks.Network) (subnets.Subnet, error) {
 	s, err := subnets.Create(ctx, c, subnets.CreateOpts{
 		NetworkID: net.ID, CIDR: p.spec().Network.CIDR, IPVersion: 4, Name: p.n.Name(), Description: p.n.Mark(),
 		DNSNameservers: p.spec().Network.DNSServers,
 	}).Extract()
 	if there, ok, err := late(ctx, p.known.subnets, err, func(s subnets.Subnet) bool { return s.NetworkID == net.ID }); ok || err != nil {
-		return there, err // else it would overlap with another one
+		return there, err // a second subnet would overlap with it
 	}
 	return made(p.known.subnets, s, err, "make subnet %s in network %s", p.spec().Network.CIDR, net.Name)
 }
@@ -192,7 +192,7 @@ func (p *Provider) ensureSubnet(ctx context.Context, net networks.Network) (subn
 				return 1
 			}
 			return 0
-		}) // a second one of the same network can't be: Neutron refuses overlapping subnets
+		}) // a duplicate in the same network is impossible: Neutron refuses overlapping subnets
 	} else if sub, err = p.makeSubnet(ctx, c, net); err != nil {
 		return sub, err
 	}
@@ -260,7 +260,7 @@ func (p *Provider) ensureRouter(ctx context.Context) (string, error) {
 	return router.ID, nil
 }
 
-// routerPort finds or makes the port that is the subnet's gateway.
+// routerPort finds or creates the port with the subnet's gateway address.
 func (p *Provider) routerPort(ctx context.Context, sub subnets.Subnet) (ports.Port, error) {
 	if port, ok := p.known.ports.Find(p.isRouterPort); ok {
 		return port, nil
@@ -275,7 +275,7 @@ func (p *Provider) routerPort(ctx context.Context, sub subnets.Subnet) (ports.Po
 	return made[0], nil
 }
 
-// ensureRouterPort makes the port that is the subnet's gateway, and has the router take it.
+// ensureRouterPort creates the port with the subnet's gateway address, and attaches it to the router.
 func (p *Provider) ensureRouterPort(ctx context.Context, router string, sub subnets.Subnet) error {
 	port, err := p.routerPort(ctx, sub)
 	if err != nil {

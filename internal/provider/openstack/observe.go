@@ -22,14 +22,14 @@ import (
 // all lists the caches.
 func (k *known) all() []cache.Any { return append(k.eager(), k.serverGroups) }
 
-// eager lists the caches that every observation fills. Server groups are listed where they are needed: Nova looks up each of their members
-// for it, so that it takes as long as a list of the servers.
+// eager lists the caches that every observation fills. Server groups are listed only when needed: Nova looks up each of their members, so this
+// list takes as long as a list of the servers.
 func (k *known) eager() []cache.Any {
 	return []cache.Any{k.networks, k.subnets, k.routers, k.groups, k.ports, k.floating, k.reserved, k.servers, k.volumes, k.keypairs}
 }
 
-// Observe finds everything of the cluster, with a number of calls that does not depend on how much there is, but for server groups while
-// it has servers. It changes nothing.
+// Observe finds all resources of the cluster and changes nothing. The number of calls does not depend on the number of resources, except that
+// server groups are listed only while the cluster has servers.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	if err := p.reload(ctx); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	return inv, nil
 }
 
-// reload lists everything again.
+// reload refills all caches.
 func (p *Provider) reload(ctx context.Context) error {
 	if _, err := p.cloud(ctx); err != nil {
 		return err
@@ -53,10 +53,10 @@ func (p *Provider) reload(ctx context.Context) error {
 		g.Go(func() error { return s.Load(all) })
 	}
 	g.Go(func() error { return p.balancer.Observe(all) })
-	if p.spec().ExternalNetwork != "" { // what the cluster has is compared with it; meanwhile it costs no time
+	if p.spec().ExternalNetwork != "" { // needed for comparison with the current network; in parallel it takes no extra time
 		g.Go(func() error {
 			_, err := p.externalNetwork(all)
-			if fail.KindOf(err) == fail.Refused { // checkExternal and Preflight say so, where it matters
+			if fail.KindOf(err) == fail.Refused { // checkExternal and Preflight report it if it matters
 				err = nil
 			}
 			return err
@@ -66,7 +66,7 @@ func (p *Provider) reload(ctx context.Context) error {
 		return err
 	}
 	p.known.serverGroups.Forget()
-	if _, some := p.known.servers.Find(func(s servers.Server) bool { return s.Status != serverDeleted }); !some { // destroying looks whether they are left
+	if _, some := p.known.servers.Find(func(s servers.Server) bool { return s.Status != serverDeleted }); !some { // when destroying, the check for leftovers lists them
 		if err := p.known.serverGroups.Load(ctx); err != nil {
 			return err
 		}
@@ -77,8 +77,7 @@ func (p *Provider) reload(ctx context.Context) error {
 	return p.checkVolumes()
 }
 
-// checkBalancing refuses to go on where something of the cluster exists and its load balancer can't be seen: nobody could tell whether
-// that is gone.
+// checkBalancing returns an error if resources of the cluster exist and its load balancer can't be listed: its removal could not be verified.
 func (p *Provider) checkBalancing(ctx context.Context) error {
 	if p.octavia() == nil {
 		return nil
@@ -88,12 +87,12 @@ func (p *Provider) checkBalancing(ctx context.Context) error {
 		_, err = c.LoadBalancer()
 	}
 	if err != nil && len(p.machines())+len(p.others()) == 0 {
-		return nil // Preflight tells
+		return nil // Preflight reports it
 	}
 	return err
 }
 
-// machines tells of every machine of which anything exists: a server, or what an interrupted run left of it.
+// machines returns every machine with any existing resource: a server, or a remainder of an interrupted run.
 func (p *Provider) machines() []provider.Machine {
 	var out []provider.Machine
 	for _, m := range p.specs(func(string) bool { return true }) {
@@ -103,7 +102,7 @@ func (p *Provider) machines() []provider.Machine {
 	return out
 }
 
-// specs reads back, from names and marks, which machines there are whose names fit.
+// specs reconstructs the machines whose names fit from the names and marks of resources.
 func (p *Provider) specs(fits func(name string) bool) map[string]provider.MachineSpec {
 	out := map[string]provider.MachineSpec{}
 	add := func(name string, mark func(key string) string) {
@@ -127,7 +126,7 @@ func (p *Provider) specs(fits func(name string) bool) map[string]provider.Machin
 	return out
 }
 
-// machineOf reports what is known of a machine.
+// machineOf returns the known state of a machine.
 func (p *Provider) machineOf(m provider.MachineSpec) provider.Machine {
 	out := provider.Machine{
 		Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index, User: "root", Port: 22, State: provider.Partial,
@@ -168,7 +167,7 @@ func stateOf(s servers.Server) (provider.State, string) {
 	return provider.Failed, "Nova says " + s.Status
 }
 
-// others lists what exists of the cluster besides machines.
+// others lists the cluster's existing resources other than those of machines.
 func (p *Provider) others() []string {
 	var out []string
 	each(p.known.networks, &out, "network", func(x networks.Network) string { return x.Name })
@@ -198,7 +197,7 @@ func each[T any](s *cache.Cache[T], out *[]string, what string, name func(T) str
 	}
 }
 
-// Machine reports what is known of one machine: the last observation, and what steps have done since.
+// Machine returns the known state of one machine: the last observation, updated by the steps since.
 func (p *Provider) Machine(ctx context.Context, name string) (provider.Machine, error) {
 	if err := cache.Fresh(ctx, p.known.servers, p.known.ports, p.known.floating, p.known.volumes); err != nil {
 		return provider.Machine{}, err

@@ -11,40 +11,40 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// Calls says how calls to a cloud are made.
+// Calls configures the calls to a cloud.
 type Calls = cloud.Calls
 
-// HostKeyMemory remembers the SSH host keys that were pinned from machines' consoles, which serve them only for some time.
-// Keys are in authorized_keys form; a server's UUID is its name there, so that a machine recreated is not taken for the old one.
+// HostKeyMemory stores SSH host keys that were pinned from machines' consoles, because a console shows them only for some time. Keys are in
+// authorized_keys form. They are stored under the server's UUID, so that a recreated machine is not mistaken for the old one.
 type HostKeyMemory interface {
 	Get(name string) []string
 	Set(ctx context.Context, name string, keys []string) error
 }
 
-// Options says which cluster's machines a Provider handles.
+// Options configures a Provider for one cluster.
 type Options struct {
 	Cluster   *v1alpha1.Cluster // defaulted, valid, of provider openstack
-	ClusterID string            // "demo-1a2b3c4d": carried by all that is made, and what it is found by
-	BundleID  string            // of what machines are to have of Kubernetes; empty: not known. Images may have it inside
-	PublicKey string            // Naupegos' own SSH key, as a line of authorized_keys: the servers' keypair; empty: no keypair
-	Home      string            // what Provider.Home said when the cluster was begun: elsewhere everything is refused; empty: not begun
-	HostKeys  HostKeyMemory     // nil: host keys are remembered only as long as the Provider lives
+	ClusterID string            // for example "demo-1a2b3c4d"; every resource carries it and is found by it
+	BundleID  string            // the Kubernetes bundle for the machines, which images may contain; empty: unknown
+	PublicKey string            // Naupegos' own SSH key as a line of authorized_keys, for the servers' keypair; empty: no keypair
+	Home      string            // result of Provider.Home when the cluster was begun: any other place is refused; empty: not begun
+	HostKeys  HostKeyMemory     // nil: host keys are kept only in the Provider
 
-	Login  func(context.Context) (provider.NamedCloud, error) // of the credential that the document names; nil: it names none
-	Closed bool                                               // files and variables of this host are not for what a document names
+	Login  func(context.Context) (provider.NamedCloud, error) // reads the credential that the document names; nil: it names none
+	Closed bool                                               // never log in with files and variables of this host, only with a credential that the document names
 
-	Calls    Calls    // how the cloud is asked. Tests count calls and inject faults with its HTTPClient
-	Timeouts Timeouts // zero fields are taken from the document, or have defaults
+	Calls    Calls    // Tests count calls and inject faults with its HTTPClient
+	Timeouts Timeouts // zero fields come from the document, or have defaults
 }
 
-// Timeouts bounds what the provider waits for. Zero means the default.
+// Timeouts bounds the waits of the provider. Zero means the default.
 type Timeouts struct {
 	Boot    time.Duration // from the request for a server until it is ACTIVE; default spec.timeouts.machineBoot
 	Console time.Duration // until the console log shows host keys; default spec.timeouts.machineBoot
-	Volume  time.Duration // until a volume is made from an image; default 10 minutes, or spec.timeouts.machineBoot where that is longer
-	Delete  time.Duration // until something that is deleted is gone; default 5 minutes, or as above
+	Volume  time.Duration // until a volume is made from an image; default 10 minutes, or spec.timeouts.machineBoot if longer
+	Delete  time.Duration // until a deleted resource is gone; default 5 minutes, or spec.timeouts.machineBoot if longer
 	Step    time.Duration // one step on networks, groups and the like, with retries; default 5 minutes
-	Poll    time.Duration // between two looks at what is being made; default 1 second
+	Poll    time.Duration // pause between two polls; default 1 second
 }
 
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,70}[a-z0-9])?$`)

@@ -21,7 +21,7 @@ import (
 
 const portsStep = "ports"
 
-// newPort is the request for one port. gophercloud's has no tags, which Neutron takes when ports are made.
+// newPort is the request for one port. gophercloud's type lacks the tags, which Neutron accepts on creation.
 type newPort struct {
 	Name                string              `json:"name"`
 	Description         string              `json:"description"`
@@ -32,12 +32,12 @@ type newPort struct {
 	Tags                []string            `json:"tags,omitempty"`
 }
 
-// perRequest bounds how many ports are asked for in one request. A network service takes a while for each, and Nova can begin with the
-// machines that have theirs.
+// perRequest bounds the number of ports in one request. The network service takes a while for each port, and Nova can start with the machines
+// whose ports exist.
 const perRequest = 10
 
-// createPorts makes ports, many with one call, and keeps them. A call makes all of its ports or none. Those that a run that was killed had
-// asked for, and that came about only now, count as made: there can be one port with the subnet's gateway as its address.
+// createPorts creates ports, many with one call, and caches them. A call creates all of its ports or none. Ports that a killed run requested
+// and that appear only now count as created: only one port can have the subnet's gateway address.
 func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Port, error) {
 	c, err := p.network(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Por
 	var out []ports.Port
 	for some := range slices.Chunk(want, perRequest) {
 		got, err := postPorts(ctx, c, some)
-		if cloud.Status(err) == http.StatusBadRequest && strings.Contains(err.Error(), "tags") { // a Neutron that can't tag what it makes: "ports" does it after
+		if cloud.Status(err) == http.StatusBadRequest && strings.Contains(err.Error(), "tags") { // this Neutron can't tag on creation: step "ports" tags later
 			for i := range some {
 				some[i].Tags = nil
 			}
@@ -88,7 +88,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// portsOf lists the ports of a machine: one, unless Neutron answered a request too late.
+// portsOf lists the ports of a machine: one, or more if Neutron answered a request too late.
 func (p *Provider) portsOf(machine string) []ports.Port {
 	return p.known.ports.Filter(func(o ports.Port) bool { return portMachine(o) == machine })
 }
@@ -110,7 +110,7 @@ func attached(o ports.Port) int {
 	return 0
 }
 
-// portMachine tells whose port it is: the tag says so, and before there is one, the name.
+// portMachine returns the name of a port's machine: from its tag or, before it is tagged, from its name.
 func portMachine(o ports.Port) string {
 	if m := marks.Tagged(o.Tags, marks.KeyMachine); m != "" {
 		return m
@@ -121,8 +121,8 @@ func portMachine(o ports.Port) string {
 	return o.Name
 }
 
-// address returns the address of a port that counts: that in the machines' subnet, else one of IPv4. Neutron lists those that others add, or
-// that routers announce, in any order.
+// address returns the main address of a port: the one in the machines' subnet, else an IPv4 address. Neutron lists additional addresses, added
+// by others or announced by routers, in any order.
 func (p *Provider) address(o ports.Port) string {
 	return addressIn(o, p.knownSubnet())
 }
@@ -140,7 +140,7 @@ func addressIn(o ports.Port, subnet string) string {
 	return ""
 }
 
-// knownSubnet is the ID of the machines' subnet as far as it is known without asking.
+// knownSubnet returns the ID of the machines' subnet if it is known without a call to the cloud.
 func (p *Provider) knownSubnet() string {
 	if p.spec().Network.Existing == "" {
 		s, _ := p.known.subnets.Find(anything)
@@ -154,11 +154,11 @@ func (p *Provider) knownSubnet() string {
 	return ""
 }
 
-// portsPlans returns the steps that make the ports of all machines that have none, and change those that are not as wanted; and for
-// each of these machines, the ID of the step that it waits for. The machines that others wait for come first, and wait for their own
-// ports only; workers wait for everybody's: ports that are asked for while Nova asks for many machines' take several times as long
-// (bench/openstack, 53 machines: 1.06 times what the services alone took, instead of 1.31 and more). The steps follow each other: requests
-// for addresses of one subnet only stand in each other's way.
+// portsPlans returns the steps that create missing ports and correct those that differ from the wanted state, and maps each of their machines
+// to the step that it waits for. Control-plane and gateway machines, on which others wait, come first and wait only for their own ports.
+// Workers wait for all ports: ports that are requested while Nova creates many machines' take several times as long (bench/openstack, 53
+// machines: 1.06 times what the services alone took, instead of 1.31 and more). The steps run one after another, because parallel requests for
+// addresses of one subnet slow each other down.
 func (p *Provider) portsPlans(want provider.Wanted) (steps []*plan.Step, of map[string]string) {
 	var first, workers []provider.MachineSpec
 	details := map[string]string{}
@@ -195,7 +195,7 @@ func (p *Provider) portsPlans(want provider.Wanted) (steps []*plan.Step, of map[
 	return steps, of
 }
 
-// portDetail says what of a machine's port is not as wanted; empty: nothing.
+// portDetail describes how a machine's port differs from the wanted state; empty if it does not.
 func (p *Provider) portDetail(m provider.MachineSpec) string {
 	all := p.portsOf(m.Name)
 	if len(all) == 0 {
@@ -215,7 +215,7 @@ func (p *Provider) portDetail(m provider.MachineSpec) string {
 	return ""
 }
 
-// pairs are the addresses that a machine of a role may use besides its own: the gateways share the virtual one.
+// pairs returns the additional addresses that machines of a role may use: the gateways share the virtual address.
 func (p *Provider) pairs(role provider.Role) []ports.AddressPair {
 	if vip := p.vipAddress(); role == provider.Gateway && vip != "" {
 		return []ports.AddressPair{{IPAddress: vip}}
@@ -227,7 +227,7 @@ func samePairs(o ports.Port, want []ports.AddressPair) bool {
 	return slices.EqualFunc(o.AllowedAddressPairs, want, func(a, b ports.AddressPair) bool { return a.IPAddress == b.IPAddress })
 }
 
-// ensurePorts is the step of some machines' ports.
+// ensurePorts creates and corrects the ports of the given machines.
 func (p *Provider) ensurePorts(ctx context.Context, want []provider.MachineSpec, progress plan.Progress) error {
 	if err := cache.Fresh(ctx, p.known.ports, p.known.groups, p.known.subnets); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (p *Provider) ensurePorts(ctx context.Context, want []provider.MachineSpec,
 	progress.Status("tags, security groups and addresses of ports")
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(cloud.MaxCalls)
-	for _, m := range want { // new ones too: not every Neutron tags what it makes in the same call
+	for _, m := range want { // new ports too: some Neutrons don't tag on creation
 		g.Go(func() error { return p.mendPort(ctx, m) })
 	}
 	return g.Wait()
@@ -265,7 +265,7 @@ func (p *Provider) wantedPort(m provider.MachineSpec, network, subnet string) ne
 	}
 }
 
-// removeTwice removes ports of something that has another one.
+// removeTwice removes duplicate ports.
 func (p *Provider) removeTwice(ctx context.Context, c *gophercloud.ServiceClient, twice []ports.Port, of string) error {
 	for _, o := range twice {
 		if err := removed(p.known.ports, o.ID, ports.Delete(ctx, c, o.ID).ExtractErr(), "remove port %s of %s, which was made twice", o.ID, of); err != nil {
@@ -275,7 +275,7 @@ func (p *Provider) removeTwice(ctx context.Context, c *gophercloud.ServiceClient
 	return nil
 }
 
-// mendPort makes a machine's port what it should be, and removes others.
+// mendPort corrects a machine's port, and removes duplicates.
 func (p *Provider) mendPort(ctx context.Context, m provider.MachineSpec) error {
 	all := p.portsOf(m.Name)
 	if len(all) == 0 {

@@ -19,14 +19,14 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// findings collects what stands in the way, by section, so that the order in which the cloud answers does not show.
+// findings collects problems by section, so that their order does not depend on the order of the cloud's answers.
 type findings struct {
 	mu   sync.Mutex
 	said map[int][]string
 	odd  []string // warnings
 }
 
-// Sections of a preflight's findings, in the order in which they are told.
+// Sections of a preflight's findings, in display order.
 const (
 	aboutRoles = iota
 	aboutAPIs
@@ -47,7 +47,7 @@ func (f *findings) add(section int, format string, args ...any) {
 	f.said[section] = append(f.said[section], fmt.Sprintf(format, args...))
 }
 
-// refusal takes an error that says what the cloud does not have; other errors are returned.
+// refusal records an error that says what the cloud lacks (fail.Refused), and returns any other error.
 func (f *findings) refusal(section int, err error) error {
 	if err == nil || fail.KindOf(err) != fail.Refused {
 		return err
@@ -66,10 +66,10 @@ func (f *findings) all() []string {
 	return out
 }
 
-// Preflight reports whether the cloud can and may serve what is wanted: roles, versions of its services, flavors, images, zones, volume
-// types, networks and quotas. All that is missing is told at once, as one fail.Refused, before anything is made. It
-// makes a number of calls that depends on how many flavors and images the document names, not on the number of machines.
-// Credentials that don't let one log in are fail.Unauthorized. What exists already is taken from the last Observe.
+// Preflight checks that the cloud can provide everything wanted: roles, versions of its services, flavors, images, zones, volume types,
+// networks and quotas. It returns all problems at once as one fail.Refused, before anything is made. The number of calls depends on the number
+// of flavors and images in the document, not on the number of machines. Credentials that cannot log in are fail.Unauthorized. Existing
+// resources are taken from the last Observe.
 func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
 	c, me, err := p.signedIn(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
 	return nil
 }
 
-// preflight is one check of what is wanted against the cloud.
+// preflight is one check of the wanted state against the cloud.
 type preflight struct {
 	*Provider
 	c     *cloud.Cloud
@@ -103,14 +103,14 @@ type preflight struct {
 	found *findings
 }
 
-// roles looks at what the token says; whether a role really lets one do something is the cloud's policy, which nobody can ask for.
+// roles checks the token's roles. The cloud's policy decides what a role permits, and no call returns it.
 func (f preflight) roles() {
 	if err := f.me.MayDelegate(f.c.Login.Source); err != nil {
 		f.found.add(aboutRoles, "%v", err)
 	}
 }
 
-// networks looks for the networks that the document names.
+// networks checks the networks that the document names.
 func (f preflight) networks(ctx context.Context) error {
 	if err := f.routing(ctx); err != nil {
 		return err
@@ -136,8 +136,8 @@ func (f preflight) networks(ctx context.Context) error {
 	return nil
 }
 
-// suits reports whether an existing subnet is apart from the cluster's other networks, and large enough. Of one that is made for the
-// cluster the document's check has told that already.
+// suits checks that an existing subnet does not overlap the cluster's other networks, and is large enough. For a new subnet, the validation of
+// the document already checks this.
 func (f preflight) suits(sub subnets.Subnet) {
 	own, err := netip.ParsePrefix(sub.CIDR)
 	if err != nil {
@@ -165,7 +165,7 @@ func (f preflight) suits(sub subnets.Subnet) {
 	}
 }
 
-// addressesOf counts the addresses that a subnet gives out.
+// addressesOf counts the allocatable addresses of a subnet.
 func addressesOf(sub subnets.Subnet) int {
 	n := 0
 	for _, p := range sub.AllocationPools {
@@ -187,15 +187,15 @@ func (p *Provider) wantsFloating() bool {
 	})
 }
 
-// needsExternal reports whether the cluster can't do without an external network: for floating IPs, or as its own router's way out.
+// needsExternal reports whether the cluster requires an external network: for floating IPs, or as its own router's way out.
 func (p *Provider) needsExternal() bool {
 	return p.wantsFloating() || p.makesRouter()
 }
 
-// makesRouter reports whether a router is made for the cluster.
+// makesRouter reports whether the cluster gets its own new router.
 func (p *Provider) makesRouter() bool { return p.spec().Network.Existing == "" && p.ownRouter() }
 
-// volumes reports what a cloud without volumes does not give.
+// volumes reports the wanted volumes that a cloud without a volume service cannot provide.
 func (f preflight) volumes() {
 	why := f.NoVolumes()
 	if why == "" {
@@ -211,7 +211,7 @@ func (f preflight) volumes() {
 	}
 }
 
-// volumeTypes looks for the volume types that the document names.
+// volumeTypes checks that the volume types in the document exist.
 func (f preflight) volumeTypes(ctx context.Context) error {
 	wanted := map[string]string{}
 	for _, m := range f.want.Machines {
@@ -219,7 +219,7 @@ func (f preflight) volumeTypes(ctx context.Context) error {
 			wanted[s.RootVolumeType] = poolName(m)
 		}
 	}
-	if len(wanted) == 0 || f.c.Volume == nil { // volumes tells
+	if len(wanted) == 0 || f.c.Volume == nil { // volumes reports that
 		return nil
 	}
 	var types struct {
@@ -243,7 +243,7 @@ func (f preflight) volumeTypes(ctx context.Context) error {
 	return nil
 }
 
-// poolName names the machines of a role or pool for people.
+// poolName names the machines of a role or pool for display.
 func poolName(m provider.MachineSpec) string {
 	if m.Pool != "" {
 		return "pool " + m.Pool
@@ -251,13 +251,13 @@ func poolName(m provider.MachineSpec) string {
 	return string(m.Role)
 }
 
-// The properties of an image that say which bundle is inside.
+// Properties of an image that identify the bundle in it.
 const (
 	PropertyBundle     = "naupegos_bundle"     // its ID
 	PropertyKubernetes = "naupegos_kubernetes" // its release
 )
 
-// Warnings says what the last Preflight found odd.
+// Warnings returns the warnings of the last Preflight.
 func (p *Provider) Warnings() []string { return slices.Clone(p.odd) }
 
 func (f *findings) warn(text string) {
@@ -266,8 +266,8 @@ func (f *findings) warn(text string) {
 	f.odd = append(f.odd, text)
 }
 
-// waysIn warns before the first machine is made where none can be reached from outside of a network that is made for the cluster.
-// Where the network or its router is somebody's, the operator may be inside, or have a route.
+// waysIn warns, before the first machine is made, if no machine of a new network will be reachable from outside. With an existing network or
+// router the operator may be inside, or have a route.
 func (f preflight) waysIn() {
 	made := slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { _, ok := f.serverOf(m.Name); return ok })
 	floats := slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { return f.shape(m.Role, m.Pool).WantsFloatingIP() })
@@ -278,13 +278,13 @@ func (f preflight) waysIn() {
 		"set floatingIP: true in spec.controlPlane.machine, or use the endpoint kind gateways")
 }
 
-// bundleOf warns where machines have another bundle inside than the cluster's.
+// bundleOf warns if an image contains another bundle than the cluster's.
 func (f preflight) bundleOf(m provider.MachineSpec, image images.Image) {
 	bundle, _ := image.Properties[PropertyBundle].(string)
 	release, _ := image.Properties[PropertyKubernetes].(string)
 	want := f.opts.Cluster.Spec.Kubernetes.Version
 	switch {
-	case bundle == "" || m.Role == provider.Gateway: // gateways have nothing of it
+	case bundle == "" || m.Role == provider.Gateway: // gateways need no bundle
 	case release != "" && release != want:
 		f.found.warn("image " + image.Name + " of " + poolName(m) + " has Kubernetes " + release + " inside, the cluster's is " + want +
 			": machines get what differs over the network")

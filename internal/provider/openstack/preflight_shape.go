@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// sizes looks at what depends on flavors: images, and quotas.
+// sizes runs the checks that depend on flavors: images, and quotas.
 func (f preflight) sizes(ctx context.Context) error {
 	if _, err := f.flavors(ctx); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (f preflight) sizes(ctx context.Context) error {
 	return g.Wait()
 }
 
-// shapes looks whether the flavors and images exist, and whether each image fits onto the disk and into the memory that it gets.
+// shapes checks that the flavors and images exist, and that each image fits onto its machines' disk and into their memory.
 func (f preflight) shapes(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, m := range f.want.Machines {
@@ -54,7 +54,7 @@ func (f preflight) shapes(ctx context.Context) error {
 	return nil
 }
 
-// refused takes an error that says what the cloud does not have, and who wants it; other errors are returned.
+// refused records an error that says what the cloud lacks (fail.Refused), with its user, and returns any other error.
 func (f preflight) refused(section int, err error, format string, args ...any) error {
 	if err == nil || fail.KindOf(err) != fail.Refused {
 		return err
@@ -83,7 +83,7 @@ func (f preflight) fits(m provider.MachineSpec, s v1alpha1.MachineShape, flavor 
 	}
 }
 
-// zones looks for the availability zones that the document names.
+// zones checks that the availability zones in the document exist.
 func (f preflight) zones(ctx context.Context) error {
 	wanted := map[string]string{}
 	for _, m := range f.want.Machines {
@@ -108,10 +108,10 @@ func (f preflight) zones(ctx context.Context) error {
 	return nil
 }
 
-// balancerVersion is Octavia's of OpenStack Train (2019): allowed networks of a listener.
+// balancerVersion is Octavia's API version in OpenStack Train (2019), which introduced allowed CIDRs of a listener.
 const balancerVersion = "2.12"
 
-// versions looks whether Octavia is new enough. A Nova that is not has refused every call of Observe already.
+// versions checks that Octavia is new enough. Too old a Nova has already refused every call of Observe.
 func (f preflight) versions(ctx context.Context) error {
 	if f.octavia() == nil {
 		if why := f.NoBalancing(); why != "" {
@@ -164,7 +164,7 @@ func newestVersion(ctx context.Context, c *gophercloud.ServiceClient) (string, e
 	return newest, nil
 }
 
-// older compares versions such as 2.9 and 2.79. One that can't be read is not older.
+// older compares versions such as 2.9 and 2.79. An unreadable version is not older.
 func older(a, b string) bool {
 	var am, an, bm, bn int
 	if _, err := fmt.Sscanf(a, "%d.%d", &am, &an); err != nil {

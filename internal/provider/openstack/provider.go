@@ -33,15 +33,15 @@ type Provider struct {
 	session session
 	lookups lookups
 	known   known
-	lacks   lacks // of Neutron's kinds
+	lacks   lacks // Neutron's missing kinds
 
 	odd []string // warnings of the last Preflight
 
-	floatingMu sync.Mutex // one floating IP is given away at a time
+	floatingMu sync.Mutex // assign one floating IP at a time
 
-	glanced time.Time // by the cloud's clock, when servers that were being built were looked at last; see glanceAtBuilding
+	glanced time.Time // last poll of servers in BUILD, by the cloud's clock; see glanceAtBuilding
 
-	former []floatingips.FloatingIP // of the user's, that have to leave the API's address; set by Steps
+	former []floatingips.FloatingIP // the user's floating IPs that must leave the API's address; set by Steps
 
 	balancer *balancer.Keeper
 }
@@ -57,12 +57,12 @@ var (
 	_ provider.CloudIntegration = (*Provider)(nil)
 )
 
-// Traits says that machines are in a cloud, which knows more addresses of them than they do.
+// Traits reports that machines are in a cloud, which knows more of their addresses than they do.
 func (p *Provider) Traits() provider.Traits {
 	return provider.Traits{ExternalCloud: true, Outside: true, HostKeysConsole: true, Switched: true}
 }
 
-// known is what is known of the cluster's own resources.
+// known caches the cluster's own resources.
 type known struct {
 	networks     *cache.Cache[networks.Network]
 	subnets      *cache.Cache[subnets.Subnet]
@@ -74,10 +74,10 @@ type known struct {
 	servers      *cache.Cache[servers.Server]
 	volumes      *cache.Cache[volumes.Volume]
 	serverGroups *cache.Cache[servergroups.ServerGroup]
-	keypairs     *cache.Cache[keypairs.KeyPair] // the cluster has one
+	keypairs     *cache.Cache[keypairs.KeyPair] // at most one
 }
 
-// New returns the provider of a cluster. It asks nobody.
+// New returns the provider of a cluster. It makes no call.
 func New(o Options) (*Provider, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -92,20 +92,20 @@ func New(o Options) (*Provider, error) {
 	return p, nil
 }
 
-// spec is what the document says of the cloud.
+// spec returns the document's settings of the cloud.
 func (p *Provider) spec() *v1alpha1.OpenStack { return p.opts.Cluster.Spec.Provider.OpenStack }
 
-// octavia is what the document says of the load balancer; nil where it wants none.
+// octavia returns the document's settings of the load balancer; nil if it wants none.
 func (p *Provider) octavia() *v1alpha1.Octavia { return p.opts.Cluster.Spec.Endpoint.LoadBalancer() }
 
-// shape is what machines of a role and pool are like.
+// shape returns the shape of the machines of a role and pool.
 func (p *Provider) shape(role provider.Role, pool string) v1alpha1.MachineShape {
 	return p.opts.Cluster.Shape(string(role), pool)
 }
 
-// Home says where a cluster is: the ID of the project and the region. It is to be remembered before anything is made, and given as
-// Options.Home from then on: with credentials for another place nothing of the cluster would be found, and destroying it would seem
-// to be done.
+// Home returns the location of a cluster: the IDs of project and region. The caller stores it before anything is made, and passes it as
+// Options.Home from then on. Otherwise, with credentials for another place, Naupegos would find nothing of the cluster, and its destruction
+// would seem complete.
 func (p *Provider) Home(ctx context.Context) (string, error) {
 	c, me, err := p.signedIn(ctx)
 	if err != nil {
@@ -114,13 +114,13 @@ func (p *Provider) Home(ctx context.Context) (string, error) {
 	return strings.TrimSpace(me.Project.ID + " " + c.Region), nil
 }
 
-// session logs in once, when it is first needed. A failed login is tried again at the next call.
+// session logs in once, on first use. A failed login is retried at the next call.
 type session struct {
 	mu sync.Mutex
 	c  *cloud.Cloud
 }
 
-// signedIn returns the cloud, and who is logged in to it.
+// signedIn returns the cloud and its logged-in user.
 func (p *Provider) signedIn(ctx context.Context) (*cloud.Cloud, cloud.User, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -130,7 +130,7 @@ func (p *Provider) signedIn(ctx context.Context) (*cloud.Cloud, cloud.User, erro
 	return c, me, err
 }
 
-// cloud returns the cloud, logged in.
+// cloud returns the cloud, and logs in on first use.
 func (p *Provider) cloud(ctx context.Context) (*cloud.Cloud, error) {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *Provider) cloud(ctx context.Context) (*cloud.Cloud, error) {
 	return c, nil
 }
 
-// login finds how to log in: by the credential that the document names, else as every OpenStack tool does.
+// login finds the login data: the credential that the document names, else the sources that every OpenStack tool reads.
 func (p *Provider) login(ctx context.Context) (cloud.Login, error) {
 	spec := p.spec()
 	switch {

@@ -15,13 +15,13 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/quota"
 )
 
-// size is what a flavor gives a server.
+// size is the CPU and memory that a flavor gives a server.
 type size struct {
 	vcpus, ramMiB int
 }
 
-// demand counts what an apply would make: what is wanted and not there yet, by what was observed. sizes are those of the flavors, by
-// the names that the document uses; subnet is the CIDR of the machines' network.
+// demand counts what an apply would create: the wanted resources that the last observation does not show. sizes maps the flavor names in the
+// document to their sizes; subnet is the CIDR of the machines' network.
 func (p *Provider) demand(want provider.Wanted, sizes map[string]size, subnet string) quota.Demand {
 	d := quota.Demand{}
 	p.needMachines(d, want, sizes)
@@ -82,7 +82,7 @@ func (p *Provider) needNetwork(d quota.Demand) {
 	missing(quota.Ports, len(p.known.ports.Filter(func(o ports.Port) bool { return p.isRouterPort(o) })))
 }
 
-// needGroups counts rules as Neutron does: those that a new group comes with are counted.
+// needGroups counts rules as Neutron does, including the initial rules of a new group.
 func (p *Provider) needGroups(d quota.Demand, subnet string) {
 	a := firewall.AccessOf(p.opts.Cluster, subnet)
 	for _, r := range a.Roles {
@@ -96,7 +96,7 @@ func (p *Provider) needGroups(d quota.Demand, subnet string) {
 	}
 }
 
-// needFront counts what carries the API's address: a load balancer, or the port that gateways share; and its floating IP.
+// needFront counts the carrier of the API's address: a load balancer, or the port that gateways share; and its floating IP.
 func (p *Provider) needFront(d quota.Demand, want provider.Wanted, subnet string) {
 	switch o := p.octavia(); {
 	case o != nil:
@@ -115,15 +115,15 @@ func (p *Provider) needFront(d quota.Demand, want provider.Wanted, subnet string
 	}
 }
 
-// quotas compares what would be made with what the project's quotas leave. A service that does not tell its quotas (403, 404) is not
-// checked: it refuses by itself what is too much.
+// quotas compares the demand with the project's remaining quotas. A service that hides its quotas (403, 404) is not checked: it refuses excess
+// requests itself.
 func (f preflight) quotas(ctx context.Context) error {
 	sizes := map[string]size{}
 	for _, m := range f.want.Machines {
 		name := f.shape(m.Role, m.Pool).Flavor
 		if x, err := f.flavor(ctx, name); err == nil {
 			sizes[name] = size{vcpus: x.VCPUs, ramMiB: x.RAM}
-		} else if fail.KindOf(err) != fail.Refused { // shapes tells
+		} else if fail.KindOf(err) != fail.Refused { // shapes reports it
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ func (f preflight) quotas(ctx context.Context) error {
 	return nil
 }
 
-// allowances reads all services' quotas, side by side.
+// allowances reads the quotas of all services in parallel.
 func (f preflight) allowances(ctx context.Context) (quota.Allowances, error) {
 	project := f.me.Project.ID
 	readers := []func(context.Context) (quota.Allowances, error){
@@ -158,7 +158,7 @@ func (f preflight) allowances(ctx context.Context) (quota.Allowances, error) {
 	if f.c.Volume != nil {
 		readers = append(readers, func(ctx context.Context) (quota.Allowances, error) { return quota.OfVolumes(ctx, f.c.Volume, project) })
 	}
-	if c, err := f.c.LoadBalancer(); f.octavia() != nil && err == nil { // that there is none is told by versions
+	if c, err := f.c.LoadBalancer(); f.octavia() != nil && err == nil { // versions reports a missing service
 		readers = append(readers, func(ctx context.Context) (quota.Allowances, error) { return quota.OfBalancing(ctx, c, project) })
 	}
 	parts := make([]quota.Allowances, len(readers))

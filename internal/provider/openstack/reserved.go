@@ -22,10 +22,10 @@ import (
 
 const reservedField = "spec.endpoint.floatingIP"
 
-// reservedIP is the address of the user's own floating IP for the API; empty: one is made.
+// reservedIP returns the address of the user's own floating IP for the API; empty if Naupegos makes one.
 func (p *Provider) reservedIP() string { return p.opts.Cluster.Spec.Endpoint.FloatingIP }
 
-// listReserved looks for the user's floating IP; it asks nobody where the document names none.
+// listReserved looks up the user's floating IP; it makes no call if the document names none.
 func (p *Provider) listReserved(ctx context.Context) ([]floatingips.FloatingIP, error) {
 	if p.reservedIP() == "" {
 		return nil, nil
@@ -34,7 +34,7 @@ func (p *Provider) listReserved(ctx context.Context) ([]floatingips.FloatingIP, 
 	if err != nil {
 		return nil, err
 	}
-	// an administrator is shown those of all projects
+	// administrators see the floating IPs of all projects
 	opts := floatingips.ListOpts{FloatingIP: p.reservedIP(), ProjectID: me.Project.ID}
 	all, err := cloud.Pages(ctx, floatingips.List(c.Network, opts), floatingips.ExtractFloatingIPs)
 	if p.lacks.learns(kindFloating, err) {
@@ -43,7 +43,7 @@ func (p *Provider) listReserved(ctx context.Context) ([]floatingips.FloatingIP, 
 	return keepReserved(all, p.reservedIP(), me.Project.ID), cloud.Wrap(err, "look for floating IP %s", p.reservedIP())
 }
 
-// keepReserved is for clouds that don't know the filters.
+// keepReserved filters the list again, because some clouds ignore unknown filters.
 func keepReserved(all []floatingips.FloatingIP, address, project string) []floatingips.FloatingIP {
 	for _, f := range all {
 		if f.FloatingIP == address && f.ProjectID == project {
@@ -53,12 +53,12 @@ func keepReserved(all []floatingips.FloatingIP, address, project string) []float
 	return nil
 }
 
-// isReserved tells of the cluster's own floating IPs which one is the user's from now on.
+// isReserved reports whether a floating IP is the one that the document names, and therefore the user's.
 func (p *Provider) isReserved(f floatingips.FloatingIP) bool {
 	return p.reservedIP() != "" && f.FloatingIP == p.reservedIP()
 }
 
-// madeFor names the machine, or the other cluster, that a floating IP was made for; empty: neither.
+// madeFor returns the machine or the other cluster that a floating IP was made for; empty if there is none.
 func (p *Provider) madeFor(f floatingips.FloatingIP) string {
 	tags := append([]string{f.Description}, f.Tags...)
 	if machine := marks.Tagged(tags, marks.KeyMachine); machine != "" {
@@ -70,7 +70,7 @@ func (p *Provider) madeFor(f floatingips.FloatingIP) string {
 	return ""
 }
 
-// frontPort is the ID of the port that holds the API's virtual address; empty where it is not made yet.
+// frontPort returns the ID of the port that holds the API's virtual address; empty before it exists.
 func (p *Provider) frontPort() string {
 	if p.octavia() == nil {
 		port, _ := p.vipPort()
@@ -82,7 +82,7 @@ func (p *Provider) frontPort() string {
 	return ""
 }
 
-// checkReserved looks whether the user's floating IP is there and free.
+// checkReserved checks that the user's floating IP exists and is free.
 func (p *Provider) checkReserved(context.Context) error {
 	if p.reservedIP() == "" {
 		return nil
@@ -110,24 +110,24 @@ func (p *Provider) frontIP(portID string) (floatingips.FloatingIP, bool) {
 	return p.known.reserved.Find(func(f floatingips.FloatingIP) bool { return portID != "" && f.PortID == portID })
 }
 
-// frontIPLack says what of the floating IP of the API's address is not as wanted; empty: nothing.
+// frontIPLack describes how the floating IP of the API's address differs from the wanted state; empty if it does not.
 func (p *Provider) frontIPLack(portID string) string {
 	f, ok := p.frontIP(portID)
 	switch {
 	case !ok && p.reservedIP() != "":
 		return "floating IP " + p.reservedIP() + " is not associated with it"
-	case ok && p.reservedIP() != "" && p.madeFor(f) != "": // which checkReserved refuses
+	case ok && p.reservedIP() != "" && p.madeFor(f) != "": // refused by checkReserved
 		return "floating IP " + p.reservedIP() + " was made for " + p.madeFor(f)
 	case ok && p.reservedIP() != "" && p.n.Ours(f.Description, f.Tags):
 		return "floating IP " + p.reservedIP() + " belongs to the cluster so far, and becomes yours"
-	case !ok || p.reservedIP() == "" && !p.marked(f.Tags): // a run that was cut off can leave one without
+	case !ok || p.reservedIP() == "" && !p.marked(f.Tags): // an interrupted run can leave it without tags
 		return "its floating IP is missing, or lacks tags"
 	}
 	return ""
 }
 
-// askForAddress makes a step ask for consent that gives back the floating IP that was made for the API's address, or takes one of the
-// user's off it.
+// askForAddress makes a step require consent if it releases the floating IP that was made for the API's address, or detaches a floating IP of
+// the user.
 func (p *Provider) askForAddress(s *plan.Step, portID string) {
 	f, ok := p.floatingOf(portID)
 	if o := p.octavia(); ok && !p.isReserved(f) && (p.reservedIP() != "" || o != nil && o.Internal) {
@@ -138,8 +138,8 @@ func (p *Provider) askForAddress(s *plan.Step, portID string) {
 	}
 }
 
-// lookForFormer finds the floating IPs that the API's address has instead of the one, or none, that it is to have: of the user's, whom
-// the document named formerly. A port has one at a time. It asks nobody where nothing is missing.
+// lookForFormer finds the user's floating IPs that the API's address still has although the document no longer names them. A port has one at a
+// time. It makes no call if the right floating IP is in place.
 func (p *Provider) lookForFormer(ctx context.Context) error {
 	p.former = nil
 	port := p.frontPort()
@@ -154,7 +154,7 @@ func (p *Provider) lookForFormer(ctx context.Context) error {
 	return err
 }
 
-// usersOwn lists the floating IPs of a port that are not the cluster's.
+// usersOwn lists the floating IPs of a port that do not belong to the cluster.
 func (p *Provider) usersOwn(ctx context.Context, portID string) ([]floatingips.FloatingIP, error) {
 	c, err := p.network(ctx)
 	if err != nil {
@@ -168,7 +168,7 @@ func (p *Provider) usersOwn(ctx context.Context, portID string) ([]floatingips.F
 		cloud.Wrap(err, "list the floating IPs of port %s", portID)
 }
 
-// ensureFrontIP has the user's floating IP, or one made for it, lead to the port of the API's address.
+// ensureFrontIP attaches the user's floating IP, or one made for it, to the port of the API's address.
 func (p *Provider) ensureFrontIP(ctx context.Context, portID, role string) error {
 	if err := p.takeOffFormer(ctx, portID); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (p *Provider) ensureFrontIP(ctx context.Context, portID, role string) error
 	if f.PortID == portID {
 		return nil
 	}
-	if made, ok := p.floatingOf(portID); ok { // a port's address has one
+	if made, ok := p.floatingOf(portID); ok { // a port's address takes only one
 		if err := p.removeFloating(ctx, []floatingips.FloatingIP{made}); err != nil {
 			return err
 		}
@@ -198,8 +198,8 @@ func (p *Provider) ensureFrontIP(ctx context.Context, portID, role string) error
 	return p.leadReserved(ctx, f, portID)
 }
 
-// releaseReserved takes the user's floating IP off the cluster, for the router has to stay as long as it leads anywhere in there; also
-// one that the document does not name any more.
+// releaseReserved detaches the user's floating IP from the cluster, also one that the document no longer names, because the router can't go
+// while a floating IP leads through it.
 func (p *Provider) releaseReserved(ctx context.Context) error {
 	port := p.frontPort()
 	if port == "" {
@@ -218,8 +218,8 @@ func (p *Provider) releaseReserved(ctx context.Context) error {
 	return nil
 }
 
-// takeOffFormer takes off the port of the API's address what the user has consented to, as far as it still leads there: meanwhile the
-// user may have led it elsewhere.
+// takeOffFormer detaches the floating IPs that the user consented to detach from the port of the API's address. It leaves alone those that
+// lead elsewhere by now.
 func (p *Provider) takeOffFormer(ctx context.Context, portID string) error {
 	if len(p.former) == 0 {
 		return nil
@@ -240,13 +240,13 @@ func (p *Provider) takeOffFormer(ctx context.Context, portID string) error {
 	return nil
 }
 
-// adoptable returns the floating IP that was made for the API and that the document names since.
+// adoptable returns the floating IP that was made for the API and that the document names now.
 func (p *Provider) adoptable() (floatingips.FloatingIP, bool) {
 	return p.known.reserved.Find(func(f floatingips.FloatingIP) bool { return p.n.Ours(f.Description, f.Tags) && p.madeFor(f) == "" })
 }
 
-// adoptReserved makes that floating IP the user's: the marks go by which it would be given back with the cluster. The tags go last:
-// what was cut off is found by them.
+// adoptReserved makes that floating IP the user's by removing the cluster's marks, by which it would be released with the cluster. It removes
+// the tags last, because they let it find the floating IP after an interruption.
 func (p *Provider) adoptReserved(ctx context.Context) error {
 	if _, ok := p.adoptable(); !ok {
 		return nil
@@ -255,7 +255,7 @@ func (p *Provider) adoptReserved(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.known.reserved.Load(ctx); err != nil { // where it leads has to be said, or it would lead nowhere
+	if err := p.known.reserved.Load(ctx); err != nil { // the update must repeat the port, or it would detach the address
 		return err
 	}
 	f, ok := p.adoptable()
@@ -276,7 +276,7 @@ func (p *Provider) adoptReserved(ctx context.Context) error {
 	return nil
 }
 
-// takeOff has a floating IP of the user's lead nowhere.
+// takeOff detaches a floating IP of the user from its port.
 func (p *Provider) takeOff(ctx context.Context, f floatingips.FloatingIP) error {
 	c, err := p.network(ctx)
 	if err != nil {

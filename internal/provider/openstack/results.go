@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// made keeps what a call made or changed. After an error what is known is in doubt: the next attempt of the step lists again,
-// and adopts what was made after all.
+// made caches the result of a create or update call. After an error the cache is invalid: the next attempt of the step lists again, and adopts
+// the resource if it was created after all.
 func made[T any](s *cache.Cache[T], item *T, err error, format string, args ...any) (T, error) {
 	if err != nil {
 		s.Invalidate()
@@ -25,8 +25,8 @@ func made[T any](s *cache.Cache[T], item *T, err error, format string, args ...a
 	return *item, nil
 }
 
-// late looks again where the cloud refuses to make something: a run that was killed may have asked for the same, and it came about only after
-// this one had looked. ok reports whether it is there now. Where err is no such refusal, nothing is asked.
+// late looks again after the cloud refused to create a resource, because a killed run may have requested the same one and it appeared only
+// now. ok reports whether the resource exists now. For any other err, late makes no call.
 func late[T any](ctx context.Context, s *cache.Cache[T], err error, fits func(T) bool) (item T, ok bool, failed error) {
 	if st := cloud.Status(err); st != http.StatusConflict && st != http.StatusBadRequest {
 		return item, false, nil
@@ -39,7 +39,7 @@ func late[T any](ctx context.Context, s *cache.Cache[T], err error, fits func(T)
 	return item, ok, nil
 }
 
-// removed forgets what a call deleted. What is gone already is as good.
+// removed drops a deleted resource from the cache. A missing resource is no error.
 func removed[T any](s *cache.Cache[T], id string, err error, format string, args ...any) error {
 	if err != nil && !cloud.Gone(err) {
 		s.Invalidate()
@@ -49,8 +49,7 @@ func removed[T any](s *cache.Cache[T], id string, err error, format string, args
 	return nil
 }
 
-// best returns the item with the highest rank, the first of equals, and the others: what was made twice because the cloud
-// answered one request too late.
+// best returns the first item with the highest rank, and the others: duplicates, created because the cloud answered one request too late.
 func best[T any](items []T, rank func(T) int) (T, []T) {
 	top := 0
 	for i := range items {
@@ -61,10 +60,10 @@ func best[T any](items []T, rank func(T) int) (T, []T) {
 	return items[top], slices.Delete(slices.Clone(items), top, top+1)
 }
 
-// anything fits everything.
+// anything matches every item.
 func anything[T any](T) bool { return true }
 
-// tag gives a resource of Neutron the tags that it lacks, and returns all that it then has. Nobody else's tags are taken away.
+// tag adds the missing tags to a Neutron resource, and returns its tags. It removes no tags of others.
 func (p *Provider) tag(ctx context.Context, kind, id string, have, want []string) ([]string, error) {
 	all := slices.Clone(have)
 	for _, t := range want {
@@ -92,7 +91,7 @@ func (p *Provider) network(ctx context.Context) (*gophercloud.ServiceClient, err
 	return c.Network, nil
 }
 
-// still turns the refusal to delete something that is in use into a reason to wait.
+// still turns the refusal to delete a resource in use into a reason to wait.
 func still(err error, by func() string) error {
 	if s := cloud.Status(err); s == 409 || s == 400 {
 		if who := by(); who != "" {

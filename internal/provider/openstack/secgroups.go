@@ -20,7 +20,7 @@ import (
 
 const groupsStep = "security-groups"
 
-// groupOf returns the ID of a role's security group; empty where it is not made yet.
+// groupOf returns the ID of a role's security group; empty before it exists.
 func (p *Provider) groupOf(r provider.Role) string {
 	g, _ := p.groupFor(r)
 	return g.ID
@@ -30,7 +30,7 @@ func (p *Provider) groupFor(r provider.Role) (groups.SecGroup, bool) {
 	return p.known.groups.Find(func(g groups.SecGroup) bool { return g.Name == p.n.Name(string(r)) })
 }
 
-// groupIDs are the security groups of the ports of machines of a role.
+// groupIDs returns the security groups for the ports of a role's machines.
 func (p *Provider) groupIDs(r provider.Role) []string {
 	if id := p.groupOf(r); id != "" {
 		return []string{id}
@@ -38,8 +38,8 @@ func (p *Provider) groupIDs(r provider.Role) []string {
 	return nil
 }
 
-// groupsPlan returns the step that makes the security groups of the roles, and their rules what they should be; nil where they
-// are. A change disturbs nobody: what stays allowed is never taken away in between.
+// groupsPlan returns the step that creates the roles' security groups and corrects their rules; nil if nothing differs. A change interrupts no
+// traffic: rules that stay wanted are never removed in between.
 func (p *Provider) groupsPlan(subnet string) *plan.Step {
 	a := firewall.AccessOf(p.opts.Cluster, subnet)
 	var details []string
@@ -77,7 +77,7 @@ func (p *Provider) groupsCalled(name string) []groups.SecGroup {
 	return p.known.groups.Filter(func(g groups.SecGroup) bool { return g.Name == name })
 }
 
-// ruleChanges compares a role's rules with what they should be.
+// ruleChanges compares a role's rules with the wanted ones.
 func (p *Provider) ruleChanges(a firewall.Access, r provider.Role) (add []rules.CreateOpts, drop []rules.SecGroupRule) {
 	g, _ := p.groupFor(r)
 	var want []rules.CreateOpts
@@ -157,7 +157,7 @@ func (p *Provider) ensureRules(ctx context.Context, c *gophercloud.ServiceClient
 				return failed
 			}
 			if left, _ := p.ruleChanges(a, r); cloud.Status(err) == http.StatusConflict && len(left) < len(add) {
-				return p.ensureRules(ctx, c, a, r) // fewer are missing each time
+				return p.ensureRules(ctx, c, a, r) // each attempt has fewer rules to add
 			}
 			p.known.groups.Invalidate()
 			return cloud.Wrap(err, "add %s to security group %s", count(len(add), "rule"), g.Name)

@@ -28,19 +28,19 @@ const (
 	serverDeleted = "DELETED"
 )
 
-// serversOf lists the servers of a machine: one, but for what an interrupted run left. What is deleted already may show for a moment.
+// serversOf lists the servers of a machine: one, or more after an interrupted run. A deleted server may show for a moment.
 func (p *Provider) serversOf(machine string) []servers.Server {
 	return p.known.servers.Filter(isServerOf(machine))
 }
 
-// isServerOf returns what reports whether a server is a machine's, and not on its way out.
+// isServerOf returns a filter for the servers of a machine that are not being deleted.
 func isServerOf(machine string) func(servers.Server) bool {
 	return func(s servers.Server) bool {
 		return s.Metadata[marks.Underscored(marks.KeyMachine)] == machine && s.Status != serverDeleted && s.TaskState != "deleting"
 	}
 }
 
-// serverOf returns the server of a machine: where there are several, the one that has the machine's port.
+// serverOf returns the server of a machine: if there are several, the one with the machine's port.
 func (p *Provider) serverOf(machine string) (servers.Server, bool) {
 	all := p.serversOf(machine)
 	if len(all) == 0 {
@@ -59,12 +59,12 @@ func (p *Provider) serverOf(machine string) (servers.Server, bool) {
 	return s, true
 }
 
-// halfMade reports whether a server never ran: nothing can be lost with it.
+// halfMade reports whether a server never ran, so that its removal loses no data.
 func halfMade(s servers.Server) bool {
 	return s.LaunchedAt.IsZero() && (s.Status == serverBuild || s.Status == serverError)
 }
 
-// faultOf is Nova's own account of why a server failed.
+// faultOf returns Nova's reason why a server failed.
 func faultOf(s servers.Server) string {
 	if s.Fault.Message == "" {
 		return "Nova gives no reason"
@@ -72,7 +72,7 @@ func faultOf(s servers.Server) string {
 	return cloud.OneLine(s.Fault.Message)
 }
 
-// createServer asks Nova for a machine's server. Its port exists; its root volume, where it has one, is made here.
+// createServer requests a machine's server from Nova. Its port must exist; createServer makes its root volume if it has one.
 func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, progress plan.Progress) (servers.Server, error) {
 	shape := p.shape(m.Role, m.Pool)
 	data, err := encodeUserData(m)
@@ -111,7 +111,7 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 			return servers.Server{}, err
 		}
 		o.ImageRef = image.ID
-		// One that an interrupted run made when it was still wanted would be nobody's.
+		// An interrupted run may have left a volume that is no longer wanted.
 		if err := p.removeVolumes(ctx, p.volumesOf(m.Name), progress); err != nil {
 			return servers.Server{}, err
 		}
@@ -123,20 +123,20 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 	progress.Status("requesting the server")
 	s, err := servers.Create(ctx, c.Compute, p.withKey(o), hints).Extract()
 	if there, ok, err := late(ctx, p.known.servers, err, isServerOf(m.Name)); ok || err != nil {
-		return there, err // it has the port and the volume, of which there is one each
+		return there, err // it holds the machine's only port and volume
 	}
 	if err != nil && len(o.BlockDevice) > 0 {
 		if err := p.takenLate(ctx, o.BlockDevice[0].UUID, m.Name); err != nil {
 			return servers.Server{}, err
 		}
 	}
-	if err == nil { // Nova answers with the ID and little more
+	if err == nil { // Nova's answer contains little more than the ID
 		s.Name, s.Status, s.Metadata = m.Name, serverBuild, meta
 	}
 	return made(p.known.servers, s, err, "make the server of %s", m.Name)
 }
 
-// withKey adds the keypair, where there is one.
+// withKey adds the keypair if there is one.
 func (p *Provider) withKey(o servers.CreateOpts) servers.CreateOptsBuilder {
 	if p.opts.PublicKey == "" {
 		return o
@@ -144,14 +144,13 @@ func (p *Provider) withKey(o servers.CreateOpts) servers.CreateOptsBuilder {
 	return keypairs.CreateOptsExt{CreateOptsBuilder: o, KeyName: p.n.Name()}
 }
 
-// errFailed is a server that Nova could not make.
+// errFailed reports a server that Nova could not build.
 type errFailed struct{ fault string }
 
-// Error repeats Nova's words.
+// Error returns Nova's words.
 func (e *errFailed) Error() string { return e.fault }
 
-// waitServer waits until a server runs; one that is switched off is switched on. A server that never ran and is in ERROR is an
-// *errFailed.
+// waitServer waits until a server runs, and switches it on if it is off. It returns *errFailed for a server in ERROR that never ran.
 func (p *Provider) waitServer(ctx context.Context, machine, id string, progress plan.Progress) (servers.Server, error) {
 	limit := time.Now().Add(p.opts.Timeouts.Boot)
 	started := ""
@@ -186,7 +185,7 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 		pause := p.opts.Timeouts.Poll
 		if s.Status == serverBuild {
 			look = p.glanceAtBuilding
-			pause *= time.Duration(1 + len(p.known.servers.Filter(isBuilding))/manyAtOnce) // many make each look dear, and the cloud slow
+			pause *= time.Duration(1 + len(p.known.servers.Filter(isBuilding))/manyAtOnce) // many servers make each poll expensive, and the cloud slow
 		}
 		if err := p.known.servers.Next(ctx, pause, look); err != nil {
 			return s, err
@@ -194,20 +193,20 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 	}
 }
 
-// manyAtOnce is how many servers are built side by side before they are looked at less often.
+// manyAtOnce is the number of concurrently built servers above which the polls become less frequent.
 const manyAtOnce = 10
 
 func isBuilding(s servers.Server) bool { return s.Status == serverBuild }
 
-// Bounds of how far clocks may be apart before a probe misses what it is for, and a list is made in its place: the cloud's behind ours, as
-// long as it has not said what time it is, and those of its own machines.
+// Bounds of clock differences. A larger difference makes a probe miss a change, and a full list replaces the probe. clockSkew: how far the
+// cloud's clock may be behind ours until the cloud has sent its time. ownClockSkew: between the cloud's own machines.
 const (
 	clockSkew    = 10 * time.Second
-	ownClockSkew = 4 * time.Second // and what a Date in seconds leaves out, and a server that ran before Nova had answered the request for it
+	ownClockSkew = 4 * time.Second // includes the truncation of Date to seconds, and a server that ran before Nova answered its request
 )
 
-// glanceAtBuilding notes which of the servers that were being built run now; what became of others is news. For servers with their
-// details, Nova asks Neutron for their ports and security groups; so only the details of those are asked for that have changed.
+// glanceAtBuilding updates the servers in BUILD that run by now; news reports that others changed in a different way. For servers with
+// details, Nova asks Neutron for their ports and security groups, so glanceAtBuilding requests the details of changed servers only.
 func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news, all bool, err error) {
 	known := p.known.servers.Filter(isBuilding)
 	building, now, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.ServerTag(), Status: serverBuild})
@@ -235,7 +234,7 @@ func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news,
 	return news, true, err
 }
 
-// glanceAtAll forgets servers that are gone, and reports whether there are some that nobody knows.
+// glanceAtAll forgets deleted servers, and reports as news whether there are unknown ones.
 func (p *Provider) glanceAtAll(ctx context.Context, _ time.Time) (news, all bool, err error) {
 	known := p.known.servers.All()
 	left, _, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.ServerTag()})
@@ -251,8 +250,8 @@ func (p *Provider) glanceAtAll(ctx context.Context, _ time.Time) (news, all bool
 	return len(left) > 0, false, nil
 }
 
-// serverIDs lists servers without their details. What changed before now, by the cloud's clock, is certainly in it; now is zero where the
-// cloud does not say what time it is.
+// serverIDs lists servers without their details. The list certainly includes every change before now, by the cloud's clock; now is zero if the
+// cloud sends no time.
 func (p *Provider) serverIDs(ctx context.Context, o servers.ListOpts) (ids map[string]bool, now time.Time, err error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -273,7 +272,7 @@ func (p *Provider) serverIDs(ctx context.Context, o servers.ListOpts) (ids map[s
 	return ids, now, cloud.Wrap(err, "list servers")
 }
 
-// stateText is a server's state with what Nova is doing to it.
+// stateText returns a server's state and Nova's current task on it.
 func stateText(s servers.Server) string {
 	if s.TaskState == "" {
 		return s.Status
@@ -281,7 +280,7 @@ func stateText(s servers.Server) string {
 	return fmt.Sprintf("%s (%s)", s.Status, s.TaskState)
 }
 
-// removeServers deletes servers and waits until Nova does not list them any more; their volumes go with them.
+// removeServers deletes servers and waits until Nova no longer lists them; Nova deletes their volumes too.
 func (p *Provider) removeServers(ctx context.Context, all []servers.Server, progress plan.Progress) error {
 	if len(all) == 0 {
 		return nil
@@ -311,7 +310,7 @@ func (p *Provider) removeServers(ctx context.Context, all []servers.Server, prog
 			}
 		}
 		if len(left) == 0 {
-			p.known.volumes.Invalidate() // Nova has removed some of them
+			p.known.volumes.Invalidate() // Nova deleted some of them
 			p.letGo(all)
 			return nil
 		}
@@ -323,7 +322,7 @@ func (p *Provider) removeServers(ctx context.Context, all []servers.Server, prog
 	}
 }
 
-// letGo notes that ports no longer belong to servers that are gone: Nova has seen to that before it forgot them.
+// letGo marks the ports of deleted servers as unattached: Nova detaches them before it forgets a server.
 func (p *Provider) letGo(of []servers.Server) {
 	for _, o := range p.known.ports.All() {
 		if slices.ContainsFunc(of, func(s servers.Server) bool { return s.ID == o.DeviceID }) {

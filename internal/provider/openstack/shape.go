@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
-// shapeMark is what a server was asked to be, written down with it: the document's own words, which are what it is compared
-// with later. What the cloud says of a server (an image's ID, a volume's image) is not what people change.
+// shapeMark returns the metadata that records a server's requested shape, in the document's own words, for later comparison. The cloud's
+// properties of a server (an image's ID, a volume's image) are not what users edit.
 func shapeMark(s v1alpha1.MachineShape) string {
 	parts := []string{"flavor=" + s.Flavor, "image=" + s.Image}
 	if gib := s.RootVolume(); gib > 0 {
@@ -24,7 +24,7 @@ func shapeMark(s v1alpha1.MachineShape) string {
 	return fit(strings.Join(parts, ";"))
 }
 
-// fit cuts what metadata can't hold: 255 bytes a value.
+// fit truncates a value to the limit of metadata, 255 bytes.
 func fit(s string) string {
 	if len(s) <= 255 {
 		return s
@@ -32,16 +32,16 @@ func fit(s string) string {
 	return "digest=" + shortDigest(s)
 }
 
-// shapeWords names the parts of a shape for people.
+// shapeWords names the parts of a shape for display.
 var shapeWords = map[string]string{
 	"flavor": "flavor", "image": "image", "volume": "size of the root volume in GiB", "type": "type of the root volume", "digest": "shape",
 }
 
-// drift reports what of a shape that was asked for once is not what is asked for now.
+// drift lists the differences between a recorded shape and the wanted one.
 func drift(have string, s v1alpha1.MachineShape) []string {
 	want := shapeMark(s)
 	if have == "" || have == want {
-		return nil // what carries no mark was not made by this version: nobody can tell
+		return nil // without a mark it was not made by this version, so its shape is unknown
 	}
 	h, w := splitShape(have), splitShape(want)
 	var out []string
@@ -62,8 +62,8 @@ func splitShape(s string) map[string]string {
 	return out
 }
 
-// Drift tells for each wanted machine what differs from its pool's shape in ways that only a new machine mends: flavor, image,
-// root volume. A zone that is no longer wanted is no drift.
+// Drift lists for each wanted machine the differences from its pool's shape that require a new machine: flavor, image, root volume. A zone
+// that is no longer wanted is no drift.
 func (p *Provider) Drift(want provider.Wanted, _ *provider.Inventory) map[string][]string {
 	out := map[string][]string{}
 	for _, m := range want.Machines {
@@ -78,7 +78,7 @@ func (p *Provider) Drift(want provider.Wanted, _ *provider.Inventory) map[string
 	return out
 }
 
-// zone returns the availability zone of a machine: the shape's in turn; empty: the cloud chooses.
+// zone returns the availability zone of a machine, from the shape's zones in turn; empty if the cloud chooses.
 func zone(s v1alpha1.MachineShape, index int) string {
 	if len(s.Zones) == 0 || index < 1 {
 		return ""

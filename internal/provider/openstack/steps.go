@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 )
 
-// Steps returns the steps that make the network, the security groups and every wanted machine exist and run: none where nothing
-// is to do. It goes by the last observation.
+// Steps returns the steps that create the network, the security groups and every wanted machine, and bring the machines up; none if nothing is
+// to do. It uses the last observation.
 func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provider.Inventory) ([]*plan.Step, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Step)
 	defer cancel()
@@ -59,12 +59,12 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	return order(slices.DeleteFunc(steps, func(s *plan.Step) bool { return s == nil })), nil
 }
 
-// Balance returns the step that has the load balancer follow the machines; none where that is so.
+// Balance returns the step that updates the load balancer to the current machines; none if it is up to date.
 func (p *Provider) Balance(want provider.Wanted, _ *provider.Inventory) []*plan.Step {
 	return p.balancer.Balance(want)
 }
 
-// machineSteps returns the steps of machines that are not as they should be, and which of them are to be made.
+// machineSteps returns the steps of machines that differ from the wanted state, and the machines to be created.
 func (p *Provider) machineSteps(want provider.Wanted, seen *provider.Inventory) (steps []*plan.Step, fresh []provider.MachineSpec) {
 	for _, spec := range want.Machines {
 		m, found := find(seen, spec.Name)
@@ -90,11 +90,11 @@ func find(seen *provider.Inventory, name string) (provider.Machine, bool) {
 	return provider.Machine{}, false
 }
 
-// beforeMachine is what every machine waits for, beside its port. The router only has to be there once it has booted, but for a machine
-// with a floating IP (machinePlan).
+// beforeMachine lists the steps that every machine waits for, besides its port. The router is needed only once the machine has booted, except
+// for a machine with a floating IP (machinePlan).
 var beforeMachine = []string{serverGroupsStep, keypairStep, volumesStep}
 
-// order gives the machines' steps their needs, and takes from all steps those needs that are not in the plan.
+// order adds the needs of the machines' steps, and removes needs for steps outside the plan.
 func order(steps []*plan.Step) []*plan.Step {
 	in := map[string]bool{}
 	for _, s := range steps {

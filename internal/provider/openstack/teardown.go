@@ -22,15 +22,14 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
-// everyServerOf lists the servers of a machine, those that are being deleted included.
+// everyServerOf lists the servers of a machine, including those in deletion.
 func (p *Provider) everyServerOf(machine string) []servers.Server {
 	return p.known.servers.Filter(func(s servers.Server) bool {
 		return s.Metadata[marks.Underscored(marks.KeyMachine)] == machine && s.Status != serverDeleted
 	})
 }
 
-// destroyRest removes everything that is known of the cluster but machines and load balancer, in the order in which things let go
-// of each other.
+// destroyRest removes the cluster's remaining resources other than machines and load balancer, users of a resource first.
 func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) error {
 	k := &p.known
 	if err := cache.Fresh(ctx, k.all()...); err != nil {
@@ -67,7 +66,7 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 	return p.removeNetwork(ctx, c.Network, progress)
 }
 
-// removeStray removes the volumes that no server holds, and where one that was not known does, that, too.
+// removeStray removes the volumes without a server. If a previously unknown server holds one, it removes that machine too.
 func (p *Provider) removeStray(ctx context.Context, progress plan.Progress) error {
 	err := p.removeVolumes(ctx, p.known.volumes.Filter(p.isStray), progress)
 	var held *errHeld
@@ -80,17 +79,17 @@ func (p *Provider) removeStray(ctx context.Context, progress plan.Progress) erro
 	return p.removeStray(ctx, progress)
 }
 
-// isStray tells of a volume that no server holds.
+// isStray reports whether no server of the cluster holds a volume.
 func (p *Provider) isStray(v volumes.Volume) bool {
 	_, ok := p.serverOf(v.Metadata[marks.Underscored(marks.KeyMachine)])
 	return !ok
 }
 
-// detachRouter takes the router out of the network; Neutron removes its port with that.
+// detachRouter detaches the router from the network; Neutron then removes its port.
 func (p *Provider) detachRouter(ctx context.Context, c *gophercloud.ServiceClient) error {
 	for _, o := range p.known.ports.Filter(p.isRouterPort) {
 		if o.DeviceID == "" {
-			continue // made, but never attached: an ordinary port
+			continue // never attached: an ordinary port
 		}
 		_, err := routers.RemoveInterface(ctx, c, o.DeviceID, routers.RemoveInterfaceOpts{PortID: o.ID}).Extract()
 		if err := removed(p.known.ports, o.ID, err, "take router %s out of the network", o.DeviceID); err != nil {
@@ -116,7 +115,7 @@ func (p *Provider) removePlacement(ctx context.Context, c *gophercloud.ServiceCl
 	return nil
 }
 
-// removeNetwork removes security groups, router, subnet and network; never those that the document names as existing.
+// removeNetwork removes security groups, router, subnet and network, but never those that the document names as existing.
 func (p *Provider) removeNetwork(ctx context.Context, c *gophercloud.ServiceClient, progress plan.Progress) error {
 	k := &p.known
 	for _, g := range k.groups.All() {
@@ -150,7 +149,7 @@ func (p *Provider) removeNetwork(ctx context.Context, c *gophercloud.ServiceClie
 	return nil
 }
 
-// usedBy names who keeps a thing from being removed: "network demo is still used by port x (compute:nova …)".
+// usedBy describes what blocks the removal of a resource: "network demo is still used by port x (compute:nova …)".
 func (p *Provider) usedBy(ctx context.Context, c *gophercloud.ServiceClient, what string, q query) string {
 	o := ports.ListOpts{NetworkID: q.network, DeviceID: q.device}
 	if q.group != "" {
@@ -162,7 +161,7 @@ func (p *Provider) usedBy(ctx context.Context, c *gophercloud.ServiceClient, wha
 	}
 	first := all[0]
 	for _, port := range all {
-		if port.DeviceOwner != "network:dhcp" && port.DeviceOwner != "network:distributed" { // these go with the network
+		if port.DeviceOwner != "network:dhcp" && port.DeviceOwner != "network:distributed" { // removed with the network
 			first = port
 			break
 		}

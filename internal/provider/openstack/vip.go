@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	vipRole = "vip" // of the port that holds the gateways' virtual address, and of its floating IP
+	vipRole = "vip" // of the port with the gateways' virtual address, and of its floating IP
 	vipStep = "vip"
 )
 
-// VIP returns the virtual address of the API: the load balancer's, or the one that the gateways share. fail.NotFound where
-// there is none (yet).
+// VIP returns the virtual address of the API: the load balancer's, or the one that the gateways share. It returns fail.NotFound if there is
+// none (yet).
 func (p *Provider) VIP(context.Context) (string, error) {
 	if p.octavia() != nil {
 		if b := p.balancer.Seen(); b != nil && b.LB.VipAddress != "" {
@@ -33,7 +33,7 @@ func (p *Provider) VIP(context.Context) (string, error) {
 	return "", fail.New(fail.NotFound, "cluster %s has no virtual address yet", p.n.Cluster)
 }
 
-// PublicVIP returns the floating IP of the virtual address. fail.NotFound where there is none (yet).
+// PublicVIP returns the floating IP of the virtual address, or fail.NotFound if there is none (yet).
 func (p *Provider) PublicVIP(context.Context) (string, error) {
 	port := ""
 	if p.octavia() != nil {
@@ -49,12 +49,12 @@ func (p *Provider) PublicVIP(context.Context) (string, error) {
 	return "", fail.New(fail.NotFound, "cluster %s has no floating virtual address", p.n.Cluster)
 }
 
-// sharesVIP reports whether the document wants gateways that share an address.
+// sharesVIP reports whether the document asks for gateways that share an address.
 func (p *Provider) sharesVIP() bool {
 	return p.opts.Cluster.Spec.Endpoint.Kind == v1alpha1.EndpointGateways
 }
 
-// vipSteps returns the step that makes the port whose address the gateways share, and its floating IP; none where they are there.
+// vipSteps returns the step that creates the port with the gateways' shared address, and its floating IP; none if both exist.
 func (p *Provider) vipSteps(want provider.Wanted) []*plan.Step {
 	if !p.sharesVIP() || !want.VIP {
 		return nil
@@ -83,8 +83,8 @@ func (p *Provider) vipSteps(want provider.Wanted) []*plan.Step {
 	return []*plan.Step{s}
 }
 
-// vipPort returns the port that holds the gateways' virtual address. No machine is ever bound to it: it reserves the address, and its
-// floating IP leads to whichever gateway holds that.
+// vipPort returns the port with the gateways' virtual address. It is never attached to a machine: it reserves the address, and its floating IP
+// leads to the gateway that currently holds the address.
 func (p *Provider) vipPort() (ports.Port, bool) {
 	all := p.vipPorts()
 	if len(all) == 0 {
@@ -94,13 +94,12 @@ func (p *Provider) vipPort() (ports.Port, bool) {
 	return port, true
 }
 
-// vipPorts lists the ports that hold a virtual address: one, unless Neutron answered the request of a run that was killed too late.
+// vipPorts lists the ports with a virtual address: one, or more if Neutron answered a killed run's request too late.
 func (p *Provider) vipPorts() []ports.Port {
 	return p.known.ports.Filter(func(o ports.Port) bool { return o.Name == p.n.Name(vipRole) })
 }
 
-// inUse ranks ports that hold a virtual address: clients come to the one that has a floating IP, and gateways answer for the one that
-// their own ports allow.
+// inUse ranks ports with a virtual address: clients use the one with a floating IP, and gateways serve the one that their own ports allow.
 func (p *Provider) inUse(o ports.Port) int {
 	if _, ok := p.frontIP(o.ID); ok {
 		return 2
@@ -114,13 +113,13 @@ func (p *Provider) inUse(o ports.Port) int {
 	return 0
 }
 
-// vipAddress is the address of that port; empty where there is none (yet).
+// vipAddress returns the address of that port; empty if there is none (yet).
 func (p *Provider) vipAddress() string {
 	port, _ := p.vipPort()
 	return p.address(port)
 }
 
-// ensureVIPPort finds or makes the port, and removes others.
+// ensureVIPPort finds or creates the port, and removes duplicates.
 func (p *Provider) ensureVIPPort(ctx context.Context) (ports.Port, error) {
 	if err := cache.Fresh(ctx, p.known.ports, p.known.floating, p.known.reserved); err != nil {
 		return ports.Port{}, err
@@ -153,12 +152,12 @@ func (p *Provider) hasFloatingIP(portID string) bool {
 	return ok
 }
 
-// balancerAddress is the floating IP of the load balancer's address, or that it has none, where it is internal.
+// balancerAddress manages the floating IP of the load balancer's address; an internal load balancer has none.
 type balancerAddress struct{ p *Provider }
 
 var _ balancer.Floating = balancerAddress{}
 
-// Lack says what of the floating IP of a port is not as wanted; empty: nothing.
+// Lack describes how the floating IP of a port differs from the wanted state; empty if it does not.
 func (a balancerAddress) Lack(portID string) string {
 	if !a.p.octavia().Internal {
 		return a.p.frontIPLack(portID)
@@ -169,10 +168,10 @@ func (a balancerAddress) Lack(portID string) string {
 	return ""
 }
 
-// AskConsent makes a step ask for consent that gives an address back, or takes one off.
+// AskConsent makes a step require consent if it releases or detaches an address.
 func (a balancerAddress) AskConsent(s *plan.Step, portID string) { a.p.askForAddress(s, portID) }
 
-// Ensure has the wanted floating IP, or none, lead to a port.
+// Ensure attaches the wanted floating IP to a port, or removes it if none is wanted.
 func (a balancerAddress) Ensure(ctx context.Context, portID string) error {
 	if !a.p.octavia().Internal {
 		return a.p.ensureFrontIP(ctx, portID, balancer.FrontAPI)
@@ -187,7 +186,7 @@ func (a balancerAddress) Ensure(ctx context.Context, portID string) error {
 	return a.p.removeFloating(ctx, []floatingips.FloatingIP{f})
 }
 
-// Forget drops what is known of floating IPs, because a port is gone that one may have led to.
+// Forget drops the cached floating IPs, because a port that one may have led to is gone.
 func (a balancerAddress) Forget() {
 	a.p.known.floating.Invalidate()
 	a.p.known.reserved.Invalidate()

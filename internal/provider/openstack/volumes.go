@@ -24,13 +24,13 @@ const (
 	volumeDeleting  = "deleting"
 )
 
-// volumesOf lists the root volumes of a machine: one, but for what an interrupted run left.
+// volumesOf lists the root volumes of a machine: one, or more after an interrupted run.
 func (p *Provider) volumesOf(machine string) []volumes.Volume {
 	return p.known.volumes.Filter(func(v volumes.Volume) bool { return v.Metadata[marks.Underscored(marks.KeyMachine)] == machine })
 }
 
-// volumesPlan returns the step that asks for the root volumes of machines that are to be made, all at once: Cinder fills them while the
-// network is made. nil: none has one.
+// volumesPlan returns the step that requests the root volumes of all new machines at once: Cinder fills them while the network is made. It is
+// nil if none has a root volume.
 func (p *Provider) volumesPlan(fresh []provider.MachineSpec) *plan.Step {
 	var want []provider.MachineSpec
 	var details []string
@@ -50,18 +50,18 @@ func (p *Provider) volumesPlan(fresh []provider.MachineSpec) *plan.Step {
 	}
 }
 
-// hasNothing reports whether a machine has neither server nor volume. What there is, the machine's own step takes over or removes.
+// hasNothing reports whether a machine has neither server nor volume. The machine's own step adopts or removes existing ones.
 func (p *Provider) hasNothing(machine string) bool {
 	return len(p.everyServerOf(machine)) == 0 && len(p.volumesOf(machine)) == 0
 }
 
-// askForVolumes makes root volumes and waits for none of them.
+// askForVolumes requests root volumes without waiting for them.
 func (p *Provider) askForVolumes(ctx context.Context, want []provider.MachineSpec, progress plan.Progress) error {
 	if err := cache.Fresh(ctx, p.known.servers, p.known.volumes); err != nil {
 		return err
 	}
 	progress.Status("requesting %s", count(len(want), "root volume"))
-	var g errgroup.Group // one that fails does not cut the others off: what they have asked for would come late
+	var g errgroup.Group // without a shared context, so that a failure does not interrupt other requests, whose volumes would appear late
 	g.SetLimit(cloud.MaxCalls)
 	for _, m := range want {
 		if !p.hasNothing(m.Name) {
@@ -75,8 +75,8 @@ func (p *Provider) askForVolumes(ctx context.Context, want []provider.MachineSpe
 	return g.Wait()
 }
 
-// ensureVolume returns the root volume of a machine that is to be made, ready for use: one that an interrupted run left, if it is
-// whole and what is wanted, else a new one. Others are removed.
+// ensureVolume returns the root volume of a new machine, ready for use: one from an interrupted run if it is intact and as wanted, else a new
+// one. It removes the others.
 func (p *Provider) ensureVolume(ctx context.Context, m provider.MachineSpec, progress plan.Progress) (volumes.Volume, error) {
 	mark := shapeMark(p.shape(m.Role, m.Pool))
 	var fit, rest []volumes.Volume
@@ -100,7 +100,7 @@ func (p *Provider) ensureVolume(ctx context.Context, m provider.MachineSpec, pro
 	return p.waitVolume(ctx, m.Name, fit[0].ID, progress)
 }
 
-// usable reports whether a volume is, or will be, one that a server can be made of.
+// usable reports whether a volume in this status can, or will soon, serve as a root volume.
 func usable(status string) bool {
 	switch status {
 	case volumeAvailable, "creating", "downloading":
@@ -159,8 +159,8 @@ func (p *Provider) waitVolume(ctx context.Context, machine, id string, progress 
 	}
 }
 
-// errHeld is a root volume that can't be used or removed: a run that was killed had asked for a server that has it, and Nova shows that
-// server now, or is about to.
+// errHeld reports a root volume that can't be used or removed, because a killed run requested a server with it, and Nova shows that server now
+// or soon.
 type errHeld struct{ volume, machine string }
 
 // Error names both.
@@ -168,7 +168,7 @@ func (e *errHeld) Error() string {
 	return "volume " + e.volume + " belongs to a server of " + e.machine + " that an interrupted run had asked for"
 }
 
-// heldLate looks whether Nova shows a server of a volume's machine by now. It is an *errHeld then.
+// heldLate returns *errHeld if Nova shows a server of a volume's machine by now.
 func (p *Provider) heldLate(ctx context.Context, v volumes.Volume) error {
 	p.known.servers.Invalidate()
 	if err := p.known.servers.Fresh(ctx); err != nil {
@@ -181,7 +181,7 @@ func (p *Provider) heldLate(ctx context.Context, v volumes.Volume) error {
 	return nil
 }
 
-// takenLate looks whether a root volume that was free has been taken meanwhile: by a server that Nova will show. It is an *errHeld then.
+// takenLate returns *errHeld if a root volume that was free is in use by now, by a server that Nova will show.
 func (p *Provider) takenLate(ctx context.Context, id, machine string) error {
 	p.known.volumes.Invalidate()
 	if err := p.known.volumes.Fresh(ctx); err != nil {
@@ -194,8 +194,8 @@ func (p *Provider) takenLate(ctx context.Context, id, machine string) error {
 	return &errHeld{id, machine}
 }
 
-// removeVolumes deletes volumes and waits until they are gone. Cinder says 400 of one that is still attached, or changing. It is an
-// *errHeld where one belongs to a server that was not known.
+// removeVolumes deletes volumes and waits until they are gone. Cinder returns 400 for a volume that is still attached or changing.
+// removeVolumes returns *errHeld if a volume belongs to a previously unknown server.
 func (p *Provider) removeVolumes(ctx context.Context, all []volumes.Volume, progress plan.Progress) error {
 	if len(all) == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// newMetal returns the provider for physical machines, which the store of the clusters knows, too.
+// newMetal returns the provider for physical machines, which are recorded in the store.
 func newMetal(o Options) (*metal.Provider, error) {
 	if o.Store == nil {
 		return nil, fail.New(fail.Internal, "provider metal needs the store that knows the machines")
@@ -22,8 +22,7 @@ func newMetal(o Options) (*metal.Provider, error) {
 	return metal.New(metal.Options{Document: o.Document, Registry: reg, Run: o.Runner, SSHKeys: o.SSHKeys, System: o.system}), nil
 }
 
-// system finds the system image that machines are installed with: the one that the document names, else the one of its Kubernetes release that was
-// made last.
+// system returns the system image for machines: the one that the document names, else the newest of its Kubernetes release.
 func (o Options) system(context.Context) (order.System, error) {
 	found, err := image.Systems(image.SystemsDir(o.Store.Dir()))
 	if err != nil {
@@ -33,7 +32,7 @@ func (o Options) system(context.Context) (order.System, error) {
 	return newest(found, version, named, image.SystemsDir(o.Store.Dir()))
 }
 
-// newest picks one of system images that are sorted by when they were made.
+// newest picks one of the system images, which are sorted by creation time.
 func newest(found []order.System, version, named, dir string) (order.System, error) {
 	for _, s := range slices.Backward(found) {
 		switch {

@@ -1,4 +1,4 @@
-// Package providers knows every source of machines: it makes the one that a document names.
+// Package providers creates the provider that a document names.
 package providers
 
 import (
@@ -14,25 +14,25 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Options is what providers are made from.
+// Options holds the dependencies of providers.
 type Options struct {
 	Document  *v1alpha1.Cluster
 	ClusterID string
-	Bundle    *bundle.Bundle          // nil where it is not here: nothing can be made then
-	AgentPath string                  // naupegos-agent on this side
-	PublicKey string                  // that machines let in, as a line of authorized_keys
-	Home      string                  // where in its cloud the cluster lives; empty where that is not known yet
-	SSHKeys   []string                // all of them, and those of people
+	Bundle    *bundle.Bundle          // nil if it is not available: then nothing can be made
+	AgentPath string                  // local path of naupegos-agent
+	PublicKey string                  // that machines accept, as a line of authorized_keys
+	Home      string                  // the cluster's place in its cloud; empty if not known yet
+	SSHKeys   []string                // Naupegos' keys and those of people
 	Runner    hosts.Runner            // runs commands on hosts
 	Hosts     hosts.Memory            // which hosts are in use
 	HostKeys  openstack.HostKeyMemory // SSH host keys that were read from consoles
-	Store     store.Store             // knows physical machines
+	Store     store.Store             // records physical machines
 
-	CloudLogin func(context.Context) (provider.NamedCloud, error) // of the credential that the document names; nil: it names none
-	Closed     bool                                               // files and variables of this host are not for what a document names
+	CloudLogin func(context.Context) (provider.NamedCloud, error) // reads the credential that the document names; nil: it names none
+	Closed     bool                                               // never log in with files and variables of this host, only with a credential that the document names
 }
 
-// New returns the provider that the document names: fail.Invalid where this version has none.
+// New returns the provider that the document names, or fail.Invalid if this version does not have it.
 func New(o Options) (provider.Provider, error) {
 	switch spec := o.Document.Spec.Provider; {
 	case spec.Local != nil:

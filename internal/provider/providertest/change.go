@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// power switches the last machine off and on as the traits say, and sees what is refused.
+// power switches the last machine off and on as the traits allow, and checks the refusals.
 func (l *life) power() {
 	name := l.last().Name
 	was := l.machine(name)
@@ -53,7 +53,7 @@ func (l *life) power() {
 	l.sameAs(was)
 }
 
-// startedByApply asserts that a plan starts the machine that is off, where that can be done, and that p knows it too.
+// startedByApply asserts that a plan starts the stopped machine if the provider can, and that p knows the new state too.
 func (l *life) startedByApply(p provider.Provider, name string) {
 	l.Helper()
 	if m := testkit.Value(p.Machine(l.Context(), name))(l); m.State == provider.Running {
@@ -83,7 +83,7 @@ func (l *life) isOff(name string) {
 	}
 }
 
-// sameAs asserts that a machine is still the one that it was.
+// sameAs asserts that a machine is unchanged.
 func (l *life) sameAs(was provider.Machine) {
 	l.Helper()
 	if now := l.machine(was.Name); !cmp.Equal(was, now) {
@@ -94,7 +94,7 @@ func (l *life) sameAs(was provider.Machine) {
 	}
 }
 
-// offBehindItsBack has the last machine lose its power: it is seen, and apply brings it back where that can be done.
+// offBehindItsBack cuts the last machine's power, and asserts that the provider notices and that apply restarts the machine if possible.
 func (l *life) offBehindItsBack() {
 	name := l.last().Name
 	was := l.machine(name)
@@ -141,7 +141,7 @@ func (l *life) goneBehindItsBack() {
 	l.nothingToDo()
 }
 
-// sees asserts that just these machines are there, and as they were.
+// sees asserts that exactly these machines exist, unchanged.
 func (l *life) sees(want *provider.Inventory) {
 	l.Helper()
 	if _, now := l.observe(); !cmp.Equal(want.Machines, now.Machines) {
@@ -171,7 +171,7 @@ func (l *life) balanced() {
 	l.nothingToDo()
 }
 
-// fewer asserts that a plan for fewer machines leaves the others alone: who wants them gone says so.
+// fewer asserts that a plan for fewer machines leaves the surplus alone: removal must be requested.
 func (l *life) fewer() {
 	_, before := l.observe()
 	want := l.Want
@@ -184,7 +184,7 @@ func (l *life) fewer() {
 	l.sees(before)
 }
 
-// removedStepByStep carries out one more step of a destruction in each run, twice, until one run comes to its end.
+// removedStepByStep runs one more step of a destruction in each run, twice, until a run completes.
 func (l *life) removedStepByStep() {
 	for n := 1; ; n++ {
 		p, inv := l.observe()
@@ -204,7 +204,7 @@ func (l *life) removedStepByStep() {
 	}
 }
 
-// without returns the steps that are left once one was carried out.
+// without returns the steps that remain after one was run.
 func without(steps []*plan.Step, id string) []*plan.Step {
 	var out []*plan.Step
 	for _, s := range steps {

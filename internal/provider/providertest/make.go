@@ -18,7 +18,7 @@ import (
 
 var hostKey = regexp.MustCompile(`^(ssh|ecdsa|sk)-[a-z0-9@.-]+ AAAA[0-9A-Za-z+/]+={0,2}( |$)`)
 
-// nothing asserts that there is nothing, and that removing it does nothing.
+// nothing asserts that nothing exists, and that its removal does nothing.
 func (l *life) nothing() {
 	before := l.Things(l)
 	p, inv := l.observe()
@@ -126,8 +126,8 @@ type word func()
 // Status calls it.
 func (w word) Status(string, ...any) { w() }
 
-// madeAtOnce carries everything out side by side, while others ask for machines. Once the last machine's step has begun, it is cancelled;
-// the next run goes on.
+// madeAtOnce runs all steps in parallel, with concurrent queries for machines. It cancels the run once the last machine's step has begun; the
+// next run continues.
 func (l *life) madeAtOnce() {
 	p, steps := l.plan(l.Want)
 	ctx, cancel := context.WithCancel(l.Context())

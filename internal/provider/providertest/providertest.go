@@ -1,7 +1,7 @@
-// Package providertest is the conformance suite of provider.Provider: what the interface says, and all callers rely on, asked of a provider
-// in whatever place it makes its machines.
+// Package providertest is the conformance suite for provider.Provider: it tests the contract of the interface, on which all callers rely, in
+// any place where a provider makes machines.
 //
-// It is for tests only. It knows providers by their interface alone: whoever runs it makes the place.
+// It is for tests only. It knows providers only through their interface; its caller sets up the place.
 package providertest
 
 import (
@@ -17,32 +17,32 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// Place is where a provider makes the machines of a cluster, and what that cluster wants. Nothing of the cluster is there yet; hosts that
+// Place is where a provider makes the machines of a cluster, with the cluster's wanted state. Nothing of the cluster exists yet; hosts that
 // outlive clusters (provider.Traits.Keeps) run.
 type Place struct {
-	// Provider returns a provider of the cluster as each run of the command makes one: it knows nothing of what the ones before did.
+	// Provider returns a new provider of the cluster, as for each run of the command: it knows nothing of earlier ones.
 	Provider func(testing.TB) provider.Provider
-	// Want is what the cluster wants: at least two machines, the last of which a worker.
+	// Want is the cluster's wanted state: at least two machines, the last one a worker.
 	Want provider.Wanted
-	// Refused returns a provider that can't serve what it returns besides; nil where a provider refuses nothing.
+	// Refused returns a provider and a wanted state that it must refuse; nil if the provider refuses nothing.
 	Refused func(testing.TB) (provider.Provider, provider.Wanted)
-	// Things lists what there is in the place, one line each, whoever it belongs to: afterwards it must be as before.
+	// Things lists everything in the place, one line each, of any owner: it must be the same before and after.
 	Things func(testing.TB) []string
-	// Off takes a machine's power away behind the provider's back, and On gives it back.
+	// Off cuts a machine's power without the provider's knowledge, and On restores it.
 	Off, On func(t testing.TB, machine string)
-	// Login proves that a machine is reached as the provider tells. Nil where machines are made up.
+	// Login checks that the provider's login data of a machine works. Nil for simulated machines.
 	Login func(testing.TB, provider.Machine)
 	// Once leaves out the second life, in which everything is made and removed at once: for a place where that takes long, and that others stand for.
 	Once bool
-	// Limit bounds whatever a provider carries out as a whole. Zero: five minutes.
+	// Limit bounds each operation of a provider as a whole. Zero: five minutes.
 	Limit time.Duration
 }
 
-// soon is how long a call may go on once its context is cancelled. It is much for a machine, and little for whoever waits for machines.
+// soon bounds how long a call may continue after its context is cancelled. It is long for a machine, and short for a person who waits.
 const soon = 10 * time.Second
 
-// Run takes a cluster in a place from nothing through its life to nothing, and fails t where its provider is not as the interface says.
-// Each part begins with what the one before left, so that the first failure ends it. What is left then is destroyed.
+// Run takes a cluster in a place through its whole life, and fails t if the provider violates its contract. Each part begins with the result
+// of the previous one, so that the first failure ends the run. Run then destroys the remainder.
 func Run(t *testing.T, place Place) {
 	if place.Limit == 0 {
 		place.Limit = 5 * time.Minute
@@ -100,14 +100,14 @@ func (l *life) parts() []part {
 	}...)
 }
 
-// observe has a new provider look.
+// observe observes with a new provider.
 func (l *life) observe() (provider.Provider, *provider.Inventory) {
 	l.Helper()
 	p := l.Provider(l)
 	return p, testkit.Value(p.Observe(l.Context()))(l)
 }
 
-// plan has a new provider plan from what it sees.
+// plan plans with a new provider that observes first.
 func (l *life) plan(want provider.Wanted) (provider.Provider, []*plan.Step) {
 	l.Helper()
 	p, inv := l.observe()
@@ -127,7 +127,7 @@ func (l *life) steps(p provider.Provider, want provider.Wanted, inv *provider.In
 	return steps
 }
 
-// execute carries steps out as the command does, within the limit.
+// execute runs steps as the command does, within the limit.
 func (l *life) execute(ctx context.Context, steps ...*plan.Step) error {
 	ctx, cancel := context.WithTimeout(ctx, l.Limit)
 	defer cancel()
@@ -135,25 +135,25 @@ func (l *life) execute(ctx context.Context, steps ...*plan.Step) error {
 	return err
 }
 
-// must carries steps out.
+// must runs steps and requires success.
 func (l *life) must(steps ...*plan.Step) {
 	l.Helper()
 	testkit.Must(l, l.execute(context.Background(), steps...))
 }
 
-// alone is a step without its needs, which were met before.
+// alone returns a copy of a step without its needs, which are met already.
 func alone(s *plan.Step) *plan.Step {
 	c := *s
 	c.Needs = nil
 	return &c
 }
 
-// first returns the first step that waits for nothing.
+// first returns the first step without needs.
 func first(steps []*plan.Step) *plan.Step {
 	return steps[slices.IndexFunc(steps, func(s *plan.Step) bool { return len(s.Needs) == 0 })]
 }
 
-// step returns the step of an ID.
+// step returns the step with an ID.
 func (l *life) step(steps []*plan.Step, id string) *plan.Step {
 	l.Helper()
 	i := slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == id })
@@ -174,10 +174,10 @@ func (l *life) machine(name string) provider.Machine {
 	return inv.Machines[i]
 }
 
-// last is the last of the wanted machines, a worker.
+// last returns the last of the wanted machines, a worker.
 func (l *life) last() provider.MachineSpec { return l.Want.Machines[len(l.Want.Machines)-1] }
 
-// nothingToDo asserts that all is as wanted.
+// nothingToDo asserts that a new plan is empty.
 func (l *life) nothingToDo() {
 	l.Helper()
 	_, steps := l.plan(l.Want)

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// traitsHold asserts that traits and optional interfaces fit together; what traits say of machines, the other parts see.
+// traitsHold asserts that traits and optional interfaces are consistent; other parts check the traits of the machines.
 func (l *life) traitsHold() {
 	p := l.Provider(l)
 	if again := p.Traits(); again != l.traits {
@@ -39,7 +39,7 @@ func (l *life) traitsHold() {
 	}
 }
 
-// preflight asserts that what can be had is not refused, that what can't is, and that nothing comes of asking.
+// preflight asserts that a satisfiable state is accepted, an unsatisfiable one is refused, and that Preflight changes nothing.
 func (l *life) preflight() {
 	before := l.Things(l)
 	p, _ := l.observe()
@@ -65,7 +65,7 @@ func (l *life) preflight() {
 	}
 }
 
-// cancelledReads asserts that nobody waits for calls whose context is cancelled.
+// cancelledReads asserts that calls with a cancelled context return soon.
 func (l *life) cancelledReads() {
 	p, inv := l.observe()
 	ctx, cancel := context.WithCancel(l.Context())
@@ -76,8 +76,8 @@ func (l *life) cancelledReads() {
 	l.stops(ctx, "Machine", func() error { _, err := l.Provider(l).Machine(ctx, l.last().Name); return err })
 }
 
-// stops asserts that a call ends soon after its context was cancelled: as interrupted, unless it needed nobody. It reports whether it did all
-// it was asked.
+// stops asserts that a call ends soon after its context was cancelled, with fail.Interrupted unless it had nothing to wait for. It reports
+// whether the call completed.
 func (l *life) stops(ctx context.Context, what string, call func() error) (done bool) {
 	l.Helper()
 	var cancelled atomic.Pointer[time.Time]
@@ -93,7 +93,7 @@ func (l *life) stops(ctx context.Context, what string, call func() error) (done 
 	return err == nil
 }
 
-// inventory asserts that everything wanted is seen as it was wanted, and running.
+// inventory asserts that Observe finds everything as wanted, and running.
 func (l *life) inventory() {
 	before := l.Things(l)
 	p, inv := l.observe()
@@ -136,7 +136,7 @@ func (l *life) inventory() {
 	l.nothingToDo()
 }
 
-// fits asserts that a machine is the one that was wanted, and that it can be worked with.
+// fits asserts that a machine is the wanted one and can be used.
 func (l *life) fits(want provider.MachineSpec, m provider.Machine) {
 	l.Helper()
 	if got := (provider.MachineSpec{Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index, UserData: want.UserData}); !cmp.Equal(want, got) {
@@ -164,7 +164,7 @@ func (l *life) fits(want provider.MachineSpec, m provider.Machine) {
 	}
 }
 
-// virtual asserts that the virtual address is one, and nobody else's.
+// virtual asserts that the virtual address is valid and not otherwise in use.
 func (l *life) virtual(p provider.Provider, inv *provider.Inventory, taken map[string]bool) {
 	l.Helper()
 	vip, err := p.VIP(l.Context())

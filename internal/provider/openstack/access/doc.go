@@ -1,3 +1,3 @@
-// Package access says which calls of a cloud's services a cluster's own credential is for, as access rules of Keystone.
-// It asks nobody, and may know nothing of clusters and machines.
+// Package access lists the calls of a cloud's services that a cluster's own credential admits, as access rules of Keystone. It makes no call,
+// and must not know about clusters and machines.
 package access

@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// Rules are the access rules for a service's calls at places of the catalogue. Each service compares the type that its own configuration
-// has, which must be one that the catalogue knows it by, and the whole path of a request as it arrives there.
+// Rules returns the access rules for a service's calls at the given places of the catalogue. Each service compares the type in its own
+// configuration, which must be one of its types in the catalogue, and the whole path of a request as it arrives there.
 func (s Service) Rules(at []cloud.Place) []applicationcredentials.AccessRule {
 	var out []applicationcredentials.AccessRule
 	for _, p := range at {
@@ -24,13 +24,13 @@ func (s Service) Rules(at []cloud.Place) []applicationcredentials.AccessRule {
 	return out
 }
 
-// ProbeURL is the address of the service's probe, of its address in the catalogue.
+// ProbeURL returns the address of the service's probe, given its endpoint in the catalogue.
 func (s Service) ProbeURL(endpoint string) string {
 	return below(strings.TrimSuffix(endpoint, "/"), s.Probe)
 }
 
-// below joins the path of a service and that of a call. Of an address with the version, which some catalogues have for load balancers, it is
-// not repeated.
+// below joins the path of a service and that of a call. Some catalogues include the version in the address of the load-balancer service; below
+// does not repeat it.
 func below(service, path string) string {
 	if strings.HasPrefix(path, "/v2.0/") || path == "/" {
 		service = strings.TrimSuffix(service, "/v2.0")

@@ -1,15 +1,15 @@
 package access
 
-// call is one kind of call: its method, and its path below the service's address. As keystonemiddleware has it, * stands for one part of a
-// path and ** for any number of them.
+// call is one kind of call: its method, and its path below the service's address. As in keystonemiddleware, * stands for one segment of a path
+// and ** for any number of them.
 type call struct{ method, path string }
 
-// Service is a service that what runs in the cluster calls.
+// Service is a service that components of the cluster call.
 type Service struct {
-	Name  string   // for people
-	Types []string // by which catalogues know it
+	Name  string   // for display
+	Types []string // possible types in the catalogue
 	Major int      // version of its API
-	Probe string   // what is read to see whether it takes a credential with access rules: one of calls, with a query
+	Probe string   // path of a read that shows whether the service accepts a credential with access rules: one of calls, with a query
 
 	calls []call
 }
@@ -27,8 +27,8 @@ func Compute() Service {
 	return Service{
 		Name: "compute", Types: []string{"compute"}, Major: 2, Probe: "/servers/detail?limit=1",
 		calls: []call{
-			{"GET", "/servers/*"},                            // both: the server of a node, and "detail", by its name
-			{"GET", "/flavors/*"},                            // manager: the type of a node
+			{"GET", "/servers/*"},                            // both: a node's server, and "detail" with its name
+			{"GET", "/flavors/*"},                            // manager: a node's type
 			{"POST", "/servers/*/os-volume_attachments"},     // CSI
 			{"DELETE", "/servers/*/os-volume_attachments/*"}, // CSI
 		},
@@ -41,17 +41,17 @@ func Network() Service {
 		Name: "network", Types: []string{"network"}, Major: 2, Probe: "/v2.0/networks?limit=1",
 		calls: []call{
 			{"GET", "/v2.0/extensions"},  // manager
-			{"GET", "/v2.0/networks"},    // manager: where floating IPs come from
+			{"GET", "/v2.0/networks"},    // manager: the source of floating IPs
 			{"GET", "/v2.0/networks/*"},  // manager: names of nodes' networks; Octavia in its name
 			{"GET", "/v2.0/subnets"},     // manager: of a load balancer's members
 			{"GET", "/v2.0/subnets/*"},   // the same; Octavia in its name
 			{"GET", "/v2.0/ports"},       // manager: nodes' addresses; Nova in its name
 			{"GET", "/v2.0/ports/*"},     // manager: trunks of nodes; Octavia in its name
-			{"GET", "/v2.0/floatingips"}, // manager: these are for load balancers
+			{"GET", "/v2.0/floatingips"}, // manager: for load balancers
 			{"POST", "/v2.0/floatingips"},
 			{"PUT", "/v2.0/floatingips/*"},
 			{"DELETE", "/v2.0/floatingips/*"},
-			{"GET", "/v2.0/security-groups"}, // manager: whether there is one from a time when it managed them; Nova in its name
+			{"GET", "/v2.0/security-groups"}, // manager: whether a group remains from a time when it managed them; Nova in its name
 		},
 	}
 }
@@ -64,8 +64,8 @@ func BlockStorage() Service {
 			{"POST", "/volumes"}, // all CSI
 			{"GET", "/volumes/*"},
 			{"DELETE", "/volumes/*"},
-			{"POST", "/volumes/*/action"}, // CSI: a volume grows; Nova in its name: it is attached
-			{"POST", "/snapshots"},        // CSI, where somebody adds the controller of snapshots
+			{"POST", "/volumes/*/action"}, // CSI: a volume grows; Nova in its name: a volume is attached
+			{"POST", "/snapshots"},        // CSI, if the user adds the snapshot controller
 			{"GET", "/snapshots"},
 			{"GET", "/snapshots/*"},
 			{"DELETE", "/snapshots/*"},
@@ -87,7 +87,7 @@ func LoadBalancer() Service {
 	return Service{
 		Name: "load-balancer", Types: []string{"load-balancer"}, Major: 2, Probe: "/v2.0/lbaas/loadbalancers?limit=1",
 		calls: []call{
-			{"GET", "/"}, // manager: which version it is
+			{"GET", "/"}, // manager: API version
 			{"GET", "/v2.0/lbaas/**"},
 			{"POST", "/v2.0/lbaas/**"},
 			{"PUT", "/v2.0/lbaas/**"},

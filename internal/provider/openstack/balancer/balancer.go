@@ -15,37 +15,37 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
-// Options says which cluster's load balancer a Keeper keeps, and whom it asks about the rest of the cluster.
+// Options configures a Keeper: the cluster whose load balancer it keeps, and its access to the rest of the cluster.
 type Options struct {
 	Names    marks.Names
-	Octavia  *v1alpha1.Octavia // what the document says of the load balancer; nil: it wants none
-	Port     int               // the API's
+	Octavia  *v1alpha1.Octavia // the document's settings of the load balancer; nil: it wants none
+	Port     int               // port of the API
 	Timeouts Timeouts
 	Floating Floating
 
 	Cloud   func(context.Context) (*cloud.Cloud, error)
-	Subnet  func(context.Context) (subnets.Subnet, error) // of the machines; fail.NotReady where it is not made yet
-	CIDR    func() string                                 // of that subnet as far as it is known without asking; empty where it is not
+	Subnet  func(context.Context) (subnets.Subnet, error) // the machines' subnet; fail.NotReady before it exists
+	CIDR    func() string                                 // CIDR of that subnet if it is known without a call to the cloud; otherwise empty
 	Machine func(ctx context.Context, name string) (provider.Machine, error)
 }
 
-// Timeouts bounds what a Keeper waits for.
+// Timeouts bounds the waits of a Keeper.
 type Timeouts struct {
-	Boot   time.Duration // for a change to be carried out
-	Delete time.Duration // for a load balancer to be gone
-	Step   time.Duration // what a step takes besides
-	Poll   time.Duration // from look to look
+	Boot   time.Duration // until a change is carried out
+	Delete time.Duration // until a load balancer is gone
+	Step   time.Duration // allowance of a step for everything else
+	Poll   time.Duration // pause between two polls
 }
 
-// Floating is the floating IP, or its absence, that the document wants for the load balancer's address.
+// Floating manages the floating IP, or its absence, that the document wants for the load balancer's address.
 type Floating interface {
-	// Lack says what of the floating IP of a port is not as wanted; empty: nothing.
+	// Lack describes how the floating IP of a port differs from the wanted state; empty if it does not.
 	Lack(portID string) string
-	// AskConsent makes a step ask for consent to give an address back, or to take one off, where Ensure would.
+	// AskConsent makes a step require consent if Ensure would release or detach an address.
 	AskConsent(s *plan.Step, portID string)
-	// Ensure has the wanted floating IP, or none, lead to a port.
+	// Ensure attaches the wanted floating IP to a port, or removes it if none is wanted.
 	Ensure(ctx context.Context, portID string) error
-	// Forget drops what is known of floating IPs, because a port is gone that one may have led to.
+	// Forget drops the cached floating IPs, because a port that one may have led to is gone.
 	Forget()
 }
 
@@ -53,18 +53,18 @@ type Floating interface {
 type Keeper struct {
 	opts Options
 
-	changing sync.Mutex // held while the load balancer is changed
-	lost     string     // address of a load balancer that was deleted because Octavia had given it up: the next one gets it
+	changing sync.Mutex // serializes changes of the load balancer
+	lost     string     // address of a deleted load balancer that was in ERROR; its replacement gets the same address
 
 	mu          sync.Mutex
 	seen        *State // nil: there is none
 	unavailable string
 }
 
-// New returns the keeper of a cluster's load balancer. It asks nobody.
+// New returns the keeper of a cluster's load balancer. It makes no call.
 func New(o Options) *Keeper { return &Keeper{opts: o} }
 
-// Unavailable says why the cloud gives the project no load balancers, as the last Observe found; empty: it does.
+// Unavailable returns why the project cannot use load balancers, according to the last Observe; empty if it can.
 func (k *Keeper) Unavailable() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -77,5 +77,5 @@ func (k *Keeper) setUnavailable(why string) {
 	k.unavailable = why
 }
 
-// sorted returns the strings in order, each once.
+// sorted returns the strings sorted and without duplicates.
 func sorted(s []string) []string { return slices.Compact(slices.Sorted(slices.Values(s))) }

@@ -16,24 +16,24 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// Provisioning states of Octavia. Operating states are not looked at: they tell how the machines behind are doing.
+// Provisioning states of Octavia. Operating states are ignored, because they describe the health of the members.
 const (
 	Active  = "ACTIVE"
 	Broken  = "ERROR"
 	Deleted = "DELETED"
 )
 
-// errBroken says that Octavia gave a load balancer up: it can only be deleted.
+// errBroken reports that a load balancer is in ERROR and can only be deleted.
 var errBroken = errors.New("load balancer is in state ERROR")
 
-// immutable reports whether Octavia refuses a change, or a deletion, because it still carries out another one.
+// immutable reports whether Octavia refuses a change or a deletion because another change is in progress.
 func immutable(err error) bool {
 	text := strings.ToLower(err.Error())
 	return cloud.Status(err) == http.StatusConflict && (strings.Contains(text, "immutable") || strings.Contains(text, "invalid state pending"))
 }
 
-// Change makes one change to the load balancer and waits until it is carried out. Octavia takes one change at a time: where it
-// refuses because another one is under way, that one is waited for.
+// Change makes one change to the load balancer and waits until it is carried out. Octavia accepts one change at a time; if another one is in
+// progress, Change waits for it first.
 func (k *Keeper) Change(
 	ctx context.Context, c *gophercloud.ServiceClient, lbID, what string, progress plan.Progress, call func(context.Context) error,
 ) error {
@@ -52,14 +52,14 @@ func (k *Keeper) Change(
 			return err
 		}
 		progress.Status("%s: the load balancer takes no change yet", what)
-		// It may be the very change that the last call, cut off on its way back, began; or a child that is behind.
+		// The change in progress may be this very one, begun by an earlier call whose answer was lost, or that of a child which lags behind.
 		if err := cloud.Sleep(ctx, k.opts.Timeouts.Poll); err != nil {
 			return k.stuck(ctx, c, lbID, what)
 		}
 	}
 }
 
-// settle waits until the load balancer is ACTIVE; errBroken where it gets ERROR. The error at the end names what is pending.
+// settle waits until the load balancer is ACTIVE; it returns errBroken for ERROR. The error of a timeout names the pending parts.
 func (k *Keeper) settle(ctx context.Context, c *gophercloud.ServiceClient, lbID, what string, progress plan.Progress) error {
 	ctx, cancel := context.WithTimeout(ctx, k.opts.Timeouts.Boot)
 	defer cancel()
@@ -87,19 +87,19 @@ func (k *Keeper) settle(ctx context.Context, c *gophercloud.ServiceClient, lbID,
 	}
 }
 
-// notSettled says what a wait that ran out of time, or was stopped, was for.
+// notSettled returns the error of a wait that timed out or was stopped.
 func (k *Keeper) notSettled(ctx context.Context, c *gophercloud.ServiceClient, lb *loadbalancers.LoadBalancer, what string) error {
 	if errors.Is(context.Cause(ctx), context.Canceled) {
 		return fail.Wrap(fail.Interrupted, context.Cause(ctx), "%s", what).At(lb.Name)
 	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second) // what is pending is worth a last call
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second) // a last call to name the pending parts
 	defer cancel()
 	return fail.New(fail.NotReady, "%s: load balancer %s is still %s%s",
 		what, lb.Name, lb.ProvisioningStatus, k.pending(late, c, lb.ID, "PENDING")).At(lb.ID).
 		Do("apply again to go on waiting; if it stays so, ask the cloud's operator")
 }
 
-// stuck says what keeps a load balancer that is ACTIVE from being changed.
+// stuck returns the error for a load balancer that is ACTIVE but refuses changes.
 func (k *Keeper) stuck(ctx context.Context, c *gophercloud.ServiceClient, lbID, what string) error {
 	if errors.Is(context.Cause(ctx), context.Canceled) {
 		return fail.Wrap(fail.Interrupted, context.Cause(ctx), "%s", what).At(lbID)
@@ -110,8 +110,8 @@ func (k *Keeper) stuck(ctx context.Context, c *gophercloud.ServiceClient, lbID, 
 		Do("if it stays so, delete it (openstack loadbalancer delete --cascade %s) and apply again", lbID)
 }
 
-// pending lists what of a load balancer is in a state that begins so, as " (listener x PENDING_UPDATE, …)". Empty where nothing is, or
-// where it can't be told: it is only more about a failure.
+// pending lists the parts of a load balancer whose state has the given prefix, as " (listener x PENDING_UPDATE, …)". It is empty if there are
+// none or the call fails: the list only adds detail to an error.
 func (k *Keeper) pending(ctx context.Context, c *gophercloud.ServiceClient, lbID, state string) string {
 	tree, err := loadbalancers.GetStatuses(ctx, c, lbID).Extract()
 	if err != nil || tree.Loadbalancer == nil {

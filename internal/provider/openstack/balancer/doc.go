@@ -1,4 +1,3 @@
-// Package balancer makes, finds and removes the cluster's load balancer in Octavia: the API's port, those of the ingress, and the machines
-// behind them.
-// What it has to know of the cluster's network, machines and floating IPs it asks its caller, by Options.
+// Package balancer makes, finds and removes the cluster's load balancer in Octavia: the API's port, the ingress ports, and the machines behind
+// them. Its caller provides the cluster's network, machines and floating IPs through Options.
 package balancer

@@ -15,14 +15,14 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// CheckFlavor refuses a flavor that the cloud does not have for load balancers.
+// CheckFlavor refuses a load-balancer flavor that the cloud does not have.
 func (k *Keeper) CheckFlavor(ctx context.Context, c *gophercloud.ServiceClient) error {
 	_, err := k.flavor(ctx, c)
 	return err
 }
 
-// flavor returns the ID of the load balancer's flavor; empty where the document names none. fail.Refused where there is no such
-// flavor, or several.
+// flavor returns the ID of the load balancer's flavor; empty if the document names none. It returns fail.Refused if no flavor or several have
+// that name.
 func (k *Keeper) flavor(ctx context.Context, c *gophercloud.ServiceClient) (string, error) {
 	want := k.opts.Octavia.Flavor
 	if want == "" {
@@ -44,7 +44,7 @@ func (k *Keeper) flavor(ctx context.Context, c *gophercloud.ServiceClient) (stri
 	return fit[0], nil
 }
 
-// CheckProvider refuses a provider that the cloud does not have. A cloud that does not tell which it has refuses by itself.
+// CheckProvider refuses a provider that the cloud does not have. If the cloud does not list its providers, it will refuse by itself.
 func (k *Keeper) CheckProvider(ctx context.Context, c *gophercloud.ServiceClient) error {
 	want := k.opts.Octavia.Provider
 	if want == "" {
@@ -68,8 +68,8 @@ func (k *Keeper) CheckProvider(ctx context.Context, c *gophercloud.ServiceClient
 		At("spec.endpoint.octavia.provider")
 }
 
-// checkDefaultProvider refuses to go on with OVN where the document does not say so, as it turns out where it is the cloud's default: it
-// needs other rules for the machines.
+// checkDefaultProvider refuses a load balancer of OVN, as the cloud's default, if the document does not name OVN: it needs other firewall
+// rules for the machines.
 func (k *Keeper) checkDefaultProvider(b *State) error {
 	if b.LB.Provider != v1alpha1.ProviderOVN || k.opts.Octavia.OVN() {
 		return nil
@@ -78,8 +78,8 @@ func (k *Keeper) checkDefaultProvider(b *State) error {
 		Do("say ovn there; for another one that the cloud has (openstack loadbalancer provider list), destroy this beginning first")
 }
 
-// Fixed names a field of the document that Octavia can't change of the load balancer that is there, and says why; empty where none is to
-// change.
+// Fixed returns a changed field of the document that Octavia can't change in the existing load balancer, and the reason; empty if there is
+// none.
 func (k *Keeper) Fixed(ctx context.Context) (field, why string, err error) {
 	b, o := k.Seen(), k.opts.Octavia
 	if b == nil || o == nil {

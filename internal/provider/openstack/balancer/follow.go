@@ -11,8 +11,8 @@ import (
 
 const balanceStep = "balance/loadbalancer"
 
-// Balance returns the step that has the load balancer follow the machines: every control-plane machine behind the API, every worker
-// behind the ingress ports, and those ports as the document wants them. None where that is so. One step, for Octavia takes
+// Balance returns the step that updates the load balancer to the current machines: every control-plane machine behind the API, every worker
+// behind the ingress ports, and those ports as in the document. It returns none if nothing differs. It is one step, because Octavia accepts
 // one change at a time.
 func (k *Keeper) Balance(want provider.Wanted) []*plan.Step {
 	if k.opts.Octavia == nil {
@@ -23,7 +23,7 @@ func (k *Keeper) Balance(want provider.Wanted) []*plan.Step {
 		Timeout: 2*k.opts.Timeouts.Boot + k.opts.Timeouts.Step,
 		Run:     func(ctx context.Context, progress plan.Progress) error { return k.follow(ctx, want, progress) },
 	}
-	for _, made := range k.Steps(want) { // in the same plan, by Steps
+	for _, made := range k.Steps(want) { // in the same plan
 		s.Needs = append(s.Needs, made.ID)
 	}
 	b := k.Seen()
@@ -38,12 +38,12 @@ func (k *Keeper) Balance(want provider.Wanted) []*plan.Step {
 	return []*plan.Step{s}
 }
 
-// unbalanced reports what differs between the load balancer and the machines that are wanted.
+// unbalanced lists the differences between the load balancer and the wanted machines.
 func (k *Keeper) unbalanced(b *State, want provider.Wanted) []string {
 	var out []string
 	for i, w := range k.wantedFronts(k.opts.CIDR()) {
 		f := b.Front(w.name)
-		if i > 0 { // of the API's own front, all else is Steps' business
+		if i > 0 { // Steps handles the rest of the API's front
 			out = append(out, w.settings(f)...)
 		}
 		have, known := f.machines(), k.wantedMembers(context.Background(), w, want)
@@ -63,7 +63,7 @@ func (k *Keeper) unbalanced(b *State, want provider.Wanted) []string {
 	return out
 }
 
-// unwanted lists the fronts of ours that the document no longer wants.
+// unwanted lists the cluster's fronts that the document no longer wants.
 func (k *Keeper) unwanted(b *State) []string {
 	var out []string
 	fronts := k.wantedFronts("")
@@ -76,7 +76,7 @@ func (k *Keeper) unwanted(b *State) []string {
 	return out
 }
 
-// follow makes what Balance promises.
+// follow carries out the step of Balance.
 func (k *Keeper) follow(ctx context.Context, want provider.Wanted, progress plan.Progress) error {
 	c, err := k.needed(ctx)
 	if err != nil {

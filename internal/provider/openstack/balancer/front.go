@@ -22,8 +22,8 @@ type fronting struct {
 	progress plan.Progress
 }
 
-// ensureFront makes or mends one front of an existing load balancer: first what is behind, then the port, so that no connection is
-// taken that nobody serves.
+// ensureFront creates or corrects one front of an existing load balancer: the pool before the port, so that no connection is accepted without
+// a server behind it.
 func (k *Keeper) ensureFront(
 	ctx context.Context, c *gophercloud.ServiceClient, b *State, w frontWant, members []member, progress plan.Progress,
 ) error {
@@ -64,7 +64,7 @@ func (f fronting) ensurePool(ctx context.Context, w frontWant, seen Front) (stri
 	})
 }
 
-// ensureMembers has a pool consist of these members, by one call.
+// ensureMembers sets the members of a pool with one call.
 func (f fronting) ensureMembers(ctx context.Context, name, pool string, have, want []member) error {
 	if slices.Equal(have, want) {
 		return nil
@@ -79,7 +79,7 @@ func (f fronting) ensureMembers(ctx context.Context, name, pool string, have, wa
 }
 
 func (f fronting) ensureMonitor(ctx context.Context, w frontWant, pool string, seen monitors.Monitor) error {
-	if seen.ID != "" && seen.Type != w.monitor { // the type of one can't be changed
+	if seen.ID != "" && seen.Type != w.monitor { // a monitor's type can't be changed
 		err := f.change(ctx, "remove monitor "+w.name, func(ctx context.Context) error {
 			return cloud.UnlessGone(monitors.Delete(ctx, f.c, seen.ID).ExtractErr())
 		})
@@ -99,7 +99,7 @@ func (f fronting) ensureMonitor(ctx context.Context, w frontWant, pool string, s
 }
 
 func (f fronting) ensureListener(ctx context.Context, w frontWant, pool string, seen listeners.Listener) error {
-	if seen.ID != "" && seen.ProtocolPort != w.port { // nor can the port of one
+	if seen.ID != "" && seen.ProtocolPort != w.port { // nor can a listener's port
 		if err := f.removeListener(ctx, w.name, seen.ID); err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (f fronting) ensureListener(ctx context.Context, w frontWant, pool string, 
 		seen.TimeoutClientData == w.idle && seen.TimeoutMemberData == w.idle {
 		return nil
 	}
-	allowed := append([]string{}, w.allowed...) // an empty list opens it to all
+	allowed := append([]string{}, w.allowed...) // an empty list opens it to all networks
 	opts := listeners.UpdateOpts{DefaultPoolID: &pool, AllowedCIDRs: &allowed, TimeoutClientData: &w.idle, TimeoutMemberData: &w.idle}
 	return f.change(ctx, "change listener "+w.name, func(ctx context.Context) error {
 		return listeners.Update(ctx, f.c, seen.ID, opts).Err
@@ -129,7 +129,7 @@ func (f fronting) removeListener(ctx context.Context, name, id string) error {
 	})
 }
 
-// remove takes a front away: the port first.
+// remove removes a front: its port first.
 func (f fronting) remove(ctx context.Context, name string, seen Front) error {
 	if seen.Listener.ID != "" {
 		if err := f.removeListener(ctx, name, seen.Listener.ID); err != nil {
@@ -139,7 +139,7 @@ func (f fronting) remove(ctx context.Context, name string, seen Front) error {
 	if seen.Pool.ID == "" {
 		return nil
 	}
-	return f.change(ctx, "remove pool "+name, func(ctx context.Context) error { // its members and its monitor go with it
+	return f.change(ctx, "remove pool "+name, func(ctx context.Context) error { // Octavia deletes its members and monitor too
 		return cloud.UnlessGone(pools.Delete(ctx, f.c, seen.Pool.ID).ExtractErr())
 	})
 }

@@ -21,8 +21,8 @@ import (
 
 const balancerStep = "loadbalancer"
 
-// Steps returns the step that makes the load balancer with the API's front, beginning with one control-plane machine as its only member;
-// none where it is there. It needs the network and the way out of it.
+// Steps returns the step that creates the load balancer with the API's front, and one control-plane machine as its first member; none if it
+// exists. The step needs the network and its way out.
 func (k *Keeper) Steps(want provider.Wanted) []*plan.Step {
 	if k.opts.Octavia == nil {
 		return nil
@@ -46,8 +46,7 @@ func (k *Keeper) Steps(want provider.Wanted) []*plan.Step {
 	return []*plan.Step{s}
 }
 
-// defects reports what of the load balancer a step of Steps would mend. That it has all members is Balance's business, and so
-// are its other ports.
+// defects lists the defects of the load balancer that the step of Steps corrects. Balance handles the other members and ports.
 func (k *Keeper) defects(b *State, want provider.Wanted) []string {
 	var out []string
 	if b.LB.ProvisioningStatus != Active {
@@ -67,17 +66,17 @@ func (k *Keeper) defects(b *State, want provider.Wanted) []string {
 	return out
 }
 
-// apiFront returns the API's front as it is wanted and as it was seen.
+// apiFront returns the API's front in the wanted and in the seen state.
 func (k *Keeper) apiFront(b *State) (frontWant, Front) {
 	f := b.Front(k.opts.Names.Name(FrontAPI))
 	w := k.wantedFronts(k.opts.CIDR())[0]
 	if k.opts.CIDR() == "" && len(w.allowed) > 0 && within(w.allowed, f.Listener.AllowedCIDRs) {
-		w.allowed = sorted(f.Listener.AllowedCIDRs) // an existing network's, which nobody has asked for
+		w.allowed = sorted(f.Listener.AllowedCIDRs) // the CIDR of an existing network that was not looked up yet
 	}
 	return w, f
 }
 
-// within reports whether the seen networks are the wanted ones and at most one more. The first wanted one is not known.
+// within reports whether the seen networks are the wanted ones plus at most one more, the first wanted one being unknown.
 func within(want, seen []string) bool {
 	for _, w := range want {
 		if w != "" && !slices.Contains(seen, w) {
@@ -102,7 +101,7 @@ func (k *Keeper) served(f Front, want provider.Wanted) bool {
 	return false
 }
 
-// ensure makes the load balancer, or mends it.
+// ensure creates or corrects the load balancer.
 func (k *Keeper) ensure(ctx context.Context, want provider.Wanted, progress plan.Progress) error {
 	c, err := k.needed(ctx)
 	if err != nil {
@@ -122,7 +121,7 @@ func (k *Keeper) ensure(ctx context.Context, want provider.Wanted, progress plan
 	return k.ensureFloating(ctx, progress)
 }
 
-// ensureFloating sees that the load balancer's address has a floating IP, or none where it is internal.
+// ensureFloating ensures that the load balancer's address has a floating IP, or none if it is internal.
 func (k *Keeper) ensureFloating(ctx context.Context, progress plan.Progress) error {
 	b := k.Seen()
 	if b == nil {
@@ -134,10 +133,10 @@ func (k *Keeper) ensureFloating(ctx context.Context, progress plan.Progress) err
 	return k.opts.Floating.Ensure(ctx, b.LB.VipPortID)
 }
 
-// makeOrAdopt makes the load balancer, or adopts the one that is there, and makes or mends its API front. Its parts are made one after
-// the other. Octavia can make a whole one by a single call, but that of OpenStack Zed was seen, each time, to leave the parts
-// PENDING_CREATE for ever while the load balancer gets ACTIVE, and such a one takes no change any more; and before 2024.1 such a call
-// is refused where it has allowed networks (bug 2057751).
+// makeOrAdopt creates the load balancer or adopts the existing one, and creates or corrects its API front, part by part. Octavia can create a
+// whole load balancer in one call, but OpenStack Zed was seen to leave the parts in PENDING_CREATE forever, every time, while the load
+// balancer became ACTIVE; such a load balancer accepts no further change. Before 2024.1 Octavia also refuses such a call with allowed CIDRs
+// (bug 2057751).
 func (k *Keeper) makeOrAdopt(ctx context.Context, c *gophercloud.ServiceClient, want provider.Wanted, progress plan.Progress) error {
 	subnet, err := k.opts.Subnet(ctx)
 	if err != nil {
@@ -180,7 +179,7 @@ func (k *Keeper) makeOrAdopt(ctx context.Context, c *gophercloud.ServiceClient, 
 	return err
 }
 
-// first returns the control-plane machine that the load balancer begins with. fail.NotReady where its address is not known yet.
+// first returns the first member, a control-plane machine. It returns fail.NotReady before its address is known.
 func (k *Keeper) first(ctx context.Context, want provider.Wanted) ([]member, error) {
 	name := First(want)
 	m, err := k.opts.Machine(ctx, name)
@@ -193,7 +192,7 @@ func (k *Keeper) first(ctx context.Context, want provider.Wanted) ([]member, err
 	return []member{{name: name, address: m.Address, port: k.wantedFronts("")[0].to}}, nil
 }
 
-// create asks for an empty load balancer. It carries its tag from the start: where the answer never comes, the next attempt finds it.
+// create requests an empty load balancer. It carries its tag from the start, so that the next attempt finds it if the answer is lost.
 func (k *Keeper) create(ctx context.Context, c *gophercloud.ServiceClient, subnetID string, progress plan.Progress) (*State, error) {
 	opts := loadbalancers.CreateOpts{
 		Name: k.opts.Names.Name(FrontAPI), Description: k.opts.Names.Mark(), VipSubnetID: subnetID, VipAddress: k.lost, Tags: k.opts.Names.RoleTags(FrontAPI),
@@ -234,7 +233,7 @@ func (k *Keeper) monitorOpts(w frontWant) monitors.CreateOpts {
 	}
 }
 
-// Others reports what exists, for people.
+// Others lists the existing load balancers for display.
 func (b *State) Others() []string {
 	if b == nil {
 		return nil

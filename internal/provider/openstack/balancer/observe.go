@@ -18,12 +18,12 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// State is what was last seen of the cluster's load balancer.
+// State is the last seen state of the cluster's load balancer.
 type State struct {
 	LB      loadbalancers.LoadBalancer
-	Fronts  map[string]Front // by name; what the names of the cluster's pools and listeners tell
-	Ports   map[int]string   // listeners' IDs by port, whatever they are called
-	Surplus []string         // IDs of further load balancers of this cluster: from creates whose answers never came
+	Fronts  map[string]Front // by name of the cluster's pools and listeners
+	Ports   map[int]string   // listeners' IDs by port, under any name
+	Surplus []string         // IDs of further load balancers of this cluster, from create calls whose answers were lost
 }
 
 // Front is one port of the load balancer with the pool behind it. Parts whose ID is empty are missing.
@@ -34,7 +34,7 @@ type Front struct {
 	Members  []pools.Member
 }
 
-// Front returns what was seen under a name: nothing, where there is nothing.
+// Front returns the seen front with this name, or the zero value.
 func (b *State) Front(name string) Front {
 	if b == nil {
 		return Front{}
@@ -42,8 +42,8 @@ func (b *State) Front(name string) Front {
 	return b.Fronts[name]
 }
 
-// Observe finds the cluster's load balancer and what is in it: one call where there is none or the cloud has no load
-// balancing (then none at all), else three more, and one for each of its own pools, of which there are three at most.
+// Observe finds the cluster's load balancer and its parts. It makes no call if the cloud has no load-balancing service, one call if there is
+// no load balancer, and otherwise three more plus one for each of its own pools, at most three.
 func (k *Keeper) Observe(ctx context.Context) error {
 	k.setUnavailable("")
 	c, err := k.Client(ctx)
@@ -56,7 +56,7 @@ func (k *Keeper) Observe(ctx context.Context) error {
 	}
 	_, err = k.look(ctx, c)
 	if cloud.Status(err) == http.StatusForbidden {
-		if k.opts.Octavia == nil { // who may not look at load balancers has made none
+		if k.opts.Octavia == nil { // without permission to list load balancers, the cluster has none
 			k.setUnavailable("the credentials lack the role " + cloud.BalancerRole)
 			return nil
 		}
@@ -69,8 +69,8 @@ func (k *Keeper) Observe(ctx context.Context) error {
 	return err
 }
 
-// Client returns the client of Octavia; nil where the cloud has none: then there is nothing to look for, and Preflight refuses what
-// needs it.
+// Client returns the client of Octavia; nil if the cloud has no Octavia: then there is nothing to find, and Preflight refuses documents that
+// need it.
 func (k *Keeper) Client(ctx context.Context) (*gophercloud.ServiceClient, error) {
 	cloud, err := k.opts.Cloud(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (k *Keeper) Client(ctx context.Context) (*gophercloud.ServiceClient, error)
 	return c, nil
 }
 
-// needed returns the client of Octavia for what can't be made without it.
+// needed returns the client of Octavia, or an error if the cloud has none.
 func (k *Keeper) needed(ctx context.Context) (*gophercloud.ServiceClient, error) {
 	cloud, err := k.opts.Cloud(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (k *Keeper) needed(ctx context.Context) (*gophercloud.ServiceClient, error)
 	return cloud.LoadBalancer()
 }
 
-// look reads the load balancer and remembers it; nil where there is none.
+// look reads the load balancer and remembers it; it returns nil if there is none.
 func (k *Keeper) look(ctx context.Context, c *gophercloud.ServiceClient) (*State, error) {
 	all, err := k.list(ctx, c)
 	if err != nil {
@@ -114,14 +114,14 @@ func (k *Keeper) look(ctx context.Context, c *gophercloud.ServiceClient) (*State
 	return b, nil
 }
 
-// Seen returns what was last seen; nil: there is none.
+// Seen returns the last seen state; nil if there is no load balancer.
 func (k *Keeper) Seen() *State {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.seen
 }
 
-// list lists the cluster's load balancers by their tag, the oldest first: one call.
+// list lists the cluster's load balancers by tag, oldest first, with one call.
 func (k *Keeper) list(ctx context.Context, c *gophercloud.ServiceClient) ([]loadbalancers.LoadBalancer, error) {
 	mark := k.opts.Names.Mark()
 	all, err := cloud.Pages(ctx, loadbalancers.List(c, loadbalancers.ListOpts{Tags: []string{mark}}), loadbalancers.ExtractLoadBalancers)
@@ -137,7 +137,7 @@ func (k *Keeper) list(ctx context.Context, c *gophercloud.ServiceClient) ([]load
 	return all, nil
 }
 
-// lookInside lists listeners, pools and monitors of the load balancer, then the members of its pools.
+// lookInside lists the load balancer's listeners, pools and monitors, then the members of its pools.
 func (k *Keeper) lookInside(ctx context.Context, c *gophercloud.ServiceClient, b *State) error {
 	var ls []listeners.Listener
 	var ps []pools.Pool
@@ -203,7 +203,7 @@ func (b *State) update(name string, change func(*Front)) {
 	b.Fronts[name] = f
 }
 
-// forbidden says which role is missing where Octavia lets one do nothing.
+// forbidden names the missing role if Octavia refuses every call.
 func forbidden(err error, c *cloud.Cloud) error {
 	if cloud.Status(err) != http.StatusForbidden {
 		return err

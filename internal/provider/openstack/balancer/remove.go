@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// RemoveMember takes a machine out of all pools, before it is destroyed. Where the last look shows no such member, nobody is asked.
+// RemoveMember removes a machine from all pools, before it is destroyed. It makes no call if the last observation shows no such member.
 func (k *Keeper) RemoveMember(ctx context.Context, m provider.Machine, progress plan.Progress) error {
 	if !k.Seen().Serves(m) {
 		return nil
@@ -68,7 +68,7 @@ func isMachine(member pools.Member, m provider.Machine) bool {
 
 const destroyStep = "destroy-balancer"
 
-// Destroy returns the step that removes the load balancer; none where none was seen. Its floating IP is not its business.
+// Destroy returns the step that removes the load balancer; none if none was seen. It does not remove the floating IP.
 func (k *Keeper) Destroy() []*plan.Step {
 	b := k.Seen()
 	if b == nil {
@@ -100,14 +100,14 @@ func (k *Keeper) removeAll(ctx context.Context, c *gophercloud.ServiceClient, pr
 			return err
 		}
 	}
-	k.opts.Floating.Forget() // the port that had one went, too
+	k.opts.Floating.Forget() // its port is gone
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.seen = nil
 	return nil
 }
 
-// deleteBroken deletes a load balancer that Octavia gave up, and remembers its address for the one that is made in its place.
+// deleteBroken deletes a load balancer in ERROR, and remembers its address for the replacement.
 func (k *Keeper) deleteBroken(ctx context.Context, c *gophercloud.ServiceClient, progress plan.Progress) error {
 	if b := k.Seen(); b != nil {
 		k.lost = b.LB.VipAddress
@@ -115,8 +115,8 @@ func (k *Keeper) deleteBroken(ctx context.Context, c *gophercloud.ServiceClient,
 	return k.removeAll(ctx, c, progress)
 }
 
-// remove deletes a load balancer with all in it and waits until it is gone. One that is being changed can't be deleted; the
-// change is waited for.
+// remove deletes a load balancer with all its parts and waits until it is gone. It first waits for a change in progress, which blocks the
+// deletion.
 func (k *Keeper) remove(ctx context.Context, c *gophercloud.ServiceClient, id string, progress plan.Progress) error {
 	ctx, cancel := context.WithTimeout(ctx, k.opts.Timeouts.Delete)
 	defer cancel()
@@ -148,7 +148,7 @@ func (k *Keeper) remove(ctx context.Context, c *gophercloud.ServiceClient, id st
 	}
 }
 
-// undeleted says why a load balancer is still there when the wait for its end is over.
+// undeleted returns the error for a load balancer that outlasted the wait for its deletion.
 func undeleted(ctx context.Context, lb *loadbalancers.LoadBalancer) error {
 	if err := context.Cause(ctx); fail.KindOf(err) == fail.Interrupted {
 		return fail.Wrap(fail.Interrupted, err, "delete load balancer %s", lb.Name)

@@ -14,13 +14,13 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/quota"
 )
 
-// frontWant is one port that the load balancer is to listen on. Listener, pool and monitor of it have the same name.
+// frontWant is one wanted port of the load balancer. Its listener, pool and monitor have the same name.
 type frontWant struct {
 	name    string
-	port    int      // that it listens on
+	port    int      // listening port
 	allowed []string // networks that may connect, sorted; none: all
 	spread  pools.LBMethod
-	idle    int    // milliseconds after which a connection without traffic is cut
+	idle    int    // milliseconds until an idle connection is cut
 	monitor string // Octavia's type
 	to      int    // the members' port
 	role    provider.Role
@@ -32,12 +32,12 @@ type member struct {
 	port          int
 }
 
-// Milliseconds without traffic after which a connection is cut: a watch of the API may be silent for long; Octavia's own 50 seconds
-// would end it. A member is dead after two checks without an answer.
+// Timeouts in milliseconds after which an idle connection is cut. A watch of the API may be silent for a long time, and Octavia's default of
+// 50 seconds would end it. A member is dead after two checks without an answer.
 const (
 	apiIdle        = 60 * 60 * 1000
 	ingressIdle    = 10 * 60 * 1000
-	monitorDelay   = 3 // seconds from check to check
+	monitorDelay   = 3 // seconds between two checks
 	monitorTimeout = 2 // seconds for an answer
 	monitorTries   = 2
 )
@@ -49,12 +49,12 @@ const (
 	FrontHTTPS = "ingress-https"
 )
 
-// frontNames lists the full names of all fronts that there can be.
+// frontNames lists the full names of all possible fronts.
 func (k *Keeper) frontNames() []string {
 	return []string{k.opts.Names.Name(FrontAPI), k.opts.Names.Name(FrontHTTP), k.opts.Names.Name(FrontHTTPS)}
 }
 
-// wantedFronts lists what the load balancer is to listen on: the API first. cidr is the machines' own network.
+// wantedFronts lists the wanted fronts of the load balancer, the API's first. cidr is the machines' own network.
 func (k *Keeper) wantedFronts(cidr string) []frontWant {
 	o := k.opts.Octavia
 	if o == nil {
@@ -64,10 +64,10 @@ func (k *Keeper) wantedFronts(cidr string) []frontWant {
 		name: k.opts.Names.Name(FrontAPI), port: k.opts.Port, to: v1alpha1.APIServerPort, idle: apiIdle,
 		monitor: monitors.TypeTLSHELLO, role: provider.ControlPlane,
 	}
-	if o.Monitor == "tcp" || o.OVN() { // which can do no more
+	if o.Monitor == "tcp" || o.OVN() { // OVN supports no other type
 		api.monitor = monitors.TypeTCP
 	}
-	if len(o.AllowedCIDRs) > 0 && !o.OVN() { // nodes reach the API through the load balancer, too; of OVN see access
+	if len(o.AllowedCIDRs) > 0 && !o.OVN() { // nodes reach the API through the load balancer too; for OVN, package firewall limits access
 		api.allowed = sorted(append([]string{cidr}, o.AllowedCIDRs...))
 	}
 	out := []frontWant{api}
@@ -82,14 +82,14 @@ func (k *Keeper) wantedFronts(cidr string) []frontWant {
 	}
 	for i := range out {
 		out[i].spread = pools.LBMethodLeastConnections
-		if o.OVN() { // the only one it has
+		if o.OVN() { // its only method
 			out[i].spread = pools.LBMethodSourceIpPort
 		}
 	}
 	return out
 }
 
-// wantedMembers lists the wanted machines behind a front whose addresses are known.
+// wantedMembers lists the wanted machines behind a front, as far as their addresses are known.
 func (k *Keeper) wantedMembers(ctx context.Context, w frontWant, want provider.Wanted) []member {
 	var out []member
 	for _, s := range want.Machines {
@@ -103,7 +103,7 @@ func (k *Keeper) wantedMembers(ctx context.Context, w frontWant, want provider.W
 	return sortMembers(out)
 }
 
-// First returns the control-plane machine that the load balancer begins with: that of the lowest index.
+// First returns the first member of a new load balancer: the control-plane machine with the lowest index.
 func First(want provider.Wanted) string {
 	var first *provider.MachineSpec
 	for i, s := range want.Machines {
@@ -124,7 +124,7 @@ func sortMembers(ms []member) []member {
 	return ms
 }
 
-// machines lists what is in the front's pool, in order.
+// machines lists the members of the front's pool in order.
 func (f Front) machines() []member {
 	out := make([]member, 0, len(f.Members))
 	for _, m := range f.Members {
@@ -137,7 +137,7 @@ func memberOf(m pools.Member) member {
 	return member{name: m.Name, address: m.Address, port: m.ProtocolPort}
 }
 
-// settings reports what differs between the front that is wanted and the one that was seen, members aside.
+// settings lists the differences between the wanted and the seen front, except members.
 func (w frontWant) settings(f Front) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -171,7 +171,7 @@ func openTo(cidrs []string) string {
 	return fmt.Sprint(sorted(cidrs))
 }
 
-// changes reports what has to change in a pool so that its members are these.
+// changes lists the changes that turn a pool's members into the wanted ones.
 func changes(have, want []member) []string {
 	var out []string
 	for _, m := range want {
@@ -187,7 +187,8 @@ func changes(have, want []member) []string {
 	return out
 }
 
-// Need counts what an apply would make of the load balancer, by what was last seen; subnet is the CIDR of the machines' network.
+// Need counts the parts of the load balancer that an apply would create, according to the last observation; subnet is the CIDR of the
+// machines' network.
 func (k *Keeper) Need(d quota.Demand, want provider.Wanted, subnet string) {
 	b := k.Seen()
 	if b == nil {

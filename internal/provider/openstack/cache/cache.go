@@ -9,41 +9,41 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// Cache holds what is known of one kind of resource: what the last list said, and what was made or deleted since.
-// Many steps use it at once; the order of keeping is the order of finding.
+// Cache holds the known resources of one kind: the result of the last list, updated by later creations and deletions. It is safe for
+// concurrent use, and keeps the order of insertion.
 type Cache[T any] struct {
 	id   func(T) string
 	list func(ctx context.Context) ([]T, error)
 
 	mu     sync.Mutex
 	items  []T
-	put    map[string]int // by ID: made or changed at this tick, so that an older list does not undo it
-	gone   map[string]int // by ID: deleted at this tick
+	put    map[string]int // by ID: tick of a creation or change, which an older list must not undo
+	gone   map[string]int // by ID: tick of a deletion
 	tick   int
-	loaded bool          // there was a list, and nothing since it began has made it doubtful
-	doubts int           // how often something did
-	begun  int           // lists begun
-	shown  int           // the latest begun list that has come in
-	flight chan struct{} // closed when the list under way is there
+	loaded bool          // a list has completed, and nothing since its start made it doubtful
+	doubts int           // number of calls of unknown outcome
+	begun  int           // number of started lists
+	shown  int           // the most recently started list that has completed
+	flight chan struct{} // closed when the running list completes
 	looked time.Time     // when the last list, or probe, ended
 	listed time.Time     // when the last list ended
-	took   time.Duration // how long it took
+	took   time.Duration // duration of the last list
 	err    error         // of the last list
 }
 
-// New returns a cache of what list lists, each item known by its ID. It asks nobody.
+// New returns a cache of the items of list, identified by id. It makes no call.
 func New[T any](id func(T) string, list func(context.Context) ([]T, error)) *Cache[T] {
 	return &Cache[T]{id: id, list: list, put: map[string]int{}, gone: map[string]int{}}
 }
 
-// All returns what is known.
+// All returns the known items.
 func (s *Cache[T]) All() []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.items)
 }
 
-// Find returns the first known item that fits.
+// Find returns the first known item that matches.
 func (s *Cache[T]) Find(fits func(T) bool) (T, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *Cache[T]) Find(fits func(T) bool) (T, bool) {
 	return none, false
 }
 
-// Filter returns the known items that fit.
+// Filter returns the known items that match.
 func (s *Cache[T]) Filter(fits func(T) bool) []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *Cache[T]) Filter(fits func(T) bool) []T {
 	return out
 }
 
-// Keep remembers something that was just made, changed or looked at.
+// Keep stores items that were just created, changed or read.
 func (s *Cache[T]) Keep(items ...T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *Cache[T]) Keep(items ...T) {
 	}
 }
 
-// Change notes a change of something that is known; a list that comes in later is believed in its place.
+// Change updates a known item; any list that completes later overrides it.
 func (s *Cache[T]) Change(id string, with func(*T)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Cache[T]) Change(id string, with func(*T)) {
 	}
 }
 
-// Drop forgets something that was deleted.
+// Drop removes a deleted item.
 func (s *Cache[T]) Drop(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *Cache[T]) index(id string) int {
 	return slices.IndexFunc(s.items, func(t T) bool { return s.id(t) == id })
 }
 
-// Invalidate has the next fresh ask again: a call ended without telling what it did.
+// Invalidate makes the next Fresh list again, because the outcome of a call is unknown.
 func (s *Cache[T]) Invalidate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Cache[T]) Invalidate() {
 	s.doubts++
 }
 
-// Forget drops everything that is known: until somebody asks, there is nothing.
+// Forget drops all items; the cache stays empty until the next list.
 func (s *Cache[T]) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Cache[T]) Forget() {
 	clear(s.gone)
 }
 
-// Fresh asks the cloud unless what is known is certain.
+// Fresh lists again unless the cache is certain.
 func (s *Cache[T]) Fresh(ctx context.Context) error {
 	s.mu.Lock()
 	loaded := s.loaded
@@ -138,7 +138,7 @@ func (s *Cache[T]) Fresh(ctx context.Context) error {
 	return s.Load(ctx)
 }
 
-// Load asks the cloud now.
+// Load lists now.
 func (s *Cache[T]) Load(ctx context.Context) error {
 	s.mu.Lock()
 	s.begun++
@@ -150,18 +150,18 @@ func (s *Cache[T]) Load(ctx context.Context) error {
 	defer s.mu.Unlock()
 	s.listed, s.took, s.err = time.Now(), time.Since(began), err
 	s.looked = s.listed
-	if err != nil || mine < s.shown { // overtaken by a list that began later
+	if err != nil || mine < s.shown { // overtaken by a list that started later
 		return err
 	}
 	s.shown = mine
-	s.loaded = s.loaded || s.doubts == doubts // a doubt that came up meanwhile stays
+	s.loaded = s.loaded || s.doubts == doubts // a doubt that arose meanwhile stays
 	var items []T
 	listed := map[string]bool{}
 	for _, item := range found {
 		id := s.id(item)
 		listed[id] = true
 		switch {
-		case s.gone[id] > start: // deleted while the list was made
+		case s.gone[id] > start: // deleted while the list ran
 		case s.put[id] > start:
 			items = append(items, s.items[s.index(id)])
 		default:
@@ -177,12 +177,12 @@ func (s *Cache[T]) Load(ctx context.Context) error {
 	return nil
 }
 
-// Probe is a question that costs the cloud less than a list: would one show anything new since the last look? all: even all that is
-// waited for?
+// Probe is a call that costs the cloud less than a list. news reports whether a list would show something new since the last look; all reports
+// whether it would even show everything that is waited for.
 type Probe func(ctx context.Context, since time.Time) (news, all bool, err error)
 
-// Next waits for the next list, at least pause after the last one; with a probe, for the next probe, and the list that this may
-// call for. All who wait share one.
+// Next waits for the next list, which starts at least pause after the last one; with a probe, for the next probe and the list that it may
+// cause. Concurrent callers share one list.
 func (s *Cache[T]) Next(ctx context.Context, pause time.Duration, check Probe) error {
 	for {
 		s.mu.Lock()
@@ -215,7 +215,7 @@ func (s *Cache[T]) Next(ctx context.Context, pause time.Duration, check Probe) e
 		s.mu.Lock()
 		err := s.err
 		s.mu.Unlock()
-		if err == nil || !cloud.Interrupted(err) { // else the one who asked was stopped, not we
+		if err == nil || !cloud.Interrupted(err) { // otherwise the caller that ran the list was stopped, not this one
 			return err
 		}
 	}

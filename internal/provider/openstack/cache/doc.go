@@ -1,3 +1,2 @@
-// Package cache remembers what is known of a cluster's resources in a cloud, so that many steps share one list.
-// It may know nothing of what the resources are.
+// Package cache holds a cluster's known resources in a cloud, so that many steps share one list. It must not know what the resources are.
 package cache

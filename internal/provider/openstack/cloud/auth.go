@@ -8,13 +8,13 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/settings"
 )
 
-// Login is how one logs in to a cloud, as the user has set it up for every OpenStack tool.
+// Login is a login to a cloud, from the settings that every OpenStack tool reads.
 type Login struct {
-	Settings settings.Settings // what the rest is made of
+	Settings settings.Settings // the source of the other fields
 	Options  gophercloud.AuthOptions
 	Where    gophercloud.EndpointOpts
 	TLS      *tls.Config
-	Source   string // where the credentials came from, for people; never the secret
+	Source   string // origin of the credentials, for display; never the secret
 }
 
 // ReadLogin reads clouds.yaml (and secure.yaml) where the document or $OS_CLOUD names a cloud, else the OS_* variables.
@@ -22,7 +22,7 @@ func ReadLogin(cloud, region string) (Login, error) {
 	return LoginFrom(settings.System(), cloud, region)
 }
 
-// LoginFrom is ReadLogin with other files and variables than the process's.
+// LoginFrom is ReadLogin with files and variables from src.
 func LoginFrom(src settings.Source, cloud, region string) (Login, error) {
 	s, err := settings.Read(src, cloud, region)
 	if err != nil {
@@ -36,7 +36,7 @@ func LoginFrom(src settings.Source, cloud, region string) (Login, error) {
 	return l, err
 }
 
-// options says the same to gophercloud, with nothing in it that its checks refuse.
+// options converts settings to gophercloud's options, without fields that its checks refuse.
 func options(s settings.Settings) gophercloud.AuthOptions {
 	o := gophercloud.AuthOptions{IdentityEndpoint: s.AuthURL, AllowReauth: s.Method != settings.Token} // tokens expire in the middle of a long run
 	switch s.Method {
@@ -63,14 +63,14 @@ func options(s settings.Settings) gophercloud.AuthOptions {
 	return o
 }
 
-// ClientCertificate returns the certificate and key (PEM) that the user's settings name for a cloud; empty where they name none.
+// ClientCertificate returns the client certificate and key (PEM) in the user's settings of a cloud; empty if there are none.
 func ClientCertificate(cloud string) (cert, key []byte, err error) {
 	s, err := settings.Trust(settings.System(), cloud)
 	return s.Cert, s.Key, err
 }
 
-// CACert returns the certificates (PEM) that the user's settings name for checking those of a cloud of clouds.yaml, of $OS_CLOUD where
-// none is named; empty where they name none.
+// CACert returns the authorities' certificates (PEM) in the user's settings of a cloud of clouds.yaml, by default of $OS_CLOUD; empty if there
+// are none.
 func CACert(cloud string) (string, error) {
 	s, err := settings.Trust(settings.System(), cloud)
 	return string(s.CACert), err

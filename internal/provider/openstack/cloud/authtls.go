@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// untrusted tells of a cloud whose certificate was not accepted, which another attempt would not change, and what to do about it.
+// untrusted reports whether err is a rejected certificate of the cloud, which no retry can fix, and returns the remedy.
 func untrusted(err error) (hint string, yes bool) {
 	var refused *tls.CertificateVerificationError
 	if !errors.As(err, &refused) {

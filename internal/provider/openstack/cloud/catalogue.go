@@ -19,7 +19,7 @@ import (
 
 var versionInURL = regexp.MustCompile(`/v(\d+)(\.\d+)?(/|$)`)
 
-// catalogue returns the services that came with the token.
+// catalogue returns the catalogue that came with the token.
 func catalogue(pc *gophercloud.ProviderClient) ([]tokens.CatalogEntry, error) {
 	result, ok := pc.GetAuthResult().(interface {
 		ExtractServiceCatalog() (*tokens.ServiceCatalog, error)
@@ -34,8 +34,8 @@ func catalogue(pc *gophercloud.ProviderClient) ([]tokens.CatalogEntry, error) {
 	return all.Entries, nil
 }
 
-// regionOf returns the region that the services are in: the one that is asked for, or the only one. Where there are several and none is
-// asked for, each service would be taken from whichever comes first.
+// regionOf returns the region of the services: the requested one, or the only one. It refuses to choose among several, because then each
+// service would be taken from the first region that lists it.
 func regionOf(all []tokens.CatalogEntry, l Login) (string, error) {
 	var have []string
 	for _, s := range all {
@@ -49,7 +49,7 @@ func regionOf(all []tokens.CatalogEntry, l Login) (string, error) {
 	have = slices.Compact(have)
 	const field = "spec.provider.openstack.region"
 	switch want := l.Where.Region; {
-	case len(have) == 0: // the search for the service says what is wrong
+	case len(have) == 0: // the lookup of the service reports the problem
 		return want, nil
 	case want != "" && !slices.Contains(have, want):
 		return "", fail.New(fail.Refused, "%s has no region %s", l.Source, want).At(field).Do("it has %s", strings.Join(have, ", "))
@@ -62,8 +62,9 @@ func regionOf(all []tokens.CatalogEntry, l Login) (string, error) {
 	return have[0], nil
 }
 
-// locator finds services in the catalogue. gophercloud's own asks each service for its versions first, which is a call more each,
-// without a deadline; where the address tells the version, there is nothing to ask. ask is for those that need one and tell none.
+// locator finds services in the catalogue. gophercloud's own locator first asks each service for its versions, an additional call without a
+// deadline, although most addresses contain the version. This one calls ask only for a service that needs a version and whose address has
+// none.
 func locator(all []tokens.CatalogEntry, ask func(base, kind string, major int) (string, error)) gophercloud.EndpointLocator {
 	return func(o gophercloud.EndpointOpts) (string, error) {
 		for _, kind := range o.Types() { // the official name first, then the aliases
@@ -80,16 +81,16 @@ func locator(all []tokens.CatalogEntry, ask func(base, kind string, major int) (
 	}
 }
 
-// appended are the services whose clients append the version to the address themselves.
+// appended lists the services whose clients append the version to the address themselves.
 var appended = map[string]bool{"network": true, "image": true, "load-balancer": true, "dns": true, "key-manager": true}
 
-// asClientsTakeIt gives an address the form that gophercloud's client of the service expects, whichever is registered: with or without version, with
-// or without slashes at the end.
+// asClientsTakeIt converts an address to the form that gophercloud's client of the service expects, whether or not it is registered with a
+// version or trailing slashes.
 func asClientsTakeIt(raw string, o gophercloud.EndpointOpts, ask func(base, kind string, major int) (string, error)) (string, error) {
 	base := strings.TrimRight(raw, "/")
 	at := versionInURL.FindAllStringIndex(base, -1)
 	switch {
-	case appended[o.Type] && at != nil: // what follows, such as a project, belongs to no address of these services
+	case appended[o.Type] && at != nil: // these services' addresses contain nothing after the version, such as a project
 		return base[:at[len(at)-1][0]] + "/", nil
 	case appended[o.Type] || at != nil || o.Type == "identity" || o.Version == 0:
 		return base + "/", nil
@@ -109,8 +110,8 @@ func endpointOf(all []tokens.Endpoint, o gophercloud.EndpointOpts) string {
 	return gophercloud.NormalizeURL(all[i].URL)
 }
 
-// versionsOf asks a service that is registered without a version for the addresses of its versions, and returns that of the wanted one: at the
-// registered host, for services behind proxies often name themselves otherwise.
+// versionsOf asks a service that is registered without a version for its versions, and returns the address of the wanted one on the registered
+// host, because services behind proxies often report another host.
 func versionsOf(ctx context.Context, pc *gophercloud.ProviderClient, base, kind string, major int, project string) (string, error) {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -120,7 +121,7 @@ func versionsOf(ctx context.Context, pc *gophercloud.ProviderClient, base, kind 
 	if project != "" {
 		path = strings.TrimSuffix(path, "/"+project)
 	}
-	tail := "/" + project // older Cinders demand it, and all take it
+	tail := "/" + project // older Cinders require it, and all accept it
 	if kind == "compute" {
 		tail = strings.TrimPrefix(u.Path, path)
 	}
@@ -161,10 +162,10 @@ func versionsOf(ctx context.Context, pc *gophercloud.ProviderClient, base, kind 
 
 var versionAtEnd = regexp.MustCompile(`/v\d+(\.\d+)?$`)
 
-// Place is where the catalogue says that a service is: the type that it knows it by, and the path of the address.
+// Place is a service's entry in the catalogue: its type, and the path of its address.
 type Place struct{ Type, Path string }
 
-// Places lists where the catalogue has a service of one of these types and this version of its API, in the region of the others, at any
+// Places lists the catalogue's entries for a service with one of these types and this API version, in the cloud's region and for every
 // interface: services call each other at other addresses than users do.
 func (c *Cloud) Places(major int, types ...string) ([]Place, error) {
 	all, err := catalogue(c.Client)

@@ -12,20 +12,20 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// computeMicroversion is Nova's of OpenStack Train (2019): server tags at creation, server groups with one policy.
+// computeMicroversion is Nova's version in OpenStack Train (2019), which supports server tags at creation and server groups with one policy.
 const computeMicroversion = "2.79"
 
-// Cloud is a cloud that one is logged in to. Not every cloud has volumes, nor load balancing, which is asked for on its own.
+// Cloud is a cloud after login. Some clouds lack volumes or load balancing; the client for the latter is made on request.
 type Cloud struct {
 	Login    Login
 	calls    Calls
 	Client   *gophercloud.ProviderClient
 	Compute  *gophercloud.ServiceClient
 	Network  *gophercloud.ServiceClient
-	Volume   *gophercloud.ServiceClient // nil: it has none
+	Volume   *gophercloud.ServiceClient // nil: the cloud has no volumes
 	Image    *gophercloud.ServiceClient
 	Identity *gophercloud.ServiceClient
-	Region   string // of the services; empty where the catalogue names none
+	Region   string // of the services; empty if the catalogue names none
 }
 
 // Connect logs in and finds the services.
@@ -80,7 +80,7 @@ func Connect(ctx context.Context, l Login, calls Calls) (*Cloud, error) {
 	return c, nil
 }
 
-// BlockStorage returns the client of Cinder; fail.Refused where the cloud has none.
+// BlockStorage returns the client of Cinder, or fail.Refused if the cloud has none.
 func (c *Cloud) BlockStorage() (*gophercloud.ServiceClient, error) {
 	if c.Volume == nil {
 		return nil, noService(&gophercloud.ErrEndpointNotFound{}, "block-storage", c.Login).Do("want no root volumes: leave rootVolumeGiB out, or set it to 0")
@@ -88,7 +88,7 @@ func (c *Cloud) BlockStorage() (*gophercloud.ServiceClient, error) {
 	return c.Volume, nil
 }
 
-// LoadBalancer returns the client of Octavia; fail.Refused where the cloud has none.
+// LoadBalancer returns the client of Octavia, or fail.Refused if the cloud has none.
 func (c *Cloud) LoadBalancer() (*gophercloud.ServiceClient, error) {
 	sc, err := openstack.NewLoadBalancerV2(c.Client, c.Login.Where)
 	if err != nil {
@@ -101,7 +101,7 @@ func noService(err error, name string, l Login) *fail.Error {
 	return fail.Wrap(fail.Refused, err, "find the %s service%s in the catalogue of %s", name, inRegion(l.Where.Region), l.Source)
 }
 
-// loginFailed says whose credentials were not accepted, never which.
+// loginFailed returns the error of a failed login. It names the source of the credentials, but never their content.
 func loginFailed(err error, l Login) error {
 	kind, cause, hint := Classify(err)
 	e := fail.Wrap(kind, cause, "log in to %s with the credentials of %s", hostOf(l.Options.IdentityEndpoint), l.Source)
@@ -117,7 +117,7 @@ func loginFailed(err error, l Login) error {
 	return e
 }
 
-// refusedLogin says what may be wrong with credentials that are not accepted.
+// refusedLogin suggests why credentials may have been rejected.
 func refusedLogin(l Login) string {
 	switch {
 	case l.Options.ApplicationCredentialSecret != "":
@@ -130,5 +130,5 @@ func refusedLogin(l Login) string {
 	return "user, password, project or domain is wrong; try openstack token issue with the same settings"
 }
 
-// HTTPClient makes calls as the cloud's other clients do.
+// HTTPClient returns a client with the same transport as the cloud's other clients.
 func (c *Cloud) HTTPClient() http.Client { return c.calls.client(c.Login.TLS) }

@@ -1,4 +1,3 @@
-// Package cloud logs in to an OpenStack cloud as the user's settings say, makes calls with retries where that is safe, and turns what a
-// cloud refuses into errors for people.
-// It may know nothing of clusters and machines.
+// Package cloud logs in to an OpenStack cloud with the user's settings, makes calls with retries if they are safe to repeat, and turns the
+// cloud's refusals into readable errors. It must not know about clusters and machines.
 package cloud

@@ -8,8 +8,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// CheckLogin reports whether the cloud that the environment chooses lets one log in. Choosing none is not a fault: only provider openstack
-// needs one, and a document may name it.
+// CheckLogin checks the login to the cloud that the environment selects. Selecting none is no fault: only provider openstack needs one, and a
+// document may name it.
 func CheckLogin(ctx context.Context) provider.Check {
 	c := provider.Check{Name: "cloud credentials", Result: provider.Fine}
 	if os.Getenv("OS_CLOUD") == "" && os.Getenv("OS_AUTH_URL") == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Wrap gives a cloud's refusal its kind, says what was attempted and repeats the cloud's own words. nil stays nil.
+// Wrap turns a cloud's refusal into an error with its kind, the attempted action and the cloud's own words. nil stays nil.
 func Wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -29,13 +29,13 @@ func Wrap(err error, format string, args ...any) error {
 	return e
 }
 
-// Fault is what a cloud answered, in its own words.
+// Fault is a cloud's error answer, in its own words.
 type Fault struct {
 	Status int
 	Text   string
 }
 
-// Error is the cloud's text with its status.
+// Error returns the cloud's text with its status.
 func (f *Fault) Error() string {
 	status := http.StatusText(f.Status)
 	if f.Text == "" {
@@ -44,7 +44,7 @@ func (f *Fault) Error() string {
 	return f.Text + " (" + status + ")"
 }
 
-// Classify tells of what kind an error of a call is, what to say of it, and what to do about it.
+// Classify returns the kind of a call's error, the cause to display, and the remedy.
 func Classify(err error) (kind fail.Kind, cause error, hint string) { //nolint:revive,staticcheck // the cause is a result, no failure of this call
 	var known *fail.Error
 	if errors.As(err, &known) {
@@ -80,7 +80,7 @@ func Classify(err error) (kind fail.Kind, cause error, hint string) { //nolint:r
 	return fail.Internal, err, ""
 }
 
-// bare drops method and address of a URL error: an address holds IDs that tell people nothing, and maybe more.
+// bare removes method and address from a URL error: an address contains meaningless IDs, and perhaps secrets.
 func bare(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -107,7 +107,7 @@ func kindOfFault(f *Fault) (fail.Kind, string) {
 		return fail.Refused, quotaHint
 	case f.Status == http.StatusNotFound:
 		return fail.NotFound, ""
-	case f.Status == http.StatusNotAcceptable: // what Nova says to a microversion that it does not speak
+	case f.Status == http.StatusNotAcceptable: // Nova's answer to an unsupported microversion
 		return fail.Refused, "the service is too old: OpenStack Train (2019) or later is needed"
 	case f.Status == http.StatusConflict && strings.Contains(f.Text, "immutable"):
 		return fail.NotReady, ""
@@ -123,7 +123,7 @@ func kindOfFault(f *Fault) (fail.Kind, string) {
 	return fail.Internal, ""
 }
 
-// faultText finds the words for people in an answer: each service wraps them in another way.
+// faultText finds the readable message in an answer: every service wraps it differently.
 func faultText(body []byte) string {
 	var any any
 	if json.Unmarshal(body, &any) == nil {
@@ -154,7 +154,7 @@ func findText(v any) string {
 	return ""
 }
 
-// OneLine puts what a cloud says on one line, of at most 500 bytes.
+// OneLine puts a cloud's message on one line, of at most 500 bytes.
 func OneLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > 500 {
@@ -163,7 +163,7 @@ func OneLine(s string) string {
 	return s
 }
 
-// Status returns the HTTP status of a refusal; 0 where err is something else.
+// Status returns the HTTP status of a refusal; 0 for any other err.
 func Status(err error) int {
 	var f *Fault
 	if errors.As(err, &f) {
@@ -176,15 +176,15 @@ func Status(err error) int {
 	return 0
 }
 
-// Gone reports whether err says that a thing does not exist.
+// Gone reports whether err says that a resource does not exist.
 func Gone(err error) bool { return Status(err) == http.StatusNotFound }
 
-// Interrupted reports whether err says that somebody was stopped, or their time was up.
+// Interrupted reports whether err comes from a cancelled context or a passed deadline.
 func Interrupted(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// UnlessGone forgives that what is deleted is not there.
+// UnlessGone returns nil if err says that the resource does not exist, else err.
 func UnlessGone(err error) error {
 	if Gone(err) {
 		return nil
@@ -192,7 +192,7 @@ func UnlessGone(err error) error {
 	return err
 }
 
-// NotOne says that a name does not stand for exactly one thing.
+// NotOne returns the error for a name that does not identify exactly one resource.
 func NotOne(n int, what, name, field string) error {
 	if n == 0 {
 		return fail.New(fail.Refused, "the cloud has no %s called %s", strings.TrimSuffix(what, "s"), name).At(field)
@@ -200,7 +200,7 @@ func NotOne(n int, what, name, field string) error {
 	return fail.New(fail.Refused, "the cloud has %d %s called %s", n, what, name).At(field).Do("give the ID of the one to use")
 }
 
-// Untold reports whether a service keeps to itself what it was asked.
+// Untold reports whether a service withholds the requested information.
 func Untold(err error) bool {
 	return Status(err) == http.StatusForbidden || Status(err) == http.StatusNotFound
 }

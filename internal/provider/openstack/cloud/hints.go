@@ -7,8 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// known are refusals whose words say what is wrong, in the order in which they are looked through: by the status alone one would be told
-// something else.
+// known lists refusals whose words reveal the problem, in matching order; the status alone would lead to a wrong hint.
 var known = []struct {
 	status int
 	words  *regexp.Regexp
@@ -37,7 +36,7 @@ var known = []struct {
 
 const quotaHint = "ask for a larger quota, or free some of it; naupegos plan reports how much is needed"
 
-// hinted finds what is known of a refusal's words.
+// hinted returns the known kind and hint for a refusal's words.
 func hinted(f *Fault) (kind fail.Kind, hint string, ok bool) {
 	for _, k := range known {
 		if k.status == f.Status && k.words.MatchString(f.Text) {

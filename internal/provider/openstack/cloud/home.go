@@ -6,7 +6,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// CheckHome refuses credentials for another place than the cluster's. An empty home is any place.
+// CheckHome refuses credentials for another place than the cluster's. An empty home matches any place.
 func (c *Cloud) CheckHome(home, cluster string) error {
 	if home == "" {
 		return nil

@@ -41,7 +41,7 @@ func namedSource(n provider.NamedCloud) settings.Source {
 	}
 }
 
-// pick returns the name of the cloud that is meant: the only one if the document names none.
+// pick returns the name of the selected cloud: the only one if the document names none.
 func pick(n provider.NamedCloud, cloud string) (string, error) {
 	var all struct {
 		Clouds map[string]any `yaml:"clouds"`
@@ -58,7 +58,7 @@ func pick(n provider.NamedCloud, cloud string) (string, error) {
 	return cloud, nil
 }
 
-// ReadNamed is ReadLogin of a clouds.yaml that came by the name of a credential. It looks at no variable and at no other clouds.yaml.
+// ReadNamed is ReadLogin for the clouds.yaml of a named credential. It reads no variables and no other clouds.yaml.
 func ReadNamed(n provider.NamedCloud, cloud, region string) (Login, error) {
 	cloud, err := pick(n, cloud)
 	if err != nil {
@@ -72,7 +72,7 @@ func ReadNamed(n provider.NamedCloud, cloud, region string) (Login, error) {
 	return l, n.Allowed(l.Options.IdentityEndpoint)
 }
 
-// CACertNamed is CACert of a clouds.yaml that came by the name of a credential.
+// CACertNamed is CACert for the clouds.yaml of a named credential.
 func CACertNamed(n provider.NamedCloud, cloud string) (string, error) {
 	cloud, err := pick(n, cloud)
 	if err != nil {
@@ -82,7 +82,7 @@ func CACertNamed(n provider.NamedCloud, cloud string) (string, error) {
 	return string(s.CACert), err
 }
 
-// ClientCertificateNamed is ClientCertificate of a clouds.yaml that came by the name of a credential.
+// ClientCertificateNamed is ClientCertificate for the clouds.yaml of a named credential.
 func ClientCertificateNamed(n provider.NamedCloud, cloud string) (cert, key []byte, err error) {
 	if cloud, err = pick(n, cloud); err != nil {
 		return nil, nil, err

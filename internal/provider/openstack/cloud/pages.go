@@ -7,7 +7,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
-// Pages reads a list to its end.
+// Pages reads all pages of a list.
 func Pages[T any](ctx context.Context, pager pagination.Pager, extract func(pagination.Page) ([]T, error)) ([]T, error) {
 	var all []T
 	err := pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
@@ -23,7 +23,7 @@ func Get(ctx context.Context, c *gophercloud.ServiceClient, into any, path ...st
 	return GetURL(ctx, c, into, c.ServiceURL(path...))
 }
 
-// GetURL reads what is at an address of a service.
+// GetURL reads a document at an address of a service.
 func GetURL(ctx context.Context, c *gophercloud.ServiceClient, into any, url string) error {
 	resp, err := c.Get(ctx, url, into, nil) //nolint:bodyclose // gophercloud closes it
 	_, _, err = gophercloud.ParseResponse(resp, err)

@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// Calls says how calls to a cloud are made.
+// Calls configures the calls to a cloud.
 type Calls struct {
 	HTTPClient *http.Client  // its transport and timeout are used; nil: the default
-	Retry      Retry         // of calls that the cloud did not answer properly
+	Retry      Retry         // of calls without a proper answer
 	Limit      time.Duration // one HTTP request; default 2 minutes
 }
 
-// Retry bounds how often and how patiently a single call is repeated: reads and deletes after a cut connection or an answer of
-// 500 to 504, every call that the cloud asks to be made later (429, 413 and 503 with Retry-After). Zero means the default.
+// Retry bounds the repetitions of a single call. Reads and deletes are repeated after a broken connection or an answer of 500 to 504, and
+// every call if the cloud asks to retry later (429, 413 and 503 with Retry-After). Zero means the default.
 type Retry struct {
-	Attempts int           // of one call, the first included; default 5; 1: never again
-	Pause    time.Duration // before the second attempt, doubled with each one; default 300 ms
+	Attempts int           // including the first; default 5; 1: no retry
+	Pause    time.Duration // before the second attempt, doubled each time; default 300 ms
 	Max      time.Duration // longest pause, Retry-After included; default 30 seconds
 }
 
-// SetDefaults fills in what is zero.
+// SetDefaults sets zero fields to their defaults.
 func (c *Calls) SetDefaults() {
 	c.Limit = cmp.Or(c.Limit, 2*time.Minute)
 	c.Retry.Attempts = cmp.Or(c.Retry.Attempts, 5)
@@ -34,7 +34,7 @@ func (c *Calls) SetDefaults() {
 	c.Retry.Max = cmp.Or(c.Retry.Max, 30*time.Second)
 }
 
-// client puts retries and the cloud's TLS settings below gophercloud.
+// client returns an HTTP client with retries and the cloud's TLS settings, for use by gophercloud.
 func (c Calls) client(cfg *tls.Config) http.Client {
 	base := http.DefaultTransport
 	var out http.Client
@@ -56,20 +56,19 @@ func (c Calls) client(cfg *tls.Config) http.Client {
 	return out
 }
 
-// transport makes calls again where that is safe, and reads answers whole, so that one that is cut half-way is an error of
-// the call and not of whoever decodes it.
+// transport repeats calls if that is safe, and reads answers completely, so that a truncated answer is an error of the call and not of its
+// decoder.
 //
-// Reads and deletes are repeated after anything that looks like the cloud's trouble. Others may have been carried out; they
-// are repeated only where the cloud says that it did nothing (429, or Retry-After). Whoever creates something looks for it
-// before the next attempt.
+// Reads and deletes are repeated after any sign of trouble in the cloud. Other calls may have been carried out; they are repeated only if the
+// cloud says that it did nothing (429, or Retry-After). Callers that create a resource look for it before the next attempt.
 type transport struct {
 	next  http.RoundTripper
 	retry Retry
-	limit time.Duration // for one attempt
-	slots chan struct{} // as many calls at once; more would only queue up in the cloud
+	limit time.Duration // of one attempt
+	slots chan struct{} // limits concurrent calls; more would only queue up in the cloud
 }
 
-// MaxCalls is how many calls a cloud is asked at once.
+// MaxCalls is the number of concurrent calls to a cloud.
 const MaxCalls = 16
 
 // RoundTrip makes one call, with its retries.
@@ -97,7 +96,7 @@ func (t *transport) once(req *http.Request, attempt int) (*http.Response, error)
 		return nil, context.Cause(req.Context())
 	}
 	ctx, cancel := req.Context(), context.CancelFunc(func() {})
-	if !IsUpload(req) { // which lasts as long as its caller allows
+	if !IsUpload(req) { // an upload lasts as long as its caller allows
 		ctx, cancel = context.WithTimeout(ctx, t.limit)
 	}
 	defer cancel()
@@ -122,11 +121,11 @@ func (t *transport) once(req *http.Request, attempt int) (*http.Response, error)
 	return resp, nil
 }
 
-// again reports whether an attempt is followed by another one, and after how long.
+// again reports whether another attempt follows, and after which pause.
 func (t *transport) again(req *http.Request, resp *http.Response, err error, pause time.Duration) (time.Duration, bool) {
 	pause = min(pause, t.retry.Max)
 	if IsUpload(req) {
-		return 0, false // it can't be repeated from here
+		return 0, false // its body can't be sent again
 	}
 	safe := req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodDelete || isLogin(req)
 	if err != nil {
@@ -139,7 +138,7 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, pau
 		return min(max(later, pause), t.retry.Max), true
 	case http.StatusServiceUnavailable:
 		return min(max(later, pause), t.retry.Max), asked || safe
-	case http.StatusRequestEntityTooLarge: // Cinder says so with a Retry-After of 0 when a quota is used up
+	case http.StatusRequestEntityTooLarge: // Cinder's answer, with a Retry-After of 0, when a quota is used up
 		return min(max(later, pause), t.retry.Max), asked && later > 0
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return pause, safe
@@ -147,18 +146,18 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, pau
 	return 0, false
 }
 
-// IsUpload reports whether it is a request whose body is read from elsewhere, and only once.
+// IsUpload reports whether the body of a request is a stream that can be read only once.
 func IsUpload(req *http.Request) bool {
 	return req.Body != nil && req.Body != http.NoBody && req.GetBody == nil
 }
 
-// isLogin tells of the one POST that leaves nothing behind.
+// isLogin reports whether a request is the login, the only POST that creates nothing.
 func isLogin(req *http.Request) bool {
 	const path = "/v3/auth/tokens"
 	return req.Method == http.MethodPost && len(req.URL.Path) >= len(path) && req.URL.Path[len(req.URL.Path)-len(path):] == path
 }
 
-// retryAfter reads how long the cloud asks to wait: seconds or a date.
+// retryAfter returns the wait that the cloud asks for, given in seconds or as a date.
 func retryAfter(resp *http.Response) (time.Duration, bool) {
 	v := resp.Header.Get("Retry-After")
 	if v == "" {
@@ -173,7 +172,7 @@ func retryAfter(resp *http.Response) (time.Duration, bool) {
 	return 0, false
 }
 
-// Sleep waits, or ends with ctx.
+// Sleep waits for d or until ctx ends.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// User is what the identity service says of who is logged in.
+// User is the identity service's description of the logged-in user.
 type User struct {
 	User struct {
 		ID   string `json:"id"`
@@ -23,13 +23,13 @@ type User struct {
 	AppCredential *AppCredential `json:"application_credential"` // nil: logged in by password or token
 }
 
-// Role is a role that one has in the project.
+// Role is a role of the user in the project.
 type Role struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// AppCredential is the application credential that one is logged in with. A restricted one can't make others.
+// AppCredential is the application credential of the login. A restricted one can't create others.
 type AppCredential struct {
 	Name       string `json:"name"`
 	Restricted bool   `json:"restricted"`
@@ -56,7 +56,7 @@ func (w User) Has(name string) bool {
 	return slices.ContainsFunc(w.Roles, func(r Role) bool { return strings.EqualFold(r.Name, name) })
 }
 
-// RoleNames lists the roles that one has, for people.
+// RoleNames lists the user's roles for display.
 func (w User) RoleNames() string {
 	var out []string
 	for _, r := range w.Roles {
@@ -72,7 +72,7 @@ var memberRoles = []string{"member", "_member_"}
 // BalancerRole is the role that load balancers need.
 const BalancerRole = "load-balancer_member"
 
-// MayDelegate tells, without asking, whether one may make application credentials.
+// MayDelegate returns an error if the user can't create application credentials. It makes no call.
 func (w User) MayDelegate(source string) error {
 	if w.AppCredential != nil && w.AppCredential.Restricted {
 		return CannotDelegate(fail.New(fail.Refused, "the application credential %s of %s may not make others, and the cluster needs one of its own",
@@ -86,7 +86,7 @@ func (w User) MayDelegate(source string) error {
 	return nil
 }
 
-// CannotDelegate adds what to do about it.
+// CannotDelegate adds the remedy to a refusal.
 func CannotDelegate(err error) error {
 	if fail.KindOf(err) != fail.Refused {
 		return err
@@ -95,8 +95,8 @@ func CannotDelegate(err error) error {
 		Do("use credentials with a password, or an application credential made with `openstack application credential create --unrestricted`")
 }
 
-// Delegated lists the roles that are handed on: those that the cluster needs and nothing else. Where the cloud calls its roles
-// otherwise, all but those of administrators.
+// Delegated lists the roles of a new application credential: only those that the cluster needs. If the cloud uses other role names, it lists
+// all except administrators' roles.
 func (w User) Delegated() []applicationcredentials.Role {
 	var needed, ordinary []applicationcredentials.Role
 	for _, r := range w.Roles {

@@ -1,4 +1,3 @@
-// Package firewall says which traffic the security groups of a cluster let through, to the machines of each role: what the document asks
-// for, and nothing else.
-// It asks nobody, and knows nothing of the groups that there are.
+// Package firewall defines the traffic that the security groups of a cluster allow to the machines of each role: exactly what the document
+// requires. It makes no call, and does not know the existing groups.
 package firewall

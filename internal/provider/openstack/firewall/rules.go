@@ -13,7 +13,7 @@ import (
 // Ports that the roles serve.
 const (
 	portSSH       = 22
-	portEtcdFirst = 2379 // clients; peers use the next one
+	portEtcdFirst = 2379 // clients; peers use the next port
 	portEtcdLast  = 2380
 	portKubelet   = 10250
 	portVXLAN     = 8472
@@ -31,7 +31,7 @@ const (
 	protocolICMP  = "icmp"
 )
 
-// Rule is one thing that a security group lets through; from a network, or from the machines of a role.
+// Rule allows one kind of traffic from a network, or from the machines of a role.
 type Rule struct {
 	direction, ether, protocol string
 	first, last                int
@@ -39,26 +39,26 @@ type Rule struct {
 	from                       provider.Role
 }
 
-// Access is all that decides which rules there are.
+// Access holds everything that determines the rules.
 type Access struct {
-	Roles      []provider.Role // that the cluster has machines of
+	Roles      []provider.Role // roles of the cluster's machines
 	subnet     string          // CIDR of the machines' network
-	ssh        []string        // who may reach SSH from outside
-	api        []string        // who may reach the API on machines that serve it to the outside
+	ssh        []string        // networks that may reach SSH from outside
+	api        []string        // networks that may reach the API on machines that serve it to the outside
 	nodePorts  []string
 	floating   map[provider.Role]bool // whether machines of the role have floating IPs
-	ingress    []int                  // NodePorts of workers that are open to everybody
+	ingress    []int                  // NodePorts of workers that are open to all networks
 	endpoint   string
-	clients    []string // who reaches the API servers through a load balancer that leaves the clients' addresses as they are
+	clients    []string // networks that reach the API servers through a load balancer that preserves client addresses
 	port       int      // of the endpoint
 	wireguard  int      // UDP port; 0: none
-	web        bool     // gateways pass web traffic on
+	web        bool     // gateways forward web traffic
 	anyPodNet  bool
 	noWorkers  bool
 	noGateways bool
 }
 
-// AccessOf reads a document; subnet is the CIDR of the machines' network.
+// AccessOf derives the access from a document; subnet is the CIDR of the machines' network.
 func AccessOf(doc *v1alpha1.Cluster, subnet string) Access {
 	spec := doc.Spec
 	a := Access{
@@ -83,7 +83,7 @@ func AccessOf(doc *v1alpha1.Cluster, subnet string) Access {
 	return a
 }
 
-// roles lists those that the document wants machines of, or has pools for.
+// roles lists the roles of the document's machines and pools.
 func roles(doc *v1alpha1.Cluster) []provider.Role {
 	out := []provider.Role{provider.ControlPlane}
 	if doc.GatewayCount() > 0 {
@@ -110,7 +110,7 @@ func orAll(cidrs []string) []string {
 	return cidrs
 }
 
-// Rules lists what the machines of a role let through: what the role needs, and nothing else.
+// Rules lists the traffic that machines of a role allow: only what the role needs.
 func (a Access) Rules(r provider.Role) []Rule {
 	b := &ruleSet{a: a}
 	b.rules = []Rule{{direction: directionOut, ether: etherTypeV4}, {direction: directionOut, ether: etherTypeV6}}
@@ -146,7 +146,7 @@ func (a Access) Rules(r provider.Role) []Rule {
 	return b.rules
 }
 
-// apiFrom says who else than machines reaches the API servers themselves.
+// apiFrom lists the networks outside the machines that reach the API servers directly.
 func (a Access) apiFrom() []string {
 	switch a.endpoint {
 	case v1alpha1.EndpointOctavia:
@@ -183,8 +183,8 @@ func (b *ruleSet) roles(protocol string, first, last int, from ...provider.Role)
 	}
 }
 
-// ssh is open to the outside only where machines are reached from there: on those with a floating IP, or on all where none has
-// one and no gateway is in front. The others are reached through the gateways, or through the ones with a floating IP.
+// ssh opens SSH to the outside only on machines that are reached from there: those with a floating IP, or all machines if none has one and
+// there is no gateway. Other machines are reached through the gateways or through a machine with a floating IP.
 func (b *ruleSet) ssh(r provider.Role) {
 	outside := false
 	for _, f := range b.a.floating {
@@ -200,9 +200,9 @@ func (b *ruleSet) ssh(r provider.Role) {
 	}
 }
 
-// node lets through what nodes say to each other: kubelets' API, and the pod network.
+// node allows the traffic between nodes: the kubelets' API, and the pod network.
 func (b *ruleSet) node() {
-	if b.a.anyPodNet { // whatever it is that the user brings
+	if b.a.anyPodNet { // the user's own pod network may use any protocol
 		b.roles(protocolAny, 0, 0, provider.ControlPlane, provider.Worker)
 		return
 	}
@@ -210,15 +210,14 @@ func (b *ruleSet) node() {
 	b.roles(protocolUDP, portVXLAN, portVXLAN, provider.ControlPlane, provider.Worker)
 }
 
-// services lets through traffic to NodePorts: from load balancers, which are in the machines' own network, and from where the
-// document says.
+// services allows traffic to NodePorts: from load balancers, which are in the machines' own network, and from the document's networks.
 func (b *ruleSet) services() {
 	from := append([]string{b.a.subnet}, b.a.nodePorts...)
 	b.cidrs(protocolTCP, portNodeFirst, portNodeLast, from...)
 	b.cidrs(protocolUDP, portNodeFirst, portNodeLast, from...)
 }
 
-// Request turns a rule into what Neutron is asked for.
+// Request converts a rule to a request to Neutron.
 func (r Rule) Request(group string, groupOf func(provider.Role) string) rules.CreateOpts {
 	o := rules.CreateOpts{
 		Direction: rules.RuleDirection(r.direction), EtherType: rules.RuleEtherType(r.ether), SecGroupID: group,
@@ -230,7 +229,7 @@ func (r Rule) Request(group string, groupOf func(provider.Role) string) rules.Cr
 	return o
 }
 
-// Same reports whether a rule that is there is the one that is asked for, whichever way Neutron writes it.
+// Same reports whether an existing rule is equivalent to a wanted one, in any of Neutron's notations.
 func Same(have rules.SecGroupRule, want rules.CreateOpts) bool {
 	return have.Direction == string(want.Direction) && have.EtherType == string(want.EtherType) &&
 		protocol(have.Protocol) == protocol(string(want.Protocol)) &&

@@ -1,3 +1,3 @@
-// Package images brings images into a cloud's image service, whole or not at all.
-// It may know nothing of clusters, nor of what is inside an image.
+// Package images uploads images to a cloud's image service, completely or not at all. It must not know about clusters or the content of
+// images.
 package images

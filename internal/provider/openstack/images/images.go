@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// Image is an image to have in a cloud's image service.
+// Image is an image to upload to a cloud's image service.
 type Image struct {
 	Name       string
 	File       string // on this host
@@ -25,8 +25,8 @@ type Image struct {
 	Properties map[string]string
 }
 
-// digestProperty says which file an image is made of. Unlike the image service's own checksum it is there before the data, so that
-// what an interrupted upload left is found again.
+// digestProperty holds the digest of an image's file. Unlike the image service's own checksum it exists before the data, so that the remainder
+// of an interrupted upload is found again.
 const digestProperty = "naupegos_sha512"
 
 // Result is an image in a cloud.
@@ -42,22 +42,22 @@ type Result struct {
 	Done       string         `json:"done"` // ImageUploaded, ImageChanged or ImageUnchanged
 }
 
-// What UploadImage did.
+// Outcomes of UploadImage.
 const (
 	Uploaded  = "uploaded"
 	Changed   = "changed" // its properties
 	Unchanged = "unchanged"
 )
 
-// Options says which cloud's image service it is.
+// Options selects the cloud of the image service.
 type Options struct {
 	Cloud, Region string        // as in the document; empty: $OS_CLOUD or OS_*
 	Timeout       time.Duration // of the whole upload; default an hour
 	Calls         cloud.Calls   // as in Options
-	Poll          time.Duration // between two looks at an image; default 1 second
+	Poll          time.Duration // pause between two polls of an image; default 1 second
 }
 
-// Service is the image service of a cloud that one is logged in to.
+// Service is a cloud's image service after login.
 type Service struct {
 	c    *cloud.Cloud
 	me   cloud.User
@@ -79,9 +79,9 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 	return &Service{c: c, me: me, opts: o}, err
 }
 
-// Upload makes sure that the cloud has the image, whole and with its properties. What an interrupted upload of the same file left is
-// completed. Where it fails or is stopped, nothing half-made stays.
-// Errors: fail.Conflict where another image has the name, or somebody is uploading this one; fail.Interrupted; what the cloud says.
+// Upload ensures that the cloud has the complete image with its properties. It completes an interrupted upload of the same file; after a
+// failure or a stop it leaves no partial image. It returns fail.Conflict if another image has the name or another upload of this image is in
+// progress, fail.Interrupted, or the cloud's error.
 func (s *Service) Upload(ctx context.Context, want Image, progress plan.Progress) (*Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout,
 		fail.New(fail.NotReady, "the upload took longer than %v", s.opts.Timeout).Do("give it a longer --timeout"))
@@ -118,7 +118,7 @@ func (s *Service) Upload(ctx context.Context, want Image, progress plan.Progress
 	return out, err
 }
 
-// find looks for the image: whole, or as an interrupted upload left it. nil where there is none.
+// find returns the image, complete or as an interrupted upload left it; nil if there is none.
 func (s *Service) find(ctx context.Context, want Image) (*images.Image, error) {
 	for began := time.Now(); ; {
 		all, err := cloud.Pages(ctx, images.List(s.c.Image, images.ListOpts{Name: want.Name, Owner: s.me.Project.ID}), images.ExtractImages)
@@ -145,7 +145,7 @@ func (s *Service) find(ctx context.Context, want Image) (*images.Image, error) {
 		case mine[0].Status == images.ImageStatusQueued:
 			return &mine[0], nil
 		case mine[0].Status != images.ImageStatusSaving:
-			return nil, s.delete(ctx, mine[0].ID) // killed: it takes no data any more
+			return nil, s.delete(ctx, mine[0].ID) // killed: it accepts no more data
 		case time.Since(began) > settleTime:
 			return nil, fail.New(fail.Conflict, "somebody is uploading image %s since %s", want.Name, mine[0].UpdatedAt.Local().Format(time.DateTime)).At(mine[0].ID).
 				Do("wait for it; if nobody is, delete the image and run the same command again")
@@ -156,11 +156,11 @@ func (s *Service) find(ctx context.Context, want Image) (*images.Image, error) {
 	}
 }
 
-// settleTime is how long is waited for an image that is "saving": a service that was cut off says so for a moment.
+// settleTime bounds the wait for an image in state "saving", which the service reports for a moment after an interrupted upload.
 const settleTime = 30 * time.Second
 
-// clear makes sure that the name is free: a document that names an image must mean one. Of interrupted uploads of other files, which
-// hold no data, it is made free.
+// clear ensures that the name is unused, because a name in a document must identify one image. It deletes the remainders of interrupted
+// uploads of other files, which hold no data.
 func (s *Service) clear(ctx context.Context, name string, others []images.Image) error {
 	for _, i := range others {
 		_, ours := i.Properties[digestProperty]
@@ -204,7 +204,7 @@ func (s *Service) await(ctx context.Context, want Image, id string, progress pla
 	}
 }
 
-// sameData reports whether an active image holds the file's data, as the image service itself says.
+// sameData reports whether an active image holds the file's data, according to the image service's hash.
 func sameData(want Image, i *images.Image) error {
 	sum := i.Properties["os_hash_value"]
 	if i.SizeBytes == want.Size && (i.Properties["os_hash_algo"] != "sha512" || sum == want.SHA512) {
@@ -214,7 +214,7 @@ func sameData(want Image, i *images.Image) error {
 		Do("delete it and run the same command again")
 }
 
-// mend compares an active image with the wanted one and changes those of its properties that differ. Others it leaves alone.
+// mend compares an active image with the wanted one and updates properties that differ. It leaves other properties alone.
 func (s *Service) mend(ctx context.Context, want Image, have *images.Image) (*Result, error) {
 	if err := sameData(want, have); err != nil {
 		return nil, err

@@ -32,10 +32,10 @@ func (s *Service) send(ctx context.Context, want Image, id string, progress plan
 	return nil
 }
 
-// undoTime bounds how long the removal of a half-made image may take.
+// undoTime bounds the removal of a partial image.
 const undoTime = 30 * time.Second
 
-// undo removes an image that could not be completed, also where the run was stopped.
+// undo removes an image that could not be completed, even if the run was stopped.
 func (s *Service) undo(ctx context.Context, id string, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
@@ -46,11 +46,11 @@ func (s *Service) undo(ctx context.Context, id string, err error) error {
 	return err
 }
 
-// uploadMeter reports how far an upload has come. It can be read again from the beginning: a token may turn out to be expired.
+// uploadMeter reports the progress of an upload. It can be rewound, because a token may have expired.
 type uploadMeter struct {
 	f        *os.File
 	size     int64
-	sent     atomic.Int64 // a call that was cancelled may still read
+	sent     atomic.Int64 // atomic, because a cancelled call may still read
 	progress plan.Progress
 }
 

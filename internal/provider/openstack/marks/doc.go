@@ -1,3 +1,3 @@
-// Package marks makes the names and marks of a cluster's resources in a cloud, and reads them back.
-// It may know nothing of clouds: whatever carries them is found again by them alone.
+// Package marks makes the names and marks of a cluster's resources in a cloud, and parses them. It must not know about clouds: resources are
+// found again by their names and marks alone.
 package marks

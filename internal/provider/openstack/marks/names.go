@@ -27,17 +27,17 @@ type Names struct {
 	Cluster string // its name
 }
 
-// Mark is the tag that everything of the cluster carries, and the whole description of what Neutron and Octavia keep:
-// a description can be given with the create call, and be asked for, where a tag is a second call.
+// Mark returns the tag of all the cluster's resources, which is also the whole description of those in Neutron and Octavia: a create call can
+// set a description, and a list can filter by it, while a tag takes a second call.
 func (n Names) Mark() string { return KeyCluster + "=" + n.ID }
 
-// Name of a resource that exists once in the cluster, or once for each role and pool. Cluster IDs hold no dots, so names of
-// different clusters never meet.
+// Name returns the name of a resource that exists once in the cluster, or once for each role and pool. Cluster IDs contain no dots, so names
+// of different clusters never collide.
 func (n Names) Name(parts ...string) string {
 	return strings.Join(append([]string{n.ID}, parts...), ".")
 }
 
-// Owns reports whether a name was made by name.
+// Owns reports whether Name made a name.
 func (n Names) Owns(name string) bool { return name == n.ID || strings.HasPrefix(name, n.ID+".") }
 
 // Tags lists the marks of a resource that has tags; machine may be the zero value.
@@ -49,7 +49,7 @@ func (n Names) Tags(m provider.MachineSpec) []string {
 	return out
 }
 
-// RoleTags lists the marks of a resource of a role ("control-plane", or "vip", "api": whatever tells it from its like).
+// RoleTags lists the marks of a resource with a role ("control-plane", or another distinction such as "vip", "api").
 func (n Names) RoleTags(role string) []string { return []string{n.Mark(), KeyRole + "=" + role} }
 
 // Metadata lists the marks of a server or volume.
@@ -72,7 +72,7 @@ func machineMarks(m provider.MachineSpec) [][2]string {
 	return out
 }
 
-// Underscored is a key as metadata have it.
+// Underscored returns a key in its form for metadata.
 func Underscored(key string) string { return strings.ReplaceAll(key, "-", "_") }
 
 // Tagged returns the value of a tag "key=value".
@@ -85,28 +85,29 @@ func Tagged(tags []string, key string) string {
 	return ""
 }
 
-// Ours reports whether what Neutron or Octavia keeps is the cluster's.
+// Ours reports whether a resource of Neutron or Octavia belongs to the cluster.
 func (n Names) Ours(description string, tags []string) bool {
 	return description == n.Mark() || slices.Contains(tags, n.Mark())
 }
 
-// ServerTag is the Nova tag that servers are listed by. Nova allows 60 characters, so it is a digest; the metadata say exactly.
+// ServerTag returns the Nova tag for listing the cluster's servers. Nova allows 60 characters, so it is a digest; the metadata contain the
+// full ID.
 func (n Names) ServerTag() string {
 	sum := sha256.Sum256([]byte(n.ID))
 	return "naupegos-" + hex.EncodeToString(sum[:16])
 }
 
-// MachineOf reads back what name and marks of a half-made resource say of its machine.
+// MachineOf reconstructs the machine of a half-made resource from its name and marks.
 func (n Names) MachineOf(name string, mark func(key string) string) (provider.MachineSpec, bool) {
 	m := provider.MachineSpec{Name: mark(KeyMachine), Role: provider.Role(mark(KeyRole)), Pool: mark(keyPool)}
-	m.Index, _ = strconv.Atoi(mark(keyIndex)) // 0 is what is missing
+	m.Index, _ = strconv.Atoi(mark(keyIndex)) // 0 if missing
 	if m.Name != "" && m.Role != "" && m.Index > 0 {
 		return m, true
 	}
 	return n.parseMachine(name)
 }
 
-// parseMachine takes a machine's name apart, for what was made but not marked yet.
+// parseMachine parses a machine's name, for resources that are not marked yet.
 func (n Names) parseMachine(name string) (provider.MachineSpec, bool) {
 	m := provider.MachineSpec{Name: name}
 	rest, ok := strings.CutPrefix(name, n.Cluster+"-")

@@ -1,3 +1,3 @@
-// Package quota reads what a project of a cloud may have and has, and compares it with what is asked for.
-// It may know nothing of clusters: who asks counts what is needed.
+// Package quota reads a project's quotas and usage in a cloud, and compares them with a demand. It must not know about clusters: its caller
+// counts the demand.
 package quota

@@ -10,7 +10,7 @@ import (
 // Resource is something that a cloud counts and limits.
 type Resource string
 
-// What is limited, as people and the clouds' own tools call it. Those of Cinder have siblings for each volume type.
+// Limited resources, named as in the clouds' own tools. Those of Cinder also exist for each volume type.
 const (
 	Servers        Resource = "servers"
 	Cores          Resource = "cores"
@@ -35,38 +35,38 @@ const (
 	Monitors       Resource = "health monitors"
 )
 
-// resourceOrder is how resources are listed.
+// resourceOrder is the display order of resources.
 var resourceOrder = []Resource{
 	Servers, Cores, RAM, ServerGroups, GroupMembers, Keypairs, Volumes, Gigabytes, VolumeSize,
 	Networks, Subnets, Routers, Ports, FloatingIPs, SecurityGroups, Rules,
 	LoadBalancers, Listeners, Pools, Members, Monitors,
 }
 
-// OfType is a resource counted for one volume type alone.
+// OfType returns the resource counted for one volume type alone.
 func (r Resource) OfType(volumeType string) Resource { return r + Resource(" of type "+volumeType) }
 
-// Demand is how many of each resource an apply would make, of what does not exist yet.
+// Demand is the number of each resource that an apply would create.
 type Demand map[Resource]int
 
-// Allowance is what one quota says. Limit -1: there is none.
+// Allowance is the usage and limit of one quota. Limit -1 means unlimited.
 type Allowance struct{ Used, Limit int }
 
-// Allowances are a project's quotas. A resource that is not in it has no quota that could be read.
+// Allowances are a project's quotas. A missing resource has no readable quota.
 type Allowances map[Resource]Allowance
 
-// Shortage is a quota that a demand does not fit into.
+// Shortage is a quota that a demand exceeds.
 type Shortage struct {
 	Resource
 	needed int
 	Allowance
 }
 
-// String tells it as "cores: 26 needed, 12 of 20 used: 18 too few".
+// String formats it as "cores: 26 needed, 12 of 20 used: 18 too few".
 func (s Shortage) String() string {
 	return fmt.Sprintf("%s: %d needed, %d of %d used: %d too few", s.Resource, s.needed, s.Used, s.Limit, s.needed+s.Used-s.Limit)
 }
 
-// Shortages lists the quotas that d does not fit into.
+// Shortages lists the quotas that d exceeds.
 func (a Allowances) Shortages(d Demand) []Shortage {
 	var out []Shortage
 	for _, r := range d.resources() {
@@ -78,7 +78,7 @@ func (a Allowances) Shortages(d Demand) []Shortage {
 	return out
 }
 
-// resources lists what d asks for: in the order of the constants, each followed by its volume types.
+// resources lists d's resources in the order of the constants, each followed by its volume types.
 func (d Demand) resources() []Resource {
 	var out []Resource
 	for _, r := range resourceOrder {
@@ -94,7 +94,7 @@ func (d Demand) resources() []Resource {
 	return out
 }
 
-// Most raises d's count of r to n: for what is limited per thing and not in total.
+// Most raises d's count of r to n, for a limit per item instead of in total.
 func (d Demand) Most(r Resource, n int) { d[r] = max(d[r], n) }
 
 // Volume adds a volume, which counts against the quotas of all volumes and of those of its type.

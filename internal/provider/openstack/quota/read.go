@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// nextPage finds the address of the next page among a list's links; empty: there is none.
+// nextPage returns the address of the next page from a list's links; empty if there is none.
 func nextPage(links json.RawMessage) string {
 	var all []gophercloud.Link
 	if json.Unmarshal(links, &all) != nil {
@@ -25,7 +25,7 @@ func nextPage(links json.RawMessage) string {
 	return ""
 }
 
-// The readers below ask one service each for a project's quotas and their use, in a fixed number of calls. In each answer -1 is no limit.
+// Each reader below reads a project's quotas and usage from one service, in a fixed number of calls. In all answers -1 means unlimited.
 
 // OfCompute reads Nova's: one call, and one for the user's keypairs, which Nova doesn't count.
 func OfCompute(ctx context.Context, c *gophercloud.ServiceClient) (Allowances, error) {
@@ -128,7 +128,7 @@ func OfNetwork(ctx context.Context, c *gophercloud.ServiceClient, project string
 	return out, nil
 }
 
-// OfBalancing reads Octavia's, which does not tell what is used: one call, and four lists.
+// OfBalancing reads Octavia's, which does not report usage: one call, and four lists.
 func OfBalancing(ctx context.Context, c *gophercloud.ServiceClient, project string) (Allowances, error) {
 	var answer struct {
 		Quota map[string]*int `json:"quota"`
