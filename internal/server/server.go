@@ -181,7 +181,7 @@ func (s *Server) close() error {
 	return errors.Join(errs...)
 }
 
-// newHTTPServer returns an http.Server with time limits against slow clients. For streamed answers the limit is per write; see patient.
+// newHTTPServer returns an http.Server with limits on time and header size. For streamed answers the limit is per write; see patient.
 func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
