@@ -20,7 +20,7 @@ const (
 	Invalid                  // the input (document, flag, argument) is wrong
 	Refused                  // understood, but not done: consent missing, quorum at risk, host can't serve
 	NotReady                 // not yet; waiting may help
-	Conflict                 // somebody else holds it, or it changed meanwhile
+	Conflict                 // another process holds the resource, or the resource changed meanwhile
 	Unreachable              // no answer from a machine or service; waiting may help
 	Unauthorized             // credentials or host keys are not accepted
 	Interrupted              // stopped by the user
@@ -35,7 +35,7 @@ var names = map[Kind]string{
 // String returns the kind's name as users see it.
 func (k Kind) String() string { return names[k] }
 
-// Named returns the kind of a name that String gave; Internal where there is none.
+// Named returns the kind with the given name, as String returns it; Internal if the name is unknown.
 func Named(name string) Kind {
 	for k, n := range names {
 		if n == name {
@@ -77,7 +77,7 @@ type Error struct {
 	Where string // the machine, file or resource; may be empty
 	Err   error  // the cause; may be nil
 	Hint  string // what the user can do, one sentence; may be empty
-	Final bool   // waiting has lasted as long as it may: trying again at once is pointless, whatever the kind
+	Final bool   // waiting has reached its limit: an immediate retry is pointless, whatever the kind
 }
 
 // Error renders "where: what: cause (hint)".
@@ -144,7 +144,7 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// Waitable reports whether trying again can help: the kind says so, and nobody in the chain has waited for long enough already.
+// Waitable reports whether a retry can help: the kind allows it, and no error in the chain is Final.
 func Waitable(err error) bool {
 	var e *Error
 	for cur := err; errors.As(cur, &e); cur = e.Err {

@@ -17,7 +17,8 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Asked is a verb with all that decides what it plans: by the command, or over the network. Which options a verb takes is in the table of verbs.
+// Asked is a request for a verb, from the command or over the network, with every option that decides the plan. The table verbs says which options
+// a verb takes.
 type Asked struct {
 	Verb        string       `json:"verb" enum:"apply,backup create,backup prune,backup rehearse,backup restore,certs rotate,destroy,etcd recover,import,machine kill,machine reboot,machine start,machine stop,node add,node cordon,node drain,node remove,node replace,node uncordon,release,renew,repair,reset,test,update,upgrade" doc:"What is to be done"`
 	Cluster     string       `json:"cluster,omitempty" maxLength:"63" doc:"The cluster; of apply the one whose stored document is applied where none is given"`
@@ -41,11 +42,11 @@ type Asked struct {
 	Import      *Import      `json:"import,omitempty" doc:"import: how the cluster is reached"`
 	Taken       string       `json:"taken,omitempty" maxLength:"80" doc:"release: which authorities and keys whoever asks has by now, as POST …/release says; not of a plan"`
 
-	// Resumed tells that a process which is gone had agreed and begun: what is left is planned. Nobody asks for that over the network.
+	// Resumed says that an earlier process got the agreement and began: only the remaining work is planned. It can't be set over the network.
 	Resumed bool `json:"-"`
 }
 
-// Name returns the cluster that is asked about. A document that is to be applied has to be good.
+// Name returns the name of the requested cluster. A document to apply must be valid.
 func (a *Asked) Name() (string, error) {
 	if _, err := a.check(); err != nil {
 		return "", err
@@ -60,7 +61,7 @@ func (a *Asked) Name() (string, error) {
 	return a.Cluster, nil
 }
 
-// check refuses what is no verb, and options that a verb does not take.
+// check refuses unknown verbs, and options that the verb does not take.
 func (a *Asked) check() (*verb, error) {
 	v := verbs[a.Verb]
 	if v == nil {
@@ -92,7 +93,7 @@ func (a *Asked) parse() (*v1alpha1.Cluster, error) {
 	return v1alpha1.ParseFilledIn(a.from(), []byte(a.Document))
 }
 
-// from is what errors call the document.
+// from returns the name of the document in error messages.
 func (a *Asked) from() string {
 	switch {
 	case a.Document == "":
@@ -103,7 +104,8 @@ func (a *Asked) from() string {
 	return a.From
 }
 
-// Then returns what is asked for where this verb has found more to do than was agreed to: it has begun, and may have done what it was named for.
+// Then returns the request to make after this verb found more to do than was agreed to. The verb has begun by then and may have done its own work, so
+// that most verbs continue with apply.
 func (a Asked) Then() Asked {
 	if v := verbs[a.Verb]; v == nil || v.goesOn {
 		return a
@@ -111,37 +113,37 @@ func (a Asked) Then() Asked {
 	return Asked{Verb: Apply, Cluster: a.Cluster}
 }
 
-// GoesFurther reports whether there may be more to do once a run of the verb has succeeded.
+// GoesFurther reports whether a successful run of the verb may leave more to do.
 func (a *Asked) GoesFurther() bool {
 	v := verbs[a.Verb]
 	return v != nil && (v.converges || a.Verb == Repair || a.Verb == recoverEtcd || a.Verb == restoreBackup)
 }
 
-// Begun is a session with the first plan of what was asked.
+// Begun is a session with the first plan of a request.
 type Begun struct {
 	*Session
 	Asked    Asked
 	Document *v1alpha1.Cluster
 	First    *cluster.Applied
-	Found    Done  // what is known before anything is carried out
-	Idle     bool  // there is nothing to do, and nothing to remember: nothing has to be carried out
-	Closed   error // why it can't be carried out now; nil: it can
+	Found    Done  // known before the plan is executed
+	Idle     bool  // nothing to do and nothing to store: CarryOut is unnecessary
+	Closed   error // why the request can't be carried out now; nil: it can
 
 	verb    *verb
 	options Options
 	restore *restore       // of backup restore
 	foreign *Foreign       // of import
-	undo    []func() error // what is to be given back with the session
+	undo    []func() error // releases further resources when the session closes
 	look    bool
-	bundles FindBundle // of a verb that gets bundles by itself
-	later   string     // in place of what First says
+	bundles FindBundle // of a verb that finds its bundles itself
+	later   string     // overrides First.Later
 	edited  *Edited
-	carry   func(ctx context.Context, t Terms) (Done, error) // nil: the first plan, and what follows from it, as apply does
-	before  func(ctx context.Context) error                  // once what is wanted is remembered, before the first step; may be nil
-	said    string                                           // what is to be told once it is done
+	carry   func(ctx context.Context, t Terms) (Done, error) // nil: the first plan and its successors, as apply does
+	before  func(ctx context.Context) error                  // runs after the commit, before the first step; may be nil
+	said    string                                           // message for the user after success
 }
 
-// Begin opens a session and makes the first plan. The session closes the store, also where it can't be opened.
+// Begin opens a session and makes the first plan. The session closes the store, even if opening fails.
 func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, err error) {
 	b := &Begun{Asked: a, look: o.Look}
 	if b.verb, err = a.check(); err != nil {
@@ -164,7 +166,7 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, e
 		o.Edit = b.edit
 		b.Session, _, err = OpenNamed(ctx, st, a.Cluster, o)
 	}
-	if err != nil { // the session is closed by now
+	if err != nil { // the session is already closed
 		return nil, b.giveBack(err)
 	}
 	if err := b.plan(ctx); err != nil {
@@ -173,13 +175,13 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, e
 	return b, nil
 }
 
-// Close gives everything back.
+// Close releases everything that b holds.
 func (b *Begun) Close() error { return b.CloseWith(nil) }
 
-// CloseWith gives everything back and returns err, or what went wrong meanwhile.
+// CloseWith releases everything that b holds and returns err, or the first error of closing if err is nil.
 func (b *Begun) CloseWith(err error) error { return b.Session.CloseWith(b.giveBack(err)) }
 
-// giveBack gives back what is not the session's.
+// giveBack releases resources outside the session. It returns err, or the first error of releasing if err is nil.
 func (b *Begun) giveBack(err error) error {
 	for _, undo := range b.undo {
 		if e := undo(); err == nil {
@@ -201,13 +203,13 @@ func (b *Begun) plan(ctx context.Context) error {
 	return b.verb.plan(ctx, b)
 }
 
-// planApply plans what apply does.
+// planApply makes the plan of apply.
 func (b *Begun) planApply(ctx context.Context) (err error) {
 	b.First, err = b.Cluster.PlanApply(ctx)
 	return err
 }
 
-// only has one plan be all that is done: nothing follows from it.
+// only makes p the whole work of the verb: no further plan follows.
 func (b *Begun) only(p *plan.Plan) {
 	b.First = &cluster.Applied{Plan: p}
 	b.carry = func(ctx context.Context, t Terms) (Done, error) {
@@ -218,7 +220,7 @@ func (b *Begun) only(p *plan.Plan) {
 	}
 }
 
-// Later says why there may be more to do after the first plan; empty where there is not.
+// Later says why the first plan may leave more to do; empty if it leaves nothing.
 func (b *Begun) Later() string {
 	if b.later != "" || b.First.Observed == nil {
 		return b.later
@@ -226,7 +228,7 @@ func (b *Begun) Later() string {
 	return b.First.Later()
 }
 
-// Resolved is what was asked with nothing left that depends on when it is asked: whoever agrees to the first plan asks for that.
+// Resolved returns the request without anything that depends on the time of asking. A client that agrees to the first plan sends this request.
 func (b *Begun) Resolved() Asked {
 	a := b.Asked
 	a.ClusterID, a.Edited = "", b.edited
@@ -236,14 +238,14 @@ func (b *Begun) Resolved() Asked {
 	return a
 }
 
-// Digest is of what was asked, of the first plan as it is shown, and of the cluster: whoever agrees to it agrees to just that.
+// Digest returns a digest of the request, of the first plan as shown, and of the cluster's ID. A client that agrees to the digest agrees to exactly these.
 func (b *Begun) Digest() (string, error) {
 	steps, err := json.Marshal(show.JSON(b.First.Plan))
 	if err != nil {
 		return "", fail.Wrap(fail.Internal, err, "digest the plan")
 	}
 	a := b.Resolved()
-	a.ClusterID, a.From, a.Taken = b.Record.ID, "", "" // what is taken is known once it was agreed to
+	a.ClusterID, a.From, a.Taken = b.Record.ID, "", "" // Taken is known only after the agreement
 	asked, err := json.Marshal(a)
 	if err != nil {
 		return "", fail.Wrap(fail.Internal, err, "digest what was asked")
@@ -255,7 +257,7 @@ func (b *Begun) Digest() (string, error) {
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil)), nil
 }
 
-// Things says, a line each, what a plan of the session was made from.
+// Things lists the inputs of a plan of the session, one per line.
 func (s *Session) Things(ap *cluster.Applied) []string {
 	var things []string
 	if ap.Observed != nil {
@@ -270,7 +272,7 @@ func (s *Session) Things(ap *cluster.Applied) []string {
 	return things
 }
 
-// CarryOut does what was asked, from the first plan on. What Terms have to commit comes before what the verb itself remembers.
+// CarryOut carries the request out, beginning with the first plan. It calls the Commit of t before the verb's own commit.
 func (b *Begun) CarryOut(ctx context.Context, t Terms) (done Done, err error) {
 	if b.Closed != nil {
 		return done, b.Closed
@@ -291,7 +293,7 @@ func (b *Begun) CarryOut(ctx context.Context, t Terms) (done Done, err error) {
 	return done, err
 }
 
-// committing remembers what is wanted now.
+// committing returns a function that calls first and then commits the document of the request.
 func (b *Begun) committing(first func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if first != nil {
@@ -313,10 +315,10 @@ func (b *Begun) committing(first func(context.Context) error) func(context.Conte
 	}
 }
 
-// SSHDir is where the cluster's ssh configuration lies unless the user says otherwise.
+// SSHDir returns the default directory of the cluster's ssh configuration.
 func (s *Session) SSHDir() string { return filepath.Join(s.Store.Dir(), "ssh", s.Record.Name) }
 
-// Forget removes what the store and its directory hold of the cluster: keys, and the ssh configuration with its copy of one.
+// Forget removes the cluster's record and keys from the store, and its ssh configuration, which includes a copy of a key.
 // The history and the backups stay.
 func (s *Session) Forget(ctx context.Context) error {
 	if err := os.RemoveAll(s.SSHDir()); err != nil {
@@ -325,7 +327,7 @@ func (s *Session) Forget(ctx context.Context) error {
 	return s.Store.DeleteCluster(ctx, s.Record.ID)
 }
 
-// shownBefore is what was agreed to by those who asked first, before a server vanished.
+// shownBefore marks the steps of p as shown: a user agreed to p before the server that planned it vanished.
 func shownBefore(p *plan.Plan) *plan.Shown {
 	shown := &plan.Shown{}
 	shown.Add(p)

@@ -20,34 +20,34 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Autoscaling answers the cluster-autoscaler of one cluster, and changes its pools as that asks: the command's as well as a server's.
+// Autoscaling answers the cluster-autoscaler of one cluster and resizes its pools on request. Both the command and the server use it.
 type Autoscaling struct {
 	Cluster string
-	Reached func() ([]string, error)                   // by which names and addresses autoscalers reach the listener: its certificate is for them
-	Open    func(context.Context) (store.Store, error) // a store of its own for each session
-	Options func(carry bool) Options                   // of a session that looks, or of one that plans and carries out
-	Terms   func(*v1alpha1.Cluster) Terms              // by which changes are carried out
-	Tell    func(format string, args ...any)           // says what happens to whoever watches
-	Drain   time.Duration                              // how long calls and changes have to end after a stop; 0: as long as they take
+	Reached func() ([]string, error)                   // names and addresses under which autoscalers reach the listener, for its certificate
+	Open    func(context.Context) (store.Store, error) // opens a separate store for each session
+	Options func(carry bool) Options                   // for a session that only looks (carry false), or one that plans and carries out
+	Terms   func(*v1alpha1.Cluster) Terms              // for carrying out changes
+	Tell    func(format string, args ...any)           // reports progress
+	Drain   time.Duration                              // grace period of calls and changes after a stop; 0: unlimited
 
 	mu     sync.Mutex
 	now    autoscale.Identity
-	names  string // that its certificate is for
+	names  string // in its certificate
 	issued time.Time
 
-	// Set by tests: how often it is looked whether another certificate is wanted, and how old one gets; 0: as the constants say.
+	// Set by tests: interval of the check for a new certificate, and maximum age of a certificate; 0: identityLook and identityAge.
 	every, age time.Duration
 }
 
-// The listener's certificate is valid for a year. Another one is issued long before, and soon after there are other authorities or names: until then an
+// The listener's certificate is valid for a year. It is replaced long before that, and soon after authorities or names change: until then an
 // autoscaler with a certificate of a new authority waits.
 const (
 	identityLook = 5 * time.Minute
 	identityAge  = 24 * time.Hour
 )
 
-// Serve answers on a listener, which it closes, until ctx is done, and returns once nothing is carried out any more. It looks at the cluster first, and
-// tells ready then which pools there are.
+// Serve answers on a listener, which it closes, until ctx is done, and returns after the last change has ended. It looks at the cluster first and calls
+// ready with the names of its autoscaled pools.
 func (a *Autoscaling) Serve(ctx context.Context, l net.Listener, ready func(pools []string)) error {
 	hard, cut := a.draining(ctx)
 	defer cut()
@@ -79,7 +79,7 @@ func (a *Autoscaling) Serve(ctx context.Context, l net.Listener, ready func(pool
 	return autoscale.Serve(ctx, l, s, a.identity, a.Drain)
 }
 
-// draining returns a context that ends once changes that are carried out have had their time after a stop.
+// draining returns a context that ends when the grace period of running changes after a stop is over.
 func (a *Autoscaling) draining(ctx context.Context) (hard context.Context, cut func()) {
 	hard, end := context.WithCancel(context.WithoutCancel(ctx))
 	unwatched := context.AfterFunc(ctx, func() {
@@ -97,7 +97,7 @@ func (a *Autoscaling) draining(ctx context.Context) (hard context.Context, cut f
 	return hard, func() { unwatched(); end() }
 }
 
-// look looks at the pools.
+// look returns the pools, and issues the first certificate.
 func (a *Autoscaling) look(ctx context.Context) (pools []scaling.Pool, err error) {
 	err = a.on(ctx, a.Options(false), func(s *Session) (err error) {
 		if pools, err = s.Cluster.Pools(ctx); err != nil || a.shown() {
@@ -108,7 +108,7 @@ func (a *Autoscaling) look(ctx context.Context) (pools []scaling.Pool, err error
 	return pools, err
 }
 
-// carry has a pool changed, until it is done or, once stop is closed, the steps that it is at are.
+// carry resizes a pool. It returns when the change is done or, after stop is closed, when the running steps are.
 func (a *Autoscaling) carry(ctx context.Context, pool string, to Resizing, stop <-chan struct{}, agreed func([]scaling.Pool)) error {
 	var doc *v1alpha1.Cluster
 	o := a.Options(true)
@@ -119,7 +119,7 @@ func (a *Autoscaling) carry(ctx context.Context, pool string, to Resizing, stop 
 	return a.on(ctx, o, func(s *Session) error { return s.Scale(ctx, doc, pool, to, a.Terms(doc), stop, agreed) })
 }
 
-// on does something with the cluster, and gives everything back. What panics has failed: others are served by the same process.
+// on calls do with a session on the cluster, and closes the session. It turns a panic into an error, because the same process serves other clusters.
 func (a *Autoscaling) on(ctx context.Context, o Options, do func(*Session) error) (err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -139,7 +139,7 @@ func (a *Autoscaling) on(ctx context.Context, o Options, do func(*Session) error
 	return do(s)
 }
 
-// keep issues another certificate whenever one is wanted, until ctx ends: also where no autoscaler asks anything.
+// keep replaces the certificate whenever necessary until ctx ends, even if no autoscaler calls.
 func (a *Autoscaling) keep(ctx context.Context) {
 	every := identityLook
 	if a.every > 0 {
@@ -160,7 +160,7 @@ func (a *Autoscaling) keep(ctx context.Context) {
 	}
 }
 
-// issue issues the certificate that is shown, unless the one that there is does.
+// issue replaces the listener's certificate unless the present one still fits.
 func (a *Autoscaling) issue(ctx context.Context, c *cluster.Cluster) error {
 	reached, err := a.Reached()
 	if err != nil {
@@ -181,7 +181,7 @@ func (a *Autoscaling) issue(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
-// fits reports whether the certificate that is shown is still to be.
+// fits reports whether the listener's certificate is still young enough and matches the names and authorities.
 func (a *Autoscaling) fits(reached []string, ca []byte) bool {
 	age := identityAge
 	if a.age > 0 {
@@ -194,7 +194,7 @@ func (a *Autoscaling) fits(reached []string, ca []byte) bool {
 
 func joined(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), " ") }
 
-// shown reports whether there is a certificate to show.
+// shown reports whether the listener has a certificate.
 func (a *Autoscaling) shown() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

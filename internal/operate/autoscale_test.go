@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// autoscaling answers for the site's cluster, which has authorities.
+// autoscaling returns an Autoscaling for the site's cluster, which has authorities.
 func (s *site) autoscaling(t *testing.T) *Autoscaling {
 	t.Helper()
 	open := func(ctx context.Context) (store.Store, error) { return store.Open(ctx, s.at) }
@@ -34,7 +34,7 @@ func (s *site) autoscaling(t *testing.T) *Autoscaling {
 	}
 }
 
-// served returns the certificate that a listener shows.
+// served returns the certificate of a listener.
 func served(t *testing.T, at string) (*x509.Certificate, error) {
 	t.Helper()
 	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}
@@ -46,8 +46,7 @@ func served(t *testing.T, at string) (*x509.Certificate, error) {
 	return c.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
 }
 
-// TestAutoscalingIdentity: the certificate is issued again before it gets old, and where the listener is reached by other names, though no autoscaler
-// asks anything.
+// TestAutoscalingIdentity: the certificate is replaced before it gets old, and when the listener's names change, even if no autoscaler calls.
 func TestAutoscalingIdentity(t *testing.T) {
 	a := newSite(t).autoscaling(t)
 	var more atomic.Bool
@@ -103,7 +102,7 @@ func TestAutoscalingIdentity(t *testing.T) {
 	}
 }
 
-// TestAutoscalingPanics: a defect is an error of that cluster.
+// TestAutoscalingPanics: a panic becomes an error of that cluster.
 func TestAutoscalingPanics(t *testing.T) {
 	a := newSite(t).autoscaling(t)
 	var told atomic.Value

@@ -10,13 +10,13 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// rounds bounds how often Converge looks again: when not everything could be seen at first, and when a change goes in stages.
+// rounds bounds how often Converge plans. It plans again if the first look could not see everything, and if a change goes in stages.
 const rounds = 16
 
-// Converge shows the first plan, asks, commits and carries it out; then it plans again until nothing is left to do. What a later
-// plan would do beyond what was shown is shown and asked for as well. It reports whether anything was changed.
+// Converge shows the first plan, asks, commits and carries it out; then it plans again until nothing is left to do. If a later plan exceeds the
+// plans already shown, Converge shows it and asks again. It reports whether anything was changed.
 func (s *Session) Converge(ctx context.Context, first *cluster.Applied, t Terms) (changed bool, err error) {
-	if first.Unready != nil { // it is shown and agreed to all the same: whoever plans ahead sees what comes
+	if first.Unready != nil { // still show the plan and ask, so that users can plan ahead
 		t.Commit = func(context.Context) error { return first.Unready }
 	}
 	if err := s.begin(ctx, first.Plan, first.Later(), t); err != nil {
@@ -28,7 +28,7 @@ func (s *Session) Converge(ctx context.Context, first *cluster.Applied, t Terms)
 	return changed, s.Cluster.Converged(ctx)
 }
 
-// rounds carries out the first plan and then those that follow from it.
+// rounds carries out the first plan and then the later plans.
 func (s *Session) rounds(ctx context.Context, ap *cluster.Applied, t Terms) (changed bool, err error) {
 	shown := &plan.Shown{}
 	if t.Agreed != nil {
@@ -61,10 +61,10 @@ func (s *Session) rounds(ctx context.Context, ap *cluster.Applied, t Terms) (cha
 	return changed, nil
 }
 
-// MetaPause is the fact of a run, in the journal, that it ends after a machine, where somebody asked it to pause: which one.
+// MetaPause is the journal key, in a run's Meta, of the machine after which a user asked the run to pause.
 const MetaPause = "pause-after"
 
-// PausedAfter is the machine after which a run has paused, or will; empty: it does not.
+// PausedAfter returns the machine after which a run has paused or will pause; empty if it does not pause.
 func PausedAfter(run *plan.RunRecord) string {
 	if run.Outcome != plan.OutcomeSucceeded && run.Outcome != plan.OutcomeRunning {
 		return ""
@@ -72,7 +72,7 @@ func PausedAfter(run *plan.RunRecord) string {
 	return run.Meta[MetaPause]
 }
 
-// noting notes with the run of the last plan where it pauses.
+// noting adds the machine after which the run pauses, if any, to the run's Meta.
 func (s *Session) noting(t Terms) Terms {
 	if machine := s.Cluster.PausesAfter(); machine != "" {
 		meta := maps.Clone(t.Meta)
@@ -84,8 +84,8 @@ func (s *Session) noting(t Terms) Terms {
 	return t
 }
 
-// further shows and asks for a later plan, unless it holds only what was shown already. Who agrees to all beforehand does not agree to give
-// up something that nobody was shown.
+// further shows a later plan and asks for agreement, unless every step was shown before. Agreement in advance (Terms.Yes) does not cover a removal
+// that was never shown: further refuses it.
 func further(p *plan.Plan, shown *plan.Shown, t Terms) error {
 	if p.Empty() || shown.Covers(p) {
 		return nil

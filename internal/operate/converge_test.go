@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// TestYesCoversWhatWasShown: of what is found to do later, --yes covers all but what takes something away that nobody saw coming.
+// TestYesCoversWhatWasShown: --yes covers all steps of later plans except removals that were never shown.
 func TestYesCoversWhatWasShown(t *testing.T) {
 	step := func(id string, change func(*plan.Step)) *plan.Step {
 		s := &plan.Step{ID: id, Action: plan.Change, Subject: id, Title: "do " + id, Reason: "it is wanted"}

@@ -12,25 +12,25 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 )
 
-// Done is what came of what was asked.
+// Done is the result of a request.
 type Done struct {
 	Changed bool                `json:"changed"`
-	Said    string              `json:"said,omitempty"`    // what else is to be told, for people
-	Paused  bool                `json:"paused,omitempty"`  // of upgrade: it stopped where it was asked to
-	Kept    []string            `json:"kept,omitempty"`    // of destroy: volumes that were to stay
-	Left    []string            `json:"left,omitempty"`    // of destroy: machines that were forgotten as they were
+	Said    string              `json:"said,omitempty"`    // a further message, for people
+	Paused  bool                `json:"paused,omitempty"`  // of upgrade: stopped at the requested machine
+	Kept    []string            `json:"kept,omitempty"`    // of destroy: volumes kept on request
+	Left    []string            `json:"left,omitempty"`    // of destroy: machines forgotten without a reset
 	Renewed []string            `json:"renewed,omitempty"` // of renew: names of certificates
 	Next    time.Time           `json:"next,omitzero"`     // of renew: when the next one is due
 	Round   *upkeep.Round       `json:"round,omitempty"`   // of repair
 	Backup  *backup.Set         `json:"backup,omitempty"`  // of backup create
-	Where   string              `json:"where,omitempty"`   // of backup create: where it lies, for people
+	Where   string              `json:"where,omitempty"`   // of backup create: location of the backup, for people
 	Proof   *rehearse.Proof     `json:"proof,omitempty"`   // of backup rehearse
 	Proofs  []addons.Proof      `json:"proofs,omitempty"`  // of test
 	Volumes []removal.OddVolume `json:"volumes,omitempty"` // of backup restore: volumes on which the cluster and its cloud disagree
-	Names   []string            `json:"names,omitempty"`   // of machine: which machines were switched
+	Names   []string            `json:"names,omitempty"`   // of machine: the switched machines
 }
 
-// Text says how destroy ended.
+// Text describes the result of destroy.
 func (d Done) Text(name string) string {
 	switch {
 	case len(d.Kept) > 0:

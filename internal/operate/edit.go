@@ -20,7 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Edited is a document with a verb's change: what "one more machine" has come to. Asked for again, it is the same.
+// Edited is a document with a verb's change applied, such as the new size after "one more machine". Repeating the request with it changes nothing more.
 type Edited struct {
 	Base     string         `json:"base" doc:"Digest of the stored document that it was made for"`
 	Document string         `json:"document" doc:"The document with the change (YAML)"`
@@ -28,14 +28,14 @@ type Edited struct {
 	Changed  bool           `json:"changed,omitempty" doc:"The document is another one than before"`
 }
 
-// Grow says of what there are to be more.
+// Grow says which group gets more machines, and how many.
 type Grow struct {
 	Pool         string `json:"pool,omitempty" maxLength:"63" doc:"The pool of workers; empty: the only one"`
 	ControlPlane bool   `json:"controlPlane,omitempty" doc:"Machines of the control plane"`
 	Count        int    `json:"count" minimum:"1" doc:"How many more"`
 }
 
-// Upgrade says where an upgrade is to get.
+// Upgrade says which release an upgrade leads to, and how far it proceeds.
 type Upgrade struct {
 	To         string `json:"to,omitempty" maxLength:"63" doc:"The release of Kubernetes, as v1.2.3"`
 	Finish     bool   `json:"finish,omitempty" doc:"Go on beyond the hop from which there is a way back"`
@@ -46,7 +46,7 @@ type Upgrade struct {
 
 func digestOf(document []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(document)) }
 
-// edit finds the document to work with, and changes it as the verb does.
+// edit finds the document to work with and applies the verb's change.
 func (b *Begun) edit(rec *store.Cluster) (*v1alpha1.Cluster, error) {
 	from, data := b.Asked.from(), rec.Document
 	if b.Asked.Document != "" {
@@ -70,7 +70,7 @@ func (b *Begun) edit(rec *store.Cluster) (*v1alpha1.Cluster, error) {
 			return doc, err
 		}
 		b.edited.Base, b.edited.Changed = digestOf(rec.Document), b.edited.Document != string(data)
-	case agreed.Base != digestOf(rec.Document) && agreed.Document != string(rec.Document): // the second: it was begun before
+	case agreed.Base != digestOf(rec.Document) && agreed.Document != string(rec.Document): // an equal document: this request began in an earlier process
 		return nil, fail.New(fail.Conflict, "the document of cluster %s has changed since the plan was made; nothing was done", rec.Name).Do("run the same command again: it plans again")
 	default:
 		b.edited = agreed
@@ -84,7 +84,7 @@ func (b *Begun) edit(rec *store.Cluster) (*v1alpha1.Cluster, error) {
 	return b.Document, env.CheckChanges(rec, b.Document)
 }
 
-// resize has pools that scale be of the sizes that the change has come to.
+// resize sets the sizes of autoscaled pools to those of the change.
 func (b *Begun) resize(ctx context.Context) error {
 	for _, pool := range slices.Sorted(maps.Keys(b.edited.Sizes)) {
 		if err := b.Cluster.Resize(ctx, pool, b.edited.Sizes[pool]); err != nil {
@@ -121,7 +121,7 @@ func editShrink(b *Begun, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte
 	return e.edited(), err
 }
 
-// groupToGrow finds the group that is named.
+// groupToGrow finds the group by pool name; an empty name selects the only pool.
 func groupToGrow(doc *v1alpha1.Cluster, pool string, controlPlane bool) (wanted.Group, error) {
 	if controlPlane {
 		return wanted.Group{Role: provider.ControlPlane, Replicas: doc.Spec.ControlPlane.Replicas}, nil
@@ -156,12 +156,12 @@ type editing struct {
 	rec   *store.Cluster
 	doc   *v1alpha1.Cluster
 	data  []byte
-	sizes map[string]int // of pools that scale, by name: what is to be remembered
+	sizes map[string]int // new sizes of autoscaled pools, by name, which the record keeps
 }
 
 func (e *editing) edited() *Edited { return &Edited{Document: string(e.data), Sizes: e.sizes} }
 
-// shrink lowers the numbers of the groups that machines belong to, of those that are among these numbers.
+// shrink lowers the replica counts of the machines' groups by the number of machines that the counts include.
 func (e *editing) shrink(machines []string) error {
 	less := map[wanted.Group]int{}
 	var order []wanted.Group
@@ -186,8 +186,8 @@ func (e *editing) shrink(machines []string) error {
 	return nil
 }
 
-// uncounted reports whether a machine of a group is none of those whose number the document gives: it is there only while its pool is changed, or
-// it was decided before that it goes, and the number was lowered then. It was not in a file that says more than the cluster's document.
+// uncounted reports whether the document's replica count leaves this machine out: a surge machine, or one already being removed, whose removal
+// lowered the count. A given file with a higher count than the stored document still counts a machine that is being removed.
 func (e *editing) uncounted(g wanted.Group, machine string) bool {
 	switch env.DecisionOf(e.rec, machine) {
 	case wanted.Surge:
@@ -203,7 +203,7 @@ func (e *editing) uncounted(g wanted.Group, machine string) bool {
 	return false
 }
 
-// resize changes the number of machines of one group in the document; of a pool that scales, what is remembered of it.
+// resize changes the number of machines of one group in the document; for an autoscaled pool it changes the recorded size instead.
 func (e *editing) resize(g wanted.Group, by int) (err error) {
 	to := g.Replicas + by
 	if p := scaling.Find(e.doc, g.Pool); p != nil && g.Role == provider.Worker {
@@ -253,7 +253,7 @@ func checkUpgrade(a *Asked) error {
 	return a.Upgrade.Check()
 }
 
-// Check refuses what does not say one thing.
+// Check refuses options that exclude each other, and a request without any.
 func (u *Upgrade) Check() error {
 	switch {
 	case u.Back && (u.To != "" || u.Finish):
@@ -266,7 +266,7 @@ func (u *Upgrade) Check() error {
 	return fail.New(fail.Invalid, "no release is given").Do("--to VERSION begins an upgrade, --finish ends one, --back takes it back; naupegos bundle list shows what is here")
 }
 
-// editRelease sets the release that is asked for.
+// editRelease sets the requested release.
 func editRelease(b *Begun, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte) (_ *Edited, err error) {
 	u := b.Asked.Upgrade
 	if u.Pool != "" {

@@ -39,7 +39,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestShrinkUncounted: a machine that the document's number does not count leaves it as it is.
+// TestShrinkUncounted: removing a machine outside the document's replica count leaves the count unchanged.
 func TestShrinkUncounted(t *testing.T) {
 	more := strings.Replace(twoPools, "replicas: 3", "replicas: 4", 1)
 	for name, c := range map[string]struct {
@@ -66,7 +66,7 @@ func TestShrinkUncounted(t *testing.T) {
 	}
 }
 
-// TestVerbs: the API's description names just the verbs that there are; every option is one that exists, and is refused by verbs that do not take it.
+// TestVerbs: the API's description names exactly the existing verbs; every option of a verb exists, and other verbs refuse it.
 func TestVerbs(t *testing.T) {
 	field, _ := reflect.TypeFor[Asked]().FieldByName("Verb")
 	if got, want := field.Tag.Get("enum"), strings.Join(Verbs(), ","); got != want {
@@ -99,7 +99,7 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// site is a store with a cluster that has no machines yet.
+// site is a store with a cluster without machines.
 type site struct{ at store.Location }
 
 func newSite(t *testing.T) *site {
@@ -112,7 +112,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// begin plans; with a verb it is under the lease.
+// begin plans; with a verb it holds the lease.
 func (s *site) begin(t *testing.T, a Asked, verb string) (*Begun, error) {
 	t.Helper()
 	return Begin(t.Context(), testkit.Value(store.Open(t.Context(), s.at))(t), a, Options{Verb: verb, ReadOnly: true, Agent: func() (string, error) { return filepath.Join(s.at.Dir, "agent"), nil }})
@@ -125,7 +125,7 @@ func (s *site) document(t *testing.T) string {
 	return string(testkit.Value(st.Cluster(t.Context(), "demo"))(t).Document)
 }
 
-// commit has a verb remember what is wanted now.
+// commit runs the commit of a verb.
 func (s *site) commit(t *testing.T, a Asked) {
 	t.Helper()
 	b := testkit.Value(s.begin(t, a, a.Verb))(t)
@@ -133,8 +133,8 @@ func (s *site) commit(t *testing.T, a Asked) {
 	testkit.Must(t, b.Close())
 }
 
-// TestAgreedEdit: what "one more" had come to when it was agreed to is what it stays, also where a server begins again; and nothing where the
-// document has changed meanwhile.
+// TestAgreedEdit: "one more machine" keeps the size that was agreed to, even if a server starts over, and is refused if the document has changed
+// meanwhile.
 func TestAgreedEdit(t *testing.T) {
 	s := newSite(t)
 	asked := Asked{Verb: "node add", Cluster: "demo", Grow: &Grow{Pool: "a", Count: 1}}
@@ -160,7 +160,7 @@ func TestAgreedEdit(t *testing.T) {
 	}
 	testkit.Must(t, b.Close())
 
-	for range 2 { // the second time as the server that goes on
+	for range 2 { // the second time as a server that resumes
 		s.commit(t, agreed)
 		if !strings.Contains(s.document(t), "replicas: 4") || strings.Contains(s.document(t), "replicas: 5") {
 			t.Fatal(s.document(t))
@@ -174,7 +174,7 @@ func TestAgreedEdit(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid)
 }
 
-// TestEditOfFile: the user's document is what is changed where it is named, and has to be of that cluster.
+// TestEditOfFile: a given document is edited instead of the stored one, and must be the cluster's.
 func TestEditOfFile(t *testing.T) {
 	s := newSite(t)
 	asked := Asked{Verb: "node add", Cluster: "demo", Grow: &Grow{Pool: "a", Count: 1}, Document: strings.Replace(twoPools, "replicas: 3", "replicas: 7", 1), From: "demo.yaml"}
@@ -188,7 +188,7 @@ func TestEditOfFile(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid)
 }
 
-// TestThen: where more is found to do than was agreed to, what has been done already is not asked for again.
+// TestThen: the request after an exceeded agreement does not repeat finished work.
 func TestThen(t *testing.T) {
 	for verb, want := range map[string]string{"node replace": Apply, "node add": Apply, "etcd recover": Apply, "upgrade": "upgrade", Apply: Apply} {
 		if got := (Asked{Verb: verb, Cluster: "demo"}).Then(); got.Verb != want || got.Cluster != "demo" {

@@ -20,7 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Import says how a cluster is reached that somebody has made with kubeadm.
+// Import says how to reach a cluster made with kubeadm.
 type Import struct {
 	From       string `json:"from" maxLength:"255" doc:"Address of one of its control-plane hosts"`
 	User       string `json:"user,omitempty" maxLength:"64" doc:"Who logs in: root, also where it is left out, or one who may use sudo without a password"`
@@ -30,7 +30,7 @@ type Import struct {
 	KnownHosts string `json:"knownHosts" maxLength:"1000000" doc:"The hosts' SSH host keys, as lines of known_hosts"`
 }
 
-// Foreign is a cluster that was read to be taken over. Close it.
+// Foreign is a cluster that was read for an import. The caller must close it.
 type Foreign struct {
 	*adopt.Draft
 	reader *adopt.Reader
@@ -40,7 +40,7 @@ type Foreign struct {
 // Close ends the connections.
 func (f *Foreign) Close() error { return f.reader.Close() }
 
-// check refuses what does not say how a cluster is reached.
+// check refuses incomplete or contradictory options.
 func (i *Import) check() error {
 	switch {
 	case i == nil || i.From == "":
@@ -59,9 +59,10 @@ func (i *Import) check() error {
 
 func checkImport(a *Asked) error { return a.Import.check() }
 
-// ReadForeign reads a cluster that the store does not know, and says which document describes it and where it differs from ours. Nothing is changed.
+// ReadForeign reads a cluster that the store does not know. It returns the document that describes the cluster, and the cluster's differences from
+// one made by Naupegos. It changes nothing.
 //
-// The policy is a server's; nil: the operator is the host's user.
+// p is the policy of a server; nil: the operator is the host's user.
 func ReadForeign(ctx context.Context, st store.Store, name string, i Import, p *policy.Policy) (_ *Foreign, err error) {
 	if err := i.check(); err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func ReadForeign(ctx context.Context, st store.Store, name string, i Import, p *
 	return f, err
 }
 
-// key finds the key that logs in, and returns its file; empty: a credential holds it, which is for certain hosts.
+// key finds the SSH key and returns its file; empty: the key is in a credential, which is bound to certain hosts.
 func (i *Import) key(ctx context.Context, w *adopt.Way, name string, creds policy.Credentials, p *policy.Policy) (file string, err error) {
 	at := func(address string) place.Address { return policy.HostAt("ssh", address, w.Port) }
 	if p != nil {
@@ -129,7 +130,7 @@ func (i *Import) key(ctx context.Context, w *adopt.Way, name string, creds polic
 	return file, nil
 }
 
-// openImport reads the cluster, and opens a session with what was read.
+// openImport reads the cluster and opens a session on it.
 func openImport(ctx context.Context, st store.Store, b *Begun, o Options) error {
 	refuse := func(err error) error { return (&Session{Store: st}).CloseWith(err) }
 	f, err := ReadForeign(ctx, st, b.Asked.Cluster, *b.Asked.Import, o.Policy)
@@ -152,7 +153,7 @@ func openImport(ctx context.Context, st store.Store, b *Begun, o Options) error 
 	return err
 }
 
-// planImport plans to take over what was read.
+// planImport plans to take over the cluster that openImport read.
 func planImport(_ context.Context, b *Begun) error {
 	f := b.foreign
 	p, err := b.Cluster.PlanImport(cluster.ImportOptions{Lost: f.Lost(), Changed: func(ctx context.Context) (string, error) {

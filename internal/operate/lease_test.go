@@ -21,8 +21,8 @@ import (
 
 const heldUp = "NAUPEGOS_TEST_HELD_UP"
 
-// TestLostLease stops a process in the middle of a plan for longer than its lease lasts, as a suspended laptop does. Somebody else takes
-// the lease over; the first one must do no more when it goes on.
+// TestLostLease stops a process in the middle of a plan for longer than its lease lasts, as a suspended laptop does. Another process takes
+// the lease over; the first one must do nothing more when it resumes.
 func TestLostLease(t *testing.T) {
 	if dir := os.Getenv(heldUp); dir != "" {
 		carryOutHeldUp(t, dir)
@@ -54,7 +54,7 @@ func TestLostLease(t *testing.T) {
 	for out.Scan() {
 		said.WriteString(out.Text() + "\n")
 	}
-	_ = cmd.Wait() // what it said counts
+	_ = cmd.Wait() // only the output counts
 	for _, want := range []string{"the first step was cancelled", "conflict:", "the lease on cluster demo was lost", "naupegos status demo"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("did not say %q, but:\n%s%s", want, said.String(), &stderr)
@@ -68,7 +68,7 @@ func TestLostLease(t *testing.T) {
 	}
 }
 
-// carryOutHeldUp carries a plan out whose first step ends when it is told to stop, and not otherwise.
+// carryOutHeldUp carries out a plan whose first step ends only on cancellation.
 func carryOutHeldUp(t *testing.T, dir string) {
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: dir}))(t)
 	defer st.Close()

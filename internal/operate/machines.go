@@ -53,7 +53,7 @@ func planDrain(ctx context.Context, b *Begun) error {
 	return err
 }
 
-// planPower switches machines, through states of provider.Power one after another.
+// planPower plans to switch machines through a sequence of provider.Power states.
 func planPower(ctx context.Context, b *Begun) error {
 	states := map[string][]string{"machine start": {"on"}, "machine stop": {"off"}, "machine kill": {"kill"}, "machine reboot": {"off", "on"}}[b.Asked.Verb]
 	machines, err := b.Cluster.CheckMachines(ctx, b.Asked.Machines)
@@ -80,7 +80,7 @@ func planPower(ctx context.Context, b *Begun) error {
 	return nil
 }
 
-// disturb says what switching machines off disturbs, and has it need consent where etcd would lose its quorum.
+// disturb adds warnings about the outage that switching machines off causes, and requires consent if etcd would lose its quorum.
 func (b *Begun) disturb(ctx context.Context, p *plan.Plan, machines []string) error {
 	o, err := b.Cluster.Outage(ctx, machines)
 	if err != nil {
@@ -123,7 +123,7 @@ func planPrune(ctx context.Context, b *Begun) error {
 	return nil
 }
 
-// planTest tries what the cluster is for. What does not hold is no error.
+// planTest plans to prove that the cluster works. A failed proof is a result, not an error.
 func planTest(_ context.Context, b *Begun) error {
 	var done Done
 	p, err := b.Cluster.PlanTest(time.Duration(b.Asked.Seconds)*time.Second, func(proofs []addons.Proof) { done.Proofs = proofs })

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// desk is a front whose user answers what no says, and sees what out takes.
+// desk is a Front that writes to out and answers every question with the error no.
 type desk struct {
 	out   io.Writer
 	no    error
@@ -29,7 +29,7 @@ func (d *desk) Agree(question string) error {
 }
 func (d *desk) Observer() plan.Observer { return show.NewObserver(d.out, show.ObservePlain) }
 
-// leased is a session on a cluster of a new store, with its lease.
+// leased returns a session with a lease on a cluster in a new store.
 func leased(t *testing.T) *Session {
 	t.Helper()
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
@@ -40,7 +40,7 @@ func leased(t *testing.T) *Session {
 	return s
 }
 
-// steps is a plan of one change after another.
+// steps returns a plan of sequential steps.
 func steps(log *[]string, actions ...plan.Action) *plan.Plan {
 	p := &plan.Plan{Verb: "apply", Cluster: "demo"}
 	for i, a := range actions {
@@ -54,7 +54,7 @@ func steps(log *[]string, actions ...plan.Action) *plan.Plan {
 	return p
 }
 
-// TestAgreement: nothing is committed or done before the plan was shown and agreed to, and everything is in the journal afterwards.
+// TestAgreement: nothing is committed or done before the user has seen the plan and agreed, and everything is in the journal afterwards.
 func TestAgreement(t *testing.T) {
 	s := leased(t)
 	var log []string
@@ -81,7 +81,7 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
-// overtaken has somebody else take the lease, and do something.
+// overtaken lets another process take the lease and change something.
 func overtaken(ctx context.Context, s *Session) error {
 	other, err := store.Open(ctx, store.Location{Dir: s.Store.Dir()})
 	if err != nil {
@@ -94,7 +94,7 @@ func overtaken(ctx context.Context, s *Session) error {
 	return errors.Join(l.Release(ctx), other.Close())
 }
 
-// TestNothingIsTakenAwayWithoutTheLease: somebody else has the lease, and no heartbeat has found out yet.
+// TestNothingIsTakenAwayWithoutTheLease: another process holds the lease, and no heartbeat has noticed yet.
 func TestNothingIsTakenAwayWithoutTheLease(t *testing.T) {
 	for _, action := range []plan.Action{plan.Create, plan.Destroy} {
 		s := leased(t)

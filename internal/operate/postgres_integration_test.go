@@ -15,8 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestPostgresGoneInMidRun: a database that comes back soon is not noticed by a run; one that stays away ends it with one clear error, and
-// what was not begun is not done.
+// TestPostgresGoneInMidRun: a run survives a short outage of the database; a long outage ends it with one clear error, and no further step begins.
 func TestPostgresGoneInMidRun(t *testing.T) {
 	server := storetest.StartPostgres(t)
 	at := store.Location{Dir: t.TempDir(), URL: storetest.WithPassword(t, server.NewDatabase(t))}

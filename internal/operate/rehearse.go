@@ -23,18 +23,18 @@ import (
 // FindBundle finds or makes the bundle of a Kubernetes release for the cluster of a document: see Options.Bundle.
 type FindBundle func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (use, newest *bundle.Bundle, err error)
 
-// OpenedBackup is a backup that lies decrypted in a directory of this user's own. Remove it afterwards.
+// OpenedBackup is a backup decrypted into a private directory. The caller must call Remove.
 type OpenedBackup struct {
 	*backup.Contents
 	Set *backup.Set
-	Doc *v1alpha1.Cluster // of the release that the backup is of
+	Doc *v1alpha1.Cluster // with the Kubernetes release of the backup
 	Rec store.Cluster     // what the store knew of the cluster
 
 	bundle *bundle.Bundle
 	dir    *scratch.Dir
 }
 
-// TrustOf returns whose signature counts for the backups of a cluster, as far as the store knows: the cluster's own key.
+// TrustOf returns the signers that the store trusts for backups of a cluster: the cluster's own key, if the store has it.
 func TrustOf(ctx context.Context, st store.Store, clusterID string) (backup.Trust, error) {
 	if clusterID == "" {
 		return backup.Trust{}, nil
@@ -50,7 +50,7 @@ func TrustOf(ctx context.Context, st store.Store, clusterID string) (backup.Trus
 	return backup.Trust{Known: known}, err
 }
 
-// OpenBackup decrypts a backup with the identities that key returns, if trust reaches who signed it, and gets the bundle of its release.
+// OpenBackup decrypts a backup with the identities that key returns, provided that trust covers its signer, and finds the bundle of its release.
 func OpenBackup(ctx context.Context, set *backup.Set, key func() ([]byte, error), trust backup.Trust, find FindBundle) (_ *OpenedBackup, err error) {
 	if _, known := release.Of(set.Kubernetes); !known {
 		return nil, fail.New(fail.Refused, "the backup is of Kubernetes %s, which this naupegos does not know", set.Kubernetes).At(set.Where()).Do("use a newer naupegos")
@@ -82,18 +82,18 @@ func OpenBackup(ctx context.Context, set *backup.Set, key func() ([]byte, error)
 	return o, err
 }
 
-// Remove removes what lies decrypted; it may be called again.
+// Remove deletes the decrypted files. It may be called more than once.
 func (o *OpenedBackup) Remove() error { return o.dir.Remove() }
 
-// Rehearsal says how a backup is rehearsed.
+// Rehearsal holds the options of a rehearsal.
 type Rehearsal struct {
 	By     string                           // the version of this program
-	Within time.Duration                    // that it may take; 0: 10 minutes
-	Tidy   *rehearse.Tidy                   // a snapshot to start from is made as well; nil: none
-	Status func(format string, args ...any) // says what is done; nil: nobody is told
+	Within time.Duration                    // time limit; 0: 10 minutes
+	Tidy   *rehearse.Tidy                   // also make a snapshot that etcd can start from; nil: don't
+	Status func(format string, args ...any) // reports progress; may be nil
 }
 
-// Rehearse proves the backup, and notes that beside it. With Tidy it also returns the file with the snapshot to start from.
+// Rehearse proves the backup and records the proof next to it. With Tidy it also returns the file with the snapshot that etcd can start from.
 func (o *OpenedBackup) Rehearse(ctx context.Context, r Rehearsal) (p *rehearse.Proof, start string, err error) {
 	list, err := backups.EncryptionOf(&o.Rec, o.Doc)
 	if err != nil {
@@ -114,21 +114,21 @@ func (o *OpenedBackup) Rehearse(ctx context.Context, r Rehearsal) (p *rehearse.P
 		ID: o.Set.ID, Snapshot: o.SnapshotPath, Etcd: o.Set.Etcd, Document: o.Doc, Encryption: list, Version: o.Set.Kubernetes, Secrets: o.Secrets, Keys: generations,
 	}, rehearse.Options{Bundle: o.bundle, Dir: sandbox, Timeout: r.Within, Tidy: r.Tidy, Out: start, Status: r.Status})
 	if err != nil {
-		return nil, "", fail.Wrap(fail.KindOf(err), err, "rehearse backup %s", o.Set.ID).Enough() // what it waited for is in the sandbox: a whole one more would, too
+		return nil, "", fail.Wrap(fail.KindOf(err), err, "rehearse backup %s", o.Set.ID).Enough() // the rehearsal already waited within its sandbox, so repeating it is pointless
 	}
 	return p, start, o.Set.Prove(ctx, o.Secrets[backup.SigningSecret], r.By, p.At, p.Checks()...)
 }
 
-// The bounds of a rehearsal that is asked for as a verb: what opening it may take comes on top.
+// The time limits of a rehearsal as a verb, and of opening the backup in addition.
 const (
 	rehearseWithin = 15 * time.Minute
 	openWithin     = 5 * time.Minute
 )
 
-// RehearseStep is what the ID of the step begins with that proves a backup; the backup's follows.
+// RehearseStep is the prefix of the ID of the step that proves a backup; the backup's ID follows.
 const RehearseStep = "backup/rehearse/"
 
-// planRehearse plans to prove a backup: the one that is named, else the newest of this cluster. Where that is proven there is nothing to do.
+// planRehearse plans to prove the named backup, else the newest of this cluster. If the newest is proven already, the plan is empty.
 func planRehearse(ctx context.Context, b *Begun) (err error) {
 	set, target := (*backup.Set)(nil), b.Cluster.BackupTarget()
 	if b.Asked.Backup != "" {
@@ -140,7 +140,7 @@ func planRehearse(ctx context.Context, b *Begun) (err error) {
 		return err
 	}
 	b.Idle = b.Asked.Backup == "" && set.Proven()
-	b.Asked.Backup = set.ID // whoever agrees to it agrees to this one
+	b.Asked.Backup = set.ID // the agreement covers this backup only
 	within := time.Duration(b.Asked.Seconds) * time.Second
 	if within == 0 {
 		within = rehearseWithin

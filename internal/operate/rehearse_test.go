@@ -24,7 +24,7 @@ import (
 // signingKey signs the sets of tests: 32 zeros.
 var signingKey = []byte("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n")
 
-// backedUp makes a backup of the site's cluster, with no secrets in it but what signs it.
+// backedUp makes a backup of the site's cluster. Its only secret is the signing key.
 func (s *site) backedUp(t *testing.T, at time.Time, kubernetes string) *backup.Set {
 	t.Helper()
 	st := testkit.Value(store.Open(t.Context(), s.at))(t)
@@ -44,7 +44,7 @@ func (s *site) backedUp(t *testing.T, at time.Time, kubernetes string) *backup.S
 	}))(t)
 }
 
-// TestWhichIsRehearsed: with no name the newest of this cluster, unless it is proven; with one, that.
+// TestWhichIsRehearsed: without a name, the newest backup of this cluster unless it is proven; with a name, that backup.
 func TestWhichIsRehearsed(t *testing.T) {
 	s := newSite(t)
 	asked := Asked{Verb: Rehearse, Cluster: "demo"}
@@ -76,8 +76,8 @@ func TestWhichIsRehearsed(t *testing.T) {
 	}
 }
 
-// TestRehearsedBeside: somebody else's lease is in nobody's way; what fails is in the journal, the backup is not proven, and nothing lies
-// decrypted afterwards.
+// TestRehearsedBeside: a rehearsal ignores another process's lease. A failed one is in the journal, leaves the backup unproven and leaves no decrypted
+// files.
 func TestRehearsedBeside(t *testing.T) {
 	s := newSite(t)
 	tmp := t.TempDir()
@@ -127,7 +127,7 @@ func TestRehearsedBeside(t *testing.T) {
 	}
 }
 
-// TestShownIsVerified: a set that somebody without the store's identity wrote, or without any signature, is neither shown nor opened.
+// TestShownIsVerified: a set written without the store's identity, or without any signature, is neither shown nor opened.
 func TestShownIsVerified(t *testing.T) {
 	s := newSite(t)
 	set := s.backedUp(t, time.Now(), release.Default)

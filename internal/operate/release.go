@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// ReleaseView is all that a cluster's owner needs once Naupegos has forgotten it, authorities and keys included.
+// ReleaseView returns all files that a cluster's owner needs once Naupegos has forgotten the cluster, including authorities and keys.
 var ReleaseView = View[Plainly, Files]{Name: "release", Secret: true, See: func(ctx context.Context, s *Session, _ Plainly) (*Files, error) {
 	files, err := s.released(ctx)
 	if err != nil {
@@ -27,7 +27,8 @@ func (s *Session) released(ctx context.Context) (map[string][]byte, error) {
 	return s.Cluster.Handover(ctx, cluster.HandoverOptions{Now: time.Now(), CloudsYAML: s.Cluster.CloudsYAML, CloudCA: s.Cluster.CloudCA, Release: true})
 }
 
-// TakenOf is the digest of the authorities and keys in a handover: whoever has these can name it. What else is in one is made anew each time.
+// TakenOf returns the digest of the authorities and keys in a handover. A client proves with it that it has them. Other files are generated for each
+// handover and don't count.
 func TakenOf(files map[string][]byte) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -38,13 +39,14 @@ func TakenOf(files map[string][]byte) string {
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
 }
 
-// planRelease plans to leave a cluster to its owner. A server carries it out for who has what the owner needs already; else it is written by a step.
+// planRelease plans to leave a cluster to its owner. A server requires that the client already has the files for the owner; the command writes them in
+// a step.
 func planRelease(ctx context.Context, b *Begun) error {
 	p, err := b.Cluster.PlanRelease(ctx, cluster.ReleaseOptions{HandOver: b.handOver, Forget: b.Forget})
 	if err != nil {
 		return err
 	}
-	if b.options.Verb != "" && b.options.HandOver == nil { // before anything is begun
+	if b.options.Verb != "" && b.options.HandOver == nil { // refuse before anything begins
 		if err := b.handOver(ctx); err != nil {
 			return err
 		}
@@ -54,7 +56,7 @@ func planRelease(ctx context.Context, b *Begun) error {
 	return nil
 }
 
-// handOver gives what the owner needs to whoever asked, or makes sure that they have it.
+// handOver delivers the owner's files to the client, or refuses if the client does not have them yet.
 func (b *Begun) handOver(ctx context.Context) error {
 	files, err := b.released(ctx)
 	switch {

@@ -18,30 +18,30 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Restore says what comes of a backup.
+// Restore says what a backup is restored to.
 type Restore struct {
 	New    bool   `json:"new,omitempty" doc:"Another cluster, with authorities and keys of its own"`
 	Of     string `json:"of,omitempty" maxLength:"63" doc:"With new: the cluster that the backup is of; empty: one of the same name"`
 	Living bool   `json:"living,omitempty" doc:"Put it into the place of what the living cluster holds: what was written since is given up"`
 }
 
-// BackupSource says where backups are and what opens them, where that is not as the store and its documents have it.
+// BackupSource overrides the location of backups and the keys that open them, which otherwise come from the store and its documents.
 type BackupSource struct {
-	Target backup.Target                                               // nil: where the documents say
+	Target backup.Target                                               // nil: as the documents say
 	Key    func(ctx context.Context, in backup.Target) ([]byte, error) // nil: the store's identity
-	Trust  backup.Trust                                                // what the operator says of who signed it; the store's key is added
+	Trust  backup.Trust                                                // signers that the operator trusts, in addition to the store's key
 }
 
-// BackupsOf are those of one cluster.
+// BackupsOf describes where one cluster's backups are.
 type BackupsOf struct {
 	Cluster   string
-	ClusterID string // empty where the store does not know the cluster
+	ClusterID string // empty if the store does not know the cluster
 	Target    backup.Target
-	Unknown   error // why not
+	Unknown   error // why the store does not know the cluster; nil: it does
 }
 
-// FindBackups finds where the backups of a cluster are: by a document of it, else by what the store knows of it, else in the store's directory.
-// Of the options only the policy counts.
+// FindBackups finds where the backups of a cluster are: according to doc, else to the stored document, else in the store's directory. It uses only the
+// policy of o.
 func FindBackups(ctx context.Context, st store.Store, name string, doc *v1alpha1.Cluster, o *Options) (*BackupsOf, error) {
 	b := &BackupsOf{Cluster: name}
 	rec, err := st.Cluster(ctx, name)
@@ -66,14 +66,14 @@ func FindBackups(ctx context.Context, st store.Store, name string, doc *v1alpha1
 	return b, nil
 }
 
-// restore is a backup on its way to be a cluster.
+// restore is the state of a restore.
 type restore struct {
 	Restore
 	set    *backup.Set
 	target backup.Target
 	living bool
-	opened *OpenedBackup // nil where what was begun goes on
-	// Of what is rebuilt: the document as the store is to have it, and the file with the snapshot that etcd starts from, once the backup is proven.
+	opened *OpenedBackup // nil if an earlier restore continues
+	// For a rebuilt cluster: the document to store, and, once the backup is proven, the file with the snapshot that etcd starts from.
 	document []byte
 	start    string
 }
@@ -90,7 +90,8 @@ func checkRestore(a *Asked) error {
 	return nil
 }
 
-// openRestore finds the backup, and opens a session: on the cluster that lives, or was begun with, else on one of what the backup holds.
+// openRestore finds the backup and opens a session: on the cluster in the store if it is living or its restore has begun, else on a cluster made from
+// the backup.
 func openRestore(ctx context.Context, st store.Store, b *Begun, o Options) error {
 	refuse := func(err error) error { return (&Session{Store: st}).CloseWith(err) }
 	r, name := &restore{}, b.Asked.Cluster
@@ -100,7 +101,7 @@ func openRestore(ctx context.Context, st store.Store, b *Begun, o Options) error
 	if err := b.findSet(ctx, st); err != nil {
 		return refuse(err)
 	}
-	b.Asked.Backup = r.set.ID // whoever agrees to it agrees to this one
+	b.Asked.Backup = r.set.ID // the agreement covers this backup only
 	rec, err := st.Cluster(ctx, name)
 	if err == nil {
 		if err := b.mayReplace(rec); err != nil {
@@ -127,7 +128,7 @@ func openRestore(ctx context.Context, st store.Store, b *Begun, o Options) error
 	return err
 }
 
-// findSet finds the backup: a document says where it is; that of a new cluster only where the store does not know the former one.
+// findSet finds the backup where a document says. The document of a new cluster counts only if the store does not know the former cluster.
 func (b *Begun) findSet(ctx context.Context, st store.Store) (err error) {
 	r, of := b.restore, b.Asked.Cluster
 	if r.New {
@@ -159,11 +160,11 @@ func (b *Begun) findSet(ctx context.Context, st store.Store) (err error) {
 	return err
 }
 
-// mayReplace refuses to give up what a cluster that there is holds, unless that was asked for, or is being done already.
+// mayReplace refuses to give up the data of an existing cluster, unless the user asked for that or this restore has already begun.
 func (b *Begun) mayReplace(rec *store.Cluster) error {
 	r, name := b.restore, rec.Name
 	switch begun := backups.Restores(rec); {
-	case begun == r.set.ID && !backups.RestoresLiving(rec), begun == "" && b.Asked.Resumed: // the latter: a server that is gone has come to its end
+	case begun == r.set.ID && !backups.RestoresLiving(rec), begun == "" && b.Asked.Resumed: // the latter: an earlier server process completed the restore
 		return nil
 	case r.New:
 		return fail.New(fail.Refused, "there is a cluster %s", name).Do("give the new one another name, or naupegos destroy %s first", name)
@@ -177,7 +178,7 @@ func (b *Begun) mayReplace(rec *store.Cluster) error {
 	return nil
 }
 
-// openSet decrypts the backup.
+// openSet opens and decrypts the backup.
 func (b *Begun) openSet(ctx context.Context, st store.Store) (err error) {
 	r, key := b.restore, b.options.Backups.Key
 	if key == nil {
@@ -202,14 +203,14 @@ func (b *Begun) openSet(ctx context.Context, st store.Store) (err error) {
 	return err
 }
 
-// tell says what is done while a plan is made.
+// tell reports progress during planning.
 func (b *Begun) tell(format string, args ...any) {
 	if b.options.Say != nil {
 		fmt.Fprintf(b.options.Say, format+"\n", args...)
 	}
 }
 
-// another returns the document of the other cluster that is made of the backup: the one that is given, else the backup's with another name.
+// another returns the document of a new cluster made from the backup: the given one, else the backup's document with another name.
 func (r *restore) another(a *Asked) (doc *v1alpha1.Cluster, document []byte, err error) {
 	given := a.Document != ""
 	if given {
@@ -230,7 +231,8 @@ func (r *restore) another(a *Asked) (doc *v1alpha1.Cluster, document []byte, err
 	return doc, document, backups.FitsAnew(doc, r.opened.Doc, !given)
 }
 
-// prove rehearses the backup before anything of a cluster is touched, and makes what etcd starts from. Who only plans does neither.
+// prove rehearses the backup before the restore touches any cluster, and makes the snapshot that etcd starts from. It does nothing in a session that
+// only plans.
 func (b *Begun) prove(ctx context.Context, tidy *rehearse.Tidy) error {
 	if b.options.Verb == "" {
 		return nil
@@ -270,7 +272,7 @@ func planRestore(ctx context.Context, b *Begun) (err error) {
 	return nil
 }
 
-// planRebuild has the next plan build the cluster of what the backup holds.
+// planRebuild prepares the next plan to build the cluster from the backup.
 func (b *Begun) planRebuild(ctx context.Context) error {
 	r := b.restore
 	tidy := &rehearse.Tidy{Machines: env.NodesOf(b.Document), Rebuilt: true}
@@ -291,7 +293,7 @@ func (b *Begun) planRebuild(ctx context.Context) error {
 	return b.Cluster.Restore(ctx, r.set.ID, r.set.Kubernetes, r.set.CreatedAt)
 }
 
-// planRestoreLiving plans to put the backup into the place of what the cluster holds, or to go on with that.
+// planRestoreLiving plans to replace the data of a living cluster by the backup, or to continue an interrupted replacement.
 func (b *Begun) planRestoreLiving(ctx context.Context) error {
 	r, from := b.restore, (*backup.Set)(nil)
 	if backups.Restores(b.Record) == "" {
@@ -336,7 +338,7 @@ func (b *Begun) planRestoreLiving(ctx context.Context) error {
 	return nil
 }
 
-// keeping remembers what is wanted, and what etcd starts from, once that was agreed to.
+// keeping returns the commit of a restore: it stores the document and the snapshot that etcd starts from, and removes the decrypted backup.
 func (b *Begun) keeping() func(context.Context) error {
 	r := b.restore
 	return func(ctx context.Context) error {
@@ -345,7 +347,7 @@ func (b *Begun) keeping() func(context.Context) error {
 			if err := b.Cluster.KeepSnapshot(r.start); err != nil {
 				return err
 			}
-			if err := r.opened.Remove(); err != nil { // what is in plaintext does not wait until the cluster is up
+			if err := r.opened.Remove(); err != nil { // don't leave plaintext around until the cluster is up
 				return err
 			}
 			if !r.living {
@@ -356,7 +358,7 @@ func (b *Begun) keeping() func(context.Context) error {
 	}
 }
 
-// compareVolumes says which volumes the cluster and its cloud don't say the same of. The cluster is there where they can't be compared, too.
+// compareVolumes adds the volumes on which the cluster and its cloud disagree. A failed comparison does not fail the restore; it adds a message.
 func (b *Begun) compareVolumes(ctx context.Context, done Done) Done {
 	odd, err := b.Cluster.OddVolumes(ctx)
 	if done.Volumes = odd; err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// restoring plans a restore; with a verb it is one that is carried out.
+// restoring plans a restore; with a verb it prepares one for execution.
 func (s *site) restoring(t *testing.T, a Asked, verb string) (*Begun, error) {
 	t.Helper()
 	a.Verb = restoreBackup
@@ -29,8 +29,8 @@ func (s *site) restoring(t *testing.T, a Asked, verb string) (*Begun, error) {
 	})
 }
 
-// TestRestorePlans: a plan of a restore is the same each time, so that whoever agrees to it by its digest has it carried out; it names the backup, gives
-// up nothing unasked, and leaves neither a cluster nor anything decrypted.
+// TestRestorePlans: the plan of a restore is reproducible, so that an agreement by digest matches; it names the backup, gives up no data without
+// consent, and leaves neither a cluster nor decrypted files.
 func TestRestorePlans(t *testing.T) {
 	s := newSite(t)
 	tmp := t.TempDir()
@@ -75,7 +75,7 @@ func TestRestorePlans(t *testing.T) {
 	plan(latest, id)
 	plan(another, "")
 
-	// Carried out, it is proven first: this one is no backup of etcd's.
+	// Execution proves the backup first: this one does not hold an etcd snapshot.
 	_, err := s.restoring(t, latest, restoreBackup)
 	testkit.Fails(t, err, fail.Refused, "lacks keys of the cluster")
 	if all := testkit.Value(st.Clusters(t.Context()))(t); len(all) > 0 {
@@ -86,7 +86,7 @@ func TestRestorePlans(t *testing.T) {
 	}
 }
 
-// TestTaken: a release names the keys that were taken, whatever else was made anew with them.
+// TestTaken: the digest of a release covers the keys and ignores regenerated files.
 func TestTaken(t *testing.T) {
 	files := map[string][]byte{"README.md": []byte("a"), "pki/ca.key": []byte("k"), "pki/ca.crt": []byte("c")}
 	is := TakenOf(files)
@@ -100,7 +100,7 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestImportAsked: what can't be a way to a cluster is told before anybody is asked.
+// TestImportAsked: unusable import options are refused before any connection.
 func TestImportAsked(t *testing.T) {
 	for words, i := range map[string]*Import{
 		"no control-plane host is given": nil,

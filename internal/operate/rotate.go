@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Rotate says which keys are made again, and what is to become of a rotation that is under way.
+// Rotate says which keys to replace, or how to proceed with a rotation under way.
 type Rotate struct {
 	All            bool `json:"all,omitempty" doc:"authorities, serviceAccount, encryption and ssh together, as far as the cluster has them"`
 	Authorities    bool `json:"authorities,omitempty" doc:"The certificate authorities: of Kubernetes, of etcd and of the front proxy"`
@@ -27,7 +27,7 @@ type Rotate struct {
 	Unbounded       bool `json:"unbounded,omitempty" doc:"With cloudCredential: let it make all calls in the project"`
 }
 
-// staged reports whether anything is asked for that is rotated in stages.
+// staged reports whether the request concerns keys that are rotated in stages.
 func (r *Rotate) staged() bool {
 	return r.All || r.Authorities || r.ServiceAccount || r.SSH || r.Encryption || r.Hold || r.Finish || r.Abandon
 }
@@ -53,7 +53,7 @@ func checkRotate(a *Asked) error {
 	return nil
 }
 
-// keys lists what is to be rotated, of a cluster's document, but the encryption of Secrets.
+// keys lists the keys to rotate that a document's cluster has, except the encryption of Secrets.
 func (r *Rotate) keys(doc *v1alpha1.Cluster) (keys []string) {
 	if r.All || r.Authorities {
 		keys = append(keys, pki.Authorities()...)
@@ -61,13 +61,13 @@ func (r *Rotate) keys(doc *v1alpha1.Cluster) (keys []string) {
 	if r.All || r.ServiceAccount {
 		keys = append(keys, pki.ServiceAccountKeyName)
 	}
-	if r.SSH || r.All && doc.Spec.Provider.Hosts == nil { // these know the user's key
+	if r.SSH || r.All && doc.Spec.Provider.Hosts == nil { // given hosts use the user's key
 		keys = append(keys, pki.SSHKeyName)
 	}
 	return keys
 }
 
-// lookRotate refuses what does not go together, and what the cluster does not have. It leaves the document.
+// lookRotate refuses options that exclude each other, and keys that the cluster does not have. It does not change the document.
 func lookRotate(b *Begun, _ *store.Cluster, doc *v1alpha1.Cluster, _ []byte) (*Edited, error) {
 	r := b.Asked.Rotate
 	keys := len(r.keys(doc)) > 0
@@ -87,7 +87,7 @@ func lookRotate(b *Begun, _ *store.Cluster, doc *v1alpha1.Cluster, _ []byte) (*E
 	return nil, nil
 }
 
-// planRotate makes keys again, and plans what apply does then. Where it is interrupted afterwards, the next apply goes on.
+// planRotate makes new keys and plans the apply that distributes them. After an interruption the next apply continues.
 func planRotate(ctx context.Context, b *Begun) (err error) {
 	r, name := b.Asked.Rotate, b.Record.Name
 	switch {
@@ -114,7 +114,7 @@ func planRotate(ctx context.Context, b *Begun) (err error) {
 	return b.planApply(ctx)
 }
 
-// beginRotation has keys rotated in stages.
+// beginRotation begins a rotation in stages.
 func (b *Begun) beginRotation(ctx context.Context) (err error) {
 	r, c := b.Asked.Rotate, b.Cluster
 	var said []string
@@ -132,7 +132,7 @@ func (b *Begun) beginRotation(ctx context.Context) (err error) {
 			said = append(said, fmt.Sprintf("naupegos kubeconfig %s writes the kubeconfig that is needed from now on.", c.Name()))
 		}
 	}
-	if begun && (r.Encryption || r.All && *b.Document.Spec.Security.EncryptionAtRest) { // else it was begun together with that which goes on
+	if begun && (r.Encryption || r.All && *b.Document.Spec.Security.EncryptionAtRest) { // otherwise it began together with the rotation that continues
 		key, err := c.RotateEncryption(ctx)
 		if err != nil {
 			return err
@@ -143,7 +143,7 @@ func (b *Begun) beginRotation(ctx context.Context) (err error) {
 	return nil
 }
 
-// planCredential plans to give a cluster another credential of its cloud. Where it is interrupted, it can be run again.
+// planCredential plans to replace the cluster's credential for its cloud. After an interruption it can be run again.
 func planCredential(ctx context.Context, b *Begun) error {
 	why := ""
 	if b.Asked.Rotate.Unbounded {

@@ -8,9 +8,9 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// Front is whoever asked for a verb.
+// Front is the user interface of a request: the command's terminal, or a server's client.
 type Front interface {
-	// Show shows a plan, and what it can't tell yet (empty: nothing), before it is agreed to.
+	// Show shows a plan before agreement; later says what the plan can't tell yet (empty: nothing).
 	Show(p *plan.Plan, later string) error
 	// Agree asks a question. An error says that the answer was not yes.
 	Agree(question string) error
@@ -22,15 +22,15 @@ type Front interface {
 type Terms struct {
 	Front    Front
 	Question string                      // asked below the first plan
-	Reviewed bool                        // the first plan was agreed to before: it is shown, and not asked for
-	Agreed   *plan.Plan                  // what was agreed to by a process that is gone: of the first plan, what goes beyond is asked for. nil: nothing
-	Plain    bool                        // the verb does what it says and no more: its plan is neither shown nor asked for
-	Yes      bool                        // Front agrees to whatever is asked: what takes something away has to be shown first
-	Consents []string                    // what is consented to
-	Parallel int                         // most steps at once; 0: plan.Options' default
-	Step     time.Duration               // bound of a step that has none of its own
-	Commit   func(context.Context) error // remembers what is wanted now: after the agreement, before the first step. nil: nothing
-	// Interrupts has the user stop runs: see plan.Interruptible. nil: only the context does.
+	Reviewed bool                        // the first plan has agreement already: show it without asking
+	Agreed   *plan.Plan                  // plan agreed to in an earlier process: ask only if the first plan exceeds it. nil: none
+	Plain    bool                        // the verb does exactly what its name says: neither show its plan nor ask
+	Yes      bool                        // Front agrees to every question; removals must have been shown all the same
+	Consents []string                    // names of the consents given
+	Parallel int                         // maximum of concurrent steps; 0: plan.Options' default
+	Step     time.Duration               // timeout of steps without their own
+	Commit   func(context.Context) error // called after the agreement, before the first step, to store the wanted state; may be nil
+	// Interrupts lets the user stop runs: see plan.Interruptible. nil: only the context stops them.
 	Interrupts func(context.Context) (soft <-chan struct{}, hard context.Context, stop func())
 	Meta       map[string]string                 // of the run, in the journal
 	Hook       func(stepID string, p plan.Phase) // for crash tests
@@ -44,7 +44,7 @@ func (s *Session) CarryOut(ctx context.Context, p *plan.Plan, t Terms) error {
 	return s.execute(ctx, p, t)
 }
 
-// begin shows the first plan, asks, and commits. A plan without steps asks nobody: what is wanted is remembered all the same.
+// begin shows the first plan, asks, and commits. For a plan without steps it commits without asking.
 func (s *Session) begin(ctx context.Context, p *plan.Plan, later string, t Terms) error {
 	if t.Agreed != nil {
 		if err := further(p, shownBefore(t.Agreed), t); err != nil {
@@ -69,12 +69,11 @@ func (s *Session) begin(ctx context.Context, p *plan.Plan, later string, t Terms
 	return t.Commit(ctx)
 }
 
-// retryMax is the longest pause between two attempts of a step: what is waited for is near (a machine booting, a server
-// starting), and asking costs little.
+// retryMax is the longest pause between two attempts of a step. Steps wait for nearby events (a machine boots, a server starts), and polling is cheap.
 const retryMax = 500 * time.Millisecond
 
-// execute carries a plan out under the lease, with progress and journal. Before a step takes something away the store is asked whether the
-// lease is still held: a process that was held up does not know yet that somebody else took over.
+// execute carries a plan out under the lease, with progress and journal. Before an irrevocable step it checks in the store that the lease is still
+// held: a process that was suspended may not have noticed that another one took over.
 func (s *Session) execute(ctx context.Context, p *plan.Plan, t Terms) error {
 	var soft <-chan struct{}
 	if t.Interrupts != nil {
@@ -82,13 +81,13 @@ func (s *Session) execute(ctx context.Context, p *plan.Plan, t Terms) error {
 		soft, ctx, stop = t.Interrupts(ctx)
 		defer stop()
 	}
-	var lost <-chan struct{} // never, where the verb needs no lease
+	var lost <-chan struct{} // stays nil, and never fires, if the verb needs no lease
 	if s.lease != nil {
 		lost = s.lease.Lost()
 	}
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // without the lease somebody else may be at work: stop at once
+	go func() { // without the lease another process may be at work: stop at once
 		select {
 		case <-lost:
 			cancel()

@@ -10,11 +10,11 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// planTime bounds planning for somebody who waits for an answer.
+// planTime bounds planning while an autoscaler waits for an answer.
 const planTime = 2 * time.Minute
 
-// Scale has a pool of the session's document changed, and nothing else: see cluster.PlanScale. It calls agreed with the pools once what is
-// wanted now is remembered, and carries the plan out. Closed, stop has it end with the steps that it is at.
+// Scale resizes one pool of the session's document and changes nothing else: see cluster.PlanScale. It calls agreed with the pools once the new size
+// is stored, then carries the plan out. After stop is closed it returns when the running steps are done.
 func (s *Session) Scale(ctx context.Context, doc *v1alpha1.Cluster, pool string, to Resizing, t Terms, stop <-chan struct{}, agreed func([]scaling.Pool)) error {
 	p := scaling.Find(doc, pool)
 	if p == nil {
@@ -33,7 +33,7 @@ func (s *Session) Scale(ctx context.Context, doc *v1alpha1.Cluster, pool string,
 	}
 	t.Yes = true
 	t.Commit = func(ctx context.Context) error {
-		if _, _, err := to(was); err != nil { // whoever asked may have gone away meanwhile
+		if _, _, err := to(was); err != nil { // the caller may be gone by now
 			return err
 		}
 		if err := s.Commit(ctx, s.Record.Document); err != nil {

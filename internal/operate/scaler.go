@@ -10,37 +10,37 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Scaler changes the pools of one cluster that scale as somebody else decides, each change a plan of its own under the cluster's lease. A
-// change is remembered before it is carried out, so that it comes to its end whatever happens meanwhile.
+// Scaler resizes the autoscaled pools of one cluster on request. Each change is a separate plan under the cluster's lease. A change is stored before
+// execution, so that an interrupted one is completed later.
 type Scaler struct {
 	Name string // of the cluster
-	// Look looks at the pools that scale.
+	// Look returns the current state of the autoscaled pools.
 	Look func(context.Context) ([]scaling.Pool, error)
-	// Carry has a pool changed: it plans, calls agreed with the pools once what is wanted now is remembered, and carries the plan out.
+	// Carry resizes a pool: it plans, calls agreed with the pools once the new size is stored, and carries the plan out.
 	Carry func(ctx context.Context, pool string, to Resizing, agreed func([]scaling.Pool)) error
-	Tell  func(format string, args ...any) // says what happens to whoever watches
-	Stop  <-chan struct{}                  // closed: nothing is begun any more
+	Tell  func(format string, args ...any) // reports progress
+	Stop  <-chan struct{}                  // once closed, no change begins
 
 	mu      sync.Mutex
 	pools   []scaling.Pool
 	busy    bool
 	idle    sync.WaitGroup
-	making  map[string]bool   // machines that the last change was to make
-	problem map[string]string // why they could not be made
-	again   time.Time         // when what is not done may be tried again
-	pause   time.Duration     // until then
+	making  map[string]bool   // machines that the last change makes
+	problem map[string]string // why machines could not be made
+	again   time.Time         // when an unfinished change may be retried
+	pause   time.Duration     // between two attempts
 }
 
-// Resizing returns another size for a pool of a size, and the machines that go where there are too many.
+// Resizing returns the new size for a pool of the given size, and the machines to remove.
 type Resizing func(size int) (to int, gone []string, err error)
 
-// The pauses before what went wrong is tried again.
+// The pauses before a failed change is retried.
 const (
 	firstPause = time.Minute
 	maxPause   = 10 * time.Minute
 )
 
-// Refresh looks at the cluster, and goes on with what was decided before and is not done.
+// Refresh looks at the cluster and resumes an unfinished change.
 func (s *Scaler) Refresh(ctx context.Context) error {
 	pools, err := s.Look(ctx)
 	if err != nil {
@@ -59,10 +59,10 @@ func (s *Scaler) Refresh(ctx context.Context) error {
 	if err := s.change(ctx, undone, func(size int) (int, []string, error) { return size, nil, nil }); err != nil {
 		s.Tell("what was decided before of pool %s is not done yet: %v", undone, err)
 	}
-	return nil // the autoscaler shall go on with the others
+	return nil // the autoscaler continues with the other pools
 }
 
-// unfinished names a pool that is not as was decided last; empty where there is none.
+// unfinished returns the name of a pool whose last change is not done; empty if all are done.
 func unfinished(pools []scaling.Pool) string {
 	for _, p := range pools {
 		if p.Changes || slices.ContainsFunc(p.Machines, func(m scaling.Machine) bool { return m.Leaves || !m.Exists }) {
@@ -72,7 +72,7 @@ func unfinished(pools []scaling.Pool) string {
 	return ""
 }
 
-// List returns the pools as they were seen last, with what is known of the machines that are being made.
+// List returns the pools as last seen, together with the machines in the making and their problems.
 func (s *Scaler) List(ctx context.Context) ([]scaling.Pool, error) {
 	s.mu.Lock()
 	known := s.pools != nil
@@ -100,12 +100,12 @@ func (s *Scaler) List(ctx context.Context) ([]scaling.Pool, error) {
 	return out, nil
 }
 
-// Grow decides that a pool has more machines.
+// Grow adds machines to a pool.
 func (s *Scaler) Grow(ctx context.Context, pool string, by int) error {
 	return s.change(ctx, pool, func(size int) (int, []string, error) { return size + by, nil, nil })
 }
 
-// Remove decides that machines go, and that the pool has as many fewer. Those that are going already are left to it.
+// Remove removes machines from a pool and lowers its size accordingly. It ignores machines that are already being removed.
 func (s *Scaler) Remove(ctx context.Context, pool string, machines []string) error {
 	p, err := s.pool(ctx, pool)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Scaler) Remove(ctx context.Context, pool string, machines []string) err
 	return s.change(ctx, pool, func(size int) (int, []string, error) { return size - fewer, gone, nil })
 }
 
-// Forgo decides that a pool has fewer machines by some that there are not yet. fail.Invalid where one would go that there is.
+// Forgo lowers the size of a pool by machines that do not exist yet. It returns fail.Invalid if an existing machine would have to go.
 func (s *Scaler) Forgo(ctx context.Context, pool string, by int) error {
 	p, err := s.pool(ctx, pool)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Scaler) Forgo(ctx context.Context, pool string, by int) error {
 	})
 }
 
-// pool looks again, and returns one pool.
+// pool looks at the cluster and returns one pool.
 func (s *Scaler) pool(ctx context.Context, name string) (scaling.Pool, error) {
 	pools, err := s.Look(ctx)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Scaler) pool(ctx context.Context, name string) (scaling.Pool, error) {
 	return pools[i], nil
 }
 
-// change plans for another size of a pool under the lease and remembers what is wanted now. It returns then; the plan is carried out afterwards.
+// change plans another size of a pool under the lease, and returns once the size is stored. The plan is carried out in the background.
 func (s *Scaler) change(ctx context.Context, pool string, to Resizing) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (s *Scaler) change(ctx context.Context, pool string, to Resizing) error {
 	}
 }
 
-// begin is fail.Conflict while another change is carried out here.
+// begin returns fail.Conflict while another change runs in this process.
 func (s *Scaler) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +210,7 @@ func (s *Scaler) begin() error {
 	return nil
 }
 
-// remembered notes what is wanted now, and what is to be made for it.
+// remembered notes the pools of a stored change and the machines it makes.
 func (s *Scaler) remembered(pools []scaling.Pool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +224,7 @@ func (s *Scaler) remembered(pools []scaling.Pool) {
 	}
 }
 
-// end notes what became of a change. What is not done is tried again after a while, unless somebody decides otherwise.
+// end notes the outcome of a change. An unfinished change is retried after a pause, unless another request supersedes it.
 func (s *Scaler) end(pool string, agreed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +234,7 @@ func (s *Scaler) end(pool string, agreed <-chan struct{}, err error) {
 	case err == nil:
 		s.pause, s.again, s.problem = 0, time.Time{}, nil
 		return
-	case fail.KindOf(err) == fail.Conflict: // somebody else is at work
+	case fail.KindOf(err) == fail.Conflict: // another holder of the lease is at work
 		return
 	}
 	s.pause = min(max(2*s.pause, firstPause), maxPause)
@@ -246,9 +246,9 @@ func (s *Scaler) end(pool string, agreed <-chan struct{}, err error) {
 			s.problem[name] = err.Error()
 		}
 		s.Tell("pool %s of cluster %s: %v", pool, s.Name, err)
-	default: // whoever asked is told
+	default: // change returns the error to the caller
 	}
 }
 
-// Wait returns once nothing is carried out any more.
+// Wait waits until no change is running.
 func (s *Scaler) Wait() { s.idle.Wait() }

@@ -12,14 +12,14 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// yard is a cluster of which a pool "a" changes as it is told.
+// yard is a cluster whose pool "a" changes on request.
 type yard struct {
 	mu    sync.Mutex
 	pool  scaling.Pool
-	wish  []string      // the machines that were to go, change by change
-	hold  chan struct{} // changes are carried out once it is closed; nil: at once
-	fails error         // what comes of carrying them out
-	busy  error         // why none can be begun
+	wish  []string      // the machines to remove, change by change
+	hold  chan struct{} // delays execution until closed; nil: no delay
+	fails error         // result of execution
+	busy  error         // why no change can begin
 }
 
 func (y *yard) scaler(stop <-chan struct{}) *Scaler {
@@ -84,7 +84,7 @@ func newYard(names ...string) *yard {
 	return y
 }
 
-// machines are those of the pool, as the autoscaler is told.
+// machines returns the pool's machines as reported to the autoscaler.
 func machines(t *testing.T, s *Scaler) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -103,7 +103,7 @@ func machines(t *testing.T, s *Scaler) map[string]string {
 	return out
 }
 
-// TestScalerAnswersBeforeItIsDone: who asks is answered once the wish is remembered; until it is carried out nobody else changes anything.
+// TestScalerAnswersBeforeItIsDone: a call returns once the change is stored; until it is carried out, other changes are refused.
 func TestScalerAnswersBeforeItIsDone(t *testing.T) {
 	y := newYard("a-1")
 	y.hold = make(chan struct{})
@@ -132,7 +132,7 @@ func TestScalerAnswersBeforeItIsDone(t *testing.T) {
 	}
 }
 
-// TestScalerForgoes takes back what is not there yet, and nothing that is.
+// TestScalerForgoes gives up machines that do not exist yet, and no others.
 func TestScalerForgoes(t *testing.T) {
 	y := newYard("a-1", "a-2")
 	y.fails = fail.New(fail.Refused, "no quota")
@@ -152,7 +152,7 @@ func TestScalerForgoes(t *testing.T) {
 	}
 }
 
-// TestScalerGoesOn: what was asked before, by this server or by one that was killed, is done in the end, with pauses where it fails.
+// TestScalerGoesOn: earlier changes of this server or a killed one are completed eventually, with pauses after failures.
 func TestScalerGoesOn(t *testing.T) {
 	y := newYard("a-1")
 	y.pool.Size, y.pool.Machines = 2, append(y.pool.Machines, scaling.Machine{Name: "a-2"})
@@ -171,7 +171,7 @@ func TestScalerGoesOn(t *testing.T) {
 	testkit.Must(t, s.Refresh(t.Context()))
 	s.Wait()
 	y.busy = nil
-	testkit.Must(t, s.Refresh(t.Context())) // somebody else's lease is no failure
+	testkit.Must(t, s.Refresh(t.Context())) // another process's lease is no failure
 	s.Wait()
 	testkit.Must(t, s.Refresh(t.Context()))
 	if machines(t, s)["a-2"] != "runs" {
@@ -179,7 +179,7 @@ func TestScalerGoesOn(t *testing.T) {
 	}
 }
 
-// TestScalerStops: a server that is being stopped begins nothing, and who waits no longer gets nothing.
+// TestScalerStops: a stopping server begins no change, and a cancelled call changes nothing.
 func TestScalerStops(t *testing.T) {
 	y := newYard("a-1")
 	stop := make(chan struct{})

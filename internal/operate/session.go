@@ -1,5 +1,5 @@
-// Package operate carries verbs out on clusters: it holds the lease, the document and the record while a verb plans, is agreed to and runs.
-// The operator's command calls it, and whatever else acts for an operator; a Front shows plans to whoever asked, and asks.
+// Package operate carries verbs out on clusters: it holds the lease, the document and the record while a verb plans, waits for agreement and runs.
+// The operator's command and the server call it; a Front shows plans to the user and asks for agreement.
 package operate
 
 import (
@@ -25,12 +25,12 @@ import (
 type Session struct {
 	Store   store.Store
 	Record  *store.Cluster
-	Found   store.Cluster // Record as it was found
+	Found   store.Cluster // Record as it was at the start
 	Cluster *cluster.Cluster
-	Bundle  *bundle.Bundle // of the release that machines run; nil where the verb needs none, or it is not here
+	Bundle  *bundle.Bundle // of the release that machines run; nil if the verb needs none, or if it is not available here
 
 	verb        string
-	credentials []string // that the document names
+	credentials []string // names in the document
 	version     string   // of this program
 	given       *backups.Given
 	lease       store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
@@ -38,32 +38,32 @@ type Session struct {
 
 // Options says what a verb needs.
 type Options struct {
-	Verb     string // shown to others who wait for the lease; empty: no lease, a command that changes nothing
-	Look     bool   // see whether there is anything to do, and plan no more than that takes; see Begun.Idle
-	ReadOnly bool   // leave no trace, not even keys, before Commit
-	// Ask asks for a password on the operator's terminal, unseen; nil: there is none.
+	Verb     string // shown to processes that wait for the lease; empty: no lease, for commands that change nothing
+	Look     bool   // plan only far enough to see whether there is anything to do; see Begun.Idle
+	ReadOnly bool   // store nothing, not even keys, before Commit
+	// Ask asks for a password on the operator's terminal, without echo; nil: there is no terminal.
 	Ask   func(question string) (string, error)
-	NewID string                          // the ID that a cluster gets which the store does not know yet; empty: the store's next one
-	Given *backups.Given                  // with NewID: secrets and facts of the cluster that is restored under this ID; nil: it is new
-	Agent func() (path string, err error) // finds naupegos-agent on this side
-	// Edit returns the document to work with in place of the one in the record, which stays until the verb commits another. nil keeps it.
+	NewID string                          // ID for a cluster that the store does not know yet; empty: the store's next one
+	Given *backups.Given                  // with NewID: secrets and facts of the cluster restored under this ID; nil: the cluster is new
+	Agent func() (path string, err error) // finds naupegos-agent on this host
+	// Edit returns the document to use in place of the one in the record, which stays until the verb commits another. nil: the record's document.
 	Edit func(rec *store.Cluster) (*v1alpha1.Cluster, error)
 	// Bundle finds or makes the bundle of a Kubernetes release for the cluster of a document, as cluster.Bundles says; was is the ID of the
-	// one that the cluster was built with, or empty. nil: the verb needs none.
+	// bundle that the cluster was built with, or empty. nil: the verb needs no bundle.
 	Bundle FindBundle
-	// HandOver gives whoever asks what a cluster's owner needs, while that is released; nil: they name what they have taken (Asked.Taken).
+	// HandOver delivers to the client the files that the owner of a released cluster needs; nil: the client proves with Asked.Taken that it has them.
 	HandOver func(files map[string][]byte) error
 	Backups  BackupSource
-	// Policy says what documents may use of this host: a server's. nil: the operator is the host's user, who may do that anyway.
+	// Policy says which resources of this host documents may use. Servers set it; nil: the operator is the host's user and has access anyway.
 	Policy  *policy.Policy
-	Say     io.Writer // takes lines about what is done while it is planned; nil: nobody
+	Say     io.Writer // receives progress lines during planning; may be nil
 	Version string    // of this program
-	// RenewBefore is how long before its end a certificate is due; 0 means what pki.Options says.
+	// RenewBefore is how long before its expiry a certificate is due; 0: the default of pki.Options.
 	RenewBefore time.Duration
 }
 
-// OpenDocument starts a session on the cluster that a document describes, known already or not. A new one is remembered when the session
-// commits. The session closes the store, also where it can't be opened.
+// OpenDocument starts a session on the cluster that a document describes, whether or not the store knows it. Commit stores a new cluster.
+// The session closes the store, even if opening fails.
 func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o Options) (*Session, error) {
 	s := &Session{Store: st, verb: o.Verb, version: o.Version}
 	name := doc.Metadata.Name
@@ -79,7 +79,7 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 	}
 	if err == nil {
 		staged.StayWith(rec, doc)
-		err = env.CheckChanges(rec, doc) // before a bundle is made that is not wanted
+		err = env.CheckChanges(rec, doc) // before a bundle is made in vain
 	}
 	if err == nil {
 		err = s.open(ctx, rec, doc, o)
@@ -90,8 +90,8 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 	return s, nil
 }
 
-// OpenNamed starts a session on a cluster that the store knows, with the document that was applied last, which it returns. The session
-// closes the store, also where it can't be opened.
+// OpenNamed starts a session on a cluster that the store knows. It uses and returns the last applied document. The session closes the store, even
+// if opening fails.
 func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Session, *v1alpha1.Cluster, error) {
 	s := &Session{Store: st, verb: o.Verb, version: o.Version}
 	rec, err := st.Cluster(ctx, name)
@@ -114,12 +114,12 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 		if s.lease, err = s.Store.AcquireLease(ctx, rec.ID, o.Verb, store.LeaseOptions{}); err != nil {
 			return err
 		}
-		// Whoever held the lease before may have changed the record.
+		// The previous holder of the lease may have changed the record.
 		if rec, err = s.Store.Cluster(ctx, rec.Name); err != nil {
 			return err
 		}
 	}
-	if o.Given != nil && env.Importing(rec) { // the cluster was read again, and the new facts count
+	if o.Given != nil && env.Importing(rec) { // the cluster was read again: use the new facts
 		s.given, rec.Facts, rec.Document = o.Given, o.Given.Facts, nil
 	}
 	if o.Edit != nil {
@@ -156,8 +156,8 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 // IsNew reports whether the store does not know the cluster yet.
 func (s *Session) IsNew() bool { return s.Record.CreatedAt.IsZero() }
 
-// Commit remembers, when a plan was agreed to, what is wanted now and what was made while planning: from then on the cluster is
-// changed. A new cluster gets its record and its lease; of two who planned the same new cluster, one gets them: fail.Conflict.
+// Commit stores the document of an agreed plan and whatever planning made; only then may the cluster be changed. A new cluster gets its record and
+// its lease. If two processes planned the same new cluster, the second gets fail.Conflict.
 func (s *Session) Commit(ctx context.Context, document []byte) error {
 	s.Record.Document = document
 	if s.IsNew() {
@@ -184,13 +184,13 @@ func (s *Session) Commit(ctx context.Context, document []byte) error {
 	return s.Cluster.Commit(ctx)
 }
 
-// releaseTimeout bounds giving the lease back.
+// releaseTimeout bounds the release of the lease.
 const releaseTimeout = 5 * time.Second
 
-// Close gives everything back.
+// Close releases everything that the session holds.
 func (s *Session) Close() error { return s.CloseWith(nil) }
 
-// CloseWith gives everything back and returns err, or what went wrong meanwhile.
+// CloseWith releases everything that the session holds and returns err, or the first error of closing if err is nil.
 func (s *Session) CloseWith(err error) error {
 	if s.Cluster != nil {
 		if e := s.Cluster.Close(); err == nil {
@@ -210,7 +210,7 @@ func (s *Session) CloseWith(err error) error {
 	return err
 }
 
-// irrevocable reports whether what a step does can't be taken back.
+// irrevocable reports whether the effect of a step can't be undone.
 func irrevocable(s *plan.Step) bool {
 	return s.Action == plan.Destroy || s.Disruption().AtLeast(plan.Removing)
 }

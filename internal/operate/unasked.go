@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Repair carries a round of repair out: what is remembered of it is written also where nothing is done.
+// Repair carries out a round of repair. It stores the facts of the round even if nothing needs repair.
 func (s *Session) Repair(ctx context.Context, r *cluster.Repair, t Terms) error {
 	commit := func(ctx context.Context) error { return s.Commit(ctx, s.Record.Document) }
 	if r.Applied == nil {
@@ -30,7 +30,7 @@ func (s *Session) Repair(ctx context.Context, r *cluster.Repair, t Terms) error 
 	return err
 }
 
-// Drift says how a cluster differs from its document, by what apply would do; empty where it does not.
+// Drift summarizes what apply would change about the cluster; empty if nothing.
 func (b *Begun) Drift() string {
 	steps := b.First.Plan.Steps
 	if len(steps) == 0 {
@@ -39,10 +39,10 @@ func (b *Begun) Drift() string {
 	return fmt.Sprintf("apply would do %s: %s", words.Count(len(steps), "step", "steps"), steps[0].Title)
 }
 
-// Remembers reports whether something was learned of the cluster that its record does not have yet.
+// Remembers reports whether the session has facts about the cluster that its record lacks.
 func (s *Session) Remembers() bool { return !maps.Equal(s.Found.Facts, s.Record.Facts) }
 
-// Expiry says when the first certificate of the session's cluster ends: of its authorities, and of all others. Zero: there are none.
+// Expiry returns when the first certificate of the session's cluster expires: among its authorities, and among all others. Zero: there are none.
 func (s *Session) Expiry(ctx context.Context) (authority, leaf time.Time, err error) {
 	certs, err := s.Cluster.Certificates(ctx)
 	for _, c := range certs {

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// Update says what is brought up to date.
+// Update says what to bring up to date.
 type Update struct {
 	RebootOnly bool   `json:"rebootOnly,omitempty" doc:"Reboot machines, whether they need it or not, and leave their packages"`
 	Pool       string `json:"pool,omitempty" maxLength:"63" doc:"The workers of this pool alone"`
@@ -43,7 +43,7 @@ func planUpdate(ctx context.Context, b *Begun) error {
 	return nil
 }
 
-// planRenew plans to renew certificates that are due, and nothing else.
+// planRenew plans to renew only the certificates that are due.
 func planRenew(ctx context.Context, b *Begun) error {
 	due, next, err := b.Due(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func planRenew(ctx context.Context, b *Begun) error {
 	return nil
 }
 
-// renewed says what has become of certificates that were due.
+// renewed adds the certificates that were due and are renewed now.
 func (b *Begun) renewed(ctx context.Context, due map[string]string, done Done) (Done, error) {
 	certs, err := b.Cluster.Certificates(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func checkRecover(a *Asked) error {
 	return nil
 }
 
-// planRecover plans to have etcd run on from one member, and what apply does afterwards.
+// planRecover plans to restart etcd from one member, followed by the steps of apply.
 func planRecover(ctx context.Context, b *Begun) error {
 	from := b.Asked.Machine
 	if last := b.Cluster.LastRecovery(); b.Asked.Resumed && last != nil && last.Done && last.From == from {
@@ -155,7 +155,7 @@ func planRecover(ctx context.Context, b *Begun) error {
 	return nil
 }
 
-// Due looks which certificates of the session's cluster are due, by their names, and when the next one of the others is.
+// Due returns the names of the certificates of the session's cluster that are due, and when the next of the others will be.
 func (s *Session) Due(ctx context.Context) (due map[string]string, next time.Time, err error) {
 	certs, err := s.Cluster.Certificates(ctx)
 	now := time.Now()

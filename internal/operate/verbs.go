@@ -13,10 +13,10 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// The verbs that servers carry out unasked, and those that code names.
+// The verbs that servers carry out on their own, and others that code refers to.
 const (
 	Apply     = "apply"
-	Autoscale = "autoscale" // which an autoscaler asks for, and nobody else: see Autoscaling
+	Autoscale = "autoscale" // requested only by an autoscaler: see Autoscaling
 	Destroy   = "destroy"
 	Rehearse  = "backup rehearse"
 	Renew     = "renew"
@@ -35,30 +35,31 @@ type Bundle int
 // The needs of a bundle.
 const (
 	NoBundle     Bundle = iota
-	BundleIfHere        // one that is here; the verb does with none, too
-	BundleMade          // it is made where it is not here, before anything is carried out
+	BundleIfHere        // an available bundle; the verb also works without one
+	BundleMade          // a bundle that is made before execution if it is not available
 )
 
-// verb is one of the verbs that can be asked for.
+// verb describes a verb that can be requested.
 type verb struct {
-	takes     string // the options of Asked, beside verb, cluster and edited
+	takes     string // the options of Asked, besides verb, cluster and edited
 	bundle    Bundle
-	plain     bool // it does what it says and no more: its plan is neither shown nor asked for
-	converges bool // the first plan is of apply, or of what apply goes on with once it is begun
-	goesOn    bool // asked again, it goes on where it was; else apply does
-	commits   bool // what is wanted is remembered once it was agreed to
-	atOnce    bool // what a session makes is written at once, and not when it commits
-	beside    bool // it changes nothing of the cluster and nothing that the store knows: it holds no lease, so that it keeps nobody waiting, and opens bundles by itself
-	reaches   bool // a plan alone reaches for more than what the store knows of the cluster: it needs the role operate
+	plain     bool // does exactly what its name says: its plan is neither shown nor asked for
+	converges bool // the first plan is that of apply, or one that apply continues once it has begun
+	goesOn    bool // a repeated request continues the verb; if false, apply continues it
+	commits   bool // the wanted state is stored after the agreement
+	atOnce    bool // the session stores what it makes immediately, not at its commit
+	beside    bool // changes neither the cluster nor its record: runs without the lease, so that other verbs need not wait, and opens bundles itself
+	reaches   bool // even a plan accesses more than what the store knows of the cluster: it needs the role operate
 	check     func(a *Asked) error
-	// open opens the session in a way of its own, and closes the store where it can't; nil: on the cluster, which the store knows.
+	// open opens the session in a way specific to the verb, and closes the store if that fails; nil: on the cluster, which the store knows.
 	open func(ctx context.Context, st store.Store, b *Begun, o Options) error
-	// edit changes the document; nil, or nil returned: it stays. It is called before a bundle is looked for, and may refuse what the cluster does not have.
+	// edit changes the document; if it is nil or returns nil, the document stays. It is called before the search for a bundle, and may refuse requests
+	// that do not fit the cluster.
 	edit func(b *Begun, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte) (*Edited, error)
 	plan func(ctx context.Context, b *Begun) error
 }
 
-// verbs are all that can be asked for, by name: the one place that says what there is.
+// verbs holds every verb that can be requested, by name.
 var verbs = map[string]*verb{
 	Apply: {takes: "document from clusterID only newBundle", bundle: BundleMade, converges: true, goesOn: true, commits: true,
 		plan: func(ctx context.Context, b *Begun) error {
@@ -90,12 +91,12 @@ var verbs = map[string]*verb{
 	"test":          {takes: "seconds", bundle: BundleIfHere, plain: true, plan: planTest},
 }
 
-// Verbs lists the verbs that can be asked for, sorted.
+// Verbs returns the sorted names of the verbs that can be requested.
 func Verbs() []string { return slices.Sorted(maps.Keys(verbs)) }
 
 func verbNames() string { return strings.Join(Verbs(), ", ") }
 
-// Plain reports whether a verb does what it says and no more: its plan is neither shown nor asked for.
+// Plain reports whether the verb does exactly what its name says: its plan is neither shown nor asked for.
 func (a *Asked) Plain() bool { v := verbs[a.Verb]; return v != nil && v.plain }
 
 // Converges reports whether the verb's first plan is that of apply, or of what apply continues.
@@ -113,16 +114,16 @@ func (a *Asked) Bundle() Bundle {
 	return v.bundle
 }
 
-// Reaches reports whether a plan alone reaches for more than what the store knows of the cluster.
+// Reaches reports whether even a plan accesses more than what the store knows of the cluster.
 func (a *Asked) Reaches() bool { v := verbs[a.Verb]; return v != nil && v.reaches }
 
-// Makes reports whether the verb may begin with a cluster that the store does not know.
+// Makes reports whether the verb may start on a cluster that the store does not know.
 func (a *Asked) Makes() bool {
 	v := verbs[a.Verb]
 	return a.Verb == Apply || v != nil && v.open != nil
 }
 
-// Of names the cluster whose backup another one is made of; empty where it is none.
+// Of returns the name of the cluster whose backup becomes another cluster; empty for other requests.
 func (a *Asked) Of() string {
 	if a.Restore == nil {
 		return ""
@@ -130,13 +131,13 @@ func (a *Asked) Of() string {
 	return a.Restore.Of
 }
 
-// ReadOnly reports whether what a session makes that carries the verb out is written once it was agreed to, and not before.
+// ReadOnly reports whether a session that carries the verb out stores nothing before the agreement.
 func (a *Asked) ReadOnly() bool {
 	v := verbs[a.Verb]
 	return v == nil || !v.atOnce && (a.Rotate == nil || !a.Rotate.CloudCredential)
 }
 
-// LooksFirst reports whether the verb mostly finds nothing to do: that is looked for without the cluster's lease.
+// LooksFirst reports whether the verb usually finds nothing to do, so that a first look without the cluster's lease pays off.
 func (a *Asked) LooksFirst() bool { return a.Verb == Renew || a.Verb == Repair }
 
 // has reports whether a verb takes an option of Asked, by its name in JSON.

@@ -19,41 +19,41 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// View is something that can be seen of a cluster, here or by asking a server: In says what exactly, T is what is seen.
+// View is a read-only query of a cluster, answered here or by a server. In holds the parameters, T the answer.
 type View[In, T any] struct {
 	Name   string // in the API's path
-	Secret bool   // what is seen are secrets: it needs the role admin, and is in the audit
-	// Operator says that a secret needs the role operate only: whoever has that administers the cluster, and would get as much by its document.
+	Secret bool   // the answer holds secrets: the view needs the role admin and is audited
+	// Operator says that a secret view needs only the role operate: that role administers the cluster and can get the same access by its document.
 	Operator bool
 	Within   time.Duration // how long a look may take; 0: 2 minutes
 	See      func(ctx context.Context, s *Session, in In) (*T, error)
 }
 
-// Plainly is what a view is asked for that takes nothing.
+// Plainly is the In of views without parameters.
 type Plainly struct{}
 
-// MachineList is the machines of a cluster as their provider sees them.
+// MachineList lists the machines of a cluster as their provider sees them.
 type MachineList struct {
 	Machines []provider.Machine `json:"machines"`
-	Others   []string           `json:"others,omitempty"` // what else is there, for people
+	Others   []string           `json:"others,omitempty"` // other resources, for people
 }
 
-// CertificateList is what is known of a cluster's certificates, and no keys.
+// CertificateList describes a cluster's certificates, without keys.
 type CertificateList struct {
 	Items []pki.CertInfo `json:"items"`
 }
 
-// VolumeList is the volumes of which a cluster and its cloud don't say the same.
+// VolumeList lists the volumes on which a cluster and its cloud disagree.
 type VolumeList struct {
 	Items []removal.OddVolume `json:"items"`
 }
 
-// CheckList is what was looked at before anything is done.
+// CheckList lists the results of preliminary checks.
 type CheckList struct {
 	Items []provider.Check `json:"items"`
 }
 
-// LogsOf says which logs are collected.
+// LogsOf says which logs to collect.
 type LogsOf struct {
 	Prefix  string `json:"prefix" maxLength:"200" pattern:"^[A-Za-z0-9._-]+$" doc:"The directory inside of the archive"`
 	Seconds int    `json:"seconds,omitempty" minimum:"0" doc:"How far back logs go; 0: an hour"`
@@ -62,16 +62,16 @@ type LogsOf struct {
 // Archive is a support archive.
 type Archive struct {
 	Archive  []byte            `json:"archive"`  // tar, compressed by gzip
-	Problems []support.Problem `json:"problems"` // what is not in it
+	Problems []support.Problem `json:"problems"` // what is missing from the archive
 }
 
-// mostLogs is how much of an archive is sent: an answer is read at once, and base64 makes it longer.
+// mostLogs limits the size of an archive in bytes: the client reads an answer into memory, and base64 enlarges it.
 const mostLogs = 40 << 20
 
-// logRuns is how many past plans go into a support archive.
+// logRuns is the number of past runs in a support archive.
 const logRuns = 20
 
-// Logs writes a support archive, with the history of the cluster.
+// Logs writes a support archive that includes the history of the cluster.
 func (s *Session) Logs(ctx context.Context, w io.Writer, o support.Options, version string) ([]support.Problem, error) {
 	runs, err := s.Store.Runs(ctx, s.Record.Name, logRuns)
 	if err != nil {
@@ -85,10 +85,10 @@ func (s *Session) Logs(ctx context.Context, w io.Writer, o support.Options, vers
 	return s.Cluster.Logs(ctx, w, o)
 }
 
-// BackupList is the backups of a cluster.
+// BackupList lists the backups of a cluster.
 type BackupList struct {
 	ClusterID string        `json:"clusterID"`
-	Where     string        `json:"where"` // they are, for people
+	Where     string        `json:"where"` // location of the backups, for people
 	Items     []*backup.Set `json:"items"`
 }
 
@@ -100,20 +100,20 @@ type BackupID struct {
 // BackupShown is one backup.
 type BackupShown struct {
 	Set   *backup.Set `json:"set"`
-	Where string      `json:"where"` // it lies, for people
+	Where string      `json:"where"` // location of the backup, for people
 }
 
-// KubeconfigFor says whose a kubeconfig is.
+// KubeconfigFor names the user of a kubeconfig.
 type KubeconfigFor struct {
 	User    string   `json:"user,omitempty" maxLength:"64" doc:"Whose it is; empty: the administrator's"`
 	Groups  []string `json:"groups,omitempty" maxItems:"100" doc:"What groups the user is in"`
 	Seconds int      `json:"seconds,omitempty" minimum:"0" maximum:"31536000" doc:"How long the user's certificate is valid"`
 }
 
-// Files are files by their slash-separated names.
+// Files holds files by slash-separated name.
 type Files struct {
 	Files map[string][]byte `json:"files"`
-	Taken string            `json:"taken,omitempty"` // of what a release hands over: what a job of that has to name
+	Taken string            `json:"taken,omitempty"` // of a release: the digest that its job must pass as Asked.Taken
 }
 
 // Kubeconfig is the name of the only file of KubeconfigView.
@@ -169,7 +169,7 @@ var (
 		if err != nil {
 			return nil, err
 		}
-		if set.ClusterID != s.Record.ID { // another cluster's of this name has another key
+		if set.ClusterID != s.Record.ID { // an earlier cluster of the same name had another key
 			trust.Known = nil
 		}
 		if err := set.Verify(trust, s.Store.Identity()); err != nil {
@@ -193,13 +193,13 @@ var (
 	}}
 )
 
-// The bounds of a user's kubeconfig. Certificates are dated back a little, for clocks that are behind.
+// The bounds of a user's kubeconfig. Certificates are slightly backdated, for clocks that are behind.
 const (
 	minTTL = 5 * time.Minute
 	maxTTL = 365 * 24 * time.Hour
 )
 
-// Check refuses names of users and groups that nobody may have, and times that are too short or too long.
+// Check refuses reserved names of users and groups, and lifetimes that are too short or too long.
 func (f *KubeconfigFor) Check() error {
 	for _, name := range append([]string{f.User}, f.Groups...) {
 		switch {
@@ -208,7 +208,7 @@ func (f *KubeconfigFor) Check() error {
 				Do("--group kubeadm:cluster-admins makes an administrator by a ClusterRoleBinding, which can be deleted")
 		case strings.HasPrefix(name, "system:"):
 			return fail.New(fail.Refused, "%s is a name of Kubernetes' own parts", name).Do("take a name without system: in front")
-		case name == "" && f.User != "", strings.ContainsFunc(name, unicode.IsControl), len(name) > 64: // X.509's upper bound of names
+		case name == "" && f.User != "", strings.ContainsFunc(name, unicode.IsControl), len(name) > 64: // X.509's upper bound for names
 			return fail.New(fail.Invalid, "%q can't name a user or group", name).Do("take 1 to 64 characters")
 		}
 	}

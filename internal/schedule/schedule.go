@@ -1,6 +1,4 @@
-// Package schedule reads at which times something is to be done by itself, in the form of cron: it says when the next time is, and has it as systemd does.
-//
-// It knows nothing.
+// Package schedule parses schedules in cron syntax, computes their next and last times, and converts them to systemd's OnCalendar syntax.
 package schedule
 
 import (
@@ -11,22 +9,22 @@ import (
 	"time"
 )
 
-// Schedule says at which minutes something is done, in UTC.
+// Schedule is a set of minutes, in UTC.
 type Schedule struct {
 	minutes, hours, days, months, weekdays field
 }
 
-// field is one field of a schedule: the values that fit, and whether that is all of them.
+// field is one field of a schedule: the matching values, and whether all values match.
 type field struct {
 	fits [60]bool
 	all  bool
 }
 
-// words that stand for a schedule.
+// named maps abbreviations to schedules.
 var named = map[string]string{"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *"}
 
-// Parse reads a schedule in the form of cron: minute, hour, day of the month, month, day of the week (0 or 7 is Sunday), each *, a
-// number, a range, with a step where there is one, or a list of these; or @hourly, @daily, @weekly, @monthly.
+// Parse parses a schedule in cron syntax: minute, hour, day of the month, month, day of the week (0 or 7 is Sunday). Each is *, a number, a range, one
+// of these with a step, or a list; or the text is @hourly, @daily, @weekly or @monthly.
 func Parse(text string) (s Schedule, err error) {
 	if cron, ok := named[text]; ok {
 		text = cron
@@ -87,7 +85,7 @@ func (f *field) parse(text string, from, to int) error {
 	return nil
 }
 
-// values lists what fits, as systemd has it.
+// values lists the matching values in systemd's syntax.
 func (f *field) values() string {
 	if f.all {
 		return "*"
@@ -101,7 +99,7 @@ func (f *field) values() string {
 	return strings.Join(all, ",")
 }
 
-// OnCalendar is the schedule as systemd's timers have it: one or two values of OnCalendar.
+// OnCalendar returns the schedule as one or two OnCalendar values of a systemd timer.
 func (s Schedule) OnCalendar() []string {
 	clock := s.hours.values() + ":" + s.minutes.values() + ":00 UTC"
 	byDate := "*-" + s.months.values() + "-" + s.days.values() + " " + clock
@@ -118,10 +116,10 @@ func (s Schedule) OnCalendar() []string {
 	case s.days.all:
 		return []string{byDay}
 	}
-	return []string{byDate, byDay} // as cron has it: either of them
+	return []string{byDate, byDay} // cron matches if either does
 }
 
-// onDay reports whether something is done on a day.
+// onDay reports whether the schedule includes a time on the day of t.
 func (s Schedule) onDay(t time.Time) bool {
 	if !s.months.fits[t.Month()] {
 		return false
@@ -133,13 +131,13 @@ func (s Schedule) onDay(t time.Time) bool {
 	return byDate || byDay
 }
 
-// reach is how many days are looked at: a 29th of February is never farther than eight years away.
+// reach is the number of days to search: the next 29th of February is at most eight years away.
 const reach = 9 * 366
 
-// Next is the first time after t; zero where there is none.
+// Next returns the first time after t; zero if there is none.
 func (s Schedule) Next(t time.Time) time.Time { return s.near(t.UTC(), false) }
 
-// Last is the last time that is not after t; zero where there is none.
+// Last returns the latest time not after t; zero if there is none.
 func (s Schedule) Last(t time.Time) time.Time { return s.near(t.UTC(), true) }
 
 func (s Schedule) near(t time.Time, back bool) time.Time {
@@ -165,7 +163,7 @@ func (s Schedule) near(t time.Time, back bool) time.Time {
 	return time.Time{}
 }
 
-// timesOf lists the times of a day on which something is done.
+// timesOf lists the scheduled times of a day.
 func (s Schedule) timesOf(day time.Time) (all []time.Time) {
 	for h := range 24 {
 		for m := range 60 {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// pinging bounds how long the store has to answer.
+// pinging is how long the store may take to answer.
 const pinging = 5 * time.Second
 
-// health answers GET /healthz as the older system did: {"global": …, "db": …, PART: {THING: …}}, 503 where not everything is well.
+// health answers GET /healthz in the older system's format: {"global": …, "db": …, PART: {THING: …}}, with status 503 unless everything is well.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), pinging)
 	defer cancel()
@@ -38,5 +38,5 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	if !global {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(all) // whoever asked has gone away
+	_ = json.NewEncoder(w).Encode(all) // fails if the client is gone
 }

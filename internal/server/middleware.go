@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/server/problem"
 )
 
-// everything is around each request of a listener: its line in the log, headers, and what happens when a handler panics. Queries are not
-// logged: they may hold what is nobody's business.
+// everything wraps all requests of a listener: it logs them, sets headers, and recovers from panics. It does not log queries, which may hold private
+// data.
 func (s *Server) everything(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -36,7 +36,7 @@ func (s *Server) everything(next http.Handler) http.Handler {
 	})
 }
 
-// secure sets headers by which browsers do no more with an answer than they should. A page may widen its own policy.
+// secure sets headers that restrict what browsers do with an answer. A page may widen its own policy.
 func secure(h http.Header, encrypted bool) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -49,7 +49,7 @@ func secure(h http.Header, encrypted bool) {
 	}
 }
 
-// Remote is the address that a request comes from, without its port.
+// Remote returns the client address of a request, without its port.
 func Remote(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -58,16 +58,16 @@ func Remote(r *http.Request) string {
 	return host
 }
 
-// Status is an answer that remembers its status.
+// Status is an http.ResponseWriter that records the status code.
 type Status struct {
 	http.ResponseWriter
 	code int
 }
 
-// Watch remembers what is answered by w.
+// Watch returns a Status that writes to w.
 func Watch(w http.ResponseWriter) *Status { return &Status{ResponseWriter: w} }
 
-// Code is the status that was answered; 0: none yet.
+// Code returns the status code; 0: no answer yet.
 func (s *Status) Code() int { return s.code }
 
 // WriteHeader implements http.ResponseWriter.

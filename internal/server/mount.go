@@ -11,20 +11,20 @@ import (
 	"github.com/naupegos/naupegos/internal/server/problem"
 )
 
-// Listener says where something is mounted.
+// Listener says which listener serves a mount.
 type Listener int
 
-// The listeners. What is mounted on Boot is there on HTTPS, too; nothing that needs a secret belongs there.
+// The listeners. HTTPS also serves the mounts of Boot. A mount that needs a secret must not be on Boot.
 const (
 	API   Listener = iota // HTTPS
 	Boot                  // plain HTTP, as iPXE needs it: the front process forwards it
-	Front                 // the socket of the front process, and nowhere else
+	Front                 // only the socket of the front process
 )
 
-// Role is what an operator may do. The zero value is nobody's: the handler itself finds out who asks, as by a machine's certificate.
+// Role is a level of an operator's rights. With the zero value the handler authenticates the client itself, for example by a machine's certificate.
 type Role string
 
-// The roles, the least first.
+// The roles, lowest first.
 const (
 	Anybody Role = ""
 	Read    Role = "read"
@@ -34,27 +34,27 @@ const (
 
 // Mount is one handler of the server.
 type Mount struct {
-	Pattern string // as http.ServeMux has it: "GET /boot.ipxe"
+	Pattern string // in the syntax of http.ServeMux: "GET /boot.ipxe"
 	Handler http.Handler
 	On      Listener
-	Need    Role          // of the operator who asks; see Guard
+	Need    Role          // role that the operator needs; see Guard
 	Scope   Scope         // which cluster or machine the route concerns
 	Pages   bool          // authenticated by a session cookie: the handler checks Need and Scope itself, with the guard's check
-	MaxBody int64         // most bytes of a request's body; 0: 1 MiB
+	MaxBody int64         // limit of a request's body in bytes; 0: 1 MiB
 	Timeout time.Duration // for the whole answer, by the request's context; 0: a minute
-	Stream  bool          // no Timeout: an answer goes on for as long as its reader takes it
+	Stream  bool          // no Timeout: an answer lasts as long as its reader keeps up
 }
 
 // Guard passes a request to a mount's handler if the operator has the mount's role in its scope, and answers it otherwise. A nil Guard refuses all.
 type Guard func(m Mount, next http.Handler) http.Handler
 
-// Bounds of a mount that names none.
+// The default bounds of a mount.
 const (
 	maxBody   = 1 << 20
 	answering = time.Minute
 )
 
-// handler is everything that a listener serves.
+// handler returns the handler of a listener.
 func (s *Server) handler(on Listener) (http.Handler, error) {
 	mux := http.NewServeMux()
 	var health http.Handler = http.HandlerFunc(s.health)
@@ -101,7 +101,7 @@ func add(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 	return nil
 }
 
-// bounded has a mount's bounds around its handler.
+// bounded wraps a mount's handler with its bounds.
 func (s *Server) bounded(m Mount) http.Handler {
 	if m.MaxBody == 0 {
 		m.MaxBody = maxBody
@@ -125,13 +125,13 @@ func (s *Server) bounded(m Mount) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), m.Timeout)
 		defer cancel()
-		// The handler's own answer about its time has to get through.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(m.Timeout + 5*time.Second)) // what can't have one is a test's
+		// The margin lets the handler's own timeout answer through.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(m.Timeout + 5*time.Second)) // only test writers don't support deadlines
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// guarded passes requests on if the guard admits them. Others are answered before their body is read, and the connection is closed, because net/http
+// guarded passes requests on if the guard admits them. It answers others before reading their body, and closes the connection, because net/http
 // would wait for the body otherwise.
 func (s *Server) guarded(m Mount, next http.Handler) http.Handler {
 	guard := s.c.Guard
@@ -154,7 +154,7 @@ func (s *Server) guarded(m Mount, next http.Handler) http.Handler {
 	})
 }
 
-// streamed reads the body first: after that only the answer's writes are timed.
+// streamed reads the whole body first; after that, only the writes of the answer have deadlines.
 func streamed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if whole(w, r) {
@@ -163,8 +163,8 @@ func streamed(next http.Handler) http.Handler {
 	})
 }
 
-// whole reads a request's body, within the time that a request has; after that only the answer's writes are timed. It reports whether it was
-// read.
+// whole reads a request's body within the usual read deadline, then removes that deadline, so that only the writes of the answer have deadlines.
+// It reports whether it read the whole body.
 func whole(w http.ResponseWriter, r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -172,29 +172,29 @@ func whole(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // what can't have one is a test's
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // only test writers don't support deadlines
 	return true
 }
 
-// patient has a reader keep up: each write has its own time.
+// patient gives each write its own deadline, so that a long answer lasts as long as its reader keeps up.
 type patient struct {
 	http.ResponseWriter
 	control *http.ResponseController
 }
 
-// writing is how long one write of a streamed answer may take.
+// writing is the time limit of one write of a streamed answer.
 const writing = 30 * time.Second
 
 // Write implements http.ResponseWriter.
 func (p *patient) Write(b []byte) (int, error) {
-	_ = p.control.SetWriteDeadline(time.Now().Add(writing)) // what can't have one is a test's
+	_ = p.control.SetWriteDeadline(time.Now().Add(writing)) // only test writers don't support deadlines
 	return p.ResponseWriter.Write(b)
 }
 
 // Unwrap is for http.ResponseController.
 func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// notFound answers what is mounted nowhere by problem documents.
+// notFound answers requests without a mount with problem documents.
 func notFound(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
@@ -214,7 +214,7 @@ func notFound(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// discard is an answer that nobody gets.
+// discard is an http.ResponseWriter that discards the answer.
 type discard struct{ header http.Header }
 
 // Header implements http.ResponseWriter.

@@ -1,8 +1,7 @@
-// Package server is the process that works for operators and machines over the network: its listeners, what is mounted there, and how it starts
-// and stops.
+// Package server runs the process that serves operators and machines over the network: its listeners, mounts, start and stop.
 //
-// Handlers only translate: what they call lies in internal/operate, internal/netboot and internal/machines. The package knows nothing of what is
-// mounted.
+// Handlers only translate: they call internal/operate, internal/netboot and internal/machines. The package itself knows nothing about the
+// mounted handlers.
 package server
 
 import (
@@ -22,12 +21,12 @@ import (
 	"github.com/naupegos/naupegos/internal/server/authority"
 )
 
-// Config is what a server is made of.
+// Config configures a server.
 type Config struct {
 	ListenHTTP  string             // for machines that boot: plain HTTP
 	ListenHTTPS string             // for everything else
 	Serving     *authority.Serving // the certificate of ListenHTTPS
-	Clients     *x509.CertPool     // who signed the certificates of clients (machines); nil: nobody is asked for one
+	Clients     *x509.CertPool     // authorities of client certificates (machines); nil: no client is asked for one
 	Parts       []Part
 	// HTTP replaces ListenHTTP if it is bound already. With OfFront, the front process requests the routes of Boot and Front there, on behalf of clients
 	// that its own listener counts.
@@ -38,35 +37,35 @@ type Config struct {
 	// Healthz answers GET /healthz; nil reports the parts' health.
 	Healthz http.Handler
 	Guard   Guard
-	Ping    func(context.Context) error                         // whether the store answers
+	Ping    func(context.Context) error                         // checks that the store answers
 	Observe func(r *http.Request, code int, took time.Duration) // receives each answered request; may be nil
 	Log     *slog.Logger
 	Limits  Limits         // for clients without credentials
 	Proxies []netip.Prefix // trusted to set X-Forwarded-For; see ParseProxies
-	Drain   time.Duration  // how long requests and work have to end after a stop; 0: 30 s
+	Drain   time.Duration  // grace period of requests and work after a stop; 0: 30 s
 }
 
-// Part is what one package has the server do. Everything but the name may be left away.
+// Part is the contribution of one package to the server. Only the name is required.
 type Part struct {
 	Name   string // in /healthz and the log
 	Mounts []Mount
-	// Run works beside the requests until ctx ends; an error ends the server.
+	// Run works in the background until ctx ends; an error ends the server.
 	Run func(ctx context.Context) error
-	// Health tells which things of the part are well, by their names: all have to be.
+	// Health reports the health of the part's components by name. The part is healthy if all are.
 	Health func(ctx context.Context) map[string]bool
 }
 
-// Server serves until it is stopped.
+// Server holds the bound listeners; Serve runs them.
 type Server struct {
 	c       Config
 	servers []*http.Server
 	listens []net.Listener
 }
 
-// Addresses are those at which a server listens.
+// Addresses are the listening addresses of a server.
 type Addresses struct{ HTTP, HTTPS string }
 
-// Listen binds the addresses, so that a port that is taken is known before anything else begins.
+// Listen binds the addresses, so that an occupied port is an error before anything else begins.
 func Listen(ctx context.Context, c Config) (*Server, error) {
 	if c.Drain <= 0 {
 		c.Drain = 30 * time.Second
@@ -106,7 +105,7 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-// Bind listens at an address that a flag names.
+// Bind listens at the address from the named flag.
 func Bind(ctx context.Context, address, flag string) (*net.TCPListener, error) {
 	var lc net.ListenConfig
 	bound, err := lc.Listen(ctx, "tcp", address)
@@ -116,7 +115,7 @@ func Bind(ctx context.Context, address, flag string) (*net.TCPListener, error) {
 	return bound.(*net.TCPListener), nil
 }
 
-// Addresses returns where the server listens, with the ports that it got.
+// Addresses returns the listening addresses with the actual ports.
 func (s *Server) Addresses() Addresses {
 	a := Addresses{HTTP: s.listens[0].Addr().String()}
 	if len(s.listens) > 1 {
@@ -125,7 +124,7 @@ func (s *Server) Addresses() Addresses {
 	return a
 }
 
-// Serve serves until ctx ends; then no new connection is taken, and what is under way has Config.Drain to end.
+// Serve serves until ctx ends. Then it accepts no new connection and gives running requests and work Config.Drain to end.
 func (s *Server) Serve(ctx context.Context) error {
 	group, work := errgroup.WithContext(ctx)
 	for i, srv := range s.servers {
@@ -162,7 +161,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// drain stops one listener: what has not ended in time is cut off.
+// drain stops one listener, and closes connections whose requests have not ended in time.
 func (s *Server) drain(srv *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.c.Drain)
 	defer cancel()
@@ -173,7 +172,7 @@ func (s *Server) drain(srv *http.Server) error {
 	return nil
 }
 
-// close gives back what Listen has bound.
+// close closes the listeners that Listen bound.
 func (s *Server) close() error {
 	var errs []error
 	for _, l := range s.listens {
@@ -182,7 +181,7 @@ func (s *Server) close() error {
 	return errors.Join(errs...)
 }
 
-// newHTTPServer has a bound on everything that a client can draw out. Answers that stream are bounded by their writes; see patient.
+// newHTTPServer returns an http.Server with limits on time and header size. For streamed answers the limit is per write; see patient.
 func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
