@@ -58,7 +58,7 @@ func TestTheSecretIsInTheSecretAlone(t *testing.T) {
 	}
 }
 
-// What reads cloud.conf sees the directory in which the cloud's authorities lie.
+// Programs that read cloud.conf must see the directory of the cloud's authorities.
 func TestControllersSeeTheAuthorities(t *testing.T) {
 	o := testOpenStack(t)
 	all, err := o.Catalogue()
@@ -77,7 +77,7 @@ func TestControllersSeeTheAuthorities(t *testing.T) {
 	}
 }
 
-// A new credential restarts what read the old one, and nothing else.
+// A new credential restarts its readers, and nothing else.
 func TestNewCredentialRestartsControllers(t *testing.T) {
 	o := testOpenStack(t)
 	before, err := o.Catalogue()
@@ -136,7 +136,7 @@ func TestStorageClassOfAZoneAndType(t *testing.T) {
 	}
 }
 
-// Without Octavia the controller manager must not look for it: it would end.
+// Without Octavia the controller manager must not look for it: it would exit.
 func TestCloudConfWithoutLoadBalancers(t *testing.T) {
 	c := testConf()
 	c.NoLoadBalancers = true
@@ -146,7 +146,7 @@ func TestCloudConfWithoutLoadBalancers(t *testing.T) {
 	}
 }
 
-// Where the cloud has no volumes there is neither driver nor StorageClass, and the rest is as elsewhere.
+// If the cloud has no volumes, driver and StorageClass are left out and the rest is unchanged.
 func TestWithoutVolumes(t *testing.T) {
 	o := testOpenStack(t)
 	all, err := o.Catalogue()
@@ -192,7 +192,8 @@ func TestCloudConfRefusesWhatItCannotWrite(t *testing.T) {
 	}
 }
 
-// TestClientCertificate: where the cloud asks clients for one, cloud.conf names it, the Secret holds it and its key, and another one restarts pods.
+// TestClientCertificate: if the cloud requires a client certificate, cloud.conf names it, the Secret contains it with its key, and a new one
+// restarts pods.
 func TestClientCertificate(t *testing.T) {
 	c := testConf()
 	c.ClientCert = true

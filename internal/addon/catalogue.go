@@ -14,8 +14,8 @@ type Addon struct {
 	Title     string     // for people: "the cloud controller manager"
 	Reason    string     // why it is installed
 	Manifests []byte     // YAML documents
-	Secret    bool       // they hold a secret: never to be shown
-	Workloads []Workload // what to wait for once it is applied
+	Secret    bool       // they contain a secret: never show them
+	Workloads []Workload // to wait for after applying
 }
 
 // Workload is something of kube-system that has to run for the addon to do its work.

@@ -29,7 +29,7 @@ type CloudConf struct {
 	IgnoreVolumeZone     bool   // volumes are reachable from every zone; see OpenStack.VolumeZone
 }
 
-// Render writes cloud.conf. It holds a secret. fail.Internal where a value could not be written so that it is read as it is.
+// Render writes cloud.conf, which contains a secret. It returns fail.Internal if a value can't be written so that it reads back unchanged.
 func (c CloudConf) Render() ([]byte, error) {
 	var b strings.Builder
 	var bad []string
@@ -74,8 +74,8 @@ func (c CloudConf) Render() ([]byte, error) {
 	flag("manage-security-groups", c.ManageSecurityGroups)
 	section("BlockStorage")
 	flag("ignore-volume-az", c.IgnoreVolumeZone)
-	// For every call, whatever the section's name says. The default, a minute, ends a call that makes a load balancer on a busy
-	// cloud before it is answered; the next try then makes a second one of the same name, and nothing goes on.
+	// This applies to every call, despite the section's name. The default of a minute would end a slow call that creates a load balancer; the retry
+	// then creates a second one of the same name, and reconciliation is stuck.
 	section("Metadata")
 	put("request-timeout", "5m")
 	for key, value := range map[string]string{"auth-url": c.AuthURL, "application-credential-id": c.CredentialID, "application-credential-secret": c.CredentialSecret} {

@@ -19,7 +19,7 @@ const (
 	NameCinderCSI   = "cinder-csi"
 )
 
-// The Secret that holds cloud.conf, and the StorageClass that is made.
+// The Secret with cloud.conf, and the StorageClass.
 const (
 	CloudConfigName  = "cloud-config"
 	StorageClassName = "cinder"
@@ -33,7 +33,7 @@ const (
 	clientKeyKey  = "client.key"
 )
 
-// AuthoritiesDir is the machines' directory that the cloud's controllers see, at the same place: CloudConf.CAFile lies in it.
+// AuthoritiesDir is the machines' directory that is mounted into the cloud's controllers at the same path: CloudConf.CAFile is in it.
 const AuthoritiesDir = "/etc/naupegos"
 
 var (
@@ -45,21 +45,21 @@ var (
 	cinderManifest string
 )
 
-// OpenStack says what the addons of a cluster on OpenStack are rendered from.
+// OpenStack is the input from which the addons of a cluster on OpenStack are rendered.
 type OpenStack struct {
 	ClusterID     string          // in the names, descriptions and metadata of load balancers and volumes, by which they are found again
 	Bundle        bundle.Manifest // one with bundle.AddonOpenStack
 	CloudConf     []byte          // CloudConf.Render: a secret
-	Authorities   []byte          // what CloudConf.CAFile holds
+	Authorities   []byte          // content of CloudConf.CAFile
 	ClientCert    []byte          // PEM: the certificate that the cloud asks clients for, and its key; empty: none. See CloudConf.ClientCert
 	ClientKey     []byte          // a secret
-	ControlPlanes int             // how many machines there are to run on
+	ControlPlanes int             // number of control-plane machines to run on
 	PodCIDR       string          // "10.244.0.0/16"
 	VolumeType    string          // of Cinder; empty: the cloud's default
 	// VolumeZone is Cinder's availability zone for all volumes; empty: the zone of the node that a pod is scheduled to, which
 	// works where Nova's and Cinder's zones have the same names. Set it together with CloudConf.IgnoreVolumeZone where not.
 	VolumeZone string
-	NoVolumes  bool // the cloud has none to give
+	NoVolumes  bool // the cloud offers no volumes
 }
 
 // OpenStackAddons lists the addons of a cluster on OpenStack in the order in which they are to be installed, without their
@@ -81,7 +81,7 @@ func OpenStackAddons(noVolumes bool) []Addon {
 	return all
 }
 
-// Catalogue is OpenStackAddons with their manifests.
+// Catalogue returns OpenStackAddons with their manifests.
 func (o OpenStack) Catalogue() ([]Addon, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (o OpenStack) check() error {
 	return nil
 }
 
-// cloudConfig renders the Secret kube-system/cloud-config that holds cloud.conf, and the client's certificate where the cloud asks for one.
+// cloudConfig renders the Secret kube-system/cloud-config with cloud.conf, and with the client certificate if the cloud requires one.
 func (o OpenStack) cloudConfig() ([]byte, error) {
 	return render(NameCloudConfig, cloudConfigManifest, map[string]string{
 		"Conf": base64.StdEncoding.EncodeToString(o.CloudConf),
@@ -143,8 +143,8 @@ func (o OpenStack) CinderCSI() ([]byte, error) {
 	}))
 }
 
-// values adds what manifests have in common. The checksum of the configuration and of the authorities restarts pods when they change;
-// half a SHA-256 of something that holds a long random secret tells nothing of it.
+// values adds the values common to all manifests. The checksum of configuration and authorities restarts pods when they change; half a SHA-256 over
+// content with a long random secret does not reveal it.
 func (o OpenStack) values(v map[string]any) map[string]any {
 	sum := sha256.Sum256(slices.Concat(o.CloudConf, o.Authorities, o.ClientCert, o.ClientKey))
 	v["ClusterID"], v["PodCIDR"], v["Checksum"] = quoted(o.ClusterID), quoted(o.PodCIDR), hex.EncodeToString(sum[:16])

@@ -25,14 +25,14 @@ import (
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// etcdData is a snapshot as etcd writes them: pages of 512 bytes, and their SHA-256. It is longer than a piece.
+// etcdData returns a snapshot in etcd's format: pages of 512 bytes followed by their SHA-256. It is longer than one piece.
 func etcdData() []byte {
 	data := bytes.Repeat([]byte("etcd"), (pieceSize+4096)/4)
 	sum := sha256.Sum256(data)
 	return append(data, sum[:]...)
 }
 
-// someone has an identity of age.
+// someone generates an age identity.
 func someone(t *testing.T) (recipient string, identity []byte) {
 	t.Helper()
 	id := testkit.Value(age.GenerateX25519Identity())(t)
@@ -48,7 +48,7 @@ func part(cluster string) *Operator {
 	}
 }
 
-// source is a set of a cluster with some data.
+// source returns the Source of a small cluster.
 func source(t *testing.T, cluster string, at time.Time, to ...string) Source {
 	t.Helper()
 	return Source{
@@ -105,7 +105,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestProof wants a proof to be of the set beside it, and of no other.
+// TestProof checks that a proof counts only for the set beside it.
 func TestProof(t *testing.T) {
 	ctx := t.Context()
 	target := Directory(t.TempDir())
@@ -144,7 +144,7 @@ func TestDamages(t *testing.T) {
 	flip := func(at int) func([]byte) []byte {
 		return func(b []byte) []byte { b[(at+len(b))%len(b)] ^= 1; return b }
 	}
-	// fits makes the manifest fit what set.age has become: only what is inside can tell then.
+	// fits adapts the manifest to a changed set.age, so that only the content can reveal the change.
 	fits := func(t *testing.T, d Directory, s *Set) {
 		t.Helper()
 		raw := testkit.Value(os.ReadFile(d.path(s.dir() + "/" + setFile)))(t)
@@ -217,7 +217,7 @@ func TestDamages(t *testing.T) {
 	}
 }
 
-// TestSnapshots wants a snapshot that is damaged already when it is put into a set to be found.
+// TestSnapshots checks that a snapshot already damaged when it enters a set is detected.
 func TestSnapshots(t *testing.T) {
 	to, key := someone(t)
 	for say, change := range map[string]func([]byte) []byte{
@@ -237,7 +237,7 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// TestHalf wants no half set to be listed, and the next backup to take away what is left of one, and nothing else.
+// TestHalf checks that an incomplete set is not listed, and that the next backup removes its remains and nothing else.
 func TestHalf(t *testing.T) {
 	ctx := t.Context()
 	d := Directory(t.TempDir())
@@ -272,7 +272,7 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// TestFailedCreate wants nothing to be left of a set whose data could not be had.
+// TestFailedCreate checks that a failing data source leaves no remains of the set.
 func TestFailedCreate(t *testing.T) {
 	d := Directory(t.TempDir())
 	to, _ := someone(t)
@@ -331,8 +331,8 @@ func hexSum(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestDirectoryStaysInside: a target that is a directory reads, lists, writes and removes nothing through links that lead out. Relative links
-// inside work, and so does a link that is the directory.
+// TestDirectoryStaysInside: a directory target reads, lists, writes and removes nothing through links that lead outside. Relative links inside
+// work, and so does a target that is itself a link.
 func TestDirectoryStaysInside(t *testing.T) {
 	top := t.TempDir()
 	testkit.Must(t, os.MkdirAll(filepath.Join(top, "real", "demo"), 0o700))

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// parseRecipients reads recipients of age, each once.
+// parseRecipients parses age recipients and removes duplicates.
 func parseRecipients(texts []string) (all []age.Recipient, err error) {
 	for _, text := range texts {
 		r, err := age.ParseX25519Recipient(text)
@@ -30,23 +30,23 @@ func parseRecipients(texts []string) (all []age.Recipient, err error) {
 
 func parseIdentities(text []byte) ([]age.Identity, error) {
 	all, err := age.ParseIdentities(bytes.NewReader(text))
-	if err != nil || len(all) == 0 { // the cause may hold a part of the file
+	if err != nil || len(all) == 0 { // the cause may quote the file
 		return nil, fail.New(fail.Invalid, "there is no age identity (AGE-SECRET-KEY-1…) in what is to open the backup")
 	}
 	return all, nil
 }
 
-// noKey reports whether what was encrypted is for somebody else.
+// noKey reports whether data is encrypted to other recipients only.
 func noKey(err error) bool {
 	var none *age.NoIdentityMatchError
 	return errors.As(err, &none)
 }
 
-// keyName is the file with the identity that opens a cluster's backups, encrypted by a passphrase.
+// keyName returns the file with the identity that opens a cluster's backups, encrypted with a passphrase.
 func keyName(cluster string) string { return cluster + "/key.age" }
 
-// WriteKey puts the identity that opens a cluster's backups beside them, encrypted by a passphrase: with it the place is all that is needed
-// to rebuild the cluster.
+// WriteKey stores the identity that opens a cluster's backups beside them, encrypted with a passphrase, so that the target alone suffices to
+// rebuild the cluster.
 func WriteKey(ctx context.Context, t Target, cluster string, identity []byte, passphrase string) error {
 	to, err := age.NewScryptRecipient(passphrase)
 	if err != nil {
@@ -67,7 +67,7 @@ func WriteKey(ctx context.Context, t Target, cluster string, identity []byte, pa
 	})
 }
 
-// HasKey reports whether the identity lies beside the backups of a cluster.
+// HasKey reports whether the identity is stored beside a cluster's backups.
 func HasKey(ctx context.Context, t Target, cluster string) (bool, error) {
 	r, _, err := t.Open(ctx, keyName(cluster))
 	if fail.KindOf(err) == fail.NotFound {
@@ -79,7 +79,7 @@ func HasKey(ctx context.Context, t Target, cluster string) (bool, error) {
 	return true, r.Close()
 }
 
-// ReadKey opens what WriteKey wrote.
+// ReadKey decrypts the file of WriteKey.
 func ReadKey(ctx context.Context, t Target, cluster, passphrase string) ([]byte, error) {
 	with, err := age.NewScryptIdentity(passphrase)
 	if err != nil {

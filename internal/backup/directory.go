@@ -14,16 +14,16 @@ import (
 	"github.com/naupegos/naupegos/internal/within"
 )
 
-// Directory is a directory of this host as a Target. Files in it are their owner's alone.
+// Directory is a Target in a directory of this host. Only the owner can read its files.
 type Directory string
 
 // String implements Target.
 func (d Directory) String() string { return string(d) }
 
-// Grace implements Target: whoever writes here holds the cluster's lease.
+// Grace implements Target: every writer holds the cluster's lease.
 func (d Directory) Grace() time.Duration { return 0 }
 
-// Shared is a directory that machines which make backups on a schedule share with whoever makes them by hand, such as one of NFS.
+// Shared is a directory, such as an NFS mount, in which both scheduled machines and operators write backups.
 type Shared struct{ Directory }
 
 // Grace implements Target.
@@ -39,7 +39,7 @@ func (d Directory) Create(_ context.Context, name string, fill func(io.Writer) e
 	if err != nil {
 		return fail.Wrap(fail.Refused, err, "make a directory for backups")
 	}
-	defer in.Close() // what was written is synced
+	defer in.Close() // the data is already synced
 	var wrong error
 	err = in.Write(name, 0o600, 0o700, func(w io.Writer) error {
 		wrong = fill(w)
@@ -95,7 +95,7 @@ func (d Directory) List(ctx context.Context, dir string) (all []File, err error)
 	defer in.Close() // read only
 	err = in.Walk(dir, func(name string, e fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // removed meanwhile, or never there
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile, or never created
 			return nil
 		case err != nil:
 			return err
@@ -127,7 +127,7 @@ func (d Directory) Remove(_ context.Context, names ...string) error {
 	if err != nil {
 		return fail.Wrap(fail.Refused, err, "remove a backup")
 	}
-	defer in.Close() // what has gone has gone
+	defer in.Close() // removals can't be undone
 	for _, name := range names {
 		if err := in.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fail.Wrap(fail.Refused, err, "remove a backup")

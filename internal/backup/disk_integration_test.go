@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestFullDisk wants a backup that does not fit to be told of and to leave nothing, and one that can't be unpacked to be no damaged one.
+// TestFullDisk checks that a backup on a full disk fails and leaves nothing, and that extraction onto a full disk does not report a damaged backup.
 func TestFullDisk(t *testing.T) {
 	small := t.TempDir()
 	testkit.Must(t, unix.Mount("naupegos-test", small, "tmpfs", 0, "size=2m"))
@@ -23,7 +23,7 @@ func TestFullDisk(t *testing.T) {
 	to, key := someone(t)
 	src := source(t, "demo", noon, to)
 	src.Snapshot = func(_ context.Context, w io.Writer) (Etcd, error) {
-		_, err := io.CopyN(w, rand.Reader, 3*pieceSize) // it does not compress
+		_, err := io.CopyN(w, rand.Reader, 3*pieceSize) // incompressible
 		return Etcd{}, err
 	}
 	if _, err := Create(t.Context(), Directory(small), src); fail.KindOf(err) != fail.Refused || !bytes.Contains([]byte(err.Error()), []byte("no space left")) {

@@ -1,5 +1,5 @@
-// Package backup keeps backups of clusters: sets, each of which is all that a cluster needs to come back, encrypted, in a place that
-// outlives it (a Target).
+// Package backup keeps backups of clusters as sets. Each is encrypted, contains all that a restore of the cluster needs and is kept in a place that
 //
-// It knows how a set is written, listed, proven and opened, and no etcd, no store and no Kubernetes: what goes into a set is the caller's.
+// outlives the cluster (a Target).
+// It writes, lists, proves and opens sets, and knows neither etcd nor the store nor Kubernetes: callers provide the content.
 package backup

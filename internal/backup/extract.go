@@ -21,17 +21,17 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Contents is what was in a set.
+// Contents is the content of a set.
 type Contents struct {
 	Manifest
 	SnapshotPath string // etcd's data, its checksums verified
 	Operator
-	BundleID string // of the bundle that the cluster was last brought to
+	BundleID string // of the last applied bundle
 }
 
-// Extract opens a set with the identities in a text (AGE-SECRET-KEY-1…, one a line) and writes its snapshot into dir, which must be nobody
-// else's to read. It fails where not everything is as it was written: fail.Unauthorized where the identities don't open it, fail.Invalid
-// where it is damaged, fail.Refused where it is not what its place says, or trust does not reach who signed it (see Verify).
+// Extract opens a set with the identities in a text (AGE-SECRET-KEY-1…, one a line) and writes its snapshot into dir, which must be private to this
+// user. It verifies everything: fail.Unauthorized if the identities don't open the set, fail.Invalid if it is damaged, fail.Refused if it does not
+// belong in its place, or trust does not cover its signer (see Verify).
 func (s *Set) Extract(ctx context.Context, identities []byte, trust Trust, dir string) (_ *Contents, err error) {
 	with, err := parseIdentities(identities)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Set) Extract(ctx context.Context, identities []byte, trust Trust, dir s
 	if kind := fail.KindOf(err); ctx.Err() != nil || err != nil && kind != fail.Internal && kind != fail.Unauthorized {
 		return nil, errors.Join(ctx.Err(), err)
 	}
-	// What is wrong with the bytes says more than what came of it.
+	// Damaged bytes explain more than the errors they cause.
 	if _, e := io.Copy(io.Discard, in); e != nil {
 		return nil, classify(e, "read the backup %s", s.ID)
 	}
@@ -83,7 +83,7 @@ func (s *Set) damaged(err error, format string, args ...any) error {
 	return e.At(s.Where()).Do("take another one: naupegos backup list %s", s.Cluster)
 }
 
-// open reads a set from its first byte on. An error without a kind says that the archive is damaged.
+// open reads a set from its first byte. An error without a kind means that the archive is damaged.
 func (s *Set) open(in io.Reader, with []age.Identity, dir string) (*Contents, error) {
 	t, err := s.unseal(in, with)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Set) unseal(in io.Reader, with []age.Identity) (*tar.Reader, error) {
 	return tar.NewReader(z), nil
 }
 
-// check compares what the set says of itself, which nobody can change without its key, with the manifest beside it.
+// check compares the manifest inside the set, which can't be changed without the set's key, with the manifest beside it.
 func (s *Set) check(raw []byte) error {
 	var m Manifest
 	if err := json.Unmarshal(raw, &m); err != nil {
@@ -148,7 +148,7 @@ func (s *Set) check(raw []byte) error {
 	case m.ID != s.ID:
 		return fail.New(fail.Refused, "what is in the backup is another one, %s", m.ID).At(s.Where()).Do("take another one: somebody has put it into the place of this one")
 	}
-	about := s.Manifest // what was known before etcd's data was
+	about := s.Manifest // as known before etcd's data
 	about.Etcd, about.Bytes, about.SHA256 = m.Etcd, m.Bytes, m.SHA256
 	if field := differs(m, about); field != "" {
 		return s.changed(field)
@@ -160,7 +160,7 @@ func (s *Set) changed(field string) error {
 	return fail.New(fail.Refused, "%s was changed: it says of %s what the backup itself does not", manifestFile, field).At(s.Where()).Do("take another one: naupegos backup list %s", s.Cluster)
 }
 
-// expect reads the next file of an archive, which must be this one, into memory.
+// expect reads the archive's next file into memory; it must have this name.
 func expect(t *tar.Reader, name string) ([]byte, error) {
 	h, err := t.Next()
 	if err != nil {
@@ -179,7 +179,7 @@ func all(t *tar.Reader, h *tar.Header) ([]byte, error) {
 	return io.ReadAll(t)
 }
 
-// cutOff says what it means that an archive ends.
+// cutOff explains the premature end of an archive.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -226,7 +226,7 @@ func (s *Set) openOperator(sealed []byte, with []age.Identity, o *Operator) erro
 	}
 }
 
-// snapshot puts the pieces of a snapshot together, and reads what follows them.
+// snapshot joins the pieces of a snapshot and reads the end of the archive.
 func (s *Set) snapshot(t *tar.Reader, file string) (err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -262,7 +262,7 @@ func (s *Set) snapshot(t *tar.Reader, file string) (err error) {
 	}
 }
 
-// sameSnapshot holds a snapshot to what was said of it when it was taken, and to etcd's own checksum.
+// sameSnapshot compares a snapshot with its description at creation and with etcd's own checksum.
 func (s *Set) sameSnapshot(raw []byte, got *counted, file string) error {
 	var e Etcd
 	if err := json.Unmarshal(raw, &e); err != nil {
@@ -277,7 +277,7 @@ func (s *Set) sameSnapshot(raw []byte, got *counted, file string) error {
 	return CheckSnapshot(file)
 }
 
-// CheckSnapshot compares a snapshot of etcd with the checksum at its end.
+// CheckSnapshot verifies an etcd snapshot against the checksum at its end.
 func CheckSnapshot(file string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -304,7 +304,7 @@ func CheckSnapshot(file string) error {
 	return nil
 }
 
-// onDisk gives what goes wrong with a file its kind: a full disk is no damage of the backup.
+// onDisk gives write errors their own kind: a full disk is not a damaged backup.
 type onDisk struct{ f *os.File }
 
 // Write implements io.Writer.
@@ -316,7 +316,7 @@ func (d onDisk) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// hashed hashes what is read through it, and ends with its context.
+// hashed hashes the bytes read through it, and ends with its context.
 type hashed struct {
 	ctx context.Context
 	r   io.Reader

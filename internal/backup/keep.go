@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Keep says which sets stay: those that one of its fields keeps. The zero value keeps all.
+// Keep is a retention policy: a set stays if any field retains it. The zero value retains all sets.
 type Keep struct {
-	Last  int // so many of the newest
-	Days  int // the newest of each of so many days (UTC) on which there is one
-	Weeks int // the newest of each of so many weeks (UTC, from Monday) in which there is one
+	Last  int // number of newest sets
+	Days  int // number of days (UTC) with sets; the newest set of each stays
+	Weeks int // number of weeks (UTC, from Monday) with sets; the newest set of each stays
 }
 
-// Expired returns the sets of one cluster that need not stay, the oldest first. Sets are sorted as List sorts them. The newest one that is
-// proven stays, and so does what can't be read or belongs to another cluster of the same name: who made these knows more.
+// Expired returns one cluster's sets that need not stay, oldest first. Sets must be sorted as by List. The newest proven set always stays, and so
+// do unreadable sets and those of another cluster of the same name.
 func (k Keep) Expired(sets []*Set, clusterID string) (gone []*Set) {
 	if k == (Keep{}) {
 		return nil
@@ -41,10 +41,10 @@ func (k Keep) Expired(sets []*Set, clusterID string) (gone []*Set) {
 	return gone
 }
 
-// newest picks the first set of each of some spans of time.
+// newest picks the first set of each time span.
 type newest struct {
 	left int
-	span string // the last one seen
+	span string // the span seen last
 }
 
 func (n *newest) of(span string) bool {
@@ -56,7 +56,7 @@ func (n *newest) of(span string) bool {
 	return n.left >= 0
 }
 
-// Remove removes a set: the manifest first, without which it is none.
+// Remove removes a set, manifest first: without it, the set does not exist.
 func (s *Set) Remove(ctx context.Context) error {
 	for _, name := range []string{manifestFile, signatureFile, proofFile, setFile} {
 		if err := s.target.Remove(ctx, s.dir()+"/"+name); err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// victim says to a process of this test where it is to begin a backup that never ends.
+// victim tells a child process of this test where to begin a backup that never ends.
 const victim = "NAUPEGOS_TEST_BACKUP"
 
-// TestKilled wants a backup that was killed while it was written to be none, and the next one to take away what is left of it.
+// TestKilled checks that a backup killed while being written does not count, and that the next one removes its remains.
 func TestKilled(t *testing.T) {
 	to, key := someone(t)
 	if dir := os.Getenv(victim); dir != "" {
@@ -57,7 +57,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestByHand wants a set to be opened by age and tar alone, as docs/how-to/back-up.md tells.
+// TestByHand opens a set with age and tar alone, as in docs/how-to/back-up.md.
 func TestByHand(t *testing.T) {
 	to, key := someone(t)
 	d := Directory(t.TempDir())

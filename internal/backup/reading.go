@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Reading gives what goes wrong while a file is read its kind by wrap, but for the file's end.
+// Reading passes read errors other than io.EOF through wrap, which gives them a kind.
 func Reading(file io.ReadCloser, wrap func(error) error) io.ReadCloser {
 	return reading{file, wrap}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// closing notes that it was closed.
+// closing records that it was closed.
 type closing struct {
 	io.Reader
 	closed bool
@@ -22,7 +22,7 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// TestReading: what goes wrong in the middle of a file gets its kind, the file's end stays one.
+// TestReading: read errors in the middle of a file get a kind; io.EOF stays as it is.
 func TestReading(t *testing.T) {
 	wrap := func(err error) error { return fail.Wrap(fail.Unreachable, err, "read a.set") }
 	whole := &closing{Reader: strings.NewReader("all of it")}

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Format is the version of sets that this program writes. It reads those up to it.
+// Format is the version of the sets that this program writes. It reads this and earlier versions.
 const Format = 1
 
 // The files of a set.
@@ -27,80 +27,80 @@ const (
 	proofFile    = "proof.json"
 )
 
-// Manifest says what a set is. It is no secret, can be read without a key, and comes last: without it there is no set.
+// Manifest describes a set. It is not secret, can be read without a key and is written last: it completes the set.
 type Manifest struct {
 	Format     int       `json:"format"`
 	ID         string    `json:"id"`
 	Cluster    string    `json:"cluster"`             // its name
-	ClusterID  string    `json:"clusterID"`           // as the store has it: another cluster of the same name has another
-	Authority  string    `json:"authority,omitempty"` // SHA-256 of the certificate of Kubernetes' authority, by which clients know the cluster
+	ClusterID  string    `json:"clusterID"`           // as in the store; it differs between clusters of the same name
+	Authority  string    `json:"authority,omitempty"` // SHA-256 of the certificate of Kubernetes' authority, by which clients identify the cluster
 	CreatedAt  time.Time `json:"createdAt"`
 	Reason     string    `json:"reason"` // why it was made
 	Kubernetes string    `json:"kubernetes,omitempty"`
-	Bundle     string    `json:"bundle,omitempty"` // ID of the bundle that the cluster was last brought to
+	Bundle     string    `json:"bundle,omitempty"` // ID of the last applied bundle
 	Etcd       Etcd      `json:"etcd"`
 	Parts      []string  `json:"parts"`
-	Recipients []string  `json:"recipients"`         // who can open it
+	Recipients []string  `json:"recipients"`         // keys that can open it
 	Operator   string    `json:"operator,omitempty"` // SHA-256 of the operator's part, sealed
 	Bytes      int64     `json:"bytes"`              // of set.age
 	SHA256     string    `json:"sha256"`             // of set.age
 }
 
-// Etcd is the data in a set.
+// Etcd describes the etcd data in a set.
 type Etcd struct {
 	Version  string `json:"version,omitempty"`
-	Member   string `json:"member,omitempty"`   // that the snapshot was taken of
-	Revision int64  `json:"revision,omitempty"` // at which keys were counted, just before the snapshot; it holds that revision
+	Member   string `json:"member,omitempty"`   // source of the snapshot
+	Revision int64  `json:"revision,omitempty"` // at which keys were counted, just before the snapshot, which includes it
 	Keys     int64  `json:"keys,omitempty"`
-	// Objects are the keys at Revision, counted by what they are.
+	// Objects counts the keys at Revision by kind.
 	Objects []Objects `json:"objects,omitempty"`
 	Bytes   int64     `json:"bytes"`  // of the snapshot
 	SHA256  string    `json:"sha256"` // of the snapshot
 }
 
-// Objects are the keys of one kind.
+// Objects counts the keys of one kind.
 type Objects struct {
 	Kind   string `json:"kind"` // resource, with the group before it where there is one: "pods", "apps/deployments"
 	Count  int64  `json:"count"`
-	Digest string `json:"digest"` // SHA-256 of all keys and values, in the order of keys
+	Digest string `json:"digest"` // SHA-256 of all keys and values, in key order
 }
 
-// Proof says that a set was opened and found whole by a rehearsal.
+// Proof states that a rehearsal opened a set and found it complete.
 type Proof struct {
 	ID     string    `json:"id"`
 	SHA256 string    `json:"sha256"` // of the set.age that was proven
 	At     time.Time `json:"at"`
 	By     string    `json:"by"` // version of the program
 	Checks []string  `json:"checks"`
-	// Signature is by the key of the cluster, which is in the set that was opened; empty of an unsigned set.
+	// Signature is by the cluster's key, which the opened set contains; empty for an unsigned set.
 	Signature []byte `json:"signature,omitempty"`
 }
 
 // Set is one backup of one cluster.
 type Set struct {
 	Manifest
-	SignedBy string `json:"signedBy,omitempty"` // fingerprint of the key that signed the manifest; empty: nobody did
+	SignedBy string `json:"signedBy,omitempty"` // fingerprint of the key that signed the manifest; empty: unsigned
 	Proof    *Proof `json:"proof,omitempty"`    // nil: not proven yet
-	// ProofProblem says why the file of a proof does not count.
+	// ProofProblem explains why an existing proof file does not count.
 	ProofProblem string `json:"proofProblem,omitempty"`
-	// Problem says why what is there of a set can't be used; then of Manifest only Cluster, ID and CreatedAt are known.
+	// Problem explains why a set can't be used; then Manifest has only Cluster, ID and CreatedAt.
 	Problem string `json:"problem,omitempty"`
 
 	target    Target
 	signature *Signature // nil: the set is not signed
 }
 
-// Proven reports whether a rehearsal has found this set whole.
+// Proven reports whether a rehearsal found this set complete.
 func (s *Set) Proven() bool {
 	return s.Proof != nil && s.Proof.ID == s.ID && s.Proof.SHA256 == s.SHA256
 }
 
-// Where says for people where the set lies.
+// Where returns the set's location for people.
 func (s *Set) Where() string { return strings.TrimSuffix(s.target.String(), "/") + "/" + s.dir() }
 
 func (s *Set) dir() string { return s.Cluster + "/" + s.ID }
 
-// timeForm is how IDs begin: sorted by name they are sorted by time.
+// timeForm is the prefix of IDs: sorting by name sorts by time.
 const timeForm = "20060102T150405Z"
 
 var idForm = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}$`)
@@ -112,7 +112,7 @@ func newID(at time.Time) string {
 	return at.UTC().Format(timeForm) + "-" + hex.EncodeToString(b[:])
 }
 
-// List returns the sets of a cluster, the newest first.
+// List returns a cluster's sets, newest first.
 func List(ctx context.Context, t Target, cluster string) ([]*Set, error) {
 	files, err := t.List(ctx, cluster)
 	if err != nil {
@@ -137,14 +137,14 @@ func List(ctx context.Context, t Target, cluster string) ([]*Set, error) {
 	return all, nil
 }
 
-// inSet takes the name of a file of a set apart.
+// inSet splits the name of a set's file.
 func inSet(cluster, name string) (id, file string, ok bool) {
 	rest, ok := strings.CutPrefix(name, cluster+"/")
 	id, file, is := strings.Cut(rest, "/")
 	return id, file, ok && is && idForm.MatchString(id)
 }
 
-// Open finds a set of a cluster: fail.NotFound where there is none of this ID. "latest" is the newest one that can be used.
+// Open returns a cluster's set by ID, or the newest usable one for "latest"; fail.NotFound if it does not exist.
 func Open(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 	if id == Latest {
 		return latest(ctx, t, cluster)
@@ -163,7 +163,7 @@ func Open(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 	return s, nil
 }
 
-// Latest stands for the newest set that can be used.
+// Latest stands for the newest usable set.
 const Latest = "latest"
 
 func latest(ctx context.Context, t Target, cluster string) (*Set, error) {
@@ -179,12 +179,12 @@ func latest(ctx context.Context, t Target, cluster string) (*Set, error) {
 	return nil, ErrNone(t, cluster)
 }
 
-// ErrNone says that there is no backup of a cluster.
+// ErrNone reports that a cluster has no backup.
 func ErrNone(t Target, cluster string) error {
 	return fail.New(fail.NotFound, "there is no backup of cluster %s", cluster).At(t.String()).Do("naupegos backup create %s makes one", cluster)
 }
 
-// Newest returns the newest set of a cluster and the newest one that is proven, nil where there is none. It reads no more than it must.
+// Newest returns a cluster's newest set and its newest proven one, or nil. It reads as little as possible.
 func Newest(ctx context.Context, t Target, cluster, clusterID string) (last, proven *Set, err error) {
 	files, err := t.List(ctx, cluster)
 	if err != nil {
@@ -222,7 +222,7 @@ func Newest(ctx context.Context, t Target, cluster, clusterID string) (last, pro
 	return last, nil, nil
 }
 
-// read reads a set's manifest and its proof. Where the manifest can't be used it returns a set that says so, beside the error.
+// read reads a set's manifest and proof. If the manifest is unusable, it returns the error and a set with its Problem.
 func read(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 	s := &Set{target: t, Manifest: Manifest{Cluster: cluster, ID: id}}
 	s.CreatedAt, _ = time.Parse(timeForm, id[:len(timeForm)]) // zero where the ID names no time
@@ -275,7 +275,7 @@ func read(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 	return s, nil
 }
 
-// maxSmall bounds a file that is read as a whole.
+// maxSmall bounds files that are read into memory.
 const maxSmall = 16 << 20
 
 func readSmall(ctx context.Context, t Target, name string) ([]byte, error) {
@@ -291,7 +291,7 @@ func readSmall(ctx context.Context, t Target, name string) ([]byte, error) {
 	return raw, nil
 }
 
-// classify keeps the kind of an error that has one already.
+// classify keeps an error's existing kind.
 func classify(err error, format string, args ...any) error {
 	if k := fail.KindOf(err); k != fail.Internal {
 		return err
@@ -299,7 +299,7 @@ func classify(err error, format string, args ...any) error {
 	return fail.Wrap(fail.Refused, err, format, args...)
 }
 
-// Prove remembers that a rehearsal found this set whole. key is the cluster's, of the set that was opened; nil of an unsigned set.
+// Prove stores a proof that a rehearsal found this set complete. key is the cluster's, from the opened set; nil for an unsigned set.
 func (s *Set) Prove(ctx context.Context, key []byte, by string, at time.Time, checks ...string) error {
 	p := &Proof{ID: s.ID, SHA256: s.SHA256, At: at.UTC().Truncate(time.Second), By: by, Checks: checks}
 	if s.signature != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// signed is a source that the cluster's key signs, endorsed by an identity.
+// signed returns a source signed with the cluster's key, which an identity endorses.
 func signed(t *testing.T, at time.Time, to string, key, identity []byte) Source {
 	t.Helper()
 	src := source(t, "demo", at, to)
@@ -47,7 +47,7 @@ func TestTrust(t *testing.T) {
 	for name, c := range map[string]struct {
 		set   *Set
 		trust Trust
-		say   string // empty: believed
+		say   string // empty: accepted
 	}{
 		"the identity vouches":                {set, Trust{}, ""},
 		"the store vouches":                   {set, Trust{Known: public}, ""},
@@ -74,7 +74,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// fields lists the JSON paths of every field of a value.
+// fields lists the JSON paths of all fields of a value.
 func fields(prefix string, v any) (all []string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -91,7 +91,7 @@ func fields(prefix string, v any) (all []string) {
 	return all
 }
 
-// change returns JSON with another value at a path.
+// change returns JSON with a different value at a path.
 func change(t *testing.T, raw []byte, path string) []byte {
 	t.Helper()
 	var top any
@@ -122,7 +122,7 @@ func change(t *testing.T, raw []byte, path string) []byte {
 	return testkit.Value(json.MarshalIndent(set(top, strings.Split(path, "/")[1:]), "", "  "))(t)
 }
 
-// TestEveryFieldIsSigned changes one field at a time, and one byte of each file; a machine's set is as well kept as the store's.
+// TestEveryFieldIsSigned changes one field at a time and one byte of each file, in sets signed by the store and by a machine.
 func TestEveryFieldIsSigned(t *testing.T) {
 	to, identity := someone(t)
 	key, machines := NewSigningKey(), NewSigningKey()
@@ -178,7 +178,7 @@ func TestEveryFieldIsSigned(t *testing.T) {
 	}
 }
 
-// TestMachinesSignTheirPart: the key that machines have signs nothing that the cluster's key did not fix.
+// TestMachinesSignTheirPart: the machines' key can't sign values that differ from those the cluster's key fixed.
 func TestMachinesSignTheirPart(t *testing.T) {
 	to, identity := someone(t)
 	key, machines := NewSigningKey(), NewSigningKey()
@@ -211,7 +211,7 @@ func TestMachinesSignTheirPart(t *testing.T) {
 	testkit.Fails(t, err, fail.NotReady, "naupegos apply")
 }
 
-// TestProofIsSigned: a proof that somebody else wrote proves nothing, and is named.
+// TestProofIsSigned: a proof with a foreign signature does not count and is reported.
 func TestProofIsSigned(t *testing.T) {
 	to, identity := someone(t)
 	d, key := Directory(t.TempDir()), NewSigningKey()
@@ -232,7 +232,7 @@ func TestProofIsSigned(t *testing.T) {
 	}
 }
 
-// TestSnapshotIsBoundedWhileWritten: a snapshot that is larger than the manifest says never reaches the disk whole.
+// TestSnapshotIsBoundedWhileWritten: a snapshot larger than its manifest states is never written to disk completely.
 func TestSnapshotIsBoundedWhileWritten(t *testing.T) {
 	to, identity := someone(t)
 	d := Directory(t.TempDir())

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Tally counts the keys that Kubernetes has in etcd, and digests them by kind.
+// Tally counts and digests Kubernetes' keys in etcd by kind.
 type Tally struct {
 	keys  int64
 	kinds map[string]*kind
@@ -21,7 +21,7 @@ type kind struct {
 	h     hash.Hash
 }
 
-// Add counts a key. They come in their order.
+// Add counts a key. Keys must come in order.
 func (t *Tally) Add(key, value []byte) {
 	if t.kinds == nil {
 		t.kinds = map[string]*kind{}
@@ -42,7 +42,7 @@ func (t *Tally) Add(key, value []byte) {
 	}
 }
 
-// Into puts what was counted into the description of a snapshot.
+// Into stores the counts in the description of a snapshot.
 func (t *Tally) Into(e *Etcd) {
 	e.Keys, e.Objects = t.keys, nil
 	for _, name := range slices.Sorted(maps.Keys(t.kinds)) {
@@ -51,7 +51,7 @@ func (t *Tally) Into(e *Etcd) {
 	}
 }
 
-// kindOf says what a key below /registry/ is: its resource, with the group before it where the key has one.
+// kindOf returns the kind of a key below /registry/: its resource, preceded by its group if the key has one.
 func kindOf(key string) string {
 	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(key, "/"), "registry/"), "/")
 	n := 1

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Target is a place that backups are kept in. Names of files are paths with slashes, relative to it. It may be used by several goroutines.
+// Target stores backups. File names are slash-separated paths relative to it. Several goroutines may use it.
 type Target interface {
-	// String says for people where it is, without secrets.
+	// String returns the location for people, without secrets.
 	String() string
-	// Create makes a file appear whole or not at all, in place of one that may be there.
+	// Create makes a file appear completely or not at all, and replaces an existing one.
 	Create(ctx context.Context, name string, fill func(io.Writer) error) error
-	// Open reads a file; fail.NotFound where there is none. It returns the file's size, too.
+	// Open opens a file and returns its size, too; fail.NotFound if it does not exist.
 	Open(ctx context.Context, name string) (io.ReadCloser, int64, error)
-	// List lists the files below a directory, and what is left of such that never became whole. A directory that isn't there has none.
+	// List lists the files below a directory, and the remains of incomplete ones. A missing directory is empty.
 	List(ctx context.Context, dir string) ([]File, error)
-	// Remove removes files. One that isn't there is no error.
+	// Remove removes files. Missing files are no error.
 	Remove(ctx context.Context, names ...string) error
-	// Grace is how old something must be that never became whole until nobody can be at work on it any more; 0: nobody else ever is.
+	// Grace is the minimum age of an incomplete file until no other writer can be at work on it; 0: there is never another writer.
 	Grace() time.Duration
 }
 

@@ -20,27 +20,27 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// The files in set.age, a compressed tar archive that age has encrypted, in their order. The snapshot is cut into pieces, whose sizes are
-// known before they are written: snapshot.db/000000 and so on, put together by cat.
+// Files in set.age, a compressed tar archive encrypted by age, in their order. The snapshot is split into pieces of known size: snapshot.db/000000
+// and so on; cat joins them.
 const (
-	aboutName     = "about.json"    // the manifest as it is before anything is written: who can change manifest.json can't change it
-	operatorName  = "operator.age"  // the operator's part, encrypted once more: machines that make sets can't open it
+	aboutName     = "about.json"    // the manifest before any data was written; tampering with manifest.json does not change it
+	operatorName  = "operator.age"  // the operator's part, encrypted separately: machines that make sets can't open it
 	snapshotName  = "snapshot.db"   // etcd's data
-	endName       = "end.json"      // Etcd; it comes last: an archive without it was cut off
-	documentName  = "document.yaml" // of the operator's part
-	recordName    = "record.json"   // of the operator's part
-	secretsPrefix = "secrets/"      // of the operator's part, by their names
+	endName       = "end.json"      // Etcd; it comes last: an archive without it is truncated
+	documentName  = "document.yaml" // in the operator's part
+	recordName    = "record.json"   // in the operator's part
+	secretsPrefix = "secrets/"      // in the operator's part, by name
 )
 
-// pieceSize is how much of a snapshot is held in memory.
+// pieceSize bounds how much of a snapshot is held in memory.
 const pieceSize = 4 << 20
 
-// parts are those of a set, as manifests name them.
+// parts returns the names of a set's parts in manifests.
 func parts() []string { return []string{"etcd", "document", "record", "secrets"} }
 
-// Operator is the operator's part of a set: what the store knows of the cluster.
+// Operator is the operator's part of a set: the store's knowledge of the cluster.
 type Operator struct {
-	Document []byte // as it was applied last
+	Document []byte // as last applied
 	Record   Record
 	Secrets  map[string][]byte
 }
@@ -51,7 +51,7 @@ type Record struct {
 	Name      string    `json:"name"`
 	Provider  string    `json:"provider"`
 	Facts     []Fact    `json:"facts"`
-	Bundle    string    `json:"bundle,omitempty"` // ID of the bundle that the cluster was last brought to
+	Bundle    string    `json:"bundle,omitempty"` // ID of the last applied bundle
 	CreatedAt time.Time `json:"createdAt"`
 	UpdatedAt time.Time `json:"updatedAt"`
 }
@@ -94,17 +94,17 @@ func (o *Operator) Seal(recipients []string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Source is what a set is made of.
+// Source describes the content of a new set.
 type Source struct {
 	About    Manifest // Cluster, ClusterID, Authority, Reason, Kubernetes, Bundle and Recipients
 	Operator []byte   // the operator's part, sealed
-	// Snapshot writes etcd's data and returns what it is; Bytes and SHA256 are not asked for.
+	// Snapshot writes etcd's data and describes it; Bytes and SHA256 may stay empty.
 	Snapshot func(ctx context.Context, w io.Writer) (Etcd, error)
 	Sign     *Signer          // nil: the set is not signed
 	Now      func() time.Time // the clock; nil means time.Now
 }
 
-// Create makes a set. What is left of sets that never became whole is removed first.
+// Create makes a set. First it removes the remains of incomplete sets.
 func Create(ctx context.Context, t Target, src Source) (*Set, error) {
 	to, err := parseRecipients(src.About.Recipients)
 	if err != nil {
@@ -133,14 +133,14 @@ func Create(ctx context.Context, t Target, src Source) (*Set, error) {
 		return nil, classify(err, "write a backup to %s", t)
 	}
 	if err := s.publish(ctx, src.Sign); err != nil {
-		// The next one would remove them as well; ctx may be what ended.
+		// The next backup would remove them too. ctx may be the cause of the failure.
 		_ = t.Remove(context.WithoutCancel(ctx), s.dir()+"/"+signatureFile, s.dir()+"/"+setFile)
 		return nil, err
 	}
 	return s, nil
 }
 
-// publish writes the manifest, which makes a set of what is there, and its signature before it.
+// publish writes the signature, then the manifest, which completes the set.
 func (s *Set) publish(ctx context.Context, by *Signer) error {
 	manifest, err := json.MarshalIndent(s.Manifest, "", "  ")
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Set) publish(ctx context.Context, by *Signer) error {
 		if err != nil {
 			return err
 		}
-		if _, err := checkSignature(text, manifest, &s.Manifest); err != nil { // a machine whose order is another's
+		if _, err := checkSignature(text, manifest, &s.Manifest); err != nil { // a machine may have an order meant for another
 			return err
 		}
 		if err := writeSmall(ctx, s.target, s.dir()+"/"+signatureFile, text); err != nil {
@@ -223,7 +223,7 @@ func entry(t *tar.Writer, name string, data []byte) error {
 	return err
 }
 
-// pieces writes a stream of unknown length as files of an archive.
+// pieces writes a stream of unknown length as several archive files.
 type pieces struct {
 	to  *tar.Writer
 	buf []byte
@@ -256,7 +256,7 @@ func (p *pieces) flush() error {
 
 func pieceName(n int) string { return fmt.Sprintf("%s/%06d", snapshotName, n) }
 
-// counted counts and hashes what is written through it.
+// counted counts and hashes the bytes written through it.
 type counted struct {
 	w io.Writer
 	h hash.Hash
@@ -271,7 +271,7 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// sweep removes what is left of sets that never became whole, and of files.
+// sweep removes the remains of incomplete sets and files.
 func sweep(ctx context.Context, t Target, cluster string, now time.Time) error {
 	files, err := t.List(ctx, cluster)
 	if err != nil {

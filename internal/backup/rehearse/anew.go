@@ -14,21 +14,21 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 )
 
-// Anew says that another cluster starts from a set, with authorities and keys of its own.
+// Anew starts a different cluster from a set, with its own authorities and keys.
 type Anew struct {
 	Encryption []string          // by what its API servers read Secrets, as in layout.Params; they write by the first
 	Keys       map[string][]byte // the keys among Encryption, by names that the set has none of
 	Prefixes   []string          // of etcd's keys that are not Kubernetes': what the former cluster's machines told each other
 }
 
-// told lists objects that say whom to trust, or where the API is: whoever makes them does so anew where there are none.
+// told lists objects that name trusted authorities or the API's address. Their owners recreate them if they are missing.
 var told = map[string][]string{
 	"configmaps": {
 		"kube-system/extension-apiserver-authentication", // API servers add their authority to what it says, and would leave the former one in
 		"kube-system/kubeadm-config", "kube-system/kube-proxy", "kube-public/cluster-info",
 	},
 	"secrets":         {"kube-system/kubeadm-certs"},
-	"daemonsets.apps": {"kube-system/kube-proxy"}, // it would ask the former cluster's API until it is told otherwise
+	"daemonsets.apps": {"kube-system/kube-proxy"}, // its pods would keep calling the former cluster's API until its configuration changes
 }
 
 const (
@@ -37,7 +37,7 @@ const (
 	signRequests    = "certificatesigningrequests.certificates.k8s.io"
 )
 
-// former reports whether an object is only about the cluster that a set is of, and comes into being again by itself, or by apply.
+// former reports whether an object describes only the set's cluster, and is recreated by itself or by apply.
 func former(o kube.Counted) bool {
 	name := o.Object.GetNamespace() + "/" + o.Object.GetName()
 	kind, _, _ := unstructured.NestedString(o.Object.Object, "type")
@@ -49,12 +49,13 @@ func former(o kube.Counted) bool {
 	case o.Resource == "secrets" && kind == bootstrapTokens:
 		return true
 	}
-	// What an addon runs, and what that is told, is the document's; what it has installed beside (kinds, classes, rights) stays, and which that is.
+	// The document determines an addon's workloads and their configuration. Whatever else the addon installed (kinds, classes, rights) stays, and
+	// so does its inventory.
 	return o.Object.GetLabels()[kube.AddonLabel] != "" && !strings.HasPrefix(o.Object.GetName(), kube.InventoryPrefix) &&
 		slices.Contains([]string{"configmaps", "secrets", "daemonsets.apps", "deployments.apps"}, o.Resource)
 }
 
-// learn gives the sandbox's API server the keys of the other cluster, beside those of the set. It is to be started afterwards.
+// learn adds the other cluster's keys to those of the sandbox's API server, which must be started afterwards.
 func (s *sandbox) learn(ctx context.Context, a *Anew) error {
 	for name, key := range a.Keys {
 		if err := s.pki.KeepEncryptionKey(ctx, name, key); err != nil {
@@ -75,8 +76,8 @@ func (s *sandbox) learn(ctx context.Context, a *Anew) error {
 	return nil
 }
 
-// disown makes what etcd has another cluster's: an API server that has both clusters' keys stores every Secret by the other's, and nothing tells of
-// the former one any more. stay are the keys that etcd had before; what that API server makes is not among them, and goes.
+// disown turns etcd's data into another cluster's: an API server with both clusters' keys re-encrypts every Secret with the other's, and all traces
+// of the former cluster are removed. stay lists the keys that etcd had before; whatever the API server creates beyond them is removed.
 func (s *sandbox) disown(ctx context.Context, client *etcd.Client, a *Anew, stay map[string]bool, status func(string, ...any)) error {
 	root, err := s.client(ctx, layout.Params.SuperAdminKubeconfig)
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *sandbox) disown(ctx context.Context, client *etcd.Client, a *Anew, stay
 	return storedBy(ctx, client, a.Encryption[0])
 }
 
-// storedBy is nil where every Secret in etcd was written by one provider.
+// storedBy returns nil if one provider encrypted every Secret in etcd.
 func storedBy(ctx context.Context, client *etcd.Client, provider string) error {
 	var left []string
 	_, err := client.Values(ctx, layout.SecretsPrefix, 0, func(key, value []byte) error {

@@ -19,34 +19,34 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 )
 
-// Proof is what a rehearsal has shown.
+// Proof is the result of a rehearsal.
 type Proof struct {
 	Set        string           `json:"set"`
 	Cluster    string           `json:"cluster"`
-	Kubernetes string           `json:"kubernetes"` // the release of the API server that has read it
-	Bundle     string           `json:"bundle"`     // whose programs these were
+	Kubernetes string           `json:"kubernetes"` // release of the API server that read it
+	Bundle     string           `json:"bundle"`     // whose programs the rehearsal ran
 	At         time.Time        `json:"at"`
-	Seconds    float64          `json:"seconds"` // that the rehearsal took
+	Seconds    float64          `json:"seconds"` // duration of the rehearsal
 	Revision   int64            `json:"revision"`
 	Keys       int              `json:"keys"`               // in etcd, below /registry/
-	Objects    int              `json:"objects"`            // that the API has shown
-	Secrets    int              `json:"secrets"`            // of them, each decrypted
-	Tokens     int              `json:"tokens"`             // of service accounts that were found in Secrets, and are accepted
+	Objects    int              `json:"objects"`            // shown by the API
+	Secrets    int              `json:"secrets"`            // number of Secrets, each decrypted
+	Tokens     int              `json:"tokens"`             // of service accounts, found in Secrets and accepted
 	Digest     string           `json:"digest"`             // of all objects
 	Resources  map[string]Tally `json:"resources"`          // by name, "deployments.apps"
-	Unserved   map[string]int   `json:"unserved,omitempty"` // keys that the API serves under no name, by prefix
+	Unserved   map[string]int   `json:"unserved,omitempty"` // keys that the API does not serve, by prefix
 }
 
-// Tally is what a resource has.
+// Tally sums up the objects of a resource.
 type Tally struct {
 	Count  int    `json:"count"`
 	Digest string `json:"digest"`
 }
 
-// census is what the API shows, beside what etcd has.
+// census compares the API's objects with etcd's keys.
 type census struct {
-	inEtcd  map[string]bool // keys that the snapshot has
-	seen    map[string]bool // of them, those that the API has shown
+	inEtcd  map[string]bool // keys in the snapshot
+	seen    map[string]bool // keys among them that the API showed
 	digests map[string][]string
 	tokens  []string
 	account [2]string // namespace and name of a service account
@@ -62,7 +62,7 @@ func newCensus(keys []string, t *tidying) *census {
 	return c
 }
 
-// visit takes one object in. What the sandbox has made itself does not count.
+// visit records one object. It skips objects that the sandbox created.
 func (c *census) visit(o kube.Counted) error {
 	if !c.inEtcd[o.Key] {
 		return nil
@@ -76,7 +76,7 @@ func (c *census) visit(o kube.Counted) error {
 			c.tokens = append(c.tokens, token)
 		}
 	case "serviceaccounts":
-		if slices.Contains([]string{"kube-system", "default"}, o.Object.GetNamespace()) { // which nobody deletes: one that goes lets no token be made
+		if slices.Contains([]string{"kube-system", "default"}, o.Object.GetNamespace()) { // these namespaces can't be deleted; in a terminating one no token can be created
 			c.account = [2]string{o.Object.GetNamespace(), o.Object.GetName()}
 		}
 	case "configmaps":
@@ -91,7 +91,7 @@ func (c *census) visit(o kube.Counted) error {
 	return nil
 }
 
-// missing lists the keys below what resources are kept under that the API has not shown.
+// missing lists the keys below the prefixes of resources that the API did not show.
 func (c *census) missing(kept []kube.Kept, now map[string]bool) (lost []string, unserved map[string]int) {
 	unserved = map[string]int{}
 	for _, key := range slices.Sorted(maps.Keys(c.inEtcd)) {
@@ -100,7 +100,7 @@ func (c *census) missing(kept []kube.Kept, now map[string]bool) (lost []string, 
 		}
 		served := slices.ContainsFunc(kept, func(k kube.Kept) bool { return strings.HasPrefix(key, k.Prefix+"/") })
 		switch {
-		case served && now[key]: // else it has come to its end meanwhile, as events do
+		case served && now[key]: // otherwise it has expired meanwhile, as events do
 			lost = append(lost, key)
 		case !served && !internal(key):
 			unserved[prefixOf(key)]++
@@ -109,16 +109,16 @@ func (c *census) missing(kept []kube.Kept, now map[string]bool) (lost []string, 
 	return lost, unserved
 }
 
-// internal reports whether a key is an API server's own, which it shows nobody.
+// internal reports whether a key is internal to API servers, which never show it.
 func internal(key string) bool {
 	return slices.ContainsFunc([]string{"/registry/ranges/", "/registry/masterleases/", "/registry/peerserverleases/", "/registry/health"},
 		func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
-// prefixOf is a key without its last part.
+// prefixOf returns a key without its last part.
 func prefixOf(key string) string { return key[:strings.LastIndexByte(key, '/')+1] }
 
-// tally sums the digests up.
+// tally combines the digests.
 func (c *census) tally(p *Proof) {
 	p.Resources = map[string]Tally{}
 	all := sha256.New()
@@ -132,7 +132,7 @@ func (c *census) tally(p *Proof) {
 	p.Secrets, p.Digest = p.Resources["secrets"].Count, hex.EncodeToString(all.Sum(nil))
 }
 
-// examine has the API server of a sandbox show everything, and compares that with what etcd has.
+// examine lists all objects through the sandbox's API server and compares them with etcd's keys.
 func (s *sandbox) examine(ctx context.Context, c *census, p *Proof, status func(string, ...any)) error {
 	root, err := s.client(ctx, layout.Params.SuperAdminKubeconfig)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *sandbox) examine(ctx context.Context, c *census, p *Proof, status func(
 	return s.signIn(ctx, root, c, p, status)
 }
 
-// serving is nil once the API server is ready, fail.NotReady until then. One that can't decrypt Secrets never is.
+// serving returns nil once the API server is ready, fail.NotReady until then. If it can't decrypt Secrets, it never becomes ready.
 func (s *sandbox) serving(ctx context.Context, client *kube.Client) error {
 	err := client.Ready(ctx)
 	if err == nil {
@@ -185,11 +185,11 @@ func (s *sandbox) serving(ctx context.Context, client *kube.Client) error {
 	if kind := fail.KindOf(err); kind == fail.NotReady || kind == fail.Unreachable {
 		return err
 	}
-	return fail.Wrap(fail.NotReady, err, "the API server is starting") // it does not know yet who may do what
+	return fail.Wrap(fail.NotReady, err, "the API server is starting") // its authorization rules are not loaded yet
 }
 
-// signIn proves that authorities and keys of the set are those of its objects: a kubeconfig by its authority is let in, the authority is the one
-// that pods were told, and tokens of service accounts are accepted.
+// signIn proves that the set's authorities and keys match its objects: the API accepts a kubeconfig by its authority, pods were given the same
+// authority, and tokens of service accounts are accepted.
 func (s *sandbox) signIn(ctx context.Context, root *kube.Client, c *census, p *Proof, status func(string, ...any)) error {
 	status("signing in")
 	if len(c.rootCAs) > 0 && !c.names(s.known) {
@@ -242,7 +242,7 @@ func (c *census) names(authorities []byte) bool {
 	return false
 }
 
-// Checks says in words what was proven.
+// Checks describes the successful checks.
 func (p *Proof) Checks() []string {
 	return []string{
 		fmt.Sprintf("kube-apiserver %s of bundle %.12s shows all %d objects of %d resources, digest %s", p.Kubernetes, p.Bundle, p.Objects, len(p.Resources), p.Digest),
@@ -253,7 +253,7 @@ func (p *Proof) Checks() []string {
 	}
 }
 
-// Largest lists the resources with the most objects.
+// Largest lists the n resources with the most objects.
 func (p *Proof) Largest(n int) []string {
 	names := slices.SortedFunc(maps.Keys(p.Resources), func(a, b string) int {
 		return cmp.Or(cmp.Compare(p.Resources[b].Count, p.Resources[a].Count), strings.Compare(a, b))

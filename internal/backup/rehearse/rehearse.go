@@ -1,7 +1,7 @@
-// Package rehearse proves that a backup can be used: etcd and an API server of the cluster's own bundle open it in a sandbox with its own
-// keys, show every object and decrypt every Secret. From there it also gives back the snapshot that a cluster starts from again.
+// Package rehearse proves that a backup can be used: etcd and an API server from the cluster's own bundle open it in a sandbox with the backup's
+// own keys, show every object and decrypt every Secret. It also produces the snapshot from which a cluster starts again.
 //
-// It knows sets only as what is in them, opened already, and runs on this host without being root.
+// It receives the contents of sets already opened, and needs no root on this host.
 package rehearse
 
 import (
@@ -22,25 +22,25 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// Set is a backup that was opened.
+// Set is an opened backup.
 type Set struct {
 	ID         string
 	Snapshot   string      // the file, decrypted
-	Etcd       backup.Etcd // what was counted in it when it was made; without objects it is not compared
+	Etcd       backup.Etcd // counted at the backup; without Objects it is not compared
 	Document   *v1alpha1.Cluster
-	Encryption []string                   // by what API servers read Secrets: layout.Params
+	Encryption []string                   // providers by which API servers read Secrets: layout.Params
 	Version    string                     // the release of Kubernetes whose API servers wrote it
 	Secrets    map[string][]byte          // of the cluster, by name
-	Keys       map[string]pki.Generations // of them that are in use; of those that are not named the first
+	Keys       map[string]pki.Generations // generations of the secrets in use; the first for those not named
 }
 
-// Options says how a set is rehearsed.
+// Options configures a rehearsal.
 type Options struct {
 	Bundle  *bundle.Bundle // of the set's release
-	Dir     string         // an empty directory that only this user may look into; it is the caller's to remove
-	Timeout time.Duration  // of the whole; 0 means 10 minutes
+	Dir     string         // an empty private directory, which the caller removes
+	Timeout time.Duration  // total; 0 means 10 minutes
 	Status  func(format string, args ...any)
-	// Tidy has a snapshot written to Out that a cluster can start from: without what is not true any more then.
+	// Tidy, if set, writes a snapshot to Out from which a cluster can start, without objects that no longer apply.
 	Tidy *Tidy
 	Out  string
 }
@@ -50,7 +50,7 @@ const (
 	defaultTimeout = 10 * time.Minute
 )
 
-// Run rehearses a set. fail.Refused says what is wrong with it.
+// Run rehearses a set. Its error is fail.Refused if the set is unusable.
 func Run(ctx context.Context, set Set, o Options) (*Proof, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
@@ -100,8 +100,8 @@ func Run(ctx context.Context, set Set, o Options) (*Proof, error) {
 	return p, nil
 }
 
-// keys gives the set's secrets to a PKI that remembers in memory alone what it makes, and returns the authority by which the set's clients know the
-// cluster. Where the authorities' keys are elsewhere, the sandbox has authorities of its own: nothing that is proven but who is let in hangs on them.
+// keys loads the set's secrets into a PKI that stores new ones only in memory, and returns the authority by which the set's clients identify the
+// cluster. If the authorities' keys are kept elsewhere, the sandbox makes its own authorities: only the proof of client access depends on them.
 func keys(ctx context.Context, set Set) (_ *pki.PKI, known []byte, _ error) {
 	in := memory.NewOverlay(nil)
 	for name, value := range set.Secrets {
@@ -139,13 +139,13 @@ func keys(ctx context.Context, set Set) (_ *pki.PKI, known []byte, _ error) {
 	} else if known, err = k.CABundle(ctx, pki.KubernetesCA); err != nil {
 		return nil, nil, err
 	}
-	if made > 0 { // whatever would be made now is not the cluster's
+	if made > 0 { // a key made now would not be the cluster's
 		return nil, nil, fail.New(fail.Refused, "the set lacks keys of the cluster: it has %d of %d", len(have), len(have)+made).Do("take another set")
 	}
 	return k, known, nil
 }
 
-// params is what the cluster's machines have in common, as far as a sandbox needs it.
+// params returns the cluster's common parameters, as far as a sandbox needs them.
 func params(set Set, b *bundle.Bundle) layout.Params {
 	s := set.Document.Spec
 	return layout.Params{
@@ -154,7 +154,7 @@ func params(set Set, b *bundle.Bundle) layout.Params {
 	}
 }
 
-// keys lists what etcd has.
+// keys lists the keys in etcd.
 func (s *sandbox) keys(ctx context.Context, p *Proof) ([]string, error) {
 	client, err := s.etcd(ctx)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *sandbox) keys(ctx context.Context, p *Proof) ([]string, error) {
 	return all, err
 }
 
-// asCounted compares what etcd has with what was counted and digested when the set was made.
+// asCounted compares etcd's keys with the counts and digests from the backup.
 func (s *sandbox) asCounted(ctx context.Context, was backup.Etcd) error {
 	if len(was.Objects) == 0 {
 		return nil
@@ -202,8 +202,8 @@ func (s *sandbox) asCounted(ctx context.Context, was backup.Etcd) error {
 	return nil
 }
 
-// tidied writes a snapshot that a cluster can start from; all are the keys that etcd has. It begins with what the set has once more: what an API server
-// of the sandbox wrote is not in it.
+// tidied writes a snapshot from which a cluster can start; all are the keys in etcd. It starts again from the set's snapshot, without the writes of
+// the sandbox's API server.
 func (s *sandbox) tidied(ctx context.Context, snapshot, out string, all []string, t *tidying, status func(string, ...any)) error {
 	if t.Anew != nil {
 		if err := s.learn(ctx, t.Anew); err != nil {
@@ -235,7 +235,7 @@ func (s *sandbox) tidied(ctx context.Context, snapshot, out string, all []string
 	if err != nil {
 		return fail.Wrap(fail.Refused, err, "write the snapshot")
 	}
-	defer f.Close() // again, where something has failed
+	defer f.Close() // a second time after an error
 	if _, err := client.Snapshot(ctx, io.Writer(f)); err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (s *sandbox) tidied(ctx context.Context, snapshot, out string, all []string
 	return nil
 }
 
-// decode reads data of a Secret.
+// decode decodes a value of a Secret.
 func decode(data string) (string, error) {
 	out, err := base64.StdEncoding.DecodeString(data)
 	return string(out), err

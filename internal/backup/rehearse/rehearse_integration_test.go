@@ -40,7 +40,7 @@ spec:
     schedulable: true
 `
 
-// objects are what the cluster of the set has: of every kind that is stored in another way than others.
+// objects are the objects of the set's cluster: one of each kind with a special storage format.
 const objects = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: sails.test.naupegos.dev}
@@ -99,7 +99,7 @@ metadata: {name: goes, namespace: default}
 spec: {nodeName: demo-gone-1, serviceAccountName: robot, containers: [{name: a, image: a}]}
 `
 
-// made makes a set with n further Secrets of a cluster that never was, and returns it.
+// made makes a set of an imaginary cluster with n additional Secrets.
 func made(t *testing.T, version string, n int) Set {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -133,7 +133,7 @@ func made(t *testing.T, version string, n int) Set {
 	}
 	_, err = client.Apply(ctx, []byte(all), kube.ApplyOptions{})
 	testkit.Must(t, err)
-	for range 2 { // the kind has to be known first
+	for range 2 { // the kind must be registered first
 		if _, err = client.Apply(ctx, []byte("apiVersion: test.naupegos.dev/v1\nkind: Sail\nmetadata: {name: jib, namespace: default}\nspec: {area: 12}\n"), kube.ApplyOptions{}); err == nil {
 			break
 		}
@@ -166,7 +166,7 @@ func rehearsed(t *testing.T, set Set, o Options) (*Proof, error) {
 	return Run(t.Context(), set, o)
 }
 
-// TestRehearsal: a whole set is proven, and one to start from is made of it; damaged ones are refused.
+// TestRehearsal: a complete set is proven and yields a snapshot to start from; damaged sets are refused.
 func TestRehearsal(t *testing.T) {
 	set := made(t, release.Default, 50)
 	t.Run("whole", func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestRehearsal(t *testing.T) {
 	}
 }
 
-// startsAnew: a snapshot for another cluster is opened by that one's keys alone, has every object, and nothing of whom the former one trusted.
+// startsAnew: only the new cluster's keys open its snapshot, which has every object and no trace of the former cluster's authorities.
 func startsAnew(t *testing.T, set Set) {
 	ctx := t.Context()
 	in := memory.NewOverlay(nil)

@@ -23,14 +23,14 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// sandbox is an etcd member, and an API server, of a set: processes of this host that are reached on loopback with the set's certificates
-// alone, and end with this one.
+// sandbox runs an etcd member and an API server on a set: processes of this host that listen on loopback, accept only the set's certificates and
+// end with this process.
 type sandbox struct {
 	dir      string
 	programs map[string]string // paths by name
 	params   layout.Params
 	pki      *pki.PKI
-	known    []byte // the authority by which the set's clients know the cluster
+	known    []byte // the authority by which the set's clients identify the cluster
 	ports    layout.SandboxPorts
 	is       layout.Sandbox
 	running  map[string]*process
@@ -39,13 +39,13 @@ type sandbox struct {
 // process is one program of a sandbox.
 type process struct {
 	cmd    *exec.Cmd
-	log    string // file with what it says
+	log    string // file with its output
 	exited chan error
 	err    error // set once it has ended
 	ended  bool
 }
 
-// newSandbox lays everything out below dir; nothing runs yet.
+// newSandbox lays out all files below dir; it starts nothing.
 func newSandbox(ctx context.Context, dir string, b *bundle.Bundle, p layout.Params, k *pki.PKI) (*sandbox, error) {
 	s := &sandbox{dir: dir, programs: map[string]string{}, params: p, pki: k, running: map[string]*process{}}
 	for _, name := range []string{"etcd", "etcdutl", "kube-apiserver"} {
@@ -58,10 +58,10 @@ func newSandbox(ctx context.Context, dir string, b *bundle.Bundle, p layout.Para
 	return s, nil
 }
 
-// moves bounds how often other ports are tried, where somebody else took one.
+// moves bounds the attempts with other ports after another process took one.
 const moves = 5
 
-// restore makes the data directory from a snapshot, and starts etcd on it.
+// restore unpacks a snapshot into the data directory and starts etcd on it.
 func (s *sandbox) restore(ctx context.Context, snapshot string) error {
 	for try := 1; ; try++ {
 		if err := s.settle(ctx); err != nil {
@@ -83,7 +83,7 @@ func (s *sandbox) restore(ctx context.Context, snapshot string) error {
 	}
 }
 
-// unpack makes the data directory from a snapshot. Without one etcd begins empty.
+// unpack unpacks a snapshot into the data directory. Without a snapshot etcd starts empty.
 func (s *sandbox) unpack(ctx context.Context, snapshot string) error {
 	if snapshot == "" {
 		return nil
@@ -96,7 +96,7 @@ func (s *sandbox) unpack(ctx context.Context, snapshot string) error {
 	return nil
 }
 
-// settle chooses ports and writes what the programs read.
+// settle chooses ports and writes the programs' configuration.
 func (s *sandbox) settle(ctx context.Context) error {
 	var held []net.Listener
 	var ports []int
@@ -128,14 +128,14 @@ func (s *sandbox) settle(ctx context.Context) error {
 	return nil
 }
 
-// start starts a program. It dies when this process does, however that ends.
+// start starts a program, which dies with this process in any case.
 func (s *sandbox) start(name string, args []string) error {
 	p := &process{log: filepath.Join(s.dir, name+".log"), exited: make(chan error, 1)}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "start %s", name)
 	}
-	defer log.Close() // the program has its own
+	defer log.Close() // the program has its own descriptor
 	p.cmd = exec.Command(s.programs[name], args...)
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = s.dir, tool.Env(), log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -146,7 +146,7 @@ func (s *sandbox) start(name string, args []string) error {
 	return nil
 }
 
-// alive is why a program does not run any more; nil where it does.
+// alive returns an error if a program has ended.
 func (s *sandbox) alive(name string) error {
 	p := s.running[name]
 	if p == nil {
@@ -163,7 +163,7 @@ func (s *sandbox) alive(name string) error {
 	return fail.New(fail.Refused, "%s has ended in the sandbox: %s", name, s.said(name))
 }
 
-// said is the end of what a program says.
+// said returns the end of a program's output.
 func (s *sandbox) said(name string) string {
 	data, err := os.ReadFile(filepath.Join(s.dir, name+".log"))
 	if err != nil {
@@ -172,22 +172,22 @@ func (s *sandbox) said(name string) string {
 	return tool.Printable(tool.LastLines(string(data), 3))
 }
 
-// hasSaid reports whether a program has said something.
+// hasSaid reports whether a program's output contains a text.
 func (s *sandbox) hasSaid(name, text string) bool {
 	data, err := os.ReadFile(filepath.Join(s.dir, name+".log"))
 	return err == nil && bytes.Contains(data, []byte(text))
 }
 
-// stopping is how long a program has to end by itself.
+// stopping is a program's time to end after SIGTERM.
 const stopping = 10 * time.Second
 
-// stop ends a program: nothing follows before it has gone.
+// stop ends a program and waits for its end.
 func (s *sandbox) stop(name string) {
 	p := s.running[name]
 	if p == nil || p.ended {
 		return
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 	select {
 	case p.err = <-p.exited:
 	case <-time.After(stopping):
@@ -226,7 +226,7 @@ func (s *sandbox) etcd(ctx context.Context) (*etcd.Client, error) {
 	})
 }
 
-// pause is the time between two looks at a program that starts.
+// pause is the polling interval while a program starts.
 const pause = 100 * time.Millisecond
 
 // awaitEtcd waits until etcd serves.
@@ -243,7 +243,7 @@ func (s *sandbox) awaitEtcd(ctx context.Context) error {
 	})
 }
 
-// await waits until a program that was started is ready.
+// await waits until a started program is ready.
 func (s *sandbox) await(ctx context.Context, name string, ready func(context.Context) error) error {
 	for {
 		err := ready(ctx)
@@ -265,7 +265,7 @@ func (s *sandbox) await(ctx context.Context, name string, ready func(context.Con
 	}
 }
 
-// client connects to the sandbox's API server by a kubeconfig of one kind.
+// client connects to the sandbox's API server with a rendered kubeconfig.
 func (s *sandbox) client(ctx context.Context, render func(layout.Params, context.Context, *pki.PKI, string) ([]byte, error)) (*kube.Client, error) {
 	conf, err := render(s.params, ctx, s.pki, strings.TrimPrefix(layout.SandboxURL(s.ports.API), "https://"))
 	if err != nil {

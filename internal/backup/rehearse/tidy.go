@@ -12,24 +12,24 @@ import (
 	"github.com/naupegos/naupegos/internal/kube"
 )
 
-// Tidy says what a cluster will find when it starts from a set: what the set says beyond that is taken out of it.
+// Tidy describes the cluster that will start from a set. Everything that does not fit is removed from the snapshot.
 type Tidy struct {
-	Machines []string // the nodes that there will be
-	Rebuilt  bool     // they are other machines: no volume is attached to them that the set knows of
-	Anew     *Anew    // it is another cluster that starts; nil: the one that the set is of
+	Machines []string // its nodes
+	Rebuilt  bool     // the machines are new: no volume in the set is attached to them
+	Anew     *Anew    // a different cluster starts; nil: the set's own
 }
 
-// The keys of what nobody holds any more.
+// stale lists prefixes of keys whose holders no longer exist.
 var stale = []string{"/registry/leases/", "/registry/masterleases/", "/registry/peerserverleases/"}
 
 // bound is an object that belongs to a node.
 type bound struct{ key, node, resource string }
 
-// tidying finds what is not true any more when a cluster starts from a set.
+// tidying finds objects that no longer apply when a cluster starts from a set.
 type tidying struct {
 	Tidy
-	gone  map[string]string // keys with the resource that they are of
-	nodes map[string]bool   // those that stay
+	gone  map[string]string // keys, with their resources
+	nodes map[string]bool   // the nodes that stay
 	bound []bound
 }
 
@@ -40,7 +40,7 @@ func newTidying(t *Tidy) *tidying {
 	return &tidying{Tidy: *t, gone: map[string]string{}, nodes: map[string]bool{}}
 }
 
-// visit decides about one object.
+// visit decides whether an object stays.
 func (t *tidying) visit(o kube.Counted) {
 	text := func(path ...string) string {
 		v, _, _ := unstructured.NestedString(o.Object.Object, path...)
@@ -53,7 +53,7 @@ func (t *tidying) visit(o kube.Counted) {
 	switch o.Resource {
 	case "nodes":
 		ours := o.Object.GetAnnotations()[kube.OwnedLabels] != ""
-		lost := !slices.Contains(t.Machines, o.Object.GetName()) || t.Rebuilt && text("spec", "providerID") != "" // which never changes; another machine has another one
+		lost := !slices.Contains(t.Machines, o.Object.GetName()) || t.Rebuilt && text("spec", "providerID") != "" // providerID never changes, and a new machine has a new one
 		if ours && lost {
 			t.gone[o.Key] = o.Resource
 			return
@@ -61,7 +61,7 @@ func (t *tidying) visit(o kube.Counted) {
 		t.nodes[o.Object.GetName()] = true
 	case "pods":
 		if controlled(o.Object) && !slices.Contains([]string{"Succeeded", "Failed"}, text("status", "phase")) {
-			t.gone[o.Key] = o.Resource // its controller makes another one
+			t.gone[o.Key] = o.Resource // its controller creates another one
 			return
 		}
 		if node := text("spec", "nodeName"); node != "" {
@@ -82,19 +82,19 @@ func (t *tidying) visit(o kube.Counted) {
 	}
 }
 
-// controlled reports whether a controller makes another one where an object is gone.
+// controlled reports whether a controller replaces this object if it is deleted.
 func controlled(u *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
 }
 
-// rederived reports whether the control plane writes endpoints anew by what runs.
+// rederived reports whether the control plane recreates endpoints from running workloads.
 func rederived(u *unstructured.Unstructured) bool {
 	l := u.GetLabels()
 	return l["endpointslice.kubernetes.io/managed-by"] == "endpointslice-controller.k8s.io" || l["endpoints.kubernetes.io/managed-by"] == "endpoint-controller" ||
 		u.GetAnnotations()["endpoints.kubernetes.io/last-change-trigger-time"] != "" || u.GetNamespace() == "default" && u.GetName() == "kubernetes"
 }
 
-// keys lists what is to go; all are the keys that etcd has.
+// keys lists the keys to remove; all are the keys in etcd.
 func (t *tidying) keys(all []string) []string {
 	for _, b := range t.bound {
 		if !t.nodes[b.node] {
@@ -109,7 +109,7 @@ func (t *tidying) keys(all []string) []string {
 	return slices.Sorted(maps.Keys(t.gone))
 }
 
-// counts says how many objects of which resource are to go.
+// counts returns the number of objects to remove by resource.
 func (t *tidying) counts() map[string]int {
 	out := map[string]int{}
 	for _, resource := range t.gone {
@@ -118,7 +118,7 @@ func (t *tidying) counts() map[string]int {
 	return out
 }
 
-// words says how many of what.
+// words formats counts by resource.
 func words(counts map[string]int) string {
 	if len(counts) == 0 {
 		return "nothing"

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// found are objects of a set: what they are stored under, and what they are.
+// found lists objects of a set by name, with their keys and content.
 var found = map[string]struct{ resource, object string }{
 	"minions/here":         {"nodes", "metadata: {name: here, annotations: {naupegos.dev/owned-labels: a}}"},
 	"minions/cloudy":       {"nodes", "metadata: {name: cloudy, annotations: {naupegos.dev/owned-labels: a}}\nspec: {providerID: openstack:///1}"},
@@ -41,7 +41,7 @@ var found = map[string]struct{ resource, object string }{
 	"requests/a":           {"certificatesigningrequests.certificates.k8s.io", "metadata: {name: a}"},
 }
 
-// TestTidy takes out what is not true any more, and nothing else.
+// TestTidy checks that exactly the objects that no longer apply are removed.
 func TestTidy(t *testing.T) {
 	for name, c := range map[string]struct {
 		tidy Tidy

@@ -10,10 +10,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// lookup bounds the look for a credential.
+// lookup bounds the time to look up a credential.
 const lookup = 20 * time.Second
 
-// named gets a credential by name before each request: one that was removed, or replaced, is not used any longer.
+// named looks up a credential before each request, so that a removed or replaced one is no longer used.
 type named struct {
 	name string
 	find func(context.Context) ([]byte, error)
@@ -40,7 +40,7 @@ func (n *named) RetrieveWithCredContext(*credentials.CredContext) (v credentials
 // IsExpired implements credentials.Provider.
 func (n *named) IsExpired() bool { return true }
 
-// parse reads the section [default] of a file of the AWS command line; the lines may also stand alone.
+// parse reads the section [default] of an AWS command line file; the section header is optional.
 func parse(text string) credentials.Value {
 	v := credentials.Value{SignerType: credentials.SignatureV4}
 	in := true

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestNamed: the credential is looked for each time, and nothing of the host is taken where the host is closed.
+// TestNamed: the credential is looked up each time, and a closed host's own credentials are never used.
 func TestNamed(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "of-the-environment")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "word")

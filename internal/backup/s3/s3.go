@@ -1,6 +1,6 @@
 // Package s3 keeps backups in a bucket of a service that speaks S3.
 //
-// It knows files and nothing of what is in them. It is the only package that speaks S3.
+// It handles files and ignores their content. It is the only package that speaks S3.
 package s3
 
 import (
@@ -28,36 +28,36 @@ import (
 )
 
 const (
-	partSize = 16 << 20 // of an upload, held in memory; at most 10,000 of them make a file
+	partSize = 16 << 20 // of an upload, held in memory; a file has at most 10,000 parts
 	grace    = time.Hour
-	patience = 30 * time.Second // for an answer to begin
-	cleanup  = 30 * time.Second // for taking away what was not finished
-	attempts = 3                // at one request
+	patience = 30 * time.Second // until a response begins
+	cleanup  = 30 * time.Second // to remove an unfinished upload
+	attempts = 3                // per request
 )
 
-// upload begins the last part of the name under which an upload is listed that never became a file.
+// upload begins the last name component under which an unfinished upload is listed.
 const upload = ".upload-"
 
-// Spec says which bucket it is: the document's BackupS3, which is checked there.
+// Spec identifies a bucket: the document's BackupS3, which is validated there.
 type Spec struct {
-	Endpoint        string `json:"endpoint"` // as https://s3.example.org
+	Endpoint        string `json:"endpoint"` // such as https://s3.example.org
 	Bucket          string `json:"bucket"`
-	Prefix          string `json:"prefix,omitempty"` // what the names of all objects begin with
+	Prefix          string `json:"prefix,omitempty"` // prefix of all object names
 	Region          string `json:"region,omitempty"`
-	CA              string `json:"ca,omitempty"`              // of the authority that vouches for the service (PEM)
-	CredentialsFile string `json:"credentialsFile,omitempty"` // as the AWS command line has it
-	Credential      string `json:"credential,omitempty"`      // name of a credential in its place
+	CA              string `json:"ca,omitempty"`              // of the service's certificate authority (PEM)
+	CredentialsFile string `json:"credentialsFile,omitempty"` // in the format of the AWS command line
+	Credential      string `json:"credential,omitempty"`      // name of a stored credential, used instead
 }
 
-// Source says where the credentials of a bucket come from.
+// Source provides a bucket's credentials.
 type Source struct {
-	// Credential returns the value of the credential that the document names; nil: it names none.
+	// Credential returns the value of the credential that the document names; nil if it names none.
 	Credential func(context.Context) ([]byte, error)
-	// Closed keeps files and variables of this host from what a document names: a server needs a credential.
+	// Closed ignores this host's files and variables, whatever the document names: a server requires a stored credential.
 	Closed bool
 }
 
-// Bucket is a bucket as a backup.Target.
+// Bucket is a backup.Target in an S3 bucket.
 type Bucket struct {
 	spec    Spec
 	connect func() (*minio.Client, error) // once
@@ -65,7 +65,7 @@ type Bucket struct {
 
 var _ backup.Target = (*Bucket)(nil)
 
-// New returns a bucket. Credentials are looked for, and the service is asked, when it is used.
+// New returns a bucket. It reads credentials and contacts the service only on use.
 func New(spec Spec) *Bucket { return NewFrom(spec, Source{}) }
 
 // NewFrom is New with a source of the credentials.
@@ -101,8 +101,7 @@ func connect(spec Spec, from Source) (*minio.Client, error) {
 	return c, nil
 }
 
-// Credentials returns the credentials of a bucket that are found here, as the file of them on another machine; fail.Unauthorized where there are
-// none.
+// Credentials returns a bucket's credentials, found on this host, as a file for another machine; fail.Unauthorized if there are none.
 func Credentials(spec Spec, from Source) ([]byte, error) {
 	c, err := credentialsOf(spec, from)
 	if err != nil {
@@ -112,7 +111,7 @@ func Credentials(spec Spec, from Source) ([]byte, error) {
 	if err != nil && from.Credential != nil {
 		return nil, err
 	}
-	if err != nil || v.AccessKeyID == "" || v.SecretAccessKey == "" { // its own error may hold lines of a file
+	if err != nil || v.AccessKeyID == "" || v.SecretAccessKey == "" { // its own error may quote lines of the file
 		return nil, fail.New(fail.Unauthorized, "there are no credentials for the bucket %s", spec.Bucket)
 	}
 	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", v.AccessKeyID, v.SecretAccessKey)
@@ -122,7 +121,7 @@ func Credentials(spec Spec, from Source) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// credentialsOf finds the credentials where the document says, else where the AWS command line has them.
+// credentialsOf takes the credentials from the document's source, else from the places of the AWS command line.
 func credentialsOf(spec Spec, from Source) (*credentials.Credentials, error) {
 	switch {
 	case from.Credential != nil:
@@ -142,7 +141,7 @@ func credentialsOf(spec Spec, from Source) (*credentials.Credentials, error) {
 		file = filepath.Join(home, ".aws", "credentials")
 	}
 	c := credentials.NewFileAWSCredentials(file, "")
-	// Its own error may hold lines of the file.
+	// Its own error may quote lines of the file.
 	if v, err := c.GetWithContext(nil); err != nil || v.AccessKeyID == "" || v.SecretAccessKey == "" {
 		e := fail.New(fail.Unauthorized, "there are no credentials for the bucket %s", spec.Bucket).At(file).
 			Do("the file needs aws_access_key_id and aws_secret_access_key below [default]; or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
@@ -166,7 +165,7 @@ func (b *Bucket) key(name string) string {
 	return strings.TrimPrefix(path.Join(b.spec.Prefix, name), "/")
 }
 
-// broken is an error of who fills a file: never one by which readers know an end.
+// broken is an error of the function that fills a file. It hides io.EOF from readers.
 type broken struct{ error }
 
 func (e broken) Unwrap() error { return e.error }
@@ -191,31 +190,31 @@ func (b *Bucket) Create(ctx context.Context, name string, fill func(io.Writer) e
 	}()
 	_, err = c.PutObject(ctx, b.spec.Bucket, b.key(name), r, -1, minio.PutObjectOptions{PartSize: partSize, ContentType: "application/octet-stream"})
 	why := b.wrap(err, "write %s", name)
-	_ = r.CloseWithError(why) // whoever fills the file ends, with what went wrong here
+	_ = r.CloseWithError(why) // ends the filling function with this error
 	e := <-filled
 	if err == nil && e == nil {
 		return nil
 	}
-	no := b.abort(ctx, c, name) // what can't be taken away now the next backup does
+	no := b.abort(ctx, c, name) // the next backup removes what can't be removed now
 	var own broken
 	if err == nil || errors.As(err, &own) {
 		return e
 	}
-	// A service may refuse a part and close the connection before it has read it: its answer can be lost, and comes again here.
+	// A service may refuse a part and close the connection before reading it all, so that its response is lost. This call gets it again.
 	if fail.KindOf(why) == fail.Unreachable && refusal(no) {
 		return b.wrap(fmt.Errorf("%w (before: %w)", no, err), "write %s", name)
 	}
 	return why
 }
 
-// abort takes away what an upload has left, also where ctx is what ended it.
+// abort removes an unfinished upload, even after ctx has ended.
 func (b *Bucket) abort(ctx context.Context, c *minio.Client, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 	defer cancel()
 	return c.RemoveIncompleteUpload(ctx, b.spec.Bucket, b.key(name))
 }
 
-// refusal reports whether a service answered that it serves this bucket to nobody, or not to us.
+// refusal reports whether a service answered that the bucket does not exist or we may not use it.
 func refusal(err error) bool {
 	answer := minio.ToErrorResponse(err)
 	return answer.Code == minio.NoSuchBucket || answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden
@@ -246,7 +245,7 @@ func (b *Bucket) List(ctx context.Context, dir string) (all []backup.File, err e
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the listing where not all is read
+	defer cancel() // ends an incomplete listing
 	prefix := b.key(dir) + "/"
 	own := func(key string) string { return strings.TrimPrefix(strings.TrimPrefix(key, b.key("")), "/") }
 	for o := range c.ListObjects(ctx, b.spec.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
@@ -285,7 +284,7 @@ func (b *Bucket) Remove(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// wrap gives an error its kind. The library has tried again already where that could help.
+// wrap gives an error a kind. The library has already retried where useful.
 func (b *Bucket) wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -301,7 +300,7 @@ func (b *Bucket) wrap(err error, format string, args ...any) error {
 		return e
 	}
 	if answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden {
-		answer.Code = minio.AccessDenied // whatever the service calls it
+		answer.Code = minio.AccessDenied // services use various codes
 	}
 	switch answer.Code {
 	case minio.NoSuchKey, "NotFound", "NoSuchUpload":

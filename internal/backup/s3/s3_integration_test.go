@@ -25,7 +25,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// gateway is a real server that speaks S3, built from the Go module proxy.
+// gateway is a real S3 server, built from the Go module proxy.
 const gateway = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 
 var program string
@@ -49,9 +49,9 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// server runs until the test ends, or stop is called.
+// server runs until the test ends or calls stop.
 type server struct {
-	data string // buckets are directories in it
+	data string // buckets are its subdirectories
 	spec s3.Spec
 	stop func()
 }
@@ -82,7 +82,7 @@ func text(s string) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
 }
 
-// large writes more than one part, and calls then before the last byte.
+// large writes more than one part and calls then before the last byte.
 func large(parts int, then func() error) func(io.Writer) error {
 	return func(w io.Writer) error {
 		block := bytes.Repeat([]byte("x"), 1<<20)
@@ -138,7 +138,7 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// TestFailedUploads wants an upload that fails to leave nothing, and to say why.
+// TestFailedUploads checks that a failed upload leaves nothing and reports its cause.
 func TestFailedUploads(t *testing.T) {
 	s := start(t, t.TempDir())
 	b := s3.New(s.spec)
@@ -153,10 +153,10 @@ func TestFailedUploads(t *testing.T) {
 	if err := b.Create(ctx, "c/a", large(2, func() error { cancel(); <-ctx.Done(); return ctx.Err() })); fail.KindOf(err) != fail.Interrupted {
 		t.Errorf("cancelled: %v", err)
 	}
-	if got := names(t, b); len(got) > 0 { // uploads that never ended are among them
+	if got := names(t, b); len(got) > 0 { // includes unfinished uploads
 		t.Errorf("left: %v", got)
 	}
-	// the bucket goes while an upload is under way
+	// the bucket disappears during an upload
 	err := b.Create(t.Context(), "c/a", large(2, func() error { return os.RemoveAll(filepath.Join(s.data, "demo")) }))
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "bucket") {
 		t.Errorf("the bucket is gone: %v: %v", fail.KindOf(err), err)
@@ -165,7 +165,7 @@ func TestFailedUploads(t *testing.T) {
 	if got := names(t, b); len(got) > 0 {
 		t.Errorf("left: %v", got)
 	}
-	// the service goes, and does not come back
+	// the service stops for good
 	began := time.Now()
 	err = b.Create(t.Context(), "c/a", large(2, func() error { s.stop(); return nil }))
 	if fail.KindOf(err) != fail.Unreachable || time.Since(began) > 2*time.Minute {
@@ -176,7 +176,7 @@ func TestFailedUploads(t *testing.T) {
 	}
 }
 
-// TestUnfinished wants an upload that nobody ended to be seen, to be no backup, and to be removable.
+// TestUnfinished checks that an unfinished upload is listed, is not a backup and can be removed.
 func TestUnfinished(t *testing.T) {
 	ctx := t.Context()
 	b := s3.New(start(t, t.TempDir()).spec)
@@ -231,7 +231,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestFullDisk wants a service whose disk is full to be told of, and no set to be there then.
+// TestFullDisk checks that a service's full disk is reported and leaves no set.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, unix.Mount("naupegos-test", dir, "tmpfs", 0, "size=24m"))

@@ -17,8 +17,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestLostAnswer wants why a part was refused to be known also where the service closed the connection before it had read the part, and its
-// answer was lost. A real service does so now and then (TestFailedUploads); this one does so always.
+// TestLostAnswer checks that Create reports why a part was refused even if the service closed the connection early and its response was lost. A
+// real service does this occasionally (TestFailedUploads); this one always does.
 func TestLostAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		status int
@@ -59,7 +59,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// reset ends a connection as the kernel does for a program that closes it with bytes unread.
+// reset ends a connection as the kernel does if a program closes it with bytes unread.
 func reset(t *testing.T, w http.ResponseWriter) {
 	t.Helper()
 	conn, _, err := w.(http.Hijacker).Hijack()

@@ -24,7 +24,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// cloud is a real Keystone and a real Swift of Debian's packages on the loopback link, with one disk, which is a directory.
+// cloud is a real Keystone and Swift from Debian's packages on the loopback link. Its one disk is a directory.
 type cloud struct {
 	dir              string
 	keystone, proxy  string // addresses
@@ -101,7 +101,7 @@ delay_auth_decision = true
 interface = public
 `
 
-// startCloud starts one, with the container demo in it, that ends with the test.
+// startCloud starts a cloud with the container demo. It ends with the test.
 func startCloud(t *testing.T) *cloud {
 	t.Helper()
 	for _, p := range []string{"keystone-manage", "uwsgi_python3", "swift-ring-builder", "swift-proxy-server", "swift-object-server"} {
@@ -136,7 +136,7 @@ func startCloud(t *testing.T) *cloud {
 	c.proxy = fmt.Sprintf("http://127.0.0.1:%d", proxy)
 	var g errgroup.Group
 	g.Go(func() error {
-		lasting := "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('pragma journal_mode=wal')" // who reads holds nobody up who writes
+		lasting := "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('pragma journal_mode=wal')" // readers don't block writers
 		return errors.Join(ran("keystone-manage", "--config-file", conf, "db_sync"), ran("python3", "-c", lasting, filepath.Join(c.dir, "keystone.db")),
 			ran("keystone-manage", "--config-file", conf, "fernet_setup", "--keystone-user", "root", "--keystone-group", "root"),
 			ran("keystone-manage", "--config-file", conf, "bootstrap", "--bootstrap-password", "testpassword", "--bootstrap-public-url", c.keystone+"/v3", "--bootstrap-internal-url", c.keystone+"/v3", "--bootstrap-region-id", "RegionOne"))
@@ -161,10 +161,10 @@ func startCloud(t *testing.T) *cloud {
 	return c
 }
 
-// ran runs a program to its end.
+// ran runs a program until it ends.
 func ran(program string, args ...string) error {
 	out, err := exec.Command(program, args...).CombinedOutput()
-	if err != nil && (program != "swift-ring-builder" || cmdCode(err) != 1) { // which says by it that it has something to remark
+	if err != nil && (program != "swift-ring-builder" || cmdCode(err) != 1) { // it exits with 1 on mere warnings
 		return fmt.Errorf("%s %v: %w: %s", program, args, err, out)
 	}
 	return nil
@@ -199,7 +199,7 @@ func (c *cloud) run(t *testing.T, name string, env []string, program string, arg
 	c.procs[name] = cmd
 }
 
-// stop ends a service as a power cut does.
+// stop kills a service as a power cut does.
 func (c *cloud) stop(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,7 +210,7 @@ func (c *cloud) stop(name string) {
 	}
 }
 
-// serves waits until a service answers.
+// serves waits until a service responds.
 func (c *cloud) serves(t *testing.T, url string) {
 	t.Helper()
 	testkit.Until(t, 2*time.Minute, 100*time.Millisecond, func() error {
@@ -222,7 +222,7 @@ func (c *cloud) serves(t *testing.T, url string) {
 	})
 }
 
-// populate makes a project, a user, an application credential, the object store in the catalogue, and a container.
+// populate creates a project, a user, an application credential, the object store's catalogue entry and a container.
 func (c *cloud) populate(t *testing.T) {
 	t.Helper()
 	var made struct{ Project, User, Service, Role struct{ ID string } }
@@ -256,7 +256,7 @@ func (c *cloud) populate(t *testing.T) {
 	})
 }
 
-// signIn signs in by a password, and returns a token.
+// signIn signs in with a password and returns a token.
 func (c *cloud) signIn(t *testing.T, project, user, password string) string {
 	t.Helper()
 	domain := `"domain": {"id": "default"}`
@@ -265,7 +265,7 @@ func (c *cloud) signIn(t *testing.T, project, user, password string) string {
 	return res.Header.Get("X-Subject-Token")
 }
 
-// ask makes a call of Keystone that must succeed.
+// ask makes a call to Keystone that must succeed.
 func (c *cloud) ask(t *testing.T, token, method, at, body string, out any) *http.Response {
 	t.Helper()
 	r := testkit.Value(http.NewRequestWithContext(t.Context(), method, c.keystone+at, bytes.NewBufferString(body)))(t)
@@ -284,13 +284,13 @@ func (c *cloud) ask(t *testing.T, token, method, at, body string, out any) *http
 	return res
 }
 
-// spec leads to the container demo.
+// spec returns the Spec of the container demo.
 func (c *cloud) spec(t *testing.T) swift.Spec {
 	t.Helper()
 	return swift.Spec{AuthURL: c.keystone + "/v3", Container: "demo", Prefix: "k8s/a", Region: "RegionOne", CredentialsFile: credential(t, c.ID, c.Secret)}
 }
 
-// credential writes an application credential as Horizon gives it.
+// credential writes an application credential in Horizon's format.
 func credential(t *testing.T, id, secret string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "openrc")

@@ -1,4 +1,4 @@
 package swift
 
-// Token is the one that is in use.
+// Token returns the current token.
 func (c *Container) Token() string { return c.session.token }

@@ -16,17 +16,16 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// What an application credential is called, in the environment and in a file as Horizon gives it.
+// Names of an application credential's fields, in the environment and in Horizon's files.
 const (
 	idName     = "OS_APPLICATION_CREDENTIAL_ID"
 	secretName = "OS_APPLICATION_CREDENTIAL_SECRET"
 )
 
-// fresh is for how long a token has to be good that something is begun with: it is looked at when a call begins.
+// fresh is a token's minimum remaining lifetime when a call begins.
 const fresh = 5 * time.Minute
 
-// Credentials returns the application credential of a container that is found here, as the file of it on another machine; fail.Unauthorized where
-// there is none.
+// Credentials returns a container's application credential, found on this host, as a file for another machine; fail.Unauthorized if there is none.
 func Credentials(ctx context.Context, spec Spec, from Source) ([]byte, error) {
 	c, err := credentialOf(ctx, spec, from)
 	if err != nil {
@@ -41,7 +40,7 @@ type credential struct {
 	Secret string `json:"secret"`
 }
 
-// credentialOf finds the credential by the name that the document has, else in its file, else in the environment.
+// credentialOf takes the credential that the document names, else its file, else the environment.
 func credentialOf(ctx context.Context, spec Spec, from Source) (c credential, err error) {
 	switch {
 	case from.Credential != nil:
@@ -71,7 +70,7 @@ func credentialOf(ctx context.Context, spec Spec, from Source) (c credential, er
 	return c, nil
 }
 
-// parse reads the lines of a file for a shell.
+// parse reads lines of a shell file.
 func parse(text string) (c credential) {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
@@ -86,19 +85,19 @@ func parse(text string) (c credential) {
 	return c
 }
 
-// session is who is signed in, and where the object store is.
+// session is a token with the object store's address.
 type session struct {
-	by    credential // that signed in
+	by    credential // used to sign in
 	token string
 	until time.Time
 	url   string // of the account
 }
 
-// signedIn returns a session that is good for a while, and signs in where there is none.
+// signedIn returns a session that stays valid for a while; it signs in if necessary.
 func (c *Container) signedIn(ctx context.Context) (session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cred, err := credentialOf(ctx, c.spec, c.from) // each time: one that was removed, or replaced, is not used any longer
+	cred, err := credentialOf(ctx, c.spec, c.from) // read each time, so that a removed or replaced credential is no longer used
 	if err != nil {
 		return session{}, c.wrap(err, "sign in at %s", c.spec.AuthURL)
 	}
@@ -115,7 +114,7 @@ func (c *Container) signedIn(ctx context.Context) (session, error) {
 	return c.session, c.wrap(err, "sign in at %s", c.spec.AuthURL)
 }
 
-// forget drops a token that is not accepted.
+// forget drops a rejected token.
 func (c *Container) forget(token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +144,7 @@ func (c *Container) signIn(ctx context.Context, cred credential) (session, error
 	switch {
 	case errors.As(err, &no) && no.said == "" && no.status < http.StatusInternalServerError && no.status != http.StatusUnauthorized && no.status != http.StatusTooManyRequests:
 		return session{}, fail.New(fail.Refused, "there is no identity service").At(c.spec.AuthURL).Do("give the address of Keystone, spec.backup.to.swift.authURL")
-	case statusOf(err) == http.StatusNotFound: // it knows no such credential
+	case statusOf(err) == http.StatusNotFound: // unknown credential
 		return session{}, &refusal{http.StatusUnauthorized, no.said}
 	}
 	if err != nil {
@@ -166,7 +165,7 @@ func (c *Container) signIn(ctx context.Context, cred credential) (session, error
 	return s, err
 }
 
-// service is an entry of a catalogue.
+// service is a catalogue entry.
 type service struct {
 	Type      string `json:"type"`
 	Endpoints []struct {
@@ -176,7 +175,7 @@ type service struct {
 	} `json:"endpoints"`
 }
 
-// storeIn finds the one object store of a catalogue, in the document's region where that names one.
+// storeIn returns the address of a catalogue's only object store, in the document's region if it names one.
 func (c *Container) storeIn(catalog []service) (string, error) {
 	urls := map[string]string{} // by region
 	for _, s := range catalog {
@@ -204,13 +203,13 @@ func (c *Container) storeIn(catalog []service) (string, error) {
 	return "", fail.New(fail.Invalid, "the cloud has object stores in several regions: %s", strings.Join(regions, ", ")).At(c.spec.AuthURL).Do("name one, spec.backup.to.swift.region")
 }
 
-// refusal is an answer other than success.
+// refusal is a response other than success.
 type refusal struct {
 	status int
 	said   string
 }
 
-// statusOf is the HTTP status of a refusal; 0 where err is none.
+// statusOf returns a refusal's HTTP status; 0 for other errors.
 func statusOf(err error) int {
 	var r *refusal
 	if errors.As(err, &r) {

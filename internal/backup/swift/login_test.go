@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestCredentialOf reads what people have: a file as Horizon gives it, another one of plain lines, the environment. It is the same on machines.
+// TestCredentialOf reads credentials from a Horizon file, a file of plain lines and the environment. Machines get an equivalent copy.
 func TestCredentialOf(t *testing.T) {
 	for text, want := range map[string]credential{
 		"#!/bin/bash\nexport OS_AUTH_URL=https://x\nexport OS_APPLICATION_CREDENTIAL_ID=a\nexport OS_APPLICATION_CREDENTIAL_SECRET=\"b=c\"\n": {"a", "b=c"},
@@ -30,7 +30,7 @@ func TestCredentialOf(t *testing.T) {
 	}
 }
 
-// TestStoreIn finds the one store of a catalogue, and none that nobody has named among several.
+// TestStoreIn finds a catalogue's only store, and refuses to choose among several without a region.
 func TestStoreIn(t *testing.T) {
 	entry := func(kind, iface, region string) string {
 		return fmt.Sprintf(`{"type": %q, "endpoints": [{"interface": %q, "region": %q, "url": "https://%s/v1/"}]}`, kind, iface, region, region)

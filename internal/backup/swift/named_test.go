@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestNamed: a credential by name takes the place of files and variables, of which a closed host gives nothing.
+// TestNamed: a named credential replaces files and variables, which a closed host never uses.
 func TestNamed(t *testing.T) {
 	t.Setenv(idName, "of-the-environment")
 	t.Setenv(secretName, "word")

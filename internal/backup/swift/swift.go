@@ -22,32 +22,32 @@ import (
 
 const (
 	grace    = time.Hour
-	patience = 30 * time.Second // for an answer to begin
-	attempts = 3                // at one call that can be made again
-	page     = 10000            // entries of a listing
-	mostSaid = 4 << 10          // bytes of a refusal that are read
+	patience = 30 * time.Second // until a response begins
+	attempts = 3                // per repeatable call
+	page     = 10000            // entries per listing
+	mostSaid = 4 << 10          // bytes read from an error response
 )
 
-// Spec says which container it is: the document's BackupSwift, which is checked there.
+// Spec identifies a container: the document's BackupSwift, which is validated there.
 type Spec struct {
-	AuthURL         string `json:"authURL"` // of the identity service, as https://cloud.example.org:5000/v3
+	AuthURL         string `json:"authURL"` // of the identity service, such as https://cloud.example.org:5000/v3
 	Container       string `json:"container"`
-	Prefix          string `json:"prefix,omitempty"` // what the names of all objects begin with
+	Prefix          string `json:"prefix,omitempty"` // prefix of all object names
 	Region          string `json:"region,omitempty"`
-	CA              string `json:"ca,omitempty"`              // of the authority that vouches for the services (PEM)
+	CA              string `json:"ca,omitempty"`              // of the services' certificate authority (PEM)
 	CredentialsFile string `json:"credentialsFile,omitempty"` // lines for a shell
-	Credential      string `json:"credential,omitempty"`      // name of a credential in its place
+	Credential      string `json:"credential,omitempty"`      // name of a stored credential, used instead
 }
 
-// Source says where the credential of a container comes from.
+// Source provides a container's credential.
 type Source struct {
-	// Credential returns the value of the credential that the document names; nil: it names none.
+	// Credential returns the value of the credential that the document names; nil if it names none.
 	Credential func(context.Context) ([]byte, error)
-	// Closed keeps files and variables of this host from what a document names: a server needs a credential.
+	// Closed ignores this host's files and variables, whatever the document names: a server requires a stored credential.
 	Closed bool
 }
 
-// Container is a container as a backup.Target.
+// Container is a backup.Target in an object-store container.
 type Container struct {
 	spec Spec
 	from Source
@@ -59,14 +59,14 @@ type Container struct {
 
 var _ backup.Target = (*Container)(nil)
 
-// New returns a container. Credentials are looked for, and the services are asked, when it is used.
+// New returns a container. It reads credentials and contacts services only on use.
 func New(spec Spec) *Container { return NewFrom(spec, Source{}) }
 
 // NewFrom is New with a source of the credential.
 func NewFrom(spec Spec, from Source) *Container {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
-		pool = x509.NewCertPool() // the document's authority is enough
+		pool = x509.NewCertPool() // trust the document's authority only
 	}
 	pool.AppendCertsFromPEM([]byte(spec.CA))
 	return &Container{spec: spec, from: from, http: &http.Client{
@@ -75,7 +75,7 @@ func NewFrom(spec Spec, from Source) *Container {
 			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: patience, IdleConnTimeout: patience, ExpectContinueTimeout: patience,
 			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		},
-		// A token, or a credential, is for the services that the cloud names.
+		// Tokens and credentials must only reach services that the cloud's catalogue names.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -96,7 +96,7 @@ func (c *Container) key(name string) string {
 	return strings.TrimPrefix(path.Join(c.spec.Prefix, name), "/")
 }
 
-// object is the path of an object below an account; that of the container where key is empty.
+// object returns an object's path below an account, or the container's path if key is empty.
 func (c *Container) object(key string) string {
 	at := "/" + url.PathEscape(c.spec.Container)
 	for part := range strings.SplitSeq(key, "/") {
@@ -107,7 +107,7 @@ func (c *Container) object(key string) string {
 	return at
 }
 
-// call makes a call as who is signed in. The body, where there is one, is read once.
+// call makes an authenticated call. It reads a body, if any, only once.
 func (c *Container) call(ctx context.Context, method, at string, body io.Reader) (*http.Response, error) {
 	s, err := c.signedIn(ctx)
 	if err != nil {
@@ -118,18 +118,18 @@ func (c *Container) call(ctx context.Context, method, at string, body io.Reader)
 		return nil, fail.Wrap(fail.Internal, err, "write a request")
 	}
 	r.Header.Set("X-Auth-Token", s.token)
-	if body != nil { // of unknown length: it is sent once the store agrees to have it
+	if body != nil { // of unknown length: sent once the store agrees to receive it
 		r.Header.Set("Expect", "100-continue")
 		r.Header.Set("Content-Type", "application/octet-stream")
 	}
 	res, err := c.send(r)
 	if statusOf(err) == http.StatusUnauthorized {
-		c.forget(s.token) // it has ended before its time, or was revoked
+		c.forget(s.token) // expired early or revoked
 	}
 	return res, err
 }
 
-// again makes a call that has no body, more than once where that may help.
+// again makes a call without a body and repeats it if that may help.
 func (c *Container) again(ctx context.Context, method, at string) (res *http.Response, err error) {
 	renewed := false
 	err = c.tried(ctx, func() error {
@@ -143,7 +143,7 @@ func (c *Container) again(ctx context.Context, method, at string) (res *http.Res
 	return res, err
 }
 
-// tried does something up to three times while nobody answers, or a service is out of order.
+// tried calls do up to three times while a service is unreachable or fails.
 func (c *Container) tried(ctx context.Context, do func() error) (err error) {
 	for n := 1; ; n++ {
 		if err = do(); err == nil || n == attempts || !passes(err) || ctx.Err() != nil {
@@ -157,11 +157,11 @@ func (c *Container) tried(ctx context.Context, do func() error) (err error) {
 	}
 }
 
-// passes reports whether what went wrong may pass by itself.
+// passes reports whether an error may be temporary.
 func passes(err error) bool {
 	var judged *fail.Error
 	switch status := statusOf(err); {
-	case errors.As(err, &judged): // it was tried already, or can't be helped
+	case errors.As(err, &judged): // already retried, or permanent
 		return false
 	case status == 0:
 		return true
@@ -170,7 +170,7 @@ func passes(err error) bool {
 	}
 }
 
-// send sends a request; an answer other than success is a refusal.
+// send sends a request; a response other than success becomes a refusal.
 func (c *Container) send(r *http.Request) (*http.Response, error) {
 	res, err := c.http.Do(r)
 	if err != nil {
@@ -190,20 +190,20 @@ func (c *Container) send(r *http.Request) (*http.Response, error) {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(said, &words) == nil { // Keystone's; Swift's are pages
+	if json.Unmarshal(said, &words) == nil { // Keystone's; Swift sends pages
 		no.said = words.Error.Message
 	}
 	return nil, no
 }
 
-// broken is an error of who fills a file.
+// broken is an error of the function that fills a file.
 type broken struct{ error }
 
 func (e broken) Unwrap() error { return e.error }
 
-// Create implements backup.Target. The store keeps what came to its end, and nothing of what did not.
+// Create implements backup.Target. The store keeps complete uploads only.
 func (c *Container) Create(ctx context.Context, name string, fill func(io.Writer) error) error {
-	head, err := c.again(ctx, http.MethodHead, c.object("")) // what can be tried again is out of the way before the file is begun
+	head, err := c.again(ctx, http.MethodHead, c.object("")) // repeatable calls first, before the file is begun
 	if err == nil {
 		err = head.Body.Close()
 	}
@@ -227,13 +227,13 @@ func (c *Container) Create(ctx context.Context, name string, fill func(io.Writer
 		err = res.Body.Close()
 	}
 	why := c.noContainer(err, "write %s", name)
-	_ = r.CloseWithError(why) // whoever fills the file ends, with what went wrong here
+	_ = r.CloseWithError(why) // ends the filling function with this error
 	e := <-filled
 	var own broken
 	switch {
 	case err == nil && e == nil:
 		return nil
-	case err == nil: // it was whole for the store, and was not for who filled it
+	case err == nil: // the store has a complete file, but filling failed
 		return errors.Join(e, c.Remove(context.WithoutCancel(ctx), name))
 	case errors.As(err, &own):
 		return e
@@ -274,7 +274,7 @@ func (c *Container) List(ctx context.Context, dir string) (all []backup.File, er
 			return all, nil
 		}
 		for _, o := range objects {
-			when, err := time.Parse("2006-01-02T15:04:05", strings.TrimSuffix(o.Modified, "Z")) // with parts of seconds or without
+			when, err := time.Parse("2006-01-02T15:04:05", strings.TrimSuffix(o.Modified, "Z")) // with or without fractions of a second
 			if err != nil {
 				return nil, fail.Wrap(fail.Internal, err, "read when %s was written", o.Name).At(c.String())
 			}
@@ -298,7 +298,7 @@ func (c *Container) Remove(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// noContainer is wrap for calls that only a container which isn't there makes fail by 404.
+// noContainer is wrap for calls on which 404 means that the container does not exist.
 func (c *Container) noContainer(err error, format string, args ...any) error {
 	if statusOf(err) == http.StatusNotFound {
 		return fail.Wrap(fail.Refused, err, format, args...).At(c.String()).Enough().Do("make the container, or name another one in spec.backup.to.swift.container")
@@ -306,7 +306,7 @@ func (c *Container) noContainer(err error, format string, args ...any) error {
 	return c.wrap(err, format, args...)
 }
 
-// wrap gives an error its kind. It has been tried again already where that could help.
+// wrap gives an error a kind. Retries, where useful, have already happened.
 func (c *Container) wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

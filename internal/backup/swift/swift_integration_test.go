@@ -26,7 +26,7 @@ func text(s string) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
 }
 
-// large writes so many MiB, and calls then before the last byte.
+// large writes the given number of MiB and calls then before the last byte.
 func large(mib int, then func() error) func(io.Writer) error {
 	return func(w io.Writer) error {
 		block := bytes.Repeat([]byte("x"), 1<<20)
@@ -52,7 +52,7 @@ func names(t *testing.T, c *swift.Container) (all []string) {
 	return all
 }
 
-// TestSwift goes through what can be done with a container of a real Swift, and what goes wrong there; last, its services end.
+// TestSwift exercises a container of a real Swift, including failures; at last, its services stop.
 func TestSwift(t *testing.T) {
 	began := time.Now()
 	real := startCloud(t)
