@@ -51,6 +51,21 @@ type hostsGiven struct{ *cloud }
 
 func (hostsGiven) Traits() provider.Traits { return provider.Traits{Given: true, Keeps: true} }
 
+// TestNamesOfGivenMachines: a host may have any name that Kubernetes accepts for a node. Names of machines that a provider makes are hostnames.
+func TestNamesOfGivenMachines(t *testing.T) {
+	l := newLab(t, document(t, 1, 0, 1))
+	slots := []wanted.Slot{{Name: "ip-10-0-0-11.eu-west-3.compute.internal", Role: provider.ControlPlane}, {Name: "node.example.org", Role: provider.Worker}}
+	if _, err := l.WantedMachines(slots); fail.KindOf(err) != fail.Invalid {
+		t.Errorf("a machine to make: %v", err)
+	}
+	l.Prov = hostsGiven{l.cloud}
+	for _, m := range testkit.Value(l.WantedMachines(slots))(t).Machines {
+		if len(m.UserData) > 0 {
+			t.Errorf("the host %s, which runs already, gets user-data:\n%s", m.Name, m.UserData)
+		}
+	}
+}
+
 // TestNeverReached: a host that was never in use and fails at the first contact keeps an apply from beginning; a host that was in use may come back.
 func TestNeverReached(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 2))

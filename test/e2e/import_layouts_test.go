@@ -202,7 +202,12 @@ func (l *layoutTest) live(t *testing.T, adopted func()) {
 	machines := append(slices.Clone(l.cps), l.worker)
 	before := map[string]string{}
 	for _, m := range machines {
-		before[m] = nodeRunsOn(l.fleet, cp, m, l.node(m))
+		until(t, time.Minute, time.Second, func() error {
+			if before[m] = nodeRunsOn(l.fleet, cp, m, l.node(m)); strings.Contains(before[m], " \n") { // kubelet reports a mirror pod's container later
+				return fmt.Errorf("a pod on %s has no container yet: %s", m, before[m])
+			}
+			return nil
+		})
 	}
 	r.must(4, append(l.from(), "--adopt", "--yes")...) // it loses settings
 	r.must(0, append(l.from(), "--adopt", "--yes", "--consent", "lose-settings")...)

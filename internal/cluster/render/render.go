@@ -131,8 +131,12 @@ func (c *Renderer) WantedMachines(slots []wanted.Slot) (provider.Wanted, error) 
 	return want, nil
 }
 
-// userData renders a machine's user-data in the form that its image reads; it holds no secret.
+// userData renders a machine's user-data in the form that its image reads; it holds no secret. Machines that the document gives have none: they run
+// already, and their names need not be hostnames.
 func (c *Renderer) userData(s wanted.Slot) ([]byte, error) {
+	if c.Prov.Traits().Given {
+		return nil, nil
+	}
 	u := machine.UserData{Hostname: s.Name, SSHKeys: c.AuthorizedKeys()}
 	if !c.Prov.Traits().HostKeysConsole {
 		return machine.CloudInit(u)
