@@ -39,8 +39,8 @@ type CloudIntegration interface {
 	Leftovers(ctx context.Context) (Leftovers, error)
 	// Volumes lists the visible volumes that have one of these IDs or that the cluster made for claims. It changes nothing.
 	Volumes(ctx context.Context, ids []string) ([]LeftVolume, error)
-	// FreeLeftovers returns the step that removes the resources of Leftovers. It must run after the machines are gone, which would recreate
-	// them, and before the step DestroyNetworkStep.
+	// FreeLeftovers returns the step that removes the resources that Leftovers lists when the step runs, but volumes only if seen has them and
+	// keepVolumes is not set. It must run after the machines are gone, which would recreate them, and before the step DestroyNetworkStep.
 	FreeLeftovers(seen Leftovers, keepVolumes bool) *plan.Step
 }
 
@@ -109,7 +109,7 @@ func (c CloudCredential) CloudsYAML(cloud, caFile string) ([]byte, error) {
 type CloudInfo struct {
 	SubnetID          string // of the machines, and of load balancers' addresses
 	FloatingNetworkID string // source of load balancers' floating IPs
-	IgnoreVolumeZone  bool   // volumes of any availability zone fit any machine
+	IgnoreVolumeZone  bool   // volumes of any availability zone can be attached to any machine
 	VolumeZone        string // the zone of all volumes; empty: the zone of the machine
 	NoLoadBalancers   bool   // the cloud has no load-balancer service
 	LBProvider        string // of load balancers; empty: the cloud's default

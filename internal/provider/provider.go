@@ -39,7 +39,7 @@ type MachineSpec struct {
 	Role     Role
 	Pool     string // the pool's name; empty for control plane and gateways
 	Index    int    // 1-based, never reused while the machine exists
-	Address  string // in the machines' network; empty: the provider chooses one. Only the local provider accepts a wish
+	Address  string // in the machines' network; empty: the provider chooses one. Only the local provider accepts a given address
 	UserData []byte // cloud-init or Ignition user-data as the machine receives it; holds no secret
 }
 
@@ -105,9 +105,9 @@ type Provider interface {
 	Preflight(ctx context.Context, want Wanted) error
 	// Observe finds all resources of this cluster, and none of others. It changes nothing.
 	Observe(ctx context.Context) (*Inventory, error)
-	// Steps returns the steps that create and start the infrastructure and each wanted machine; none if nothing is to do. They remove no
-	// machine, wanted or not. Nothing is made before they run. The step for machine NAME has the ID MachineStep(NAME) and the Subject NAME. An
-	// existing machine that is missing from seen is destroyed before its step runs: the step recreates the machine's own resources, whatever
+	// Steps returns the steps that create and start the infrastructure and each wanted machine; none if nothing is to do. They remove no machine,
+	// wanted or not. Nothing is made before they run. The step for machine NAME has the ID MachineStep(NAME) and the Subject NAME. The caller
+	// destroys an existing machine that is missing from seen before its step runs: the step recreates the machine's own resources, whatever
 	// existed at planning time.
 	Steps(ctx context.Context, want Wanted, seen *Inventory) ([]*plan.Step, error)
 	// Machine returns the known state of one machine (its address once it is assigned), as Observe would; fail.NotFound if it does not exist.
@@ -173,7 +173,8 @@ type Fronted interface {
 
 // Drifter is a provider whose machines can differ from the document in ways that only a new machine corrects.
 type Drifter interface {
-	// Drift lists each machine's differences by machine name ("flavor is m1.small, m1.large is wanted"). It makes no call and uses seen alone.
+	// Drift lists each machine's differences by machine name ("flavor is m1.small, m1.large is wanted"). It makes no call: it uses seen or the
+	// last observation.
 	Drift(want Wanted, seen *Inventory) map[string][]string
 }
 

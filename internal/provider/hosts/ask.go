@@ -15,10 +15,10 @@ type Runner interface {
 	Run(ctx context.Context, h remote.Host, stdin io.Reader, argv ...string) ([]byte, error)
 }
 
-// Reach checks over SSH whether machines run, and shuts them down, for any provider.
+// Reach checks over SSH whether machines run, and shuts them down. It works for machines of any provider.
 type Reach struct {
 	Run      Runner
-	Patience time.Duration // pause before a machine that refused at once is asked again
+	Patience time.Duration // pause before a second attempt, which is made only if the first failed within this time
 }
 
 // Ask checks whether a machine accepts our login. If it refuses at once, Ask tries once more, because its SSH server may be restarting.

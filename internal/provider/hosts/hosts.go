@@ -67,7 +67,7 @@ func (p *Provider) machines() []provider.Machine {
 	}
 	for _, m := range p.memory.Known() {
 		if !named[m.Name] {
-			m.State, m.Detail = provider.Running, "" // not the state at the time of storing
+			m.State, m.Detail = provider.Running, "" // the stored state may be out of date
 			out = append(out, m)
 		}
 	}

@@ -38,8 +38,8 @@ func (p *Provider) ask(ctx context.Context, all []provider.Machine) error {
 	return nil
 }
 
-// host returns how a machine is reached: through its jump hosts; without these, gateways directly, and all others through a gateway if there
-// is one.
+// host returns how a machine is reached: through its jump hosts; without these, gateways directly, and all others through any one of the gateways
+// whose host keys are given or trusted on first use, if there are any.
 func (p *Provider) host(m provider.Machine) remote.Host {
 	h := reach.Host(m)
 	if m.Role == provider.Gateway || len(h.Via) > 0 {

@@ -75,8 +75,8 @@ func (p *Provider) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred 
 	return provider.CloudCredential{}, why, err
 }
 
-// refusers returns which services reject a credential with access rules, and the remedy for their operator; empty if all accept it. Each
-// service checks the rules itself, and rejects every call if it does not know its own name in the catalogue.
+// refusers returns which services reject a credential with access rules, and the remedy for their operator; empty if all accept it. Each service
+// checks the rules itself, and rejects every call if it is not configured with its own type in the catalogue.
 func refusers(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential, all []callee) (string, error) {
 	pc, err := signIn(ctx, c, cred)
 	if err != nil {

@@ -71,9 +71,9 @@ const (
 )
 
 // NewCloudCredential makes another restricted application credential, to rotate the current one. The current one stays valid until
-// PruneCloudCredentials, so that every component always holds a valid credential. If the cloud's services accept access rules, the new
-// credential admits only the calls of the cluster's components; otherwise it states why it covers the whole project. A non-empty unbounded
-// asks for a credential without access rules, and gives the reason.
+// PruneCloudCredentials, so that every component always holds a valid credential. If the cloud's services accept access rules, the new credential
+// admits only the calls of the cluster's components; otherwise its field Reach says why it covers the whole project. A non-empty unbounded asks
+// for a credential without access rules, and gives the reason.
 func (p *Provider) NewCloudCredential(ctx context.Context, unbounded string) (provider.CloudCredential, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {

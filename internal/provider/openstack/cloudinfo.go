@@ -94,8 +94,9 @@ func (p *Provider) checkVolumes() error {
 // result: "AZ 1" becomes "AZ-1", which Cinder does not know.
 var zoneLabel = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 
-// placeVolumes decides in which zones volumes are made, given the zones for volumes and the possible zones of nodes. The result must not
-// depend on the current location of nodes, because a StorageClass is immutable.
+// placeVolumes decides where volumes are made, given the zones for volumes and the possible zones of nodes: in the zone of the machine or, if a
+// node's zone is no zone for volumes or no valid label, all in the first zone for volumes. The result must not depend on the current location of
+// nodes, because a StorageClass is immutable.
 func placeVolumes(i *provider.CloudInfo, volumes, nodes []string) {
 	foreign := func(zone string) bool { return !slices.Contains(volumes, zone) || !zoneLabel.MatchString(zone) }
 	if len(volumes) > 0 && slices.ContainsFunc(nodes, foreign) {
@@ -103,7 +104,7 @@ func placeVolumes(i *provider.CloudInfo, volumes, nodes []string) {
 	}
 }
 
-// nodeZones lists the possible zones of nodes: those in the document if it names zones for all nodes, else the cloud's.
+// nodeZones lists the possible zones of nodes: those in the document if it names zones for all nodes, else the cloud's. Gateways are no nodes.
 func (p *Provider) nodeZones(ctx context.Context) ([]string, error) {
 	var named []string
 	for _, m := range p.opts.Cluster.Machines() {

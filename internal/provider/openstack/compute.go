@@ -18,8 +18,8 @@ const (
 	keypairStep      = "keypair"
 )
 
-// serverGroupName returns the name and policy of a machine's server group. The name contains the policy, because neither a group's policy nor
-// a machine's group can change later.
+// serverGroupName returns the name and policy of a machine's server group; both are empty if it joins none. The name contains the policy, because
+// neither a group's policy nor a machine's group can change later.
 func (p *Provider) serverGroupName(m provider.MachineSpec) (name, policy string) {
 	kind := p.shape(m.Role, m.Pool).AntiAffinity
 	switch kind {

@@ -125,7 +125,7 @@ func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*pla
 }
 
 // strangersKeypair explains that the cluster's keypair stays because another user made it: Nova shows keypairs only to their own user. It is
-// empty if the keypair is this user's.
+// empty if this user has the keypair, or no server was made with it.
 func (p *Provider) strangersKeypair() string {
 	if _, own := p.known.keypairs.Find(anything); own {
 		return ""
@@ -137,7 +137,7 @@ func (p *Provider) strangersKeypair() string {
 	return "keypair " + p.n.Name() + " stays: it belongs to user " + s.UserID + ", who can delete it with `openstack keypair delete " + p.n.Name() + "`"
 }
 
-// sweep lists all resources again and removes the remaining ones, until the lists are empty.
+// sweep lists all resources again and removes the remaining ones, until the lists are empty or the time limit is over.
 func (p *Provider) sweep(ctx context.Context, progress plan.Progress) error {
 	limit := time.Now().Add(p.opts.Timeouts.Delete)
 	var last error

@@ -38,7 +38,8 @@ type fact struct {
 	say     string
 }
 
-// facts lists every check of an existing network. Its other properties (MTU, tags, whether it is shared) do not matter to machines.
+// facts lists every check of an existing network and its subnet; judge also checks their router. Other properties (MTU, tags, whether it is
+// shared) do not matter to machines.
 var facts = []fact{
 	{"network down", func(p place, _ preflight) bool { return off(p.Network.Up) }, true,
 		"network %n is switched off (admin_state_up is false): `openstack network set --enable` it"},

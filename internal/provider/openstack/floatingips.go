@@ -55,7 +55,7 @@ func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []s
 	return f, nil
 }
 
-// isFree reports whether a floating IP is unattached and carries no other owner's tags.
+// isFree reports whether a floating IP is unattached, not named by the document, and without tags of another machine or role than those in tags.
 func (p *Provider) isFree(f floatingips.FloatingIP, tags []string) bool {
 	if f.PortID != "" || p.isReserved(f) {
 		return false

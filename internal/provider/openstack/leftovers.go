@@ -22,7 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
-// csiCluster is the metadata key in which cinder-csi-plugin records a volume's cluster; its flag --cluster passes our cluster ID.
+// csiCluster is the metadata key in which cinder-csi-plugin records a volume's cluster; the plugin gets our cluster ID from its flag --cluster.
 const csiCluster = "cinder.csi.openstack.org/cluster"
 
 // servicePrefix returns the name prefix of load balancers of Services: openstack-cloud-controller-manager names them
@@ -55,7 +55,7 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 	}
 	bs, err := cloud.Pages(ctx, loadbalancers.List(lb, nil), loadbalancers.ExtractLoadBalancers)
 	if cloud.Status(err) == http.StatusForbidden && p.octavia() == nil {
-		return out, nil // then the cluster has no load balancers either
+		return out, nil // the cluster may use no load balancers either
 	}
 	if err != nil {
 		return out, cloud.Wrap(err, "list the load balancers of Services")
@@ -70,7 +70,8 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 	return out, nil
 }
 
-// Volumes returns the given volumes from one list of the project: a restored cluster may use many volumes, each marked for another cluster.
+// Volumes returns the cluster's own volumes of claims and those with the given IDs. It lists the project's volumes once, because a restored
+// cluster may use many, each marked for another cluster.
 func (p *Provider) Volumes(ctx context.Context, ids []string) ([]provider.LeftVolume, error) {
 	c, err := p.cloud(ctx)
 	if err != nil || c.Volume == nil {
@@ -107,7 +108,7 @@ func (p *Provider) servicesOf(b loadbalancers.LoadBalancer) []string {
 	return out
 }
 
-// isShared reports whether Services of the cluster use a load balancer that is not the cluster's alone.
+// isShared reports whether a load balancer that Services of the cluster use was made by, or is also used by, somebody else.
 func (p *Provider) isShared(b loadbalancers.LoadBalancer) bool {
 	own := servicePrefix(p.n)
 	return !strings.HasPrefix(b.Name, own) || slices.ContainsFunc(b.Tags, func(t string) bool {
@@ -115,8 +116,8 @@ func (p *Provider) isShared(b loadbalancers.LoadBalancer) bool {
 	})
 }
 
-// stranger returns the ID of a server outside the cluster that has a volume attached. The cluster's own servers release volumes when they are
-// deleted, and a deleted server holds none.
+// stranger returns the ID of a server outside the cluster that has a volume attached; empty if there is none. The cluster's own servers release
+// volumes when they are deleted, and a deleted server holds none.
 func (p *Provider) stranger(ctx context.Context, v volumes.Volume) (string, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -150,11 +151,11 @@ func leftVolume(v volumes.Volume) provider.LeftVolume {
 // LeftoversStep is the ID of FreeLeftovers' step.
 const LeftoversStep = "cloud/leftovers"
 
-// FreeLeftovers returns the step that removes what the cluster itself made in the cloud, for a cluster that is not reachable to do so itself:
-// load balancers of Services with their floating IPs and, unless keepVolumes is set, volumes of claims. The step must run after the machines
-// are gone, which would recreate these resources and hold the volumes, and before DestroyNetworkStep. seen is the result of Leftovers that the
-// plan shows to the user: no other volume is removed, nor one that a server outside the cluster has attached. Load balancers hold no data and
-// block the removal of the network: all of them are removed, new ones too.
+// FreeLeftovers returns the step that removes what the cluster itself made in the cloud, for a cluster that does not answer, and so can't do it
+// itself: load balancers of Services with their floating IPs and, unless keepVolumes is set, volumes of claims. The step must run after the
+// removal of the machines, which would recreate these resources and hold the volumes, and before DestroyNetworkStep. seen is the result of
+// Leftovers that the plan shows to the user: no other volume is removed, nor one that a server outside the cluster has attached. Load balancers
+// hold no data and block the removal of the network: all that belong to the cluster alone are removed, also ones newer than seen.
 func (p *Provider) FreeLeftovers(seen provider.Leftovers, keepVolumes bool) *plan.Step {
 	most := len(seen.LoadBalancers) + len(seen.Volumes)
 	s := &plan.Step{
@@ -213,8 +214,8 @@ func stillLeft(left provider.Leftovers, refused error) error {
 		Do("see to what holds it (snapshots, backups), and run the same command again; --keep-volumes leaves volumes alone")
 }
 
-// freeRound asks the cloud to delete everything that it is not deleting already. refused is the last refusal for a resource that is still in
-// use.
+// freeRound asks the cloud to delete everything in left, except load balancers that are being changed or deleted, and volumes that are being
+// deleted. refused is the last refusal for a resource that is still in use.
 func (p *Provider) freeRound(ctx context.Context, left provider.Leftovers, progress plan.Progress) (refused, err error) {
 	c, err := p.cloud(ctx)
 	if err != nil {

@@ -102,8 +102,8 @@ func (p *Provider) ensureMachine(ctx context.Context, m provider.MachineSpec, ma
 	}
 }
 
-// ensureServer returns the machine's server, and creates it if necessary. It first removes a server that failed before it ever ran, or whose
-// shape differs from the wanted one.
+// ensureServer returns the machine's server, and creates it if necessary. It first removes duplicates, and a server that never ran if it is in
+// ERROR or its shape differs from the wanted one.
 func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, makes *int, progress plan.Progress) (servers.Server, error) {
 	s, ok := p.serverOf(m.Name)
 	var rest []servers.Server
@@ -131,7 +131,7 @@ func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, mak
 	*makes++
 	s, err := p.createServer(ctx, m, progress)
 	var held *errHeld
-	if errors.As(err, &held) { // the cache includes its server now
+	if errors.As(err, &held) { // Nova shows its server now, or will soon
 		*makes--
 		return p.ensureServer(ctx, m, makes, progress)
 	}

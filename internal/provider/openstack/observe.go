@@ -28,8 +28,8 @@ func (k *known) eager() []cache.Any {
 	return []cache.Any{k.networks, k.subnets, k.routers, k.groups, k.ports, k.floating, k.reserved, k.servers, k.volumes, k.keypairs}
 }
 
-// Observe finds all resources of the cluster and changes nothing. The number of calls does not depend on the number of resources, except that
-// server groups are listed only while the cluster has servers.
+// Observe finds all resources of the cluster, except its server groups while it has servers, and changes nothing. The number of calls does not
+// depend on the number of resources.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	if err := p.reload(ctx); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (p *Provider) reload(ctx context.Context) error {
 		return err
 	}
 	p.known.serverGroups.Forget()
-	if _, some := p.known.servers.Find(func(s servers.Server) bool { return s.Status != serverDeleted }); !some { // when destroying, the check for leftovers lists them
+	if _, some := p.known.servers.Find(func(s servers.Server) bool { return s.Status != serverDeleted }); !some { // destroying must see whether server groups are left
 		if err := p.known.serverGroups.Load(ctx); err != nil {
 			return err
 		}

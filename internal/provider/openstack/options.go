@@ -33,7 +33,7 @@ type Options struct {
 	Login  func(context.Context) (provider.NamedCloud, error) // reads the credential that the document names; nil: it names none
 	Closed bool                                               // never log in with files and variables of this host, only with a credential that the document names
 
-	Calls    Calls    // Tests count calls and inject faults with its HTTPClient
+	Calls    Calls    // settings of the calls to the cloud. Tests count calls and inject faults with its HTTPClient
 	Timeouts Timeouts // zero fields come from the document, or have defaults
 }
 

@@ -27,7 +27,8 @@ func (f preflight) sizes(ctx context.Context) error {
 	return g.Wait()
 }
 
-// shapes checks that the flavors and images exist, and that each image fits onto its machines' disk and into their memory.
+// shapes checks, for machines without a server, that the flavors and images exist, and that each image fits onto their disk and into their
+// memory.
 func (f preflight) shapes(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, m := range f.want.Machines {
@@ -54,7 +55,7 @@ func (f preflight) shapes(ctx context.Context) error {
 	return nil
 }
 
-// refused records an error that says what the cloud lacks (fail.Refused), with its user, and returns any other error.
+// refused records an error that says what the cloud lacks (fail.Refused), prefixed with the formatted text, and returns any other error.
 func (f preflight) refused(section int, err error, format string, args ...any) error {
 	if err == nil || fail.KindOf(err) != fail.Refused {
 		return err

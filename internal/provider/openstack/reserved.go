@@ -138,8 +138,8 @@ func (p *Provider) askForAddress(s *plan.Step, portID string) {
 	}
 }
 
-// lookForFormer finds the user's floating IPs that the API's address still has although the document no longer names them. A port has one at a
-// time. It makes no call if the right floating IP is in place.
+// lookForFormer finds the user's floating IPs that the API's address still has although the document no longer names them. A port's address has
+// at most one floating IP, so lookForFormer makes no call if the address has the cluster's own or the one that the document names.
 func (p *Provider) lookForFormer(ctx context.Context) error {
 	p.former = nil
 	port := p.frontPort()
@@ -168,7 +168,7 @@ func (p *Provider) usersOwn(ctx context.Context, portID string) ([]floatingips.F
 		cloud.Wrap(err, "list the floating IPs of port %s", portID)
 }
 
-// ensureFrontIP attaches the user's floating IP, or one made for it, to the port of the API's address.
+// ensureFrontIP attaches the user's floating IP or, if the document names none, the cluster's own to the port of the API's address.
 func (p *Provider) ensureFrontIP(ctx context.Context, portID, role string) error {
 	if err := p.takeOffFormer(ctx, portID); err != nil {
 		return err
@@ -255,7 +255,7 @@ func (p *Provider) adoptReserved(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.known.reserved.Load(ctx); err != nil { // the update must repeat the port, or it would detach the address
+	if err := p.known.reserved.Load(ctx); err != nil { // the update must repeat the current port, or it would detach the floating IP
 		return err
 	}
 	f, ok := p.adoptable()

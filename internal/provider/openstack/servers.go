@@ -28,7 +28,8 @@ const (
 	serverDeleted = "DELETED"
 )
 
-// serversOf lists the servers of a machine: one, or more after an interrupted run. A deleted server may show for a moment.
+// serversOf lists the servers of a machine: one, or more after an interrupted run. It omits servers that are being deleted, which Nova still
+// lists for a moment.
 func (p *Provider) serversOf(machine string) []servers.Server {
 	return p.known.servers.Filter(isServerOf(machine))
 }
@@ -40,7 +41,7 @@ func isServerOf(machine string) func(servers.Server) bool {
 	}
 }
 
-// serverOf returns the server of a machine: if there are several, the one with the machine's port.
+// serverOf returns the server of a machine: if there are several, the one with the machine's port, else one that is not in ERROR.
 func (p *Provider) serverOf(machine string) (servers.Server, bool) {
 	all := p.serversOf(machine)
 	if len(all) == 0 {
@@ -193,20 +194,21 @@ func (p *Provider) waitServer(ctx context.Context, machine, id string, progress 
 	}
 }
 
-// manyAtOnce is the number of concurrently built servers above which the polls become less frequent.
+// manyAtOnce is the number of concurrently built servers from which on the polls become less frequent.
 const manyAtOnce = 10
 
 func isBuilding(s servers.Server) bool { return s.Status == serverBuild }
 
-// Bounds of clock differences. A larger difference makes a probe miss a change, and a full list replaces the probe. clockSkew: how far the
-// cloud's clock may be behind ours until the cloud has sent its time. ownClockSkew: between the cloud's own machines.
+// Bounds of clock differences. A larger difference makes a probe miss a change, and a full list follows. clockSkew: how far the cloud's clock may
+// be behind ours until the cloud has sent its time. ownClockSkew: between the cloud's own machines.
 const (
 	clockSkew    = 10 * time.Second
 	ownClockSkew = 4 * time.Second // includes the truncation of Date to seconds, and a server that ran before Nova answered its request
 )
 
-// glanceAtBuilding updates the servers in BUILD that run by now; news reports that others changed in a different way. For servers with
-// details, Nova asks Neutron for their ports and security groups, so glanceAtBuilding requests the details of changed servers only.
+// glanceAtBuilding is a cache.Probe that updates the servers which were in BUILD and run by now. news reports that others left BUILD without
+// running; all, that any left it. For servers with details, Nova asks Neutron for their ports and security groups, so glanceAtBuilding requests
+// the details of changed servers only.
 func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news, all bool, err error) {
 	known := p.known.servers.Filter(isBuilding)
 	building, now, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.ServerTag(), Status: serverBuild})
@@ -234,7 +236,7 @@ func (p *Provider) glanceAtBuilding(ctx context.Context, since time.Time) (news,
 	return news, true, err
 }
 
-// glanceAtAll forgets deleted servers, and reports as news whether there are unknown ones.
+// glanceAtAll is a cache.Probe that drops deleted servers; news reports whether there are unknown ones.
 func (p *Provider) glanceAtAll(ctx context.Context, _ time.Time) (news, all bool, err error) {
 	known := p.known.servers.All()
 	left, _, err := p.serverIDs(ctx, servers.ListOpts{Tags: p.n.ServerTag()})
@@ -280,7 +282,7 @@ func stateText(s servers.Server) string {
 	return fmt.Sprintf("%s (%s)", s.Status, s.TaskState)
 }
 
-// removeServers deletes servers and waits until Nova no longer lists them; Nova deletes their volumes too.
+// removeServers deletes servers and waits until Nova no longer lists them; Nova deletes their root volumes too.
 func (p *Provider) removeServers(ctx context.Context, all []servers.Server, progress plan.Progress) error {
 	if len(all) == 0 {
 		return nil
@@ -310,7 +312,7 @@ func (p *Provider) removeServers(ctx context.Context, all []servers.Server, prog
 			}
 		}
 		if len(left) == 0 {
-			p.known.volumes.Invalidate() // Nova deleted some of them
+			p.known.volumes.Invalidate() // Nova deleted root volumes with their servers
 			p.letGo(all)
 			return nil
 		}

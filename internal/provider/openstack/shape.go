@@ -24,7 +24,7 @@ func shapeMark(s v1alpha1.MachineShape) string {
 	return fit(strings.Join(parts, ";"))
 }
 
-// fit truncates a value to the limit of metadata, 255 bytes.
+// fit replaces a value that is longer than metadata can hold, 255 bytes, with its digest.
 func fit(s string) string {
 	if len(s) <= 255 {
 		return s

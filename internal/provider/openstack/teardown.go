@@ -29,7 +29,7 @@ func (p *Provider) everyServerOf(machine string) []servers.Server {
 	})
 }
 
-// destroyRest removes the cluster's remaining resources other than machines and load balancer, users of a resource first.
+// destroyRest removes the cluster's known resources other than machines and load balancer, each one after the resources that use it.
 func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) error {
 	k := &p.known
 	if err := cache.Fresh(ctx, k.all()...); err != nil {
@@ -79,7 +79,7 @@ func (p *Provider) removeStray(ctx context.Context, progress plan.Progress) erro
 	return p.removeStray(ctx, progress)
 }
 
-// isStray reports whether no server of the cluster holds a volume.
+// isStray reports whether the machine that a root volume belongs to has no server.
 func (p *Provider) isStray(v volumes.Volume) bool {
 	_, ok := p.serverOf(v.Metadata[marks.Underscored(marks.KeyMachine)])
 	return !ok

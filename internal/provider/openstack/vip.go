@@ -54,7 +54,7 @@ func (p *Provider) sharesVIP() bool {
 	return p.opts.Cluster.Spec.Endpoint.Kind == v1alpha1.EndpointGateways
 }
 
-// vipSteps returns the step that creates the port with the gateways' shared address, and its floating IP; none if both exist.
+// vipSteps returns the step that creates or corrects the port with the gateways' shared address, and its floating IP; none if nothing differs.
 func (p *Provider) vipSteps(want provider.Wanted) []*plan.Step {
 	if !p.sharesVIP() || !want.VIP {
 		return nil
@@ -186,7 +186,7 @@ func (a balancerAddress) Ensure(ctx context.Context, portID string) error {
 	return a.p.removeFloating(ctx, []floatingips.FloatingIP{f})
 }
 
-// Forget drops the cached floating IPs, because a port that one may have led to is gone.
+// Forget makes the caches of floating IPs uncertain, because a port that one may have led to is gone.
 func (a balancerAddress) Forget() {
 	a.p.known.floating.Invalidate()
 	a.p.known.reserved.Invalidate()

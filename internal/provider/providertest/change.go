@@ -149,7 +149,7 @@ func (l *life) sees(want *provider.Inventory) {
 	}
 }
 
-// balanced has a load balancer, where the provider makes one, learn of the machines. It is done once.
+// balanced runs the steps of Balance, if the provider makes a load balancer, and asserts that Balance then returns none.
 func (l *life) balanced() {
 	p, inv := l.observe()
 	b, ok := p.(provider.Balancer)
@@ -184,7 +184,8 @@ func (l *life) fewer() {
 	l.sees(before)
 }
 
-// removedStepByStep runs one more step of a destruction in each run, twice, until a run completes.
+// removedStepByStep destroys in runs that each carry out one more step than the previous one, until a run completes. It runs every step twice,
+// and interrupts the last step of each run first.
 func (l *life) removedStepByStep() {
 	for n := 1; ; n++ {
 		p, inv := l.observe()

@@ -32,7 +32,7 @@ type Place struct {
 	Off, On func(t testing.TB, machine string)
 	// Login checks that the provider's login data of a machine works. Nil for simulated machines.
 	Login func(testing.TB, provider.Machine)
-	// Once leaves out the second life, in which everything is made and removed at once: for a place where that takes long, and that others stand for.
+	// Once leaves out the second life, in which everything is made and removed at once, for a slow place if others cover that.
 	Once bool
 	// Limit bounds each operation of a provider as a whole. Zero: five minutes.
 	Limit time.Duration
@@ -41,8 +41,8 @@ type Place struct {
 // soon bounds how long a call may continue after its context is cancelled. It is long for a machine, and short for a person who waits.
 const soon = 10 * time.Second
 
-// Run takes a cluster in a place through its whole life, and fails t if the provider violates its contract. Each part begins with the result
-// of the previous one, so that the first failure ends the run. Run then destroys the remainder.
+// Run takes a cluster in a place through its whole life, and fails t if the provider violates its contract. Each part begins with the result of
+// the previous one, so that the first failure ends the run. After a failure, Run destroys the remainder.
 func Run(t *testing.T, place Place) {
 	if place.Limit == 0 {
 		place.Limit = 5 * time.Minute

@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// Rules returns the access rules for a service's calls at the given places of the catalogue. Each service compares the type in its own
-// configuration, which must be one of its types in the catalogue, and the whole path of a request as it arrives there.
+// Rules returns the access rules for a service's calls at the given places of the catalogue. Each service compares a rule with the type in its
+// own configuration, which must be one of its types in the catalogue, and with the whole path of a request as it arrives there.
 func (s Service) Rules(at []cloud.Place) []applicationcredentials.AccessRule {
 	var out []applicationcredentials.AccessRule
 	for _, p := range at {

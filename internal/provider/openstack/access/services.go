@@ -27,7 +27,7 @@ func Compute() Service {
 	return Service{
 		Name: "compute", Types: []string{"compute"}, Major: 2, Probe: "/servers/detail?limit=1",
 		calls: []call{
-			{"GET", "/servers/*"},                            // both: a node's server, and "detail" with its name
+			{"GET", "/servers/*"},                            // both: a node's server by ID, and by name ("detail")
 			{"GET", "/flavors/*"},                            // manager: a node's type
 			{"POST", "/servers/*/os-volume_attachments"},     // CSI
 			{"DELETE", "/servers/*/os-volume_attachments/*"}, // CSI

@@ -45,7 +45,7 @@ type Floating interface {
 	AskConsent(s *plan.Step, portID string)
 	// Ensure attaches the wanted floating IP to a port, or removes it if none is wanted.
 	Ensure(ctx context.Context, portID string) error
-	// Forget drops the cached floating IPs, because a port that one may have led to is gone.
+	// Forget makes the cached floating IPs uncertain, so that they are listed again, because a port that one may have led to is gone.
 	Forget()
 }
 

@@ -44,7 +44,8 @@ func (k *Keeper) flavor(ctx context.Context, c *gophercloud.ServiceClient) (stri
 	return fit[0], nil
 }
 
-// CheckProvider refuses a provider that the cloud does not have. If the cloud does not list its providers, it will refuse by itself.
+// CheckProvider refuses a provider that the cloud does not have. If the cloud does not list its providers, CheckProvider passes, and the cloud
+// refuses the load balancer itself.
 func (k *Keeper) CheckProvider(ctx context.Context, c *gophercloud.ServiceClient) error {
 	want := k.opts.Octavia.Provider
 	if want == "" {
@@ -68,8 +69,8 @@ func (k *Keeper) CheckProvider(ctx context.Context, c *gophercloud.ServiceClient
 		At("spec.endpoint.octavia.provider")
 }
 
-// checkDefaultProvider refuses a load balancer of OVN, as the cloud's default, if the document does not name OVN: it needs other firewall
-// rules for the machines.
+// checkDefaultProvider refuses a load balancer that the cloud made with OVN by default, if the document does not name OVN, which needs other
+// firewall rules for the machines.
 func (k *Keeper) checkDefaultProvider(b *State) error {
 	if b.LB.Provider != v1alpha1.ProviderOVN || k.opts.Octavia.OVN() {
 		return nil

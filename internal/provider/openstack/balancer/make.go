@@ -21,8 +21,8 @@ import (
 
 const balancerStep = "loadbalancer"
 
-// Steps returns the step that creates the load balancer with the API's front, and one control-plane machine as its first member; none if it
-// exists. The step needs the network and its way out.
+// Steps returns the step that creates the load balancer with the API's front, and one control-plane machine as its first member, or repairs the
+// existing one; none if that has no defects. The step needs the network and its way out.
 func (k *Keeper) Steps(want provider.Wanted) []*plan.Step {
 	if k.opts.Octavia == nil {
 		return nil
@@ -71,12 +71,12 @@ func (k *Keeper) apiFront(b *State) (frontWant, Front) {
 	f := b.Front(k.opts.Names.Name(FrontAPI))
 	w := k.wantedFronts(k.opts.CIDR())[0]
 	if k.opts.CIDR() == "" && len(w.allowed) > 0 && within(w.allowed, f.Listener.AllowedCIDRs) {
-		w.allowed = sorted(f.Listener.AllowedCIDRs) // the CIDR of an existing network that was not looked up yet
+		w.allowed = sorted(f.Listener.AllowedCIDRs) // the one more may be the CIDR of an existing network, which was not looked up yet
 	}
 	return w, f
 }
 
-// within reports whether the seen networks are the wanted ones plus at most one more, the first wanted one being unknown.
+// within reports whether seen holds all known networks of want and at most one more, in place of the unknown one, which is empty in want.
 func within(want, seen []string) bool {
 	for _, w := range want {
 		if w != "" && !slices.Contains(seen, w) {

@@ -203,7 +203,7 @@ func (b *State) update(name string, change func(*Front)) {
 	b.Fronts[name] = f
 }
 
-// forbidden names the missing role if Octavia refuses every call.
+// forbidden explains Octavia's 403: by the missing role or, if the user has it, by the cloud's policy. It returns other errors unchanged.
 func forbidden(err error, c *cloud.Cloud) error {
 	if cloud.Status(err) != http.StatusForbidden {
 		return err

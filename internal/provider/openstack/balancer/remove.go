@@ -107,7 +107,7 @@ func (k *Keeper) removeAll(ctx context.Context, c *gophercloud.ServiceClient, pr
 	return nil
 }
 
-// deleteBroken deletes a load balancer in ERROR, and remembers its address for the replacement.
+// deleteBroken deletes all load balancers of the cluster because one is in ERROR, and remembers the address of the seen one for its replacement.
 func (k *Keeper) deleteBroken(ctx context.Context, c *gophercloud.ServiceClient, progress plan.Progress) error {
 	if b := k.Seen(); b != nil {
 		k.lost = b.LB.VipAddress

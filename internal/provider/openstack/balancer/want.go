@@ -64,7 +64,7 @@ func (k *Keeper) wantedFronts(cidr string) []frontWant {
 		name: k.opts.Names.Name(FrontAPI), port: k.opts.Port, to: v1alpha1.APIServerPort, idle: apiIdle,
 		monitor: monitors.TypeTLSHELLO, role: provider.ControlPlane,
 	}
-	if o.Monitor == "tcp" || o.OVN() { // OVN supports no other type
+	if o.Monitor == "tcp" || o.OVN() { // OVN supports no TLS check
 		api.monitor = monitors.TypeTCP
 	}
 	if len(o.AllowedCIDRs) > 0 && !o.OVN() { // nodes reach the API through the load balancer too; for OVN, package firewall limits access

@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// Cache holds the known resources of one kind: the result of the last list, updated by later creations and deletions. It is safe for
-// concurrent use, and keeps the order of insertion.
+// Cache holds the known resources of one kind: the result of the last list, updated by later creations and deletions. It is safe for concurrent
+// use. Items are found in the order of the last list, followed by those kept since, in the order of keeping.
 type Cache[T any] struct {
 	id   func(T) string
 	list func(ctx context.Context) ([]T, error)
@@ -21,9 +21,9 @@ type Cache[T any] struct {
 	gone   map[string]int // by ID: tick of a deletion
 	tick   int
 	loaded bool          // a list has completed, and nothing since its start made it doubtful
-	doubts int           // number of calls of unknown outcome
+	doubts int           // number of calls to Invalidate and Forget
 	begun  int           // number of started lists
-	shown  int           // the most recently started list that has completed
+	shown  int           // number of the most recently started list that has succeeded
 	flight chan struct{} // closed when the running list completes
 	looked time.Time     // when the last list, or probe, ended
 	listed time.Time     // when the last list ended
@@ -84,7 +84,7 @@ func (s *Cache[T]) Keep(items ...T) {
 	}
 }
 
-// Change updates a known item; any list that completes later overrides it.
+// Change updates a known item. Unlike Keep, it gives way to a list that completes later, even to one that started earlier.
 func (s *Cache[T]) Change(id string, with func(*T)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Cache[T]) Invalidate() {
 	s.doubts++
 }
 
-// Forget drops all items; the cache stays empty until the next list.
+// Forget drops all items; the cache stays empty until the next list or Keep.
 func (s *Cache[T]) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Cache[T]) Forget() {
 	clear(s.gone)
 }
 
-// Fresh lists again unless the cache is certain.
+// Fresh lists again unless the known items are certain: a list has succeeded, and no Invalidate or Forget came after it began.
 func (s *Cache[T]) Fresh(ctx context.Context) error {
 	s.mu.Lock()
 	loaded := s.loaded
@@ -138,7 +138,7 @@ func (s *Cache[T]) Fresh(ctx context.Context) error {
 	return s.Load(ctx)
 }
 
-// Load lists now.
+// Load lists now. Items that were kept or dropped after the list began stay so.
 func (s *Cache[T]) Load(ctx context.Context) error {
 	s.mu.Lock()
 	s.begun++
@@ -221,8 +221,9 @@ func (s *Cache[T]) Next(ctx context.Context, pause time.Duration, check Probe) e
 	}
 }
 
-// Bounds of how old what is known gets while probes check it, in pauses, or in the time that a list takes where that is longer: where
-// there is more to come, no list follows another one sooner; whatever glances say, one is made later.
+// Bounds of the age of the last list while probes replace lists, in multiples of the pause or of the duration of a list, whichever is longer. If
+// a probe shows news, but not everything that is waited for, the next list waits until restAfterList. Beyond glancesAtMost the next look is a
+// list without a probe.
 const (
 	restAfterList = 3
 	glancesAtMost = 30

@@ -9,7 +9,7 @@ type Any interface {
 	Invalidate()
 }
 
-// Fresh makes several caches certain.
+// Fresh refreshes several caches, each with its method Fresh, and stops at the first error.
 func Fresh(ctx context.Context, caches ...Any) error {
 	for _, s := range caches {
 		if err := s.Fresh(ctx); err != nil {

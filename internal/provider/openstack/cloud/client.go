@@ -130,5 +130,5 @@ func refusedLogin(l Login) string {
 	return "user, password, project or domain is wrong; try openstack token issue with the same settings"
 }
 
-// HTTPClient returns a client with the same transport as the cloud's other clients.
+// HTTPClient returns a new client with the same retries, limits and TLS settings as the cloud's other clients.
 func (c *Cloud) HTTPClient() http.Client { return c.calls.client(c.Login.TLS) }

@@ -18,8 +18,8 @@ type Calls struct {
 	Limit      time.Duration // one HTTP request; default 2 minutes
 }
 
-// Retry bounds the repetitions of a single call. Reads and deletes are repeated after a broken connection or an answer of 500 to 504, and
-// every call if the cloud asks to retry later (429, 413 and 503 with Retry-After). Zero means the default.
+// Retry bounds the repetitions of a single call. Reads, deletes and logins are repeated after a broken connection or an answer of 500, 502, 503
+// or 504; other calls only if the cloud asks to retry later (429, or 413 or 503 with Retry-After); uploads never. Zero means the default.
 type Retry struct {
 	Attempts int           // including the first; default 5; 1: no retry
 	Pause    time.Duration // before the second attempt, doubled each time; default 300 ms
@@ -59,8 +59,8 @@ func (c Calls) client(cfg *tls.Config) http.Client {
 // transport repeats calls if that is safe, and reads answers completely, so that a truncated answer is an error of the call and not of its
 // decoder.
 //
-// Reads and deletes are repeated after any sign of trouble in the cloud. Other calls may have been carried out; they are repeated only if the
-// cloud says that it did nothing (429, or Retry-After). Callers that create a resource look for it before the next attempt.
+// Reads, deletes and logins are repeated after any sign of trouble in the cloud. Other calls may have been carried out; they are repeated only if
+// the cloud says that it did nothing (429, or Retry-After). Callers that create a resource look for it before the next attempt.
 type transport struct {
 	next  http.RoundTripper
 	retry Retry
@@ -68,7 +68,7 @@ type transport struct {
 	slots chan struct{} // limits concurrent calls; more would only queue up in the cloud
 }
 
-// MaxCalls is the number of concurrent calls to a cloud.
+// MaxCalls is the maximum number of concurrent calls to a cloud.
 const MaxCalls = 16
 
 // RoundTrip makes one call, with its retries.

@@ -35,7 +35,7 @@ type AppCredential struct {
 	Restricted bool   `json:"restricted"`
 }
 
-// WhoAmI says who is logged in. It asks nobody: the token came with it.
+// WhoAmI returns the logged-in user. It makes no call: the answer came with the token.
 func (c *Cloud) WhoAmI() (User, error) {
 	var w User
 	r, ok := c.Client.GetAuthResult().(interface{ ExtractInto(any) error })
@@ -51,7 +51,7 @@ func (c *Cloud) WhoAmI() (User, error) {
 	return w, nil
 }
 
-// Has reports whether one has a role, whatever the case it is written in.
+// Has reports whether the user has a role, ignoring case.
 func (w User) Has(name string) bool {
 	return slices.ContainsFunc(w.Roles, func(r Role) bool { return strings.EqualFold(r.Name, name) })
 }
@@ -66,7 +66,7 @@ func (w User) RoleNames() string {
 	return strings.Join(out, ", ")
 }
 
-// memberRoles are the roles of which what runs in the cluster needs one, for servers, volumes and networks.
+// memberRoles are roles for servers, volumes and networks; the cluster's components need one of them.
 var memberRoles = []string{"member", "_member_"}
 
 // BalancerRole is the role that load balancers need.
@@ -95,8 +95,8 @@ func CannotDelegate(err error) error {
 		Do("use credentials with a password, or an application credential made with `openstack application credential create --unrestricted`")
 }
 
-// Delegated lists the roles of a new application credential: only those that the cluster needs. If the cloud uses other role names, it lists
-// all except administrators' roles.
+// Delegated lists the roles of a new application credential: only those that the cluster needs. If the user has none of memberRoles, because the
+// cloud uses other names, it lists all except those of administrators, services and managers.
 func (w User) Delegated() []applicationcredentials.Role {
 	var needed, ordinary []applicationcredentials.Role
 	for _, r := range w.Roles {

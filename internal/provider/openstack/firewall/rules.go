@@ -31,7 +31,7 @@ const (
 	protocolICMP  = "icmp"
 )
 
-// Rule allows one kind of traffic from a network, or from the machines of a role.
+// Rule allows one kind of traffic: incoming, from a network or from the machines of a role, or outgoing.
 type Rule struct {
 	direction, ether, protocol string
 	first, last                int
@@ -146,11 +146,11 @@ func (a Access) Rules(r provider.Role) []Rule {
 	return b.rules
 }
 
-// apiFrom lists the networks outside the machines that reach the API servers directly.
+// apiFrom lists the networks that reach the API servers directly, in addition to the machines' security groups.
 func (a Access) apiFrom() []string {
 	switch a.endpoint {
 	case v1alpha1.EndpointOctavia:
-		return append([]string{a.subnet}, a.clients...) // a load balancer speaks from its own port in there, where it is one of machines
+		return append([]string{a.subnet}, a.clients...) // a load balancer that runs on machines of the cloud connects from its own port in this subnet
 	case v1alpha1.EndpointAddress, v1alpha1.EndpointDirect:
 		return a.api
 	}

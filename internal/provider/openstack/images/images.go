@@ -39,21 +39,21 @@ type Result struct {
 	SHA512     string         `json:"sha512"`
 	MinDiskGiB int            `json:"minDiskGiB"`
 	Properties map[string]any `json:"properties"`
-	Done       string         `json:"done"` // ImageUploaded, ImageChanged or ImageUnchanged
+	Done       string         `json:"done"` // Uploaded, Changed or Unchanged
 }
 
-// Outcomes of UploadImage.
+// Outcomes of Upload.
 const (
 	Uploaded  = "uploaded"
 	Changed   = "changed" // its properties
 	Unchanged = "unchanged"
 )
 
-// Options selects the cloud of the image service.
+// Options selects the cloud of the image service, and bounds its calls.
 type Options struct {
 	Cloud, Region string        // as in the document; empty: $OS_CLOUD or OS_*
 	Timeout       time.Duration // of the whole upload; default an hour
-	Calls         cloud.Calls   // as in Options
+	Calls         cloud.Calls   // settings of the calls to the cloud
 	Poll          time.Duration // pause between two polls of an image; default 1 second
 }
 
@@ -118,7 +118,8 @@ func (s *Service) Upload(ctx context.Context, want Image, progress plan.Progress
 	return out, err
 }
 
-// find returns the image, complete or as an interrupted upload left it; nil if there is none.
+// find returns the image, complete or as an interrupted upload left it; nil if there is none that can be completed. It waits up to settleTime for
+// an image that is "saving".
 func (s *Service) find(ctx context.Context, want Image) (*images.Image, error) {
 	for began := time.Now(); ; {
 		all, err := cloud.Pages(ctx, images.List(s.c.Image, images.ListOpts{Name: want.Name, Owner: s.me.Project.ID}), images.ExtractImages)
@@ -204,7 +205,8 @@ func (s *Service) await(ctx context.Context, want Image, id string, progress pla
 	}
 }
 
-// sameData reports whether an active image holds the file's data, according to the image service's hash.
+// sameData returns fail.Conflict if an active image does not hold the file's data, judged by its size and, if the image service computes it, its
+// SHA-512.
 func sameData(want Image, i *images.Image) error {
 	sum := i.Properties["os_hash_value"]
 	if i.SizeBytes == want.Size && (i.Properties["os_hash_algo"] != "sha512" || sum == want.SHA512) {
@@ -214,7 +216,8 @@ func sameData(want Image, i *images.Image) error {
 		Do("delete it and run the same command again")
 }
 
-// mend compares an active image with the wanted one and updates properties that differ. It leaves other properties alone.
+// mend compares an active image with the wanted one, and updates its minimum disk and the wanted properties that differ. It leaves other
+// properties alone.
 func (s *Service) mend(ctx context.Context, want Image, have *images.Image) (*Result, error) {
 	if err := sameData(want, have); err != nil {
 		return nil, err

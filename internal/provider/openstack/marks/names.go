@@ -97,7 +97,7 @@ func (n Names) ServerTag() string {
 	return "naupegos-" + hex.EncodeToString(sum[:16])
 }
 
-// MachineOf reconstructs the machine of a half-made resource from its name and marks.
+// MachineOf reconstructs the machine that a resource belongs to from the resource's marks or, if these are incomplete, its name.
 func (n Names) MachineOf(name string, mark func(key string) string) (provider.MachineSpec, bool) {
 	m := provider.MachineSpec{Name: mark(KeyMachine), Role: provider.Role(mark(KeyRole)), Pool: mark(keyPool)}
 	m.Index, _ = strconv.Atoi(mark(keyIndex)) // 0 if missing

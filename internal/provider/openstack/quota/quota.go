@@ -45,7 +45,7 @@ var resourceOrder = []Resource{
 // OfType returns the resource counted for one volume type alone.
 func (r Resource) OfType(volumeType string) Resource { return r + Resource(" of type "+volumeType) }
 
-// Demand is the number of each resource that an apply would create.
+// Demand is the number of each resource that an apply would create; for a limit per item (see Most), the largest number needed.
 type Demand map[Resource]int
 
 // Allowance is the usage and limit of one quota. Limit -1 means unlimited.

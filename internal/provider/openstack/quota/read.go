@@ -128,7 +128,7 @@ func OfNetwork(ctx context.Context, c *gophercloud.ServiceClient, project string
 	return out, nil
 }
 
-// OfBalancing reads Octavia's, which does not report usage: one call, and four lists.
+// OfBalancing reads Octavia's limits with one call, and counts usage, which Octavia does not report, from four lists.
 func OfBalancing(ctx context.Context, c *gophercloud.ServiceClient, project string) (Allowances, error) {
 	var answer struct {
 		Quota map[string]*int `json:"quota"`
