@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
-// Sysctls are global kernel settings that kubelet wants just so. A machine sees private files in their place, so that the
-// host's stay as they are.
+// Sysctls holds the values that kubelet requires of global kernel settings. A machine sees private files in their place, so that the
+// host's settings do not change.
 var Sysctls = map[string]string{
 	"kernel/keys/root_maxbytes": "25000000",
 	"kernel/keys/root_maxkeys":  "1000000",
