@@ -17,11 +17,11 @@ import (
 // authority is a certificate authority ready to sign.
 type authority struct {
 	cert *x509.Certificate
-	key  crypto.Signer // nil where it is elsewhere
+	key  crypto.Signer // nil if an external issuer has it
 	pair Pair
 }
 
-// commonNames returns the subject of each authority, as kubeadm names them.
+// commonNames returns the common name of each authority; the names are kubeadm's.
 func commonNames() map[string]string {
 	return map[string]string{KubernetesCA: "kubernetes", FrontProxyCA: "front-proxy-ca", EtcdCA: "etcd-ca"}
 }
@@ -29,15 +29,15 @@ func commonNames() map[string]string {
 // Authorities returns the names of all authorities, sorted.
 func Authorities() []string { return []string{EtcdCA, FrontProxyCA, KubernetesCA} }
 
-// CABundle returns the certificates (PEM) by which what the authority signed is verified: that which signs first, then the others that are
-// trusted.
+// CABundle returns the certificates (PEM) that verify what the authority signed: the signing generation's first, then the other
+// trusted one.
 func (k *PKI) CABundle(ctx context.Context, name string) ([]byte, error) {
 	p, err := k.Authority(ctx, name)
 	return p.CertPEM, err
 }
 
-// Authority returns an authority's CABundle and the key of the first in it, none where that is elsewhere. Handle with care: whoever has the key is the
-// cluster.
+// Authority returns an authority's CABundle and the key of its first certificate, which is empty if an external issuer has it. Handle with
+// care: the key gives full control of the cluster.
 func (k *PKI) Authority(ctx context.Context, name string) (Pair, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,7 +58,7 @@ func (k *PKI) Authority(ctx context.Context, name string) (Pair, error) {
 	return p, nil
 }
 
-// Signer returns the certificate (PEM) of the generation that signs.
+// Signer returns the certificate (PEM) of an authority's signing generation.
 func (k *PKI) Signer(ctx context.Context, name string) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -69,7 +69,7 @@ func (k *PKI) Signer(ctx context.Context, name string) ([]byte, error) {
 	return slices.Clone(a.pair.CertPEM), nil
 }
 
-// lockedAuthority reads a generation of an authority, made first where it doesn't exist. k.mu is held.
+// lockedAuthority returns a generation of an authority, and makes it if it doesn't exist. k.mu is held.
 func (k *PKI) lockedAuthority(ctx context.Context, name string, generation int) (*authority, error) {
 	secret := secretOf(authorityPrefix+name, generation)
 	if a := k.authorities[secret]; a != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Generations says which of an authority's, or of a key's, generations are in use. The first generation is 1; 0 means that, too.
+// Generations names the generations of an authority or a key that are in use. The first generation is 1.
 type Generations struct {
-	Signs int // signs what is issued, and is trusted
-	Also  int // another one that is trusted; 0: none
+	Signs int // the generation that signs and is trusted; 0 means 1
+	Also  int // another trusted generation; 0: none
 }
 
-// Use says which generations of authorities, by their names, of ServiceAccountKeyName and of SSHKeyName are in use from now on. Of those that
-// are not named it is the first. Generations that don't exist are made when they are asked for.
+// Use sets the generations in use from now on, by the names of authorities, ServiceAccountKeyName and SSHKeyName. Names that are missing
+// use the first generation. Generations that don't exist are made on first use.
 func (k *PKI) Use(of map[string]Generations) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -34,7 +34,7 @@ func (k *PKI) Generations(name string) Generations {
 	return g
 }
 
-// secretOf is the name under which a generation is remembered.
+// secretOf returns the secret's name of a generation.
 func secretOf(name string, generation int) string {
 	if generation <= 1 {
 		return name
@@ -42,7 +42,7 @@ func secretOf(name string, generation int) string {
 	return name + "/" + strconv.Itoa(generation)
 }
 
-// each calls f with the generations of a key that are in use, that which signs first. Those that don't exist are made.
+// each calls f with the generations of a key that are in use, the signing one first. It makes those that don't exist.
 func (k *PKI) each(ctx context.Context, name string, make func() ([]byte, error), f func(secret string, data []byte) error) error {
 	g := k.Generations(name)
 	for _, generation := range []int{g.Signs, g.Also} {
@@ -61,7 +61,7 @@ func (k *PKI) each(ctx context.Context, name string, make func() ([]byte, error)
 	return nil
 }
 
-// Forget forgets a generation of an authority or a key for good: nothing can be signed by it any more. It is no error where there is none.
+// Forget deletes a generation of an authority or a key forever: it can sign nothing any more. It is no error if the generation doesn't exist.
 func (k *PKI) Forget(ctx context.Context, name string, generation int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -69,7 +69,7 @@ func (k *PKI) Forget(ctx context.Context, name string, generation int) error {
 	if commonNames()[name] != "" {
 		secret = authorityPrefix + name
 	}
-	if generation > max(k.generations[name].Signs, 1) { // it never came into use, and nothing needs to lead to the one before
+	if generation > max(k.generations[name].Signs, 1) { // it was never used, so no chain to the former generation is needed
 		if err := k.secrets.Delete(ctx, crossSecret(name, generation)); err != nil {
 			return wrap(err, "forget the certificate").at(crossSecret(name, generation))
 		}
@@ -79,14 +79,14 @@ func (k *PKI) Forget(ctx context.Context, name string, generation int) error {
 	return wrap(k.secrets.Delete(ctx, secret), "forget the key").at(secret)
 }
 
-// CrossChain returns certificates (PEM) that lead from the generation of an authority that signs to those before it: by them a client that
-// trusts a former generation alone, since it read it at its start, verifies a server of the present one. They are made while both are in use,
-// are good as long as a leaf, and make nobody trust a former generation who does not do so already. Empty where there are none.
+// CrossChain returns certificates (PEM) that lead from an authority's signing generation to former ones, or nothing. With them, a client that
+// trusts only a former generation, because it read its CA at its start, verifies a server of the present one. They are made while both
+// generations are in use, live as long as a leaf, and do not make clients trust a former generation.
 func (k *PKI) CrossChain(ctx context.Context, name string) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	g := k.generations[name]
-	if g.Also != 0 && g.Also < g.Signs && !k.External() { // else Prepare has made them
+	if g.Also != 0 && g.Also < g.Signs && !k.External() { // otherwise Prepare has made it
 		if err := k.lockedCross(ctx, name, g); err != nil {
 			return nil, err
 		}
@@ -112,12 +112,12 @@ func (k *PKI) CrossChain(ctx context.Context, name string) ([]byte, error) {
 	return chain, nil
 }
 
-// crossSecret is where the certificate of a generation is remembered that the one before has signed.
+// crossSecret returns the secret's name of a generation's certificate that is signed by the former generation.
 func crossSecret(name string, generation int) string {
 	return crossPrefix + secretOf(name, generation)
 }
 
-// lockedCross has the former generation of an authority sign the present one, unless it has. k.mu is held.
+// lockedCross signs the present generation of an authority with the former one, unless this was done before. k.mu is held.
 func (k *PKI) lockedCross(ctx context.Context, name string, g Generations) error {
 	by, err := k.lockedAuthority(ctx, name, g.Also)
 	if err != nil {
@@ -138,8 +138,8 @@ func (k *PKI) lockedCross(ctx context.Context, name string, g Generations) error
 		return err
 	}
 	t := *of.cert
-	t.SignatureAlgorithm = 0                                        // that of the key that signs: somebody else may have made the one before
-	t.SerialNumber, t.AuthorityKeyId = serial, by.cert.SubjectKeyId // both have the same subject: nobody else would tell them apart
+	t.SignatureAlgorithm = 0                                        // let the signing key decide: the former authority may be foreign, with another kind of key
+	t.SerialNumber, t.AuthorityKeyId = serial, by.cert.SubjectKeyId // both have the same subject: only the key ID tells them apart
 	t.NotAfter = k.o.Now().UTC().Add(k.o.LeafValidity)
 	for _, end := range []*x509.Certificate{by.cert, of.cert} {
 		if t.NotAfter.After(end.NotAfter) {
@@ -153,12 +153,12 @@ func (k *PKI) lockedCross(ctx context.Context, name string, g Generations) error
 	return wrap(k.secrets.Put(ctx, secret, encodeCert(der)), "remember the certificate").at(secret)
 }
 
-// Rotated lists the names that Use takes, sorted.
+// Rotated lists the names that Use accepts, sorted.
 func Rotated() []string {
 	return slices.Sorted(slices.Values(append(Authorities(), ServiceAccountKeyName, SSHKeyName)))
 }
 
-// Certificate returns the certificate (PEM) of a generation of an authority; fail.NotFound where it is forgotten.
+// Certificate returns the certificate (PEM) of a generation of an authority, or fail.NotFound.
 func (k *PKI) Certificate(ctx context.Context, name string, generation int) ([]byte, error) {
 	data, err := k.secrets.Get(ctx, secretOf(authorityPrefix+name, generation))
 	if err != nil {

@@ -16,34 +16,34 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Issuer signs for authorities whose keys are elsewhere: they never come here.
+// Issuer signs for authorities with external keys: the keys never come here.
 type Issuer interface {
 	// Authority returns the certificate (PEM) of an authority, by its name.
 	Authority(ctx context.Context, name string) ([]byte, error)
-	// Next returns the certificate (PEM) of the authority that is to follow on the one in use, made first where there is none yet.
+	// Next returns the certificate (PEM) of the authority that will succeed the one in use, and makes that authority if there is none yet.
 	Next(ctx context.Context, name string) ([]byte, error)
-	// Cross returns a certificate (PEM) of the subject and the key of one authority, of (PEM), that another one, by (PEM), has signed.
+	// Cross returns a certificate (PEM) with the subject and the key of the authority of (PEM), signed by the authority by (PEM).
 	Cross(ctx context.Context, name string, of, by []byte, validity time.Duration) ([]byte, error)
-	// Retire has the authority goes (PEM) sign nothing any more, and stays (PEM) be the one in use. It is no error where that was done before.
+	// Retire stops the authority goes (PEM) from signing, and makes stays (PEM) the one in use. It is no error to repeat it.
 	Retire(ctx context.Context, name string, goes, stays []byte) error
-	// Sign returns a certificate (PEM) of a request (PEM) for what s says, by the authority with the certificate authority (PEM). It may be
-	// valid for a shorter time than asked for. What it is in truth is the caller's to check.
+	// Sign returns a certificate (PEM) for request (PEM) according to s, signed by the authority with the certificate authority (PEM). It may
+	// be valid for a shorter time than requested. The caller must check the certificate's content.
 	Sign(ctx context.Context, authority []byte, s LeafSpec, request []byte, validity time.Duration) ([]byte, error)
 }
 
-// behind is by how much an issuer's clock may be ahead of ours.
+// behind is the tolerated lead of an issuer's clock over ours.
 const behind = 2 * time.Minute
 
-// Unsigned is why an issuer did not certify something: nothing is wrong with the machine that it is for.
+// Unsigned wraps the reason why an issuer did not certify something: the machine that needs the certificate is not at fault.
 type Unsigned struct{ error }
 
 // Unwrap returns the reason.
 func (e *Unsigned) Unwrap() error { return e.error }
 
-// External reports whether the authorities' keys are elsewhere.
+// External reports whether an Issuer has the authorities' keys.
 func (k *PKI) External() bool { return k.o.Issuer != nil }
 
-// readAuthority makes an authority of what is remembered of it: a certificate and its key, or the certificate alone where the key is elsewhere.
+// readAuthority parses an authority's secret: a certificate and its key, or only the certificate if an issuer has the key.
 func (k *PKI) readAuthority(secret string, data []byte) (*authority, error) {
 	a := &authority{pair: splitPair(data)}
 	var err error
@@ -66,7 +66,7 @@ func (k *PKI) readAuthority(secret string, data []byte) (*authority, error) {
 	return a, nil
 }
 
-// request has the issuer certify a new key. Whatever it answers is used only where it is what was asked for.
+// request makes a new key and lets the issuer certify it. It refuses a certificate that differs from the request.
 func (k *PKI) request(ctx context.Context, s LeafSpec, a *authority, validity time.Duration) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -79,7 +79,7 @@ func (k *PKI) request(ctx context.Context, s LeafSpec, a *authority, validity ti
 		return Pair{}, err
 	}
 	csr := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-	if left := a.cert.NotAfter.Sub(k.o.Now()) - behind; validity > left { // many issuers refuse what would outlive the authority
+	if left := a.cert.NotAfter.Sub(k.o.Now()) - behind; validity > left { // many issuers refuse certificates that would outlive the authority
 		validity = left
 	}
 	signed, err := k.o.Issuer.Sign(ctx, a.pair.CertPEM, s, csr, validity)
@@ -98,7 +98,7 @@ func (k *PKI) request(ctx context.Context, s LeafSpec, a *authority, validity ti
 	return Pair{CertPEM: encodeCert(cert.Raw), KeyPEM: keyPEM}, err
 }
 
-// unlike says in what a certificate is not as s wants it; empty where it is.
+// unlike describes how a certificate differs from the requested one; empty if it does not.
 func (k *PKI) unlike(cert *x509.Certificate, s LeafSpec, a *authority, key *ecdsa.PrivateKey) string {
 	now := k.o.Now()
 	switch {
@@ -116,7 +116,7 @@ func (k *PKI) unlike(cert *x509.Certificate, s LeafSpec, a *authority, key *ecds
 	return s.unlike(cert)
 }
 
-// unlike says in what the names and usages of a certificate differ from s; empty where they don't.
+// unlike describes how the names and usages of a certificate differ from s; empty if they don't.
 func (s LeafSpec) unlike(cert *x509.Certificate) string {
 	switch {
 	case cert.Subject.CommonName != s.CommonName:
@@ -133,8 +133,8 @@ func (s LeafSpec) unlike(cert *x509.Certificate) string {
 
 func sortedUsages(in []x509.ExtKeyUsage) []x509.ExtKeyUsage { return slices.Sorted(slices.Values(in)) }
 
-// renewAt is when a certificate is due. One that its authority, or the issuer, gives a shorter life than was asked for is due after as great a
-// part of it.
+// renewAt returns when a certificate is due for renewal. If its authority or the issuer shortened its life, RenewBefore shrinks in
+// proportion.
 func (k *PKI) renewAt(c *x509.Certificate) time.Time {
 	before, life := k.o.RenewBefore, c.NotAfter.Sub(c.NotBefore)
 	if life < k.o.LeafValidity {

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// The types of PEM blocks that kubeadm and client-go write and read.
+// The PEM block types that kubeadm and client-go use.
 const (
 	certificateBlock = "CERTIFICATE"
 	ecKeyBlock       = "EC PRIVATE KEY"
@@ -50,8 +50,8 @@ func encodeCert(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der})
 }
 
-// ServiceAccountKey returns the key that signs service-account tokens, an EC private key, and the public keys (PKIX) by which they are
-// verified, as PEM: that of the signing key first, then the others that are trusted.
+// ServiceAccountKey returns, as PEM, the private key that signs service-account tokens, and the public keys (PKIX) that verify
+// them: that of the signing key first, then the other trusted one.
 func (k *PKI) ServiceAccountKey(ctx context.Context) (private, public []byte, err error) {
 	err = k.each(ctx, ServiceAccountKeyName, newKeyPEM, func(secret string, data []byte) error {
 		der, err := publicDER(secret, data)
@@ -67,7 +67,7 @@ func (k *PKI) ServiceAccountKey(ctx context.Context) (private, public []byte, er
 	return private, public, err
 }
 
-// ServiceAccountKeyID returns the "kid" that tokens of the signing key have, as API servers make it.
+// ServiceAccountKeyID returns the "kid" header of tokens signed by the signing key, computed like API servers do.
 func (k *PKI) ServiceAccountKeyID(ctx context.Context) (string, error) {
 	private, _, err := k.ServiceAccountKey(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func publicDER(secret string, private []byte) ([]byte, error) {
 	return der, nil
 }
 
-// parseKey reads the first private key of PEM data. Errors never hold any of it.
+// parseKey reads the first private key of PEM data. Its errors never contain any of the data.
 func parseKey(data []byte) (crypto.Signer, error) {
 	for {
 		var b *pem.Block
@@ -108,7 +108,7 @@ func parseKey(data []byte) (crypto.Signer, error) {
 				return nil, errors.New("the EC private key is damaged") // cause withheld: it may quote a secret
 			}
 			return key, nil
-		case rsaKeyBlock: // kubeadm's own, unless it is told otherwise
+		case rsaKeyBlock: // kubeadm's default
 			key, err := x509.ParsePKCS1PrivateKey(b.Bytes)
 			if err != nil {
 				return nil, errors.New("the RSA private key is damaged") // cause withheld: it may quote a secret
@@ -124,7 +124,7 @@ func parseKey(data []byte) (crypto.Signer, error) {
 	}
 }
 
-// splitPair separates certificates and key of PEM data.
+// splitPair separates the certificates and the key in PEM data.
 func splitPair(data []byte) Pair {
 	var p Pair
 	for {
@@ -141,7 +141,7 @@ func splitPair(data []byte) Pair {
 	}
 }
 
-// parseCert reads the first certificate of PEM data.
+// parseCert parses PEM data that begins with a certificate.
 func parseCert(data []byte) (*x509.Certificate, error) {
 	b, _ := pem.Decode(data)
 	if b == nil || b.Type != certificateBlock {
@@ -154,7 +154,7 @@ func parseCert(data []byte) (*x509.Certificate, error) {
 	return c, nil
 }
 
-// wrapped is an error to be, or none: wrap(err, …).at(name) is nil where err is.
+// wrapped is an error that lacks its place: wrap(err, …).at(name) is nil if err is nil.
 type wrapped struct {
 	err  error
 	what string

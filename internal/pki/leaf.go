@@ -17,34 +17,35 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// errKeyMismatch says that a remembered certificate and key are not of each other.
+// errKeyMismatch means that a certificate and a key do not belong together.
 var errKeyMismatch = errors.New("its key is not that of its certificate")
 
-// LeafSpec says what a certificate is for. A leaf that is remembered under Name and no longer matches is reissued.
+// LeafSpec describes a certificate. Leaf reissues the stored certificate of this Name if it no longer matches.
 type LeafSpec struct {
-	Name          string // under which it is remembered: "demo-cp-1/apiserver"
+	Name          string // of the stored certificate: "demo-cp-1/apiserver"
 	Authority     string // the authority that signs: KubernetesCA, …
 	CommonName    string
 	Organizations []string // groups, for client certificates
 	DNSNames      []string
 	IPs           []net.IP
-	Client        bool // may identify a client
-	Server        bool // may identify a server
-	// Age is how long ago the certificate's validity begins; 0 means five minutes, for machines whose clock is a little behind.
+	Client        bool // for client authentication
+	Server        bool // for server authentication
+	// Age is how long ago the certificate's validity begins, at least five minutes, for machines whose clock is a little behind. Issuers ignore it.
 	Age time.Duration
 }
 
-// IsLeaf reports whether a secret of this name is a certificate that Leaf remembers.
+// IsLeaf reports whether a secret of this name is a certificate stored by Leaf.
 func IsLeaf(name string) bool { return strings.HasPrefix(name, leafPrefix) }
 
-// IsRoot reports whether a secret of this name is an authority, or a key, by which what a cluster remembers is trusted or read.
+// IsRoot reports whether a secret of this name is an authority, a service-account key or an encryption key, on which a cluster's stored
+// data depends.
 func IsRoot(name string) bool {
 	kind, _, _ := strings.Cut(name, "/")
 	return kind+"/" == authorityPrefix || kind == ServiceAccountKeyName || kind == encryptionKey
 }
 
-// Leaf returns the certificate of s. It is the remembered one as long as that matches s, is of the current authority and is
-// not due for renewal; otherwise a new one with a new key is issued and remembered.
+// Leaf returns the certificate of s. It returns the stored one as long as that matches s, is signed by the current authority and is
+// not due for renewal; otherwise it issues and stores a new one with a new key.
 func (k *PKI) Leaf(ctx context.Context, s LeafSpec) (Pair, error) {
 	if s.Name == "" || s.CommonName == "" || !s.Client && !s.Server {
 		return Pair{}, fail.New(fail.Internal, "a certificate needs a name, a common name and a usage").At(s.Name)
@@ -74,7 +75,7 @@ func (k *PKI) Leaf(ctx context.Context, s LeafSpec) (Pair, error) {
 	return p, nil
 }
 
-// Issue returns a certificate of s with a new key that is valid for so long, or until its authority ends. Nothing remembers it.
+// Issue returns a certificate of s with a new key. It is valid for validity, or until its authority expires, and is not stored.
 func (k *PKI) Issue(ctx context.Context, s LeafSpec, validity time.Duration) (Pair, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,14 +90,14 @@ func (k *PKI) Issue(ctx context.Context, s LeafSpec, validity time.Duration) (Pa
 	return p, nil
 }
 
-// HoldRenewals has leaves that are due stay in use while they are valid; HoldRenewals(false) has them reissued again.
+// HoldRenewals(true) keeps leaves that are due for renewal in use while they are valid; HoldRenewals(false) lets Leaf reissue them again.
 func (k *PKI) HoldRenewals(hold bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.holds = hold
 }
 
-// current reports whether p can go on serving s. A damaged pair can't: it costs nothing to issue another.
+// current reports whether p can still serve s. A damaged pair can't: issuing another one costs nothing.
 func (k *PKI) current(p Pair, s LeafSpec, a *authority) bool {
 	cert, err := parseCert(p.CertPEM)
 	if err != nil {
@@ -190,7 +191,7 @@ func compactIPs(in []net.IP) []net.IP {
 	return out
 }
 
-// ForgetMachine forgets the certificates and keys of a machine that goes: whatever takes its place, by the same name even, gets others.
+// ForgetMachine deletes the certificates and keys of a removed machine: its successor, even of the same name, gets new ones.
 func (k *PKI) ForgetMachine(ctx context.Context, machine string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -209,7 +210,7 @@ func (k *PKI) ForgetMachine(ctx context.Context, machine string) error {
 	return nil
 }
 
-// StartOver forgets all authorities, certificates and keys but the SSH key: a cluster that is built anew is another one.
+// StartOver deletes all authorities, certificates and keys except SSH keys: a rebuilt cluster must not share them with the old one.
 func (k *PKI) StartOver(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -13,21 +13,21 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// CertInfo describes a remembered certificate.
+// CertInfo describes a stored certificate.
 type CertInfo struct {
 	Name        string    `json:"name"`                // an authority's name, or the leaf's: "demo-cp-1/apiserver"
-	Authority   string    `json:"authority,omitempty"` // that signed it; empty for an authority itself
+	Authority   string    `json:"authority,omitempty"` // the signer; empty for an authority itself
 	CA          bool      `json:"ca"`                  // it is an authority
 	Subject     string    `json:"subject"`             // "CN=…,O=…"
 	SANs        []string  `json:"sans,omitempty"`      // DNS names, then addresses
 	Usages      []string  `json:"usages,omitempty"`    // "server", "client"
 	NotBefore   time.Time `json:"notBefore"`
 	NotAfter    time.Time `json:"notAfter"`
-	RenewAt     time.Time `json:"renewAt"`     // from then on the next apply reissues it; zero for authorities
+	RenewAt     time.Time `json:"renewAt"`     // from then on an apply reissues it; zero for authorities
 	Fingerprint string    `json:"fingerprint"` // SHA-256 of the certificate, hex
 }
 
-// List returns every remembered certificate: authorities first, then leaves by name.
+// List returns every stored certificate: authorities first, then leaves by name.
 func (k *PKI) List(ctx context.Context) ([]CertInfo, error) {
 	names, err := k.secrets.Names(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (k *PKI) List(ctx context.Context) ([]CertInfo, error) {
 	return out, nil
 }
 
-// Due reports whether the next apply reissues the certificate. Authorities never are: they are rotated.
+// Due reports whether the next apply reissues the certificate. Authorities are never due: they are rotated.
 func (i CertInfo) Due(now time.Time) bool { return !i.CA && now.After(i.RenewAt) }
 
 func (k *PKI) describe(name string, c *x509.Certificate) CertInfo {
@@ -98,8 +98,8 @@ func (k *PKI) describe(name string, c *x509.Certificate) CertInfo {
 	return i
 }
 
-// signedBy returns the name of the authority, of these by their names (with a generation), that signed a certificate; else of the one that is called
-// like who did.
+// signedBy returns the name of the authority that signed a certificate, or else the name of the authority with the issuer's common name.
+// The keys of authorities may have a generation.
 func signedBy(c *x509.Certificate, authorities map[string]*x509.Certificate) (name string) {
 	for authority, cn := range commonNames() {
 		if c.Issuer.CommonName == cn {

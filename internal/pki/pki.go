@@ -22,23 +22,23 @@ type Options struct {
 
 const (
 	year = 365 * 24 * time.Hour
-	// backdate makes certificates valid on machines whose clock is a little behind.
+	// backdate starts certificates' validity in the past, for machines whose clock is a little behind.
 	backdate = 5 * time.Minute
 )
 
-// PKI issues and remembers a cluster's certificates and keys. It is safe for concurrent use within one process; between
-// processes the cluster's lease keeps order.
+// PKI issues and stores a cluster's certificates and keys. It is safe for concurrent use within one process; processes
+// synchronize by the cluster's lease.
 type PKI struct {
 	secrets Secrets
 	o       Options
 
-	mu          sync.Mutex            // held while a leaf is looked up and issued, so that one name has one certificate
+	mu          sync.Mutex            // held while a leaf is looked up and issued, so that each name gets one certificate
 	authorities map[string]*authority // by secret; read once: an authority never changes
 	generations map[string]Generations
-	holds       bool // leaves that are due stay
+	holds       bool // don't renew leaves that are still valid
 }
 
-// Open returns the PKI whose material is in s. Nothing is read or made before it is asked for.
+// Open returns the PKI with its material in s. It reads and makes nothing yet.
 func Open(s Secrets, o Options) *PKI {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -55,7 +55,7 @@ func Open(s Secrets, o Options) *PKI {
 	return &PKI{secrets: s, o: o, authorities: map[string]*authority{}, generations: map[string]Generations{}}
 }
 
-// Ensure makes the authorities and keys that don't exist yet, of the generation that signs. What exists is never replaced.
+// Ensure makes the signing generations of authorities and keys that don't exist yet. It never replaces existing ones.
 func (k *PKI) Ensure(ctx context.Context) error {
 	makers := map[string]func() ([]byte, error){
 		ServiceAccountKeyName: newKeyPEM,
@@ -63,7 +63,7 @@ func (k *PKI) Ensure(ctx context.Context) error {
 		SSHKeyName:            newSSHKey,
 	}
 	for name, cn := range commonNames() {
-		if !k.External() { // else they are asked for when they are needed
+		if !k.External() { // the issuer's authorities are read on first use
 			makers[authorityPrefix+name] = func() ([]byte, error) { return k.newAuthority(cn) }
 		}
 	}
@@ -76,7 +76,7 @@ func (k *PKI) Ensure(ctx context.Context) error {
 	return nil
 }
 
-// ensure returns the value of name, made first where there is none. Two makers at once get the same value.
+// ensure returns the secret name, and makes it if it doesn't exist. Concurrent callers get the same value.
 func (k *PKI) ensure(ctx context.Context, name string, make func() ([]byte, error)) ([]byte, error) {
 	v, err := k.secrets.Get(ctx, name)
 	if err == nil || fail.KindOf(err) != fail.NotFound {
@@ -89,15 +89,15 @@ func (k *PKI) ensure(ctx context.Context, name string, make func() ([]byte, erro
 	return v, wrap(err, "remember the secret").at(name)
 }
 
-// FirstEncryptionKey is the name of the encryption key that every cluster is born with.
+// FirstEncryptionKey is the name of every cluster's initial encryption key.
 const FirstEncryptionKey = "key1"
 
-// EncryptionKey returns the 32 bytes by which API servers encrypt secrets in etcd, made first where no key has this name yet.
+// EncryptionKey returns the 32-byte key of this name with which API servers encrypt secrets in etcd, and makes it if it doesn't exist.
 func (k *PKI) EncryptionKey(ctx context.Context, name string) ([]byte, error) {
 	return k.encryptionKey(ctx, name, newEncryptionKey)
 }
 
-// KeepEncryptionKey remembers a key that API servers have; fail.Conflict where another one is remembered by its name.
+// KeepEncryptionKey stores a key that API servers use; it fails with fail.Conflict if another key is stored under this name.
 func (k *PKI) KeepEncryptionKey(ctx context.Context, name string, key []byte) error {
 	v, err := k.encryptionKey(ctx, name, func() ([]byte, error) { return key, nil })
 	if err == nil && !bytes.Equal(v, key) {

@@ -2,17 +2,17 @@ package pki
 
 import "context"
 
-// Secrets is where the material is remembered, encrypted. Implementations are safe for concurrent use.
+// Secrets stores the material, encrypted. Implementations are safe for concurrent use.
 type Secrets interface {
-	// Get returns the value of name; fail.NotFound where there is none.
+	// Get returns the value of name, or fail.NotFound.
 	Get(ctx context.Context, name string) ([]byte, error)
 	// Put sets the value of name.
 	Put(ctx context.Context, name string, value []byte) error
-	// PutIfAbsent sets the value of name unless there is one, and returns the value that is there now.
+	// PutIfAbsent sets the value of name unless it has one, and returns the value that name then has.
 	PutIfAbsent(ctx context.Context, name string, value []byte) ([]byte, error)
-	// Delete forgets the value of name. It is no error where there is none.
+	// Delete deletes the value of name. It is no error if there is none.
 	Delete(ctx context.Context, name string) error
-	// Names returns the names that have a value, in no particular order.
+	// Names returns the names with a value, in no particular order.
 	Names(ctx context.Context) ([]string, error)
 }
 
@@ -23,7 +23,7 @@ const (
 	EtcdCA       = "etcd-ca"        // signs etcd's servers, peers and clients
 )
 
-// The names under which Secrets keeps the material. Authorities and leaves hold their certificate followed by their key, as PEM.
+// The names of the material in Secrets. Authorities and leaves are a certificate followed by its key, as PEM.
 const (
 	authorityPrefix = "authority/"
 	leafPrefix      = "leaf/"

@@ -19,7 +19,7 @@ func (k *PKI) SSHKey(ctx context.Context) ([]byte, error) {
 	return all[0], nil
 }
 
-// SSHKeys returns SSHKey and the other user keys that machines let in.
+// SSHKeys returns the user keys that machines accept, SSHKey first.
 func (k *PKI) SSHKeys(ctx context.Context) (all [][]byte, err error) {
 	err = k.each(ctx, SSHKeyName, newSSHKey, func(_ string, data []byte) error {
 		all = append(all, data)

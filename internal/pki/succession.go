@@ -10,11 +10,11 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// patience is how long a rotation may take until the next authority is used, in which what the former one has signed of it is there already.
+// patience extends the life of a cross-signed certificate: it is made in advance, and a rotation may take this long to use the next authority.
 const patience = 30 * 24 * time.Hour
 
-// Prepare has the issuer make the generation of an authority after the present one, and has the present one vouch for it. What was prepared before
-// stays. It is for authorities whose keys are elsewhere: the others are made when they are asked for.
+// Prepare lets the issuer make the generation of an authority after the present one, and cross-sign it with the present one. It keeps what was
+// prepared before. It is for authorities of an external issuer only: others are made on first use.
 func (k *PKI) Prepare(ctx context.Context, name string, present int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -40,7 +40,8 @@ func (k *PKI) Prepare(ctx context.Context, name string, present int) error {
 	return k.lockedVouched(ctx, name, crossSecret(name, present+1), of, by)
 }
 
-// succeeds is fail.Refused where a certificate is not that of another authority than the present one, or of one that soon ends.
+// succeeds returns fail.Refused unless a certificate is an authority's, with another key than the present one's, that lives longer than a
+// new leaf.
 func (k *PKI) succeeds(data []byte, present *x509.Certificate) error {
 	refuse := func(do, format string, args ...any) error {
 		return fail.New(fail.Refused, format, args...).Do("%s", do)
@@ -59,7 +60,8 @@ func (k *PKI) succeeds(data []byte, present *x509.Certificate) error {
 	return nil
 }
 
-// lockedVouched remembers a certificate of one authority that another has signed, unless it is remembered. k.mu is held.
+// lockedVouched lets the issuer cross-sign the authority of with the authority by, and stores the certificate, unless a valid one is
+// stored. k.mu is held.
 func (k *PKI) lockedVouched(ctx context.Context, name, secret string, of, by *authority) error {
 	if data, err := k.secrets.Get(ctx, secret); err == nil && k.notVouching(data, of.cert, by.cert) == "" {
 		return nil
@@ -82,7 +84,7 @@ func (k *PKI) lockedVouched(ctx context.Context, name, secret string, of, by *au
 	return wrap(k.secrets.Put(ctx, secret, encodeCert(cert.Raw)), "remember the certificate").at(secret)
 }
 
-// notVouching says why a certificate does not lead from one authority to another; empty where it does.
+// notVouching says why a certificate does not lead from one authority to another; empty if it does.
 func (k *PKI) notVouching(data []byte, of, by *x509.Certificate) string {
 	cert, err := parseCert(data)
 	switch {
@@ -102,8 +104,8 @@ func (k *PKI) notVouching(data []byte, of, by *x509.Certificate) string {
 	return ""
 }
 
-// Retire has the issuer of an authority whose key is elsewhere sign nothing more by the generation that goes. Of others, and where the one that
-// goes is not remembered, there is nothing to do: Forget is enough.
+// Retire stops an external issuer from signing with the generation goes of an authority. It does nothing for other authorities and keys,
+// or if that generation is not stored: Forget is enough for these.
 func (k *PKI) Retire(ctx context.Context, name string, goes, stays int) error {
 	if !k.External() || !slices.Contains(Authorities(), name) {
 		return nil
@@ -122,7 +124,7 @@ func (k *PKI) Retire(ctx context.Context, name string, goes, stays int) error {
 	return wrap(k.o.Issuer.Retire(ctx, name, former, present), "have the authority that goes sign nothing any more").at(name)
 }
 
-// sameKey reports whether two certificates are of one key.
+// sameKey reports whether two certificates have the same key.
 func sameKey(a, b *x509.Certificate) bool {
 	return bytes.Equal(a.RawSubjectPublicKeyInfo, b.RawSubjectPublicKeyInfo)
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Taken is the authorities and keys of a cluster that somebody else has made.
+// Taken holds the authorities and keys of a cluster that another tool made.
 type Taken struct {
 	Authorities    map[string]Pair // by name, all of Authorities
 	ServiceAccount []byte          // the key that signs tokens, PEM
 	Encryption     map[string][]byte
 }
 
-// Secrets returns what Secrets are to hold, so that a PKI goes on with what was taken over. fail.Invalid where something is no authority, or no
-// key; no error shows any of it.
+// Secrets returns the content of Secrets with which a PKI continues the cluster. It fails with fail.Invalid if an authority or a key is
+// invalid; its errors never contain the material.
 func (t Taken) Secrets() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, name := range Authorities() {

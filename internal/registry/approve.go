@@ -13,10 +13,10 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// Rule approves machines by what they say: each key is a fact, each value a pattern of path.Match. All have to match.
+// Rule approves machines by their facts: each key is a fact, each value a pattern of path.Match. All must match.
 type Rule map[string]string
 
-// FactsOf are the facts that rules, and pools, can look at.
+// FactsOf returns the facts that rules and pools can match.
 func FactsOf(d *facts.Discovery) map[string][]string {
 	s := d.System
 	if s == nil {
@@ -44,7 +44,7 @@ func ParseRule(text string) (Rule, error) {
 	return r, nil
 }
 
-// String is the rule as ParseRule reads it.
+// String returns the rule in ParseRule's form.
 func (r Rule) String() string {
 	parts := make([]string, 0, len(r))
 	for k, v := range r {
@@ -54,7 +54,7 @@ func (r Rule) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Warning says what whoever makes the rule should know of it.
+// Warning returns a warning about the rule's risk for the operator who sets it.
 func (r Rule) Warning() string {
 	return "rule " + r.String() + " approves whatever machine says so, and anybody on the provisioning network can say it. Approved machines can become a control plane, " +
 		"with the keys of a cluster: keep that network to machines and operators, or approve machines by their keys"
@@ -78,13 +78,13 @@ func (r *Registry) ruleFor(d *facts.Discovery) (Rule, bool) {
 	return r.o.Rules[i], true
 }
 
-// Approve lets a machine be used, with the key of this fingerprint; by says who does it. A machine that has shown a key is approved by naming it:
-// fail.Invalid without, fail.Conflict where the machine does not ask with this key. Claims with other keys are dropped.
+// Approve approves a machine with the key of this fingerprint, and drops claims with other keys; by names the operator. If the machine has
+// shown a key, an empty key is fail.Invalid. It is fail.Conflict if the machine does not ask with this key.
 func (r *Registry) Approve(ctx context.Context, uuid, key, by string) (*Machine, error) {
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error { return r.settle(d, rec, key, by) })
 }
 
-// accept makes the key that a machine asks with its key.
+// accept makes the key that waits for approval the machine's key, and issues its certificate.
 func (r *Registry) accept(uuid string, rec *Record) error {
 	rec.Key, rec.Sequence, rec.Certificate = rec.Asks.Key, rec.Asks.Sequence, ""
 	if r.o.Issuer != nil {
@@ -106,7 +106,7 @@ func (r *Registry) accept(uuid string, rec *Record) error {
 	return nil
 }
 
-// Reject has a machine not be used, and its key count for nothing.
+// Reject bars a machine from use, and drops its key and certificate.
 func (r *Registry) Reject(ctx context.Context, uuid, by string) (*Machine, error) {
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
 		d.Approval, d.Waits, d.Rivals = string(Rejected), metal.Kept, []string{}
@@ -116,7 +116,7 @@ func (r *Registry) Reject(ctx context.Context, uuid, by string) (*Machine, error
 	})
 }
 
-// Knows reports whether a public key is the approved one of a machine: fail.Unauthorized if not.
+// Knows returns fail.Unauthorized unless a public key is the approved one of a machine.
 func (r *Registry) Knows(m *Machine, public any) error {
 	if Approval(m.Approval) != Approved || m.Record.Key == "" || facts.Fingerprint(public) != m.Record.Key {
 		return fail.New(fail.Unauthorized, "the certificate is not that of the machine").At(m.UUID).Do("have it enrol, and approve it: naupegos machine approve %s", m.UUID)

@@ -16,7 +16,7 @@ var roleForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 func fixed(d facts.Disk) bool { return !d.Removable && d.SizeBytes > 0 }
 
-// Fill decides which machines a cluster gets, and gives them to it, all or none. dry only decides.
+// Fill decides which machines a cluster gets, and assigns all of them or none. With dry it only decides.
 func (r *Registry) Fill(ctx context.Context, w Wanted, dry bool) (decision *Decision, err error) {
 	err = r.assign(ctx, func(all []Machine) ([]metal.Assigned, error) {
 		if err = locate(w.Cluster, all); err != nil {
@@ -38,7 +38,7 @@ func (r *Registry) Fill(ctx context.Context, w Wanted, dry bool) (decision *Deci
 	return decision, nil
 }
 
-// Assign gives one machine to a pool of a cluster, whatever the scheduler would do.
+// Assign assigns one machine to a pool of a cluster, bypassing the scheduler.
 func (r *Registry) Assign(ctx context.Context, uuid, cluster, pool string) error {
 	if !nameForm.MatchString(cluster) || !nameForm.MatchString(pool) {
 		return fail.New(fail.Invalid, "a machine is assigned to a cluster and a pool by their names, not to %q, %q", cluster, pool)
@@ -66,12 +66,12 @@ func assignedTo(c metal.Claim) metal.Event {
 	return metal.Event{What: "assigned", Detail: fmt.Sprintf("to %s, %s %d", c.Cluster, c.Pool, c.Seat)}
 }
 
-// Unassign takes a machine out of its pool, and all roles from it. One that has none stays as it is.
+// Unassign removes a machine from its pool, and removes all its roles.
 func (r *Registry) Unassign(ctx context.Context, uuid string) error {
 	return r.SetRoles(ctx, uuid, nil)
 }
 
-// SetRoles gives a machine exactly these roles; none frees it of its pool, too.
+// SetRoles gives a machine exactly these roles; an empty list also removes it from its pool.
 func (r *Registry) SetRoles(ctx context.Context, uuid string, roles []string) error {
 	for _, role := range roles {
 		if !roleForm.MatchString(role) {
@@ -94,7 +94,7 @@ func (r *Registry) SetRoles(ctx context.Context, uuid string, roles []string) er
 	})
 }
 
-// assign has decide choose among all machines. They come without facts: Machine.Said reads those of the ones that are looked at.
+// assign stores the assignments that decide returns for all machines. The machines come without facts; Machine.Said reads them.
 func (r *Registry) assign(ctx context.Context, decide func(all []Machine) ([]metal.Assigned, error)) error {
 	return r.store.Assign(ctx, func(stored []metal.Machine) ([]metal.Assigned, error) {
 		all := make([]Machine, 0, len(stored))
@@ -109,7 +109,7 @@ func (r *Registry) assign(ctx context.Context, decide func(all []Machine) ([]met
 	})
 }
 
-// locate finds the switches of the machines that a cluster has or could have, where an older version has not noted them beside the facts.
+// locate sets Record.Chassis of a cluster's machines and of usable ones from their facts, if an older version has not recorded it.
 func locate(cluster string, all []Machine) error {
 	for i := range all {
 		m := &all[i]

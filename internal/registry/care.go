@@ -16,7 +16,7 @@ var (
 	valueForm = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
 )
 
-// Rename gives a machine a name; empty takes it away.
+// Rename gives a machine a name; an empty name removes it.
 func (r *Registry) Rename(ctx context.Context, uuid, name string) (*Machine, error) {
 	if name != "" && !nameForm.MatchString(name) {
 		return nil, fail.New(fail.Invalid, "%q is not a name for a machine", name).Do("use lower-case letters, digits and hyphens, at most 63")
@@ -28,7 +28,7 @@ func (r *Registry) Rename(ctx context.Context, uuid, name string) (*Machine, err
 	})
 }
 
-// Label sets labels of a machine, and takes away those in without.
+// Label sets labels of a machine, and removes those in without.
 func (r *Registry) Label(ctx context.Context, uuid string, set map[string]string, without []string) (*Machine, error) {
 	for k, v := range set {
 		if !labelForm.MatchString(k) || !valueForm.MatchString(v) {
@@ -47,7 +47,7 @@ func (r *Registry) Label(ctx context.Context, uuid string, set map[string]string
 	})
 }
 
-// Maintain has a machine not be used for a reason; empty ends that.
+// Maintain puts a machine into maintenance for a reason; an empty reason ends it.
 func (r *Registry) Maintain(ctx context.Context, uuid, why string) (*Machine, error) {
 	if len(why) > 500 {
 		return nil, fail.New(fail.Invalid, "the reason has more than 500 bytes")
@@ -63,10 +63,10 @@ func (r *Registry) Maintain(ctx context.Context, uuid, why string) (*Machine, er
 	})
 }
 
-// Reinstall allows a machine to be installed once more, whatever became of it before.
+// Reinstall allows a machine to be installed again, after success or failures.
 func (r *Registry) Reinstall(ctx context.Context, uuid, by string) (*Machine, error) {
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
-		if !rec.Installed.IsZero() && rec.Failures < r.o.InstallRetries { // else it is what helps
+		if !rec.Installed.IsZero() && rec.Failures < r.o.InstallRetries { // a failed machine may always be reinstalled
 			if err := r.inUse(ctx, uuid, "install it again", d.Claim, rec); err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ func (r *Registry) Reinstall(ctx context.Context, uuid, by string) (*Machine, er
 	})
 }
 
-// Want says which digest a machine should report.
+// Want sets the digest that a machine should report.
 func (r *Registry) Want(ctx context.Context, uuid, digest string) (*Machine, error) {
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
 		if rec.Wanted != digest {

@@ -13,30 +13,30 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// GatewayPool is the pool of a cluster's gateways, and RoleGateway what its machines get.
+// GatewayPool is the pool of a cluster's gateways, and RoleGateway the role of its machines.
 const (
 	GatewayPool = "gateway"
 	RoleGateway = "gateway"
 )
 
-// Seat is a place in a pool that a cluster wants a machine for.
+// Seat is a place in a pool for a machine.
 type Seat struct {
 	Pool   string
 	Number int
-	// Labelled says why a machine can't have it, by all but its facts, and Fits by its facts; empty if it can. nil: any can. Fits is asked only of
-	// machines that Labelled lets pass: their facts are read for it.
+	// Labelled says why a machine can't have the seat, regardless of its facts, and Fits why its facts don't fit; empty if it can. nil accepts
+	// any machine. Fits is called only after Labelled accepts, because it needs the machine's facts, which are read for it.
 	Labelled, Fits func(m *Machine) string
 }
 
-// Had is a seat that a machine was given back from.
+// Had is the seat that a machine was returned to the stock from.
 type Had struct {
 	metal.Claim
 	At    time.Time `json:"at"`
-	Again bool      `json:"again,omitempty"` // it is only to be installed anew, and comes first where the seat is filled; else it comes last
+	Again bool      `json:"again,omitempty"` // the machine is only to be reinstalled and is preferred for this seat; otherwise it is the last choice
 }
 
-// Claim gives a cluster a machine for each of the seats that nobody has, all of them or none: fail.Refused, which says which machines there
-// are and why each can't be used. dry only decides. spread is as in Wanted.
+// Claim assigns a cluster a machine for each vacant seat, or none at all: then fail.Refused lists machines and why each can't be used. With dry
+// it only decides. spread is as in Wanted.
 func (r *Registry) Claim(ctx context.Context, cluster, spread string, seats []Seat, dry bool) (given []Given, err error) {
 	if !nameForm.MatchString(cluster) {
 		return nil, fail.New(fail.Invalid, "%q is not a name of a cluster", cluster)
@@ -61,7 +61,7 @@ func (r *Registry) Claim(ctx context.Context, cluster, spread string, seats []Se
 	return given, nil
 }
 
-// Seated lists the machines that have seats of a cluster, by pool and seat. spread is as in Wanted.
+// Seated lists the machines in a cluster's seats, sorted by pool and seat. spread is as in Wanted.
 func (r *Registry) Seated(ctx context.Context, cluster, spread string) (seated []Given, err error) {
 	err = r.assign(ctx, func(all []Machine) ([]metal.Assigned, error) {
 		if err := locate(cluster, slices.DeleteFunc(slices.Clone(all), func(m Machine) bool { return m.Claim.Cluster != cluster })); err != nil {
@@ -80,7 +80,7 @@ func (r *Registry) Seated(ctx context.Context, cluster, spread string) (seated [
 	return seated, err
 }
 
-// RolesOf are the roles that machines of a pool get.
+// RolesOf returns the roles of a pool's machines.
 func RolesOf(pool string) []string {
 	if pool == GatewayPool {
 		return []string{RoleGateway}
@@ -88,13 +88,14 @@ func RolesOf(pool string) []string {
 	return rolesOf(pool == ControlPlanePool)
 }
 
-// choose decides who gets which seat, and asks nobody. Seats that few machines fit come first, so that nobody takes these from them.
+// choose decides which machine gets which seat, and changes nothing. It fills seats that few machines fit first, so that these machines are
+// not taken for other seats.
 func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error) {
 	s := &scheduler{w: Wanted{Cluster: cluster, Spread: spread}, all: slices.SortedFunc(slices.Values(all), func(a, b Machine) int { return cmp.Compare(a.UUID, b.UUID) })}
 	type open struct {
 		Seat
 		free  []Machine
-		again string // UUID of the machine that had the seat last, where it is to have it again
+		again string // UUID of the machine that had the seat last, if it shall have it again
 	}
 	var wanted []open
 	domains := map[string]map[string]int{}
@@ -153,7 +154,7 @@ func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error
 	if len(lacking) == 0 {
 		return given, nil
 	}
-	// Who took the best has perhaps taken the only one that another seat could have.
+	// A seat's best machine may have been the only one that fits another seat: look for any complete assignment.
 	free := make([][]Machine, len(wanted))
 	for i, o := range wanted {
 		free[i] = o.free
@@ -169,8 +170,8 @@ func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error
 	return given, nil
 }
 
-// fitting says of each machine that could be used why it does not fit each seat; empty: it does. It reads the facts of one machine at a time, and
-// only of those that the labels of a seat let pass.
+// fitting returns, for each usable machine and each seat, why the machine does not fit; empty if it does. It reads the facts of one machine at a
+// time, and only of those that a seat's Labelled accepts.
 func fitting(seats []Seat, all []Machine) ([][]string, error) {
 	out := make([][]string, len(all))
 	for i := range all {
@@ -199,7 +200,7 @@ func fitting(seats []Seat, all []Machine) ([][]string, error) {
 	return out, nil
 }
 
-// left says when a machine was given back from a seat last; zero: it never had it.
+// left returns when a machine was returned to the stock, if that was from this seat; else zero.
 func left(m Machine, seat Seat, cluster string) time.Time {
 	if h := m.Record.Had; h != nil && h.Claim == (metal.Claim{Cluster: cluster, Pool: seat.Pool, Seat: seat.Number}) {
 		return h.At
@@ -207,7 +208,7 @@ func left(m Machine, seat Seat, cluster string) time.Time {
 	return time.Time{}
 }
 
-// first orders what is so before what is not.
+// first compares booleans: true comes before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:
@@ -218,9 +219,9 @@ func first(a, b bool) int {
 	return 1
 }
 
-// match gives each seat one of the machines that are free for it, however that can be done; nil where it can't.
+// match assigns each seat one of its free machines, by augmenting paths; nil if no complete assignment exists.
 func match(free [][]Machine) []Machine {
-	holder := map[string]int{} // by machine: who has it
+	holder := map[string]int{} // by machine: its seat
 	who := make([]Machine, len(free))
 	var seat func(i int, asked map[string]bool) bool
 	seat = func(i int, asked map[string]bool) bool {
@@ -251,11 +252,11 @@ func count(domains map[string]map[string]int, pool, domain string) {
 	domains[pool][domain]++
 }
 
-// GroupOf is the group of reboots of machines that a cluster has had installed. It is none that has a cluster's name: the lease of that one is
-// held by whoever waits for the machines.
+// GroupOf returns the reboot group of machines that a cluster has installed. It differs from the cluster's name, because a group of that name
+// heeds the cluster's lease, and the command that waits for the machines holds that lease.
 func GroupOf(cluster string) string { return cluster + ".machines" }
 
-// inUse refuses, with its name, what would take a machine away from the cluster that has had it installed, unless nobody knows that cluster any more.
+// inUse refuses the action what if it would take a machine from the cluster that installed it, unless that cluster no longer exists.
 func (r *Registry) inUse(ctx context.Context, uuid, what string, claim metal.Claim, rec *Record) error {
 	if claim.Cluster == "" || rec.Order == nil || rec.Order.Group != GroupOf(claim.Cluster) {
 		return nil
@@ -269,10 +270,10 @@ func (r *Registry) inUse(ctx context.Context, uuid, what string, claim metal.Cla
 		Do("have the cluster give it up: naupegos node replace %s %s puts another one in its place; fewer replicas in the document take it away", claim.Cluster, rec.Order.Hostname)
 }
 
-// most is of how many machines a refusal says why they can't be used.
+// most bounds the machines that a refusal lists.
 const most = 20
 
-// lacks says which machines there are, and why each can't be used. fits says why each does not fit the seat of a number.
+// lacks returns the error for missing machines. It lists machines and why each can't be used; fits and seat index why one does not fit.
 func lacks(seats []Seat, all []Machine, taken map[string]bool, fits [][]string, seat int) error {
 	pools := map[string]int{}
 	var order []string
@@ -293,7 +294,7 @@ func lacks(seats []Seat, all []Machine, taken map[string]bool, fits [][]string, 
 		case taken[m.UUID]:
 			reason = "it is taken for another place of this cluster"
 		default:
-			reason = fits[i][seat] // one that fits would have been taken
+			reason = fits[i][seat] // a fitting one would have been taken
 		}
 		why = append(why, m.Title()+": "+reason)
 	}
@@ -307,9 +308,9 @@ func lacks(seats []Seat, all []Machine, taken map[string]bool, fits [][]string, 
 		Do("free, approve or repair machines (naupegos machine list), or use fewer")
 }
 
-// GiveBack takes a machine that has a seat of a cluster back to the stock, and remembers what it had. It is to be installed anew before it is
-// used again: what is on its disk is nobody's any more. One that has no seat of this cluster stays as it is. again has it come first where the
-// seat is filled; that is written together with its end, so that no crash has another machine come.
+// GiveBack returns a machine in a cluster's seat to the stock, and records the seat. The machine must be reinstalled before it is used again: its
+// disk's content is obsolete. A machine without a seat in this cluster stays as it is. again prefers it when the seat is filled again; that
+// is stored in the same write, so that a crash can't lead to another machine.
 func (r *Registry) GiveBack(ctx context.Context, uuid, cluster, by string, again bool) error {
 	var had *metal.Claim
 	_, err := r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {

@@ -13,24 +13,24 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// Discovery is what came of a machine that has said what it is.
+// Discovery is the result of a machine's report of its facts.
 type Discovery struct {
 	New         bool
 	Approval    Approval
-	Key         string // fingerprint of the key that the body was signed by; empty where it was by none
+	Key         string // fingerprint of the key that signed the body; empty if it was unsigned
 	Proven      bool   // that key is the approved one
-	Certificate string // for it; empty unless it is the approved one
+	Certificate string // for Key; empty unless Key is the approved one
 }
 
-// Discover remembers what a machine says of itself. signature is that of the whole body; empty where there is none.
+// Discover stores the facts that a machine reports. signature is that of the whole body; empty if there is none.
 //
-// Anybody on the provisioning network can send such a body. It never gives anything away but the certificate of a key that somebody has
-// approved, and once one is, only a body that it has signed changes what is known of the machine.
+// Anybody on the provisioning network can send such a body. Discover reveals nothing but the certificate of an approved key, and once a key is
+// approved, only a body signed by it changes the machine's facts.
 func (r *Registry) Discover(ctx context.Context, body []byte, signature string) (*Discovery, error) {
 	return r.DiscoverFrom(ctx, body, signature, "")
 }
 
-// DiscoverFrom is Discover of a body that came from an address. See Limits for what one address may do: fail.NotReady where it does more.
+// DiscoverFrom is Discover for a body from an address. It fails with fail.NotReady if the address exceeds its Limits.
 func (r *Registry) DiscoverFrom(ctx context.Context, body []byte, signature, from string) (*Discovery, error) {
 	d, err := facts.Parse(body)
 	if err != nil {
@@ -73,13 +73,13 @@ func (r *Registry) DiscoverFrom(ctx context.Context, body []byte, signature, fro
 	return out, nil
 }
 
-// mayApproveByRule: rules look at what a machine says, and that anybody could say. They approve machines that are new, or that somebody
-// wants installed anew, and never a second key of one that has a key.
+// mayApproveByRule reports whether a rule may approve a claim. Rules match facts, which anybody could send. So they approve only pending
+// machines, and a new key of an approved machine only if an operator wants it reinstalled.
 func mayApproveByRule(dr *metal.Draft, rec *Record, a Asking) bool {
 	return Approval(dr.Approval) == Pending || rec.Reinstall && Approval(dr.Approval) == Approved && a.Key != "" && a.Key != rec.Key
 }
 
-// approveByRule approves the claim that matches a rule, whoever else claims to be the machine.
+// approveByRule approves the claim that matches a rule, despite other claims to be the machine.
 func (r *Registry) approveByRule(dr *metal.Draft, rec *Record, d *facts.Discovery, a Asking, rule Rule) error {
 	name := a.Name()
 	if a.Key == "" && rec.Asks == nil && len(rec.Rivals) == 0 {
@@ -91,7 +91,7 @@ func (r *Registry) approveByRule(dr *metal.Draft, rec *Record, d *facts.Discover
 	return r.describe(dr, rec, d)
 }
 
-// sight writes what a machine says into its draft.
+// sight records in a machine's draft that it was seen, and its facts if the claim is the machine's own.
 func (r *Registry) sight(dr *metal.Draft, rec *Record, d *facts.Discovery, a Asking) error {
 	if dr.New {
 		dr.Approval, dr.Waits, dr.Origin, rec.StateAt = string(Pending), metal.Once, a.From, a.Seen
@@ -108,7 +108,7 @@ func (r *Registry) sight(dr *metal.Draft, rec *Record, d *facts.Discovery, a Ask
 	return r.describe(dr, rec, d)
 }
 
-// describe remembers the facts of a machine.
+// describe stores the facts and the journal of a machine.
 func (r *Registry) describe(dr *metal.Draft, rec *Record, d *facts.Discovery) error {
 	known := *d
 	known.Journal, known.Enrolment = nil, nil
@@ -134,7 +134,7 @@ func (r *Registry) describe(dr *metal.Draft, rec *Record, d *facts.Discovery) er
 	return nil
 }
 
-// disksInWords says in one line which disks there are: "2 × 480.1 GB, 1 × 3.8 TB".
+// disksInWords summarizes disks in one line: "2 × 480.1 GB, 1 × 3.8 TB".
 func disksInWords(disks []facts.Disk) string {
 	counts := map[int64]int{}
 	for _, d := range disks {

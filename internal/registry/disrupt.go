@@ -16,13 +16,13 @@ import (
 // Strategy says how a machine takes an update.
 type Strategy struct {
 	Kind     string `json:"strategy,omitempty"` // one of Strategies; empty: none was chosen
-	Disabled bool   `json:"disabled,omitempty"` // it was, and doesn't count now
+	Disabled bool   `json:"disabled,omitempty"` // the chosen one is not in effect now
 }
 
-// Strategies are those by which a machine can take an update.
+// Strategies lists the ways in which a machine can take an update.
 func Strategies() []string { return []string{"kexec", "live", "none", "poweroff", "reboot"} }
 
-// SetStrategy chooses a strategy; the empty kind disables the one that was chosen.
+// SetStrategy chooses a strategy; the empty kind disables the chosen one.
 func (r *Registry) SetStrategy(ctx context.Context, uuid, kind string) (*Machine, error) {
 	if kind != "" && !slices.Contains(Strategies(), kind) {
 		return nil, fail.New(fail.Invalid, "there is no strategy %q", kind).Do("it is one of %v", Strategies())
@@ -39,16 +39,16 @@ func (r *Registry) SetStrategy(ctx context.Context, uuid, kind string) (*Machine
 	})
 }
 
-// rebootPrefix is before the names of groups of machines that may reboot.
+// rebootPrefix begins the names of reboot groups in the store.
 const rebootPrefix = "reboot/"
 
 var groupForm = regexp.MustCompile(`^[A-Za-z0-9.-]{1,64}$`)
 
-// Lock lets a machine reboot, if no more of its group do than may; the place lasts for Options.RebootTTL. The caller has seen the machine's key.
-// The machine is approved and of the group: fail.Refused otherwise.
+// Lock lets a machine reboot if its group has a free place; the place lasts for Options.RebootTTL. who lists the holders of places. The caller
+// must have verified the machine's key. The machine must be approved (fail.Unauthorized) and in the group (fail.Refused).
 //
-// A group of a cluster's name heeds the cluster's lease: nobody reboots while a verb changes the cluster, and no verb begins while a machine of the
-// cluster may reboot. who are those that hold places.
+// A group with a cluster's name heeds the cluster's lease: no machine reboots while a command changes the cluster, and no command starts while a
+// machine of the cluster may reboot.
 func (r *Registry) Lock(ctx context.Context, group, uuid string) (granted bool, who []metal.Slot, err error) {
 	m, err := r.member(ctx, group, uuid)
 	if err != nil {
@@ -57,8 +57,8 @@ func (r *Registry) Lock(ctx context.Context, group, uuid string) (granted bool, 
 	return r.take(ctx, group, m.UUID, m.Title(), m)
 }
 
-// LockBy is Lock for a client that has shown a token of a group, and names itself by an ID. An ID that is an approved machine of the group asks for the
-// machine's place; any other one has a place of its own, which no command waits for.
+// LockBy is Lock for a client that has shown a group's token and identifies itself by an ID. If the ID is an approved machine of the group, the
+// client asks for the machine's place; any other ID gets its own place, which no command waits for.
 func (r *Registry) LockBy(ctx context.Context, t *metal.LockToken, id string) (granted bool, who []metal.Slot, err error) {
 	holder, m, err := r.client(ctx, t, id)
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *Registry) LockBy(ctx context.Context, t *metal.LockToken, id string) (g
 	return r.take(ctx, t.Group, holder, title, m)
 }
 
-// take takes a place of a group. m is nil where the holder is no machine that is known.
+// take takes a place in a group. m is nil if the holder is not a known machine.
 func (r *Registry) take(ctx context.Context, group, holder, title string, m *Machine) (granted bool, who []metal.Slot, err error) {
 	want := metal.Want{Group: rebootPrefix + group, Holder: holder, Detail: title, Bound: r.o.Reboots, TTL: r.o.RebootTTL}
 	if r.o.Clusters != nil {
@@ -85,7 +85,7 @@ func (r *Registry) take(ctx context.Context, group, holder, title string, m *Mac
 	return r.store.Take(ctx, want)
 }
 
-// Unlock gives a machine's own place back.
+// Unlock returns a machine's own place.
 func (r *Registry) Unlock(ctx context.Context, group, uuid string) (held bool, err error) {
 	m, err := r.member(ctx, group, uuid)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *Registry) Unlock(ctx context.Context, group, uuid string) (held bool, e
 	return r.store.Give(ctx, rebootPrefix+group, m.UUID)
 }
 
-// UnlockBy gives the place back that LockBy gave to the same token and ID.
+// UnlockBy returns the place that LockBy gave to the same token and ID.
 func (r *Registry) UnlockBy(ctx context.Context, t *metal.LockToken, id string) (held bool, err error) {
 	holder, _, err := r.client(ctx, t, id)
 	if err != nil {
@@ -103,12 +103,12 @@ func (r *Registry) UnlockBy(ctx context.Context, t *metal.LockToken, id string) 
 	return r.store.Give(ctx, rebootPrefix+t.Group, holder)
 }
 
-// Release takes a place away from its holder, by the names that Holders shows: for a holder that never will come back.
+// Release takes a place from a holder that will never come back. group and holder are as Holders returns them.
 func (r *Registry) Release(ctx context.Context, group, holder string) (held bool, err error) {
 	return r.store.Give(ctx, group, holder)
 }
 
-// LockGroup is the label with a group of reboots that a machine is of beside those of its cluster.
+// LockGroup is the label that names a machine's reboot group in addition to those of its cluster.
 const LockGroup = "fleetlock-group"
 
 // member returns the approved machine of a group.
@@ -130,7 +130,7 @@ func (r *Registry) member(ctx context.Context, group, uuid string) (*Machine, er
 	return m, nil
 }
 
-// groups are the groups of reboots that a machine is of.
+// groups returns a machine's reboot groups.
 func (m *Machine) groups() (all []string) {
 	if c := m.Claim.Cluster; c != "" {
 		all = append(all, c, GroupOf(c))
@@ -144,8 +144,8 @@ func (m *Machine) groups() (all []string) {
 	return all
 }
 
-// client finds out which holder an ID is for a token, and which machine. A machine with a key asks with its key, unless an operator has bound the
-// ID to it.
+// client returns the holder for a token and an ID, and the machine if the ID is one. A machine with a key must ask with its key, unless an
+// operator has bound the ID to it.
 func (r *Registry) client(ctx context.Context, t *metal.LockToken, id string) (holder string, m *Machine, err error) {
 	if id == "" || len(id) > 256 {
 		return "", nil, fail.New(fail.Invalid, "a holder needs an ID of at most 256 bytes")
@@ -171,12 +171,12 @@ func badGroup() error {
 	return fail.New(fail.Invalid, "a group's name has letters, digits, dots and hyphens, at most 64")
 }
 
-// LockLabel is the label with the ID by which a client asks whether the machine may reboot, where that is not its UUID: Zincati's comes from the
-// system's machine ID.
+// LockLabel is the label with the ID of a client that asks to reboot the machine, if the ID is not the machine's UUID: Zincati derives its ID
+// from the system's machine ID.
 const LockLabel = "fleetlock-id"
 
-// HolderOf returns the machine that an ID of a holder is: its UUID, with or without hyphens, or what an operator has written into its LockLabel.
-// With the latter a token stands for the machine's key, because Zincati can show no certificate. nil where it is none that is known.
+// HolderOf returns the machine with a holder's ID, or nil. The ID is its UUID, with or without hyphens, or the value of its LockLabel. In the
+// latter case a token replaces the machine's key, because Zincati can't show a certificate.
 func (r *Registry) HolderOf(ctx context.Context, id string) (m *Machine, byLabel bool, err error) {
 	text := id
 	if len(id) == 32 { // as Zincati writes its identity.node_uuid
@@ -202,5 +202,5 @@ func (r *Registry) HolderOf(ctx context.Context, id string) (m *Machine, byLabel
 	return &all[0], true, nil
 }
 
-// Holders returns who has places: to be installed, or to reboot.
+// Holders returns all held places, for installations and for reboots.
 func (r *Registry) Holders(ctx context.Context) ([]metal.Slot, error) { return r.store.Slots(ctx, "") }

@@ -16,11 +16,11 @@ const installGroup = "install"
 // Authorization says whether a machine may be installed now.
 type Authorization struct {
 	Granted bool
-	Why     string // it is not
+	Why     string // why not
 	Expires time.Time
 }
 
-// Authorize lets a machine be installed, if it may be and not too many are. The grant expires; the end of the installation gives it back.
+// Authorize lets a machine be installed if it is installable and a place is free. The grant expires; the end of the installation returns it.
 func (r *Registry) Authorize(ctx context.Context, m *Machine) (*Authorization, error) {
 	if why := r.notInstallable(m); why != "" {
 		return r.denied(ctx, m, why)
@@ -49,7 +49,7 @@ func (r *Registry) Authorize(ctx context.Context, m *Machine) (*Authorization, e
 	return a, err
 }
 
-// notInstallable says why a machine must not be installed, whoever else is; empty if it may be.
+// notInstallable says why a machine must not be installed, regardless of other machines; empty if it may be.
 func (r *Registry) notInstallable(m *Machine) string {
 	rec := m.Record
 	switch {
@@ -78,7 +78,7 @@ func (r *Registry) denied(ctx context.Context, m *Machine, why string) (*Authori
 	return &Authorization{Why: why}, err
 }
 
-// Finish remembers how the installation of a machine ended, with its log, and gives the authorization back. A failure uses up an attempt only if the
+// Finish records the end of a machine's installation, with its log, and returns the authorization. A failure uses up an attempt only if the
 // installation was authorized. A repeated report changes nothing, because any host that knows the UUID of a machine without a key can send it.
 func (r *Registry) Finish(ctx context.Context, m *Machine, ok bool, log []string) error {
 	if Approval(m.Approval) != Approved {
@@ -92,7 +92,7 @@ func (r *Registry) Finish(ctx context.Context, m *Machine, ok bool, log []string
 		return nil
 	}
 	_, err = r.change(ctx, m.UUID, metal.How{}, func(d *metal.Draft, rec *Record) error {
-		authorized := held || State(d.State) == Granted // the authorization of a long one has expired
+		authorized := held || State(d.State) == Granted // Granted: the authorization of a long installation has expired
 		rec.Progress = nil
 		switch {
 		case ok:
@@ -114,8 +114,8 @@ func (r *Registry) Finish(ctx context.Context, m *Machine, ok bool, log []string
 	return err
 }
 
-// Report remembers what a running machine says of what is installed, and returns whether that is what it should be. sequence has to grow;
-// 0 is a machine that doesn't count, whose reports are taken in the order in which they come.
+// Report stores the digest that a running machine reports, and returns whether it is the wanted one. sequence must grow; with 0, from a machine
+// that doesn't count, reports are taken in order of arrival.
 func (r *Registry) Report(ctx context.Context, m *Machine, bootID, digest string, sequence int64) (upToDate bool, err error) {
 	if digest == "" || len(digest) > 256 || len(bootID) > 256 || sequence < 0 {
 		return false, fail.New(fail.Invalid, "a report needs a digest, and a sequence number that is not below zero").At(m.UUID)
@@ -138,7 +138,7 @@ func (r *Registry) Report(ctx context.Context, m *Machine, bootID, digest string
 	return m.Record.Wanted == "" || m.Record.Wanted == digest, err
 }
 
-// Booted remembers that a machine has asked what to boot. One that is not known is no error.
+// Booted records that a machine has asked what to boot.
 func (r *Registry) Booted(ctx context.Context, m *Machine) error {
 	_, err := r.change(ctx, m.UUID, metal.How{Quick: true}, func(d *metal.Draft, rec *Record) error {
 		happens(d, rec, Boots, "")
@@ -148,10 +148,10 @@ func (r *Registry) Booted(ctx context.Context, m *Machine) error {
 	return err
 }
 
-// heardOften is how often it is noted at most that a machine is there.
+// heardOften is the shortest interval between two records that a machine was heard from.
 const heardOften = 30 * time.Second
 
-// Heard remembers that a machine is there and asks for something, whatever it is given: whoever wants it to boot need not start it.
+// Heard records that a machine has sent any request: it is on, and need not be started.
 func (r *Registry) Heard(ctx context.Context, m *Machine) error {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	if now.Sub(m.Seen) < heardOften {
@@ -164,5 +164,5 @@ func (r *Registry) Heard(ctx context.Context, m *Machine) error {
 	return err
 }
 
-// Retries is how often an installation may fail before somebody has to say that it is tried again.
+// Retries returns how often an installation may fail before an operator must order another attempt.
 func (r *Registry) Retries() int { return r.o.InstallRetries }

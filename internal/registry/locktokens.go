@@ -14,11 +14,11 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// lockPrefix begins the tokens of groups, so that scanners of repositories find one that was committed.
+// lockPrefix begins the tokens of groups, so that secret scanners find a committed one.
 const lockPrefix = "naupegoslock_"
 
-// NewLockToken makes a token by which clients without a machine's key ask for places to reboot of one group. life 0 is for ever. secret is returned
-// here alone: the store has its hash.
+// NewLockToken makes a token with which clients without a machine's key ask for reboot places of one group. With life 0 it never expires. secret
+// is returned only here: the store has its hash.
 func (r *Registry) NewLockToken(ctx context.Context, group string, life time.Duration) (secret string, t metal.LockToken, err error) {
 	if !groupForm.MatchString(group) {
 		return "", t, badGroup()
@@ -37,7 +37,7 @@ func (r *Registry) NewLockToken(ctx context.Context, group string, life time.Dur
 	return lockPrefix + t.ID + "_" + text, t, r.store.AddLockToken(ctx, t)
 }
 
-// LockToken returns the token of a group that a secret is: fail.Unauthorized if it is none. The answers to all wrong ones are the same.
+// LockToken returns the token of a secret, or fail.Unauthorized. The error is the same for all wrong secrets.
 func (r *Registry) LockToken(ctx context.Context, secret string) (*metal.LockToken, error) {
 	wrong := fail.New(fail.Unauthorized, "this is not a valid token of a group").Do("naupegos machine lock-token create GROUP makes one")
 	text, ours := strings.CutPrefix(secret, lockPrefix)

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// Progress says how far an installation is.
+// Progress is the progress of an installation.
 type Progress struct {
 	Stage string    `json:"stage"` // what is done: "partition", "write root"…
 	Done  int64     `json:"done"`  // bytes
@@ -21,8 +21,8 @@ type Progress struct {
 	At    time.Time `json:"at"`
 }
 
-// SetOrder says what is to be installed on a machine, and so what it should report; nil takes that back. A machine that runs already is
-// outdated by it, and takes it by its strategy.
+// SetOrder sets the installation order of a machine, and thereby the digest that it should report; nil withdraws the order. A running machine
+// becomes outdated, and takes the order by its strategy.
 func (r *Registry) SetOrder(ctx context.Context, uuid string, o *order.Order, by string) (*Machine, error) {
 	if o != nil {
 		if err := o.Check(); err != nil {
@@ -58,7 +58,7 @@ func (r *Registry) SetOrder(ctx context.Context, uuid string, o *order.Order, by
 	})
 }
 
-// Ordered returns the installation order of a machine: fail.NotFound where there is none.
+// Ordered returns the installation order of a machine, or fail.NotFound.
 func (r *Registry) Ordered(m *Machine) (*order.Order, error) {
 	if m.Record.Order == nil {
 		return nil, fail.New(fail.NotFound, "no installation is ordered for the machine").At(m.UUID).Do("order one: naupegos machine install %s", m.UUID)
@@ -68,8 +68,8 @@ func (r *Registry) Ordered(m *Machine) (*order.Order, error) {
 
 var stageForm = regexp.MustCompile(`^[a-z][a-z 0-9]{0,39}$`)
 
-// Renew remembers how far an installation is, and has its authorization last for longer: fail.Conflict where it has ended meanwhile, and
-// others may be in its place.
+// Renew stores the progress of an installation and extends its authorization. It fails with fail.Conflict if the authorization has ended, because
+// another machine may have its place.
 func (r *Registry) Renew(ctx context.Context, m *Machine, p Progress) (expires time.Time, err error) {
 	if !stageForm.MatchString(p.Stage) || p.Done < 0 || p.Total < 0 {
 		return expires, fail.New(fail.Invalid, "a progress has a stage in lower-case words, and bytes that are not below zero").At(m.UUID)
@@ -91,13 +91,13 @@ func (r *Registry) Renew(ctx context.Context, m *Machine, p Progress) (expires t
 	}
 	p.At = time.Now().UTC().Truncate(time.Microsecond)
 	_, err = r.change(ctx, m.UUID, metal.How{Quick: true}, func(d *metal.Draft, rec *Record) error {
-		d.Seen, rec.Progress = p.At, &p // whoever looks whether it is there need not start it
+		d.Seen, rec.Progress = p.At, &p // it is on and need not be started
 		return nil
 	})
 	return expires, err
 }
 
-// Told is what a machine says of its installed system beside the digest.
+// Told is what a machine reports about its installed system in addition to the digest.
 type Told struct {
 	HostKeys []string // by which SSH knows it; nil: as before
 	Slot     string   // that it runs from; empty: as before
@@ -107,7 +107,7 @@ type Told struct {
 
 var hostKeyForm = regexp.MustCompile(`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{16,1000}={0,2}$`)
 
-// Tell remembers what a machine says of its installed system. What is the same as before is not written.
+// Tell stores what an approved machine reports about its installed system. It writes only changes.
 func (r *Registry) Tell(ctx context.Context, m *Machine, t Told) error {
 	if len(t.HostKeys) > 8 || !slices.Contains([]string{"", "a", "b"}, t.Slot) || len(t.Refused) > 256 {
 		return fail.New(fail.Invalid, "a system runs from the slot a or b, and has at most eight host keys").At(m.UUID)
@@ -118,7 +118,7 @@ func (r *Registry) Tell(ctx context.Context, m *Machine, t Told) error {
 		}
 	}
 	if Approval(m.Approval) != Approved {
-		return nil // a stranger could say it
+		return nil // it could come from a stranger
 	}
 	rec, at := m.Record, addressed(m.Record.Address, t.Address)
 	if at == m.Record.Address && (t.HostKeys == nil || slices.Equal(t.HostKeys, rec.HostKeys)) && (t.Slot == "" || t.Slot == rec.Slot) && t.Refused == rec.Refused {
@@ -145,7 +145,7 @@ func (r *Registry) Tell(ctx context.Context, m *Machine, t Told) error {
 	return err
 }
 
-// addressed is an address with its prefix length where another one was heard from: the length stays as it was.
+// addressed returns the address heard with the prefix length of was; it returns was if heard is no other usable address.
 func addressed(was, heard string) string {
 	ip, err := netip.ParseAddr(heard)
 	if err != nil || ip.IsLoopback() {

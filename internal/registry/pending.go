@@ -64,7 +64,7 @@ func newBounds(l Limits) *bounds {
 	return &bounds{l, peer.NewRates(l.Rate, l.Burst, mostAddresses), peer.NewRates(float64(ruledADay)/(24*60*60), ruledADay, 1)}
 }
 
-// mayClaim refuses an address that says too often what machines are: fail.NotReady. A machine that signs by its approved key may say it at any rate.
+// mayClaim fails with fail.NotReady if an address sends too many discoveries. A machine that signs with its approved key has no limit.
 func (r *Registry) mayClaim(ctx context.Context, uuid, key, origin string) error {
 	if origin == "" || r.bounds.rates.Allow(origin) {
 		return nil
@@ -136,8 +136,8 @@ func (m *Machine) Claims() (all []Asking) {
 // Disputed reports whether several claim to be the machine.
 func (m *Machine) Disputed() bool { return len(m.Claims()) > 1 }
 
-// claimed notes who says what the machine is, and reports whether that is the claim whose facts are shown. A claim that waits for approval never
-// refuses another one: both are shown until somebody approves one by its name.
+// claimed records a claim to be the machine, and reports whether it is the claim whose facts are shown. A claim that waits for approval never
+// blocks another one: both are shown until an operator approves one by its name.
 func claimed(dr *metal.Draft, rec *Record, a Asking) (own bool, err error) {
 	shares := len(dr.MACs) == 0 || slices.ContainsFunc(a.MACs, func(mac string) bool { return slices.Contains(dr.MACs, mac) })
 	approved := Approval(dr.Approval) == Approved
@@ -168,7 +168,7 @@ func claimed(dr *metal.Draft, rec *Record, a Asking) (own bool, err error) {
 	return rec.Key == "" && approved, rival(dr, rec, a)
 }
 
-// advance refuses a body that was sent before.
+// advance refuses a body with a sequence number that is not greater than the last.
 func advance(uuid string, last *int64, sequence int64) error {
 	if sequence <= *last {
 		return fail.New(fail.Conflict, "a discovery with this sequence number, or a greater one, was sent already").At(uuid).

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// The roles of the older system: what machines of a pool get.
+// The older system's names of the roles that a pool's machines get.
 const (
 	RoleEtcd         = "etcd-member"
 	RoleControlPlane = "kubernetes-control-plane"
@@ -36,7 +36,7 @@ type Pool struct {
 	Selector map[string]string `json:"selector,omitempty"`
 }
 
-// Decision is what a scheduler decides.
+// Decision is the result of Schedule.
 type Decision struct {
 	Given   []Given  `json:"given"`
 	Waiting []string `json:"waiting"` // what is not there yet, in words
@@ -52,7 +52,7 @@ type Given struct {
 	control bool
 }
 
-// Roles are the roles that the machine gets.
+// Roles returns the roles that the machine gets.
 func (g Given) Roles() []string { return rolesOf(g.control) }
 
 func rolesOf(control bool) []string {
@@ -62,10 +62,10 @@ func rolesOf(control bool) []string {
 	return []string{RoleNode}
 }
 
-// Schedule decides which machines a cluster gets, and asks nobody: the same machines lead to the same decision.
+// Schedule decides which machines a cluster gets. It is deterministic: the same machines lead to the same decision.
 //
-// A control plane is begun only when the whole odd number is there, and nothing that could be a part of it is given away as a worker
-// until then. Later on it asks for what it lacks alone: a lost member costs one machine, and workers don't wait for it.
+// A control plane starts only when its whole odd number of machines is available; until then no machine that could be part of it becomes a
+// worker. Later it gets only the machines that it lacks: a lost member costs one machine, and workers don't wait for it.
 func Schedule(w Wanted, all []Machine) (*Decision, error) {
 	if err := w.check(); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func Schedule(w Wanted, all []Machine) (*Decision, error) {
 	return d, nil
 }
 
-// check refuses what can't be wanted.
+// check refuses impossible wishes with fail.Invalid.
 func (w *Wanted) check() error {
 	w.ControlPlane.Name = ControlPlanePool
 	if !nameForm.MatchString(w.Cluster) {
@@ -104,7 +104,7 @@ func (w *Wanted) check() error {
 	return nil
 }
 
-// scheduler is one decision on its way.
+// scheduler is the state of one decision.
 type scheduler struct {
 	w     Wanted
 	all   []Machine
@@ -112,7 +112,7 @@ type scheduler struct {
 	out   *Decision
 }
 
-// fill gives a pool what it lacks, and reports whether a control plane can't begin yet.
+// fill gives a pool the machines that it lacks, and reports whether a control plane can't start yet.
 func (s *scheduler) fill(p Pool, control bool) (waits bool) {
 	var seats []int
 	domains := map[string]int{}
@@ -154,7 +154,7 @@ func (s *scheduler) fill(p Pool, control bool) (waits bool) {
 	return false
 }
 
-// best is the machine in the domain of which the pool has the fewest; of several the first.
+// best returns the index of the first free machine in the domain with the fewest machines of the pool.
 func (s *scheduler) best(free []Machine, domains map[string]int) int {
 	best := 0
 	for i := range free {
@@ -165,7 +165,7 @@ func (s *scheduler) best(free []Machine, domains map[string]int) int {
 	return best
 }
 
-// domain is what fails as one with the machine.
+// domain returns the failure domain of a machine: the value of the label Spread, or else its switch.
 func (s *scheduler) domain(m Machine) string {
 	if v := m.Labels[s.w.Spread]; s.w.Spread != "" && v != "" {
 		return v
@@ -179,7 +179,7 @@ func (s *scheduler) domain(m Machine) string {
 	return chassisOf(m.Facts)
 }
 
-// chassisOf is the ID of the switch that a machine boots by, or of the first one that it sees.
+// chassisOf returns the ID of the switch on a machine's boot interface, or else of the first switch that it sees.
 func chassisOf(d *facts.Discovery) string {
 	name := ""
 	if n := d.BootInterface(); n != nil {
@@ -188,7 +188,7 @@ func chassisOf(d *facts.Discovery) string {
 	return d.ChassisOf(name)
 }
 
-// lowest is the lowest seat that nobody has.
+// lowest returns the lowest seat that is not taken.
 func lowest(taken []int) int {
 	for n := 1; ; n++ {
 		if !slices.Contains(taken, n) {
@@ -197,7 +197,7 @@ func lowest(taken []int) int {
 	}
 }
 
-// usable machines are approved, free, whole and have a disk.
+// usable reports whether a machine is approved, free, not in maintenance, not failed, and has a disk.
 func usable(m Machine) bool {
 	return Approval(m.Approval) == Approved && m.Claim.Cluster == "" && len(m.Roles) == 0 && m.Record.Maintenance == "" &&
 		State(m.State) != Failed && hasDisk(m)
@@ -219,7 +219,7 @@ const (
 	Diskless    = "diskless"
 )
 
-// Obstacles are these words.
+// Obstacles lists these words.
 func Obstacles() []string { return []string{Unapproved, Maintenance, Broken, Diskless} }
 
 // unusable is the word that machines are found by; empty: it can be used where nobody has it. It says what Unusable says, of what is at hand without the

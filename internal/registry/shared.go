@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// markShared marks the cards whose address another machine has: cards that BMCs show every server, and cards that were moved. They don't identify the
-// machine, and don't keep it from being discovered. Two machines that boot by one address stay a conflict.
+// markShared marks network cards whose address another machine has: cards that BMCs present to every server, and cards that were moved. They don't
+// identify the machine, and don't prevent its discovery. Two machines with the same boot address remain a conflict.
 func (r *Registry) markShared(ctx context.Context, d *facts.Discovery) error {
 	for _, mac := range d.MACs()[1:] {
 		other, err := r.store.ByMAC(ctx, mac)

@@ -45,7 +45,7 @@ type transition struct {
 	to   State
 }
 
-// transitions is the whole state machine. What is not in it leaves the state as it is: machines say what they like, and in any order.
+// transitions is the whole state machine. Other happenings leave the state unchanged: machines may send anything, in any order.
 var transitions = []transition{
 	{Boots, nil, Booting},
 	{Discovers, nil, Discovered},
@@ -87,7 +87,7 @@ func States() string {
 	return b.String()
 }
 
-// happens moves a machine on, and notes it.
+// happens applies a happening to a machine's state, and adds an event.
 func happens(d *metal.Draft, rec *Record, h Happening, why string) {
 	next := State(d.State).after(h)
 	d.Note(string(h), why)

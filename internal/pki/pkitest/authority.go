@@ -9,13 +9,13 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// Authority is the authority of one test: a cluster's own, made by package pki and kept in memory.
+// Authority is the authority of one test, made by package pki and kept in memory.
 type Authority struct {
 	t testing.TB
 	k *pki.PKI
 }
 
-// NewAuthority makes one, whose name is "kubernetes".
+// NewAuthority makes an authority with the common name "kubernetes".
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	return &Authority{t: t, k: pki.Open(&MemorySecrets{}, pki.Options{})}
@@ -27,7 +27,7 @@ func (a *Authority) PEM() []byte {
 	return testkit.Value(a.k.CABundle(a.t.Context(), pki.KubernetesCA))(a.t)
 }
 
-// Pool trusts nobody else.
+// Pool returns a pool with only this authority.
 func (a *Authority) Pool() *x509.CertPool {
 	a.t.Helper()
 	pool := x509.NewCertPool()
@@ -37,7 +37,7 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// Issue returns a certificate with its key. Of s only the common name has to be set: where neither Client nor Server is, it is for both.
+// Issue returns a certificate with its key. Only s.CommonName is required; without Client and Server, the certificate is for both.
 func (a *Authority) Issue(s pki.LeafSpec) pki.Pair {
 	a.t.Helper()
 	s.Name, s.Authority = s.CommonName, pki.KubernetesCA
@@ -47,7 +47,7 @@ func (a *Authority) Issue(s pki.LeafSpec) pki.Pair {
 	return testkit.Value(a.k.Leaf(a.t.Context(), s))(a.t)
 }
 
-// Certificate is Issue for crypto/tls.
+// Certificate is like Issue, but returns a tls.Certificate.
 func (a *Authority) Certificate(s pki.LeafSpec) tls.Certificate {
 	a.t.Helper()
 	p := a.Issue(s)

@@ -16,13 +16,13 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// Issuer is a pki.Issuer: authorities whose keys it keeps to itself.
+// Issuer is a pki.Issuer that keeps its authorities' keys in memory.
 type Issuer struct {
 	Now     func() time.Time        // its clock; nil means time.Now
-	Longest time.Duration           // that a certificate lives; 0 means what is asked for
-	Spoil   func(*x509.Certificate) // changes what it signs; may be nil
+	Longest time.Duration           // limit of a certificate's life; 0: no limit
+	Spoil   func(*x509.Certificate) // changes a certificate before it is signed; may be nil
 	Same    bool                    // Next returns the authority in use
-	Err     error                   // where it is set, what every call returns
+	Err     error                   // if set, every call returns it
 
 	mu      sync.Mutex
 	made    map[string][]pki.Pair // authorities by name: the one in use, and perhaps the next
@@ -39,7 +39,7 @@ func (i *Issuer) now() time.Time {
 	return i.Now()
 }
 
-// pairs returns so many authorities of a name, with their keys, made first where there are fewer.
+// pairs returns the first n authorities of a name, with their keys, and makes those that don't exist.
 func (i *Issuer) pairs(ctx context.Context, name string, n int) ([]pki.Pair, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -56,7 +56,7 @@ func (i *Issuer) pairs(ctx context.Context, name string, n int) ([]pki.Pair, err
 	return i.made[name][:n], nil
 }
 
-// pair returns the authority with a certificate, else the one in use.
+// pair returns the authority with this certificate, or else the one in use; it fails for a retired certificate.
 func (i *Issuer) pair(ctx context.Context, name string, certificate []byte) (pki.Pair, error) {
 	pairs, err := i.pairs(ctx, name, 1)
 	if err != nil {
@@ -77,7 +77,7 @@ func (i *Issuer) pair(ctx context.Context, name string, certificate []byte) (pki
 	return pairs[0], nil
 }
 
-// Signed is how many certificates it has signed.
+// Signed returns how many requests it has signed.
 func (i *Issuer) Signed() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -119,7 +119,7 @@ func (i *Issuer) Cross(ctx context.Context, name string, of, by []byte, validity
 		return nil, err
 	}
 	t.AuthorityKeyId, t.NotBefore, t.NotAfter = nil, i.now().Add(-5*time.Minute), i.now().Add(validity)
-	if by, _ := pem.Decode(by); by != nil { // both have one subject
+	if by, _ := pem.Decode(by); by != nil { // both have the same subject
 		if signer, err := x509.ParseCertificate(by.Bytes); err == nil {
 			t.AuthorityKeyId = signer.SubjectKeyId
 		}

@@ -1,6 +1,6 @@
-// Package pkitest has what tests of certificates need: secrets kept in memory, and an authority with which servers of a test trust each other.
+// Package pkitest helps tests of certificates: it has secrets in memory, an issuer, and an authority for a test's servers and clients.
 //
-// It is for tests only and knows nothing but the pki package's interface.
+// It is for tests only and knows only the pki package's interface.
 package pkitest
 
 import (
@@ -15,7 +15,7 @@ import (
 type MemorySecrets struct {
 	mu     sync.Mutex
 	values map[string][]byte
-	// Err, where it is set, is what every call returns.
+	// Err, if set, is returned by every call.
 	Err error
 }
 
@@ -85,7 +85,7 @@ func (m *MemorySecrets) Names(context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Forget removes a secret, as if it had never been.
+// Forget removes a secret, even while Err is set.
 func (m *MemorySecrets) Forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

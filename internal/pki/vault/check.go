@@ -14,24 +14,24 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// Finding is what a look at one thing says.
+// Finding is the result of one check.
 type Finding struct {
-	Name    string // what was looked at
-	Detail  string // what is to be known of it
-	Warning bool   // it serves, and Detail says what may not last
-	Err     error  // it does not serve; nil: it does
+	Name    string // the thing that was checked
+	Detail  string // facts about it
+	Warning bool   // it is usable, but Detail names a weakness
+	Err     error  // why it is unusable; nil if it is usable
 }
 
 const (
-	skew      = time.Minute         // by which Vault's clock may differ from ours
-	shortLife = 30 * 24 * time.Hour // of certificates: shorter ones are remarked on
-	tooShort  = 24 * time.Hour      // none so short can be kept up with
-	ending    = 7 * 24 * time.Hour  // of a token
+	skew      = time.Minute         // tolerated difference between Vault's clock and ours
+	shortLife = 30 * 24 * time.Hour // certificates with a shorter life cause a warning
+	tooShort  = 24 * time.Hour      // certificates with a shorter life can't be renewed in time
+	ending    = 7 * 24 * time.Hour  // a token with a shorter remaining life causes a warning
 	caEnding  = 365 * 24 * time.Hour
 )
 
-// Check looks at everything that a cluster needs of its Vault; have are the certificates of authorities that the cluster has already, by their names.
-// Where Vault can't be used at all, nothing more is looked at.
+// Check checks everything that a cluster needs from its Vault; have holds the certificates of the cluster's existing authorities, by name.
+// It stops early if Vault or its sign-in is unusable.
 func (s *Server) Check(ctx context.Context, have map[string][]byte) []Finding {
 	first := s.checkServer(ctx)
 	if first.Err != nil {
@@ -47,7 +47,7 @@ func (s *Server) Check(ctx context.Context, have map[string][]byte) []Finding {
 	return all
 }
 
-// Ready is nil where a cluster has all that it needs of its Vault, else what it lacks.
+// Ready returns nil if a cluster has everything that it needs from its Vault, else an error that names what it lacks.
 func (s *Server) Ready(ctx context.Context, have map[string][]byte) error {
 	var bad []string
 	var first error
@@ -66,7 +66,7 @@ func (s *Server) Ready(ctx context.Context, have map[string][]byte) error {
 	return fail.New(fail.KindOf(first), "Vault can't sign for the cluster:\n%s", strings.Join(bad, "\n"))
 }
 
-// checkServer asks whether Vault can be reached, is unsealed and has the same time as we have.
+// checkServer checks that Vault is reachable, initialized and unsealed, and that its clock agrees with ours.
 func (s *Server) checkServer(ctx context.Context) Finding {
 	f := Finding{Name: "vault"}
 	var health struct {
@@ -96,13 +96,13 @@ func (s *Server) checkServer(ctx context.Context) Finding {
 	return f
 }
 
-// checkToken signs in and asks how long that lasts.
+// checkToken signs in, and checks the token's policies and remaining life.
 func (s *Server) checkToken(ctx context.Context) Finding {
 	f := Finding{Name: "vault sign-in"}
 	var self struct {
 		Name     string   `json:"display_name"`
 		Policies []string `json:"policies"`
-		TTL      int      `json:"ttl"` // seconds; 0: for good
+		TTL      int      `json:"ttl"` // seconds; 0: no limit
 		Period   int      `json:"period"`
 	}
 	if f.Err = s.read(ctx, "auth/token/lookup-self", &self); f.Err != nil {
@@ -119,7 +119,7 @@ func (s *Server) checkToken(ctx context.Context) Finding {
 	return f
 }
 
-// checkAuthority looks at a mount, its issuer and its roles.
+// checkAuthority checks a mount, its issuer and its roles.
 func (s *Server) checkAuthority(ctx context.Context, authority string, have []byte) Finding {
 	mount := s.mount(authority)
 	f := Finding{Name: "vault " + mount}
@@ -154,7 +154,8 @@ func (s *Server) checkAuthority(ctx context.Context, authority string, have []by
 	return f
 }
 
-// checkRoles looks at the roles of a mount whose authority is valid since then, and returns the longest life of what they sign.
+// checkRoles checks the roles of a mount, and that their backdated certificates do not begin before since, when the authority's validity
+// begins. It returns the longest life that all roles allow their certificates.
 func (s *Server) checkRoles(ctx context.Context, authority, id string, since time.Time) (life time.Duration, _ error) {
 	mount := s.mount(authority)
 	var paths, bad []string
@@ -207,7 +208,7 @@ func (s *Server) checkRoles(ctx context.Context, authority, id string, since tim
 	return life, nil
 }
 
-// mountLimit is how long at most something lives that a mount gives out.
+// mountLimit returns a mount's max_lease_ttl. It fails with fail.Refused if the mount is not a PKI secrets engine.
 func (s *Server) mountLimit(ctx context.Context, mount string) (time.Duration, error) {
 	var m struct {
 		Type   string `json:"type"`
@@ -224,7 +225,7 @@ func (s *Server) mountLimit(ctx context.Context, mount string) (time.Duration, e
 	return time.Duration(m.Config.Max) * time.Second, nil
 }
 
-// allowed reports whether a right is among those that Vault tells of a path.
+// allowed reports whether Vault's list of capabilities for a path includes a right, or root.
 func allowed(capabilities any, right string) bool {
 	list, _ := capabilities.([]any)
 	return slices.Contains(list, any(right)) || slices.Contains(list, any("root"))

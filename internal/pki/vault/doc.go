@@ -1,5 +1,5 @@
-// Package vault has the PKI secrets engines of a HashiCorp Vault or an OpenBao sign a cluster's certificates: a mount for each authority, whose key
-// never leaves it. It also says what such mounts need, and finds out what they lack.
+// Package vault signs a cluster's certificates with the PKI secrets engines of a HashiCorp Vault or an OpenBao: each authority has a mount,
+// and its key never leaves it. The package also prints the commands that set up these mounts, and checks what they lack.
 //
-// It makes the few calls that it needs as plain JSON over HTTPS, and knows the document and what package pki asks of an issuer.
+// It makes its few calls as plain JSON over HTTPS, and knows the document and pki.Issuer.
 package vault

@@ -13,21 +13,21 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// podToken is where pods have the token of their service account. Method kubernetes reads nothing else.
+// podToken is the path of a pod's service-account token, the only file that the method kubernetes reads.
 const podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // a path
 
-// credential is a token of Vault.
+// credential is a Vault token.
 type credential struct {
 	token string
-	until time.Time // when another one is asked for; zero: never
-	by    string    // the value of the named credential that signed in; empty: none is named
+	until time.Time // when to sign in again; zero: never
+	by    string    // the value of the document's credential that signed in; empty: the document names none
 }
 
-// token returns a token that is good still, and signs in where there is none.
+// token returns a valid token, and signs in if there is none.
 func (s *Server) token(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	named, err := s.named(ctx) // each time: one that was removed, or replaced, is not used any longer
+	named, err := s.named(ctx) // read it each time, so that a removed or replaced credential is not used any longer
 	if err != nil {
 		return "", err
 	}
@@ -42,7 +42,7 @@ func (s *Server) token(ctx context.Context) (string, error) {
 	return c.token, err
 }
 
-// named returns the value of the credential that the document names; empty: it names none.
+// named returns the value of the credential that the document names, or "" if it names none.
 func (s *Server) named(ctx context.Context) (string, error) {
 	auth := s.spec.Auth
 	switch {
@@ -58,7 +58,7 @@ func (s *Server) named(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// forget drops a token that is not accepted, and reports whether another one can be had by signing in.
+// forget drops a rejected token, and reports whether signing in again can give another one.
 func (s *Server) forget(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,13 +101,13 @@ func (s *Server) signIn(ctx context.Context, named string) (credential, error) {
 		return credential{}, fail.New(fail.Internal, "sign in by %s: there is no token in the answer", auth.Method).At(s.where())
 	}
 	c := credential{token: a.Auth.Token}
-	if a.Auth.Duration > 0 { // another one in time
+	if a.Auth.Duration > 0 { // renew early
 		c.until = s.now().Add(time.Duration(a.Auth.Duration) * time.Second * 2 / 3)
 	}
 	return c, nil
 }
 
-// givenToken finds a token: the named credential, else that of the file of credentials, else $VAULT_TOKEN, else what the vault command has left.
+// givenToken finds a token: the named credential, else the file auth.credentialsFile, else $VAULT_TOKEN, else the vault command's ~/.vault-token.
 func givenToken(auth v1alpha1.VaultAuth, named string) (string, error) {
 	if named != "" {
 		return named, nil
@@ -128,7 +128,8 @@ func givenToken(auth v1alpha1.VaultAuth, named string) (string, error) {
 		Do("set $VAULT_TOKEN, sign in by vault login, or name a file, spec.pki.issuer.vault.auth.credentialsFile")
 }
 
-// givenAppRole finds the two halves of an AppRole: in the named credential, else in the file of credentials, else in the environment.
+// givenAppRole finds the role_id and secret_id of an AppRole: in the file auth.credentialsFile, else in the named credential, else in the
+// environment.
 func givenAppRole(auth v1alpha1.VaultAuth, named string) (role, secret string, err error) {
 	text := named
 	if auth.CredentialsFile != "" {
@@ -156,7 +157,7 @@ func givenAppRole(auth v1alpha1.VaultAuth, named string) (role, secret string, e
 	return role, secret, nil
 }
 
-// readCredential reads a file with what signs in; private says that nobody else may be able to read it.
+// readCredential reads a file with a credential; if private is set, it refuses a file that group or others can access.
 func readCredential(path string, private bool) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

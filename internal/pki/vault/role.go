@@ -8,15 +8,15 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// role is a role of a PKI secrets engine: a kind of certificate that it signs. Vault takes the organizations of a certificate, which are groups to
-// Kubernetes, from the role and not from the request, so there is one for each set of them.
+// role is a role of a PKI secrets engine: a kind of certificate that it signs. Vault takes a certificate's organizations, which Kubernetes
+// reads as groups, from the role and not from the request, so each set of organizations has a role.
 type role struct {
 	name           string
 	organizations  []string
 	server, client bool
 }
 
-// roleOf returns the role by which a certificate is signed.
+// roleOf returns the role that signs a certificate.
 func roleOf(s pki.LeafSpec) role {
 	name := "client"
 	switch {
@@ -41,7 +41,7 @@ func roleOf(s pki.LeafSpec) role {
 	return role{name: strings.TrimRight(name, "-."), organizations: groups, server: s.Server, client: s.Client}
 }
 
-// roles lists those that a cluster needs of an authority.
+// roles lists the roles that a cluster needs in an authority's mount.
 func roles(authority string) (all []role) {
 	for _, s := range map[string][]pki.LeafSpec{
 		pki.KubernetesCA: {
@@ -57,7 +57,7 @@ func roles(authority string) (all []role) {
 	return all
 }
 
-// settings are what a role is written with.
+// settings returns the arguments of vault write for a role.
 func (r role) settings() []string {
 	return append([]string{
 		fmt.Sprintf("client_flag=%t", r.client), fmt.Sprintf("server_flag=%t", r.server), "organization=" + strings.Join(r.organizations, ","),
@@ -65,12 +65,12 @@ func (r role) settings() []string {
 		"key_usage=DigitalSignature,KeyEncipherment", "not_before_duration=5m", "ttl=8760h", "max_ttl=8760h")
 }
 
-// command is what makes a role.
+// command returns the command that makes a role.
 func (r role) command(mount string) string {
 	return "vault write " + mount + "/roles/" + r.name + " " + strings.Join(r.settings(), " ")
 }
 
-// state is a role as Vault has it.
+// state is a role as Vault returns it.
 type state struct {
 	Client        bool     `json:"client_flag"`
 	Server        bool     `json:"server_flag"`
@@ -89,7 +89,7 @@ type state struct {
 	Before        int      `json:"not_before_duration"` // seconds
 }
 
-// lacks says what keeps a role as it is from signing what it is for.
+// lacks lists the settings of a role that keep it from signing its certificates.
 func (r role) lacks(is state) (all []string) {
 	for _, c := range []struct {
 		bad  bool

@@ -18,25 +18,25 @@ import (
 )
 
 const (
-	// nextName is what the issuer is called that follows on the one in use. Somebody else may have made it.
+	// nextName is the name of the issuer that will succeed the one in use. An operator may have made it.
 	nextName = "naupegos-next"
-	// RotationToken is the variable of the environment with the token by which authorities are rotated.
+	// RotationToken is the environment variable with the token for rotations of authorities.
 	RotationToken = "VAULT_ROTATION_TOKEN"
-	// retired are the uses of an issuer that signs no certificates any more.
+	// retired is the usage of an issuer that no longer signs certificates.
 	retired = "read-only,crl-signing,ocsp-signing"
 )
 
-// kept is what a mount says of an issuer to whoever may rotate.
+// kept is the part of an issuer that only callers with the right to rotate can read.
 type kept struct {
 	Name  string `json:"issuer_name"`
 	Key   string `json:"key_id"`
 	Usage string `json:"usage"`
 }
 
-// privileged makes a call that the policy of every day does not allow: by the token for rotations where there is one.
+// privileged makes a call that the everyday policy does not allow. It uses the token for rotations if there is one.
 func (s *Server) privileged(ctx context.Context, method, path string, in, out any) error {
 	token := strings.TrimSpace(os.Getenv(RotationToken))
-	if token == "" || s.with.Closed || s.with.Credential != nil { // a variable of the host is not for what a document names
+	if token == "" || s.with.Closed || s.with.Credential != nil { // the host's variable is not for clusters with their own credentials
 		return s.mayNot(s.signedIn(ctx, method, path, in, out))
 	}
 	a, err := s.call(ctx, method, path, token, in)
@@ -46,7 +46,7 @@ func (s *Server) privileged(ctx context.Context, method, path string, in, out an
 	return decode(a.Data, out)
 }
 
-// mayNot says what is needed where a call was refused for want of rights.
+// mayNot adds a remedy to the error of a call that was refused for lack of rights.
 func (s *Server) mayNot(err error) error {
 	if statusOf(err) != http.StatusForbidden {
 		return err
@@ -55,7 +55,7 @@ func (s *Server) mayNot(err error) error {
 		Do("set $%s to a token that may: naupegos certs issuer %s --rotation prints the commands that make one", RotationToken, s.name)
 }
 
-// needed lists what is called at a mount, whose issuer in use has this ID, during a rotation, with the right that it takes.
+// needed lists the paths that a rotation calls at a mount, each with the required capability; id is the issuer in use.
 func needed(mount, id string) [][2]string {
 	return [][2]string{
 		{mount + "/root/generate/internal", "update"}, {mount + "/intermediate/cross-sign", "update"}, {mount + "/issuer/" + id, "read"}, {mount + "/issuer/" + id, "patch"},
@@ -63,7 +63,7 @@ func needed(mount, id string) [][2]string {
 	}
 }
 
-// MayRotate is nil where authorities, by their names with the certificates that are in use, can be rotated: nothing is begun before.
+// MayRotate returns nil if Vault allows the rotation of these authorities, given by name with their certificates in use. It changes nothing.
 func (s *Server) MayRotate(ctx context.Context, have map[string][]byte) error {
 	var paths []string
 	var rights [][2]string
@@ -92,7 +92,7 @@ func (s *Server) MayRotate(ctx context.Context, have map[string][]byte) error {
 	return nil
 }
 
-// Next returns the certificate of the issuer that is called nextName, and has the mount make it where there is none.
+// Next returns the certificate of the issuer named nextName, and makes that issuer if it doesn't exist.
 func (s *Server) Next(ctx context.Context, name string) ([]byte, error) {
 	mount := s.mount(name)
 	i, err := s.issuer(ctx, mount, nextName)
@@ -105,7 +105,7 @@ func (s *Server) Next(ctx context.Context, name string) ([]byte, error) {
 	return canonical([]byte(i.Certificate)), nil
 }
 
-// Cross has the mount ask for a certificate of the key of one issuer, and another one sign it.
+// Cross lets the mount make a request with the key of the issuer of, and sign it with the issuer by.
 func (s *Server) Cross(ctx context.Context, name string, of, by []byte, validity time.Duration) ([]byte, error) {
 	mount := s.mount(name)
 	block, _ := pem.Decode(of)
@@ -148,8 +148,8 @@ func (s *Server) Cross(ctx context.Context, name string, of, by []byte, validity
 	return canonical([]byte(signed.Certificate)), err
 }
 
-// Retire has an issuer sign no certificates any more; it stays in its mount, for whoever restores a backup from before. The one that stays is the
-// default one where the other was, and neither is called nextName any more.
+// Retire stops an issuer from signing certificates. The issuer stays in its mount, in case a backup from before is restored. If it was the
+// default issuer, the issuer that stays becomes the default. Neither keeps the name nextName.
 func (s *Server) Retire(ctx context.Context, name string, goes, stays []byte) error {
 	mount := s.mount(name)
 	id, err := s.find(ctx, mount, stays)
@@ -172,7 +172,7 @@ func (s *Server) Retire(ctx context.Context, name string, goes, stays []byte) er
 			return err
 		}
 	}
-	if former != "" { // else somebody has removed it
+	if former != "" { // otherwise it was removed by hand
 		if err := s.change(ctx, mount, former, goes, true); err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (s *Server) Retire(ctx context.Context, name string, goes, stays []byte) er
 	return s.change(ctx, mount, id, stays, false)
 }
 
-// change has an issuer not be called nextName any more, and sign nothing where it goes.
+// change renames an issuer that is still named nextName, and, if goes is set, removes its right to sign certificates.
 func (s *Server) change(ctx context.Context, mount, id string, certificate []byte, goes bool) error {
 	path := mount + "/issuer/" + id
 	var is kept
@@ -200,7 +200,7 @@ func (s *Server) change(ctx context.Context, mount, id string, certificate []byt
 	return s.privileged(ctx, http.MethodPatch, path, to, nil)
 }
 
-// issuerName is what an issuer is called that has followed on another one.
+// issuerName returns the lasting name of an issuer that was named nextName.
 func issuerName(certificate []byte) string {
 	sum := sha256.Sum256(canonical(certificate))
 	return "naupegos-" + hex.EncodeToString(sum[:4])

@@ -20,11 +20,11 @@ import (
 
 const (
 	dialing  = 5 * time.Second
-	patience = 20 * time.Second // for the whole of one call
+	patience = 20 * time.Second // for one whole call
 	mostRead = 1 << 20          // bytes of an answer
 )
 
-// Server is a server of Vault with the mounts of one cluster. It is safe for concurrent use.
+// Server is a client of a Vault server with the mounts of one cluster. It is safe for concurrent use.
 type Server struct {
 	spec v1alpha1.Vault
 	name string // the cluster's
@@ -34,18 +34,18 @@ type Server struct {
 
 	mu      sync.Mutex
 	signed  credential
-	issuers map[string]string // an issuer's ID by its mount and certificate
+	issuers map[string]string // IDs of issuers by mount and certificate
 }
 
-// Options says where what signs in comes from.
+// Options says where the credential for signing in comes from.
 type Options struct {
 	// Credential returns the value of the credential that the document names; nil: it names none.
 	Credential func(context.Context) ([]byte, error)
-	// Closed keeps files and variables of this host from what a document names: a server needs a credential.
+	// Closed ignores this host's files and variables, except a pod's token: naupegos server needs a credential in the document.
 	Closed bool
 }
 
-// New returns the server that a cluster's document names. It is asked, and credentials are looked for, when it is needed.
+// New returns the Server that a cluster's document names. It contacts the server and reads credentials only when needed.
 func New(cluster string, spec v1alpha1.Vault, with Options) (*Server, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -58,28 +58,28 @@ func New(cluster string, spec v1alpha1.Vault, with Options) (*Server, error) {
 	}
 	return &Server{spec: spec, name: cluster, with: with, now: time.Now, issuers: map[string]string{}, http: &http.Client{
 		Transport: transport, Timeout: patience,
-		// A token is for the server that the document names, and a redirect may lead to another.
+		// Don't follow redirects: the token is only for the server that the document names.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// mount is where an authority's secrets engine is.
+// mount returns the path of an authority's secrets engine.
 func (s *Server) mount(authority string) string { return s.spec.Mount + "/" + authority }
 
-// where is the server for people.
+// where names the server in messages.
 func (s *Server) where() string { return "Vault at " + s.spec.Address }
 
-// answer is the part of Vault's answers that is read.
+// answer is the part of Vault's answers that we read.
 type answer struct {
 	Data json.RawMessage `json:"data"`
 	Auth *struct {
 		Token    string `json:"client_token"`
-		Duration int    `json:"lease_duration"` // seconds; 0: for good
+		Duration int    `json:"lease_duration"` // seconds; 0: no limit
 	} `json:"auth"`
 	Errors []string `json:"errors"`
 }
 
-// refusal is an error of Vault's.
+// refusal is an error that Vault returned.
 type refusal struct {
 	status int
 	said   string
@@ -87,7 +87,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.said }
 
-// saysOf reports whether err is a refusal whose words hold any of these.
+// saysOf reports whether err is a refusal with any of these words in its message.
 func saysOf(err error, words ...string) bool {
 	var r *refusal
 	if !errors.As(err, &r) {
@@ -101,7 +101,7 @@ func saysOf(err error, words ...string) bool {
 	return false
 }
 
-// statusOf is the HTTP status of a refusal; 0 where err is none.
+// statusOf returns the HTTP status of a refusal; 0 if err is not a refusal.
 func statusOf(err error) int {
 	var r *refusal
 	if errors.As(err, &r) {
@@ -110,12 +110,12 @@ func statusOf(err error) int {
 	return 0
 }
 
-// read signs in where that is needed, and reads what lies at a path, into out.
+// read reads a path into out, signing in if necessary.
 func (s *Server) read(ctx context.Context, path string, out any) error {
 	return s.signedIn(ctx, http.MethodGet, path, nil, out)
 }
 
-// write signs in where that is needed, and writes to a path.
+// write writes in to a path and reads the answer into out, signing in if necessary.
 func (s *Server) write(ctx context.Context, path string, in, out any) error {
 	return s.signedIn(ctx, http.MethodPost, path, in, out)
 }
@@ -131,7 +131,7 @@ func (s *Server) signedIn(ctx context.Context, method, path string, in, out any)
 			return decode(a.Data, out)
 		}
 		if statusOf(err) == http.StatusForbidden && s.forget(token) && try == 1 {
-			continue // it has ended before its time
+			continue // the token ended early
 		}
 		return err
 	}
@@ -147,7 +147,7 @@ func decode(data json.RawMessage, out any) error {
 	return nil
 }
 
-// call makes one call. What Vault refuses is a refusal within an error of the kind that fits.
+// call makes one call. If Vault refuses it, the error has a fitting kind and wraps a refusal.
 func (s *Server) call(ctx context.Context, method, path, token string, in any) (*answer, error) {
 	var body io.Reader
 	if in != nil {
@@ -185,7 +185,7 @@ func (s *Server) call(ctx context.Context, method, path, token string, in any) (
 	if res.StatusCode >= 300 {
 		return nil, s.refused(path, res.StatusCode, a.Errors)
 	}
-	if strings.HasPrefix(path, "sys/health") { // the only one that wraps nothing
+	if strings.HasPrefix(path, "sys/health") { // the only answer without a data field
 		a.Data = data
 	}
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *Server) call(ctx context.Context, method, path, token string, in any) (
 	return a, nil
 }
 
-// unreached says why there was no answer.
+// unreached returns the error for a call without an answer.
 func (s *Server) unreached(ctx context.Context, err error) error {
 	var unknown *tls.CertificateVerificationError
 	switch {
@@ -207,7 +207,7 @@ func (s *Server) unreached(ctx context.Context, err error) error {
 	return fail.Wrap(fail.Unreachable, err, "no answer").At(s.where()).Do("is it running, and is the address right? what needs no new certificate goes on without it")
 }
 
-// refused gives what Vault says a kind.
+// refused makes an error with a kind from Vault's answer.
 func (s *Server) refused(path string, status int, said []string) error {
 	no := &refusal{status: status, said: strings.Join(strings.Fields(strings.Join(said, "; ")), " ")}
 	if no.said == "" {
@@ -216,7 +216,7 @@ func (s *Server) refused(path string, status int, said []string) error {
 	switch {
 	case saysOf(no, "Vault is sealed", "Bao is sealed"):
 		return fail.Wrap(fail.NotReady, no, "it is sealed").At(s.where()).Do("vault operator unseal, with as many of its keys as it asks for")
-	case status < 400: // a token is for the server that the document names alone
+	case status < 400: // redirects are not followed: the token is only for the server that the document names
 		return fail.Wrap(fail.Refused, no, "it sends to another server").At(s.where()).Do("give the address of the active one, or of what is in front of all")
 	case status == http.StatusForbidden:
 		return fail.Wrap(fail.Unauthorized, no, "%s", path).At(s.where()).

@@ -11,13 +11,13 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// policyName is what the policy of a cluster is called.
+// policyName returns the name of a cluster's policy.
 func policyName(cluster string) string { return "naupegos-" + cluster }
 
-// rotationPolicyName is what the policy is called that allows to rotate a cluster's authorities.
+// rotationPolicyName returns the name of the policy for rotations of a cluster's authorities.
 func rotationPolicyName(cluster string) string { return policyName(cluster) + "-rotation" }
 
-// rootSettings are what an authority is made with whose key never leaves its mount.
+// rootSettings returns the settings of a new authority with a key that never leaves its mount.
 func rootSettings(cluster, mount, name string) map[string]string {
 	return map[string]string{
 		"common_name": cluster + "-" + mount[strings.LastIndexByte(mount, '/')+1:], "issuer_name": name, "key_type": "ec", "key_bits": "256",
@@ -25,7 +25,7 @@ func rootSettings(cluster, mount, name string) map[string]string {
 	}
 }
 
-// rootCommand makes an authority.
+// rootCommand returns the command that makes an authority.
 func rootCommand(cluster, mount string) string {
 	settings := rootSettings(cluster, mount, "naupegos")
 	words := []string{"vault write " + mount + "/root/generate/internal"}
@@ -35,7 +35,7 @@ func rootCommand(cluster, mount string) string {
 	return strings.Join(words, " ")
 }
 
-// Policy is what naupegos may do in Vault for a cluster, and no more: sign by the roles, and look at what it checks.
+// Policy returns the policy of naupegos for a cluster. It allows only to sign by the roles, and to read what Check checks.
 func Policy(spec v1alpha1.Vault) string {
 	var b strings.Builder
 	rule := func(path, capability string) {
@@ -53,8 +53,8 @@ func Policy(spec v1alpha1.Vault) string {
 	return b.String()
 }
 
-// rotationPolicy is what naupegos may do besides while it rotates authorities: make the next ones, have the present ones vouch for them, and have
-// those that go sign nothing any more.
+// rotationPolicy returns the additional policy for rotations of authorities: make the next ones, cross-sign them with the present ones, and
+// retire old ones.
 func rotationPolicy(spec v1alpha1.Vault) string {
 	var b strings.Builder
 	for _, authority := range pki.Authorities() {
@@ -69,7 +69,7 @@ func rotationPolicy(spec v1alpha1.Vault) string {
 	return b.String()
 }
 
-// RotationCommands are what somebody runs before a rotation of a cluster's authorities, as a shell script that prints a token for it.
+// RotationCommands returns a shell script for an operator to run before a rotation of a cluster's authorities. It prints a token for it.
 func RotationCommands(cluster string, spec v1alpha1.Vault) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# What rotates the authorities of cluster %s, beside what naupegos signs in with: a token for $%s that ends within a day.\n", cluster, RotationToken)
@@ -79,7 +79,7 @@ func RotationCommands(cluster string, spec v1alpha1.Vault) string {
 	return b.String()
 }
 
-// preamble has a shell script end at its first error, and ask the Vault of a document.
+// preamble writes the beginning of a shell script, which makes it end at its first error and use the document's Vault.
 func preamble(b *strings.Builder, spec v1alpha1.Vault) {
 	fmt.Fprintf(b, "set -eu\nexport VAULT_ADDR=%s\n", spec.Address)
 	if spec.Namespace != "" {
@@ -87,7 +87,8 @@ func preamble(b *strings.Builder, spec v1alpha1.Vault) {
 	}
 }
 
-// Commands are what somebody runs once who may make mounts, policies and auth methods in Vault, as a shell script: they make all that a cluster needs.
+// Commands returns a shell script that sets up in Vault everything that a cluster needs. An operator who may make mounts, policies and roles
+// there runs it once.
 func Commands(cluster string, spec v1alpha1.Vault) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -108,7 +109,7 @@ func Commands(cluster string, spec v1alpha1.Vault) string {
 	return b.String()
 }
 
-// signInCommands make what signs in, in the way that the document names.
+// signInCommands returns the commands that make the credential for the document's auth method.
 func signInCommands(cluster string, auth v1alpha1.VaultAuth) string {
 	policy := policyName(cluster)
 	mount := cmp.Or(auth.Mount, strings.ToLower(auth.Method))

@@ -14,13 +14,13 @@ import (
 
 var _ pki.Issuer = (*Server)(nil)
 
-// issuer is an authority in a mount.
+// issuer is an issuer in a mount: the ID and certificate of an authority.
 type issuer struct {
 	ID          string `json:"issuer_id"`
 	Certificate string `json:"certificate"`
 }
 
-// Authority returns the certificate of the issuer that is the default one of an authority's mount.
+// Authority returns the certificate of the default issuer of an authority's mount.
 func (s *Server) Authority(ctx context.Context, name string) ([]byte, error) {
 	i, err := s.issuer(ctx, s.mount(name), "default")
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Server) Authority(ctx context.Context, name string) ([]byte, error) {
 	return canonical([]byte(i.Certificate)), nil
 }
 
-// issuer reads what a mount says of one.
+// issuer reads an issuer of a mount, by ID, name or "default".
 func (s *Server) issuer(ctx context.Context, mount, reference string) (i issuer, err error) {
 	err = s.read(ctx, mount+"/issuer/"+reference+"/json", &i)
 	switch {
@@ -42,7 +42,7 @@ func (s *Server) issuer(ctx context.Context, mount, reference string) (i issuer,
 	return i, err
 }
 
-// find returns the ID of the issuer of a mount that has a certificate: the mount may have others by now, and another default one.
+// find returns the ID of the issuer with this certificate: the mount may have other issuers by now, and another default.
 func (s *Server) find(ctx context.Context, mount string, certificate []byte) (string, error) {
 	id, others, err := s.lookUp(ctx, mount, certificate)
 	if err == nil && id == "" {
@@ -52,7 +52,7 @@ func (s *Server) find(ctx context.Context, mount string, certificate []byte) (st
 	return id, err
 }
 
-// lookUp is find for an issuer that need not be there: its ID is empty then. It counts the others.
+// lookUp is like find, but returns an empty ID and the number of issuers if none has the certificate.
 func (s *Server) lookUp(ctx context.Context, mount string, certificate []byte) (id string, others int, _ error) {
 	certificate = canonical(certificate)
 	key := mount + "\n" + string(certificate)
@@ -87,7 +87,7 @@ func (s *Server) lookUp(ctx context.Context, mount string, certificate []byte) (
 	return "", len(list.Keys), nil
 }
 
-// Sign has the issuer with that certificate sign a request by the role that fits.
+// Sign signs a request with the issuer of the certificate authority, by the role for spec.
 func (s *Server) Sign(ctx context.Context, authority []byte, spec pki.LeafSpec, request []byte, validity time.Duration) ([]byte, error) {
 	mount, by := s.mount(spec.Authority), roleOf(spec)
 	id, err := s.find(ctx, mount, authority)
@@ -107,7 +107,7 @@ func (s *Server) Sign(ctx context.Context, authority []byte, spec pki.LeafSpec, 
 	return []byte(out.Certificate), nil
 }
 
-// unsigned says what to do where nothing was signed.
+// unsigned adds a remedy to the error of Sign.
 func (s *Server) unsigned(err error, mount, id string, by role) error {
 	switch {
 	case saysOf(err, "unknown role"):
@@ -123,7 +123,7 @@ func (s *Server) unsigned(err error, mount, id string, by role) error {
 	return err
 }
 
-// canonical is the first certificate of PEM data, as this program writes it.
+// canonical returns the first block of PEM data in this program's form, without headers.
 func canonical(data []byte) []byte {
 	block, _ := pem.Decode(data)
 	if block == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// console is a machine's console log: a file that is put aside when it reaches limit bytes; one former file is kept.
+// console is a machine's console log: a file of at most limit bytes. A full file is renamed to .1, replacing the previous one.
 type console struct {
 	mu    sync.Mutex
 	path  string
@@ -33,7 +33,7 @@ func openConsole(path string, limit int64) (*console, error) {
 	return &console{path: path, limit: limit, file: f, size: info.Size()}, nil
 }
 
-// Write appends p, in a new file where the old one is full.
+// Write appends p, and begins a new file first if p does not fit in the current one.
 func (c *console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,10 +75,10 @@ func consoleTail(dir string, lines int) string {
 	return tool.LastLines(tool.Printable(string(data)), lines)
 }
 
-// ConsoleFile is where a machine's console log lies; it need not exist. Bounded: it starts over at 1 MiB.
+// ConsoleFile returns the path of a machine's console log, which need not exist. The log is rotated at 1 MiB.
 func (p *Provider) ConsoleFile(name string) string { return consoleFile(p.n.machine(name)) }
 
-// Console returns the end of a machine's console log, at most limit bytes; nothing where it has not booted yet.
+// Console returns the end of a machine's console log, at most limit bytes; nil if it has never booted.
 func (p *Provider) Console(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(consoleFile(p.n.machine(name)))
 	if errors.Is(err, fs.ErrNotExist) {

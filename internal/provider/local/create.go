@@ -18,8 +18,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/layers"
 )
 
-// createMachine makes a machine's disk. The record goes first, as an intent, and is marked Created last.
-// What a former attempt left is removed: such a machine has never run.
+// createMachine makes a machine's disk. It writes the record first, as an intent, and marks it Created last.
+// It removes the remains of an earlier attempt: that machine has never run.
 func (p *Provider) createMachine(ctx context.Context, spec provider.MachineSpec, r record, progress plan.Progress) error {
 	if err := p.create(ctx, spec, r, progress); err != nil {
 		return files.MakeError(err, "make the machine's disk", spec.Name)
@@ -50,7 +50,7 @@ func (p *Provider) create(ctx context.Context, spec provider.MachineSpec, r reco
 	if spec.Role == provider.Gateway {
 		r.Store = "" // gateways run no containers
 	}
-	if err := files.WriteVolatileJSON(recordFile(dir), r); err != nil { // without it, the directory alone tells of a half-made machine
+	if err := files.WriteVolatileJSON(recordFile(dir), r); err != nil { // if it is lost, the directory alone still marks a half-made machine
 		return err
 	}
 	if err := p.makeDisk(dir, r, spec, private); err != nil {
@@ -92,13 +92,13 @@ func (p *Provider) makeDisk(dir string, r record, spec provider.MachineSpec, hos
 	return nil
 }
 
-// file is one file that is on the machine's disk before its first boot.
+// file is one file put on a machine's disk before its first boot.
 type file struct {
 	mode    fs.FileMode
 	content []byte
 }
 
-// firstFiles are the files on a machine's disk before it boots: the seed, and what must be known from outside.
+// firstFiles renders the files that are on a machine's disk before it boots: the seed, host keys, and the machine's identity and name service.
 func (p *Provider) firstFiles(r record, spec provider.MachineSpec, hostKey []byte) (map[string]file, error) {
 	servers, search, err := hostnet.Resolvers()
 	if err != nil {
@@ -137,8 +137,8 @@ func (p *Provider) firstFiles(r record, spec provider.MachineSpec, hostKey []byt
 	return files, nil
 }
 
-// makeParents makes the directories of a path in the overlay's upper directory, with the modes they have below: where both
-// exist, the upper one's mode is what the machine sees.
+// makeParents makes the directories of a path in the overlay's upper directory, with their modes in the lower layers: if a directory
+// exists in both, the machine sees the upper one's mode.
 func makeParents(upper string, lower []string, path string) error {
 	done := ""
 	for _, part := range strings.Split(path, "/") {
@@ -157,7 +157,7 @@ func makeParents(upper string, lower []string, path string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.Chmod(filepath.Join(upper, done), mode); err != nil { // whatever the umask
+		if err := os.Chmod(filepath.Join(upper, done), mode); err != nil { // regardless of the umask
 			return err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/files"
 )
 
-// DestroyMachine returns the step that removes a machine and all that is its own, from whatever state it is in.
+// DestroyMachine returns the step that removes a machine and everything that belongs to it, from any state.
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 	return &plan.Step{
 		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Title: "destroy machine " + m.Name, Subject: m.Name,
@@ -28,7 +28,8 @@ func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 	}
 }
 
-// Destroy returns the steps that remove the cluster: machines side by side, then the network, then a proof that nothing is left.
+// Destroy returns the steps that remove the cluster: machines in parallel, then the network, then everything else,
+// with a check that nothing is left.
 func (p *Provider) Destroy(_ context.Context, seen *provider.Inventory) []*plan.Step {
 	var steps []*plan.Step
 	var machines []string
@@ -58,8 +59,8 @@ const (
 	sweepStep          = "destroy-rest"
 )
 
-// wipe removes a machine: first what runs, then its disk; its record, marked incomplete before, goes last, so that an
-// interrupted wipe leaves a machine that is Partial and not forgotten.
+// wipe removes a machine: first its processes, then its disk. Its record is marked incomplete first and removed last, so that an
+// interrupted wipe leaves a Partial machine and not an unknown one.
 func (p *Provider) wipe(ctx context.Context, name string) error {
 	dir := p.n.machine(name)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +90,7 @@ func (p *Provider) wipe(ctx context.Context, name string) error {
 	return os.RemoveAll(dir)
 }
 
-// clearProcesses kills a machine and removes what it has in the kernel.
+// clearProcesses kills a machine and removes its cgroups, link and mounts from the kernel.
 func (p *Provider) clearProcesses(ctx context.Context, name string) error {
 	if err := p.killMachine(ctx, name); err != nil {
 		return err

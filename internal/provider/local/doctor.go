@@ -8,8 +8,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/shared"
 )
 
-// CheckHost reports what this host has and lacks for local machines, whatever the cluster. Memory and disk are compared with what the
-// seven machines of a default document take; less is a warning, because a smaller cluster may do.
+// CheckHost reports what this host has and lacks for local machines of any cluster. It compares memory and disk with the needs of the
+// seven machines of a default document; too little is a warning, because a smaller cluster may fit.
 func CheckHost() ([]provider.Check, error) {
 	o := Options{ClusterID: "check"}
 	if err := o.setDefaults(); err != nil {
@@ -27,7 +27,7 @@ func CheckHost() ([]provider.Check, error) {
 	return append(checks, settings), err
 }
 
-// report makes a check of each part.
+// report turns each part into a check.
 func (h host) report(n hostNeeds) []provider.Check {
 	var out []provider.Check
 	for _, p := range h.parts(n) {
@@ -43,7 +43,7 @@ func (h host) report(n hostNeeds) []provider.Check {
 	return out
 }
 
-// checkSettings reports the kernel's settings that machines need. They are raised with the first machine, so low ones are no fault.
+// checkSettings reports the kernel's settings that machines need. Low ones are no fault: the first machine raises them.
 func checkSettings() (provider.Check, error) {
 	c := provider.Check{Name: "kernel settings", Result: provider.Fine, Detail: "ip_forward and inotify's limits are high enough"}
 	low, err := shared.LowSettings()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// newHostKey makes an SSH host key: the private key as sshd reads it, the public key in authorized_keys form.
+// newHostKey makes an Ed25519 SSH host key: the private key in the PEM form that sshd reads, the public key in authorized_keys form.
 func newHostKey(comment string) (private []byte, public string, err error) {
 	pub, priv, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/layers"
 )
 
-// debian is the root file system that machines begin with where the options name no other.
+// debian describes the root file system of new machines if the options name no other base.
 func (p *Provider) debian() layers.Debian {
 	return layers.Debian{Suite: p.opts.Suite, Cache: p.opts.Cache}
 }
 
-// layers is what new machines' disks stand on with these options.
+// layers returns the stack of image layers below new machines' disks.
 func (p *Provider) layers() layers.Stack {
 	return layers.Stack{
 		Dir: p.opts.ImageRoot, Debian: p.debian(), Base: p.opts.Base, Bundle: p.opts.Bundle,
@@ -23,8 +23,8 @@ func (p *Provider) layers() layers.Stack {
 	}
 }
 
-// MakeBase puts what machines of a Debian release begin with into the user's cache, unless it is there: for who has a reason to wait
-// meanwhile, as for a bundle. Without it, the first step that needs it does the same.
+// MakeBase puts the base image of a Debian release into the user's cache, unless it is there. It is an optimization for callers that
+// wait for something else meanwhile, such as a bundle: otherwise the first step that needs the base image makes it.
 func MakeBase(ctx context.Context, suite string, progress plan.Progress) error {
 	o := Options{ClusterID: "base", Suite: suite}
 	if err := o.setDefaults(); err != nil {
@@ -51,14 +51,14 @@ func (p *Provider) imagePlan() (*plan.Step, error) {
 
 const imageStep = "image"
 
-// PruneImages removes prepared image layers that no machine of any cluster of any state root stands on, that these options
-// would not use again, and of which no new machine was made for the given time. It returns their names. Cached base images
-// stay: they are what takes minutes to make.
+// PruneImages removes prepared image layers that no machine of any cluster of any state root uses, that these options
+// would not use again, and that no new machine has used for the given time. It returns their names. Cached base images
+// stay, because making one takes minutes.
 func (p *Provider) PruneImages(ctx context.Context, unused time.Duration) (removed []string, err error) {
 	return p.layers().Prune(ctx, unused)
 }
 
-// layersInUse lists the layers that machines of all clusters of all state roots stand on.
+// layersInUse lists the layers below the disks of all machines, of all clusters of all state roots.
 func (p *Provider) layersInUse() ([]string, error) {
 	var out []string
 	dirs, err := p.inRoots("machines")

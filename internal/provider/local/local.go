@@ -17,19 +17,19 @@ type Provider struct {
 	agentDigest func() (string, error) // of Options.AgentBinary; read once
 
 	mu      sync.Mutex
-	subnet  netip.Prefix      // recorded or planned; invalid until either
-	planned map[string]record // machines that Steps gave an address to and that may not exist yet
+	subnet  netip.Prefix      // recorded, given or planned; invalid before that
+	planned map[string]record // machines that Steps assigned an address, and that may not exist yet
 }
 
 var _ provider.Provider = (*Provider)(nil)
 
-// Traits says that machines are containers.
+// Traits reports that machines share the host's kernel and can be switched on and off.
 func (p *Provider) Traits() provider.Traits {
 	return provider.Traits{SharedKernel: true, Switched: true}
 }
 
 // New returns a Provider for the cluster that opts names. It touches nothing on the host. Errors: fail.Invalid for
-// options that can't be, fail.Refused where the environment lacks a home directory.
+// impossible options, fail.Refused if the environment names no cache directory.
 func New(opts Options) (*Provider, error) {
 	if err := opts.setDefaults(); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
-// names gives everything of one cluster on this host its name and its place.
+// names derives the names and paths of everything that one cluster has on this host.
 type names struct {
 	root    string // Options.Root
 	cluster string // Options.ClusterID
@@ -19,7 +19,7 @@ func (n names) dir() string                { return filepath.Join(n.root, n.clus
 func (n names) machines() string           { return filepath.Join(n.dir(), "machines") }
 func (n names) machine(name string) string { return filepath.Join(n.machines(), name) }
 func (n names) network() string            { return filepath.Join(n.dir(), "network.json") }
-func (n names) owner() string              { return n.dir()[max(0, len(n.dir())-250):] } // what its bridge says it is, in at most 255 bytes
+func (n names) owner() string              { return n.dir()[max(0, len(n.dir())-250):] } // the bridge's alias: the end of dir's path, at most 250 bytes
 func (n names) linkPrefix() string         { return "nau" + n.short }
 func (n names) bridge() string             { return n.linkPrefix() }
 func (n names) link(host uint32) string    { return fmt.Sprintf("%s%04x", n.linkPrefix(), host) } // 15 characters, the kernel's limit
@@ -38,8 +38,8 @@ func (n names) nspawn(name string) string {
 	return s
 }
 
-// machineCgroups lists where a machine's processes can be, in every hierarchy: our own group, and the transient unit's on
-// hosts with systemd. The directories need not exist.
+// machineCgroups lists the cgroups that can hold a machine's processes, in every hierarchy: our own group, and that of the transient
+// unit on hosts with systemd. The directories need not exist.
 func (n names) machineCgroups(name string) ([]string, error) {
 	return process.InHierarchies(n.cgroup(name), filepath.Join(process.Slice, n.unit(name)))
 }

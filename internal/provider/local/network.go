@@ -18,11 +18,11 @@ import (
 
 const networkStep = "network"
 
-// Bridge is the name of the cluster's bridge on this host, whether or not it is made.
+// Bridge returns the name of the cluster's bridge on this host, which need not exist.
 func (p *Provider) Bridge() string { return p.n.bridge() }
 
-// subnetOf returns the cluster's subnet: the recorded one, or else the one that was given or planned.
-// It is invalid where there is neither.
+// subnetOf returns the cluster's subnet: the recorded one, else the one given or planned, else the invalid prefix.
+// It fails with fail.Refused if the recorded subnet differs from Options.CIDR.
 func (p *Provider) subnetOf() (netip.Prefix, error) {
 	var r networkRecord
 	err := files.ReadJSON(p.n.network(), &r)
@@ -41,7 +41,7 @@ func (p *Provider) subnetOf() (netip.Prefix, error) {
 	return p.subnet, nil
 }
 
-// planSubnet is subnetOf, but chooses one where there is none yet.
+// planSubnet is like subnetOf, but chooses a free subnet if the cluster has none yet.
 func (p *Provider) planSubnet() (netip.Prefix, error) {
 	subnet, err := p.subnetOf()
 	if err != nil || subnet.IsValid() {
@@ -60,7 +60,7 @@ func (p *Provider) planSubnet() (netip.Prefix, error) {
 	return subnet, nil
 }
 
-// checkNetwork reports what of the cluster's network is missing; nothing where all is well. Changes nothing.
+// checkNetwork lists the missing parts of the cluster's network and the host's settings that are too low. It changes nothing.
 func (p *Provider) checkNetwork(ctx context.Context, subnet netip.Prefix) ([]string, error) {
 	var missing []string
 	add := func(ok bool, what string) {
@@ -116,7 +116,7 @@ func (p *Provider) networkPlan(ctx context.Context, subnet netip.Prefix) (*plan.
 	}, nil
 }
 
-// makeNetwork makes what checkNetwork misses, under the host's lock.
+// makeNetwork makes the parts that checkNetwork reports as missing, under the host's lock.
 func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
 	release, err := shared.Lock(ctx)
 	if err != nil {
@@ -151,7 +151,8 @@ func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
 	return err
 }
 
-// checkFree reports whether the cluster may have the subnet, and what is named by its ID. Call it under the host's lock.
+// checkFree fails with fail.Conflict if the subnet overlaps one in use, or if another cluster owns the bridge that this cluster's ID
+// names. Call it under the host's lock.
 func (p *Provider) checkFree(subnet netip.Prefix) error {
 	if err := p.checkOwner(); err != nil {
 		return err
@@ -171,8 +172,8 @@ func (p *Provider) checkFree(subnet netip.Prefix) error {
 	return conflict.Do("apply again: another subnet is chosen, unless the document sets the local provider's cidr")
 }
 
-// checkOwner fails with fail.Conflict where a cluster of another state root has what this one's ID names in the kernel, as a copy of a
-// root has.
+// checkOwner fails with fail.Conflict if the bridge that this cluster's ID names belongs to a cluster of another state root, for
+// example to a copy of this root.
 func (p *Provider) checkOwner() error {
 	owner, err := hostnet.OwnerOf(p.n.bridge())
 	if err != nil || owner == "" || owner == p.n.owner() {
@@ -189,7 +190,7 @@ func (p *Provider) checkOwner() error {
 		Do("remove that one first")
 }
 
-// removeNetwork removes the cluster's links, table and record, and puts the host's settings back if nobody's machines need them.
+// removeNetwork removes the cluster's links, table, forwarding rules and record, and restores the host's settings if no machine needs them.
 func (p *Provider) removeNetwork(ctx context.Context) error {
 	release, err := shared.Lock(ctx)
 	if err != nil {
@@ -220,15 +221,15 @@ func (p *Provider) removeNetwork(ctx context.Context) error {
 	return shared.RestoreSettings()
 }
 
-// networkRecord is what network.json remembers of a cluster's network.
+// networkRecord is the content of network.json.
 type networkRecord struct {
 	Subnet netip.Prefix `json:"subnet"`
 	Bridge string       `json:"bridge"`
 	Table  string       `json:"table"` // of nftables, family inet
 }
 
-// usedSubnets lists the networks that the host routes to or has addresses in, and those of other clusters' records.
-// What lies on the cluster's own bridge does not count.
+// usedSubnets lists the networks that the host routes to or has addresses in, and the recorded subnets of other clusters.
+// It ignores networks on the cluster's own bridge.
 func (p *Provider) usedSubnets() ([]netip.Prefix, error) {
 	used, err := p.recordedSubnets()
 	if err != nil {

@@ -17,18 +17,18 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// volumes are directories of the machine that must not lie on its overlay: container images need overlay mounts of their
-// own, and databases a file system that syncs. All lie in the machine's directory on the host.
+// volumes maps directories in the machine's directory on the host to mount points in the machine. They must not be on its overlay:
+// container images need overlay mounts of their own, and databases need a file system that syncs.
 var volumes = map[string]string{
 	"containerd": machine.ContainerdRoot,
 	"kubelet":    "/var/lib/kubelet",
 	"etcd":       "/var/lib/etcd",
 }
 
-// nspawn makes the command that boots the machine.
+// nspawn returns the command that boots the machine.
 //
-//   - keep-unit, register=no: no machined is needed, and the cgroup is the one that the supervisor entered.
-//   - capability=all, SYSTEMD_SECCOMP=0: container runtimes and kubelet run inside.
+//   - keep-unit, register=no: machined is not needed, and the machine stays in the cgroup that the supervisor entered.
+//   - capability=all, SYSTEMD_SECCOMP=0: container runtimes and kubelet can run inside.
 //   - SYSTEMD_NSPAWN_API_VFS_WRITABLE=network: /proc/sys/net is the machine's own; "yes" would hang the boot.
 //   - SYSTEMD_NSPAWN_USE_CGNS=1: the machine sees its own group as the root of each hierarchy.
 func (s *supervision) nspawn() *exec.Cmd {
@@ -53,8 +53,8 @@ func (s *supervision) nspawn() *exec.Cmd {
 	cmd.Dir = "/"
 	cmd.Env = append(tool.Env(), "SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network", "SYSTEMD_NSPAWN_USE_CGNS=1")
 	cmd.Stdout, cmd.Stderr = s.log, s.log
-	cmd.WaitDelay = 5 * time.Second // should anything keep the console's pipe open after systemd-nspawn has gone
-	// its own session: a signal for the supervisor's group is not one for the machine; and it dies with the supervisor
+	cmd.WaitDelay = 5 * time.Second // in case a process keeps the console's pipe open after systemd-nspawn has exited
+	// A session of its own keeps signals to the supervisor's process group away from the machine. It dies with the supervisor.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if s.cgroup != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(s.cgroup.Fd())
@@ -62,7 +62,7 @@ func (s *supervision) nspawn() *exec.Cmd {
 	return cmd
 }
 
-// escapeColon writes a path as --bind= wants it.
+// escapeColon escapes a path for --bind=.
 func escapeColon(path string) string { return strings.ReplaceAll(path, ":", `\:`) }
 
 // mountOverlay mounts the machine's disk: its own upper directory over the image's layers.

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
-// Observe finds the cluster's machines and whatever else of it is on this host. It changes nothing.
+// Observe finds the cluster's machines and its other remains on this host. It changes nothing.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	rs, err := records(p.n.machines())
 	if err != nil {
@@ -40,7 +40,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	return inv, err
 }
 
-// observed reports what state a recorded machine is in.
+// observed reports the state of a recorded machine.
 func (p *Provider) observed(r record) (provider.Machine, error) {
 	m := provider.Machine{
 		Name: r.Name, Role: r.Role, Pool: r.Pool, Index: r.Index, Address: r.ip(), User: "root", Port: 22, State: provider.Stopped,
@@ -84,7 +84,7 @@ func (p *Provider) checkRunning(r record, m *provider.Machine) error {
 	return err
 }
 
-// others lists what exists of the cluster and belongs to no machine: links, and the network where no machine is left.
+// others lists parts of the cluster that belong to no machine: stray links, and the network if no machine is left.
 func (p *Provider) others(rs []record) ([]string, error) {
 	var out []string
 	if _, err := os.Stat(p.n.network()); err == nil && len(rs) == 0 {
@@ -102,7 +102,7 @@ func (p *Provider) others(rs []record) ([]string, error) {
 	return out, nil
 }
 
-// Machine reports what is known of one machine now. A machine that Steps has given an address, but that is not made yet, is
+// Machine reports the current state of one machine. A machine that Steps has assigned an address but that does not exist yet is
 // Partial.
 func (p *Provider) Machine(_ context.Context, name string) (provider.Machine, error) {
 	r, err := readRecord(p.n.machine(name))
@@ -120,7 +120,7 @@ func (p *Provider) Machine(_ context.Context, name string) (provider.Machine, er
 	return provider.Machine{}, fail.New(fail.NotFound, "cluster %s has no machine of this name on this host", p.opts.ClusterName).At(name)
 }
 
-// VIP returns the virtual address for gateways, known as soon as the subnet is.
+// VIP returns the virtual address for gateways, or fail.NotFound until the subnet is known.
 func (p *Provider) VIP(context.Context) (string, error) {
 	subnet, err := p.subnetOf()
 	if err != nil {
@@ -132,5 +132,5 @@ func (p *Provider) VIP(context.Context) (string, error) {
 	return address.Nth(subnet, address.VIP).String(), nil
 }
 
-// Network is the subnet of the cluster's machines; invalid where none is chosen yet.
+// Network returns the subnet of the cluster's machines; it is invalid until one is chosen.
 func (p *Provider) Network(context.Context) (netip.Prefix, error) { return p.subnetOf() }

@@ -13,11 +13,11 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/layers"
 )
 
-// SupervisorCommand is the hidden command of naupegos that must call Supervise with its one argument, a machine's directory.
+// SupervisorCommand is the hidden naupegos command that must call Supervise with its only argument, a machine's directory.
 const SupervisorCommand = "local-machine"
 
-// Options says which cluster's machines a Provider handles and where things lie. Only ClusterID is required to observe
-// and to destroy; AgentBinary and Bundle are needed to create.
+// Options sets which cluster's machines a Provider handles, and its directories. Observing and destroying
+// require only ClusterID; creating also needs AgentBinary and Bundle.
 type Options struct {
 	ClusterID   string // "demo-1a2b3c4d"; its last eight hexadecimal digits name links and tables
 	ClusterName string // for messages
@@ -32,21 +32,21 @@ type Options struct {
 	Base          *layers.Base   // the machines' root file system; nil: Debian's, made with mmdebstrap
 	Bundle        *bundle.Bundle // put into machines' images; may be nil
 	AgentBinary   string         // path of naupegos-agent on this host, put into machines' images; may be empty
-	SSHPublicKeys []string       // may log in as root where a MachineSpec has no user-data of its own
+	SSHPublicKeys []string       // may log in as root if the MachineSpec has no user-data
 
-	// CloudImage has machines behave as a cloud's image does: cloud-init's later stages run at once, not when the busiest
-	// minutes are over, and print the SSH host keys on the console. It costs seconds of CPU time per boot.
+	// CloudImage makes machines behave like cloud images: cloud-init's last stage runs at once instead of after the busiest
+	// minutes, and prints the SSH host keys on the console. It costs seconds of CPU time per boot.
 	CloudImage bool
-	// InstanceID gives a machine's cloud-init instance ID; nil: one made from its name, new for each disk.
+	// InstanceID returns a machine's cloud-init instance ID; nil: an ID made from its name, new for each disk.
 	InstanceID func(provider.MachineSpec) string
 
-	Supervisor []string // command line before the machine's directory; default: this executable, SupervisorCommand
+	Supervisor []string // command line, without the machine's directory; default: this executable, SupervisorCommand
 	Timeouts   Timeouts
 }
 
-// Timeouts bounds what the provider waits for. Zero means the default.
+// Timeouts bounds the provider's waits. Zero means the default.
 type Timeouts struct {
-	Boot  time.Duration // from start to SSH answering; default 3 minutes
+	Boot  time.Duration // from start until SSH answers; default 3 minutes
 	Stop  time.Duration // of a clean shutdown before the machine is killed; default 30 seconds
 	Kill  time.Duration // until killed processes are gone; default 15 seconds
 	Image time.Duration // base and prepared images; default 30 minutes
@@ -67,7 +67,7 @@ func (o *Options) setDefaults() error {
 	def(&o.Root, "/var/lib/naupegos/local")
 	def(&o.ImageRoot, "/var/lib/naupegos/images")
 	var err error
-	if o.Root, err = filepath.Abs(o.Root); err != nil { // supervisors run elsewhere, and other roots' commands read it
+	if o.Root, err = filepath.Abs(o.Root); err != nil { // supervisors have another working directory, and commands with other roots read the path
 		return fail.Wrap(fail.Refused, err, "find the directory of machines").At(o.Root)
 	}
 	def(&o.Suite, "bookworm")
@@ -103,7 +103,7 @@ func (t *Timeouts) setDefaults() {
 
 var hexSuffix = regexp.MustCompile(`(?:^|-)([0-9a-f]{8})$`)
 
-// shortID returns the eight hexadecimal digits that name what a cluster has in the kernel: the ID's own suffix, or else
+// shortID returns the eight hexadecimal digits in the names of a cluster's links and tables: the ID's own suffix, or else
 // the beginning of its SHA-256.
 func shortID(clusterID string) string {
 	if m := hexSuffix.FindStringSubmatch(clusterID); m != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
-// What machines take, by measurement: bytes of memory once Kubernetes runs, and of disk beside the shared image.
+// Measured needs of machines: bytes of memory once Kubernetes runs, and of disk in addition to the shared image.
 const (
 	mib                = int64(1) << 20
 	memoryControlPlane = 600 * mib
@@ -32,13 +32,13 @@ const (
 	diskImage          = 3000 * mib
 )
 
-// What those are told who are not root. sudo -E keeps their store and their bundles.
+// The message for users other than root. sudo -E keeps the user's store and bundles.
 const (
 	needsRoot = "local machines need root"
 	runAsRoot = "run the same command with sudo -E"
 )
 
-// host is what Preflight needs to know of this host; tests fake it.
+// host is what Preflight needs to know about this host; tests fake it.
 type host struct {
 	uid         int
 	os, arch    string
@@ -72,7 +72,7 @@ func thisHost() (host, error) {
 	}, err
 }
 
-// Preflight reports whether this host can serve the wanted machines: all that is missing at once, as one fail.Refused.
+// Preflight reports whether this host can run the wanted machines. It names everything that is missing in one fail.Refused.
 func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
 	h, err := thisHost()
 	if err != nil {
@@ -108,7 +108,7 @@ func (p *Provider) Preflight(_ context.Context, want provider.Wanted) error {
 	return nil
 }
 
-// checkSubnet reports whether the cluster's subnet, or some subnet, is free.
+// checkSubnet checks that the cluster's subnet is free, or that a free one can be chosen.
 func (p *Provider) checkSubnet() error {
 	subnet, err := p.planSubnet()
 	if err != nil {
@@ -125,15 +125,15 @@ func (p *Provider) checkSubnet() error {
 	return nil
 }
 
-// hostNeeds is what is still to be made.
+// hostNeeds describes what remains to be made.
 type hostNeeds struct {
 	machines []provider.Role // of machines that don't exist yet
 	image    bool            // a layer of the image is missing
 	base     bool            // the base image must be made with mmdebstrap
-	roots    []string        // directories that will hold it all
+	roots    []string        // the directories for machines and images
 }
 
-// check returns what is missing, each with what to do about it.
+// check lists the problems of all parts, each with its remedy.
 func (h host) check(n hostNeeds) []string {
 	var out []string
 	for _, p := range h.parts(n) {
@@ -142,12 +142,12 @@ func (h host) check(n hostNeeds) []string {
 	return out
 }
 
-// part is one thing that Preflight and CheckHost look at.
+// part is one aspect of the host that Preflight and CheckHost examine.
 type part struct {
 	name     string
-	problems []string // what is missing, each with what to do about it
-	found    string   // what there is, where nothing is missing
-	smaller  bool     // a smaller cluster may do with what there is
+	problems []string // each with its remedy
+	found    string   // describes a part without problems
+	smaller  bool     // a smaller cluster may fit
 }
 
 func (h host) parts(n hostNeeds) []part {
@@ -198,7 +198,7 @@ func (h host) checkKernel() []string {
 	return nil
 }
 
-// checkMachineID: systemd-nspawn makes the network's hardware addresses of the host's machine ID; see machine-id(5).
+// checkMachineID checks that the host has a machine ID: systemd-nspawn derives the links' hardware addresses from it; see machine-id(5).
 func (h host) checkMachineID() []string {
 	if id := strings.TrimSpace(h.machineID); len(id) != 32 {
 		return []string{"/etc/machine-id holds no machine ID: run systemd-machine-id-setup"}
@@ -255,7 +255,7 @@ func (h host) checkDisk(n hostNeeds) []string {
 	return nil
 }
 
-// memAvailable reads MemAvailable of /proc/meminfo, in bytes.
+// memAvailable returns MemAvailable from the text of /proc/meminfo, in bytes; 0 if it is missing.
 func memAvailable(text string) int64 {
 	s := bufio.NewScanner(strings.NewReader(text))
 	for s.Scan() {
@@ -270,7 +270,7 @@ func memAvailable(text string) int64 {
 	return 0
 }
 
-// freeBytes reports how much may be written to the file system that path, or its nearest existing parent, is on.
+// freeBytes returns the space available on the file system of path or of its nearest existing parent.
 func freeBytes(path string) (int64, error) {
 	for {
 		var st unix.Statfs_t

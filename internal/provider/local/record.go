@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/files"
 )
 
-// record is what machine.json remembers of a machine. It is written before anything else of the machine is made, with
-// Created false, and again when the disk is complete: a crash between leaves a machine that is Partial.
+// record is the content of machine.json. It is written with Created false before the machine's disk is made,
+// and again when the disk is complete: a crash in between leaves a Partial machine.
 type record struct {
 	Cluster string        `json:"cluster"`
 	Name    string        `json:"name"`
@@ -32,13 +32,13 @@ type record struct {
 	damage string // why the record can't be read; the machine's disk may still be whole
 }
 
-// ip is the address without its prefix length.
+// ip returns the address without its prefix length.
 func (r record) ip() string {
 	ip, _, _ := strings.Cut(r.Address, "/")
 	return ip
 }
 
-// The places in a machine's directory.
+// The paths in a machine's directory.
 func recordFile(dir string) string  { return filepath.Join(dir, "machine.json") }
 func runFile(dir string) string     { return filepath.Join(dir, "run.json") }
 func lockPath(dir string) string    { return filepath.Join(dir, "lock") }
@@ -56,8 +56,8 @@ func readRecord(dir string) (record, error) {
 	return r, err
 }
 
-// records reads the record of every machine directory under dir. Where the record is missing, because a crash came before
-// it, only the name is known; so too where it is damaged, and then damage says why.
+// records reads the record of every machine directory under dir. If a crash came before the record was written, or if the record is
+// damaged, only the name is set; the damage field tells the two apart.
 func records(dir string) ([]record, error) {
 	entries, err := os.ReadDir(dir)
 	switch {

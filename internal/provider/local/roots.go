@@ -10,8 +10,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/files"
 )
 
-// Image layers are one for all state roots that use them, and so are the host's subnets, also those of clusters that are switched off, of
-// which the kernel knows nothing. So the roots are noted beside the layers.
+// All state roots with the same image root share its layers, and all share the host's subnets. The kernel does not know the subnets of
+// clusters that are switched off. So the image root lists its state roots, as links in the directory roots.
 
 func (p *Provider) rootsDir() string { return filepath.Join(p.opts.ImageRoot, "roots") }
 
@@ -38,8 +38,8 @@ func (p *Provider) noteRoot() error {
 	return nil
 }
 
-// closeRoots keeps everybody but root away from machines and what they are made from, as from /var/lib/machines: root file systems have
-// setuid programs, which age.
+// closeRoots lets only root into the directories of machines and images, as with /var/lib/machines: root file systems contain
+// setuid programs, which become outdated.
 func (p *Provider) closeRoots() error {
 	return errors.Join(os.Chmod(p.opts.ImageRoot, 0o700), os.Chmod(p.opts.Root, 0o700))
 }
@@ -63,7 +63,7 @@ func (p *Provider) roots() ([]string, error) {
 	return out, nil
 }
 
-// inRoots lists the files of all clusters of all roots that have this name in their cluster's directory.
+// inRoots lists the paths with the given name in the directories of all clusters of all roots.
 func (p *Provider) inRoots(name string) ([]string, error) {
 	roots, err := p.roots()
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 // seedDir is where cloud-init's NoCloud data source looks for a seed on the disk.
 const seedDir = "var/lib/cloud/seed/nocloud"
 
-// seed is what cloud-init gets to read at a machine's boot.
+// seed holds the files that cloud-init reads when a machine boots.
 type seed struct {
 	userData, metaData, networkConfig []byte
 }
 
-// renderSeed renders a machine's seed. An empty userData becomes one that lets keys log in as root.
-// "dsmode: local" has cloud-init do all of its work in its first stage, before the network is up: one Python start
-// in place of four.
+// renderSeed renders a machine's seed. If userData is empty, it renders user-data that lets keys log in as root.
+// "dsmode: local" makes cloud-init do all its work in its first stage, before the network is up: one Python start
+// instead of four.
 func renderSeed(r record, instance string, userData []byte, keys []string, resolvers []netip.Addr) (seed, error) {
 	if len(userData) == 0 {
 		var err error
@@ -42,7 +42,7 @@ func renderSeed(r record, instance string, userData []byte, keys []string, resol
 	return seed{userData: userData, metaData: meta.Bytes(), networkConfig: net.Bytes()}, nil
 }
 
-// yamlString renders a YAML double-quoted scalar; JSON's form is one.
+// yamlString renders a YAML double-quoted scalar; a JSON string is also valid YAML.
 func yamlString(s string) string {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -51,7 +51,7 @@ func yamlString(s string) string {
 	return string(data)
 }
 
-// cloudImageFiles go onto the disk of a machine that is to behave as a cloud's image does; see Options.CloudImage.
+// cloudImageFiles are put on the disks of machines that behave like cloud images; see Options.CloudImage.
 var cloudImageFiles = map[string]string{
 	"etc/systemd/system/naupegos-cloud-final.timer.d/10-at-once.conf": "[Timer]\nOnBootSec=\nOnBootSec=0\nRandomizedDelaySec=0\nAccuracySec=100ms\n",
 	"etc/cloud/cloud.cfg.d/95-naupegos-cloud-image.cfg":               "# made by naupegos\ncloud_final_modules: [write-files-deferred, scripts-user, keys-to-console, final-message]\n",

@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// startMachine starts a machine's supervisor unless it runs, and waits until SSH answers, at most Timeouts.Boot.
+// startMachine starts a machine's supervisor unless it runs, and waits until SSH answers, for at most Timeouts.Boot.
 func (p *Provider) startMachine(ctx context.Context, name string, progress plan.Progress) error {
 	if err := ctx.Err(); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "boot machine").At(name)
@@ -60,7 +60,7 @@ func (p *Provider) startMachine(ctx context.Context, name string, progress plan.
 	return nil
 }
 
-// startSupervisor makes sure that the supervisor runs. The returned function reports whether it has ended since.
+// startSupervisor makes sure that the supervisor runs. The returned function reports whether it has ended since, and why if known.
 func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (ended func() (bool, string), err error) {
 	running, err := settled(ctx, dir)
 	if err != nil {
@@ -69,10 +69,10 @@ func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (e
 	if running.Alive() {
 		return func() (bool, string) { return !running.Alive(), "" }, p.repairLink(r)
 	}
-	if err := p.killMachine(ctx, r.Name); err != nil { // what may be left of it
+	if err := p.killMachine(ctx, r.Name); err != nil { // removes its remains, if any
 		return nil, err
 	}
-	argv, err := absolute(append(slices.Clip(p.opts.Supervisor), dir)) // machines start side by side
+	argv, err := absolute(append(slices.Clip(p.opts.Supervisor), dir)) // Clip: machines start in parallel and share this slice
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,8 @@ func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (e
 	}, nil
 }
 
-// startUnit starts a supervisor as a transient unit of the host's systemd. The slice that it lies in can't be removed meanwhile.
+// startUnit starts a supervisor as a transient unit of the host's systemd. The host's lock keeps
+// another command from removing the slice meanwhile.
 func startUnit(ctx context.Context, unit, description string, argv []string) error {
 	release, err := shared.Lock(ctx)
 	if err != nil {
@@ -121,8 +122,8 @@ func startUnit(ctx context.Context, unit, description string, argv []string) err
 	return process.StartUnit(ctx, unit, description, argv)
 }
 
-// repairLink puts a running machine's link back on the bridge, should the bridge have been recreated. While there is no link, the machine
-// boots: then its supervisor does so.
+// repairLink puts a running machine's link back on the bridge, in case the bridge was recreated. A missing link means that the machine is
+// still booting: then its supervisor attaches the link.
 func (p *Provider) repairLink(r record) error {
 	ok, err := hostnet.Attached(r.Link, r.Bridge)
 	if err != nil || ok {
@@ -134,7 +135,7 @@ func (p *Provider) repairLink(r record) error {
 	return nil
 }
 
-// answers reports whether the machine's SSH server takes connections and greets.
+// answers reports whether the machine's SSH server accepts a connection and sends its greeting.
 func answers(ctx context.Context, ip string) bool {
 	d := net.Dialer{Timeout: 500 * time.Millisecond}
 	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(ip, "22"))
@@ -150,8 +151,8 @@ func answers(ctx context.Context, ip string) bool {
 	return err == nil && string(greeting[:n]) == "SSH-"
 }
 
-// keepDescriptors makes sure that programs started from now on inherit only the descriptors that they are given. What the caller of this
-// process left open besides (a terminal, a pipe that somebody reads to its end) would else stay open as long as a machine runs.
+// keepDescriptors makes sure that programs started from now on inherit only the descriptors passed to them explicitly. Other descriptors
+// inherited from this process's caller (a terminal, a pipe that it reads to the end) would otherwise stay open as long as a machine runs.
 func keepDescriptors() error {
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("keep inherited descriptors from machines: %w", err)
@@ -159,7 +160,7 @@ func keepDescriptors() error {
 	return nil
 }
 
-// supervisorCommand makes the command for a host without systemd: in a session of its own, so that neither the shell's end
+// supervisorCommand returns the command for a host without systemd. It runs in its own session, so that neither the end of the shell
 // nor a signal from the terminal reaches it.
 func supervisorCommand(argv []string, dir string, console *os.File) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -170,7 +171,7 @@ func supervisorCommand(argv []string, dir string, console *os.File) *exec.Cmd {
 	return cmd
 }
 
-// absolute makes the first word of argv a path, because a transient unit has no working directory of ours.
+// absolute makes the first word of argv an absolute path, because a transient unit does not run in our working directory.
 func absolute(argv []string) ([]string, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/address"
 )
 
-// Steps returns the steps that make the network, the image and every wanted machine exist and run. It gives machines that
-// don't exist their addresses, which Machine and VIP tell from then on.
+// Steps returns the steps that make the network, the image and every wanted machine exist and run. It assigns addresses
+// to machines that don't exist; Machine and VIP report addresses from then on.
 func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provider.Inventory) ([]*plan.Step, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -54,7 +54,7 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	return needs(steps), nil
 }
 
-// needs has every machine's step wait for the network and the image, where these are in the plan.
+// needs makes every machine's step depend on the network and image steps, if the plan has them.
 func needs(steps []*plan.Step) []*plan.Step {
 	var before []string
 	for _, s := range steps {
@@ -81,7 +81,7 @@ func find(seen *provider.Inventory, name string) (provider.Machine, bool) {
 	return provider.Machine{}, false
 }
 
-// planAddresses gives every wanted machine that has no record the address that it wishes, or the lowest free one of its role.
+// planAddresses assigns every wanted machine without a record its requested address, or else the lowest free one for its role.
 func (p *Provider) planAddresses(want provider.Wanted, subnet netip.Prefix) error {
 	rs, err := records(p.n.machines())
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *Provider) planAddresses(want provider.Wanted, subnet netip.Prefix) erro
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for name, r := range p.planned { // planned before, by this very Provider: keeps its address
+	for name, r := range p.planned { // machines that this Provider planned before keep their addresses
 		if addr, err := netip.ParseAddr(r.ip()); err == nil && !have[name] {
 			taken[address.Number(subnet, addr)] = true
 			have[name] = true
@@ -127,7 +127,7 @@ func (p *Provider) newRecord(spec provider.MachineSpec, subnet netip.Prefix, hos
 	}
 }
 
-// machinePlan returns the step that leaves a machine running, given how it was found.
+// machinePlan returns the step that gets a machine running from its observed state m.
 func (p *Provider) machinePlan(spec provider.MachineSpec, m provider.Machine, found bool) *plan.Step {
 	s := &plan.Step{
 		ID: provider.MachineStep(spec.Name), Action: plan.Create, Title: "boot machine " + spec.Name, Subject: spec.Name,
@@ -163,7 +163,7 @@ func (p *Provider) recordOf(name string) (record, error) {
 	return r, nil
 }
 
-// planAgain gives a machine an address whose record is gone.
+// planAgain plans an address for a machine whose record is gone, and returns its new record.
 func (p *Provider) planAgain(spec provider.MachineSpec) (record, error) {
 	subnet, err := p.planSubnet()
 	if err != nil {
@@ -175,10 +175,10 @@ func (p *Provider) planAgain(spec provider.MachineSpec) (record, error) {
 	return p.recordOf(spec.Name)
 }
 
-// ensureMachine is a machine's step: makes its disk unless it is complete, and starts it unless it runs.
+// ensureMachine runs a machine's step: it makes the disk unless it is complete, and starts the machine unless it runs.
 func (p *Provider) ensureMachine(ctx context.Context, spec provider.MachineSpec, progress plan.Progress) error {
 	r, err := p.recordOf(spec.Name)
-	if err != nil { // it went with the machine whose place this one takes
+	if err != nil { // the record was removed with the machine that this one replaces
 		r, err = p.planAgain(spec)
 	}
 	if err != nil {

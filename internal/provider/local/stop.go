@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// Power starts ("on"), shuts down ("off") or kills ("kill") one machine. Off is clean for Timeouts.Stop and a kill then.
+// Power starts ("on"), shuts down ("off") or kills ("kill") one machine. "off" waits Timeouts.Stop for a clean shutdown, then kills.
 func (p *Provider) Power(ctx context.Context, name, state string) error {
 	r, err := readRecord(p.n.machine(name))
 	if err != nil || !r.Created {
@@ -32,7 +32,7 @@ func (p *Provider) Power(ctx context.Context, name, state string) error {
 	return fail.New(fail.Invalid, "unknown power state %q", state).Do("use on, off or kill")
 }
 
-// powerOn starts a machine, after its network where a reboot of the host has taken that away.
+// powerOn starts a machine. First it restores the network, in case a reboot of the host removed it.
 func (p *Provider) powerOn(ctx context.Context, name string) error {
 	subnet, err := p.subnetOf()
 	if err != nil {
@@ -56,7 +56,7 @@ func (silent) Status(string, ...any) {}
 
 var _ plan.Progress = silent{}
 
-// stopMachine has the machine shut down, and kills what is left when that takes too long.
+// stopMachine shuts the machine down cleanly, for at most Timeouts.Stop, and then kills what is left.
 func (p *Provider) stopMachine(ctx context.Context, name string) error {
 	running, err := supervisor(p.n.machine(name))
 	if err != nil {
@@ -89,7 +89,7 @@ func (p *Provider) killMachine(ctx context.Context, name string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeouts.Kill)
 	defer cancel()
-	// First its link: while it dies, its kernel would still answer for addresses that others take over.
+	// Remove its link first: a dying machine's network stack would still answer for addresses that other machines take over.
 	if err := p.removeLinkOf(name); err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func (p *Provider) killMachine(ctx context.Context, name string) error {
 	return tool.Until(ctx, 10*time.Millisecond, func() (bool, error) { return !running.Alive(), nil })
 }
 
-// clearRemains removes what a machine without a supervisor may have left in the kernel: processes, cgroups, its transient
-// unit, its link. The machine's disk stays.
+// clearRemains removes what a machine without a supervisor may have left behind: processes, cgroups, its transient
+// unit, its link and run.json. The machine's disk stays.
 func (p *Provider) clearRemains(ctx context.Context, name string) error {
 	groups, err := p.n.machineCgroups(name)
 	if err != nil {

@@ -23,9 +23,9 @@ import (
 )
 
 // Supervise is a machine's supervisor; dir is the machine's directory. It takes the machine's lock, enters the machine's
-// cgroups, mounts its disk in a mount name space of its own (so that the mount can't outlive it), boots it with
-// systemd-nspawn and puts its network link on the bridge; it boots it again when the machine reboots, keeps its console
-// log bounded, and returns when the machine is off. When ctx ends it has the machine shut down cleanly.
+// cgroups, mounts the disk in a mount name space of its own (so that the mount can't outlive the supervisor), boots the machine with
+// systemd-nspawn and puts its network link on the bridge. It boots the machine again after a reboot, bounds its console
+// log, and returns when the machine is off. When ctx ends, it shuts the machine down cleanly.
 func Supervise(ctx context.Context, dir string) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -66,11 +66,11 @@ type supervision struct {
 	record record
 	n      names
 	log    *console
-	cgroup *os.File // where to start systemd-nspawn on a cgroup v2 host; else nil
+	cgroup *os.File // the group for systemd-nspawn on a cgroup v2 host; else nil
 }
 
-// enter moves this process into the machine's cgroups and has the host's settings raised. Whoever puts these back looks under the same lock
-// who is in the cgroups: a machine that runs keeps what it needs, whichever cluster was removed meanwhile.
+// enter moves this process into the machine's cgroups and raises the host's settings, under the host's lock. A command that restores the
+// settings checks under the same lock that the cgroups are empty: a running machine keeps its settings when other clusters are removed.
 func (s *supervision) enter(ctx context.Context) error {
 	release, err := shared.Lock(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *supervision) enter(ctx context.Context) error {
 	return shared.RaiseSettings()
 }
 
-// onOwnThread runs the machine from a thread that has the new mount name space and that ends with the machine.
+// onOwnThread runs the machine from a thread that gets its own mount name space and ends with the machine.
 func (s *supervision) onOwnThread(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
@@ -121,7 +121,7 @@ func (s *supervision) run(ctx context.Context) error {
 	}
 }
 
-// hideRunFiles gives systemd-nspawn its own directory for locks and the like, which it leaves behind when it is killed.
+// hideRunFiles gives systemd-nspawn a private directory for its lock files, because it leaves them behind when it is killed.
 func hideRunFiles() error {
 	const dir = "/run/systemd/nspawn"
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -133,7 +133,7 @@ func hideRunFiles() error {
 	return nil
 }
 
-// exitReboot is systemd-nspawn's exit status for "start me again", where it runs in a cgroup given to it.
+// exitReboot is the exit status with which systemd-nspawn asks to be started again, if it runs with --keep-unit.
 const exitReboot = 133
 
 // boot runs the machine once, from power-on to power-off or reboot.
@@ -153,7 +153,7 @@ func (s *supervision) boot(ctx context.Context) (reboot bool, err error) {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return false, err
 		}
-		err = <-exited // whoever asked for the stop kills the cgroup if this takes too long
+		err = <-exited // the command that asked for the stop kills the cgroup if this takes too long
 	}
 	var status *exec.ExitError
 	if errors.As(err, &status) && status.ExitCode() == exitReboot {

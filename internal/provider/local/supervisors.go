@@ -15,8 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// supervisor returns the process that run.json in dir names; the zero process where there is none. The file is replaced as
-// a whole but not synced: one that can't be parsed is from before a crash of the host, as its process is.
+// supervisor returns the process that run.json in dir names, or the zero process if the file is missing. The file is replaced
+// atomically but not synced: a file that can't be parsed, like its process, is from before a crash of the host.
 func supervisor(dir string) (process.ID, error) {
 	data, err := os.ReadFile(runFile(dir))
 	if err != nil {
@@ -32,8 +32,8 @@ func supervisor(dir string) (process.ID, error) {
 // settleTime is longer than a supervisor waits for its machine's lock.
 const settleTime = 25 * time.Second
 
-// settled returns a machine's supervisor, or the zero process. One that a run has started which was cut off right then, and one that is
-// about to end, is waited for: the machine would have two.
+// settled returns a machine's supervisor, or the zero process. It waits for a supervisor that is still starting, because the run that
+// started it was interrupted, or that is about to end: otherwise the machine could get two.
 func settled(ctx context.Context, dir string) (running process.ID, err error) {
 	wait, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -45,13 +45,13 @@ func settled(ctx context.Context, dir string) (running process.ID, err error) {
 		return len(unsaid) == 0, err
 	})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = nil // it hangs: whoever starts the machine removes it
+		err = nil // it hangs: startSupervisor kills it
 	}
 	return running, err
 }
 
-// supervisors lists the processes that supervise the machine in dir, by their last argument: run.json names one only once it has the
-// machine's lock.
+// supervisors finds the processes that supervise the machine in dir by their last argument: run.json names a supervisor only
+// after it has the machine's lock.
 func supervisors(dir string) ([]process.ID, error) {
 	boot, err := process.BootID()
 	if err != nil {
@@ -65,7 +65,7 @@ func supervisors(dir string) ([]process.ID, error) {
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil || !strings.HasSuffix(string(text), "\x00"+dir+"\x00") {
-			continue // ended meanwhile, or somebody else
+			continue // ended meanwhile, or another program
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
 		if err != nil || pid == os.Getpid() {

@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/shared"
 )
 
-// sweep removes the cluster's last traces and proves that none is left: it names every one that is.
+// sweep removes the cluster's last traces and verifies that none is left. Its error names every remaining trace.
 func (p *Provider) sweep(ctx context.Context) error {
 	if err := p.checkOwner(); err != nil {
 		return err
@@ -61,8 +61,8 @@ func (p *Provider) sweep(ctx context.Context) error {
 	return nil
 }
 
-// removeEmptyParents removes the cgroups and the slice that hold all clusters', where this was the last; under the host's lock, because
-// another cluster's machine may be about to enter them.
+// removeEmptyParents removes the parent cgroups and the slice of all clusters, if this cluster was the last. It holds the host's lock,
+// because another cluster's machine may be about to enter them.
 func removeEmptyParents(ctx context.Context) error {
 	release, err := shared.Lock(ctx)
 	if err != nil {
@@ -126,8 +126,8 @@ func (p *Provider) mountsUnder(name string) ([]string, error) {
 	return out, nil
 }
 
-// unmount removes mounts below a machine's directory: machines mount in a name space of their own, so these were made by
-// somebody else, but they would keep the directory from being removed. A busy one goes as soon as nobody uses it.
+// unmount removes mounts below a machine's directory (or, for no name, the cluster's). Machines mount in their own name space, so other
+// programs made these mounts, but they would prevent the removal of the directory. A busy mount is detached lazily.
 func (p *Provider) unmount(_ context.Context, name string) error {
 	mounts, err := p.mountsUnder(name)
 	if err != nil {
@@ -144,7 +144,8 @@ func (p *Provider) unmount(_ context.Context, name string) error {
 	return nil
 }
 
-// processesAbout lists supervisors (a directory just below prefix is among their arguments) and systemd-nspawn processes.
+// processesAbout lists supervisors, by an argument that is a directory directly below prefix, and systemd-nspawn processes, by
+// --directory below prefix.
 func processesAbout(prefix string) ([]string, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// Preflight tells whether there is a machine for each seat that has none, and what to install on it.
+// Preflight checks that the stock has a machine for each vacant seat, and that there is a system image to install on it.
 func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
 	given, err := p.claim(ctx, p.seats(want.Machines), true)
 	if err != nil {
@@ -31,7 +31,7 @@ func (p *Provider) Preflight(ctx context.Context, want provider.Wanted) error {
 	return p.foresee(ctx, given)
 }
 
-// seats are the places of machines.
+// seats returns the registry's seats for machines.
 func (p *Provider) seats(specs []provider.MachineSpec) (seats []registry.Seat) {
 	for _, s := range specs {
 		seats = append(seats, p.seat(s))
@@ -39,7 +39,7 @@ func (p *Provider) seats(specs []provider.MachineSpec) (seats []registry.Seat) {
 	return seats
 }
 
-// seat is the place of a machine in the stock's words.
+// seat returns the registry's seat for a machine.
 func (p *Provider) seat(s provider.MachineSpec) registry.Seat {
 	pool := p.spec().Pool(string(s.Role), s.Pool)
 	return registry.Seat{
@@ -49,7 +49,7 @@ func (p *Provider) seat(s provider.MachineSpec) registry.Seat {
 	}
 }
 
-// claim takes machines for seats that have none.
+// claim takes machines from the stock for vacant seats; with dry it only chooses them.
 func (p *Provider) claim(ctx context.Context, seats []registry.Seat, dry bool) ([]registry.Given, error) {
 	given, err := p.o.Registry.Claim(ctx, p.cluster(), p.spec().Spread, seats, dry)
 	if err != nil && ctx.Err() != nil {
@@ -58,7 +58,7 @@ func (p *Provider) claim(ctx context.Context, seats []registry.Seat, dry bool) (
 	return given, err
 }
 
-// unfit says why a machine that is free is not one that a pool takes, whatever its facts are; empty where it is.
+// unfit says why a pool does not take a free machine, regardless of the machine's facts; empty if it may.
 func (p *Provider) unfit(pool v1alpha1.MetalPool, m *registry.Machine) string {
 	for _, other := range p.spec().Pools {
 		if other.Name != pool.Name && names(other, m) {
@@ -79,7 +79,7 @@ func (p *Provider) unfit(pool v1alpha1.MetalPool, m *registry.Machine) string {
 	return ""
 }
 
-// lacking says why the facts of a machine are not those that a pool wants; empty where they are.
+// lacking says why a machine's facts do not satisfy a pool; empty if they do.
 func lacking(pool v1alpha1.MetalPool, m *registry.Machine) string {
 	said := registry.FactsOf(m.Facts)
 	for k, pattern := range pool.Facts {
@@ -97,13 +97,14 @@ func orNothing(s string) string {
 	return s
 }
 
-// tooSmall compares numbers. What a machine does not say is not held against it.
+// tooSmall says which of a machine's CPUs, memory and disks do not suffice for a pool; empty if all do. It ignores CPUs and memory
+// that the machine does not report.
 func tooSmall(pool v1alpha1.MetalPool, m *registry.Machine) string {
 	if s := m.Facts.System; s != nil {
 		switch gib := int(s.MemoryBytes >> 30); {
 		case s.CPUs > 0 && s.CPUs < pool.MinCPUs:
 			return fmt.Sprintf("%s wants %d CPUs, and it has %d", pool.Name, pool.MinCPUs, s.CPUs)
-		case s.MemoryBytes > 0 && s.MemoryBytes < int64(pool.MinMemoryGiB)<<30/16*15: // the firmware keeps some
+		case s.MemoryBytes > 0 && s.MemoryBytes < int64(pool.MinMemoryGiB)<<30/16*15: // the firmware reserves some
 			return fmt.Sprintf("%s wants %d GiB of memory, and it has %d", pool.Name, pool.MinMemoryGiB, gib)
 		}
 	}

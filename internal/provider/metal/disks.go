@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// checkDiskNames refuses a document that names a disk which no machine of the pool has: a data disk that is not protected, or a system disk that is never
-// found, is noticed too late otherwise. Machines of the pool are those that it has, and those that are free and that it would take.
+// checkDiskNames refuses a document that names a disk that no machine of the pool has. Otherwise an unprotected data disk, or a system
+// disk that is never found, is noticed too late. It looks at the pool's machines and at free machines that the pool would take.
 func (p *Provider) checkDiskNames(ctx context.Context) error {
 	names := func(pool v1alpha1.MetalPool) bool {
 		return len(pool.Disk.Data) > 0 || len(pool.Disk.Overwrite) > 0 || pool.Disk.Serial != ""
@@ -36,7 +36,7 @@ func (p *Provider) checkDiskNames(ctx context.Context) error {
 			all = append(all, m.Facts.Disks...)
 		}
 		if slices.ContainsFunc(machines, func(m registry.Machine) bool { return m.Facts.Disks == nil }) {
-			continue // one of the older system's, which may have any
+			continue // an older discovery system does not report disks: the machine may have any
 		}
 		for _, f := range []struct {
 			name  string
@@ -58,7 +58,7 @@ func (p *Provider) checkDiskNames(ctx context.Context) error {
 	return nil
 }
 
-// ofPool returns the machines that a pool has, and those that are free and that it would take whatever their disks are.
+// ofPool returns a pool's machines with known facts, and the free ones that it may take, regardless of their disks.
 func (p *Provider) ofPool(pool v1alpha1.MetalPool, stock []registry.Machine) (machines []registry.Machine) {
 	anyDisk := pool
 	anyDisk.Disk = v1alpha1.MetalDisk{}
@@ -73,7 +73,7 @@ func (p *Provider) ofPool(pool v1alpha1.MetalPool, stock []registry.Machine) (ma
 	return machines
 }
 
-// diskLacks says why none of a machine's disks can have the system; empty if one can.
+// diskLacks says why none of a machine's disks can take the system; empty if one can.
 func diskLacks(pool v1alpha1.MetalPool, m *registry.Machine) string {
 	d, all := pool.Disk, m.Facts.Disks
 	var why []string
@@ -103,7 +103,7 @@ func diskLacks(pool v1alpha1.MetalPool, m *registry.Machine) string {
 	return words
 }
 
-// diskNames splits a pool's names of disks by whether the machine has them.
+// diskNames splits a pool's disk names into those of disks that the machine has or may have, and others.
 func diskNames(m *registry.Machine, names []string) (here, elsewhere []string) {
 	for _, n := range names {
 		if m.Facts == nil || m.Facts.Disks == nil || slices.ContainsFunc(m.Facts.Disks, func(d facts.Disk) bool { return d.Is(n) }) {

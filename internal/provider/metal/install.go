@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// bring has the machine of a seat be there, installed and running. It goes on from wherever it was cut off.
+// bring gets the machine of a seat claimed, installed and running. It can resume from any interruption.
 func (p *Provider) bring(ctx context.Context, spec provider.MachineSpec, progress plan.Progress) error {
 	progress.Status("looking for its machine")
 	if err := ctx.Err(); err != nil {
@@ -36,13 +36,13 @@ func (p *Provider) bring(ctx context.Context, spec provider.MachineSpec, progres
 	return p.answers(ctx, spec, progress)
 }
 
-// isOurs reports whether a machine was told to be installed as who it is in the cluster.
+// isOurs reports whether an order installs a machine under this name in this cluster.
 func (p *Provider) isOurs(o *order.Order, name string) bool {
 	return o != nil && o.Hostname == name && o.Group == registry.GroupOf(p.cluster())
 }
 
-// install orders the installation of a machine, has it boot from the network unless it waits there already, and waits until what was
-// installed has reported.
+// install orders the installation of a machine, makes the machine boot from the network unless it already waits for its order, and waits
+// until the installed system has reported.
 func (p *Provider) install(ctx context.Context, m *registry.Machine, spec provider.MachineSpec, progress plan.Progress) error {
 	by := "cluster " + p.cluster()
 	if ours := p.isOurs(m.Record.Order, spec.Name); !ours || !m.BootsFromDisk() {
@@ -50,11 +50,11 @@ func (p *Provider) install(ctx context.Context, m *registry.Machine, spec provid
 		if err != nil {
 			return err
 		}
-		// A system from before that still runs takes no order: it is to be installed from nothing.
+		// Keep an old system that still runs from taking the order: the machine must be installed from scratch.
 		if _, err := p.o.Registry.SetStrategy(ctx, m.UUID, none); err != nil {
 			return err
 		}
-		if m.BootsFromDisk() || p.gaveUp(m) { // what somebody had installed before the machine was assigned, or what is tried again
+		if m.BootsFromDisk() || p.gaveUp(m) { // installed before it was assigned to this cluster, or a new attempt after failures
 			if m, err = p.o.Registry.Reinstall(ctx, m.UUID, by); err != nil {
 				return err
 			}
@@ -93,16 +93,16 @@ func (p *Provider) install(ctx context.Context, m *registry.Machine, spec provid
 	return err
 }
 
-// none is the strategy of machines that take no orders while they run.
+// none is the strategy with which a running machine takes no orders.
 const none = "none"
 
-// gaveUp reports whether a machine is not installed again by itself: it asks to be, and is denied it.
+// gaveUp reports whether a machine's installation failed so often that the server no longer lets the machine retry by itself.
 func (p *Provider) gaveUp(m *registry.Machine) bool {
 	return !m.Record.Reinstall && m.Record.Failures >= p.o.Registry.Retries()
 }
 
-// otherKey says that nothing becomes of a machine before somebody approves another key: it has asked with one since it was heard of otherwise. Its
-// own was in its memory alone, and is lost where power is before the disk has it. Empty: it has not.
+// otherKey returns a message if the last that was heard of a machine is a request with a new key, which somebody must approve; else it
+// returns "". Before installation, a machine's key is only in memory, so a power loss makes the machine ask with a new one.
 func otherKey(m *registry.Machine) string {
 	a := m.Record.Asks
 	if a == nil || a.Since.Before(m.Record.StateAt) || m.Record.Progress != nil && a.Since.Before(m.Record.Progress.At) {
@@ -112,7 +112,7 @@ func otherKey(m *registry.Machine) string {
 		m.Title(), a.Key, m.UUID, a.Key)
 }
 
-// said is how far a machine is, in words.
+// said describes the progress of a machine's installation; without progress it returns detail.
 func said(m *registry.Machine, detail string) string {
 	if q := m.Record.Progress; q != nil && q.Total > 0 {
 		return fmt.Sprintf("%s: %s, %d %%", m.Title(), q.Stage, q.Done*100/q.Total)
@@ -122,12 +122,13 @@ func said(m *registry.Machine, detail string) string {
 	return detail
 }
 
-// discovers reports whether a machine runs the discovery system, if it runs: it waits for its order there, or carries it out, and need not be started.
+// discovers reports whether a machine, if it is on, runs the discovery system: it waits for its order or executes it, and needs no reboot.
 func discovers(m *registry.Machine) bool {
 	return slices.Contains([]registry.State{registry.Discovered, registry.Denied, registry.Granted}, registry.State(m.State))
 }
 
-// fromNetwork has a machine boot from the network unless it has done so and is there, or says that somebody has to.
+// fromNetwork makes a machine boot from the network unless it runs the discovery system already. If the machine has no BMC, it asks the
+// operator to power it on.
 func (p *Provider) fromNetwork(ctx context.Context, m *registry.Machine, progress plan.Progress) error {
 	if m.Record.BMC == nil {
 		if !discovers(m) || time.Since(m.Seen) >= p.o.Silence {
@@ -149,8 +150,8 @@ func (p *Provider) fromNetwork(ctx context.Context, m *registry.Machine, progres
 	return err
 }
 
-// heard reports whether a machine that is on is heard of. Where it was not lately, it is listened to for as long: perhaps it said all the while how
-// far its installation is, and nobody was there to hear it, for the server was away. To switch it off then would end that installation.
+// heard reports whether a machine that is on reports to the server. If it has not done so lately, heard waits for a report for as long as
+// Options.Silence: the server may have been away during the machine's installation, which a power cycle would abort.
 func (p *Provider) heard(ctx context.Context, m *registry.Machine, progress plan.Progress) (bool, error) {
 	if time.Since(m.Seen) < p.o.Silence {
 		return true, nil
@@ -175,14 +176,14 @@ func (p *Provider) heard(ctx context.Context, m *registry.Machine, progress plan
 	return false, nil
 }
 
-// order says what is to be installed on a machine.
+// order returns the installation order for a machine.
 func (p *Provider) order(ctx context.Context, m *registry.Machine, spec provider.MachineSpec) (*order.Order, error) {
 	system, err := p.o.System(ctx)
 	if err != nil {
 		return nil, err
 	}
 	pool := p.spec().Pool(string(spec.Role), spec.Pool)
-	if m.Facts == nil { // as lists have machines
+	if m.Facts == nil { // lists of machines omit facts
 		if m, err = p.o.Registry.Machine(ctx, m.UUID); err != nil {
 			return nil, err
 		}
@@ -199,12 +200,12 @@ func (p *Provider) order(ctx context.Context, m *registry.Machine, spec provider
 	return o, o.Check()
 }
 
-// diskRule is where the system goes, in an order's words.
+// diskRule converts the document's rule for the system's disk into an order's.
 func diskRule(d v1alpha1.MetalDisk) order.Disk {
 	return order.Disk{Serial: d.Serial, MinBytes: int64(d.MinGiB) << 30, Consent: d.Overwrite}
 }
 
-// answers switches a machine on that is off, and waits until it lets us in.
+// answers switches a machine on if it is off, and waits until it accepts our SSH login.
 func (p *Provider) answers(ctx context.Context, spec provider.MachineSpec, progress plan.Progress) error {
 	switched := false
 	return p.wait(ctx, spec, progress, func(m *registry.Machine) (done bool, say string, err error) {
@@ -221,10 +222,10 @@ func (p *Provider) answers(ctx context.Context, spec provider.MachineSpec, progr
 	})
 }
 
-// hasAnswered: only a machine that can be worked with has host keys.
+// hasAnswered reports whether a machine has host keys: only an installed machine that has reported has some.
 func hasAnswered(m provider.Machine) bool { return len(m.HostKeys) > 0 }
 
-// wait looks at a machine until it is as it should be, and says what it waits for.
+// wait calls look with a machine's current record until look is done or fails, and reports in progress what it waits for.
 func (p *Provider) wait(ctx context.Context, spec provider.MachineSpec, progress plan.Progress, look func(m *registry.Machine) (done bool, say string, err error)) error {
 	tick := time.NewTicker(p.o.Poll)
 	defer tick.Stop()

@@ -12,8 +12,8 @@ import (
 
 var _ provider.Keeper = (*Provider)(nil)
 
-// Kept implements provider.Keeper: a system stays on the disk that it was installed on. What may be overwritten, and what is never touched, is asked of
-// installations alone.
+// Kept implements provider.Keeper: a system stays on the disk that it was installed on. It ignores disk.overwrite and disk.data, which
+// matter only to installations.
 func (p *Provider) Kept(ctx context.Context, seen *provider.Inventory) ([]string, error) {
 	all, err := p.claimed(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func (p *Provider) Kept(ctx context.Context, seen *provider.Inventory) ([]string
 		as := p.named(m.Claim)
 		there := slices.ContainsFunc(seen.Machines, func(s provider.Machine) bool { return s.Name == as.Name })
 		if !there || !p.isOurs(m.Record.Order, as.Name) || !m.BootsFromDisk() {
-			continue // it is installed by what the document says now
+			continue // it will be installed by the current document
 		}
 		field, was, now := p.field(as)+".disk.", m.Record.Order.Disk, diskRule(p.pool(as).Disk)
 		for _, c := range []change{
@@ -57,7 +57,7 @@ func (p *Provider) Kept(ctx context.Context, seen *provider.Inventory) ([]string
 	return words, nil
 }
 
-// field is where the document speaks of a machine's like.
+// field returns the document's path of a machine's pool.
 func (p *Provider) field(m provider.Machine) string {
 	name := v1alpha1.MetalPoolName(string(m.Role), m.Pool)
 	if i := slices.IndexFunc(p.spec().Pools, func(l v1alpha1.MetalPool) bool { return l.Name == name }); i >= 0 {

@@ -1,8 +1,8 @@
-// Package metal is the provider for physical machines: it takes them out of the stock that naupegos server knows, has them installed, and
+// Package metal is the provider for physical machines: it takes them out of naupegos server's stock, orders their installation, and
 // gives them back.
 //
-// What it knows of machines it knows from the registry; machines are installed by the server and by themselves. It knows nothing of how
-// they boot. An installed machine is asked by SSH as provider hosts asks its own.
+// Its knowledge of machines comes from the registry; the server and the machines themselves carry out installations. It knows nothing
+// about booting. It checks installed machines by SSH, like the provider hosts.
 package metal
 
 import (
@@ -23,31 +23,31 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// Options is what a Provider is made from.
+// Options configures a Provider.
 type Options struct {
 	Document *v1alpha1.Cluster // defaulted and valid, of this provider
 	Registry *registry.Registry
 	Run      hosts.Runner
-	SSHKeys  []string // that installed machines let in, as lines of authorized_keys
-	// System finds the system image that machines are installed with: fail.Refused where there is none.
+	SSHKeys  []string // keys that may log in to installed machines, as lines of authorized_keys
+	// System finds the system image for installations, or returns fail.Refused if there is none.
 	System func(ctx context.Context) (order.System, error)
 
-	Patience time.Duration // until a machine that refuses SSH at once is asked again; 0: a second
-	Poll     time.Duration // between two looks at what is waited for; 0: two seconds
-	Silence  time.Duration // after which a machine that waits to be installed, or is, is there no more; 0: two minutes, for it asks each minute at least
+	Patience time.Duration // before a machine that refuses SSH at once is asked again; 0: one second
+	Poll     time.Duration // between two looks while waiting; 0: two seconds
+	Silence  time.Duration // after which a machine in the discovery system counts as gone; 0: two minutes, because it asks at least once a minute
 }
 
-// Provider serves one cluster with machines of the stock.
+// Provider provides one cluster with machines of the stock.
 type Provider struct {
 	o     Options
 	reach hosts.Reach
 
 	mu    sync.Mutex
-	found map[string]answer // by name: what the last look at a machine found
-	odd   []string          // what the last Preflight found; see Warnings
+	found map[string]answer // by name: the result of the last look at a machine
+	odd   []string          // warnings of the last Preflight; see Warnings
 }
 
-// answer is what came of looking at a machine.
+// answer is the result of looking at a machine.
 type answer struct {
 	state  provider.State
 	detail string
@@ -61,7 +61,7 @@ var (
 	_ provider.Reinstaller    = (*Provider)(nil)
 )
 
-// New returns the provider of a cluster. It asks nobody.
+// New returns the provider of a cluster. It contacts neither registry nor machines.
 func New(o Options) *Provider {
 	if o.Patience == 0 {
 		o.Patience = time.Second
@@ -75,14 +75,14 @@ func New(o Options) *Provider {
 	return &Provider{o: o, reach: hosts.Reach{Run: o.Run, Patience: o.Patience}, found: map[string]answer{}}
 }
 
-// Traits says that machines go back to where they came from, and that most can be switched.
+// Traits reports that machines return to a stock, and that they can be switched; Switches reports which.
 func (p *Provider) Traits() provider.Traits { return provider.Traits{Stock: true, Switched: true} }
 
 func (p *Provider) cluster() string { return p.o.Document.Metadata.Name }
 
 func (p *Provider) spec() *v1alpha1.Metal { return p.o.Document.Spec.Provider.Metal }
 
-// VIP returns the address that the document gives.
+// VIP returns the document's spec.endpoint.vip.
 func (p *Provider) VIP(context.Context) (string, error) {
 	if v := p.o.Document.Spec.Endpoint.VIP; v != "" {
 		return v, nil
@@ -90,7 +90,7 @@ func (p *Provider) VIP(context.Context) (string, error) {
 	return "", fail.New(fail.NotFound, "spec.endpoint.vip is not set")
 }
 
-// Observe finds the machines that have seats of this cluster, and asks those that are installed whether they answer.
+// Observe finds the machines with seats of this cluster, and checks whether the installed ones answer.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	all, err := p.claimed(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	return inv, nil
 }
 
-// claimed lists the machines that have seats of this cluster.
+// claimed lists the machines with seats of this cluster.
 func (p *Provider) claimed(ctx context.Context) ([]registry.Machine, error) {
 	all, _, err := p.o.Registry.Find(ctx, metal.Query{Cluster: p.cluster()})
 	if err != nil && ctx.Err() != nil {
@@ -121,7 +121,7 @@ func (p *Provider) claimed(ctx context.Context) ([]registry.Machine, error) {
 	return all, err
 }
 
-// holder returns the machine that has the seat of a name: fail.NotFound where none has.
+// holder returns the machine in the seat of this name, or fail.NotFound.
 func (p *Provider) holder(ctx context.Context, name string) (*registry.Machine, error) {
 	all, err := p.claimed(ctx)
 	if err != nil {
@@ -135,7 +135,7 @@ func (p *Provider) holder(ctx context.Context, name string) (*registry.Machine, 
 	return nil, fail.New(fail.NotFound, "no machine of the stock is %s", name).Do("naupegos machine list shows which there are")
 }
 
-// Machine reports on one machine, as the last look at it found it.
+// Machine reports one machine, with the state that the last look found.
 func (p *Provider) Machine(ctx context.Context, name string) (provider.Machine, error) {
 	m, err := p.holder(ctx, name)
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *Provider) Machine(ctx context.Context, name string) (provider.Machine, 
 	return out, nil
 }
 
-// named is the machine that a seat makes of who has it.
+// named returns name, role, pool and index of the machine in a seat.
 func (p *Provider) named(c metal.Claim) provider.Machine {
 	m := provider.Machine{Role: provider.Worker, Pool: c.Pool, Index: c.Seat}
 	if c.Pool == registry.ControlPlanePool || c.Pool == registry.GatewayPool {
@@ -164,12 +164,12 @@ func (p *Provider) named(c metal.Claim) provider.Machine {
 	return m
 }
 
-// pool is what the document says of a machine's like.
+// pool returns the document's pool of a machine.
 func (p *Provider) pool(m provider.Machine) v1alpha1.MetalPool {
 	return p.spec().Pool(string(m.Role), m.Pool)
 }
 
-// convert says what the registry knows of a machine that has a seat. Running says that it was installed, and not that it answers.
+// convert returns the registry's view of a machine in a seat. State Running means that it is installed, not that it answers.
 func (p *Provider) convert(m *registry.Machine) provider.Machine {
 	out := p.named(m.Claim)
 	out.ID, out.User, out.Port = m.UUID, "root", 22
@@ -187,7 +187,7 @@ func (p *Provider) convert(m *registry.Machine) provider.Machine {
 	return out
 }
 
-// unready says what is missing until a machine can be worked with; empty where nothing is.
+// unready says why a machine is not usable yet; empty if it is installed and has reported.
 func (p *Provider) unready(m *registry.Machine, as provider.Machine) string {
 	rec := m.Record
 	switch {
@@ -205,7 +205,7 @@ func (p *Provider) unready(m *registry.Machine, as provider.Machine) string {
 	return ""
 }
 
-// look asks a machine whether it answers and, where it does not, its BMC whether it is on.
+// look checks whether a machine answers by SSH and, if not, asks its BMC whether it is on. It stores the result for Machine.
 func (p *Provider) look(ctx context.Context, m *registry.Machine) provider.Machine {
 	out := p.convert(m)
 	if out.State != provider.Running {

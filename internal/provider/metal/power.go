@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/bmc"
 )
 
-// Power switches a machine by its BMC, and shuts it down through its own system.
+// Power switches a machine on or kills it through its BMC, and shuts it down through its own system if that answers.
 func (p *Provider) Power(ctx context.Context, name, state string) error {
 	m, err := p.holder(ctx, name)
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *Provider) kill(ctx context.Context, m *registry.Machine) error {
 	return err
 }
 
-// off shuts a machine down. One that does not answer is left to its BMC's soft switch, where it has one.
+// off shuts a machine down by SSH, or by its BMC's soft switch if it is on but does not answer. With a BMC it waits until the power is off.
 func (p *Provider) off(ctx context.Context, m *registry.Machine) error {
 	now := p.look(ctx, m)
 	switch {
@@ -69,22 +69,22 @@ func (p *Provider) off(ctx context.Context, m *registry.Machine) error {
 	}
 	return p.wait(ctx, specOf(now), mute{}, func(m *registry.Machine) (bool, string, error) {
 		on, err := p.o.Registry.SwitchPower(ctx, m.UUID, "status", bmc.AsUsual, "")
-		if fail.KindOf(err) == fail.NotReady { // neither on nor off, as while it is powering off
+		if fail.KindOf(err) == fail.NotReady { // neither on nor off, for example while powering off
 			return false, err.Error(), nil
 		}
 		return err == nil && !on, "it is still on", err
 	})
 }
 
-// mute is nobody who listens.
+// mute discards progress.
 type mute struct{}
 
-// Status says nothing.
+// Status implements plan.Progress.
 func (mute) Status(string, ...any) {}
 
 var _ plan.Progress = mute{}
 
-// Switches implements provider.PartlySwitched.
+// Switches implements provider.PartlySwitched: only machines with a BMC can be switched.
 func (p *Provider) Switches(ctx context.Context, name string) bool {
 	m, err := p.holder(ctx, name)
 	return err == nil && m.Record.BMC != nil

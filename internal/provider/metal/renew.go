@@ -14,11 +14,11 @@ import (
 
 var _ provider.Renewer = (*Provider)(nil)
 
-// Outdated implements provider.Renewer. Machines of pools whose strategy restarts none keep the system that they have.
+// Outdated implements provider.Renewer. Machines in pools whose strategy restarts no machine keep their system.
 func (p *Provider) Outdated(ctx context.Context) (map[string]provider.Newer, error) {
 	system, err := p.o.System(ctx)
 	if fail.KindOf(err) == fail.Refused {
-		return nil, nil // there is none any more, so none is newer
+		return nil, nil // without a system image nothing is newer
 	}
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (p *Provider) Outdated(ctx context.Context) (map[string]provider.Newer, err
 	return newer, nil
 }
 
-// renewal is an order for a machine that is installed: another system goes onto the disk that it has, whatever the document says of disks now.
+// renewal returns the order for an installed machine: the new system goes onto its present disk, whatever the document now says about disks.
 func (p *Provider) renewal(ctx context.Context, m *registry.Machine, spec provider.MachineSpec) (*order.Order, error) {
 	o, err := p.order(ctx, m, spec)
 	if err == nil {
@@ -65,21 +65,22 @@ func (p *Provider) renewal(ctx context.Context, m *registry.Machine, spec provid
 	return o, err
 }
 
-// restarts reports whether machines of a strategy take another system.
+// restarts reports whether a strategy lets running machines take another system.
 func restarts(strategy string) bool {
 	return strategy == order.Reboot || strategy == order.Kexec || strategy == order.Poweroff
 }
 
-// wentBack says that a machine has tried a system, and has left it again.
+// wentBack returns the error for a machine that tried a system and returned to its former one.
 func wentBack(name string, s order.System) error {
 	return fail.New(fail.Refused, "the system %s did not come up, and the machine went back to the one before", s.ID).At(name).
 		Do("naupegos apply lets pods onto it again; make another system (naupegos image system), or name the one before in spec.provider.metal.system")
 }
 
-// short is the ID of a system as people can read it.
+// short shortens a system's ID for messages.
 func short(id string) string { return id[:min(len(id), len("sha256:")+12)] }
 
-// Renew implements provider.Renewer: the machine is told to have the newest system, takes it by its pool's strategy, and reports that it runs.
+// Renew implements provider.Renewer: it orders the newest system, and waits until the machine has taken it by its pool's strategy and
+// reports that it runs. If the machine returns to its former system, Renew restores the former order.
 func (p *Provider) Renew(ctx context.Context, name string, progress plan.Progress) error {
 	m, err := p.holder(ctx, name)
 	if err != nil {
@@ -120,7 +121,7 @@ func (p *Provider) Renew(ctx context.Context, name string, progress plan.Progres
 		}
 		return false, m.Title() + ": it is to install system " + short(o.System.ID) + ", by " + strategy, nil
 	})
-	if back { // and is told that this is right
+	if back { // make the order match again
 		if _, e := p.o.Registry.SetOrder(ctx, m.UUID, was, by); e != nil {
 			return e
 		}

@@ -10,14 +10,14 @@ import (
 	"github.com/naupegos/naupegos/internal/registry"
 )
 
-// Warnings says what the last Preflight found odd of how machines are spread.
+// Warnings returns the last Preflight's warnings about the spread of machines over failure domains.
 func (p *Provider) Warnings() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.odd)
 }
 
-// foresee remembers what fails at once when a rack or switch does, once the given machines are there.
+// foresee stores warnings about machines, including the given ones, that would fail together with one rack or switch.
 func (p *Provider) foresee(ctx context.Context, given []registry.Given) error {
 	all, err := p.o.Registry.Seated(ctx, p.cluster(), p.spec().Spread)
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *Provider) foresee(ctx context.Context, given []registry.Given) error {
 	return nil
 }
 
-// together says which of a pool's machines fail as one, where the others then can't carry on; and of which nobody can tell.
+// together returns warnings about a pool: domains whose failure the other machines do not survive, and machines in no known domain.
 func (p *Provider) together(all []registry.Given, pool, what string) (odd []string) {
 	domains := map[string][]string{}
 	var order []string
@@ -51,7 +51,7 @@ func (p *Provider) together(all []registry.Given, pool, what string) (odd []stri
 	if n < 2 {
 		return nil
 	}
-	bearable := n - 1 // of gateways one is enough
+	bearable := n - 1 // one gateway is enough
 	if pool == registry.ControlPlanePool {
 		bearable = (n - 1) / 2
 	}
@@ -67,7 +67,7 @@ func (p *Provider) together(all []registry.Given, pool, what string) (odd []stri
 	return odd
 }
 
-// labelled says by which label it could be told.
+// labelled says which label is missing to find the failure domain.
 func (p *Provider) labelled() string {
 	if s := p.spec().Spread; s != "" {
 		return ", and they have no label " + s

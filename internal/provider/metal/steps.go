@@ -14,11 +14,11 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/bmc"
 )
 
-// claimStep is the ID of the step that takes all machines that are missing at once, or none: a control plane is not begun with less than its
-// whole odd number.
+// claimStep is the ID of the step that takes either all missing machines at once or none: a control plane must not start with fewer
+// machines than its odd number.
 const claimStep = "claim"
 
-// Steps returns the steps that take machines for seats that have none, have them installed, and switch on what is off.
+// Steps returns the steps that take machines for vacant seats, install machines, and switch on those that are off.
 func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provider.Inventory) ([]*plan.Step, error) {
 	var missing []provider.MachineSpec
 	var steps []*plan.Step
@@ -37,7 +37,7 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	}
 	seats := p.seats(missing)
 	given, err := p.claim(ctx, seats, true)
-	if err != nil && fail.KindOf(err) != fail.Refused { // Preflight says what is missing
+	if err != nil && fail.KindOf(err) != fail.Refused { // Preflight reports what is missing
 		return nil, err
 	}
 	all := &plan.Step{
@@ -84,7 +84,7 @@ func title(g registry.Given) string {
 	return g.Machine + " (" + g.Domain + ")"
 }
 
-// mendStep brings a machine that has its seat to where it can be worked with; nil where it can be already, or nobody can do anything.
+// mendStep returns the step that makes a machine in its seat usable; nil if it already is, or if no step can help.
 func (p *Provider) mendStep(spec provider.MachineSpec, m provider.Machine) *plan.Step {
 	switch m.State {
 	case provider.Partial, provider.Failed:
@@ -101,7 +101,7 @@ func (p *Provider) mendStep(spec provider.MachineSpec, m provider.Machine) *plan
 	return nil
 }
 
-// installStep takes a machine for a seat, where that has none, and has it installed.
+// installStep returns the step that takes a machine for a seat, if the seat is vacant, and installs it.
 func (p *Provider) installStep(spec provider.MachineSpec, reason string) *plan.Step {
 	pool := p.spec().Pool(string(spec.Role), spec.Pool)
 	s := &plan.Step{
@@ -120,10 +120,10 @@ func (p *Provider) installStep(spec provider.MachineSpec, reason string) *plan.S
 	return s
 }
 
-// DestroyMachine gives a machine back to the stock, switched off where that can be done. What it was used for is cleaned by its agent before.
+// DestroyMachine returns the step that powers a machine off, if it has a BMC, and returns it to the stock. The machine's agent cleans it before.
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step { return p.giveBackStep(m, false) }
 
-// ReinstallMachine implements provider.Reinstaller.
+// ReinstallMachine implements provider.Reinstaller: it returns a machine to the stock so that it is reinstalled for the same seat.
 func (p *Provider) ReinstallMachine(m provider.Machine) *plan.Step {
 	s := p.giveBackStep(m, true)
 	s.Details = append(s.Details, "the same machine is reinstalled and takes its place again, unless it can't be used any more")
@@ -138,14 +138,14 @@ func (p *Provider) giveBackStep(m provider.Machine, again bool) *plan.Step {
 			return p.giveBack(ctx, m.Name, again, progress)
 		},
 	}
-	if m.State == provider.Unreachable { // only those that nobody can switch off are
+	if m.State == provider.Unreachable { // only machines that can't be switched off are
 		s.Consent = provider.ConsentLeave
 		s.Details = []string{"it does not answer and can't be powered off from here: if it comes back, it runs what is on its disk"}
 	}
 	return s
 }
 
-// Destroy gives all machines back.
+// Destroy returns the steps that return all machines to the stock.
 func (p *Provider) Destroy(_ context.Context, seen *provider.Inventory) []*plan.Step {
 	var steps []*plan.Step
 	for _, m := range seen.Machines {

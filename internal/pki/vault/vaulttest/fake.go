@@ -1,4 +1,4 @@
-// Package vaulttest has Vaults for tests: one that is written by hand and knows the few calls of package vault, and the real one, built from the Go
+// Package vaulttest has Vaults for tests: a fake that implements the few calls of package vault, and the real one, built from the Go
 // module proxy.
 //
 // It is for tests only.
@@ -21,28 +21,28 @@ import (
 	"github.com/naupegos/naupegos/internal/pki/pkitest"
 )
 
-// Fake is a Vault in memory. What a test sets of it, it sets by Change.
+// Fake is a Vault in memory. Tests change its State with Change.
 type Fake struct {
-	Spec v1alpha1.Vault // leads to it
+	Spec v1alpha1.Vault // the document's part that names this Fake
 
 	server *httptest.Server
 	mu     sync.Mutex
 	State
 }
 
-// State is what a Fake is in.
+// State is the state of a Fake.
 type State struct {
 	Sealed   bool
-	Clock    time.Duration             // by which it differs from ours
+	Clock    time.Duration             // difference from ours
 	Longest  time.Duration             // the mounts' max_lease_ttl
-	Mounts   map[string]bool           // that have an issuer
-	Roles    map[string]map[string]any // by their paths
-	Tokens   map[string]bool           // that are good
+	Mounts   map[string]bool           // those with an issuer
+	Roles    map[string]map[string]any // by path
+	Tokens   map[string]bool           // valid tokens
 	AppRole  map[string]string         // secret_id by role_id
-	Rotators map[string]bool           // tokens that may rotate, and nothing else
-	Issuers  map[string][]*Authority   // by their mounts, the default one first
-	Forbid   string                    // what the path of a call that is refused ends with
-	Signed   []string                  // paths
+	Rotators map[string]bool           // tokens that may only rotate
+	Issuers  map[string][]*Authority   // by mount, the default issuer first
+	Forbid   string                    // calls to paths with this suffix are refused; empty: none
+	Signed   []string                  // paths of calls that signed a certificate
 	LoggedIn int
 }
 
@@ -54,7 +54,7 @@ type Authority struct {
 
 const token = "hvs.fake"
 
-// NewFake starts one that has nothing but the token of its Spec's environment, which is set for the test.
+// NewFake starts a Fake without mounts and roles, which accepts one token and one AppRole. It sets $VAULT_TOKEN to the token for the test.
 func NewFake(t *testing.T) *Fake {
 	t.Helper()
 	f := &Fake{State: State{
@@ -69,17 +69,17 @@ func NewFake(t *testing.T) *Fake {
 	return f
 }
 
-// Stop has it be gone.
+// Stop stops the server.
 func (f *Fake) Stop() { f.server.Close() }
 
-// Change changes what it is in.
+// Change changes the state under its lock.
 func (f *Fake) Change(do func(*State)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	do(&f.State)
 }
 
-// Look returns what it is in.
+// Look returns a copy of the state.
 func (f *Fake) Look() State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +88,7 @@ func (f *Fake) Look() State {
 	return s
 }
 
-// Run carries commands of vault out, as package vault prints them.
+// Run executes the vault write commands, for authorities and roles, of a script that package vault prints.
 func (f *Fake) Run(commands string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,7 +193,7 @@ func (f *Fake) serve(w http.ResponseWriter, r *http.Request, issuer *pkitest.Iss
 	}
 }
 
-// may reports whether a token is good for a call.
+// may reports whether a token allows a call.
 func (f *Fake) may(token, method, at string) bool {
 	if f.Rotators[token] {
 		return privileged(method, at) || strings.HasPrefix(at, "sys/capabilities-self")
@@ -201,14 +201,14 @@ func (f *Fake) may(token, method, at string) bool {
 	return f.Tokens[token] && !privileged(method, at)
 }
 
-// privileged reports whether a call takes part in a rotation.
+// privileged reports whether a call needs the right to rotate.
 func privileged(method, at string) bool {
 	dir, last := path.Split(at)
 	return last == "sign-intermediate" || last == "cross-sign" || strings.HasSuffix(at, "/root/generate/internal") || strings.HasSuffix(at, "/config/issuers") ||
 		strings.HasSuffix(dir, "/issuer/") || method == http.MethodPatch
 }
 
-// mountOf parts a path of a mount that has an issuer.
+// mountOf splits a path in a known mount into the mount and the rest.
 func (f *Fake) mountOf(at string) (mount, rest string, known bool) {
 	for m := range f.Mounts {
 		if rest, ok := strings.CutPrefix(at, m+"/"); ok {

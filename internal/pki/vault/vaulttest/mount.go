@@ -20,7 +20,7 @@ import (
 
 var errNo = errors.New("no")
 
-// inMount answers a call of a mount that has an issuer.
+// inMount answers a call to a known mount. It makes the mount's first issuer if there is none.
 func (f *Fake) inMount(r *http.Request, issuer *pkitest.Issuer, mount, rest string, in map[string]any) (any, int, error) {
 	if len(f.Issuers[mount]) == 0 {
 		cert, err := issuer.Authority(r.Context(), path.Base(mount))
@@ -71,7 +71,7 @@ func (f *Fake) added(mount, name string, cert []byte) *Authority {
 	return a
 }
 
-// byIssuer answers a call of an issuer.
+// byIssuer answers a call to an issuer.
 func (f *Fake) byIssuer(r *http.Request, issuer *pkitest.Issuer, mount, reference, call string, in map[string]any) (any, int, error) {
 	var is *Authority
 	for n, a := range f.Issuers[mount] {
@@ -117,7 +117,7 @@ func (f *Fake) byIssuer(r *http.Request, issuer *pkitest.Issuer, mount, referenc
 	return map[string]any{"certificate": string(cert)}, status, err
 }
 
-// requestOf is a request for the key of an issuer. What signs it is of no matter here: it carries the issuer's ID.
+// requestOf returns a request for an issuer's key. It is signed by another key, because only the issuer's ID, in its serial number, matters.
 func requestOf(id, commonName string) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -127,7 +127,7 @@ func requestOf(id, commonName string) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), err
 }
 
-// vouch has one issuer sign the key of another one.
+// vouch signs the key of one issuer with another.
 func (f *Fake) vouch(r *http.Request, issuer *pkitest.Issuer, mount string, by *Authority, in map[string]any) ([]byte, error) {
 	block, _ := pem.Decode([]byte(fmt.Sprint(in["csr"])))
 	if block == nil {
@@ -149,7 +149,7 @@ func (f *Fake) vouch(r *http.Request, issuer *pkitest.Issuer, mount string, by *
 	return nil, errNo
 }
 
-// sign signs as a role says.
+// sign signs a request by a role.
 func (f *Fake) sign(r *http.Request, issuer *pkitest.Issuer, mount string, by *Authority, name string, in map[string]any) ([]byte, int, error) {
 	role := f.Roles[mount+"/roles/"+name]
 	if role == nil {

@@ -21,11 +21,11 @@ import (
 
 const (
 	module  = "github.com/naupegos/naupegos"
-	version = "v1.21.4" // as server/go.mod pins it
-	build   = "2"       // one more where server changes: what was built before is used else
+	version = "v1.21.4" // the version in server/go.mod
+	build   = "2"       // increase it when the module server changes, because existing builds are reused
 )
 
-// Program builds Vault, unless that was done before, from the module server: its path. The first time takes ten minutes.
+// Program returns the path of Vault, which it builds from the module server unless it was built before. The first build takes ten minutes.
 var Program = sync.OnceValues(func() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -62,8 +62,8 @@ var Program = sync.OnceValues(func() (string, error) {
 	return path, os.Rename(part, path)
 })
 
-// mend has a module be built with a copy of the release in which two lines fit the sdk that the module proxy has for it: the one of the release's own
-// repository is no module of its own. The lines are about the deduplication of identities.
+// mend replaces Vault's release in a module by a copy with two lines adapted to the sdk that the module proxy has for it: the sdk in the
+// release's own repository is not a separate module. The lines concern the deduplication of identities.
 func mend(server, copied string) error {
 	const released = "github.com/hashicorp/vault"
 	if _, err := run(server, "go", "mod", "download", released); err != nil {
@@ -86,7 +86,7 @@ func mend(server, copied string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.Remove(path); err != nil { // those of the module cache can't be written to
+		if err := os.Remove(path); err != nil { // files copied from the module cache are read-only
 			return err
 		}
 		if err := os.WriteFile(path, bytes.Replace(text, []byte(lines[0]), []byte(lines[1]), 1), 0o600); err != nil {
@@ -97,7 +97,7 @@ func mend(server, copied string) error {
 	return err
 }
 
-// run runs a program in a directory, and returns what it prints.
+// run runs a program in a directory, and returns its output.
 func run(dir, program string, args ...string) (string, error) {
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
@@ -110,7 +110,7 @@ func run(dir, program string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Server is a real Vault with its data on this disk, initialized and unsealed.
+// Server is a real Vault with its data on disk, initialized and unsealed.
 type Server struct {
 	Address string
 	Root    string // a token that may do everything
@@ -122,7 +122,7 @@ type Server struct {
 	cmd    *exec.Cmd
 }
 
-// Start starts one that ends with the test.
+// Start starts a Server that ends with the test.
 func Start(t *testing.T) *Server {
 	t.Helper()
 	program := testkit.Value(Program())(t)
@@ -141,7 +141,7 @@ func Start(t *testing.T) *Server {
 	return s
 }
 
-// Run starts it again, sealed, where Stop has ended it.
+// Run starts the server, sealed; after Stop it starts it again.
 func (s *Server) Run() {
 	s.t.Helper()
 	log := testkit.Value(os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(s.t)
@@ -159,7 +159,7 @@ func (s *Server) Run() {
 	})
 }
 
-// Stop ends it as a power cut does.
+// Stop kills the server, like a power cut.
 func (s *Server) Stop() {
 	if s.cmd != nil {
 		_ = s.cmd.Process.Kill()
@@ -168,10 +168,10 @@ func (s *Server) Stop() {
 	}
 }
 
-// Seal seals it.
+// Seal seals the server.
 func (s *Server) Seal() { s.t.Helper(); s.call(http.MethodPut, "sys/seal", nil, nil) }
 
-// Unseal unseals it, and waits until it serves.
+// Unseal unseals the server, and waits until it serves.
 func (s *Server) Unseal() {
 	s.t.Helper()
 	s.call(http.MethodPut, "sys/unseal", map[string]string{"key": s.unseal}, nil)
@@ -187,7 +187,7 @@ func (s *Server) Unseal() {
 	})
 }
 
-// Script runs a shell script whose vault command is root at it, and returns what it prints.
+// Script runs a shell script with root's token for its vault command, and returns the output.
 func (s *Server) Script(script string) string {
 	s.t.Helper()
 	out, err := s.Try(script)
@@ -195,7 +195,7 @@ func (s *Server) Script(script string) string {
 	return out
 }
 
-// Try is Script for one that may fail.
+// Try is like Script, but for scripts that may fail.
 func (s *Server) Try(script string) (string, error) {
 	cmd := exec.Command("sh", "-s")
 	cmd.Stdin = strings.NewReader(script)

@@ -9,10 +9,10 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Host numbers within the subnet. Each role counts up from its first.
+// Host numbers within the subnet. hostRange has those of machines.
 const (
-	ThisHost = 1  // of the bridge, which is the machines' gateway
-	VIP      = 10 // of the virtual address for gateways
+	ThisHost = 1  // the bridge, which is the machines' gateway
+	VIP      = 10 // the virtual address for gateways
 )
 
 // hostRange returns the first and last host number for machines of a role in subnet.
@@ -35,13 +35,13 @@ func Nth(subnet netip.Prefix, n uint32) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// Number is the inverse of Nth.
+// Number returns the host number of a in subnet; it is the inverse of Nth.
 func Number(subnet netip.Prefix, a netip.Addr) uint32 {
 	base, addr := subnet.Masked().Addr().As4(), a.As4()
 	return binary.BigEndian.Uint32(addr[:]) - binary.BigEndian.Uint32(base[:])
 }
 
-// allocate returns the lowest host number for role that is not in taken, and takes it.
+// allocate returns the lowest host number for role that is not in taken, and adds it to taken.
 func allocate(role provider.Role, subnet netip.Prefix, taken map[uint32]bool) (uint32, error) {
 	first, last := hostRange(role, subnet)
 	for n := first; n <= last; n++ {
@@ -54,8 +54,8 @@ func allocate(role provider.Role, subnet netip.Prefix, taken map[uint32]bool) (u
 		Do("use a larger provider CIDR (up to /16) or fewer machines")
 }
 
-// Place returns the host number of the address that spec wishes, or an allocated one where it wishes none, and takes it.
-// A machine that exists keeps its address, whatever is wished.
+// Place returns the host number of the address that spec requests, or else an allocated number, and adds it to taken.
+// It is for new machines only: an existing machine keeps its address.
 func Place(spec provider.MachineSpec, subnet netip.Prefix, taken map[uint32]bool) (uint32, error) {
 	if spec.Address == "" {
 		return allocate(spec.Role, subnet, taken)
@@ -92,8 +92,8 @@ func ParseSubnet(cidr string) (netip.Prefix, error) {
 	return p, nil
 }
 
-// ChooseSubnet returns the first of 10.77.0.0/24 … 10.77.255.0/24 that overlaps none of used. It begins at a place that
-// depends on the cluster, so that two clusters planned at the same moment hardly ever choose the same.
+// ChooseSubnet returns the first of 10.77.0.0/24 … 10.77.255.0/24 that overlaps none of used. The search starts at a position
+// derived from the cluster's short ID, so that two clusters planned at the same moment rarely choose the same subnet.
 func ChooseSubnet(short string, used []netip.Prefix) (netip.Prefix, error) {
 	start, err := strconv.ParseUint(short[:2], 16, 8)
 	if err != nil {
@@ -108,7 +108,7 @@ func ChooseSubnet(short string, used []netip.Prefix) (netip.Prefix, error) {
 	return netip.Prefix{}, fail.New(fail.Refused, "no free subnet in 10.77.0.0/16").Do("set the local provider's cidr in the document")
 }
 
-// Overlapping returns the first of used that overlaps p; nil: none does. A default route is in nobody's way.
+// Overlapping returns the first prefix in used that overlaps p, or nil. It ignores default routes.
 func Overlapping(p netip.Prefix, used []netip.Prefix) *netip.Prefix {
 	for _, u := range used {
 		if u.Bits() > 0 && u.Overlaps(p) {

@@ -1,3 +1,3 @@
-// Package address gives clusters on one host their subnets, and machines their addresses in them.
-// It only reckons: what is in use, it is told.
+// Package address chooses subnets for clusters on one host, and addresses for their machines.
+// It only computes: callers pass in the subnets and addresses in use.
 package address

@@ -1,4 +1,4 @@
-// Package files reads and writes the local provider's records: whole or not at all, whatever happens to the command or to the host, and
-// under locks that the kernel releases when their holder dies.
-// It knows nothing of machines.
+// Package files reads and writes the local provider's records. Writes are atomic, even if the command or the host crashes;
+// the kernel releases locks when their holder dies.
+// The package knows nothing about machines.
 package files

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// write writes a file so that after a crash there is either the old content or the new: temporary file, fsync, rename.
+// write writes a file so that a crash leaves either the old content or the new: temporary file, fsync, rename.
 func write(path string, data []byte, mode fs.FileMode) error {
 	if err := replaceFile(path, data, mode, (*os.File).Sync); err != nil {
 		return err
@@ -19,14 +19,14 @@ func write(path string, data []byte, mode fs.FileMode) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// replaceFile writes a file so that other processes see either the old content or the new. What sync does decides what a
-// crash of the host leaves.
+// replaceFile writes a file so that other processes see either the old content or the new. sync decides whether the new content
+// survives a crash of the host.
 func replaceFile(path string, data []byte, mode fs.FileMode, sync func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone already after the rename
+	defer os.Remove(f.Name()) // no-op after the rename
 	if err := f.Chmod(mode); err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -39,7 +39,7 @@ func replaceFile(path string, data []byte, mode fs.FileMode, sync func(*os.File)
 	return os.Rename(f.Name(), path)
 }
 
-// SyncDir writes out what was made, renamed or removed in a directory.
+// SyncDir writes a directory's entries to the disk, so that files created, renamed or removed in it stay so after a crash.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -48,7 +48,7 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// WriteJSON writes v as JSON, whole or not at all, for root alone.
+// WriteJSON atomically writes v as JSON, with mode 0600.
 func WriteJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -57,7 +57,7 @@ func WriteJSON(path string, v any) error {
 	return write(path, append(data, '\n'), 0o600)
 }
 
-// WriteVolatileJSON is WriteJSON for what means nothing after a crash of the host, or less than the wait for the disk costs.
+// WriteVolatileJSON is WriteJSON without fsync, for content that a crash of the host makes useless, or that is not worth the wait for the disk.
 func WriteVolatileJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -66,7 +66,7 @@ func WriteVolatileJSON(path string, v any) error {
 	return replaceFile(path, append(data, '\n'), 0o600, func(*os.File) error { return nil })
 }
 
-// ReadJSON reads path into v. A missing file is fs.ErrNotExist.
+// ReadJSON reads path into v. The error for a missing file is fs.ErrNotExist.
 func ReadJSON(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -78,7 +78,7 @@ func ReadJSON(path string, v any) error {
 	return nil
 }
 
-// IgnoreGone returns err, or nil where it says that there is no such file.
+// IgnoreGone returns err, or nil if err is fs.ErrNotExist.
 func IgnoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -86,7 +86,7 @@ func IgnoreGone(err error) error {
 	return err
 }
 
-// MakeError wraps an error of making something on the disk; a full disk gets its own kind and advice.
+// MakeError wraps an error from creating something on the disk; a full disk becomes fail.Refused with its own advice.
 func MakeError(err error, what, where string) error {
 	if tool.DiskFull(err) {
 		return fail.Wrap(fail.Refused, err, "%s", what).At(where).Do("make room on the disk and apply again")

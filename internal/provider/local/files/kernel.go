@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 )
 
-// ProcSys is where the kernel shows its settings.
+// ProcSys is the directory of the kernel's settings.
 const ProcSys = "/proc/sys"
 
-// Set writes a value into a file by which the kernel is told something, as a setting's or a cgroup's.
+// Set writes a value into one of the kernel's control files, such as a setting or a cgroup file.
 func Set(dir, file, value string) error {
 	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// Lock takes the advisory lock on path, waiting as long as ctx allows. The kernel releases it when the holder dies.
-// The returned function releases it.
+// Lock takes the advisory lock on path, waiting as long as ctx allows. The returned function releases it;
+// the kernel does so when the holder dies.
 func Lock(ctx context.Context, path string) (release func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// EnsureBridge makes the cluster's bridge with the host's address on it, writes on it whose it is, and switches it on.
+// EnsureBridge makes the cluster's bridge if it is missing, sets its alias to owner, gives it the host's address and switches it on.
 func EnsureBridge(name, owner string, subnet netip.Prefix) error {
 	l, err := netlink.LinkByName(name)
 	if NotFound(err) {
@@ -26,23 +26,23 @@ func EnsureBridge(name, owner string, subnet netip.Prefix) error {
 	if err := netlink.LinkSetAlias(l, owner); err != nil {
 		return fmt.Errorf("write on bridge %s whose it is: %w", name, err)
 	}
-	// One that was not set by hand is the lowest of the links' on the bridge, and changes when that machine goes: the others would send to
-	// the former one until they ask again, half a minute later.
+	// Setting the hardware address pins it. Otherwise the bridge takes the lowest address of its links, which changes when that machine
+	// goes; the other machines would send to the old address until they resolve it again, half a minute later.
 	if err := netlink.LinkSetHardwareAddr(l, l.Attrs().HardwareAddr); err != nil {
 		return fmt.Errorf("have bridge %s keep its hardware address: %w", name, err)
 	}
 	if err := netlink.AddrReplace(l, bridgeAddress(subnet)); err != nil {
 		return fmt.Errorf("give bridge %s its address: %w", name, err)
 	}
-	// A machine that is booting is asked for its hardware address ten times a second, not once: this is what waiting for
-	// its SSH server mostly waits for.
+	// Ask a booting machine for its hardware address ten times a second, not once: waiting for its SSH server is mostly
+	// waiting for this address.
 	if err := files.Set(files.ProcSys, "net/ipv4/neigh/"+name+"/retrans_time_ms", "100"); err != nil {
 		return fmt.Errorf("hasten address resolution on %s: %w", name, err)
 	}
 	return netlink.LinkSetUp(l)
 }
 
-// OwnerOf returns whose a bridge is; empty where there is none, or it does not say.
+// OwnerOf returns a bridge's owner, which is its alias; empty if the bridge is missing or has no alias.
 func OwnerOf(name string) (string, error) {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
@@ -51,7 +51,7 @@ func OwnerOf(name string) (string, error) {
 	return l.Attrs().Alias, nil
 }
 
-// BridgeReady reports whether the bridge is there, up, and has the host's address.
+// BridgeReady reports whether the bridge exists, is up, and has the host's address.
 func BridgeReady(name string, subnet netip.Prefix) (bool, error) {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
@@ -74,7 +74,7 @@ func bridgeAddress(subnet netip.Prefix) *netlink.Addr {
 	return &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(subnet.Bits(), 32)}}
 }
 
-// AttachLink puts a machine's host end on the bridge and switches it on. NotFound(err) tells that the link is not there (yet).
+// AttachLink puts the host's end of a machine's link on the bridge and switches it on. NotFound(err) means that the link does not exist (yet).
 func AttachLink(link, bridge string) error {
 	b, err := netlink.LinkByName(bridge)
 	if err != nil {
@@ -103,7 +103,7 @@ func Attached(link, bridge string) (bool, error) {
 	return l.Attrs().MasterIndex == b.Attrs().Index && l.Attrs().Flags&net.FlagUp != 0, nil
 }
 
-// RemoveLink removes a link; one that is gone is as good.
+// RemoveLink removes a link, if it exists.
 func RemoveLink(name string) error {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
@@ -133,7 +133,7 @@ func LinksOf(prefix string) ([]string, error) {
 	return out, nil
 }
 
-// NotFound reports whether err says that there is no such link.
+// NotFound reports whether err means that a link does not exist.
 func NotFound(err error) bool {
 	var nf netlink.LinkNotFoundError
 	return errors.As(err, &nf)

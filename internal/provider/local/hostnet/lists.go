@@ -7,10 +7,10 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// dumpAttempts bounds how often a list is asked for again that changed while the kernel told it.
+// dumpAttempts bounds the attempts to read a list that keeps changing while the kernel sends it.
 const dumpAttempts = 50
 
-// whole returns what list returns once nothing changed meanwhile, as other clusters' links and addresses may.
+// whole repeats list until its result is consistent: other clusters' links and addresses may change while the kernel sends the list.
 func whole[T any](list func() ([]T, error)) (out []T, err error) {
 	for range dumpAttempts {
 		if out, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -20,7 +20,7 @@ func whole[T any](list func() ([]T, error)) (out []T, err error) {
 	return nil, err
 }
 
-// Subnets lists the networks that the host routes to or has addresses in, but for what lies on one bridge.
+// Subnets lists the networks that the host routes to or has addresses in, except those on the given bridge.
 func Subnets(bridge string) ([]netip.Prefix, error) {
 	var used []netip.Prefix
 	ownIndex := -1

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// natRules renders the cluster's nftables table: what leaves the subnet by another interface gets the host's address.
-// The first two lines make it replace a former one.
+// natRules renders the cluster's nftables table: packets that leave the subnet through another interface get the host's address.
+// The first two lines remove an existing table.
 func natRules(table, bridge string, subnet netip.Prefix) string {
 	return fmt.Sprintf(`table inet %[1]s
 delete table inet %[1]s
@@ -53,13 +53,13 @@ func applyRules(ctx context.Context, rules string) error {
 	return err
 }
 
-// RemoveTable removes the cluster's nftables table, where there is one.
+// RemoveTable removes the cluster's nftables table, if it exists.
 func RemoveTable(ctx context.Context, table string) error {
 	return applyRules(ctx, fmt.Sprintf("table inet %[1]s\ndelete table inet %[1]s\n", table))
 }
 
-// forwardRules are the iptables rules that let a bridge's packets through a host whose FORWARD policy is DROP (as Docker
-// sets it). An nftables table of our own can't: a packet must pass every table.
+// forwardRules returns the iptables rules that let a bridge's packets through a host whose FORWARD policy is DROP (Docker
+// sets it). A separate nftables table can't do this: a packet must pass every table.
 func forwardRules(bridge, table string) [][]string {
 	return [][]string{
 		{"-i", bridge, "-m", "comment", "--comment", table, "-j", "ACCEPT"},
@@ -67,10 +67,10 @@ func forwardRules(bridge, table string) [][]string {
 	}
 }
 
-// forwardDrops reports whether iptables is there and drops what it forwards.
+// forwardDrops reports whether iptables is installed and its FORWARD policy is DROP.
 func forwardDrops(ctx context.Context) (bool, error) {
 	if _, err := exec.LookPath("iptables"); err != nil {
-		return false, nil // without iptables nobody can have set its policy
+		return false, nil // without iptables its policy can't have been set
 	}
 	out, err := tool.Run(ctx, nil, "iptables", "-w", "-S", "FORWARD")
 	if err != nil {
@@ -79,7 +79,7 @@ func forwardDrops(ctx context.Context) (bool, error) {
 	return strings.Contains(out, "-P FORWARD DROP"), nil
 }
 
-// AllowForward inserts the forward rules where they are needed and missing. It reports whether any was missing.
+// AllowForward reports whether a forward rule is needed and missing; with change it also inserts the missing rules.
 func AllowForward(ctx context.Context, bridge, table string, change bool) (missing bool, err error) {
 	drops, err := forwardDrops(ctx)
 	if err != nil || !drops {
@@ -100,7 +100,7 @@ func AllowForward(ctx context.Context, bridge, table string, change bool) (missi
 	return missing, nil
 }
 
-// RemoveForward deletes the forward rules, whatever the policy is now.
+// RemoveForward deletes the forward rules, regardless of the current policy.
 func RemoveForward(ctx context.Context, bridge, table string) error {
 	if _, err := exec.LookPath("iptables"); err != nil {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Resolvers returns the host's upstream name servers and search domains, as machines can use them: a resolver on the
-// loopback address is of no use to them, so systemd-resolved's own upstream list is read where there is a stub.
-// None is not an error; machines then resolve only /etc/hosts.
+// Resolvers returns the host's upstream name servers that machines can use, and its search domains. Machines can't use a resolver on
+// the loopback address, so if /etc/resolv.conf has no other, Resolvers reads systemd-resolved's upstream list.
+// An empty list is not an error; machines then resolve only /etc/hosts.
 func Resolvers() (servers []netip.Addr, search []string, err error) {
 	for _, path := range []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"} {
 		data, err := os.ReadFile(path)
@@ -27,7 +27,7 @@ func Resolvers() (servers []netip.Addr, search []string, err error) {
 	return nil, nil, nil
 }
 
-// parseResolvConf returns what resolv.conf(5) text says: of the name servers, at most three with IPv4 addresses that are not loopback ones.
+// parseResolvConf parses resolv.conf(5) text. It returns at most three name servers, those with IPv4 addresses other than loopback.
 func parseResolvConf(text string) (servers []netip.Addr, search []string) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)

@@ -12,17 +12,17 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
-// Base is a root file system that was made elsewhere, as that of a disk image. It has what every machine needs (see
-// rootfs.MachinePackages); what is made for a container is put over it. Where containerd's root in it holds images, machines
+// Base is a root file system made elsewhere, for example that of a disk image. It has what every machine needs (see
+// rootfs.MachinePackages); the changes for a container are applied to it. If its containerd root holds images, machines
 // have these.
 type Base struct {
-	Key    string                                                               // names the content: another key is another base
+	Key    string                                                               // identifies the content: another key is another base
 	Title  string                                                               // for progress
-	Unpack func(ctx context.Context, root string, progress plan.Progress) error // into an empty directory, owners and all
+	Unpack func(ctx context.Context, root string, progress plan.Progress) error // into an empty directory, with owners
 }
 
-// baseLayer is the machines' root file system, made fit for a container that boots fast. It depends on the host's cgroup
-// hierarchies, because a unit inside mounts them again.
+// baseLayer is the machines' root file system, adapted to a container that boots fast. It depends on the host's cgroup
+// hierarchies, because a unit inside remounts them.
 func (s Stack) baseLayer() (Layer, error) {
 	hs, err := process.Hierarchies()
 	if err != nil {
@@ -46,7 +46,7 @@ func (s Stack) baseLayer() (Layer, error) {
 	return Layer{Name: "base-" + files.Digest(base.Key, files.Digest(fmt.Sprintf("%#v", tweaks)))[:16], Title: base.Title, build: build}, nil
 }
 
-// takeStore moves containerd's root out of a root file system, where there is one: machines get a copy of their own.
+// takeStore moves containerd's root, if there is one, out of a root file system: machines get their own copies.
 func takeStore(root, to string) error {
 	from := filepath.Join(root, machine.ContainerdRoot)
 	if err := os.Rename(from, to); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
-// agentLayer holds the agent where machine.AgentDir says, named by its digest.
+// agentLayer holds the agent's binary in machine.AgentDir, named after its digest.
 func (s Stack) agentLayer() (Layer, error) {
 	sum, err := s.AgentDigest()
 	if err != nil {
@@ -22,10 +22,10 @@ func (s Stack) agentLayer() (Layer, error) {
 	return Layer{Name: "agent-" + sum[:16], Title: "agent " + sum[:12], build: build}, nil
 }
 
-// bundleRecipe changes whenever the bundle's layer is made differently from the same bundle.
+// bundleRecipe must change whenever the same bundle would give a different layer.
 const bundleRecipe = "bundle 2"
 
-// bundleLayer holds the bundle's blobs where machine.BlobDir says and, beside the root, containerd's store with all
+// bundleLayer holds the bundle's blobs in machine.BlobDir and, beside the root, containerd's store with all
 // images of the bundle imported and unpacked.
 func (s Stack) bundleLayer() Layer {
 	b := s.Bundle
@@ -33,7 +33,7 @@ func (s Stack) bundleLayer() Layer {
 		if err := rootfs.PlaceBlobs(b, rootfs.Artifacts(b.Manifest), filepath.Join(dir, "root")); err != nil {
 			return err
 		}
-		// its temporary files lie beside the layer, where the next run finds what an interrupted one left
+		// temporary files are put beside the layer, where the next run finds those of an interrupted one
 		return rootfs.ImageStore(ctx, b, filepath.Join(dir, storeDir), filepath.Dir(dir), progress)
 	}
 	return Layer{Name: "bundle-" + files.Digest(bundleRecipe, b.ID)[:16], Title: "Kubernetes " + b.Manifest.Kubernetes + " and its images", build: build}

@@ -21,10 +21,10 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// baseRecipe changes whenever the base image is made differently from the same packages.
+// baseRecipe must change whenever the same packages would give a different base image.
 const baseRecipe = "base 2"
 
-// Debian is Debian's root file system as a tar in the cache, which machines of all clusters begin with.
+// Debian is Debian's root file system as a tar in the cache, shared by the machines of all clusters.
 type Debian struct {
 	Suite string // the release: "bookworm"
 	Cache string // directory
@@ -34,13 +34,13 @@ func (d Debian) key() string {
 	return files.Digest(baseRecipe, d.Suite, runtime.GOARCH, strings.Join(rootfs.MachinePackages, " "), strings.Join(rootfs.Excluded, " "))[:16]
 }
 
-// Tar is where the tar lies, once it is made.
+// Tar returns the path of the tar, which need not exist yet.
 func (d Debian) Tar() string {
 	return filepath.Join(d.Cache, "local", "base-"+d.Suite+"-"+d.key()+".tar.zst")
 }
 
 // Make makes the tar with mmdebstrap, unless the cache has it. It takes one to three minutes.
-// Interrupted, it leaves a temporary directory that the next run removes, and no image.
+// If it is interrupted, it leaves no image, but may leave a temporary directory that the next run removes.
 func (d Debian) Make(ctx context.Context, progress plan.Progress) error {
 	target := d.Tar()
 	release, err := files.Lock(ctx, filepath.Join(filepath.Dir(target), ".lock"))
@@ -76,7 +76,7 @@ func (d Debian) debootstrap(ctx context.Context, tmp, file string, progress plan
 	return compressed(file, progress, func(w io.Writer) error { return r.Tar(ctx, tmp, w) })
 }
 
-// compressed has write fill a zstd-compressed file, and syncs it.
+// compressed creates a file with the zstd-compressed output of write, and syncs it.
 func compressed(file string, progress plan.Progress, write func(io.Writer) error) (err error) {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -96,7 +96,7 @@ func compressed(file string, progress plan.Progress, write func(io.Writer) error
 	return f.Sync()
 }
 
-// meter reports how much was written, every 32 MiB.
+// meter is a writer that reports its progress every 32 MiB.
 type meter struct {
 	w        io.Writer
 	progress plan.Progress
@@ -113,7 +113,7 @@ func (m *meter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Unpack unpacks the root file system into an empty directory, and makes it first where the cache has none.
+// Unpack unpacks the root file system into an empty directory. It makes the tar first if the cache lacks it.
 func (d Debian) Unpack(ctx context.Context, root string, progress plan.Progress) error {
 	if err := d.Make(ctx, progress); err != nil {
 		return err
@@ -145,7 +145,7 @@ func extract(ctx context.Context, tarball, dir string) error {
 	return err
 }
 
-// errReader remembers why reading ended.
+// errReader keeps the error, other than io.EOF, that ended reading.
 type errReader struct {
 	r   io.Reader
 	err error

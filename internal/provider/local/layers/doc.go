@@ -1,4 +1,4 @@
-// Package layers makes the directories that machines' disks stand on (Debian, or another root file system, made fit for a container; a
-// bundle; the agent) once for all machines on a host, and removes those that nobody uses.
-// Which machines there are, it is told.
+// Package layers makes the lower directories of machines' disks (Debian, or another root file system, adapted to a container; a
+// bundle; the agent) once for all machines on a host, and removes unused ones.
+// Callers report which layers machines use.
 package layers

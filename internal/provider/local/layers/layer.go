@@ -17,18 +17,18 @@ import (
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
-// Stack is what the disks of a cluster's machines stand on: the layers that these options ask for.
+// Stack describes the layers below the disks of a cluster's machines.
 type Stack struct {
-	Dir         string                   // where layers lie, those of other clusters, too
-	Debian      Debian                   // what machines begin with where there is no Base
+	Dir         string                   // the directory of all layers, including those of other clusters
+	Debian      Debian                   // the root file system if Base is nil
 	Base        *Base                    // nil: Debian
 	Bundle      *bundle.Bundle           // put into a layer; may be nil
 	AgentBinary string                   // put into a layer; may be empty
 	AgentDigest func() (string, error)   // of AgentBinary
-	InUse       func() ([]string, error) // names of the layers that machines stand on; fail.Conflict where that can't be known
+	InUse       func() ([]string, error) // names of the layers that machines use; fail.Conflict if a damaged record hides them
 }
 
-// Layer is one directory of a prepared image, named after what it was made from: complete where it exists, never changed.
+// Layer is one directory of a prepared image, named after its inputs. A layer that exists is complete and never changes.
 // A machine's disk is its own upper directory over its layers' "root" directories.
 type Layer struct {
 	Name  string // "base-<key>"
@@ -38,7 +38,7 @@ type Layer struct {
 
 func (s Stack) dir(name string) string { return filepath.Join(s.Dir, name) }
 
-// layers returns what machines' images are made of with these options, topmost first.
+// layers returns the layers of machines' images, topmost first.
 // A new agent or bundle makes one new layer, not a whole new image.
 func (s Stack) layers() ([]Layer, error) {
 	var out []Layer
@@ -56,7 +56,7 @@ func (s Stack) layers() ([]Layer, error) {
 	return append(out, base), err
 }
 
-// Missing returns those of the layers that are not there yet.
+// Missing returns the layers that don't exist yet.
 func (s Stack) Missing() ([]Layer, error) {
 	all, err := s.layers()
 	if err != nil {
@@ -73,11 +73,11 @@ func (s Stack) Missing() ([]Layer, error) {
 	return out, nil
 }
 
-// storeDir is where a layer has a ready-made containerd store, beside its root.
+// storeDir is the directory, beside a layer's root, of a ready-made containerd store.
 const storeDir = "containerd"
 
-// Lower returns the overlay's lower directories for a new machine, topmost first, and the directory with the ready-made
-// containerd store; empty where no layer has one.
+// Lower returns the overlay's lower directories for a new machine, topmost first, and the directory of the topmost ready-made
+// containerd store, empty if no layer has one.
 func (s Stack) Lower() (lower []string, store string, err error) {
 	all, err := s.layers()
 	if err != nil {
@@ -95,8 +95,8 @@ func (s Stack) Lower() (lower []string, store string, err error) {
 	return lower, store, nil
 }
 
-// Make makes the missing layers under the image lock: each in a temporary directory that is renamed when it is
-// complete and on the disk. What an interrupted run left is removed first.
+// Make makes the missing layers under the image lock, each in a temporary directory that is renamed when it is
+// complete and synced. First it removes the remains of interrupted runs. If it made a layer, it prunes old ones.
 func (s Stack) Make(ctx context.Context, progress plan.Progress) error {
 	progress.Status("waiting for the lock on prepared images")
 	release, err := files.Lock(ctx, filepath.Join(s.Dir, ".lock"))
@@ -151,7 +151,7 @@ func (s Stack) make(ctx context.Context, l Layer, progress plan.Progress) error 
 	return files.SyncDir(s.Dir)
 }
 
-// syncFS writes out everything of the file system that dir is on.
+// syncFS syncs the whole file system of dir.
 func syncFS(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // Rest is how long a layer is kept after its last use by a new machine: another apply may be about to use it.
 const Rest = 24 * time.Hour
 
-// Prune removes layers that no machine stands on, that this Stack would not use again, and of which no new machine was made for the given
-// time. It returns their names.
+// Prune removes layers that no machine uses, that this Stack would not use again, and that no new machine has used for the given
+// time. It returns their names. It removes nothing if InUse reports fail.Conflict.
 func (s Stack) Prune(ctx context.Context, unused time.Duration) (removed []string, err error) {
 	release, err := files.Lock(ctx, filepath.Join(s.Dir, ".lock"))
 	if err != nil {
@@ -30,7 +30,7 @@ func (s Stack) Prune(ctx context.Context, unused time.Duration) (removed []strin
 func (s Stack) prune(unused time.Duration) (removed []string, err error) {
 	used, err := s.used()
 	if fail.KindOf(err) == fail.Conflict {
-		return nil, nil // not before that machine is mended or gone
+		return nil, nil // wait until that machine is repaired or gone
 	}
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (s Stack) prune(unused time.Duration) (removed []string, err error) {
 		} else if time.Since(info.ModTime()) < unused {
 			continue
 		}
-		// first out of sight: half a layer must never look like a whole one
+		// rename it first: half a layer must never look complete
 		gone := filepath.Join(s.Dir, ".tmp-gone-"+e.Name())
 		if err := os.Rename(filepath.Join(s.Dir, e.Name()), gone); err != nil {
 			return removed, err
@@ -70,7 +70,7 @@ func isLayer(name string) bool {
 	return false
 }
 
-// used lists the layers that machines stand on, and those of the present options.
+// used lists the layers that machines use, and those of this Stack.
 func (s Stack) used() ([]string, error) {
 	var out []string
 	current, err := s.layers()
@@ -84,7 +84,7 @@ func (s Stack) used() ([]string, error) {
 	return append(out, used...), err
 }
 
-// Touch notes on the layers that they are used now.
+// Touch marks this Stack's layers as used now, for Prune.
 func (s Stack) Touch() error {
 	all, err := s.layers()
 	if err != nil {

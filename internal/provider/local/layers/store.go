@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
-// CopyStore copies a ready-made containerd store: image layers and blobs, which nobody changes, as hard links; the
-// databases, which containerd writes in place, as real copies.
+// CopyStore copies a ready-made containerd store: it hard-links image layers and blobs, which never change, and
+// really copies the databases, which containerd writes in place.
 func CopyStore(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -34,7 +34,7 @@ func CopyStore(from, to string) error {
 		case d.Type().IsRegular():
 			return rootfs.SameFile(path, target, !strings.HasSuffix(path, ".db"))
 		case d.Type()&fs.ModeSymlink != 0, d.Type()&fs.ModeDevice != 0:
-			return os.Link(path, target) // link(2) does not follow; whiteouts in layers are devices
+			return os.Link(path, target) // link(2) does not follow symbolic links; whiteouts in layers are devices
 		default:
 			return fmt.Errorf("%s: unexpected kind of file %s", path, d.Type())
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
-// Sysctls are global kernel settings that kubelet wants just so. A machine sees private files in their place, so that the
-// host's stay as they are.
+// Sysctls holds the values that kubelet requires of global kernel settings. A machine sees private files in their place, so that the
+// host's settings do not change.
 var Sysctls = map[string]string{
 	"kernel/keys/root_maxbytes": "25000000",
 	"kernel/keys/root_maxkeys":  "1000000",
@@ -25,8 +25,8 @@ var Sysctls = map[string]string{
 
 const sysctlDir = "/usr/local/lib/naupegos/sysctl"
 
-// enabled are the only units that are started at boot besides what systemd's own targets pull in. Everything else waits
-// for the machine's configuration. Paths are below /etc/systemd/system.
+// enabled holds the only units started at boot, besides those that systemd's own targets pull in. All others wait
+// for the machine's configuration. Keys are paths below /etc/systemd/system, values are link targets.
 var enabled = map[string]string{
 	"default.target": "/lib/systemd/system/multi-user.target",
 	"sysinit.target.wants/cloud-init-local.service":                    "/lib/systemd/system/cloud-init-local.service",
@@ -38,13 +38,13 @@ var enabled = map[string]string{
 	"timers.target.wants/naupegos-cloud-final.timer":                   "../naupegos-cloud-final.timer",
 	"dbus-org.freedesktop.network1.service":                            "/lib/systemd/system/systemd-networkd.service",
 	"sshd.service":                                                     "/lib/systemd/system/ssh.service",
-	// a link to /dev/null in a .wants directory takes that wish back; D-Bus still starts logind when somebody asks for it
+	// a link to /dev/null in a .wants directory cancels that dependency; D-Bus still starts logind on request
 	"multi-user.target.wants/systemd-logind.service": "/dev/null",
 	"multi-user.target.wants/dbus.service":           "/dev/null",
 	"multi-user.target.wants/getty.target":           "/dev/null",
 }
 
-// masked units do nothing useful in a container, or harm the host, or cost boot time.
+// masked lists units that are useless in a container, harm the host, or cost boot time.
 var masked = []string{
 	"systemd-udevd.service", "systemd-udevd-kernel.socket", "systemd-udevd-control.socket", "systemd-udev-trigger.service",
 	"systemd-udev-settle.service", "systemd-sysctl.service", "systemd-modules-load.service", "modprobe@.service",
@@ -59,7 +59,7 @@ var masked = []string{
 	"systemd-journal-catalog-update.service", "systemd-update-done.service", "systemd-journald-audit.socket",
 }
 
-// cloudConfig has cloud-init look nowhere but at the seed on the disk, and do what machines' user-data needs.
+// cloudConfig restricts cloud-init to the seed on the disk, and to the modules that machines' user-data needs.
 const cloudConfig = `# made by naupegos
 datasource_list: [NoCloud]
 datasource: {NoCloud: {fs_label: null}}
@@ -76,8 +76,8 @@ system_info:
 output: {all: '>> /var/log/cloud-init-output.log'}
 `
 
-// cloudFinal and its timer run cloud-init's later stages when the machine's busiest minutes are over. With a local data
-// source its first stage has done all that user-data usually asks for.
+// cloudFinal and its timer run cloud-init's later stages after the machine's busiest minutes. With a local data
+// source, the first stage has already done everything that user-data usually asks for.
 const (
 	cloudFinal = `[Unit]
 Description=Later stages of cloud-init
@@ -99,7 +99,7 @@ RandomizedDelaySec=60
 `
 )
 
-// baseTweaks says what is changed in a machine's root file system, given the host's cgroup hierarchies.
+// baseTweaks returns the changes to a machine's root file system, given the host's cgroup hierarchies.
 func baseTweaks(hs []process.Hierarchy) rootfs.Tweaks {
 	t := rootfs.Tweaks{
 		Remove: []string{"etc/machine-id", "var/lib/dbus/machine-id", "etc/ssh/ssh_host_*", "etc/systemd/system/*.wants", "etc/resolv.conf"},
@@ -108,7 +108,7 @@ func baseTweaks(hs []process.Hierarchy) rootfs.Tweaks {
 		Links:  map[string]string{"etc/systemd/system-generators/cloud-init-generator": "/dev/null"},
 		Files: map[string]string{
 			"etc/machine-id":                                        "uninitialized\n",
-			"etc/fstab":                                             "", // a disk image's names partitions
+			"etc/fstab":                                             "", // that of a disk image names partitions
 			"etc/cloud/cloud.cfg.d/90-naupegos.cfg":                 cloudConfig,
 			"etc/tmpfiles.d/naupegos.conf":                          "f /run/cloud-init/enabled 0644 root root -\n",
 			"etc/ssh/sshd_config.d/10-naupegos.conf":                "PasswordAuthentication no\nKbdInteractiveAuthentication no\nUseDNS no\n",
@@ -119,7 +119,7 @@ func baseTweaks(hs []process.Hierarchy) rootfs.Tweaks {
 			"etc/systemd/system/naupegos-cloud-final.service":       cloudFinal,
 			"etc/systemd/system/naupegos-cloud-final.timer":         cloudFinalTimer,
 			"etc/systemd/system/cloud-init-local.service.d/10.conf": "[Unit]\nAfter=naupegos-prepare.service\n",
-			// what it would check cannot have changed, and it doubles the time that sshd takes
+			// drop the check of sshd's configuration: the configuration can't have changed, and the check doubles sshd's start time
 			"etc/systemd/system/ssh.service.d/10-naupegos.conf": "[Service]\nExecStartPre=\n",
 			// networkd would wait 13 seconds for a router advertisement
 			"etc/systemd/network/10-cloud-init-host0.network.d/ra.conf": "[Network]\nIPv6AcceptRA=no\n",
@@ -138,8 +138,8 @@ func sysctlFile(name string) string {
 	return filepath.Join(sysctlDir, strings.ReplaceAll(name, "/", "."))
 }
 
-// prepareUnit makes the machine's mounts fit for containers before anything else starts: shared, and with mountTable's on top.
-// cloud-init, which starts after it, dies where its directory is made (by systemd-tmpfiles) while it looks whether it is there.
+// prepareUnit prepares the machine's mounts for containers before anything else starts: it makes them shared and adds mountTable's.
+// It also makes cloud-init's directory: cloud-init, which starts later, dies if systemd-tmpfiles makes it while cloud-init checks for it.
 const prepareUnit = `[Unit]
 Description=Mounts for containers
 DefaultDependencies=no
@@ -155,8 +155,8 @@ ExecStart=/bin/mount --all --fstab ` + mountTableFile + `
 
 const mountTableFile = "/usr/local/lib/naupegos/mounts"
 
-// mountTable lists, in fstab(5)'s form, cgroup v1 controllers to be writable (systemd-nspawn mounts them read-only; v2 it
-// delegates by itself) and private files over global kernel settings.
+// mountTable renders, as fstab(5), writable remounts of cgroup v1 controllers (systemd-nspawn mounts them read-only, but
+// delegates v2 by itself) and bind mounts of private files over global kernel settings.
 func mountTable(hs []process.Hierarchy) string {
 	var b strings.Builder
 	for _, h := range hs {

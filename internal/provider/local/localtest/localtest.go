@@ -1,6 +1,6 @@
-// Package localtest has what tests with local machines of their own need.
+// Package localtest helps tests that run their own local machines.
 //
-// It is for tests only and knows nothing but the local provider.
+// It is for tests only and knows only the local provider.
 package localtest
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local"
 )
 
-// SuperviseIfAsked ends the test binary as a machine's supervisor where it was started as one (local.SupervisorCommand and the machine's
-// directory). For the beginning of TestMain.
+// SuperviseIfAsked runs the test binary as a machine's supervisor, and then exits, if its arguments are local.SupervisorCommand and
+// the machine's directory. Call it at the beginning of TestMain.
 func SuperviseIfAsked() {
 	if len(os.Args) != 3 || os.Args[1] != local.SupervisorCommand {
 		return

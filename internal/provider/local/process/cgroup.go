@@ -20,14 +20,14 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// CgroupParent is the group that holds those of all clusters.
+// CgroupParent is the parent group of all clusters' groups.
 const CgroupParent = "naupegos"
 
 // Hierarchy is one mounted cgroup hierarchy of the host.
 type Hierarchy struct {
 	Mount   string // "/sys/fs/cgroup/memory"
 	Unified bool   // cgroup v2
-	Systemd bool   // the named hierarchy of v1 that systemd keeps for itself
+	Systemd bool   // the v1 hierarchy named systemd, which systemd reserves for itself
 	cpuset  bool   // v1 with the cpuset controller, whose groups start without CPUs
 }
 
@@ -81,7 +81,7 @@ func PIDs(dirs []string) ([]int, error) {
 			}
 			data, err := os.ReadFile(path)
 			if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EOPNOTSUPP) {
-				return nil // removed meanwhile; or a threaded group, whose processes its parent lists
+				return nil // removed meanwhile, or a threaded group, whose processes are listed in its parent
 			}
 			for line := range strings.Lines(string(data)) {
 				if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && !slices.Contains(pids, pid) {
@@ -97,8 +97,8 @@ func PIDs(dirs []string) ([]int, error) {
 	return pids, nil
 }
 
-// KillCgroups kills every process in dirs and below, again and again until none is left, for as long as ctx allows. What a container runtime has
-// frozen, which may have been killed before it could thaw it, is thawed: in cgroups of version 1 it would not die.
+// KillCgroups kills every process in dirs and below until none is left, for as long as ctx allows. It thaws processes that a container
+// runtime has frozen and, being killed itself, may never thaw: in v1 cgroups, frozen processes do not die.
 func KillCgroups(ctx context.Context, dirs []string) error {
 	var left []int
 	err := tool.Until(ctx, 20*time.Millisecond, func() (bool, error) {
@@ -120,7 +120,7 @@ func KillCgroups(ctx context.Context, dirs []string) error {
 	return err
 }
 
-// thaw lets go on what is frozen in dirs and below, by freezers of version 1.
+// thaw thaws the v1 freezer cgroups in dirs and below.
 func thaw(dirs []string) error {
 	for _, dir := range dirs {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -195,7 +195,7 @@ func Controllers(hs []Hierarchy) (map[string]bool, error) {
 	return out, nil
 }
 
-// OfMachines lists the processes of all machines on this host, whichever cluster they are of.
+// OfMachines lists the processes of all machines of all clusters on this host.
 func OfMachines() ([]int, error) {
 	groups, err := InHierarchies(CgroupParent, Slice)
 	if err != nil {
@@ -204,7 +204,7 @@ func OfMachines() ([]int, error) {
 	return PIDs(groups)
 }
 
-// RemoveEmptyGroups removes the cgroups and the slice that hold all clusters', where nothing is left in them. Call it under the host's lock.
+// RemoveEmptyGroups removes the parent cgroups and the slice of all clusters, if they are empty. Call it under the host's lock.
 func RemoveEmptyGroups(ctx context.Context) error {
 	parents, err := InHierarchies(CgroupParent)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package process knows machines' processes as the host has them: which they are for good, the cgroups that they are in, and the
-// transient units of hosts whose pid 1 is systemd.
-// It knows nothing of what a machine is made of.
+// Package process handles machines' processes on the host: their lasting identity, their cgroups, and their
+// transient units on hosts whose pid 1 is systemd.
+// It knows nothing about the other parts of a machine.
 package process

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnterCgroups moves this process into the machine's own group in every hierarchy. On a host with cgroup v2 alone it also
-// makes the group into which systemd-nspawn itself must be started (a group with processes can't hand controllers down),
-// and returns it open; else it returns nil.
+// EnterCgroups moves this process into the machine's own group in every hierarchy. On a host with only cgroup v2 it also
+// makes the group in which systemd-nspawn must be started (a group with processes can't pass controllers on to subgroups),
+// and returns it open; otherwise it returns nil.
 func EnterCgroups(group string) (machine *os.File, err error) {
 	hs, err := Hierarchies()
 	if err != nil {
@@ -61,7 +61,7 @@ func enterGroup(h Hierarchy, group string) error {
 	return files.Set(dir, "cgroup.procs", strconv.Itoa(os.Getpid()))
 }
 
-// inherit copies a cpuset file down where the child's is still empty.
+// inherit copies a cpuset file from the parent group if the child's is still empty.
 func inherit(parent, dir, file string) error {
 	have, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil || strings.TrimSpace(string(have)) != "" {
@@ -93,7 +93,7 @@ func enterUnified(h Hierarchy, group string) (*os.File, error) {
 		return nil, err
 	}
 	steps := []string{base}
-	if !HasSystemd() { // ours from the root on
+	if !HasSystemd() { // without systemd, we enable controllers from the root down
 		steps = nil
 		for dir := base; len(dir) >= len(h.Mount); dir = filepath.Dir(dir) {
 			steps = append(steps, dir)

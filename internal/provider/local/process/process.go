@@ -10,14 +10,14 @@ import (
 	"syscall"
 )
 
-// ID names one process for good: numbers are used again, but not with the same start time in the same boot.
+// ID identifies one process forever: process numbers are reused, but not with the same start time in the same boot.
 type ID struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot, field 22 of /proc/PID/stat
 	Boot  string `json:"boot"`  // the host's boot ID
 }
 
-// Self returns this process.
+// Self returns the ID of this process.
 func Self() (ID, error) {
 	start, _, err := Stat(os.Getpid())
 	if err != nil {
@@ -40,7 +40,7 @@ func (p ID) Alive() bool {
 	return err == nil && start == p.Start && state != "Z" && state != "X"
 }
 
-// Signal sends sig if the process is still the same.
+// Signal sends sig if the process still runs.
 func (p ID) Signal(sig syscall.Signal) error {
 	if !p.Alive() {
 		return nil
@@ -51,13 +51,13 @@ func (p ID) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// Stat returns when a process was started, in clock ticks since boot, and its state, as /proc has them.
+// Stat returns a process's start time, in clock ticks since boot, and its state letter, from /proc/PID/stat.
 func Stat(pid int) (start uint64, state string, err error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, "", err
 	}
-	// the second field, the name in parentheses, may hold anything
+	// the second field, the name in parentheses, may contain any characters
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	if len(fields) < 20 {
 		return 0, "", fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
@@ -66,7 +66,7 @@ func Stat(pid int) (start uint64, state string, err error) {
 	return start, fields[0], err
 }
 
-// BootID returns what names this boot of the host.
+// BootID returns the kernel's random ID of this boot.
 func BootID() (string, error) {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(data)), err

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// Slice is where machines' transient units lie on hosts whose pid 1 is systemd.
+// Slice is the slice of machines' transient units on hosts whose pid 1 is systemd.
 const Slice = "naupegos.slice"
 
 // HasSystemd reports whether this host's pid 1 is systemd (sd_booted(3)).
@@ -17,8 +17,8 @@ func HasSystemd() bool {
 	return err == nil && info.IsDir()
 }
 
-// StartUnit starts argv as a transient service that gets its cgroup subtree delegated. It returns when the process runs.
-// Call it under the host's lock, so that the slice that it lies in can't be removed meanwhile.
+// StartUnit starts argv as a transient service with a delegated cgroup subtree. It returns when the process runs.
+// Call it under the host's lock, so that no other command removes the service's slice meanwhile.
 func StartUnit(ctx context.Context, unit, description string, argv []string) error {
 	args := []string{
 		"--quiet", "--collect", "--no-ask-password", "--unit=" + unit, "--slice=" + Slice, "--description=" + description,
@@ -29,7 +29,7 @@ func StartUnit(ctx context.Context, unit, description string, argv []string) err
 	return err
 }
 
-// RemoveUnits stops the transient units whose names match pattern. systemd forgets them then, failed or not (--collect).
+// RemoveUnits stops the transient units whose names match pattern. systemd then unloads them, failed or not (--collect).
 func RemoveUnits(ctx context.Context, pattern string) error {
 	if !HasSystemd() {
 		return nil
@@ -47,7 +47,7 @@ func RemoveUnits(ctx context.Context, pattern string) error {
 	return nil
 }
 
-// removeEmptySlice removes the slice that holds all clusters' units, where none is left in it.
+// removeEmptySlice removes the slice of all clusters' units, if no process is left in it.
 func removeEmptySlice(ctx context.Context) error {
 	if !HasSystemd() {
 		return nil

@@ -1,4 +1,4 @@
-// Package shared is what all machines on a host share, whatever their cluster and its state root: the kernel settings that they need, and
-// the lock under which such things are made and removed.
-// It asks the kernel who still needs them, and goes by no cluster's records.
+// Package shared handles what all machines on a host share, across clusters and state roots: the kernel settings that they need, and
+// the lock for making and removing shared resources.
+// It asks the kernel whether machines still need them, and does not rely on clusters' records.
 package shared

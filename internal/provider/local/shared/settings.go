@@ -15,31 +15,31 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
-// Setting is one kernel setting of the host, which all machines on it share.
+// Setting is the former and the new value of one kernel setting of the host.
 type Setting struct {
 	Was string `json:"was"`
 	Set string `json:"set"`
 }
 
-// hostMinimums are the host's settings that machines need, at least this high. inotify: every systemd and every kubelet
-// takes dozens of instances, and the kernel's 128 are for the whole host.
+// hostMinimums maps the host's settings to the lowest values that machines need. inotify: every systemd and every kubelet
+// uses dozens of instances, and the kernel's default limit of 128 is for the whole host.
 var hostMinimums = map[string]int{
 	"net/ipv4/ip_forward":           1,
 	"fs/inotify/max_user_instances": 2048,
 	"fs/inotify/max_user_watches":   262144,
 }
 
-// hostSettings raises the host's settings and puts them back. There is one record of what they were for the whole host, whatever the
-// state root: the kernel has each of them once. Only what is read needs no lock; raise and restore are called under the host's.
+// hostSettings raises the host's settings and restores them. One record keeps their former values for the whole host and all state
+// roots, because they are the kernel's. raise and restore require the host's lock; reading does not.
 type hostSettings struct {
-	proc     string         // where the kernel shows its settings
+	proc     string         // the directory of the kernel's settings
 	file     string         // the record
 	minimums map[string]int // by name under proc
-	boot     string         // the host's boot ID: what is set, and what was, ends with the boot
-	network  string         // the network namespace that this process is in, which has settings of its own
+	boot     string         // the host's boot ID: a record is valid only until the next boot
+	network  string         // this process's network namespace, which has settings of its own
 }
 
-// settingsOfHost returns the settings of this host, as this process sees them.
+// settingsOfHost returns the hostSettings for this host and this process's network namespace.
 func settingsOfHost() (hostSettings, error) {
 	boot, err := process.BootID()
 	if err != nil {
@@ -49,13 +49,13 @@ func settingsOfHost() (hostSettings, error) {
 	return hostSettings{proc: files.ProcSys, file: filepath.Join(hostDir, "settings.json"), minimums: hostMinimums, boot: boot, network: network}, err
 }
 
-// settingsRecord is what the record's file holds.
+// settingsRecord is the content of the record's file.
 type settingsRecord struct {
 	Boot     string             `json:"boot"`
 	Settings map[string]Setting `json:"settings"` // by hostSettings.key
 }
 
-// key is a setting's name in the record. Those below net are of one network namespace each, the others of the kernel.
+// key returns a setting's name in the record. Settings below net exist per network namespace, the others once per kernel.
 func (h hostSettings) key(name string) string {
 	if strings.HasPrefix(name, "net/") {
 		return name + "@" + h.network
@@ -63,7 +63,7 @@ func (h hostSettings) key(name string) string {
 	return name
 }
 
-// low returns those of the settings that are too low, with what they are and what they should be.
+// low returns the settings that are too low, with their current and their wanted values.
 func (h hostSettings) low() (map[string]Setting, error) {
 	low := map[string]Setting{}
 	for name, least := range h.minimums {
@@ -87,7 +87,7 @@ func (h hostSettings) now(name string) (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
-// Describe says what would be set, one line each.
+// Describe returns one line for each setting that would be raised.
 func Describe(low map[string]Setting) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(low)) {
@@ -96,8 +96,8 @@ func Describe(low map[string]Setting) []string {
 	return out
 }
 
-// raise sets what is too low, and remembers first what it was. A setting that is low although it is remembered was never set, or somebody
-// has changed it since: what it is now is what it was.
+// raise sets the settings that are too low, after recording their former values. If a recorded setting is low and does not have the value
+// that raise set, either it was never set or another program has changed it since: its current value becomes the recorded one.
 func (h hostSettings) raise() error {
 	low, err := h.low()
 	if err != nil || len(low) == 0 {
@@ -109,7 +109,7 @@ func (h hostSettings) raise() error {
 	}
 	for name, s := range low {
 		if before, ok := remembered[h.key(name)]; ok && before.Set == s.Was {
-			s.Was = before.Was // raised already, to what was enough then
+			s.Was = before.Was // raised already, to a former minimum
 		}
 		remembered[h.key(name)] = s
 	}
@@ -124,7 +124,8 @@ func (h hostSettings) raise() error {
 	return nil
 }
 
-// restore puts back what raise remembers and what is used no more, except what somebody else has changed since, and forgets it.
+// restore restores the recorded settings that machines no longer use, and forgets them. It leaves values that another program has
+// changed since.
 func (h hostSettings) restore(used use) error {
 	remembered, err := h.remembered()
 	if err != nil || len(remembered) == 0 {
@@ -150,7 +151,7 @@ func (h hostSettings) restore(used use) error {
 	return h.remember(remembered)
 }
 
-// remembered reads the record: empty where there is none of this boot.
+// remembered reads the record; the result is empty if there is no record of this boot.
 func (h hostSettings) remembered() (map[string]Setting, error) {
 	var r settingsRecord
 	if err := files.ReadJSON(h.file, &r); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +163,7 @@ func (h hostSettings) remembered() (map[string]Setting, error) {
 	return r.Settings, nil
 }
 
-// remember writes the record, or removes it where nothing is left to remember.
+// remember writes the record, or removes it if settings is empty.
 func (h hostSettings) remember(settings map[string]Setting) error {
 	if len(settings) == 0 {
 		return files.IgnoreGone(os.Remove(h.file))

@@ -17,17 +17,17 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/process"
 )
 
-// hostDir holds what there is once on a host, for all state roots and whoever else runs machines: the lock under which what machines share
-// in the kernel is made and removed, and the record of the host's settings.
+// hostDir holds the files that exist once per host, for all state roots: the lock for making and removing shared kernel
+// resources, and the record of the host's settings.
 const hostDir = "/run/naupegos"
 
-// Lock takes the lock on what machines share on this host, waiting as long as ctx allows. The returned function releases it.
+// Lock takes the host's lock on resources that machines share, waiting as long as ctx allows. The returned function releases it.
 func Lock(ctx context.Context) (release func(), err error) {
 	return files.Lock(ctx, filepath.Join(hostDir, "lock"))
 }
 
-// use is what the kernel itself says of machines on this host, whatever their state root: what a crash or a removed directory leaves
-// can't make that wrong.
+// use is what the kernel itself reports about machines on this host, of all state roots: unlike records, it stays right after a crash or
+// the removal of a directory.
 type use struct {
 	network  bool // a cluster has its bridge in this network namespace
 	machines bool // a process of some machine runs on this host
@@ -47,7 +47,7 @@ func useOfHost() (use, error) {
 	return u, err
 }
 
-// RestoreSettings puts those of the host's settings back that nobody's machines need any more. Call it under the host's lock.
+// RestoreSettings restores the host's settings that no machine needs any more. Call it under the host's lock.
 func RestoreSettings() error {
 	h, err := settingsOfHost()
 	if err != nil {
@@ -60,7 +60,7 @@ func RestoreSettings() error {
 	return h.restore(used)
 }
 
-// RaiseSettings raises those of the host's settings that are too low for machines. Call it under the host's lock.
+// RaiseSettings raises the host's settings that are too low for machines. Call it under the host's lock.
 func RaiseSettings() error {
 	h, err := settingsOfHost()
 	if err != nil {
@@ -69,7 +69,7 @@ func RaiseSettings() error {
 	return h.raise()
 }
 
-// LowSettings returns what RaiseSettings would raise.
+// LowSettings returns the settings that RaiseSettings would raise.
 func LowSettings() (map[string]Setting, error) {
 	h, err := settingsOfHost()
 	if err != nil {
@@ -78,7 +78,7 @@ func LowSettings() (map[string]Setting, error) {
 	return h.low()
 }
 
-// RaisedSettings returns what RaiseSettings has raised and RestoreSettings has not put back yet.
+// RaisedSettings returns the settings that RaiseSettings has raised and RestoreSettings has not restored yet.
 func RaisedSettings() (map[string]Setting, error) {
 	h, err := settingsOfHost()
 	if err != nil {
@@ -87,8 +87,8 @@ func RaisedSettings() (map[string]Setting, error) {
 	return h.remembered()
 }
 
-// networkNamespace names the network namespace that this process is in, by a number that no other one gets until the next boot; where the
-// kernel (before 5.14) does not tell it, by that of its file, which a later one can have.
+// networkNamespace identifies this process's network namespace by its cookie, which no other namespace gets until the next boot. On
+// kernels before 5.14, which have no SO_NETNS_COOKIE, it uses the inode number of the namespace's file, which can be reused.
 func networkNamespace() (string, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
