@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Counted is one object that the API has shown.
+// Counted is one object that Census visits.
 type Counted struct {
 	Resource string // "deployments.apps"
 	Key      string // where API servers store it in etcd
@@ -26,14 +26,14 @@ type Counted struct {
 	Object   *unstructured.Unstructured
 }
 
-// Kept says which objects of a resource API servers store below which prefix of etcd's keys.
+// Kept says under which prefix of etcd's keys API servers store the objects of a resource.
 type Kept struct{ Resource, Prefix string }
 
-// censusPage is how many objects one request of a census asks for.
+// censusPage is the number of objects that one request of a census fetches.
 const censusPage = 500
 
-// Census shows all objects of all resources that the API serves and stores, page by page, and returns the resources. What a server that is
-// registered beside the API serves is left out. An error of visit ends it.
+// Census calls visit for all objects of all resources that the API serves and stores, page by page, and returns the resources. It leaves out
+// what aggregated API servers serve. An error of visit ends it.
 func (c *Client) Census(ctx context.Context, visit func(Counted) error) ([]Kept, error) {
 	resources, err := c.stored(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Client) Census(ctx context.Context, visit func(Counted) error) ([]Kept,
 	return kept, nil
 }
 
-// count shows all objects of one resource.
+// count calls visit for all objects of one resource.
 func (c *Client) count(ctx context.Context, r schema.GroupVersionResource, k Kept, visit func(Counted) error) error {
 	o := metav1.ListOptions{Limit: censusPage}
 	for {

@@ -30,9 +30,9 @@ type Away struct {
 	Beside int // nodes like it that are not there yet, and will be while it is drained
 }
 
-// Obstacles says what would hold up that nodes are drained one after another and that system pods start again: pods that drain would not
-// touch or that budgets hold, pods for which no other node has room, webhooks that nobody serves, custom resources in versions that are not
-// served, and whatever refuses system pods. One sentence each.
+// Obstacles lists what would prevent draining nodes one after another and restarting system pods: pods that drain would refuse to evict or that
+// budgets hold, pods for which no other node has room, webhooks without endpoints, custom resources in versions that are not served, and
+// anything that refuses system pods. Each obstacle is one sentence.
 func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) {
 	all, err := c.set.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) 
 	return found, nil
 }
 
-// homeless says which pods of a node have no room on the others: each takes what it requests of the first node that has it.
+// homeless names the pods of a node for which the others have no room. It assigns each pod's requests to the first node with enough room.
 func homeless(away Away, leaving []corev1.Pod, nodes []corev1.Node, pods []corev1.Pod) (found []string) {
 	node, free := away.Node, map[string]corev1.ResourceList{}
 	nodes, pods = withOthers(away, nodes, pods)
@@ -102,7 +102,7 @@ func homeless(away Away, leaving []corev1.Pod, nodes []corev1.Node, pods []corev
 	return found
 }
 
-// withOthers adds the nodes that will be there beside one that is drained: each like it, with the pods that every node has.
+// withOthers adds the nodes that will exist beside the one being drained: each is a copy of that node with its DaemonSet pods.
 func withOthers(away Away, nodes []corev1.Node, pods []corev1.Pod) ([]corev1.Node, []corev1.Pod) {
 	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == away.Node })
 	if i < 0 {
@@ -126,7 +126,7 @@ func withOthers(away Away, nodes []corev1.Node, pods []corev1.Pod) ([]corev1.Nod
 	return nodes, pods
 }
 
-// requests is what the scheduler counts for a pod, but for its init containers and overhead: an estimate.
+// requests estimates what the scheduler counts for a pod: it ignores init containers and overhead.
 func requests(p *corev1.Pod) corev1.ResourceList {
 	sum := corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)}
 	for i := range p.Spec.Containers {
@@ -157,7 +157,7 @@ func take(free, want corev1.ResourceList) {
 	}
 }
 
-// tolerates reports whether a pod may run on a node by the node's taints and its own selector.
+// tolerates reports whether the taints of a node and a pod's node selector allow the pod on it.
 func tolerates(p *corev1.Pod, nodes []corev1.Node, name string) bool {
 	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == name })
 	for _, t := range nodes[i].Spec.Taints {
@@ -171,7 +171,7 @@ func tolerates(p *corev1.Pod, nodes []corev1.Node, name string) bool {
 	return labels.SelectorFromSet(p.Spec.NodeSelector).Matches(labels.Set(nodes[i].Labels))
 }
 
-// webhook is what validating and mutating ones have in common.
+// webhook holds the fields that validating and mutating webhooks have in common.
 type webhook struct {
 	name    string
 	fails   *admissionv1.FailurePolicyType
@@ -180,7 +180,7 @@ type webhook struct {
 	spaces  *metav1.LabelSelector
 }
 
-// unservedWebhooks adds which webhooks would refuse that system pods are made, because nothing answers behind their Services.
+// unservedWebhooks adds the webhooks that would refuse new system pods because their Services have no ready endpoints.
 func (c *Client) unservedWebhooks(ctx context.Context, found []string) ([]string, error) {
 	validating, err := c.set.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -221,8 +221,8 @@ func (c *Client) unservedWebhooks(ctx context.Context, found []string) ([]string
 	return found, nil
 }
 
-// unservedDefinitions adds which custom resources are stored in versions that are not served, and which can't be read in all of their versions,
-// because nobody answers who converts them: whoever goes through all objects, as garbage collection does, is held up by it.
+// unservedDefinitions adds the custom resources that are stored in versions that are not served, and those whose conversion webhook has no ready
+// endpoints. Both hold up clients that read all objects, such as garbage collection.
 func (c *Client) unservedDefinitions(ctx context.Context, found []string) ([]string, error) {
 	list, err := c.dynamic.Resource(definitions).List(ctx, metav1.ListOptions{})
 	if err != nil {
