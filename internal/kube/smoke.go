@@ -49,7 +49,7 @@ type NodePort struct {
 	Answered time.Duration // from the start of the test
 }
 
-// Smoke proves that the cluster works: a client on another node sends requests to a Service of echo servers on up to two nodes, by the Service's
+// Smoke proves that the cluster works: a client, on another node if there is one, sends requests to a Service of echo servers on up to two nodes, by the Service's
 // address and by its DNS name. It leaves nothing behind but a terminating namespace; a namespace that is left of an earlier test
 // is waited for. fail.NotReady names what did not succeed in time.
 func (c *Client) Smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error) {
