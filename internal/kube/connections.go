@@ -22,8 +22,8 @@ func HTTPClient(cfg *rest.Config) (*http.Client, error) {
 	return httpClient(cfg, layout.ReadIdleTimeout, layout.PingTimeout)
 }
 
-// httpClient is what rest.HTTPClientFor makes, but for the timeouts: client-go takes those from the environment of the whole
-// process.
+// httpClient does what rest.HTTPClientFor does, except that the timeouts are parameters: client-go reads them from the environment of the
+// whole process.
 func httpClient(cfg *rest.Config, idle, ping time.Duration) (*http.Client, error) {
 	tls, err := rest.TLSConfigFor(cfg)
 	if err != nil {

@@ -252,8 +252,8 @@ func (c *Client) unservedDefinitions(ctx context.Context, found []string) ([]str
 // uncalled is the name of a webhook that did not answer, in the API server's words.
 var uncalled = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
 
-// refusedPods adds which system pods would not come back because a policy or a webhook refuses them. The API server is asked to make each as
-// its owner would, without doing so.
+// refusedPods adds the system pods that could not be created again because a policy or a webhook refuses them. It requests each from the API
+// server as its controller would, as a dry run.
 func (c *Client) refusedPods(ctx context.Context, found []string) ([]string, error) {
 	owners, err := c.systemPods(ctx)
 	if err != nil {
@@ -281,17 +281,18 @@ func (c *Client) refusedPods(ctx context.Context, found []string) ([]string, err
 	return found, nil
 }
 
-// refusals are the codes of an API server that would not make an object: not valid, forbidden by a policy, denied by a webhook, which may choose.
+// refusals are the status codes with which an API server refuses an object: invalid, forbidden by a policy, or denied by a webhook, which
+// may choose its code.
 var refusals = []int32{http.StatusBadRequest, http.StatusForbidden, http.StatusConflict, http.StatusUnprocessableEntity}
 
-// podOf is a pod of the system, and who makes it.
+// podOf is a system pod and its owner.
 type podOf struct {
 	name string // of the owner
 	as   string // the service account of the controller that makes it
 	pod  corev1.Pod
 }
 
-// systemPods are the pods that DaemonSets and Deployments of the system have made, one of each.
+// systemPods returns one pod for each DaemonSet and Deployment of the system, made from its template.
 func (c *Client) systemPods(ctx context.Context) (all []podOf, err error) {
 	sets, err := c.set.AppsV1().DaemonSets("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -318,7 +319,7 @@ func (c *Client) systemPods(ctx context.Context) (all []podOf, err error) {
 	return all, nil
 }
 
-// judges reports whether a webhook is asked when a pod is made in a namespace with these labels, and its silence refuses the pod.
+// judges reports whether the API calls a webhook for a new pod in a namespace with these labels, and refuses the pod if the webhook is silent.
 func (h webhook) judges(namespace map[string]string) bool {
 	spaces, err := metav1.LabelSelectorAsSelector(h.spaces)
 	if h.fails != nil && *h.fails != admissionv1.Fail || err != nil || h.spaces != nil && !spaces.Matches(labels.Set(namespace)) {
@@ -333,8 +334,8 @@ func (h webhook) judges(namespace map[string]string) bool {
 	})
 }
 
-// DeprecatedUse lists the APIs that clients have asked this API server for since it started and that a minor of Kubernetes does not serve any
-// more, by its metric apiserver_requested_deprecated_apis.
+// DeprecatedUse lists the APIs that clients have requested since this API server started and that a minor release of Kubernetes no longer
+// serves, according to the metric apiserver_requested_deprecated_apis.
 func (c *Client) DeprecatedUse(ctx context.Context, minor string) ([]string, error) {
 	const metric = "apiserver_requested_deprecated_apis"
 	text, err := c.set.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
