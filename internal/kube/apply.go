@@ -19,13 +19,13 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// What every applied object carries.
+// Metadata of every applied object.
 const (
 	AddonLabel       = "naupegos.dev/addon"  // the addon it belongs to
 	DigestAnnotation = "naupegos.dev/digest" // of the object as it was wanted when it was applied last
 )
 
-// ApplyOptions says for whom manifests are applied.
+// ApplyOptions are the options of Apply.
 type ApplyOptions struct {
 	Addon string // labels every object with it and keeps an inventory under this name; empty: neither
 	Prune bool   // removes what an earlier Apply of the same addon made and the manifests no longer hold
@@ -40,9 +40,9 @@ type ApplyResult struct {
 // parallel bounds how many objects of one rank are applied at once.
 const parallel = 8
 
-// Apply makes the cluster hold the objects of the manifests (server-side apply, taking over fields that others set),
-// in an order that works: namespaces, definitions (waiting until they are served), rights, configuration, services,
-// workloads, webhooks. An error may leave some applied; applying again finishes the work.
+// Apply applies the objects of the manifests (server-side apply, taking over fields that others set) in an order that works: namespaces,
+// definitions (waiting until they are served), rights, configuration, services, workloads, webhooks. After an error some objects may be
+// applied; another Apply finishes the work.
 func (c *Client) Apply(ctx context.Context, manifests []byte, o ApplyOptions) (ApplyResult, error) {
 	var result ApplyResult
 	objects, err := manifest.Parse(manifests)
@@ -156,7 +156,7 @@ func with(m map[string]string, key, value string) map[string]string {
 	return out
 }
 
-// resource finds where objects of a reference's kind live, and fills in the namespace of those that need one.
+// resource returns the client for objects of a reference's kind, in the reference's namespace if the kind is namespaced.
 func (c *Client) resource(ctx context.Context, r ref) (dynamic.ResourceInterface, error) {
 	m, err := c.mapping(ctx, r)
 	if err != nil {
@@ -168,7 +168,7 @@ func (c *Client) resource(ctx context.Context, r ref) (dynamic.ResourceInterface
 	return c.dynamic.Resource(m.Resource).Namespace(r.namespace()), nil
 }
 
-// mapping asks the API's own discovery; a kind that is not known is asked for once more, it may have come meanwhile.
+// mapping looks up a kind in the API's discovery. For an unknown kind the mapper refreshes once: the kind may be new.
 func (c *Client) mapping(ctx context.Context, r ref) (*meta.RESTMapping, error) {
 	gvk := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
 	m, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)

@@ -30,7 +30,7 @@ type Unevictable struct {
 	Why  string // one sentence
 }
 
-// UnevictableOn returns such pods on some nodes, sorted.
+// UnevictableOn returns the unevictable pods on the given nodes, sorted.
 func UnevictableOn(ctx context.Context, c *Client, nodes []string) (found []Unevictable, _ error) {
 	budgets, err := c.set.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Counted is one object that the API has shown.
+// Counted is one object that Census visits.
 type Counted struct {
 	Resource string // "deployments.apps"
 	Key      string // where API servers store it in etcd
@@ -26,14 +26,14 @@ type Counted struct {
 	Object   *unstructured.Unstructured
 }
 
-// Kept says which objects of a resource API servers store below which prefix of etcd's keys.
+// Kept says under which prefix of etcd's keys API servers store the objects of a resource.
 type Kept struct{ Resource, Prefix string }
 
-// censusPage is how many objects one request of a census asks for.
+// censusPage is the number of objects that one request of a census fetches.
 const censusPage = 500
 
-// Census shows all objects of all resources that the API serves and stores, page by page, and returns the resources. What a server that is
-// registered beside the API serves is left out. An error of visit ends it.
+// Census calls visit for all objects of all resources that the API serves and stores, page by page, and returns the resources. It leaves out
+// the group metrics.k8s.io, which another server provides. An error of visit ends it.
 func (c *Client) Census(ctx context.Context, visit func(Counted) error) ([]Kept, error) {
 	resources, err := c.stored(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Client) Census(ctx context.Context, visit func(Counted) error) ([]Kept,
 	return kept, nil
 }
 
-// count shows all objects of one resource.
+// count calls visit for all objects of one resource.
 func (c *Client) count(ctx context.Context, r schema.GroupVersionResource, k Kept, visit func(Counted) error) error {
 	o := metav1.ListOptions{Limit: censusPage}
 	for {
@@ -74,7 +74,7 @@ func (c *Client) count(ctx context.Context, r schema.GroupVersionResource, k Kep
 	}
 }
 
-// ContentDigest digests an object without what each write changes: its resource version, and who has managed which field.
+// ContentDigest returns the digest of an object without the fields that every write changes: its resource version and managed fields.
 func ContentDigest(u *unstructured.Unstructured) ([sha256.Size]byte, error) {
 	content := u.DeepCopy()
 	content.SetResourceVersion("")
@@ -83,7 +83,7 @@ func ContentDigest(u *unstructured.Unstructured) ([sha256.Size]byte, error) {
 	return sha256.Sum256(data), err
 }
 
-// stored lists the resources that are listed, each by the version that it is stored in where that is served: another one may need a webhook.
+// stored lists the stored resources that can be listed, each in its storage version if that is served: another version may need a webhook.
 func (c *Client) stored(ctx context.Context) ([]schema.GroupVersionResource, error) {
 	lists, err := c.set.Discovery().ServerPreferredResources()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
@@ -113,7 +113,7 @@ func (c *Client) stored(ctx context.Context) ([]schema.GroupVersionResource, err
 	return out, nil
 }
 
-// storageVersions are those in which custom resources are stored.
+// storageVersions returns the versions in which custom resources are stored, if these are served.
 func (c *Client) storageVersions(ctx context.Context) (map[schema.GroupResource]string, error) {
 	list, err := c.dynamic.Resource(definitions).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -133,8 +133,8 @@ func (c *Client) storageVersions(ctx context.Context) (map[schema.GroupResource]
 	return out, nil
 }
 
-// unservedVersions says in which versions objects of a definition may be stored that it does not serve: nobody can ask for them in these, and whoever
-// takes one out of the definition takes the objects with it.
+// unservedVersions says in which unserved versions objects of a definition may be stored: no client can read the objects in these versions, and
+// removing such a version from the definition loses the objects.
 func unservedVersions(definition *unstructured.Unstructured) (found []string) {
 	stored, _, _ := unstructured.NestedStringSlice(definition.Object, "status", "storedVersions")
 	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
@@ -159,7 +159,7 @@ func unservedVersions(definition *unstructured.Unstructured) (found []string) {
 	return found
 }
 
-// StoredIn says of which of these versions of Kubernetes' own groups ("scheduling.k8s.io/v1alpha2") there are objects.
+// StoredIn says which of these versions of Kubernetes' own groups ("scheduling.k8s.io/v1alpha2") have objects.
 func (c *Client) StoredIn(ctx context.Context, groupVersions []string) (found []string, err error) {
 	for _, name := range groupVersions {
 		resources, err := c.set.Discovery().ServerResourcesForGroupVersion(name)
@@ -191,14 +191,14 @@ func (c *Client) StoredIn(ctx context.Context, groupVersions []string) (found []
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// notStored reports whether a resource is listed and not stored, or is another's by another name.
+// notStored reports whether a listed resource is not stored, or is another resource under a second name.
 func notStored(r schema.GroupResource) bool {
 	return r == schema.GroupResource{Resource: "componentstatuses"} || r == schema.GroupResource{Group: "events.k8s.io", Resource: "events"} ||
 		r.Group == "metrics.k8s.io"
 }
 
-// ofKubernetes reports whether a group is Kubernetes' own, whose objects are stored without the group's name. Custom resources may be of groups that
-// end alike.
+// ofKubernetes reports whether a group is one of Kubernetes' own, whose objects are stored without the group's name. Groups of custom resources
+// may have the same suffix.
 func ofKubernetes(group string) bool {
 	return !strings.Contains(group, ".") || slices.Contains([]string{
 		"admissionregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io",
@@ -207,7 +207,7 @@ func ofKubernetes(group string) bool {
 	}, group)
 }
 
-// storedBelow is below which prefix API servers store a resource (pkg/kubeapiserver/default_storage_factory_builder.go of Kubernetes).
+// storedBelow returns the prefix under which API servers store a resource (pkg/kubeapiserver/default_storage_factory_builder.go of Kubernetes).
 func storedBelow(r schema.GroupVersionResource) string {
 	const root = "/registry/"
 	special := map[schema.GroupResource]string{

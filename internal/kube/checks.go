@@ -10,16 +10,16 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Check is a condition that has to hold of each object of a kind, of which there must be one.
+// Check is a condition that must hold for every object of a kind; at least one object must exist.
 type Check struct {
 	Name, APIVersion, Kind, Namespace string // no namespace: all
 	Expression                        string // CEL, of the variable object
 }
 
-// checkPage is how many objects are asked for at once.
+// checkPage is the number of objects that one request fetches.
 const checkPage = 500
 
-// Holds is fail.NotReady, with the object, where the condition of a check does not hold, or can't be told.
+// Holds returns fail.NotReady with the object if the condition of a check does not hold or can't be evaluated.
 func (c *Client) Holds(ctx context.Context, k Check) error {
 	condition, err := expression.Compile(k.Expression)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *Client) Holds(ctx context.Context, k Check) error {
 	return nil
 }
 
-// broken says of which object a condition does not hold. A field that is not there yet may come.
+// broken returns fail.NotReady with the object for which a condition does not hold. A failed evaluation counts too: a missing field may still appear.
 func (k Check) broken(namespace, name string, err error) error {
 	what := fmt.Sprintf("check %s does not hold of %s %s%s: %s", k.Name, k.Kind, name, in(namespace), k.Expression)
 	if err != nil {

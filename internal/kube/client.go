@@ -20,7 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// FieldManager is the name under which everything is applied.
+// FieldManager is the field manager of everything that this package applies.
 const FieldManager = "naupegos"
 
 // ClientOptions says how to reach the API.
@@ -101,7 +101,7 @@ func (c *Client) connect(cfg *rest.Config, unbounded *http.Client) error {
 // Close ends idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Server is the URL that requests go to.
+// Server returns the URL to which requests go.
 func (c *Client) Server() string { return c.server }
 
 // Ready asks /readyz. fail.NotReady names the checks that fail; fail.Unreachable means no answer.
@@ -116,7 +116,7 @@ func (c *Client) Ready(ctx context.Context) error {
 	return apiError(ctx, err, "ask the API server whether it is ready").At(c.server)
 }
 
-// WaitReady waits until /readyz says yes or ctx ends. It asks every 200 ms at most: nothing can be watched before there is an API.
+// WaitReady waits until /readyz succeeds or ctx ends. It polls, at most every 200 ms: nothing can be watched before an API answers.
 func (c *Client) WaitReady(ctx context.Context) error {
 	return poll(ctx, 200*time.Millisecond, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, min(c.timeout, 3*time.Second))

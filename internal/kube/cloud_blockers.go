@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// summary counts: "2 load balancers, 1 volume".
+// summary renders the counts: "2 load balancers, 1 volume".
 func (a cloudObjects) summary() string {
 	var out []string
 	for _, x := range []struct {
@@ -29,7 +29,7 @@ func (a cloudObjects) summary() string {
 	return strings.Join(out, ", ")
 }
 
-// blockers says of each object what keeps it. users are the pods that use a claim.
+// blockers says why each object remains. users maps claims to the pods that use them.
 func (c *Client) blockers(ctx context.Context, all cloudObjects, users map[string][]string) ([]string, error) {
 	var out []string
 	for i := range all.services {
@@ -67,7 +67,7 @@ func (c *Client) blockers(ctx context.Context, all cloudObjects, users map[strin
 	return out, nil
 }
 
-// blocker describes one object: why, its finalizers, and what a controller warned of last.
+// blocker describes one object: why it remains, its finalizers, and the last warning about it.
 func (c *Client) blocker(ctx context.Context, kind string, m *metav1.ObjectMeta, why string) string {
 	text := kind + " " + manifest.Key(m.Namespace, m.Name) + ": " + why
 	if len(m.Finalizers) > 0 {
@@ -79,7 +79,7 @@ func (c *Client) blocker(ctx context.Context, kind string, m *metav1.ObjectMeta,
 	return text
 }
 
-// lastWarning returns what a controller warned of last about an object. It is decoration: a list that fails gives none.
+// lastWarning returns the last warning event about an object. It only adds detail: if the list fails, it returns "".
 func (c *Client) lastWarning(ctx context.Context, kind, namespace, name string) string {
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault // where events of cluster-wide objects are
@@ -109,7 +109,7 @@ func eventTime(e *corev1.Event) metav1.Time {
 	return metav1.Time{Time: e.EventTime.Time}
 }
 
-// attachments returns the nodes that volumes are attached to.
+// attachments returns, by PersistentVolume, the nodes that volumes are attached to.
 func (c *Client) attachments(ctx context.Context) (map[string][]string, error) {
 	list, err := c.set.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// FreeOptions says what the cloud gets back, and how long that may take.
+// FreeOptions says which resources to give back to the cloud and how long that may take.
 type FreeOptions struct {
 	KeepVolumes bool                             // leave PersistentVolumeClaims and their volumes alone
 	Driver      string                           // CSI driver whose volumes are meant; empty: cinder.csi.openstack.org
@@ -30,14 +30,14 @@ func (o FreeOptions) driver() string {
 	return o.Driver
 }
 
-// freePause is how often it is looked whether all is gone. Several kinds and namespaces are waited for at once, so it asks.
+// freePause is the interval between checks whether all is gone: with several kinds and namespaces, polling is simpler than watching.
 const freePause = time.Second
 
-// FreeCloudResources has the cluster's own controllers give back to the cloud what they took from it: Services of type
-// LoadBalancer are deleted and, unless they are kept, PersistentVolumeClaims with their volumes, whatever their reclaim policy.
-// For that no pod may be scheduled any more (all nodes are cordoned), StatefulSets that make claims are deleted, and so are pods
-// that use claims. It is for clusters that are about to be destroyed; what others made in the cloud and the cluster only uses
-// stays. It returns when all is gone; else fail.NotReady says of each object what keeps it. Calling it again goes on.
+// FreeCloudResources deletes the objects for which the cluster's controllers hold resources of the cloud, so that those controllers give the
+// resources back: Services of type LoadBalancer and, unless o.KeepVolumes is set, PersistentVolumeClaims with their volumes, whatever their
+// reclaim policy. To free volumes it cordons all nodes, so that no pod is scheduled any more, and deletes StatefulSets that make claims and pods
+// that use claims. It is for clusters that are about to be destroyed; cloud resources that others made and the cluster only uses stay.
+// It returns when all is gone; otherwise fail.NotReady names each remaining object with its reason. A repeated call resumes.
 func (c *Client) FreeCloudResources(ctx context.Context, o FreeOptions) error {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Minute
@@ -65,7 +65,7 @@ func (c *Client) FreeCloudResources(ctx context.Context, o FreeOptions) error {
 
 func (a cloudObjects) count() int { return len(a.services) + len(a.claims) + len(a.volumes) }
 
-// freeRound deletes what is there and says, as fail.NotReady, what is still there.
+// freeRound deletes the objects that exist and returns fail.NotReady with those that remain.
 func (c *Client) freeRound(ctx context.Context, o FreeOptions) error {
 	all, err := c.cloudObjects(ctx, o)
 	if err != nil || all.count() == 0 {
@@ -86,7 +86,7 @@ func (c *Client) freeRound(ctx context.Context, o FreeOptions) error {
 	return fail.New(fail.NotReady, "%s", strings.Join(blockers, "; "))
 }
 
-// deleteCloudObjects deletes what is not being deleted yet. Volumes go by their claims; those without a claim go themselves.
+// deleteCloudObjects deletes objects that are not being deleted yet. Deleting a claim deletes its volume; volumes without a claim are deleted themselves.
 func (c *Client) deleteCloudObjects(ctx context.Context, all cloudObjects) error {
 	for i := range all.volumes {
 		if err := c.deleteVolume(ctx, &all.volumes[i]); err != nil {
@@ -112,8 +112,8 @@ func (c *Client) deleteCloudObjects(ctx context.Context, all cloudObjects) error
 	return nil
 }
 
-// deleteVolume sees to it that the driver deletes a volume once its claim is gone. What has lost its claim already and was retained
-// is deleted by that alone.
+// deleteVolume makes the driver delete a volume once its claim is gone. A volume that no claim is bound to (phase Available) is deleted
+// directly; one whose claim is gone already is deleted as soon as its reclaim policy says Delete.
 func (c *Client) deleteVolume(ctx context.Context, v *corev1.PersistentVolume) error {
 	if v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		patch := []byte(`{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
@@ -131,7 +131,7 @@ func (c *Client) deleteVolume(ctx context.Context, v *corev1.PersistentVolume) e
 	return nil
 }
 
-// stopUsers keeps pods from being scheduled, and StatefulSets from making claims again.
+// stopUsers cordons all nodes, so that no pod is scheduled, and deletes StatefulSets that would make claims again.
 func (c *Client) stopUsers(ctx context.Context) error {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
@@ -162,8 +162,8 @@ func (c *Client) stopUsers(ctx context.Context) error {
 	return nil
 }
 
-// deleteUsers deletes the pods on nodes that use claims, and returns what is left of them by claim. Where the node does not answer
-// any more, nobody would confirm that the pod has ended; it is then forgotten at once.
+// deleteUsers deletes the scheduled pods that use claims and returns those that still exist, by claim. A pod on a node that is not ready is
+// deleted without a grace period, since no kubelet would confirm its end.
 func (c *Client) deleteUsers(ctx context.Context, claims []corev1.PersistentVolumeClaim) (map[string][]string, error) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -208,7 +208,7 @@ func (c *Client) deleteUser(ctx context.Context, p *corev1.Pod, silent bool) err
 	return nil
 }
 
-// claimsOf returns the keys of those claims that a pod uses.
+// claimsOf returns the keys of the given claims that a pod uses.
 func claimsOf(p *corev1.Pod, claims []corev1.PersistentVolumeClaim) []string {
 	var out []string
 	for _, v := range p.Spec.Volumes {

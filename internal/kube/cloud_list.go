@@ -108,8 +108,8 @@ func (c *Client) NamedVolumes(ctx context.Context, driver string) ([]NamedVolume
 	return out, nil
 }
 
-// cloudObjects asks for all of them. Volumes that somebody else made and the cluster only uses are not among them, nor are Services
-// that another load balancer's class serves.
+// cloudObjects lists the objects for which the cloud holds something. It leaves out volumes that somebody else made and the cluster only uses,
+// and Services with a load balancer class, which another controller serves.
 func (c *Client) cloudObjects(ctx context.Context, o FreeOptions) (cloudObjects, error) {
 	var all cloudObjects
 	services, err := c.set.CoreV1().Services("").List(ctx, metav1.ListOptions{})
@@ -146,7 +146,7 @@ func (c *Client) cloudObjects(ctx context.Context, o FreeOptions) (cloudObjects,
 	return all, nil
 }
 
-// Who is to make or has made a volume, in annotations of claims and volumes.
+// Annotations that name the provisioner that is to make a claim's volume, or has made a volume.
 const (
 	claimProvisioner = "volume.kubernetes.io/storage-provisioner"
 	provisionedBy    = "pv.kubernetes.io/provisioned-by"

@@ -8,17 +8,16 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// taintUninitialized is on nodes of an external cloud until its controller has told their addresses and zone
+// taintUninitialized is on nodes of an external cloud until the cloud's controller has reported their addresses and zone
 // (k8s.io/cloud-provider/api).
 const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// Initialized reports whether the node's cloud has told its addresses and zone, or has no controller that does. Before, no pod comes to it.
+// Initialized reports whether the node's cloud has reported its addresses and zone, or has no controller for that. No pod is scheduled to the node before.
 func (n NodeInfo) Initialized() bool {
 	return !slices.ContainsFunc(n.Taints, func(t Taint) bool { return t.Key == taintUninitialized })
 }
 
-// CheckInitialized reports whether the named nodes are registered and initialized by their cloud's controller. fail.NotReady names
-// those that are not.
+// CheckInitialized returns fail.NotReady with the named nodes that are not registered, or that their cloud's controller has not initialized.
 func (c *Client) CheckInitialized(ctx context.Context, names []string) error {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {

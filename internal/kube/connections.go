@@ -22,8 +22,8 @@ func HTTPClient(cfg *rest.Config) (*http.Client, error) {
 	return httpClient(cfg, layout.ReadIdleTimeout, layout.PingTimeout)
 }
 
-// httpClient is what rest.HTTPClientFor makes, but for the timeouts: client-go takes those from the environment of the whole
-// process.
+// httpClient does what rest.HTTPClientFor does, except that the timeouts are parameters: client-go reads them from the environment of the
+// whole process.
 func httpClient(cfg *rest.Config, idle, ping time.Duration) (*http.Client, error) {
 	tls, err := rest.TLSConfigFor(cfg)
 	if err != nil {
@@ -45,8 +45,8 @@ func httpClient(cfg *rest.Config, idle, ping time.Duration) (*http.Client, error
 	return &http.Client{Transport: rt, Timeout: cfg.Timeout}, err
 }
 
-// ProxyPatient reports whether kube-proxy waits for dead machines as long as client-go does by default: so it is after somebody's own
-// "kubeadm upgrade", which puts it back. Where there is no kube-proxy, something else does its work.
+// ProxyPatient reports whether kube-proxy waits for dead machines as long as client-go does by default. That is so after a user's own
+// "kubeadm upgrade", which restores the default. Without kube-proxy it returns false: something else does its work.
 func (c *Client) ProxyPatient(ctx context.Context) (bool, error) {
 	ds, err := c.set.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, "kube-proxy", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -58,7 +58,7 @@ func (c *Client) ProxyPatient(ctx context.Context) (bool, error) {
 	return patient(ds.Spec.Template.Spec.Containers), nil
 }
 
-// patient reports whether kube-proxy's own container lacks some of the environment; what others run beside it is their business.
+// patient reports whether kube-proxy's own container lacks some of the environment; containers that others run beside it do not count.
 func patient(containers []corev1.Container) bool {
 	for _, container := range containers {
 		if container.Name != "kube-proxy" {

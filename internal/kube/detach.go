@@ -10,9 +10,9 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// WaitDetached waits until a drained node has no volumes attached but those of the pods that stay on it (of DaemonSets), or ctx ends: then
-// fail.NotReady names the volumes. Where a machine goes before its volumes are detached, Kubernetes holds them for six minutes, during
-// which no other node gets them.
+// WaitDetached waits until a drained node has no volumes attached except those of the pods that stay on it (of DaemonSets). If ctx ends first,
+// fail.NotReady names the volumes. If a machine goes away before its volumes are detached, Kubernetes withholds them from other nodes for six
+// minutes.
 func (c *Client) WaitDetached(ctx context.Context, node string) error {
 	return poll(ctx, retryPause, func(ctx context.Context) error {
 		attached, err := c.attachments(ctx)

@@ -30,9 +30,9 @@ type DrainOptions struct {
 	Log            func(line string) // each eviction, and again and again what holds the pods that may not be evicted; may be nil
 }
 
-// Drain cordons a node and evicts its pods, all but those of DaemonSets and static ones, with respect to disruption budgets.
-// fail.Refused names pods that it may not touch without Force or DeleteEmptyDir; fail.NotReady names those that did not go in
-// time and the budgets that hold them. The node stays cordoned in any case. A node that does not exist is fine.
+// Drain cordons a node and evicts its pods except those of DaemonSets and static pods, respecting disruption budgets.
+// fail.Refused names pods that it may not touch without Force or DeleteEmptyDir; fail.NotReady names the pods that did not leave in
+// time and the budgets that hold them. The node stays cordoned in any case. A node that does not exist is no error.
 func (c *Client) Drain(ctx context.Context, node string, o DrainOptions) error {
 	cordon := c.Cordon
 	if o.Own {
@@ -84,11 +84,11 @@ func (c *Client) drainer(ctx context.Context, o DrainOptions) *drain.Helper {
 	}
 }
 
-// sayHeld is how often a drain says again what holds it up.
+// sayHeld is the interval at which a drain reports which pods are held.
 const sayHeld = 5 * time.Second
 
-// namingBudgets returns a log that names the pods that wait and the budgets that hold them where drain only says that a pod can't be
-// evicted. Any goroutine may call it.
+// namingBudgets returns a log function that replaces drain's "error when evicting pod" with the waiting pods and the budgets that hold them.
+// It is safe for concurrent use.
 func (c *Client) namingBudgets(ctx context.Context, node string, log func(string)) func(string) {
 	var mu sync.Mutex
 	var said time.Time
@@ -115,7 +115,7 @@ func (c *Client) namingBudgets(ctx context.Context, node string, log func(string
 	}
 }
 
-// heldOn says which pods on a node budgets hold at the moment.
+// heldOn describes the pods on a node that budgets hold at the moment.
 func (c *Client) heldOn(ctx context.Context, node string) ([]string, error) {
 	budgets, err := c.set.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *Client) heldOn(ctx context.Context, node string) ([]string, error) {
 	return held, nil
 }
 
-// undrained says which pods are still there and what holds them.
+// undrained returns an error that names the remaining pods and the reason for each.
 func (c *Client) undrained(ctx context.Context, node string, h *drain.Helper, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 	defer cancel()
@@ -156,7 +156,7 @@ func (c *Client) undrained(ctx context.Context, node string, h *drain.Helper, ca
 	return notEvicted(node, left, h.Timeout, cause)
 }
 
-// blocker says what keeps a pod: its own slow end, or disruption budgets.
+// blocker says why a pod remains: its own slow termination, or disruption budgets.
 func blocker(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) string {
 	name := p.Namespace + "/" + p.Name
 	if p.DeletionTimestamp != nil {
@@ -168,7 +168,7 @@ func blocker(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) string {
 	return name + " has not been evicted"
 }
 
-// holding names the disruption budgets that don't allow that a pod is evicted. The API never evicts a running pod that several budgets select,
+// holding names the disruption budgets that forbid evicting a pod. The API never evicts a running pod that several budgets select,
 // whatever they allow.
 func holding(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) (held []string) {
 	if p.Status.Phase == corev1.PodPending { // budgets are about running pods
@@ -213,7 +213,7 @@ func (c *Client) PodsOn(ctx context.Context, node string) ([]PodInfo, error) {
 	return out, nil
 }
 
-// logWriter passes what kubectl's drain prints on, line by line (it prints whole lines).
+// logWriter passes the output of kubectl's drain to log line by line (drain prints whole lines).
 type logWriter struct{ log func(string) }
 
 // Write implements io.Writer.

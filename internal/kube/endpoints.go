@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ReadyEndpoints returns how many ready endpoints a Service has.
+// ReadyEndpoints returns the number of ready endpoints of a Service.
 func (c *Client) ReadyEndpoints(ctx context.Context, namespace, service string) (int, error) {
 	slices, err := c.set.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service})
 	if err != nil {

@@ -68,8 +68,8 @@ func immutable(err error) bool {
 	return apierrors.IsInvalid(err) && (strings.Contains(err.Error(), "is immutable") || strings.Contains(err.Error(), "are forbidden"))
 }
 
-// poll asks until ask answers nil or something that waiting can't mend, or ctx ends; then it returns the last answer as
-// fail.NotReady. It is for conditions that can't be watched.
+// poll calls ask until it returns nil or an error that waiting can't mend, or ctx ends; then poll returns the last error with the kind of
+// ctx's end. It is for conditions that can't be watched.
 func poll(ctx context.Context, every time.Duration, ask func(ctx context.Context) error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -86,7 +86,7 @@ func poll(ctx context.Context, every time.Duration, ask func(ctx context.Context
 	}
 }
 
-// ended says why a wait ended: the last reason with the kind of the context's end.
+// ended returns the error of a wait that ctx ended: the last reason, with the kind of the context's end.
 func ended(ctx context.Context, last error) error {
 	kind := fail.KindOf(ctx.Err())
 	if last == nil {

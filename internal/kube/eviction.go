@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// evictionRefusal is what the API says where it does not evict a pod, other than that a budget holds it for now.
+// evictionRefusal matches an API error that refuses an eviction for a reason other than a budget that holds the pod for now.
 type evictionRefusal struct {
 	says *regexp.Regexp
 	kind fail.Kind
@@ -43,7 +43,7 @@ var evictionRefusals = []evictionRefusal{
 
 const undrainedHint = "the node stays cordoned; mend or loosen what holds the pods and try again"
 
-// notEvicted says which pods a drain left on a node and why: cause is what the drain itself reported.
+// notEvicted returns an error that names the pods that a drain left on a node and why; cause is the error of the drain itself.
 func notEvicted(node string, left []string, within time.Duration, cause error) error {
 	why := causes(cause)
 	if len(why) == 0 { // time ran out
@@ -64,7 +64,7 @@ func notEvicted(node string, left []string, within time.Duration, cause error) e
 	return fail.Wrap(kind, utilerrors.NewAggregate(flatten(cause)), "drain node %s: %d pods stay: %s", node, len(left), strings.Join(left, "; ")).Do("%s", hint)
 }
 
-// causes are the reports of a drain that are not about its time alone, once each.
+// causes returns the distinct errors of a drain other than timeouts.
 func causes(err error) (out []string) {
 	for _, e := range flatten(err) {
 		text := e.Error()

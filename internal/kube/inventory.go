@@ -25,13 +25,13 @@ type ref struct {
 	Name       string `json:"name"`
 }
 
-// inventory is what an addon's objects are, kept in a ConfigMap of kube-system.
+// inventory lists the objects of an addon. It is stored in a ConfigMap of kube-system.
 type inventory struct {
 	Digest  string // of the manifests applied last; empty while an apply is unfinished
 	Objects []ref
 }
 
-// InventoryPrefix begins the names of the ConfigMaps that say what addons have installed.
+// InventoryPrefix is the prefix of the names of the ConfigMaps that hold inventories.
 const InventoryPrefix = "naupegos-addon-"
 
 func inventoryName(addon string) string { return InventoryPrefix + addon }
@@ -48,7 +48,7 @@ func refs(objects []*unstructured.Unstructured) []ref {
 	return union(nil, out)
 }
 
-// namespace of an object of a namespaced kind.
+// namespace returns the namespace of an object of a namespaced kind: the default one if the reference has none.
 func (r ref) namespace() string {
 	if r.Namespace == "" {
 		return metav1.NamespaceDefault
@@ -72,7 +72,7 @@ func (r ref) object() *unstructured.Unstructured {
 // String renders a reference for messages.
 func (r ref) String() string { return r.Kind + " " + manifest.Key(r.Namespace, r.Name) }
 
-// union returns the references of both, the second's where both name the same object.
+// union returns the references of both lists. If both name the same object, it takes the reference of b.
 func union(a, b []ref) []ref {
 	var out []ref
 	for _, list := range [][]ref{a, b} {
@@ -155,7 +155,7 @@ func (c *Client) Addons(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// sameKind reports whether all these objects, of one kind, are there with their digests.
+// sameKind reports whether all the given objects, which are of one kind, exist with their digests.
 func (c *Client) sameKind(ctx context.Context, objects []*unstructured.Unstructured, addon string) (bool, error) {
 	m, err := c.mapping(ctx, refOf(objects[0]))
 	if meta.IsNoMatchError(err) {

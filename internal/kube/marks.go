@@ -25,7 +25,7 @@ const (
 	OwnedCordon = "naupegos.dev/owned-cordon" // "true"
 )
 
-// Marks is what a pool wants on its nodes.
+// Marks are the labels, the taints and the provider ID that a pool wants on its nodes.
 type Marks struct {
 	Labels map[string]string
 	Taints []Taint
@@ -33,8 +33,8 @@ type Marks struct {
 	ProviderID string
 }
 
-// Mark makes a node carry these labels and taints, and takes away those that an earlier Mark put there and that are no
-// longer wanted. Labels and taints of others stay. It reports whether anything changed.
+// Mark sets these labels and taints on a node and removes those that an earlier Mark set and that are no longer wanted. Labels and taints
+// that others set stay. It reports whether anything changed.
 func (c *Client) Mark(ctx context.Context, node string, m Marks) (bool, error) {
 	changed := false
 	err := c.change(ctx, node, func(n *corev1.Node) { changed = mark(n, m) })
@@ -51,8 +51,8 @@ func Marked(n NodeInfo, m Marks) bool {
 	return !mark(&node, m)
 }
 
-// Cordon keeps new pods away from a node until somebody calls Uncordon: from now on that is for the caller to do, even if OwnedCordon said
-// that it was for us. A node that is cordoned already is fine.
+// Cordon keeps new pods off a node until Uncordon. The caller must uncordon the node from now on, even if OwnedCordon
+// said that we would. A node that is cordoned already is no error.
 func (c *Client) Cordon(ctx context.Context, node string) error {
 	return c.change(ctx, node, func(n *corev1.Node) {
 		n.Spec.Unschedulable = true
@@ -71,7 +71,7 @@ func (c *Client) cordonForUs(ctx context.Context, node string) error {
 	})
 }
 
-// Uncordon lets new pods in again. A node that was not cordoned is fine.
+// Uncordon lets new pods onto a node again. A node that is not cordoned is no error.
 func (c *Client) Uncordon(ctx context.Context, node string) error {
 	return c.change(ctx, node, func(n *corev1.Node) {
 		n.Spec.Unschedulable = false
@@ -148,7 +148,7 @@ func nodePatch(n *corev1.Node, edit func(n *corev1.Node)) ([]byte, error) {
 	return out, nil
 }
 
-// difference is a merge patch from one map to another: nil values remove a key. nil where they are the same.
+// difference returns a merge patch from one map to another, in which nil values remove keys, or nil if the maps are equal.
 func difference(from, to map[string]string) map[string]any {
 	d := map[string]any{}
 	for k := range from {
@@ -212,7 +212,7 @@ func same(h corev1.Taint) func(Taint) bool {
 
 func taintKey(key, effect string) string { return key + ":" + effect }
 
-// own writes an annotation with sorted keys, or takes it away where there are none.
+// own writes an annotation with sorted keys, or removes it if there are no keys.
 func own(n *corev1.Node, annotation string, keys []string) {
 	if len(keys) == 0 {
 		delete(n.Annotations, annotation)

@@ -14,9 +14,9 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// MergeKubeconfig adds the cluster, user and context of conf to the kubeconfig that kubectl uses, under the cluster's name, and makes
-// the context the current one. For the administrator user is empty; others get a context USER@NAME. What the file holds of other clusters stays. It returns the file's path, and whether a context of
-// this name was there before. The file is written whole or not at all, has mode 0600, and stays its owner's where root merges.
+// MergeKubeconfig adds the cluster, user and context of conf to the kubeconfig that kubectl uses, under the cluster's name, and makes the
+// context current. For the administrator, user is empty; other users get a context USER@NAME. Entries of other clusters stay. It returns
+// the file's path and whether a context of this name existed. The file is replaced atomically with mode 0600; if root merges, its owner stays.
 func MergeKubeconfig(conf []byte, name, user string) (path string, replaced bool, err error) {
 	from, err := clientcmd.Load(conf)
 	if err != nil {
@@ -49,7 +49,7 @@ func MergeKubeconfig(conf []byte, name, user string) (path string, replaced bool
 	return path, replaced, replacePrivately(path, data)
 }
 
-// ContextName is what MergeKubeconfig calls the context of a cluster's user; empty: its administrator.
+// ContextName returns the name that MergeKubeconfig gives the context of a cluster's user; an empty user is the administrator.
 func ContextName(cluster, user string) string {
 	if user == "" {
 		return cluster
@@ -57,8 +57,8 @@ func ContextName(cluster, user string) string {
 	return user + "@" + cluster
 }
 
-// replacePrivately writes a file of mode 0600 whole or not at all. A new one belongs to the owner of its directory, which matters to
-// root at work in somebody's home.
+// replacePrivately replaces a file atomically, with mode 0600. A new file belongs to the owner of its directory, which matters when root
+// works in another user's home.
 func replacePrivately(path string, data []byte) (err error) {
 	refused := func(err error) error {
 		return fail.Wrap(fail.Refused, err, "write the merged kubeconfig").At(path).Do("use --file")
@@ -94,7 +94,7 @@ func replacePrivately(path string, data []byte) (err error) {
 	return nil
 }
 
-// sameOwner gives path to the owner of another file, where this process is root; others own what they make.
+// sameOwner gives path to the owner of like if this process is root; other users own what they create.
 func sameOwner(path, like string) error {
 	if os.Geteuid() != 0 {
 		return nil

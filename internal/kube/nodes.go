@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// NodeInfo is what the cluster says of one node.
+// NodeInfo describes one node as the API reports it.
 type NodeInfo struct {
 	Name          string
 	Ready         bool
@@ -42,13 +42,13 @@ type NodeInfo struct {
 	Renewed       time.Time // when kubelet last renewed the node's lease, by the same clock
 }
 
-// tellTime is how long after its start kubelet has told of the node what has changed: it looks every 5 seconds. What is as before it may
-// keep to itself for minutes (1.35); its lease shows that it lives.
+// tellTime is how long after its start kubelet takes to report changes of the node: it looks every 5 seconds. It may leave an unchanged status
+// unreported for minutes (1.35); its lease shows that it is alive.
 const tellTime = 10 * time.Second
 
-// Stale says why what kubelet reported of the node does not count, as life knows it: kubelet or containerd does not run, or it is from
-// before the machine or kubelet was started last. The API goes on telling it until kubelet reports again, or the controller manager misses
-// it for a while. Empty where it counts, or life does not know.
+// Stale says why kubelet's last report on the node does not count, judged by life: kubelet or containerd does not run, or the report is older
+// than the last start of the machine or of kubelet. The API keeps showing that report until kubelet reports again, or the controller manager
+// misses it for a while. Stale returns "" if the report counts or life does not say.
 func (n NodeInfo) Stale(life machine.Life) string {
 	for _, unit := range []string{"kubelet.service", "containerd.service"} {
 		if state, down := life.Down[unit]; down {
@@ -64,7 +64,7 @@ func (n NodeInfo) Stale(life machine.Life) string {
 	return ""
 }
 
-// Taint keeps pods away that do not tolerate it.
+// Taint keeps pods off a node unless they tolerate it.
 type Taint struct {
 	Key    string
 	Value  string
@@ -98,7 +98,7 @@ func (c *Client) Nodes(ctx context.Context) ([]NodeInfo, error) {
 	return out, nil
 }
 
-// Node returns one node; fail.NotFound where it does not exist.
+// Node returns one node, or fail.NotFound if it does not exist.
 func (c *Client) Node(ctx context.Context, name string) (NodeInfo, error) {
 	n, err := c.set.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -122,7 +122,7 @@ func renewedAt(l *coordinationv1.Lease) time.Time {
 	return l.Spec.RenewTime.Time
 }
 
-// quantities writes resources as people do.
+// quantities formats resource quantities as Kubernetes writes them.
 func quantities(l corev1.ResourceList) map[string]string {
 	out := map[string]string{}
 	for name, q := range l {
@@ -175,8 +175,8 @@ func (c *Client) WaitNode(ctx context.Context, name string, want NodeCondition) 
 	return c.WaitNodes(ctx, want, nil, name)
 }
 
-// WaitNodeReady waits until the node is ready, as WaitNodes, kubelet has said so since the machine and kubelet were started, and it runs.
-// ask gets the machine's life; it is called again while what kubelet said does not count.
+// WaitNodeReady waits until the node meets NodeReady, kubelet has reported so since the last start of the machine and of kubelet, and kubelet
+// runs. ask returns the machine's life; it is called again while kubelet's report does not count.
 func (c *Client) WaitNodeReady(ctx context.Context, name string, ask func(ctx context.Context) (machine.Life, error)) error {
 	life, err := ask(ctx)
 	if err != nil {
@@ -207,8 +207,8 @@ func (c *Client) WaitNodeReady(ctx context.Context, name string, ask func(ctx co
 	})
 }
 
-// WaitNodes watches until all named nodes meet the condition or ctx ends; then fail.NotReady says of each what is missing.
-// seen, if not nil, is called once for each node that gets there.
+// WaitNodes watches until all named nodes meet the condition. If ctx ends first, fail.NotReady says what each node lacks.
+// seen, if not nil, is called once for each node that meets it.
 func (c *Client) WaitNodes(ctx context.Context, want NodeCondition, seen func(name string), names ...string) error {
 	return c.waitNodes(ctx, func(o runtime.Object) string { return lacks(o, want, machine.Life{}) }, seen, names...)
 }
@@ -254,7 +254,7 @@ func (c *Client) waitNodes(ctx context.Context, lacks func(runtime.Object) strin
 	return err
 }
 
-// lacks says what a node lacks for a condition; empty for nothing.
+// lacks says what a node lacks for a condition, or returns "" if the node meets it.
 func lacks(o runtime.Object, want NodeCondition, life machine.Life) string {
 	n, ok := o.(*corev1.Node)
 	if !ok {
@@ -276,13 +276,13 @@ func lacks(o runtime.Object, want NodeCondition, life machine.Life) string {
 	return ""
 }
 
-// keepsPodsOff reports whether a taint is what keeps pods off a node until it is known to be ready. See tolerated for its sibling.
+// keepsPodsOff reports whether a taint keeps pods off a node until the node is known to be ready. See also tolerated.
 func keepsPodsOff(t Taint) bool {
 	return ofReadiness(t) && t.Effect == string(corev1.TaintEffectNoSchedule)
 }
 
-// tolerated reports whether a taint keeps no pod off a node: it is a mere preference, or every pod tolerates it for five minutes, as those of
-// nodes that are not ready with the effect NoExecute, which may stay for seconds after the ones that keepsPodsOff means. See the API server's
+// tolerated reports whether a taint keeps no pod off a node: it is a mere preference, or every pod tolerates it for five minutes, as it does
+// the NoExecute taints of nodes that are not ready. These may stay for seconds after the taints that keepsPodsOff matches. See the API server's
 // admission plugin DefaultTolerationSeconds.
 func tolerated(t Taint) bool {
 	return t.Effect == string(corev1.TaintEffectPreferNoSchedule) || ofReadiness(t) && t.Effect == string(corev1.TaintEffectNoExecute)
@@ -293,7 +293,7 @@ func ofReadiness(t Taint) bool {
 	return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
 }
 
-// DeleteNode removes the node object. A node that does not exist is fine.
+// DeleteNode removes the node object. A node that does not exist is no error.
 func (c *Client) DeleteNode(ctx context.Context, name string) error {
 	err := c.set.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

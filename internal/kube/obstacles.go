@@ -30,9 +30,9 @@ type Away struct {
 	Beside int // nodes like it that are not there yet, and will be while it is drained
 }
 
-// Obstacles says what would hold up that nodes are drained one after another and that system pods start again: pods that drain would not
-// touch or that budgets hold, pods for which no other node has room, webhooks that nobody serves, custom resources in versions that are not
-// served, and whatever refuses system pods. One sentence each.
+// Obstacles lists what would prevent draining nodes one after another and restarting system pods: pods that drain would refuse to evict or that
+// budgets hold, pods for which no other node has room, webhooks without endpoints, custom resources in versions that are not served, and
+// anything that refuses system pods. Each obstacle is one sentence.
 func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) {
 	all, err := c.set.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) 
 	return found, nil
 }
 
-// homeless says which pods of a node have no room on the others: each takes what it requests of the first node that has it.
+// homeless names the pods of a node for which the others have no room. It assigns each pod's requests to the first node with enough room.
 func homeless(away Away, leaving []corev1.Pod, nodes []corev1.Node, pods []corev1.Pod) (found []string) {
 	node, free := away.Node, map[string]corev1.ResourceList{}
 	nodes, pods = withOthers(away, nodes, pods)
@@ -102,7 +102,7 @@ func homeless(away Away, leaving []corev1.Pod, nodes []corev1.Node, pods []corev
 	return found
 }
 
-// withOthers adds the nodes that will be there beside one that is drained: each like it, with the pods that every node has.
+// withOthers adds the nodes that will exist beside the one being drained: each is a copy of that node with its DaemonSet pods.
 func withOthers(away Away, nodes []corev1.Node, pods []corev1.Pod) ([]corev1.Node, []corev1.Pod) {
 	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == away.Node })
 	if i < 0 {
@@ -126,7 +126,7 @@ func withOthers(away Away, nodes []corev1.Node, pods []corev1.Pod) ([]corev1.Nod
 	return nodes, pods
 }
 
-// requests is what the scheduler counts for a pod, but for its init containers and overhead: an estimate.
+// requests estimates what the scheduler counts for a pod: it ignores init containers and overhead.
 func requests(p *corev1.Pod) corev1.ResourceList {
 	sum := corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)}
 	for i := range p.Spec.Containers {
@@ -157,7 +157,7 @@ func take(free, want corev1.ResourceList) {
 	}
 }
 
-// tolerates reports whether a pod may run on a node by the node's taints and its own selector.
+// tolerates reports whether the taints of a node and a pod's node selector allow the pod on it.
 func tolerates(p *corev1.Pod, nodes []corev1.Node, name string) bool {
 	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == name })
 	for _, t := range nodes[i].Spec.Taints {
@@ -171,7 +171,7 @@ func tolerates(p *corev1.Pod, nodes []corev1.Node, name string) bool {
 	return labels.SelectorFromSet(p.Spec.NodeSelector).Matches(labels.Set(nodes[i].Labels))
 }
 
-// webhook is what validating and mutating ones have in common.
+// webhook holds the fields that validating and mutating webhooks have in common.
 type webhook struct {
 	name    string
 	fails   *admissionv1.FailurePolicyType
@@ -180,7 +180,7 @@ type webhook struct {
 	spaces  *metav1.LabelSelector
 }
 
-// unservedWebhooks adds which webhooks would refuse that system pods are made, because nothing answers behind their Services.
+// unservedWebhooks adds the webhooks that would refuse new system pods because their Services have no ready endpoints.
 func (c *Client) unservedWebhooks(ctx context.Context, found []string) ([]string, error) {
 	validating, err := c.set.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -221,8 +221,8 @@ func (c *Client) unservedWebhooks(ctx context.Context, found []string) ([]string
 	return found, nil
 }
 
-// unservedDefinitions adds which custom resources are stored in versions that are not served, and which can't be read in all of their versions,
-// because nobody answers who converts them: whoever goes through all objects, as garbage collection does, is held up by it.
+// unservedDefinitions adds the custom resources that are stored in versions that are not served, and those whose conversion webhook has no ready
+// endpoints. Both hold up clients that read all objects, such as garbage collection.
 func (c *Client) unservedDefinitions(ctx context.Context, found []string) ([]string, error) {
 	list, err := c.dynamic.Resource(definitions).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -252,8 +252,8 @@ func (c *Client) unservedDefinitions(ctx context.Context, found []string) ([]str
 // uncalled is the name of a webhook that did not answer, in the API server's words.
 var uncalled = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
 
-// refusedPods adds which system pods would not come back because a policy or a webhook refuses them. The API server is asked to make each as
-// its owner would, without doing so.
+// refusedPods adds the system pods that could not be created again because a policy or a webhook refuses them. It requests each from the API
+// server as its controller would, as a dry run.
 func (c *Client) refusedPods(ctx context.Context, found []string) ([]string, error) {
 	owners, err := c.systemPods(ctx)
 	if err != nil {
@@ -281,17 +281,18 @@ func (c *Client) refusedPods(ctx context.Context, found []string) ([]string, err
 	return found, nil
 }
 
-// refusals are the codes of an API server that would not make an object: not valid, forbidden by a policy, denied by a webhook, which may choose.
+// refusals are the status codes with which an API server refuses an object: invalid, forbidden by a policy, or denied by a webhook, which
+// may choose its code.
 var refusals = []int32{http.StatusBadRequest, http.StatusForbidden, http.StatusConflict, http.StatusUnprocessableEntity}
 
-// podOf is a pod of the system, and who makes it.
+// podOf is a system pod and its owner.
 type podOf struct {
 	name string // of the owner
 	as   string // the service account of the controller that makes it
 	pod  corev1.Pod
 }
 
-// systemPods are the pods that DaemonSets and Deployments of the system have made, one of each.
+// systemPods returns one pod for each DaemonSet and Deployment of the system, made from its template.
 func (c *Client) systemPods(ctx context.Context) (all []podOf, err error) {
 	sets, err := c.set.AppsV1().DaemonSets("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -318,7 +319,7 @@ func (c *Client) systemPods(ctx context.Context) (all []podOf, err error) {
 	return all, nil
 }
 
-// judges reports whether a webhook is asked when a pod is made in a namespace with these labels, and its silence refuses the pod.
+// judges reports whether the API calls a webhook for a new pod in a namespace with these labels, and refuses the pod if the webhook is silent.
 func (h webhook) judges(namespace map[string]string) bool {
 	spaces, err := metav1.LabelSelectorAsSelector(h.spaces)
 	if h.fails != nil && *h.fails != admissionv1.Fail || err != nil || h.spaces != nil && !spaces.Matches(labels.Set(namespace)) {
@@ -333,8 +334,8 @@ func (h webhook) judges(namespace map[string]string) bool {
 	})
 }
 
-// DeprecatedUse lists the APIs that clients have asked this API server for since it started and that a minor of Kubernetes does not serve any
-// more, by its metric apiserver_requested_deprecated_apis.
+// DeprecatedUse lists the APIs that clients have requested since this API server started and that a minor release of Kubernetes no longer
+// serves, according to the metric apiserver_requested_deprecated_apis.
 func (c *Client) DeprecatedUse(ctx context.Context, minor string) ([]string, error) {
 	const metric = "apiserver_requested_deprecated_apis"
 	text, err := c.set.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)

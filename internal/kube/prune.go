@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// Delete removes the objects of the manifests and, with an addon, all else that its inventory holds, the inventory last.
-// What does not exist is fine. Objects go in the reverse order of Apply; it does not wait for their finalizers.
+// Delete removes the objects of the manifests and, with an addon, all other objects in its inventory, and the inventory last.
+// An object that does not exist is no error. Objects are deleted in the reverse order of Apply; Delete does not wait for their finalizers.
 func (c *Client) Delete(ctx context.Context, manifests []byte, o ApplyOptions) error {
 	objects, err := manifest.Parse(manifests)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *Client) deleteOne(ctx context.Context, r ref) error {
 	return nil
 }
 
-// prune deletes what is in before but not in keep, and is still labelled as this addon's.
+// prune deletes the objects that are in before but not in keep and still carry the label of this addon.
 func (c *Client) prune(ctx context.Context, before, keep []ref, addon string) ([]string, error) {
 	var out []string
 	kept := map[string]bool{}

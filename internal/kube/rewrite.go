@@ -14,9 +14,9 @@ const (
 	rewriters   = 8 // at once; the client's own limit of requests bounds them further
 )
 
-// RewriteSecrets updates every Secret to what it is: an API server stores it again then, if it would be stored in another way today
-// (https://kubernetes.io/docs/tasks/administer-cluster/encrypt-data). It returns how many there are. done may be nil; it is told how many
-// are done. What somebody else changes or deletes meanwhile is stored by that.
+// RewriteSecrets updates every Secret without changing it, so that API servers store each again in the form that they use today
+// (https://kubernetes.io/docs/tasks/administer-cluster/encrypt-data). It returns the number of Secrets. done may be nil; it receives the number
+// done so far. A Secret that somebody else changes or deletes meanwhile needs no update: that change has rewritten it.
 func (c *Client) RewriteSecrets(ctx context.Context, done func(n int)) (int, error) {
 	n, list := 0, metav1.ListOptions{Limit: rewritePage}
 	for {
@@ -48,18 +48,18 @@ func (c *Client) RewriteSecrets(ctx context.Context, done func(n int)) (int, err
 	}
 }
 
-// Disowned counts what was taken out of objects of another cluster.
+// Disowned counts the objects from which Disown removed ties to another cluster.
 type Disowned struct {
 	Tokens   int // Secrets with a service account's token, which are to get others
 	Volumes  int // PersistentVolumes that are kept now when nobody claims them any more: they are the other cluster's, too
 	Services int // that had a load balancer
 }
 
-// The annotations by which cloud-provider-openstack finds a Service's load balancer again.
+// The annotations in which cloud-provider-openstack records the load balancer of a Service.
 var balancerAnnotations = []string{"loadbalancer.openstack.org/load-balancer-id", "loadbalancer.openstack.org/load-balancer-address"}
 
-// Disown takes out of all objects what they have of the cluster that they come from and what another one must not go by: tokens of service accounts,
-// load balancers, and the right to delete volumes. No controller may run meanwhile.
+// Disown removes from all objects whatever ties them to the cluster that they come from and would harm it if another cluster used it: tokens of
+// service accounts, load balancers, and the right to delete volumes. No controller may run meanwhile.
 func (c *Client) Disown(ctx context.Context) (d Disowned, err error) {
 	secrets, err := c.set.CoreV1().Secrets("").List(ctx, metav1.ListOptions{FieldSelector: "type=" + string(corev1.SecretTypeServiceAccountToken)})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// WaitDeployment watches until every replica of a Deployment is updated and available, or ctx ends; then fail.NotReady says
-// which pods are not and why.
+// WaitDeployment watches until every replica of a Deployment is updated and available. If ctx ends first, fail.NotReady names
+// the pods that are not, with the reasons.
 func (c *Client) WaitDeployment(ctx context.Context, namespace, name string) error {
 	return c.waitRollout(ctx, "Deployment", namespace, name, follower{
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -29,8 +29,8 @@ func (c *Client) WaitDeployment(ctx context.Context, namespace, name string) err
 	})
 }
 
-// WaitDaemonSet watches until every pod of a DaemonSet is updated and available, or ctx ends; as WaitDeployment. A DaemonSet
-// that no node wants is rolled out.
+// WaitDaemonSet watches until every pod of a DaemonSet is updated and available, or ctx ends, like WaitDeployment. A DaemonSet
+// that selects no node counts as rolled out.
 func (c *Client) WaitDaemonSet(ctx context.Context, namespace, name string) error {
 	return c.waitRollout(ctx, "DaemonSet", namespace, name, follower{
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -59,7 +59,7 @@ func (c *Client) waitRollout(ctx context.Context, kind, namespace, name string, 
 	return e
 }
 
-// progress says what a rollout still lacks (empty: nothing), and which pods are its.
+// progress says what a rollout still lacks (empty: nothing), and selects its pods.
 type progress struct {
 	missing  string
 	selector *metav1.LabelSelector
@@ -95,7 +95,7 @@ func lacking(generation, observed int64, want, updated, available, total int32) 
 	return ""
 }
 
-// troubles says of each pod that is not ready why, as well as can be told; nothing where the API does not answer either.
+// troubles returns, for each pod that is not ready, the reason if one is known; if the API does not answer, it says so instead.
 func (c *Client) troubles(ctx context.Context, namespace string, selector *metav1.LabelSelector) []string {
 	if selector == nil {
 		return nil

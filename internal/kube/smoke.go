@@ -22,7 +22,7 @@ import (
 // SmokeNamespace is where the smoke test lives while it runs.
 const SmokeNamespace = "naupegos-smoke"
 
-// SmokeOptions says what the smoke test runs with.
+// SmokeOptions are the parameters of the smoke test.
 type SmokeOptions struct {
 	Image     string                           // of the bundle's echo server: /echo serves on :8080, `/echo get URL` asks until it is answered
 	DNSDomain string                           // of the cluster; empty means cluster.local
@@ -32,7 +32,7 @@ type SmokeOptions struct {
 	Taints    time.Duration                    // for nodes that are ready to lose the taint not-ready or unreachable; 0 means 1 minute
 }
 
-// SmokeResult is what the smoke test found.
+// SmokeResult is the outcome of the smoke test.
 type SmokeResult struct {
 	Backends  []string      // nodes that the echo servers ran on
 	Client    string        // node from which the Service was asked
@@ -43,15 +43,15 @@ type SmokeResult struct {
 	Answers   []string      // what the servers said, where the client's log could be read
 }
 
-// NodePort is a node through which a Service was asked.
+// NodePort is a node at whose port the test sent requests to the Service.
 type NodePort struct {
 	Node     string
 	Answered time.Duration // from the start of the test
 }
 
-// Smoke proves that the cluster works: echo servers on two workers behind a Service, asked from another node by the Service's
-// address and by its DNS name. It leaves nothing behind but a namespace that is terminating; one that is still there from
-// before is waited for. fail.NotReady says what did not come about in time.
+// Smoke proves that the cluster works: a client, on another node if there is one, sends requests to a Service of echo servers on up to two nodes, by the Service's
+// address and by its DNS name. It leaves nothing behind but a terminating namespace; a namespace that is left of an earlier test
+// is waited for. fail.NotReady names what did not succeed in time.
 func (c *Client) Smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute
@@ -118,8 +118,8 @@ func (c *Client) smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error)
 	return r, nil
 }
 
-// untainted lists the nodes once the controller manager has taken the taints that keep pods off from those that are ready: it follows a
-// moment after kubelet has said that a node is back. fail.NotReady names the nodes that keep it.
+// untainted lists the nodes after the controller manager has removed the taints that keep pods off from nodes that are ready: it does so a
+// moment after kubelet reports that a node is back. fail.NotReady names the nodes that keep such a taint.
 func (c *Client) untainted(ctx context.Context, o SmokeOptions) ([]NodeInfo, error) {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (c *Client) untainted(ctx context.Context, o SmokeOptions) ([]NodeInfo, err
 	return c.Nodes(ctx)
 }
 
-// How the client asks the Service: the names of its containers.
+// Names of the client's containers, one for each way to reach the Service.
 const (
 	byAddress = "by-address"
 	byName    = "by-name"
@@ -161,7 +161,7 @@ const (
 
 func byNodePort(i int) string { return fmt.Sprintf("by-node-port-%d", i) }
 
-// answered returns where the time is kept at which the Service answered one of the client's containers, and how it was asked.
+// answered returns where to store the time at which the Service first answered a container of the client, and how that container reaches it.
 func (r *SmokeResult) answered(container string) (at *time.Duration, how string) {
 	switch container {
 	case byAddress:
@@ -204,7 +204,7 @@ func smokePlacement(nodes []NodeInfo) (backends []string, client string, err err
 	return open, open[0], nil
 }
 
-// closedBy reports what keeps ordinary pods off nodes that are ready; empty where there is no such node.
+// closedBy names the ready nodes that take no ordinary pods, each with the reason; it returns "" if no node is like that.
 func closedBy(nodes []NodeInfo) string {
 	var out []string
 	for _, n := range nodes {
@@ -227,7 +227,7 @@ func closedBy(nodes []NodeInfo) string {
 	return "; kept off by taints: " + strings.Join(out, ", ")
 }
 
-// waitNamespaceGone waits for an earlier test's namespace; one that is not terminating is deleted first.
+// waitNamespaceGone waits until an earlier test's namespace is gone. It deletes a namespace that is not terminating yet.
 func (c *Client) waitNamespaceGone(ctx context.Context, name string) error {
 	ns, err := c.set.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -256,7 +256,7 @@ func (c *Client) waitNamespaceGone(ctx context.Context, name string) error {
 	return nil
 }
 
-// smokeCleanup deletes the test's namespace, also after ctx has ended.
+// smokeCleanup deletes the test's namespace, even after ctx has ended.
 func (c *Client) smokeCleanup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 	defer cancel()
@@ -267,7 +267,7 @@ func (c *Client) smokeCleanup(ctx context.Context) error {
 	return nil
 }
 
-// smokeAnswers watches the client pod until both its containers have succeeded.
+// smokeAnswers watches the client pod until all its containers have succeeded.
 func (c *Client) smokeAnswers(ctx context.Context, start time.Time, r *SmokeResult) error {
 	f := follower{field: "metadata.name=client",
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -296,8 +296,8 @@ func (c *Client) smokeAnswers(ctx context.Context, start time.Time, r *SmokeResu
 		Do("look at the pods of kube-system: the network plugin, kube-proxy and CoreDNS")
 }
 
-// smokeProgress reads the client pod: what is missing, whether both answers are in. A client that gave up is fail.NotReady's
-// business no more: it had asked until its own deadline.
+// smokeProgress reads from the client pod which answers are missing and whether all are in. A client that gave up is an error: it has tried
+// until its own deadline.
 func smokeProgress(p *corev1.Pod, elapsed time.Duration, r *SmokeResult) (missing string, done bool, err error) {
 	waiting := []string{}
 	for _, s := range p.Status.ContainerStatuses {
@@ -319,8 +319,8 @@ func smokeProgress(p *corev1.Pod, elapsed time.Duration, r *SmokeResult) (missin
 	return "no answer yet by " + strings.Join(waiting, ", "), len(waiting) == 0, nil
 }
 
-// smokeLogs reads what the servers answered. It is for show: reading logs needs kubelet's serving certificate, which may come
-// later than the Service.
+// smokeLogs returns the servers' answers, for display only: reading logs needs kubelet's serving certificate, which may be issued
+// later than the Service answers.
 func (c *Client) smokeLogs(ctx context.Context) []string {
 	var out []string
 	for _, container := range []string{byAddress, byName} {

@@ -20,7 +20,7 @@ import (
 // CloudSmokeNamespace is where the cloud's smoke test lives while it runs.
 const CloudSmokeNamespace = "naupegos-smoke-cloud"
 
-// CloudSmokeOptions says what the cloud's smoke test runs with.
+// CloudSmokeOptions are the parameters of the cloud's smoke test.
 type CloudSmokeOptions struct {
 	Image          string                           // of the bundle's echo server
 	Timeout        time.Duration                    // for all of it; 0 means 5 minutes
@@ -31,7 +31,7 @@ type CloudSmokeOptions struct {
 	Ask func(ctx context.Context, address, answer string) (from string, err error)
 }
 
-// CloudSmokeResult is what the cloud gave the cluster.
+// CloudSmokeResult is the outcome of the cloud's smoke test.
 type CloudSmokeResult struct {
 	Address      string        // of the load balancer
 	LoadBalancer time.Duration // from the start of the test until it had the address
@@ -40,8 +40,8 @@ type CloudSmokeResult struct {
 }
 
 // CloudSmoke proves that the cloud serves the cluster: a Service of type LoadBalancer gets an address, at which a pod answers, and a claim of
-// the default StorageClass a volume. Everything is given back to the cloud before it returns. fail.NotReady says what did not come
-// about in time, with what the cloud's controllers said about it.
+// the default StorageClass gets a volume. Before it returns, it gives everything back to the cloud. fail.NotReady names what did not succeed
+// in time, with the warnings of the cloud's controllers.
 func (c *Client) CloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmokeResult, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Minute
@@ -129,7 +129,7 @@ func (c *Client) claims(namespace string) follower {
 	}
 }
 
-// cloudTrouble adds what the controllers warned of to an error; nil stays nil.
+// cloudTrouble adds the controllers' warnings to an error; nil stays nil.
 func (c *Client) cloudTrouble(ctx context.Context, err error, what string) error {
 	if err == nil {
 		return nil
@@ -138,7 +138,7 @@ func (c *Client) cloudTrouble(ctx context.Context, err error, what string) error
 		At(c.server).Do("look at the logs of openstack-cloud-controller-manager and of the Cinder CSI controller in kube-system")
 }
 
-// warnings lists what controllers warned of in a namespace, each text once.
+// warnings lists the warning events in a namespace, each text once.
 func (c *Client) warnings(ctx context.Context, namespace string) []string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 	defer cancel()
@@ -155,7 +155,7 @@ func (c *Client) warnings(ctx context.Context, namespace string) []string {
 	return slices.Compact(out)
 }
 
-// freeNamespace deletes a namespace and waits until it is gone, and with it what the cloud gave for it; also after ctx has ended.
+// freeNamespace deletes a namespace and waits until it and the cloud resources of its objects are gone, even after ctx has ended.
 func (c *Client) freeNamespace(ctx context.Context, name string, o CloudSmokeOptions) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Timeout)
 	defer cancel()

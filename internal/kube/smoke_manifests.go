@@ -28,7 +28,7 @@ automountServiceAccountToken: false
 `, name)
 }
 
-// smokeManifests is the server's side of the smoke test.
+// smokeManifests returns the server side of the smoke test.
 func smokeManifests(image string, backends []string, nodePort bool) string {
 	kind := "ClusterIP"
 	if nodePort {
@@ -76,9 +76,9 @@ spec:
 `, SmokeNamespace, image, len(backends), terms.String(), restricted, kind)
 }
 
-// smokeClient is a pod bound to one node, whatever its taints, that asks each URL until it is answered. It starts beside cluster
-// DNS: what is asked of a Service without endpoints is refused by kube-proxy, but the kernel sends only six such refusals at once
-// and then one a second. Another question is dropped without a word, and waits for the resolver's timeout, by default 5 s.
+// smokeClient returns a pod bound to one node, whatever its taints, that requests each URL until it gets an answer. It starts at the same time as
+// cluster DNS: kube-proxy refuses requests to a Service without endpoints, but the kernel sends only six such refusals at once and then one
+// a second. Further queries are dropped silently and wait for the resolver's timeout, by default 5 s.
 func smokeClient(image, node string, urls map[string]string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `apiVersion: v1
@@ -108,7 +108,7 @@ spec:
 	return b.String()
 }
 
-// bracketed writes an address as a URL wants it.
+// bracketed returns an address in the form that URLs need: IPv6 in brackets.
 func bracketed(address string) string {
 	if a, err := netip.ParseAddr(address); err == nil && a.Is6() {
 		return "[" + address + "]"

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Survey is what a cluster that somebody else has made says of itself.
+// Survey describes a cluster that somebody else made, as its API reports it.
 type Survey struct {
 	// Records are the data of ConfigMaps of kube-system, by their names: kubeadm-config, kubelet-config, kube-proxy. What is not there is left out.
 	Records map[string]map[string]string
@@ -22,7 +22,7 @@ type Survey struct {
 	Services map[string]string
 }
 
-// SurveyedNode is a node with what its kubelet says of the machine.
+// SurveyedNode is a node with its kubelet's report on the machine.
 type SurveyedNode struct {
 	NodeInfo
 	OS           string // "linux"
@@ -32,7 +32,7 @@ type SurveyedNode struct {
 	ProviderID   string
 }
 
-// Survey asks a cluster what it is.
+// Survey reads a description of the cluster from its API.
 func (c *Client) Survey(ctx context.Context) (*Survey, error) {
 	s := &Survey{Records: map[string]map[string]string{}, Services: map[string]string{}}
 	for _, name := range []string{"kubeadm-config", "kubelet-config", "kube-proxy"} {

@@ -48,7 +48,7 @@ func tokenPart(n int) string {
 	return string(b)
 }
 
-// WhoAmI returns the user that the API takes this client for.
+// WhoAmI returns the user as whom the API authenticates this client.
 func (c *Client) WhoAmI(ctx context.Context) (string, error) {
 	r, err := c.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Client) WhoAmI(ctx context.Context) (string, error) {
 	return r.Status.UserInfo.Username, nil
 }
 
-// ServiceAccountToken has the API issue a token of a service account, for the shortest time that it allows.
+// ServiceAccountToken requests a token of a service account from the API, with the shortest lifetime that the API allows.
 func (c *Client) ServiceAccountToken(ctx context.Context, namespace, name string) (string, error) {
 	const shortest = 600 // seconds
 	seconds := int64(shortest)
@@ -69,7 +69,7 @@ func (c *Client) ServiceAccountToken(ctx context.Context, namespace, name string
 	return r.Status.Token, nil
 }
 
-// TokenUser returns the user that the API takes the bearer of a token for. fail.Unauthorized where it does not accept it.
+// TokenUser returns the user as whom the API authenticates the bearer of a token, or fail.Unauthorized if it rejects the token.
 func (c *Client) TokenUser(ctx context.Context, token string) (string, error) {
 	r, err := c.set.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {

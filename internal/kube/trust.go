@@ -24,7 +24,7 @@ type RunningPod struct {
 	Mounted                    bool      // it is given a token
 }
 
-// Pods lists the pods that have not ended, with those that are bound to a node alone.
+// Pods lists the pods that are bound to a node and have not ended.
 func (c *Client) Pods(ctx context.Context) (list []RunningPod, err error) {
 	o := metav1.ListOptions{Limit: rewritePage}
 	for {
@@ -67,13 +67,13 @@ func projections(v corev1.Volume) []corev1.VolumeProjection {
 	return v.Projected.Sources
 }
 
-// StoredToken is a service-account token that lies in a Secret and does not end.
+// StoredToken is a service-account token that is stored in a Secret and does not expire.
 type StoredToken struct{ Namespace, Name, KeyID string }
 
 // String names the Secret.
 func (s StoredToken) String() string { return s.Namespace + "/" + s.Name }
 
-// StoredTokens lists the tokens that lie in Secrets. One that is still to be made has no KeyID.
+// StoredTokens lists the tokens stored in Secrets. A Secret that has no token yet has no KeyID.
 func (c *Client) StoredTokens(ctx context.Context) (list []StoredToken, err error) {
 	secrets, err := c.set.CoreV1().Secrets("").List(ctx, metav1.ListOptions{FieldSelector: "type=" + string(corev1.SecretTypeServiceAccountToken)})
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Client) StoredTokens(ctx context.Context) (list []StoredToken, err erro
 	return list, nil
 }
 
-// tokenKeyID reads which key has signed a token; empty for what is none.
+// tokenKeyID returns the ID of the key that signed a token, or "" if the input is no token.
 func tokenKeyID(token []byte) string {
 	head, _, _ := bytes.Cut(token, []byte("."))
 	data, err := base64.RawURLEncoding.DecodeString(string(head))
@@ -99,7 +99,7 @@ func tokenKeyID(token []byte) string {
 	return header.KeyID
 }
 
-// RenewToken has the controller manager put another token in the place of one that lies in a Secret.
+// RenewToken deletes the token in a Secret, so that the controller manager puts a new one there.
 func (c *Client) RenewToken(ctx context.Context, s StoredToken) error {
 	patch := []byte(`{"data":{"` + corev1.ServiceAccountTokenKey + `":null}}`)
 	_, err := c.set.CoreV1().Secrets(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
@@ -109,11 +109,11 @@ func (c *Client) RenewToken(ctx context.Context, s StoredToken) error {
 	return apiError(ctx, err, "renew the token in Secret %s", s).At(c.server)
 }
 
-// authenticationConfig is where API servers tell aggregated ones, controller managers and schedulers whose certificates they believe. They add
-// their own to what is there, and take nothing away.
+// authenticationConfig is the ConfigMap in which API servers publish the authorities that aggregated API servers, controller managers and
+// schedulers trust. API servers add their own and remove none.
 const authenticationConfig = "extension-apiserver-authentication"
 
-// Distrust takes certificates (PEM) out of what API servers tell others to believe, and reports whether any was there.
+// Distrust removes certificates (PEM) from the authorities that API servers publish, and reports whether any was there.
 func (c *Client) Distrust(ctx context.Context, certs []byte) (found bool, err error) {
 	maps := c.set.CoreV1().ConfigMaps(metav1.NamespaceSystem)
 	m, err := maps.Get(ctx, authenticationConfig, metav1.GetOptions{})

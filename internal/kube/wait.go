@@ -22,12 +22,12 @@ type follower struct {
 	label string // label selector
 }
 
-// retryPause bounds how fast a list is asked again after an error that waiting may mend.
+// retryPause is the pause before a list is requested again after an error that waiting may mend.
 const retryPause = 250 * time.Millisecond
 
 // follow keeps the objects by name ("namespace/name" or "name") and calls done after the first list and after each change,
-// until it answers true or an error, or ctx ends. Lists that fail with an error that waiting may mend are asked again.
-// The error at the end of ctx is fail.NotReady (or Interrupted) around the last such error, if any.
+// until done returns true or an error, or ctx ends. A list that fails with an error that waiting may mend is requested again.
+// When ctx ends, follow returns fail.NotReady (or Interrupted) wrapping the last such error, if any.
 func follow(ctx context.Context, f follower, done func(map[string]runtime.Object) (bool, error)) error {
 	for {
 		finished, last := f.round(ctx, done)
@@ -42,7 +42,7 @@ func follow(ctx context.Context, f follower, done func(map[string]runtime.Object
 	}
 }
 
-// round is one list and the watch after it. Not finished means that the list failed waitably or the watch ended.
+// round does one list and the watch after it. It returns finished = false if the list failed with an error that waiting may mend, or the watch ended.
 func (f follower) round(ctx context.Context, done func(map[string]runtime.Object) (bool, error)) (finished bool, err error) {
 	list, err := f.list(ctx, metav1.ListOptions{FieldSelector: f.field, LabelSelector: f.label})
 	if err != nil {

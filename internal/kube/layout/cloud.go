@@ -8,20 +8,20 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// CloudInstancePath is where a machine of a cloud says which server it is: JSON as the cloud's metadata service answers it, as far
-// as the Cinder CSI driver of our bundles reads it. The driver then needs neither metadata service nor config drive.
+// CloudInstancePath is the file that tells a machine of a cloud which server it is: those fields of the metadata service's JSON that the
+// Cinder CSI driver of our bundles reads. With it the driver needs neither metadata service nor config drive.
 const CloudInstancePath = "/etc/naupegos/instance.json"
 
-// CloudInstance is what a machine is in a cloud.
+// CloudInstance identifies a machine in its cloud.
 type CloudInstance struct {
 	ProviderID string // "openstack:///UUID": the node's spec.providerID
 	Zone       string // availability zone
 }
 
-// knowsInstance reports whether a machine can be told which server of the cloud it is.
+// knowsInstance reports whether it is known which server of the cloud a machine is.
 func (p Params) knowsInstance(n Node) bool { return p.ExternalCloud && n.Cloud.ProviderID != "" }
 
-// addInstance writes down which server the machine is, where that is known.
+// addInstance adds the file CloudInstancePath if it is known which server the machine is.
 func (p Params) addInstance(c *machine.Config, n Node) error {
 	if !p.knowsInstance(n) {
 		return nil
@@ -38,7 +38,7 @@ func (p Params) addInstance(c *machine.Config, n Node) error {
 	return nil
 }
 
-// kubeletExtraArgs are those that kubeadm shall give n's kubelet, sorted by name as kubeadm writes them.
+// kubeletExtraArgs returns the extra arguments that kubeadm gives n's kubelet, sorted by name as kubeadm writes them.
 func (p Params) kubeletExtraArgs(n Node) []arg {
 	args := []arg{{Name: "node-ip", Value: n.Address}}
 	if p.ExternalCloud {

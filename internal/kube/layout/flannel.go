@@ -11,17 +11,17 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// FlannelConflistPath is where the pod network's configuration lies on machines.
+// FlannelConflistPath is the path of the pod network's configuration on machines.
 const FlannelConflistPath = cniConfDir + "/10-flannel.conflist"
 
-// FlannelConflist is the pod network's configuration. It is the same on every machine, for the flannel plugin takes the
-// machine's subnet from what flanneld writes, and it is what the flannel image's install-cni writes where we didn't.
+// FlannelConflist returns the pod network's configuration. It is the same on every machine, because the flannel plugin reads the
+// machine's subnet from a file of flanneld. The flannel image's install-cni would write the same content.
 func FlannelConflist() string { return string(bundle.FlannelConflist()) }
 
 //go:embed manifests/flannel.yaml
 var flannelManifest string
 
-// Flannel renders flannel's manifests: VXLAN between the interfaces that carry the nodes' addresses, pods' traffic to the outside masqueraded.
+// Flannel renders flannel's manifests: VXLAN between the interfaces with the nodes' addresses, and masquerading of pods' outbound traffic.
 func (p Params) Flannel() ([]byte, error) {
 	if err := p.Check(); err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ const (
 	roleWorker       = "worker"
 )
 
-// ControlPlane renders everything a control-plane machine should be. What it gives is what kubeadm would leave behind on such
-// a machine, and the same input gives the same output as long as no certificate is due for renewal.
+// ControlPlane renders the whole configuration of a control-plane machine. The result is what kubeadm would leave behind on
+// that machine, and the same input gives the same output as long as no certificate is due for renewal.
 func (p Params) ControlPlane(ctx context.Context, k *pki.PKI, n Node, etcd EtcdStart) (machine.Config, error) {
 	n.Taints = controlPlaneTaints(n)
 	return p.merge(n,
@@ -28,7 +28,7 @@ func (p Params) ControlPlane(ctx context.Context, k *pki.PKI, n Node, etcd EtcdS
 	)
 }
 
-// Worker renders everything a worker machine should be.
+// Worker renders the whole configuration of a worker machine.
 func (p Params) Worker(ctx context.Context, k *pki.PKI, n Node) (machine.Config, error) {
 	return p.merge(n,
 		func() (machine.Config, error) { return p.Runtime(n, roleWorker) },
@@ -36,7 +36,7 @@ func (p Params) Worker(ctx context.Context, k *pki.PKI, n Node) (machine.Config,
 	)
 }
 
-// merge checks p, renders the layers and lays them over each other.
+// merge checks p, renders the layers and merges them.
 func (p Params) merge(n Node, layers ...func() (machine.Config, error)) (machine.Config, error) {
 	if err := p.Check(); err != nil {
 		return machine.Config{}, err

@@ -1,6 +1,6 @@
 package layout
 
-// KubeadmConfigPath is where a control-plane machine has its own KubeadmConfig.
+// KubeadmConfigPath is the path of a control-plane machine's own kubeadm configuration.
 const KubeadmConfigPath = kubernetesDir + "/naupegos-kubeadm.yaml"
 
 // Phase is one of kubeadm's phases, to be run as root on a control-plane machine. All of them may be repeated.
@@ -13,8 +13,8 @@ type Phase struct {
 	Manifests func(printed []byte) ([]byte, error)
 }
 
-// Phases returns what records the cluster once its API answers, so that it is an ordinary kubeadm cluster for everybody
-// else's tools. They run on the first control-plane machine only: the first of them uses super-admin.conf to bind the
+// Phases returns the phases that record the cluster once its API answers, so that other people's tools see an ordinary kubeadm
+// cluster. They run on the first control-plane machine only: the first phase uses super-admin.conf to bind the
 // kubeadm:cluster-admins group that admin.conf and AdminKubeconfig belong to, so it must succeed before the others start;
 // the others may run side by side.
 //
@@ -31,7 +31,7 @@ func Phases() []Phase {
 	}
 }
 
-// TellJoiners returns the one of Phases that tells machines which join by a token where the API is, and whom to trust.
+// TellJoiners returns the one of Phases that publishes the API's address and authority for machines that join with a token.
 func TellJoiners() Phase {
 	return phase("let machines join with a token", "bootstrap-token", "--skip-token-print")
 }
@@ -43,7 +43,7 @@ func InstallProxy() Phase {
 	return p
 }
 
-// MarkControlPlane returns the phase that gives a node a control plane's labels and taints, once it is registered. It runs on
+// MarkControlPlane returns the phase that gives a registered node a control plane's labels and taints. It runs on
 // that node's own machine, after the first of Phases.
 func MarkControlPlane() Phase { return phase("mark the control plane", "mark-control-plane") }
 

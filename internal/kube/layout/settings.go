@@ -2,8 +2,8 @@ package layout
 
 import "strings"
 
-// Flags returns what the static pods of a control-plane machine are started with, by component and by the names of flags: to be compared with
-// what somebody else has started. It needs no bundle.
+// Flags returns the flags of the static pods of a control-plane machine, by component and by name, for comparison with a cluster that somebody
+// else started. It needs no bundle.
 func (p Params) Flags(n Node, start EtcdStart) map[string]map[string]string {
 	return map[string]map[string]string{
 		"etcd":                    flagsOf(command(etcdBaseArgs(n, start), etcdExtraArgs())),
@@ -22,7 +22,7 @@ func flagsOf(args []string) map[string]string {
 	return out
 }
 
-// KubeletSettings returns a machine's KubeletConfiguration, and the arguments that its kubelet has besides, as kubeadm-flags.env has them. It
+// KubeletSettings returns a machine's KubeletConfiguration and the additional arguments of its kubelet, in the form of kubeadm-flags.env. It
 // needs no bundle.
 func (p Params) KubeletSettings(n Node) (config []byte, flags string, err error) {
 	config, err = p.kubeletConfig(n, criSocket)

@@ -22,7 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Parse reads a stream of YAML or JSON documents; lists are taken apart. Objects come in the order in which they can be made.
+// Parse reads a stream of YAML or JSON documents and expands lists. It returns the objects in the order in which they can be created.
 func Parse(manifests []byte) ([]*unstructured.Unstructured, error) {
 	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifests)))
 	var out []*unstructured.Unstructured
@@ -96,7 +96,7 @@ func Rank(u *unstructured.Unstructured) int {
 	}
 }
 
-// Digest is the SHA-256 of an object's canonical JSON, as wanted, before our own marks are put on it.
+// Digest returns the SHA-256 of an object's canonical JSON, as wanted, before our own marks are added.
 func Digest(u *unstructured.Unstructured) (string, error) {
 	raw, err := json.Marshal(u.Object) // encoding/json sorts keys
 	if err != nil {
@@ -106,7 +106,7 @@ func Digest(u *unstructured.Unstructured) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// DigestAll is the digest of a whole set, whatever its order.
+// DigestAll returns the digest of a set of objects, independent of their order.
 func DigestAll(objects []*unstructured.Unstructured) (string, error) {
 	var all []string
 	for _, u := range objects {
@@ -124,12 +124,12 @@ func DigestAll(objects []*unstructured.Unstructured) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Name is an object for people: "Deployment kube-system/coredns".
+// Name names an object for people: "Deployment kube-system/coredns".
 func Name(u *unstructured.Unstructured) string {
 	return u.GetKind() + " " + Key(u.GetNamespace(), u.GetName())
 }
 
-// Key names an object among those of its kind: "NAMESPACE/NAME", or the name alone where it is in no namespace.
+// Key names an object among those of its kind: "NAMESPACE/NAME", or the name alone if the object has no namespace.
 func Key(namespace, name string) string {
 	if namespace == "" {
 		return name
