@@ -41,7 +41,7 @@ func (k Keep) Expired(sets []*Set, clusterID string) (gone []*Set) {
 	return gone
 }
 
-// newest picks the first set of each time span until it has picked left sets.
+// newest picks the first set of each time span. left is the number of spans still to pick from.
 type newest struct {
 	left int
 	span string // the span seen last

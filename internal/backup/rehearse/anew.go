@@ -50,7 +50,7 @@ func former(o kube.Counted) bool {
 		return true
 	}
 	// An addon's workloads and their configuration go, because apply creates them from the document. The rest of the addon (kinds, classes, rights)
-	// stays, and so does its inventory, which lists that rest.
+	// stays, and so does its inventory.
 	return o.Object.GetLabels()[kube.AddonLabel] != "" && !strings.HasPrefix(o.Object.GetName(), kube.InventoryPrefix) &&
 		slices.Contains([]string{"configmaps", "secrets", "daemonsets.apps", "deployments.apps"}, o.Resource)
 }

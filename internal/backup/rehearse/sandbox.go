@@ -23,8 +23,8 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// sandbox runs an etcd member and an API server on a set: processes of this host that listen on loopback, admit only clients that the set's keys
-// authenticate, and end with this process.
+// sandbox runs an etcd member and an API server on a set: processes of this host that listen on loopback, admit only clients that its PKI
+// authenticates, and end with this process.
 type sandbox struct {
 	dir      string
 	programs map[string]string // paths by name

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/kube"
 )
 
-// Tidy describes the cluster that will start from a set. Objects that its control plane would not correct are removed from the snapshot: nodes without
-// a machine and objects bound to them, and others whose state is outdated, such as leases, running pods that controllers recreate and endpoints.
+// Tidy describes the cluster that will start from a set. Objects that would be wrong there are removed from the snapshot: nodes without a machine and
+// objects bound to them, and outdated state such as leases, endpoints, and pods that controllers recreate.
 type Tidy struct {
 	Machines []string // its nodes
 	Rebuilt  bool     // the machines are new: the set's volume attachments and nodes' provider IDs do not apply to them
