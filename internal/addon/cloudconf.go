@@ -29,7 +29,8 @@ type CloudConf struct {
 	IgnoreVolumeZone     bool   // volumes are reachable from every zone; see OpenStack.VolumeZone
 }
 
-// Render writes cloud.conf, which contains a secret. It returns fail.Internal if a value can't be written so that it reads back unchanged.
+// Render writes cloud.conf, which contains a secret. It returns fail.Internal if a required value is missing or a value can't be written so that it
+// reads back unchanged.
 func (c CloudConf) Render() ([]byte, error) {
 	var b strings.Builder
 	var bad []string
@@ -74,8 +75,8 @@ func (c CloudConf) Render() ([]byte, error) {
 	flag("manage-security-groups", c.ManageSecurityGroups)
 	section("BlockStorage")
 	flag("ignore-volume-az", c.IgnoreVolumeZone)
-	// This applies to every call, despite the section's name. The default of a minute would end a slow call that creates a load balancer; the retry
-	// then creates a second one of the same name, and reconciliation is stuck.
+	// request-timeout applies to every call, despite the section's name. On a busy cloud, its default of a minute ends the call that creates a load
+	// balancer before the response; the retry then creates a second one of the same name, and the Service never gets its load balancer.
 	section("Metadata")
 	put("request-timeout", "5m")
 	for key, value := range map[string]string{"auth-url": c.AuthURL, "application-credential-id": c.CredentialID, "application-credential-secret": c.CredentialSecret} {

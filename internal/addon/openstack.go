@@ -144,7 +144,7 @@ func (o OpenStack) CinderCSI() ([]byte, error) {
 }
 
 // values adds the values common to all manifests. The checksum of configuration and authorities restarts pods when they change; half a SHA-256 over
-// content with a long random secret does not reveal it.
+// content with a long random secret does not reveal the secret.
 func (o OpenStack) values(v map[string]any) map[string]any {
 	sum := sha256.Sum256(slices.Concat(o.CloudConf, o.Authorities, o.ClientCert, o.ClientKey))
 	v["ClusterID"], v["PodCIDR"], v["Checksum"] = quoted(o.ClusterID), quoted(o.PodCIDR), hex.EncodeToString(sum[:16])

@@ -15,18 +15,18 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Identity is what the server shows, and whom it lets in.
+// Identity is the server's certificate and the one client that it admits.
 type Identity struct {
 	Cert, Key []byte // PEM
 	CA        []byte // the authorities of clients, PEM
 	Client    string // the common name that a client's certificate must have
 }
 
-// handshake is how long somebody who connects has to say who they are: nobody else is let in, and a stop waits for it.
+// handshake bounds the time in which a client must authenticate. A stop waits for handshakes under way.
 const handshake = 10 * time.Second
 
-// Serve answers on a listener until the context is done: calls have so long to end then (0: as long as they take), and are cut off. identity is asked for
-// each connection.
+// Serve serves on a listener until the context is done. Then it waits up to drain for calls to end (0: without limit) and cuts off the rest. It calls
+// identity for each connection.
 func Serve(ctx context.Context, l net.Listener, pools Pools, identity func() (Identity, error), drain time.Duration) error {
 	base := &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -53,7 +53,7 @@ func Serve(ctx context.Context, l net.Listener, pools Pools, identity func() (Id
 	return nil
 }
 
-// config demands a certificate of the one client there is.
+// config returns a TLS configuration that admits only the client with a certificate for i.Client.
 func (i Identity) config() (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(i.Cert, i.Key)
 	if err != nil {
@@ -66,7 +66,7 @@ func (i Identity) config() (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}, Certificates: []tls.Certificate{pair},
 		ClientCAs: authorities, ClientAuth: tls.RequireAndVerifyClientCert,
-		SessionTicketsDisabled: true, // each connection is looked at
+		SessionTicketsDisabled: true, // so that each connection is verified
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if name := s.PeerCertificates[0].Subject.CommonName; name != i.Client {
 				return fail.New(fail.Unauthorized, "%q is not the autoscaler", name)

@@ -1,7 +1,7 @@
-// Package autoscale answers a cluster-autoscaler's questions about the pools of one cluster that scale, and has them changed as it asks
-// (its provider "externalgrpc"). Who may ask is said by client certificates.
+// Package autoscale serves a cluster-autoscaler (its provider "externalgrpc"): it describes the scaling pools of one cluster and requests changes to
+// them. Client certificates authenticate the autoscaler.
 //
-// It knows what a pool is, and the protocol. How a pool is changed is whoever's business that implements Pools.
+// It knows pools and the protocol. The implementation of Pools changes the pools.
 package autoscale
 
 import (
@@ -19,15 +19,15 @@ import (
 
 // Pools are the pools of a cluster that scale.
 type Pools interface {
-	// Refresh looks again, and goes on with what was asked before and is not done.
+	// Refresh updates the observed state, and resumes unfinished changes.
 	Refresh(ctx context.Context) error
-	// List returns what was seen last.
+	// List returns the pools as last observed.
 	List(ctx context.Context) ([]scaling.Pool, error)
-	// Grow decides that a pool has more machines. It returns when that is remembered; they are made afterwards.
+	// Grow adds machines to a pool. It returns once the decision is stored; the machines are created afterwards.
 	Grow(ctx context.Context, pool string, by int) error
-	// Remove decides that these machines go, and that the pool has as many fewer, in the same way.
+	// Remove removes machines and reduces the pool's size by their number. Like Grow, it returns once the decision is stored.
 	Remove(ctx context.Context, pool string, machines []string) error
-	// Forgo decides that a pool has fewer machines by some that there are not yet.
+	// Forgo reduces a pool's size by machines that do not exist yet.
 	Forgo(ctx context.Context, pool string, by int) error
 }
 
@@ -37,7 +37,7 @@ type service struct {
 	pools Pools
 }
 
-// codeOf says in the protocol's terms what sort of thing went wrong. An autoscaler tries again later, whatever it is.
+// codeOf maps the kind of an error to a gRPC code. An autoscaler retries later after any of them.
 func codeOf(err error) codes.Code {
 	switch fail.KindOf(err) {
 	case fail.Invalid:
@@ -54,7 +54,7 @@ func codeOf(err error) codes.Code {
 	return codes.Internal
 }
 
-// answer is a response, or the error in the protocol's terms.
+// answer returns a response, or the error as a gRPC status.
 func answer[T any](response *T, err error) (*T, error) {
 	if err != nil {
 		return nil, status.Error(codeOf(err), err.Error())
@@ -62,7 +62,7 @@ func answer[T any](response *T, err error) (*T, error) {
 	return response, nil
 }
 
-// group is a pool in the protocol's terms.
+// group returns a pool as the protocol's NodeGroup.
 func group(p scaling.Pool) *externalgrpc.NodeGroup {
 	return &externalgrpc.NodeGroup{
 		Id: p.Name, MinSize: int32(p.Min), MaxSize: int32(p.Max),
@@ -70,7 +70,7 @@ func group(p scaling.Pool) *externalgrpc.NodeGroup {
 	}
 }
 
-// pool returns one pool as it was seen last.
+// pool returns one pool as last observed.
 func (s *service) pool(ctx context.Context, name string) (scaling.Pool, error) {
 	pools, err := s.pools.List(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *service) NodeGroups(ctx context.Context, _ *externalgrpc.NodeGroupsRequ
 	return answer(r, err)
 }
 
-// NodeGroupForNode knows a machine that is not a node yet by its provider ID, which the autoscaler then takes for its name as well.
+// NodeGroupForNode also finds machines that are not nodes yet: for these the autoscaler sends the provider ID as the name.
 func (s *service) NodeGroupForNode(ctx context.Context, q *externalgrpc.NodeGroupForNodeRequest) (*externalgrpc.NodeGroupForNodeResponse, error) {
 	pools, err := s.pools.List(ctx)
 	r := &externalgrpc.NodeGroupForNodeResponse{NodeGroup: &externalgrpc.NodeGroup{}}
@@ -104,7 +104,7 @@ func (s *service) NodeGroupForNode(ctx context.Context, q *externalgrpc.NodeGrou
 	return answer(r, err)
 }
 
-// find returns the machine of a pool that is meant by a node.
+// find returns the machine of a pool to which a node refers.
 func find(p scaling.Pool, n *externalgrpc.ExternalGrpcNode) (scaling.Machine, bool) {
 	i := slices.IndexFunc(p.Machines, func(m scaling.Machine) bool {
 		if id := n.GetProviderID(); id != "" {
@@ -153,7 +153,7 @@ func (s *service) NodeGroupDecreaseTargetSize(ctx context.Context, q *externalgr
 	return answer(&externalgrpc.NodeGroupDecreaseTargetSizeResponse{}, s.pools.Forgo(ctx, q.GetId(), -int(q.GetDelta())))
 }
 
-// NodeGroupDeleteNodes refuses all where one of them is not of the pool.
+// NodeGroupDeleteNodes removes no node if any of them is not in the pool.
 func (s *service) NodeGroupDeleteNodes(ctx context.Context, q *externalgrpc.NodeGroupDeleteNodesRequest) (*externalgrpc.NodeGroupDeleteNodesResponse, error) {
 	p, err := s.pool(ctx, q.GetId())
 	var names []string
@@ -172,7 +172,7 @@ func (s *service) NodeGroupDeleteNodes(ctx context.Context, q *externalgrpc.Node
 	return answer(&externalgrpc.NodeGroupDeleteNodesResponse{}, err)
 }
 
-// otherError is the autoscaler's class of errors that are not for lack of room.
+// otherError is the autoscaler's class of errors other than a lack of resources.
 const otherError = 99
 
 func (s *service) NodeGroupNodes(ctx context.Context, q *externalgrpc.NodeGroupNodesRequest) (*externalgrpc.NodeGroupNodesResponse, error) {

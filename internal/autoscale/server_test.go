@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// pools are what a test says they are.
+// pools implements Pools with the values of a test.
 type pools struct {
 	all  []scaling.Pool
 	done []string
@@ -47,7 +47,7 @@ func (p *pools) Forgo(_ context.Context, pool string, by int) error {
 	return p.err
 }
 
-// served serves pools over TLS, and returns what makes clients by a certificate.
+// served serves pools over TLS. It returns the authority of clients and a function that connects with certificates.
 func served(t *testing.T, p Pools) (*pkitest.Authority, func(...tls.Certificate) externalgrpc.CloudProviderClient) {
 	t.Helper()
 	ca := pkitest.NewAuthority(t)
@@ -71,7 +71,7 @@ func served(t *testing.T, p Pools) (*pkitest.Authority, func(...tls.Certificate)
 	}
 }
 
-// general is a pool of which one machine is there, one is made, one could not be, and one goes.
+// general returns a pool with one running machine, one under creation, one whose creation failed, and one under removal.
 func general() scaling.Pool {
 	return scaling.Pool{
 		Name: "general", Min: 1, Max: 5, Size: 3,
@@ -88,7 +88,7 @@ func general() scaling.Pool {
 	}
 }
 
-// TestProtocol asks all that an autoscaler asks.
+// TestProtocol makes all calls that an autoscaler makes.
 func TestProtocol(t *testing.T) {
 	p := &pools{all: []scaling.Pool{general(), {Name: "empty", Max: 2}}}
 	ca, dial := served(t, p)
@@ -139,7 +139,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// TestRefusedCalls: what is no request changes nothing, and what can't be done now is told so that it is tried again.
+// TestRefusedCalls: invalid requests change nothing, and failures are reported with the code of their kind, so that the autoscaler retries.
 func TestRefusedCalls(t *testing.T) {
 	p := &pools{all: []scaling.Pool{general()}}
 	ca, dial := served(t, p)
@@ -169,7 +169,7 @@ func TestRefusedCalls(t *testing.T) {
 	}
 }
 
-// TestStrangers: nobody but the autoscaler is let in, whatever certificate of the cluster they have.
+// TestStrangers: the server admits only the autoscaler, and no other holder of a certificate of the cluster.
 func TestStrangers(t *testing.T) {
 	p := &pools{}
 	ca, dial := served(t, p)
@@ -190,7 +190,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// hanging are pools of which nobody can tell anything, ever.
+// hanging implements Pools with a Refresh that returns only after its context has ended.
 type hanging struct {
 	pools
 	asked chan struct{}
@@ -202,7 +202,7 @@ func (h *hanging) Refresh(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// TestStop: a stop waits neither for calls that don't end nor for somebody who connects and says nothing.
+// TestStop: a stop waits neither for calls that don't end nor for a client that connects and stays silent.
 func TestStop(t *testing.T) {
 	h := &hanging{asked: make(chan struct{})}
 	ca := pkitest.NewAuthority(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// template is a node as it would begin in a pool, as protobuf: what the pool's last node had.
+// template returns a new node of a pool as protobuf. Its shape is that of the pool's last node.
 func template(p scaling.Pool) ([]byte, error) {
 	name := "template-of-" + p.Name
 	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}

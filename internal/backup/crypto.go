@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// parseRecipients parses age recipients and removes duplicates.
+// parseRecipients parses age recipients; fail.Invalid if one is malformed or none is given.
 func parseRecipients(texts []string) (all []age.Recipient, err error) {
 	for _, text := range texts {
 		r, err := age.ParseX25519Recipient(text)
@@ -30,7 +30,7 @@ func parseRecipients(texts []string) (all []age.Recipient, err error) {
 
 func parseIdentities(text []byte) ([]age.Identity, error) {
 	all, err := age.ParseIdentities(bytes.NewReader(text))
-	if err != nil || len(all) == 0 { // the cause may quote the file
+	if err != nil || len(all) == 0 { // cause withheld: it may quote the file
 		return nil, fail.New(fail.Invalid, "there is no age identity (AGE-SECRET-KEY-1…) in what is to open the backup")
 	}
 	return all, nil

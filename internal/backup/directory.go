@@ -14,16 +14,16 @@ import (
 	"github.com/naupegos/naupegos/internal/within"
 )
 
-// Directory is a Target in a directory of this host. Only the owner can read its files.
+// Directory is a Target in a directory of this host. Only the owner can read or write its files.
 type Directory string
 
 // String implements Target.
 func (d Directory) String() string { return string(d) }
 
-// Grace implements Target: every writer holds the cluster's lease.
+// Grace implements Target: every writer holds the cluster's lease, so that no other one is at work.
 func (d Directory) Grace() time.Duration { return 0 }
 
-// Shared is a directory, such as an NFS mount, in which both scheduled machines and operators write backups.
+// Shared is a Directory, such as an NFS mount, to which both machines (on a schedule) and operators write backups.
 type Shared struct{ Directory }
 
 // Grace implements Target.
@@ -127,7 +127,7 @@ func (d Directory) Remove(_ context.Context, names ...string) error {
 	if err != nil {
 		return fail.Wrap(fail.Refused, err, "remove a backup")
 	}
-	defer in.Close() // removals can't be undone
+	defer in.Close() // a failure here does not undo removals
 	for _, name := range names {
 		if err := in.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fail.Wrap(fail.Refused, err, "remove a backup")

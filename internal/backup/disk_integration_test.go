@@ -15,7 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestFullDisk checks that a backup on a full disk fails and leaves nothing, and that extraction onto a full disk does not report a damaged backup.
+// TestFullDisk checks that a backup onto a full disk fails with that cause and leaves nothing, and that extraction onto a full disk asks for room
+// instead of reporting a damaged backup.
 func TestFullDisk(t *testing.T) {
 	small := t.TempDir()
 	testkit.Must(t, unix.Mount("naupegos-test", small, "tmpfs", 0, "size=2m"))

@@ -30,8 +30,8 @@ type Contents struct {
 }
 
 // Extract opens a set with the identities in a text (AGE-SECRET-KEY-1…, one a line) and writes its snapshot into dir, which must be private to this
-// user. It verifies everything: fail.Unauthorized if the identities don't open the set, fail.Invalid if it is damaged, fail.Refused if it does not
-// belong in its place, or trust does not cover its signer (see Verify).
+// user. It verifies everything: fail.Unauthorized if the identities don't open the set, fail.Invalid if it is damaged, fail.Refused if its content
+// does not match its place or its manifest, or if trust does not cover its signer (see Verify).
 func (s *Set) Extract(ctx context.Context, identities []byte, trust Trust, dir string) (_ *Contents, err error) {
 	with, err := parseIdentities(identities)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Set) Extract(ctx context.Context, identities []byte, trust Trust, dir s
 	if kind := fail.KindOf(err); ctx.Err() != nil || err != nil && kind != fail.Internal && kind != fail.Unauthorized {
 		return nil, errors.Join(ctx.Err(), err)
 	}
-	// Damaged bytes explain more than the errors they cause.
+	// A wrong checksum of the whole file explains more than the error that the damage caused.
 	if _, e := io.Copy(io.Discard, in); e != nil {
 		return nil, classify(e, "read the backup %s", s.ID)
 	}
@@ -148,7 +148,7 @@ func (s *Set) check(raw []byte) error {
 	case m.ID != s.ID:
 		return fail.New(fail.Refused, "what is in the backup is another one, %s", m.ID).At(s.Where()).Do("take another one: somebody has put it into the place of this one")
 	}
-	about := s.Manifest // as known before etcd's data
+	about := s.Manifest // as in aboutName, written before etcd's data was known
 	about.Etcd, about.Bytes, about.SHA256 = m.Etcd, m.Bytes, m.SHA256
 	if field := differs(m, about); field != "" {
 		return s.changed(field)
@@ -179,7 +179,7 @@ func all(t *tar.Reader, h *tar.Header) ([]byte, error) {
 	return io.ReadAll(t)
 }
 
-// cutOff explains the premature end of an archive.
+// cutOff turns io.EOF into io.ErrUnexpectedEOF: the archive ended too early.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -226,7 +226,7 @@ func (s *Set) openOperator(sealed []byte, with []age.Identity, o *Operator) erro
 	}
 }
 
-// snapshot joins the pieces of a snapshot and reads the end of the archive.
+// snapshot joins the pieces of a snapshot, reads the entry that follows them and verifies the snapshot.
 func (s *Set) snapshot(t *tar.Reader, file string) (err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -262,7 +262,7 @@ func (s *Set) snapshot(t *tar.Reader, file string) (err error) {
 	}
 }
 
-// sameSnapshot compares a snapshot with its description at creation and with etcd's own checksum.
+// sameSnapshot compares a snapshot with its description in the archive (raw) and in the manifest, and with etcd's own checksum.
 func (s *Set) sameSnapshot(raw []byte, got *counted, file string) error {
 	var e Etcd
 	if err := json.Unmarshal(raw, &e); err != nil {

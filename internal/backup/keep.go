@@ -9,8 +9,8 @@ import (
 // Keep is a retention policy: a set stays if any field retains it. The zero value retains all sets.
 type Keep struct {
 	Last  int // number of newest sets
-	Days  int // number of days (UTC) with sets; the newest set of each stays
-	Weeks int // number of weeks (UTC, from Monday) with sets; the newest set of each stays
+	Days  int // number of latest days (UTC) that have sets; the newest set of each stays
+	Weeks int // number of latest weeks (UTC, from Monday) that have sets; the newest set of each stays
 }
 
 // Expired returns one cluster's sets that need not stay, oldest first. Sets must be sorted as by List. The newest proven set always stays, and so
@@ -41,7 +41,7 @@ func (k Keep) Expired(sets []*Set, clusterID string) (gone []*Set) {
 	return gone
 }
 
-// newest picks the first set of each time span.
+// newest picks the first set of each time span. left is the number of spans still to pick from.
 type newest struct {
 	left int
 	span string // the span seen last

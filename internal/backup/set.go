@@ -49,8 +49,8 @@ type Manifest struct {
 // Etcd describes the etcd data in a set.
 type Etcd struct {
 	Version  string `json:"version,omitempty"`
-	Member   string `json:"member,omitempty"`   // source of the snapshot
-	Revision int64  `json:"revision,omitempty"` // at which keys were counted, just before the snapshot, which includes it
+	Member   string `json:"member,omitempty"`   // from which the snapshot was taken
+	Revision int64  `json:"revision,omitempty"` // at which keys were counted, just before the snapshot; the snapshot includes this revision
 	Keys     int64  `json:"keys,omitempty"`
 	// Objects counts the keys at Revision by kind.
 	Objects []Objects `json:"objects,omitempty"`
@@ -100,7 +100,7 @@ func (s *Set) Where() string { return strings.TrimSuffix(s.target.String(), "/")
 
 func (s *Set) dir() string { return s.Cluster + "/" + s.ID }
 
-// timeForm is the prefix of IDs: sorting by name sorts by time.
+// timeForm is the layout of the time at the start of IDs: sorting by name sorts by time.
 const timeForm = "20060102T150405Z"
 
 var idForm = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}$`)
@@ -137,7 +137,7 @@ func List(ctx context.Context, t Target, cluster string) ([]*Set, error) {
 	return all, nil
 }
 
-// inSet splits the name of a set's file.
+// inSet splits the name of a set's file into the set's ID and the file in it.
 func inSet(cluster, name string) (id, file string, ok bool) {
 	rest, ok := strings.CutPrefix(name, cluster+"/")
 	id, file, is := strings.Cut(rest, "/")
@@ -179,12 +179,12 @@ func latest(ctx context.Context, t Target, cluster string) (*Set, error) {
 	return nil, ErrNone(t, cluster)
 }
 
-// ErrNone reports that a cluster has no backup.
+// ErrNone returns the error (fail.NotFound) for a cluster without a backup.
 func ErrNone(t Target, cluster string) error {
 	return fail.New(fail.NotFound, "there is no backup of cluster %s", cluster).At(t.String()).Do("naupegos backup create %s makes one", cluster)
 }
 
-// Newest returns a cluster's newest set and its newest proven one, or nil. It reads as little as possible.
+// Newest returns a cluster's newest usable set and its newest proven one, nil if there is none. It reads as little as possible.
 func Newest(ctx context.Context, t Target, cluster, clusterID string) (last, proven *Set, err error) {
 	files, err := t.List(ctx, cluster)
 	if err != nil {
@@ -222,7 +222,7 @@ func Newest(ctx context.Context, t Target, cluster, clusterID string) (last, pro
 	return last, nil, nil
 }
 
-// read reads a set's manifest and proof. If the manifest is unusable, it returns the error and a set with its Problem.
+// read reads a set's manifest, signature and proof. If the manifest or its signature is unusable, it returns the error and a set with a Problem.
 func read(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 	s := &Set{target: t, Manifest: Manifest{Cluster: cluster, ID: id}}
 	s.CreatedAt, _ = time.Parse(timeForm, id[:len(timeForm)]) // zero where the ID names no time
@@ -291,7 +291,7 @@ func readSmall(ctx context.Context, t Target, name string) ([]byte, error) {
 	return raw, nil
 }
 
-// classify keeps an error's existing kind.
+// classify returns an error that has a kind as it is, and wraps any other one as fail.Refused.
 func classify(err error, format string, args ...any) error {
 	if k := fail.KindOf(err); k != fail.Internal {
 		return err

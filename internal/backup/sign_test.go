@@ -122,7 +122,8 @@ func change(t *testing.T, raw []byte, path string) []byte {
 	return testkit.Value(json.MarshalIndent(set(top, strings.Split(path, "/")[1:]), "", "  "))(t)
 }
 
-// TestEveryFieldIsSigned changes one field at a time and one byte of each file, in sets signed by the store and by a machine.
+// TestEveryFieldIsSigned changes one manifest field or one byte of a file at a time, in a set signed with the cluster's key and in one signed by a
+// machine. Every change must be refused.
 func TestEveryFieldIsSigned(t *testing.T) {
 	to, identity := someone(t)
 	key, machines := NewSigningKey(), NewSigningKey()
@@ -178,7 +179,7 @@ func TestEveryFieldIsSigned(t *testing.T) {
 	}
 }
 
-// TestMachinesSignTheirPart: the machines' key can't sign values that differ from those the cluster's key fixed.
+// TestMachinesSignTheirPart: the machines' key can't sign a set whose fields differ from those that the cluster's key fixed in the delegation.
 func TestMachinesSignTheirPart(t *testing.T) {
 	to, identity := someone(t)
 	key, machines := NewSigningKey(), NewSigningKey()
@@ -211,7 +212,7 @@ func TestMachinesSignTheirPart(t *testing.T) {
 	testkit.Fails(t, err, fail.NotReady, "naupegos apply")
 }
 
-// TestProofIsSigned: a proof with a foreign signature does not count and is reported.
+// TestProofIsSigned: a proof changed without the cluster's key does not count, and ProofProblem names its file.
 func TestProofIsSigned(t *testing.T) {
 	to, identity := someone(t)
 	d, key := Directory(t.TempDir()), NewSigningKey()

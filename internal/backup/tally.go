@@ -21,7 +21,7 @@ type kind struct {
 	h     hash.Hash
 }
 
-// Add counts a key. Keys must come in order.
+// Add counts a key. Keys must come in ascending order: the digests depend on it.
 func (t *Tally) Add(key, value []byte) {
 	if t.kinds == nil {
 		t.kinds = map[string]*kind{}

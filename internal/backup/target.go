@@ -18,7 +18,7 @@ type Target interface {
 	List(ctx context.Context, dir string) ([]File, error)
 	// Remove removes files. Missing files are no error.
 	Remove(ctx context.Context, names ...string) error
-	// Grace is the minimum age of an incomplete file until no other writer can be at work on it; 0: there is never another writer.
+	// Grace is the age from which an incomplete file is abandoned, because no writer can still be at work on it; 0: there is never another writer.
 	Grace() time.Duration
 }
 

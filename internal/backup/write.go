@@ -20,8 +20,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Files in set.age, a compressed tar archive encrypted by age, in their order. The snapshot is split into pieces of known size: snapshot.db/000000
-// and so on; cat joins them.
+// Files in set.age, a compressed tar archive encrypted by age, in their order. The snapshot, whose size is unknown in advance, is split into pieces of
+// known size: snapshot.db/000000 and so on; cat joins them.
 const (
 	aboutName     = "about.json"    // the manifest before any data was written; tampering with manifest.json does not change it
 	operatorName  = "operator.age"  // the operator's part, encrypted separately: machines that make sets can't open it
@@ -133,7 +133,7 @@ func Create(ctx context.Context, t Target, src Source) (*Set, error) {
 		return nil, classify(err, "write a backup to %s", t)
 	}
 	if err := s.publish(ctx, src.Sign); err != nil {
-		// The next backup would remove them too. ctx may be the cause of the failure.
+		// Best effort: the next backup would remove these files, too. ctx may have ended and caused the failure.
 		_ = t.Remove(context.WithoutCancel(ctx), s.dir()+"/"+signatureFile, s.dir()+"/"+setFile)
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *Set) publish(ctx context.Context, by *Signer) error {
 		if err != nil {
 			return err
 		}
-		if _, err := checkSignature(text, manifest, &s.Manifest); err != nil { // a machine may have an order meant for another
+		if _, err := checkSignature(text, manifest, &s.Manifest); err != nil { // refuses a machine's manifest that its delegation does not cover
 			return err
 		}
 		if err := writeSmall(ctx, s.target, s.dir()+"/"+signatureFile, text); err != nil {
@@ -271,7 +271,7 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// sweep removes the remains of incomplete sets and files.
+// sweep removes the remains of incomplete sets and files that are older than the target's grace.
 func sweep(ctx context.Context, t Target, cluster string, now time.Time) error {
 	files, err := t.List(ctx, cluster)
 	if err != nil {

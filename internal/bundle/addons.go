@@ -19,8 +19,8 @@ const (
 	ImageCinderCSINode = "cinder-csi-node" // the driver on nodes, csi-registrar and Debian's tools for file systems
 )
 
-// A bundle with addons is a bundle of its own that holds all that the plain one holds, blob for blob, and more: what makes machines
-// of it needs no second source, what is stored of it is stored once, and clusters without a cloud build and get none of it.
+// A bundle with addons is a separate bundle that contains every blob of the plain one and more: machines need no second source, shared blobs are
+// stored once, and clusters without a cloud neither build nor receive addons.
 
 func checkAddons(sets []string) error {
 	for _, s := range sets {
@@ -39,10 +39,10 @@ func titleOf(kubernetes string, addons []string) string {
 	return strings.Join(append([]string{kubernetes}, sortedSets(addons)...), "+")
 }
 
-// Title names the bundle for people: "v1.37.2", or "v1.37.2+openstack" where it has that set of addons.
+// Title names the bundle for people: "v1.37.2", or "v1.37.2+openstack" with that set of addons.
 func (m *Manifest) Title() string { return titleOf(m.Kubernetes, m.Addons) }
 
-// ensureExtended gets the plain bundle and makes of it the one with addons.
+// ensureExtended gets the plain bundle and extends it with addons.
 func (l *Library) ensureExtended(ctx context.Context, version string, o EnsureOptions) (*Bundle, error) {
 	if err := checkAddons(o.Addons); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (l *Library) ensureExtended(ctx context.Context, version string, o EnsureOp
 	return l.extend(ctx, base, BuildOptions{Kubernetes: version, Addons: o.Addons, Progress: o.Progress, Parallel: o.Parallel, Go: o.Go})
 }
 
-// extend makes of a plain bundle one with addons. It compiles nothing of the plain one.
+// extend makes a bundle with addons from a plain one, of which it compiles nothing again.
 func (l *Library) extend(ctx context.Context, base *Bundle, o BuildOptions) (*Bundle, error) {
 	rec, err := findRecipe(base.Manifest.Kubernetes)
 	if err != nil {
@@ -78,7 +78,7 @@ func (l *Library) extend(ctx context.Context, base *Bundle, o BuildOptions) (*Bu
 	})
 }
 
-// packages names the Debian packages that the assembly's images take something from.
+// packages names the Debian packages from which the assembly's images take files.
 func (a *assembly) packages() wanted {
 	if a.base != nil {
 		return wanted{alone: []string{"ca-certificates"}, withLibraries: storagePackages()}
@@ -93,19 +93,19 @@ func (a *assembly) images(p programs, d *debianParts) ([]imageSpec, error) {
 	return a.recipe.images(p, d)
 }
 
-// manifest is what the assembly begins with.
+// manifest returns the initial manifest: an empty one, or that of the base bundle with the set of addons.
 func (a *assembly) manifest() *Manifest {
 	if a.base == nil {
 		return &Manifest{Schema: schemaVersion, Kubernetes: a.recipe.Kubernetes, Platform: hostPlatform(), Origin: a.origin, Repository: Repository}
 	}
 	m := a.base.Manifest
-	m.Addons = []string{AddonOpenStack} // the only set there is
+	m.Addons = []string{AddonOpenStack} // the only existing set
 	m.Components, m.Images = slices.Clone(m.Components), slices.Clone(m.Images)
 	return &m
 }
 
-// addComponents names what is not named yet. Another version of something that is named (a newer Go, a newer Debian package)
-// goes under the set of addons it is for.
+// addComponents adds components to the manifest. If it already has another version of one (an older Go or Debian package), the new one
+// is added under the name of the set of addons: "openstack/…".
 func (m *Manifest) addComponents(list []Component) {
 	for _, c := range list {
 		switch i := slices.IndexFunc(m.Components, func(x Component) bool { return x.Name == c.Name }); {

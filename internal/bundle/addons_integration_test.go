@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A bundle with addons holds the plain one, blob for blob, and images whose programs start and find their libraries.
+// A bundle with addons contains every blob of the plain one, and images whose programs start and find their libraries.
 func TestOpenStackAddons(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root: it runs chroot")
@@ -54,11 +54,11 @@ func TestOpenStackAddons(t *testing.T) {
 	}
 }
 
-// runIn runs programs in a root; they must start, whatever they then say.
+// runIn runs programs in a root directory. They must start and print something; their exit status does not count.
 func runIn(t *testing.T, root string, commands []string) {
 	t.Helper()
 	for _, c := range commands {
-		said, _ := exec.Command("chroot", append([]string{root}, strings.Fields(c)...)...).CombinedOutput() // some have no way to end well without work
+		said, _ := exec.Command("chroot", append([]string{root}, strings.Fields(c)...)...).CombinedOutput() // some can't succeed without arguments
 		out := string(said)
 		for _, bad := range []string{"failed to run command", "error while loading", "Exec format"} {
 			if strings.Contains(out, bad) || out == "" {

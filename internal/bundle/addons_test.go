@@ -30,7 +30,7 @@ func TestBundlesAreFoundByTheirAddons(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = l.Find(ctx, "v1.36.3", AddonOpenStack)
-	wantKind(t, err, fail.NotFound, "v1.36.3+openstack", "--addons openstack, or use bundle import") // pull makes none with addons
+	wantKind(t, err, fail.NotFound, "v1.36.3+openstack", "--addons openstack, or use bundle import") // bundle pull makes no bundles with addons
 	if err := l.Verify(ctx, plain.ID); err != nil {
 		t.Errorf("the plain bundle is damaged: %v", err)
 	}

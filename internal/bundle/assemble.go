@@ -18,10 +18,10 @@ type assembly struct {
 	recipe recipe
 	origin string
 	report *reporter
-	base   *Bundle // where it is made of another bundle by adding to it
+	base   *Bundle // the bundle that this one extends; nil: none
 }
 
-// ingredients are what a bundle is packed from.
+// ingredients are the inputs of pack.
 type ingredients struct {
 	programs   programs
 	components []Component
@@ -29,7 +29,7 @@ type ingredients struct {
 	packages   []*cacheEntry // of debs
 }
 
-// assemble takes the library's lock for a build or pull.
+// assemble takes the library's lock for a build or pull, and checks the free disk space. The caller must call the returned function to unlock.
 func (l *Library) assemble(ctx context.Context, r recipe, origin string, progress func(Event)) (*assembly, func(), error) {
 	a := &assembly{lib: l, recipe: r, origin: origin, report: &reporter{to: progress}}
 	unlock, err := l.write(ctx, 0)
@@ -48,8 +48,8 @@ func (l *Library) assemble(ctx context.Context, r recipe, origin string, progres
 	return a, unlock, nil
 }
 
-// make gets the programs and, at the same time, the Debian packages; then it packs and registers the bundle, unless the library
-// has one of just these.
+// make gets the programs and, at the same time, the Debian packages. Then it packs the bundle, unless the library has one of exactly these
+// ingredients, and registers it.
 func (a *assembly) make(ctx context.Context, get func(context.Context) (programs, []Component, error)) (*Bundle, error) {
 	d, err := newDebian(a.lib)
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *assembly) make(ctx context.Context, get func(context.Context) (programs
 	return a.lib.register(ctx, *m)
 }
 
-// key digests everything that decides about the bundle.
+// key returns a digest of everything that determines the bundle.
 func (a *assembly) key(in ingredients) (string, error) {
 	specs, err := a.images(in.programs, &debianParts{})
 	if err != nil {
@@ -109,7 +109,7 @@ func (a *assembly) key(in ingredients) (string, error) {
 
 const bundleEntry = "bundle"
 
-// known returns the manifest that was made of these ingredients before, when all its blobs are still there.
+// known returns the manifest made earlier from the ingredients with this key, or nil if there is none or the library lacks one of its blobs.
 func (a *assembly) known(ctx context.Context, key string) (*Manifest, error) {
 	e, err := a.lib.cached(ctx, bundleEntry, key)
 	if err != nil || e == nil {

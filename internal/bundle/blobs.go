@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// ioError classifies an error of the file system: a full disk and missing rights are the user's to mend.
+// ioError gives an error of the file system a kind: fail.Refused if the user can fix it (a full disk, missing rights), else fail.Internal.
 func ioError(err error, what, where string) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -45,7 +45,7 @@ func writeFile(path string, data []byte, mode fs.FileMode) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// finish sets the mode, flushes and closes f; err is what went wrong before.
+// finish sets the mode of f, flushes it and closes it. err is an earlier error: then finish only closes f.
 func finish(f *os.File, err error, mode fs.FileMode) error {
 	if err == nil {
 		err = f.Chmod(mode)
@@ -67,7 +67,7 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// addBlob stores what r holds and returns its digest and size. Mode is 0755 for executables, else 0644.
+// addBlob stores the content of r and returns its digest and size. mode is 0755 for executables, else 0644.
 func (l *Library) addBlob(ctx context.Context, name string, r io.Reader, mode fs.FileMode) (Artifact, error) {
 	f, err := os.CreateTemp(l.tmpDir(), "blob-*")
 	if err != nil {
@@ -91,7 +91,7 @@ func (l *Library) keep(file string, a Artifact) error {
 	return syncDir(l.blobDir())
 }
 
-// addFile stores a file of the library's cache, which has the digest that a names, without copying it where it can.
+// addFile stores a file of the library's cache with the digest in a. It links the file if possible and copies it otherwise.
 func (l *Library) addFile(ctx context.Context, a Artifact, file string, mode fs.FileMode) error {
 	dst := filepath.Join(l.blobDir(), hexOf(a.Digest))
 	if ok, err := sameFile(ctx, dst, a); err != nil || ok {

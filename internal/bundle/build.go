@@ -12,16 +12,15 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Where a bundle's programs came from: Manifest.Origin.
+// Origins of a bundle's programs: Manifest.Origin.
 const (
 	originBuilt  = "built"
 	originPulled = "pulled"
 )
 
 // Build makes a bundle from source: programs through the Go module proxy, verified against pinned checksums; nftables, iptables
-// and certificates from Debian packages. What is done already is not done again, so a build that was stopped goes on where it
-// stopped and a second build is over in seconds. fail.Invalid for a release without a recipe, fail.Refused where the machine
-// lacks Go, apt or space.
+// and certificates from Debian packages. Completed steps are cached, so that an interrupted build resumes and a second build ends within
+// seconds. fail.Invalid for a release without a recipe, fail.Refused if the machine lacks Go, apt or space.
 func (l *Library) Build(ctx context.Context, o BuildOptions) (*Bundle, error) {
 	if err := checkAddons(o.Addons); err != nil {
 		return nil, err

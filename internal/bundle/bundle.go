@@ -21,7 +21,7 @@ import (
 type Bundle struct {
 	ID       string // hexadecimal SHA-256 of the canonical manifest
 	Manifest Manifest
-	Added    time.Time // when it came into this library
+	Added    time.Time // when it was added to this library
 
 	blobs string
 }
@@ -29,7 +29,7 @@ type Bundle struct {
 // Path returns the file on disk that holds the blob with this digest ("sha256:<hex>").
 func (b *Bundle) Path(digest string) string { return filepath.Join(b.blobs, hexOf(digest)) }
 
-// Binary returns the executable of this name ("kubelet", "cni/bridge"). fail.NotFound where the bundle lacks it.
+// Binary returns the executable of this name ("kubelet", "cni/bridge"); fail.NotFound if the bundle lacks it.
 func (b *Bundle) Binary(name string) (Artifact, error) {
 	for _, a := range b.Manifest.Binaries {
 		if a.Name == name {
@@ -39,7 +39,7 @@ func (b *Bundle) Binary(name string) (Artifact, error) {
 	return Artifact{}, fail.New(fail.NotFound, "bundle %s has no binary %q", b.ID[:12], name)
 }
 
-// Image returns the image of this name ("kube-apiserver"). fail.NotFound where the bundle lacks it.
+// Image returns the image of this name ("kube-apiserver"); fail.NotFound if the bundle lacks it.
 func (b *Bundle) Image(name string) (Image, error) {
 	for _, i := range b.Manifest.Images {
 		if i.Name == name {
@@ -49,8 +49,8 @@ func (b *Bundle) Image(name string) (Image, error) {
 	return Image{}, fail.New(fail.NotFound, "bundle %s has no image %q", b.ID[:12], name)
 }
 
-// Program puts an executable into a directory, by its name and checked by its digest, and returns its path: one of those for hosts, or else
-// one that the image of its name holds.
+// Program writes the executable of this name into a directory, after a check of its digest, and returns its path. It takes the executable from
+// those for hosts, or else from the image of the same name.
 func (b *Bundle) Program(ctx context.Context, name, dir string) (string, error) {
 	a, err := b.Binary(name)
 	if err == nil {
@@ -90,7 +90,7 @@ func (b *Bundle) Program(ctx context.Context, name, dir string) (string, error) 
 	}
 }
 
-// open opens a file of the bundle once it is known to be what the manifest says.
+// open opens a file of the bundle after checking its size and digest.
 func (b *Bundle) open(ctx context.Context, a Artifact) (*os.File, error) {
 	file := b.Path(a.Digest)
 	same, err := sameFile(ctx, file, a)
@@ -121,7 +121,7 @@ func placeProgram(ctx context.Context, r io.Reader, file string) (string, error)
 	return file, nil
 }
 
-// Images returns the images that machines of a role need; with an empty role all of them.
+// Images returns the images that machines of a role need, or all images for an empty role.
 func (b *Bundle) Images(role string) []Image {
 	var out []Image
 	for _, i := range b.Manifest.Images {
@@ -132,7 +132,7 @@ func (b *Bundle) Images(role string) []Image {
 	return out
 }
 
-// File returns the other file of this name (SBOMName). fail.NotFound where the bundle lacks it.
+// File returns the file of this name among Manifest.Files (SBOMName); fail.NotFound if the bundle lacks it.
 func (b *Bundle) File(name string) (Artifact, error) {
 	for _, a := range b.Manifest.Files {
 		if a.Name == name {
@@ -151,7 +151,7 @@ func (b *Bundle) MarshalJSON() ([]byte, error) {
 	}{b.ID, b.Added.UTC().Truncate(time.Second), b.Manifest})
 }
 
-// Size returns the bytes that the bundle's blobs take.
+// Size returns the size of the bundle's blobs in bytes; blobs with several names count once.
 func (b *Bundle) Size() int64 {
 	var n int64
 	for _, a := range b.Manifest.byDigest() {

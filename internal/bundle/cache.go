@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// A cached result is a directory of files under the key of all that went into it, written in one rename:
-// cache/<name>-<key>/entry.json and the files it lists.
+// cacheEntry is a cached result: the directory cache/<name>-<start of the key> with entry.json and the files that it lists. The key is the digest
+// of all inputs. One rename puts the directory in place.
 type cacheEntry struct {
 	Key   string     `json:"key"`
 	Files []Artifact `json:"files"`
@@ -22,7 +22,7 @@ type cacheEntry struct {
 
 const entryFile = "entry.json"
 
-// cacheKey digests everything that decides about a result.
+// cacheKey returns a digest of everything that determines a result.
 func cacheKey(parts any) (string, error) {
 	data, err := json.Marshal(parts)
 	if err != nil {
@@ -65,7 +65,7 @@ func (l *Library) entryDir(name, key string) string {
 	return filepath.Join(l.cacheDir(), name+"-"+key[:24])
 }
 
-// cached returns the result of this key when it is there and every byte of it is right; otherwise nil.
+// cached returns the result of this key if all its files have their recorded digests; otherwise it removes the result and returns nil.
 func (l *Library) cached(ctx context.Context, name, key string) (*cacheEntry, error) {
 	dir := l.entryDir(name, key)
 	e, err := readEntry(dir)
@@ -88,7 +88,7 @@ func (l *Library) cached(ctx context.Context, name, key string) (*cacheEntry, er
 	return nil, nil
 }
 
-// store makes the directory out, which holds exactly the named files, the result of this key.
+// store moves the directory out, which contains exactly the named files, into the cache as the result of this key.
 func (l *Library) store(ctx context.Context, name, key, out string, names []string) (*cacheEntry, error) {
 	e := &cacheEntry{Key: key, dir: l.entryDir(name, key)}
 	for _, n := range names {
@@ -138,7 +138,7 @@ func blobMode(executable bool) os.FileMode {
 	return 0o644
 }
 
-// workDir returns an empty directory for the time of one task.
+// workDir returns an empty temporary directory for one task.
 func (l *Library) workDir(name string) (dir string, remove func(), err error) {
 	dir, err = os.MkdirTemp(l.tmpDir(), name+"-*")
 	if err != nil {
@@ -147,10 +147,10 @@ func (l *Library) workDir(name string) (dir string, remove func(), err error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", nil, ioError(err, "make directory for "+name, dir)
 	}
-	return dir, func() { os.RemoveAll(dir) }, nil // cleanTmp removes what is left
+	return dir, func() { os.RemoveAll(dir) }, nil // cleanTmp removes any remains
 }
 
-// cleanTmp removes what earlier, killed processes left. The caller holds the lock.
+// cleanTmp removes the temporary files of killed processes. The caller must hold the lock.
 func (l *Library) cleanTmp() error {
 	entries, err := os.ReadDir(l.tmpDir())
 	if err != nil {

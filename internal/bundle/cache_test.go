@@ -74,7 +74,7 @@ func TestBlobsShareTheCachesBytes(t *testing.T) {
 	if err != nil || !os.SameFile(x, y) {
 		t.Errorf("copied: %v", err)
 	}
-	// A damaged blob is put right.
+	// A damaged blob is repaired.
 	if err := os.Remove(blobPath(l, a)); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestBlobThatDoesNotFit(t *testing.T) {
 	full.Close()
 }
 
-// The bill of materials of two programs with the same contents is the same, and names what a program was built with.
+// The bill of materials is the same for the same contents, and names the toolchain of programs and the Debian packages.
 func TestBillOfMaterials(t *testing.T) {
 	ctx := context.Background()
 	self, err := os.Executable() // a Go program with build information

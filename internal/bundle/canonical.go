@@ -43,7 +43,7 @@ func idOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// artifacts returns everything that lies in the blob directory.
+// artifacts returns all files of the bundle in the blob directory.
 func (m *Manifest) artifacts() []Artifact {
 	out := slices.Concat(m.Binaries, m.Files)
 	for _, i := range m.Images {
@@ -52,7 +52,7 @@ func (m *Manifest) artifacts() []Artifact {
 	return out
 }
 
-// maxBundle bounds what somebody else's manifest makes us write, in bytes. Bundles have less than 2 GiB.
+// maxBundle bounds the bytes that a foreign manifest can make us write. Bundles have less than 2 GiB.
 const maxBundle = 16 << 30
 
 func parseManifest(data []byte) (Manifest, error) {
@@ -65,7 +65,7 @@ func parseManifest(data []byte) (Manifest, error) {
 	return m, m.check()
 }
 
-// check refuses what could lead out of the blob directory or name a thing twice.
+// check refuses an unknown schema, invalid versions, digests and sizes, names that could lead out of a directory, and duplicate names.
 func (m *Manifest) check() error {
 	if m.Schema != schemaVersion {
 		return fmt.Errorf("schema %d is not known to this version of naupegos (it knows %d)", m.Schema, schemaVersion)

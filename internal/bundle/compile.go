@@ -48,7 +48,7 @@ func (l *Library) compile(ctx context.Context, g *goTool, c component, r *report
 	return l.store(ctx, c.name, key, out, names)
 }
 
-// key digests everything that decides about the programs.
+// key returns a digest of everything that determines the programs.
 func (c component) key(g *goTool, files map[string][]byte) (string, error) {
 	targets := make([]string, 0, len(c.targets))
 	for _, t := range c.targets {
@@ -69,7 +69,7 @@ func (c component) key(g *goTool, files map[string][]byte) (string, error) {
 	}{1, g.version, fixedEnv(), c.name, c.version, c.tags, c.ldflags, targets, drop, files})
 }
 
-// prepare writes the recipe into dir, downloads the modules and returns how many packages are to be compiled.
+// prepare writes the recipe into dir, downloads the modules and returns the number of packages to compile.
 func (c component) prepare(ctx context.Context, g *goTool, dir string, files map[string][]byte, r *reporter) (int, error) {
 	for _, name := range sortedKeys(files) {
 		file := filepath.Join(dir, filepath.FromSlash(name))
@@ -86,7 +86,7 @@ func (c component) prepare(ctx context.Context, g *goTool, dir string, files map
 			return 0, err
 		}
 	}
-	// Listing the dependencies downloads just the modules that are needed, verified against go.sum.
+	// Listing the dependencies downloads only the needed modules, verified against go.sum.
 	args := append([]string{"list", "-deps", "-tags", c.tags, "-f", "{{.ImportPath}}"}, c.packages()...)
 	deps, err := g.run(ctx, dir, func(string) { t.add(1) }, args...)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c component) prepare(ctx context.Context, g *goTool, dir string, files map
 	return strings.Count(deps, "\n"), nil
 }
 
-// deriveMain makes main.go from the module's own.
+// deriveMain writes the main program that c.derive describes.
 func (c component) deriveMain(ctx context.Context, g *goTool, dir string) error {
 	out, err := g.run(ctx, dir, nil, "mod", "download", "-json", c.module+"@"+c.version)
 	if err != nil {
@@ -120,7 +120,7 @@ func (c component) deriveMain(ctx context.Context, g *goTool, dir string) error 
 	return nil
 }
 
-// apply removes the lines that import what is to be dropped: exactly one line each.
+// apply removes the import lines of the packages in d.drop: exactly one line each.
 func (d *derivation) apply(src []byte) ([]byte, error) {
 	for _, drop := range d.drop {
 		var kept [][]byte
@@ -151,7 +151,7 @@ func (c component) goBuild(ctx context.Context, g *goTool, dir, out string, t *t
 	return c.rename(out)
 }
 
-// rename gives programs that go named after their package the name they shall have.
+// rename renames programs from the names that the go command chose to their targets' names.
 func (c component) rename(out string) error {
 	for _, t := range c.targets {
 		was := c.builtName(t)
@@ -165,7 +165,7 @@ func (c component) rename(out string) error {
 	return nil
 }
 
-// builtName reports what go build calls a program: the last element of its package's path that is no major version. The
+// builtName returns the name that go build gives a program: the last element of its package's path that is not a major version. The
 // program of the recipe's own directory is named after its module.
 func (c component) builtName(t target) string {
 	if t.pkg == "." {

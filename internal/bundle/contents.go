@@ -13,17 +13,17 @@ type program struct {
 	from string // component
 }
 
-// programs are all executables of a release by name.
+// programs maps names to the executables of a release.
 type programs map[string]program
 
-// addAll takes over what a cached result holds.
+// addAll adds the files of a cached result.
 func (p programs) addAll(component string, e *cacheEntry) {
 	for _, a := range e.Files {
 		p[a.Name] = program{Artifact: a, file: e.path(a.Name), from: component}
 	}
 }
 
-// hostBinaries says which programs go to hosts, under which name.
+// hostBinaries maps names of executables on hosts to the programs' names.
 func hostBinaries() map[string]string {
 	return map[string]string{
 		"kubeadm": "kubeadm", "kubelet": "kubelet", "kubectl": "kubectl",
@@ -40,7 +40,7 @@ const (
 	nobody           = "65532:65532"
 )
 
-// images says which images a release has and what is in each.
+// images returns the images of a release with their content.
 func (r recipe) images(p programs, d *debianParts) ([]imageSpec, error) {
 	b := &imageBuilder{programs: p}
 	controlPlane, all := []string{roleControlPlane}, []string{roleControlPlane, roleWorker}
@@ -64,7 +64,7 @@ func (r recipe) images(p programs, d *debianParts) ([]imageSpec, error) {
 	return specs, b.err
 }
 
-// imageBuilder collects files and the first thing that was missing.
+// imageBuilder collects files. err names the first missing program.
 type imageBuilder struct {
 	programs programs
 	err      error
@@ -90,7 +90,7 @@ func (b *imageBuilder) with(f imageFile, dir string, names ...string) []imageFil
 	return append(b.at(dir, names...), f)
 }
 
-// flannel's image also has what a machine lacks that joined by plain kubeadm.
+// flannel returns the files of flannel's image, including the CNI plugins, which machines that joined by plain kubeadm lack.
 func (b *imageBuilder) flannel(authorities imageFile) []imageFile {
 	const plugins = "/usr/libexec/cni/"
 	files := append(b.at("/opt/bin/", "flanneld"), b.at("/", "install-cni")...)
@@ -98,8 +98,8 @@ func (b *imageBuilder) flannel(authorities imageFile) []imageFile {
 	return append(files, b.put(plugins+"flannel", "cni-flannel"), authorities)
 }
 
-// protocols names the protocols that rules are about. Without the names nft tells kube-proxy, when that starts again, of rules for "6" where
-// it had written "tcp": kube-proxy takes these for left over, and deletes what it has just written.
+// protocols returns /etc/protocols with the protocols that rules use. Without it, nft reports kube-proxy's rules for "tcp" as rules for "6" after
+// kube-proxy restarts: kube-proxy takes these for stale ones, and deletes the rules that it has just written.
 func protocols() []imageFile {
 	return []imageFile{{Path: "/etc/protocols", Mode: 0o644, Data: []byte("icmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6-icmp 58 IPv6-ICMP\nsctp 132 SCTP\n")}}
 }

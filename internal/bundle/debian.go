@@ -20,9 +20,9 @@ type debian struct {
 	apt     string   // apt-get
 	cache   string   // apt-cache
 	dpkg    string   // dpkg-deb
-	options []string // for apt, e.g. lists of our own
+	options []string // for apt, such as the use of our own package lists
 	distro  string   // "debian", "ubuntu"
-	close   func()   // removes lists of our own
+	close   func()   // removes our own package lists
 }
 
 // deb is one package.
@@ -50,7 +50,7 @@ func newDebian(l *Library) (*debian, error) {
 	return d, nil
 }
 
-// wanted names packages that are taken alone, and such that are taken with the libraries they depend on.
+// wanted names packages to take without and with the libraries on which they depend.
 type wanted struct{ alone, withLibraries []string }
 
 // resolve returns the packages as apt would install them now.
@@ -59,14 +59,14 @@ func (d *debian) resolve(ctx context.Context, w wanted) ([]deb, error) {
 	if err == nil || ctx.Err() != nil {
 		return debs, err
 	}
-	// The machine's package lists are absent or old: fetch some of our own and leave the machine's alone.
+	// The machine's package lists may be missing or old: fetch our own, and leave the machine's unchanged.
 	if err := d.ownLists(ctx); err != nil {
 		return nil, err
 	}
 	return d.tryResolve(ctx, w)
 }
 
-// ownLists has apt keep its state in the library's directory for temporary files from now on.
+// ownLists fetches package lists into a temporary directory of the library, which later calls of apt use, too.
 func (d *debian) ownLists(ctx context.Context) error {
 	dir, remove, err := d.lib.workDir("apt")
 	if err != nil {
@@ -132,7 +132,7 @@ func parseURIs(out string) ([]deb, error) {
 	return debs, nil
 }
 
-// fetch returns the cached packages in the order of debs; those that the cache lacks are downloaded by one call of apt.
+// fetch returns the cached packages in the order of debs. It downloads missing ones with a single call of apt.
 func (d *debian) fetch(ctx context.Context, debs []deb) ([]*cacheEntry, error) {
 	entries := make([]*cacheEntry, len(debs))
 	args := []string{"download"}
@@ -206,7 +206,7 @@ func (d *debian) run(ctx context.Context, dir, program string, args ...string) (
 	return out.String(), err
 }
 
-// source says where the package comes from, for the manifest.
+// source returns the package's origin for the manifest.
 func (p deb) source() string { return fmt.Sprintf("%s package %s", p.Distro, p.File) }
 
 // distribution returns the ID of the machine's distribution.

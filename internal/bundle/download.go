@@ -30,7 +30,7 @@ func newFetcher() *fetcher {
 	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: noDowngrade}, attempts: 4, stall: 30 * time.Second, largest: 4 << 30}
 }
 
-// noDowngrade refuses to be led from an encrypted connection to one that is not.
+// noDowngrade refuses redirections from https to another scheme, and more than 10 redirections.
 func noDowngrade(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
 		return errors.New("more than 10 redirections")
@@ -59,7 +59,7 @@ func (f *fetcher) text(ctx context.Context, address string) (string, error) {
 	return b.String(), err
 }
 
-// file downloads address to path, going on where a cut connection ended.
+// file downloads address to path, and resumes cut connections.
 func (f *fetcher) file(ctx context.Context, address, path string, t *task) error {
 	out, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -101,7 +101,7 @@ func (f *fetcher) file(ctx context.Context, address, path string, t *task) error
 	return nil
 }
 
-// get asks for address from an offset on and tells from where the answer begins.
+// get requests address from an offset, and returns the body with the offset at which it begins: 0 if the server does not resume.
 func (f *fetcher) get(ctx context.Context, address string, from int64) (io.ReadCloser, int64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -132,13 +132,13 @@ func (f *fetcher) get(ctx context.Context, address string, from int64) (io.ReadC
 	return nil, 0, &permanent{fail.Wrap(fail.Unreachable, err, "download %s", shown(address))}
 }
 
-// permanent marks an error after which trying again is of no use.
+// permanent marks an error after which retries are useless.
 type permanent struct{ error }
 
 func (p *permanent) Unwrap() error { return p.error }
 
-// retry calls try until it succeeds, a bounded number of times. try says with alive that bytes come; without them for the time f.stall
-// the attempt is cut off.
+// retry calls try until it succeeds, up to f.attempts times. try calls alive whenever data arrives; an attempt without data for f.stall is
+// cancelled.
 func (f *fetcher) retry(ctx context.Context, address string, try func(ctx context.Context, alive func()) error) error {
 	var last error
 	for i := range f.attempts {
@@ -168,7 +168,7 @@ func (f *fetcher) retry(ctx context.Context, address string, try func(ctx contex
 	return fail.Wrap(fail.Unreachable, last, "download %s (%d attempts)", shown(address), f.attempts).Do("check the network, or name a mirror")
 }
 
-// shown returns a URL as errors may show it: without a password.
+// shown returns a URL without its password, for errors.
 func shown(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// tree is a set of unpacked Debian packages, each in a directory of its own, seen as one file system.
+// tree presents unpacked Debian packages, each in its own directory, as one file system.
 type tree struct{ roots []string }
 
 // imageFile is one file of a container image.
@@ -23,8 +23,8 @@ type imageFile struct {
 	Mode   fs.FileMode // of a regular file
 }
 
-// closure returns the programs (paths in the tree) with every shared library they need and their loader, found within the
-// tree alone. Nothing is executed.
+// closure returns the programs (paths in the tree) with all shared libraries that they need and their loader. It looks only within the tree
+// and executes nothing.
 func (t tree) closure(programs ...string) ([]imageFile, error) {
 	out := map[string]imageFile{}
 	todo := append([]string(nil), programs...)
@@ -64,7 +64,7 @@ func (t tree) closure(programs ...string) ([]imageFile, error) {
 	return files, nil
 }
 
-// links returns the libraries an ELF file needs and the loader it names.
+// links returns the libraries that an ELF file needs, and its loader if it names one.
 func links(path string) (needed []string, loader string, err error) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -85,8 +85,8 @@ func links(path string) (needed []string, loader string, err error) {
 	return needed, loader, err
 }
 
-// library finds a library by its name in the directories that Debian's loader searches, and says where it shall lie in the
-// image: all in one place. The loader itself, which libraries may name too, comes along by the programs' own reference to it.
+// library finds a library by name in the directories that Debian's loader searches, and returns its path in the image: always below /usr.
+// It returns "" for the loader, which libraries may name, too: closure adds the loader for programs that name it.
 func (t tree) library(name string) (string, error) {
 	if strings.HasPrefix(name, "ld-linux") {
 		return "", nil
@@ -103,7 +103,7 @@ func (t tree) library(name string) (string, error) {
 	return "", fail.New(fail.NotFound, "library %s is in none of the packages", name)
 }
 
-// glob returns the paths in the tree that match, sorted.
+// glob returns the matching paths in the tree, sorted.
 func (t tree) glob(pattern string) ([]string, error) {
 	var out []string
 	for _, root := range t.roots {
@@ -119,8 +119,8 @@ func (t tree) glob(pattern string) ([]string, error) {
 	return out, nil
 }
 
-// find returns the regular file that holds what lies at an absolute path, following links within the tree. Debian moved /lib to
-// /usr/lib; a package may have either.
+// find returns the regular file on disk for an absolute path in the tree. It follows links within the tree, and looks both with and without
+// /usr, because Debian moved /lib to /usr/lib and packages may use either.
 func (t tree) find(path string) (string, error) {
 	other := "/usr" + path
 	if rest, ok := strings.CutPrefix(path, "/usr/"); ok {
@@ -141,7 +141,7 @@ func (t tree) find(path string) (string, error) {
 	return "", fail.New(fail.NotFound, "%s is in none of the packages", path)
 }
 
-// lookup returns the regular file at path, or where a link at path leads, or nothing.
+// lookup returns the regular file at path, or the target of a link at path, or nothing.
 func (t tree) lookup(path string) (file, next string) {
 	for _, root := range t.roots {
 		at := filepath.Join(root, path)

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// tinyELF returns a file with nothing but what tells of its loader and the libraries it needs.
+// tinyELF returns an ELF file that only names its loader and the libraries that it needs.
 func tinyELF(t *testing.T, loader string, needed ...string) []byte {
 	t.Helper()
 	const head, ph, sh, dyn = 64, 56, 64, 16
@@ -47,7 +47,7 @@ func tinyELF(t *testing.T, loader string, needed ...string) []byte {
 	return b.Bytes()
 }
 
-// debianTree has a program in one package and its libraries in others, one behind a link, one in /lib, as Debian has them.
+// debianTree returns a tree as Debian lays it out: a program in one package and its libraries in others, one behind a link, one in /lib.
 func debianTree(t *testing.T) tree {
 	t.Helper()
 	dir := t.TempDir()

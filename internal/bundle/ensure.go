@@ -12,9 +12,9 @@ import (
 
 const defaultProbe = 4 * time.Second
 
-// Ensure returns the library's bundle of a version. Where it has none, it pulls one if the recipe pins the digests of all that is
-// downloaded and the official downloads can be reached, and else builds one. A download that can be reached but is not what the recipe
-// pins is an error, not a reason to build.
+// Ensure returns the library's bundle of a version. If it has none, Ensure pulls one, provided that the recipe pins the digests of all
+// downloads and the official sites are reachable; otherwise it builds one. A download that does not match its pin is an error, not a
+// reason to build.
 // Addons' programs are always built.
 func (l *Library) Ensure(ctx context.Context, version string, o EnsureOptions) (*Bundle, error) {
 	b, err := l.Find(ctx, version, o.Addons...)
@@ -39,7 +39,7 @@ func (l *Library) Ensure(ctx context.Context, version string, o EnsureOptions) (
 	return l.Build(ctx, BuildOptions{Kubernetes: version, Progress: o.Progress, Parallel: o.Parallel, Go: o.Go})
 }
 
-// reachable asks for one small file of the release.
+// reachable reports whether one small file of the release can be downloaded.
 func reachable(ctx context.Context, u BaseURLs, version string, bound time.Duration) bool {
 	if bound <= 0 {
 		bound = defaultProbe

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// newLibrary returns an empty library of the test's own.
+// newLibrary returns an empty library for one test.
 func newLibrary(t *testing.T) *Library {
 	t.Helper()
 	l, err := OpenLibrary(filepath.Join(t.TempDir(), "library"))

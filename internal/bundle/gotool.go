@@ -21,15 +21,16 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// goTool runs the go command in an environment in which nothing of the user's settings changes what comes out.
+// goTool runs the go command in an environment in which none of the user's settings affects the output.
 type goTool struct {
 	bin     string
 	version string // "go1.26.8"
 	env     []string
 }
 
-// fixedEnv decides about the output of a compilation, and keeps the verification of modules on. Debugging information is not even
-// made, for recipes have the linker drop it; the Makefile compiles naupegos in the same way, so that both share the standard library.
+// fixedEnv returns the settings that determine a compilation's output and keep the verification of modules on. They omit debugging
+// information, which the recipes' linker flags would drop anyway; the Makefile compiles naupegos with the same setting, so that both share
+// the cached standard library.
 func fixedEnv() []string {
 	return []string{
 		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + runtime.GOARCH, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off", "GOTOOLCHAIN=local",
@@ -52,7 +53,7 @@ func newGoTool(ctx context.Context, bin string) (*goTool, error) {
 	}
 	t := &goTool{bin: path, env: os.Environ()}
 	kept := []string{"GOVERSION", "GOPROXY", "GOSUMDB", "GOCACHE", "GOMODCACHE"}
-	// The root directory is nobody's but root's: where others may write, a go.mod or go.work of theirs says which toolchain runs.
+	// Only root can write to the root directory. In a directory of other users, their go.mod or go.work could select the toolchain.
 	out, err := t.run(ctx, "/", nil, append([]string{"env"}, kept...)...)
 	if err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "run the go command").At(path).Do(remedy)
@@ -74,8 +75,8 @@ func newGoTool(ctx context.Context, bin string) (*goTool, error) {
 	return t, nil
 }
 
-// spendMemory has compilers and linkers collect garbage less often, as long as all of them at once fit into half of the memory. It
-// changes nothing about what comes out.
+// spendMemory returns settings with which compilers and linkers collect garbage less often, as long as all of them at once fit into half of the
+// memory. They do not change the output.
 func spendMemory() []string {
 	var host unix.Sysinfo_t
 	if err := unix.Sysinfo(&host); err != nil {
@@ -85,7 +86,7 @@ func spendMemory() []string {
 	return []string{"GOGC=400", fmt.Sprintf("GOMEMLIMIT=%d", max(each, 1<<30))}
 }
 
-// cleanEnv drops every setting of the go command: of the user's own, only where to get and keep things is taken over.
+// cleanEnv drops every setting of the go command and of cgo. newGoTool adds back the user's proxy, checksum database and caches.
 func cleanEnv(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		return strings.HasPrefix(kv, "GO") || strings.HasPrefix(kv, "CGO_")
@@ -102,8 +103,8 @@ func (t *goTool) run(ctx context.Context, dir string, seen func(line string), ar
 	return out.String(), err
 }
 
-// runQuietly runs cmd in a process group of its own, interrupts the group when ctx ends, and puts the last lines of what it said
-// on standard error into the error.
+// runQuietly runs cmd in its own process group, interrupts the group when ctx ends, and includes the last lines of standard error in the
+// error.
 func runQuietly(ctx context.Context, cmd *exec.Cmd, seen func(string)) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }

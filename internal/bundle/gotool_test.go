@@ -12,7 +12,7 @@ import (
 
 func TestGoRunsInAnEnvironmentOfItsOwn(t *testing.T) {
 	for k, v := range map[string]string{"GOFLAGS": "-mod=mod", "GONOSUMDB": "*", "GOEXPERIMENT": "nothing", "CGO_ENABLED": "1", "GOOS": "windows", "GOSUMDB": "off", "GOPROXY": "https://proxy.example.org", "KEPT": "1"} {
-		if k != "GOEXPERIMENT" { // a wrong one would stop the go command
+		if k != "GOEXPERIMENT" { // an invalid value would stop the go command
 			t.Setenv(k, v)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// imageSpec is one image: its files in one layer, and how it runs.
+// imageSpec describes one image: its files, all in one layer, and how to run it.
 type imageSpec struct {
 	Name  string
 	Tag   string
@@ -34,9 +34,9 @@ type imageSpec struct {
 
 func (s imageSpec) ref() string { return Repository + "/" + s.Name + ":" + s.Tag }
 
-// writeImage assembles an image and stores its archive. The archive is an OCI layout and, at the same time, what docker save
-// writes: containerd takes the manifest's digest from the layout as it is, docker and podman read manifest.json. The layer is
-// not compressed: a machine imports it in a third of the time, and an exported bundle is compressed as a whole.
+// writeImage assembles an image and stores its archive. The archive is both an OCI layout and in the format of docker save: containerd takes
+// the manifest's digest unchanged from the layout, docker and podman read manifest.json. The layer is not compressed: a machine imports it
+// in a third of the time, and an exported bundle is compressed as a whole.
 func (l *Library) writeImage(ctx context.Context, s imageSpec) (Image, error) {
 	dir, remove, err := l.workDir("image")
 	if err != nil {
@@ -56,7 +56,7 @@ func (l *Library) writeImage(ctx context.Context, s imageSpec) (Image, error) {
 		pw.CloseWithError(writeArchive(pw, s.ref(), filepath.Join(dir, "layer.tar"), layer, config, manifest))
 	}()
 	archive, err := l.addBlob(ctx, "image/"+s.Name, pr, 0o644)
-	pr.CloseWithError(err) // ends the writer should addBlob have stopped early
+	pr.CloseWithError(err) // ends the writer if addBlob has stopped early
 	if err != nil {
 		return Image{}, err
 	}
@@ -68,7 +68,7 @@ func digestOf(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// writeLayer writes the files as a tar stream that depends on nothing but them: sorted, root's, of the year 1970.
+// writeLayer writes the files as a tar stream that depends only on them: sorted, owned by root, with a time in 1970.
 func writeLayer(ctx context.Context, file string, files []imageFile) (Artifact, error) {
 	out, err := os.Create(file)
 	if err != nil {

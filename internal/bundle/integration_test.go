@@ -204,7 +204,7 @@ func TestImagesImportAndRun(t *testing.T) {
 	}
 }
 
-// unmountAll unmounts everything below dir, the last mounted first.
+// unmountAll unmounts all file systems below dir, the last mounted first.
 func unmountAll(t *testing.T, dir string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -220,8 +220,8 @@ func unmountAll(t *testing.T, dir string) {
 	}
 }
 
-// A component small enough for a test comes out of empty caches as it is in the bundle, byte for byte. (Of a whole bundle the
-// same is to be seen by building it under another XDG_CACHE_HOME and GOCACHE.)
+// A component small enough for a test, compiled with empty caches, has the same bytes as in the bundle. (To check a whole bundle, build it
+// with other values of XDG_CACHE_HOME and GOCACHE.)
 func TestCompilationIsReproducible(t *testing.T) {
 	testkit.OnlyFull(t, "it compiles a component with an empty cache")
 	l, _ := theBundle(t)
@@ -261,7 +261,7 @@ func TestBuildStops(t *testing.T) {
 	}
 }
 
-// A build that was stopped goes on where it was: what was compiled stays, and what was not is compiled then.
+// An interrupted build resumes: compiled components come from the cache, and only the others are compiled.
 func TestBuildResumes(t *testing.T) {
 	l, r := newLibrary(t), testRecipe(t)
 	g, err := newGoTool(t.Context(), "")
@@ -295,7 +295,7 @@ func TestBuildResumes(t *testing.T) {
 	}
 }
 
-// A whole pull from a mirror; only the programs in it are stand-ins.
+// A complete pull from a mirror, with stand-ins for the programs.
 func TestPullFromMirror(t *testing.T) {
 	r := testRecipe(t)
 	u, l := newUpstream(t, r), newLibrary(t)
@@ -315,7 +315,7 @@ func TestPullFromMirror(t *testing.T) {
 	}
 }
 
-// The real bundle goes through a file into an empty library and is the same there.
+// The real bundle, exported to a file and imported into an empty library, stays the same.
 func TestRealBundleTravels(t *testing.T) {
 	testkit.OnlyFull(t, "it packs, unpacks and verifies a whole bundle; other tests do that with small ones")
 	l, b := theBundle(t)

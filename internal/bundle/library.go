@@ -15,13 +15,13 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// Library is a directory of bundles: blobs/sha256/<hex>, manifests/<id>.json, and a cache of what was compiled or downloaded.
-// Any number of processes may read it; those that write take its lock.
+// Library is a directory of bundles: blobs/sha256/<hex>, manifests/<id>.json, and a cache of compiled and downloaded files.
+// Any number of processes may read it; writers take its lock.
 type Library struct {
 	root string
 }
 
-// DefaultRoot returns $XDG_CACHE_HOME/naupegos/bundles, with the user's cache directory where the variable is unset.
+// DefaultRoot returns $XDG_CACHE_HOME/naupegos/bundles, with the user's cache directory if the variable is unset.
 func DefaultRoot() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -30,7 +30,7 @@ func DefaultRoot() (string, error) {
 	return filepath.Join(dir, "naupegos", "bundles"), nil
 }
 
-// OpenLibrary opens the library at root and makes its directories where they are absent.
+// OpenLibrary opens the library at root and creates missing directories.
 func OpenLibrary(root string) (*Library, error) {
 	abs, err := filepath.Abs(root)
 	if err != nil {
@@ -53,7 +53,7 @@ func (l *Library) manifestDir() string { return filepath.Join(l.root, "manifests
 func (l *Library) cacheDir() string    { return filepath.Join(l.root, "cache") }
 func (l *Library) tmpDir() string      { return filepath.Join(l.root, "tmp") }
 
-// List returns all bundles, by Kubernetes version and then the newest first.
+// List returns all bundles, the newest Kubernetes version first, and within a version the most recently added bundle first.
 func (l *Library) List(ctx context.Context) ([]*Bundle, error) {
 	entries, err := os.ReadDir(l.manifestDir())
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *Library) List(ctx context.Context) ([]*Bundle, error) {
 	return out, nil
 }
 
-// Get returns the bundle of this ID, or of the only ID that begins so. fail.NotFound where there is none.
+// Get returns the bundle with this ID or unique prefix of an ID; fail.NotFound if there is none.
 func (l *Library) Get(_ context.Context, id string) (*Bundle, error) {
 	full, err := l.resolve(id)
 	if err != nil {
@@ -135,8 +135,8 @@ func (l *Library) resolve(id string) (string, error) {
 	return strings.TrimSuffix(filepath.Base(found[0]), ".json"), nil
 }
 
-// Find returns the newest bundle of a Kubernetes version ("v1.37.2") with just these sets of addons (AddonOpenStack) for this
-// machine's architecture. fail.NotFound where there is none.
+// Find returns the newest bundle of a Kubernetes version ("v1.37.2") with exactly these sets of addons (AddonOpenStack) for this
+// machine's platform; fail.NotFound if there is none.
 func (l *Library) Find(ctx context.Context, kubernetes string, addons ...string) (*Bundle, error) {
 	all, err := l.List(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (l *Library) Find(ctx context.Context, kubernetes string, addons ...string)
 	return nil, missing.Do("make one: naupegos bundle build --kubernetes %s%s, or use %s", kubernetes, with, others)
 }
 
-// register writes the manifest; from then on the bundle exists. All blobs must be there already.
+// register writes the manifest, which makes the bundle exist. All its blobs must be stored already.
 func (l *Library) register(ctx context.Context, m Manifest) (*Bundle, error) {
 	m.sort()
 	data, err := m.encode()
@@ -168,7 +168,7 @@ func (l *Library) register(ctx context.Context, m Manifest) (*Bundle, error) {
 	}
 	id := idOf(data)
 	if b, err := l.Get(ctx, id); err == nil {
-		now := time.Now() // again the newest
+		now := time.Now() // makes it the newest again
 		if err := os.Chtimes(l.manifestPath(id), now, now); err != nil {
 			return nil, ioError(err, "register bundle", l.manifestPath(id))
 		}
@@ -200,7 +200,7 @@ func (l *Library) Remove(ctx context.Context, id string) error {
 	return l.sweep(ctx)
 }
 
-// sweep deletes blobs that no manifest names and, with them, the caches, which hold the same bytes.
+// sweep deletes blobs that no manifest names, and cached results without a used blob: they share the same bytes on disk.
 func (l *Library) sweep(ctx context.Context) error {
 	all, err := l.List(ctx)
 	if err != nil {
@@ -227,7 +227,7 @@ func (l *Library) sweep(ctx context.Context) error {
 	return l.sweepCache(used)
 }
 
-// sweepCache drops cached results none of whose files is in use by a bundle.
+// sweepCache removes unreadable cached results and those without a file that a bundle uses.
 func (l *Library) sweepCache(used map[string]bool) error {
 	entries, err := os.ReadDir(l.cacheDir())
 	if err != nil {

@@ -82,7 +82,7 @@ func TestFindTakesTheNewest(t *testing.T) {
 	if b, err := l.Find(ctx, "v1.36.3"); err != nil || b.ID != second.ID {
 		t.Errorf("found %+v, %v, want the second", b, err)
 	}
-	// Made again, the first is the newest.
+	// After it is made again, the first bundle is the newest.
 	addBundle(t, l, "v1.36.3", "first")
 	age(t, l, second, time.Minute)
 	if b, err := l.Find(ctx, "v1.36.3"); err != nil || b.ID != first.ID {
@@ -148,7 +148,7 @@ func TestRemoveSweepsOnlyWhatIsUnused(t *testing.T) {
 		t.Errorf("cache left: %v", left)
 	}
 	wantKind(t, l.Remove(ctx, a.ID), fail.NotFound)
-	// A damaged manifest must not make its bundle immortal.
+	// A bundle with a damaged manifest must be removable.
 	if err := os.WriteFile(l.manifestPath(b.ID), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,12 @@ import (
 
 // How long to wait for another process that writes to the library.
 const (
-	shortWait = time.Minute      // where the caller only registers or removes
-	longWait  = 90 * time.Minute // where the other process may be compiling
+	shortWait = time.Minute      // if the caller only registers or removes
+	longWait  = 90 * time.Minute // if the other process may be compiling
 	lockPoll  = 200 * time.Millisecond
 )
 
-// write takes the lock and removes what earlier, killed processes left unfinished.
+// write takes the lock and removes the temporary files of killed processes.
 func (l *Library) write(ctx context.Context, wait time.Duration) (unlock func(), err error) {
 	if unlock, err = l.lock(ctx, wait); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (l *Library) write(ctx context.Context, wait time.Duration) (unlock func(),
 	return unlock, nil
 }
 
-// lock takes the library's write lock, which the kernel frees when the process ends however it ends.
+// lock takes the library's write lock, which the kernel frees when the process ends, in any way.
 func (l *Library) lock(ctx context.Context, wait time.Duration) (unlock func(), err error) {
 	path := filepath.Join(l.root, "lock")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)

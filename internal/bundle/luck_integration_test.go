@@ -63,7 +63,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("left in %s: %v", dir, left)
 		}
 	}
-	small := addBundle(t, to, "v1.36.3", "") // and the library is of use again
+	small := addBundle(t, to, "v1.36.3", "") // the library is usable again
 	if err := to.Verify(ctx, small.ID); err != nil {
 		t.Error(err)
 	}
@@ -131,14 +131,14 @@ func TestKilledBuild(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // its state says how it ended
+	_ = cmd.Wait() // the process state shows how it ended
 	if !compiles || cmd.ProcessState.ExitCode() != -1 {
 		t.Fatalf("it was not killed while it compiled: it said so is %v, and it ended with %s", compiles, cmd.ProcessState)
 	}
 	if left := names(t, l.tmpDir()); len(left) == 0 {
 		t.Fatal("a killed build leaves nothing to clean up")
 	}
-	// What it started ends a moment later, and could still write.
+	// The go command that it started ends a moment later, and could still write.
 	ended := testkit.That("the go command has ended with the build", func() bool { return !compiling(t, l.Root()) })
 	testkit.Until(t, time.Minute, 100*time.Millisecond, ended)
 	if left := names(t, l.cacheDir()); len(left) > 0 {
@@ -154,7 +154,7 @@ func TestKilledBuild(t *testing.T) {
 	}
 }
 
-// compiling reports whether a process works below root.
+// compiling reports whether the working directory of any process is below root.
 func compiling(t *testing.T, root string) bool {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")

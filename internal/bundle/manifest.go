@@ -10,12 +10,12 @@ type Manifest struct {
 	Kubernetes string      `json:"kubernetes"`       // "v1.37.2"
 	Platform   string      `json:"platform"`         // "linux/amd64"
 	Origin     string      `json:"origin"`           // "built" or "pulled"
-	Addons     []string    `json:"addons,omitempty"` // sets of addons whose images it has beside Kubernetes', sorted: AddonOpenStack
+	Addons     []string    `json:"addons,omitempty"` // sets of addons whose images it has in addition to Kubernetes', sorted: AddonOpenStack
 	Repository string      `json:"repository"`       // imageRepository for kubeadm: prefix of every Image.Ref
-	Components []Component `json:"components"`       // what it was made from, sorted by name
+	Components []Component `json:"components"`       // the software it was made from, sorted by name
 	Binaries   []Artifact  `json:"binaries"`         // executables for hosts, sorted by name
 	Images     []Image     `json:"images"`           // container images, sorted by name
-	Files      []Artifact  `json:"files"`            // what is for neither hosts nor containers, sorted by name: SBOMName
+	Files      []Artifact  `json:"files"`            // files for neither hosts nor containers, sorted by name: SBOMName
 }
 
 // SBOMName is the name of the CycloneDX bill of materials among Manifest.Files.

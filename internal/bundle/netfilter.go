@@ -11,12 +11,12 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// debianParts is what images take from Debian packages.
+// debianParts contains the files that images take from Debian packages.
 type debianParts struct {
 	netfilter   []imageFile // nft, iptables (nft variant), their libraries and loader
-	storage     []imageFile // what makes, mounts and grows file systems, its libraries and loader
+	storage     []imageFile // programs that create, mount and grow file systems, their libraries and loader
 	authorities []byte      // the certificates of public authorities, PEM
-	used        []deb       // the packages that something was taken from
+	used        []deb       // the packages from which files were taken
 }
 
 // authoritiesPath is where Go programs look for the certificates of public authorities.
@@ -38,8 +38,8 @@ func fetchDebian(ctx context.Context, d *debian, w wanted, r *reporter) ([]deb, 
 	return debs, entries, nil
 }
 
-// unpackDebian takes from packages what images need: for the network, or for storage. Everything lies in dir, which must outlive
-// the result.
+// unpackDebian unpacks packages into dir and selects the files that images need: for storage, or else for the network. The result refers to
+// files in dir, which must outlive it.
 func unpackDebian(ctx context.Context, d *debian, debs []deb, entries []*cacheEntry, dir string, storage bool) (*debianParts, error) {
 	p := &debianParts{}
 	var tr tree
@@ -77,7 +77,7 @@ func (p *debianParts) takes(root string) bool {
 	return false
 }
 
-// takeNetfilter finds the files. Of iptables only the nft variant: the legacy one needs kernel interfaces that are going away.
+// takeNetfilter selects the files of nft and of iptables' nft variant only: the legacy one needs kernel interfaces that are going away.
 func (p *debianParts) takeNetfilter(tr tree) error {
 	extensions, err := tr.glob("/usr/lib/*-linux-gnu/xtables/*.so")
 	if err != nil {

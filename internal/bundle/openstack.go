@@ -1,19 +1,19 @@
 package bundle
 
 // The recipe "openstack" compiles the cloud controller manager, the Cinder CSI driver and the sidecars in one module, so that they
-// share what they are made of. Of the sidecars the newest releases are taken whose modules the proxy serves and that build with the
-// Kubernetes libraries of the release.
+// share their dependencies. The sidecars' versions are the newest whose modules the proxy serves and that build with the release's
+// Kubernetes libraries.
 
 const openstackModule = "k8s.io/cloud-provider-openstack"
 
-// openstackImage tells images of the same cloud-provider-openstack apart; raise it when anything else in them changes on purpose.
+// openstackImage distinguishes images of the same cloud-provider-openstack. Raise it when anything else in them changes on purpose.
 const openstackImage = "-1"
 
 func (r recipe) openstack() component {
 	return component{name: "openstack", version: r.OpenStack, module: openstackModule,
 		ldflags: strip + " -X " + openstackModule + "/pkg/version.Version=" + r.OpenStack +
 			" -X k8s.io/component-base/version.gitVersion=" + r.OpenStack + " -X main.version=" + r.OpenStack,
-		// The driver's own main program, beside which lies a file that reads what Naupegos knows of the machine.
+		// The driver's own main program. A file of ours beside it reads Naupegos' data about the machine.
 		derive: &derivation{file: "cmd/cinder-csi-plugin/main.go"},
 		targets: []target{
 			{ImageOpenStackCCM, openstackModule + "/cmd/openstack-cloud-controller-manager"},
@@ -25,7 +25,7 @@ func (r recipe) openstack() component {
 		}}
 }
 
-// sidecars are compiled with the driver.
+// sidecars returns the sidecars that are compiled with the driver.
 func sidecars() []Component {
 	var out []Component
 	for _, s := range []struct{ name, module, version string }{
@@ -38,8 +38,8 @@ func sidecars() []Component {
 	return out
 }
 
-// openstackImages says which images a release has for clusters on OpenStack. Few, for each has to be imported on each machine:
-// what runs in one pod is in one image.
+// openstackImages returns a release's images for clusters on OpenStack. Programs of the same pod share one image, because every image must be
+// imported on every machine.
 func (r recipe) openstackImages(p programs, d *debianParts) ([]imageSpec, error) {
 	b := &imageBuilder{programs: p}
 	const bin = "/usr/local/bin/"
@@ -60,12 +60,12 @@ func (r recipe) openstackImages(p programs, d *debianParts) ([]imageSpec, error)
 	return specs, b.err
 }
 
-// storagePackages are those that the driver's calls on nodes come from.
+// storagePackages returns the packages of the programs that the driver calls on nodes.
 func storagePackages() []string {
 	return []string{"e2fsprogs", "mount", "udev", "util-linux", "xfsprogs"}
 }
 
-// takeStorage finds what the driver and Kubernetes' mount-utils call.
+// takeStorage selects the programs that the driver and Kubernetes' mount-utils call.
 func (p *debianParts) takeStorage(tr tree) error {
 	var err error
 	p.storage, err = tr.closure("/usr/bin/mount", "/usr/bin/umount", "/usr/bin/findmnt", "/usr/bin/udevadm", "/usr/sbin/blkid", "/usr/sbin/blockdev",

@@ -2,7 +2,7 @@ package bundle
 
 import "time"
 
-// The phases an Event can tell of.
+// The phases of an Event.
 const (
 	PhaseWait     = "wait"     // for another process to finish with the library
 	PhaseDownload = "download" // Done and Total are bytes (Total 0: unknown), or packages for "debian"
@@ -22,32 +22,32 @@ type Event struct {
 	Note      string        // something to tell the user; empty for most events
 }
 
-// BuildOptions says what to build.
+// BuildOptions configures Build.
 type BuildOptions struct {
 	Kubernetes string      // "v1.37.2": one of release.Versions
-	Addons     []string    // sets of addons whose images it shall have as well: AddonOpenStack
+	Addons     []string    // sets of addons whose images the bundle includes: AddonOpenStack
 	Progress   func(Event) // may be nil; called from several goroutines, one at a time
 	Parallel   int         // components compiled at the same time; 0 means 2
 	Go         string      // the go command; empty: found in PATH or /usr/local/go
 }
 
-// PullOptions says what to pull.
+// PullOptions configures Pull.
 type PullOptions struct {
 	Kubernetes string
 	BaseURLs   BaseURLs // empty fields: the official places
-	Unpinned   bool     // take files whose digest the recipe does not know on the word of the checksum that is published beside them
+	Unpinned   bool     // for files without a pinned digest, trust the checksum published beside them
 	Progress   func(Event)
 	Go         string // as in BuildOptions: our own few small programs are compiled
 }
 
-// EnsureOptions says how Ensure may get a bundle that the library lacks.
+// EnsureOptions configures how Ensure gets a bundle that the library lacks.
 type EnsureOptions struct {
-	Addons   []string // sets of addons whose images the bundle shall have as well: AddonOpenStack
+	Addons   []string // sets of addons whose images the bundle includes: AddonOpenStack
 	BaseURLs BaseURLs
 	Progress func(Event)
 	Parallel int
 	Go       string
-	Probe    time.Duration // bound for asking whether the official downloads can be reached; 0 means 4 s
+	Probe    time.Duration // time limit for the check that the official downloads are reachable; 0 means 4 s
 }
 
 // BaseURLs are the roots of download trees in the layout of the official ones.

@@ -11,10 +11,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// pinsFile holds the digests of files that are pulled, as sha256sum writes them.
+// pinsFile contains the digests of pulled files in the format of sha256sum.
 const pinsFile = "recipes/pulled.sha256"
 
-// readPins reads such a file: digests (hex) by name.
+// readPins parses the content of pinsFile: digests (hex) by name.
 func readPins(text string) (map[string]string, error) {
 	out := map[string]string{}
 	for i, line := range strings.Split(text, "\n") {
@@ -33,7 +33,7 @@ func readPins(text string) (map[string]string, error) {
 	return out, nil
 }
 
-// pins returns the digests that the recipes know.
+// pins returns the digests that the recipes pin, by pinName.
 func pins() (map[string]string, error) {
 	data, err := recipes.ReadFile(pinsFile)
 	if err != nil {
@@ -46,12 +46,12 @@ func pins() (map[string]string, error) {
 	return out, nil
 }
 
-// pinName is the download's name among the pins.
+// pinName returns the download's name in pinsFile.
 func (d download) pinName() string {
 	return path.Join(d.component, d.version, runtime.GOARCH, path.Base(d.url))
 }
 
-// unpinned returns the downloads whose digest the recipes do not know.
+// unpinned returns the downloads without a pinned digest.
 func unpinned(list []download) []download {
 	var out []download
 	for _, d := range list {
@@ -62,8 +62,8 @@ func unpinned(list []download) []download {
 	return out
 }
 
-// checkPins refuses to pull what nobody but its own publisher vouches for, unless that is wished for. Then it has to come over an
-// encrypted connection at least.
+// checkPins refuses to pull files without a pinned digest, for which only their publisher vouches, unless the user asked for it
+// (wished). Even then they must come over an encrypted connection.
 func checkPins(list []download, wished bool) error {
 	open := unpinned(list)
 	if len(open) == 0 {
@@ -84,7 +84,7 @@ func checkPins(list []download, wished bool) error {
 	return nil
 }
 
-// encrypted reports whether nobody can change what comes from an address on its way: it is encrypted, or does not leave this host.
+// encrypted reports whether data from an address is safe from changes on its way: its connection is encrypted, or does not leave this host.
 func encrypted(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestPinsAreOfDownloads: no digest is kept for what nothing downloads.
+// TestPinsAreOfDownloads: every pinned digest belongs to a download of some release.
 func TestPinsAreOfDownloads(t *testing.T) {
 	known := testkit.Value(pins())(t)
 	for _, rel := range release.All() {
@@ -40,7 +40,7 @@ func TestReadPins(t *testing.T) {
 	}
 }
 
-// pinned makes the recipe know the digests of all that a mirror has.
+// pinned pins the digests of all of a mirror's files in the recipe.
 func (u *upstream) pinned(r *recipe) {
 	r.pins = map[string]string{}
 	for _, d := range r.downloads(u.urls.orOfficial()) {
@@ -48,7 +48,8 @@ func (u *upstream) pinned(r *recipe) {
 	}
 }
 
-// TestPinnedDownloads: what is published beside a file that the recipe pins is not even asked for.
+// TestPinnedDownloads: for a pinned file, the published checksum is not even requested, and a changed file is refused even if the checksum was changed
+// with it.
 func TestPinnedDownloads(t *testing.T) {
 	r := testRecipe(t)
 	u, l := newUpstream(t, r), newLibrary(t)
@@ -64,7 +65,7 @@ func TestPinnedDownloads(t *testing.T) {
 			t.Errorf("%s was asked for", asked)
 		}
 	}
-	u.files[kubelet][7] ^= 1 // and the checksum beside it with it
+	u.files[kubelet][7] ^= 1 // and its published checksum accordingly
 	u.files[kubelet+".sha256"] = []byte(hexOf(digestOf(u.files[kubelet])))
 	wantKind(t, pull(newLibrary(t)), fail.Refused, "kubelet", "the recipe pins sha256:", "do not use it")
 }
@@ -94,7 +95,7 @@ func TestUnpinnedHasToBeWishedFor(t *testing.T) {
 	}
 }
 
-// TestUnpinnedDigestsAreTold: as the recipe would have them.
+// TestUnpinnedDigestsAreTold: a pull reports the digests of unpinned files in the format of pinsFile.
 func TestUnpinnedDigestsAreTold(t *testing.T) {
 	r := testRecipe(t)
 	u, l := newUpstream(t, r), newLibrary(t)
@@ -117,7 +118,7 @@ func TestUnpinnedDigestsAreTold(t *testing.T) {
 	}
 }
 
-// TestNothingUnpinnedComesByItself: where the recipe does not know all digests, a bundle is built, and no mirror is asked.
+// TestNothingUnpinnedComesByItself: if the recipe lacks a digest, Ensure builds the bundle and contacts no mirror.
 func TestNothingUnpinnedComesByItself(t *testing.T) {
 	r := testRecipe(t)
 	u := newUpstream(t, r)

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// reporter hands events to the caller's function, one at a time.
+// reporter passes events to the caller's function, one at a time.
 type reporter struct {
 	mu sync.Mutex
 	to func(Event)
 }
 
-// task is one phase of one component, from its beginning to its end.
+// task is one phase of one component.
 type task struct {
 	r     *reporter
 	began time.Time
@@ -28,7 +28,7 @@ func (r *reporter) begin(component, phase string, total int64) *task {
 	return t
 }
 
-// note tells the user something.
+// note sends a text for the user.
 func (r *reporter) note(component, text string) {
 	t := &task{r: r, began: time.Now(), ev: Event{Component: component, Phase: PhaseDownload, Finished: true, Note: text}}
 	t.send()
@@ -60,7 +60,7 @@ func (t *task) finish(cached bool) {
 	t.send()
 }
 
-// counting counts what passes through r.
+// counting returns a reader that adds the bytes read from r to the task.
 func (t *task) counting(r io.Reader) io.Reader { return &countReader{r, t} }
 
 type countReader struct {

@@ -23,9 +23,9 @@ const (
 )
 
 // Pull makes a bundle from the projects' official downloads, each verified against the SHA-256 that the recipe pins; our own few small
-// programs are compiled, and nftables, iptables and certificates come from Debian packages. A cut connection is resumed, a pull
-// that was stopped goes on with the next file. fail.Refused where a checksum does not match or the recipe has none, fail.NotFound where a file is not
-// there, fail.Unreachable where the network fails.
+// programs are compiled, and nftables, iptables and certificates come from Debian packages. A cut connection is resumed, and an
+// interrupted pull continues with the next file. fail.Refused if a checksum does not match, or the recipe has none and o.Unpinned is false;
+// fail.NotFound if a file is missing, fail.Unreachable if the network fails.
 func (l *Library) Pull(ctx context.Context, o PullOptions) (*Bundle, error) {
 	rec, err := findRecipe(o.Kubernetes)
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *Library) pullAll(ctx context.Context, f *fetcher, list []download, r *r
 	return out, components, err
 }
 
-// pullOne gets the checksum, and the file unless the cache has it.
+// pullOne gets a file's checksum, and downloads the file unless the cache has it.
 func (l *Library) pullOne(ctx context.Context, f *fetcher, d download, r *reporter) (*cacheEntry, error) {
 	file := path.Base(d.url)
 	t := r.begin(d.component+"/"+file, PhaseDownload, 0)
@@ -125,7 +125,7 @@ func (l *Library) pullOne(ctx context.Context, f *fetcher, d download, r *report
 	return l.store(ctx, name, want, out, d.names())
 }
 
-// checksum returns what the file's digest (hex) must be: what the recipe pins, else what is published.
+// checksum returns the expected digest (hex) of a file: the one that the recipe pins, else the published one.
 func (f *fetcher) checksum(ctx context.Context, d download) (string, error) {
 	if d.pin != "" {
 		return d.pin, nil
@@ -141,7 +141,7 @@ func (f *fetcher) checksum(ctx context.Context, d download) (string, error) {
 	return want, nil
 }
 
-// vouched says whose word the checksum is.
+// vouched returns words for the source of the checksum.
 func (d download) vouched() string {
 	if d.pin != "" {
 		return "the recipe pins"
@@ -180,7 +180,7 @@ func (d download) unpack(raw, out string) error {
 	return d.extract(tar.NewReader(z), out)
 }
 
-// extract takes exactly the wanted programs out of an archive; every other name in it is passed over.
+// extract extracts exactly the wanted programs from an archive and skips all other entries.
 func (d download) extract(t *tar.Reader, out string) error {
 	waiting := map[string]string{}
 	for name, at := range d.programs {

@@ -56,7 +56,7 @@ func TestPullTakesEverythingVerified(t *testing.T) {
 	if bytes.Load() < 700_000 {
 		t.Errorf("progress tells of %d bytes only", bytes.Load())
 	}
-	// Again: only checksums are asked for.
+	// The second pull requests only checksums.
 	before := u.asked["/k/"+r.Kubernetes+"/bin/linux/"+runtime.GOARCH+"/kubelet"]
 	if _, _, err := l.pullAll(context.Background(), quickFetcher(), r.downloads(u.urls.orOfficial()), report); err != nil {
 		t.Fatal(err)

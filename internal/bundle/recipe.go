@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// The recipes: for each component the lock files (go.mod, go.sum) of pinned versions and the Go files that are ours.
-// They carry a further ending so that embedding accepts them and this module does not compile them.
+// recipes contains, for each component, the lock files (go.mod, go.sum) of pinned versions and our own Go files.
+// Their names have an additional suffix (.lock, .txt), so that embedding accepts them and this module does not compile them.
 //
 //go:embed recipes
 var recipes embed.FS
@@ -20,10 +20,10 @@ var recipes embed.FS
 // Repository is the image repository of the bundles that this package makes.
 const Repository = "naupegos.dev/k8s"
 
-// recipe is how a release is made.
+// recipe describes how to make a release.
 type recipe struct {
 	release.Release
-	pins map[string]string // digests of files that are pulled
+	pins map[string]string // digests of pulled files, by download.pinName
 }
 
 func findRecipe(kubernetes string) (recipe, error) {
@@ -36,7 +36,7 @@ func findRecipe(kubernetes string) (recipe, error) {
 	return recipe{r, known}, err
 }
 
-// CheckRelease refuses a release that no bundle can be made of here.
+// CheckRelease returns an error for a release without a recipe.
 func CheckRelease(kubernetes string) error {
 	_, err := findRecipe(kubernetes)
 	return err
@@ -53,10 +53,10 @@ type component struct {
 	derive  *derivation
 }
 
-// target is one program. Its file is called name once it is built.
+// target is one program. name is the name of its compiled file.
 type target struct{ name, pkg string }
 
-// derivation says that main.go is the module's own without some of its imports.
+// derivation makes main.go from a file of the module by dropping some of its imports.
 type derivation struct {
 	file string
 	drop []string
@@ -106,7 +106,7 @@ func (r recipe) cniPlugins() component {
 			{"loopback", base + "plugins/main/loopback"}, {"portmap", base + "plugins/meta/portmap"}, {"ptp", base + "plugins/main/ptp"}}}
 }
 
-// toolsVersion names the state of our own programs in images' tags; raise it when one of them changes.
+// toolsVersion is the version of our own programs in images' tags. Raise it when one of them changes.
 const toolsVersion = "v2"
 
 func (r recipe) tools() component {
@@ -122,7 +122,7 @@ func inModule(prefix string, names ...string) []target {
 	return out
 }
 
-// source says where the component comes from, for the manifest.
+// source returns the component's origin for the manifest.
 func (c component) source() string {
 	if c.module == "" {
 		return "naupegos"
@@ -130,7 +130,7 @@ func (c component) source() string {
 	return "module " + c.module + "@" + c.version
 }
 
-// files returns the recipe's files as they are to lie in the directory of the build.
+// files returns the recipe's files by their names in the build directory.
 func (c component) files() (map[string][]byte, error) {
 	root := path.Join("recipes", c.name)
 	out := map[string][]byte{}
@@ -166,7 +166,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// FlannelConflist returns /etc/cni/net.d/10-flannel.conflist as the flannel image installs it where it is absent.
+// FlannelConflist returns the content of /etc/cni/net.d/10-flannel.conflist, which the flannel image installs if it is missing.
 func FlannelConflist() []byte {
 	data, err := recipes.ReadFile("recipes/tools/install-cni/10-flannel.conflist")
 	if err != nil {

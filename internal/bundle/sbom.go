@@ -14,9 +14,9 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// addSBOM stores the bill of materials: every program with its digest and the modules that its own build information names, and
-// every Debian package; of a bundle that is made of another one, also what the other's bill names. It depends on the bundle's
-// contents alone (no time, no random number).
+// addSBOM stores the bill of materials: every program with its digest and the modules in its build information, every Debian package,
+// and, for a bundle that extends another one, the content of the other's bill. It depends only on the bundle's contents (no time, no
+// random number).
 func (l *Library) addSBOM(ctx context.Context, m Manifest, base *Bundle, progs programs, debs []deb) (Artifact, error) {
 	b := &sbom{pulled: m.Origin == originPulled, components: map[string]cdx.Component{}, needs: map[string][]string{}}
 	if err := b.read(base); err != nil {

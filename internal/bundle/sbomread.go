@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// read takes over what the bill of materials of another bundle names; nil is not a bundle.
+// read adds the components and dependencies in another bundle's bill of materials. It does nothing for nil.
 func (b *sbom) read(base *Bundle) error {
 	if base == nil {
 		return nil

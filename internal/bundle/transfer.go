@@ -26,8 +26,8 @@ const (
 	maxUnknown     = 4 << 30 // bytes of all blobs of a bundle that was not named; bundles have less than 2 GiB
 )
 
-// Export writes a bundle as one file. The same bundle gives the same bytes. Every blob is verified on the way; a damaged one ends
-// the export with fail.Invalid, and what was written then is of no use.
+// Export writes a bundle as one file. The same bundle yields the same bytes. Export verifies every blob; a damaged one ends it with
+// fail.Invalid, and the output is then unusable.
 func (l *Library) Export(ctx context.Context, id string, w io.Writer) error {
 	b, err := l.Get(ctx, id)
 	if err != nil {
@@ -96,7 +96,7 @@ func exportHeader(name string, size int64) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
 }
 
-// size returns how many bytes all artifacts have.
+// size returns the size of all artifacts in bytes; each digest counts once.
 func (m *Manifest) size() int64 {
 	var total int64
 	for _, a := range m.byDigest() {
@@ -105,7 +105,7 @@ func (m *Manifest) size() int64 {
 	return total
 }
 
-// byDigest returns the artifacts by digest; of several with the same content it keeps one.
+// byDigest returns the artifacts by digest. If several have the same content, it keeps one.
 func (m *Manifest) byDigest() map[string]Artifact {
 	out := map[string]Artifact{}
 	for _, a := range m.artifacts() {
@@ -114,9 +114,9 @@ func (m *Manifest) byDigest() map[string]Artifact {
 	return out
 }
 
-// Import reads what Export wrote. Nothing is registered before every blob has the digest that the manifest says: anything else,
-// missing, changed, unknown or named twice, ends it with fail.Invalid and leaves the library as it was. With an ID (all of it) a bundle of
-// another one is fail.Refused: the library takes the newest bundle of a release for every cluster of it.
+// Import reads a file from Export. It registers the bundle only after every blob has matched its digest in the manifest: a missing, changed,
+// unknown or duplicate blob ends it with fail.Invalid and leaves the library unchanged. If id, a complete ID, is not empty, a bundle with
+// another ID is fail.Refused: the library uses the newest bundle of a release for all its clusters.
 func (l *Library) Import(ctx context.Context, r io.Reader, id string) (*Bundle, error) {
 	if id != "" && !isHex(id) {
 		return nil, fail.New(fail.Invalid, "%q is not the whole ID of a bundle", id).Do("give all 64 digits, as naupegos bundle inspect prints them where the bundle was made")
@@ -158,7 +158,7 @@ type importer struct {
 	lib *Library
 	dir string
 	tar *tar.Reader
-	id  string // that the bundle must have; empty: any
+	id  string // the bundle's required ID; empty: any
 }
 
 func (im *importer) read() (Manifest, error) {

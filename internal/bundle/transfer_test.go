@@ -32,7 +32,7 @@ func TestExportThenImport(t *testing.T) {
 	if !bytes.Equal(file, export(t, from, b.ID)) {
 		t.Error("two exports differ")
 	}
-	for range 2 { // importing again does no harm
+	for range 2 { // a repeated import is harmless
 		got, err := to.Import(ctx, bytes.NewReader(file), "")
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func TestExportThenImport(t *testing.T) {
 	}
 }
 
-// TestImportOfAnotherBundle: whoever knows which bundle is to come names its ID, and gets no other.
+// TestImportOfAnotherBundle: an import with an ID accepts only the bundle with this ID.
 func TestImportOfAnotherBundle(t *testing.T) {
 	ctx := context.Background()
 	from, to := newLibrary(t), newLibrary(t)
@@ -198,7 +198,7 @@ func TestImportRefusesTampering(t *testing.T) {
 	}
 }
 
-// TestImportRefusesALargeManifest: whoever made the file does not say how much memory an import takes. What the header promises need not be there.
+// TestImportRefusesALargeManifest: the file can't determine how much memory an import uses. The content need not be as long as its header says.
 func TestImportRefusesALargeManifest(t *testing.T) {
 	for _, c := range []struct {
 		size int64
@@ -206,7 +206,7 @@ func TestImportRefusesALargeManifest(t *testing.T) {
 	}{
 		{maxManifest + 1, "import bundle: manifest.json: has 8388609 bytes, and no bundle's has more than 8388608"},
 		{1 << 60, "import bundle: manifest.json: has 1152921504606846976 bytes, and no bundle's has more than 8388608"},
-		{maxManifest, "unexpected EOF"}, // it is read, and found to be cut off
+		{maxManifest, "unexpected EOF"}, // read, and found to be truncated
 	} {
 		var file bytes.Buffer
 		z := testkit.Value(zstd.NewWriter(&file))(t)
@@ -232,7 +232,7 @@ func TestImportStopsWhenAsked(t *testing.T) {
 	wantKind(t, err, fail.Interrupted)
 }
 
-// TestImportIsBounded: the manifest alone decides how much is written. A bundle that its ID was given for may be larger.
+// TestImportIsBounded: a manifest with too many bytes is refused before any blob is written. The bound is larger for an import with an ID.
 func TestImportIsBounded(t *testing.T) {
 	from := newLibrary(t)
 	b := addBundle(t, from, "v1.36.3", "")

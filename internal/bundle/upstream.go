@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// OfficialURLs returns the places where the projects publish their releases.
+// OfficialURLs returns the URLs at which the projects publish their releases.
 func OfficialURLs() BaseURLs {
 	const github = "https://github.com/"
 	return BaseURLs{
@@ -24,7 +24,7 @@ func OfficialURLs() BaseURLs {
 	}
 }
 
-// orOfficial fills empty fields.
+// orOfficial fills empty fields with the official URLs, and trims trailing slashes.
 func (u BaseURLs) orOfficial() BaseURLs {
 	o := OfficialURLs()
 	for _, f := range []struct{ mine, official *string }{{&u.Kubernetes, &o.Kubernetes}, {&u.Etcd, &o.Etcd}, {&u.CNI, &o.CNI},
@@ -42,17 +42,17 @@ type download struct {
 	component string
 	version   string
 	url       string
-	sums      string            // where its SHA-256 is published
+	sums      string            // URL of its published SHA-256
 	find      sumFinder         // how to find it there
 	programs  map[string]string // program → path in the tar.gz; nil: the file itself is the program, named by its URL
-	name      string            // of the program, where programs is nil
-	pin       string            // its SHA-256 by the recipe (hex); empty where that does not know it
+	name      string            // of the program, if programs is nil
+	pin       string            // its SHA-256 by the recipe (hex); empty: not pinned
 }
 
 // sumFinder returns the digest (hex) of the named file in a published document.
 type sumFinder func(document, file string) (string, error)
 
-// downloads returns what a release consists of upstream.
+// downloads returns the upstream files of a release.
 func (r recipe) downloads(u BaseURLs) []download {
 	arch := runtime.GOARCH
 	bare := func(v string) string { return strings.TrimPrefix(v, "v") }
@@ -89,7 +89,7 @@ func (r recipe) downloads(u BaseURLs) []download {
 	return list
 }
 
-// findSum reads a file of lines "<hex>  <name>", or one that holds a digest alone.
+// findSum finds a digest in a document of lines "<hex>  <name>", or in one with only a digest.
 func findSum(document, file string) (string, error) {
 	for line := range strings.Lines(document) {
 		fields := strings.Fields(line)
@@ -103,7 +103,7 @@ func findSum(document, file string) (string, error) {
 	return "", fail.New(fail.Refused, "the checksum of %s is not published where it is expected", file)
 }
 
-// findAsset reads a release as GitHub's API describes it.
+// findAsset finds a digest in GitHub's API description of a release.
 func findAsset(document, file string) (string, error) {
 	var release struct {
 		Assets []struct{ Name, Digest string }

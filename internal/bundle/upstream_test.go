@@ -98,7 +98,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", modTime, bytes.NewReader(content)) // answers ranges
 }
 
-// cut sends n bytes of what was promised and closes the connection.
+// cut sends only n bytes of the announced content and closes the connection.
 func cut(w http.ResponseWriter, content []byte, n int) {
 	w.Header().Set("Content-Length", fmt.Sprint(len(content)))
 	_, _ = w.Write(content[:n])

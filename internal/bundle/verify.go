@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Verify reads every blob of a bundle and compares it with the manifest. All problems are named in one error of kind
-// fail.Invalid, each with the artifact that has it.
+// Verify reads every blob of a bundle and compares it with the manifest. It returns one error of kind fail.Invalid with all problems, each with
+// its artifact.
 func (l *Library) Verify(ctx context.Context, id string) error {
 	b, err := l.Get(ctx, id)
 	if err != nil {
@@ -35,7 +35,7 @@ func (l *Library) Verify(ctx context.Context, id string) error {
 		At("bundle "+b.ID[:12]).Do("remove it and build, pull or import it again: naupegos bundle remove %s", b.ID[:12])
 }
 
-// verifyBlob returns what is wrong with a blob as problem, and what kept it from being looked at as err.
+// verifyBlob returns a defect of a blob as problem, and a failure to read the blob as err.
 func (l *Library) verifyBlob(ctx context.Context, a Artifact) (problem, err error) {
 	path := filepath.Join(l.blobDir(), hexOf(a.Digest))
 	info, err := os.Stat(path)

@@ -14,17 +14,17 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 )
 
-// Anew starts a different cluster from a set, with its own authorities and keys.
+// Anew describes a different cluster that starts from a set, with its own authorities and keys.
 type Anew struct {
-	Encryption []string          // by what its API servers read Secrets, as in layout.Params; they write by the first
-	Keys       map[string][]byte // the keys among Encryption, by names that the set has none of
-	Prefixes   []string          // of etcd's keys that are not Kubernetes': what the former cluster's machines told each other
+	Encryption []string          // providers by which its API servers read Secrets, as in layout.Params; they write by the first
+	Keys       map[string][]byte // the keys of Encryption, by names that no key of the set has
+	Prefixes   []string          // of etcd's keys outside Kubernetes' to delete: messages between the former cluster's machines
 }
 
-// told lists objects that name trusted authorities or the API's address. Their owners recreate them if they are missing.
+// told lists objects that name trusted authorities or the API's address. The programs that create them do so again if they are missing.
 var told = map[string][]string{
 	"configmaps": {
-		"kube-system/extension-apiserver-authentication", // API servers add their authority to what it says, and would leave the former one in
+		"kube-system/extension-apiserver-authentication", // API servers add their authority to its content, and would keep the former one
 		"kube-system/kubeadm-config", "kube-system/kube-proxy", "kube-public/cluster-info",
 	},
 	"secrets":         {"kube-system/kubeadm-certs"},
@@ -37,7 +37,7 @@ const (
 	signRequests    = "certificatesigningrequests.certificates.k8s.io"
 )
 
-// former reports whether an object describes only the set's cluster, and is recreated by itself or by apply.
+// former reports whether an object concerns only the set's cluster. The new cluster creates its own by itself or by apply.
 func former(o kube.Counted) bool {
 	name := o.Object.GetNamespace() + "/" + o.Object.GetName()
 	kind, _, _ := unstructured.NestedString(o.Object.Object, "type")
@@ -49,13 +49,14 @@ func former(o kube.Counted) bool {
 	case o.Resource == "secrets" && kind == bootstrapTokens:
 		return true
 	}
-	// The document determines an addon's workloads and their configuration. Whatever else the addon installed (kinds, classes, rights) stays, and
-	// so does its inventory.
+	// An addon's workloads and their configuration go, because apply creates them from the document. The rest of the addon (kinds, classes, rights)
+	// stays, and so does its inventory.
 	return o.Object.GetLabels()[kube.AddonLabel] != "" && !strings.HasPrefix(o.Object.GetName(), kube.InventoryPrefix) &&
 		slices.Contains([]string{"configmaps", "secrets", "daemonsets.apps", "deployments.apps"}, o.Resource)
 }
 
-// learn adds the other cluster's keys to those of the sandbox's API server, which must be started afterwards.
+// learn gives the sandbox's API server the other cluster's keys beside the set's: it then writes by the first of the other cluster's providers and
+// still reads by the set's. The API server must be started afterwards.
 func (s *sandbox) learn(ctx context.Context, a *Anew) error {
 	for name, key := range a.Keys {
 		if err := s.pki.KeepEncryptionKey(ctx, name, key); err != nil {
@@ -76,8 +77,9 @@ func (s *sandbox) learn(ctx context.Context, a *Anew) error {
 	return nil
 }
 
-// disown turns etcd's data into another cluster's: an API server with both clusters' keys re-encrypts every Secret with the other's, and all traces
-// of the former cluster are removed. stay lists the keys that etcd had before; whatever the API server creates beyond them is removed.
+// disown turns etcd's data into another cluster's: through an API server with both clusters' keys it removes what binds objects to the former cluster
+// (see kube.Client.Disown) and stores every Secret by the other's key. Then it deletes the keys below a.Prefixes, and those of Kubernetes that are not
+// in stay: the API server's own writes. stay holds the set's keys that remain.
 func (s *sandbox) disown(ctx context.Context, client *etcd.Client, a *Anew, stay map[string]bool, status func(string, ...any)) error {
 	root, err := s.client(ctx, layout.Params.SuperAdminKubeconfig)
 	if err != nil {
@@ -120,7 +122,7 @@ func (s *sandbox) disown(ctx context.Context, client *etcd.Client, a *Anew, stay
 	return storedBy(ctx, client, a.Encryption[0])
 }
 
-// storedBy returns nil if one provider encrypted every Secret in etcd.
+// storedBy returns nil if every Secret in etcd is stored by the given provider.
 func storedBy(ctx context.Context, client *etcd.Client, provider string) error {
 	var left []string
 	_, err := client.Values(ctx, layout.SecretsPrefix, 0, func(key, value []byte) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestKeysOfAuthoritiesElsewhere: a set without its authorities' keys is proven with temporary authorities and its other keys.
+// TestKeysOfAuthoritiesElsewhere: for a set without its authorities' keys, the sandbox gets authorities of its own and all other keys of the set.
 func TestKeysOfAuthoritiesElsewhere(t *testing.T) {
 	in := memory.NewOverlay(nil)
 	was := pki.Open(in, pki.Options{Issuer: &pkitest.Issuer{}})
@@ -49,7 +49,7 @@ func TestKeysOfAuthoritiesElsewhere(t *testing.T) {
 		}
 		_, _, err := keys(t.Context(), without)
 		if strings.HasPrefix(name, "authority/") && !strings.HasSuffix(name, pki.KubernetesCA) {
-			testkit.Must(t, err) // etcd's data does not name the authority
+			testkit.Must(t, err) // nothing in etcd names this authority
 			continue
 		}
 		testkit.Fails(t, err, fail.Refused, "lacks")

@@ -31,7 +31,7 @@ type Proof struct {
 	Keys       int              `json:"keys"`               // in etcd, below /registry/
 	Objects    int              `json:"objects"`            // shown by the API
 	Secrets    int              `json:"secrets"`            // number of Secrets, each decrypted
-	Tokens     int              `json:"tokens"`             // of service accounts, found in Secrets and accepted
+	Tokens     int              `json:"tokens"`             // number of service accounts' tokens that Secrets contain, each accepted
 	Digest     string           `json:"digest"`             // of all objects
 	Resources  map[string]Tally `json:"resources"`          // by name, "deployments.apps"
 	Unserved   map[string]int   `json:"unserved,omitempty"` // keys that the API does not serve, by prefix
@@ -76,7 +76,7 @@ func (c *census) visit(o kube.Counted) error {
 			c.tokens = append(c.tokens, token)
 		}
 	case "serviceaccounts":
-		if slices.Contains([]string{"kube-system", "default"}, o.Object.GetNamespace()) { // these namespaces can't be deleted; in a terminating one no token can be created
+		if slices.Contains([]string{"kube-system", "default"}, o.Object.GetNamespace()) { // never deleted; a terminating namespace allows no token
 			c.account = [2]string{o.Object.GetNamespace(), o.Object.GetName()}
 		}
 	case "configmaps":
@@ -91,7 +91,8 @@ func (c *census) visit(o kube.Counted) error {
 	return nil
 }
 
-// missing lists the keys below the prefixes of resources that the API did not show.
+// missing lists the keys that the API did not show although it serves their resources, and counts those whose resources it does not serve, by prefix.
+// now holds the keys that etcd still has.
 func (c *census) missing(kept []kube.Kept, now map[string]bool) (lost []string, unserved map[string]int) {
 	unserved = map[string]int{}
 	for _, key := range slices.Sorted(maps.Keys(c.inEtcd)) {
@@ -132,7 +133,7 @@ func (c *census) tally(p *Proof) {
 	p.Secrets, p.Digest = p.Resources["secrets"].Count, hex.EncodeToString(all.Sum(nil))
 }
 
-// examine lists all objects through the sandbox's API server and compares them with etcd's keys.
+// examine lists all objects through the sandbox's API server, compares them with etcd's keys and signs in (see signIn).
 func (s *sandbox) examine(ctx context.Context, c *census, p *Proof, status func(string, ...any)) error {
 	root, err := s.client(ctx, layout.Params.SuperAdminKubeconfig)
 	if err != nil {
@@ -173,7 +174,8 @@ func (s *sandbox) examine(ctx context.Context, c *census, p *Proof, status func(
 	return s.signIn(ctx, root, c, p, status)
 }
 
-// serving returns nil once the API server is ready, fail.NotReady until then. If it can't decrypt Secrets, it never becomes ready.
+// serving returns nil once the API server is ready, fail.NotReady or fail.Unreachable until then. It returns fail.Refused if the API server can't
+// decrypt Secrets, because it never becomes ready then.
 func (s *sandbox) serving(ctx context.Context, client *kube.Client) error {
 	err := client.Ready(ctx)
 	if err == nil {
@@ -185,11 +187,11 @@ func (s *sandbox) serving(ctx context.Context, client *kube.Client) error {
 	if kind := fail.KindOf(err); kind == fail.NotReady || kind == fail.Unreachable {
 		return err
 	}
-	return fail.Wrap(fail.NotReady, err, "the API server is starting") // its authorization rules are not loaded yet
+	return fail.Wrap(fail.NotReady, err, "the API server is starting") // it may deny access until it has loaded its authorization rules
 }
 
-// signIn proves that the set's authorities and keys match its objects: the API accepts a kubeconfig by its authority, pods were given the same
-// authority, and tokens of service accounts are accepted.
+// signIn proves that the set's authorities and keys match its objects: the ConfigMaps that tell pods the authority (kube-root-ca.crt) name the set's,
+// and the API accepts an administrator's kubeconfig by it, the service accounts' tokens among the Secrets, and a new token by the set's key.
 func (s *sandbox) signIn(ctx context.Context, root *kube.Client, c *census, p *Proof, status func(string, ...any)) error {
 	status("signing in")
 	if len(c.rootCAs) > 0 && !c.names(s.known) {

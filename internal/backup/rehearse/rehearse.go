@@ -26,12 +26,12 @@ import (
 type Set struct {
 	ID         string
 	Snapshot   string      // the file, decrypted
-	Etcd       backup.Etcd // counted at the backup; without Objects it is not compared
+	Etcd       backup.Etcd // counts from the set's creation; not compared if Objects is empty
 	Document   *v1alpha1.Cluster
 	Encryption []string                   // providers by which API servers read Secrets: layout.Params
 	Version    string                     // the release of Kubernetes whose API servers wrote it
 	Secrets    map[string][]byte          // of the cluster, by name
-	Keys       map[string]pki.Generations // generations of the secrets in use; the first for those not named
+	Keys       map[string]pki.Generations // generations in use, by name of the authority or key; the first of those not named
 }
 
 // Options configures a rehearsal.
@@ -101,7 +101,8 @@ func Run(ctx context.Context, set Set, o Options) (*Proof, error) {
 }
 
 // keys loads the set's secrets into a PKI that stores new ones only in memory, and returns the authority by which the set's clients identify the
-// cluster. If the authorities' keys are kept elsewhere, the sandbox makes its own authorities: only the proof of client access depends on them.
+// cluster. If the authorities' keys are kept elsewhere, the sandbox gets its own authorities: of the proof, only client access depends on them.
+// fail.Refused if the set lacks any other key.
 func keys(ctx context.Context, set Set) (_ *pki.PKI, known []byte, _ error) {
 	in := memory.NewOverlay(nil)
 	for name, value := range set.Secrets {
@@ -235,7 +236,7 @@ func (s *sandbox) tidied(ctx context.Context, snapshot, out string, all []string
 	if err != nil {
 		return fail.Wrap(fail.Refused, err, "write the snapshot")
 	}
-	defer f.Close() // a second time after an error
+	defer f.Close() // for errors; otherwise it is closed already
 	if _, err := client.Snapshot(ctx, io.Writer(f)); err != nil {
 		return err
 	}
@@ -246,7 +247,7 @@ func (s *sandbox) tidied(ctx context.Context, snapshot, out string, all []string
 	return nil
 }
 
-// decode decodes a value of a Secret.
+// decode decodes a value of a Secret (base64).
 func decode(data string) (string, error) {
 	out, err := base64.StdEncoding.DecodeString(data)
 	return string(out), err

@@ -243,7 +243,8 @@ func TestRehearsal(t *testing.T) {
 	}
 }
 
-// startsAnew: only the new cluster's keys open its snapshot, which has every object and no trace of the former cluster's authorities.
+// startsAnew: the new cluster's keys open its snapshot and the former cluster's don't. The snapshot has all Secrets, Services and custom resources,
+// but no nodes, and does not name the former cluster's authorities.
 func startsAnew(t *testing.T, set Set) {
 	ctx := t.Context()
 	in := memory.NewOverlay(nil)

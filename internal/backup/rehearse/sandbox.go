@@ -23,8 +23,8 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// sandbox runs an etcd member and an API server on a set: processes of this host that listen on loopback, accept only the set's certificates and
-// end with this process.
+// sandbox runs an etcd member and an API server on a set: processes of this host that listen on loopback, admit only clients that its PKI
+// authenticates, and end with this process.
 type sandbox struct {
 	dir      string
 	programs map[string]string // paths by name
@@ -45,7 +45,7 @@ type process struct {
 	ended  bool
 }
 
-// newSandbox lays out all files below dir; it starts nothing.
+// newSandbox unpacks the programs into dir; it starts nothing.
 func newSandbox(ctx context.Context, dir string, b *bundle.Bundle, p layout.Params, k *pki.PKI) (*sandbox, error) {
 	s := &sandbox{dir: dir, programs: map[string]string{}, params: p, pki: k, running: map[string]*process{}}
 	for _, name := range []string{"etcd", "etcdutl", "kube-apiserver"} {
@@ -58,7 +58,7 @@ func newSandbox(ctx context.Context, dir string, b *bundle.Bundle, p layout.Para
 	return s, nil
 }
 
-// moves bounds the attempts with other ports after another process took one.
+// moves bounds the attempts to start etcd, each on other ports, while other processes take a port first.
 const moves = 5
 
 // restore unpacks a snapshot into the data directory and starts etcd on it.
@@ -128,7 +128,7 @@ func (s *sandbox) settle(ctx context.Context) error {
 	return nil
 }
 
-// start starts a program, which dies with this process in any case.
+// start starts a program. It dies with this process, even if this process is killed.
 func (s *sandbox) start(name string, args []string) error {
 	p := &process{log: filepath.Join(s.dir, name+".log"), exited: make(chan error, 1)}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -181,7 +181,7 @@ func (s *sandbox) hasSaid(name, text string) bool {
 // stopping is a program's time to end after SIGTERM.
 const stopping = 10 * time.Second
 
-// stop ends a program and waits for its end.
+// stop ends a program, by force if SIGTERM does not suffice, and waits for its end.
 func (s *sandbox) stop(name string) {
 	p := s.running[name]
 	if p == nil || p.ended {
@@ -265,7 +265,7 @@ func (s *sandbox) await(ctx context.Context, name string, ready func(context.Con
 	}
 }
 
-// client connects to the sandbox's API server with a rendered kubeconfig.
+// client connects to the sandbox's API server with the kubeconfig that render returns.
 func (s *sandbox) client(ctx context.Context, render func(layout.Params, context.Context, *pki.PKI, string) ([]byte, error)) (*kube.Client, error) {
 	conf, err := render(s.params, ctx, s.pki, strings.TrimPrefix(layout.SandboxURL(s.ports.API), "https://"))
 	if err != nil {

@@ -12,10 +12,11 @@ import (
 	"github.com/naupegos/naupegos/internal/kube"
 )
 
-// Tidy describes the cluster that will start from a set. Everything that does not fit is removed from the snapshot.
+// Tidy describes the cluster that will start from a set. Objects that would be wrong there are removed from the snapshot: nodes without a machine and
+// objects bound to them, and outdated state such as leases, endpoints, and pods that controllers recreate.
 type Tidy struct {
 	Machines []string // its nodes
-	Rebuilt  bool     // the machines are new: no volume in the set is attached to them
+	Rebuilt  bool     // the machines are new: the set's volume attachments and nodes' provider IDs do not apply to them
 	Anew     *Anew    // a different cluster starts; nil: the set's own
 }
 
@@ -40,7 +41,7 @@ func newTidying(t *Tidy) *tidying {
 	return &tidying{Tidy: *t, gone: map[string]string{}, nodes: map[string]bool{}}
 }
 
-// visit decides whether an object stays.
+// visit decides whether an object stays, or remembers the node on which that depends.
 func (t *tidying) visit(o kube.Counted) {
 	text := func(path ...string) string {
 		v, _, _ := unstructured.NestedString(o.Object.Object, path...)
@@ -87,7 +88,7 @@ func controlled(u *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller })
 }
 
-// rederived reports whether the control plane recreates endpoints from running workloads.
+// rederived reports whether the control plane writes these endpoints, and so recreates them from what runs: pods, or for default/kubernetes API servers.
 func rederived(u *unstructured.Unstructured) bool {
 	l := u.GetLabels()
 	return l["endpointslice.kubernetes.io/managed-by"] == "endpointslice-controller.k8s.io" || l["endpoints.kubernetes.io/managed-by"] == "endpoint-controller" ||

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// found lists objects of a set by name, with their keys and content.
+// found lists objects of a set by their keys below /registry/.
 var found = map[string]struct{ resource, object string }{
 	"minions/here":         {"nodes", "metadata: {name: here, annotations: {naupegos.dev/owned-labels: a}}"},
 	"minions/cloudy":       {"nodes", "metadata: {name: cloudy, annotations: {naupegos.dev/owned-labels: a}}\nspec: {providerID: openstack:///1}"},

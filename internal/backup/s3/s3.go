@@ -46,14 +46,14 @@ type Spec struct {
 	Region          string `json:"region,omitempty"`
 	CA              string `json:"ca,omitempty"`              // of the service's certificate authority (PEM)
 	CredentialsFile string `json:"credentialsFile,omitempty"` // in the format of the AWS command line
-	Credential      string `json:"credential,omitempty"`      // name of a stored credential, used instead
+	Credential      string `json:"credential,omitempty"`      // name of a stored credential, used instead of a file
 }
 
 // Source provides a bucket's credentials.
 type Source struct {
 	// Credential returns the value of the credential that the document names; nil if it names none.
 	Credential func(context.Context) ([]byte, error)
-	// Closed ignores this host's files and variables, whatever the document names: a server requires a stored credential.
+	// Closed forbids the use of this host's files and variables, whatever the document names: on a server it must name a stored credential.
 	Closed bool
 }
 
@@ -121,7 +121,8 @@ func Credentials(spec Spec, from Source) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// credentialsOf takes the credentials from the document's source, else from the places of the AWS command line.
+// credentialsOf returns the stored credential or the file that the document names, else the places of the AWS command line: the environment, or
+// ~/.aws/credentials.
 func credentialsOf(spec Spec, from Source) (*credentials.Credentials, error) {
 	switch {
 	case from.Credential != nil:
@@ -165,7 +166,7 @@ func (b *Bucket) key(name string) string {
 	return strings.TrimPrefix(path.Join(b.spec.Prefix, name), "/")
 }
 
-// broken is an error of the function that fills a file. It hides io.EOF from readers.
+// broken marks an error of the function that fills a file. Readers that compare errors with io.EOF don't mistake it for the end of the file.
 type broken struct{ error }
 
 func (e broken) Unwrap() error { return e.error }
@@ -200,7 +201,7 @@ func (b *Bucket) Create(ctx context.Context, name string, fill func(io.Writer) e
 	if err == nil || errors.As(err, &own) {
 		return e
 	}
-	// A service may refuse a part and close the connection before reading it all, so that its response is lost. This call gets it again.
+	// A service may refuse a part and close the connection before reading it all, so that its response is lost. abort got it again.
 	if fail.KindOf(why) == fail.Unreachable && refusal(no) {
 		return b.wrap(fmt.Errorf("%w (before: %w)", no, err), "write %s", name)
 	}
@@ -214,7 +215,7 @@ func (b *Bucket) abort(ctx context.Context, c *minio.Client, name string) error 
 	return c.RemoveIncompleteUpload(ctx, b.spec.Bucket, b.key(name))
 }
 
-// refusal reports whether a service answered that the bucket does not exist or we may not use it.
+// refusal reports whether a service answered that the bucket does not exist, or that we may not use it.
 func refusal(err error) bool {
 	answer := minio.ToErrorResponse(err)
 	return answer.Code == minio.NoSuchBucket || answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden
@@ -245,7 +246,7 @@ func (b *Bucket) List(ctx context.Context, dir string) (all []backup.File, err e
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends an incomplete listing
+	defer cancel() // ends a listing that was not read to its end
 	prefix := b.key(dir) + "/"
 	own := func(key string) string { return strings.TrimPrefix(strings.TrimPrefix(key, b.key("")), "/") }
 	for o := range c.ListObjects(ctx, b.spec.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {

@@ -82,7 +82,7 @@ func text(s string) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
 }
 
-// large writes more than one part and calls then before the last byte.
+// large writes so many full parts and 1 MiB of another one, and calls then before the file ends.
 func large(parts int, then func() error) func(io.Writer) error {
 	return func(w io.Writer) error {
 		block := bytes.Repeat([]byte("x"), 1<<20)

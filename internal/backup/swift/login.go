@@ -70,7 +70,7 @@ func credentialOf(ctx context.Context, spec Spec, from Source) (c credential, er
 	return c, nil
 }
 
-// parse reads lines of a shell file.
+// parse finds a credential in the lines of a file for a shell.
 func parse(text string) (c credential) {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
@@ -93,7 +93,7 @@ type session struct {
 	url   string // of the account
 }
 
-// signedIn returns a session that stays valid for a while; it signs in if necessary.
+// signedIn returns a session that stays valid for longer than fresh; it signs in if necessary.
 func (c *Container) signedIn(ctx context.Context) (session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +175,7 @@ type service struct {
 	} `json:"endpoints"`
 }
 
-// storeIn returns the address of a catalogue's only object store, in the document's region if it names one.
+// storeIn returns the public address of a catalogue's only object store, or of the one in the document's region if it names one.
 func (c *Container) storeIn(catalog []service) (string, error) {
 	urls := map[string]string{} // by region
 	for _, s := range catalog {

@@ -9,7 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestCredentialOf reads credentials from a Horizon file, a file of plain lines and the environment. Machines get an equivalent copy.
+// TestCredentialOf parses a Horizon file and a file of plain lines, and reads the environment. The file that Credentials makes for machines contains
+// the same credential.
 func TestCredentialOf(t *testing.T) {
 	for text, want := range map[string]credential{
 		"#!/bin/bash\nexport OS_AUTH_URL=https://x\nexport OS_APPLICATION_CREDENTIAL_ID=a\nexport OS_APPLICATION_CREDENTIAL_SECRET=\"b=c\"\n": {"a", "b=c"},
@@ -30,7 +31,7 @@ func TestCredentialOf(t *testing.T) {
 	}
 }
 
-// TestStoreIn finds a catalogue's only store, and refuses to choose among several without a region.
+// TestStoreIn finds a catalogue's only store, or that of the document's region, and refuses to choose among several without a region.
 func TestStoreIn(t *testing.T) {
 	entry := func(kind, iface, region string) string {
 		return fmt.Sprintf(`{"type": %q, "endpoints": [{"interface": %q, "region": %q, "url": "https://%s/v1/"}]}`, kind, iface, region, region)

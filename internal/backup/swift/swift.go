@@ -36,14 +36,14 @@ type Spec struct {
 	Region          string `json:"region,omitempty"`
 	CA              string `json:"ca,omitempty"`              // of the services' certificate authority (PEM)
 	CredentialsFile string `json:"credentialsFile,omitempty"` // lines for a shell
-	Credential      string `json:"credential,omitempty"`      // name of a stored credential, used instead
+	Credential      string `json:"credential,omitempty"`      // name of a stored credential, used instead of a file
 }
 
 // Source provides a container's credential.
 type Source struct {
 	// Credential returns the value of the credential that the document names; nil if it names none.
 	Credential func(context.Context) ([]byte, error)
-	// Closed ignores this host's files and variables, whatever the document names: a server requires a stored credential.
+	// Closed forbids the use of this host's files and variables, whatever the document names: on a server it must name a stored credential.
 	Closed bool
 }
 
@@ -75,7 +75,7 @@ func NewFrom(spec Spec, from Source) *Container {
 			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: patience, IdleConnTimeout: patience, ExpectContinueTimeout: patience,
 			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 		},
-		// Tokens and credentials must only reach services that the cloud's catalogue names.
+		// No redirects: tokens and credentials must only reach the services that the document and the cloud's catalogue name.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -107,7 +107,7 @@ func (c *Container) object(key string) string {
 	return at
 }
 
-// call makes an authenticated call. It reads a body, if any, only once.
+// call makes an authenticated call, without retries: a body can be read only once.
 func (c *Container) call(ctx context.Context, method, at string, body io.Reader) (*http.Response, error) {
 	s, err := c.signedIn(ctx)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *Container) call(ctx context.Context, method, at string, body io.Reader)
 	return res, err
 }
 
-// again makes a call without a body and repeats it if that may help.
+// again makes a call without a body. It repeats the call if that may help, and once with a new token if the old one was rejected.
 func (c *Container) again(ctx context.Context, method, at string) (res *http.Response, err error) {
 	renewed := false
 	err = c.tried(ctx, func() error {

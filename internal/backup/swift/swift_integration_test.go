@@ -52,7 +52,7 @@ func names(t *testing.T, c *swift.Container) (all []string) {
 	return all
 }
 
-// TestSwift exercises a container of a real Swift, including failures; at last, its services stop.
+// TestSwift exercises a container of a real Swift, including failures. At the end it stops the services.
 func TestSwift(t *testing.T) {
 	began := time.Now()
 	real := startCloud(t)

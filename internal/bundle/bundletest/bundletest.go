@@ -1,7 +1,7 @@
-// Package bundletest has what tests on real bundles need: those that `make bundle` has put into this host's library, and
-// small ones for tests that run nothing of what is in them.
+// Package bundletest provides bundles to tests: real ones, which `make bundle` has put into this host's library, and small ones for tests
+// that run none of a bundle's programs.
 //
-// It is for tests only and knows nothing but the bundle package's interface.
+// It is for tests only and uses only the bundle package's interface.
 package bundletest
 
 import (
@@ -34,7 +34,7 @@ func All(t testing.TB) []*bundle.Bundle {
 	return all
 }
 
-// Any returns one of the bundles of this host's library. The test ends where there is none.
+// Any returns one of the bundles of this host's library. The test fails if there is none.
 func Any(t testing.TB) *bundle.Bundle {
 	t.Helper()
 	all := All(t)
@@ -44,7 +44,7 @@ func Any(t testing.TB) *bundle.Bundle {
 	return all[0]
 }
 
-// Of returns the bundle of one Kubernetes release. The test ends where there is none.
+// Of returns the newest bundle of one Kubernetes release. The test fails if there is none.
 func Of(t testing.TB, kubernetes string) *bundle.Bundle {
 	t.Helper()
 	b, err := Library(t).Find(t.Context(), kubernetes)

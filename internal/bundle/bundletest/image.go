@@ -6,7 +6,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 )
 
-// FromImage takes an executable out of a bundle's image and returns its path.
+// FromImage extracts an executable of a bundle into a temporary directory and returns its path. It also finds executables in images.
 func FromImage(t testing.TB, b *bundle.Bundle, name string) string {
 	t.Helper()
 	path, err := b.Program(t.Context(), name, t.TempDir())

@@ -8,10 +8,10 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// Manifest returns the manifest of a bundle that is made up: all that is rendered from one, and nothing that could run.
+// Manifest returns the manifest of an imaginary bundle, with all fields that other packages render and no programs that could run.
 func Manifest(version string) bundle.Manifest {
 	digest := "sha256:0000000000000000000000000000000000000000000000000000000000000000"
-	if version != release.Default { // what is of another release is something else
+	if version != release.Default { // other releases have other content
 		digest = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(version)))
 	}
 	m := bundle.Manifest{Schema: 1, Kubernetes: version, Platform: "linux/amd64", Origin: "built", Repository: "naupegos.dev/k8s"}
