@@ -76,8 +76,7 @@ func (p *Provider) removePorts(ctx context.Context, all []ports.Port) error {
 	return nil
 }
 
-// Destroy returns the steps that remove the cluster: machines and load balancer in parallel, then the network, then a check that nothing is
-// left.
+// Destroy returns the steps that remove the cluster: machines and load balancer in parallel, then the network, then a check that nothing is left.
 func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*plan.Step {
 	steps := p.balancer.Destroy()
 	if seen != nil {

@@ -167,8 +167,7 @@ func (p *Provider) remedy(m provider.MachineSpec, fault string) string {
 	return out
 }
 
-// switchOn starts the action that brings a server from its current state to ACTIVE; it returns false if there is none and the caller can only
-// wait.
+// switchOn starts the action that brings a server from its current state to ACTIVE; it returns false if there is none and the caller can only wait.
 func (p *Provider) switchOn(ctx context.Context, s servers.Server) (bool, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {

@@ -23,12 +23,10 @@ const (
 	routerStep  = "router"
 )
 
-// roleRouter marks the router's port in the machines' network. The port is created before the router takes it, so that it can be found after
-// any interruption.
+// roleRouter marks the router's port in the machines' network. The port is created before the router takes it, so that it can be found after any interruption.
 const roleRouter = "router"
 
-// networkPlans returns the steps that create the machines' network and its way out: none if these exist, or if the document names an existing
-// network.
+// networkPlans returns the steps that create the machines' network and its way out: none if these exist, or if the document names an existing network.
 func (p *Provider) networkPlans() ([]*plan.Step, error) {
 	if p.spec().Network.Existing != "" {
 		return nil, nil

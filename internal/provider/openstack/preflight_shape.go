@@ -27,8 +27,7 @@ func (f preflight) sizes(ctx context.Context) error {
 	return g.Wait()
 }
 
-// shapes checks, for machines without a server, that the flavors and images exist, and that each image fits onto their disk and into their
-// memory.
+// shapes checks, for machines without a server, that the flavors and images exist, and that each image fits onto their disk and into their memory.
 func (f preflight) shapes(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, m := range f.want.Machines {

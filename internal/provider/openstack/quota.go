@@ -115,8 +115,7 @@ func (p *Provider) needFront(d quota.Demand, want provider.Wanted, subnet string
 	}
 }
 
-// quotas compares the demand with the project's remaining quotas. A service that hides its quotas (403, 404) is not checked: it refuses excess
-// requests itself.
+// quotas compares the demand with the project's remaining quotas. A service that hides its quotas (403, 404) is not checked: it refuses excess requests itself.
 func (f preflight) quotas(ctx context.Context) error {
 	sizes := map[string]size{}
 	for _, m := range f.want.Machines {

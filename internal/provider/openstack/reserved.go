@@ -17,8 +17,7 @@ import (
 )
 
 // The API's floating IP is made for the cluster, or is one of the user's, who has told others of it already: that one carries no mark,
-// is led to the API, and is left to the user when the cluster goes. One that was made for the API is the user's from when the document
-// names it.
+// is led to the API, and is left to the user when the cluster goes. One that was made for the API is the user's from when the document names it.
 
 const reservedField = "spec.endpoint.floatingIP"
 
@@ -126,8 +125,7 @@ func (p *Provider) frontIPLack(portID string) string {
 	return ""
 }
 
-// askForAddress makes a step require consent if it releases the floating IP that was made for the API's address, or detaches a floating IP of
-// the user.
+// askForAddress makes a step require consent if it releases the floating IP that was made for the API's address, or detaches a floating IP of the user.
 func (p *Provider) askForAddress(s *plan.Step, portID string) {
 	f, ok := p.floatingOf(portID)
 	if o := p.octavia(); ok && !p.isReserved(f) && (p.reservedIP() != "" || o != nil && o.Internal) {

@@ -20,8 +20,7 @@ const (
 	vipStep = "vip"
 )
 
-// VIP returns the virtual address of the API: the load balancer's, or the one that the gateways share. It returns fail.NotFound if there is
-// none (yet).
+// VIP returns the virtual address of the API: the load balancer's, or the one that the gateways share. It returns fail.NotFound if there is none (yet).
 func (p *Provider) VIP(context.Context) (string, error) {
 	if p.octavia() != nil {
 		if b := p.balancer.Seen(); b != nil && b.LB.VipAddress != "" {

@@ -159,8 +159,7 @@ func (p *Provider) waitVolume(ctx context.Context, machine, id string, progress 
 	}
 }
 
-// errHeld reports a root volume that can't be used or removed, because a killed run requested a server with it, and Nova shows that server now
-// or soon.
+// errHeld reports a root volume that can't be used or removed, because a killed run requested a server with it, and Nova shows that server now or soon.
 type errHeld struct{ volume, machine string }
 
 // Error names both.
