@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -264,6 +266,28 @@ func TestRulesAreAlive(t *testing.T) {
 				t.Errorf("%s may import %s, and does not exist", n, lib)
 			}
 		}
+	}
+}
+
+// TestPackagesPage compares docs/reference/packages.md with the packages below internal and api.
+func TestPackagesPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/reference/packages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllSubmatch(page, -1) {
+		rows[string(row[1])] = true
+	}
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module+"/")
+		if !rows[name] && (strings.HasPrefix(name, "internal") || strings.HasPrefix(name, "api/")) {
+			t.Errorf("%s has no row", name)
+		}
+		delete(rows, name)
+	}
+	for name := range rows {
+		t.Errorf("the row of %s has no package", name)
 	}
 }
 

@@ -113,7 +113,7 @@ func (r *rig) trustsOne(machine string) {
 	}
 }
 
-// rotationDies rotates all authorities and keys, dies at a boundary that chance chooses, and goes on by the same command or by apply; with -full by
+// rotationDies rotates the authorities and keys, dies at a boundary that chance chooses, and goes on by the same command or by apply; with -full by
 // applies that die at every one. It returns what the last of them came to.
 func (r *rig) rotationDies() result {
 	r.t.Helper()
