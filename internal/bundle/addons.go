@@ -56,7 +56,7 @@ func (l *Library) ensureExtended(ctx context.Context, version string, o EnsureOp
 	return l.extend(ctx, base, BuildOptions{Kubernetes: version, Addons: o.Addons, Progress: o.Progress, Parallel: o.Parallel, Go: o.Go})
 }
 
-// extend makes a bundle with addons from a plain one, of which it compiles nothing again.
+// extend makes a bundle with addons from a plain one, without compiling the plain one's content again.
 func (l *Library) extend(ctx context.Context, base *Bundle, o BuildOptions) (*Bundle, error) {
 	rec, err := findRecipe(base.Manifest.Kubernetes)
 	if err != nil {

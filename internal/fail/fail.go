@@ -77,7 +77,7 @@ type Error struct {
 	Where string // the machine, file or resource; may be empty
 	Err   error  // the cause; may be nil
 	Hint  string // what the user can do, one sentence; may be empty
-	Final bool   // waiting has reached its limit: an immediate retry is pointless, whatever the kind
+	Final bool   // waiting has reached its limit: an immediate retry is pointless, for every kind
 }
 
 // Error renders "where: what: cause (hint)".

@@ -43,7 +43,7 @@ type Spec struct {
 type Source struct {
 	// Credential returns the value of the credential that the document names; nil if it names none.
 	Credential func(context.Context) ([]byte, error)
-	// Closed forbids the use of this host's files and variables, whatever the document names: on a server it must name a stored credential.
+	// Closed forbids the use of this host's files and variables, even if the document names them: on a server it must name a stored credential.
 	Closed bool
 }
 

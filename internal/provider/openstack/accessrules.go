@@ -144,7 +144,7 @@ func (p *Provider) dropCredential(ctx context.Context, id string, rules []applic
 		g.Go(func() error {
 			err := applicationcredentials.DeleteAccessRule(ctx, c.Identity, me.User.ID, r.ID).ExtractErr()
 			switch cloud.Status(err) {
-			case http.StatusNotFound, http.StatusForbidden, http.StatusConflict: // somebody else deleted it, or uses it by now
+			case http.StatusNotFound, http.StatusForbidden, http.StatusConflict: // another process deleted it, or uses it by now
 				return nil
 			}
 			return cloud.Wrap(err, "delete access rule %s", r.ID)

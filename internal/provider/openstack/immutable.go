@@ -47,7 +47,7 @@ func (p *Provider) checkBalancer(ctx context.Context) error {
 	return err
 }
 
-// checkPlace compares the current network and subnet of the machines with those that the document selects.
+// checkPlace compares the current network and subnet of the machines with the ones that the document selects.
 func (p *Provider) checkPlace(ctx context.Context) error {
 	const field = "spec.provider.openstack.network"
 	there := p.known.ports.Filter(func(o ports.Port) bool { return portMachine(o) != "" && len(o.FixedIPs) > 0 })

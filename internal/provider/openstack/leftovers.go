@@ -108,7 +108,7 @@ func (p *Provider) servicesOf(b loadbalancers.LoadBalancer) []string {
 	return out
 }
 
-// isShared reports whether a load balancer that Services of the cluster use was made by, or is also used by, somebody else.
+// isShared reports whether a load balancer of the cluster's Services was made by, or also serves, another owner.
 func (p *Provider) isShared(b loadbalancers.LoadBalancer) bool {
 	own := servicePrefix(p.n)
 	return !strings.HasPrefix(b.Name, own) || slices.ContainsFunc(b.Tags, func(t string) bool {

@@ -100,7 +100,7 @@ func (l *lacks) has(kind string) bool {
 // query holds the filters of a Neutron list.
 type query struct{ description, tags, notTags, network, device, group string }
 
-// neutron returns the cache of one kind of Neutron resource. The cluster's resources carry its tag, whatever their description says, or its
+// neutron returns the cache of one kind of Neutron resource. The cluster's resources carry its tag, regardless of their description, or its
 // mark in the description, which they have from creation on. A separate query asks for the latter: only an interrupted run leaves such
 // resources, and an empty list costs the cloud almost nothing.
 func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T, error),

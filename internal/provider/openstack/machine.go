@@ -57,7 +57,7 @@ func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, fo
 	return s
 }
 
-// incomplete lists what a running machine lacks, or has without need.
+// incomplete lists the missing and the surplus resources of a running machine.
 func (p *Provider) incomplete(m provider.MachineSpec) []string {
 	var out []string
 	if lacks := p.floatingLack(m); lacks != "" {

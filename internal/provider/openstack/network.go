@@ -65,7 +65,7 @@ func (m *missing) add(is bool, what string) {
 	}
 }
 
-// missingNetwork lists what is missing or wrong in the network and subnet.
+// missingNetwork lists the defects of the network and subnet.
 func (p *Provider) missingNetwork() []string {
 	var out missing
 	net, haveNet := p.known.networks.Find(anything)
@@ -78,7 +78,7 @@ func (p *Provider) missingNetwork() []string {
 	return out
 }
 
-// missingRouter lists what is missing or wrong in the network's way out.
+// missingRouter lists the defects of the router, its external gateway and its interface in the network.
 func (p *Provider) missingRouter() []string {
 	var out missing
 	rt, haveRouter := p.known.routers.Find(anything)
