@@ -13,7 +13,7 @@ import (
 )
 
 // TestLife takes one highly available cluster through the life that users expect of it, under a client that counts what fails: an apply that is killed
-// and continued, an edit that restarts servers, a lost control-plane machine, an upgrade and its way back, a rotation of authorities and keys, a backup that is
+// and continued, an edit that restarts servers, a lost control-plane machine, an upgrade and its way back, a rotation of all keys, a backup that is
 // rehearsed and restored. It is make test's only local cluster; TestHA and its neighbours try each of these in more ways.
 func TestLife(t *testing.T) {
 	r := newRig(t, "life")
