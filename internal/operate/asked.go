@@ -239,7 +239,7 @@ func (b *Begun) Resolved() Asked {
 	return a
 }
 
-// Digest returns a digest of the request (without From and Taken), of the first plan as shown, and of the cluster's ID: exactly these are agreed to.
+// Digest returns a digest of the request (without From and Taken), of the first plan as shown, and of the cluster's ID. An agreement covers just these.
 func (b *Begun) Digest() (string, error) {
 	steps, err := json.Marshal(show.JSON(b.First.Plan))
 	if err != nil {

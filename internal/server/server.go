@@ -124,7 +124,7 @@ func (s *Server) Addresses() Addresses {
 	return a
 }
 
-// Serve serves until ctx ends. Then it accepts no new connection and gives running requests and work Config.Drain to end.
+// Serve serves until ctx ends, or a listener or part fails. Then it accepts no new connection, cuts requests off after Config.Drain, and waits for the parts.
 func (s *Server) Serve(ctx context.Context) error {
 	group, work := errgroup.WithContext(ctx)
 	for i, srv := range s.servers {
