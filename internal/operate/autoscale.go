@@ -119,7 +119,7 @@ func (a *Autoscaling) carry(ctx context.Context, pool string, to Resizing, stop 
 	return a.on(ctx, o, func(s *Session) error { return s.Scale(ctx, doc, pool, to, a.Terms(doc), stop, agreed) })
 }
 
-// on calls do with a new session on the cluster, and closes the session and its store. It turns a panic into an error, because the same process serves other clusters.
+// on calls do with a new session, and closes the session with its store. It turns a panic into an error: the same process serves other clusters.
 func (a *Autoscaling) on(ctx context.Context, o Options, do func(*Session) error) (err error) {
 	defer func() {
 		if why := recover(); why != nil {

@@ -42,7 +42,7 @@ func (b *Begun) Drift() string {
 // Remembers reports whether the session has learned facts about the cluster that are not stored yet.
 func (s *Session) Remembers() bool { return !maps.Equal(s.Found.Facts, s.Record.Facts) }
 
-// Expiry returns when the first certificate of the session's cluster expires: among its authorities, and among all others. A zero time means no certificate.
+// Expiry returns when the first authority and the first other certificate of the session's cluster expire. A zero time means that there is none.
 func (s *Session) Expiry(ctx context.Context) (authority, leaf time.Time, err error) {
 	certs, err := s.Cluster.Certificates(ctx)
 	for _, c := range certs {

@@ -169,7 +169,7 @@ var (
 		if err != nil {
 			return nil, err
 		}
-		if set.ClusterID != s.Record.ID { // an earlier cluster of the same name had another key
+		if set.ClusterID != s.Record.ID { // another cluster of the same name has another key
 			trust.Known = nil
 		}
 		if err := set.Verify(trust, s.Store.Identity()); err != nil {
@@ -193,7 +193,7 @@ var (
 	}}
 )
 
-// The bounds of a user's kubeconfig. Certificates are slightly backdated, for clocks that are behind.
+// The bounds of the lifetime of a user's kubeconfig. Certificates are slightly backdated, for clocks that are behind.
 const (
 	minTTL = 5 * time.Minute
 	maxTTL = 365 * 24 * time.Hour

@@ -42,7 +42,7 @@ type Config struct {
 	Log     *slog.Logger
 	Limits  Limits         // for clients without credentials
 	Proxies []netip.Prefix // trusted to set X-Forwarded-For; see ParseProxies
-	Drain   time.Duration  // grace period of requests and work after a stop; 0: 30 s
+	Drain   time.Duration  // grace period of requests after a stop; 0: 30 s
 }
 
 // Part is the contribution of one package to the server. Only the name is required.
