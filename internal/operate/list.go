@@ -36,7 +36,7 @@ func Rows(ctx context.Context, st store.Store) ([]Row, error) {
 	rows := []Row{}
 	for _, c := range clusters {
 		r := Row{Name: c.Name, ID: c.ID, Provider: c.Provider, Created: c.CreatedAt}
-		if doc, err := v1alpha1.Parse("the stored document of "+c.Name, c.Document); err == nil { // AddHealth says why not
+		if doc, err := v1alpha1.Parse("the stored document of "+c.Name, c.Document); err == nil { // else the health of the row says why
 			r.Kubernetes = doc.Spec.Kubernetes.Version
 		}
 		for _, l := range leases {

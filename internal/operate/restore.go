@@ -72,7 +72,7 @@ type restore struct {
 	set    *backup.Set
 	target backup.Target
 	living bool
-	opened *OpenedBackup // nil if an earlier restore continues
+	opened *OpenedBackup // nil before the backup is opened, and if an earlier restore continues
 	// The document to store for a rebuilt cluster; and, once the backup is proven, the file with the snapshot that etcd starts from.
 	document []byte
 	start    string
@@ -174,7 +174,7 @@ func (b *Begun) mayReplace(rec *store.Cluster) error {
 	case begun != "" && begun != r.set.ID:
 		return fail.New(fail.Refused, "cluster %s is being restored from backup %s", name, begun).Do("naupegos backup restore %s --from %s continues it", name, begun)
 	}
-	r.living = true
+	r.living = true // replace the living cluster's data
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// Front is the user interface of a request: the command's terminal, or a server's client.
+// Front shows plans to the user and asks for agreement: at the command's terminal, or by a server's job, which has only the agreement given in advance.
 type Front interface {
 	// Show shows a plan before agreement; later says why there may be more to do after the plan (empty: there is not).
 	Show(p *plan.Plan, later string) error

@@ -99,7 +99,7 @@ func verbNames() string { return strings.Join(Verbs(), ", ") }
 // Plain reports whether the verb does exactly what its name says: its plan is neither shown nor asked for.
 func (a *Asked) Plain() bool { v := verbs[a.Verb]; return v != nil && v.plain }
 
-// Converges reports whether the verb's first plan is that of apply, or of what apply continues.
+// Converges reports whether the verb's first plan is that of apply, or one that apply continues.
 func (a *Asked) Converges() bool { v := verbs[a.Verb]; return v != nil && v.converges }
 
 // Bundle says which bundle the verb needs.
