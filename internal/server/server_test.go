@@ -120,7 +120,7 @@ func TestBodyIsBounded(t *testing.T) {
 	}
 }
 
-// TestStopDrains: a request under way ends, and so does what works beside.
+// TestStopDrains: after a stop, a running request still gets its answer, and the Run of a part ends.
 func TestStopDrains(t *testing.T) {
 	inside, ended := make(chan struct{}), make(chan struct{})
 	release := make(chan struct{})
@@ -150,7 +150,7 @@ func TestStopDrains(t *testing.T) {
 	<-ended
 }
 
-// TestWorkThatFailsEndsTheServer: with its error, and what else it is.
+// TestWorkThatFailsEndsTheServer: Serve returns the error of a part's Run with its kind and the part's name.
 func TestWorkThatFailsEndsTheServer(t *testing.T) {
 	_, _, stop := started(t, Config{Parts: []Part{{Name: "dhcp", Run: func(context.Context) error { return fail.New(fail.Refused, "port 67 is taken") }}}})
 	testkit.Fails(t, stop(), fail.Refused, "dhcp", "port 67")
