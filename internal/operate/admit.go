@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Admit refuses a document that uses a resource of this host against the server's policy. Every session calls it before opening anything that the
-// document names. Without a policy the operator is the host's user, and the document may use whatever that user may.
+// Admit refuses a document that uses a provider, or a resource of this host or its network, without permission by the server's policy. Every session
+// calls it before opening anything that the document names. Without a policy it admits all: the operator is the host's user, with that user's rights.
 func (o *Options) Admit(ctx context.Context, st store.Store, doc *v1alpha1.Cluster) error {
 	if o.Policy == nil {
 		return nil
@@ -21,7 +21,7 @@ func (o *Options) Admit(ctx context.Context, st store.Store, doc *v1alpha1.Clust
 		return err
 	}
 	if err == nil && len(rec.Document) > 0 {
-		was, _ = v1alpha1.Parse("the stored document of "+rec.Name, rec.Document) // an unreadable one allows nothing
+		was, _ = v1alpha1.Parse("the stored document of "+rec.Name, rec.Document) // an unreadable document allows no releases
 	}
 	return o.Policy.Check(ctx, policy.NewCredentials(st.ServerSecrets()), doc, was)
 }
@@ -36,7 +36,7 @@ func named(doc *v1alpha1.Cluster) (names []string) {
 	return names
 }
 
-// checkCredentials fails once a credential that the document names is gone. Finished steps stay; the same verb resumes from there.
+// checkCredentials fails once the cluster may not use a credential that its document names. Finished steps stay; the same verb resumes from there.
 func (s *Session) checkCredentials(ctx context.Context) error {
 	for _, name := range s.credentials {
 		if err := policy.NewCredentials(s.Store.ServerSecrets()).Usable(ctx, s.Record.Name, name); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestCredentialRemovedDuringApply removes a credential while a plan runs: the next step does not run, and the error names the credential. Once it is
-// there again, the same plan goes on.
+// TestCredentialRemovedDuringApply removes a credential while a plan runs: the next step does not run, and the error names the credential. Once it
+// is back, the same plan continues.
 func TestCredentialRemovedDuringApply(t *testing.T) {
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
 	defer st.Close()
@@ -50,7 +50,7 @@ func TestCredentialRemovedDuringApply(t *testing.T) {
 	}
 }
 
-// TestAdmit: a session under a policy refuses a document, also the stored one, before it opens anything.
+// TestAdmit: a session under a policy refuses a given or stored document before it opens anything.
 func TestAdmit(t *testing.T) {
 	const document = `apiVersion: naupegos.dev/v1alpha1
 kind: Cluster

@@ -46,7 +46,7 @@ type Asked struct {
 	Resumed bool `json:"-"`
 }
 
-// Name returns the name of the requested cluster. A document to apply must be valid.
+// Name checks the request and returns the name of its cluster. For apply with a document, that is the name in the document, which must be valid.
 func (a *Asked) Name() (string, error) {
 	if _, err := a.check(); err != nil {
 		return "", err
@@ -61,7 +61,7 @@ func (a *Asked) Name() (string, error) {
 	return a.Cluster, nil
 }
 
-// check refuses unknown verbs, and options that the verb does not take.
+// check returns the verb. It refuses unknown verbs, options that the verb does not take, a missing cluster, and requests that fail the verb's own check.
 func (a *Asked) check() (*verb, error) {
 	v := verbs[a.Verb]
 	if v == nil {
@@ -104,8 +104,8 @@ func (a *Asked) from() string {
 	return a.From
 }
 
-// Then returns the request to make after this verb found more to do than was agreed to. The verb has begun by then and may have done its own work, so
-// that most verbs continue with apply.
+// Then returns the request to make after this verb has found more to do than was agreed to. The verb has begun by then and may have done its own work:
+// a verb with goesOn is requested again, every other verb continues with apply.
 func (a Asked) Then() Asked {
 	if v := verbs[a.Verb]; v == nil || v.goesOn {
 		return a
@@ -125,7 +125,7 @@ type Begun struct {
 	Asked    Asked
 	Document *v1alpha1.Cluster
 	First    *cluster.Applied
-	Found    Done  // known before the plan is executed
+	Found    Done  // the part of the result that is known before execution
 	Idle     bool  // nothing to do and nothing to store: CarryOut is unnecessary
 	Closed   error // why the request can't be carried out now; nil: it can
 
@@ -143,7 +143,7 @@ type Begun struct {
 	said    string                                           // message for the user after success
 }
 
-// Begin opens a session and makes the first plan. The session closes the store, even if opening fails.
+// Begin opens a session and makes the first plan. Closing the session closes the store; if Begin fails, it has closed the store.
 func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, err error) {
 	b := &Begun{Asked: a, look: o.Look}
 	if b.verb, err = a.check(); err != nil {
@@ -228,7 +228,8 @@ func (b *Begun) Later() string {
 	return b.First.Later()
 }
 
-// Resolved returns the request without anything that depends on the time of asking. A client that agrees to the first plan sends this request.
+// Resolved returns the request with the verb's edited document and, if it may make a cluster, the planned ID, so that its meaning no longer depends on
+// when it is made. A client that agrees to the first plan sends this request.
 func (b *Begun) Resolved() Asked {
 	a := b.Asked
 	a.ClusterID, a.Edited = "", b.edited
@@ -238,7 +239,7 @@ func (b *Begun) Resolved() Asked {
 	return a
 }
 
-// Digest returns a digest of the request, of the first plan as shown, and of the cluster's ID. A client that agrees to the digest agrees to exactly these.
+// Digest returns a digest of the request (without From and Taken), of the first plan as shown, and of the cluster's ID. An agreement covers just these.
 func (b *Begun) Digest() (string, error) {
 	steps, err := json.Marshal(show.JSON(b.First.Plan))
 	if err != nil {
@@ -257,7 +258,7 @@ func (b *Begun) Digest() (string, error) {
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil)), nil
 }
 
-// Things lists the inputs of a plan of the session, one per line.
+// Things lists the inputs of a plan of the session: the observed resources, the bundle and the stored document.
 func (s *Session) Things(ap *cluster.Applied) []string {
 	var things []string
 	if ap.Observed != nil {
@@ -272,7 +273,7 @@ func (s *Session) Things(ap *cluster.Applied) []string {
 	return things
 }
 
-// CarryOut carries the request out, beginning with the first plan. It calls the Commit of t before the verb's own commit.
+// CarryOut carries the request out, beginning with the first plan, or returns b.Closed. If the verb commits, t.Commit runs before the verb's own commit.
 func (b *Begun) CarryOut(ctx context.Context, t Terms) (done Done, err error) {
 	if b.Closed != nil {
 		return done, b.Closed
@@ -293,7 +294,7 @@ func (b *Begun) CarryOut(ctx context.Context, t Terms) (done Done, err error) {
 	return done, err
 }
 
-// committing returns a function that calls first and then commits the document of the request.
+// committing returns a commit that calls first, commits the edited, given or stored document, and calls b.before. first and b.before may be nil.
 func (b *Begun) committing(first func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if first != nil {
@@ -318,8 +319,7 @@ func (b *Begun) committing(first func(context.Context) error) func(context.Conte
 // SSHDir returns the default directory of the cluster's ssh configuration.
 func (s *Session) SSHDir() string { return filepath.Join(s.Store.Dir(), "ssh", s.Record.Name) }
 
-// Forget removes the cluster's record and keys from the store, and its ssh configuration, which includes a copy of a key.
-// The history and the backups stay.
+// Forget removes the cluster's record and keys from the store, and its ssh configuration with its copy of a key. The history and the backups stay.
 func (s *Session) Forget(ctx context.Context) error {
 	if err := os.RemoveAll(s.SSHDir()); err != nil {
 		return fail.Wrap(fail.Internal, err, "remove the ssh configuration")
@@ -327,7 +327,7 @@ func (s *Session) Forget(ctx context.Context) error {
 	return s.Store.DeleteCluster(ctx, s.Record.ID)
 }
 
-// shownBefore marks the steps of p as shown: a user agreed to p before the server that planned it vanished.
+// shownBefore returns a plan.Shown with p: a user agreed to p before the server process that planned it ended.
 func shownBefore(p *plan.Plan) *plan.Shown {
 	shown := &plan.Shown{}
 	shown.Add(p)

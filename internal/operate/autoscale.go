@@ -32,7 +32,7 @@ type Autoscaling struct {
 
 	mu     sync.Mutex
 	now    autoscale.Identity
-	names  string // in its certificate
+	names  string // in the listener's certificate: see joined
 	issued time.Time
 
 	// Set by tests: interval of the check for a new certificate, and maximum age of a certificate; 0: identityLook and identityAge.
@@ -46,8 +46,8 @@ const (
 	identityAge  = 24 * time.Hour
 )
 
-// Serve answers on a listener, which it closes, until ctx is done, and returns after the last change has ended. It looks at the cluster first and calls
-// ready with the names of its autoscaled pools.
+// Serve answers on a listener, which it closes, until ctx is done, and returns after the last change has ended. First it looks at the cluster, resumes an
+// unfinished change, and calls ready with the names of the autoscaled pools.
 func (a *Autoscaling) Serve(ctx context.Context, l net.Listener, ready func(pools []string)) error {
 	hard, cut := a.draining(ctx)
 	defer cut()
@@ -79,7 +79,7 @@ func (a *Autoscaling) Serve(ctx context.Context, l net.Listener, ready func(pool
 	return autoscale.Serve(ctx, l, s, a.identity, a.Drain)
 }
 
-// draining returns a context that ends when the grace period of running changes after a stop is over.
+// draining returns a context for running changes. It ends a.Drain after ctx does, or never if a.Drain is 0; cut ends it at once.
 func (a *Autoscaling) draining(ctx context.Context) (hard context.Context, cut func()) {
 	hard, end := context.WithCancel(context.WithoutCancel(ctx))
 	unwatched := context.AfterFunc(ctx, func() {
@@ -97,7 +97,7 @@ func (a *Autoscaling) draining(ctx context.Context) (hard context.Context, cut f
 	return hard, func() { unwatched(); end() }
 }
 
-// look returns the pools, and issues the first certificate.
+// look returns the pools, and issues a certificate if the listener has none yet.
 func (a *Autoscaling) look(ctx context.Context) (pools []scaling.Pool, err error) {
 	err = a.on(ctx, a.Options(false), func(s *Session) (err error) {
 		if pools, err = s.Cluster.Pools(ctx); err != nil || a.shown() {
@@ -108,7 +108,7 @@ func (a *Autoscaling) look(ctx context.Context) (pools []scaling.Pool, err error
 	return pools, err
 }
 
-// carry resizes a pool. It returns when the change is done or, after stop is closed, when the running steps are.
+// carry resizes a pool (see Session.Scale). It returns when the change is done or, after stop is closed, when the running steps are done.
 func (a *Autoscaling) carry(ctx context.Context, pool string, to Resizing, stop <-chan struct{}, agreed func([]scaling.Pool)) error {
 	var doc *v1alpha1.Cluster
 	o := a.Options(true)
@@ -119,7 +119,7 @@ func (a *Autoscaling) carry(ctx context.Context, pool string, to Resizing, stop 
 	return a.on(ctx, o, func(s *Session) error { return s.Scale(ctx, doc, pool, to, a.Terms(doc), stop, agreed) })
 }
 
-// on calls do with a session on the cluster, and closes the session. It turns a panic into an error, because the same process serves other clusters.
+// on calls do with a new session, and closes the session with its store. It turns a panic into an error: the same process serves other clusters.
 func (a *Autoscaling) on(ctx context.Context, o Options, do func(*Session) error) (err error) {
 	defer func() {
 		if why := recover(); why != nil {

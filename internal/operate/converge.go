@@ -10,13 +10,13 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// rounds bounds how often Converge plans. It plans again if the first look could not see everything, and if a change goes in stages.
+// rounds limits how many plans Converge carries out. More than one is needed if the first look could not see everything, or if a change goes in stages.
 const rounds = 16
 
-// Converge shows the first plan, asks, commits and carries it out; then it plans again until nothing is left to do. If a later plan exceeds the
-// plans already shown, Converge shows it and asks again. It reports whether anything was changed.
+// Converge shows the first plan, asks, commits and carries it out. While a plan may leave more to do, Converge plans again; a later plan that exceeds the
+// plans already shown is shown and asked for as well. It reports whether it began to carry out any plan, even if that failed.
 func (s *Session) Converge(ctx context.Context, first *cluster.Applied, t Terms) (changed bool, err error) {
-	if first.Unready != nil { // still show the plan and ask, so that users can plan ahead
+	if first.Unready != nil { // the commit refuses, but only after the plan was shown: users can plan ahead
 		t.Commit = func(context.Context) error { return first.Unready }
 	}
 	if err := s.begin(ctx, first.Plan, first.Later(), t); err != nil {
@@ -28,7 +28,7 @@ func (s *Session) Converge(ctx context.Context, first *cluster.Applied, t Terms)
 	return changed, s.Cluster.Converged(ctx)
 }
 
-// rounds carries out the first plan and then the later plans.
+// rounds carries out plans, beginning with ap, until one is empty or leaves nothing more to do.
 func (s *Session) rounds(ctx context.Context, ap *cluster.Applied, t Terms) (changed bool, err error) {
 	shown := &plan.Shown{}
 	if t.Agreed != nil {
@@ -84,8 +84,8 @@ func (s *Session) noting(t Terms) Terms {
 	return t
 }
 
-// further shows a later plan and asks for agreement, unless every step was shown before. Agreement in advance (Terms.Yes) does not cover a removal
-// that was never shown: further refuses it.
+// further shows a later plan and asks for agreement, unless the plans already shown cover it: see plan.Shown. Agreement in advance (Terms.Yes) does not
+// extend to a removal that was never shown: further shows and refuses such a plan.
 func further(p *plan.Plan, shown *plan.Shown, t Terms) error {
 	if p.Empty() || shown.Covers(p) {
 		return nil

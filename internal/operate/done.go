@@ -15,7 +15,7 @@ import (
 // Done is the result of a request.
 type Done struct {
 	Changed bool                `json:"changed"`
-	Said    string              `json:"said,omitempty"`    // a further message, for people
+	Said    string              `json:"said,omitempty"`    // a message about the result, for people
 	Paused  bool                `json:"paused,omitempty"`  // of upgrade: stopped at the requested machine
 	Kept    []string            `json:"kept,omitempty"`    // of destroy: volumes kept on request
 	Left    []string            `json:"left,omitempty"`    // of destroy: machines forgotten without a reset

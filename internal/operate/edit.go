@@ -35,7 +35,7 @@ type Grow struct {
 	Count        int    `json:"count" minimum:"1" doc:"How many more"`
 }
 
-// Upgrade says which release an upgrade leads to, and how far it proceeds.
+// Upgrade says which release an upgrade leads or returns to, where it stops, and which pool alone it is for.
 type Upgrade struct {
 	To         string `json:"to,omitempty" maxLength:"63" doc:"The release of Kubernetes, as v1.2.3"`
 	Finish     bool   `json:"finish,omitempty" doc:"Go on beyond the hop from which there is a way back"`
@@ -46,7 +46,7 @@ type Upgrade struct {
 
 func digestOf(document []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(document)) }
 
-// edit finds the document to work with and applies the verb's change.
+// edit returns the given or stored document with the verb's change, or with the agreed change: fail.Conflict if the stored document differs by now.
 func (b *Begun) edit(rec *store.Cluster) (*v1alpha1.Cluster, error) {
 	from, data := b.Asked.from(), rec.Document
 	if b.Asked.Document != "" {
@@ -70,7 +70,7 @@ func (b *Begun) edit(rec *store.Cluster) (*v1alpha1.Cluster, error) {
 			return doc, err
 		}
 		b.edited.Base, b.edited.Changed = digestOf(rec.Document), b.edited.Document != string(data)
-	case agreed.Base != digestOf(rec.Document) && agreed.Document != string(rec.Document): // an equal document: this request began in an earlier process
+	case agreed.Base != digestOf(rec.Document) && agreed.Document != string(rec.Document): // stored already: an earlier process began this request
 		return nil, fail.New(fail.Conflict, "the document of cluster %s has changed since the plan was made; nothing was done", rec.Name).Do("run the same command again: it plans again")
 	default:
 		b.edited = agreed
@@ -121,7 +121,7 @@ func editShrink(b *Begun, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte
 	return e.edited(), err
 }
 
-// groupToGrow finds the group by pool name; an empty name selects the only pool.
+// groupToGrow returns the control plane, or else the pool of that name; an empty name selects the only pool.
 func groupToGrow(doc *v1alpha1.Cluster, pool string, controlPlane bool) (wanted.Group, error) {
 	if controlPlane {
 		return wanted.Group{Role: provider.ControlPlane, Replicas: doc.Spec.ControlPlane.Replicas}, nil
@@ -161,7 +161,7 @@ type editing struct {
 
 func (e *editing) edited() *Edited { return &Edited{Document: string(e.data), Sizes: e.sizes} }
 
-// shrink lowers the replica counts of the machines' groups by the number of machines that the counts include.
+// shrink lowers the sizes of the machines' groups by the number of these machines that the sizes include: see uncounted.
 func (e *editing) shrink(machines []string) error {
 	less := map[wanted.Group]int{}
 	var order []wanted.Group
@@ -253,7 +253,7 @@ func checkUpgrade(a *Asked) error {
 	return a.Upgrade.Check()
 }
 
-// Check refuses options that exclude each other, and a request without any.
+// Check refuses options that exclude each other, and a request without any of Back, Pool, To and Finish.
 func (u *Upgrade) Check() error {
 	switch {
 	case u.Back && (u.To != "" || u.Finish):
@@ -266,7 +266,7 @@ func (u *Upgrade) Check() error {
 	return fail.New(fail.Invalid, "no release is given").Do("--to VERSION begins an upgrade, --finish ends one, --back takes it back; naupegos bundle list shows what is here")
 }
 
-// editRelease sets the requested release.
+// editRelease sets the requested release: of one pool (Pool), else of the cluster. Back sets the former release.
 func editRelease(b *Begun, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte) (_ *Edited, err error) {
 	u := b.Asked.Upgrade
 	if u.Pool != "" {
@@ -289,7 +289,7 @@ func editRelease(b *Begun, rec *store.Cluster, doc *v1alpha1.Cluster, data []byt
 	return &Edited{Document: string(data)}, nil
 }
 
-// editPool sets the release of a pool.
+// editPool sets the release of a pool, by default to the cluster's.
 func editPool(u *Upgrade, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte) (*Edited, error) {
 	i := slices.IndexFunc(doc.Spec.Workers, func(p v1alpha1.Pool) bool { return p.Name == u.Pool })
 	if i < 0 {

@@ -39,7 +39,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestShrinkUncounted: removing a machine outside the document's replica count leaves the count unchanged.
+// TestShrinkUncounted: removing a machine that the document's replica count does not include leaves the count unchanged.
 func TestShrinkUncounted(t *testing.T) {
 	more := strings.Replace(twoPools, "replicas: 3", "replicas: 4", 1)
 	for name, c := range map[string]struct {
@@ -66,7 +66,7 @@ func TestShrinkUncounted(t *testing.T) {
 	}
 }
 
-// TestVerbs: the API's description names exactly the existing verbs; every option of a verb exists, and other verbs refuse it.
+// TestVerbs: the API's description names exactly the existing verbs; every verb plans, and takes only options that exist; invalid requests are refused.
 func TestVerbs(t *testing.T) {
 	field, _ := reflect.TypeFor[Asked]().FieldByName("Verb")
 	if got, want := field.Tag.Get("enum"), strings.Join(Verbs(), ","); got != want {
@@ -188,7 +188,7 @@ func TestEditOfFile(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid)
 }
 
-// TestThen: the request after an exceeded agreement does not repeat finished work.
+// TestThen: if more is found to do than was agreed to, upgrade is requested again, and apply continues verbs that would repeat finished work.
 func TestThen(t *testing.T) {
 	for verb, want := range map[string]string{"node replace": Apply, "node add": Apply, "etcd recover": Apply, "upgrade": "upgrade", Apply: Apply} {
 		if got := (Asked{Verb: verb, Cluster: "demo"}).Then(); got.Verb != want || got.Cluster != "demo" {

@@ -59,8 +59,8 @@ func (i *Import) check() error {
 
 func checkImport(a *Asked) error { return a.Import.check() }
 
-// ReadForeign reads a cluster that the store does not know. It returns the document that describes the cluster, and the cluster's differences from
-// one made by Naupegos. It changes nothing.
+// ReadForeign reads a cluster that the store does not know, or only from a begun import. It returns the document that describes the cluster, and the
+// cluster's differences from one made by Naupegos. It changes nothing.
 //
 // p is the policy of a server; nil: the operator is the host's user.
 func ReadForeign(ctx context.Context, st store.Store, name string, i Import, p *policy.Policy) (_ *Foreign, err error) {

@@ -68,7 +68,7 @@ func TestLostLease(t *testing.T) {
 	}
 }
 
-// carryOutHeldUp carries out a plan whose first step ends only on cancellation.
+// carryOutHeldUp carries out a plan whose first step ends on cancellation, or after 20 seconds.
 func carryOutHeldUp(t *testing.T, dir string) {
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: dir}))(t)
 	defer st.Close()

@@ -20,7 +20,7 @@ type Row struct {
 	Kubernetes string    `json:"kubernetes,omitempty"` // version that the document wants
 	Health     string    `json:"health"`               // "healthy", "not healthy", or why it can't be told
 	Created    time.Time `json:"created"`
-	Lease      string    `json:"lease,omitempty"` // verb and holder of the lease
+	Lease      string    `json:"lease,omitempty"` // the lease's verb, holder, liveness and expiry, for people
 }
 
 // Rows lists the clusters of a store, without their health.
@@ -36,7 +36,7 @@ func Rows(ctx context.Context, st store.Store) ([]Row, error) {
 	rows := []Row{}
 	for _, c := range clusters {
 		r := Row{Name: c.Name, ID: c.ID, Provider: c.Provider, Created: c.CreatedAt}
-		if doc, err := v1alpha1.Parse("the stored document of "+c.Name, c.Document); err == nil { // AddHealth says why not
+		if doc, err := v1alpha1.Parse("the stored document of "+c.Name, c.Document); err == nil { // else the health of the row says why
 			r.Kubernetes = doc.Spec.Kubernetes.Version
 		}
 		for _, l := range leases {
@@ -49,7 +49,7 @@ func Rows(ctx context.Context, st store.Store) ([]Row, error) {
 	return rows, nil
 }
 
-// AddHealth looks at all clusters concurrently, for at most within.
+// AddHealth sets the health in all rows. It calls look for the clusters concurrently, for at most within.
 func AddHealth(ctx context.Context, rows []Row, within time.Duration, look func(ctx context.Context, name string) (*report.Status, error)) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

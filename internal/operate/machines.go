@@ -53,7 +53,7 @@ func planDrain(ctx context.Context, b *Begun) error {
 	return err
 }
 
-// planPower plans to switch machines through a sequence of provider.Power states.
+// planPower plans to switch the named machines, or all if none is named, through a sequence of provider.Power states.
 func planPower(ctx context.Context, b *Begun) error {
 	states := map[string][]string{"machine start": {"on"}, "machine stop": {"off"}, "machine kill": {"kill"}, "machine reboot": {"off", "on"}}[b.Asked.Verb]
 	machines, err := b.Cluster.CheckMachines(ctx, b.Asked.Machines)
@@ -80,7 +80,7 @@ func planPower(ctx context.Context, b *Begun) error {
 	return nil
 }
 
-// disturb adds warnings about the outage that switching machines off causes, and requires consent if etcd would lose its quorum.
+// disturb adds warnings about the outage while machines are off. If etcd would or may lose its quorum, steps other than power/on require consent.
 func (b *Begun) disturb(ctx context.Context, p *plan.Plan, machines []string) error {
 	o, err := b.Cluster.Outage(ctx, machines)
 	if err != nil {

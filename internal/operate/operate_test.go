@@ -54,7 +54,7 @@ func steps(log *[]string, actions ...plan.Action) *plan.Plan {
 	return p
 }
 
-// TestAgreement: nothing is committed or done before the user has seen the plan and agreed, and everything is in the journal afterwards.
+// TestAgreement: nothing is committed or done before the user has seen the plan and agreed, unless Plain or Reviewed; the journal has every run.
 func TestAgreement(t *testing.T) {
 	s := leased(t)
 	var log []string
@@ -81,7 +81,7 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
-// overtaken lets another process take the lease and change something.
+// overtaken takes the lease by another handle of the store, and releases it.
 func overtaken(ctx context.Context, s *Session) error {
 	other, err := store.Open(ctx, store.Location{Dir: s.Store.Dir()})
 	if err != nil {
@@ -94,7 +94,7 @@ func overtaken(ctx context.Context, s *Session) error {
 	return errors.Join(l.Release(ctx), other.Close())
 }
 
-// TestNothingIsTakenAwayWithoutTheLease: another process holds the lease, and no heartbeat has noticed yet.
+// TestNothingIsTakenAwayWithoutTheLease: after a loss of the lease that no heartbeat has noticed yet, a Create step runs and a Destroy step does not.
 func TestNothingIsTakenAwayWithoutTheLease(t *testing.T) {
 	for _, action := range []plan.Action{plan.Create, plan.Destroy} {
 		s := leased(t)

@@ -128,7 +128,7 @@ const (
 // RehearseStep is the prefix of the ID of the step that proves a backup; the backup's ID follows.
 const RehearseStep = "backup/rehearse/"
 
-// planRehearse plans to prove the named backup, else the newest of this cluster. If the newest is proven already, the plan is empty.
+// planRehearse plans to prove the named backup, else the newest of this cluster. If that newest one is proven already, b is Idle.
 func planRehearse(ctx context.Context, b *Begun) (err error) {
 	set, target := (*backup.Set)(nil), b.Cluster.BackupTarget()
 	if b.Asked.Backup != "" {

@@ -76,8 +76,8 @@ func TestWhichIsRehearsed(t *testing.T) {
 	}
 }
 
-// TestRehearsedBeside: a rehearsal ignores another process's lease. A failed one is in the journal, leaves the backup unproven and leaves no decrypted
-// files.
+// TestRehearsedBeside: a rehearsal runs while another process holds the lease. A failed one is in the journal, and leaves the backup unproven, the
+// cluster's facts and document unchanged, and no decrypted files.
 func TestRehearsedBeside(t *testing.T) {
 	s := newSite(t)
 	tmp := t.TempDir()
@@ -127,7 +127,7 @@ func TestRehearsedBeside(t *testing.T) {
 	}
 }
 
-// TestShownIsVerified: a set written without the store's identity, or without any signature, is neither shown nor opened.
+// TestShownIsVerified: Verify refuses a set that another key than the cluster's in the store signed, and a rehearsal refuses an unsigned set.
 func TestShownIsVerified(t *testing.T) {
 	s := newSite(t)
 	set := s.backedUp(t, time.Now(), release.Default)

@@ -27,8 +27,8 @@ func (s *Session) released(ctx context.Context) (map[string][]byte, error) {
 	return s.Cluster.Handover(ctx, cluster.HandoverOptions{Now: time.Now(), CloudsYAML: s.Cluster.CloudsYAML, CloudCA: s.Cluster.CloudCA, Release: true})
 }
 
-// TakenOf returns the digest of the authorities and keys in a handover. A client proves with it that it has them. Other files are generated for each
-// handover and don't count.
+// TakenOf returns the digest of the authorities and keys in a handover. A client that names it proves to have these. Other files are generated anew
+// for each handover and don't count.
 func TakenOf(files map[string][]byte) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -56,7 +56,7 @@ func planRelease(ctx context.Context, b *Begun) error {
 	return nil
 }
 
-// handOver delivers the owner's files to the client, or refuses if the client does not have them yet.
+// handOver passes the owner's files to options.HandOver. If that is nil, it refuses unless Asked.Taken proves that the client has them.
 func (b *Begun) handOver(ctx context.Context) error {
 	files, err := b.released(ctx)
 	switch {

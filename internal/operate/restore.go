@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Restore says what a backup is restored to.
+// Restore says which cluster a backup becomes: the former one rebuilt (the default), a new one, or the living one with its data replaced.
 type Restore struct {
 	New    bool   `json:"new,omitempty" doc:"Another cluster, with authorities and keys of its own"`
 	Of     string `json:"of,omitempty" maxLength:"63" doc:"With new: the cluster that the backup is of; empty: one of the same name"`
@@ -29,7 +29,7 @@ type Restore struct {
 type BackupSource struct {
 	Target backup.Target                                               // nil: as the documents say
 	Key    func(ctx context.Context, in backup.Target) ([]byte, error) // nil: the store's identity
-	Trust  backup.Trust                                                // signers that the operator trusts, in addition to the store's key
+	Trust  backup.Trust                                                // the operator's choice of accepted signers; the store's key is added if Known is nil
 }
 
 // BackupsOf describes where one cluster's backups are.
@@ -72,8 +72,8 @@ type restore struct {
 	set    *backup.Set
 	target backup.Target
 	living bool
-	opened *OpenedBackup // nil if an earlier restore continues
-	// For a rebuilt cluster: the document to store, and, once the backup is proven, the file with the snapshot that etcd starts from.
+	opened *OpenedBackup // nil before the backup is opened, and if an earlier restore continues
+	// The document to store for a rebuilt cluster; and, once the backup is proven, the file with the snapshot that etcd starts from.
 	document []byte
 	start    string
 }
@@ -90,8 +90,7 @@ func checkRestore(a *Asked) error {
 	return nil
 }
 
-// openRestore finds the backup and opens a session: on the cluster in the store if it is living or its restore has begun, else on a cluster made from
-// the backup.
+// openRestore finds the backup and opens a session: on the stored cluster if that lives or its restore has begun, else on one to build from the backup.
 func openRestore(ctx context.Context, st store.Store, b *Begun, o Options) error {
 	refuse := func(err error) error { return (&Session{Store: st}).CloseWith(err) }
 	r, name := &restore{}, b.Asked.Cluster
@@ -128,7 +127,8 @@ func openRestore(ctx context.Context, st store.Store, b *Begun, o Options) error
 	return err
 }
 
-// findSet finds the backup where a document says. The document of a new cluster counts only if the store does not know the former cluster.
+// findSet finds the backup in the options' Backups.Target; without that, where FindBackups finds it by the request's document. The document of a new
+// cluster counts only if it names a place of backups and the store does not know the former cluster.
 func (b *Begun) findSet(ctx context.Context, st store.Store) (err error) {
 	r, of := b.restore, b.Asked.Cluster
 	if r.New {
@@ -160,7 +160,7 @@ func (b *Begun) findSet(ctx context.Context, st store.Store) (err error) {
 	return err
 }
 
-// mayReplace refuses to give up the data of an existing cluster, unless the user asked for that or this restore has already begun.
+// mayReplace refuses to give up a stored cluster's data unless this restore has begun already, or the user asked for that and no other restore runs.
 func (b *Begun) mayReplace(rec *store.Cluster) error {
 	r, name := b.restore, rec.Name
 	switch begun := backups.Restores(rec); {
@@ -174,11 +174,11 @@ func (b *Begun) mayReplace(rec *store.Cluster) error {
 	case begun != "" && begun != r.set.ID:
 		return fail.New(fail.Refused, "cluster %s is being restored from backup %s", name, begun).Do("naupegos backup restore %s --from %s continues it", name, begun)
 	}
-	r.living = true
+	r.living = true // replace the living cluster's data
 	return nil
 }
 
-// openSet opens and decrypts the backup.
+// openSet decrypts the backup with the options' Backups.Key, else with the store's identity. The decrypted files are removed when the session closes.
 func (b *Begun) openSet(ctx context.Context, st store.Store) (err error) {
 	r, key := b.restore, b.options.Backups.Key
 	if key == nil {
@@ -210,7 +210,8 @@ func (b *Begun) tell(format string, args ...any) {
 	}
 }
 
-// another returns the document of a new cluster made from the backup: the given one, else the backup's document with another name.
+// another returns the document of a new cluster made from the backup: the given one, else the backup's with the new name, for which doc also gets the
+// backup's Kubernetes version. It refuses a document for which the backup can't be used: see backups.FitsAnew.
 func (r *restore) another(a *Asked) (doc *v1alpha1.Cluster, document []byte, err error) {
 	given := a.Document != ""
 	if given {
@@ -231,8 +232,7 @@ func (r *restore) another(a *Asked) (doc *v1alpha1.Cluster, document []byte, err
 	return doc, document, backups.FitsAnew(doc, r.opened.Doc, !given)
 }
 
-// prove rehearses the backup before the restore touches any cluster, and makes the snapshot that etcd starts from. It does nothing in a session that
-// only plans.
+// prove rehearses the backup before the restore touches any cluster, and makes the snapshot that etcd starts from. A session that only plans skips it.
 func (b *Begun) prove(ctx context.Context, tidy *rehearse.Tidy) error {
 	if b.options.Verb == "" {
 		return nil
@@ -272,7 +272,7 @@ func planRestore(ctx context.Context, b *Begun) (err error) {
 	return nil
 }
 
-// planRebuild prepares the next plan to build the cluster from the backup.
+// planRebuild proves the backup and makes the next plan start the cluster from it. A new cluster (New) gets an encryption key of its own.
 func (b *Begun) planRebuild(ctx context.Context) error {
 	r := b.restore
 	tidy := &rehearse.Tidy{Machines: env.NodesOf(b.Document), Rebuilt: true}
@@ -293,7 +293,7 @@ func (b *Begun) planRebuild(ctx context.Context) error {
 	return b.Cluster.Restore(ctx, r.set.ID, r.set.Kubernetes, r.set.CreatedAt)
 }
 
-// planRestoreLiving plans to replace the data of a living cluster by the backup, or to continue an interrupted replacement.
+// planRestoreLiving proves the backup and plans to replace a living cluster's data by it, or plans to continue an interrupted replacement.
 func (b *Begun) planRestoreLiving(ctx context.Context) error {
 	r, from := b.restore, (*backup.Set)(nil)
 	if backups.Restores(b.Record) == "" {
@@ -338,7 +338,7 @@ func (b *Begun) planRestoreLiving(ctx context.Context) error {
 	return nil
 }
 
-// keeping returns the commit of a restore: it stores the document and the snapshot that etcd starts from, and removes the decrypted backup.
+// keeping returns the commit of a restore. It stores the document and, if a backup was opened, keeps etcd's snapshot and removes the decrypted files.
 func (b *Begun) keeping() func(context.Context) error {
 	r := b.restore
 	return func(ctx context.Context) error {
@@ -358,7 +358,7 @@ func (b *Begun) keeping() func(context.Context) error {
 	}
 }
 
-// compareVolumes adds the volumes on which the cluster and its cloud disagree. A failed comparison does not fail the restore; it adds a message.
+// compareVolumes adds to done the volumes on which the cluster and its cloud disagree. A failed comparison only adds a message: the restore succeeded.
 func (b *Begun) compareVolumes(ctx context.Context, done Done) Done {
 	odd, err := b.Cluster.OddVolumes(ctx)
 	if done.Volumes = odd; err != nil {

@@ -75,7 +75,7 @@ func TestRestorePlans(t *testing.T) {
 	plan(latest, id)
 	plan(another, "")
 
-	// Execution proves the backup first: this one does not hold an etcd snapshot.
+	// Execution proves the backup first: this one lacks keys of the cluster.
 	_, err := s.restoring(t, latest, restoreBackup)
 	testkit.Fails(t, err, fail.Refused, "lacks keys of the cluster")
 	if all := testkit.Value(st.Clusters(t.Context()))(t); len(all) > 0 {

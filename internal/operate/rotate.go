@@ -53,7 +53,7 @@ func checkRotate(a *Asked) error {
 	return nil
 }
 
-// keys lists the keys to rotate that a document's cluster has, except the encryption of Secrets.
+// keys lists the keys to rotate, except the encryption key of Secrets. On given hosts, All omits the SSH key; SSH lists it, and lookRotate refuses it.
 func (r *Rotate) keys(doc *v1alpha1.Cluster) (keys []string) {
 	if r.All || r.Authorities {
 		keys = append(keys, pki.Authorities()...)
@@ -61,7 +61,7 @@ func (r *Rotate) keys(doc *v1alpha1.Cluster) (keys []string) {
 	if r.All || r.ServiceAccount {
 		keys = append(keys, pki.ServiceAccountKeyName)
 	}
-	if r.SSH || r.All && doc.Spec.Provider.Hosts == nil { // given hosts use the user's key
+	if r.SSH || r.All && doc.Spec.Provider.Hosts == nil { // on given hosts Naupegos logs in with the user's key
 		keys = append(keys, pki.SSHKeyName)
 	}
 	return keys
@@ -87,11 +87,11 @@ func lookRotate(b *Begun, _ *store.Cluster, doc *v1alpha1.Cluster, _ []byte) (*E
 	return nil, nil
 }
 
-// planRotate makes new keys and plans the apply that distributes them. After an interruption the next apply continues.
+// planRotate makes new WireGuard keys, or begins, finishes or abandons a rotation in stages, and plans the apply that carries it out.
 func planRotate(ctx context.Context, b *Begun) (err error) {
 	r, name := b.Asked.Rotate, b.Record.Name
 	switch {
-	case r.CloudCredential:
+	case r.CloudCredential: // a plan without apply
 		return planCredential(ctx, b)
 	case r.WireGuard:
 		who, err := b.Cluster.RotateWireGuard(ctx)
@@ -111,10 +111,10 @@ func planRotate(ctx context.Context, b *Begun) (err error) {
 	if err != nil {
 		return err
 	}
-	return b.planApply(ctx)
+	return b.planApply(ctx) // after an interruption the next apply continues
 }
 
-// beginRotation begins a rotation in stages.
+// beginRotation begins or continues a rotation of keys in stages, begins one of the encryption of Secrets, and sets b.said, the message after success.
 func (b *Begun) beginRotation(ctx context.Context) (err error) {
 	r, c := b.Asked.Rotate, b.Cluster
 	var said []string
@@ -132,7 +132,7 @@ func (b *Begun) beginRotation(ctx context.Context) (err error) {
 			said = append(said, fmt.Sprintf("naupegos kubeconfig %s writes the kubeconfig that is needed from now on.", c.Name()))
 		}
 	}
-	if begun && (r.Encryption || r.All && *b.Document.Spec.Security.EncryptionAtRest) { // otherwise it began together with the rotation that continues
+	if begun && (r.Encryption || r.All && *b.Document.Spec.Security.EncryptionAtRest) { // else the new encryption began with the rotation that continues
 		key, err := c.RotateEncryption(ctx)
 		if err != nil {
 			return err

@@ -8,9 +8,9 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// Front is the user interface of a request: the command's terminal, or a server's client.
+// Front shows plans to the user and asks for agreement: at the command's terminal, or by a server's job, which has only the agreement given in advance.
 type Front interface {
-	// Show shows a plan before agreement; later says what the plan can't tell yet (empty: nothing).
+	// Show shows a plan before agreement; later says why there may be more to do after the plan (empty: there is not).
 	Show(p *plan.Plan, later string) error
 	// Agree asks a question. An error says that the answer was not yes.
 	Agree(question string) error
@@ -44,7 +44,7 @@ func (s *Session) CarryOut(ctx context.Context, p *plan.Plan, t Terms) error {
 	return s.execute(ctx, p, t)
 }
 
-// begin shows the first plan, asks, and commits. For a plan without steps it commits without asking.
+// begin shows the first plan, checks consents, asks, and commits. For a plan without steps, and for a plain verb, it only commits.
 func (s *Session) begin(ctx context.Context, p *plan.Plan, later string, t Terms) error {
 	if t.Agreed != nil {
 		if err := further(p, shownBefore(t.Agreed), t); err != nil {
@@ -72,8 +72,8 @@ func (s *Session) begin(ctx context.Context, p *plan.Plan, later string, t Terms
 // retryMax is the longest pause between two attempts of a step. Steps wait for nearby events (a machine boots, a server starts), and polling is cheap.
 const retryMax = 500 * time.Millisecond
 
-// execute carries a plan out under the lease, with progress and journal. Before an irrevocable step it checks in the store that the lease is still
-// held: a process that was suspended may not have noticed that another one took over.
+// execute carries a plan out under the lease, with progress and journal. Before each step it checks the document's credentials; before an irrevocable step
+// also, in the store, that the lease is still held: a process that was suspended may not have noticed that another one took over.
 func (s *Session) execute(ctx context.Context, p *plan.Plan, t Terms) error {
 	var soft <-chan struct{}
 	if t.Interrupts != nil {

@@ -13,8 +13,8 @@ import (
 // planTime bounds planning while an autoscaler waits for an answer.
 const planTime = 2 * time.Minute
 
-// Scale resizes one pool of the session's document and changes nothing else: see cluster.PlanScale. It calls agreed with the pools once the new size
-// is stored, then carries the plan out. After stop is closed it returns when the running steps are done.
+// Scale resizes one autoscaled pool of doc, the session's document. Apart from earlier resizes it changes nothing else: see cluster.PlanScale. It calls
+// agreed with the pools once the new size is stored, then carries the plan out. After stop is closed it returns when the running steps are done.
 func (s *Session) Scale(ctx context.Context, doc *v1alpha1.Cluster, pool string, to Resizing, t Terms, stop <-chan struct{}, agreed func([]scaling.Pool)) error {
 	p := scaling.Find(doc, pool)
 	if p == nil {
@@ -33,7 +33,7 @@ func (s *Session) Scale(ctx context.Context, doc *v1alpha1.Cluster, pool string,
 	}
 	t.Yes = true
 	t.Commit = func(ctx context.Context) error {
-		if _, _, err := to(was); err != nil { // the caller may be gone by now
+		if _, _, err := to(was); err != nil { // fails if the caller is gone by now
 			return err
 		}
 		if err := s.Commit(ctx, s.Record.Document); err != nil {

@@ -26,21 +26,21 @@ type Scaler struct {
 	busy    bool
 	idle    sync.WaitGroup
 	making  map[string]bool   // machines that the last change makes
-	problem map[string]string // why machines could not be made
+	problem map[string]string // why machines could not be made, by their names
 	again   time.Time         // when an unfinished change may be retried
-	pause   time.Duration     // between two attempts
+	pause   time.Duration     // before the next attempt; doubles with each failure
 }
 
 // Resizing returns the new size for a pool of the given size, and the machines to remove.
 type Resizing func(size int) (to int, gone []string, err error)
 
-// The pauses before a failed change is retried.
+// The shortest and the longest pause before a failed change is retried.
 const (
 	firstPause = time.Minute
 	maxPause   = 10 * time.Minute
 )
 
-// Refresh looks at the cluster and resumes an unfinished change.
+// Refresh looks at the cluster and resumes an unfinished change, unless a change is running or the pause after a failure is not over.
 func (s *Scaler) Refresh(ctx context.Context) error {
 	pools, err := s.Look(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func unfinished(pools []scaling.Pool) string {
 	return ""
 }
 
-// List returns the pools as last seen, together with the machines in the making and their problems.
+// List returns the pools as last seen. Machines that a running change makes don't run yet; machines that could not be made have a Problem.
 func (s *Scaler) List(ctx context.Context) ([]scaling.Pool, error) {
 	s.mu.Lock()
 	known := s.pools != nil
@@ -105,7 +105,7 @@ func (s *Scaler) Grow(ctx context.Context, pool string, by int) error {
 	return s.change(ctx, pool, func(size int) (int, []string, error) { return size + by, nil, nil })
 }
 
-// Remove removes machines from a pool and lowers its size accordingly. It ignores machines that are already being removed.
+// Remove removes machines from a pool and lowers its size accordingly. It ignores unknown machines and those already being removed.
 func (s *Scaler) Remove(ctx context.Context, pool string, machines []string) error {
 	p, err := s.pool(ctx, pool)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Scaler) pool(ctx context.Context, name string) (scaling.Pool, error) {
 	return pools[i], nil
 }
 
-// change plans another size of a pool under the lease, and returns once the size is stored. The plan is carried out in the background.
+// change plans another size of a pool under the lease, and returns once the size is stored; the plan is then carried out in the background.
 func (s *Scaler) change(ctx context.Context, pool string, to Resizing) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (s *Scaler) change(ctx context.Context, pool string, to Resizing) error {
 	}
 }
 
-// begin returns fail.Conflict while another change runs in this process.
+// begin claims s for one change, until end. It returns fail.Conflict while another change runs in this process, and fail.Interrupted after Stop.
 func (s *Scaler) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +210,7 @@ func (s *Scaler) begin() error {
 	return nil
 }
 
-// remembered notes the pools of a stored change and the machines it makes.
+// remembered notes the pools as of a stored change, and the machines that the change makes.
 func (s *Scaler) remembered(pools []scaling.Pool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +224,7 @@ func (s *Scaler) remembered(pools []scaling.Pool) {
 	}
 }
 
-// end notes the outcome of a change. An unfinished change is retried after a pause, unless another request supersedes it.
+// end notes the outcome of a change. After a failure, Refresh retries the change when a pause is over, unless another request supersedes it.
 func (s *Scaler) end(pool string, agreed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ type Session struct {
 	Bundle  *bundle.Bundle // of the release that machines run; nil if the verb needs none, or if it is not available here
 
 	verb        string
-	credentials []string // names in the document
+	credentials []string // names of the credentials that the document uses
 	version     string   // of this program
 	given       *backups.Given
 	lease       store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
@@ -44,14 +44,14 @@ type Options struct {
 	// Ask asks for a password on the operator's terminal, without echo; nil: there is no terminal.
 	Ask   func(question string) (string, error)
 	NewID string                          // ID for a cluster that the store does not know yet; empty: the store's next one
-	Given *backups.Given                  // with NewID: secrets and facts of the cluster restored under this ID; nil: the cluster is new
+	Given *backups.Given                  // secrets and facts of a cluster that is restored or imported under NewID; nil: the cluster is new
 	Agent func() (path string, err error) // finds naupegos-agent on this host
 	// Edit returns the document to use in place of the one in the record, which stays until the verb commits another. nil: the record's document.
 	Edit func(rec *store.Cluster) (*v1alpha1.Cluster, error)
 	// Bundle finds or makes the bundle of a Kubernetes release for the cluster of a document, as cluster.Bundles says; was is the ID of the
 	// bundle that the cluster was built with, or empty. nil: the verb needs no bundle.
 	Bundle FindBundle
-	// HandOver delivers to the client the files that the owner of a released cluster needs; nil: the client proves with Asked.Taken that it has them.
+	// HandOver takes the files that the owner of a released cluster needs; nil: the client must prove with Asked.Taken that it has them.
 	HandOver func(files map[string][]byte) error
 	Backups  BackupSource
 	// Policy says which resources of this host documents may use. Servers set it; nil: the operator is the host's user and has access anyway.
@@ -90,8 +90,8 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 	return s, nil
 }
 
-// OpenNamed starts a session on a cluster that the store knows. It uses and returns the last applied document. The session closes the store, even
-// if opening fails.
+// OpenNamed starts a session on a cluster that the store knows, and returns its stored document. The session uses that document, or the one that
+// o.Edit returns. The session closes the store, even if opening fails.
 func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Session, *v1alpha1.Cluster, error) {
 	s := &Session{Store: st, verb: o.Verb, version: o.Version}
 	rec, err := st.Cluster(ctx, name)
@@ -108,7 +108,7 @@ func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Se
 	return s, doc, nil
 }
 
-// open takes the lease, gets the bundle and opens the cluster.
+// open takes the lease, rereads the record, edits and admits the document, and opens the cluster, which gets the bundle.
 func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cluster, o Options) (err error) {
 	if o.Verb != "" && !rec.CreatedAt.IsZero() {
 		if s.lease, err = s.Store.AcquireLease(ctx, rec.ID, o.Verb, store.LeaseOptions{}); err != nil {
@@ -156,8 +156,8 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 // IsNew reports whether the store does not know the cluster yet.
 func (s *Session) IsNew() bool { return s.Record.CreatedAt.IsZero() }
 
-// Commit stores the document of an agreed plan and whatever planning made; only then may the cluster be changed. A new cluster gets its record and
-// its lease. If two processes planned the same new cluster, the second gets fail.Conflict.
+// Commit stores the document of an agreed plan, and the facts and secrets made during planning; only then may the cluster be changed. A new cluster gets
+// its record and its lease. If two processes planned the same new cluster, the second gets fail.Conflict.
 func (s *Session) Commit(ctx context.Context, document []byte) error {
 	s.Record.Document = document
 	if s.IsNew() {

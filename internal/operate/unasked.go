@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Repair carries out a round of repair. It stores the facts of the round even if nothing needs repair.
+// Repair carries out a round of repair. It stores the facts of the round even if the round changes nothing.
 func (s *Session) Repair(ctx context.Context, r *cluster.Repair, t Terms) error {
 	commit := func(ctx context.Context) error { return s.Commit(ctx, s.Record.Document) }
 	if r.Applied == nil {
@@ -30,7 +30,7 @@ func (s *Session) Repair(ctx context.Context, r *cluster.Repair, t Terms) error 
 	return err
 }
 
-// Drift summarizes what apply would change about the cluster; empty if nothing.
+// Drift names the number of steps that apply would take, and the first of them; empty if the cluster is as its document says.
 func (b *Begun) Drift() string {
 	steps := b.First.Plan.Steps
 	if len(steps) == 0 {
@@ -39,10 +39,10 @@ func (b *Begun) Drift() string {
 	return fmt.Sprintf("apply would do %s: %s", words.Count(len(steps), "step", "steps"), steps[0].Title)
 }
 
-// Remembers reports whether the session has facts about the cluster that its record lacks.
+// Remembers reports whether the session has learned facts about the cluster that are not stored yet.
 func (s *Session) Remembers() bool { return !maps.Equal(s.Found.Facts, s.Record.Facts) }
 
-// Expiry returns when the first certificate of the session's cluster expires: among its authorities, and among all others. Zero: there are none.
+// Expiry returns when the first authority and the first other certificate of the session's cluster expire. A zero time means that there is none.
 func (s *Session) Expiry(ctx context.Context) (authority, leaf time.Time, err error) {
 	certs, err := s.Cluster.Certificates(ctx)
 	for _, c := range certs {

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// Update says what to bring up to date.
+// Update says which machines to update or to reboot: by default all, if they need it, within the document's window.
 type Update struct {
 	RebootOnly bool   `json:"rebootOnly,omitempty" doc:"Reboot machines, whether they need it or not, and leave their packages"`
 	Pool       string `json:"pool,omitempty" maxLength:"63" doc:"The workers of this pool alone"`
@@ -43,7 +43,7 @@ func planUpdate(ctx context.Context, b *Begun) error {
 	return nil
 }
 
-// planRenew plans to renew only the certificates that are due.
+// planRenew plans to renew the certificates that are due, and nothing else. If none is due, b is Idle.
 func planRenew(ctx context.Context, b *Begun) error {
 	due, next, err := b.Due(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func planRenew(ctx context.Context, b *Begun) error {
 	return nil
 }
 
-// renewed adds the certificates that were due and are renewed now.
+// renewed adds to done the certificates of due (see Due) that are renewed now, and the next renewal. It returns fail.NotReady if some are still due.
 func (b *Begun) renewed(ctx context.Context, due map[string]string, done Done) (Done, error) {
 	certs, err := b.Cluster.Certificates(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func checkRecover(a *Asked) error {
 	return nil
 }
 
-// planRecover plans to restart etcd from one member, followed by the steps of apply.
+// planRecover plans to restart etcd from one member, and apply afterwards. If a resumed request has recovered etcd already, it plans only apply.
 func planRecover(ctx context.Context, b *Begun) error {
 	from := b.Asked.Machine
 	if last := b.Cluster.LastRecovery(); b.Asked.Resumed && last != nil && last.Done && last.From == from {
@@ -155,7 +155,7 @@ func planRecover(ctx context.Context, b *Begun) error {
 	return nil
 }
 
-// Due returns the names of the certificates of the session's cluster that are due, and when the next of the others will be.
+// Due returns the cluster's certificates that are due, authorities excluded, as fingerprints by name, and when the next of the others becomes due.
 func (s *Session) Due(ctx context.Context) (due map[string]string, next time.Time, err error) {
 	certs, err := s.Cluster.Certificates(ctx)
 	now := time.Now()

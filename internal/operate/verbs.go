@@ -46,10 +46,10 @@ type verb struct {
 	plain     bool // does exactly what its name says: its plan is neither shown nor asked for
 	converges bool // the first plan is that of apply, or one that apply continues once it has begun
 	goesOn    bool // a repeated request continues the verb; if false, apply continues it
-	commits   bool // the wanted state is stored after the agreement
-	atOnce    bool // the session stores what it makes immediately, not at its commit
+	commits   bool // the request's document is stored after the agreement
+	atOnce    bool // the session stores facts and secrets as soon as it makes them, not at its commit
 	beside    bool // changes neither the cluster nor its record: runs without the lease, so that other verbs need not wait, and opens bundles itself
-	reaches   bool // even a plan accesses more than what the store knows of the cluster: it needs the role operate
+	reaches   bool // planning already reads a backup or a foreign host, not only the cluster in the store: a plan needs the role operate
 	check     func(a *Asked) error
 	// open opens the session in a way specific to the verb, and closes the store if that fails; nil: on the cluster, which the store knows.
 	open func(ctx context.Context, st store.Store, b *Begun, o Options) error
@@ -59,7 +59,7 @@ type verb struct {
 	plan func(ctx context.Context, b *Begun) error
 }
 
-// verbs holds every verb that can be requested, by name.
+// verbs defines every verb that can be requested, by name. A test compares the API's description with it.
 var verbs = map[string]*verb{
 	Apply: {takes: "document from clusterID only newBundle", bundle: BundleMade, converges: true, goesOn: true, commits: true,
 		plan: func(ctx context.Context, b *Begun) error {
@@ -99,7 +99,7 @@ func verbNames() string { return strings.Join(Verbs(), ", ") }
 // Plain reports whether the verb does exactly what its name says: its plan is neither shown nor asked for.
 func (a *Asked) Plain() bool { v := verbs[a.Verb]; return v != nil && v.plain }
 
-// Converges reports whether the verb's first plan is that of apply, or of what apply continues.
+// Converges reports whether the verb's first plan is that of apply, or one that apply continues.
 func (a *Asked) Converges() bool { v := verbs[a.Verb]; return v != nil && v.converges }
 
 // Bundle says which bundle the verb needs.
@@ -114,7 +114,7 @@ func (a *Asked) Bundle() Bundle {
 	return v.bundle
 }
 
-// Reaches reports whether even a plan accesses more than what the store knows of the cluster.
+// Reaches reports whether planning the verb already reads a backup or a foreign host, not only the cluster in the store.
 func (a *Asked) Reaches() bool { v := verbs[a.Verb]; return v != nil && v.reaches }
 
 // Makes reports whether the verb may start on a cluster that the store does not know.
@@ -123,7 +123,7 @@ func (a *Asked) Makes() bool {
 	return a.Verb == Apply || v != nil && v.open != nil
 }
 
-// Of returns the name of the cluster whose backup becomes another cluster; empty for other requests.
+// Of returns the name of the cluster whose backup becomes another cluster; empty if the request names none.
 func (a *Asked) Of() string {
 	if a.Restore == nil {
 		return ""

@@ -62,7 +62,7 @@ type LogsOf struct {
 // Archive is a support archive.
 type Archive struct {
 	Archive  []byte            `json:"archive"`  // tar, compressed by gzip
-	Problems []support.Problem `json:"problems"` // what is missing from the archive
+	Problems []support.Problem `json:"problems"` // the parts that could not be collected, and why
 }
 
 // mostLogs limits the size of an archive in bytes: the client reads an answer into memory, and base64 enlarges it.
@@ -103,7 +103,7 @@ type BackupShown struct {
 	Where string      `json:"where"` // location of the backup, for people
 }
 
-// KubeconfigFor names the user of a kubeconfig.
+// KubeconfigFor says for which user a kubeconfig is made, and how long it is valid.
 type KubeconfigFor struct {
 	User    string   `json:"user,omitempty" maxLength:"64" doc:"Whose it is; empty: the administrator's"`
 	Groups  []string `json:"groups,omitempty" maxItems:"100" doc:"What groups the user is in"`
@@ -169,7 +169,7 @@ var (
 		if err != nil {
 			return nil, err
 		}
-		if set.ClusterID != s.Record.ID { // an earlier cluster of the same name had another key
+		if set.ClusterID != s.Record.ID { // another cluster of the same name has another key
 			trust.Known = nil
 		}
 		if err := set.Verify(trust, s.Store.Identity()); err != nil {
@@ -193,13 +193,13 @@ var (
 	}}
 )
 
-// The bounds of a user's kubeconfig. Certificates are slightly backdated, for clocks that are behind.
+// The bounds of the lifetime of a user's kubeconfig. Certificates are slightly backdated, for clocks that are behind.
 const (
 	minTTL = 5 * time.Minute
 	maxTTL = 365 * 24 * time.Hour
 )
 
-// Check refuses reserved names of users and groups, and lifetimes that are too short or too long.
+// Check refuses reserved or malformed names of users and groups, and lifetimes that are too short or too long.
 func (f *KubeconfigFor) Check() error {
 	for _, name := range append([]string{f.User}, f.Groups...) {
 		switch {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pinging is how long the store may take to answer.
+// pinging is how long the store and the health of the parts may take together.
 const pinging = 5 * time.Second
 
 // health answers GET /healthz in the older system's format: {"global": …, "db": …, PART: {THING: …}}, with status 503 unless everything is well.

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/server/problem"
 )
 
-// everything wraps all requests of a listener: it logs them, sets headers, and recovers from panics. It does not log queries, which may hold private
-// data.
+// everything wraps all requests of a listener: it trusts proxies' headers, sets its own, recovers from panics, and logs and observes answers. It does not
+// log queries, which may hold private data.
 func (s *Server) everything(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()

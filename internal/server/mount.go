@@ -14,7 +14,7 @@ import (
 // Listener says which listener serves a mount.
 type Listener int
 
-// The listeners. HTTPS also serves the mounts of Boot. A mount that needs a secret must not be on Boot.
+// The listeners. Each also serves the mounts of Boot. A mount that needs a secret must not be on Boot.
 const (
 	API   Listener = iota // HTTPS
 	Boot                  // plain HTTP, as iPXE needs it: the front process forwards it
@@ -194,7 +194,7 @@ func (p *patient) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// notFound answers requests without a mount with problem documents.
+// notFound passes requests on to mux, and answers those without a mount by a problem document with status 404 or 405.
 func notFound(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)

@@ -42,7 +42,7 @@ type Config struct {
 	Log     *slog.Logger
 	Limits  Limits         // for clients without credentials
 	Proxies []netip.Prefix // trusted to set X-Forwarded-For; see ParseProxies
-	Drain   time.Duration  // grace period of requests and work after a stop; 0: 30 s
+	Drain   time.Duration  // grace period of requests after a stop; 0: 30 s
 }
 
 // Part is the contribution of one package to the server. Only the name is required.
@@ -124,7 +124,7 @@ func (s *Server) Addresses() Addresses {
 	return a
 }
 
-// Serve serves until ctx ends. Then it accepts no new connection and gives running requests and work Config.Drain to end.
+// Serve serves until ctx ends, or a listener or part fails. Then it accepts no new connection, cuts requests off after Config.Drain, and waits for the parts.
 func (s *Server) Serve(ctx context.Context) error {
 	group, work := errgroup.WithContext(ctx)
 	for i, srv := range s.servers {

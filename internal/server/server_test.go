@@ -46,7 +46,7 @@ func get(t *testing.T, c *http.Client, url string) (*http.Response, string) {
 	return res, string(testkit.Value(io.ReadAll(res.Body))(t))
 }
 
-// TestListeners: what is for machines that boot is on both listeners, the API on HTTPS alone.
+// TestListeners: both listeners serve mounts of Boot, only HTTPS serves mounts of API; the answers have security headers, and errors are problems.
 func TestListeners(t *testing.T) {
 	say := func(text string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
@@ -103,7 +103,7 @@ func TestHealth(t *testing.T) {
 	check(503, `{"db":false,"global":false,"matchbox":{"/boot.ipxe":true}}`)
 }
 
-// TestBodyIsBounded: what is larger is refused, by a problem document.
+// TestBodyIsBounded: a body above the mount's MaxBody gets status 413.
 func TestBodyIsBounded(t *testing.T) {
 	c, at, _ := started(t, Config{Parts: []Part{{Name: "test", Mounts: []Mount{{Pattern: "POST /discovery", On: Boot, Scope: Public(), MaxBody: 8,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +120,7 @@ func TestBodyIsBounded(t *testing.T) {
 	}
 }
 
-// TestStopDrains: a request under way ends, and so does what works beside.
+// TestStopDrains: after a stop, a running request still gets its answer, and the Run of a part ends.
 func TestStopDrains(t *testing.T) {
 	inside, ended := make(chan struct{}), make(chan struct{})
 	release := make(chan struct{})
@@ -150,7 +150,7 @@ func TestStopDrains(t *testing.T) {
 	<-ended
 }
 
-// TestWorkThatFailsEndsTheServer: with its error, and what else it is.
+// TestWorkThatFailsEndsTheServer: Serve returns the error of a part's Run with its kind and the part's name.
 func TestWorkThatFailsEndsTheServer(t *testing.T) {
 	_, _, stop := started(t, Config{Parts: []Part{{Name: "dhcp", Run: func(context.Context) error { return fail.New(fail.Refused, "port 67 is taken") }}}})
 	testkit.Fails(t, stop(), fail.Refused, "dhcp", "port 67")
@@ -166,7 +166,7 @@ func TestBesideHTTP(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid, "HOST:PORT")
 }
 
-// TestPortTaken is told at once, with the flag that helps.
+// TestPortTaken: an occupied port makes Listen fail, with the flag for another address in the error.
 func TestPortTaken(t *testing.T) {
 	_, at, _ := started(t, Config{})
 	log := slog.New(slog.DiscardHandler)
