@@ -113,7 +113,7 @@ func (c *Client) deleteCloudObjects(ctx context.Context, all cloudObjects) error
 }
 
 // deleteVolume sets a volume's reclaim policy to Delete, so that the driver deletes the volume when its claim is gone: at once if it is gone
-// already. A volume that never had a claim (phase Available) is never released, so deleteVolume deletes it itself.
+// already. A volume to which no claim is bound (phase Available) is not released, so deleteVolume deletes it itself.
 func (c *Client) deleteVolume(ctx context.Context, v *corev1.PersistentVolume) error {
 	if v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		patch := []byte(`{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
