@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// Metadata of every applied object.
+// Metadata of applied objects; those without an addon have no AddonLabel.
 const (
 	AddonLabel       = "naupegos.dev/addon"  // the addon it belongs to
 	DigestAnnotation = "naupegos.dev/digest" // of the object as it was wanted when it was applied last

@@ -65,7 +65,7 @@ func (c *Client) FreeCloudResources(ctx context.Context, o FreeOptions) error {
 
 func (a cloudObjects) count() int { return len(a.services) + len(a.claims) + len(a.volumes) }
 
-// freeRound deletes the objects that exist and returns fail.NotReady with those that remain.
+// freeRound deletes the objects that exist and returns fail.NotReady with what keeps each of them, or nil if there are none.
 func (c *Client) freeRound(ctx context.Context, o FreeOptions) error {
 	all, err := c.cloudObjects(ctx, o)
 	if err != nil || all.count() == 0 {
@@ -86,7 +86,7 @@ func (c *Client) freeRound(ctx context.Context, o FreeOptions) error {
 	return fail.New(fail.NotReady, "%s", strings.Join(blockers, "; "))
 }
 
-// deleteCloudObjects deletes objects that are not being deleted yet. Deleting a claim deletes its volume; volumes without a claim are deleted themselves.
+// deleteCloudObjects deletes objects that are not being deleted yet. A claim's deletion deletes its volume, too; see deleteVolume for others.
 func (c *Client) deleteCloudObjects(ctx context.Context, all cloudObjects) error {
 	for i := range all.volumes {
 		if err := c.deleteVolume(ctx, &all.volumes[i]); err != nil {
@@ -112,8 +112,8 @@ func (c *Client) deleteCloudObjects(ctx context.Context, all cloudObjects) error
 	return nil
 }
 
-// deleteVolume makes the driver delete a volume once its claim is gone. A volume that no claim is bound to (phase Available) is deleted
-// directly; one whose claim is gone already is deleted as soon as its reclaim policy says Delete.
+// deleteVolume sets a volume's reclaim policy to Delete, so that the driver deletes the volume when its claim is gone: at once if it is gone
+// already. A volume to which no claim is bound (phase Available) is not released, so deleteVolume deletes it itself.
 func (c *Client) deleteVolume(ctx context.Context, v *corev1.PersistentVolume) error {
 	if v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		patch := []byte(`{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
@@ -162,8 +162,8 @@ func (c *Client) stopUsers(ctx context.Context) error {
 	return nil
 }
 
-// deleteUsers deletes the scheduled pods that use claims and returns those that still exist, by claim. A pod on a node that is not ready is
-// deleted without a grace period, since no kubelet would confirm its end.
+// deleteUsers deletes the scheduled pods that use claims and returns all that it found, by claim. A pod on a node that is not ready, or does
+// not exist, is deleted without a grace period, because no kubelet would confirm its end.
 func (c *Client) deleteUsers(ctx context.Context, claims []corev1.PersistentVolumeClaim) (map[string][]string, error) {
 	if len(claims) == 0 {
 		return nil, nil

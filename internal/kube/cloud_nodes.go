@@ -12,7 +12,7 @@ import (
 // (k8s.io/cloud-provider/api).
 const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// Initialized reports whether the node's cloud has reported its addresses and zone, or has no controller for that. No pod is scheduled to the node before.
+// Initialized reports whether the node's cloud has reported its addresses and zone, or has no controller for that. Until then it gets no pods.
 func (n NodeInfo) Initialized() bool {
 	return !slices.ContainsFunc(n.Taints, func(t Taint) bool { return t.Key == taintUninitialized })
 }

@@ -221,8 +221,8 @@ func (c *Client) unservedWebhooks(ctx context.Context, found []string) ([]string
 	return found, nil
 }
 
-// unservedDefinitions adds the custom resources that are stored in versions that are not served, and those whose conversion webhook has no ready
-// endpoints. Both hold up clients that read all objects, such as garbage collection.
+// unservedDefinitions adds the custom resources that are stored in versions that are not served, and those with several versions whose
+// conversion webhook has no ready endpoints. Both hold up clients that read all objects, such as garbage collection.
 func (c *Client) unservedDefinitions(ctx context.Context, found []string) ([]string, error) {
 	list, err := c.dynamic.Resource(definitions).List(ctx, metav1.ListOptions{})
 	if err != nil {

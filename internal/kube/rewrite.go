@@ -58,8 +58,8 @@ type Disowned struct {
 // The annotations in which cloud-provider-openstack records the load balancer of a Service.
 var balancerAnnotations = []string{"loadbalancer.openstack.org/load-balancer-id", "loadbalancer.openstack.org/load-balancer-address"}
 
-// Disown removes from all objects whatever ties them to the cluster that they come from and would harm it if another cluster used it: tokens of
-// service accounts, load balancers, and the right to delete volumes. No controller may run meanwhile.
+// Disown removes from all objects the data that belongs to the cluster they come from and that another cluster must not use: tokens of service
+// accounts, load balancers, and the right to delete volumes. No controller may run meanwhile.
 func (c *Client) Disown(ctx context.Context) (d Disowned, err error) {
 	secrets, err := c.set.CoreV1().Secrets("").List(ctx, metav1.ListOptions{FieldSelector: "type=" + string(corev1.SecretTypeServiceAccountToken)})
 	if err != nil {

@@ -49,9 +49,9 @@ type NodePort struct {
 	Answered time.Duration // from the start of the test
 }
 
-// Smoke proves that the cluster works: a client, on another node if there is one, sends requests to a Service of echo servers on up to two nodes, by the Service's
-// address and by its DNS name. It leaves nothing behind but a terminating namespace; a namespace that is left of an earlier test
-// is waited for. fail.NotReady names what did not succeed in time.
+// Smoke proves that the cluster works: a client, on another node if there is one, sends requests to a Service of echo servers on up to two
+// nodes, by the Service's address, by its DNS name and, with o.NodePorts, by a port of nodes. It leaves only a terminating namespace behind,
+// and first waits until that of an earlier test is gone. fail.NotReady names what did not succeed in time.
 func (c *Client) Smoke(ctx context.Context, o SmokeOptions) (SmokeResult, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute
@@ -319,8 +319,8 @@ func smokeProgress(p *corev1.Pod, elapsed time.Duration, r *SmokeResult) (missin
 	return "no answer yet by " + strings.Join(waiting, ", "), len(waiting) == 0, nil
 }
 
-// smokeLogs returns the servers' answers, for display only: reading logs needs kubelet's serving certificate, which may be issued
-// later than the Service answers.
+// smokeLogs returns the servers' answers from the client's logs, as far as these can be read: that needs kubelet's serving certificate, which
+// may be issued after the Service answers. The answers are for display only.
 func (c *Client) smokeLogs(ctx context.Context) []string {
 	var out []string
 	for _, container := range []string{byAddress, byName} {

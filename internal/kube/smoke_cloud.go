@@ -155,7 +155,7 @@ func (c *Client) warnings(ctx context.Context, namespace string) []string {
 	return slices.Compact(out)
 }
 
-// freeNamespace deletes a namespace and waits until it and the cloud resources of its objects are gone, even after ctx has ended.
+// freeNamespace deletes a namespace, so that its objects' cloud resources are given back, and waits until it is gone, even after ctx has ended.
 func (c *Client) freeNamespace(ctx context.Context, name string, o CloudSmokeOptions) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Timeout)
 	defer cancel()

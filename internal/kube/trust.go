@@ -109,8 +109,8 @@ func (c *Client) RenewToken(ctx context.Context, s StoredToken) error {
 	return apiError(ctx, err, "renew the token in Secret %s", s).At(c.server)
 }
 
-// authenticationConfig is the ConfigMap in which API servers publish the authorities that aggregated API servers, controller managers and
-// schedulers trust. API servers add their own and remove none.
+// authenticationConfig is the ConfigMap in which API servers tell aggregated API servers, controller managers and schedulers which authorities'
+// client certificates to accept. API servers add their own authorities to it and remove none.
 const authenticationConfig = "extension-apiserver-authentication"
 
 // Distrust removes certificates (PEM) from the authorities that API servers publish, and reports whether any was there.

@@ -42,7 +42,7 @@ func follow(ctx context.Context, f follower, done func(map[string]runtime.Object
 	}
 }
 
-// round does one list and the watch after it. It returns finished = false if the list failed with an error that waiting may mend, or the watch ended.
+// round does one list and the watch after it. It is not finished if either fails with an error that waiting may mend, or if the watch ends.
 func (f follower) round(ctx context.Context, done func(map[string]runtime.Object) (bool, error)) (finished bool, err error) {
 	list, err := f.list(ctx, metav1.ListOptions{FieldSelector: f.field, LabelSelector: f.label})
 	if err != nil {

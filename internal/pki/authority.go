@@ -69,7 +69,7 @@ func (k *PKI) Signer(ctx context.Context, name string) ([]byte, error) {
 	return slices.Clone(a.pair.CertPEM), nil
 }
 
-// lockedAuthority returns a generation of an authority, and makes it if it doesn't exist. k.mu is held.
+// lockedAuthority returns a generation of an authority. It makes a missing one, but an external issuer's only if it is the first. k.mu is held.
 func (k *PKI) lockedAuthority(ctx context.Context, name string, generation int) (*authority, error) {
 	secret := secretOf(authorityPrefix+name, generation)
 	if a := k.authorities[secret]; a != nil {

@@ -81,7 +81,7 @@ func (k *PKI) Forget(ctx context.Context, name string, generation int) error {
 
 // CrossChain returns certificates (PEM) that lead from an authority's signing generation to former ones, or nothing. With them, a client that
 // trusts only a former generation, because it read its CA at its start, verifies a server of the present one. They are made while both
-// generations are in use, live as long as a leaf, and do not make clients trust a former generation.
+// generations are in use, live as long as a leaf, and make no client trust a former generation that it does not trust already.
 func (k *PKI) CrossChain(ctx context.Context, name string) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -138,7 +138,7 @@ func (k *PKI) lockedCross(ctx context.Context, name string, g Generations) error
 		return err
 	}
 	t := *of.cert
-	t.SignatureAlgorithm = 0                                        // let the signing key decide: the former authority may be foreign, with another kind of key
+	t.SignatureAlgorithm = 0                                        // the signing key decides: the former authority may have another kind of key
 	t.SerialNumber, t.AuthorityKeyId = serial, by.cert.SubjectKeyId // both have the same subject: only the key ID tells them apart
 	t.NotAfter = k.o.Now().UTC().Add(k.o.LeafValidity)
 	for _, end := range []*x509.Certificate{by.cert, of.cert} {
@@ -158,7 +158,7 @@ func Rotated() []string {
 	return slices.Sorted(slices.Values(append(Authorities(), ServiceAccountKeyName, SSHKeyName)))
 }
 
-// Certificate returns the certificate (PEM) of a generation of an authority, or fail.NotFound.
+// Certificate returns the certificate (PEM) of a generation of an authority, or fail.NotFound if it was never made, or is forgotten.
 func (k *PKI) Certificate(ctx context.Context, name string, generation int) ([]byte, error) {
 	data, err := k.secrets.Get(ctx, secretOf(authorityPrefix+name, generation))
 	if err != nil {

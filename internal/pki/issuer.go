@@ -66,7 +66,7 @@ func (k *PKI) readAuthority(secret string, data []byte) (*authority, error) {
 	return a, nil
 }
 
-// request makes a new key and lets the issuer certify it. It refuses a certificate that differs from the request.
+// request makes a new key and lets the issuer certify it. It accepts a shorter life than requested, but no other difference from s.
 func (k *PKI) request(ctx context.Context, s LeafSpec, a *authority, validity time.Duration) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	EtcdCA       = "etcd-ca"        // signs etcd's servers, peers and clients
 )
 
-// The names of the material in Secrets. Authorities and leaves are a certificate followed by its key, as PEM.
+// The names of the material in Secrets. Authorities and leaves are a certificate followed by its key, as PEM; external authorities lack the key.
 const (
 	authorityPrefix = "authority/"
 	leafPrefix      = "leaf/"

@@ -14,8 +14,8 @@ type Taken struct {
 	Encryption     map[string][]byte
 }
 
-// Secrets returns the content of Secrets with which a PKI continues the cluster. It fails with fail.Invalid if an authority or a key is
-// invalid; its errors never contain the material.
+// Secrets returns the content of Secrets with which a PKI continues the cluster. It fails with fail.Invalid if an authority or the key of
+// service accounts is invalid; it does not check encryption keys. Its errors never contain the material.
 func (t Taken) Secrets() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, name := range Authorities() {

@@ -88,8 +88,8 @@ func RolesOf(pool string) []string {
 	return rolesOf(pool == ControlPlanePool)
 }
 
-// choose decides which machine gets which seat, and changes nothing. It fills seats that few machines fit first, so that these machines are
-// not taken for other seats.
+// choose decides which machine gets which seat, and changes nothing. First it fills seats whose former machine shall return, then those that the
+// fewest machines fit, so that these machines are not taken for other seats.
 func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error) {
 	s := &scheduler{w: Wanted{Cluster: cluster, Spread: spread}, all: slices.SortedFunc(slices.Values(all), func(a, b Machine) int { return cmp.Compare(a.UUID, b.UUID) })}
 	type open struct {
@@ -309,8 +309,8 @@ func lacks(seats []Seat, all []Machine, taken map[string]bool, fits [][]string, 
 }
 
 // GiveBack returns a machine in a cluster's seat to the stock, and records the seat. The machine must be reinstalled before it is used again: its
-// disk's content is obsolete. A machine without a seat in this cluster stays as it is. again prefers it when the seat is filled again; that
-// is stored in the same write, so that a crash can't lead to another machine.
+// disk's content is obsolete. A machine without a seat in this cluster stays as it is. again prefers it when the seat is filled again; this
+// is stored in the same write as the end of its use, so that a crash can't bring another machine into the seat.
 func (r *Registry) GiveBack(ctx context.Context, uuid, cluster, by string, again bool) error {
 	var had *metal.Claim
 	_, err := r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {

@@ -138,7 +138,7 @@ func (r *Registry) Report(ctx context.Context, m *Machine, bootID, digest string
 	return m.Record.Wanted == "" || m.Record.Wanted == digest, err
 }
 
-// Booted records that a machine has asked what to boot.
+// Booted records that a machine has asked what to boot. It fails with fail.NotFound if the machine is no longer known.
 func (r *Registry) Booted(ctx context.Context, m *Machine) error {
 	_, err := r.change(ctx, m.UUID, metal.How{Quick: true}, func(d *metal.Draft, rec *Record) error {
 		happens(d, rec, Boots, "")

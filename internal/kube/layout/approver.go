@@ -19,7 +19,7 @@ const (
 //go:embed manifests/approver.yaml
 var approverManifest []byte
 
-// ApproverManifest returns the manifest of the approver's rights; the approver approves kubelets' serving certificates.
+// ApproverManifest returns the manifest with the rights of the service that approves kubelets' serving certificates.
 func ApproverManifest() []byte { return append([]byte(nil), approverManifest...) }
 
 // approverLayer renders the service on control-plane machines that approves kubelets' serving certificates, after a check

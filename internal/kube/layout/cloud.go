@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// CloudInstancePath is the file that tells a machine of a cloud which server it is: those fields of the metadata service's JSON that the
+// CloudInstancePath is the file that says which server of its cloud a machine is. It has those fields of the metadata service's JSON that the
 // Cinder CSI driver of our bundles reads. With it the driver needs neither metadata service nor config drive.
 const CloudInstancePath = "/etc/naupegos/instance.json"
 
@@ -18,7 +18,7 @@ type CloudInstance struct {
 	Zone       string // availability zone
 }
 
-// knowsInstance reports whether it is known which server of the cloud a machine is.
+// knowsInstance reports whether the cluster has an external cloud and it is known which of its servers a machine is.
 func (p Params) knowsInstance(n Node) bool { return p.ExternalCloud && n.Cloud.ProviderID != "" }
 
 // addInstance adds the file CloudInstancePath if it is known which server the machine is.
@@ -38,7 +38,7 @@ func (p Params) addInstance(c *machine.Config, n Node) error {
 	return nil
 }
 
-// kubeletExtraArgs returns the extra arguments that kubeadm gives n's kubelet, sorted by name as kubeadm writes them.
+// kubeletExtraArgs returns the extra arguments of n's kubelet for kubeadm's configuration, sorted by name as kubeadm writes them.
 func (p Params) kubeletExtraArgs(n Node) []arg {
 	args := []arg{{Name: "node-ip", Value: n.Address}}
 	if p.ExternalCloud {

@@ -36,7 +36,7 @@ func (p Params) Worker(ctx context.Context, k *pki.PKI, n Node) (machine.Config,
 	)
 }
 
-// merge checks p, renders the layers and merges them.
+// merge checks p and the machine's release, renders the layers and merges them into one configuration.
 func (p Params) merge(n Node, layers ...func() (machine.Config, error)) (machine.Config, error) {
 	if err := p.Check(); err != nil {
 		return machine.Config{}, err

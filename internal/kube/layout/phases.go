@@ -31,7 +31,7 @@ func Phases() []Phase {
 	}
 }
 
-// TellJoiners returns the one of Phases that publishes the API's address and authority for machines that join with a token.
+// TellJoiners returns the one of Phases that publishes, for machines that join with a token, the API's address and the authority to trust.
 func TellJoiners() Phase {
 	return phase("let machines join with a token", "bootstrap-token", "--skip-token-print")
 }

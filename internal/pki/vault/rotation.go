@@ -36,7 +36,7 @@ type kept struct {
 // privileged makes a call that the everyday policy does not allow. It uses the token for rotations if there is one.
 func (s *Server) privileged(ctx context.Context, method, path string, in, out any) error {
 	token := strings.TrimSpace(os.Getenv(RotationToken))
-	if token == "" || s.with.Closed || s.with.Credential != nil { // the host's variable is not for clusters with their own credentials
+	if token == "" || s.with.Closed || s.with.Credential != nil { // never use the host's variable with Closed, or in place of a document's credential
 		return s.mayNot(s.signedIn(ctx, method, path, in, out))
 	}
 	a, err := s.call(ctx, method, path, token, in)

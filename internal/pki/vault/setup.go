@@ -87,8 +87,8 @@ func preamble(b *strings.Builder, spec v1alpha1.Vault) {
 	}
 }
 
-// Commands returns a shell script that sets up in Vault everything that a cluster needs. An operator who may make mounts, policies and roles
-// there runs it once.
+// Commands returns a shell script that sets up in Vault everything that a cluster needs. An operator who may make mounts, policies, roles
+// and auth methods there runs it once.
 func Commands(cluster string, spec v1alpha1.Vault) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

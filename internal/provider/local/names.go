@@ -19,7 +19,7 @@ func (n names) dir() string                { return filepath.Join(n.root, n.clus
 func (n names) machines() string           { return filepath.Join(n.dir(), "machines") }
 func (n names) machine(name string) string { return filepath.Join(n.machines(), name) }
 func (n names) network() string            { return filepath.Join(n.dir(), "network.json") }
-func (n names) owner() string              { return n.dir()[max(0, len(n.dir())-250):] } // the bridge's alias: the end of dir's path, at most 250 bytes
+func (n names) owner() string              { return n.dir()[max(0, len(n.dir())-250):] } // the bridge's alias: at most the last 250 bytes of dir
 func (n names) linkPrefix() string         { return "nau" + n.short }
 func (n names) bridge() string             { return n.linkPrefix() }
 func (n names) link(host uint32) string    { return fmt.Sprintf("%s%04x", n.linkPrefix(), host) } // 15 characters, the kernel's limit

@@ -34,8 +34,8 @@ type Options struct {
 	AgentBinary   string         // path of naupegos-agent on this host, put into machines' images; may be empty
 	SSHPublicKeys []string       // may log in as root if the MachineSpec has no user-data
 
-	// CloudImage makes machines behave like cloud images: cloud-init's last stage runs at once instead of after the busiest
-	// minutes, and prints the SSH host keys on the console. It costs seconds of CPU time per boot.
+	// CloudImage makes machines behave like cloud images: cloud-init's later stages run at once instead of after the busiest
+	// minutes, and print the SSH host keys on the console. It costs seconds of CPU time per boot.
 	CloudImage bool
 	// InstanceID returns a machine's cloud-init instance ID; nil: an ID made from its name, new for each disk.
 	InstanceID func(provider.MachineSpec) string

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/bmc"
 )
 
-// Power switches a machine on or kills it through its BMC, and shuts it down through its own system if that answers.
+// Power switches a machine on or kills it through its BMC, or shuts it down: through its own system or, if that does not answer, its BMC.
 func (p *Provider) Power(ctx context.Context, name, state string) error {
 	m, err := p.holder(ctx, name)
 	if err != nil {

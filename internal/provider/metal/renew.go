@@ -121,7 +121,7 @@ func (p *Provider) Renew(ctx context.Context, name string, progress plan.Progres
 		}
 		return false, m.Title() + ": it is to install system " + short(o.System.ID) + ", by " + strategy, nil
 	})
-	if back { // make the order match again
+	if back { // make the order match the system that runs
 		if _, e := p.o.Registry.SetOrder(ctx, m.UUID, was, by); e != nil {
 			return e
 		}

@@ -123,7 +123,7 @@ func (p *Provider) installStep(spec provider.MachineSpec, reason string) *plan.S
 // DestroyMachine returns the step that powers a machine off, if it has a BMC, and returns it to the stock. The machine's agent cleans it before.
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step { return p.giveBackStep(m, false) }
 
-// ReinstallMachine implements provider.Reinstaller: it returns a machine to the stock so that it is reinstalled for the same seat.
+// ReinstallMachine implements provider.Reinstaller: its step returns a machine to the stock, so that it is reinstalled for the same seat.
 func (p *Provider) ReinstallMachine(m provider.Machine) *plan.Step {
 	s := p.giveBackStep(m, true)
 	s.Details = append(s.Details, "the same machine is reinstalled and takes its place again, unless it can't be used any more")

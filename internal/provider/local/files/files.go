@@ -19,8 +19,8 @@ func write(path string, data []byte, mode fs.FileMode) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// replaceFile writes a file so that other processes see either the old content or the new. sync decides whether the new content
-// survives a crash of the host.
+// replaceFile writes a file so that other processes see either the old content or the new. If sync does not sync it, a crash of the host
+// may leave neither.
 func replaceFile(path string, data []byte, mode fs.FileMode, sync func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
