@@ -72,7 +72,7 @@ func (p *Pages) planPage(r *http.Request, who *access.Operator) (*view, error) {
 	}
 	var text bytes.Buffer
 	if d.Digest, err = b.Digest(); err == nil {
-		err = show.WriteText(&text, b.First.Plan, false)
+		err = show.WriteText(&text, b.First.Plan, show.Look{})
 	}
 	if err := b.CloseWith(err); err != nil {
 		return nil, err

@@ -69,7 +69,7 @@ func TestTree(t *testing.T) {
 	}
 	all := Tree("field", "", decode(`{"spec":{"a":1,"gone":true,"list":[{"name":"x","n":1},{"name":"y","n":2}],"empty":"v","key":"k1","text":"a\nb\n","same":[1]}}`),
 		decode(`{"spec":{"a":2,"list":[{"name":"new","n":3},{"name":"x","n":1},{"name":"y","n":4}],"empty":"","key":"k2","text":"a\nc\n","same":[1],"e":{}}}`),
-		func(path string) bool { return path == "spec.key" })
+		func(path, _ string) bool { return path == "spec.key" })
 	var got []string
 	for i := range all {
 		got = append(got, all[i].Line())

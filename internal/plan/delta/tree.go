@@ -9,8 +9,9 @@ import (
 )
 
 // Tree compares two documents that are made of maps, lists and values, as JSON decodes them, field by field. kind and name are those of the deltas;
-// without a name, each delta is named by its field. secret says which fields are masked; it may be nil.
-func Tree(kind, name string, from, to any, secret func(path string) bool) (all []Delta) {
+// without a name, each delta is named by its field. secret says which fields are masked, by their
+// paths and values.
+func Tree(kind, name string, from, to any, secret func(path, value string) bool) (all []Delta) {
 	was, is := map[string]*string{}, map[string]*string{}
 	flatten(was, "", from)
 	flatten(is, "", to)
@@ -25,7 +26,7 @@ func Tree(kind, name string, from, to any, secret func(path string) bool) (all [
 		if d.Field = path; name == "" {
 			d.Name, d.Field = path, ""
 		}
-		if secret != nil && secret(path) {
+		if secret(path, text(a)) || secret(path, text(b)) {
 			d.Secret, d.Old, d.New = true, nil, nil
 		}
 		d.long()
@@ -36,18 +37,19 @@ func Tree(kind, name string, from, to any, secret func(path string) bool) (all [
 
 // long shows values of several lines by the lines that differ.
 func (d *Delta) long() {
-	text := func(v *string) string {
-		if v == nil {
-			return ""
-		}
-		return *v
-	}
 	if !strings.Contains(text(d.Old)+text(d.New), "\n") {
 		return
 	}
 	if d.Hunks, d.Cut = Hunks(text(d.Old), text(d.New)); len(d.Hunks) > 0 {
 		d.Old, d.New = nil, nil
 	}
+}
+
+func text(v *string) string {
+	if v == nil {
+		return ""
+	}
+	return *v
 }
 
 // flatten puts the leaves below v into to, by their paths. An empty map or list is a leaf.
