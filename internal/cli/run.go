@@ -168,7 +168,7 @@ func (a *App) showDry(v *verb, p *plan.Plan, later string) error {
 	if v.asked.LooksFirst() && p.Empty() {
 		return nil
 	}
-	return a.printPlan(p, later, v.out)
+	return a.printPlan(p, later, v.out, false)
 }
 
 func (v *verb) front(a *App) front { return front{a, v.flags, v.brief} }

@@ -172,6 +172,9 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, e
 	if err := b.plan(ctx); err != nil {
 		return nil, b.CloseWith(err)
 	}
+	if err := Recall(ctx, st, b.First.Plan); err != nil {
+		return nil, b.CloseWith(err)
+	}
 	return b, nil
 }
 
