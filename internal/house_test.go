@@ -92,7 +92,7 @@ var knows = map[string][]string{
 	"internal/peer":                {"internal/plan/words"},
 	"internal/registry":            {"internal/fail", "internal/peer", "internal/plan/words", "internal/registry/bmc", "internal/registry/facts", "internal/registry/order", "internal/store/metal"},
 	"internal/registry/bmc":        {"internal/fail"},
-	"internal/web":                 {"internal/cluster/backups", "internal/cluster/env", "internal/cluster/report", "internal/fail", "internal/operate", "internal/plan", "internal/plan/show", "internal/plan/words", "internal/registry", "internal/registry/facts", "internal/server", "internal/server/access", "internal/server/problem", "internal/server/work", "internal/store", "internal/store/metal"},
+	"internal/web":                 {"internal/cluster/backups", "internal/cluster/env", "internal/cluster/report", "internal/fail", "internal/operate", "internal/plan", "internal/plan/delta", "internal/plan/show", "internal/plan/words", "internal/registry", "internal/registry/facts", "internal/server", "internal/server/access", "internal/server/problem", "internal/server/work", "internal/store", "internal/store/metal"},
 	"internal/registry/facts":      {"internal/fail"},
 	"internal/registry/order":      {"internal/fail"},
 	"internal/registry/client":     {"internal/fail", "internal/registry", "internal/registry/facts", "internal/registry/order", "internal/server/problem", "internal/store/metal"},

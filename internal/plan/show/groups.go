@@ -96,7 +96,7 @@ func subjectsOf(steps []*plan.Step) (out []string) {
 	return out
 }
 
-// common is the title of several steps: the words with which all begin and end, and their number in between.
+// common is the title of several steps: the words with which all begin and end. The heading names the machines.
 func common(steps []*plan.Step) string {
 	var titles [][]string
 	for _, s := range steps {
@@ -114,7 +114,10 @@ func common(steps []*plan.Step) string {
 		}
 		begin, end = begin[:n], end[len(end)-m:]
 	}
-	return strings.Join(slices.Concat(begin, []string{fmt.Sprintf("%d machines", len(steps))}, end), " ")
+	if len(end) > 0 || len(begin) == 0 {
+		begin = append(slices.Clone(begin), "…")
+	}
+	return strings.Join(slices.Concat(begin, end), " ")
 }
 
 // linesOf lists what equal steps change. Details that a delta tells better give way to it.
@@ -158,6 +161,9 @@ func lineOf(steps []*plan.Step, i int) Line {
 		}
 		on[at] = append(on[at], words.Line(s.Subject))
 	}
+	for i := range l.Variants {
+		l.Variants[i].Hunks = SafeHunks(l.Variants[i].Hunks)
+	}
 	if len(l.Variants) == 1 {
 		if len(d.Hunks) == 0 {
 			l.Variants = nil
@@ -169,6 +175,18 @@ func lineOf(steps []*plan.Step, i int) Line {
 		l.Variants[i].On = words.First(on[i], 10)
 	}
 	return l
+}
+
+// SafeHunks are hunks without what a terminal or a browser takes for orders: escape sequences, and characters that reorder text.
+func SafeHunks(hunks []delta.Hunk) []delta.Hunk {
+	out := slices.Clone(hunks)
+	for i := range out {
+		out[i].Lines = slices.Clone(out[i].Lines)
+		for j, l := range out[i].Lines {
+			out[i].Lines[j] = words.Text(l)
+		}
+	}
+	return out
 }
 
 func markOf(action string) string {

@@ -85,7 +85,7 @@ func TestFoldedOrNot(t *testing.T) {
 			t.Errorf("%s: %s, want %s", what, s, c.want)
 		}
 	}
-	if got := Groups(&plan.Plan{Steps: []*plan.Step{plain("m-1", same), plain("m-2", same)}})[0].Items[0].Title; got != "wait until 2 machines is ready" {
+	if got := Groups(&plan.Plan{Steps: []*plan.Step{plain("m-1", same), plain("m-2", same)}})[0].Items[0].Title; got != "wait until … is ready" {
 		t.Error(got)
 	}
 }

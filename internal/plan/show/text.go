@@ -212,7 +212,7 @@ func (t *textWriter) hunks(v Variant, indent string) {
 	for _, h := range v.Hunks {
 		fmt.Fprintln(t.w, indent+paint(t.Color, cyan, h.Header()))
 		for _, line := range h.Lines {
-			fmt.Fprintln(t.w, indent+paint(t.Color, markColor[line[:1]], words.Text(line)))
+			fmt.Fprintln(t.w, indent+paint(t.Color, markColor[line[:1]], line))
 		}
 	}
 	if v.Cut > 0 {
