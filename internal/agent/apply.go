@@ -35,7 +35,7 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 	case len(d.missing) > 0 && !dry:
 		return machine.Report{Missing: d.missing}, nil
 	case dry:
-		a.describe(report.Changes, d, st)
+		describe(a, report.Changes, d, st)
 		if len(report.Changes)+len(report.Missing) == 0 {
 			report.Digest = c.Digest()
 		}

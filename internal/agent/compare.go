@@ -134,9 +134,9 @@ func (a *Agent) comparePaths(c machine.Config, st *state, d *diff) error {
 			return err
 		}
 		if w.RenewedAt == "" || ours || o != nil { // a certificate that somebody put there before us stays theirs
-			d.managed[w.Path] = a.fileAsFound(w.Path, w.Secret)
+			d.managed[w.Path] = fileAsFound(a, w.Path, w.Secret)
 			if w.RenewedAt != "" {
-				d.managed[w.RenewedAt] = a.fileAsFound(w.RenewedAt, true)
+				d.managed[w.RenewedAt] = fileAsFound(a, w.RenewedAt, true)
 			}
 		}
 		d.files = add(d.files, o)
@@ -178,7 +178,7 @@ func (a *Agent) asFound(p, kind string) stPath {
 }
 
 // fileAsFound is asFound of a file, with the mark that its configuration gives it.
-func (a *Agent) fileAsFound(p string, secret bool) stPath {
+func fileAsFound(a *Agent, p string, secret bool) stPath {
 	s := a.asFound(p, "file")
 	s.Secret = secret
 	return s

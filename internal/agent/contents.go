@@ -9,7 +9,7 @@ import (
 
 // describe adds to the changes of a dry run what files and kernel settings hold and are to hold. On a machine that was never configured everything is new:
 // there is nothing to compare.
-func (a *Agent) describe(changes []machine.Change, d *diff, st *state) {
+func describe(a *Agent, changes []machine.Change, d *diff, st *state) {
 	if len(st.Paths) == 0 {
 		return
 	}
@@ -26,16 +26,16 @@ func (a *Agent) describe(changes []machine.Change, d *diff, st *state) {
 		if s, ok := settings[ch.Name]; ok && ch.Kind == "sysctl" {
 			ch.From, ch.To = &machine.Content{Text: &s.old}, &machine.Content{Text: &s.value}
 		} else if o := files[ch.Name]; o != nil {
-			a.describeFile(ch, o, st.Paths[o.path].Secret || d.managed[o.path].Secret)
+			describeFile(a, ch, o, st.Paths[o.path].Secret || d.managed[o.path].Secret)
 		} else if s, ok := st.Paths[ch.Name]; ok && ch.Action == "remove" && s.Kind == "file" {
-			ch.From, ch.Secret = a.content(ch.Name, s.Secret)
+			ch.From, ch.Secret = contentAt(a, ch.Name, s.Secret)
 		}
 	}
 }
 
 // describeFile adds the contents of one file. It is secret if it was or will be.
-func (a *Agent) describeFile(ch *machine.Change, o *op, secret bool) {
-	ch.From, ch.Secret = a.content(o.path, secret)
+func describeFile(a *Agent, ch *machine.Change, o *op, secret bool) {
+	ch.From, ch.Secret = contentAt(a, o.path, secret)
 	ch.Secret = ch.Secret || machine.Sensitive(o.content)
 	ch.To = &machine.Content{Mode: machine.Octal(o.mode)}
 	if !ch.Secret {
@@ -45,8 +45,8 @@ func (a *Agent) describeFile(ch *machine.Change, o *op, secret bool) {
 	}
 }
 
-// content describes what lies at a path, without the content of a secret; nil if nothing does, or if it is no regular file.
-func (a *Agent) content(p string, secret bool) (c *machine.Content, isSecret bool) {
+// contentAt describes what lies at a path, without the content of a secret; nil if nothing does, or if it is no regular file.
+func contentAt(a *Agent, p string, secret bool) (c *machine.Content, isSecret bool) {
 	f, err := os.Open(a.path(p))
 	if err != nil {
 		return nil, secret
