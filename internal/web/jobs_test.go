@@ -177,7 +177,7 @@ func TestPlanPage(t *testing.T) {
 	if summary < 0 || button < summary || steps < button {
 		t.Errorf("summary at %d, button at %d, steps at %d", summary, button, steps)
 	}
-	if strings.Count(page, "configure worker") != 1 || !strings.Contains(page, "(secret, changed)") || !strings.Contains(page, "<details") || strings.Contains(page, evil) || !strings.Contains(page, "@@ -1,2 +1,2 @@") {
+	if strings.Count(page, "configure worker") != 1 || !strings.Contains(page, "(secret, changed)") || !strings.Contains(page, "<details") || strings.Contains(page, evil) || !strings.Contains(page, "@@ -1,2 &#43;1,2 @@") {
 		t.Error(page)
 	}
 }
