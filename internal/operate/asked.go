@@ -149,7 +149,7 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, e
 	if b.verb, err = a.check(); err != nil {
 		return nil, (&Session{Store: st}).CloseWith(err)
 	}
-	b.options = o
+	b.options, o.asked = o, &b.Asked
 	if b.verb.beside {
 		o.Verb, o.ReadOnly, o.Bundle, b.bundles = "", true, nil, o.Bundle
 	}
@@ -197,10 +197,15 @@ func (b *Begun) plan(ctx context.Context) error {
 			return err
 		}
 	}
+	plan := b.verb.plan
 	if b.Asked.Resumed && b.verb.converges {
-		return b.planApply(ctx)
+		plan = planConverge
 	}
-	return b.verb.plan(ctx, b)
+	if err := plan(ctx, b); err != nil {
+		return err
+	}
+	b.entitle(b.First.Plan)
+	return nil
 }
 
 // planApply makes the plan of apply.

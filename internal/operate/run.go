@@ -75,6 +75,7 @@ const retryMax = 500 * time.Millisecond
 // execute carries a plan out under the lease, with progress and journal. Before each step it checks the document's credentials; before an irrevocable step
 // also, in the store, that the lease is still held: a process that was suspended may not have noticed that another one took over.
 func (s *Session) execute(ctx context.Context, p *plan.Plan, t Terms) error {
+	s.entitle(p)
 	var soft <-chan struct{}
 	if t.Interrupts != nil {
 		var stop func()

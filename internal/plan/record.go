@@ -40,14 +40,22 @@ const (
 type RunRecord struct {
 	ID      string            `json:"id"`
 	Verb    string            `json:"verb"`
-	Cluster string            `json:"cluster"`        // the cluster's name; the record outlives the cluster
-	Holder  string            `json:"holder"`         // who ran it: "user@host, pid 42"
-	Meta    map[string]string `json:"meta,omitempty"` // free facts: version of the tool, digest of the document
+	Title   string            `json:"title"`             // the verb with its arguments: "upgrade v1.36.4 → v1.37.2, hop 2 of 2"
+	Subject string            `json:"subject,omitempty"` // what the verb acts on: machines, a pool, a backup; empty: the whole cluster
+	Cluster string            `json:"cluster"`           // the cluster's name; the record outlives the cluster
+	By      string            `json:"by"`                // the user who asked for it; like holder if only the process is known
+	Holder  string            `json:"holder"`            // the process that ran it: "user@host, pid 42"
+	Meta    map[string]string `json:"meta,omitempty"`    // free facts: version of the tool, digest of the document
 	Outcome Outcome           `json:"outcome"`
 	Started time.Time         `json:"started"`
 	Ended   time.Time         `json:"ended,omitzero"` // zero while running, or when the process died
 	Steps   []StepRecord      `json:"steps"`          // in the plan's order
+	// Evidence is what was observed meanwhile; nil: nothing was.
+	Evidence *Evidence `json:"evidence,omitempty"`
 }
+
+// MetaBy is the key, in a run's Meta, of the user who asked a server for it.
+const MetaBy = "by"
 
 // StepRecord is one step of a run.
 type StepRecord struct {
