@@ -194,8 +194,13 @@ func (s *Session) about() About {
 
 // entitle gives a plan of the session its verb, title and subject, with the stage that it takes the cluster to.
 func (s *Session) entitle(p *plan.Plan) {
-	about := s.about()
-	releases, stage := s.Cluster.Course()
+	about, releases, stage := s.about(), "", ""
+	if about.Verb == "" { // the session only looks
+		return
+	}
+	if s.Cluster != nil {
+		releases, stage = s.Cluster.Course()
+	}
 	if releases != "" {
 		about = s.asked.through(about, releases)
 	}

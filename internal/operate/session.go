@@ -30,12 +30,14 @@ type Session struct {
 	Bundle  *bundle.Bundle // of the release that machines run; nil if the verb needs none, or if it is not available here
 
 	verb        string
-	asked       *Asked   // what the session is for; nil: see verb
-	by          string   // the user who asked for it; empty: the process
-	subject     string   // what the verb acts on, if only planning finds that out
-	remark      string   // ends the titles of runs, behind the subject
-	credentials []string // names of the credentials that the document uses
-	version     string   // of this program
+	asked       *Asked         // what the session is for; nil: see verb
+	by          string         // the user who asked for it; empty: the process
+	subject     string         // what the verb acts on, if only planning finds that out
+	remark      string         // ends the titles of runs, behind the subject
+	ran         time.Duration  // all runs so far
+	evidence    *plan.Evidence // of all runs so far; nil: none
+	credentials []string       // names of the credentials that the document uses
+	version     string         // of this program
 	given       *backups.Given
 	lease       store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
 }

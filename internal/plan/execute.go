@@ -156,9 +156,14 @@ func (x *execution) finish() (*Result, error) {
 			x.skip(i)
 		}
 	}
+	var observed *Evidence
+	if x.o.Evidence != nil {
+		observed = x.o.Evidence()
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r := x.result
+	r.Evidence = observed
 	switch {
 	case r.Count(Failed) > 0:
 		r.Outcome = OutcomeFailed

@@ -85,8 +85,8 @@ type Journal interface {
 	Begin(ctx context.Context, p *Plan, meta map[string]string) (run string, err error)
 	// Step records that a step came into a state. errText is empty unless the state is Retrying, Failed or Stopped.
 	Step(ctx context.Context, run, id string, state StepState, at time.Time, errText string) error
-	// End records the run's outcome.
-	End(ctx context.Context, run string, outcome Outcome) error
+	// End records the run's outcome and, unless it is nil, what was observed meanwhile.
+	End(ctx context.Context, run string, outcome Outcome, e *Evidence) error
 }
 
 // NoJournal records nothing; for plans that leave no trace, such as a dry test.
@@ -101,4 +101,4 @@ func (NoJournal) Step(context.Context, string, string, StepState, time.Time, str
 }
 
 // End does nothing.
-func (NoJournal) End(context.Context, string, Outcome) error { return nil }
+func (NoJournal) End(context.Context, string, Outcome, *Evidence) error { return nil }

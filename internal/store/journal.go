@@ -77,8 +77,15 @@ func (j *journal) Step(ctx context.Context, run, id string, state plan.StepState
 }
 
 // End records the run's outcome.
-func (j *journal) End(ctx context.Context, run string, outcome plan.Outcome) error {
-	n, err := j.s.exec(ctx, j.s.log, "UPDATE runs SET outcome = $1, ended = $2 WHERE id = $3", outcome, micros(time.Now()), run)
+func (j *journal) End(ctx context.Context, run string, outcome plan.Outcome, e *plan.Evidence) error {
+	text := []byte{}
+	if e != nil {
+		var err error
+		if text, err = json.Marshal(e); err != nil {
+			return fail.Wrap(fail.Internal, err, "encode the evidence of run %s", run)
+		}
+	}
+	n, err := j.s.exec(ctx, j.s.log, "UPDATE runs SET outcome = $1, ended = $2, evidence = $3 WHERE id = $4", outcome, micros(time.Now()), string(text), run)
 	if err != nil {
 		return j.s.wrap(err, "record the end of run %s", run)
 	}

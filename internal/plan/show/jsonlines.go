@@ -31,6 +31,8 @@ type lineJSON struct {
 	Outcome plan.Outcome   `json:"outcome,omitempty"` // of end
 	Text    string         `json:"text,omitempty"`    // of note
 	Plan    *planJSON      `json:"plan,omitempty"`    // of plan: what is about to be carried out
+	// Evidence is of end: what was observed meanwhile.
+	Evidence *plan.Evidence `json:"evidence,omitempty"`
 }
 
 func newJSONLines(w io.Writer) *jsonLines {
@@ -73,7 +75,7 @@ func (o *jsonLines) Note(text string) {
 
 func (o *jsonLines) End(r *plan.Result) {
 	o.put(lineJSON{
-		Event: "end", Time: r.Ended, Verb: r.Verb, Title: r.Title, Subject: r.Subject, Cluster: r.Cluster, Run: r.ID, Outcome: r.Outcome, Seconds: seconds(r.Ended.Sub(r.Started)),
+		Event: "end", Time: r.Ended, Verb: r.Verb, Title: r.Title, Subject: r.Subject, Cluster: r.Cluster, Run: r.ID, Outcome: r.Outcome, Seconds: seconds(r.Ended.Sub(r.Started)), Evidence: r.Evidence,
 	})
 }
 
