@@ -37,6 +37,7 @@ type App struct {
 
 	passphraseWork int // store.Key.Work; tests take less
 
+	bundled     time.Duration // spent on finding and making bundles
 	logging     logFlags
 	serverFlags serverFlags
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster"
@@ -149,7 +150,7 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, e
 	if b.verb, err = a.check(); err != nil {
 		return nil, (&Session{Store: st}).CloseWith(err)
 	}
-	b.options = o
+	b.options, o.asked = o, &b.Asked
 	if b.verb.beside {
 		o.Verb, o.ReadOnly, o.Bundle, b.bundles = "", true, nil, o.Bundle
 	}
@@ -200,10 +201,15 @@ func (b *Begun) plan(ctx context.Context) error {
 			return err
 		}
 	}
+	plan := b.verb.plan
 	if b.Asked.Resumed && b.verb.converges {
-		return b.planApply(ctx)
+		plan = planConverge
 	}
-	return b.verb.plan(ctx, b)
+	if err := plan(ctx, b); err != nil {
+		return err
+	}
+	b.entitle(b.First.Plan)
+	return nil
 }
 
 // planApply makes the plan of apply.
@@ -276,12 +282,22 @@ func (s *Session) Things(ap *cluster.Applied) []string {
 	return things
 }
 
+// Propose shows the first plan, checks the consents to it and asks, as CarryOut would do, and changes nothing.
+func (b *Begun) Propose(ctx context.Context, t Terms) error {
+	if b.Closed != nil {
+		return b.Closed
+	}
+	t.Commit, t.Plain = nil, t.Plain || b.verb.plain
+	return b.begin(ctx, b.First.Plan, b.Later(), t)
+}
+
 // CarryOut carries the request out, beginning with the first plan, or returns b.Closed. If the verb commits, t.Commit runs before the verb's own commit.
 func (b *Begun) CarryOut(ctx context.Context, t Terms) (done Done, err error) {
 	if b.Closed != nil {
 		return done, b.Closed
 	}
 	t.Plain = t.Plain || b.verb.plain
+	created := b.IsNew()
 	if b.verb.commits {
 		t.Commit = b.committing(t.Commit)
 	}
@@ -293,6 +309,10 @@ func (b *Begun) CarryOut(ctx context.Context, t Terms) (done Done, err error) {
 	}
 	if err == nil && done.Said == "" {
 		done.Said = b.said
+	}
+	done.Created, done.Seconds, done.Evidence = created, b.ran.Round(time.Millisecond).Seconds(), b.evidence
+	if err == nil && done.Changed && b.verb.converges {
+		done.Soaks = b.Cluster.SoakNote()
 	}
 	return done, err
 }

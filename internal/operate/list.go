@@ -41,7 +41,7 @@ func Rows(ctx context.Context, st store.Store) ([]Row, error) {
 		}
 		for _, l := range leases {
 			if l.ClusterID == c.ID {
-				r.Lease = fmt.Sprintf("%s by %s (alive: %s, expires %s)", l.Verb, l.Holder, l.Alive, l.Expires.Format(time.TimeOnly))
+				r.Lease = fmt.Sprintf("%s by %s (alive: %s, expires %s)", l.Title, l.By, l.Alive, l.Expires.Format(time.TimeOnly))
 			}
 		}
 		rows = append(rows, r)

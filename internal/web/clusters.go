@@ -99,7 +99,7 @@ func verbOn(leases []store.LeaseInfo, id string) string {
 	if i < 0 {
 		return ""
 	}
-	return leases[i].Verb
+	return leases[i].Title
 }
 
 // clusterData is what a cluster's page shows.

@@ -90,7 +90,7 @@ func (p *Pages) jobActions() map[string]action {
 		}}
 	}
 	return map[string]action{
-		"/ui/clusters/{name}/apply": {what: "agreed to a plan", need: server.Operate, scope: server.Cluster("name"), do: func(r *http.Request, who *access.Operator) (string, string, error) {
+		"/ui/clusters/{name}/apply": {what: "agreed to", need: server.Operate, scope: server.Cluster("name"), do: func(r *http.Request, who *access.Operator) (string, string, error) {
 			asked, err := askedOf(r)
 			if err != nil {
 				return "", "", err
@@ -99,7 +99,7 @@ func (p *Pages) jobActions() map[string]action {
 			if err != nil {
 				return "", "", err
 			}
-			return j.ID, "/ui/jobs/" + j.ID, nil
+			return j.Title + ", job " + j.ID, "/ui/jobs/" + j.ID, nil
 		}},
 		"/ui/jobs/{id}/stop": stop("stopped a job", store.StopSoft),
 		"/ui/jobs/{id}/kill": stop("stopped a job at once", store.StopHard),
@@ -163,7 +163,7 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 	if asksHere(order.Asked) {
 		command = commandsOf(j.Cluster, order.Asked) + "\n" + command
 	}
-	return &view{name: "job", Title: j.Verb + " " + j.Cluster, Command: command, Live: live, Data: d}, nil
+	return &view{name: "job", Title: j.Title + " · " + j.Cluster, Command: command, Live: live, Data: d}, nil
 }
 
 // left is the button by which what a job has left is planned.

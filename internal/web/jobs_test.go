@@ -66,7 +66,7 @@ func TestJobs(t *testing.T) {
 	if j.Stop != store.StopSoft || order.Digest != "sha256:00" || order.Yes || len(order.Consents) != 1 || order.Document != harbour {
 		t.Errorf("the job is %+v, the order %+v", j, order)
 	}
-	if all := s.audit(); !strings.Contains(all, "agreed to a plan "+j.ID+" harbour done") {
+	if all := s.audit(); !strings.Contains(all, "agreed to "+j.Title+", job "+j.ID+" harbour done") {
 		t.Errorf("the audit lacks the agreement:\n%s", all)
 	}
 }
