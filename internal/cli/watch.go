@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/watch"
+	"github.com/naupegos/naupegos/internal/client"
+	"github.com/naupegos/naupegos/internal/operate"
+)
+
+// watchVerbs returns the commands that show clusters in full.
+func watchVerbs(a *App) []*cobra.Command {
+	h := watch.Host{
+		Out: a.Out, Screen: func() watch.Screen { return screen(a) },
+		Describe: func(ctx context.Context, cluster string, in operate.Subject) (*operate.Description, error) {
+			return look(ctx, a, cluster, operate.Describe, in)
+		},
+		Events: func(ctx context.Context, cluster string, in operate.EventsOf) (*operate.EventList, error) {
+			return look(ctx, a, cluster, operate.Events, in)
+		},
+	}
+	return []*cobra.Command{watch.NewDescribe(h), watch.NewEvents(h)}
+}
+
+// look is see with the cluster's bundle, if that is here: only then machines can be compared with the document.
+func look[In, T any](ctx context.Context, a *App, name string, v operate.View[In, T], in In) (out *T, err error) {
+	if c, err := a.server(); err != nil {
+		return nil, err
+	} else if c != nil {
+		return client.See(ctx, c, name, v, in)
+	}
+	err = a.onCluster(ctx, name, sessionOptions{look: true, readOnly: true, bundle: bundles.IfHere}, func(s *session) (err error) {
+		out, err = v.See(ctx, s.Session, in)
+		return err
+	})
+	return out, err
+}
