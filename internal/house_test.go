@@ -37,7 +37,7 @@ var owners = map[string][]string{
 	"github.com/coreos/go-oidc":              {"internal/server/issuer", "internal/cli/signin"},
 	"golang.org/x/oauth2":                    {"internal/cli/signin", "internal/server/issuer"},
 	"github.com/spf13/cobra":                 {"internal/cli", "internal/cli/output", "internal/cli/metal", "internal/cli/netbooting", "internal/cli/serving", "internal/cli/signin", "internal/cli/watch", "hack/docs"},
-	"charm.land":                             {"internal/cli"},
+	"charm.land":                             {"internal/cli", "internal/cli/watch"},
 	"github.com/charmbracelet":               {"internal/plan/show", "internal/plan/words", "internal/cli/watch"},
 	"github.com/google/go-containerregistry": {"internal/bundle", "internal/bundle/bundletest"},
 	"github.com/coreos/ignition":             {"internal/machine", "internal/netboot/boot"},

@@ -143,7 +143,7 @@ func addVerbs(root *cobra.Command, a *App) {
 
 // verbGroups are the headings of the list of verbs, in the order in which a user meets them, each with its verbs.
 var verbGroups = []struct{ title, verbs string }{
-	{"Clusters:", "init validate explain schema plan apply status describe events test kubectl kubeconfig document history destroy reset"},
+	{"Clusters:", "init validate explain schema plan apply status top describe events test kubectl kubeconfig document history destroy reset"},
 	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
 	{"Machines:", "node machine ssh ssh-config logs"},
 	{"Server and store:", "server login logout store"},
