@@ -68,7 +68,8 @@ func (s Screen) table(w io.Writer, columns []column, rows [][]string) error {
 		}
 		return n
 	}
-	for total(shown, width) > s.Width {
+	flexible := func(i int) int { return min(width(i), max(longest(i, columns, rows), comfortable)) }
+	for total(shown, flexible) > s.Width {
 		least := -1
 		for at, i := range shown {
 			if columns[i].keep > 0 && (least < 0 || columns[i].keep < columns[shown[least]].keep) {
@@ -80,7 +81,7 @@ func (s Screen) table(w io.Writer, columns []column, rows [][]string) error {
 		}
 		shown = slices.Delete(shown, least, least+1)
 	}
-	widths := s.widths(shown, width, columns, rows)
+	widths := s.widths(shown, width, flexible, func(i int) int { return longest(i, columns, rows) })
 	heads := make([]string, len(columns))
 	for i, c := range columns {
 		heads[i] = c.head
@@ -109,34 +110,41 @@ func total(shown []int, width func(int) int) int {
 	return n
 }
 
-// widths returns the columns' widths. If a row is still too wide, its widest columns become as narrow as their longest words allow.
-func (s Screen) widths(shown []int, width func(int) int, columns []column, rows [][]string) map[int]int {
+// comfortable is how narrow a column becomes by wrapping before others are left out.
+const comfortable = 20
+
+// longest returns the width of a column's longest word.
+func longest(i int, columns []column, rows [][]string) int {
+	n := ansi.StringWidth(columns[i].head)
+	for _, row := range rows {
+		for _, word := range strings.Fields(row[i]) {
+			n = max(n, ansi.StringWidth(word))
+		}
+	}
+	return n
+}
+
+// widths returns the columns' widths. If a row is too wide, the columns with the most to give wrap: to a comfortable width, and then to their longest words.
+func (s Screen) widths(shown []int, width func(int) int, floors ...func(int) int) map[int]int {
 	out := map[int]int{}
 	for _, i := range shown {
 		out[i] = width(i)
 	}
-	least := func(i int) int {
-		n := ansi.StringWidth(columns[i].head)
-		for _, row := range rows {
-			for _, word := range strings.Fields(row[i]) {
-				n = max(n, ansi.StringWidth(word))
+	for _, floor := range floors {
+		for over := total(shown, func(i int) int { return out[i] }) - s.Width; over > 0; {
+			widest, room := -1, 0
+			for _, i := range shown {
+				if r := out[i] - floor(i); r > room {
+					widest, room = i, r
+				}
 			}
-		}
-		return n
-	}
-	for over := total(shown, func(i int) int { return out[i] }) - s.Width; over > 0; {
-		widest, room := -1, 0
-		for _, i := range shown {
-			if r := out[i] - least(i); r > room {
-				widest, room = i, r
+			if widest < 0 {
+				break
 			}
+			cut := min(over, room)
+			out[widest] -= cut
+			over -= cut
 		}
-		if widest < 0 {
-			break
-		}
-		cut := min(over, room)
-		out[widest] -= cut
-		over -= cut
 	}
 	return out
 }

@@ -206,7 +206,7 @@ func shorten(text string) string {
 }
 
 func machineColumns() []column {
-	return []column{{head: "CLUSTER", keep: 1}, {head: "MACHINE"}, {head: "ROLE", keep: 2}, {head: "STATE", tint: stateColor}, {head: "NODE", tint: stateColor}, {head: "ETCD", keep: 3, tint: stateColor}, {head: "CPU"}, {head: "MEMORY"}, {head: "DISK", keep: 4}}
+	return []column{{head: "CLUSTER", keep: 1}, {head: "MACHINE"}, {head: "ROLE", keep: 2}, {head: "STATE", tint: stateColor}, {head: "NODE", tint: stateColor}, {head: "ETCD", keep: 3, tint: stateColor}, {head: "CPU", keep: 6}, {head: "MEMORY", keep: 5}, {head: "DISK", keep: 4}}
 }
 
 // cells are the machine's cells of machineColumns.

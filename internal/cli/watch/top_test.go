@@ -83,7 +83,7 @@ func TestTopOnce(t *testing.T) {
 func TestTopNeedsATerminal(t *testing.T) {
 	for _, args := range [][]string{{}, {"-o", "json"}, {"--once", "--timeout", "-1s"}} {
 		c := NewTop(fleet())
-		c.SetArgs(args)
+		c.SetArgs(args) // never nil: that means those of the test
 		c.SilenceErrors, c.SilenceUsage = true, true
 		if err := c.Execute(); fail.KindOf(err) != fail.Invalid || len(args) < 3 && !strings.Contains(err.Error(), "--once") {
 			t.Errorf("%q: %v", args, err)
