@@ -121,14 +121,12 @@ func (c *Cluster) sickOf(ctx context.Context, o *observe.Observed, now time.Time
 		}
 		k := upkeep.Sick{Name: s.Name, ControlPlane: s.IsControlPlane(), Since: n.Changed, Why: n.Reason, Ladder: l, Cannot: c.cannot(ctx, o, s)}
 		_, k.Reinstalls = c.Prov.(provider.Reinstaller)
+		k.Off = off
 		switch {
-		case off:
-			k.Off, k.Why = true, "the machine is off"
+		case n.Ready: // the API has not missed it yet
+			k.Why, k.Since = isOff, time.Time{}
 		case !known:
 			k.Why = "it is not registered"
-		}
-		if n.Ready { // the API has not missed it yet
-			k.Since = time.Time{}
 		}
 		if k.Since.IsZero() || k.Since.After(now) { // nobody else tells since when
 			if k.Since = l.Since; l.Since.IsZero() {
@@ -209,9 +207,12 @@ func (c *Cluster) rungSteps(o *observe.Observed, r upkeep.Round, k upkeep.Sick) 
 	return graph.Seal(stage.RepairRules)
 }
 
+// isOff is why a machine is repaired whose node still counts as Ready.
+const isOff = "the machine is off"
+
 // because says why a machine is repaired.
 func because(k upkeep.Sick) string {
-	if k.Off {
+	if k.Why == isOff {
 		return k.Why
 	}
 	return "its node is not Ready: " + k.Why
