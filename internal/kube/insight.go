@@ -25,14 +25,11 @@ type Event struct {
 	ID      string    `json:"id"`    // another one for each occurrence
 }
 
-// eventPage is how many events one request lists.
-const eventPage = 500
-
 // Events lists the newest events since a time, oldest first, at most a number. pods tells on which nodes pods run.
 func Events(ctx context.Context, c *Client, since time.Time, most int, pods map[string]string) ([]Event, error) {
 	var out []Event
 	for next := ""; ; {
-		list, err := c.set.CoreV1().Events("").List(ctx, metav1.ListOptions{Limit: eventPage, Continue: next})
+		list, err := c.set.CoreV1().Events("").List(ctx, metav1.ListOptions{Limit: 500, Continue: next})
 		if err != nil {
 			return nil, apiError(ctx, err, "list events").At(c.server)
 		}

@@ -46,14 +46,10 @@ func taints(all []corev1.Taint) map[string]string {
 
 // changedKeys lists the keys whose values differ, sorted.
 func changedKeys(kind string, before, after map[string]string) (out []string) {
-	keys := slices.Collect(maps.Keys(before))
-	for k := range after {
-		if _, ok := before[k]; !ok {
-			keys = append(keys, k)
-		}
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
+	all := map[string]string{}
+	maps.Copy(all, before)
+	maps.Copy(all, after)
+	for _, k := range slices.Sorted(maps.Keys(all)) {
 		was, had := before[k]
 		is, has := after[k]
 		if had && has && was == is {
