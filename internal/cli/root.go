@@ -133,6 +133,7 @@ func addVerbs(root *cobra.Command, a *App) {
 		newRepairCmd(a), newUpdateCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),
 	)
+	root.AddCommand(watchVerbs(a)...)
 	root.SetHelpCommand(helpCommand(root))
 	groupVerbs(root)
 	suggestForOtherWords(root)
@@ -143,7 +144,7 @@ func addVerbs(root *cobra.Command, a *App) {
 
 // verbGroups are the headings of the list of verbs, in the order in which a user meets them, each with its verbs.
 var verbGroups = []struct{ title, verbs string }{
-	{"Clusters:", "init validate explain schema plan diff apply status test kubectl kubeconfig document history destroy reset"},
+	{"Clusters:", "init validate explain schema plan diff apply status top describe events test kubectl kubeconfig document history destroy reset"},
 	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
 	{"Machines:", "node machine ssh ssh-config logs"},
 	{"Server and store:", "server login logout store"},

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -332,11 +335,22 @@ func (b *Begun) committing(first func(context.Context) error) func(context.Conte
 		case b.Asked.Document != "":
 			document = []byte(b.Asked.Document)
 		}
-		if err := b.Commit(ctx, document); err != nil || b.before == nil {
+		if err := b.Commit(ctx, document); err != nil {
+			return err
+		}
+		if err := b.rememberFile(ctx); err != nil || b.before == nil {
 			return err
 		}
 		return b.before(ctx)
 	}
+}
+
+// rememberFile remembers the file that the document came from: status names it in the commands that help.
+func (b *Begun) rememberFile(ctx context.Context) error {
+	if b.Asked.Document == "" || b.Asked.From == "" || strings.ContainsFunc(b.Asked.From, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		return nil // no document was given, or From describes it in words, such as "standard input"
+	}
+	return b.Cluster.Facts.Set(ctx, memory.DocumentFile, b.Asked.From)
 }
 
 // SSHDir returns the default directory of the cluster's ssh configuration.
