@@ -28,7 +28,7 @@ func sound() (*Status, *signs) {
 
 // down makes a machine one that its provider reports as off, with what follows from that.
 func down(s *Status, name string) {
-	m := machine(s, name)
+	m := machineOf(s, name)
 	m.State, m.Config, m.Changes = "stopped", "-", nil
 	if m.Role != "gateway" {
 		m.Node = "not ready: its machine is stopped"
@@ -40,12 +40,12 @@ func down(s *Status, name string) {
 	}
 }
 
-func machine(s *Status, name string) *MachineStatus {
+func machineOf(s *Status, name string) *MachineStatus {
 	return &s.Machines[slices.IndexFunc(s.Machines, func(m MachineStatus) bool { return m.Name == name })]
 }
 
 func changed(s *Status, name string, all ...Difference) {
-	m, n := machine(s, name), len(all)
+	m, n := machineOf(s, name), len(all)
 	m.Config, m.Changes, m.Differs = "changes", &n, all
 }
 
@@ -78,7 +78,7 @@ func TestCauses(t *testing.T) {
 		"quorum lost, machines destroyed": {func(s *Status, g *signs) {
 			for _, n := range []string{"demo-cp-2", "demo-cp-3"} {
 				down(s, n)
-				machine(s, n).State = missing
+				machineOf(s, n).State = missing
 			}
 		}, Unhealthy, ": etcd has lost its quorum: 1 of 3 voters healthy, 2 needed: naupegos etcd recover demo --from demo-cp-1 continues with its data, if the others can't come back (and 1 more)",
 			"quorum-lost machine-missing"},
@@ -104,33 +104,33 @@ func TestCauses(t *testing.T) {
 			g.built = false
 			g.underway = &Cause{Text: "a reset is not finished", Remedy: "naupegos reset demo", Does: "continues it"}
 		}, Unhealthy, ": a reset is not finished: naupegos reset demo continues it", "underway"},
-		"missing": {func(s *Status, _ *signs) { m := machine(s, "demo-general-1"); m.State, m.Config = missing, "-" }, Unhealthy,
+		"missing": {func(s *Status, _ *signs) { m := machineOf(s, "demo-general-1"); m.State, m.Config = missing, "-" }, Unhealthy,
 			": demo-general-1 does not exist: naupegos apply -f cluster.yaml creates it", "machine-missing"},
 		"unreachable host": {func(s *Status, _ *signs) {
-			m := machine(s, "demo-general-1")
+			m := machineOf(s, "demo-general-1")
 			m.State, m.Config = unreachable, "no answer"
 		}, Unhealthy,
 			": demo-general-1 does not answer: naupegos doctor demo says why", "machine-unreachable"},
-		"failed": {func(s *Status, _ *signs) { m := machine(s, "demo-general-1"); m.State, m.Config = "failed", "-" }, Unhealthy,
+		"failed": {func(s *Status, _ *signs) { m := machineOf(s, "demo-general-1"); m.State, m.Config = "failed", "-" }, Unhealthy,
 			": demo-general-1 is failed: naupegos node replace demo demo-general-1 puts another machine in its place", "machine-failed"},
-		"agent silent": {func(s *Status, _ *signs) { m := machine(s, "demo-gw-1"); m.Problem, m.Changes = "dial tcp", nil }, Unhealthy,
+		"agent silent": {func(s *Status, _ *signs) { m := machineOf(s, "demo-gw-1"); m.Problem, m.Changes = "dial tcp", nil }, Unhealthy,
 			": demo-gw-1 runs, but can't be asked for its configuration: naupegos doctor demo says why", "machine-silent"},
 		"node not ready": {func(s *Status, _ *signs) {
-			machine(s, "demo-general-1").Node = "not ready: kubelet.service is inactive"
+			machineOf(s, "demo-general-1").Node = "not ready: kubelet.service is inactive"
 		}, Unhealthy,
 			": node demo-general-1 is not ready: kubelet.service is inactive: naupegos repair demo --machine demo-general-1 repairs it", "node-not-ready"},
-		"not registered": {func(s *Status, _ *signs) { machine(s, "demo-general-1").Node = notRegistered }, Unhealthy,
+		"not registered": {func(s *Status, _ *signs) { machineOf(s, "demo-general-1").Node = notRegistered }, Unhealthy,
 			": node demo-general-1 is not registered: naupegos apply -f cluster.yaml waits for it, and says what keeps it away", "node-missing"},
 		"member lost": {func(s *Status, _ *signs) {
-			machine(s, "demo-cp-3").Etcd = notAMember
+			machineOf(s, "demo-cp-3").Etcd = notAMember
 			s.Quorum = &Quorum{Voters: 2, Healthy: 2, Needed: 2}
 		}, Unhealthy, ": demo-cp-3 is not a member of etcd: naupegos apply -f cluster.yaml joins it", "etcd-member"},
 		"member silent": {func(s *Status, _ *signs) {
-			machine(s, "demo-cp-3").Etcd = unreachable
+			machineOf(s, "demo-cp-3").Etcd = unreachable
 			s.Quorum = &Quorum{Voters: 3, Healthy: 2, Needed: 2}
 		}, Unhealthy, ": the etcd member of demo-cp-3 does not answer: naupegos ssh demo demo-cp-3 -- journalctl -n 50 -u kubelet -u containerd shows why (and 1 more)", "etcd-member quorum-margin"},
 		"member full": {func(s *Status, _ *signs) {
-			machine(s, "demo-cp-3").Etcd = "NOSPACE"
+			machineOf(s, "demo-cp-3").Etcd = "NOSPACE"
 			s.Quorum = &Quorum{Voters: 3, Healthy: 2, Needed: 2}
 		}, Unhealthy, ": the etcd member of demo-cp-3 raises an alarm: NOSPACE: naupegos ssh demo demo-cp-3 -- journalctl -n 50 -u kubelet -u containerd shows why (and 1 more)", "etcd-member quorum-margin"},
 		"margin of five": {func(s *Status, _ *signs) { s.Quorum = &Quorum{Voters: 5, Healthy: 4, Needed: 3, Tolerates: 1} }, Unhealthy,
@@ -173,18 +173,18 @@ func TestCauses(t *testing.T) {
 			changed(s, "demo-gw-1", Difference{Kind: "file", Name: "/x", Action: "create"}, Difference{Kind: "unit", Name: "haproxy.service", Action: "start"})
 		}, Drifted, ": the stored document has not been applied: naupegos apply -f cluster.yaml applies it (and 1 more)", "document machine-pending"},
 		"label": {func(s *Status, _ *signs) {
-			machine(s, "demo-general-1").NodeDiffers = []string{"label tier: (none) -> web"}
+			machineOf(s, "demo-general-1").NodeDiffers = []string{"label tier: (none) -> web"}
 		}, Drifted,
 			": label tier of demo-general-1 differs: naupegos apply -f cluster.yaml corrects it", "node-marks"},
 		"taint": {func(s *Status, _ *signs) {
-			machine(s, "demo-general-1").NodeDiffers = []string{"taint gpu:NoSchedule: (none) -> a"}
+			machineOf(s, "demo-general-1").NodeDiffers = []string{"taint gpu:NoSchedule: (none) -> a"}
 		}, Drifted, ": taint gpu:NoSchedule of demo-general-1 differs: naupegos apply -f cluster.yaml corrects it", "node-marks"},
 		"label of three": {func(s *Status, _ *signs) {
 			for i := range s.Machines[:4] {
 				s.Machines[i].NodeDiffers = []string{"label tier: (none) -> web"}
 			}
 		}, Drifted, ": label tier of demo-cp-1, demo-cp-2, demo-cp-3 and 1 more differs: naupegos apply -f cluster.yaml corrects it", "node-marks"},
-		"replacement": {func(s *Status, _ *signs) { m := machine(s, "demo-general-1"); m.Config, m.Changes = toBeReplaced, nil }, Drifted,
+		"replacement": {func(s *Status, _ *signs) { m := machineOf(s, "demo-general-1"); m.Config, m.Changes = toBeReplaced, nil }, Drifted,
 			": demo-general-1 is to be replaced: naupegos apply -f cluster.yaml replaces it", "replacement"},
 		"addon": {func(_ *Status, g *signs) { g.addons = []string{"flannel"} }, Drifted, ": addon flannel differs: naupegos apply -f cluster.yaml corrects it", "addon"},
 		"records": {func(_ *Status, g *signs) { g.records = true }, Drifted,
@@ -201,10 +201,10 @@ func TestCauses(t *testing.T) {
 				s.Machines[i].Config, s.Machines[i].Changes = unknown, nil
 			}
 		}, Drifted, ": the configuration of demo-cp-1, demo-cp-2, demo-cp-3 and 2 more was not checked: naupegos bundle build --kubernetes v1.37.2 makes the bundle available that the check needs", "unchecked"},
-		"cordoned": {func(s *Status, _ *signs) { machine(s, "demo-general-1").Node = "Ready, cordoned" }, Healthy,
+		"cordoned": {func(s *Status, _ *signs) { machineOf(s, "demo-general-1").Node = "Ready, cordoned" }, Healthy,
 			": demo-general-1 takes no new pods (cordoned): naupegos node uncordon demo demo-general-1 lets pods onto it again", "cordoned"},
 		"the most severe first": {func(s *Status, g *signs) {
-			machine(s, "demo-general-1").Node = "Ready, cordoned"
+			machineOf(s, "demo-general-1").Node = "Ready, cordoned"
 			changed(s, "demo-cp-1", file("/etc/hosts"))
 			down(s, "demo-gw-1")
 			s.Due = []string{"a"}
