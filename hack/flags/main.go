@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		dir = temp
 	}
-	text, err := table(ctx, version, dir)
+	text, err := tableText(ctx, version, dir)
 	if err != nil {
 		return err
 	}

@@ -47,15 +47,15 @@ var instead = map[string]map[string]string{
 		"max-requests-inflight":                    api + "maxRequestsInflight",
 		"max-mutating-requests-inflight":           api + "maxMutatingRequestsInflight",
 		"watch-cache-sizes":                        api + "watchCacheSizes",
-		"oidc-issuer-url":                          issuers,
-		"oidc-client-id":                           issuers,
-		"oidc-ca-file":                             issuers,
-		"oidc-groups-claim":                        issuers,
-		"oidc-groups-prefix":                       issuers,
-		"oidc-required-claim":                      issuers,
-		"oidc-signing-algs":                        issuers,
-		"oidc-username-claim":                      issuers,
-		"oidc-username-prefix":                     issuers,
+		"oidc-issuer-url":                          Sets,
+		"oidc-client-id":                           Sets,
+		"oidc-ca-file":                             Sets,
+		"oidc-groups-claim":                        Sets,
+		"oidc-groups-prefix":                       Sets,
+		"oidc-required-claim":                      Sets,
+		"oidc-signing-algs":                        Sets,
+		"oidc-username-claim":                      Sets,
+		"oidc-username-prefix":                     Sets,
 		"authentication-token-webhook-config-file": Sets,
 	}),
 	ControllerManager: merged(all(Sets,
@@ -145,8 +145,6 @@ var insteadOfFields = map[string]map[string]string{
 	Scheduler: all(Sets, "clientConnection", "leaderElection", "delayCacheUntilActive"),
 }
 
-// issuers is the field in place of the API server's flags for one issuer of tokens.
-const issuers = "spec.identity.issuers"
 
 func all(what string, names ...string) map[string]string {
 	out := map[string]string{}
