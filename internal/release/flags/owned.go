@@ -145,7 +145,6 @@ var insteadOfFields = map[string]map[string]string{
 	Scheduler: all(Sets, "clientConnection", "leaderElection", "delayCacheUntilActive"),
 }
 
-
 func all(what string, names ...string) map[string]string {
 	out := map[string]string{}
 	for _, n := range names {
