@@ -57,7 +57,7 @@ var owners = map[string][]string{
 
 // knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
 var knows = map[string][]string{
-	"api/v1alpha1":                 {"internal/expression", "internal/fail", "internal/place", "internal/release", "internal/schedule"},
+	"api/v1alpha1":                 {"internal/expression", "internal/fail", "internal/place", "internal/release", "internal/release/flags", "internal/schedule"},
 	"api/v1alpha1/sample":          {"api/v1alpha1", "internal/fail"},
 	"internal/place":               {},
 	"internal/schedule":            {},
@@ -102,6 +102,7 @@ var knows = map[string][]string{
 	"internal/autoscale":              {"internal/autoscale/externalgrpc", "internal/cluster/scaling", "internal/fail"},
 	"internal/autoscale/externalgrpc": {},
 	"internal/release":                {},
+	"internal/release/flags":          {},
 	"internal/cli/bundles":            {"api/v1alpha1", "internal/bundle", "internal/cli/progress", "internal/fail", "internal/provider/local"},
 	"internal/cli/differ":             {"internal/cli/output", "internal/fail", "internal/plan", "internal/plan/delta", "internal/plan/show"},
 	"internal/cli/flags":              {"internal/cluster/parts", "internal/fail"},
@@ -139,8 +140,8 @@ var knows = map[string][]string{
 	"internal/within":            {"internal/fail"},
 	"internal/netboot/dhcp":      {"internal/fail"},
 	"internal/netboot/programs":  {"internal/fail"},
+	"internal/kube/layout":       {"internal/bundle", "internal/fail", "internal/kube/manifest", "internal/machine", "internal/pki", "internal/release", "internal/release/flags"},
 	"internal/kube":              {"internal/expression", "internal/fail", "internal/kube/layout", "internal/kube/manifest", "internal/machine", "internal/release", "internal/plan/delta"},
-	"internal/kube/layout":       {"internal/bundle", "internal/fail", "internal/kube/manifest", "internal/machine", "internal/pki", "internal/release"},
 	"internal/kube/manifest":     {"internal/fail"},
 	"internal/cluster/env":       {"api/v1alpha1", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/bundle", "internal/cluster/hops", "internal/cluster/laying", "internal/cluster/memory", "internal/cluster/rotation", "internal/cluster/scaling", "internal/cluster/wanted", "internal/fail", "internal/kube/layout", "internal/machine", "internal/pki", "internal/pki/vault", "internal/place", "internal/policy", "internal/provider", "internal/release", "internal/schedule", "internal/store"},
 	"internal/cluster/connect":   {"api/v1alpha1", "internal/cluster/env", "internal/cluster/login", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach", "internal/remote"},

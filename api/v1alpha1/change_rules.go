@@ -240,7 +240,7 @@ var changeRules = rules{
 	"spec.updates.checks[].kind":       {Class: ChangeFree},
 	"spec.updates.checks[].namespace":  {Class: ChangeFree},
 	"spec.updates.checks[].expression": {Class: ChangeFree},
-}.shapes("spec.provider.openstack.machine", "spec.endpoint.gateways.machine", "spec.controlPlane.machine", "spec.workers[].machine")
+}.components().shapes("spec.provider.openstack.machine", "spec.endpoint.gateways.machine", "spec.controlPlane.machine", "spec.workers[].machine")
 
 // rules are what changes mean, by path.
 type rules map[string]ChangeRule

@@ -85,9 +85,9 @@ func (d *differ) list(path, key string, was, now reflect.Value) {
 	}
 }
 
-// named reports whether values of a type are told apart by a name.
+// named reports whether values of a type are told apart by a name. Flags are not: one may appear several times.
 func named(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && slices.ContainsFunc(fieldsOf(t), func(f field) bool { return f.key == "name" })
+	return t.Kind() == reflect.Struct && t != reflect.TypeFor[Arg]() && slices.ContainsFunc(fieldsOf(t), func(f field) bool { return f.key == "name" })
 }
 
 func nameOf(v reflect.Value) string { return v.FieldByName("Name").String() }

@@ -67,6 +67,16 @@ type Kubernetes struct {
 	DNSDomain string `json:"dnsDomain,omitempty" yaml:"dnsDomain,omitempty" jsonschema:"default=cluster.local,maxLength=200,pattern=^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"`
 	// Pod network: flannel, or none to bring your own (nodes are not Ready until you do; set smokeTest to false).
 	CNI string `json:"cni,omitempty" yaml:"cni,omitempty" jsonschema:"default=flannel,enum=flannel,enum=none"`
+	// How the API servers run.
+	APIServer APIServer `json:"apiServer,omitzero" yaml:"apiServer,omitempty"`
+	// How the controller managers run.
+	ControllerManager ControllerManager `json:"controllerManager,omitzero" yaml:"controllerManager,omitempty"`
+	// How the schedulers run.
+	Scheduler Scheduler `json:"scheduler,omitzero" yaml:"scheduler,omitempty"`
+	// How the kubelets of all machines run.
+	Kubelet Kubelet `json:"kubelet,omitzero" yaml:"kubelet,omitempty"`
+	// How kube-proxy runs.
+	KubeProxy KubeProxy `json:"kubeProxy,omitzero" yaml:"kubeProxy,omitempty"`
 }
 
 // The pod networks.

@@ -99,23 +99,23 @@ func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
 	})
 }
 
-// freeMapping decodes into a map of text by text.
+// freeMapping decodes into a map of texts, numbers or truth values by text.
 func (d *decoder) freeMapping(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
 		d.addAt(position{n.Line, n.Column}, path, "expected a mapping (key: value), got "+describe(n), "")
 		return
 	}
-	m := map[string]string{}
+	m := reflect.MakeMap(v.Type())
 	at := func(key string) string { return path + "[" + clip(key) + "]" }
 	d.eachKey(path, n, at, func(key string, k, val *yaml.Node) {
 		p := at(key)
 		d.where[p] = position{k.Line, k.Column}
-		var s string
-		d.value(p, val, reflect.ValueOf(&s).Elem(), field{})
-		m[key] = s
+		e := reflect.New(v.Type().Elem()).Elem()
+		d.value(p, val, e, field{})
+		m.SetMapIndex(reflect.ValueOf(key), e)
 	})
-	if len(m) > 0 { // "{}" is the same as left out
-		v.Set(reflect.ValueOf(m))
+	if m.Len() > 0 { // "{}" is the same as left out
+		v.Set(m)
 	}
 }
 

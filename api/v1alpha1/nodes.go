@@ -16,6 +16,16 @@ type ControlPlane struct {
 type Etcd struct {
 	// stacked: a static pod on each control-plane machine, as kubeadm does. service: a systemd unit on each control-plane machine.
 	Mode string `json:"mode,omitempty" yaml:"mode,omitempty" jsonschema:"default=stacked,enum=stacked,enum=service"`
+	// Feature gates of etcd to set, by name.
+	FeatureGates map[string]bool `json:"featureGates,omitempty" yaml:"featureGates,omitempty"`
+	// Size in GiB that the database may have. Left out: 8.
+	QuotaBackendGiB int `json:"quotaBackendGiB,omitempty" yaml:"quotaBackendGiB,omitempty" jsonschema:"minimum=1,maximum=100"`
+	// Milliseconds between two heartbeats of the leader. Left out: 100.
+	HeartbeatMilliseconds int `json:"heartbeatMilliseconds,omitempty" yaml:"heartbeatMilliseconds,omitempty" jsonschema:"minimum=10,maximum=10000"`
+	// Milliseconds without a heartbeat after which a member calls an election: at least five times the heartbeat. Left out: 1000.
+	ElectionMilliseconds int `json:"electionMilliseconds,omitempty" yaml:"electionMilliseconds,omitempty" jsonschema:"minimum=50,maximum=50000"`
+	// Further flags. They replace what Naupegos would set, except for flags that the cluster depends on.
+	ExtraArgs []Arg `json:"extraArgs,omitempty" yaml:"extraArgs,omitempty" jsonschema:"maxItems=200"`
 }
 
 // The modes of etcd.
@@ -41,6 +51,8 @@ type Pool struct {
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 	// Taints of the nodes: only pods that tolerate them run there.
 	Taints []Taint `json:"taints,omitempty" yaml:"taints,omitempty" jsonschema:"maxItems=50"`
+	// How the kubelets of the pool's machines run, where it is not as spec.kubernetes.kubelet says.
+	Kubelet Kubelet `json:"kubelet,omitzero" yaml:"kubelet,omitempty"`
 	// What the machines are like.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
 }

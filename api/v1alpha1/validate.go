@@ -30,6 +30,7 @@ func (c *Cluster) check(r *findings) {
 	checkTags(r, "", reflect.ValueOf(c).Elem())
 	c.checkProvider(r)
 	c.checkKubernetes(r)
+	c.checkComponents(r)
 	c.checkEndpoint(r)
 	c.checkNodes(r)
 	c.checkSecurity(r)

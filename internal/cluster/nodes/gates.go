@@ -25,7 +25,11 @@ func (c *Nodes) Gate(name, reason string) *plan.Step {
 	return &plan.Step{
 		ID: HealthID(name), Action: plan.Wait, Subject: name, Title: "wait until the control plane on " + name + " is ready", Reason: reason,
 		Run: func(ctx context.Context, p plan.Progress) error {
-			return observe.Serving(ctx, c.Plane, []string{name}, p)
+			err := observe.Serving(ctx, c.Plane, []string{name}, p)
+			if fail.KindOf(err) != fail.NotReady || ctx.Err() != nil {
+				return err
+			}
+			return c.serverTrouble(ctx, name, err)
 		},
 	}
 }
@@ -130,6 +134,19 @@ func (c *Nodes) APITrouble(ctx context.Context, waited error) error {
 	}
 	wg.Wait()
 	return support.NoAPIBecause(c.Name(), names, waited, found)
+}
+
+// serverTrouble makes waited final once a program of the control plane on a machine can't run, and adds its last log lines.
+func (c *Nodes) serverTrouble(ctx context.Context, name string, waited error) error {
+	h, err := c.Host(ctx, name)
+	if err != nil {
+		return waited
+	}
+	r, err := support.NewRedactor(ctx, c.Secrets)
+	if err != nil {
+		return waited
+	}
+	return support.ServersBecause(ctx, c.Dialer, h, r, c.Name(), name, waited)
 }
 
 // nodeTrouble adds the state of the machine's units and their last log lines to waited, the error of a wait that took too long. The result is final.

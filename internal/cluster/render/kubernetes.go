@@ -38,6 +38,10 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 	if p.APIServerSANs, err = c.OuterNames(ctx); err != nil {
 		return p, err
 	}
+	p.APIServerSANs = append(p.APIServerSANs, s.Kubernetes.APIServer.CertSANs...)
+	if p.Settings, err = settings(s); err != nil {
+		return p, err
+	}
 	machines, err := c.Addresses(ctx)
 	if err != nil {
 		return p, err

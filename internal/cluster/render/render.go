@@ -58,6 +58,9 @@ func (c *Renderer) renderRole(ctx context.Context, s wanted.Slot, f machine.Fact
 		p.ControlPlanes[0].Facts.CgroupVersion = f.CgroupVersion
 	}
 	if s.Role == provider.Worker {
+		if n.Kubelet, err = poolKubelet(c.Doc.Spec, s.Pool); err != nil {
+			return machine.Config{}, err
+		}
 		return p.Worker(ctx, c.PKI, n)
 	}
 	start, err := c.etcdStart(ctx, s.Name)

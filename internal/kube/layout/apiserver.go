@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
 const (
@@ -26,7 +27,7 @@ func (p Params) apiServerPod(n Node, files fileSet) (machine.File, error) {
 	}
 	return staticPod{
 		name: "kube-apiserver", image: image.Ref, requests: cpu("250m"),
-		args:        command(append(p.apiServerBaseArgs(n), p.emulation()...), p.apiServerExtraArgs()),
+		args:        command(append(p.apiServerBaseArgs(n), p.emulation()...), p.apiServerExtraArgs(p.Servers.tables(p.of(n)))),
 		annotations: map[string]string{"kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint": hostPort(n.Address, APIServerPort)},
 		port:        APIServerPort, scheme: corev1.URISchemeHTTPS, host: n.Address,
 		live: "/livez", ready: "/readyz", startup: "/livez",
@@ -74,7 +75,8 @@ func (p Params) apiServerBaseArgs(n Node) []arg {
 }
 
 // apiServerExtraArgs returns what we add, in kubeadm's ClusterConfiguration as well, so that kubeadm upgrade keeps it.
-func (p Params) apiServerExtraArgs() []arg {
+// known are the tables that the settings obey.
+func (p Params) apiServerExtraArgs(known []flags.Table) []arg {
 	args := []arg{
 		// Anonymous requests reach only health checks and what `kubeadm join` reads before it trusts anybody.
 		{"authentication-config", authenticationPath},
@@ -85,9 +87,11 @@ func (p Params) apiServerExtraArgs() []arg {
 		// Who answers in a kubelet's place gets no exec and no logs.
 		{"kubelet-certificate-authority", pkiDir + "/ca.crt"},
 	}
+	if p.AuditLog || p.Settings.AuditWebhook {
+		args = append(args, arg{"audit-policy-file", auditPolicyPath})
+	}
 	if p.AuditLog {
 		args = append(args,
-			arg{"audit-policy-file", auditPolicyPath},
 			arg{"audit-log-path", auditLogDir + "/audit.log"},
 			arg{"audit-log-maxage", strconv.Itoa(cmp.Or(p.AuditOptions.MaxAgeDays, 30))},
 			arg{"audit-log-maxbackup", strconv.Itoa(cmp.Or(p.AuditOptions.MaxBackups, 10))},
@@ -112,7 +116,7 @@ func (p Params) apiServerExtraArgs() []arg {
 			arg{"tls-min-version", "VersionTLS12"},
 		)
 	}
-	return args
+	return p.Settings.APIServer.extend(p.Settings.knownPlugins(known).plugins(args), flags.APIServer, known)
 }
 
 func (p Params) apiServerVolumes() []hostMount {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
 // CloudInstancePath is the file that says which server of its cloud a machine is. It has those fields of the metadata service's JSON that the
@@ -47,5 +48,5 @@ func (p Params) kubeletExtraArgs(n Node) []arg {
 	if p.knowsInstance(n) {
 		args = append(args, arg{Name: "provider-id", Value: n.Cloud.ProviderID})
 	}
-	return args
+	return p.Settings.kubelet(n).extend(args, flags.Kubelet, tables(p.of(n).Version))
 }

@@ -2,6 +2,8 @@ package layout
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strconv"
 	"time"
@@ -43,10 +45,19 @@ func withConnectionEnv(manifests []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	config := ""
+	for _, u := range objects {
+		if u.GetKind() == "ConfigMap" {
+			config, _, _ = unstructured.NestedString(u.Object, "data", "config.conf")
+		}
+	}
 	var docs [][]byte
 	for _, u := range objects {
 		if u.GetKind() == "DaemonSet" {
 			if err := addConnectionEnv(u); err != nil {
+				return nil, err
+			}
+			if err := addConfigDigest(u, config); err != nil {
 				return nil, err
 			}
 		}
@@ -76,6 +87,19 @@ func asYAML(printed []byte) []byte {
 		kept = append(kept, line...)
 	}
 	return kept
+}
+
+// addConfigDigest makes the DaemonSet replace its pods once their configuration has changed: they read it when they start.
+func addConfigDigest(u *unstructured.Unstructured, config string) error {
+	if config == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(config))
+	err := unstructured.SetNestedField(u.Object, "sha256:"+hex.EncodeToString(sum[:]), "spec", "template", "metadata", "annotations", "naupegos.dev/config")
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "annotate %s", manifest.Name(u))
+	}
+	return nil
 }
 
 func addConnectionEnv(u *unstructured.Unstructured) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
 // Where kubeadm keeps the kubeconfigs of the control plane's clients.
@@ -35,7 +36,7 @@ func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error
 	}
 	return staticPod{
 		name: "kube-controller-manager", image: image.Ref, requests: cpu("200m"),
-		args: command(append(p.controllerManagerBaseArgs(signer, key), p.emulation()...), p.controllerManagerExtraArgs()),
+		args: command(append(p.controllerManagerBaseArgs(signer, key), p.emulation()...), p.controllerManagerExtraArgs(p.Servers.tables(p.of(n)))),
 		port: 10257, scheme: corev1.URISchemeHTTPS, host: "127.0.0.1", live: "/healthz", startup: "/healthz",
 		mounts: controllerManagerMounts(wants),
 		uses:   files.under(controllerManagerConf, pkiDir+"/ca.", signerPath, pkiDir+"/front-proxy-ca.crt", pkiDir+"/sa.key"),
@@ -77,12 +78,12 @@ func controllerManagerMounts(wants release.Minor) []hostMount {
 // The controller manager's limits on its own requests. At its start it makes an account for each of its 50 controllers, one
 // after another: by the default limits (20 a second, 30 at once) that takes 5 s, in which nothing else happens. The API server
 // protects itself by priority and fairness.
-func (p Params) controllerManagerExtraArgs() []arg {
+func (p Params) controllerManagerExtraArgs(known []flags.Table) []arg {
 	args := append(electArgs(), arg{"kube-api-qps", "100"}, arg{"kube-api-burst", "200"})
 	if p.Harden {
 		args = append(args, arg{"profiling", "false"}, arg{"terminated-pod-gc-threshold", "1000"})
 	}
-	return args
+	return p.Settings.ControllerManager.extend(args, flags.ControllerManager, known)
 }
 
 func (p Params) schedulerPod(n Node, files fileSet) (machine.File, error) {
@@ -92,10 +93,10 @@ func (p Params) schedulerPod(n Node, files fileSet) (machine.File, error) {
 	}
 	return staticPod{
 		name: "kube-scheduler", image: image.Ref, requests: cpu("100m"),
-		args: command(append(schedulerBaseArgs(), p.emulation()...), p.schedulerExtraArgs()),
+		args: command(append(schedulerBaseArgs(), p.emulation()...), p.schedulerExtraArgs(p.Servers.tables(p.of(n)))),
 		port: 10259, scheme: corev1.URISchemeHTTPS, host: "127.0.0.1", live: "/livez", ready: "/readyz", startup: "/livez",
-		mounts: []hostMount{kubeconfigMount(schedulerConf)},
-		uses:   files.under(schedulerConf),
+		mounts: append(p.Settings.schedulerMounts(), kubeconfigMount(schedulerConf)),
+		uses:   files.under(schedulerConf, schedulerConfigPath),
 	}.manifest()
 }
 
@@ -110,12 +111,15 @@ func schedulerBaseArgs() []arg {
 	}
 }
 
-func (p Params) schedulerExtraArgs() []arg {
+func (p Params) schedulerExtraArgs(known []flags.Table) []arg {
 	args := electArgs()
 	if p.Harden {
 		args = append(args, arg{"profiling", "false"})
 	}
-	return args
+	if len(p.Settings.Scheduler.Config) > 0 {
+		args = append(args, arg{"config", schedulerConfigPath})
+	}
+	return p.Settings.Scheduler.extend(args, flags.Scheduler, known)
 }
 
 func kubeconfigMount(at string) hostMount {

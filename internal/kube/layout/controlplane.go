@@ -1,7 +1,6 @@
 package layout
 
 import (
-	"cmp"
 	"context"
 	_ "embed" // for the files that API servers read
 
@@ -140,8 +139,16 @@ func (p Params) apiServerFiles(ctx context.Context, k *pki.PKI, n Node) ([]machi
 		{Path: coreDNSPatchPath, Mode: 0o600, Content: []byte(coreDNSPatch())},
 		{Path: authenticationPath, Mode: 0o600, Content: []byte(authenticationConfig)},
 	}
-	if p.AuditLog {
-		files = append(files, machine.File{Path: auditPolicyPath, Mode: 0o600, Content: []byte(cmp.Or(p.AuditOptions.Policy, auditPolicy))})
+	if p.AuditLog || p.Settings.AuditWebhook {
+		files = append(files, machine.File{Path: auditPolicyPath, Mode: 0o600, Content: []byte(p.AuditOptions.policy())})
+	}
+	files = append(files, p.Settings.APIServer.files()...)
+	scheduler, err := p.Settings.schedulerConfig(p.Harden, p.servers(n).Version)
+	if err != nil {
+		return nil, err
+	}
+	if scheduler != nil {
+		files = append(files, machine.File{Path: schedulerConfigPath, Mode: 0o600, Content: scheduler})
 	}
 	if !p.encrypts() {
 		return files, nil

@@ -64,7 +64,7 @@ func (p Params) etcdLayer(ctx context.Context, k *pki.PKI, n Node, start EtcdSta
 	for _, f := range files.under(pkiDir+"/etcd/ca.crt", pkiDir+"/etcd/server", pkiDir+"/etcd/peer") {
 		watches = append(watches, f.Path)
 	}
-	c.Units = []machine.Unit{{Name: "etcd.service", Content: etcdUnit(n, start), Enabled: true, Active: true, Watches: watches, Private: true}}
+	c.Units = []machine.Unit{{Name: "etcd.service", Content: etcdUnit(n, start, p.Settings.etcdArgs(p.of(n).Version)), Enabled: true, Active: true, Watches: watches, Private: true}}
 	return c, nil
 }
 
@@ -136,7 +136,7 @@ func (p Params) etcdConfiguration(r Release) (etcdConfig, error) {
 	if err != nil {
 		return etcdConfig{}, err
 	}
-	return etcdConfig{Local: &localEtcd{imageMeta: imageMeta{ImageTag: tag}, DataDir: etcdDataDir, ExtraArgs: etcdExtraArgs()}}, nil
+	return etcdConfig{Local: &localEtcd{imageMeta: imageMeta{ImageTag: tag}, DataDir: etcdDataDir, ExtraArgs: p.Settings.etcdArgs(r.Version)}}, nil
 }
 
 func (p Params) etcdPod(n Node, start EtcdStart, files fileSet) (machine.File, error) {
@@ -147,7 +147,7 @@ func (p Params) etcdPod(n Node, start EtcdStart, files fileSet) (machine.File, e
 	return staticPod{
 		name: "etcd", image: image.Ref,
 		requests:    corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("100Mi")},
-		args:        command(etcdBaseArgs(n, start), etcdExtraArgs()),
+		args:        command(etcdBaseArgs(n, start), p.Settings.etcdArgs(p.of(n).Version)),
 		annotations: map[string]string{"kubeadm.kubernetes.io/etcd.advertise-client-urls": ClientURL(n)},
 		port:        etcdMetricsPort, scheme: corev1.URISchemeHTTP, host: "127.0.0.1",
 		live: "/livez", ready: "/readyz", startup: "/readyz",
@@ -156,7 +156,7 @@ func (p Params) etcdPod(n Node, start EtcdStart, files fileSet) (machine.File, e
 	}.manifest()
 }
 
-func etcdUnit(n Node, start EtcdStart) string {
+func etcdUnit(n Node, start EtcdStart, extra []arg) string {
 	return `[Unit]
 Description=etcd
 Documentation=https://etcd.io
@@ -165,7 +165,7 @@ After=network-online.target
 
 [Service]
 Type=notify
-ExecStart=/usr/local/bin/etcd ` + strings.Join(command(etcdBaseArgs(n, start), etcdExtraArgs()), " ") + `
+ExecStart=/usr/local/bin/etcd ` + strings.Join(command(etcdBaseArgs(n, start), extra), " ") + `
 Restart=always
 RestartSec=1
 # A joining member becomes ready only when it has caught up.

@@ -9,6 +9,7 @@ import (
 	kubeproxyv1 "k8s.io/kube-proxy/config/v1alpha1"
 
 	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
 const (
@@ -69,7 +70,7 @@ func (p Params) KubeadmConfig(n Node) ([]byte, error) {
 		}
 		docs = append(docs, doc)
 	}
-	proxy, err := marshal(p.kubeProxyConfig(wants.Configs))
+	proxy, err := p.Settings.KubeProxy.configured(p.kubeProxyConfig(wants.Configs), flags.KubeProxy, p.of(n).Version)
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +109,7 @@ func (p Params) clusterConfiguration(r Release, configs release.Configs) (cluste
 	if err != nil {
 		return clusterConfiguration{}, err
 	}
+	known := tables(r.Version)
 	return clusterConfiguration{
 		TypeMeta:             metav1.TypeMeta{APIVersion: configs.Kubeadm, Kind: "ClusterConfiguration"},
 		ClusterName:          p.ClusterName,
@@ -120,11 +122,11 @@ func (p Params) clusterConfiguration(r Release, configs release.Configs) (cluste
 		DNS:                  imageMeta{ImageTag: dns},
 		Etcd:                 etcd,
 		APIServer: apiServerArgs{
-			component: component{ExtraArgs: p.apiServerExtraArgs(), ExtraVolumes: p.apiServerVolumes()},
+			component: component{ExtraArgs: p.apiServerExtraArgs(known), ExtraVolumes: p.apiServerVolumes()},
 			CertSANs:  p.APIServerSANs,
 		},
-		ControllerManager: component{ExtraArgs: p.controllerManagerExtraArgs()},
-		Scheduler:         component{ExtraArgs: p.schedulerExtraArgs()},
+		ControllerManager: component{ExtraArgs: p.controllerManagerExtraArgs(known)},
+		Scheduler:         component{ExtraArgs: p.schedulerExtraArgs(known), ExtraVolumes: p.Settings.schedulerMounts()},
 	}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
+	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
 const (
@@ -57,12 +58,12 @@ WantedBy=multi-user.target
 `
 
 // kubeletOwnDropIn is ours. It has the kubelet notice soon that the API server at the other end is dead.
-func kubeletOwnDropIn() string {
+func kubeletOwnDropIn(settings Program) string {
 	dropIn := "[Service]\n"
 	for _, e := range ConnectionEnv() {
 		dropIn += fmt.Sprintf("Environment=%s=%s\n", e.Name, e.Value)
 	}
-	return dropIn
+	return dropIn + forgetManagers(settings)
 }
 
 func kubeletUnit() machine.Unit {
@@ -92,7 +93,7 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 		return machine.Config{}, err
 	}
 	unit := kubeletUnit()
-	unit.DropIns = append(unit.DropIns, machine.DropIn{Name: "20-naupegos.conf", Content: kubeletOwnDropIn()})
+	unit.DropIns = append(unit.DropIns, machine.DropIn{Name: "20-naupegos.conf", Content: kubeletOwnDropIn(p.Settings.kubelet(n))})
 	unit.Watches = append(unit.Watches, kubeletConfigPath, kubeletFlagsPath)
 	for _, f := range firsts {
 		unit.Watches = append(unit.Watches, f.Path)
@@ -159,6 +160,9 @@ func (p Params) kubeletFlags(n Node) string {
 	}
 	if len(taints) > 0 {
 		args = append(args, "--register-with-taints="+strings.Join(taints, ","))
+	}
+	for _, a := range p.Settings.kubelet(n).extend(nil, flags.Kubelet, tables(p.of(n).Version)) {
+		args = append(args, "--"+a.Name+"="+a.Value)
 	}
 	return fmt.Sprintf("KUBELET_KUBEADM_ARGS=%q\n", strings.Join(args, " "))
 }
@@ -237,7 +241,7 @@ func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
 		c.TLSCipherSuites = tlsCipherSuites()
 		c.TLSMinVersion = "VersionTLS12"
 	}
-	return marshal(c)
+	return p.Settings.kubelet(n).configured(c, flags.Kubelet, p.of(n).Version)
 }
 
 // protectsKernel reports whether the kubelet of a machine insists on the kernel settings it needs.

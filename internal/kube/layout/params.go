@@ -57,6 +57,8 @@ type Params struct {
 	// global kernel settings alone. Kubelets go by what their own machine is.
 	SharedKernel bool
 
+	Settings Settings // what the document says of the programs
+
 	Unattended      bool                // nobody approves kubelets' serving certificates
 	AgentPath       string              // of naupegos-agent on machines
 	Machines        map[string][]string // addresses of every machine by node name, by which kubelets' serving certificates are approved
@@ -80,6 +82,8 @@ type Node struct {
 	Facts   machine.Facts
 	Release Release       // what the machine runs; zero where it is the cluster's
 	Cloud   CloudInstance // what the machine is in the cloud; zero where there is none or it is not known yet
+	// Kubelet is how the machine's kubelet runs, where it is not as the cluster's.
+	Kubelet *Program
 	// Schedulable lets ordinary pods onto a machine of the control plane: without Taints it gets the usual one otherwise.
 	Schedulable bool
 	// ResolvConf is the resolv.conf that pods inherit from; empty means /etc/resolv.conf. Where systemd-resolved runs it is

@@ -39,6 +39,7 @@ func (p Params) Sandbox(ctx context.Context, k *pki.PKI, dir string, ports Sandb
 		return Sandbox{}, err
 	}
 	s := Sandbox{Member: n.Name, Peer: "https://" + hostPort(n.Address, ports.Peer), Data: path.Join(dir, "data")}
+	p.Settings = Settings{} // it serves a backup, as far as it can be read by default
 	files, err := p.controlPlanePKI(ctx, k, n)
 	if err != nil {
 		return s, err
@@ -68,7 +69,7 @@ func (p Params) Sandbox(ctx context.Context, k *pki.PKI, dir string, ports Sandb
 		{"disable-admission-plugins", "MutatingAdmissionWebhook,ValidatingAdmissionWebhook,MutatingAdmissionPolicy,ValidatingAdmissionPolicy"},
 		{"event-ttl", "87600h"}, {"request-timeout", "10m0s"},
 	}
-	s.APIServer = moved(dir, command(override(append(p.apiServerBaseArgs(n), p.emulation()...), p.apiServerExtraArgs()), only))
+	s.APIServer = moved(dir, command(override(append(p.apiServerBaseArgs(n), p.emulation()...), p.apiServerExtraArgs(nil)), only))
 	return s, nil
 }
 

@@ -1,15 +1,20 @@
 package layout
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/release/flags"
+)
 
 // Flags returns the flags of the static pods of a control-plane machine, by component and by name, for comparison with a cluster that somebody
 // else started. It needs no bundle.
 func (p Params) Flags(n Node, start EtcdStart) map[string]map[string]string {
+	known := tables(p.of(n).Version)
 	return map[string]map[string]string{
-		"etcd":                    flagsOf(command(etcdBaseArgs(n, start), etcdExtraArgs())),
-		"kube-apiserver":          flagsOf(command(p.apiServerBaseArgs(n), p.apiServerExtraArgs())),
-		"kube-controller-manager": flagsOf(command(p.controllerManagerBaseArgs(pkiDir+"/ca.crt", pkiDir+"/ca.key"), p.controllerManagerExtraArgs())),
-		"kube-scheduler":          flagsOf(command(schedulerBaseArgs(), p.schedulerExtraArgs())),
+		"etcd":                    flagsOf(command(etcdBaseArgs(n, start), p.Settings.etcdArgs(p.of(n).Version))),
+		"kube-apiserver":          flagsOf(command(p.apiServerBaseArgs(n), p.apiServerExtraArgs(known))),
+		"kube-controller-manager": flagsOf(command(p.controllerManagerBaseArgs(pkiDir+"/ca.crt", pkiDir+"/ca.key"), p.controllerManagerExtraArgs(known))),
+		"kube-scheduler":          flagsOf(command(schedulerBaseArgs(), p.schedulerExtraArgs(known))),
 	}
 }
 
@@ -35,5 +40,5 @@ func (p Params) ProxySettings() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return marshal(p.kubeProxyConfig(wants.Configs))
+	return p.Settings.KubeProxy.configured(p.kubeProxyConfig(wants.Configs), flags.KubeProxy, p.Release.Version)
 }

@@ -1,0 +1,31 @@
+package v1alpha1
+
+import "reflect"
+
+// components adds the rules of the settings of Kubernetes' and etcd's programs: whatever changes, the program restarts, one machine after another.
+func (r rules) components() rules {
+	restarts := map[string]string{
+		"spec.kubernetes.apiServer":         "the API servers restart",
+		"spec.kubernetes.controllerManager": "the controller managers restart",
+		"spec.kubernetes.scheduler":         "the schedulers restart",
+		"spec.kubernetes.kubelet":           "the kubelets restart; pods stay",
+		"spec.kubernetes.kubeProxy":         "the pods of kube-proxy are replaced",
+		"spec.workers[].kubelet":            "the kubelets of the pool restart; pods stay",
+	}
+	for place, t := range map[string]reflect.Type{
+		"spec.kubernetes.apiServer": reflect.TypeFor[APIServer](), "spec.kubernetes.controllerManager": reflect.TypeFor[ControllerManager](),
+		"spec.kubernetes.scheduler": reflect.TypeFor[Scheduler](), "spec.kubernetes.kubelet": reflect.TypeFor[Kubelet](),
+		"spec.kubernetes.kubeProxy": reflect.TypeFor[KubeProxy](), "spec.workers[].kubelet": reflect.TypeFor[Kubelet](),
+	} {
+		for _, f := range fieldsOf(t) {
+			r[join(place, f.key)] = ChangeRule{Class: ChangeRolling, Say: restarts[place]}
+		}
+	}
+	for _, key := range []string{"url", "ca"} {
+		r["spec.kubernetes.apiServer.auditWebhook."+key] = ChangeRule{Class: ChangeRolling, Say: restarts["spec.kubernetes.apiServer"]}
+	}
+	for _, key := range []string{"featureGates", "quotaBackendGiB", "heartbeatMilliseconds", "electionMilliseconds", "extraArgs"} {
+		r["spec.etcd."+key] = ChangeRule{Class: ChangeRolling, Say: "the members restart"}
+	}
+	return r
+}

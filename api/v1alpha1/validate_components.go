@@ -1,0 +1,230 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/release/flags"
+)
+
+// componentCheck checks the settings of one program against what the release's own takes.
+type componentCheck struct {
+	*findings
+	program string
+	path    string // of the settings in the document
+	table   flags.Table
+}
+
+// checkComponents checks the settings of Kubernetes' and etcd's programs against the tables of the release.
+func (c *Cluster) checkComponents(r *findings) {
+	k := c.Spec.Kubernetes
+	table, ok := flags.Of(release.MinorOf(k.Version))
+	if !ok {
+		return // reported as the version's fault
+	}
+	of := func(program, path string) componentCheck { return componentCheck{r, program, path, table} }
+	const spec = "spec.kubernetes."
+	of(flags.APIServer, spec+"apiServer").apiServer(k.APIServer)
+	m := of(flags.ControllerManager, spec+"controllerManager")
+	m.gates(k.ControllerManager.FeatureGates)
+	m.args(k.ControllerManager.ExtraArgs)
+	s := of(flags.Scheduler, spec+"scheduler")
+	s.gates(k.Scheduler.FeatureGates)
+	s.config(k.Scheduler.Config, "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration")
+	s.args(k.Scheduler.ExtraArgs)
+	of(flags.Kubelet, spec+"kubelet").kubelet(k.Kubelet, k.Kubelet)
+	p := of(flags.KubeProxy, spec+"kubeProxy")
+	p.gates(k.KubeProxy.FeatureGates)
+	p.config(k.KubeProxy.Config, "kubeproxy.config.k8s.io/v1alpha1", "KubeProxyConfiguration")
+	of(flags.Etcd, "spec.etcd").etcd(c.Spec.Etcd)
+	for i, pool := range c.Spec.Workers {
+		of := of(flags.Kubelet, item("spec.workers", i)+".kubelet")
+		if t, ok := flags.Of(release.MinorOf(pool.Version)); ok { // else it is the cluster's, or reported
+			of.table = t
+		}
+		of.kubelet(pool.Kubelet, k.Kubelet.For(pool))
+	}
+}
+
+// gates checks feature gates.
+func (c componentCheck) gates(gates map[string]bool) {
+	for _, name := range slices.Sorted(maps.Keys(gates)) {
+		at := c.path + ".featureGates[" + clip(name) + "]"
+		g, ok := c.table.Gate(c.program, name)
+		switch {
+		case !ok:
+			c.unknown(at, "feature gate", name, c.table.Gates(c.program), func(t flags.Table) bool { _, had := t.Gate(c.program, name); return had })
+		case g.Locked && gates[name] != g.Default:
+			c.add(at, fmt.Sprintf("Kubernetes %s has locked the feature gate %s to %v", c.table.Minor, quote(name), g.Default), "remove it")
+		}
+	}
+}
+
+// unknown reports a name that the release does not know: dropped since an older minor, misspelt, or made up.
+func (c componentCheck) unknown(at, what, name string, known []string, had func(flags.Table) bool) {
+	hint := ""
+	if near := nearest(name, known); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	for _, minor := range SupportedMinors() {
+		t, ok := flags.Of(minor)
+		if !ok || !had(t) {
+			continue
+		}
+		if release.Compare("v"+minor+".0", "v"+c.table.Minor+".0") < 0 {
+			c.add(at, fmt.Sprintf("%s of Kubernetes %s no longer has the %s %s", c.program, c.table.Minor, what, quote(name)), "remove it: it stands in the way of "+c.table.Minor)
+		} else {
+			c.add(at, fmt.Sprintf("%s of Kubernetes %s does not have the %s %s yet", c.program, c.table.Minor, what, quote(name)), "Kubernetes "+minor+" has it")
+		}
+		return
+	}
+	c.add(at, fmt.Sprintf("%s of Kubernetes %s has no %s %s", c.program, c.table.Minor, what, quote(name)), hint)
+}
+
+// args checks flags.
+func (c componentCheck) args(args []Arg) {
+	first := map[string]int{}
+	for i, a := range args {
+		at := item(c.path+".extraArgs", i)
+		if a.Name == "" {
+			continue // reported as required
+		}
+		f, ok := c.table.Flag(c.program, a.Name)
+		if !ok && strings.Trim(a.Name, "-") != a.Name || strings.Contains(a.Name, "=") {
+			name, value, _ := strings.Cut(strings.TrimLeft(a.Name, "-"), "=")
+			hint := "write name: " + clip(name)
+			if value != "" {
+				hint += ", value: " + quote(value)
+			}
+			c.add(at+".name", quote(a.Name)+" is not the plain name of a flag", hint)
+			continue
+		}
+		if !ok {
+			c.unknown(at+".name", "flag", a.Name, c.table.Flags(c.program), func(t flags.Table) bool { _, had := t.Flag(c.program, a.Name); return had })
+			continue
+		}
+		if field := flags.Instead(c.program, a.Name); field != "" {
+			c.taken(at+".name", "the flag "+quote(a.Name), field)
+			continue
+		}
+		if j, again := first[a.Name]; again && !f.Repeats(c.program) {
+			c.add(at+".name", fmt.Sprintf("the flag %s takes one value, and extraArgs[%d] gives it already", quote(a.Name), j), "keep one of them")
+		}
+		first[a.Name] = i
+		if problem := f.Check(a.Value); problem != "" {
+			c.add(at+".value", fmt.Sprintf("the flag %s: %s, got %s", a.Name, problem, quote(a.Value)), "")
+		} else if problem := unwritable(c.program, a.Value); problem != "" {
+			c.add(at+".value", problem, "")
+		}
+	}
+}
+
+// taken reports a setting that another field stands for, or that Naupegos sets.
+func (c componentCheck) taken(at, what, field string) {
+	if field == flags.Sets {
+		c.add(at, what+" is not yours to set: Naupegos sets it", "remove it")
+		return
+	}
+	c.add(at, what+" has a field of its own", "use "+field)
+}
+
+// unwritable reports why a value can't be passed on: static pods expand $(NAME), and systemd splits what kubelet and etcd get at spaces.
+func unwritable(program, value string) string {
+	switch {
+	case strings.ContainsAny(value, "\n\r\x00"):
+		return "has more than one line"
+	case strings.Contains(value, "$("):
+		return "has $( in it, which Kubernetes would replace"
+	case program == flags.Kubelet && strings.ContainsAny(value, " \t\"'\\$%"):
+		return "has a space, a quote, or one of \\ $ % in it, which systemd would take for its own"
+	}
+	return ""
+}
+
+// apiServer checks the settings of API servers.
+func (c componentCheck) apiServer(s APIServer) {
+	c.gates(s.FeatureGates)
+	c.args(s.ExtraArgs)
+	for i, san := range s.CertSANs {
+		name := strings.TrimPrefix(san, "*.")
+		if net.ParseIP(san) == nil && len(validation.IsDNS1123Subdomain(strings.ToLower(name))) > 0 {
+			c.add(item(c.path+".certSANs", i), quote(san)+" is neither a DNS name nor an IP address", "")
+		}
+	}
+	for key, list := range map[string][]string{"enableAdmissionPlugins": s.EnableAdmissionPlugins, "disableAdmissionPlugins": s.DisableAdmissionPlugins} {
+		for i, name := range list {
+			at := item(c.path+"."+key, i)
+			switch {
+			case !c.table.Plugin(name):
+				c.unknown(at, "admission plugin", name, c.table.Plugins(), func(t flags.Table) bool { return t.Plugin(name) })
+			case key == "disableAdmissionPlugins" && name == "NodeRestriction":
+				c.add(at, "the admission plugin NodeRestriction keeps nodes from changing each other: Naupegos sets it", "remove it")
+			case key == "disableAdmissionPlugins" && slices.Contains(s.EnableAdmissionPlugins, name):
+				c.add(at, "the admission plugin "+name+" is enabled, too", "keep one of them")
+			}
+		}
+	}
+	c.admissionConfig(s.AdmissionConfig)
+	for _, version := range slices.Sorted(maps.Keys(s.RuntimeConfig)) {
+		if problem, hint := c.servable(version); problem != "" {
+			c.add(c.path+".runtimeConfig["+clip(version)+"]", problem, hint)
+		}
+	}
+	for _, resource := range slices.Sorted(maps.Keys(s.WatchCacheSizes)) {
+		at := c.path + ".watchCacheSizes[" + clip(resource) + "]"
+		switch n := s.WatchCacheSizes[resource]; {
+		case !regexp.MustCompile(`^[a-z]+(\.[a-z0-9.-]+)?$`).MatchString(resource):
+			c.add(at, quote(resource)+" is not a resource", `write it like "pods" or "deployments.apps"`)
+		case n < 0 || n > 1_000_000:
+			c.add(at, fmt.Sprintf("%d is not between 0 and 1000000", n), "")
+		}
+	}
+	if w := s.AuditWebhook; w != nil {
+		if u, err := url.Parse(w.URL); w.URL != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
+			c.add(c.path+".auditWebhook.url", "is not an https URL", `write it like "https://audit.example.org/events"`)
+		}
+		if w.CA != "" && !isCertificate(w.CA) {
+			c.add(c.path+".auditWebhook.ca", "is not a certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
+		}
+	}
+}
+
+// servable reports what is wrong with a key of runtimeConfig.
+func (c componentCheck) servable(key string) (problem, hint string) {
+	if slices.Contains([]string{"api/all", "api/ga", "api/beta", "api/alpha"}, key) || c.table.API(key) {
+		return "", ""
+	}
+	if near := nearest(key, c.table.APIs()); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	return "Kubernetes " + c.table.Minor + " has no API version " + quote(key), hint
+}
+
+// etcd checks the settings of etcd.
+func (c componentCheck) etcd(e Etcd) {
+	c.gates(e.FeatureGates)
+	c.args(e.ExtraArgs)
+	heartbeat, election := e.HeartbeatMilliseconds, e.ElectionMilliseconds
+	if heartbeat == 0 {
+		heartbeat = 100
+	}
+	if election == 0 {
+		election = 1000
+	}
+	if election < 5*heartbeat {
+		at := c.path + ".electionMilliseconds"
+		if e.ElectionMilliseconds == 0 {
+			at = c.path + ".heartbeatMilliseconds"
+		}
+		c.add(at, fmt.Sprintf("an election after %d ms is less than five heartbeats of %d ms", election, heartbeat), fmt.Sprintf("set electionMilliseconds to %d or more", 5*heartbeat),
+			c.path+".electionMilliseconds", c.path+".heartbeatMilliseconds")
+	}
+}

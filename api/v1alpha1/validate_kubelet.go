@@ -1,0 +1,112 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+var cpuSet = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
+
+// kubelet checks the settings of kubelets. effective is what the machines run: a pool's settings over the cluster's.
+func (c componentCheck) kubelet(k, effective Kubelet) {
+	c.gates(k.FeatureGates)
+	c.args(k.ExtraArgs)
+	c.config(k.Config, "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration")
+	c.reserved("systemReserved", k.SystemReserved)
+	c.reserved("kubeReserved", k.KubeReserved)
+	c.eviction(k, effective)
+	if k.ReservedSystemCPUs != "" && !cpuSet.MatchString(k.ReservedSystemCPUs) {
+		c.add(c.path+".reservedSystemCPUs", quote(k.ReservedSystemCPUs)+" is not a set of CPUs", `write it like "0-1,4"`)
+	}
+	if k.ContainerLogMaxSize != "" {
+		if q, err := resource.ParseQuantity(k.ContainerLogMaxSize); err != nil || q.Sign() <= 0 {
+			c.add(c.path+".containerLogMaxSize", quote(k.ContainerLogMaxSize)+" is not a size", `write it like "10Mi"`)
+		}
+	}
+	reserves := effective.ReservedSystemCPUs != "" || effective.SystemReserved["cpu"] != "" || effective.KubeReserved["cpu"] != ""
+	if k.CPUManagerPolicy == "static" && !reserves {
+		c.add(c.path+".cpuManagerPolicy", "static needs a reservation of CPU: kubelet does not start without one", "set systemReserved.cpu, kubeReserved.cpu or reservedSystemCPUs")
+	}
+	if k.MemoryManagerPolicy == "Static" && !regexp.MustCompile(`(?m)^reservedMemory:`).MatchString(effective.Config) {
+		c.add(c.path+".memoryManagerPolicy", "Static needs a reservation of memory for each NUMA node: kubelet does not start without one", "set reservedMemory in config")
+	}
+}
+
+// reserved checks a reservation.
+func (c componentCheck) reserved(key string, list map[string]string) {
+	known := []string{"cpu", "memory", "ephemeral-storage", "pid"}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		at := c.path + "." + key + "[" + clip(name) + "]"
+		if !slices.Contains(known, name) {
+			hint := "known: " + strings.Join(known, ", ")
+			if near := nearest(name, known); near != "" {
+				hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			c.add(at, "kubelet reserves no "+quote(name), hint)
+			continue
+		}
+		if q, err := resource.ParseQuantity(list[name]); err != nil || q.Sign() < 0 {
+			c.add(at, quote(list[name])+" is not a quantity", `write it like "500m" or "1Gi"`)
+		}
+	}
+}
+
+// evictionSignals lists the signals by which kubelet evicts pods.
+func evictionSignals() []string {
+	return []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree", "containerfs.available",
+		"containerfs.inodesFree", "pid.available"}
+}
+
+// eviction checks the thresholds of evictions.
+func (c componentCheck) eviction(k, effective Kubelet) {
+	known := func(key, signal string) bool {
+		if slices.Contains(evictionSignals(), signal) {
+			return true
+		}
+		hint := "known: " + strings.Join(evictionSignals(), ", ")
+		if near := nearest(signal, evictionSignals()); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		c.add(c.path+"."+key+"["+clip(signal)+"]", quote(signal)+" is not a signal of kubelet", hint)
+		return false
+	}
+	for key, list := range map[string]map[string]string{"evictionHard": k.EvictionHard, "evictionSoft": k.EvictionSoft} {
+		for _, signal := range slices.Sorted(maps.Keys(list)) {
+			if known(key, signal) && !isThreshold(list[signal]) {
+				c.add(c.path+"."+key+"["+signal+"]", quote(list[signal])+" is neither a quantity nor a percentage", `write it like "200Mi" or "10%"`)
+			}
+			if key == "evictionSoft" && effective.EvictionSoftGracePeriod[signal] == "" {
+				c.add(c.path+"."+key+"["+signal+"]", "has no time", "set evictionSoftGracePeriod["+signal+"]")
+			}
+		}
+	}
+	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoftGracePeriod)) {
+		const key = "evictionSoftGracePeriod"
+		if !known(key, signal) {
+			continue
+		}
+		if d, err := time.ParseDuration(k.EvictionSoftGracePeriod[signal]); err != nil || d < 0 {
+			c.add(c.path+"."+key+"["+signal+"]", quote(k.EvictionSoftGracePeriod[signal])+" is not a time", `write it like "1m30s"`)
+		}
+		if effective.EvictionSoft[signal] == "" {
+			c.add(c.path+"."+key+"["+signal+"]", "has no threshold", "set evictionSoft["+signal+"]")
+		}
+	}
+}
+
+// isThreshold reports whether kubelet takes a text as a threshold.
+func isThreshold(s string) bool {
+	if percent, ok := strings.CutSuffix(s, "%"); ok {
+		p, err := strconv.ParseFloat(percent, 64)
+		return err == nil && p >= 0 && p <= 100
+	}
+	q, err := resource.ParseQuantity(s)
+	return err == nil && q.Sign() >= 0
+}

@@ -1,0 +1,60 @@
+//go:build integration
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/release/flags"
+)
+
+// TestTablesAgainstBundles: each table is what the programs of the bundle say, for every release that the local library has a bundle of; and what the
+// table calls wrong, the programs refuse.
+func TestTablesAgainstBundles(t *testing.T) {
+	compared := 0
+	for _, minor := range release.Minors() {
+		table, ok := flags.Of(minor)
+		if !ok {
+			t.Errorf("%s has no table", minor)
+			continue
+		}
+		t.Run(table.Release, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := unpack(t.Context(), table.Release, dir); errors.Is(err, errNoBundle) {
+				t.Skip(err)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			got, err := tableText(t.Context(), table.Release, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile("../../internal/release/flags/tables/" + minor + ".txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), string(got)); d != "" {
+				t.Errorf("the table differs from the programs (-table +programs); go run ./hack/flags %s:\n%s", table.Release, d)
+			}
+			for program, wrong := range map[string]string{
+				flags.APIServer: "--event-ttl=soon", flags.ControllerManager: "--concurrent-deployment-syncs=many", flags.Scheduler: "--no-such-flag=1",
+				flags.Kubelet: "--no-such-flag=1", flags.Etcd: "--heartbeat-interval=often",
+			} {
+				if out, err := exec.CommandContext(t.Context(), filepath.Join(dir, program), wrong, "--version").CombinedOutput(); err == nil {
+					t.Errorf("%s takes %s: %s", program, wrong, out)
+				}
+			}
+			compared++
+		})
+	}
+	if compared == 0 {
+		t.Skip("the library has no bundle to compare with")
+	}
+}

@@ -1,0 +1,86 @@
+package support
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// serverLines is how many of the last lines of a program's log an error shows.
+const serverLines = 6
+
+// maxStarts is how often a program may be started before it counts as one that can't run: kubelet has waited 10, 20 and 40 s by then.
+const maxStarts = 4
+
+// serverLogs prints the end of the log of each program of the control plane that does not run or has ended since kubelet read its manifest: kubelet
+// counts the starts of a container in the names of its logs.
+const serverLogs = `for p in etcd kube-apiserver kube-controller-manager kube-scheduler; do
+  [ -e /etc/kubernetes/manifests/$p.yaml ] || continue
+  f=$(ls -t /var/log/pods/kube-system_$p-*/$p/*.log 2>/dev/null | head -n 1)
+  [ -n "$f" ] || continue
+  if [ "$(basename "$f")" = 0.log ] && pgrep -x "$(echo $p | cut -c1-15)" >/dev/null; then continue; fi
+  echo "==> $p $(basename "$f")"
+  tail -n 60 "$f"
+done`
+
+// ServersBecause looks why a control-plane machine does not serve yet. Once kubelet has started a program there maxStarts times in vain, or no time is
+// left, it adds what the programs that do not stay up last logged to waited, the error of a wait for them, and the result is final. Else it returns
+// waited.
+func ServersBecause(ctx context.Context, source Source, h remote.Host, r *Redactor, cluster, name string, waited error) error {
+	deadline, bounded := ctx.Deadline()
+	last := bounded && time.Until(deadline) < LookTime
+	ctx, cancel := context.WithTimeout(ctx, LookTime*3/4)
+	defer cancel()
+	out := &tailBuffer{limit: troubleLog}
+	if err := source.Stream(ctx, h, nil, out, "sh", "-c", serverLogs); err != nil {
+		if !last {
+			return waited
+		}
+		return fail.New(fail.NotReady, "%s; the logs there can't be read: %s", withoutHint(waited), err).At(name).Enough()
+	}
+	said, starts := serversSaid(string(r.Redact(out.bytes())))
+	if said == "" || !last && starts < maxStarts {
+		return waited
+	}
+	return fail.New(fail.NotReady, "%s%s", withoutHint(waited), said).At(name).
+		Do("if a setting of the document keeps it from starting, remove the setting and run naupegos apply again: it begins with this machine; the others still run without the setting").Enough()
+}
+
+// serversSaid reads what serverLogs prints: of each program the last lines, without what the container runtime puts before them, and how often kubelet
+// has started the one that it started most often.
+func serversSaid(out string) (said string, starts int) {
+	var b strings.Builder
+	for _, part := range strings.Split("\n"+out, "\n==> ")[1:] {
+		head, log, _ := strings.Cut(part, "\n")
+		program, count, _ := strings.Cut(strings.TrimSpace(head), " ")
+		if n, err := strconv.Atoi(strings.TrimSuffix(count, ".log")); err == nil {
+			starts = max(starts, n+1)
+		}
+		var lines []string
+		for line := range strings.Lines(log) {
+			if line = serverLine(line); line != "" {
+				lines = once(lines, line)
+			}
+		}
+		fmt.Fprintf(&b, "\n%s does not stay up; its last log lines:", program)
+		for _, line := range lines[max(0, len(lines)-serverLines):] {
+			b.WriteString("\n  " + line)
+		}
+	}
+	return b.String(), starts
+}
+
+// serverLine returns a line of a log without the head that the container runtime writes (time, stream, "F" or "P") and without the time that klog
+// writes.
+func serverLine(line string) string {
+	line = strings.TrimSpace(line)
+	if parts := strings.SplitN(line, " ", 4); len(parts) == 4 && (parts[1] == "stderr" || parts[1] == "stdout") {
+		line = parts[3]
+	}
+	return shorten(klogHead.ReplaceAllString(line, ""), troubleLength)
+}

@@ -1,0 +1,76 @@
+package support
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/remote"
+)
+
+// logs is a machine whose logs are given.
+type logs struct {
+	text string
+	err  error
+}
+
+func (l logs) Stream(_ context.Context, _ remote.Host, _ io.Reader, stdout io.Writer, _ ...string) error {
+	if l.err != nil {
+		return l.err
+	}
+	_, err := io.WriteString(stdout, l.text)
+	return err
+}
+
+func (logs) Agent(context.Context, remote.Host, func() io.Reader, ...string) ([]byte, error) {
+	return nil, nil
+}
+
+func TestServersBecause(t *testing.T) {
+	waited := fail.New(fail.NotReady, "kube-apiserver does not run")
+	said := func(starts int) string {
+		return fmt.Sprintf(`==> kube-apiserver %d.log
+2026-11-29T09:00:00.1Z stderr F I1129 09:00:00.000000       1 server.go:1] starting
+2026-11-29T09:00:00.2Z stderr F Error: invalid argument "x" for "--event-ttl" flag
+2026-11-29T09:00:00.3Z stderr F Error: invalid argument "x" for "--event-ttl" flag
+`, starts-1)
+	}
+	const why = "kube-apiserver does not run\nkube-apiserver does not stay up; its last log lines:\n  starting\n  Error: invalid argument \"x\" for \"--event-ttl\" flag"
+	for name, c := range map[string]struct {
+		machine logs
+		left    time.Duration
+		want    string
+		final   bool
+	}{
+		"it may come up yet":        {logs{text: said(2)}, time.Minute, "", false},
+		"it was started often":      {logs{text: said(maxStarts)}, time.Minute, why, true},
+		"no time is left":           {logs{text: said(1)}, time.Second, why, true},
+		"all stay up":               {logs{}, time.Second, "", false},
+		"it can't be seen":          {logs{err: errors.New("no route")}, time.Minute, "", false},
+		"it can't be seen any more": {logs{err: errors.New("no route")}, time.Second, "no route", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), c.left)
+			defer cancel()
+			if c.left > time.Second {
+				ctx, cancel = context.WithTimeout(t.Context(), LookTime+c.left)
+				defer cancel()
+			}
+			err := ServersBecause(ctx, c.machine, remote.Host{}, &Redactor{known: strings.NewReplacer()}, "demo", "demo-cp-1", waited)
+			if c.want == "" && err != error(waited) {
+				t.Errorf("got %v, want %v", err, waited)
+			}
+			if !strings.Contains(err.Error(), c.want) || fail.KindOf(err) != fail.NotReady || fail.Waitable(err) == c.final {
+				t.Errorf("%v, waitable %v: want %s", err, fail.Waitable(err), c.want)
+			}
+			if c.want == why && !strings.Contains(err.Error(), "remove the setting and run naupegos apply again") {
+				t.Errorf("%v does not tell the way back", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,269 @@
+package layout
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/release/flags"
+)
+
+// Settings is what a cluster's document says of how Kubernetes' and etcd's programs run. Each machine takes over what its own release knows: while
+// a cluster moves to another minor, machines of both are rendered.
+type Settings struct {
+	APIServer, ControllerManager, Scheduler, Kubelet, KubeProxy, Etcd Program
+	// EnablePlugins and DisablePlugins are admission plugins of the API server.
+	EnablePlugins, DisablePlugins []string
+	// AuditWebhook says that the API server sends audit events to a server, by one of its Files.
+	AuditWebhook bool
+}
+
+// Program is how one program runs, beside what Naupegos sets.
+type Program struct {
+	Gates  map[string]bool // feature gates
+	Args   []Argument      // in order; a name may repeat
+	Config map[string]any  // fields of the configuration file, as encoding/json has them
+	Files  []ProgramFile
+}
+
+// Argument is a flag without dashes and its value.
+type Argument struct{ Name, Value string }
+
+// ProgramFile is a file that a program finds by a flag.
+type ProgramFile struct{ Flag, Name, Content string }
+
+// path is where the file lies on machines.
+func (f ProgramFile) path() string { return ourDir + "/" + f.Name }
+
+// empty reports whether nothing is set.
+func (s Program) empty() bool {
+	return len(s.Gates)+len(s.Args)+len(s.Config)+len(s.Files) == 0
+}
+
+// tables returns the tables of the minors that a program of a release must obey: its own, and the one it emulates.
+func tables(version string, emulates ...string) (all []flags.Table) {
+	for _, minor := range append([]string{release.MinorOf(version)}, emulates...) {
+		if t, ok := flags.Of(minor); ok {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// extend returns ours with the settings of a program: its flags replace ours of the same name.
+func (s Program) extend(ours []arg, program string, known []flags.Table) []arg {
+	var theirs []arg
+	for _, a := range s.Args {
+		if everywhere(known, func(t flags.Table) bool { _, ok := t.Flag(program, a.Name); return ok }) {
+			theirs = append(theirs, arg(a))
+		}
+	}
+	if gates := s.gates(program, known); len(gates) > 0 && program != flags.Kubelet { // kubelet has them in its file
+		theirs = append(theirs, arg{"feature-gates", joinGates(gates)})
+	}
+	for _, f := range s.Files {
+		theirs = append(theirs, arg{f.Flag, f.path()})
+	}
+	ours = slices.DeleteFunc(slices.Clone(ours), func(o arg) bool {
+		return slices.ContainsFunc(theirs, func(t arg) bool { return t.Name == o.Name })
+	})
+	return append(ours, theirs...)
+}
+
+// gates returns the feature gates that all these minors have and let be set.
+func (s Program) gates(program string, known []flags.Table) map[string]bool {
+	out := map[string]bool{}
+	for name, on := range s.Gates {
+		if everywhere(known, func(t flags.Table) bool {
+			g, ok := t.Gate(program, name)
+			return ok && (!g.Locked || g.Default == on)
+		}) {
+			out[name] = on
+		}
+	}
+	return out
+}
+
+func everywhere(known []flags.Table, has func(flags.Table) bool) bool {
+	return !slices.ContainsFunc(known, func(t flags.Table) bool { return !has(t) })
+}
+
+func joinGates(gates map[string]bool) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(gates)) {
+		list = append(list, fmt.Sprintf("%s=%v", name, gates[name]))
+	}
+	return strings.Join(list, ",")
+}
+
+// files renders the program's files.
+func (s Program) files() (all []machine.File) {
+	for _, f := range s.Files {
+		all = append(all, machine.File{Path: f.path(), Mode: 0o600, Content: []byte(f.Content)})
+	}
+	return all
+}
+
+// configured renders a configuration file of a program: ours with the program's settings over it.
+func (s Program) configured(ours any, program, version string) ([]byte, error) {
+	data, err := marshal(ours)
+	if err != nil || s.empty() {
+		return data, err
+	}
+	var object map[string]any
+	if err := yaml.Unmarshal(data, &object); err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "render the configuration of %s", program)
+	}
+	known := tables(version)
+	theirs := map[string]any{}
+	for key, value := range s.Config {
+		if everywhere(known, func(t flags.Table) bool { _, ok := t.Field(program, key); return ok }) {
+			theirs[key] = value
+		}
+	}
+	if gates := s.gates(program, known); len(gates) > 0 {
+		all := map[string]any{}
+		for name, on := range gates {
+			all[name] = on
+		}
+		theirs["featureGates"] = all
+	}
+	return marshal(overlaid(object, theirs))
+}
+
+// overlaid returns base with what over gives, mapping by mapping. The thresholds and reservations of kubelet are one value each.
+func overlaid(base, over map[string]any) map[string]any {
+	whole := []string{"evictionHard", "evictionSoft", "evictionSoftGracePeriod", "systemReserved", "kubeReserved"}
+	for key, value := range over {
+		inner, isMap := value.(map[string]any)
+		former, wasMap := base[key].(map[string]any)
+		if isMap && wasMap && !slices.Contains(whole, key) {
+			base[key] = overlaid(former, inner)
+			continue
+		}
+		base[key] = value
+	}
+	return base
+}
+
+// plugins merges the admission plugins that Naupegos enables with the settings'.
+func (s Settings) plugins(ours []arg) []arg {
+	if len(s.EnablePlugins)+len(s.DisablePlugins) == 0 {
+		return ours
+	}
+	const flag = "enable-admission-plugins"
+	names := []string{"NodeRestriction"}
+	for _, a := range ours {
+		if a.Name == flag {
+			names = strings.Split(a.Value, ",")
+		}
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(s.DisablePlugins, n) })
+	for _, n := range s.EnablePlugins {
+		if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	ours = slices.DeleteFunc(slices.Clone(ours), func(a arg) bool { return a.Name == flag })
+	ours = append(ours, arg{flag, strings.Join(names, ",")})
+	if len(s.DisablePlugins) > 0 {
+		ours = append(ours, arg{"disable-admission-plugins", strings.Join(s.DisablePlugins, ",")})
+	}
+	return ours
+}
+
+// knownPlugins leaves the admission plugins that all these minors have.
+func (s Settings) knownPlugins(known []flags.Table) Settings {
+	unknown := func(name string) bool {
+		return !everywhere(known, func(t flags.Table) bool { return t.Plugin(name) })
+	}
+	s.EnablePlugins = slices.DeleteFunc(slices.Clone(s.EnablePlugins), unknown)
+	s.DisablePlugins = slices.DeleteFunc(slices.Clone(s.DisablePlugins), unknown)
+	return s
+}
+
+// tables returns the tables that API server, controller manager and scheduler of a machine obey in the middle of an upgrade.
+func (s Servers) tables(own Release) []flags.Table {
+	if s.Release.Version == "" {
+		return tables(own.Version)
+	}
+	var emulates []string
+	if s.Emulates != "" {
+		emulates = []string{s.Emulates}
+	}
+	return tables(s.Release.Version, emulates...)
+}
+
+// kubelet returns the settings of a machine's kubelet: those of its pool, else the cluster's.
+func (s Settings) kubelet(n Node) Program {
+	if n.Kubelet != nil {
+		return *n.Kubelet
+	}
+	return s.Kubelet
+}
+
+// schedulerConfig is the scheduler's configuration file; nil where the settings have none.
+func (s Settings) schedulerConfig(harden bool, version string) ([]byte, error) {
+	if len(s.Scheduler.Config) == 0 {
+		return nil, nil
+	}
+	ours := map[string]any{
+		"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+		"clientConnection": map[string]any{"kubeconfig": schedulerConf},
+		"leaderElection":   map[string]any{"leaderElect": true, "retryPeriod": "500ms"},
+		"enableProfiling":  !harden,
+	}
+	return Program{Config: s.Scheduler.Config}.configured(ours, flags.Scheduler, version)
+}
+
+// schedulerConfigPath is where the scheduler finds its configuration, if it has one.
+const schedulerConfigPath = kubernetesDir + "/scheduler-config.yaml"
+
+// policy returns the text of the audit policy.
+func (p AuditLog) policy() string { return cmp.Or(p.Policy, auditPolicy) }
+
+// etcdArgs returns what we add to kubeadm's arguments of etcd, and the settings.
+func (s Settings) etcdArgs(version string) []arg {
+	e := s.Etcd
+	if len(e.Gates) > 0 {
+		gates := map[string]bool{"InitialCorruptCheck": true} // kubeadm's own
+		maps.Copy(gates, e.Gates)
+		e.Gates = gates
+	}
+	return e.extend(etcdExtraArgs(), flags.Etcd, tables(version))
+}
+
+// schedulerMounts are kubeadm's, and the configuration file.
+func (s Settings) schedulerMounts() []hostMount {
+	if len(s.Scheduler.Config) == 0 {
+		return nil
+	}
+	return []hostMount{{Name: "config", HostPath: schedulerConfigPath, MountPath: schedulerConfigPath, ReadOnly: true, PathType: corev1.HostPathFileOrCreate}}
+}
+
+// WebhookKubeconfig returns the file by which an API server finds a webhook, with no credentials.
+func WebhookKubeconfig(url, ca string) string {
+	cluster := map[string]any{"server": url}
+	if ca != "" {
+		cluster["certificate-authority-data"] = base64.StdEncoding.EncodeToString([]byte(ca))
+	}
+	data, err := marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Config", "current-context": "webhook",
+		"clusters": []any{map[string]any{"name": "webhook", "cluster": cluster}},
+		"contexts": []any{map[string]any{"name": "webhook", "context": map[string]any{"cluster": "webhook", "user": "none"}}},
+		"users":    []any{map[string]any{"name": "none", "user": map[string]any{}}},
+	})
+	if err != nil {
+		return "" // texts can be rendered
+	}
+	return string(data)
+}

@@ -1,0 +1,93 @@
+package flags
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/release"
+)
+
+// TestTables: each supported minor has a table with something in each of its parts, made of the newest release of the minor.
+func TestTables(t *testing.T) {
+	for _, minor := range release.Minors() {
+		table, ok := Of(minor)
+		if !ok {
+			t.Errorf("%s has no table: go run ./hack/flags", minor)
+			continue
+		}
+		newest := slices.IndexFunc(release.Versions(), func(v string) bool { return release.MinorOf(v) == minor })
+		if want := release.Versions()[newest]; table.Release != want {
+			t.Errorf("the table of %s is of %s, not of %s", minor, table.Release, want)
+		}
+		for _, program := range Programs() {
+			if n := len(table.Flags(program)); n < 30 {
+				t.Errorf("%s: %s has only %d flags", minor, program, n)
+			}
+			if n := len(table.Gates(program)); n < 5 {
+				t.Errorf("%s: %s has only %d feature gates", minor, program, n)
+			}
+		}
+		for program, least := range map[string]int{Kubelet: 90, KubeProxy: 15, Scheduler: 8} {
+			if n := len(table.Fields(program, "")); n < least {
+				t.Errorf("%s: the configuration of %s has only %d fields", minor, program, n)
+			}
+		}
+		if len(table.Plugins()) < 30 || len(table.APIs()) < 40 {
+			t.Errorf("%s: %d admission plugins, %d versions of APIs", minor, len(table.Plugins()), len(table.APIs()))
+		}
+		if g, ok := table.Gate(Kubelet, "CPUManagerPolicyOptions"); !ok || !g.Locked && g.Stage == "ga" {
+			t.Errorf("%s: %+v", minor, g)
+		}
+	}
+}
+
+// TestInsteadNamesFlags: a flag that extraArgs refuse is one that the program of some supported minor has.
+func TestInsteadNamesFlags(t *testing.T) {
+	had := func(lookup func(Table) bool) bool {
+		return slices.ContainsFunc(release.Minors(), func(m string) bool { table, _ := Of(m); return lookup(table) })
+	}
+	for program, list := range instead {
+		for name := range list {
+			if !had(func(t Table) bool { _, ok := t.Flag(program, name); return ok }) {
+				t.Errorf("%s has no flag %s", program, name)
+			}
+		}
+	}
+	for program, list := range insteadOfFields {
+		for name := range list {
+			if !had(func(t Table) bool { _, ok := t.Field(program, name); return ok }) {
+				t.Errorf("the configuration of %s has no field %s", program, name)
+			}
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for typ, c := range map[string]struct{ good, bad []string }{
+		"bool":            {[]string{"true", "false", "1", "T"}, []string{"", "yes", "on", "True!"}},
+		"int":             {[]string{"0", "-1", "12"}, []string{"", "1.5", "1k", "ten"}},
+		"int32":           {[]string{"2147483647"}, []string{"2147483648"}},
+		"uint32":          {[]string{"7"}, []string{"-1"}},
+		"float32":         {[]string{"1.5", "3"}, []string{"", "a"}},
+		"duration":        {[]string{"30s", "1h5m", "0"}, []string{"", "30", "5 minutes"}},
+		"ip":              {[]string{"0.0.0.0", "::1"}, []string{"", "localhost", "10.0.0.1/8"}},
+		"quantity":        {[]string{"100m", "1Gi"}, []string{"", "1 GB"}},
+		"mapStringBool":   {[]string{"a=true,b=false"}, []string{"a", "a=yes", "=true"}},
+		"mapStringString": {[]string{"a=b", ""}, []string{"a", "=b"}},
+		"int32Slice":      {[]string{"1,2"}, []string{"1,a"}},
+		"portRange":       {[]string{"30000-32767", "30000+10"}, []string{"a-b"}},
+		"string":          {[]string{"", "anything"}, nil},
+		"strings":         {[]string{"", "a,b"}, nil},
+	} {
+		for _, v := range c.good {
+			if p := (Flag{Type: typ}).Check(v); p != "" {
+				t.Errorf("%s refuses %q: %s", typ, v, p)
+			}
+		}
+		for _, v := range c.bad {
+			if p := (Flag{Type: typ}).Check(v); p == "" {
+				t.Errorf("%s takes %q", typ, v)
+			}
+		}
+	}
+}
