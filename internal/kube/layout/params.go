@@ -57,10 +57,9 @@ type Params struct {
 	// global kernel settings alone. Kubelets go by what their own machine is.
 	SharedKernel bool
 
-	Unattended      bool                // nobody approves kubelets' serving certificates
-	AgentPath       string              // of naupegos-agent on machines
-	Machines        map[string][]string // addresses of every machine by node name, by which kubelets' serving certificates are approved
-	RegistryMirrors map[string][]string // mirror URLs by registry host
+	Unattended bool                // nobody approves kubelets' serving certificates
+	AgentPath  string              // of naupegos-agent on machines
+	Machines   map[string][]string // addresses of every machine by node name, by which kubelets' serving certificates are approved
 }
 
 // AuditLog says how an audit log is kept. Zero values mean the defaults.
