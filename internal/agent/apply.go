@@ -35,6 +35,7 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 	case len(d.missing) > 0 && !dry:
 		return machine.Report{Missing: d.missing}, nil
 	case dry:
+		describe(a, report.Changes, d, st)
 		if len(report.Changes)+len(report.Missing) == 0 {
 			report.Digest = c.Digest()
 		}
@@ -171,7 +172,7 @@ func (a *Agent) nextState(c machine.Config, st *state, d *diff) *state {
 	maps.DeleteFunc(next.Sysctls, func(key, _ string) bool { _, wanted := c.Sysctls[key]; return !wanted })
 	for p, s := range d.managed {
 		if old, ok := st.Paths[p]; ok { // how it was before us is known only to the first run
-			old.Kind = s.Kind
+			old.Kind, old.Secret = s.Kind, s.Secret
 			s = old
 		} else if st.Adopted != "" && s.Kind != "directory" && belongsToNode(p) {
 			s.Found = false
@@ -210,6 +211,12 @@ func intent(st, next *state, d *diff) *state {
 	maps.Copy(s.Units, next.Units)
 	s.Asked, s.Release, s.Sysctls = st.Asked, st.Release, maps.Clone(st.Sysctls)
 	maps.Copy(s.Sysctls, next.Sysctls)
+	for p, was := range st.Paths {
+		if now := s.Paths[p]; was.Secret { // until it is written over
+			now.Secret = true
+			s.Paths[p] = now
+		}
+	}
 	s.Images, s.Blobs = st.Images, append(slices.Clone(st.Blobs), next.Blobs...)
 	s.Pending = slices.Sorted(maps.Keys(d.changed))
 	return &s
