@@ -35,6 +35,9 @@ const (
 	sameAuthorities = "the authorities there must be the same ones"
 )
 
+// proxyRestarts is what a change of the proxy does.
+const proxyRestarts = "containerd and kubelet restart; containers that run go on"
+
 // changeRules has a rule for every field of the document, by its path with "[]" for list items; a test holds it complete. A field that
 // holds others has a rule where it may come and go as a whole: a pointer, or an item of a list.
 var changeRules = rules{
@@ -141,6 +144,15 @@ var changeRules = rules{
 	"spec.controlPlane.labels":      {Class: ChangeFree},
 	"spec.etcd.mode":                {Class: ChangeRefused, Say: backOrAnew},
 
+	"spec.proxy":                      {Class: ChangeRolling, Say: proxyRestarts},
+	"spec.proxy.http":                 {Class: ChangeRolling, Say: proxyRestarts},
+	"spec.proxy.https":                {Class: ChangeRolling, Say: proxyRestarts},
+	"spec.proxy.noProxy":              {Class: ChangeRolling, Say: proxyRestarts},
+	"spec.proxy.auth":                 {Class: ChangeRolling, Say: proxyRestarts},
+	"spec.proxy.auth.credentialsFile": {Class: ChangeFree},
+	"spec.proxy.auth.credential":      {Class: ChangeFree},
+	"spec.registries":                 {Class: ChangeFree, Say: "containerd reads it at the next pull"},
+
 	"spec.workers[]":             {Class: ChangeFree, Say: "the machines of a pool that leaves the list are drained and removed"},
 	"spec.workers[].name":        {Class: ChangeFree, Say: "a pool with another name is another pool"},
 	"spec.workers[].replicas":    {Class: ChangeFree, Say: "machines that go are drained first; of a pool that scales it is only what it begins with"},
@@ -240,7 +252,23 @@ var changeRules = rules{
 	"spec.updates.checks[].kind":       {Class: ChangeFree},
 	"spec.updates.checks[].namespace":  {Class: ChangeFree},
 	"spec.updates.checks[].expression": {Class: ChangeFree},
-}.components().shapes("spec.provider.openstack.machine", "spec.endpoint.gateways.machine", "spec.controlPlane.machine", "spec.workers[].machine")
+}.components().shapes("spec.provider.openstack.machine", "spec.endpoint.gateways.machine", "spec.controlPlane.machine", "spec.workers[].machine").
+	settings("spec.machines", "spec.controlPlane.machines", "spec.endpoint.gateways.machines", "spec.workers[].machines").
+	registries()
+
+// registries adds the rules of what belongs to a registry: containerd reads all of it at the next pull.
+func (r rules) registries() rules {
+	next := r["spec.registries"]
+	for _, key := range []string{"host", "mirrors", "mirrors[].url", "mirrors[].capabilities", "mirrors[].overridePath"} {
+		r["spec.registries[]."+key] = next
+	}
+	for _, p := range []string{"spec.registries[]", "spec.registries[].mirrors[]"} {
+		for _, key := range []string{"ca", "auth", "auth.credentialsFile", "auth.credential", "insecure"} {
+			r[join(p, key)] = next
+		}
+	}
+	return r
+}
 
 // rules are what changes mean, by path.
 type rules map[string]ChangeRule

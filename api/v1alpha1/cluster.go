@@ -32,6 +32,12 @@ type Spec struct {
 	Etcd Etcd `json:"etcd,omitzero" yaml:"etcd,omitempty"`
 	// Pools of machines that run workloads. With provider hosts, pools that are not listed here are taken from the machines.
 	Workers []Pool `json:"workers,omitempty" yaml:"workers,omitempty" jsonschema:"maxItems=100"`
+	// What machines have besides what Naupegos itself puts on them.
+	Machines MachineSettings `json:"machines,omitzero" yaml:"machines,omitempty"`
+	// HTTP proxy by which machines reach what lies outside of the cluster.
+	Proxy *Proxy `json:"proxy,omitempty" yaml:"proxy,omitempty"`
+	// Mirrors, credentials and authorities of registries of images.
+	Registries []Registry `json:"registries,omitempty" yaml:"registries,omitempty" jsonschema:"maxItems=100"`
 	// Audit, encryption and hardening. On by default.
 	Security Security `json:"security,omitzero" yaml:"security,omitempty"`
 	// Who the cluster's authorities are.

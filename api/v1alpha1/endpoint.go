@@ -44,6 +44,8 @@ type Gateways struct {
 	Ingress *Ingress `json:"ingress,omitempty" yaml:"ingress,omitempty"`
 	// What the gateway machines are like.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
+	// What these machines have besides spec.machines.
+	Machines MachineSettings `json:"machines,omitzero" yaml:"machines,omitempty"`
 }
 
 // Octavia is a load balancer of an OpenStack cloud.

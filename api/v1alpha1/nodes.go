@@ -10,6 +10,8 @@ type ControlPlane struct {
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 	// What the machines are like.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
+	// What these machines have besides spec.machines.
+	Machines MachineSettings `json:"machines,omitzero" yaml:"machines,omitempty"`
 }
 
 // Etcd says how etcd runs.
@@ -55,6 +57,8 @@ type Pool struct {
 	Kubelet Kubelet `json:"kubelet,omitzero" yaml:"kubelet,omitempty"`
 	// What the machines are like.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
+	// What these machines have besides spec.machines.
+	Machines MachineSettings `json:"machines,omitzero" yaml:"machines,omitempty"`
 }
 
 // Taint keeps pods off a node that do not tolerate it.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -25,6 +26,8 @@ func ParseFilledIn(name string, data []byte) (*Cluster, error) {
 	return parse(name, data, func(c *Cluster, r *findings) {
 		c.check(r)
 		c.checkMadeUp(r)
+		c.checkAuthoritiesLast(r, time.Now())
+		c.checkRegistriesExpiry(r, time.Now())
 	})
 }
 

@@ -39,7 +39,7 @@ func decodeText(n *yaml.Node, v reflect.Value, f field) (problem, hint string) {
 	}
 	if n.Tag != "!!str" && len(f.enum) == 0 {
 		hint = "put it in quotes: " + quote(n.Value)
-		if f.def != "" {
+		if _, err := strconv.Atoi(f.def); f.def != "" && err != nil {
 			hint = "write it like " + f.def
 		}
 		return "expected text, got " + describe(n), hint

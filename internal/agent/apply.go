@@ -50,6 +50,10 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 // carryOut mends the differences. The state goes to the disk before the first change and after the last.
 func (a *Agent) carryOut(ctx context.Context, c machine.Config, st *state, d *diff) (machine.Report, error) {
 	report := machine.Report{Digest: c.Digest(), Changes: d.changes()}
+	stage, run := stageOf(c, st), hooks{a, c.Machine}
+	if err := run.run(ctx, c.Hooks, "before"+stage); err != nil {
+		return machine.Report{}, err
+	}
 	if err := a.loadModules(ctx, &report, d); err != nil {
 		return machine.Report{}, err
 	}
@@ -62,7 +66,11 @@ func (a *Agent) carryOut(ctx context.Context, c machine.Config, st *state, d *di
 	}
 	if !d.empty() {
 		begun := intent(st, next, d)
+		begun.Stage = stage
 		if err := a.saveState(begun); err != nil {
+			return machine.Report{}, err
+		}
+		if err := beforePackages(ctx, a, d); err != nil {
 			return machine.Report{}, err
 		}
 		if err := a.installPackages(ctx, d.packages, func(brought []string) error { // told before they come: a crash must not make them the host's own
@@ -73,6 +81,12 @@ func (a *Agent) carryOut(ctx context.Context, c machine.Config, st *state, d *di
 			return machine.Report{}, err
 		}
 		missing, err := a.change(ctx, c, st, d, &report)
+		if err == nil && len(missing) == 0 {
+			err = dropPackages(ctx, a, next, c.Packages, d.stalePackages)
+		}
+		if err == nil && len(missing) == 0 {
+			err = run.run(ctx, c.Hooks, "after"+stage)
+		}
 		if err != nil {
 			return machine.Report{}, err
 		}
@@ -97,6 +111,7 @@ func (a *Agent) change(ctx context.Context, c machine.Config, st *state, d *diff
 		func() error { return a.setSysctls(d.sysctls) },
 		func() error { return a.enable(ctx, d.enables) },
 		func() error { return a.daemonReload(ctx, d) },
+		func() error { return takeNotice(ctx, a, d.changed) },
 	}
 	for _, step := range steps {
 		if err := ctx.Err(); err != nil {
@@ -153,6 +168,8 @@ func (a *Agent) daemonReload(ctx context.Context, d *diff) error {
 // nextState is what the host will be when all is done.
 func (a *Agent) nextState(c machine.Config, st *state, d *diff) *state {
 	next := &state{Machine: c.Machine, Paths: map[string]stPath{}, Units: map[string]stUnit{}, Sysctls: maps.Clone(st.Sysctls), Packages: slices.Clone(st.Packages), Adopted: st.Adopted}
+	next.Asked, next.Release = c.Packages, c.Release
+	maps.DeleteFunc(next.Sysctls, func(key, _ string) bool { _, wanted := c.Sysctls[key]; return !wanted })
 	for p, s := range d.managed {
 		if old, ok := st.Paths[p]; ok { // how it was before us is known only to the first run
 			old.Kind, old.Secret = s.Kind, s.Secret
@@ -172,7 +189,7 @@ func (a *Agent) nextState(c machine.Config, st *state, d *diff) *state {
 		next.Units[u.Name] = s
 	}
 	for _, s := range d.sysctls {
-		if _, ok := next.Sysctls[s.key]; !ok {
+		if _, ok := next.Sysctls[s.key]; !ok && !s.back {
 			next.Sysctls[s.key] = s.old
 		}
 	}
@@ -192,6 +209,8 @@ func intent(st, next *state, d *diff) *state {
 	s.Paths, s.Units = maps.Clone(st.Paths), maps.Clone(st.Units)
 	maps.Copy(s.Paths, next.Paths)
 	maps.Copy(s.Units, next.Units)
+	s.Asked, s.Release, s.Sysctls = st.Asked, st.Release, maps.Clone(st.Sysctls)
+	maps.Copy(s.Sysctls, next.Sysctls)
 	for p, was := range st.Paths {
 		if now := s.Paths[p]; was.Secret { // until it is written over
 			now.Secret = true

@@ -17,16 +17,19 @@ type diff struct {
 	users       []string // accounts that the host lacks
 	directories []*op
 	files       []*op
-	binaries    []*op
+	binaries    []*op    // and other links
 	packages    []string // that are not installed
-	modules     []string
-	sysctls     []sysctlOp
-	enables     []enableOp
-	units       []unitOp
-	images      []machine.Image // that containerd lacks, as far as can be told
-	imagesKnown bool            // containerd was asked; if not, it is once it runs
-	staleUnits  []string
-	stalePaths  []string
+	// stalePackages are no longer wanted and came for us.
+	stalePackages []string
+	hooks         []machine.Change // of the stage that the machine is in
+	modules       []string
+	sysctls       []sysctlOp
+	enables       []enableOp
+	units         []unitOp
+	images        []machine.Image // that containerd lacks, as far as can be told
+	imagesKnown   bool            // containerd was asked; if not, it is once it runs
+	staleUnits    []string
+	stalePaths    []string
 
 	reload  bool                 // systemd has to read its units again
 	changed map[string]bool      // paths that change now, or changed in a run that was cut short
@@ -46,6 +49,9 @@ func (d *diff) changes() []machine.Change {
 	}
 	for _, p := range d.stalePaths {
 		out = append(out, machine.Change{Kind: "file", Name: p, Action: "remove", Why: "is no longer in the configuration"})
+	}
+	for _, p := range d.stalePackages {
+		out = append(out, machine.Change{Kind: "package", Name: p, Action: "remove", Why: "is no longer in the configuration"})
 	}
 	for _, p := range d.packages {
 		out = append(out, machine.Change{Kind: "package", Name: p, Action: "install"})
@@ -67,15 +73,17 @@ func (d *diff) changes() []machine.Change {
 	for _, e := range d.enables {
 		out = append(out, e.change())
 	}
+	out = append(out, refreshChanges(d.changed)...)
 	for _, u := range d.units {
 		out = append(out, machine.Change{Kind: "unit", Name: u.name, Action: u.verb, Why: u.why})
 	}
-	return out
+	return append(out, d.hooks...)
 }
 
 // compare looks at everything and changes nothing. Files, systemd and containerd are looked at side by side.
 func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff, error) {
 	d := &diff{changed: map[string]bool{}, managed: map[string]stPath{}, resume: len(st.Pending) > 0, users: a.missingUsers(c.Users)}
+	d.stalePackages, d.hooks = stalePackages(a, st, c.Packages), hookChanges(c.Hooks, stageOf(c, st))
 	names := make([]string, len(c.Units))
 	for i, u := range c.Units {
 		names[i] = u.Name
@@ -89,6 +97,7 @@ func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff
 	g.Go(func() (err error) {
 		if d.modules, err = a.diffModules(c.Modules); err == nil {
 			d.sysctls, err = a.diffSysctls(c.Sysctls, len(d.modules) > 0)
+			d.sysctls = append(d.sysctls, staleSysctls(a, c.Sysctls, st.Sysctls)...)
 		}
 		return err
 	})
@@ -142,11 +151,19 @@ func (a *Agent) comparePaths(c machine.Config, st *state, d *diff) error {
 		d.files = add(d.files, o)
 	}
 	for _, b := range c.Binaries {
-		o, err := a.diffBinary(b)
+		o, err := a.diffLink("binary", b.Path, blobFile(b.Digest))
 		if err != nil {
 			return err
 		}
 		d.managed[b.Path] = a.asFound(b.Path, "binary")
+		d.binaries = add(d.binaries, o)
+	}
+	for _, l := range c.Links {
+		o, err := a.diffLink("link", l.Path, l.Target)
+		if err != nil {
+			return err
+		}
+		d.managed[l.Path] = a.asFound(l.Path, "link")
 		d.binaries = add(d.binaries, o)
 	}
 	for p := range st.Paths {

@@ -189,26 +189,27 @@ func certificateIn(data []byte) (*x509.Certificate, error) {
 	return x509.ParseCertificate(block.Bytes)
 }
 
-func (a *Agent) diffBinary(b machine.Binary) (*op, error) {
-	f, err := a.look(b.Path)
+// diffLink compares a link: one into the blob store, of a binary, or one that the configuration names.
+func (a *Agent) diffLink(kind, p, to string) (*op, error) {
+	f, err := a.look(p)
 	if err != nil {
 		return nil, err
 	}
-	o := &op{path: b.Path, target: blobFile(b.Digest)}
-	o.Change = machine.Change{Kind: "binary", Name: b.Path, Action: "update"}
+	o := &op{path: p, target: to}
+	o.Change = machine.Change{Kind: kind, Name: p, Action: "update"}
 	switch {
 	case f == nil:
 		o.Action = "create"
 		return o, nil
 	case f.info.IsDir():
-		return nil, fail.New(fail.Conflict, "a binary is wanted where a directory lies").At(b.Path).Do("move the directory away, then run again")
+		return nil, fail.New(fail.Conflict, "a %s is wanted where a directory lies", kind).At(p).Do("move the directory away, then run again")
 	case f.info.Mode()&fs.ModeSymlink == 0:
-		o.Why = "was no link into the blob store"
+		o.Why = "was no link"
 		return o, nil
 	}
-	target, err := os.Readlink(a.path(b.Path))
+	target, err := os.Readlink(a.path(p))
 	if err != nil {
-		return nil, fileError(err, "read", b.Path)
+		return nil, fileError(err, "read", p)
 	}
 	if target != o.target {
 		o.Why = "links to another file"

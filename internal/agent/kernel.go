@@ -76,6 +76,23 @@ func moduleName(n string) string { return strings.ReplaceAll(n, "-", "_") }
 // sysctlOp is a kernel setting to change.
 type sysctlOp struct {
 	key, value, old string
+	back            bool // it is no longer wanted: value is what it was before us
+}
+
+// staleSysctls returns what gives settings that are no longer wanted the values that they had before us.
+func staleSysctls(a *Agent, want, before map[string]string) []sysctlOp {
+	var out []sysctlOp
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		if _, ok := want[key]; ok || before[key] == "absent" {
+			continue
+		}
+		// A setting that has gone with its module or network has nothing to get back.
+		data, err := os.ReadFile(a.sysctlPath(key))
+		if now := normal(string(data)); err == nil && now != normal(before[key]) {
+			out = append(out, sysctlOp{key: key, value: before[key], old: now, back: true})
+		}
+	}
+	return out
 }
 
 // diffSysctls compares the kernel's values with the wanted ones. A setting that the kernel does not have may still come with a module
@@ -85,7 +102,7 @@ func (a *Agent) diffSysctls(want map[string]string, loading bool) ([]sysctlOp, e
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		data, err := os.ReadFile(a.sysctlPath(key))
 		if errors.Is(err, fs.ErrNotExist) && loading {
-			out = append(out, sysctlOp{key, want[key], "absent"})
+			out = append(out, sysctlOp{key: key, value: want[key], old: "absent"})
 			continue
 		}
 		if errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +113,7 @@ func (a *Agent) diffSysctls(want map[string]string, loading bool) ([]sysctlOp, e
 		}
 		old := normal(string(data))
 		if old != normal(want[key]) && !enough(key, old, want[key]) {
-			out = append(out, sysctlOp{key, want[key], old})
+			out = append(out, sysctlOp{key: key, value: want[key], old: old})
 		}
 	}
 	return out, nil
@@ -107,7 +124,11 @@ func noSetting(key string) error {
 }
 
 func (s sysctlOp) change() machine.Change {
-	return machine.Change{Kind: "sysctl", Name: s.key, Action: "update", Why: s.old + " → " + s.value}
+	why := s.old + " → " + s.value
+	if s.back {
+		why += ", as before"
+	}
+	return machine.Change{Kind: "sysctl", Name: s.key, Action: "update", Why: why}
 }
 
 func (a *Agent) setSysctl(key, value string) error {

@@ -59,13 +59,50 @@ func (a *Agent) installPackages(ctx context.Context, names []string, note func(b
 	if _, err = a.apt(ctx, "update", "-q"); err == nil {
 		err = a.tryInstall(ctx, names, note)
 	}
-	if ctx.Err() != nil {
+	return aptFailure(ctx, err, "install the packages "+strings.Join(names, " "))
+}
+
+// aptFailure wraps what apt says; nil stays nil.
+func aptFailure(ctx context.Context, err error, what string) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
 		return interrupted(ctx.Err())
 	}
-	if err != nil {
-		return fail.Wrap(fail.Refused, err, "install the packages %s", strings.Join(names, " ")).
-			Do("the machine must reach a Debian or Ubuntu mirror, or have them installed beforehand")
+	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach a Debian or Ubuntu mirror, or have the packages installed beforehand")
+}
+
+// stalePackages returns the packages that the last configuration named and brought, and this one does not name.
+func stalePackages(a *Agent, st *state, want []string) []string {
+	var out []string
+	for _, p := range st.Asked {
+		ours := slices.ContainsFunc(st.Packages, func(q string) bool { name, _, _ := strings.Cut(q, ":"); return name == p })
+		if ours && !slices.Contains(want, p) {
+			out = append(out, p)
+		}
 	}
+	if len(out) == 0 {
+		return nil
+	}
+	have := installedPackages(a.root.Read(host.DpkgStatus))
+	return slices.DeleteFunc(out, func(p string) bool { return !have[p] })
+}
+
+// dropPackages removes packages that are no longer wanted, with what they brought and nothing else rests on; next learns what is left.
+func dropPackages(ctx context.Context, a *Agent, next *state, want, stale []string) error {
+	if len(stale) == 0 {
+		return nil
+	}
+	r := &reset{Agent: a, st: &state{Packages: slices.DeleteFunc(slices.Clone(next.Packages), func(p string) bool {
+		name, _, _ := strings.Cut(p, ":")
+		return slices.Contains(want, name)
+	})}}
+	if err := r.removePackages(ctx); err != nil {
+		return err
+	}
+	have := installedPackages(a.root.Read(host.DpkgStatus))
+	next.Packages = slices.DeleteFunc(next.Packages, func(p string) bool { name, _, _ := strings.Cut(p, ":"); return !have[name] })
 	return nil
 }
 

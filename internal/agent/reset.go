@@ -36,8 +36,16 @@ func (a *Agent) Reset(ctx context.Context, o ResetOptions) ([]machine.Change, er
 		delete(st.Paths, p)
 	}
 	r := &reset{Agent: a, st: st, o: o, cgroups: "/sys/fs/cgroup"}
+	kept, err := r.savedHooks()
+	if err != nil {
+		return nil, err
+	}
+	at := func(moment string) func(context.Context) error {
+		return func(ctx context.Context) error { return hooks{a, st.Machine}.run(ctx, kept, moment) }
+	}
 	steps := []func(context.Context) error{
-		r.stopUnits, r.killPods, r.dropContainers, r.unmount, r.removeNetworks, r.removeData, r.removeManaged, r.removePackages, r.forget,
+		at(machine.BeforeReset), r.stopUnits, r.killPods, r.dropContainers, r.unmount, r.removeNetworks, r.removeData, r.removeManaged, r.removePackages,
+		at(machine.AfterReset), r.forget,
 	}
 	for _, step := range steps {
 		if err := ctx.Err(); err != nil {
@@ -148,8 +156,13 @@ func (r *reset) removeManaged(ctx context.Context) error {
 	if err := r.removePaths(r.st, paths); err != nil {
 		return err
 	}
+	changed := map[string]bool{}
 	for _, p := range paths {
+		changed[p] = true
 		r.did("file", p, "remove")
+	}
+	if err := takeNotice(ctx, r.Agent, changed); err != nil {
+		return err
 	}
 	for key, value := range r.st.Sysctls {
 		// A setting may have gone with its network or module; the rest is as it was after the next boot anyway.

@@ -30,6 +30,12 @@ type state struct {
 	Blobs   []string          `json:"blobs,omitempty"`   // digests that the configuration refers to
 	// Packages that were installed for us, with those that they rest on.
 	Packages []string `json:"packages,omitempty"`
+	// Asked lists the packages that the configuration named.
+	Asked []string `json:"asked,omitempty"`
+	// Release is what the machine runs, as the configuration calls it.
+	Release string `json:"release,omitempty"`
+	// Stage is the stage of the machine's life that is under way or was cut short: its hooks run again.
+	Stage string `json:"stage,omitempty"`
 	// Adopted is the ID of the cluster of somebody else's making that the host was taken over with; empty: it was made by applies alone.
 	Adopted string   `json:"adopted,omitempty"`
 	Pending []string `json:"pending,omitempty"` // changed paths of which units may not have been told yet

@@ -47,6 +47,9 @@ func (a *Agent) wantedFiles(c machine.Config) []wantedFile {
 		}
 		add("sysctl", sysctlFile, 0o644, b.String())
 	}
+	if len(c.Hooks) > 0 {
+		out = append(out, wantedFile{machine.File{Path: hooksFile, Mode: 0o600, Content: hooksContent(c.Hooks), Secret: true}, "file"})
+	}
 	if len(c.Modules) > 0 && a.loadsModules() {
 		add("module", modulesFile, 0o644, strings.Join(slices.Sorted(slices.Values(c.Modules)), "\n")+"\n")
 	}
@@ -79,6 +82,9 @@ func (a *Agent) wantedDirectories(c machine.Config, files []wantedFile) []machin
 	}
 	for _, b := range c.Binaries {
 		parents(b.Path)
+	}
+	for _, l := range c.Links {
+		parents(l.Path)
 	}
 	out := slices.Collect(maps.Values(byPath))
 	slices.SortFunc(out, func(x, y machine.Directory) int { return strings.Compare(x.Path, y.Path) })

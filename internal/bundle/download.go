@@ -27,7 +27,23 @@ func newFetcher() *fetcher {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = 30 * time.Second
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
+	transport.OnProxyConnectResponse = throughProxy
 	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: noDowngrade}, attempts: 4, stall: 30 * time.Second, largest: 4 << 30}
+}
+
+// throughProxy returns an error that names the proxy if the proxy of the environment does not lead on.
+func throughProxy(_ context.Context, proxy *url.URL, to *http.Request, answer *http.Response) error {
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	err := fail.New(fail.Refused, "the proxy %s does not connect to %s: %s", proxy.Host, to.URL.Host, answer.Status)
+	switch answer.StatusCode {
+	case http.StatusProxyAuthRequired:
+		return &permanent{err.Do("give user and password of the proxy in HTTPS_PROXY")}
+	case http.StatusForbidden, http.StatusMethodNotAllowed:
+		return &permanent{err.Do("let the proxy allow CONNECT to that address, or add it to NO_PROXY")}
+	}
+	return err
 }
 
 // noDowngrade refuses redirections from https to another scheme, and more than 10 redirections.

@@ -151,8 +151,10 @@ func (c *Cluster) planWarnings(o *observe.Observed) []string {
 	if now, err := c.ToldRotation(); err == nil && c.Held(now) {
 		all = append(all, c.RotationNote())
 	}
-	if note := c.SoakNote(); note != "" {
-		all = append(all, note)
+	for _, note := range []string{c.SoakNote(), c.proxyNote(o)} {
+		if note != "" {
+			all = append(all, note)
+		}
 	}
 	return all
 }

@@ -11,12 +11,39 @@ type Config struct {
 	Users       []string          `json:"users,omitempty"`       // system accounts without a login, each with a group of its own name; created if absent, never removed
 	Directories []Directory       `json:"directories,omitempty"` // made if absent; mode and owner kept right
 	Files       []File            `json:"files,omitempty"`
+	Links       []Link            `json:"links,omitempty"`    // symlinks to files of the machine
 	Binaries    []Binary          `json:"binaries,omitempty"` // symlinks into the blob store
 	Images      []Image           `json:"images,omitempty"`   // container images imported into containerd
 	Packages    []string          `json:"packages,omitempty"` // Debian packages that must be installed; prepared images have them
 	Modules     []string          `json:"modules,omitempty"`  // kernel modules; built-in or loaded counts, one that the kernel does not have is a warning in the report
 	Sysctls     map[string]string `json:"sysctls,omitempty"`  // written to a sysctl.d file and applied; a value that is already right is not written
 	Units       []Unit            `json:"units,omitempty"`    // systemd units, started in this order
+	Release     string            `json:"release,omitempty"`  // what the machine runs; another one than before makes an apply an upgrade
+	Hooks       []Hook            `json:"hooks,omitempty"`    // run in this order
+}
+
+// Link is a symlink.
+type Link struct {
+	Path   string `json:"path"`
+	Target string `json:"target"` // absolute
+}
+
+// When hooks run. The agent tells an installation by the absence of its state, and an upgrade by Config.Release.
+const (
+	BeforeInstall = "beforeInstall"
+	AfterInstall  = "afterInstall"
+	BeforeUpgrade = "beforeUpgrade"
+	AfterUpgrade  = "afterUpgrade"
+	BeforeReset   = "beforeReset"
+	AfterReset    = "afterReset"
+)
+
+// Hook is a shell script that runs as root at one moment of a machine's life. Its failure stops what it belongs to.
+type Hook struct {
+	When    string `json:"when"`
+	Name    string `json:"name"`
+	Script  string `json:"script"`
+	Seconds int    `json:"seconds"` // time limit
 }
 
 // Directory is a directory that exists with this mode.
@@ -102,9 +129,9 @@ type Report struct {
 
 // Change is one thing the agent changed, or would.
 type Change struct {
-	Kind   string `json:"kind"`          // "user", "file", "directory", "binary", "image", "sysctl", "module", "unit"
+	Kind   string `json:"kind"`          // "user", "file", "directory", "link", "binary", "image", "package", "sysctl", "module", "unit", "command", "hook"
 	Name   string `json:"name"`          // path or unit name
-	Action string `json:"action"`        // "create", "update", "remove", "start", "stop", "restart", "reload", "enable"
+	Action string `json:"action"`        // "create", "update", "remove", "start", "stop", "restart", "reload", "enable", "run"
 	Why    string `json:"why,omitempty"` // "content differs", "mode 0644 → 0600", …; never any content of a secret
 
 	// A dry run on a machine that was configured before also reports contents, in text files of at most MaxShown bytes.

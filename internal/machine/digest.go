@@ -9,7 +9,7 @@ import (
 )
 
 // Digest returns "sha256:<hex>" of the configuration in canonical form. Two configurations that ask for the same machine
-// have the same digest: order counts only for Units, and an empty owner is root:root.
+// have the same digest: order counts only for Units and Hooks, and an empty owner is root:root.
 func (c Config) Digest() string {
 	data, err := json.Marshal(c.Canonical())
 	if err != nil {
@@ -35,6 +35,7 @@ func (c Config) Canonical() Config {
 			c.Files[i].Content = []byte{}
 		}
 	}
+	c.Links = sorted(c.Links, func(l Link) string { return l.Path })
 	c.Binaries = sorted(c.Binaries, func(b Binary) string { return b.Path })
 	c.Images = sorted(c.Images, func(i Image) string { return i.Digest })
 	for i := range c.Images {
@@ -53,6 +54,9 @@ func (c Config) Canonical() Config {
 	}
 	if len(c.Units) == 0 {
 		c.Units = nil
+	}
+	if len(c.Hooks) == 0 {
+		c.Hooks = nil
 	}
 	return c
 }

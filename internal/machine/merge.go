@@ -38,7 +38,7 @@ func (m *merger) add(l Config) error {
 		m.out.Machine = l.Machine
 		m.note("machine", l.Machine)
 	}
-	steps := []func(Config) error{m.directories, m.files, m.binaries, m.images, m.settings, m.units}
+	steps := []func(Config) error{m.directories, m.files, m.links, m.binaries, m.images, m.settings, m.units}
 	for _, step := range steps {
 		if err := step(l); err != nil {
 			return err
@@ -107,6 +107,19 @@ func filesDiffer(a, b File) string {
 	return ""
 }
 
+func (m *merger) links(l Config) error {
+	for _, k := range l.Links {
+		i := slices.IndexFunc(m.out.Links, func(o Link) bool { return o.Path == k.Path })
+		if i < 0 {
+			m.note("link", k.Path)
+			m.out.Links = append(m.out.Links, k)
+		} else if m.out.Links[i] != k {
+			return m.conflict("link", k.Path, m.out.Links[i].Target+" and "+k.Target)
+		}
+	}
+	return nil
+}
+
 func (m *merger) binaries(l Config) error {
 	for _, b := range l.Binaries {
 		i := slices.IndexFunc(m.out.Binaries, func(o Binary) bool { return o.Path == b.Path })
@@ -144,6 +157,10 @@ func (m *merger) images(l Config) error {
 }
 
 func (m *merger) settings(l Config) error {
+	if l.Release != "" {
+		m.out.Release = l.Release
+	}
+	m.out.Hooks = append(m.out.Hooks, l.Hooks...)
 	m.out.Users = union(m.out.Users, l.Users)
 	m.out.Packages = union(m.out.Packages, l.Packages)
 	m.out.Modules = union(m.out.Modules, l.Modules)

@@ -46,6 +46,12 @@ func (c Config) Validate() error {
 			v.add("file %s is secret but its mode %04o lets others than the owner in", f.Path, f.Mode.Perm())
 		}
 	}
+	for _, l := range c.Links {
+		v.path("link", l.Path)
+		if !path.IsAbs(l.Target) || path.Clean(l.Target) != l.Target {
+			v.add("link %s: the target %q must be absolute and clean", l.Path, l.Target)
+		}
+	}
 	for _, b := range c.Binaries {
 		v.path("binary", b.Path)
 		v.blob("binary "+b.Path, b.Digest, b.Size)
@@ -64,6 +70,7 @@ func (c Config) Validate() error {
 		}
 	}
 	v.units(c.Units)
+	v.hooks(c.Hooks)
 	v.nesting()
 	return v.err(c.Machine)
 }
@@ -164,6 +171,15 @@ func (v *validator) units(units []Unit) {
 			if s.Needs != "" && !slices.ContainsFunc(u.Starts[:i], func(e Start) bool { return e.File == s.Needs }) {
 				v.add("unit %s starts %s after what it needs, %q, which is not listed before it", u.Name, s.File, s.Needs)
 			}
+		}
+	}
+}
+
+func (v *validator) hooks(hooks []Hook) {
+	moments := []string{BeforeInstall, AfterInstall, BeforeUpgrade, AfterUpgrade, BeforeReset, AfterReset}
+	for _, h := range hooks {
+		if !slices.Contains(moments, h.When) || h.Seconds <= 0 || strings.ContainsAny(h.Name, "\n\x00%") {
+			v.add("hook %q: %q is no moment, %d s no time limit, or the name is not one line", h.Name, h.When, h.Seconds)
 		}
 	}
 }

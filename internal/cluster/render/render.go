@@ -7,6 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/site"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/gateway"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -38,7 +39,19 @@ func (c *Renderer) Config(ctx context.Context, s wanted.Slot, f machine.Facts) (
 	if err != nil {
 		return machine.Config{}, err
 	}
-	return machine.Merge(base, role, fence)
+	outside, err := c.outside(ctx, s, role)
+	if err != nil {
+		return machine.Config{}, err
+	}
+	settings := site.Settings(c.Doc.SettingsOf(string(s.Role), s.Pool), f)
+	if err := site.Clash(s.Name, settings, site.Layer{Owner: "Naupegos itself", Config: base}, site.Layer{Owner: "what a " + string(s.Role) + " machine runs", Config: role},
+		site.Layer{Owner: "the packet filter", Config: fence}, site.Layer{Owner: "spec.proxy or spec.registries", Config: outside}); err != nil {
+		return machine.Config{}, err
+	}
+	if s.Role != provider.Gateway {
+		settings.Release = c.ReleaseOf(s).Version
+	}
+	return machine.Merge(base, role, fence, outside, settings)
 }
 
 func (c *Renderer) renderRole(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {

@@ -2,9 +2,6 @@ package layout
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/naupegos/naupegos/internal/machine"
 )
@@ -48,16 +45,5 @@ state = "/run/containerd"
 `, machine.ContainerdRoot, pause.Ref, certsD, !n.Facts.SysResource, !n.Facts.AppArmor, n.Facts.CgroupVersion == 2, cniBinDir, cniConfDir), nil
 }
 
-// registryFiles renders a hosts.toml for each registry that has mirrors.
-func (p Params) registryFiles() []machine.File {
-	var files []machine.File
-	for _, registry := range slices.Sorted(maps.Keys(p.RegistryMirrors)) {
-		var b strings.Builder
-		fmt.Fprintf(&b, "server = %q\n", "https://"+registry)
-		for _, mirror := range p.RegistryMirrors[registry] {
-			fmt.Fprintf(&b, "\n[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", mirror)
-		}
-		files = append(files, text(certsD+"/"+registry+"/hosts.toml", b.String()))
-	}
-	return files
-}
+// authoritiesDir holds the authorities that the system trusts besides its own; containerd reads them when it starts.
+const authoritiesDir = "/usr/local/share/ca-certificates"

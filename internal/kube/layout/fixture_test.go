@@ -41,9 +41,8 @@ func testParams() Params {
 		EtcdMode: EtcdStacked, CNI: CNIFlannel,
 		APIServerSANs: []string{"demo.example.org", "192.0.2.7"},
 		AuditLog:      true, Encryption: []string{pki.FirstEncryptionKey, Plaintext}, Harden: true,
-		AgentPath:       machine.AgentDir + "/0123abcd/naupegos-agent",
-		Machines:        map[string][]string{"demo-general-1": {"10.0.0.21"}},
-		RegistryMirrors: map[string][]string{"docker.io": {"https://mirror.example.org"}},
+		AgentPath: machine.AgentDir + "/0123abcd/naupegos-agent",
+		Machines:  map[string][]string{"demo-general-1": {"10.0.0.21"}},
 	}
 	for i, name := range []string{"demo-cp-1", "demo-cp-2", "demo-cp-3"} {
 		address := "10.0.0.1" + string(rune('1'+i))
@@ -57,7 +56,7 @@ func testParams() Params {
 func localParams() Params {
 	p := testParams()
 	p.SharedKernel = true
-	p.APIServerSANs, p.RegistryMirrors = nil, nil
+	p.APIServerSANs = nil
 	for i := range p.ControlPlanes {
 		p.ControlPlanes[i].Facts = testFacts(1)
 		p.ControlPlanes[i].Facts.Container = true

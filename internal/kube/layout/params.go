@@ -59,10 +59,9 @@ type Params struct {
 
 	Settings Settings // what the document says of the programs
 
-	Unattended      bool                // nobody approves kubelets' serving certificates
-	AgentPath       string              // of naupegos-agent on machines
-	Machines        map[string][]string // addresses of every machine by node name, by which kubelets' serving certificates are approved
-	RegistryMirrors map[string][]string // mirror URLs by registry host
+	Unattended bool                // nobody approves kubelets' serving certificates
+	AgentPath  string              // of naupegos-agent on machines
+	Machines   map[string][]string // addresses of every machine by node name, by which kubelets' serving certificates are approved
 }
 
 // AuditLog says how an audit log is kept. Zero values mean the defaults.

@@ -148,11 +148,10 @@ func (p Params) addContainerd(c *machine.Config, n Node) error {
 		return err
 	}
 	c.Files = append(c.Files, text(containerdDir+"/config.toml", config))
-	c.Files = append(c.Files, p.registryFiles()...)
 	c.Units = append(c.Units, machine.Unit{
 		Name: "containerd.service", Content: containerdUnit, Enabled: true, Active: true,
 		// The registries' files are read at every pull.
-		Watches: []string{containerdDir + "/config.toml", binDir + "/containerd"},
+		Watches: []string{containerdDir + "/config.toml", binDir + "/containerd", authoritiesDir},
 	})
 	return nil
 }

@@ -1,0 +1,58 @@
+package v1alpha1
+
+// Proxy is the way of the machines to what lies outside of the cluster: packages, images. Naupegos itself goes by the variables HTTPS_PROXY, HTTP_PROXY and
+// NO_PROXY of its own environment.
+type Proxy struct {
+	// Proxy for http, as http://proxy.example.org:3128.
+	HTTP string `json:"http,omitempty" yaml:"http,omitempty" host:"none"`
+	// Proxy for https. The proxy itself is mostly reached by http: http://proxy.example.org:3128.
+	HTTPS string `json:"https,omitempty" yaml:"https,omitempty" host:"none"`
+	// What machines reach without the proxy, besides what Naupegos adds: the networks of pods, Services and machines, the endpoint, the names of machines and Services. Names, domains as ".example.org", addresses and networks in CIDR form.
+	NoProxy []string `json:"noProxy,omitempty" yaml:"noProxy,omitempty" jsonschema:"maxItems=100" host:"none"`
+	// User and password for the proxy.
+	Auth *BasicAuth `json:"auth,omitempty" yaml:"auth,omitempty"`
+}
+
+// BasicAuth refers to a user and a password. They are no part of the document.
+type BasicAuth struct {
+	// File with one line USER:PASSWORD, as an absolute path, readable by its owner alone.
+	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty" host:"file"`
+	// Name of a credential (naupegos server credential add) whose value is such a line, in place of credentialsFile. A server takes nothing else.
+	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
+}
+
+// Registry says how machines reach a registry of images.
+type Registry struct {
+	// Registry, as in the names of images: docker.io, registry.example.org:5000. "*" is every registry that the list does not name.
+	Host string `json:"host" yaml:"host" jsonschema:"required,maxLength=255" host:"none"`
+	// Mirrors, tried in this order before the registry itself.
+	Mirrors []Mirror `json:"mirrors,omitempty" yaml:"mirrors,omitempty" jsonschema:"maxItems=20"`
+	// Certificate of the authority (PEM) that vouches for the registry, and for those of its mirrors that have none of their own.
+	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
+	// User and password for the registry itself; mirrors get their own. Every pod on the machines can use the images then, without a pull secret.
+	Auth *BasicAuth `json:"auth,omitempty" yaml:"auth,omitempty"`
+	// Accept any certificate of the registry.
+	Insecure bool `json:"insecure,omitempty" yaml:"insecure,omitempty" jsonschema:"default=false"`
+}
+
+// Mirror is another place for the images of a registry.
+type Mirror struct {
+	// Address, as https://mirror.example.org, with the path that images have there.
+	URL string `json:"url" yaml:"url" jsonschema:"required" host:"none"`
+	// What the mirror is asked: pull (content), resolve (which content a tag means). Default: both.
+	Capabilities []string `json:"capabilities,omitempty" yaml:"capabilities,omitempty" jsonschema:"maxItems=2"`
+	// The path in url is the whole one: no /v2 is added.
+	OverridePath bool `json:"overridePath,omitempty" yaml:"overridePath,omitempty" jsonschema:"default=false" host:"none"`
+	// Certificate of the authority (PEM) that vouches for the mirror.
+	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
+	// User and password for the mirror.
+	Auth *BasicAuth `json:"auth,omitempty" yaml:"auth,omitempty"`
+	// Accept any certificate of the mirror, or plain http.
+	Insecure bool `json:"insecure,omitempty" yaml:"insecure,omitempty" jsonschema:"default=false"`
+}
+
+// String names the mirror.
+func (m Mirror) String() string { return m.URL }
+
+// String names the registry.
+func (r Registry) String() string { return r.Host }

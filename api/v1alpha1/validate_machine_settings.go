@@ -1,0 +1,323 @@
+package v1alpha1
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // the zones are the same ones wherever Naupegos runs
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+var (
+	sysctlForm    = regexp.MustCompile(`^[a-z0-9_]+([./][A-Za-z0-9_:*-]+)+$`)
+	moduleForm    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	fileOwner     = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]*:[a-z0-9_][a-z0-9_-]*$`)
+	fileMode      = regexp.MustCompile(`^[0-7]?[0-7]{3}$`)
+	unitName      = regexp.MustCompile(`^[A-Za-z0-9:_.@-]+\.(service|socket|timer|mount|path|target|slice)$`)
+	plainPackage  = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
+	oneshot       = regexp.MustCompile(`(?m)^\s*Type\s*=\s*oneshot\s*$`)
+	remains       = regexp.MustCompile(`(?m)^\s*RemainAfterExit\s*=\s*(yes|true|on|1)\s*$`)
+	suiteForm     = regexp.MustCompile(`^\.?/$|^(\./)?[A-Za-z0-9][A-Za-z0-9._/-]*$`)
+	componentForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]*$`)
+)
+
+// maxHookTimeout is the longest time limit of a hook.
+const maxHookTimeout = time.Hour
+
+// checkMachineSettings checks the settings of machines in every place of the document.
+func (c *Cluster) checkMachineSettings(r *findings) {
+	for _, p := range c.settingsPlaces() {
+		s := p.Settings
+		checkSysctls(r, p.Path+".sysctls", s.Sysctls)
+		for i, m := range s.Modules {
+			checkModule(r, item(p.Path+".modules", i), m)
+		}
+		checkFiles(r, p.Path+".files", s.Files)
+		checkUnits(r, p.Path+".units", s.Units)
+		for i, name := range s.Packages {
+			checkPackage(r, item(p.Path+".packages", i), name)
+		}
+		checkRepositories(r, p.Path+".repositories", s.Repositories)
+		for i, server := range s.NTP.Servers {
+			checkHostOrAddress(r, item(p.Path+".ntp.servers", i), server, "a time server")
+		}
+		checkDNS(r, p.Path+".dns", s.DNS)
+		for i, text := range s.TrustedCAs {
+			checkAuthority(r, item(p.Path+".trustedCAs", i), text)
+		}
+		if z := s.TimeZone; z != "" {
+			if _, err := time.LoadLocation(z); err != nil || z == "Local" {
+				r.add(p.Path+".timeZone", quote(z)+" is not a time zone", "as Europe/Berlin, or Etc/UTC")
+			}
+		}
+		for moment, hooks := range s.Hooks.AtMoments() {
+			c.checkHooks(r, p.Path+".hooks."+moment, hooks)
+		}
+	}
+}
+
+func checkSysctls(r *findings, at string, all map[string]string) {
+	seen := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		field, value, name := at+"["+clip(key)+"]", all[key], sysctlName(key)
+		why, taken := reservedSysctls[name]
+		other, again := seen[name]
+		switch {
+		case !sysctlForm.MatchString(key):
+			r.add(field, quote(key)+" is not the name of a kernel setting", "as vm.max_map_count")
+		case taken:
+			r.add(field, "is not for documents to set: "+why, "remove it")
+		case again:
+			r.add(field, "is the same setting as "+quote(other), "keep one of them")
+		case strings.TrimSpace(value) == "" || hasControl(value, '\t'):
+			r.add(field, "the value must be one line of text and not empty", `as "262144"`)
+		}
+		seen[name] = key
+	}
+}
+
+// hasControl reports whether text has control characters other than the allowed ones.
+func hasControl(s string, allowed ...rune) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return (r < ' ' || r == 0x7f) && !slices.Contains(allowed, r) })
+}
+
+func checkModule(r *findings, at, name string) {
+	switch {
+	case !moduleForm.MatchString(name):
+		r.add(at, quote(name)+" is not the name of a kernel module", "as nvme_tcp, without path and .ko")
+	case slices.Contains(reservedModules, strings.ReplaceAll(name, "-", "_")):
+		r.add(at, "Naupegos loads "+name+" itself", "remove it")
+	}
+}
+
+func checkFiles(r *findings, at string, files []MachineFile) {
+	seen := map[string]int{}
+	for i, f := range files {
+		p := item(at, i)
+		if f.Path == "" {
+			continue // reported as required
+		}
+		owner, taken := reservedPath(path.Clean(f.Path))
+		first, again := seen[f.Path]
+		switch {
+		case !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || f.Path == "/" || hasControl(f.Path):
+			r.add(p+".path", quote(f.Path)+" is not an absolute path without dots", "as /etc/motd")
+		case taken:
+			r.add(p+".path", quote(f.Path)+" is taken: "+owner.owner, owner.hint)
+		case again:
+			r.add(p+".path", fmt.Sprintf("%s is already the path of %s", quote(f.Path), item(at, first)), "keep one of them")
+		default:
+			for other, j := range seen {
+				if strings.HasPrefix(f.Path, other+"/") || strings.HasPrefix(other, f.Path+"/") {
+					r.add(p+".path", fmt.Sprintf("%s and %s, of %s, can't both be files: one lies in the other", quote(f.Path), quote(other), item(at, j)), "")
+				}
+			}
+		}
+		seen[f.Path] = i
+		if f.Mode != "" && (!fileMode.MatchString(f.Mode) || strings.Trim(f.Mode[len(f.Mode)-3:], "0") == "") {
+			r.add(p+".mode", quote(f.Mode)+" is not a mode", `octal, in quotes: "0640"`)
+		}
+		if f.Owner != "" && !fileOwner.MatchString(f.Owner) {
+			r.add(p+".owner", quote(f.Owner)+" is not an owner", "as root:root, or 1000:1000")
+		}
+		if strings.ContainsRune(f.Content, 0) {
+			r.add(p+".content", "has a NUL character", "content is text")
+		}
+	}
+}
+
+func checkUnits(r *findings, at string, units []MachineUnit) {
+	seen := map[string]int{}
+	for i, u := range units {
+		p := item(at, i)
+		if u.Name == "" {
+			continue
+		}
+		first, again := seen[u.Name]
+		bare := strings.TrimSuffix(u.Name, path.Ext(u.Name))
+		switch {
+		case !unitName.MatchString(u.Name):
+			r.add(p+".name", quote(u.Name)+" is not the name of a unit", "as backup.service; known types: service, socket, timer, mount, path, target, slice")
+		case reservedUnits.MatchString(bare):
+			r.add(p+".name", quote(u.Name)+" is a unit of Naupegos", "choose another name")
+		case again:
+			r.add(p+".name", fmt.Sprintf("%s is already the name of %s", quote(u.Name), item(at, first)), "keep one of them")
+		case u.Content != "" && !strings.Contains(u.Content, "["):
+			r.add(p+".content", "is not a unit file", "it has sections, as [Service]")
+		case hasControl(u.Content, '\n', '\t', '\r'):
+			r.add(p+".content", "has control characters", "a unit file is text")
+		case u.Content != "" && (u.Enabled == nil || *u.Enabled) && !strings.Contains(u.Content, "[Install]"):
+			r.add(p+".enabled", "the unit has no [Install] section, so nothing starts it at boot", "add one, as WantedBy=multi-user.target, or set enabled to false", p+".content")
+		}
+		seen[u.Name] = i
+		if (u.Started == nil || *u.Started) && oneshot.MatchString(u.Content) && !remains.MatchString(u.Content) {
+			r.add(p+".started", "the service ends at once, so that every apply would start it again", "add RemainAfterExit=yes to it, or set started to false", p)
+		}
+	}
+}
+
+func checkPackage(r *findings, at, name string) {
+	_, taken := reservedPackages[name]
+	switch {
+	case taken:
+		r.add(at, quote(name)+" would replace a program that the bundle brings", "remove it")
+	case !plainPackage.MatchString(name):
+		r.add(at, quote(name)+" is not the name of a package", "as open-iscsi, without version and architecture")
+	}
+}
+
+func checkRepositories(r *findings, at string, repositories []PackageRepository) {
+	seen := map[string]int{}
+	for i, s := range repositories {
+		p := item(at, i)
+		if first, again := seen[s.Name]; again && s.Name != "" {
+			r.add(p+".name", fmt.Sprintf("%s is already the name of %s", quote(s.Name), item(at, first)), "")
+		} else if s.Name != "" && len(validation.IsDNS1123Label(s.Name)) > 0 {
+			r.add(p+".name", quote(s.Name)+" is not a name", "lower-case letters, digits and dashes")
+		}
+		seen[s.Name] = i
+		checkWebAddress(r, p+".url", s.URL, "https://packages.example.org/debian", "a repository")
+		flat := strings.HasSuffix(s.Suite, "/")
+		switch {
+		case s.Suite == "":
+		case !suiteForm.MatchString(s.Suite) || strings.Contains(s.Suite, ".."):
+			r.add(p+".suite", quote(s.Suite)+" is not a suite", "as bookworm")
+		case flat && len(s.Components) > 0:
+			r.add(p+".components", "are given, but the suite "+quote(s.Suite)+" is a directory, which has none", "remove them", p+".suite")
+		}
+		for j, c := range s.Components {
+			if !componentForm.MatchString(c) || strings.Contains(c, "..") {
+				r.add(item(p+".components", j), quote(c)+" is not a component", "as main")
+			}
+		}
+		if s.Key != "" && (!strings.HasPrefix(strings.TrimSpace(s.Key), "-----BEGIN PGP PUBLIC KEY BLOCK-----") || !strings.HasSuffix(strings.TrimSpace(s.Key), "-----END PGP PUBLIC KEY BLOCK-----")) {
+			r.add(p+".key", "is not a public key in armor", "it begins with -----BEGIN PGP PUBLIC KEY BLOCK-----; gpg --armor --export prints it")
+		}
+	}
+}
+
+// checkWebAddress demands an http or https URL without credentials, which are never shown.
+func checkWebAddress(r *findings, at, address, example, what string) {
+	u, err := url.Parse(address)
+	switch {
+	case address == "":
+	case err == nil && u.User != nil:
+		r.add(at, "holds credentials, and documents are not secret", "leave them away")
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r == '"' || r == '\\' }):
+		if strings.Contains(address, "@") { // it may hold a password
+			r.add(at, "is not the address of "+what, "as "+example)
+			return
+		}
+		r.add(at, quote(address)+" is not the address of "+what, "as "+example)
+	}
+}
+
+func checkHostOrAddress(r *findings, at, host, what string) {
+	if _, err := netip.ParseAddr(host); err == nil || len(validation.IsDNS1123Subdomain(host)) == 0 {
+		return
+	}
+	r.add(at, quote(host)+" is not the name or address of "+what, "")
+}
+
+func checkDNS(r *findings, at string, d DNS) {
+	for i, server := range d.Servers {
+		a, err := netip.ParseAddr(server)
+		switch {
+		case err != nil || a.Zone() != "" || a.IsUnspecified() || a.IsMulticast():
+			r.add(item(at+".servers", i), quote(server)+" is not the address of a name server", "as 10.0.0.53")
+		case a.IsLoopback():
+			r.add(item(at+".servers", i), quote(server)+" is the machine itself: pods would ask themselves", "give the address of a server that pods reach")
+		}
+	}
+	for i, domain := range d.SearchDomains {
+		if len(validation.IsDNS1123Subdomain(domain)) > 0 {
+			r.add(item(at+".searchDomains", i), quote(domain)+" is not a domain", "as example.org")
+		}
+	}
+	if len(d.SearchDomains) > 0 && len(d.Servers) == 0 {
+		r.add(at+".searchDomains", "are given, but no servers", "add dns.servers", at+".servers")
+	}
+}
+
+// checkAuthority demands exactly one certificate of an authority.
+func checkAuthority(r *findings, at, text string) {
+	const hint = "one certificate in PEM, from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----"
+	block, rest := pem.Decode([]byte(text))
+	switch {
+	case strings.Contains(text, "PRIVATE KEY-----"): // never shown
+		r.add(at, "holds a private key", "give the certificate alone; the key is no longer a secret, replace it")
+		return
+	case block == nil || block.Type != "CERTIFICATE":
+		r.add(at, "is not a certificate in PEM", hint)
+		return
+	case strings.TrimSpace(string(rest)) != "":
+		r.add(at, "has something behind its certificate", "give each certificate an item of its own")
+		return
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	switch {
+	case err != nil:
+		r.add(at, "is not a certificate in PEM: "+err.Error(), hint)
+	case cert.BasicConstraintsValid && !cert.IsCA:
+		r.add(at, "is the certificate of "+quote(cert.Subject.String())+", which is no authority", "give the certificate that signed it")
+	}
+}
+
+// checkHooks checks the hooks of one moment.
+func (c *Cluster) checkHooks(r *findings, at string, hooks []Hook) {
+	seen := map[string]int{}
+	for i, h := range hooks {
+		p := item(at, i)
+		if first, again := seen[h.Name]; again && h.Name != "" {
+			r.add(p+".name", fmt.Sprintf("%s is already the name of %s", quote(h.Name), item(at, first)), "")
+		} else if h.Name != "" && len(validation.IsDNS1123Label(h.Name)) > 0 {
+			r.add(p+".name", quote(h.Name)+" is not a name", "lower-case letters, digits and dashes")
+		}
+		seen[h.Name] = i
+		if strings.ContainsRune(h.Run, 0) || h.Run != "" && strings.TrimSpace(h.Run) == "" {
+			r.add(p+".run", "is not a shell script", `as "systemctl restart my-agent"`)
+		}
+		switch d := h.Timeout.Duration; {
+		case d < minDuration:
+			// reported by its tag
+		case d > maxHookTimeout || d%time.Second != 0:
+			r.add(p+".timeout", h.Timeout.String()+" is not in whole seconds between 10s and 1h", "")
+		case d > c.Spec.Timeouts.Step.Duration:
+			r.add(p+".timeout", fmt.Sprintf("%s is longer than a step may take, %s", h.Timeout, c.Spec.Timeouts.Step), "raise spec.timeouts.step", "spec.timeouts.step")
+		}
+	}
+}
+
+// checkAuthoritiesLast reports authorities of a document that someone is about to use that are no longer, or not yet, valid. A stored document
+// stays readable when an authority of it expires.
+func (c *Cluster) checkAuthoritiesLast(r *findings, now time.Time) {
+	for _, p := range c.settingsPlaces() {
+		for i, text := range p.Settings.TrustedCAs {
+			checkExpiry(r, item(p.Path+".trustedCAs", i), text, now)
+		}
+	}
+}
+
+func checkExpiry(r *findings, at, text string, now time.Time) {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return // reported
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	switch {
+	case err != nil:
+	case now.After(cert.NotAfter):
+		r.add(at, fmt.Sprintf("the certificate of %s expired at %s", quote(cert.Subject.String()), cert.NotAfter.UTC().Format(time.RFC3339)), "give its successor, or remove it")
+	case now.Before(cert.NotBefore):
+		r.add(at, fmt.Sprintf("the certificate of %s is valid only from %s", quote(cert.Subject.String()), cert.NotBefore.UTC().Format(time.RFC3339)), "")
+	}
+}

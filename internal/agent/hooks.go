@@ -1,0 +1,181 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// hooksFile keeps the hooks: a reset gets no configuration.
+const hooksFile = "/etc/naupegos/hooks.json"
+
+// Where a hook lies while it runs. A unit of its own gives it a control group, so that its time limit ends its children, too.
+const (
+	hookUnit   = "naupegos-hook.service"
+	hookScript = "/run/naupegos/hook"
+	hookLines  = 500 // kept in the system's journal of one hook's output; a line has at most 48 KiB
+)
+
+// The stages of a machine's life that have hooks before and after.
+const (
+	stageInstall = "Install"
+	stageUpgrade = "Upgrade"
+)
+
+// hooksContent renders the hooks for the file that keeps them.
+func hooksContent(hooks []machine.Hook) []byte {
+	data, err := json.MarshalIndent(hooks, "", "  ")
+	if err != nil {
+		panic("hooks: " + err.Error()) // strings and numbers always marshal
+	}
+	return append(data, '\n')
+}
+
+// stageOf returns the stage that an apply of c belongs to; empty: none. A stage that was cut short goes on.
+func stageOf(c machine.Config, st *state) string {
+	switch {
+	case st.Stage != "":
+		return st.Stage
+	case st.Digest == "" && len(st.Paths)+len(st.Units) == 0:
+		return stageInstall
+	case c.Release != "" && st.Release != "" && c.Release != st.Release:
+		return stageUpgrade
+	}
+	return ""
+}
+
+// hooksAt returns the hooks of one moment.
+func hooksAt(hooks []machine.Hook, moment string) []machine.Hook {
+	return slices.DeleteFunc(slices.Clone(hooks), func(h machine.Hook) bool { return h.When != moment })
+}
+
+// hookChanges lists the hooks of a stage for reports.
+func hookChanges(hooks []machine.Hook, stage string) []machine.Change {
+	var out []machine.Change
+	for _, h := range append(hooksAt(hooks, "before"+stage), hooksAt(hooks, "after"+stage)...) {
+		out = append(out, machine.Change{Kind: "hook", Name: h.When + " " + h.Name, Action: "run"})
+	}
+	return out
+}
+
+// savedHooks reads the hooks that the last apply left.
+func (r *reset) savedHooks() ([]machine.Hook, error) {
+	data, err := os.ReadFile(r.path(hooksFile))
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	var hooks []machine.Hook
+	if err == nil {
+		err = json.Unmarshal(data, &hooks)
+	}
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the machine's hooks").At(hooksFile).Do("remove the file to reset without hooks")
+	}
+	return hooks, nil
+}
+
+// hooks runs hooks on one machine.
+type hooks struct {
+	*Agent
+	machine string
+}
+
+// run runs the hooks of one moment, in their order, and stops at the first that fails.
+func (h hooks) run(ctx context.Context, all []machine.Hook, moment string) error {
+	for _, k := range hooksAt(all, moment) {
+		if err := h.one(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one runs a hook as a unit: the system's journal takes its output and drops what exceeds the limit, however much the hook prints.
+func (h hooks) one(ctx context.Context, k machine.Hook) error {
+	if err := os.MkdirAll(h.path(path.Dir(hookScript)), 0o700); err != nil {
+		return fileError(err, "write the hook", hookScript)
+	}
+	unitFile := "/run/systemd/system/" + hookUnit
+	if err := os.MkdirAll(h.path(path.Dir(unitFile)), 0o755); err != nil {
+		return fileError(err, "write the hook", unitFile)
+	}
+	if err := h.writeFile(hookScript, []byte(k.Script), 0o600); err != nil {
+		return err
+	}
+	if err := h.writeFile(unitFile, []byte(h.unit(k)), 0o600); err != nil {
+		return err
+	}
+	defer func() {
+		_ = os.Remove(h.path(unitFile)) // the next hook replaces both; /run is empty after a boot
+		_ = os.Remove(h.path(hookScript))
+	}()
+	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
+		return unitFailure(ctx, err, "have systemd read the hook's unit")
+	}
+	limit := time.Duration(k.Seconds) * time.Second
+	bounded, cancel := context.WithTimeout(ctx, limit+time.Minute) // systemd ends it at the limit; the rest is for what does not die
+	defer cancel()
+	_, err := h.Agent.run.Run(bounded, nil, "systemctl", "start", "--", hookUnit)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		_, _ = h.systemctl(context.WithoutCancel(ctx), "stop", "--", hookUnit) // nothing of it shall go on alone
+		return interrupted(ctx.Err())
+	}
+	return h.failure(ctx, k, limit)
+}
+
+// unit renders the unit that runs a hook.
+func (h hooks) unit(k machine.Hook) string {
+	return fmt.Sprintf(`[Unit]
+Description=Naupegos hook %s %s
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh %s
+TimeoutStartSec=%d
+TimeoutStopSec=10
+Environment=NAUPEGOS_HOOK=%s NAUPEGOS_MACHINE=%s
+StandardOutput=journal
+StandardError=journal
+SyslogIdentifier=naupegos-hook
+LogRateLimitIntervalSec=24h
+LogRateLimitBurst=%d
+`, k.When, k.Name, hookScript, k.Seconds, k.When, h.machine, hookLines)
+}
+
+// failure says how a hook failed, with the last lines that it printed.
+func (h hooks) failure(ctx context.Context, k machine.Hook, limit time.Duration) error {
+	how := "it failed"
+	if out, err := h.systemctl(ctx, "show", "--property=Result,ExecMainStatus", "--", hookUnit); err == nil {
+		v := map[string]string{}
+		for line := range strings.Lines(string(out)) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			v[key] = value
+		}
+		switch {
+		case v["Result"] == "timeout":
+			how = fmt.Sprintf("it ran longer than %s and was ended", limit)
+		case v["Result"] == "exit-code":
+			how = "exit status " + v["ExecMainStatus"]
+		case v["Result"] != "":
+			how = v["Result"]
+		}
+	}
+	_, _ = h.systemctl(ctx, "reset-failed", "--", hookUnit)
+	e := fail.New(fail.Refused, "hook %s %s: %s", k.When, k.Name, how).At(h.machine)
+	log, err := h.Agent.run.Run(ctx, nil, "journalctl", "--identifier=naupegos-hook", "--lines=20", "--no-pager", "--output=cat")
+	if err != nil || len(strings.TrimSpace(string(log))) == 0 {
+		return e.Do("it printed nothing; correct the hook or the machine, then run again")
+	}
+	return e.Do("correct the hook or the machine, then run again; its last lines:\n%s", tail(string(log), 2000))
+}

@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"context"
+	"strings"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// authoritiesDir holds the certificate authorities that the system trusts besides its own.
+const authoritiesDir = "/usr/local/share/ca-certificates/"
+
+// refresh is a command by which the system takes notice of changed files.
+type refresh struct {
+	dir     string   // a change of a file in it needs the command
+	name    string   // as reports name it
+	command []string // empty: restart the unit of that name, if it runs
+}
+
+func refreshes() []refresh {
+	return []refresh{
+		{authoritiesDir, "update-ca-certificates", []string{"update-ca-certificates"}},
+		{"/etc/systemd/resolved.conf.d/", "systemd-resolved.service", nil},
+		{"/etc/NetworkManager/conf.d/", "NetworkManager.service", nil},
+		{"/etc/systemd/timesyncd.conf.d/", "systemd-timesyncd.service", nil},
+		{"/etc/chrony/sources.d/", "chrony.service", nil},
+		{"/etc/udev/rules.d/", "udevadm", []string{"udevadm", "control", "--reload"}},
+	}
+}
+
+// needed returns the first changed path that the command is for.
+func (r refresh) needed(changed map[string]bool) string {
+	first := ""
+	for p := range changed {
+		if strings.HasPrefix(p, r.dir) && (first == "" || p < first) {
+			first = p
+		}
+	}
+	return first
+}
+
+// refreshChanges lists the commands for reports.
+func refreshChanges(changed map[string]bool) []machine.Change {
+	var out []machine.Change
+	for _, r := range refreshes() {
+		if p := r.needed(changed); p != "" {
+			out = append(out, machine.Change{Kind: "command", Name: r.name, Action: "run", Why: p + " changed"})
+		}
+	}
+	return out
+}
+
+// takeNotice runs the commands that changed files need.
+func takeNotice(ctx context.Context, a *Agent, changed map[string]bool) error {
+	for _, r := range refreshes() {
+		p := r.needed(changed)
+		if p == "" {
+			continue
+		}
+		if err := r.run(ctx, a); err != nil {
+			return fail.Wrap(kindOr(err, fail.Internal), err, "have the system take notice of %s", p).At(r.name)
+		}
+	}
+	return nil
+}
+
+func (r refresh) run(ctx context.Context, a *Agent) error {
+	if len(r.command) == 0 {
+		states, err := a.unitStates(ctx, []string{r.name})
+		if err != nil || !states[r.name].running() { // not installed, or reads its files when it starts
+			return err
+		}
+		_, err = a.systemctl(ctx, "restart", "--", r.name)
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.unitWait)
+	defer cancel()
+	_, err := a.run.Run(ctx, nil, r.command...)
+	return err
+}
+
+// early reports whether packages may need a file before they are installed: their sources, their keys, the proxy, the authorities of both.
+func early(o *op) bool {
+	return strings.HasPrefix(o.path, "/etc/apt/") || strings.HasPrefix(o.path, authoritiesDir)
+}
+
+// beforePackages puts in place what the installation of packages needs, and fetches the package lists again where their sources change.
+func beforePackages(ctx context.Context, a *Agent, d *diff) error {
+	if len(d.packages) == 0 {
+		return nil
+	}
+	var ops []*op
+	for _, o := range d.files {
+		if early(o) {
+			ops = append(ops, o)
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	if err := a.makeDirectories(d.directories); err != nil {
+		return err
+	}
+	if err := a.placeFiles(ops); err != nil {
+		return err
+	}
+	for _, o := range ops {
+		if !strings.HasPrefix(o.path, "/etc/apt/") {
+			continue
+		}
+		if _, err := a.apt(ctx, "update", "-q"); err != nil {
+			return aptFailure(ctx, err, "fetch the lists of packages")
+		}
+		return nil
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/site"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/provider"
+)
+
+// outside renders how a machine reaches the proxy and registries; role is what it runs.
+func (c *Renderer) outside(ctx context.Context, s wanted.Slot, role machine.Config) (machine.Config, error) {
+	conf := machine.Config{Machine: s.Name}
+	if p := c.Doc.Spec.Proxy; p != nil {
+		account, err := c.account(ctx, p.Auth, cmp.Or(p.HTTPS, p.HTTP))
+		if err != nil {
+			return conf, err
+		}
+		inside, err := c.NoProxy(ctx)
+		if err != nil {
+			return conf, err
+		}
+		proxied := site.ProxyParams{Proxy: *p, Account: account, Inside: inside}
+		for _, u := range role.Units {
+			if u.Name == "containerd.service" || u.Name == "kubelet.service" {
+				proxied.Runtimes = append(proxied.Runtimes, u)
+			}
+		}
+		layer := site.Proxy(proxied)
+		conf.Files, conf.Units = layer.Files, layer.Units
+	}
+	if s.Role == provider.Gateway {
+		return conf, nil
+	}
+	files, err := site.Registries(c.Doc.Spec.Registries, func(auth *v1alpha1.BasicAuth, url string) (*site.Account, error) { return c.account(ctx, auth, url) })
+	conf.Files = append(conf.Files, files...)
+	return conf, err
+}
+
+// NoProxy lists what the cluster's machines reach without the proxy.
+func (c *Renderer) NoProxy(ctx context.Context) ([]string, error) {
+	endpoint, err := c.Endpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	machines, err := c.Addresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var inside, networks []string
+	for _, m := range machines {
+		inside = append(inside, m.Name, m.Address)
+	}
+	if l := c.Doc.Spec.Provider.Local; l != nil {
+		networks = append(networks, l.Network.CIDR)
+	}
+	if o := c.Doc.Spec.Provider.OpenStack; o != nil {
+		networks = append(networks, o.Network.CIDR)
+	}
+	return site.NoProxy(c.Doc, endpoint, inside, networks), nil
+}
+
+// account gets the user and the password for the service at a URL; nil: the document refers to none. The last known ones serve where a file is not at hand,
+// except on a server, which uses no copy of a credential that was removed.
+func (c *Renderer) account(ctx context.Context, auth *v1alpha1.BasicAuth, url string) (*site.Account, error) {
+	if auth == nil {
+		return nil, nil
+	}
+	sum := sha256.Sum256([]byte(url + "\n" + auth.Credential + "\n" + auth.CredentialsFile))
+	secret := "account-" + hex.EncodeToString(sum[:8])
+	found, missing := c.accountLine(ctx, auth, url)
+	kept, err := c.Secrets.Get(ctx, secret)
+	switch {
+	case err != nil && fail.KindOf(err) != fail.NotFound:
+		return nil, err
+	case missing != nil && len(kept) > 0 && !c.Credentials.Closed:
+		found = kept
+	case missing != nil:
+		return nil, missing
+	case !bytes.Equal(found, kept):
+		if err := c.Secrets.Put(ctx, secret, found); err != nil {
+			return nil, err
+		}
+	}
+	user, password, ok := strings.Cut(strings.TrimRight(string(found), "\r\n"), ":")
+	if !ok || user == "" || strings.ContainsFunc(user+password, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return nil, fail.New(fail.Invalid, "the credential for %s is not one line USER:PASSWORD", url).At(cmp.Or(auth.Credential, auth.CredentialsFile))
+	}
+	return &site.Account{User: user, Password: password}, nil
+}
+
+func (c *Renderer) accountLine(ctx context.Context, auth *v1alpha1.BasicAuth, url string) ([]byte, error) {
+	if get := c.Credentials.Value(auth.Credential, url); get != nil {
+		return get(ctx)
+	}
+	if c.Credentials.Closed {
+		return nil, fail.New(fail.Refused, "no credential is named for %s, and documents may not name files of a server", url).At(c.Name()).Do("name one: auth.credential")
+	}
+	info, err := os.Stat(auth.CredentialsFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fail.Wrap(fail.NotFound, err, "read the credential for %s", url).Do("write one line USER:PASSWORD into it, with mode 0600")
+	case err != nil:
+		return nil, fail.Wrap(fail.Invalid, err, "read the credential for %s", url)
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, fail.New(fail.Refused, "the credential for %s may be read by others than its owner", url).At(auth.CredentialsFile).Do("chmod 600 it")
+	}
+	line, err := os.ReadFile(auth.CredentialsFile)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the credential for %s", url)
+	}
+	return line, nil
+}

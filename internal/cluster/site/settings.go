@@ -1,0 +1,158 @@
+package site
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/machine"
+)
+
+// AuthoritiesDir holds the authorities that a machine trusts besides the system's own, where update-ca-certificates(8) finds them.
+const AuthoritiesDir = "/usr/local/share/ca-certificates"
+
+// Settings renders a document's settings of one machine. They must be valid.
+func Settings(s v1alpha1.MachineSettings, f machine.Facts) machine.Config {
+	c := machine.Config{Sysctls: s.Sysctls, Modules: s.Modules, Packages: slices.Clone(s.Packages)}
+	for _, file := range s.Files {
+		c.Files = append(c.Files, machine.File{Path: file.Path, Mode: fileMode(file.Mode), Owner: file.Owner, Content: []byte(file.Content)})
+	}
+	c.Units = units(s)
+	for _, r := range s.Repositories {
+		c.Files = append(c.Files, repository(r)...)
+	}
+	addTime(&c, s)
+	addDNS(&c, s.DNS, f)
+	for _, text := range s.TrustedCAs {
+		c.Files = append(c.Files, machine.File{Path: AuthoritiesDir + "/naupegos-" + fingerprint(text) + ".crt", Mode: 0o644, Content: []byte(strings.TrimSpace(text) + "\n")})
+	}
+	if len(s.TrustedCAs) > 0 {
+		c.Packages = append(c.Packages, "ca-certificates")
+	}
+	moments := s.Hooks.AtMoments()
+	for _, moment := range []string{machine.BeforeInstall, machine.AfterInstall, machine.BeforeUpgrade, machine.AfterUpgrade, machine.BeforeReset, machine.AfterReset} {
+		for _, h := range moments[moment] {
+			c.Hooks = append(c.Hooks, machine.Hook{When: moment, Name: h.Name, Script: h.Run, Seconds: int(h.Timeout.Seconds())})
+		}
+	}
+	return c
+}
+
+// fileMode reads an octal mode.
+func fileMode(text string) fs.FileMode {
+	n, err := strconv.ParseUint(text, 8, 12)
+	if err != nil {
+		return 0o644 // validation has refused everything but a mode
+	}
+	mode := fs.FileMode(n & 0o777)
+	for bit, flag := range map[uint64]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
+		if n&bit != 0 {
+			mode |= flag
+		}
+	}
+	return mode
+}
+
+// units renders units. A unit watches the files of the document that its content names; a service that a timer, socket or path of the same name starts is
+// left to that.
+func units(s v1alpha1.MachineSettings) []machine.Unit {
+	var out []machine.Unit
+	for _, u := range s.Units {
+		m := machine.Unit{Name: u.Name, Content: u.Content, Enabled: u.Enabled == nil || *u.Enabled, Active: u.Started == nil || *u.Started}
+		for _, f := range s.Files {
+			if strings.Contains(u.Content, f.Path) {
+				m.Watches = append(m.Watches, f.Path)
+			}
+		}
+		base := strings.TrimSuffix(u.Name, path.Ext(u.Name))
+		m.OnDemand = path.Ext(u.Name) == ".service" && !m.Active && slices.ContainsFunc(s.Units, func(o v1alpha1.MachineUnit) bool {
+			return o.Name == base+".timer" || o.Name == base+".socket" || o.Name == base+".path"
+		})
+		out = append(out, m)
+	}
+	return out
+}
+
+// repository renders a source of packages in the form of deb822(5), and its key.
+func repository(r v1alpha1.PackageRepository) []machine.File {
+	components := r.Components
+	if len(components) == 0 && !strings.HasSuffix(r.Suite, "/") {
+		components = []string{"main"}
+	}
+	text := fmt.Sprintf("Types: deb\nURIs: %s\nSuites: %s\n", r.URL, r.Suite)
+	if len(components) > 0 {
+		text += "Components: " + strings.Join(components, " ") + "\n"
+	}
+	source := machine.File{Path: "/etc/apt/sources.list.d/naupegos-" + r.Name + ".sources", Mode: 0o644}
+	if r.Key == "" {
+		source.Content = []byte(text)
+		return []machine.File{source}
+	}
+	key := machine.File{Path: "/etc/apt/keyrings/naupegos-" + r.Name + ".asc", Mode: 0o644, Content: []byte(strings.TrimSpace(r.Key) + "\n")}
+	source.Content = []byte(text + "Signed-By: " + key.Path + "\n")
+	return []machine.File{key, source}
+}
+
+// addTime adds time zone and time servers. The files of both time daemons are written; the one that a machine lacks reads none.
+func addTime(c *machine.Config, s v1alpha1.MachineSettings) {
+	if s.TimeZone != "" {
+		c.Links = append(c.Links, machine.Link{Path: "/etc/localtime", Target: "/usr/share/zoneinfo/" + s.TimeZone})
+		c.Files = append(c.Files, text("/etc/timezone", s.TimeZone+"\n"))
+		c.Packages = append(c.Packages, "tzdata")
+	}
+	if len(s.NTP.Servers) == 0 {
+		return
+	}
+	var chrony strings.Builder
+	for _, server := range s.NTP.Servers {
+		fmt.Fprintf(&chrony, "server %s iburst\n", server)
+	}
+	c.Files = append(c.Files,
+		text("/etc/systemd/timesyncd.conf.d/90-naupegos.conf", "[Time]\nNTP="+strings.Join(s.NTP.Servers, " ")+"\nFallbackNTP=\n"),
+		text("/etc/chrony/sources.d/naupegos.sources", chrony.String()))
+}
+
+// addDNS adds name servers: to systemd-resolved where it runs, else in resolv.conf, which DHCP clients are kept from writing.
+func addDNS(c *machine.Config, d v1alpha1.DNS, f machine.Facts) {
+	if len(d.Servers) == 0 {
+		return
+	}
+	if f.ResolvConf != "" {
+		domains := append(slices.Clone(d.SearchDomains), "~.") // every other name goes to these servers, too
+		c.Files = append(c.Files, text("/etc/systemd/resolved.conf.d/90-naupegos.conf",
+			"[Resolve]\nDNS="+strings.Join(d.Servers, " ")+"\nDomains="+strings.Join(domains, " ")+"\n"))
+		return
+	}
+	var b strings.Builder
+	b.WriteString("# Managed by Naupegos.\n")
+	for _, server := range d.Servers {
+		b.WriteString("nameserver " + server + "\n")
+	}
+	if len(d.SearchDomains) > 0 {
+		b.WriteString("search " + strings.Join(d.SearchDomains, " ") + "\n")
+	}
+	c.Files = append(c.Files, text("/etc/resolv.conf", b.String()),
+		text("/etc/dhcp/dhclient-enter-hooks.d/naupegos-resolv-conf", "make_resolv_conf() { :; } # Naupegos manages resolv.conf\n"),
+		text("/etc/NetworkManager/conf.d/90-naupegos.conf", "[main]\ndns=none\n"))
+}
+
+// fingerprint names a certificate, whatever its white space.
+func fingerprint(text string) string {
+	data := []byte(text)
+	if block, _ := pem.Decode(data); block != nil {
+		data = block.Bytes
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+func text(path, content string) machine.File {
+	return machine.File{Path: path, Mode: 0o644, Content: []byte(content)}
+}
