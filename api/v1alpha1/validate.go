@@ -33,6 +33,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkEndpoint(r)
 	c.checkNodes(r)
 	c.checkSecurity(r)
+	c.checkAddons(r)
 	c.checkPKI(r)
 	c.checkAccess(r)
 	c.checkCloud(r)

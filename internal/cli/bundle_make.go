@@ -48,7 +48,7 @@ Needs Go, apt-get and dpkg-deb. With empty caches a build takes 10 to 25 minutes
 		},
 	}
 	releaseFlag(c, &versions)
-	c.Flags().StringSliceVar(&o.Addons, "addons", nil, "sets of addons to include: "+bundle.AddonOpenStack)
+	c.Flags().StringSliceVar(&o.Addons, "addons", nil, "sets of addons to include: "+strings.Join(bundle.AddonSets(), ", "))
 	o.Parallel = 2
 	c.Flags().Var((*flags.AtLeastOne)(&o.Parallel), "parallel", "number of components to compile at the same time")
 	c.Flags().StringVar(&o.Go, "go", "", "go command (default: from PATH)")
