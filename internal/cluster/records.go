@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -62,6 +63,7 @@ func (a *applying) planRecords() {
 // were waited for one by one.
 func (a *applying) planSmoke() {
 	a.planCloudSmoke()
+	a.planSite()
 	proven := (a.Facts.Is(memory.Smoked) || !a.wantsSmoke()) && !a.onlyTest()
 	if proven && a.Facts.Bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(observe.AddonFlannel) {
 		return
@@ -112,5 +114,20 @@ func (a *applying) planAddons() {
 			needs = plan.IfPlanned(addons.CredentialStep, addons.AddonID(addon.NameCloudConfig))
 		}
 		a.add(stage.Record, a.AddonStep(ad), needs...)
+	}
+	for _, s := range a.o.Surplus {
+		a.add(stage.Record, a.RemoveAddonStep(s))
+	}
+}
+
+// planSite waits until each addon of the document works that was not seen to work as it is installed.
+func (a *applying) planSite() {
+	for _, ad := range addon.Site(a.Doc) {
+		if a.o.Addons[ad.Name] && a.Facts.Of(memory.AddonWorks, ad.Name) == "true" {
+			continue
+		}
+		if a.wantsSmoke() || ad.Name != v1alpha1.AddonLocalPath { // its proof is a pod
+			a.add(stage.Prove, a.WorksStep(ad))
+		}
 	}
 }

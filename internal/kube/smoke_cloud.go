@@ -27,6 +27,7 @@ type CloudSmokeOptions struct {
 	Status         func(format string, args ...any) // what is waited for; may be nil
 	NoLoadBalancer bool                             // the cloud has none to give: only a volume is asked for
 	NoVolume       bool                             // the other way round
+	StorageClass   string                           // of the volume; empty: the default class, of the cloud
 	// Ask sends the load balancer a request, until it is answered by who is behind it, and says from where. nil: an address is enough.
 	Ask func(ctx context.Context, address, answer string) (from string, err error)
 }
@@ -68,7 +69,7 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 	if _, err := c.Apply(ctx, []byte(manifests), ApplyOptions{}); err != nil {
 		return r, err
 	}
-	o.Status("waiting for the cloud's %s", waitFor)
+	o.Status("waiting for the %s", waitFor)
 	if !o.NoLoadBalancer {
 		if err := c.awaitBalancer(ctx, &r, start); err != nil {
 			return r, err
@@ -89,6 +90,9 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 		return ok && p.Status.Phase == corev1.ClaimBound, nil
 	})
 	r.Volume = time.Since(start)
+	if o.StorageClass != "" {
+		return r, c.volumeTrouble(ctx, err, o.StorageClass)
+	}
 	return r, c.cloudTrouble(ctx, err, "a PersistentVolumeClaim has no volume")
 }
 
@@ -138,6 +142,16 @@ func (c *Client) cloudTrouble(ctx context.Context, err error, what string) error
 		At(c.server).Do("look at the logs of openstack-cloud-controller-manager and of the Cinder CSI controller in kube-system")
 }
 
+// volumeTrouble adds the warnings about a claim to an error; nil stays nil.
+func (c *Client) volumeTrouble(ctx context.Context, err error, class string) error {
+	if err == nil {
+		return nil
+	}
+	what := "a PersistentVolumeClaim of StorageClass " + class + " has no volume"
+	return fail.Wrap(fail.KindOf(err), err, "smoke test: %s", strings.Join(append([]string{what}, c.warnings(ctx, CloudSmokeNamespace)...), "; ")).
+		At(c.server).Do("look at the events of kube-system and at the logs of the class's provisioner there")
+}
+
 // warnings lists the warning events in a namespace, each text once.
 func (c *Client) warnings(ctx context.Context, namespace string) []string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
@@ -166,6 +180,6 @@ func (c *Client) freeNamespace(ctx context.Context, name string, o CloudSmokeOpt
 	if err != nil && !apierrors.IsConflict(err) { // conflict: it is going already
 		return apiError(ctx, err, "delete namespace %s", name).At(c.server)
 	}
-	o.Status("deleting the load balancer and the volume")
+	o.Status("deleting what the test made")
 	return c.waitNamespaceGone(ctx, name)
 }
