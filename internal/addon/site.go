@@ -11,6 +11,12 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
+// The addons of documents.
+const (
+	NameMetricsServer = v1alpha1.AddonMetricsServer
+	NameLocalPath     = v1alpha1.AddonLocalPath
+)
+
 // LocalPathProvisioner is the provisioner in the StorageClass and the PersistentVolumes of the addon local-path.
 const LocalPathProvisioner = "rancher.io/local-path"
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -126,7 +125,7 @@ func (a *applying) planSite() {
 		if a.o.Addons[ad.Name] && a.Facts.Of(memory.AddonWorks, ad.Name) == "true" {
 			continue
 		}
-		if a.wantsSmoke() || ad.Name != v1alpha1.AddonLocalPath { // its proof is a pod
+		if a.wantsSmoke() || ad.Name != addon.NameLocalPath { // its proof is a pod
 			a.add(stage.Prove, a.WorksStep(ad))
 		}
 	}

@@ -78,7 +78,7 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 			o.Status("sending requests to the load balancer at %s", r.Address)
 			var err error
 			if r.Asked, err = o.Ask(ctx, r.Address, cloudSmokeServer); err != nil {
-				return r, c.cloudTrouble(ctx, err, "the load balancer of a Service does not pass requests on")
+				return r, c.cloudTrouble(ctx, err, "the load balancer of a Service does not pass requests on", cloudLogs)
 			}
 		}
 	}
@@ -91,9 +91,9 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 	})
 	r.Volume = time.Since(start)
 	if o.StorageClass != "" {
-		return r, c.volumeTrouble(ctx, err, o.StorageClass)
+		return r, c.cloudTrouble(ctx, err, "a PersistentVolumeClaim of StorageClass "+o.StorageClass+" has no volume", "look at the logs of the provisioner of the class in kube-system")
 	}
-	return r, c.cloudTrouble(ctx, err, "a PersistentVolumeClaim has no volume")
+	return r, c.cloudTrouble(ctx, err, "a PersistentVolumeClaim has no volume", cloudLogs)
 }
 
 // awaitBalancer waits until the Service has an address.
@@ -106,7 +106,7 @@ func (c *Client) awaitBalancer(ctx context.Context, r *CloudSmokeResult, start t
 		}
 		return r.Address != "", nil
 	})
-	return c.cloudTrouble(ctx, err, "the load balancer of a Service has no address")
+	return c.cloudTrouble(ctx, err, "the load balancer of a Service has no address", cloudLogs)
 }
 
 // inNamespace follows the Services of a namespace.
@@ -133,23 +133,16 @@ func (c *Client) claims(namespace string) follower {
 	}
 }
 
-// cloudTrouble adds the controllers' warnings to an error; nil stays nil.
-func (c *Client) cloudTrouble(ctx context.Context, err error, what string) error {
-	if err == nil {
-		return nil
-	}
-	return fail.Wrap(fail.KindOf(err), err, "smoke test: %s", strings.Join(append([]string{what}, c.warnings(ctx, CloudSmokeNamespace)...), "; ")).
-		At(c.server).Do("look at the logs of openstack-cloud-controller-manager and of the Cinder CSI controller in kube-system")
-}
+// cloudLogs says where the cloud's controllers tell more.
+const cloudLogs = "look at the logs of openstack-cloud-controller-manager and of the Cinder CSI controller in kube-system"
 
-// volumeTrouble adds the warnings about a claim to an error; nil stays nil.
-func (c *Client) volumeTrouble(ctx context.Context, err error, class string) error {
+// cloudTrouble adds the controllers' warnings to an error; nil stays nil.
+func (c *Client) cloudTrouble(ctx context.Context, err error, what, do string) error {
 	if err == nil {
 		return nil
 	}
-	what := "a PersistentVolumeClaim of StorageClass " + class + " has no volume"
 	return fail.Wrap(fail.KindOf(err), err, "smoke test: %s", strings.Join(append([]string{what}, c.warnings(ctx, CloudSmokeNamespace)...), "; ")).
-		At(c.server).Do("look at the events of kube-system and at the logs of the class's provisioner there")
+		At(c.server).Do("%s", do)
 }
 
 // warnings lists the warning events in a namespace, each text once.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
@@ -57,11 +56,11 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		return "", err
 	}
 	switch a.Name {
-	case v1alpha1.AddonMetricsServer:
+	case addon.NameMetricsServer:
 		p.Status("waiting for the first metrics")
 		n, err := kube.WaitMeasuredNodes(ctx, client)
 		return "metrics of " + words.Count(n, "node", "nodes"), err
-	case v1alpha1.AddonLocalPath:
+	case addon.NameLocalPath:
 		img, err := c.Current.Image("echo")
 		if err != nil {
 			return "", err

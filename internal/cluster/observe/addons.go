@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/render"
@@ -190,7 +189,7 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 			continue
 		}
 		s := SurplusAddon{Name: name}
-		if name == v1alpha1.AddonLocalPath {
+		if name == addon.NameLocalPath {
 			if s.Volumes, err = kube.VolumesOf(ctx, client, addon.LocalPathProvisioner); err != nil {
 				return err
 			}
