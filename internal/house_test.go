@@ -132,7 +132,7 @@ var knows = map[string][]string{
 	"internal/server/problem":    {"internal/fail"},
 	"internal/bundle":            {"internal/fail", "internal/release"},
 	"internal/bundle/bundletest": {"internal/bundle", "internal/release"},
-	"internal/addon":             {"internal/bundle", "internal/fail"},
+	"internal/addon":             {"api/v1alpha1", "internal/bundle", "internal/fail"},
 	"internal/gateway":           {"internal/fail", "internal/machine"},
 	"internal/etcd":              {"internal/fail"},
 	"internal/netboot":           {"internal/fail", "internal/netboot/boot", "internal/netboot/dhcp", "internal/netboot/programs", "internal/peer"},

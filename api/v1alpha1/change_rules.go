@@ -173,6 +173,17 @@ var changeRules = rules{
 	"spec.security.packetFilter.enabled": {Class: ChangeFree},
 	"spec.security.packetFilter.admit":   {Class: ChangeFree},
 
+	"spec.addons[]":                          {Class: ChangeFree, Say: "an addon that leaves the list is removed from the cluster; local-path needs consent while volumes of it exist"},
+	"spec.addons[].name":                     {Class: ChangeFree},
+	"spec.addons[].metricsServer":            {Class: ChangeFree},
+	"spec.addons[].metricsServer.replicas":   {Class: ChangeFree},
+	"spec.addons[].metricsServer.resolution": {Class: ChangeFree},
+	"spec.addons[].localPath":                {Class: ChangeFree},
+	"spec.addons[].localPath.path":           {Class: ChangeFree, Say: "existing volumes stay where they are"},
+	"spec.addons[].localPath.storageClass":   {Class: ChangeFree, Say: "the class of the former name is removed; its volumes stay"},
+	"spec.addons[].localPath.default":        {Class: ChangeFree},
+	"spec.addons[].localPath.reclaimPolicy":  {Class: ChangeFree, Say: "existing volumes keep theirs"},
+
 	"spec.pki.issuer":                            {Class: ChangeRefused, Say: otherIssuer},
 	"spec.pki.issuer.vault":                      {Class: ChangeRefused, Say: otherIssuer},
 	"spec.pki.issuer.vault.address":              {Class: ChangeFree, Say: sameAuthorities},

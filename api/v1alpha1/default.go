@@ -25,6 +25,7 @@ func (c *Cluster) Default() {
 	if u := &c.Spec.Unattended; u.Autoscale && u.AutoscalePort == 0 {
 		u.AutoscalePort = defaultAutoscalePort
 	}
+	c.defaultAddons()
 	t := &c.Spec.Timeouts
 	stepGiven := t.Step.Duration != 0
 	k := &c.Spec.Kubernetes

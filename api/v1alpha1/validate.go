@@ -37,6 +37,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkProxy(r)
 	c.checkRegistries(r)
 	c.checkSecurity(r)
+	c.checkAddons(r)
 	c.checkPKI(r)
 	c.checkAccess(r)
 	c.checkCloud(r)

@@ -2,6 +2,8 @@ package addon
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"text/template"
 
 	"github.com/naupegos/naupegos/internal/bundle"
@@ -37,13 +39,13 @@ func render(name, text string, data any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// image returns the reference of an image of the bundle.
-func image(m bundle.Manifest, name string) (string, error) {
+// image returns the reference of an image of the bundle, which has it with a set of addons.
+func image(m bundle.Manifest, name, set string) (string, error) {
 	for _, i := range m.Images {
 		if i.Name == name {
 			return i.Ref, nil
 		}
 	}
 	return "", fail.New(fail.NotFound, "the bundle of Kubernetes %s has no image %q", m.Title(), name).
-		Do("make one that has: naupegos bundle build --kubernetes %s --addons %s", m.Kubernetes, bundle.AddonOpenStack)
+		Do("make one that has: naupegos bundle build --kubernetes %s --addons %s", m.Kubernetes, strings.Join(slices.Concat(m.Addons, []string{set}), ","))
 }

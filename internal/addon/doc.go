@@ -1,4 +1,4 @@
-// Package addon is the catalogue of manifests installed in clusters beside the pod network: today those for clusters on OpenStack. It only renders;
+// Package addon is the catalogue of manifests installed in clusters beside the pod network. It only renders;
 // the caller applies, compares and removes them with kube.Client under the addon's name. It knows bundles, for images, but neither clusters nor
 // clouds nor the API.
 package addon

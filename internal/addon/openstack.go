@@ -120,7 +120,7 @@ func (o OpenStack) cloudConfig() ([]byte, error) {
 // CloudControllerManager renders openstack-cloud-controller-manager: on every control-plane machine, with its network, talking to
 // the API server beside it, for it has to run before pods have a network and before load balancers know of a machine.
 func (o OpenStack) CloudControllerManager() ([]byte, error) {
-	ref, err := image(o.Bundle, bundle.ImageOpenStackCCM)
+	ref, err := image(o.Bundle, bundle.ImageOpenStackCCM, bundle.AddonOpenStack)
 	if err != nil {
 		return nil, err
 	}
@@ -130,11 +130,11 @@ func (o OpenStack) CloudControllerManager() ([]byte, error) {
 // CinderCSI renders the Cinder CSI driver: controllers on control-plane machines, the driver on every machine (without a
 // credential), and the default StorageClass "cinder".
 func (o OpenStack) CinderCSI() ([]byte, error) {
-	controller, err := image(o.Bundle, bundle.ImageCinderCSI)
+	controller, err := image(o.Bundle, bundle.ImageCinderCSI, bundle.AddonOpenStack)
 	if err != nil {
 		return nil, err
 	}
-	node, err := image(o.Bundle, bundle.ImageCinderCSINode)
+	node, err := image(o.Bundle, bundle.ImageCinderCSINode, bundle.AddonOpenStack)
 	if err != nil {
 		return nil, err
 	}

@@ -8,27 +8,55 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// AddonOpenStack is the set of addons that clusters on OpenStack need: the cloud controller manager and the Cinder CSI driver with
-// its sidecars. Its images are ImageOpenStackCCM, ImageCinderCSI and ImageCinderCSINode.
-const AddonOpenStack = "openstack"
-
-// The images that a bundle with AddonOpenStack has beside the others.
+// The sets of addons, by the names under which bundles are asked for them.
 const (
-	ImageOpenStackCCM  = "openstack-cloud-controller-manager"
-	ImageCinderCSI     = "cinder-csi"      // the driver's controller, csi-provisioner, csi-attacher and csi-resizer
-	ImageCinderCSINode = "cinder-csi-node" // the driver on nodes, csi-registrar and Debian's tools for file systems
+	AddonOpenStack     = "openstack"      // what clusters on OpenStack need: the cloud controller manager, and the Cinder CSI driver with its sidecars
+	AddonMetricsServer = "metrics-server" // the API metrics.k8s.io: kubectl top, autoscaling of pods
+	AddonLocalPath     = "local-path"     // volumes in a directory of the node: the provisioner of Rancher
 )
 
-// A bundle with addons is a separate bundle that contains every blob of the plain one and more: machines need no second source, shared blobs are
-// stored once, and clusters without a cloud neither build nor receive addons.
+// addonSet is a set of addons: what is compiled for it, and its images.
+type addonSet struct {
+	name     string
+	compiled func(recipe) component
+	parts    []Component                    // the versions of further programs that the component compiles
+	debian   []string                       // Debian packages whose files the images take, with the libraries that they depend on
+	take     func(*debianParts, tree) error // selects the files of these packages; nil: none
+	images   func(recipe, programs, *debianParts) ([]imageSpec, error)
+}
 
-func checkAddons(sets []string) error {
-	for _, s := range sets {
-		if s != AddonOpenStack {
-			return fail.New(fail.Invalid, "%q is not a set of addons that this naupegos has a recipe for", s).Do("use %s", AddonOpenStack)
-		}
+// addonSets is the table of the sets, sorted by name.
+func addonSets() []addonSet {
+	return []addonSet{
+		{name: AddonLocalPath, compiled: func(recipe) component { return localPath() }, debian: []string{"busybox-static"}, take: (*debianParts).takeShell, images: localPathImages},
+		{name: AddonMetricsServer, compiled: func(recipe) component { return metricsServer() }, images: metricsServerImages},
+		{name: AddonOpenStack, compiled: recipe.openstack, parts: sidecars(), debian: storagePackages(), take: (*debianParts).takeStorage, images: recipe.openstackImages},
 	}
-	return nil
+}
+
+// AddonSets returns the names of all sets of addons, sorted.
+func AddonSets() []string {
+	var out []string
+	for _, s := range addonSets() {
+		out = append(out, s.name)
+	}
+	return out
+}
+
+// A bundle with addons is a separate bundle that contains every blob of the plain one and more: machines need no second source, shared blobs are
+// stored once, and a cluster receives only the addons that it uses.
+
+// findSets returns the sets of these names, sorted.
+func findSets(names []string) ([]addonSet, error) {
+	var out []addonSet
+	for _, name := range sortedSets(names) {
+		i := slices.IndexFunc(addonSets(), func(s addonSet) bool { return s.name == name })
+		if i < 0 {
+			return nil, fail.New(fail.Invalid, "%q is not a set of addons that this naupegos has a recipe for", name).Do("use %s", strings.Join(AddonSets(), ", "))
+		}
+		out = append(out, addonSets()[i])
+	}
+	return out, nil
 }
 
 func sortedSets(sets []string) []string { return slices.Compact(slices.Sorted(slices.Values(sets))) }
@@ -44,7 +72,7 @@ func (m *Manifest) Title() string { return titleOf(m.Kubernetes, m.Addons) }
 
 // ensureExtended gets the plain bundle and extends it with addons.
 func (l *Library) ensureExtended(ctx context.Context, version string, o EnsureOptions) (*Bundle, error) {
-	if err := checkAddons(o.Addons); err != nil {
+	if _, err := findSets(o.Addons); err != nil {
 		return nil, err
 	}
 	plain := o
@@ -62,6 +90,10 @@ func (l *Library) extend(ctx context.Context, base *Bundle, o BuildOptions) (*Bu
 	if err != nil {
 		return nil, err
 	}
+	sets, err := findSets(o.Addons)
+	if err != nil {
+		return nil, err
+	}
 	g, err := newGoTool(ctx, o.Go)
 	if err != nil {
 		return nil, err
@@ -71,48 +103,91 @@ func (l *Library) extend(ctx context.Context, base *Bundle, o BuildOptions) (*Bu
 		return nil, err
 	}
 	defer unlock()
-	a.base = base
+	a.base, a.sets = base, sets
 	return a.make(ctx, func(ctx context.Context) (programs, []Component, error) {
-		progs, made, err := l.compileAll(ctx, g, []component{rec.openstack()}, o.Parallel, a.report)
-		return progs, append(made, sidecars()...), err
+		var all []component
+		var parts []Component
+		for _, s := range sets {
+			all = append(all, s.compiled(rec))
+			parts = append(parts, s.parts...)
+		}
+		progs, made, err := l.compileAll(ctx, g, all, o.Parallel, a.report)
+		return progs, append(made, parts...), err
 	})
 }
 
 // packages names the Debian packages from which the assembly's images take files.
 func (a *assembly) packages() wanted {
-	if a.base != nil {
-		return wanted{alone: []string{"ca-certificates"}, withLibraries: storagePackages()}
+	w := wanted{alone: []string{"ca-certificates"}}
+	if a.base == nil {
+		w.withLibraries = []string{"nftables", "iptables"}
 	}
-	return wanted{alone: []string{"ca-certificates"}, withLibraries: []string{"nftables", "iptables"}}
+	for _, s := range a.sets {
+		w.withLibraries = append(w.withLibraries, s.debian...)
+	}
+	return w
+}
+
+// take selects the files that the assembly's images take from its Debian packages.
+func (a *assembly) take(p *debianParts, tr tree) error {
+	if a.base == nil {
+		return p.takeNetfilter(tr)
+	}
+	for _, s := range a.sets {
+		if s.take == nil {
+			continue
+		}
+		if err := s.take(p, tr); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *assembly) images(p programs, d *debianParts) ([]imageSpec, error) {
-	if a.base != nil {
-		return a.recipe.openstackImages(p, d)
+	if a.base == nil {
+		return a.recipe.images(p, d)
 	}
-	return a.recipe.images(p, d)
+	var out []imageSpec
+	for _, s := range a.sets {
+		specs, err := s.images(a.recipe, p, d)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, specs...)
+	}
+	return out, nil
 }
 
-// manifest returns the initial manifest: an empty one, or that of the base bundle with the set of addons.
+// names returns the names of the assembly's sets of addons.
+func (a *assembly) names() []string {
+	var out []string
+	for _, s := range a.sets {
+		out = append(out, s.name)
+	}
+	return out
+}
+
+// manifest returns the initial manifest: an empty one, or that of the base bundle with the sets of addons.
 func (a *assembly) manifest() *Manifest {
 	if a.base == nil {
 		return &Manifest{Schema: schemaVersion, Kubernetes: a.recipe.Kubernetes, Platform: hostPlatform(), Origin: a.origin, Repository: Repository}
 	}
 	m := a.base.Manifest
-	m.Addons = []string{AddonOpenStack} // the only existing set
+	m.Addons = a.names()
 	m.Components, m.Images = slices.Clone(m.Components), slices.Clone(m.Images)
 	return &m
 }
 
 // addComponents adds components to the manifest. If it already has another version of one (an older Go or Debian package), the new one
-// is added under the name of the set of addons: "openstack/…".
+// is added under the names of the sets of addons: "openstack/…".
 func (m *Manifest) addComponents(list []Component) {
 	for _, c := range list {
 		switch i := slices.IndexFunc(m.Components, func(x Component) bool { return x.Name == c.Name }); {
 		case i < 0:
 			m.Components = append(m.Components, c)
 		case m.Components[i] != c:
-			c.Name = AddonOpenStack + "/" + c.Name
+			c.Name = strings.Join(m.Addons, "+") + "/" + c.Name
 			m.Components = append(m.Components, c)
 		}
 	}

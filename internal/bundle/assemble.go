@@ -18,7 +18,8 @@ type assembly struct {
 	recipe recipe
 	origin string
 	report *reporter
-	base   *Bundle // the bundle that this one extends; nil: none
+	base   *Bundle    // the bundle that this one extends; nil: none
+	sets   []addonSet // with which it extends it
 }
 
 // ingredients are the inputs of pack.
@@ -159,7 +160,7 @@ func (a *assembly) pack(ctx context.Context, d *debian, in ingredients) (*Manife
 		return nil, err
 	}
 	defer remove()
-	parts, err := unpackDebian(ctx, d, in.debs, in.packages, dir, a.base != nil)
+	parts, err := unpackDebian(ctx, d, in.debs, in.packages, dir, a.take)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ const (
 // and certificates from Debian packages. Completed steps are cached, so that an interrupted build resumes and a second build ends within
 // seconds. fail.Invalid for a release without a recipe, fail.Refused if the machine lacks Go, apt or space.
 func (l *Library) Build(ctx context.Context, o BuildOptions) (*Bundle, error) {
-	if err := checkAddons(o.Addons); err != nil {
+	if _, err := findSets(o.Addons); err != nil {
 		return nil, err
 	}
 	b, err := l.buildPlain(ctx, o)

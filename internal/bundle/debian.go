@@ -86,22 +86,16 @@ func (d *debian) ownLists(ctx context.Context) error {
 }
 
 func (d *debian) tryResolve(ctx context.Context, w wanted) ([]deb, error) {
-	args := append([]string{"depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"}, w.withLibraries...)
-	out, err := d.run(ctx, d.lib.tmpDir(), d.cache, args...)
-	if err != nil {
-		return nil, err
-	}
 	want := map[string]bool{}
-	for line := range strings.Lines(out) {
-		name := strings.TrimSpace(line)
-		if line[0] != ' ' && line[0] != '<' && strings.HasPrefix(name, "lib") && !strings.Contains(name, ":") { // with a colon: of another architecture
-			want[name] = true
-		}
-	}
 	for _, n := range slices.Concat(w.alone, w.withLibraries) {
 		want[n] = true
 	}
-	out, err = d.run(ctx, d.lib.tmpDir(), d.apt, append([]string{"download", "--print-uris"}, sortedKeys(want)...)...)
+	if len(w.withLibraries) > 0 {
+		if err := d.addLibraries(ctx, w.withLibraries, want); err != nil {
+			return nil, err
+		}
+	}
+	out, err := d.run(ctx, d.lib.tmpDir(), d.apt, append([]string{"download", "--print-uris"}, sortedKeys(want)...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +104,22 @@ func (d *debian) tryResolve(ctx context.Context, w wanted) ([]deb, error) {
 		debs[i].Distro = d.distro
 	}
 	return debs, err
+}
+
+// addLibraries adds the names of the libraries on which packages depend.
+func (d *debian) addLibraries(ctx context.Context, packages []string, want map[string]bool) error {
+	args := append([]string{"depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"}, packages...)
+	out, err := d.run(ctx, d.lib.tmpDir(), d.cache, args...)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(out) {
+		name := strings.TrimSpace(line)
+		if line[0] != ' ' && line[0] != '<' && strings.HasPrefix(name, "lib") && !strings.Contains(name, ":") { // with a colon: of another architecture
+			want[name] = true
+		}
+	}
+	return nil
 }
 
 var uriLine = regexp.MustCompile(`^'[^']+' (([^_ ]+)_([^_ ]+)_[^_ ]+\.deb) \d+ SHA256:([0-9a-f]{64})$`)

@@ -142,7 +142,7 @@ func (l *Library) resolve(id string) (string, error) {
 	return strings.TrimSuffix(filepath.Base(found[0]), ".json"), nil
 }
 
-// Find returns the newest bundle of a Kubernetes version ("v1.37.2") with exactly these sets of addons (AddonOpenStack) for this
+// Find returns the newest bundle of a Kubernetes version ("v1.37.2") with exactly these sets of addons for this
 // machine's platform; fail.NotFound if there is none.
 func (l *Library) Find(ctx context.Context, kubernetes string, addons ...string) (*Bundle, error) {
 	all, err := l.List(ctx)

@@ -10,7 +10,7 @@ type Manifest struct {
 	Kubernetes string      `json:"kubernetes"`       // "v1.37.2"
 	Platform   string      `json:"platform"`         // "linux/amd64"
 	Origin     string      `json:"origin"`           // "built" or "pulled"
-	Addons     []string    `json:"addons,omitempty"` // sets of addons whose images it has in addition to Kubernetes', sorted: AddonOpenStack
+	Addons     []string    `json:"addons,omitempty"` // sets of addons whose images it has in addition to Kubernetes', sorted
 	Repository string      `json:"repository"`       // imageRepository for kubeadm: prefix of every Image.Ref
 	Components []Component `json:"components"`       // the software it was made from, sorted by name
 	Binaries   []Artifact  `json:"binaries"`         // executables for hosts, sorted by name

@@ -15,6 +15,7 @@ import (
 type debianParts struct {
 	netfilter   []imageFile // nft, iptables (nft variant), their libraries and loader
 	storage     []imageFile // programs that create, mount and grow file systems, their libraries and loader
+	shell       []imageFile // a static shell with the programs that scripts call
 	authorities []byte      // the certificates of public authorities, PEM
 	used        []deb       // the packages from which files were taken
 }
@@ -27,7 +28,7 @@ func fetchDebian(ctx context.Context, d *debian, w wanted, r *reporter) ([]deb, 
 	t := r.begin("debian", PhaseDownload, 0)
 	debs, err := d.resolve(ctx, w)
 	if err != nil {
-		return nil, nil, fail.Wrap(fail.KindOf(err), err, "resolve Debian packages").Do("see what `apt-get download %s` says", w.withLibraries[0])
+		return nil, nil, fail.Wrap(fail.KindOf(err), err, "resolve Debian packages").Do("see what `apt-get download %s` says", slices.Concat(w.withLibraries, w.alone)[0])
 	}
 	t.ev.Total = int64(len(debs))
 	entries, err := d.fetch(ctx, debs)
@@ -38,9 +39,9 @@ func fetchDebian(ctx context.Context, d *debian, w wanted, r *reporter) ([]deb, 
 	return debs, entries, nil
 }
 
-// unpackDebian unpacks packages into dir and selects the files that images need: for storage, or else for the network. The result refers to
-// files in dir, which must outlive it.
-func unpackDebian(ctx context.Context, d *debian, debs []deb, entries []*cacheEntry, dir string, storage bool) (*debianParts, error) {
+// unpackDebian unpacks packages into dir and selects the files that images need by the function take. The result refers to files in dir, which must
+// outlive it.
+func unpackDebian(ctx context.Context, d *debian, debs []deb, entries []*cacheEntry, dir string, take func(*debianParts, tree) error) (*debianParts, error) {
 	p := &debianParts{}
 	var tr tree
 	for i, pkg := range debs {
@@ -53,11 +54,7 @@ func unpackDebian(ctx context.Context, d *debian, debs []deb, entries []*cacheEn
 		}
 		tr.roots = append(tr.roots, root)
 	}
-	take := p.takeNetfilter
-	if storage {
-		take = p.takeStorage
-	}
-	if err := errors.Join(take(tr), p.takeAuthorities(tr)); err != nil {
+	if err := errors.Join(take(p, tr), p.takeAuthorities(tr)); err != nil {
 		return nil, err
 	}
 	for i, pkg := range debs {
@@ -69,7 +66,7 @@ func unpackDebian(ctx context.Context, d *debian, debs []deb, entries []*cacheEn
 }
 
 func (p *debianParts) takes(root string) bool {
-	for _, f := range slices.Concat(p.netfilter, p.storage) {
+	for _, f := range slices.Concat(p.netfilter, p.storage, p.shell) {
 		if strings.HasPrefix(f.Source, root+"/") {
 			return true
 		}

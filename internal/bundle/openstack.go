@@ -1,5 +1,12 @@
 package bundle
 
+// The images of AddonOpenStack.
+const (
+	ImageOpenStackCCM  = "openstack-cloud-controller-manager"
+	ImageCinderCSI     = "cinder-csi"      // the driver's controller, csi-provisioner, csi-attacher and csi-resizer
+	ImageCinderCSINode = "cinder-csi-node" // the driver on nodes, csi-registrar and Debian's tools for file systems
+)
+
 // The recipe "openstack" compiles the cloud controller manager, the Cinder CSI driver and the sidecars in one module, so that they
 // share their dependencies. The sidecars' versions are the newest whose modules the proxy serves and that build with the release's
 // Kubernetes libraries.

@@ -25,7 +25,7 @@ type Event struct {
 // BuildOptions configures Build.
 type BuildOptions struct {
 	Kubernetes string      // "v1.37.2": one of release.Versions
-	Addons     []string    // sets of addons whose images the bundle includes: AddonOpenStack
+	Addons     []string    // sets of addons whose images the bundle includes, of AddonSets
 	Progress   func(Event) // may be nil; called from several goroutines, one at a time
 	Parallel   int         // components compiled at the same time; 0 means 2
 	Go         string      // the go command; empty: found in PATH or /usr/local/go
@@ -42,7 +42,7 @@ type PullOptions struct {
 
 // EnsureOptions configures how Ensure gets a bundle that the library lacks.
 type EnsureOptions struct {
-	Addons   []string // sets of addons whose images the bundle includes: AddonOpenStack
+	Addons   []string // sets of addons whose images the bundle includes, of AddonSets
 	BaseURLs BaseURLs
 	Progress func(Event)
 	Parallel int

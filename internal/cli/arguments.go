@@ -152,7 +152,7 @@ func flagValues(verb, flag string) []string {
 	case "endpoint":
 		return []string{v1alpha1.EndpointGateways, v1alpha1.EndpointOctavia, v1alpha1.EndpointAddress, v1alpha1.EndpointDirect}
 	case "addons":
-		return []string{bundle.AddonOpenStack}
+		return bundle.AddonSets()
 	case "format":
 		return []string{image.QCOW2, image.Raw}
 	case "output":

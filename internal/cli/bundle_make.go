@@ -33,8 +33,8 @@ func (b *bundleCmd) buildCmd() *cobra.Command {
 pinned checksums, and make the container images. Two builds with the same Go and the same Debian packages are identical,
 byte for byte. An interrupted build continues where it stopped; a repeated one takes seconds.
 
---addons openstack adds what clusters on OpenStack need: the cloud controller manager and the Cinder CSI driver. The
-bundle shares everything else with the plain one, which is built first.
+--addons adds the images of addons: openstack has what clusters on OpenStack need, the cloud controller manager and the
+Cinder CSI driver. The bundle shares everything else with the plain one, which is built first.
 
 Needs Go, apt-get and dpkg-deb. With empty caches a build takes 10 to 25 minutes on two cores.`,
 		Example: "  naupegos bundle build\n  naupegos bundle build --kubernetes " + release.Default + " --addons openstack",
@@ -48,7 +48,7 @@ Needs Go, apt-get and dpkg-deb. With empty caches a build takes 10 to 25 minutes
 		},
 	}
 	releaseFlag(c, &versions)
-	c.Flags().StringSliceVar(&o.Addons, "addons", nil, "sets of addons to include: "+bundle.AddonOpenStack)
+	c.Flags().StringSliceVar(&o.Addons, "addons", nil, "sets of addons to include: "+strings.Join(bundle.AddonSets(), ", "))
 	o.Parallel = 2
 	c.Flags().Var((*flags.AtLeastOne)(&o.Parallel), "parallel", "number of components to compile at the same time")
 	c.Flags().StringVar(&o.Go, "go", "", "go command (default: from PATH)")

@@ -62,6 +62,7 @@ func (a *applying) planRecords() {
 // were waited for one by one.
 func (a *applying) planSmoke() {
 	a.planCloudSmoke()
+	a.planSite()
 	proven := (a.Facts.Is(memory.Smoked) || !a.wantsSmoke()) && !a.onlyTest()
 	if proven && a.Facts.Bootstrapped() && a.o.Recorded && !a.o.ProxyTimeoutsReverted && !a.lacks(observe.AddonFlannel) {
 		return
@@ -114,5 +115,20 @@ func (a *applying) planAddons() {
 		s := a.AddonStep(ad)
 		s.Deltas = a.o.AddonDeltas[ad.Name]
 		a.add(stage.Record, s, needs...)
+	}
+	for _, s := range a.o.Surplus {
+		a.add(stage.Record, a.RemoveAddonStep(s))
+	}
+}
+
+// planSite waits until each addon of the document works that was not seen to work as it is installed.
+func (a *applying) planSite() {
+	for _, ad := range addon.Site(a.Doc) {
+		if a.o.Addons[ad.Name] && a.Facts.Of(memory.AddonWorks, ad.Name) == "true" {
+			continue
+		}
+		if a.wantsSmoke() || ad.Name != addon.NameLocalPath { // its proof is a pod
+			a.add(stage.Prove, a.WorksStep(ad))
+		}
 	}
 }

@@ -27,6 +27,7 @@ type CloudSmokeOptions struct {
 	Status         func(format string, args ...any) // what is waited for; may be nil
 	NoLoadBalancer bool                             // the cloud has none to give: only a volume is asked for
 	NoVolume       bool                             // the other way round
+	StorageClass   string                           // of the volume; empty: the default class, of the cloud
 	// Ask sends the load balancer a request, until it is answered by who is behind it, and says from where. nil: an address is enough.
 	Ask func(ctx context.Context, address, answer string) (from string, err error)
 }
@@ -68,7 +69,7 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 	if _, err := c.Apply(ctx, []byte(manifests), ApplyOptions{}); err != nil {
 		return r, err
 	}
-	o.Status("waiting for the cloud's %s", waitFor)
+	o.Status("waiting for the %s", waitFor)
 	if !o.NoLoadBalancer {
 		if err := c.awaitBalancer(ctx, &r, start); err != nil {
 			return r, err
@@ -77,7 +78,7 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 			o.Status("sending requests to the load balancer at %s", r.Address)
 			var err error
 			if r.Asked, err = o.Ask(ctx, r.Address, cloudSmokeServer); err != nil {
-				return r, c.cloudTrouble(ctx, err, "the load balancer of a Service does not pass requests on")
+				return r, c.cloudTrouble(ctx, err, "the load balancer of a Service does not pass requests on", cloudLogs)
 			}
 		}
 	}
@@ -89,7 +90,10 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 		return ok && p.Status.Phase == corev1.ClaimBound, nil
 	})
 	r.Volume = time.Since(start)
-	return r, c.cloudTrouble(ctx, err, "a PersistentVolumeClaim has no volume")
+	if o.StorageClass != "" {
+		return r, c.cloudTrouble(ctx, err, "a PersistentVolumeClaim of StorageClass "+o.StorageClass+" has no volume", "look at the logs of the provisioner of the class in kube-system")
+	}
+	return r, c.cloudTrouble(ctx, err, "a PersistentVolumeClaim has no volume", cloudLogs)
 }
 
 // awaitBalancer waits until the Service has an address.
@@ -102,7 +106,7 @@ func (c *Client) awaitBalancer(ctx context.Context, r *CloudSmokeResult, start t
 		}
 		return r.Address != "", nil
 	})
-	return c.cloudTrouble(ctx, err, "the load balancer of a Service has no address")
+	return c.cloudTrouble(ctx, err, "the load balancer of a Service has no address", cloudLogs)
 }
 
 // inNamespace follows the Services of a namespace.
@@ -129,13 +133,16 @@ func (c *Client) claims(namespace string) follower {
 	}
 }
 
+// cloudLogs says where the cloud's controllers tell more.
+const cloudLogs = "look at the logs of openstack-cloud-controller-manager and of the Cinder CSI controller in kube-system"
+
 // cloudTrouble adds the controllers' warnings to an error; nil stays nil.
-func (c *Client) cloudTrouble(ctx context.Context, err error, what string) error {
+func (c *Client) cloudTrouble(ctx context.Context, err error, what, do string) error {
 	if err == nil {
 		return nil
 	}
 	return fail.Wrap(fail.KindOf(err), err, "smoke test: %s", strings.Join(append([]string{what}, c.warnings(ctx, CloudSmokeNamespace)...), "; ")).
-		At(c.server).Do("look at the logs of openstack-cloud-controller-manager and of the Cinder CSI controller in kube-system")
+		At(c.server).Do("%s", do)
 }
 
 // warnings lists the warning events in a namespace, each text once.
@@ -166,6 +173,6 @@ func (c *Client) freeNamespace(ctx context.Context, name string, o CloudSmokeOpt
 	if err != nil && !apierrors.IsConflict(err) { // conflict: it is going already
 		return apiError(ctx, err, "delete namespace %s", name).At(c.server)
 	}
-	o.Status("deleting the load balancer and the volume")
+	o.Status("deleting what the test made")
 	return c.waitNamespaceGone(ctx, name)
 }

@@ -159,21 +159,24 @@ func cloudSmokeManifests(o CloudSmokeOptions) (manifests, names string) {
 		ask, what = append(ask, cloudSmokeService(o.Image)), append(what, "load balancer")
 	}
 	if !o.NoVolume {
-		ask, what = append(ask, cloudSmokeVolume(o.Image)), append(what, "volume")
+		ask, what = append(ask, cloudSmokeVolume(o.Image, o.StorageClass)), append(what, "volume")
 	}
 	return smokeNamespace(CloudSmokeNamespace) + strings.Join(ask, "---\n"), strings.Join(what, " and ")
 }
 
 // cloudSmokeVolume asks the cloud for a volume. A pod claims it, for zones are chosen by where it runs.
-func cloudSmokeVolume(image string) string {
+func cloudSmokeVolume(image, class string) string {
+	if class != "" {
+		class = fmt.Sprintf("  storageClassName: %q\n", class)
+	}
 	return fmt.Sprintf(`apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: data, namespace: %[1]s}
 spec:
   accessModes: [ReadWriteOnce]
   resources: {requests: {storage: 1Gi}}
----
-`, CloudSmokeNamespace) + cloudSmokePod("claimer", image, `      volumeMounts: [{name: data, mountPath: /data}]
+%[2]s---
+`, CloudSmokeNamespace, class) + cloudSmokePod("claimer", image, `      volumeMounts: [{name: data, mountPath: /data}]
   volumes:
     - {name: data, persistentVolumeClaim: {claimName: data}}
 `)

@@ -167,8 +167,12 @@ func makeBase(ctx context.Context, suite string, report func(bundle.Event)) erro
 
 // AddonsOf lists the sets of addons that a document's bundle has.
 func AddonsOf(doc *v1alpha1.Cluster) []string {
+	var sets []string
 	if doc.Spec.Provider.OpenStack != nil {
-		return []string{bundle.AddonOpenStack}
+		sets = append(sets, bundle.AddonOpenStack)
 	}
-	return nil
+	for _, a := range doc.Spec.Addons {
+		sets = append(sets, a.Name)
+	}
+	return sets
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/backups"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -132,24 +133,35 @@ func (c *Addons) AddonStep(a addon.Addon) *plan.Step {
 			if err != nil {
 				return err
 			}
+			if err := c.Facts.SetOf(ctx, memory.AddonWorks, a.Name, ""); err != nil {
+				return err
+			}
 			_, err = client.Apply(ctx, manifests, kube.ApplyOptions{Addon: a.Name, Prune: true})
 			return err
 		},
 	}
 }
 
-// waitAddons waits until what addons run does.
+// waitAddons waits until what the cloud's addons run is available.
 func (c *Addons) waitAddons(ctx context.Context, client *kube.Client, p plan.Progress) error {
-	for _, a := range c.AddonList() {
-		for _, w := range a.Workloads {
-			p.Status("waiting for %s", w.Name)
-			wait := client.WaitDeployment
-			if w.Kind == "DaemonSet" {
-				wait = client.WaitDaemonSet
-			}
-			if err := wait(ctx, addon.Namespace, w.Name); err != nil {
-				return err
-			}
+	for _, a := range c.CloudAddonList() {
+		if err := waitWorkloads(ctx, client, a, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitWorkloads waits until what an addon runs is available.
+func waitWorkloads(ctx context.Context, client *kube.Client, a addon.Addon, p plan.Progress) error {
+	for _, w := range a.Workloads {
+		p.Status("waiting for %s", w.Name)
+		wait := client.WaitDeployment
+		if w.Kind == "DaemonSet" {
+			wait = client.WaitDaemonSet
+		}
+		if err := wait(ctx, addon.Namespace, w.Name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -100,6 +101,9 @@ func (c *Addons) Prove(ctx context.Context, limit time.Duration, p plan.Progress
 	try("service", "a Service answers by IP address, by DNS name and by NodePort", SmokeTimeout, func(ctx context.Context) (string, error) {
 		return c.proveService(ctx, p)
 	})
+	for _, a := range addon.Site(c.Doc) {
+		try("addon/"+a.Name, a.Title+": works", SiteTimeout, func(ctx context.Context) (string, error) { return c.siteWorks(ctx, a, p) })
+	}
 	if cloud := c.Cloud(); cloud != nil && (cloud.NoBalancing() == "" || cloud.NoVolumes() == "") {
 		try("cloud", "the cloud provides load balancers and volumes", CloudSmokeTimeout, func(ctx context.Context) (string, error) {
 			return c.CloudSmoke(ctx, p)

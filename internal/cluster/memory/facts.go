@@ -72,6 +72,7 @@ const (
 	// where the verb was interrupted.
 	Decision         Kind = "decision"
 	Generation       Kind = "key-generation"    // of an authority or key (pki.Rotated): which one it is; the first where it is not known
+	AddonWorks       Kind = "addon-works"       // of an addon: "true" once it was seen to work as it is installed now
 	Unclean          Kind = "unclean"           // of a machine: "true" from when it is to be reset until it is clean
 	Repair           Kind = "repair"            // of a machine: what was tried to heal it (upkeep.Ladder)
 	Rebooting        Kind = "rebooting"         // of a machine that is to be rebooted for naupegos update, until it is well again: the boot ID that it is to get away from

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -110,7 +111,7 @@ func (c *Observer) AddonList() []addon.Addon {
 			Name: AddonFlannel, Title: "the pod network (flannel)", Reason: "pods on different nodes reach each other through it",
 		})
 	}
-	return append(list, c.CloudAddonList()...)
+	return append(append(list, c.CloudAddonList()...), addon.Site(c.Doc)...)
 }
 
 // Manifests renders one of addonList; nil for those of a cloud as long as the cluster has no credential.
@@ -120,6 +121,9 @@ func (c *Observer) Manifests(ctx context.Context, p layout.Params, name string) 
 		return layout.ApproverManifest(), nil
 	case AddonFlannel:
 		return p.Flannel()
+	}
+	if a := c.Doc.Addon(name); a != nil {
+		return addon.RenderSite(*a, p.Release.Bundle)
 	}
 	cloud, err := c.cloudAddons(ctx, p)
 	return cloud[name], err
@@ -171,5 +175,35 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 			o.AddonDeltas[a.Name] = kube.Differences(ctx, client, manifests, kube.ApplyOptions{Addon: a.Name})
 		}
 	}
+	if err := c.observeSurplus(ctx, client, o); err != nil {
+		o.APIErr = err
+	}
 	return nil
+}
+
+// observeSurplus finds addons that the cluster has and the document no longer lists, and what would be lost with them.
+func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *Observed) error {
+	installed, err := client.Addons(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range installed {
+		if !slices.Contains(addon.SiteNames(), name) || c.Doc.Addon(name) != nil {
+			continue
+		}
+		s := SurplusAddon{Name: name}
+		if name == addon.NameLocalPath {
+			if s.Volumes, err = kube.VolumesOf(ctx, client, addon.LocalPathProvisioner); err != nil {
+				return err
+			}
+		}
+		o.Surplus = append(o.Surplus, s)
+	}
+	return nil
+}
+
+// SurplusAddon is an addon that the document no longer lists.
+type SurplusAddon struct {
+	Name    string
+	Volumes []string // PersistentVolumes whose data are not removed, but which nothing deletes or provides after it: "shop/data (pvc-1f…)"
 }

@@ -41,6 +41,7 @@ type Observed struct {
 	ProxyTimeoutsReverted bool                     // a foreign kubeadm has reset kube-proxy to its defaults
 	Addons                map[string]bool          // whether an addon's manifests are in the cluster and as we want them
 	AddonDeltas           map[string][]delta.Delta // of the addons that are not: what differs
+	Surplus               []SurplusAddon           // addons that the document no longer lists
 	Want                  []wanted.Slot            // machines that should exist
 	Remove                []provider.Machine       // machines that should go
 	Obstacles             []string                 // what may hold an upgrade up, or break by it

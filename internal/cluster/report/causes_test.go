@@ -184,7 +184,10 @@ func TestCauses(t *testing.T) {
 				s.Machines[i].NodeDiffers = []string{"label tier: (none) -> web"}
 			}
 		}, Drifted, ": label tier of demo-cp-1, demo-cp-2, demo-cp-3 and 1 more differs: naupegos apply -f cluster.yaml corrects it", "node-marks"},
-		"replacement": {func(s *Status, _ *signs) { m := machineOf(s, "demo-general-1"); m.Config, m.Changes = toBeReplaced, nil }, Drifted,
+		"replacement": {func(s *Status, _ *signs) {
+			m := machineOf(s, "demo-general-1")
+			m.Config, m.Changes = toBeReplaced, nil
+		}, Drifted,
 			": demo-general-1 is to be replaced: naupegos apply -f cluster.yaml replaces it", "replacement"},
 		"addon": {func(_ *Status, g *signs) { g.addons = []string{"flannel"} }, Drifted, ": addon flannel differs: naupegos apply -f cluster.yaml corrects it", "addon"},
 		"records": {func(_ *Status, g *signs) { g.records = true }, Drifted,

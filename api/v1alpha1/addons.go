@@ -1,0 +1,68 @@
+package v1alpha1
+
+// Addon is something that runs on the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
+// cluster, and removes it when it leaves the list.
+type Addon struct {
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path"`
+	// Settings of the addon metrics-server.
+	MetricsServer *MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
+	// Settings of the addon local-path.
+	LocalPath *LocalPath `json:"localPath,omitempty" yaml:"localPath,omitempty"`
+}
+
+// The addons.
+const (
+	AddonMetricsServer = "metrics-server"
+	AddonLocalPath     = "local-path"
+)
+
+// MetricsServer collects the CPU and memory usage of nodes and pods from the kubelets.
+type MetricsServer struct {
+	// Pods of metrics-server. With 2, metrics stay available while a node is away.
+	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=1,maximum=5"`
+	// Interval between two collections, from 10s to 5m.
+	Resolution Duration `json:"resolution,omitzero" yaml:"resolution,omitempty" jsonschema:"default=15s"`
+}
+
+// LocalPath makes a directory on the node for each PersistentVolumeClaim. Such a volume stays on its node: it is lost with the node, and no other node can use it.
+type LocalPath struct {
+	// Directory of the volumes on each node.
+	Path string `json:"path,omitempty" yaml:"path,omitempty" jsonschema:"default=/var/lib/local-path,maxLength=200" host:"none"`
+	// Name of the StorageClass.
+	StorageClass string `json:"storageClass,omitempty" yaml:"storageClass,omitempty" jsonschema:"default=local-path,maxLength=63,pattern=^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"`
+	// Make it the default StorageClass, which claims get that name none. Left out: true, except with provider openstack, where cinder is the default.
+	Default *bool `json:"default,omitempty" yaml:"default,omitempty"`
+	// What happens to a volume when its claim is deleted: Delete removes the directory with all data, Retain keeps it.
+	ReclaimPolicy string `json:"reclaimPolicy,omitempty" yaml:"reclaimPolicy,omitempty" jsonschema:"default=Delete,enum=Delete,enum=Retain"`
+}
+
+// Addon returns the addon of this name, with defaults for the settings that are left out; nil if the document does not list it.
+func (c *Cluster) Addon(name string) *Addon {
+	for i := range c.Spec.Addons {
+		if c.Spec.Addons[i].Name == name {
+			return &c.Spec.Addons[i]
+		}
+	}
+	return nil
+}
+
+// defaultAddons gives each listed addon the settings that are left out.
+func (c *Cluster) defaultAddons() {
+	for i := range c.Spec.Addons {
+		switch a := &c.Spec.Addons[i]; a.Name {
+		case AddonMetricsServer:
+			if a.MetricsServer == nil {
+				a.MetricsServer = &MetricsServer{}
+			}
+		case AddonLocalPath:
+			if a.LocalPath == nil {
+				a.LocalPath = &LocalPath{}
+			}
+			if a.LocalPath.Default == nil {
+				own := c.Spec.Provider.OpenStack == nil
+				a.LocalPath.Default = &own
+			}
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package addon
+
+import (
+	"crypto/sha256"
+	_ "embed" // for the manifests
+	"encoding/hex"
+	"fmt"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// The addons of documents.
+const (
+	NameMetricsServer = v1alpha1.AddonMetricsServer
+	NameLocalPath     = v1alpha1.AddonLocalPath
+)
+
+// LocalPathProvisioner is the provisioner in the StorageClass and the PersistentVolumes of the addon local-path.
+const LocalPathProvisioner = "rancher.io/local-path"
+
+// Names of workloads that are not the addon's.
+const localPathDeployment = "local-path-provisioner"
+
+var (
+	//go:embed manifests/metrics-server.yaml
+	metricsServerManifest string
+	//go:embed manifests/local-path.yaml
+	localPathManifest string
+)
+
+// Site lists the addons of a document, in its order, without their manifests.
+func Site(doc *v1alpha1.Cluster) []Addon {
+	var out []Addon
+	for _, a := range doc.Spec.Addons {
+		switch a.Name {
+		case v1alpha1.AddonMetricsServer:
+			out = append(out, Addon{Name: a.Name, Title: "metrics-server", Reason: "kubectl top and the autoscaling of pods read its metrics",
+				Workloads: []Workload{{"Deployment", a.Name}}})
+		case v1alpha1.AddonLocalPath:
+			out = append(out, Addon{Name: a.Name, Title: "volumes in directories of nodes (local-path)", Reason: "it creates volumes for PersistentVolumeClaims",
+				Workloads: []Workload{{"Deployment", localPathDeployment}}})
+		}
+	}
+	return out
+}
+
+// SiteNames lists the names of all addons that documents may list.
+func SiteNames() []string { return []string{v1alpha1.AddonLocalPath, v1alpha1.AddonMetricsServer} }
+
+// RenderSite renders one addon of a document with the images of a bundle. It returns fail.NotFound if the bundle lacks an image.
+func RenderSite(a v1alpha1.Addon, m bundle.Manifest) ([]byte, error) {
+	switch a.Name {
+	case v1alpha1.AddonMetricsServer:
+		ref, err := image(m, bundle.ImageMetricsServer, bundle.AddonMetricsServer)
+		if err != nil {
+			return nil, err
+		}
+		return render(a.Name, metricsServerManifest, map[string]any{"Image": ref, "Replicas": a.MetricsServer.Replicas, "Resolution": a.MetricsServer.Resolution.String()})
+	case v1alpha1.AddonLocalPath:
+		ref, err := image(m, bundle.ImageLocalPath, bundle.AddonLocalPath)
+		if err != nil {
+			return nil, err
+		}
+		l := a.LocalPath
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s", ref, l.Path))
+		return render(a.Name, localPathManifest, map[string]any{
+			"Image": ref, "StorageClass": l.StorageClass, "Default": l.Default != nil && *l.Default, "ReclaimPolicy": l.ReclaimPolicy, "Path": l.Path,
+			"Checksum": hex.EncodeToString(sum[:8]),
+		})
+	}
+	return nil, fail.New(fail.Internal, "no addon %q", a.Name)
+}

@@ -1,0 +1,38 @@
+package bundle
+
+const (
+	localPathModule  = "github.com/rancher/local-path-provisioner"
+	localPathVersion = "v0.0.30"
+	// localPathImage distinguishes images of the same provisioner. Raise it when anything else in them changes on purpose.
+	localPathImage = "-1"
+)
+
+// ImageLocalPath is the image of AddonLocalPath: the provisioner, and the shell with which its helper pods make and remove directories.
+const ImageLocalPath = "local-path-provisioner"
+
+func localPath() component {
+	return component{name: AddonLocalPath, version: localPathVersion, module: localPathModule,
+		ldflags: strip + " -X main.VERSION=" + localPathVersion, targets: []target{{ImageLocalPath, localPathModule}}}
+}
+
+func localPathImages(_ recipe, p programs, d *debianParts) ([]imageSpec, error) {
+	b := &imageBuilder{programs: p}
+	const bin = "/usr/local/bin/"
+	files := append(b.at(bin, ImageLocalPath), accounts()...)
+	return []imageSpec{{Name: ImageLocalPath, Tag: localPathVersion + localPathImage, Roles: []string{roleControlPlane, roleWorker}, Entry: []string{bin + ImageLocalPath},
+		Files: append(files, d.shell...)}}, b.err
+}
+
+// takeShell selects a static busybox with the programs that the provisioner's scripts call.
+func (p *debianParts) takeShell(tr tree) error {
+	const busybox = "/bin/busybox"
+	file, err := tr.find(busybox)
+	if err != nil {
+		return err
+	}
+	p.shell = []imageFile{{Path: busybox, Source: file, Mode: 0o755}}
+	for _, name := range []string{"sh", "mkdir", "rm", "chmod"} {
+		p.shell = append(p.shell, imageFile{Path: "/bin/" + name, Link: "busybox"})
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/addons"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/parts"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// siteLab is a running cluster whose document lists addons, given as a YAML list.
+func siteLab(t *testing.T, list string) *lab {
+	t.Helper()
+	doc := testkit.Value(v1alpha1.Parse("cluster.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"+
+		"spec:\n  provider: {local: {}}\n  workers: [{name: a, replicas: 1}]\n  controlPlane: {replicas: 1}\n  addons: "+list+"\n")))(t)
+	return newLab(t, doc).Running(doc)
+}
+
+// TestSiteAddons follows an addon of the document from its installation to its removal.
+func TestSiteAddons(t *testing.T) {
+	l := siteLab(t, "[{name: metrics-server}, {name: local-path}]")
+	first := l.mustPlan(l.observed(nil, "demo-cp-1"))
+	for _, want := range []string{"create  addon/metrics-server", "create  addon/local-path", "works/metrics-server  <- addon/local-path addon/metrics-server", "works/local-path  <- addon/local-path"} {
+		if !strings.Contains(first, want) {
+			t.Errorf("the plan lacks %q:\n%s", want, first)
+		}
+	}
+	installed := func() *observe.Observed {
+		o := l.observed(nil, "demo-cp-1")
+		o.Addons[v1alpha1.AddonMetricsServer], o.Addons[v1alpha1.AddonLocalPath] = true, true
+		return o
+	}
+	// A run that was killed between the installation and the proof leaves the proof to the next one.
+	killed := l.mustPlan(installed())
+	if strings.Contains(killed, "addon/") || !strings.Contains(killed, "works/metrics-server") || !strings.Contains(killed, "works/local-path") {
+		t.Errorf("after a killed run:\n%s", killed)
+	}
+	for _, name := range []string{v1alpha1.AddonMetricsServer, v1alpha1.AddonLocalPath} {
+		if err := l.Facts.SetOf(t.Context(), memory.AddonWorks, name, "true"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again := l.mustPlan(installed()); again != "" {
+		t.Errorf("a second apply would do:\n%s", again)
+	}
+	o := installed()
+	o.Surplus = []observe.SurplusAddon{{Name: v1alpha1.AddonMetricsServer}, {Name: v1alpha1.AddonLocalPath, Volumes: []string{"shop/data (pvc-1)"}}}
+	removal := l.mustPlan(o)
+	for _, want := range []string{"destroy remove-addon/metrics-server", "destroy remove-addon/local-path", "consent " + addons.ConsentVolumes + " volume shop/data (pvc-1)"} {
+		if !strings.Contains(removal, want) {
+			t.Errorf("the plan lacks %q:\n%s", want, removal)
+		}
+	}
+	if n := strings.Count(removal, "consent "); n != 1 {
+		t.Errorf("%d consents, want one:\n%s", n, removal)
+	}
+	a := l.applying(o, nil)
+	for _, s := range l.stepsOf(o) {
+		if p := a.partOf(s); p != parts.Addons {
+			t.Errorf("step %s is of part %s", s.ID, p)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package addons
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/addon"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/words"
+)
+
+// ConsentVolumes is the consent to remove an addon that provides volumes while volumes of it exist.
+const ConsentVolumes = "volumes"
+
+// SiteTimeout bounds the proof that an addon of the document works.
+const SiteTimeout = 5 * time.Minute
+
+const (
+	worksPrefix  = "works/"
+	removePrefix = "remove-addon/"
+)
+
+// OfSite reports whether a step's ID is that of a step that proves or removes an addon of the document.
+func OfSite(id string) bool {
+	return strings.HasPrefix(id, worksPrefix) || strings.HasPrefix(id, removePrefix)
+}
+
+// WorksStep waits until an addon of the document works.
+func (c *Addons) WorksStep(a addon.Addon) *plan.Step {
+	return &plan.Step{
+		ID: worksPrefix + a.Name, Action: plan.Wait, Subject: "cluster", Title: "wait until " + a.Name + " works", Reason: a.Reason, Timeout: SiteTimeout,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			said, err := c.siteWorks(ctx, a, p)
+			if err != nil {
+				return err
+			}
+			p.Status("%s", said)
+			return c.Facts.SetOf(ctx, memory.AddonWorks, a.Name, "true")
+		},
+	}
+}
+
+// siteWorks waits for the workloads of an addon and uses it as its users do. It returns what it saw.
+func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) (string, error) {
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := waitWorkloads(ctx, client, a, p); err != nil {
+		return "", err
+	}
+	switch a.Name {
+	case addon.NameMetricsServer:
+		p.Status("waiting for the first metrics")
+		n, err := kube.WaitMeasuredNodes(ctx, client)
+		return "metrics of " + words.Count(n, "node", "nodes"), err
+	case addon.NameLocalPath:
+		img, err := c.Current.Image("echo")
+		if err != nil {
+			return "", err
+		}
+		r, err := client.CloudSmoke(ctx, kube.CloudSmokeOptions{
+			Image: img.Ref, NoLoadBalancer: true, StorageClass: c.Doc.Addon(a.Name).LocalPath.StorageClass, Timeout: SiteTimeout, Status: p.Status,
+		})
+		return fmt.Sprintf("a volume after %s", r.Volume.Round(time.Second/10)), err
+	}
+	return "", fail.New(fail.Internal, "addon %q has no proof", a.Name)
+}
+
+// RemoveAddonStep removes an addon that the document no longer lists.
+func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
+	step := &plan.Step{
+		ID: removePrefix + s.Name, Action: plan.Destroy, Subject: "cluster", Title: "remove addon " + s.Name, Reason: "the document no longer lists it", Removes: true,
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			if err := client.Delete(ctx, nil, kube.ApplyOptions{Addon: s.Name}); err != nil {
+				return err
+			}
+			return c.Facts.SetOf(ctx, memory.AddonWorks, s.Name, "")
+		},
+	}
+	if len(s.Volumes) > 0 {
+		step.Consent = ConsentVolumes
+		for _, v := range s.Volumes {
+			step.Details = append(step.Details, "volume "+v+" stays on its node, but nothing removes its directory when its claim is deleted")
+		}
+	}
+	return step
+}
