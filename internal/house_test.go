@@ -19,7 +19,7 @@ const module = "github.com/naupegos/naupegos"
 
 // owners says which packages alone may import a library, by the beginning of its import path. Tests are free.
 var owners = map[string][]string{
-	"k8s.io/client-go":                       {"internal/kube", "bench/upgrade"}, // the latter is a client as users have them
+	"k8s.io/client-go":                       {"internal/kube", "bench/upgrade", "internal/cli/output"}, // the second is a client as users have them, the third reads JSONPath
 	"k8s.io/kubectl":                         {"internal/kube"},
 	"go.etcd.io/etcd":                        {"internal/etcd"},
 	"database/sql":                           {"internal/store", "internal/store/metal", "internal/store/together"},
@@ -36,7 +36,7 @@ var owners = map[string][]string{
 	"golang.org/x/time":                      {"internal/peer"},
 	"github.com/coreos/go-oidc":              {"internal/server/issuer", "internal/cli/signin"},
 	"golang.org/x/oauth2":                    {"internal/cli/signin", "internal/server/issuer"},
-	"github.com/spf13/cobra":                 {"internal/cli", "internal/cli/output", "internal/cli/metal", "internal/cli/netbooting", "internal/cli/serving", "internal/cli/signin", "hack/docs"},
+	"github.com/spf13/cobra":                 {"internal/cli", "internal/cli/contexts", "internal/cli/output", "internal/cli/verbs", "internal/cli/metal", "internal/cli/netbooting", "internal/cli/serving", "internal/cli/signin", "hack/docs"},
 	"charm.land":                             {"internal/cli"},
 	"github.com/charmbracelet":               {"internal/plan/show", "internal/plan/words"},
 	"github.com/google/go-containerregistry": {"internal/bundle", "internal/bundle/bundletest"},
@@ -102,6 +102,8 @@ var knows = map[string][]string{
 	"internal/autoscale/externalgrpc": {},
 	"internal/release":                {},
 	"internal/cli/bundles":            {"api/v1alpha1", "internal/bundle", "internal/cli/progress", "internal/fail", "internal/provider/local"},
+	"internal/cli/contexts":           {"internal/cli/output", "internal/cli/wholefile", "internal/fail"},
+	"internal/cli/verbs":              {"internal/cli/terminal", "internal/fail"},
 	"internal/cli/flags":              {"internal/cluster/parts", "internal/fail"},
 	"internal/cli/killpoint":          {"internal/plan"},
 	"internal/cli/metal":              {"internal/cli/output", "internal/fail", "internal/registry", "internal/registry/client", "internal/registry/order", "internal/tool"},

@@ -15,7 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/contexts"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/verbs"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/store"
@@ -37,8 +39,8 @@ type App struct {
 
 	passphraseWork int // store.Key.Work; tests take less
 
-	logging     logFlags
-	serverFlags serverFlags
+	logging logFlags
+	where   contexts.Flags
 }
 
 // Color reports whether w is a terminal that wants colour.
@@ -68,7 +70,7 @@ Start with:
 			if err := a.startLog(c.CommandPath()); err != nil {
 				return err
 			}
-			return a.serverFlags.check(c)
+			return checkServer(c, a)
 		},
 	}
 	a.unlocked = a.newUnlock()
@@ -80,11 +82,11 @@ Start with:
 	root.PersistentFlags().StringVar(&a.StoreURL, "store", "", "PostgreSQL database that a team shares as its store, postgres://USER@HOST/DATABASE (default $NAUPEGOS_STORE, else a file in the state directory)")
 	root.PersistentFlags().BoolVar(&a.NoColor, "no-color", a.NoColor, "plain output, as with NO_COLOR")
 	root.PersistentFlags().StringVar(&a.identityPassphrase, "identity-passphrase-file", "", "file whose first line is the passphrase of identity.age (default: the systemd credential naupegos-identity-passphrase, else asked for)")
-	a.serverFlags.bind(root)
+	a.where.Store, a.where.StateDir = &a.StoreURL, &a.StateDir
+	a.where.Bind(root)
 	a.logging.bind(root)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fail.Wrap(fail.Invalid, err, "command line").Do("see %s --help", c.CommandPath())
-	})
+	root.SetFlagErrorFunc(verbs.FlagError)
+	verbs.AsPlugin(root, os.Args[0])
 	addVerbs(root, a)
 	return root
 }
@@ -101,7 +103,10 @@ func Main(ctx context.Context, a *App, args []string) int {
 func (a *App) run(ctx context.Context, args []string) (int, error) {
 	root := New(a)
 	root.SetArgs(args)
-	verb, err := root.ExecuteContextC(ctx)
+	verb, err := root, verbs.Misspelt(root, args)
+	if err == nil {
+		verb, err = root.ExecuteContextC(ctx)
+	}
 	var code exitCode
 	switch {
 	case err == nil:
@@ -132,10 +137,13 @@ func addVerbs(root *cobra.Command, a *App) {
 		newRepairCmd(a), newUpdateCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),
 	)
-	root.SetHelpCommand(helpCommand(root))
+	root.AddCommand(contexts.NewUse(contexts.Host{Out: a.Out, Flags: &a.where, Clusters: a.storedNames}))
+	root.SetHelpCommand(verbs.Help(root))
 	groupVerbs(root)
-	suggestForOtherWords(root)
-	checkArguments(root)
+	verbs.AddAliases(root)
+	verbs.CheckArguments(root, namesOf(a))
+	verbs.TakeDays(root)
+	verbs.LayOutHelp(root)
 	completeNames(root, a)
 	completeValues(root)
 }
@@ -145,7 +153,7 @@ var verbGroups = []struct{ title, verbs string }{
 	{"Clusters:", "init validate explain schema plan apply status test kubectl kubeconfig document history destroy reset"},
 	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
 	{"Machines:", "node machine ssh ssh-config logs"},
-	{"Server and store:", "server login logout store"},
+	{"Server and store:", "use server login logout store"},
 	{"Artefacts:", "bundle image"},
 	{"Other:", "doctor version help completion"},
 }
