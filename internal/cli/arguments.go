@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/flags"
@@ -27,8 +28,6 @@ func flagValues(verb, flag string) []string {
 	switch verb + " --" + flag {
 	case "create --role": // of a token
 		return access.Roles()
-	case "upgrade --to":
-		return release.Versions()
 	}
 	switch flag {
 	case "progress":
@@ -51,6 +50,72 @@ func flagValues(verb, flag string) []string {
 		return output.Formats()
 	}
 	return nil
+}
+
+// completeFromStore completes values that the stored document or the cluster's backups have: pools, machines, newer releases, backups.
+func completeFromStore(c *cobra.Command, a *App) {
+	look := map[string]func(context.Context, string) []string{
+		"upgrade --pause-after": a.machineNames,
+		"node add --pool":       func(ctx context.Context, name string) []string { return poolsOf(storedDocument(ctx, a, name)) },
+		"upgrade --pool":        func(ctx context.Context, name string) []string { return poolsOf(storedDocument(ctx, a, name)) },
+		"upgrade --to":          func(ctx context.Context, name string) []string { return newerThan(storedDocument(ctx, a, name)) },
+		"backup restore --from": func(ctx context.Context, name string) []string { return backupIDs(ctx, a, name) },
+	}
+	for _, sub := range c.Commands() {
+		completeFromStore(sub, a)
+		for _, flag := range []string{"pause-after", "pool", "to", "from"} {
+			names := look[verbs.Path(sub)+" --"+flag]
+			if names == nil {
+				continue
+			}
+			// It fails only for a flag that has a completion already.
+			_ = sub.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+				cluster, _, _ := a.where.Cluster()
+				if len(args) > 0 {
+					cluster = args[0]
+				}
+				ctx, cancel := context.WithTimeout(c.Context(), completionTime)
+				defer cancel()
+				return names(ctx, cluster), cobra.ShellCompDirectiveNoFileComp
+			})
+		}
+	}
+}
+
+func poolsOf(doc *v1alpha1.Cluster) (names []string) {
+	if doc == nil {
+		return nil
+	}
+	for _, w := range doc.Spec.Workers {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+// newerThan lists the releases that a cluster can be upgraded to; without a cluster all.
+func newerThan(doc *v1alpha1.Cluster) []string {
+	all := release.Versions()
+	if doc == nil {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return release.Compare(v, doc.Spec.Kubernetes.Version) <= 0 })
+}
+
+// backupIDs lists a cluster's backups for completion.
+func backupIDs(ctx context.Context, a *App, cluster string) []string {
+	b, err := a.backupsOf(ctx, cluster, "")
+	if err != nil {
+		return nil
+	}
+	ids := []string{"latest"}
+	sets, err := backup.List(ctx, b.Target, cluster)
+	if err != nil {
+		return ids
+	}
+	for _, s := range sets {
+		ids = append(ids, s.ID)
+	}
+	return ids
 }
 
 // completeValues has shells complete the values of flags, of c and all below it.
@@ -180,8 +245,8 @@ func (a *App) runNames(ctx context.Context, cluster string) []string {
 	return names
 }
 
-// machineNames lists the machines that a cluster's stored document wants.
-func (a *App) machineNames(ctx context.Context, cluster string) []string {
+// storedDocument returns a cluster's document for completion; nil: there is none.
+func storedDocument(ctx context.Context, a *App, cluster string) *v1alpha1.Cluster {
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return nil
@@ -195,7 +260,15 @@ func (a *App) machineNames(ctx context.Context, cluster string) []string {
 	if err != nil {
 		return nil
 	}
-	var names []string
+	return doc
+}
+
+// machineNames lists the machines that a cluster's stored document wants.
+func (a *App) machineNames(ctx context.Context, cluster string) (names []string) {
+	doc := storedDocument(ctx, a, cluster)
+	if doc == nil {
+		return nil
+	}
 	for _, m := range doc.Machines() {
 		names = append(names, m.Name)
 	}

@@ -143,8 +143,11 @@ func addVerbs(root *cobra.Command, a *App) {
 	verbs.AddAliases(root)
 	verbs.CheckArguments(root, namesOf(a))
 	verbs.TakeDays(root)
+	verbs.TakeReleases(root)
+	verbs.TakeFormerFlags(root)
 	verbs.LayOutHelp(root)
 	completeNames(root, a)
+	completeFromStore(root, a)
 	completeValues(root)
 }
 

@@ -45,10 +45,16 @@ func CheckArguments(c *cobra.Command, n *Names) {
 			}
 			return unknownCommand(c, args[0])
 		}
-	case check != nil:
+	case check != nil || c.Runnable() && usageOf(c).fills != never:
+		if check == nil {
+			check = cobra.ArbitraryArgs
+		}
 		run, full := c.RunE, []string(nil)
 		c.Args = func(c *cobra.Command, args []string) (err error) {
-			if full, err = n.complete(c, args); err != nil {
+			if args, err = waiting(c, args); err == nil {
+				full, err = n.complete(c, args)
+			}
+			if err != nil {
 				return err
 			}
 			if err := check(c, full); err != nil {
@@ -108,6 +114,9 @@ const (
 
 // ends are the verbs that end data, or a cluster's place in the store.
 var ends = []string{"destroy", "reset", "release", "backup restore", "etcd recover", "backup prune"}
+
+// wholesale are verbs that act on the whole cluster if no machine is named, which takes its name.
+var wholesale = []string{"machine stop", "machine kill", "machine reboot"}
 
 // other are verbs that mean something by a missing NAME, and those whose NAME is no cluster.
 var other = []string{"doctor", "import", "server credential add", "server credential remove", "server token create"}
@@ -187,7 +196,7 @@ func (n *Names) complete(c *cobra.Command, args []string) ([]string, error) {
 	if err != nil || name == "" {
 		return args, err
 	}
-	if u.fills == explicit {
+	if u.fills == explicit || given == 0 && slices.Contains(wholesale, Path(c)) {
 		if given > u.least {
 			return args, nil
 		}
