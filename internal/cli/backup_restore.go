@@ -178,7 +178,7 @@ The result is stored beside the backup and shown by backup list, backup show and
 whose keys do not match, is refused with the reason. Without ID, rehearse the newest backup.
 
 With --server, the server rehearses it: where the store has the backups, with the store's own identity.`,
-		Example: "  naupegos backup rehearse demo\n  naupegos backup rehearse demo 20261123T211500Z-3f9a\n  naupegos backup rehearse demo --to /mnt/backups --identity-file ~/keys/backup.txt",
+		Example: "  naupegos backup rehearse demo\n  naupegos backup rehearse demo 20261123T211500Z-3f9a\n  naupegos backup rehearse demo --backups /mnt/backups --identity-file ~/keys/backup.txt",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := backup.Latest
@@ -287,7 +287,7 @@ Whatever is proven is shown meanwhile.
 If restore is interrupted, run the same command again; for a cluster that is being rebuilt, naupegos apply continues
 as well. On another machine, or with another store, name the directory with --backups, and what opens the backup with
 --identity-file or --passphrase-file.`,
-		Example: "  naupegos backup restore demo --from latest\n  naupegos backup restore demo --from 20261123T211500Z-3f9a --to /mnt/backups --passphrase-file words\n" +
+		Example: "  naupegos backup restore demo --from latest\n  naupegos backup restore demo --from 20261123T211500Z-3f9a --backups /mnt/backups --passphrase-file words\n" +
 			"  naupegos backup restore copy --new-identity --of demo --from latest",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
