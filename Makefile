@@ -91,6 +91,7 @@ COMPLETIONS = $(SHAREDIR)/bash-completion/completions/naupegos $(SHAREDIR)/zsh/s
 
 install: build ## the programs, man pages and shell completion, to $(PREFIX); PREFIX=… for another place
 	install -D -m 755 -t $(BINDIR) bin/naupegos bin/naupegos-agent
+	ln -sf naupegos $(BINDIR)/kubectl-naupegos
 	go run ./hack/docs -man $(MANDIR)
 	install -d $(dir $(COMPLETIONS))
 	$(NAUPEGOS) completion bash > $(word 1,$(COMPLETIONS))
@@ -98,7 +99,7 @@ install: build ## the programs, man pages and shell completion, to $(PREFIX); PR
 	$(NAUPEGOS) completion fish > $(word 3,$(COMPLETIONS))
 
 uninstall: ## remove what make install wrote
-	rm -f $(BINDIR)/naupegos $(BINDIR)/naupegos-agent $(MANDIR)/naupegos.1 $(MANDIR)/naupegos-*.1 $(COMPLETIONS)
+	rm -f $(BINDIR)/naupegos $(BINDIR)/naupegos-agent $(BINDIR)/kubectl-naupegos $(MANDIR)/naupegos.1 $(MANDIR)/naupegos-*.1 $(COMPLETIONS)
 
 deb: ## a Debian package of the programs and the server's unit, in dist/
 	rm -rf dist/tree

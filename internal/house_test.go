@@ -19,7 +19,7 @@ const module = "github.com/naupegos/naupegos"
 
 // owners says which packages alone may import a library, by the beginning of its import path. Tests are free.
 var owners = map[string][]string{
-	"k8s.io/client-go":                       {"internal/kube", "bench/upgrade"}, // the latter is a client as users have them
+	"k8s.io/client-go":                       {"internal/kube", "bench/upgrade", "internal/cli/output"}, // the second is a client as users have them, the third reads JSONPath
 	"k8s.io/kubectl":                         {"internal/kube"},
 	"go.etcd.io/etcd":                        {"internal/etcd"},
 	"database/sql":                           {"internal/store", "internal/store/metal", "internal/store/together"},
@@ -39,6 +39,10 @@ var owners = map[string][]string{
 	"github.com/spf13/cobra":                 {"internal/cli", "internal/cli/output", "internal/cli/differ", "internal/cli/metal", "internal/cli/netbooting", "internal/cli/serving", "internal/cli/signin", "internal/cli/watch", "hack/docs"},
 	"charm.land":                             {"internal/cli", "internal/cli/watch"},
 	"github.com/charmbracelet":               {"internal/plan/show", "internal/plan/words", "internal/cli/watch"},
+	"github.com/spf13/cobra":                 {"internal/cli", "internal/cli/contexts", "internal/cli/output", "internal/cli/verbs", "internal/cli/metal", "internal/cli/netbooting", "internal/cli/serving", "internal/cli/signin", "hack/docs"},
+	"github.com/spf13/cobra":                 {"internal/cli", "internal/cli/output", "internal/cli/differ", "internal/cli/metal", "internal/cli/netbooting", "internal/cli/serving", "internal/cli/signin", "hack/docs"},
+	"charm.land":                             {"internal/cli"},
+	"github.com/charmbracelet":               {"internal/plan/show", "internal/plan/words"},
 	"github.com/google/go-containerregistry": {"internal/bundle", "internal/bundle/bundletest"},
 	"github.com/coreos/ignition":             {"internal/machine", "internal/netboot/boot"},
 	"github.com/coreos/butane":               {"internal/netboot/boot"},
@@ -104,6 +108,8 @@ var knows = map[string][]string{
 	"internal/release":                {},
 	"internal/release/flags":          {},
 	"internal/cli/bundles":            {"api/v1alpha1", "internal/bundle", "internal/cli/progress", "internal/fail", "internal/provider/local"},
+	"internal/cli/contexts":           {"internal/cli/output", "internal/cli/wholefile", "internal/fail"},
+	"internal/cli/verbs":              {"internal/cli/terminal", "internal/fail"},
 	"internal/cli/differ":             {"internal/cli/output", "internal/fail", "internal/plan", "internal/plan/delta", "internal/plan/show"},
 	"internal/cli/flags":              {"internal/cluster/parts", "internal/fail"},
 	"internal/cli/killpoint":          {"internal/plan"},

@@ -255,6 +255,7 @@ var changeRules = rules{
 	"spec.timeouts.drain":              {Class: ChangeFree},
 	"spec.timeouts.connect":            {Class: ChangeFree},
 	"spec.timeouts.step":               {Class: ChangeFree},
+	"spec.protect":                     {Class: ChangeFree, Say: "destroy, reset and the removal of control-plane machines are refused as long as it is true"},
 	"spec.smokeTest":                   {Class: ChangeFree},
 	"spec.updates.soak":                {Class: ChangeFree, Say: "an upgrade that has stayed for longer is finished by the apply"},
 	"spec.updates.checks[]":            {Class: ChangeFree},

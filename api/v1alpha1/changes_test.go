@@ -96,6 +96,7 @@ func TestChanges(t *testing.T) {
 		{"local", "cidr: 172.30.153.0/24", "cidr: 172.30.154.0/24", "spec.access.wireguard.cidr: refused"},
 		{"local", "{name: ann}, ", "", "spec.access.wireguard.peers[0]: free"},
 		{"local", "provider: {local: {}}", "provider: {local: {}}\n  smokeTest: false", "spec.smokeTest: free"},
+		{"local", "provider: {local: {}}", "provider: {local: {}}\n  protect: true", "spec.protect: free"},
 		{"local", "provider: {local: {}}", "provider: {local: {}}\n  timeouts: {drain: 7m}", "spec.timeouts.drain: free"},
 		{"hosts", "address: 192.0.2.2", "address: 192.0.2.9", "spec.provider.hosts.machines[1].address: refused"},
 		{"hosts", "        - {name: two, address: 192.0.2.2, role: worker}\n", "", "spec.provider.hosts.machines[1]: free spec.workers[0].replicas: free"},

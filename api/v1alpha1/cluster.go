@@ -56,6 +56,8 @@ type Spec struct {
 	Unattended Unattended `json:"unattended,omitzero" yaml:"unattended,omitempty"`
 	// How long things may take.
 	Timeouts Timeouts `json:"timeouts,omitzero" yaml:"timeouts,omitempty"`
+	// Refuse destroy, reset and the removal of control-plane machines. It must be removed, and that applied, before one of them.
+	Protect bool `json:"protect,omitempty" yaml:"protect,omitempty"`
 	// Run a test workload behind a Service after each change and ask it from another node and by DNS name.
 	SmokeTest *bool `json:"smokeTest,omitempty" yaml:"smokeTest,omitempty" jsonschema:"default=true"`
 }

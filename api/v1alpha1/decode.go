@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/naupegos/naupegos/internal/fail"
 )
 
 // decoder fills Go values from a YAML tree, remembers where each field stands, and reports everything that doesn't fit.
@@ -173,7 +175,7 @@ func (d *decoder) unknownKey(path, key string, k *yaml.Node, fields []field) {
 		keys[i] = f.key
 	}
 	hint := ""
-	if near := nearest(key, keys); near != "" {
+	if near := fail.Nearest(key, keys); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 		d.wrong = append(d.wrong, join(path, near))
 	} else if elsewhere := pathsOf(key); len(elsewhere) > 0 {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/invopop/jsonschema"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/naupegos/naupegos/internal/fail"
 )
 
 // scalar decodes into a text, a whole number or a truth value.
@@ -100,7 +102,7 @@ func checkEnum(s string, f field) (problem, hint string) {
 	if len(f.enum) == 0 || slices.Contains(f.enum, s) {
 		return "", ""
 	}
-	if near := nearest(s, f.enum); near != "" {
+	if near := fail.Nearest(s, f.enum); near != "" {
 		return "unknown value " + quote(s), fmt.Sprintf("did you mean %q?", near)
 	}
 	return "unknown value " + quote(s), "known: " + strings.Join(f.enum, ", ")

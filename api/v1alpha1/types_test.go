@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
 )
 
 // TestTypes holds what the machinery relies on: every key is called the same in YAML and JSON, has a comment, and tags
@@ -80,7 +82,7 @@ func TestNearest(t *testing.T) {
 		"replcas": "replicas", "Replicas": "replicas", "replica": "replicas", "lables": "labels", "nmae": "name", "ectd": "etcd",
 		"x": "", "zzz": "", "cpu": "cni", "": "", strings.Repeat("a", 100): "", "podCIDR": "",
 	} {
-		if got := nearest(s, known); got != want {
+		if got := fail.Nearest(s, known); got != want {
 			t.Errorf("%q: %q, want %q", s, got, want)
 		}
 	}

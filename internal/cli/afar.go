@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/cli/signin"
+	"github.com/naupegos/naupegos/internal/cli/verbs"
 	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -23,21 +24,13 @@ import (
 	"github.com/naupegos/naupegos/internal/server/work"
 )
 
-// serverFlags say which server does what a verb asks for; none: this command does it itself.
-type serverFlags struct{ url, ca string }
-
-func (f *serverFlags) bind(c *cobra.Command) {
-	c.PersistentFlags().StringVar(&f.url, "server", "", "Naupegos server that carries the command out, https://HOST:PORT (default $NAUPEGOS_SERVER, else it runs here); the token is read from $NAUPEGOS_TOKEN or $NAUPEGOS_TOKEN_FILE")
-	c.PersistentFlags().StringVar(&f.ca, "server-ca", "", "file with the certificate authority of the server (default $NAUPEGOS_SERVER_CA, else those that this host trusts)")
-}
-
 // The commands that go through a server beside operate's verbs, by their paths, and those that have nothing to do with a store. All others are
 // refused with a server, with what is to be done instead.
 var (
 	withServer = []string{"plan", "diff", "status", "top", "describe", "events", "history", "document", "kubeconfig", "handover", "node list", "certs list", "machine list", "backup list", "backup show", "backup volumes",
 		"doctor", "certs issuer", "logs", "server", "server status", "server audit", "server audit verify"}
 
-	withoutStore = []string{"login", "logout", "init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "bundle", "image", "local-machine"}
+	withoutStore = []string{"login", "logout", "use", "options", "init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "bundle", "image", "local-machine"}
 
 	instead = map[string]string{
 		"kubectl":    "naupegos kubeconfig NAME, and a kubectl of your own",
@@ -50,33 +43,23 @@ var (
 	}
 )
 
-// address is that of the server; empty: there is none.
-func (f *serverFlags) address() string {
-	if f.url != "" {
-		return f.url
-	}
-	return os.Getenv("NAUPEGOS_SERVER")
-}
-
-// check refuses a verb that a server can't do yet.
-func (f *serverFlags) check(c *cobra.Command) error {
-	at := f.address()
-	if at == "" {
+// checkServer refuses a verb that a server can't do yet.
+func checkServer(c *cobra.Command, a *App) error {
+	name := verbs.Path(c)
+	first, _, _ := strings.Cut(name, " ")
+	if name == "" || c.HasSubCommands() || slices.Contains(withoutStore, first) {
 		return nil
 	}
-	path := strings.Fields(strings.TrimPrefix(c.CommandPath(), c.Root().Name()))
-	if len(path) == 0 || c.HasSubCommands() || slices.Contains(withoutStore, path[0]) {
+	at, err := a.where.Now()
+	if err != nil || at.Server == "" {
+		return err
+	}
+	// Verbs about physical machines ask the server by themselves.
+	if slices.Contains(operate.Verbs(), name) || slices.Contains(withServer, name) || first == "machine" {
 		return nil
 	}
-	name := strings.Join(path, " ")
-	if slices.Contains(operate.Verbs(), name) || slices.Contains(withServer, name) {
-		return nil
-	}
-	if path[0] == "machine" { // physical machines: these verbs ask the server by themselves
-		return nil
-	}
-	return fail.New(fail.Refused, "%s does not go through a server, and %s is named", c.CommandPath(), at).
-		Do("%s", cmp.Or(instead[name], instead[path[0]], "run it where the server's store is, without --server and $NAUPEGOS_SERVER"))
+	return fail.New(fail.Refused, "%s does not go through a server, and %s is named", c.CommandPath(), at.Server).
+		Do("%s", cmp.Or(instead[name], instead[first], "run it where the server's store is, without --server and $NAUPEGOS_SERVER"))
 }
 
 // server returns a client of the server that is named; nil: none is.
@@ -106,11 +89,12 @@ func (a *App) connection() (client.Config, error) {
 
 // asked is the connection without a token of somebody who has signed in.
 func (a *App) asked() (client.Config, error) {
-	conf := client.Config{URL: a.serverFlags.address(), Token: os.Getenv("NAUPEGOS_TOKEN")}
-	if conf.URL == "" {
-		return conf, nil
+	at, err := a.where.Now()
+	conf := client.Config{URL: at.Server, Token: os.Getenv("NAUPEGOS_TOKEN")}
+	if err != nil || conf.URL == "" {
+		return conf, err
 	}
-	if file := os.Getenv("NAUPEGOS_TOKEN_FILE"); conf.Token == "" && file != "" {
+	if file := at.TokenFile; conf.Token == "" && file != "" {
 		info, err := os.Stat(file)
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
 			return conf, fail.New(fail.Refused, "the token can be read by others (mode %04o)", info.Mode().Perm()).At(file).Do("chmod 600 %s", file)
@@ -122,13 +106,8 @@ func (a *App) asked() (client.Config, error) {
 		conf.Token = string(data)
 	}
 	conf.Token = strings.TrimSpace(conf.Token)
-	ca := a.serverFlags.ca
-	if ca == "" {
-		ca = os.Getenv("NAUPEGOS_SERVER_CA")
-	}
-	if ca != "" {
-		var err error
-		if conf.CA, err = os.ReadFile(ca); err != nil {
+	if at.ServerCA != "" {
+		if conf.CA, err = os.ReadFile(at.ServerCA); err != nil {
 			return conf, fail.Wrap(fail.Invalid, err, "read who signed the server's certificate")
 		}
 	}

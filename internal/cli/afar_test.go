@@ -20,7 +20,7 @@ func TestEveryVerbWithAServer(t *testing.T) {
 	page := string(testkit.Value(os.ReadFile("../../docs/how-to/server.md"))(t))
 	a := &App{Out: io.Discard, Err: io.Discard}
 	root := New(a)
-	a.serverFlags.url = "https://192.0.2.1:8443"
+	a.where.Server = "https://192.0.2.1:8443"
 	var refused []string
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -31,7 +31,7 @@ func TestEveryVerbWithAServer(t *testing.T) {
 			return
 		}
 		name := strings.TrimPrefix(c.CommandPath(), "naupegos ")
-		err := a.serverFlags.check(c)
+		err := checkServer(c, a)
 		if err == nil {
 			return
 		}

@@ -11,132 +11,23 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/flags"
+	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/verbs"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/image"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/server/access"
 )
-
-// checkArguments has wrong arguments and unknown commands end as invalid input, as wrong flags do, for c and all below it.
-func checkArguments(c *cobra.Command) {
-	switch check := c.Args; {
-	case !c.Runnable() && c.HasSubCommands():
-		c.Args, c.DisableFlagsInUseLine = cobra.ArbitraryArgs, true
-		c.RunE = func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return c.Help()
-			}
-			return unknownCommand(c, args[0])
-		}
-	case check != nil:
-		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return fail.New(fail.Invalid, "%s: %s", c.CommandPath(), wrongArguments(c, args, err)).Do("usage: %s", c.UseLine())
-			}
-			return nil
-		}
-	}
-	for _, sub := range c.Commands() {
-		checkArguments(sub)
-	}
-}
-
-// wrongArguments says which argument is missing or too much, by the names that the usage gives them.
-func wrongArguments(c *cobra.Command, args []string, err error) string {
-	required := requiredArguments(c.Use)
-	switch {
-	case len(args) < len(required):
-		return strings.Join(required[len(args):], " and ") + " missing"
-	case len(args) > 0:
-		return fmt.Sprintf("%q is one argument too many", args[len(args)-1])
-	}
-	return err.Error()
-}
-
-// requiredArguments lists the names of the arguments that a usage asks for; flags with their values and what is in brackets are left out.
-func requiredArguments(use string) (names []string) {
-	optional, flag := false, false
-	for _, word := range strings.Fields(use)[1:] {
-		optional = optional || strings.HasPrefix(word, "[")
-		switch {
-		case flag:
-			flag = false
-		case word == "--":
-		case strings.HasPrefix(word, "-"):
-			flag = true
-		case !optional:
-			names = append(names, strings.TrimSuffix(word, "..."))
-		}
-		optional = optional && !strings.HasSuffix(word, "]")
-	}
-	return names
-}
-
-func unknownCommand(c *cobra.Command, name string) error {
-	if c.SuggestionsMinimumDistance <= 0 {
-		c.SuggestionsMinimumDistance = 2
-	}
-	err := fail.New(fail.Invalid, "%s has no command %q", c.CommandPath(), name)
-	if near := c.SuggestionsFor(name); len(near) > 0 {
-		return err.Do("did you mean %s?", strings.Join(near, " or "))
-	}
-	return err.Do("see %s --help", c.CommandPath())
-}
-
-// otherWords are what people type who know other tools, by the verb that they mean.
-var otherWords = map[string][]string{
-	"apply": {"create", "up", "build", "update"}, "destroy": {"delete", "down", "remove", "rm"}, "status": {"get", "list", "ls", "describe", "show"},
-	"init": {"new", "generate"}, "validate": {"check", "lint"}, "plan": {"preview"}, "ssh": {"exec", "shell"},
-}
-
-// suggestForOtherWords has each verb suggested to those who type another tool's word for it.
-func suggestForOtherWords(root *cobra.Command) {
-	for _, c := range root.Commands() {
-		c.SuggestFor = append(c.SuggestFor, otherWords[c.Name()]...)
-	}
-}
-
-// helpCommand is cobra's own, except that help on what does not exist is an error.
-func helpCommand(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
-		Use: "help [COMMAND...]", Short: "Show the help of a command", Example: "  naupegos help node replace",
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-			at, _, err := root.Find(args)
-			if err != nil {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			for _, sub := range at.Commands() {
-				if sub.IsAvailableCommand() {
-					names = append(names, sub.Name()+"\t"+sub.Short)
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			at, rest, err := root.Find(args)
-			switch {
-			case err != nil:
-				return unknownCommand(root, args[0])
-			case len(rest) > 0:
-				return unknownCommand(at, rest[0])
-			}
-			at.InitDefaultHelpFlag()
-			return at.Help()
-		},
-	}
-}
 
 // flagValues are the values of flags that take one of a few, by the names of the verb and of the flag.
 func flagValues(verb, flag string) []string {
 	switch verb + " --" + flag {
 	case "create --role": // of a token
 		return access.Roles()
-	case "upgrade --to":
-		return release.Versions()
 	}
 	switch flag {
 	case "progress":
@@ -156,9 +47,75 @@ func flagValues(verb, flag string) []string {
 	case "format":
 		return []string{image.QCOW2, image.Raw}
 	case "output":
-		return []string{"table", "json", "yaml"}
+		return output.Formats()
 	}
 	return nil
+}
+
+// completeFromStore completes values that the stored document or the cluster's backups have: pools, machines, newer releases, backups.
+func completeFromStore(c *cobra.Command, a *App) {
+	look := map[string]func(context.Context, string) []string{
+		"upgrade --pause-after": a.machineNames,
+		"node add --pool":       func(ctx context.Context, name string) []string { return poolsOf(storedDocument(ctx, a, name)) },
+		"upgrade --pool":        func(ctx context.Context, name string) []string { return poolsOf(storedDocument(ctx, a, name)) },
+		"upgrade --to":          func(ctx context.Context, name string) []string { return newerThan(storedDocument(ctx, a, name)) },
+		"backup restore --from": func(ctx context.Context, name string) []string { return backupIDs(ctx, a, name) },
+	}
+	for _, sub := range c.Commands() {
+		completeFromStore(sub, a)
+		for _, flag := range []string{"pause-after", "pool", "to", "from"} {
+			names := look[verbs.Path(sub)+" --"+flag]
+			if names == nil {
+				continue
+			}
+			// It fails only for a flag that has a completion already.
+			_ = sub.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+				cluster, _, _ := a.where.Cluster()
+				if len(args) > 0 {
+					cluster = args[0]
+				}
+				ctx, cancel := context.WithTimeout(c.Context(), completionTime)
+				defer cancel()
+				return names(ctx, cluster), cobra.ShellCompDirectiveNoFileComp
+			})
+		}
+	}
+}
+
+func poolsOf(doc *v1alpha1.Cluster) (names []string) {
+	if doc == nil {
+		return nil
+	}
+	for _, w := range doc.Spec.Workers {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+// newerThan lists the releases that a cluster can be upgraded to; without a cluster all.
+func newerThan(doc *v1alpha1.Cluster) []string {
+	all := release.Versions()
+	if doc == nil {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return release.Compare(v, doc.Spec.Kubernetes.Version) <= 0 })
+}
+
+// backupIDs lists a cluster's backups for completion.
+func backupIDs(ctx context.Context, a *App, cluster string) []string {
+	b, err := a.backupsOf(ctx, cluster, "")
+	if err != nil {
+		return nil
+	}
+	ids := []string{"latest"}
+	sets, err := backup.List(ctx, b.Target, cluster)
+	if err != nil {
+		return ids
+	}
+	for _, s := range sets {
+		ids = append(ids, s.ID)
+	}
+	return ids
 }
 
 // completeValues has shells complete the values of flags, of c and all below it.
@@ -288,8 +245,8 @@ func (a *App) runNames(ctx context.Context, cluster string) []string {
 	return names
 }
 
-// machineNames lists the machines that a cluster's stored document wants.
-func (a *App) machineNames(ctx context.Context, cluster string) []string {
+// storedDocument returns a cluster's document for completion; nil: there is none.
+func storedDocument(ctx context.Context, a *App, cluster string) *v1alpha1.Cluster {
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return nil
@@ -303,9 +260,29 @@ func (a *App) machineNames(ctx context.Context, cluster string) []string {
 	if err != nil {
 		return nil
 	}
-	var names []string
+	return doc
+}
+
+// machineNames lists the machines that a cluster's stored document wants.
+func (a *App) machineNames(ctx context.Context, cluster string) (names []string) {
+	doc := storedDocument(ctx, a, cluster)
+	if doc == nil {
+		return nil
+	}
 	for _, m := range doc.Machines() {
 		names = append(names, m.Name)
 	}
 	return names
+}
+
+// namesOf looks up names for arguments, in the place that is in use.
+func namesOf(a *App) *verbs.Names {
+	server := func() bool { at, err := a.where.Now(); return err == nil && at.Server != "" }
+	return &verbs.Names{Err: a.Err, Default: a.where.Cluster, Clusters: a.storedNames, Server: server,
+		Machines: func(ctx context.Context, cluster string) []string {
+			if server() {
+				return nil // none are known without a look at the cluster
+			}
+			return a.machineNames(ctx, cluster)
+		}}
 }

@@ -55,7 +55,7 @@ func (f *trustFlags) trust(ctx context.Context, st store.Store, set *backup.Set)
 func (f *trustFlags) given() bool { return f.signedBy != "" || f.unsigned }
 
 func (f *openFlags) bind(c *cobra.Command) {
-	c.Flags().StringVar(&f.at, "to", "", "directory that holds the backups (default: as the document says, else in the state directory)")
+	c.Flags().StringVar(&f.at, "backups", "", "directory that holds the backups (default: as the document says, else in the state directory)")
 	c.Flags().StringVarP(&f.file, "file", "f", "", "Cluster document that says where the backups are")
 	c.Flags().StringVar(&f.identity, "identity-file", "", "file with the age identity that opens the backup (default: the store's own)")
 	c.Flags().StringVar(&f.passphrase, "passphrase-file", "", "file whose first line is the passphrase of the key beside the backups")
@@ -71,7 +71,7 @@ func (f *openFlags) check(where bool) error {
 	case f.identity != "" && f.passphrase != "":
 		return fail.New(fail.Invalid, "--identity-file and --passphrase-file exclude each other").Do("open the set by an identity, or by a passphrase")
 	case where && f.at != "" && f.file != "":
-		return fail.New(fail.Invalid, "--to and --file exclude each other").Do("name the directory, or the document that does")
+		return fail.New(fail.Invalid, "--backups and --file exclude each other").Do("name the directory, or the document that does")
 	case f.timeout <= 0:
 		return fail.New(fail.Invalid, "--timeout=%s is not a positive time", f.timeout)
 	}
@@ -178,7 +178,7 @@ The result is stored beside the backup and shown by backup list, backup show and
 whose keys do not match, is refused with the reason. Without ID, rehearse the newest backup.
 
 With --server, the server rehearses it: where the store has the backups, with the store's own identity.`,
-		Example: "  naupegos backup rehearse demo\n  naupegos backup rehearse demo 20261123T211500Z-3f9a\n  naupegos backup rehearse demo --to /mnt/backups --identity-file ~/keys/backup.txt",
+		Example: "  naupegos backup rehearse demo\n  naupegos backup rehearse demo 20261123T211500Z-3f9a\n  naupegos backup rehearse demo --backups /mnt/backups --identity-file ~/keys/backup.txt",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := backup.Latest
@@ -285,9 +285,9 @@ With --server, the server restores it: from where the store or -f has the backup
 Whatever is proven is shown meanwhile.
 
 If restore is interrupted, run the same command again; for a cluster that is being rebuilt, naupegos apply continues
-as well. On another machine, or with another store, name the directory with --to, and what opens the backup with
+as well. On another machine, or with another store, name the directory with --backups, and what opens the backup with
 --identity-file or --passphrase-file.`,
-		Example: "  naupegos backup restore demo --from latest\n  naupegos backup restore demo --from 20261123T211500Z-3f9a --to /mnt/backups --passphrase-file words\n" +
+		Example: "  naupegos backup restore demo --from latest\n  naupegos backup restore demo --from 20261123T211500Z-3f9a --backups /mnt/backups --passphrase-file words\n" +
 			"  naupegos backup restore copy --new-identity --of demo --from latest",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

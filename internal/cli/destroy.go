@@ -27,7 +27,8 @@ are cleaned and left running. One that does not answer can't be cleaned: --conse
 In a cloud, what the cluster created for Services and PersistentVolumeClaims is deleted first; if the cluster's API
 does not answer, it is deleted after the machines.
 
-The cluster's data is lost. Nothing that belongs to others is touched.`,
+The cluster's data is lost. Nothing that belongs to others is touched. To agree, type the cluster's name. A document
+with spec.protect: true refuses destroy until an apply has removed that field.`,
 		Example: "  naupegos destroy demo\n  naupegos destroy demo --yes\n  naupegos destroy demo --keep-volumes",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,6 +42,7 @@ The cluster's data is lost. Nothing that belongs to others is touched.`,
 }
 
 func (a *App) destroy(ctx context.Context, name string, keepVolumes bool, f *runFlags) error {
+	f.typed = name
 	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Destroy, Cluster: name, KeepVolumes: keepVolumes}, flags: f, question: fmt.Sprintf("Destroy cluster %s and all its data?", name)})
 	if err != nil {
 		return err
@@ -98,8 +100,9 @@ run the same command again; until it has finished, apply refuses.`,
 
 func (a *App) reset(ctx context.Context, name string, o removal.ResetOptions, dry bool, format *output.Format, f *runFlags) error {
 	v := &verb{asked: operate.Asked{Verb: "reset", Cluster: name, Machine: o.Machine, KeepVolumes: o.KeepVolumes}, flags: f, dry: dry, out: format}
-	v.question = fmt.Sprintf("Remove Kubernetes from all machines of cluster %s, and lose its data?", name)
+	v.question, f.typed = fmt.Sprintf("Remove Kubernetes from all machines of cluster %s, and lose its data?", name), name
 	if o.Machine != "" {
+		f.typed = ""
 		v.question = fmt.Sprintf("Remove Kubernetes from %s?", o.Machine)
 	}
 	if _, _, err := a.carry(ctx, v); err != nil || dry {

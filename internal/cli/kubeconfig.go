@@ -33,8 +33,9 @@ that --group names, valid for --ttl. It allows what RoleBindings and ClusterRole
 groups, which at first is nothing; the audit log records the user's name. Kubernetes can't revoke a certificate: keep
 the time short.
 
---merge adds it to the file that kubectl uses: the first one in $KUBECONFIG, else ~/.kube/config. The context is named
-after the cluster (USER@NAME with --user) and becomes the current one; other clusters, users and contexts are kept.`,
+The context is named after the cluster (USER@NAME with --user).
+
+--merge adds it to the file that kubectl uses: the first one in $KUBECONFIG, else ~/.kube/config. The context becomes the current one; other clusters, users and contexts are kept.`,
 		Example: `  naupegos kubeconfig demo --merge && kubectl get nodes
   naupegos kubeconfig demo --file demo.kubeconfig && kubectl --kubeconfig demo.kubeconfig get nodes
   naupegos kubeconfig demo --user ann --group developers --ttl 8h --file ann.kubeconfig`,
@@ -98,8 +99,7 @@ func (a *App) kubeconfig(ctx context.Context, name string, f *kubeconfigFlags) e
 		return err
 	}
 	conf := files.Files[operate.Kubeconfig]
-	switch {
-	case f.merge:
+	if f.merge {
 		path, replaced, err := kube.MergeKubeconfig(conf, name, f.user)
 		if err != nil {
 			return err
@@ -110,7 +110,11 @@ func (a *App) kubeconfig(ctx context.Context, name string, f *kubeconfigFlags) e
 		}
 		_, err = fmt.Fprintf(a.Out, "context %s %s in %s; it is the current one\n", kube.ContextName(name, f.user), done, path)
 		return err
-	case f.file != "":
+	}
+	if conf, err = kube.NameContext(conf, name, f.user); err != nil {
+		return err
+	}
+	if f.file != "" {
 		if err := connect.WritePrivate(f.file, func(w io.Writer) error { _, err := w.Write(conf); return err }); err != nil {
 			return fail.Wrap(fail.KindOf(err), err, "write the kubeconfig of cluster %s", name)
 		}

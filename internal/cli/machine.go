@@ -75,7 +75,10 @@ of --server or $NAUPEGOS_SERVER knows.`,
 			if err != nil {
 				return err
 			}
-			rows := machineRows(list.Machines)
+			rows, err := output.SelectBy(f.Labels(), machineRows(list.Machines))
+			if err != nil {
+				return err
+			}
 			return out.Print(a.Out, rows, func(w io.Writer) error { return machineTable(w, rows, list.Others) })
 		},
 	}

@@ -38,11 +38,12 @@ then do what apply does: the document remains the only place where intent is wri
 
 func newNodeListCmd(a *App) *cobra.Command {
 	var out output.Format
+	var only output.Selector
 	c := &cobra.Command{
 		Use:     "list NAME",
 		Short:   "List a cluster's machines and nodes",
 		Long:    `List the cluster's machines with their nodes, and nodes that were joined by others.`,
-		Example: "  naupegos node list demo\n  naupegos node list demo -o json",
+		Example: "  naupegos node list demo\n  naupegos node list demo -l role=worker -o name",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, err := see(cmd.Context(), a, args[0], operate.Nodes, operate.Plainly{})
@@ -52,10 +53,15 @@ func newNodeListCmd(a *App) *cobra.Command {
 			if list.Problem != "" {
 				fmt.Fprintf(a.Err, "naupegos: nodes can't be told: %s\n", list.Problem)
 			}
-			return out.Print(a.Out, list.Nodes, func(w io.Writer) error { return nodeTable(w, list.Nodes, time.Now()) })
+			rows, err := output.Select(&only, list.Nodes)
+			if err != nil {
+				return err
+			}
+			return out.Print(a.Out, rows, func(w io.Writer) error { return nodeTable(w, rows, time.Now()) })
 		},
 	}
 	out.Bind(c)
+	only.Bind(c)
 	return c
 }
 

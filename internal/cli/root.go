@@ -15,7 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/contexts"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/verbs"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/store"
@@ -37,9 +39,9 @@ type App struct {
 
 	passphraseWork int // store.Key.Work; tests take less
 
-	bundled     time.Duration // spent on finding and making bundles
-	logging     logFlags
-	serverFlags serverFlags
+	bundled time.Duration // spent on finding and making bundles
+	logging logFlags
+	where   contexts.Flags
 }
 
 // Color reports whether w is a terminal that wants colour.
@@ -69,7 +71,7 @@ Start with:
 			if err := a.startLog(c.CommandPath()); err != nil {
 				return err
 			}
-			return a.serverFlags.check(c)
+			return checkServer(c, a)
 		},
 	}
 	a.unlocked = a.newUnlock()
@@ -81,11 +83,11 @@ Start with:
 	root.PersistentFlags().StringVar(&a.StoreURL, "store", "", "PostgreSQL database that a team shares as its store, postgres://USER@HOST/DATABASE (default $NAUPEGOS_STORE, else a file in the state directory)")
 	root.PersistentFlags().BoolVar(&a.NoColor, "no-color", a.NoColor, "plain output, as with NO_COLOR")
 	root.PersistentFlags().StringVar(&a.identityPassphrase, "identity-passphrase-file", "", "file whose first line is the passphrase of identity.age (default: the systemd credential naupegos-identity-passphrase, else asked for)")
-	a.serverFlags.bind(root)
+	a.where.Store, a.where.StateDir = &a.StoreURL, &a.StateDir
+	a.where.Bind(root)
 	a.logging.bind(root)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fail.Wrap(fail.Invalid, err, "command line").Do("see %s --help", c.CommandPath())
-	})
+	root.SetFlagErrorFunc(verbs.FlagError)
+	verbs.AsPlugin(root, os.Args[0])
 	addVerbs(root, a)
 	return root
 }
@@ -102,7 +104,10 @@ func Main(ctx context.Context, a *App, args []string) int {
 func (a *App) run(ctx context.Context, args []string) (int, error) {
 	root := New(a)
 	root.SetArgs(args)
-	verb, err := root.ExecuteContextC(ctx)
+	verb, err := root, verbs.Misspelt(root, args)
+	if err == nil {
+		verb, err = root.ExecuteContextC(ctx)
+	}
 	var code exitCode
 	switch {
 	case err == nil:
@@ -134,11 +139,17 @@ func addVerbs(root *cobra.Command, a *App) {
 		newVersionCmd(a), newLocalMachineCmd(),
 	)
 	root.AddCommand(watchVerbs(a)...)
-	root.SetHelpCommand(helpCommand(root))
+	root.AddCommand(contexts.NewUse(contexts.Host{Out: a.Out, Flags: &a.where, Clusters: a.storedNames}))
+	root.SetHelpCommand(verbs.Help(root))
 	groupVerbs(root)
-	suggestForOtherWords(root)
-	checkArguments(root)
+	verbs.AddAliases(root)
+	verbs.CheckArguments(root, namesOf(a))
+	verbs.TakeDays(root)
+	verbs.TakeReleases(root)
+	verbs.TakeFormerFlags(root)
+	verbs.LayOutHelp(root)
 	completeNames(root, a)
+	completeFromStore(root, a)
 	completeValues(root)
 }
 
@@ -147,7 +158,7 @@ var verbGroups = []struct{ title, verbs string }{
 	{"Clusters:", "init validate explain schema plan diff apply status top describe events test kubectl kubeconfig document history destroy reset"},
 	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
 	{"Machines:", "node machine ssh ssh-config logs"},
-	{"Server and store:", "server login logout store"},
+	{"Server and store:", "use server login logout store"},
 	{"Artefacts:", "bundle image"},
 	{"Other:", "doctor version help completion"},
 }

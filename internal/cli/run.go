@@ -30,6 +30,7 @@ import (
 // runFlags are the flags of every verb that carries out a plan.
 type runFlags struct {
 	yes      bool
+	typed    string // what to type to agree, for verbs that end data; empty: y
 	consents flags.Consents
 	parallel flags.AtLeastOne
 	progress progressFlag
@@ -58,15 +59,7 @@ func (a *App) confirm(f *runFlags, question string) error {
 	if !terminal.Is(a.In) {
 		return fail.New(fail.Refused, "cannot prompt %q: standard input is not a terminal", question).Do("add --yes")
 	}
-	fmt.Fprintf(a.Err, "%s [y/N] ", question)
-	answer, err := terminal.Answer(a.In, a.Err)
-	if err != nil {
-		return err
-	}
-	if l := strings.ToLower(strings.TrimSpace(answer)); l != "y" && l != "yes" {
-		return fail.New(fail.Interrupted, "not confirmed: nothing was changed")
-	}
-	return nil
+	return terminal.Confirm(a.In, a.Err, question, f.typed)
 }
 
 // front is the operator's terminal, with the flags of a verb.

@@ -214,10 +214,12 @@ const storeVariable = "NAUPEGOS_STORE"
 
 // location says where the user's store is.
 func (a *App) location() (store.Location, error) {
-	at := store.Location{Dir: a.StateDir, URL: a.StoreURL, Unlock: a.unlocked}
-	if at.URL == "" {
-		at.URL = os.Getenv(storeVariable)
-	} else if store.HasPassword(at.URL) {
+	now, err := a.where.Now()
+	at := store.Location{Dir: now.StateDir, URL: now.Store, Unlock: a.unlocked}
+	if err != nil {
+		return at, err
+	}
+	if a.StoreURL != "" && store.HasPassword(at.URL) {
 		return at, fail.New(fail.Invalid, "--store holds a password: everybody on this host can read the arguments of a command").
 			Do("leave it away, and give it by PGPASSWORD or ~/.pgpass, or the whole address by $%s", storeVariable)
 	}
@@ -279,10 +281,11 @@ func optionsOf(asked *operate.Asked, n work.Need) sessionOptions {
 
 // ownDir returns this user's own directory.
 func (a *App) ownDir() (string, error) {
-	if a.StateDir == "" {
-		return store.DefaultDir()
+	now, err := a.where.Now()
+	if err != nil || now.StateDir != "" {
+		return now.StateDir, err
 	}
-	return a.StateDir, nil
+	return store.DefaultDir()
 }
 
 // viewStore opens the user's store to look at it: where there is none, it is empty and stays unmade.

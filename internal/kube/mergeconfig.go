@@ -14,6 +14,20 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
+// NameContext gives the context and user of a kubeconfig the names that MergeKubeconfig gives them.
+func NameContext(conf []byte, name, user string) ([]byte, error) {
+	from, err := clientcmd.Load(conf)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the kubeconfig of cluster %s", name)
+	}
+	at := from.Contexts[from.CurrentContext]
+	now, login := ContextName(name, user), name+"-"+cmp.Or(user, "admin")
+	to := clientcmdapi.NewConfig()
+	to.Clusters[name], to.AuthInfos[login] = from.Clusters[at.Cluster], from.AuthInfos[at.AuthInfo]
+	to.Contexts[now], to.CurrentContext = &clientcmdapi.Context{Cluster: name, AuthInfo: login}, now
+	return clientcmd.Write(*to)
+}
+
 // MergeKubeconfig adds the cluster, user and context of conf to the kubeconfig that kubectl uses, under the cluster's name, and makes the
 // context current. For the administrator, user is empty; other users get a context USER@NAME. Entries of other clusters stay. It returns
 // the file's path and whether a context of this name existed. The file is replaced atomically with mode 0600; if root merges, its owner stays.

@@ -173,6 +173,9 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, e
 	if err != nil { // the session is already closed
 		return nil, b.giveBack(err)
 	}
+	if err := b.guard(); err != nil {
+		return nil, b.CloseWith(err)
+	}
 	if err := b.plan(ctx); err != nil {
 		return nil, b.CloseWith(err)
 	}

@@ -132,7 +132,11 @@ func (s *database) unknown(ctx context.Context, q querier, name string) error {
 	for _, c := range all {
 		names = append(names, c.Name)
 	}
-	return e.Do("known clusters: %s", strings.Join(names, ", "))
+	known := "known clusters: " + strings.Join(names, ", ")
+	if near := fail.Nearest(name, names); near != "" {
+		return e.Do("did you mean %s? %s", near, known)
+	}
+	return e.Do("%s", known)
 }
 
 // Clusters implements Store.

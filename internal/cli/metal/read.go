@@ -24,6 +24,9 @@ type Filter struct {
 	labels []string
 }
 
+// Labels are the conditions of -l, as a selector.
+func (f *Filter) Labels() string { return strings.Join(f.labels, ",") }
+
 // Bind adds the flags of a filter.
 func (f *Filter) Bind(c *cobra.Command) {
 	q := &f.query.Query
@@ -31,7 +34,7 @@ func (f *Filter) Bind(c *cobra.Command) {
 	c.Flags().StringVar(&q.Approval, "approval", "", "with --server: only machines that are pending, approved or rejected")
 	c.Flags().StringVar(&q.Cluster, "cluster", "", "with --server: only machines of this cluster")
 	c.Flags().StringVar(&q.Role, "role", "", "with --server: only machines of this role")
-	c.Flags().StringSliceVarP(&f.labels, "label", "l", nil, "with --server: only machines with this label, KEY=VALUE (repeatable)")
+	c.Flags().StringSliceVarP(&f.labels, "label", "l", nil, "with --server: only machines with this label, KEY=VALUE (repeatable); with NAME: only machines with this field of -o json, such as role=worker")
 	c.Flags().BoolVar(&q.Free, "free", false, "with --server: only machines that nobody has")
 	c.Flags().StringVar(&q.Unusable, "unusable", "", "with --server: only machines that nobody has and that can't be used: any, unapproved, maintenance, failed or diskless")
 	c.Flags().StringVar(&q.Text, "match", "", "with --server: only machines with this in their UUID, name or MAC addresses")

@@ -29,7 +29,7 @@ func TestJSONIsInert(t *testing.T) {
 	in := map[string]string{"text": "a\u202eb\u009b2J\x7f\x1b]0;x\a\nü"}
 	for _, format := range []string{"json", "yaml"} {
 		var b strings.Builder
-		testkit.Must(t, (&Format{format}).Print(&b, in, nil))
+		testkit.Must(t, (&Format{name: format}).Print(&b, in, nil))
 		if strings.ContainsAny(b.String(), "\u202e\u009b\x7f\x1b\a") {
 			t.Errorf("%s has %q", format, b.String())
 		}

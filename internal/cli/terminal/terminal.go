@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/term"
@@ -57,4 +59,22 @@ func Answer(in io.Reader, w io.Writer) (string, error) {
 		}
 		return r.line, nil
 	}
+}
+
+// Confirm asks a question, which y answers, or the text that is to be typed if there is one.
+func Confirm(in io.Reader, w io.Writer, question, typed string) error {
+	if typed == "" {
+		fmt.Fprintf(w, "%s [y/N] ", question)
+	} else {
+		fmt.Fprintf(w, "%s Type %s to confirm: ", question, typed)
+	}
+	line, err := Answer(in, w)
+	if err != nil {
+		return err
+	}
+	line = strings.TrimSpace(line)
+	if typed != "" && line == typed || typed == "" && slices.Contains([]string{"y", "yes"}, strings.ToLower(line)) {
+		return nil
+	}
+	return fail.New(fail.Interrupted, "not confirmed: nothing was changed")
 }

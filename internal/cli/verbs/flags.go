@@ -1,0 +1,95 @@
+package verbs
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// formerFlags are former or other names of flags that still work and that no help shows, by the name that they have now.
+var formerFlags = map[string][]string{"backups": {"to"}, "file": {"out"}}
+
+// TakeFormerFlags makes flags of c and all below it answer to their former names, unless the command has another flag of that name.
+func TakeFormerFlags(c *cobra.Command) {
+	set := c.Flags()
+	is := map[string]string{}
+	for now, former := range formerFlags {
+		if f := set.Lookup(now); f == nil || strings.Contains(f.Usage, "document") {
+			continue
+		}
+		for _, name := range former {
+			if set.Lookup(name) == nil {
+				is[name] = now
+			}
+		}
+	}
+	if len(is) > 0 {
+		set.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+			if now, ok := is[name]; ok {
+				name = now
+			}
+			return pflag.NormalizedName(name)
+		})
+	}
+	if f := set.Lookup("plan"); f != nil && set.Lookup("dry-run") != nil {
+		f.Hidden = true
+		set.Lookup("dry-run").Usage = "print the plan and change nothing, with the output and exit status of naupegos plan"
+	}
+	for _, sub := range c.Commands() {
+		TakeFormerFlags(sub)
+	}
+}
+
+// release is the value of a flag that names a release of Kubernetes: 1.37.2 is v1.37.2.
+type release struct{ pflag.Value }
+
+var bareRelease = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
+
+// aRelease is what a release looks like.
+var aRelease = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
+
+// Set implements pflag.Value.
+func (r release) Set(text string) error {
+	if bareRelease.MatchString(text) {
+		text = "v" + text
+	}
+	if !aRelease.MatchString(text) {
+		return fmt.Errorf("%q is no release of Kubernetes; write it as v1.37.2", text)
+	}
+	return r.Value.Set(text)
+}
+
+// TakeReleases makes all flags for a release of Kubernetes, of c and all below it, take it with and without its v.
+func TakeReleases(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		named := f.Name == "kubernetes" || f.Name == "to" && Path(c) == "upgrade"
+		if _, done := f.Value.(release); named && !done && f.Value.Type() == "string" {
+			f.Value = release{f.Value}
+		}
+	})
+	for _, sub := range c.Commands() {
+		TakeReleases(sub)
+	}
+}
+
+// waiting reads --wait as kubectl and helm do: `--wait --timeout 5m`, and `--wait 5m`, whose value would else be an argument. It returns the
+// arguments that are left.
+func waiting(c *cobra.Command, args []string) ([]string, error) {
+	wait := c.Flags().Lookup("wait")
+	if wait == nil || !wait.Changed || wait.Value.Type() != "duration" {
+		return args, nil
+	}
+	if n := len(args); n > 0 {
+		if _, err := time.ParseDuration(inHours(args[n-1])); err == nil {
+			return args[:n-1], wait.Value.Set(args[n-1])
+		}
+	}
+	if timeout := c.Flags().Lookup("timeout"); timeout != nil && timeout.Changed {
+		return args, wait.Value.Set(timeout.Value.String())
+	}
+	return args, nil
+}

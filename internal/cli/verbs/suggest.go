@@ -1,0 +1,148 @@
+package verbs
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// otherWords are other tools' words, by the verb that they mean here.
+var otherWords = map[string][]string{
+	"apply": {"create", "up", "build"}, "destroy": {"down", "remove"}, "status": {"get", "list", "show"},
+	"init": {"new", "generate"}, "validate": {"check", "lint"}, "plan": {"preview"}, "ssh": {"exec", "shell"}, "use": {"context", "config", "switch"},
+}
+
+// aliases are other names of verbs, by their paths; each `list` is also `ls`, and each `remove` also `rm` and `delete`.
+var aliases = map[string][]string{"status": {"ls", "clusters"}, "destroy": {"rm", "delete"}}
+
+// AddAliases gives c and all below it the other names that people type.
+func AddAliases(c *cobra.Command) {
+	c.Aliases = append(c.Aliases, aliases[Path(c)]...)
+	if c.HasParent() && c.Parent().HasParent() {
+		switch c.Name() {
+		case "list":
+			c.Aliases = append(c.Aliases, "ls")
+		case "remove":
+			c.Aliases = append(c.Aliases, "rm", "delete")
+		}
+	} else {
+		c.SuggestFor = append(c.SuggestFor, otherWords[c.Name()]...)
+	}
+	for _, sub := range c.Commands() {
+		AddAliases(sub)
+	}
+}
+
+func unknownCommand(c *cobra.Command, name string) error {
+	err := fail.New(fail.Invalid, "%s has no command %q", c.CommandPath(), name)
+	known, meant := []string(nil), []string(nil)
+	for _, sub := range c.Commands() {
+		if !sub.IsAvailableCommand() {
+			continue
+		}
+		for _, other := range sub.SuggestFor {
+			if strings.EqualFold(other, name) {
+				meant = append(meant, sub.Name())
+			}
+		}
+		if len(name) > 1 && strings.HasPrefix(sub.Name(), strings.ToLower(name)) {
+			meant = append(meant, sub.Name())
+		}
+		known = append(append(known, sub.Name()), sub.Aliases...)
+	}
+	if near := fail.Nearest(name, known); near != "" && len(meant) == 0 {
+		meant = append(meant, near)
+	}
+	if len(meant) > 0 {
+		return err.Do("did you mean %s?", strings.Join(meant, " or "))
+	}
+	return err.Do("see %s --help", c.CommandPath())
+}
+
+// Misspelt returns an error for a command that does not exist. It looks before flags are read: those of a misspelt command are unknown, too.
+func Misspelt(root *cobra.Command, args []string) error {
+	c := root
+	for i := 0; i < len(args); i++ {
+		word := args[i]
+		switch {
+		case word == "--" || len(word) == 0:
+			return nil
+		case word[0] == '-' && len(word) > 1:
+			if takesNext(c, word) {
+				i++
+			}
+			continue
+		}
+		sub := child(c, word)
+		switch {
+		case sub == nil && c == root && (word == "help" || word == "completion" || strings.HasPrefix(word, "__")): // cobra adds these late
+			return nil
+		case sub == nil && c.HasSubCommands():
+			return unknownCommand(c, word)
+		case sub == nil || !sub.HasSubCommands():
+			return nil
+		}
+		c = sub
+	}
+	return nil
+}
+
+func child(c *cobra.Command, name string) *cobra.Command {
+	for _, sub := range c.Commands() {
+		if sub.Name() == name || sub.HasAlias(name) {
+			return sub
+		}
+	}
+	return nil
+}
+
+// takesNext reports whether the word after a flag is its value.
+func takesNext(c *cobra.Command, word string) bool {
+	if strings.Contains(word, "=") {
+		return false
+	}
+	var f *pflag.Flag
+	if long, ok := strings.CutPrefix(word, "--"); ok {
+		if f = c.Flags().Lookup(long); f == nil {
+			f = c.Root().PersistentFlags().Lookup(long)
+		}
+	} else {
+		last := word[len(word)-1:]
+		if f = c.Flags().ShorthandLookup(last); f == nil {
+			f = c.Root().PersistentFlags().ShorthandLookup(last)
+		}
+	}
+	return f != nil && f.NoOptDefVal == ""
+}
+
+// otherFlags are other tools' flags, by what they are called here.
+var otherFlags = map[string]string{
+	"auto-approve": "yes", "force": "yes", "assume-yes": "yes", "filename": "file", "selector": "selector", "kube-context": "context", "dryrun": "dry-run", "out": "output", "format": "output",
+}
+
+// FlagError says which flag is wrong, and which one was meant.
+func FlagError(c *cobra.Command, err error) error {
+	e := fail.Wrap(fail.Invalid, err, "command line")
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var known []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				known = append(known, f.Name)
+			}
+		})
+		name := unknown.GetSpecifiedName()
+		near := fail.Nearest(name, known)
+		if other := otherFlags[name]; near == "" && c.Flags().Lookup(other) != nil {
+			near = other
+		}
+		if near != "" && unknown.GetSpecifiedShortnames() == "" {
+			return e.Do("did you mean --%s? see %s --help", near, c.CommandPath())
+		}
+	}
+	return e.Do("see %s --help", c.CommandPath())
+}

@@ -1,0 +1,49 @@
+package operate
+
+import (
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// guard refuses to end a cluster, or to shrink its control plane, as long as the stored document protects it. The new document does not count:
+// the protection has to be applied away first.
+func (b *Begun) guard() error {
+	if b.Record == nil {
+		return nil
+	}
+	return guarded(b.Record.Name, b.Asked.Verb, b.Record.Document, b.Cluster.Doc)
+}
+
+// guarded is guard, on a verb and the two documents.
+func guarded(name, verb string, stored []byte, doc *v1alpha1.Cluster) error {
+	if len(stored) == 0 {
+		return nil
+	}
+	was, err := v1alpha1.Parse("the stored document", stored)
+	if err != nil || !was.Spec.Protect {
+		return err
+	}
+	refused := func(what string) error {
+		return fail.New(fail.Refused, "cluster %s is protected: %s", name, what).
+			Do("remove spec.protect from its document and apply that; then run the command again")
+	}
+	switch verb {
+	case Destroy:
+		return refused("it can't be destroyed")
+	case "reset":
+		return refused("it can't be reset")
+	}
+	if now, then := controlPlanes(doc), controlPlanes(was); now < then {
+		return refused("it keeps its control-plane machines, and this would remove some of them")
+	}
+	return nil
+}
+
+func controlPlanes(doc *v1alpha1.Cluster) (n int) {
+	for _, m := range doc.Machines() {
+		if m.Role == v1alpha1.RoleControlPlane {
+			n++
+		}
+	}
+	return n
+}
