@@ -173,7 +173,7 @@ func (d *decoder) unknownKey(path, key string, k *yaml.Node, fields []field) {
 		keys[i] = f.key
 	}
 	hint := ""
-	if near := nearest(key, keys); near != "" {
+	if near := Nearest(key, keys); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 		d.wrong = append(d.wrong, join(path, near))
 	} else if elsewhere := pathsOf(key); len(elsewhere) > 0 {

@@ -106,7 +106,7 @@ func unknownField(at, key string, known []string) error {
 		where = at
 	}
 	err := fail.New(fail.Invalid, "%s has no field %q", where, key)
-	switch near := nearest(key, known); {
+	switch near := Nearest(key, known); {
 	case near != "":
 		return err.Do("did you mean %s?", join(at, near))
 	case len(known) == 0:

@@ -147,8 +147,8 @@ func (r *findings) sorted() Errors {
 	return r.list
 }
 
-// nearest returns the known word that s is most probably a misspelling of, or "".
-func nearest(s string, known []string) string {
+// Nearest returns the known word that s is most probably a misspelling of, or "".
+func Nearest(s string, known []string) string {
 	best, bestDistance := "", len(s)/3+1
 	if len(s) > 64 {
 		return ""

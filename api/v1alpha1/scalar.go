@@ -100,7 +100,7 @@ func checkEnum(s string, f field) (problem, hint string) {
 	if len(f.enum) == 0 || slices.Contains(f.enum, s) {
 		return "", ""
 	}
-	if near := nearest(s, f.enum); near != "" {
+	if near := Nearest(s, f.enum); near != "" {
 		return "unknown value " + quote(s), fmt.Sprintf("did you mean %q?", near)
 	}
 	return "unknown value " + quote(s), "known: " + strings.Join(f.enum, ", ")

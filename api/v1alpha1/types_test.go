@@ -80,7 +80,7 @@ func TestNearest(t *testing.T) {
 		"replcas": "replicas", "Replicas": "replicas", "replica": "replicas", "lables": "labels", "nmae": "name", "ectd": "etcd",
 		"x": "", "zzz": "", "cpu": "cni", "": "", strings.Repeat("a", 100): "", "podCIDR": "",
 	} {
-		if got := nearest(s, known); got != want {
+		if got := Nearest(s, known); got != want {
 			t.Errorf("%q: %q, want %q", s, got, want)
 		}
 	}

@@ -202,7 +202,7 @@ func completeNames(c *cobra.Command, a *App) {
 			case len(args) == 0:
 				names = a.clusterNames(c.Context())
 			case machines && (len(args) == 1 || several):
-				names = a.machineNames(c.Context(), args[0])
+				names = a.machineNames(c.Context(), args[0], slices.Contains([]string{"cordon", "uncordon", "drain"}, c.Name()))
 				names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args[1:], n) })
 			case strings.Contains(arguments, "[RUN]") && len(args) == 1:
 				names = a.runNames(c.Context(), args[0])
@@ -288,8 +288,8 @@ func (a *App) runNames(ctx context.Context, cluster string) []string {
 	return names
 }
 
-// machineNames lists the machines that a cluster's stored document wants.
-func (a *App) machineNames(ctx context.Context, cluster string) []string {
+// machineNames lists the machines, or only those with nodes, that a cluster's stored document wants.
+func (a *App) machineNames(ctx context.Context, cluster string, nodes bool) []string {
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return nil
@@ -305,7 +305,9 @@ func (a *App) machineNames(ctx context.Context, cluster string) []string {
 	}
 	var names []string
 	for _, m := range doc.Machines() {
-		names = append(names, m.Name)
+		if !nodes || m.Role != v1alpha1.RoleGateway {
+			names = append(names, m.Name)
+		}
 	}
 	return names
 }
