@@ -105,6 +105,7 @@ var knows = map[string][]string{
 	"internal/release":                {},
 	"internal/cli/bundles":            {"api/v1alpha1", "internal/bundle", "internal/cli/progress", "internal/fail", "internal/provider/local"},
 	"internal/cli/flags":              {"internal/cluster/parts", "internal/fail"},
+	"internal/cli/hostkeys":           {"api/v1alpha1", "internal/fail"},
 	"internal/cli/killpoint":          {"internal/plan"},
 	"internal/cli/metal":              {"internal/cli/output", "internal/fail", "internal/registry", "internal/registry/client", "internal/registry/order", "internal/tool"},
 	"internal/cli/netbooting":         {"internal/cli/output", "internal/fail", "internal/image/discovery", "internal/plan", "internal/netboot", "internal/netboot/boot", "internal/netboot/dhcp", "internal/peer", "internal/server", "internal/server/front", "internal/server/problem", "internal/tool"},

@@ -123,7 +123,7 @@ func typeText(f field) string {
 	case reflect.Bool:
 		return "`true`, `false`"
 	case reflect.Map:
-		return "text by text"
+		return "mapping of texts"
 	case reflect.Struct:
 		return "mapping"
 	case reflect.Slice:
