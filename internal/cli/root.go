@@ -127,7 +127,7 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) 
 func addVerbs(root *cobra.Command, a *App) {
 	root.AddCommand(
 		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),
-		newPlanCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
+		newPlanCmd(a), newDiffCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
 		newNodeCmd(a), newAutoscaleCmd(a), newMachineCmd(a), shell.NewSSH(a.shell()), shell.NewSSHConfig(a.shell()), newCertsCmd(a), newRenewCmd(a), newHistoryCmd(a), shell.NewLogs(a.shell()), shell.NewSupport(a.shell()), newHandoverCmd(a), newBackupCmd(a), newEtcdCmd(a), newResetCmd(a), newImportCmd(a), newReleaseCmd(a), newDestroyCmd(a),
 		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), newServerCmd(a), a.newLoginCmd(), a.newLogoutCmd(),
 		newRepairCmd(a), newUpdateCmd(a),
@@ -143,7 +143,7 @@ func addVerbs(root *cobra.Command, a *App) {
 
 // verbGroups are the headings of the list of verbs, in the order in which a user meets them, each with its verbs.
 var verbGroups = []struct{ title, verbs string }{
-	{"Clusters:", "init validate explain schema plan apply status test kubectl kubeconfig document history destroy reset"},
+	{"Clusters:", "init validate explain schema plan diff apply status test kubectl kubeconfig document history destroy reset"},
 	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
 	{"Machines:", "node machine ssh ssh-config logs support"},
 	{"Server and store:", "server login logout store"},
