@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Explain returns what a field of the document is for, in plain text: its type, its default, its description, and the fields below it. The
-// path is written as in errors ("spec.workers.replicas"; "[]" and an index after a list may be left out); the empty path is the document. An
+// Explain returns what a field of the document is for, in plain text: its type, its default, its description, and the fields below it; with
+// recursive, also the fields below those, without descriptions. The path is written as in errors ("spec.workers.replicas"; "[]" and an index after a list may be left out); the empty path is the document. An
 // unknown path is an error that names the nearest known key.
-func Explain(path string) (string, error) {
+func Explain(path string, recursive bool) (string, error) {
 	docs, err := comments()
 	if err != nil {
 		return "", err
@@ -41,15 +40,25 @@ func Explain(path string) (string, error) {
 	}
 	if t != nil {
 		b.WriteString("\nFIELDS:\n")
-		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		for _, f := range fieldsOf(t) {
-			fmt.Fprintf(w, "  %s\t%s\n", f.key, strings.ReplaceAll(typeText(f), "`", ""))
-		}
-		if err := w.Flush(); err != nil {
-			return "", err
-		}
+		listFields(&b, t, docs, "  ", recursive)
 	}
 	return b.String(), nil
+}
+
+func listFields(b *bytes.Buffer, t reflect.Type, docs map[string]string, indent string, recursive bool) {
+	for _, f := range fieldsOf(t) {
+		fmt.Fprintf(b, "%s%s  <%s>", indent, f.key, strings.ReplaceAll(typeText(f), "`", ""))
+		if f.required {
+			b.WriteString("  -required-")
+		}
+		b.WriteString("\n")
+		if next := below(f.typ); recursive && next != nil {
+			listFields(b, next, docs, indent+"  ", true)
+		} else if text := docs[t.Name()+"."+f.name]; !recursive && text != "" {
+			first, _, _ := strings.Cut(text+" ", ". ")
+			fmt.Fprintf(b, "      %s.\n", strings.ReplaceAll(wrap(strings.TrimRight(first, ". ")), "\n", "\n      "))
+		}
+	}
 }
 
 // FieldPaths lists the paths of all fields as Explain takes them, in the document's order.

@@ -14,7 +14,7 @@ func TestExplainKnowsEveryField(t *testing.T) {
 		t.Fatalf("only %d fields: %v", len(paths), paths)
 	}
 	for _, path := range paths {
-		text, err := v1alpha1.Explain(path)
+		text, err := v1alpha1.Explain(path, false)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue
@@ -27,13 +27,18 @@ func TestExplainKnowsEveryField(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	for _, c := range []struct{ path, want string }{
-		{"", "KIND:     Cluster"},
-		{"spec.workers[0].replicas", "FIELD:    spec.workers.replicas\nTYPE:     number"},
-		{"spec.workers", "\nFIELDS:\n  name"},
-		{"metadata.name", "required"},
+	for _, c := range []struct {
+		path, want string
+		recursive  bool
+	}{
+		{"", "KIND:     Cluster", false},
+		{"spec.workers[0].replicas", "FIELD:    spec.workers.replicas\nTYPE:     number", false},
+		{"spec.workers", "\nFIELDS:\n  name  <text>  -required-\n      ", false},
+		{"spec.workers", "\n  labels  <mapping of texts>\n      ", false},
+		{"spec", "\n  workers  <list of mappings>\n    name  <text>  -required-\n", true},
+		{"metadata.name", "required", false},
 	} {
-		if text, err := v1alpha1.Explain(c.path); err != nil || !strings.Contains(text, c.want) {
+		if text, err := v1alpha1.Explain(c.path, c.recursive); err != nil || !strings.Contains(text, c.want) {
 			t.Errorf("%q: %v\n%s", c.path, err, text)
 		}
 	}
@@ -45,7 +50,7 @@ func TestExplain(t *testing.T) {
 		"spec..kubernetes":          `spec has no field ""`,
 		"spec.provider.local.bogus": "spec.provider.local has no field",
 	} {
-		if _, err := v1alpha1.Explain(path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := v1alpha1.Explain(path, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q in it", path, err, want)
 		}
 	}

@@ -123,7 +123,7 @@ func typeText(f field) string {
 	case reflect.Bool:
 		return "`true`, `false`"
 	case reflect.Map:
-		return map[reflect.Kind]string{reflect.String: "text", reflect.Bool: "`true`, `false`", reflect.Int: "number"}[t.Elem().Kind()] + " by text"
+		return "mapping of " + map[reflect.Kind]string{reflect.String: "texts", reflect.Bool: "`true`, `false`", reflect.Int: "numbers"}[t.Elem().Kind()]
 	case reflect.Struct:
 		return "mapping"
 	case reflect.Slice:

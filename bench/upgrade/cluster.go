@@ -42,7 +42,7 @@ func (c *cluster) naupegos(ctx context.Context, args ...string) error {
 
 // on runs a shell command on a machine, with a file as its input where one is named.
 func (c *cluster) on(ctx context.Context, machine, command, input string) error {
-	cmd := c.command(ctx, "ssh", "bench", machine, "--", "sh", "-ec", command)
+	cmd := c.command(ctx, "ssh", "bench", machine, "--", "set -e\n"+command)
 	if input != "" {
 		f, err := os.Open(input)
 		if err != nil {

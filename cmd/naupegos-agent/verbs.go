@@ -50,6 +50,7 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
                                           they know the API by (JSON)
   naupegos-agent admit [--for 24h] TABLE SET ADDRESS…
                                           add addresses to a set of an nftables table of family inet, where there is that table
+  naupegos-agent logs REQUEST             write the lines of the journal and of containers' logs that REQUEST (JSON) selects, one JSON object each
   naupegos-agent updates [--reboot-only] [--hold PACKAGE]…
                                           fetch the lists of packages; which ones could be newer, and why a reboot is needed (JSON)
   naupegos-agent update                   read such an answer from standard input, bring its packages to those versions, write what is left
@@ -80,7 +81,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 	}
 	verbs := map[string]func(context.Context, []string) error{
 		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset, "release": c.release, "adopt": c.adopt,
-		"gateway-check": c.gatewayCheck, "gateway-relay": c.gatewayRelay, "settled": c.settled, "pause": c.pause, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
+		"gateway-check": c.gatewayCheck, "gateway-relay": c.gatewayRelay, "logs": c.logs, "settled": c.settled, "pause": c.pause, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
 		"updates": c.updates, "update": c.update,
 		"discover": c.discover, "keep": c.keep, "backup": c.backup, "version": c.version,
 		"help": c.help, "--help": c.help, "-h": c.help,

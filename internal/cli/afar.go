@@ -28,7 +28,7 @@ import (
 // refused with a server, with what is to be done instead.
 var (
 	withServer = []string{"plan", "diff", "status", "top", "describe", "events", "history", "document", "kubeconfig", "handover", "node list", "certs list", "machine list", "backup list", "backup show", "backup volumes",
-		"doctor", "certs issuer", "logs", "server", "server status", "server audit", "server audit verify"}
+		"doctor", "certs issuer", "logs", "support", "server", "server status", "server audit", "server audit verify"}
 
 	withoutStore = []string{"login", "logout", "use", "options", "init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "bundle", "image", "local-machine"}
 

@@ -159,7 +159,7 @@ func completeNames(c *cobra.Command, a *App) {
 			case len(args) == 0:
 				names = a.clusterNames(c.Context())
 			case machines && (len(args) == 1 || several):
-				names = a.machineNames(c.Context(), args[0])
+				names = a.machineNames(c.Context(), args[0], slices.Contains([]string{"cordon", "uncordon", "drain"}, c.Name()))
 				names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args[1:], n) })
 			case strings.Contains(arguments, "[RUN]") && len(args) == 1:
 				names = a.runNames(c.Context(), args[0])
@@ -263,14 +263,16 @@ func storedDocument(ctx context.Context, a *App, cluster string) *v1alpha1.Clust
 	return doc
 }
 
-// machineNames lists the machines that a cluster's stored document wants.
-func (a *App) machineNames(ctx context.Context, cluster string) (names []string) {
+// machineNames lists the machines, or only those with nodes, that a cluster's stored document wants.
+func (a *App) machineNames(ctx context.Context, cluster string, nodes bool) (names []string) {
 	doc := storedDocument(ctx, a, cluster)
 	if doc == nil {
 		return nil
 	}
 	for _, m := range doc.Machines() {
-		names = append(names, m.Name)
+		if !nodes || m.Role != v1alpha1.RoleGateway {
+			names = append(names, m.Name)
+		}
 	}
 	return names
 }

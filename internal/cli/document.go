@@ -116,13 +116,14 @@ yaml-language-server, begin the document with:  # yaml-language-server: $schema=
 }
 
 func newExplainCmd(a *App) *cobra.Command {
-	return &cobra.Command{
+	var recursive bool
+	c := &cobra.Command{
 		Use:   "explain [FIELD]",
 		Short: "Describe a field of the Cluster document",
 		Long: `Describe a field of the Cluster document: what it is for, its type, its default, what changing it does to a running
 cluster, and the fields below it. FIELD is a path as error messages print it, such as spec.workers or
 spec.workers[0].taints. Without FIELD, describe the document itself.`,
-		Example: "  naupegos explain spec\n  naupegos explain spec.endpoint.gateways",
+		Example: "  naupegos explain spec\n  naupegos explain spec.endpoint.gateways\n  naupegos explain spec --recursive",
 		Args:    cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -135,7 +136,7 @@ spec.workers[0].taints. Without FIELD, describe the document itself.`,
 			if len(args) == 1 {
 				path = args[0]
 			}
-			text, err := v1alpha1.Explain(path)
+			text, err := v1alpha1.Explain(path, recursive)
 			if err != nil {
 				return err
 			}
@@ -143,4 +144,6 @@ spec.workers[0].taints. Without FIELD, describe the document itself.`,
 			return err
 		},
 	}
+	c.Flags().BoolVar(&recursive, "recursive", false, "list the fields below those, too, without descriptions")
+	return c
 }

@@ -12,26 +12,34 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/api/v1alpha1/sample"
+	"github.com/naupegos/naupegos/internal/cli/hostkeys"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/remote"
 )
 
 func newInitCmd(a *App) *cobra.Command {
 	o := sample.Options{}
 	var interactive bool
-	var c *cobra.Command
-	c = &cobra.Command{
+	var hosts []string
+	c := &cobra.Command{
 		Use:   "init",
 		Short: "Print a Cluster document to start from",
 		Long:  `Print a short, commented Cluster document to start from. Flags fill in its fields; --interactive asks for them.`,
 		Example: `  naupegos init > cluster.yaml
   naupegos init --name harbour --control-planes 3 --workers 5 > harbour.yaml
+  naupegos init --provider hosts --control-planes 1 --host 10.0.0.11 --host 10.0.0.12 > cluster.yaml
   naupegos init --provider openstack --cloud mycloud --flavor m1.large --image debian-12 --endpoint octavia > harbour.yaml
   naupegos init --interactive > cluster.yaml`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			if interactive {
 				if err := a.askInit(&o); err != nil {
+					return err
+				}
+			}
+			if len(hosts) > 0 {
+				if err := a.findHosts(c, &o, hosts); err != nil {
 					return err
 				}
 			}
@@ -45,10 +53,13 @@ func newInitCmd(a *App) *cobra.Command {
 			if err != nil {
 				return withoutPlaces(err)
 			}
-			_, err = a.Out.Write(b)
+			if _, err = a.Out.Write(b); err == nil && (interactive || len(hosts) > 0) {
+				fmt.Fprintf(a.Err, "Next: naupegos plan -f %s\n", terminal.FileOf(a.Out, "FILE"))
+			}
 			return err
 		},
 	}
+	c.Flags().StringArrayVar(&hosts, "host", nil, "with provider hosts: [ROLE=]ADDRESS of a machine, whose SSH host key is fetched and shown (repeatable); without ROLE, the first ones are control-plane machines")
 	c.Flags().StringVar(&o.Name, "name", "demo", "name of the cluster")
 	c.Flags().StringVar(&o.Provider, "provider", "local", "where machines come from: local, hosts, openstack or metal")
 	c.Flags().IntVar(&o.ControlPlanes, "control-planes", 3, "number of control-plane machines: 1, 3 or 5")
@@ -64,6 +75,22 @@ func newInitCmd(a *App) *cobra.Command {
 	c.Flags().StringVar(&o.Image, "image", "", "with provider openstack: image of the machines (default debian-12)")
 	c.Flags().BoolVarP(&interactive, "interactive", "i", false, "ask for the values in a form")
 	return c
+}
+
+// findHosts makes the machines of o from addresses.
+func (a *App) findHosts(c *cobra.Command, o *sample.Options, hosts []string) (err error) {
+	if o.Provider != v1alpha1.ProviderHosts {
+		return fail.New(fail.Invalid, "--host has no meaning with provider %s", o.Provider).Do("leave it out, or choose --provider hosts")
+	}
+	if !c.Flags().Changed("control-planes") && len(hosts) < 3 {
+		o.ControlPlanes = 1
+	}
+	o.Hosts, err = hostkeys.Machines(c.Context(), hosts, o.ControlPlanes, remote.ScanHostKey, a.Err, func(question string) error { return a.confirm(&runFlags{}, question) })
+	o.ControlPlanes, o.Workers = hostkeys.Count(o.Hosts, v1alpha1.RoleControlPlane), hostkeys.Count(o.Hosts, v1alpha1.RoleWorker)
+	if o.Gateways = hostkeys.Count(o.Hosts, v1alpha1.RoleGateway); err == nil && o.Gateways > 0 {
+		o.VIP = v1alpha1.MadeUpVIP // validation asks for the real one
+	}
+	return err
 }
 
 // maxWorkers is how many workers init and its form take.
@@ -125,7 +152,10 @@ func (a *App) askInit(o *sample.Options) error {
 	endpoint := o.Endpoint
 	cps, workers := strconv.Itoa(o.ControlPlanes), strconv.Itoa(o.Workers)
 	form := huh.NewForm(huh.NewGroup(
-		huh.NewInput().Title("Name of the cluster").Value(&o.Name),
+		huh.NewInput().Title("Name of the cluster").Value(&o.Name).Validate(func(s string) error {
+			_, err := sample.New(sample.Options{Name: s})
+			return withoutPlaces(err)
+		}),
 		huh.NewSelect[string]().Title("Where do machines come from?").Options(
 			huh.NewOption("containers on this machine", "local"),
 			huh.NewOption("hosts that I name by address", "hosts"),

@@ -17,6 +17,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/contexts"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/shell"
 	"github.com/naupegos/naupegos/internal/cli/verbs"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan/show"
@@ -133,7 +134,7 @@ func addVerbs(root *cobra.Command, a *App) {
 	root.AddCommand(
 		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),
 		newPlanCmd(a), newDiffCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
-		newNodeCmd(a), newAutoscaleCmd(a), newMachineCmd(a), newSSHCmd(a), newSSHConfigCmd(a), newCertsCmd(a), newRenewCmd(a), newHistoryCmd(a), newLogsCmd(a), newHandoverCmd(a), newBackupCmd(a), newEtcdCmd(a), newResetCmd(a), newImportCmd(a), newReleaseCmd(a), newDestroyCmd(a),
+		newNodeCmd(a), newAutoscaleCmd(a), newMachineCmd(a), shell.NewSSH(a.shell()), shell.NewSSHConfig(a.shell()), newCertsCmd(a), newRenewCmd(a), newHistoryCmd(a), shell.NewLogs(a.shell()), shell.NewSupport(a.shell()), newHandoverCmd(a), newBackupCmd(a), newEtcdCmd(a), newResetCmd(a), newImportCmd(a), newReleaseCmd(a), newDestroyCmd(a),
 		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), newServerCmd(a), a.newLoginCmd(), a.newLogoutCmd(),
 		newRepairCmd(a), newUpdateCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),
@@ -157,7 +158,7 @@ func addVerbs(root *cobra.Command, a *App) {
 var verbGroups = []struct{ title, verbs string }{
 	{"Clusters:", "init validate explain schema plan diff apply status top describe events test kubectl kubeconfig document history destroy reset"},
 	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
-	{"Machines:", "node machine ssh ssh-config logs"},
+	{"Machines:", "node machine ssh ssh-config logs support"},
 	{"Server and store:", "use server login logout store"},
 	{"Artefacts:", "bundle image"},
 	{"Other:", "doctor version help completion"},

@@ -245,7 +245,7 @@ func (c *Client) waitNodes(ctx context.Context, lacks func(runtime.Object) strin
 	if err != nil && len(missing) > 0 {
 		// What is missing is the cause. That the time was up is none: an error that says so is not told to the user.
 		e := fail.New(fail.KindOf(err), "wait for nodes: %s", strings.Join(missing, "; ")).At(c.server).
-			Do("look at kubelet's log on the machine: naupegos logs")
+			Do("look at kubelet's log on the machine: naupegos logs NAME MACHINE -u kubelet")
 		if !errors.Is(err, context.DeadlineExceeded) {
 			e.Err = err
 		}

@@ -60,6 +60,7 @@ func (b *Begun) edit(rec *store.Cluster) (*v1alpha1.Cluster, error) {
 		return nil, fail.New(fail.Invalid, "%s describes cluster %s, not %s", from, doc.Metadata.Name, rec.Name)
 	}
 	b.Document = doc
+	b.Asked.fullNames(doc)
 	switch agreed := b.Asked.Edited; {
 	case b.verb.edit == nil && agreed != nil:
 		return nil, fail.New(fail.Invalid, "%s changes no document", b.Asked.Verb)
@@ -82,6 +83,23 @@ func (b *Begun) edit(rec *store.Cluster) (*v1alpha1.Cluster, error) {
 		return nil, fail.New(fail.Invalid, "the document with the change describes cluster %s, not %s", b.Document.Metadata.Name, rec.Name)
 	}
 	return b.Document, env.CheckChanges(rec, b.Document)
+}
+
+// fullNames replaces short names of machines by full ones.
+func (a *Asked) fullNames(doc *v1alpha1.Cluster) {
+	a.Machine = wanted.MachineNamed(doc, a.Machine)
+	if a.Update != nil {
+		u := *a.Update
+		u.Machine = wanted.MachineNamed(doc, u.Machine)
+		a.Update = &u
+	}
+	var full []string
+	for _, name := range a.Machines {
+		if name = wanted.MachineNamed(doc, name); !slices.Contains(full, name) { // a machine may be given by both names
+			full = append(full, name)
+		}
+	}
+	a.Machines = full
 }
 
 // resize sets the sizes of autoscaled pools to those of the change.

@@ -57,6 +57,9 @@ func (d *Dialer) AgentPath() (string, error) {
 // maxAgentOutput bounds what the agent of a machine may say. A snapshot of all logs is far below.
 const maxAgentOutput = 256 << 20
 
+// maxAgentErrors bounds the end of an agent's standard error that is kept.
+const maxAgentErrors = 16 << 10
+
 // Agent runs a verb of the agent on h and returns its standard output. The agent is uploaded where it is missing. stdin is
 // called again for each attempt; nil means none. The agent's errors keep their kind and hint.
 func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args ...string) ([]byte, error) {
@@ -72,7 +75,7 @@ func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args
 			in = stdin()
 		}
 		out := &limitedBuffer{limit: maxAgentOutput, full: cancel}
-		stderr := &tailWriter{limit: 16 << 10}
+		stderr := &tailWriter{limit: maxAgentErrors}
 		status, err := d.exec(ctx, h, in, out, stderr, append([]string{bin}, args...))
 		switch {
 		case out.over:
@@ -88,6 +91,28 @@ func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args
 			}
 		default:
 			return out.Bytes(), agentError(h, args[0], status, stderr.String())
+		}
+	}
+}
+
+// AgentStream runs a verb of the agent on h, like Agent, and copies its output to stdout as it comes.
+func (d *Dialer) AgentStream(ctx context.Context, h Host, stdout io.Writer, args ...string) error {
+	bin, err := d.AgentPath()
+	if err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		stderr := &tailWriter{limit: maxAgentErrors}
+		status, err := d.exec(ctx, h, nil, stdout, stderr, append([]string{bin}, args...))
+		switch {
+		case err != nil || status == 0:
+			return err
+		case try == 0 && (status == 127 || status == 126):
+			if err := d.upload(ctx, h, bin); err != nil {
+				return err
+			}
+		default:
+			return agentError(h, args[0], status, stderr.String())
 		}
 	}
 }

@@ -338,7 +338,7 @@ func TestShell(t *testing.T) {
 		_, _ = io.WriteString(typed, "hello\n")
 		_ = typed.Close()
 	}()
-	status, err := d.Shell(t.Context(), s.host("m"), Terminal{In: in, Out: &out, Err: io.Discard, TTY: true, Size: Size{80, 24}, Resize: sizes})
+	status, err := d.Shell(t.Context(), s.host("m"), Terminal{In: in, Out: &out, Err: io.Discard, TTY: true, Size: Size{80, 24}, Resize: sizes}, "")
 	if err != nil || status != 7 || out.String() != "shell\ngot hello\n" {
 		t.Errorf("status %d, output %q: %v", status, &out, err)
 	}

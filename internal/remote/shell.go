@@ -22,8 +22,8 @@ type Terminal struct {
 // Size is a terminal's size in characters.
 type Size struct{ Columns, Rows int }
 
-// Shell runs the login shell of h's user, or argv when given, as that user (not through sudo), and returns its exit status.
-func (d *Dialer) Shell(ctx context.Context, h Host, t Terminal, argv ...string) (int, error) {
+// Shell runs the login shell of h's user, or has it interpret command, as that user (not through sudo), and returns the exit status.
+func (d *Dialer) Shell(ctx context.Context, h Host, t Terminal, command string) (int, error) {
 	s, c, err := d.session(ctx, h)
 	if err != nil {
 		return 0, err
@@ -47,10 +47,10 @@ func (d *Dialer) Shell(ctx context.Context, h Host, t Terminal, argv ...string) 
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
-	if len(argv) == 0 {
+	if command == "" {
 		err = s.Shell()
 	} else {
-		err = s.Start(quote(argv))
+		err = s.Start(command)
 	}
 	if err != nil {
 		return 0, lost(ctx, c, err)

@@ -96,7 +96,7 @@ func TestRealSSHD(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	var out bytes.Buffer
-	status, err := d.Shell(t.Context(), h, Terminal{In: strings.NewReader("tty; exit 3\n"), Out: &out, Err: io.Discard, TTY: true, Size: Size{80, 24}})
+	status, err := d.Shell(t.Context(), h, Terminal{In: strings.NewReader("tty; exit 3\n"), Out: &out, Err: io.Discard, TTY: true, Size: Size{80, 24}}, "")
 	if err != nil || status != 3 || !strings.Contains(out.String(), "/dev/pts/") {
 		t.Errorf("status %d, output %q: %v", status, &out, err)
 	}

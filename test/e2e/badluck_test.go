@@ -242,7 +242,7 @@ func (r *rig) kubeletCertificates(t *testing.T, cp, w string) {
 		}, validity))(t)
 		inv := r.invocation()
 		inv.stdin = string(pair.CertPEM) + string(pair.KeyPEM)
-		if res := naupegos(t, inv, "--state-dir", r.state, "ssh", r.name, machine, "--", "sh", "-c", "umask 077; cat > "+dir+"e2e.pem && ln -sf "+dir+"e2e.pem "+current); res.code != 0 {
+		if res := naupegos(t, inv, "--state-dir", r.state, "ssh", r.name, machine, "--", "umask 077; cat > "+dir+"e2e.pem && ln -sf "+dir+"e2e.pem "+current); res.code != 0 {
 			t.Fatal(res)
 		}
 		r.ssh(machine, "systemctl restart kubelet || true")

@@ -63,7 +63,7 @@ func (r *rig) judgedByCIS(t *testing.T, machine, kind, targets string) {
 	const dir = "/var/tmp/kube-bench"
 	inv := r.invocation()
 	inv.stdin = string(archive)
-	if res := naupegos(t, inv, "--state-dir", r.state, "ssh", r.name, machine, "--", "sh", "-c", "mkdir -p "+dir+" && tar -C "+dir+" -xf -"); res.code != 0 {
+	if res := naupegos(t, inv, "--state-dir", r.state, "ssh", r.name, machine, "--", "mkdir -p "+dir+" && tar -C "+dir+" -xf -"); res.code != 0 {
 		t.Fatal(res)
 	}
 	if kind == "control-plane" {

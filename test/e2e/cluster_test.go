@@ -171,7 +171,7 @@ func (r *rig) look(machine, command string) string {
 
 func (r *rig) remote(code int, machine, command string) result {
 	r.t.Helper()
-	return r.must(code, "ssh", r.name, machine, "--", "sh", "-c", command)
+	return r.must(code, "ssh", r.name, machine, "--", command)
 }
 
 // passesItsTest runs naupegos test, asserts that everything holds that is tried, and returns the details by name.

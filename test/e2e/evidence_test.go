@@ -45,8 +45,8 @@ func (r *rig) evidence() {
 		save(machine+".console.log", text)
 	}
 	for _, m := range r.status().Machines {
-		ask(m.Name+".journal.txt", "ssh", r.name, m.Name, "--", "sh", "-c", asRoot("journalctl --no-pager -n 20000"))
-		ask(m.Name+".pods.txt", "ssh", r.name, m.Name, "--", "sh", "-c", asRoot("tail -n 5000 /var/log/pods/*/*/*.log"))
+		ask(m.Name+".journal.txt", "ssh", r.name, m.Name, "--", asRoot("journalctl --no-pager -n 20000"))
+		ask(m.Name+".pods.txt", "ssh", r.name, m.Name, "--", asRoot("tail -n 5000 /var/log/pods/*/*/*.log"))
 	}
 }
 

@@ -276,7 +276,7 @@ func (p *provisioning) withdraw(name string) {
 // in runs a shell command on a machine of the cluster.
 func (p *provisioning) in(machine, command string) string {
 	p.t.Helper()
-	r := naupegos(p.t, invocation{}, "--state-dir", p.server.state, "ssh", p.cluster, machine, "--", "sh", "-c", command)
+	r := naupegos(p.t, invocation{}, "--state-dir", p.server.state, "ssh", p.cluster, machine, "--", command)
 	if r.code != 0 {
 		p.t.Fatal(r)
 	}

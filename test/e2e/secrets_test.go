@@ -312,8 +312,8 @@ func (r *rig) searchArchive(clean func(string, []byte)) {
 		r.t.Fatal(err)
 	}
 	archive := filepath.Join(dir, "support.tar.gz")
-	res := r.must(0, "logs", r.name, "--file", archive)
-	clean("the output of naupegos logs", []byte(res.stdout+res.stderr))
+	res := r.must(0, "support", r.name, "--file", archive)
+	clean("the output of naupegos support", []byte(res.stdout+res.stderr))
 	out := filepath.Join(dir, "out")
 	if err := extract(archive, out); err != nil {
 		r.t.Fatal(err)

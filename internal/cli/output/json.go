@@ -46,6 +46,16 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
+// WriteLine prints v for programs that read a line at a time.
+func WriteLine(w io.Writer, v any) error {
+	b, err := versioned(v)
+	if err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
 // failure is an error for programs, on standard error.
 type failure struct {
 	Error    string          `json:"error"`              // as people see it

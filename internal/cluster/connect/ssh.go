@@ -191,13 +191,13 @@ func (c *Conn) LoginFiles(hosts string) []machine.File {
 	}
 }
 
-// Shell connects a terminal with a machine and returns the remote exit status.
-func (c *Conn) Shell(ctx context.Context, name string, t remote.Terminal, argv ...string) (int, error) {
+// Shell connects a terminal with a machine's login shell, which interprets command, and returns the remote exit status.
+func (c *Conn) Shell(ctx context.Context, name string, t remote.Terminal, command string) (int, error) {
 	h, err := c.Host(ctx, name)
 	if err != nil {
 		return 0, err
 	}
-	return c.Dialer.Shell(ctx, h, t, argv...)
+	return c.Dialer.Shell(ctx, h, t, command)
 }
 
 // Hosts lists how all machines are reached.

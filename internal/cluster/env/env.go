@@ -5,6 +5,7 @@ package env
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -89,7 +90,16 @@ func ErrNoSuchMachine(name, cluster string, known []string) error {
 	if len(known) == 0 {
 		return err.Do("it has no machines yet; naupegos apply creates them")
 	}
-	return err.Do("it has %s", strings.Join(known, ","))
+	return err.Do("%s", Among(name, known))
+}
+
+// Among is the hint for somebody who gave a name that is not among those known: the nearest name, and all of them.
+func Among(name string, known []string) string {
+	all := "it has " + strings.Join(known, ", ")
+	if near := fail.Nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %s? %s", near, strings.ToUpper(all[:1])+all[1:])
+	}
+	return all
 }
 
 // EtcdTime bounds a request to etcd, observeTime an observation of an API or etcd that may not answer: timeouts.connect raises both for slow hosts.

@@ -8,6 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -126,4 +127,22 @@ func (c *Env) ForgetGone(ctx context.Context, inv *provider.Inventory) error {
 // Resize sets the size of a pool that scales, from the next plan on. It returns fail.Refused if the document's bounds don't allow the size.
 func (c *Env) Resize(ctx context.Context, pool string, size int) error {
 	return scaling.Resize(ctx, c.Facts, c.Doc, pool, size)
+}
+
+// MachineNamed returns the full name of the machine that a full or short name means. It returns fail.NotFound, with the names that there
+// are, where there is no such machine.
+func (c *Env) MachineNamed(ctx context.Context, name string) (string, error) {
+	if err := c.LoadTarget(ctx); err != nil {
+		return "", err
+	}
+	full := wanted.MachineNamed(c.Doc, name)
+	_, err := c.Prov.Machine(ctx, full)
+	if fail.KindOf(err) != fail.NotFound {
+		return full, err
+	}
+	known := wanted.Names(c.Known())
+	if slices.Contains(known, full) {
+		return "", fail.New(fail.NotFound, "the machine does not exist yet").At(full).Do("naupegos apply creates it")
+	}
+	return "", ErrNoSuchMachine(name, c.Name(), known)
 }

@@ -2,11 +2,14 @@ package nodes
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
+	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
 )
 
 // oneByOne is a plan of steps that follow each other.
@@ -22,6 +25,12 @@ func (c *Nodes) oneByOne(verb string, steps []*plan.Step) *plan.Plan {
 // checkNodes refuses work on nodes of a cluster that never came up, whose API does not answer, or that has no such nodes: a step would wait for the API
 // for as long as it may take.
 func (c *Nodes) checkNodes(ctx context.Context, verb string, nodes []string) error {
+	for _, name := range nodes {
+		if wanted.RoleOf(c.Doc, name) == provider.Gateway {
+			return fail.New(fail.Invalid, "%s: a gateway is no node: no pod runs on it", verb).At(name).
+				Do("naupegos machine stop or reboot works on gateways; another gateway takes over the address meanwhile")
+		}
+	}
 	if !c.Facts.Bootstrapped() {
 		return env.ErrNotBootstrapped(c.Name())
 	}
@@ -35,7 +44,7 @@ func (c *Nodes) checkNodes(ctx context.Context, verb string, nodes []string) err
 		switch kind := fail.KindOf(err); {
 		case err == nil:
 		case kind == fail.NotFound:
-			return fail.Wrap(kind, err, "cluster %s has no node %s", c.Name(), name).Do("naupegos node list %s shows them", c.Name())
+			return fail.Wrap(kind, err, "cluster %s has no node %s", c.Name(), name).Do("%s", c.nodesThere(ctx, client, name))
 		case kind == fail.Unreachable, kind == fail.NotReady:
 			return fail.Wrap(kind, err, "%s: the API of cluster %s does not answer", verb, c.Name()).
 				Do("naupegos status %s shows the reason, and naupegos apply repairs it", c.Name())
@@ -44,6 +53,19 @@ func (c *Nodes) checkNodes(ctx context.Context, verb string, nodes []string) err
 		}
 	}
 	return nil
+}
+
+// nodesThere names the nodes of the cluster for somebody who asked for another one.
+func (c *Nodes) nodesThere(ctx context.Context, client *kube.Client, name string) string {
+	all, err := client.Nodes(ctx)
+	if err != nil || len(all) == 0 {
+		return fmt.Sprintf("naupegos node list %s shows them", c.Name())
+	}
+	var names []string
+	for _, n := range all {
+		names = append(names, n.Name)
+	}
+	return env.Among(name, names)
 }
 
 // PlanCordon keeps new pods away from nodes, or lets them in again.

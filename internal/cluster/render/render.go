@@ -84,11 +84,25 @@ func (c *Renderer) renderRole(ctx context.Context, s wanted.Slot, f machine.Fact
 	if err != nil {
 		return machine.Config{}, err
 	}
+	if !c.Prov.Traits().Given { // there it is the user's own file
+		conf.Files = append(conf.Files, rootKubeconfig(conf)...)
+	}
 	backups, err := c.BackupLayer(ctx, s.Name)
 	if err != nil {
 		return machine.Config{}, err
 	}
 	return machine.Merge(conf, backups)
+}
+
+// rootKubeconfig makes kubectl, run by root on the machine, ask the cluster's API.
+func rootKubeconfig(conf machine.Config) []machine.File {
+	for _, f := range conf.Files {
+		if f.Path == "/etc/kubernetes/admin.conf" {
+			f.Path = "/root/.kube/config"
+			return []machine.File{f}
+		}
+	}
+	return nil
 }
 
 // base renders the part that all roles share: the SSH keys and the machines' names.

@@ -58,7 +58,7 @@ func NoAPIBecause(cluster string, names []string, waited error, found []Trouble)
 		}
 	}
 	if hint == "" {
-		hint = "naupegos logs " + cluster + " collects what the control-plane machines logged"
+		hint = "naupegos logs " + cluster + " shows what the control-plane machines logged"
 	}
 	return fail.New(fail.NotReady, "%s", b.String()).Do("%s", hint).Enough()
 }

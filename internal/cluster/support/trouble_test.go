@@ -157,7 +157,7 @@ on demo-cp-3
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 	err = NoAPIBecause("demo", names[:1], waited, []Trouble{{units: []unitTrouble{noisy}}})
-	if want := waited.What + " (naupegos logs demo collects what the control-plane machines logged)"; err.Error() != want {
+	if want := waited.What + " (naupegos logs demo shows what the control-plane machines logged)"; err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
