@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
@@ -71,7 +72,7 @@ func (c componentCheck) gates(gates map[string]bool) {
 // unknown reports a name that the release does not know: dropped since an older minor, misspelt, or made up.
 func (c componentCheck) unknown(at, what, name string, known []string, had func(flags.Table) bool) {
 	hint := ""
-	if near := nearest(name, known); near != "" {
+	if near := fail.Nearest(name, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	for _, minor := range SupportedMinors() {
@@ -202,7 +203,7 @@ func (c componentCheck) servable(key string) (problem, hint string) {
 	if slices.Contains([]string{"api/all", "api/ga", "api/beta", "api/alpha"}, key) || c.table.API(key) {
 		return "", ""
 	}
-	if near := nearest(key, c.table.APIs()); near != "" {
+	if near := fail.Nearest(key, c.table.APIs()); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return "Kubernetes " + c.table.Minor + " has no API version " + quote(key), hint

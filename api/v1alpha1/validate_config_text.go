@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
@@ -61,7 +62,7 @@ func (c componentCheck) configField(at, field string, key, value *yaml.Node) (ok
 	if !known {
 		parent := field[:max(strings.LastIndexByte(field, '.'), 0)]
 		hint := "known: " + strings.Join(c.table.Fields(c.program, parent), ", ")
-		if near := nearest(key.Value, c.table.Fields(c.program, parent)); near != "" {
+		if near := fail.Nearest(key.Value, c.table.Fields(c.program, parent)); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		} else if len(hint) > 400 {
 			hint = ""

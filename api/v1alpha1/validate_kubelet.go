@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/naupegos/naupegos/internal/fail"
 )
 
 var cpuSet = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
@@ -46,7 +48,7 @@ func (c componentCheck) reserved(key string, list map[string]string) {
 		at := c.path + "." + key + "[" + clip(name) + "]"
 		if !slices.Contains(known, name) {
 			hint := "known: " + strings.Join(known, ", ")
-			if near := nearest(name, known); near != "" {
+			if near := fail.Nearest(name, known); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
 			c.add(at, "kubelet reserves no "+quote(name), hint)
@@ -71,7 +73,7 @@ func (c componentCheck) eviction(k, effective Kubelet) {
 			return true
 		}
 		hint := "known: " + strings.Join(evictionSignals(), ", ")
-		if near := nearest(signal, evictionSignals()); near != "" {
+		if near := fail.Nearest(signal, evictionSignals()); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		c.add(c.path+"."+key+"["+clip(signal)+"]", quote(signal)+" is not a signal of kubelet", hint)
