@@ -9,6 +9,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/schedule"
 )
 
@@ -92,22 +93,22 @@ func (c *Cluster) checkBackup(r *findings) {
 	}
 	seen := map[string]int{}
 	for i, text := range b.Recipients {
-		where := item(at+".recipients", i)
+		where := strict.Item(at+".recipients", i)
 		switch first, again := seen[text]; {
 		case strings.HasPrefix(text, "AGE-SECRET-KEY-"): // never shown
-			r.add(where, "is a secret key of age", "give its public half, which age-keygen -y FILE prints; and make another one: documents are read by many")
+			r.Add(where, "is a secret key of age", "give its public half, which age-keygen -y FILE prints; and make another one: documents are read by many")
 		case again:
-			r.add(where, fmt.Sprintf("is the same as recipients[%d]", first), "remove it")
+			r.Add(where, fmt.Sprintf("is the same as recipients[%d]", first), "remove it")
 		default:
 			if _, err := age.ParseX25519Recipient(text); err != nil {
-				r.add(where, quote(text)+" is not a public key of age", "it begins with age1; age-keygen -y FILE prints it")
+				r.Add(where, strict.Quote(text)+" is not a public key of age", "it begins with age1; age-keygen -y FILE prints it")
 			}
 		}
 		seen[text] = i
 	}
 	b.checkSchedule(r, at)
 	if k := b.Keep; k != nil && *k == (BackupKeep{}) {
-		r.add(at+".keep", "keeps nothing", "give it last, days or weeks, or remove it")
+		r.Add(at+".keep", "keeps nothing", "give it last, days or weeks, or remove it")
 	}
 }
 
@@ -125,15 +126,15 @@ func (to *BackupTarget) check(r *findings, at string) {
 		if to.Swift != nil {
 			last = ".swift"
 		}
-		r.add(at, "names more than one place", "choose one of directory, s3 and swift", at+last)
+		r.Add(at, "names more than one place", "choose one of directory, s3 and swift", at+last)
 	case places == 0:
-		r.add(at, "names no place", "give it directory, s3 or swift, or remove it")
+		r.Add(at, "names no place", "give it directory, s3 or swift, or remove it")
 	case to.S3 != nil:
 		to.S3.check(r, at+".s3")
 	case to.Swift != nil:
 		to.Swift.check(r, at+".swift")
 	case !plainPath(to.Directory):
-		r.add(at+".directory", quote(to.Directory)+" is not an absolute path", "as /srv/backups")
+		r.Add(at+".directory", strict.Quote(to.Directory)+" is not an absolute path", "as /srv/backups")
 	}
 }
 
@@ -143,13 +144,13 @@ func (b *Backup) checkSchedule(r *findings, at string) {
 		return
 	}
 	if _, err := schedule.Parse(b.Schedule); err != nil {
-		r.add(at+".schedule", quote(b.Schedule)+" "+err.Error(), `as "0 */12 * * *", or @daily`)
+		r.Add(at+".schedule", strict.Quote(b.Schedule)+" "+err.Error(), `as "0 */12 * * *", or @daily`)
 	}
 	if b.To == nil {
-		r.add(at+".schedule", "has machines make backups, and they don't reach the store's directory", "give spec.backup.to a bucket, a container, or a directory that they share", at+".to")
+		r.Add(at+".schedule", "has machines make backups, and they don't reach the store's directory", "give spec.backup.to a bucket, a container, or a directory that they share", at+".to")
 	}
 	if b.Keep == nil {
-		r.add(at+".schedule", "makes more and more backups, and none ever goes", "say with spec.backup.keep which ones stay", at+".keep")
+		r.Add(at+".schedule", "makes more and more backups, and none ever goes", "say with spec.backup.keep which ones stay", at+".keep")
 	}
 }
 
@@ -159,7 +160,7 @@ func plainPath(p string) bool { return path.IsAbs(p) && path.Clean(p) == strings
 func (s *BackupS3) check(r *findings, at string) {
 	checkService(r, at, "endpoint", s.Endpoint, s.CA, "https://s3.example.org", false)
 	if s.Bucket != "" && (len(s.Bucket) < 3 || len(s.Bucket) > 63 || strings.Trim(s.Bucket, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "") {
-		r.add(at+".bucket", quote(s.Bucket)+" is not the name of a bucket", "it has 3 to 63 lower-case letters, digits, dots and dashes")
+		r.Add(at+".bucket", strict.Quote(s.Bucket)+" is not the name of a bucket", "it has 3 to 63 lower-case letters, digits, dots and dashes")
 	}
 	checkObjects(r, at, s.Prefix, s.CA, s.CredentialsFile, s.Credential, "/etc/naupegos/s3")
 }
@@ -167,7 +168,7 @@ func (s *BackupS3) check(r *findings, at string) {
 func (s *BackupSwift) check(r *findings, at string) {
 	checkService(r, at, "authURL", s.AuthURL, s.CA, "https://cloud.example.org:5000/v3", true)
 	if n := s.Container; n != "" && (len(n) > 256 || strings.ContainsFunc(n, func(r rune) bool { return r == '/' || unicode.IsControl(r) }) || n == "." || n == "..") {
-		r.add(at+".container", quote(n)+" is not the name of a container", "it has up to 256 bytes, and no slash")
+		r.Add(at+".container", strict.Quote(n)+" is not the name of a container", "it has up to 256 bytes, and no slash")
 	}
 	checkObjects(r, at, s.Prefix, s.CA, s.CredentialsFile, s.Credential, "/etc/naupegos/swift")
 }
@@ -179,24 +180,24 @@ func checkService(r *findings, at, field, address, ca, example string, deep bool
 	switch {
 	case address == "":
 	case err == nil && u.User != nil: // never shown
-		r.add(at, "holds credentials", "leave them away, and put them into a file: credentialsFile")
+		r.Add(at, "holds credentials", "leave them away, and put them into a file: credentialsFile")
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || !deep && strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		r.add(at, quote(address)+" is not the address of a service", "as "+example)
+		r.Add(at, strict.Quote(address)+" is not the address of a service", "as "+example)
 	case u.Scheme == "http" && ca != "":
-		r.add(strings.TrimSuffix(at, field)+"ca", "is given, but the "+field+" is not reached by https", "remove it, or write https", at)
+		r.Add(strings.TrimSuffix(at, field)+"ca", "is given, but the "+field+" is not reached by https", "remove it, or write https", at)
 	}
 }
 
 // checkObjects checks what buckets and containers have in common.
 func checkObjects(r *findings, at, prefix, ca, credentials, named, example string) {
 	if prefix != "" && path.Clean("/"+prefix) != "/"+strings.TrimRight(prefix, "/") {
-		r.add(at+".prefix", quote(prefix)+" is not a plain path", "as kubernetes/site-a")
+		r.Add(at+".prefix", strict.Quote(prefix)+" is not a plain path", "as kubernetes/site-a")
 	}
 	if ca != "" && !isCertificate(ca) {
-		r.add(at+".ca", "is not a certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
+		r.Add(at+".ca", "is not a certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
 	}
 	if credentials != "" && !plainPath(credentials) {
-		r.add(at+".credentialsFile", quote(credentials)+" is not an absolute path", "as "+example)
+		r.Add(at+".credentialsFile", strict.Quote(credentials)+" is not an absolute path", "as "+example)
 	}
 	checkCredential(r, at, "credentialsFile", credentials, named)
 }

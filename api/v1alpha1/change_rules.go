@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "github.com/naupegos/naupegos/api/strict"
+
 // ChangeClass is what a change of a field means to a cluster that is up.
 type ChangeClass string
 
@@ -276,7 +278,7 @@ func (r rules) registries() rules {
 	}
 	for _, p := range []string{"spec.registries[]", "spec.registries[].mirrors[]"} {
 		for _, key := range []string{"ca", "auth", "auth.credentialsFile", "auth.credential", "insecure"} {
-			r[join(p, key)] = next
+			r[strict.Join(p, key)] = next
 		}
 	}
 	return r
@@ -291,12 +293,12 @@ func (r rules) shapes(places ...string) rules {
 	next := ChangeRule{Class: ChangeFree, Say: "machines that are made from now on have it"}
 	for _, p := range places {
 		for _, key := range []string{"flavor", "image", "rootVolumeGiB", "rootVolumeType"} {
-			r[join(p, key)] = another
+			r[strict.Join(p, key)] = another
 		}
 		for _, key := range []string{"zones", "antiAffinity", "userData", "configDrive"} {
-			r[join(p, key)] = next
+			r[strict.Join(p, key)] = next
 		}
-		r[join(p, "floatingIP")] = ChangeRule{Class: ChangeConsent, Say: "give-up-addresses, where floating IPs are given back"}
+		r[strict.Join(p, "floatingIP")] = ChangeRule{Class: ChangeConsent, Say: "give-up-addresses, where floating IPs are given back"}
 	}
 	return r
 }

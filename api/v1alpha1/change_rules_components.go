@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/naupegos/naupegos/api/strict"
+)
 
 // components adds the rules of the settings of Kubernetes' and etcd's programs: whatever changes, the program restarts, one machine after another.
 func (r rules) components() rules {
@@ -17,8 +21,8 @@ func (r rules) components() rules {
 		"spec.kubernetes.scheduler": reflect.TypeFor[Scheduler](), "spec.kubernetes.kubelet": reflect.TypeFor[Kubelet](),
 		"spec.kubernetes.kubeProxy": reflect.TypeFor[KubeProxy](), "spec.workers[].kubelet": reflect.TypeFor[Kubelet](),
 	} {
-		for _, f := range fieldsOf(t) {
-			r[join(place, f.key)] = ChangeRule{Class: ChangeRolling, Say: restarts[place]}
+		for _, f := range strict.FieldsOf(t) {
+			r[strict.Join(place, f.Key)] = ChangeRule{Class: ChangeRolling, Say: restarts[place]}
 		}
 	}
 	for _, key := range []string{"url", "ca"} {

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 // Every field of the document has a rule, and no rule is of a field that is not there.
@@ -12,7 +14,7 @@ func TestEveryFieldHasAChangeRule(t *testing.T) {
 	for path := range changeRules {
 		left[path] = true
 	}
-	walk(reflect.TypeFor[Cluster](), "", func(path string, parent reflect.Type, f field) {
+	strict.Walk(reflect.TypeFor[Cluster](), "", func(path string, parent reflect.Type, f strict.Field) {
 		if parent == reflect.TypeFor[Taint]() || parent == reflect.TypeFor[Arg]() || !ruled(f) { // a list of taints is one value
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -36,8 +37,8 @@ func (d *differ) add(path, key string, was, now reflect.Value) {
 }
 
 func (d *differ) mapping(path, key string, was, now reflect.Value) {
-	for _, f := range fieldsOf(was.Type()) {
-		d.value(join(path, f.key), join(key, f.key), was.Field(f.index), now.Field(f.index))
+	for _, f := range strict.FieldsOf(was.Type()) {
+		d.value(strict.Join(path, f.Key), strict.Join(key, f.Key), was.Field(f.Index), now.Field(f.Index))
 	}
 }
 
@@ -52,7 +53,7 @@ func (d *differ) value(path, key string, was, now reflect.Value) {
 		was, now = was.Elem(), now.Elem()
 	}
 	switch {
-	case was.Kind() == reflect.Struct && !isText(was.Type()):
+	case was.Kind() == reflect.Struct && !strict.IsText(was.Type()):
 		d.mapping(path, key, was, now)
 	case was.Kind() == reflect.Slice && named(was.Type().Elem()):
 		d.list(path, key+"[]", was, now)
@@ -73,21 +74,21 @@ func (d *differ) list(path, key string, was, now reflect.Value) {
 	}
 	for i := range now.Len() {
 		if j := place(was, nameOf(now.Index(i))); j >= 0 {
-			d.mapping(item(path, i), key, was.Index(j), now.Index(i))
+			d.mapping(strict.Item(path, i), key, was.Index(j), now.Index(i))
 		} else {
-			d.add(item(path, i), key, reflect.Value{}, now.Index(i))
+			d.add(strict.Item(path, i), key, reflect.Value{}, now.Index(i))
 		}
 	}
 	for i := range was.Len() {
 		if place(now, nameOf(was.Index(i))) < 0 {
-			d.add(item(path, i), key, was.Index(i), reflect.Value{})
+			d.add(strict.Item(path, i), key, was.Index(i), reflect.Value{})
 		}
 	}
 }
 
 // named reports whether values of a type are told apart by a name. Flags are not: one may appear several times.
 func named(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && t != reflect.TypeFor[Arg]() && slices.ContainsFunc(fieldsOf(t), func(f field) bool { return f.key == "name" })
+	return t.Kind() == reflect.Struct && t != reflect.TypeFor[Arg]() && slices.ContainsFunc(strict.FieldsOf(t), func(f strict.Field) bool { return f.Key == "name" })
 }
 
 func nameOf(v reflect.Value) string { return v.FieldByName("Name").String() }
@@ -100,7 +101,7 @@ func valueText(v reflect.Value) string {
 	switch {
 	case !v.IsValid():
 		return ""
-	case isText(v.Type()):
+	case strict.IsText(v.Type()):
 		if m, ok := v.Interface().(encoding.TextMarshaler); ok {
 			if b, err := m.MarshalText(); err == nil {
 				return string(b)
@@ -115,7 +116,7 @@ func valueText(v reflect.Value) string {
 			return ""
 		}
 	}
-	return clip(fmt.Sprint(v.Interface()))
+	return strict.Clip(fmt.Sprint(v.Interface()))
 }
 
 // Refusal is what a living cluster can't follow: the changes of a document that are refused, in its order. As an error it is of kind
@@ -152,23 +153,23 @@ func orNone(s string) string {
 
 // Locate fills in where the fields stand in a document, or the nearest ones around them, and brings them into the document's order.
 func (r Refusal) Locate(file string, data []byte) Refusal {
-	f := &findings{file: file, where: map[string]position{}}
-	root := f.document(bytes.Clone(data))
+	f := strict.New(file)
+	root := f.Document(bytes.Clone(data))
 	if root == nil {
 		return r
 	}
-	(&decoder{findings: f}).mapping("", root, reflect.ValueOf(&Cluster{}).Elem())
+	f.Decode(root, &Cluster{})
 	out := slices.Clone(r)
 	for i := range out {
-		p := f.place(out[i].Field)
-		out[i].File, out[i].Line, out[i].Column = file, p.line, p.column
+		p := f.Place(out[i].Field)
+		out[i].File, out[i].Line, out[i].Column = file, p.Line, p.Column
 	}
 	sort.SliceStable(out, func(i, j int) bool { return out[i].Line < out[j].Line })
 	return out
 }
 
 // changeText says what a change of the field at a path means; empty for a field that is no more than the fields below it.
-func changeText(path string, f field) string {
+func changeText(path string, f strict.Field) string {
 	if !ruled(f) {
 		return ""
 	}
@@ -176,20 +177,20 @@ func changeText(path string, f field) string {
 }
 
 // ruled reports whether a field needs a rule of its own: a value, or something that may come and go as a whole.
-func ruled(f field) bool {
-	t := f.typ
+func ruled(f strict.Field) bool {
+	t := f.Type
 	switch {
 	case t.Kind() == reflect.Pointer:
 		return true
 	case t.Kind() == reflect.Struct:
-		return isText(t)
+		return strict.IsText(t)
 	}
 	return true
 }
 
 // ruleKey is the path by which a field's rule is found.
-func ruleKey(path string, f field) string {
-	if f.typ.Kind() == reflect.Slice && named(f.typ.Elem()) {
+func ruleKey(path string, f strict.Field) string {
+	if f.Type.Kind() == reflect.Slice && named(f.Type.Elem()) {
 		return strings.TrimSuffix(path, "[]") + "[]"
 	}
 	return strings.TrimSuffix(path, "[]")

@@ -4,6 +4,8 @@ import (
 	"encoding"
 	"reflect"
 	"strconv"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 // Default fills in what the document leaves out. What depends on other fields is done here, everything else by the
@@ -115,21 +117,21 @@ func (h *Hosts) count(role, pool string) int {
 
 // applyDefaults sets every field that is zero and whose tag names a default, in v and below.
 func applyDefaults(v reflect.Value) {
-	for _, f := range fieldsOf(v.Type()) {
-		fv := v.Field(f.index)
-		if f.def != "" && fv.IsZero() {
+	for _, f := range strict.FieldsOf(v.Type()) {
+		fv := v.Field(f.Index)
+		if f.Default != "" && fv.IsZero() {
 			if fv.Kind() == reflect.Pointer {
-				fv.Set(reflect.New(f.typ.Elem()))
+				fv.Set(reflect.New(f.Type.Elem()))
 				fv = fv.Elem()
 			}
-			setText(fv, f.def)
+			setText(fv, f.Default)
 			continue
 		}
 		for fv.Kind() == reflect.Pointer && !fv.IsNil() {
 			fv = fv.Elem()
 		}
 		switch {
-		case fv.Kind() == reflect.Struct && !isText(fv.Type()):
+		case fv.Kind() == reflect.Struct && !strict.IsText(fv.Type()):
 			applyDefaults(fv)
 		case fv.Kind() == reflect.Slice && fv.Type().Elem().Kind() == reflect.Struct:
 			for i := range fv.Len() {

@@ -5,7 +5,10 @@
 // The package is pure: it opens no file, asks no network and knows nothing of how a cluster is built.
 package v1alpha1
 
-import "github.com/naupegos/naupegos/internal/release"
+import (
+	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/internal/release"
+)
 
 // What a document says of itself.
 const (
@@ -19,7 +22,7 @@ const (
 const LatestKubernetes = release.Default
 
 // MaxDocumentBytes is the size above which Parse refuses a document without reading it.
-const MaxDocumentBytes = 1 << 20
+const MaxDocumentBytes = strict.MaxDocumentBytes
 
 // SupportedMinors returns the Kubernetes minor releases that clusters can be made of, oldest first.
 func SupportedMinors() []string { return release.Minors() }

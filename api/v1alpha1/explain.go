@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -25,18 +26,18 @@ func Explain(path string, recursive bool) (string, error) {
 	if f == nil {
 		fmt.Fprintf(&b, "KIND:     %s\nVERSION:  %s\n\n%s\n", Kind, APIVersion, wrap(docs[t.Name()]))
 	} else {
-		fmt.Fprintf(&b, "FIELD:    %s\nTYPE:     %s\n", at, strings.ReplaceAll(typeText(f.field), "`", ""))
+		fmt.Fprintf(&b, "FIELD:    %s\nTYPE:     %s\n", at, strings.ReplaceAll(typeText(f.Field), "`", ""))
 		switch {
-		case f.required:
+		case f.Required:
 			b.WriteString("          required\n")
-		case f.def != "":
-			fmt.Fprintf(&b, "DEFAULT:  %s\n", f.def)
+		case f.Default != "":
+			fmt.Fprintf(&b, "DEFAULT:  %s\n", f.Default)
 		}
-		if change := changeText(f.rule, f.field); change != "" {
+		if change := changeText(f.rule, f.Field); change != "" {
 			fmt.Fprintf(&b, "CHANGE:   %s\n", change)
 		}
 		fmt.Fprintf(&b, "\n%s\n", wrap(f.doc(docs)))
-		t = below(f.typ)
+		t = below(f.Type)
 	}
 	if t != nil {
 		b.WriteString("\nFIELDS:\n")
@@ -46,15 +47,15 @@ func Explain(path string, recursive bool) (string, error) {
 }
 
 func listFields(b *bytes.Buffer, t reflect.Type, docs map[string]string, indent string, recursive bool) {
-	for _, f := range fieldsOf(t) {
-		fmt.Fprintf(b, "%s%s  <%s>", indent, f.key, strings.ReplaceAll(typeText(f), "`", ""))
-		if f.required {
+	for _, f := range strict.FieldsOf(t) {
+		fmt.Fprintf(b, "%s%s  <%s>", indent, f.Key, strings.ReplaceAll(typeText(f), "`", ""))
+		if f.Required {
 			b.WriteString("  -required-")
 		}
 		b.WriteString("\n")
-		if next := below(f.typ); recursive && next != nil {
+		if next := below(f.Type); recursive && next != nil {
 			listFields(b, next, docs, indent+"  ", true)
-		} else if text := docs[t.Name()+"."+f.name]; !recursive && text != "" {
+		} else if text := docs[t.Name()+"."+f.Name]; !recursive && text != "" {
 			first, _, _ := strings.Cut(text+" ", ". ")
 			fmt.Fprintf(b, "      %s.\n", strings.ReplaceAll(wrap(strings.TrimRight(first, ". ")), "\n", "\n      "))
 		}
@@ -64,7 +65,7 @@ func listFields(b *bytes.Buffer, t reflect.Type, docs map[string]string, indent 
 // FieldPaths lists the paths of all fields as Explain takes them, in the document's order.
 func FieldPaths() []string {
 	var all []string
-	walk(reflect.TypeFor[Cluster](), "", func(path string, _ reflect.Type, _ field) {
+	strict.Walk(reflect.TypeFor[Cluster](), "", func(path string, _ reflect.Type, _ strict.Field) {
 		all = append(all, strings.ReplaceAll(path, "[]", ""))
 	})
 	return all
@@ -72,12 +73,12 @@ func FieldPaths() []string {
 
 // explained is a field with the type that declares it, which its comment is found by.
 type explained struct {
-	field
+	strict.Field
 	parent reflect.Type
 	rule   string // its path with "[]" for list items
 }
 
-func (e explained) doc(docs map[string]string) string { return docs[e.parent.Name()+"."+e.name] }
+func (e explained) doc(docs map[string]string) string { return docs[e.parent.Name()+"."+e.Name] }
 
 // findField returns the field at path and the path as it is written in errors; no field, but the document's type, for the empty path.
 func findField(path string) (string, *explained, reflect.Type, error) {
@@ -91,18 +92,18 @@ func findField(path string) (string, *explained, reflect.Type, error) {
 		var known []string
 		var next *explained
 		if t != nil {
-			for _, f := range fieldsOf(t) {
-				known = append(known, f.key)
-				if f.key == key {
-					next = &explained{f, t, join(rule, f.key)}
+			for _, f := range strict.FieldsOf(t) {
+				known = append(known, f.Key)
+				if f.Key == key {
+					next = &explained{f, t, strict.Join(rule, f.Key)}
 				}
 			}
 		}
 		if next == nil {
 			return "", nil, nil, unknownField(at, key, known)
 		}
-		at, found, t, rule = join(at, key), next, below(next.typ), next.rule
-		if next.typ.Kind() == reflect.Slice {
+		at, found, t, rule = strict.Join(at, key), next, below(next.Type), next.rule
+		if next.Type.Kind() == reflect.Slice {
 			rule += "[]"
 		}
 	}
@@ -117,7 +118,7 @@ func unknownField(at, key string, known []string) error {
 	err := fail.New(fail.Invalid, "%s has no field %q", where, key)
 	switch near := fail.Nearest(key, known); {
 	case near != "":
-		return err.Do("did you mean %s?", join(at, near))
+		return err.Do("did you mean %s?", strict.Join(at, near))
 	case len(known) == 0:
 		return err.Do("it has no fields")
 	}
@@ -129,7 +130,7 @@ func below(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || isText(t) {
+	if t.Kind() != reflect.Struct || strict.IsText(t) {
 		return nil
 	}
 	return t

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 // HostUse says what a field has to do with the host that Naupegos runs on, and with its network. The struct tag "host" holds it. A test demands the
@@ -49,9 +51,9 @@ type identified interface{ needsCredential() bool }
 func (a VaultAuth) needsCredential() bool { return a.Method != VaultKubernetes }
 
 func hostFields(v reflect.Value, path string, all *[]HostField) {
-	for _, f := range fieldsOf(v.Type()) {
-		fv, p := v.Field(f.index), join(path, f.key)
-		use := HostUse(v.Type().Field(f.index).Tag.Get("host"))
+	for _, f := range strict.FieldsOf(v.Type()) {
+		fv, p := v.Field(f.Index), strict.Join(path, f.Key)
+		use := HostUse(v.Type().Field(f.Index).Tag.Get("host"))
 		if s, ok := v.Interface().(identified); use == HostCredential && ok && !s.needsCredential() && fv.IsZero() {
 			continue
 		}
@@ -70,12 +72,12 @@ func descend(v reflect.Value, path string, all *[]HostField) {
 			descend(v.Elem(), path, all)
 		}
 	case reflect.Struct:
-		if !isText(v.Type()) {
+		if !strict.IsText(v.Type()) {
 			hostFields(v, path, all)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			descend(v.Index(i), item(path, i), all)
+			descend(v.Index(i), strict.Item(path, i), all)
 		}
 	}
 }
@@ -91,8 +93,8 @@ func checkCredential(r *findings, at, field, file, name string) {
 	switch {
 	case name == "":
 	case !IsCredentialName(name):
-		r.add(at+".credential", quote(name)+" is not the name of a credential", "up to 63 lower-case letters, digits, dots and dashes; naupegos server credential list shows them")
+		r.Add(at+".credential", strict.Quote(name)+" is not the name of a credential", "up to 63 lower-case letters, digits, dots and dashes; naupegos server credential list shows them")
 	case file != "":
-		r.add(at+".credential", "names a credential, and "+field+" a file", "keep one of them", at+"."+strings.TrimPrefix(field, "."))
+		r.Add(at+".credential", "names a credential, and "+field+" a file", "keep one of them", at+"."+strings.TrimPrefix(field, "."))
 	}
 }

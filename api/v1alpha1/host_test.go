@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -17,20 +18,20 @@ var suggests = regexp.MustCompile(`(?i)(file|path|dir|directory|url|uri|address|
 // TestEveryFieldThatMayNameTheHostIsTagged: a new field whose name suggests a resource of the host says by its tag what it does.
 func TestEveryFieldThatMayNameTheHostIsTagged(t *testing.T) {
 	seen := map[HostUse]int{}
-	walk(reflect.TypeFor[Cluster](), "", func(path string, parent reflect.Type, f field) {
-		use, tagged := parent.Field(f.index).Tag.Lookup("host")
+	strict.Walk(reflect.TypeFor[Cluster](), "", func(path string, parent reflect.Type, f strict.Field) {
+		use, tagged := parent.Field(f.Index).Tag.Lookup("host")
 		if tagged && !slices.Contains(hostUses, HostUse(use)) {
 			t.Errorf("%s: the tag host:%q is none of %q", path, use, hostUses)
 		}
 		seen[HostUse(use)]++
-		e := f.typ
+		e := f.Type
 		for e.Kind() == reflect.Pointer || e.Kind() == reflect.Slice {
 			e = e.Elem()
 		}
-		if e.Kind() == reflect.Struct && !isText(e) || e.Kind() == reflect.Map || path == "apiVersion" {
+		if e.Kind() == reflect.Struct && !strict.IsText(e) || e.Kind() == reflect.Map || path == "apiVersion" {
 			return
 		}
-		if suggests.MatchString(f.key) && !tagged && len(f.enum) == 0 && f.key != "apiVersion" {
+		if suggests.MatchString(f.Key) && !tagged && len(f.Enum) == 0 && f.Key != "apiVersion" {
 			t.Errorf("%s: the name suggests a resource of the host: give the field a tag host, none where it is harmless", path)
 		}
 	})

@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	"maps"
 	"slices"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 // SettingsPlace is a part of a document that holds settings of machines.
@@ -18,7 +20,7 @@ func (c *Cluster) settingsPlaces() []SettingsPlace {
 		out = append(out, SettingsPlace{"spec.endpoint.gateways.machines", &g.Machines})
 	}
 	for i := range c.Spec.Workers {
-		out = append(out, SettingsPlace{item("spec.workers", i) + ".machines", &c.Spec.Workers[i].Machines})
+		out = append(out, SettingsPlace{strict.Item("spec.workers", i) + ".machines", &c.Spec.Workers[i].Machines})
 	}
 	return out
 }

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "github.com/naupegos/naupegos/api/strict"
+
 // settings adds the rules of MachineSettings in each of these places.
 func (r rules) settings(places ...string) rules {
 	free := ChangeRule{Class: ChangeFree}
@@ -30,11 +32,11 @@ func (r rules) settings(places ...string) rules {
 			"trustedCAs":                {Class: ChangeRolling, Say: "containerd restarts; containers that run go on"},
 			"timeZone":                  {Class: ChangeFree, Say: "programs that run keep the zone that they started with"},
 		} {
-			r[join(p, key)] = rule
+			r[strict.Join(p, key)] = rule
 		}
 		for _, moment := range []string{"beforeInstall", "afterInstall", "beforeUpgrade", "afterUpgrade", "beforeReset", "afterReset"} {
 			for _, key := range []string{"[]", "[].name", "[].run", "[].timeout"} {
-				r[join(p, "hooks."+moment+key)] = free
+				r[strict.Join(p, "hooks."+moment+key)] = free
 			}
 		}
 	}

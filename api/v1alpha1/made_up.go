@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/naupegos/naupegos/api/strict"
+)
 
 // MadeUpHostKey has the form of a host key, but no machine has it: with it in place nothing connects by mistake.
 const MadeUpHostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -15,7 +19,7 @@ const MadeUpVIP = "192.0.2.10"
 func (c *Cluster) checkMadeUp(r *findings) {
 	address := func(field, text, hint string) {
 		if a, err := netip.ParseAddr(text); err == nil && madeUpNetwork.Contains(a) {
-			r.add(field, text+" is an example's address, as naupegos init writes it", hint)
+			r.Add(field, text+" is an example's address, as naupegos init writes it", hint)
 		}
 	}
 	const vip, free = "spec.endpoint.vip", "put a free address of the gateways' network here"
@@ -32,9 +36,9 @@ func (c *Cluster) checkMadeUp(r *findings) {
 			continue
 		}
 		found = true
-		p := item(machinesField, i)
+		p := strict.Item(machinesField, i)
 		address(p+".address", m.Address, "put the machine's own here")
-		r.add(p+".hostKey", "is the example key that naupegos init writes", "put the line of /etc/ssh/ssh_host_ed25519_key.pub on the machine here")
+		r.Add(p+".hostKey", "is the example key that naupegos init writes", "put the line of /etc/ssh/ssh_host_ed25519_key.pub on the machine here")
 	}
 	if found {
 		address(vip, c.Spec.Endpoint.VIP, free)

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"path"
 	"strings"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 // PKI says who the cluster's authorities are.
@@ -76,22 +78,22 @@ func (c *Cluster) checkPKI(r *findings) {
 	switch {
 	case v.Address == "":
 	case err == nil && u.User != nil: // never shown
-		r.add(at+".address", "holds credentials", "leave them away: they come from the environment or a file")
+		r.Add(at+".address", "holds credentials", "leave them away: they come from the environment or a file")
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		r.add(at+".address", quote(v.Address)+" is not the address of a server", "as https://vault.example.org:8200")
+		r.Add(at+".address", strict.Quote(v.Address)+" is not the address of a server", "as https://vault.example.org:8200")
 	case u.Scheme == "http" && !loopback(u.Hostname()):
-		r.add(at+".address", quote(v.Address)+" is reached without TLS: everybody on the way could read what signs in", "write https")
+		r.Add(at+".address", strict.Quote(v.Address)+" is reached without TLS: everybody on the way could read what signs in", "write https")
 	case u.Scheme == "http" && v.CA != "":
-		r.add(at+".ca", "is given, but the server is not reached by https", "remove it, or write https", at+".address")
+		r.Add(at+".ca", "is given, but the server is not reached by https", "remove it, or write https", at+".address")
 	}
 	if v.Mount != "" && !plainMount(v.Mount) {
-		r.add(at+".mount", quote(v.Mount)+" is not the path of a mount", "as pki/demo")
+		r.Add(at+".mount", strict.Quote(v.Mount)+" is not the path of a mount", "as pki/demo")
 	}
 	if v.Namespace != "" && !plainMount(v.Namespace) {
-		r.add(at+".namespace", quote(v.Namespace)+" is not the path of a namespace", "as team-a/kubernetes")
+		r.Add(at+".namespace", strict.Quote(v.Namespace)+" is not the path of a namespace", "as team-a/kubernetes")
 	}
 	if v.CA != "" && !isCertificate(v.CA) {
-		r.add(at+".ca", "is not a certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
+		r.Add(at+".ca", "is not a certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
 	}
 	v.Auth.check(r, at+".auth")
 }
@@ -99,25 +101,25 @@ func (c *Cluster) checkPKI(r *findings) {
 func (a VaultAuth) check(r *findings, at string) {
 	switch {
 	case a.Method == VaultKubernetes && a.Role == "":
-		r.add(at+".role", "is required with method kubernetes", "name the role of Vault's auth method that the service account is bound to", at+".method")
+		r.Add(at+".role", "is required with method kubernetes", "name the role of Vault's auth method that the service account is bound to", at+".method")
 	case a.Method == VaultKubernetes && !plainMount(a.Role):
-		r.add(at+".role", quote(a.Role)+" is not the name of a role", "as naupegos")
+		r.Add(at+".role", strict.Quote(a.Role)+" is not the name of a role", "as naupegos")
 	case a.Method != VaultKubernetes && a.Role != "":
-		r.add(at+".role", "belongs to method kubernetes, but the method is another", "remove it", at+".method")
+		r.Add(at+".role", "belongs to method kubernetes, but the method is another", "remove it", at+".method")
 	}
 	switch {
 	case a.Mount != "" && a.Method == VaultToken:
-		r.add(at+".mount", "is given, but a token needs no auth method", "remove it", at+".method")
+		r.Add(at+".mount", "is given, but a token needs no auth method", "remove it", at+".method")
 	case a.Mount != "" && !plainMount(a.Mount):
-		r.add(at+".mount", quote(a.Mount)+" is not the path of a mount", "as approle")
+		r.Add(at+".mount", strict.Quote(a.Mount)+" is not the path of a mount", "as approle")
 	}
 	for field, given := range map[string]string{"credentialsFile": a.CredentialsFile, "credential": a.Credential} {
 		if given != "" && a.Method == VaultKubernetes {
-			r.add(at+"."+field, "belongs to methods token and appRole; method kubernetes reads the token that pods have", "remove it", at+".method")
+			r.Add(at+"."+field, "belongs to methods token and appRole; method kubernetes reads the token that pods have", "remove it", at+".method")
 		}
 	}
 	if a.CredentialsFile != "" && !plainPath(a.CredentialsFile) {
-		r.add(at+".credentialsFile", quote(a.CredentialsFile)+" is not an absolute path", "as /etc/naupegos/vault")
+		r.Add(at+".credentialsFile", strict.Quote(a.CredentialsFile)+" is not an absolute path", "as /etc/naupegos/vault")
 	}
 	checkCredential(r, at, "credentialsFile", a.CredentialsFile, a.Credential)
 }

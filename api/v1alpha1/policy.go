@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/place"
 )
@@ -51,15 +52,14 @@ func DefaultServerPolicy() *ServerPolicy {
 
 // ParseServerPolicy reads a policy strictly. The name is the file's, for messages. The error is an Errors with all that is wrong.
 func ParseServerPolicy(name string, data []byte) (*ServerPolicy, error) {
-	r := &findings{file: name, where: map[string]position{}}
+	r := strict.New(name)
 	p := &ServerPolicy{}
-	if root := r.document(data); root != nil && r.isPolicy(root) {
-		d := &decoder{findings: r}
-		d.mapping("", root, reflect.ValueOf(p).Elem())
+	if root := r.Document(data); root != nil && isPolicy(r, root) {
+		r.Decode(root, p)
 		applyDefaults(reflect.ValueOf(p).Elem())
 		p.check(r)
 	}
-	if errs := r.sorted(); len(errs) > 0 {
+	if errs := r.Sorted(); len(errs) > 0 {
 		return nil, errs
 	}
 	if len(p.Providers) == 0 {
@@ -69,11 +69,11 @@ func ParseServerPolicy(name string, data []byte) (*ServerPolicy, error) {
 }
 
 // isPolicy reports a file that is no mapping, before each key is reported.
-func (r *findings) isPolicy(root *yaml.Node) bool {
+func isPolicy(r *findings, root *yaml.Node) bool {
 	if root.Kind == yaml.MappingNode {
 		return true
 	}
-	r.addAt(r.where[""], "", "expected a mapping with apiVersion, kind: ServerPolicy, providers and clusters, got "+describe(root), "")
+	r.AddAt(r.Where[""], "", "expected a mapping with apiVersion, kind: ServerPolicy, providers and clusters, got "+strict.Describe(root), "")
 	return false
 }
 
@@ -83,14 +83,14 @@ func (p *ServerPolicy) check(r *findings) {
 	checkTags(r, "", reflect.ValueOf(p).Elem())
 	checkProviders(r, "providers", p.Providers)
 	for i := range p.Clusters {
-		p.Clusters[i].check(r, item("clusters", i))
+		p.Clusters[i].check(r, strict.Item("clusters", i))
 	}
 }
 
 func checkProviders(r *findings, at string, names []string) {
 	for i, name := range names {
 		if !slices.Contains(Providers(), name) {
-			r.add(item(at, i), quote(name)+" is not a provider", "choose from "+strings.Join(Providers(), ", "))
+			r.Add(strict.Item(at, i), strict.Quote(name)+" is not a provider", "choose from "+strings.Join(Providers(), ", "))
 		}
 	}
 }
@@ -108,26 +108,26 @@ func CheckProviders(names []string) error {
 func (c *ClusterPolicy) check(r *findings, at string) {
 	for i, name := range c.Names {
 		if _, err := path.Match(name, ""); err != nil || name == "" {
-			r.add(item(at+".names", i), quote(name)+" is not a name or a pattern", `as prod-a, or "prod-*"`)
+			r.Add(strict.Item(at+".names", i), strict.Quote(name)+" is not a name or a pattern", `as prod-a, or "prod-*"`)
 		}
 	}
 	for i, text := range c.Endpoints {
 		if _, err := place.ParsePlace(text); err != nil {
-			r.add(item(at+".endpoints", i), quote(text)+" "+err.Error(), "")
+			r.Add(strict.Item(at+".endpoints", i), strict.Quote(text)+" "+err.Error(), "")
 		}
 	}
 	for i, text := range c.Releases {
 		if !policyRelease.MatchString(text) {
-			r.add(item(at+".releases", i), quote(text)+" is not a release", "as v1.37 or v1.37.2")
+			r.Add(strict.Item(at+".releases", i), strict.Quote(text)+" is not a release", "as v1.37 or v1.37.2")
 		}
 	}
 	for i, dir := range c.BackupDirectories {
 		if !plainPath(dir) {
-			r.add(item(at+".backupDirectories", i), quote(dir)+" is not an absolute path", "as /srv/backups")
+			r.Add(strict.Item(at+".backupDirectories", i), strict.Quote(dir)+" is not an absolute path", "as /srv/backups")
 		}
 	}
 	if _, _, err := c.Ports(); err != nil {
-		r.add(at+".autoscalePorts", quote(c.AutoscalePorts)+" "+err.Error(), "as 8086-8185")
+		r.Add(at+".autoscalePorts", strict.Quote(c.AutoscalePorts)+" "+err.Error(), "as 8086-8185")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -37,10 +38,10 @@ func Schema() ([]byte, error) {
 	s := reflector.Reflect(&Cluster{})
 	s.Title = "Naupegos cluster document"
 	// The reflector leaves out the defaults of types that have a schema of their own.
-	walk(reflect.TypeFor[Cluster](), "", func(_ string, parent reflect.Type, f field) {
-		if def, ok := s.Definitions[parent.Name()]; ok && f.def != "" && isText(f.typ) {
-			if p, ok := def.Properties.Get(f.key); ok {
-				p.Default = f.def
+	strict.Walk(reflect.TypeFor[Cluster](), "", func(_ string, parent reflect.Type, f strict.Field) {
+		if def, ok := s.Definitions[parent.Name()]; ok && f.Default != "" && strict.IsText(f.Type) {
+			if p, ok := def.Properties.Get(f.Key); ok {
+				p.Default = f.Default
 			}
 		}
 	})
@@ -80,46 +81,46 @@ func section(b *bytes.Buffer, docs map[string]string, path string, t reflect.Typ
 		title = "`" + path + "`"
 	}
 	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| field | type | default | change | description |\n|---|---|---|---|---|\n", title, docs[t.Name()])
-	fields := fieldsOf(t)
+	fields := strict.FieldsOf(t)
 	for _, f := range fields {
 		def := ""
 		switch {
-		case f.required:
+		case f.Required:
 			def = "required"
-		case f.def != "":
-			def = "`" + f.def + "`"
+		case f.Default != "":
+			def = "`" + f.Default + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.key, typeText(f), def, changeText(join(path, f.key), f), strings.ReplaceAll(docs[t.Name()+"."+f.name], "|", `\|`))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.Key, typeText(f), def, changeText(strict.Join(path, f.Key), f), strings.ReplaceAll(docs[t.Name()+"."+f.Name], "|", `\|`))
 	}
 	for _, f := range fields {
-		p, e := join(path, f.key), f.typ
+		p, e := strict.Join(path, f.Key), f.Type
 		for e.Kind() == reflect.Pointer || e.Kind() == reflect.Slice {
 			if e.Kind() == reflect.Slice {
 				p += "[]"
 			}
 			e = e.Elem()
 		}
-		if e.Kind() == reflect.Struct && !isText(e) {
+		if e.Kind() == reflect.Struct && !strict.IsText(e) {
 			section(b, docs, p, e)
 		}
 	}
 }
 
 // typeText says in words what a field takes.
-func typeText(f field) string {
-	t := f.typ
+func typeText(f strict.Field) string {
+	t := f.Type
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if len(f.enum) > 0 {
-		return "`" + strings.Join(f.enum, "`, `") + "`"
+	if len(f.Enum) > 0 {
+		return "`" + strings.Join(f.Enum, "`, `") + "`"
 	}
-	if isText(t) {
+	if strict.IsText(t) {
 		return "duration"
 	}
 	switch t.Kind() {
 	case reflect.Int:
-		return fmt.Sprintf("number %d–%d", *f.min, *f.max)
+		return fmt.Sprintf("number %d–%d", *f.Min, *f.Max)
 	case reflect.Bool:
 		return "`true`, `false`"
 	case reflect.Map:

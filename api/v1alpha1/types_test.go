@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -17,34 +18,34 @@ func TestTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	count := 0
-	walk(reflect.TypeFor[Cluster](), "", func(path string, parent reflect.Type, f field) {
+	strict.Walk(reflect.TypeFor[Cluster](), "", func(path string, parent reflect.Type, f strict.Field) {
 		count++
-		sf := parent.Field(f.index)
+		sf := parent.Field(f.Index)
 		y, _, _ := strings.Cut(sf.Tag.Get("yaml"), ",")
-		if f.key == "" || f.key != y {
-			t.Errorf("%s: called %q in JSON, %q in YAML", path, f.key, y)
+		if f.Key == "" || f.Key != y {
+			t.Errorf("%s: called %q in JSON, %q in YAML", path, f.Key, y)
 		}
-		if d := docs[parent.Name()+"."+f.name]; !strings.HasSuffix(d, ".") {
+		if d := docs[parent.Name()+"."+f.Name]; !strings.HasSuffix(d, ".") {
 			t.Errorf("%s: comment %q is missing or no sentence", path, d)
 		}
-		e := f.typ
+		e := f.Type
 		if e.Kind() == reflect.Pointer {
 			e = e.Elem()
 		}
-		if e.Kind() == reflect.Int && (f.min == nil || f.max == nil) {
+		if e.Kind() == reflect.Int && (f.Min == nil || f.Max == nil) {
 			t.Errorf("%s: a number without limits", path)
 		}
-		if e.Kind() == reflect.Int && f.typ.Kind() == reflect.Int && *f.min < 1 {
+		if e.Kind() == reflect.Int && f.Type.Kind() == reflect.Int && *f.Min < 1 {
 			t.Errorf("%s: 0 can't be told from left out", path)
 		}
-		if e.Kind() == reflect.Slice && f.maxItems == 0 {
+		if e.Kind() == reflect.Slice && f.MaxItems == 0 {
 			t.Errorf("%s: a list without limit", path)
 		}
-		if f.def != "" && f.required {
+		if f.Default != "" && f.Required {
 			t.Errorf("%s: required, yet has a default", path)
 		}
-		if f.def != "" && e.Kind() != reflect.Slice {
-			setText(reflect.New(e).Elem(), f.def) // panics where the tag is wrong
+		if f.Default != "" && e.Kind() != reflect.Slice {
+			setText(reflect.New(e).Elem(), f.Default) // panics where the tag is wrong
 		}
 	})
 	if count < 50 {
@@ -65,7 +66,7 @@ func TestDuration(t *testing.T) {
 		5 * time.Minute: "5m", 90 * time.Second: "1m30s", time.Hour: "1h", 90 * time.Minute: "1h30m", 24 * time.Hour: "24h",
 		10 * time.Second: "10s", 1500 * time.Millisecond: "1.5s", time.Hour + time.Second: "1h0m1s", 100 * time.Minute: "1h40m",
 	} {
-		got, err := Duration{d}.MarshalText()
+		got, err := Duration{Duration: d}.MarshalText()
 		if err != nil || string(got) != want {
 			t.Errorf("%v: %s (%v), want %s", d, got, err, want)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/expression"
 )
 
@@ -22,7 +23,7 @@ const (
 func (c *Cluster) Validate() Errors {
 	r := &findings{}
 	c.check(r)
-	return r.sorted()
+	return r.Sorted()
 }
 
 // check looks at each field by itself first and then at how fields fit together, so that one mistake is one finding.
@@ -60,10 +61,10 @@ func (c *Cluster) check(r *findings) {
 
 // checkTags checks what the struct tags say: what is required, known values, limits.
 func checkTags(r *findings, path string, v reflect.Value) {
-	for _, f := range fieldsOf(v.Type()) {
-		p, fv := join(path, f.key), v.Field(f.index)
-		if f.required && fv.IsZero() && fv.Kind() != reflect.Struct {
-			r.add(p, "is required", "")
+	for _, f := range strict.FieldsOf(v.Type()) {
+		p, fv := strict.Join(path, f.Key), v.Field(f.Index)
+		if f.Required && fv.IsZero() && fv.Kind() != reflect.Struct {
+			r.Add(p, "is required", "")
 			continue
 		}
 		for fv.Kind() == reflect.Pointer && !fv.IsNil() {
@@ -74,35 +75,35 @@ func checkTags(r *findings, path string, v reflect.Value) {
 }
 
 // checkValue checks one value by its tags, and what lies below it.
-func checkValue(r *findings, p string, v reflect.Value, f field) {
+func checkValue(r *findings, p string, v reflect.Value, f strict.Field) {
 	var problem, hint string
 	switch v.Kind() {
 	case reflect.String:
 		if v.String() != "" {
-			problem, hint = checkEnum(v.String(), f)
+			problem, hint = f.CheckEnum(v.String())
 		}
 	case reflect.Int:
-		if v.Int() != 0 || f.def != "" { // 0 without a default is left out
-			problem, hint = checkRange(int(v.Int()), f)
+		if v.Int() != 0 || f.Default != "" { // 0 without a default is left out
+			problem, hint = f.CheckRange(int(v.Int()))
 		}
 	case reflect.Slice:
-		if n := v.Len(); n < f.minItems || f.maxItems > 0 && n > f.maxItems {
-			problem = fmt.Sprintf("has %d items, not between %d and %d", n, f.minItems, f.maxItems)
+		if n := v.Len(); n < f.MinItems || f.MaxItems > 0 && n > f.MaxItems {
+			problem = fmt.Sprintf("has %d items, not between %d and %d", n, f.MinItems, f.MaxItems)
 		} else if v.Type().Elem().Kind() == reflect.Struct {
 			for i := range n {
-				checkTags(r, item(p, i), v.Index(i))
+				checkTags(r, strict.Item(p, i), v.Index(i))
 			}
 		}
 	case reflect.Struct:
 		switch d, ok := v.Interface().(Duration); {
-		case ok && f.def != "": // one without a default has bounds of its own
+		case ok && f.Default != "": // one without a default has bounds of its own
 			problem, hint = checkDuration(d)
 		case !ok:
 			checkTags(r, p, v)
 		}
 	}
 	if problem != "" {
-		r.add(p, problem, hint)
+		r.Add(p, problem, hint)
 	}
 }
 
@@ -118,9 +119,9 @@ func (c *Cluster) checkProvider(r *findings) {
 	const names = "keep one of local, hosts, openstack, metal"
 	switch set := c.Spec.Provider.set(); {
 	case len(set) > 1:
-		r.remark("spec.provider", "names more than one provider", names) // what is wrong with each is worth knowing at once
+		r.Remark("spec.provider", "names more than one provider", names) // what is wrong with each is worth knowing at once
 	case len(set) == 0:
-		r.add("spec.provider", "no provider is chosen", `give one of local, hosts, openstack, metal; the shortest is "provider: {local: {}}"`)
+		r.Add("spec.provider", "no provider is chosen", `give one of local, hosts, openstack, metal; the shortest is "provider: {local: {}}"`)
 	}
 }
 
@@ -134,7 +135,7 @@ func (c *Cluster) checkUpdates(r *findings) {
 	os := c.Spec.Updates.OS
 	for i, name := range os.Hold {
 		if !packageName.MatchString(name) {
-			r.add(item("spec.updates.os.hold", i), quote(name)+" is not the name of a package", "")
+			r.Add(strict.Item("spec.updates.os.hold", i), strict.Quote(name)+" is not the name of a package", "")
 		}
 	}
 	if os.Window == nil {
@@ -142,12 +143,12 @@ func (c *Cluster) checkUpdates(r *findings) {
 	}
 	for i, day := range os.Window.Days {
 		if !slices.Contains([]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}, day) {
-			r.add(item("spec.updates.os.window.days", i), quote(day)+" is not a day", "known: Mon, Tue, Wed, Thu, Fri, Sat, Sun")
+			r.Add(strict.Item("spec.updates.os.window.days", i), strict.Quote(day)+" is not a day", "known: Mon, Tue, Wed, Thu, Fri, Sat, Sun")
 		}
 	}
 	for key, at := range map[string]string{"from": os.Window.From, "to": os.Window.To} {
 		if at != "" && !timeOfDay.MatchString(at) {
-			r.add("spec.updates.os.window."+key, quote(at)+" is not a time of the day", `write it as "22:00"`)
+			r.Add("spec.updates.os.window."+key, strict.Quote(at)+" is not a time of the day", `write it as "22:00"`)
 		}
 	}
 }
@@ -160,7 +161,7 @@ func (c *Cluster) checkTimeouts(r *findings) {
 		d   Duration
 	}{{"machineBoot", t.MachineBoot}, {"nodeReady", t.NodeReady}, {"drain", t.Drain}, {"connect", t.Connect}} {
 		if o.d.Duration > t.Step.Duration {
-			r.add("spec.timeouts.step", fmt.Sprintf("%s is less than %s, %s", t.Step, o.key, o.d),
+			r.Add("spec.timeouts.step", fmt.Sprintf("%s is less than %s, %s", t.Step, o.key, o.d),
 				"leave step out to get the longest of the others", "spec.timeouts."+o.key)
 		}
 	}
@@ -177,14 +178,14 @@ func (c *Cluster) checkUnattended(r *findings) {
 		d   time.Duration
 	}{{"drift", u.Drift.Duration}, {"renew", u.Renew.Duration}, {"repair", u.Repair.Duration}, {"rehearse", u.Rehearse.Duration}} {
 		if o.d != 0 && (o.d < minDuration || o.d > maxUnattended) {
-			r.add("spec.unattended."+o.key, Duration{o.d}.String()+" is not between 10s and 168h", "leave it out where servers shall not do that")
+			r.Add("spec.unattended."+o.key, Duration{Duration: o.d}.String()+" is not between 10s and 168h", "leave it out where servers shall not do that")
 		}
 	}
 	if u.Autoscale && !slices.ContainsFunc(c.Spec.Workers, Pool.Scales) {
-		r.add("spec.unattended.autoscale", "no pool scales", "give one maxReplicas")
+		r.Add("spec.unattended.autoscale", "no pool scales", "give one maxReplicas")
 	}
 	if u.AutoscalePort != 0 && !u.Autoscale {
-		r.add("spec.unattended.autoscalePort", "nobody is answered there", "add autoscale: true, or leave it out")
+		r.Add("spec.unattended.autoscalePort", "nobody is answered there", "add autoscale: true, or leave it out")
 	}
 }
 
@@ -195,23 +196,23 @@ const maxSoak = 90 * 24 * time.Hour
 func (c *Cluster) checkRollouts(r *findings) {
 	u := c.Spec.Updates
 	if s := u.Soak.Duration; s > maxSoak {
-		r.add("spec.updates.soak", u.Soak.String()+" is longer than 90 days", "leave it out where somebody else says when an upgrade is finished")
+		r.Add("spec.updates.soak", u.Soak.String()+" is longer than 90 days", "leave it out where somebody else says when an upgrade is finished")
 	}
 	if p := c.Spec.Provider; u.Surge() > 0 && (p.Hosts != nil || p.Metal != nil) {
-		r.add("spec.updates.maxSurge", "needs a provider that makes machines, and "+p.Name()+" has those that are there", "remove it", "spec.provider")
+		r.Add("spec.updates.maxSurge", "needs a provider that makes machines, and "+p.Name()+" has those that are there", "remove it", "spec.provider")
 	}
 	seen := map[string]int{}
 	for i, k := range u.Checks {
-		path := item("spec.updates.checks", i)
+		path := strict.Item("spec.updates.checks", i)
 		if k.Name != "" {
 			checkLabelName(r, path+".name", k.Name)
 			if first, again := seen[k.Name]; again {
-				r.add(path+".name", fmt.Sprintf("%s is already the name of spec.updates.checks[%d]", quote(k.Name), first), "")
+				r.Add(path+".name", fmt.Sprintf("%s is already the name of spec.updates.checks[%d]", strict.Quote(k.Name), first), "")
 			}
 			seen[k.Name] = i
 		}
 		if _, err := schema.ParseGroupVersion(k.APIVersion); err != nil {
-			r.add(path+".apiVersion", quote(k.APIVersion)+" is not a version of an API", `write it like "v1" or "apps/v1"`)
+			r.Add(path+".apiVersion", strict.Quote(k.APIVersion)+" is not a version of an API", `write it like "v1" or "apps/v1"`)
 		}
 		if k.Namespace != "" {
 			checkLabelName(r, path+".namespace", k.Namespace)
@@ -220,7 +221,7 @@ func (c *Cluster) checkRollouts(r *findings) {
 			continue // reported as required
 		}
 		if _, err := expression.Compile(k.Expression); err != nil {
-			r.add(path+".expression", "is no CEL expression: "+err.Error(), "")
+			r.Add(path+".expression", "is no CEL expression: "+err.Error(), "")
 		}
 	}
 }

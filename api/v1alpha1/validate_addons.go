@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 // maxResolution is the longest interval of metrics-server; the least is that of all durations, 10 s, at which kubelets measure.
@@ -15,9 +17,9 @@ const maxResolution = 5 * time.Minute
 func (c *Cluster) checkAddons(r *findings) {
 	seen := map[string]int{}
 	for i, a := range c.Spec.Addons {
-		field := item("spec.addons", i)
+		field := strict.Item("spec.addons", i)
 		if first, again := seen[a.Name]; again {
-			r.add(field+".name", fmt.Sprintf("%s is already listed, at spec.addons[%d]", quote(a.Name), first), "keep one of them")
+			r.Add(field+".name", fmt.Sprintf("%s is already listed, at spec.addons[%d]", strict.Quote(a.Name), first), "keep one of them")
 			continue
 		}
 		seen[a.Name] = i
@@ -26,12 +28,12 @@ func (c *Cluster) checkAddons(r *findings) {
 			given   bool
 		}{{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}} {
 			if s.given && s.of != a.Name {
-				r.add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
+				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
 			}
 		}
 		if m := a.MetricsServer; m != nil {
 			if m.Resolution.Duration > maxResolution {
-				r.add(field+".metricsServer.resolution", m.Resolution.String()+" is longer than 5m", "")
+				r.Add(field+".metricsServer.resolution", m.Resolution.String()+" is longer than 5m", "")
 			}
 		}
 		if l := a.LocalPath; l != nil {
@@ -47,20 +49,20 @@ var systemDirectories = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib3
 func (c *Cluster) checkLocalPath(r *findings, field string, l *LocalPath) {
 	switch p := l.Path; {
 	case !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsAny(p, "\"\\\n\r\x00$"):
-		r.add(field+".path", quote(p)+" is not an absolute path without . and ..", "write it like /var/lib/local-path")
+		r.Add(field+".path", strict.Quote(p)+" is not an absolute path without . and ..", "write it like /var/lib/local-path")
 	case slices.Contains([]string{"/", "/var", "/var/lib", "/home", "/opt", "/srv", "/mnt", "/media"}, p):
-		r.add(field+".path", quote(p)+" holds other directories of the machine", "take one below it: "+path.Join(p, "local-path"))
+		r.Add(field+".path", strict.Quote(p)+" holds other directories of the machine", "take one below it: "+path.Join(p, "local-path"))
 	case slices.ContainsFunc(systemDirectories, func(d string) bool { return p == d || strings.HasPrefix(p, d+"/") }):
-		r.add(field+".path", quote(p)+" is a directory of the machine's own", "take another, such as /var/lib/local-path")
+		r.Add(field+".path", strict.Quote(p)+" is a directory of the machine's own", "take another, such as /var/lib/local-path")
 	}
 	if c.Spec.Provider.OpenStack == nil {
 		return
 	}
 	if l.StorageClass == classCinder {
-		r.add(field+".storageClass", quote(classCinder)+" is the class of the cloud's volumes", "take another name")
+		r.Add(field+".storageClass", strict.Quote(classCinder)+" is the class of the cloud's volumes", "take another name")
 	}
 	if l.Default != nil && *l.Default {
-		r.add(field+".default", "the cloud's volumes ("+classCinder+") are the default", "set it to false, or leave it out")
+		r.Add(field+".default", "the cloud's volumes ("+classCinder+") are the default", "set it to false, or leave it out")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/release/flags"
@@ -47,7 +48,7 @@ func (c *Cluster) checkComponents(r *findings) {
 	p.config(k.KubeProxy.Config, "kubeproxy.config.k8s.io/v1alpha1", "KubeProxyConfiguration")
 	of(flags.Etcd, "spec.etcd").etcd(c.Spec.Etcd)
 	for i, pool := range c.Spec.Workers {
-		of := of(flags.Kubelet, item("spec.workers", i)+".kubelet")
+		of := of(flags.Kubelet, strict.Item("spec.workers", i)+".kubelet")
 		if t, ok := flags.Of(release.MinorOf(pool.Version)); ok { // else it is the cluster's, or reported
 			of.table = t
 		}
@@ -58,13 +59,13 @@ func (c *Cluster) checkComponents(r *findings) {
 // gates checks feature gates.
 func (c componentCheck) gates(gates map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
-		at := c.path + ".featureGates[" + clip(name) + "]"
+		at := c.path + ".featureGates[" + strict.Clip(name) + "]"
 		g, ok := c.table.Gate(c.program, name)
 		switch {
 		case !ok:
 			c.unknown(at, "feature gate", name, c.table.Gates(c.program), func(t flags.Table) bool { _, had := t.Gate(c.program, name); return had })
 		case g.Locked && gates[name] != g.Default:
-			c.add(at, fmt.Sprintf("Kubernetes %s has locked the feature gate %s to %v", c.table.Minor, quote(name), g.Default), "remove it")
+			c.Add(at, fmt.Sprintf("Kubernetes %s has locked the feature gate %s to %v", c.table.Minor, strict.Quote(name), g.Default), "remove it")
 		}
 	}
 }
@@ -81,31 +82,31 @@ func (c componentCheck) unknown(at, what, name string, known []string, had func(
 			continue
 		}
 		if release.Compare("v"+minor+".0", "v"+c.table.Minor+".0") < 0 {
-			c.add(at, fmt.Sprintf("%s of Kubernetes %s no longer has the %s %s", c.program, c.table.Minor, what, quote(name)), "remove it: it stands in the way of "+c.table.Minor)
+			c.Add(at, fmt.Sprintf("%s of Kubernetes %s no longer has the %s %s", c.program, c.table.Minor, what, strict.Quote(name)), "remove it: it stands in the way of "+c.table.Minor)
 		} else {
-			c.add(at, fmt.Sprintf("%s of Kubernetes %s does not have the %s %s yet", c.program, c.table.Minor, what, quote(name)), "Kubernetes "+minor+" has it")
+			c.Add(at, fmt.Sprintf("%s of Kubernetes %s does not have the %s %s yet", c.program, c.table.Minor, what, strict.Quote(name)), "Kubernetes "+minor+" has it")
 		}
 		return
 	}
-	c.add(at, fmt.Sprintf("%s of Kubernetes %s has no %s %s", c.program, c.table.Minor, what, quote(name)), hint)
+	c.Add(at, fmt.Sprintf("%s of Kubernetes %s has no %s %s", c.program, c.table.Minor, what, strict.Quote(name)), hint)
 }
 
 // args checks flags.
 func (c componentCheck) args(args []Arg) {
 	first := map[string]int{}
 	for i, a := range args {
-		at := item(c.path+".extraArgs", i)
+		at := strict.Item(c.path+".extraArgs", i)
 		if a.Name == "" {
 			continue // reported as required
 		}
 		f, ok := c.table.Flag(c.program, a.Name)
 		if !ok && strings.Trim(a.Name, "-") != a.Name || strings.Contains(a.Name, "=") {
 			name, value, _ := strings.Cut(strings.TrimLeft(a.Name, "-"), "=")
-			hint := "write name: " + clip(name)
+			hint := "write name: " + strict.Clip(name)
 			if value != "" {
-				hint += ", value: " + quote(value)
+				hint += ", value: " + strict.Quote(value)
 			}
-			c.add(at+".name", quote(a.Name)+" is not the plain name of a flag", hint)
+			c.Add(at+".name", strict.Quote(a.Name)+" is not the plain name of a flag", hint)
 			continue
 		}
 		if !ok {
@@ -113,17 +114,17 @@ func (c componentCheck) args(args []Arg) {
 			continue
 		}
 		if field := flags.Instead(c.program, a.Name); field != "" {
-			c.taken(at+".name", "the flag "+quote(a.Name), field)
+			c.taken(at+".name", "the flag "+strict.Quote(a.Name), field)
 			continue
 		}
 		if j, again := first[a.Name]; again && !f.Repeats(c.program) {
-			c.add(at+".name", fmt.Sprintf("the flag %s takes one value, and extraArgs[%d] gives it already", quote(a.Name), j), "keep one of them")
+			c.Add(at+".name", fmt.Sprintf("the flag %s takes one value, and extraArgs[%d] gives it already", strict.Quote(a.Name), j), "keep one of them")
 		}
 		first[a.Name] = i
 		if problem := f.Check(a.Value); problem != "" {
-			c.add(at+".value", fmt.Sprintf("the flag %s: %s, got %s", a.Name, problem, quote(a.Value)), "")
+			c.Add(at+".value", fmt.Sprintf("the flag %s: %s, got %s", a.Name, problem, strict.Quote(a.Value)), "")
 		} else if problem := unwritable(c.program, a.Value); problem != "" {
-			c.add(at+".value", problem, "")
+			c.Add(at+".value", problem, "")
 		}
 	}
 }
@@ -131,10 +132,10 @@ func (c componentCheck) args(args []Arg) {
 // taken reports a setting that another field stands for, or that Naupegos sets.
 func (c componentCheck) taken(at, what, field string) {
 	if field == flags.Sets {
-		c.add(at, what+" is not yours to set: Naupegos sets it", "remove it")
+		c.Add(at, what+" is not yours to set: Naupegos sets it", "remove it")
 		return
 	}
-	c.add(at, what+" has a field of its own", "use "+field)
+	c.Add(at, what+" has a field of its own", "use "+field)
 }
 
 // unwritable reports why a value can't be passed on: static pods expand $(NAME), and systemd splits what kubelet and etcd get at spaces.
@@ -157,43 +158,43 @@ func (c componentCheck) apiServer(s APIServer) {
 	for i, san := range s.CertSANs {
 		name := strings.TrimPrefix(san, "*.")
 		if net.ParseIP(san) == nil && len(validation.IsDNS1123Subdomain(strings.ToLower(name))) > 0 {
-			c.add(item(c.path+".certSANs", i), quote(san)+" is neither a DNS name nor an IP address", "")
+			c.Add(strict.Item(c.path+".certSANs", i), strict.Quote(san)+" is neither a DNS name nor an IP address", "")
 		}
 	}
 	for key, list := range map[string][]string{"enableAdmissionPlugins": s.EnableAdmissionPlugins, "disableAdmissionPlugins": s.DisableAdmissionPlugins} {
 		for i, name := range list {
-			at := item(c.path+"."+key, i)
+			at := strict.Item(c.path+"."+key, i)
 			switch {
 			case !c.table.Plugin(name):
 				c.unknown(at, "admission plugin", name, c.table.Plugins(), func(t flags.Table) bool { return t.Plugin(name) })
 			case key == "disableAdmissionPlugins" && name == "NodeRestriction":
-				c.add(at, "the admission plugin NodeRestriction keeps nodes from changing each other: Naupegos sets it", "remove it")
+				c.Add(at, "the admission plugin NodeRestriction keeps nodes from changing each other: Naupegos sets it", "remove it")
 			case key == "disableAdmissionPlugins" && slices.Contains(s.EnableAdmissionPlugins, name):
-				c.add(at, "the admission plugin "+name+" is enabled, too", "keep one of them")
+				c.Add(at, "the admission plugin "+name+" is enabled, too", "keep one of them")
 			}
 		}
 	}
 	c.admissionConfig(s.AdmissionConfig)
 	for _, version := range slices.Sorted(maps.Keys(s.RuntimeConfig)) {
 		if problem, hint := c.servable(version); problem != "" {
-			c.add(c.path+".runtimeConfig["+clip(version)+"]", problem, hint)
+			c.Add(c.path+".runtimeConfig["+strict.Clip(version)+"]", problem, hint)
 		}
 	}
 	for _, resource := range slices.Sorted(maps.Keys(s.WatchCacheSizes)) {
-		at := c.path + ".watchCacheSizes[" + clip(resource) + "]"
+		at := c.path + ".watchCacheSizes[" + strict.Clip(resource) + "]"
 		switch n := s.WatchCacheSizes[resource]; {
 		case !regexp.MustCompile(`^[a-z]+(\.[a-z0-9.-]+)?$`).MatchString(resource):
-			c.add(at, quote(resource)+" is not a resource", `write it like "pods" or "deployments.apps"`)
+			c.Add(at, strict.Quote(resource)+" is not a resource", `write it like "pods" or "deployments.apps"`)
 		case n < 0 || n > 1_000_000:
-			c.add(at, fmt.Sprintf("%d is not between 0 and 1000000", n), "")
+			c.Add(at, fmt.Sprintf("%d is not between 0 and 1000000", n), "")
 		}
 	}
 	if w := s.AuditWebhook; w != nil {
 		if u, err := url.Parse(w.URL); w.URL != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
-			c.add(c.path+".auditWebhook.url", "is not an https URL", `write it like "https://audit.example.org/events"`)
+			c.Add(c.path+".auditWebhook.url", "is not an https URL", `write it like "https://audit.example.org/events"`)
 		}
 		if w.CA != "" && !isCertificate(w.CA) {
-			c.add(c.path+".auditWebhook.ca", "is not a certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
+			c.Add(c.path+".auditWebhook.ca", "is not a certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
 		}
 	}
 }
@@ -206,7 +207,7 @@ func (c componentCheck) servable(key string) (problem, hint string) {
 	if near := fail.Nearest(key, c.table.APIs()); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	return "Kubernetes " + c.table.Minor + " has no API version " + quote(key), hint
+	return "Kubernetes " + c.table.Minor + " has no API version " + strict.Quote(key), hint
 }
 
 // etcd checks the settings of etcd.
@@ -225,7 +226,7 @@ func (c componentCheck) etcd(e Etcd) {
 		if e.ElectionMilliseconds == 0 {
 			at = c.path + ".heartbeatMilliseconds"
 		}
-		c.add(at, fmt.Sprintf("an election after %d ms is less than five heartbeats of %d ms", election, heartbeat), fmt.Sprintf("set electionMilliseconds to %d or more", 5*heartbeat),
+		c.Add(at, fmt.Sprintf("an election after %d ms is less than five heartbeats of %d ms", election, heartbeat), fmt.Sprintf("set electionMilliseconds to %d or more", 5*heartbeat),
 			c.path+".electionMilliseconds", c.path+".heartbeatMilliseconds")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
@@ -23,7 +24,7 @@ func (c componentCheck) config(text, apiVersion, kind string) {
 	}
 	for key, want := range map[string]string{"apiVersion": apiVersion, "kind": kind} {
 		if got := child(root, key); got != nil && got.Value != want {
-			c.add(at, fmt.Sprintf("line %d: %s is %s, not %s", got.Line, key, quote(got.Value), want), "leave it out")
+			c.Add(at, fmt.Sprintf("line %d: %s is %s, not %s", got.Line, key, strict.Quote(got.Value), want), "leave it out")
 		}
 	}
 	c.configFields(at, "", root)
@@ -31,12 +32,12 @@ func (c componentCheck) config(text, apiVersion, kind string) {
 
 // mappingText parses a text that is to be a YAML mapping; nil after a report.
 func (c componentCheck) mappingText(at, text, hint string) *yaml.Node {
-	docs, err := yamlDocuments([]byte(text))
+	docs, err := strict.Documents([]byte(text))
 	switch {
 	case err != nil:
-		c.add(at, "is not valid YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), hint)
+		c.Add(at, "is not valid YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), hint)
 	case len(docs) != 1 || docs[0].Kind != yaml.MappingNode:
-		c.add(at, "is not one YAML mapping", hint)
+		c.Add(at, "is not one YAML mapping", hint)
 	default:
 		return docs[0]
 	}
@@ -50,7 +51,7 @@ func (c componentCheck) configFields(at, parent string, n *yaml.Node) (ok bool) 
 		if parent == "" && (key.Value == "apiVersion" || key.Value == "kind") {
 			continue
 		}
-		if !c.configField(at, join(parent, key.Value), key, value) {
+		if !c.configField(at, strict.Join(parent, key.Value), key, value) {
 			return false
 		}
 	}
@@ -67,20 +68,20 @@ func (c componentCheck) configField(at, field string, key, value *yaml.Node) (ok
 		} else if len(hint) > 400 {
 			hint = ""
 		}
-		c.add(at, fmt.Sprintf("line %d: %s of Kubernetes %s has no configuration field %s", key.Line, c.program, c.table.Minor, quote(field)), hint)
+		c.Add(at, fmt.Sprintf("line %d: %s of Kubernetes %s has no configuration field %s", key.Line, c.program, c.table.Minor, strict.Quote(field)), hint)
 		return false
 	}
 	if instead := flags.InsteadOfField(c.program, field); instead != "" {
-		c.taken(at, fmt.Sprintf("line %d: the field %s", key.Line, quote(field)), instead)
+		c.taken(at, fmt.Sprintf("line %d: the field %s", key.Line, strict.Quote(field)), instead)
 		return false
 	}
 	var v any
 	if err := value.Decode(&v); err != nil {
-		c.add(at, fmt.Sprintf("line %d: %s: %s", key.Line, field, strings.TrimPrefix(err.Error(), "yaml: ")), "")
+		c.Add(at, fmt.Sprintf("line %d: %s: %s", key.Line, field, strings.TrimPrefix(err.Error(), "yaml: ")), "")
 		return false
 	}
 	if problem := flags.CheckField(typ, v); problem != "" {
-		c.add(at, fmt.Sprintf("line %d: the field %s: %s", key.Line, field, problem), "")
+		c.Add(at, fmt.Sprintf("line %d: the field %s: %s", key.Line, field, problem), "")
 		return false
 	}
 	switch typ {
@@ -110,24 +111,24 @@ func (c componentCheck) admissionConfig(text string) {
 	plugins := child(root, "plugins")
 	switch {
 	case valueOf(root, "apiVersion") != "apiserver.config.k8s.io/v1" || valueOf(root, "kind") != "AdmissionConfiguration":
-		c.add(at, "is not an apiserver.config.k8s.io/v1 AdmissionConfiguration", form)
+		c.Add(at, "is not an apiserver.config.k8s.io/v1 AdmissionConfiguration", form)
 		return
 	case plugins == nil || plugins.Kind != yaml.SequenceNode || len(plugins.Content) == 0:
-		c.add(at, "has no plugins", form)
+		c.Add(at, "has no plugins", form)
 		return
 	}
 	for i, p := range plugins.Content {
 		name := valueOf(p, "name")
 		for j := 0; j+1 < len(p.Content); j += 2 {
 			if key := p.Content[j].Value; !slices.Contains([]string{"name", "path", "configuration"}, key) {
-				c.add(at, fmt.Sprintf("plugins[%d] has the unknown key %s", i, quote(key)), "known: name, configuration")
+				c.Add(at, fmt.Sprintf("plugins[%d] has the unknown key %s", i, strict.Quote(key)), "known: name, configuration")
 			}
 		}
 		switch {
 		case !c.table.Plugin(name):
 			c.unknown(at, "admission plugin", name, c.table.Plugins(), func(t flags.Table) bool { return t.Plugin(name) })
 		case valueOf(p, "path") != "":
-			c.add(at, fmt.Sprintf("plugins[%d] names a file, which the machines do not have", i), "write its content as configuration")
+			c.Add(at, fmt.Sprintf("plugins[%d] names a file, which the machines do not have", i), "write its content as configuration")
 		}
 	}
 }

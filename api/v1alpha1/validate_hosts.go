@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 const machinesField = "spec.provider.hosts.machines"
@@ -18,14 +20,14 @@ func (c *Cluster) checkHosts(r *findings, h *Hosts) {
 	checkHostsLogin(r, path, h)
 	addresses, names := map[string]int{}, map[string]int{}
 	for i := range h.Machines {
-		m, p := &h.Machines[i], item(machinesField, i)
+		m, p := &h.Machines[i], strict.Item(machinesField, i)
 		c.checkHost(r, h, m, p)
 		once(r, addresses, m.Address, i, p+".address")
 		once(r, names, m.Name, i, p+".name")
 	}
 	if vip := c.Spec.Endpoint.VIP; vip != "" {
 		if i, taken := addresses[vip]; taken {
-			r.add("spec.endpoint.vip", fmt.Sprintf("%s is the address of machines[%d]", vip, i), "take a free address", item(machinesField, i)+".address")
+			r.Add("spec.endpoint.vip", fmt.Sprintf("%s is the address of machines[%d]", vip, i), "take a free address", strict.Item(machinesField, i)+".address")
 		}
 	}
 	c.checkHostCounts(r, h)
@@ -37,7 +39,7 @@ func once(r *findings, seen map[string]int, value string, i int, field string) {
 		return
 	}
 	if first, again := seen[value]; again {
-		r.add(field, fmt.Sprintf("%s is already that of machines[%d]", quote(value), first), "")
+		r.Add(field, fmt.Sprintf("%s is already that of machines[%d]", strict.Quote(value), first), "")
 		return
 	}
 	seen[value] = i
@@ -46,28 +48,28 @@ func once(r *findings, seen map[string]int, value string, i int, field string) {
 // checkHost checks one machine.
 func (c *Cluster) checkHost(r *findings, h *Hosts, m *HostMachine, p string) {
 	if problem, hint := checkAddress(m.Address); m.Address != "" && problem != "" {
-		r.add(p+".address", problem, hint)
+		r.Add(p+".address", problem, hint)
 	}
 	if m.Name != "" {
 		checkHostName(r, p+".name", m.Name)
 	}
 	checkMachineLogin(r, p, m)
 	if m.Name == "localhost" {
-		r.add(p+".name", "every machine calls itself localhost", "take another name")
+		r.Add(p+".name", "every machine calls itself localhost", "take another name")
 	}
 	switch {
 	case m.Role != RoleWorker && m.Role != "" && m.Pool != "":
-		r.add(p+".pool", "only workers are in pools", "remove it or make the machine a worker", p+".role")
+		r.Add(p+".pool", "only workers are in pools", "remove it or make the machine a worker", p+".role")
 	case m.Role == RoleWorker && m.Pool == "":
-		r.add(p+".pool", "is required: there is more than one pool", "name one of spec.workers", p+".role")
+		r.Add(p+".pool", "is required: there is more than one pool", "name one of spec.workers", p+".role")
 	case m.Role == RoleWorker && !slices.ContainsFunc(c.Spec.Workers, func(w Pool) bool { return w.Name == m.Pool }):
-		r.add(p+".pool", "there is no pool "+quote(m.Pool)+" in spec.workers", "add it there, or name one that is", "spec.workers")
+		r.Add(p+".pool", "there is no pool "+strict.Quote(m.Pool)+" in spec.workers", "add it there, or name one that is", "spec.workers")
 	}
 	switch problem, hint := checkPublicKey(m.HostKey); {
 	case m.HostKey == "" && !h.TrustOnFirstUse && h.SSHConfig == "":
-		r.add(p+".hostKey", "is required", "take it from /etc/ssh/ssh_host_ed25519_key.pub on the machine itself; or set trustOnFirstUse", "spec.provider.hosts.trustOnFirstUse")
+		r.Add(p+".hostKey", "is required", "take it from /etc/ssh/ssh_host_ed25519_key.pub on the machine itself; or set trustOnFirstUse", "spec.provider.hosts.trustOnFirstUse")
 	case m.HostKey != "" && problem != "":
-		r.add(p+".hostKey", problem, hint)
+		r.Add(p+".hostKey", problem, hint)
 	}
 }
 
@@ -77,19 +79,19 @@ func (c *Cluster) checkHostCounts(r *findings, h *Hosts) {
 		switch {
 		case wanted == have:
 		case have == 0:
-			r.add(machinesField, fmt.Sprintf("has no machine of %s, but %d are wanted", what, wanted), "add machines, or change "+field, field)
+			r.Add(machinesField, fmt.Sprintf("has no machine of %s, but %d are wanted", what, wanted), "add machines, or change "+field, field)
 		default:
-			r.add(field, fmt.Sprintf("%d wanted, but provider hosts has %d of %s", wanted, have, what), "leave it out to take all machines", machinesField)
+			r.Add(field, fmt.Sprintf("%d wanted, but provider hosts has %d of %s", wanted, have, what), "leave it out to take all machines", machinesField)
 		}
 	}
 	check("spec.controlPlane.replicas", "role control-plane", c.Spec.ControlPlane.Replicas, h.count(RoleControlPlane, ""))
 	for i, p := range c.Spec.Workers {
-		check(item("spec.workers", i)+".replicas", "pool "+p.Name, p.Count(), h.count(RoleWorker, p.Name))
+		check(strict.Item("spec.workers", i)+".replicas", "pool "+p.Name, p.Count(), h.count(RoleWorker, p.Name))
 	}
 	if c.Spec.Endpoint.Kind == EndpointGateways {
 		check("spec.endpoint.gateways.replicas", "role gateway", c.GatewayCount(), h.count(RoleGateway, ""))
 	} else if i := slices.IndexFunc(h.Machines, func(m HostMachine) bool { return m.Role == RoleGateway }); i >= 0 {
-		r.add(item(machinesField, i)+".role", "gateways are of no use with endpoint kind "+quote(c.Spec.Endpoint.Kind), "remove the machine or change the kind", "spec.endpoint.kind")
+		r.Add(strict.Item(machinesField, i)+".role", "gateways are of no use with endpoint kind "+strict.Quote(c.Spec.Endpoint.Kind), "remove the machine or change the kind", "spec.endpoint.kind")
 	}
 }
 
@@ -107,33 +109,33 @@ func (c *Cluster) checkMetal(r *findings, m *Metal) {
 	}
 	names, machines := map[string]int{}, map[string]string{}
 	for i, p := range m.Pools {
-		field := item(metalField+".pools", i)
+		field := strict.Item(metalField+".pools", i)
 		wanted, known := c.metalCount(p.Name)
 		switch first, again := names[p.Name]; {
 		case p.Name == "":
 			continue // reported as required
 		case again:
-			r.add(field+".name", fmt.Sprintf("%s is already the name of pools[%d]", quote(p.Name), first), "say all of it in one place")
+			r.Add(field+".name", fmt.Sprintf("%s is already the name of pools[%d]", strict.Quote(p.Name), first), "say all of it in one place")
 		case p.Name == MetalGateway && !known:
-			r.add(field+".name", "gateways are of no use with endpoint kind "+quote(c.Spec.Endpoint.Kind), "remove it or change the kind", "spec.endpoint.kind")
+			r.Add(field+".name", "gateways are of no use with endpoint kind "+strict.Quote(c.Spec.Endpoint.Kind), "remove it or change the kind", "spec.endpoint.kind")
 		case !known:
-			r.add(field+".name", "there is no pool "+quote(p.Name)+" in spec.workers", "name one that is there, or control-plane or gateway", "spec.workers")
+			r.Add(field+".name", "there is no pool "+strict.Quote(p.Name)+" in spec.workers", "name one that is there, or control-plane or gateway", "spec.workers")
 		}
 		names[p.Name] = i
 		checkMetalChoice(r, field, p)
 		for j, name := range p.Machines {
-			at := item(field+".machines", j)
+			at := strict.Item(field+".machines", j)
 			key := strings.ToLower(name)
 			switch first, again := machines[key]; {
 			case name == "" || strings.ContainsAny(name, " \t\n/"):
-				r.add(at, quote(name)+" is not a machine", "give its name, MAC address or UUID")
+				r.Add(at, strict.Quote(name)+" is not a machine", "give its name, MAC address or UUID")
 			case again:
-				r.add(at, quote(name)+" is already in "+first, "a machine is in one pool")
+				r.Add(at, strict.Quote(name)+" is already in "+first, "a machine is in one pool")
 			}
 			machines[key] = field + ".machines"
 		}
 		if n := len(p.Machines); n > 0 && known && n < wanted {
-			r.add(field+".machines", fmt.Sprintf("names %d machines, but %d are wanted", n, wanted), "name more, or leave it out to take any that fit")
+			r.Add(field+".machines", fmt.Sprintf("names %d machines, but %d are wanted", n, wanted), "name more, or leave it out to take any that fit")
 		}
 		checkMetalDisk(r, field, p)
 	}
@@ -157,19 +159,19 @@ func (c *Cluster) metalCount(name string) (n int, known bool) {
 // checkMetalChoice checks labels and facts.
 func checkMetalChoice(r *findings, field string, p MetalPool) {
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
-		at := field + ".labels[" + clip(key) + "]"
+		at := field + ".labels[" + strict.Clip(key) + "]"
 		checkLabelKey(r, at, key)
 		if len(validation.IsValidLabelValue(p.Labels[key])) > 0 {
-			r.add(at, quote(p.Labels[key])+" is not a label value", "up to 63 letters, digits, - _ . with a letter or digit at both ends")
+			r.Add(at, strict.Quote(p.Labels[key])+" is not a label value", "up to 63 letters, digits, - _ . with a letter or digit at both ends")
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.Facts)) {
-		at := field + ".facts[" + clip(key) + "]"
+		at := field + ".facts[" + strict.Clip(key) + "]"
 		if !slices.Contains(MetalFacts(), key) {
-			r.add(at, quote(key)+" is nothing that machines say of themselves", "take one of "+strings.Join(MetalFacts(), ", "))
+			r.Add(at, strict.Quote(key)+" is nothing that machines say of themselves", "take one of "+strings.Join(MetalFacts(), ", "))
 		}
 		if _, err := path.Match(p.Facts[key], ""); err != nil || p.Facts[key] == "" {
-			r.add(at, quote(p.Facts[key])+" is not a pattern", `write it like "Dell*"`)
+			r.Add(at, strict.Quote(p.Facts[key])+" is not a pattern", `write it like "Dell*"`)
 		}
 	}
 }
@@ -179,7 +181,7 @@ func checkMetalDisk(r *findings, field string, p MetalPool) {
 	d := p.Disk
 	for i, serial := range d.Data {
 		if serial == "" || serial == d.Serial || slices.Contains(d.Overwrite, serial) {
-			r.add(item(field+".disk.data", i), quote(serial)+" is never touched, and the system can't go there", "name a disk in one place only")
+			r.Add(strict.Item(field+".disk.data", i), strict.Quote(serial)+" is never touched, and the system can't go there", "name a disk in one place only")
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -25,19 +26,19 @@ func (c componentCheck) kubelet(k, effective Kubelet) {
 	c.reserved("kubeReserved", k.KubeReserved)
 	c.eviction(k, effective)
 	if k.ReservedSystemCPUs != "" && !cpuSet.MatchString(k.ReservedSystemCPUs) {
-		c.add(c.path+".reservedSystemCPUs", quote(k.ReservedSystemCPUs)+" is not a set of CPUs", `write it like "0-1,4"`)
+		c.Add(c.path+".reservedSystemCPUs", strict.Quote(k.ReservedSystemCPUs)+" is not a set of CPUs", `write it like "0-1,4"`)
 	}
 	if k.ContainerLogMaxSize != "" {
 		if q, err := resource.ParseQuantity(k.ContainerLogMaxSize); err != nil || q.Sign() <= 0 {
-			c.add(c.path+".containerLogMaxSize", quote(k.ContainerLogMaxSize)+" is not a size", `write it like "10Mi"`)
+			c.Add(c.path+".containerLogMaxSize", strict.Quote(k.ContainerLogMaxSize)+" is not a size", `write it like "10Mi"`)
 		}
 	}
 	reserves := effective.ReservedSystemCPUs != "" || effective.SystemReserved["cpu"] != "" || effective.KubeReserved["cpu"] != ""
 	if k.CPUManagerPolicy == "static" && !reserves {
-		c.add(c.path+".cpuManagerPolicy", "static needs a reservation of CPU: kubelet does not start without one", "set systemReserved.cpu, kubeReserved.cpu or reservedSystemCPUs")
+		c.Add(c.path+".cpuManagerPolicy", "static needs a reservation of CPU: kubelet does not start without one", "set systemReserved.cpu, kubeReserved.cpu or reservedSystemCPUs")
 	}
 	if k.MemoryManagerPolicy == "Static" && !regexp.MustCompile(`(?m)^reservedMemory:`).MatchString(effective.Config) {
-		c.add(c.path+".memoryManagerPolicy", "Static needs a reservation of memory for each NUMA node: kubelet does not start without one", "set reservedMemory in config")
+		c.Add(c.path+".memoryManagerPolicy", "Static needs a reservation of memory for each NUMA node: kubelet does not start without one", "set reservedMemory in config")
 	}
 }
 
@@ -45,17 +46,17 @@ func (c componentCheck) kubelet(k, effective Kubelet) {
 func (c componentCheck) reserved(key string, list map[string]string) {
 	known := []string{"cpu", "memory", "ephemeral-storage", "pid"}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
-		at := c.path + "." + key + "[" + clip(name) + "]"
+		at := c.path + "." + key + "[" + strict.Clip(name) + "]"
 		if !slices.Contains(known, name) {
 			hint := "known: " + strings.Join(known, ", ")
 			if near := fail.Nearest(name, known); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			c.add(at, "kubelet reserves no "+quote(name), hint)
+			c.Add(at, "kubelet reserves no "+strict.Quote(name), hint)
 			continue
 		}
 		if q, err := resource.ParseQuantity(list[name]); err != nil || q.Sign() < 0 {
-			c.add(at, quote(list[name])+" is not a quantity", `write it like "500m" or "1Gi"`)
+			c.Add(at, strict.Quote(list[name])+" is not a quantity", `write it like "500m" or "1Gi"`)
 		}
 	}
 }
@@ -76,16 +77,16 @@ func (c componentCheck) eviction(k, effective Kubelet) {
 		if near := fail.Nearest(signal, evictionSignals()); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		c.add(c.path+"."+key+"["+clip(signal)+"]", quote(signal)+" is not a signal of kubelet", hint)
+		c.Add(c.path+"."+key+"["+strict.Clip(signal)+"]", strict.Quote(signal)+" is not a signal of kubelet", hint)
 		return false
 	}
 	for key, list := range map[string]map[string]string{"evictionHard": k.EvictionHard, "evictionSoft": k.EvictionSoft} {
 		for _, signal := range slices.Sorted(maps.Keys(list)) {
 			if known(key, signal) && !isThreshold(list[signal]) {
-				c.add(c.path+"."+key+"["+signal+"]", quote(list[signal])+" is neither a quantity nor a percentage", `write it like "200Mi" or "10%"`)
+				c.Add(c.path+"."+key+"["+signal+"]", strict.Quote(list[signal])+" is neither a quantity nor a percentage", `write it like "200Mi" or "10%"`)
 			}
 			if key == "evictionSoft" && effective.EvictionSoftGracePeriod[signal] == "" {
-				c.add(c.path+"."+key+"["+signal+"]", "has no time", "set evictionSoftGracePeriod["+signal+"]")
+				c.Add(c.path+"."+key+"["+signal+"]", "has no time", "set evictionSoftGracePeriod["+signal+"]")
 			}
 		}
 	}
@@ -95,10 +96,10 @@ func (c componentCheck) eviction(k, effective Kubelet) {
 			continue
 		}
 		if d, err := time.ParseDuration(k.EvictionSoftGracePeriod[signal]); err != nil || d < 0 {
-			c.add(c.path+"."+key+"["+signal+"]", quote(k.EvictionSoftGracePeriod[signal])+" is not a time", `write it like "1m30s"`)
+			c.Add(c.path+"."+key+"["+signal+"]", strict.Quote(k.EvictionSoftGracePeriod[signal])+" is not a time", `write it like "1m30s"`)
 		}
 		if effective.EvictionSoft[signal] == "" {
-			c.add(c.path+"."+key+"["+signal+"]", "has no threshold", "set evictionSoft["+signal+"]")
+			c.Add(c.path+"."+key+"["+signal+"]", "has no threshold", "set evictionSoft["+signal+"]")
 		}
 	}
 }

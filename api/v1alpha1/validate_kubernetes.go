@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 const maxDNSDomain = 200 // leaves room for a Service's and a namespace's name before it
@@ -14,21 +16,21 @@ const maxDNSDomain = 200 // leaves room for a Service's and a namespace's name b
 func (c *Cluster) checkKubernetes(r *findings) {
 	k := c.Spec.Kubernetes
 	if problem, hint := checkVersion(k.Version); problem != "" {
-		r.add("spec.kubernetes.version", problem, hint)
+		r.Add("spec.kubernetes.version", problem, hint)
 	}
 	if k.CNI == CNINone && c.Spec.SmokeTest != nil && *c.Spec.SmokeTest {
-		r.add("spec.kubernetes.cni", "the smoke test can't pass without a pod network", "set spec.smokeTest to false, and install a network after apply", "spec.smokeTest")
+		r.Add("spec.kubernetes.cni", "the smoke test can't pass without a pod network", "set spec.smokeTest to false, and install a network after apply", "spec.smokeTest")
 	}
 	const domain = "spec.kubernetes.dnsDomain"
 	switch d := k.DNSDomain; {
 	case strings.HasSuffix(d, "."):
-		r.add(domain, quote(d)+" ends with a dot", "write it without")
+		r.Add(domain, strict.Quote(d)+" ends with a dot", "write it without")
 	case d != strings.ToLower(d):
-		r.add(domain, quote(d)+" has capital letters", "write it in lower case")
+		r.Add(domain, strict.Quote(d)+" has capital letters", "write it in lower case")
 	case len(validation.IsDNS1123Subdomain(d)) > 0:
-		r.add(domain, quote(d)+" is not a domain name", `write it like "cluster.local"`)
+		r.Add(domain, strict.Quote(d)+" is not a domain name", `write it like "cluster.local"`)
 	case len(d) > maxDNSDomain:
-		r.add(domain, "is longer than 200 characters", "")
+		r.Add(domain, "is longer than 200 characters", "")
 	}
 }
 
@@ -36,18 +38,18 @@ func (c *Cluster) checkKubernetes(r *findings) {
 func checkVersion(v string) (problem, hint string) {
 	parts := regexp.MustCompile(`^(v?)(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})(\.(0|[1-9][0-9]{0,3}))?(-.+|\+.+)?$`).FindStringSubmatch(v)
 	if parts == nil {
-		return quote(v) + " is not a Kubernetes release", "write it like " + LatestKubernetes
+		return strict.Quote(v) + " is not a Kubernetes release", "write it like " + LatestKubernetes
 	}
 	minor := parts[2] + "." + parts[3]
 	switch {
 	case !slices.Contains(SupportedMinors(), minor):
 		return "Kubernetes " + minor + " is not supported", "supported: " + strings.Join(SupportedMinors(), ", ")
 	case parts[6] != "":
-		return quote(v) + " is not a release", "pre-releases and vendor builds are not supported"
+		return strict.Quote(v) + " is not a release", "pre-releases and vendor builds are not supported"
 	case parts[4] == "":
-		return quote(v) + " lacks the patch number", "write it like " + LatestKubernetes
+		return strict.Quote(v) + " lacks the patch number", "write it like " + LatestKubernetes
 	case parts[1] == "":
-		return quote(v) + " lacks the v", "write v" + v
+		return strict.Quote(v) + " lacks the v", "write v" + v
 	}
 	return "", ""
 }

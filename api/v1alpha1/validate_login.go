@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 // userName is a name that sshd may know: directories bring capital letters, domains and backslashes along.
@@ -17,13 +19,13 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func checkUser(r *findings, field, name string) {
 	if !userName.MatchString(name) {
-		r.add(field, quote(name)+" is not a user name", "")
+		r.Add(field, strict.Quote(name)+" is not a user name", "")
 	}
 }
 
 func checkFilePath(r *findings, field, path, hint string) {
 	if strings.ContainsFunc(path, func(c rune) bool { return c < ' ' }) {
-		r.add(field, "is not the path of a file", hint)
+		r.Add(field, "is not the path of a file", hint)
 	}
 }
 
@@ -35,12 +37,12 @@ func checkHostsLogin(r *findings, path string, h *Hosts) {
 	checkFilePath(r, path+".sshKeyFile", h.SSHKeyFile, keyPathHint)
 	checkFilePath(r, path+".sshConfig", h.SSHConfig, "give the path of the configuration, like ~/.ssh/config")
 	if h.SSHKeyFile == "" && h.Credential == "" && !h.SSHAgent && h.SSHConfig == "" {
-		r.add(path+".sshKeyFile", "is required", "name the file with the private SSH key that logs in to the machines, or, on a server, its credential")
+		r.Add(path+".sshKeyFile", "is required", "name the file with the private SSH key that logs in to the machines, or, on a server, its credential")
 	}
 	checkCredential(r, path, "sshKeyFile", h.SSHKeyFile, h.Credential)
 	checkPasswordSource(r, path+".sudoPassword", h.SudoPassword)
 	for i, b := range h.Bastions {
-		p := item(path+".bastions", i)
+		p := strict.Item(path+".bastions", i)
 		checkSSHAddress(r, p+".address", b.Address)
 		if b.User != "" {
 			checkUser(r, p+".user", b.User)
@@ -48,9 +50,9 @@ func checkHostsLogin(r *findings, path string, h *Hosts) {
 		checkFilePath(r, p+".sshKeyFile", b.SSHKeyFile, keyPathHint)
 		switch problem, hint := checkPublicKey(b.HostKey); {
 		case b.HostKey == "" && !h.TrustOnFirstUse && h.SSHConfig == "":
-			r.add(p+".hostKey", "is required", "take it from /etc/ssh/ssh_host_ed25519_key.pub on the jump host itself; or set trustOnFirstUse", path+".trustOnFirstUse")
+			r.Add(p+".hostKey", "is required", "take it from /etc/ssh/ssh_host_ed25519_key.pub on the jump host itself; or set trustOnFirstUse", path+".trustOnFirstUse")
 		case b.HostKey != "" && problem != "":
-			r.add(p+".hostKey", problem, hint)
+			r.Add(p+".hostKey", problem, hint)
 		}
 	}
 }
@@ -79,10 +81,10 @@ func checkPasswordSource(r *findings, path string, p *PasswordSource) {
 		}
 	}
 	if n != 1 {
-		r.add(path, "takes exactly one of file, env and prompt", "the password itself never stands in a document")
+		r.Add(path, "takes exactly one of file, env and prompt", "the password itself never stands in a document")
 	}
 	if p.Env != "" && !variableName.MatchString(p.Env) {
-		r.add(path+".env", "is not the name of an environment variable", "give the name of a variable that holds the password, not the password itself")
+		r.Add(path+".env", "is not the name of an environment variable", "give the name of a variable that holds the password, not the password itself")
 	}
 	checkFilePath(r, path+".file", p.File, "give the path of a file that holds the password, not the password itself")
 }
@@ -105,7 +107,7 @@ func checkSSHAddress(r *findings, field, address string) {
 	if i := strings.IndexByte(address, '@'); i >= 0 {
 		hint = "the user has a field of its own"
 	}
-	r.add(field, quote(address)+" is neither an IP address nor a host name", hint)
+	r.Add(field, strict.Quote(address)+" is neither an IP address nor a host name", hint)
 }
 
 // checkHostName checks the name of a host, which may have a domain.
@@ -119,12 +121,12 @@ func checkHostName(r *findings, field, name string) {
 // PortOf returns the SSH port at an address of the hosts, which the address's field names as errors do.
 func (h *Hosts) PortOf(field string) int {
 	for i, b := range h.Bastions {
-		if strings.HasPrefix(field, item("spec.provider.hosts.bastions", i)+".") {
+		if strings.HasPrefix(field, strict.Item("spec.provider.hosts.bastions", i)+".") {
 			return cmp.Or(b.Port, 22)
 		}
 	}
 	for i, m := range h.Machines {
-		if strings.HasPrefix(field, item(machinesField, i)+".") {
+		if strings.HasPrefix(field, strict.Item(machinesField, i)+".") {
 			return cmp.Or(m.Port, h.Port)
 		}
 	}

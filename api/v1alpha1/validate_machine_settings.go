@@ -15,6 +15,8 @@ import (
 	_ "time/tzdata" // the zones are the same ones wherever Naupegos runs
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 var (
@@ -39,24 +41,24 @@ func (c *Cluster) checkMachineSettings(r *findings) {
 		s := p.Settings
 		checkSysctls(r, p.Path+".sysctls", s.Sysctls)
 		for i, m := range s.Modules {
-			checkModule(r, item(p.Path+".modules", i), m)
+			checkModule(r, strict.Item(p.Path+".modules", i), m)
 		}
 		checkFiles(r, p.Path+".files", s.Files)
 		checkUnits(r, p.Path+".units", s.Units)
 		for i, name := range s.Packages {
-			checkPackage(r, item(p.Path+".packages", i), name)
+			checkPackage(r, strict.Item(p.Path+".packages", i), name)
 		}
 		checkRepositories(r, p.Path+".repositories", s.Repositories)
 		for i, server := range s.NTP.Servers {
-			checkHostOrAddress(r, item(p.Path+".ntp.servers", i), server, "a time server")
+			checkHostOrAddress(r, strict.Item(p.Path+".ntp.servers", i), server, "a time server")
 		}
 		checkDNS(r, p.Path+".dns", s.DNS)
 		for i, text := range s.TrustedCAs {
-			checkAuthority(r, item(p.Path+".trustedCAs", i), text)
+			checkAuthority(r, strict.Item(p.Path+".trustedCAs", i), text)
 		}
 		if z := s.TimeZone; z != "" {
 			if _, err := time.LoadLocation(z); err != nil || z == "Local" {
-				r.add(p.Path+".timeZone", quote(z)+" is not a time zone", "as Europe/Berlin, or Etc/UTC")
+				r.Add(p.Path+".timeZone", strict.Quote(z)+" is not a time zone", "as Europe/Berlin, or Etc/UTC")
 			}
 		}
 		for moment, hooks := range s.Hooks.AtMoments() {
@@ -68,18 +70,18 @@ func (c *Cluster) checkMachineSettings(r *findings) {
 func checkSysctls(r *findings, at string, all map[string]string) {
 	seen := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		field, value, name := at+"["+clip(key)+"]", all[key], sysctlName(key)
+		field, value, name := at+"["+strict.Clip(key)+"]", all[key], sysctlName(key)
 		why, taken := reservedSysctls[name]
 		other, again := seen[name]
 		switch {
 		case !sysctlForm.MatchString(key):
-			r.add(field, quote(key)+" is not the name of a kernel setting", "as vm.max_map_count")
+			r.Add(field, strict.Quote(key)+" is not the name of a kernel setting", "as vm.max_map_count")
 		case taken:
-			r.add(field, "is not for documents to set: "+why, "remove it")
+			r.Add(field, "is not for documents to set: "+why, "remove it")
 		case again:
-			r.add(field, "is the same setting as "+quote(other), "keep one of them")
+			r.Add(field, "is the same setting as "+strict.Quote(other), "keep one of them")
 		case strings.TrimSpace(value) == "" || hasControl(value, '\t'):
-			r.add(field, "the value must be one line of text and not empty", `as "262144"`)
+			r.Add(field, "the value must be one line of text and not empty", `as "262144"`)
 		}
 		seen[name] = key
 	}
@@ -93,16 +95,16 @@ func hasControl(s string, allowed ...rune) bool {
 func checkModule(r *findings, at, name string) {
 	switch {
 	case !moduleForm.MatchString(name):
-		r.add(at, quote(name)+" is not the name of a kernel module", "as nvme_tcp, without path and .ko")
+		r.Add(at, strict.Quote(name)+" is not the name of a kernel module", "as nvme_tcp, without path and .ko")
 	case slices.Contains(reservedModules, strings.ReplaceAll(name, "-", "_")):
-		r.add(at, "Naupegos loads "+name+" itself", "remove it")
+		r.Add(at, "Naupegos loads "+name+" itself", "remove it")
 	}
 }
 
 func checkFiles(r *findings, at string, files []MachineFile) {
 	seen := map[string]int{}
 	for i, f := range files {
-		p := item(at, i)
+		p := strict.Item(at, i)
 		if f.Path == "" {
 			continue // reported as required
 		}
@@ -110,27 +112,27 @@ func checkFiles(r *findings, at string, files []MachineFile) {
 		first, again := seen[f.Path]
 		switch {
 		case !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || f.Path == "/" || hasControl(f.Path):
-			r.add(p+".path", quote(f.Path)+" is not an absolute path without dots", "as /etc/motd")
+			r.Add(p+".path", strict.Quote(f.Path)+" is not an absolute path without dots", "as /etc/motd")
 		case taken:
-			r.add(p+".path", quote(f.Path)+" is taken: "+owner.owner, owner.hint)
+			r.Add(p+".path", strict.Quote(f.Path)+" is taken: "+owner.owner, owner.hint)
 		case again:
-			r.add(p+".path", fmt.Sprintf("%s is already the path of %s", quote(f.Path), item(at, first)), "keep one of them")
+			r.Add(p+".path", fmt.Sprintf("%s is already the path of %s", strict.Quote(f.Path), strict.Item(at, first)), "keep one of them")
 		default:
 			for other, j := range seen {
 				if strings.HasPrefix(f.Path, other+"/") || strings.HasPrefix(other, f.Path+"/") {
-					r.add(p+".path", fmt.Sprintf("%s and %s, of %s, can't both be files: one lies in the other", quote(f.Path), quote(other), item(at, j)), "")
+					r.Add(p+".path", fmt.Sprintf("%s and %s, of %s, can't both be files: one lies in the other", strict.Quote(f.Path), strict.Quote(other), strict.Item(at, j)), "")
 				}
 			}
 		}
 		seen[f.Path] = i
 		if f.Mode != "" && (!fileMode.MatchString(f.Mode) || strings.Trim(f.Mode[len(f.Mode)-3:], "0") == "") {
-			r.add(p+".mode", quote(f.Mode)+" is not a mode", `octal, in quotes: "0640"`)
+			r.Add(p+".mode", strict.Quote(f.Mode)+" is not a mode", `octal, in quotes: "0640"`)
 		}
 		if f.Owner != "" && !fileOwner.MatchString(f.Owner) {
-			r.add(p+".owner", quote(f.Owner)+" is not an owner", "as root:root, or 1000:1000")
+			r.Add(p+".owner", strict.Quote(f.Owner)+" is not an owner", "as root:root, or 1000:1000")
 		}
 		if strings.ContainsRune(f.Content, 0) {
-			r.add(p+".content", "has a NUL character", "content is text")
+			r.Add(p+".content", "has a NUL character", "content is text")
 		}
 	}
 }
@@ -138,7 +140,7 @@ func checkFiles(r *findings, at string, files []MachineFile) {
 func checkUnits(r *findings, at string, units []MachineUnit) {
 	seen := map[string]int{}
 	for i, u := range units {
-		p := item(at, i)
+		p := strict.Item(at, i)
 		if u.Name == "" {
 			continue
 		}
@@ -146,21 +148,21 @@ func checkUnits(r *findings, at string, units []MachineUnit) {
 		bare := strings.TrimSuffix(u.Name, path.Ext(u.Name))
 		switch {
 		case !unitName.MatchString(u.Name):
-			r.add(p+".name", quote(u.Name)+" is not the name of a unit", "as backup.service; known types: service, socket, timer, mount, path, target, slice")
+			r.Add(p+".name", strict.Quote(u.Name)+" is not the name of a unit", "as backup.service; known types: service, socket, timer, mount, path, target, slice")
 		case reservedUnits.MatchString(bare):
-			r.add(p+".name", quote(u.Name)+" is a unit of Naupegos", "choose another name")
+			r.Add(p+".name", strict.Quote(u.Name)+" is a unit of Naupegos", "choose another name")
 		case again:
-			r.add(p+".name", fmt.Sprintf("%s is already the name of %s", quote(u.Name), item(at, first)), "keep one of them")
+			r.Add(p+".name", fmt.Sprintf("%s is already the name of %s", strict.Quote(u.Name), strict.Item(at, first)), "keep one of them")
 		case u.Content != "" && !strings.Contains(u.Content, "["):
-			r.add(p+".content", "is not a unit file", "it has sections, as [Service]")
+			r.Add(p+".content", "is not a unit file", "it has sections, as [Service]")
 		case hasControl(u.Content, '\n', '\t', '\r'):
-			r.add(p+".content", "has control characters", "a unit file is text")
+			r.Add(p+".content", "has control characters", "a unit file is text")
 		case u.Content != "" && (u.Enabled == nil || *u.Enabled) && !strings.Contains(u.Content, "[Install]"):
-			r.add(p+".enabled", "the unit has no [Install] section, so nothing starts it at boot", "add one, as WantedBy=multi-user.target, or set enabled to false", p+".content")
+			r.Add(p+".enabled", "the unit has no [Install] section, so nothing starts it at boot", "add one, as WantedBy=multi-user.target, or set enabled to false", p+".content")
 		}
 		seen[u.Name] = i
 		if (u.Started == nil || *u.Started) && oneshot.MatchString(u.Content) && !remains.MatchString(u.Content) {
-			r.add(p+".started", "the service ends at once, so that every apply would start it again", "add RemainAfterExit=yes to it, or set started to false", p)
+			r.Add(p+".started", "the service ends at once, so that every apply would start it again", "add RemainAfterExit=yes to it, or set started to false", p)
 		}
 	}
 }
@@ -169,20 +171,20 @@ func checkPackage(r *findings, at, name string) {
 	_, taken := reservedPackages[name]
 	switch {
 	case taken:
-		r.add(at, quote(name)+" would replace a program that the bundle brings", "remove it")
+		r.Add(at, strict.Quote(name)+" would replace a program that the bundle brings", "remove it")
 	case !plainPackage.MatchString(name):
-		r.add(at, quote(name)+" is not the name of a package", "as open-iscsi, without version and architecture")
+		r.Add(at, strict.Quote(name)+" is not the name of a package", "as open-iscsi, without version and architecture")
 	}
 }
 
 func checkRepositories(r *findings, at string, repositories []PackageRepository) {
 	seen := map[string]int{}
 	for i, s := range repositories {
-		p := item(at, i)
+		p := strict.Item(at, i)
 		if first, again := seen[s.Name]; again && s.Name != "" {
-			r.add(p+".name", fmt.Sprintf("%s is already the name of %s", quote(s.Name), item(at, first)), "")
+			r.Add(p+".name", fmt.Sprintf("%s is already the name of %s", strict.Quote(s.Name), strict.Item(at, first)), "")
 		} else if s.Name != "" && len(validation.IsDNS1123Label(s.Name)) > 0 {
-			r.add(p+".name", quote(s.Name)+" is not a name", "lower-case letters, digits and dashes")
+			r.Add(p+".name", strict.Quote(s.Name)+" is not a name", "lower-case letters, digits and dashes")
 		}
 		seen[s.Name] = i
 		checkWebAddress(r, p+".url", s.URL, "https://packages.example.org/debian", "a repository")
@@ -190,17 +192,17 @@ func checkRepositories(r *findings, at string, repositories []PackageRepository)
 		switch {
 		case s.Suite == "":
 		case !suiteForm.MatchString(s.Suite) || strings.Contains(s.Suite, ".."):
-			r.add(p+".suite", quote(s.Suite)+" is not a suite", "as bookworm")
+			r.Add(p+".suite", strict.Quote(s.Suite)+" is not a suite", "as bookworm")
 		case flat && len(s.Components) > 0:
-			r.add(p+".components", "are given, but the suite "+quote(s.Suite)+" is a directory, which has none", "remove them", p+".suite")
+			r.Add(p+".components", "are given, but the suite "+strict.Quote(s.Suite)+" is a directory, which has none", "remove them", p+".suite")
 		}
 		for j, c := range s.Components {
 			if !componentForm.MatchString(c) || strings.Contains(c, "..") {
-				r.add(item(p+".components", j), quote(c)+" is not a component", "as main")
+				r.Add(strict.Item(p+".components", j), strict.Quote(c)+" is not a component", "as main")
 			}
 		}
 		if s.Key != "" && (!strings.HasPrefix(strings.TrimSpace(s.Key), "-----BEGIN PGP PUBLIC KEY BLOCK-----") || !strings.HasSuffix(strings.TrimSpace(s.Key), "-----END PGP PUBLIC KEY BLOCK-----")) {
-			r.add(p+".key", "is not a public key in armor", "it begins with -----BEGIN PGP PUBLIC KEY BLOCK-----; gpg --armor --export prints it")
+			r.Add(p+".key", "is not a public key in armor", "it begins with -----BEGIN PGP PUBLIC KEY BLOCK-----; gpg --armor --export prints it")
 		}
 	}
 }
@@ -211,13 +213,13 @@ func checkWebAddress(r *findings, at, address, example, what string) {
 	switch {
 	case address == "":
 	case err == nil && u.User != nil:
-		r.add(at, "holds credentials, and documents are not secret", "leave them away")
+		r.Add(at, "holds credentials, and documents are not secret", "leave them away")
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r == '"' || r == '\\' }):
 		if strings.Contains(address, "@") { // it may hold a password
-			r.add(at, "is not the address of "+what, "as "+example)
+			r.Add(at, "is not the address of "+what, "as "+example)
 			return
 		}
-		r.add(at, quote(address)+" is not the address of "+what, "as "+example)
+		r.Add(at, strict.Quote(address)+" is not the address of "+what, "as "+example)
 	}
 }
 
@@ -225,7 +227,7 @@ func checkHostOrAddress(r *findings, at, host, what string) {
 	if _, err := netip.ParseAddr(host); err == nil || len(validation.IsDNS1123Subdomain(host)) == 0 {
 		return
 	}
-	r.add(at, quote(host)+" is not the name or address of "+what, "")
+	r.Add(at, strict.Quote(host)+" is not the name or address of "+what, "")
 }
 
 func checkDNS(r *findings, at string, d DNS) {
@@ -233,18 +235,18 @@ func checkDNS(r *findings, at string, d DNS) {
 		a, err := netip.ParseAddr(server)
 		switch {
 		case err != nil || a.Zone() != "" || a.IsUnspecified() || a.IsMulticast():
-			r.add(item(at+".servers", i), quote(server)+" is not the address of a name server", "as 10.0.0.53")
+			r.Add(strict.Item(at+".servers", i), strict.Quote(server)+" is not the address of a name server", "as 10.0.0.53")
 		case a.IsLoopback():
-			r.add(item(at+".servers", i), quote(server)+" is the machine itself: pods would ask themselves", "give the address of a server that pods reach")
+			r.Add(strict.Item(at+".servers", i), strict.Quote(server)+" is the machine itself: pods would ask themselves", "give the address of a server that pods reach")
 		}
 	}
 	for i, domain := range d.SearchDomains {
 		if len(validation.IsDNS1123Subdomain(domain)) > 0 {
-			r.add(item(at+".searchDomains", i), quote(domain)+" is not a domain", "as example.org")
+			r.Add(strict.Item(at+".searchDomains", i), strict.Quote(domain)+" is not a domain", "as example.org")
 		}
 	}
 	if len(d.SearchDomains) > 0 && len(d.Servers) == 0 {
-		r.add(at+".searchDomains", "are given, but no servers", "add dns.servers", at+".servers")
+		r.Add(at+".searchDomains", "are given, but no servers", "add dns.servers", at+".servers")
 	}
 }
 
@@ -254,21 +256,21 @@ func checkAuthority(r *findings, at, text string) {
 	block, rest := pem.Decode([]byte(text))
 	switch {
 	case strings.Contains(text, "PRIVATE KEY-----"): // never shown
-		r.add(at, "holds a private key", "give the certificate alone; the key is no longer a secret, replace it")
+		r.Add(at, "holds a private key", "give the certificate alone; the key is no longer a secret, replace it")
 		return
 	case block == nil || block.Type != "CERTIFICATE":
-		r.add(at, "is not a certificate in PEM", hint)
+		r.Add(at, "is not a certificate in PEM", hint)
 		return
 	case strings.TrimSpace(string(rest)) != "":
-		r.add(at, "has something behind its certificate", "give each certificate an item of its own")
+		r.Add(at, "has something behind its certificate", "give each certificate an item of its own")
 		return
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	switch {
 	case err != nil:
-		r.add(at, "is not a certificate in PEM: "+err.Error(), hint)
+		r.Add(at, "is not a certificate in PEM: "+err.Error(), hint)
 	case cert.BasicConstraintsValid && !cert.IsCA:
-		r.add(at, "is the certificate of "+quote(cert.Subject.String())+", which is no authority", "give the certificate that signed it")
+		r.Add(at, "is the certificate of "+strict.Quote(cert.Subject.String())+", which is no authority", "give the certificate that signed it")
 	}
 }
 
@@ -276,23 +278,23 @@ func checkAuthority(r *findings, at, text string) {
 func (c *Cluster) checkHooks(r *findings, at string, hooks []Hook) {
 	seen := map[string]int{}
 	for i, h := range hooks {
-		p := item(at, i)
+		p := strict.Item(at, i)
 		if first, again := seen[h.Name]; again && h.Name != "" {
-			r.add(p+".name", fmt.Sprintf("%s is already the name of %s", quote(h.Name), item(at, first)), "")
+			r.Add(p+".name", fmt.Sprintf("%s is already the name of %s", strict.Quote(h.Name), strict.Item(at, first)), "")
 		} else if h.Name != "" && len(validation.IsDNS1123Label(h.Name)) > 0 {
-			r.add(p+".name", quote(h.Name)+" is not a name", "lower-case letters, digits and dashes")
+			r.Add(p+".name", strict.Quote(h.Name)+" is not a name", "lower-case letters, digits and dashes")
 		}
 		seen[h.Name] = i
 		if strings.ContainsRune(h.Run, 0) || h.Run != "" && strings.TrimSpace(h.Run) == "" {
-			r.add(p+".run", "is not a shell script", `as "systemctl restart my-agent"`)
+			r.Add(p+".run", "is not a shell script", `as "systemctl restart my-agent"`)
 		}
 		switch d := h.Timeout.Duration; {
 		case d < minDuration:
 			// reported by its tag
 		case d > maxHookTimeout || d%time.Second != 0:
-			r.add(p+".timeout", h.Timeout.String()+" is not in whole seconds between 10s and 1h", "")
+			r.Add(p+".timeout", h.Timeout.String()+" is not in whole seconds between 10s and 1h", "")
 		case d > c.Spec.Timeouts.Step.Duration:
-			r.add(p+".timeout", fmt.Sprintf("%s is longer than a step may take, %s", h.Timeout, c.Spec.Timeouts.Step), "raise spec.timeouts.step", "spec.timeouts.step")
+			r.Add(p+".timeout", fmt.Sprintf("%s is longer than a step may take, %s", h.Timeout, c.Spec.Timeouts.Step), "raise spec.timeouts.step", "spec.timeouts.step")
 		}
 	}
 }
@@ -302,7 +304,7 @@ func (c *Cluster) checkHooks(r *findings, at string, hooks []Hook) {
 func (c *Cluster) checkAuthoritiesLast(r *findings, now time.Time) {
 	for _, p := range c.settingsPlaces() {
 		for i, text := range p.Settings.TrustedCAs {
-			checkExpiry(r, item(p.Path+".trustedCAs", i), text, now)
+			checkExpiry(r, strict.Item(p.Path+".trustedCAs", i), text, now)
 		}
 	}
 }
@@ -316,8 +318,8 @@ func checkExpiry(r *findings, at, text string, now time.Time) {
 	switch {
 	case err != nil:
 	case now.After(cert.NotAfter):
-		r.add(at, fmt.Sprintf("the certificate of %s expired at %s", quote(cert.Subject.String()), cert.NotAfter.UTC().Format(time.RFC3339)), "give its successor, or remove it")
+		r.Add(at, fmt.Sprintf("the certificate of %s expired at %s", strict.Quote(cert.Subject.String()), cert.NotAfter.UTC().Format(time.RFC3339)), "give its successor, or remove it")
 	case now.Before(cert.NotBefore):
-		r.add(at, fmt.Sprintf("the certificate of %s is valid only from %s", quote(cert.Subject.String()), cert.NotBefore.UTC().Format(time.RFC3339)), "")
+		r.Add(at, fmt.Sprintf("the certificate of %s is valid only from %s", strict.Quote(cert.Subject.String()), cert.NotBefore.UTC().Format(time.RFC3339)), "")
 	}
 }

@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	"fmt"
 	"net/netip"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 // Limits of the networks, in bits of prefix. A node takes a /24 of the pods' network, of which the controller manager
@@ -55,7 +57,7 @@ func (c *Cluster) checkNetworks(r *findings) {
 	for i, a := range nets {
 		for _, b := range nets[:i] {
 			if a.prefix.Overlaps(b.prefix) {
-				r.add(a.field, fmt.Sprintf("%s overlaps with %s %s", a.prefix, b.field, b.prefix), "choose networks that lie apart", b.field)
+				r.Add(a.field, fmt.Sprintf("%s overlaps with %s %s", a.prefix, b.field, b.prefix), "choose networks that lie apart", b.field)
 			}
 		}
 	}
@@ -72,7 +74,7 @@ func checkNetwork(r *findings, field, s string, minBits, maxBits int) (network, 
 		problem, hint = s+" is not usable for machines or pods", "take a private network, e.g. of 10.0.0.0/8"
 	}
 	if problem != "" {
-		r.add(field, problem, hint)
+		r.Add(field, problem, hint)
 		return network{}, false
 	}
 	return network{field, p}, true
@@ -83,11 +85,11 @@ func parseNetwork(s string) (p netip.Prefix, problem, hint string) {
 	p, err := netip.ParsePrefix(s)
 	switch {
 	case err != nil:
-		return p, quote(s) + " is not a network", "write it like 10.1.0.0/16"
+		return p, strict.Quote(s) + " is not a network", "write it like 10.1.0.0/16"
 	case !p.Addr().Is4():
-		return netip.Prefix{}, quote(s) + " is an IPv6 network", "only IPv4 is supported"
+		return netip.Prefix{}, strict.Quote(s) + " is an IPv6 network", "only IPv4 is supported"
 	case p != p.Masked():
-		return p, quote(s) + " is an address inside a network", "the network is " + p.Masked().String()
+		return p, strict.Quote(s) + " is an address inside a network", "the network is " + p.Masked().String()
 	}
 	return p, "", ""
 }
@@ -106,7 +108,7 @@ func unusable(p netip.Prefix) bool {
 func (c *Cluster) checkPodSpace(r *findings, pods network) {
 	nodes, space := c.Spec.ControlPlane.Replicas+c.MostWorkers(), 1<<(nodeBits-pods.prefix.Bits())
 	if nodes > space {
-		r.add(pods.field, fmt.Sprintf("%s has room for %d nodes, %d are wanted", pods.prefix, space, nodes),
+		r.Add(pods.field, fmt.Sprintf("%s has room for %d nodes, %d are wanted", pods.prefix, space, nodes),
 			"each node takes a /24: choose a larger network", "spec.controlPlane.replicas", "spec.workers")
 	}
 }
@@ -115,7 +117,7 @@ func (c *Cluster) checkPodSpace(r *findings, pods network) {
 func (c *Cluster) checkLocalNetwork(r *findings, n network) {
 	checkPrivate(r, n)
 	if room := 1<<(32-n.prefix.Bits()) - 2 - localReserved; c.MostWorkers() > room {
-		r.add(n.field, fmt.Sprintf("%s has room for %d workers, %d are wanted", n.prefix, room, c.MostWorkers()), "choose a larger network", "spec.workers")
+		r.Add(n.field, fmt.Sprintf("%s has room for %d workers, %d are wanted", n.prefix, room, c.MostWorkers()), "choose a larger network", "spec.workers")
 	}
 }
 
@@ -124,7 +126,7 @@ func (c *Cluster) checkOpenStackSpace(r *findings, n network) {
 	checkPrivate(r, n)
 	wanted := c.GatewayCount() + c.Spec.ControlPlane.Replicas + c.MostWorkers()
 	if room := 1<<(32-n.prefix.Bits()) - 2 - openStackReserved; wanted > room {
-		r.add(n.field, fmt.Sprintf("%s has room for %d machines, %d are wanted", n.prefix, room, wanted), "choose a larger network",
+		r.Add(n.field, fmt.Sprintf("%s has room for %d machines, %d are wanted", n.prefix, room, wanted), "choose a larger network",
 			"spec.controlPlane.replicas", "spec.workers", "spec.endpoint.gateways")
 	}
 }
@@ -132,7 +134,7 @@ func (c *Cluster) checkOpenStackSpace(r *findings, n network) {
 // checkPrivate demands a network that nobody else on the Internet has.
 func checkPrivate(r *findings, n network) {
 	if shared := netip.MustParsePrefix("100.64.0.0/10"); !n.prefix.Addr().IsPrivate() && !shared.Contains(n.prefix.Addr()) {
-		r.add(n.field, n.prefix.String()+" is a public network", "machines could not reach what it really holds; take a private one, e.g. 10.1.0.0/24")
+		r.Add(n.field, n.prefix.String()+" is a public network", "machines could not reach what it really holds; take a private one, e.g. 10.1.0.0/24")
 	}
 }
 
@@ -142,13 +144,13 @@ func (c *Cluster) checkAddressesOutside(r *findings, nets []network) {
 		a, err := netip.ParseAddr(s)
 		for _, n := range nets {
 			if err == nil && n.prefix.Contains(a) {
-				r.add(field, fmt.Sprintf("%s lies in %s %s", a, n.field, n.prefix), "choose a network that holds no machine", n.field)
+				r.Add(field, fmt.Sprintf("%s lies in %s %s", a, n.field, n.prefix), "choose a network that holds no machine", n.field)
 			}
 		}
 	}
 	if h := c.Spec.Provider.Hosts; h != nil {
 		for i := range h.Machines {
-			outside(item("spec.provider.hosts.machines", i)+".address", h.Machines[i].Address)
+			outside(strict.Item("spec.provider.hosts.machines", i)+".address", h.Machines[i].Address)
 		}
 	}
 	if os := c.Spec.Provider.OpenStack; os != nil {
@@ -156,7 +158,7 @@ func (c *Cluster) checkAddressesOutside(r *findings, nets []network) {
 			a, err := netip.ParseAddr(s)
 			for _, n := range nets {
 				if err == nil && n.field != openStackField+".network.cidr" && n.prefix.Contains(a) {
-					r.add(item(openStackField+".network.dnsServers", i), fmt.Sprintf("%s lies in %s %s", a, n.field, n.prefix), "machines can't reach it there", n.field)
+					r.Add(strict.Item(openStackField+".network.dnsServers", i), fmt.Sprintf("%s lies in %s %s", a, n.field, n.prefix), "machines can't reach it there", n.field)
 				}
 			}
 		}
@@ -171,9 +173,9 @@ func checkAddress(s string) (problem, hint string) {
 	a, err := netip.ParseAddr(s)
 	switch {
 	case err != nil:
-		return quote(s) + " is not an IPv4 address", "write it like 192.168.1.10"
+		return strict.Quote(s) + " is not an IPv4 address", "write it like 192.168.1.10"
 	case !a.Is4():
-		return quote(s) + " is an IPv6 address", "only IPv4 is supported"
+		return strict.Quote(s) + " is an IPv6 address", "only IPv4 is supported"
 	case unusable(netip.PrefixFrom(a, 32)):
 		return s + " is not an address that other machines can reach", ""
 	}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/release"
 )
 
@@ -18,19 +19,19 @@ func (c *Cluster) checkNodes(r *findings) {
 		if h := c.Spec.Provider.Hosts; h != nil && h.count(RoleControlPlane, "") == n {
 			field = machinesField // where the number comes from
 		}
-		r.add(field, fmt.Sprintf("%d control-plane machines are even: one more than %d, but no more may fail", n, n-1), "take 1, 3 or 5", machinesField)
+		r.Add(field, fmt.Sprintf("%d control-plane machines are even: one more than %d, but no more may fail", n, n-1), "take 1, 3 or 5", machinesField)
 	}
 	checkLabels(r, "spec.controlPlane.labels", c.Spec.ControlPlane.Labels)
 	seen := map[string]int{}
 	for i, p := range c.Spec.Workers {
-		path := item("spec.workers", i)
+		path := strict.Item("spec.workers", i)
 		switch first, again := seen[p.Name]; {
 		case p.Name == "":
 			continue // reported as required
 		case again:
-			r.add(path+".name", fmt.Sprintf("%s is already the name of spec.workers[%d]", quote(p.Name), first), "")
+			r.Add(path+".name", fmt.Sprintf("%s is already the name of spec.workers[%d]", strict.Quote(p.Name), first), "")
 		case p.Name == groupControlPlane || p.Name == groupGateway:
-			r.add(path+".name", fmt.Sprintf("%s is taken: machines of the cluster's own are called so", quote(p.Name)), "")
+			r.Add(path+".name", fmt.Sprintf("%s is taken: machines of the cluster's own are called so", strict.Quote(p.Name)), "")
 		default:
 			checkLabelName(r, path+".name", p.Name)
 		}
@@ -52,7 +53,7 @@ func (c *Cluster) checkPoolVersion(r *findings, field, version string) {
 		return
 	}
 	if problem, hint := checkVersion(version); problem != "" {
-		r.add(field, problem, hint)
+		r.Add(field, problem, hint)
 		return
 	}
 	pool, ok := release.Parse(version)
@@ -60,10 +61,10 @@ func (c *Cluster) checkPoolVersion(r *findings, field, version string) {
 	switch {
 	case !ok || !known: // reported there
 	case release.Compare(version, c.Spec.Kubernetes.Version) > 0:
-		r.add(field, fmt.Sprintf("%s is newer than the cluster, %s: no kubelet may be ahead of an API server", version, c.Spec.Kubernetes.Version),
+		r.Add(field, fmt.Sprintf("%s is newer than the cluster, %s: no kubelet may be ahead of an API server", version, c.Spec.Kubernetes.Version),
 			"upgrade the cluster first, or leave it out", cluster)
 	case servers[1]-pool[1] > maxKubeletSkew:
-		r.add(field, fmt.Sprintf("%s is more than %d minors behind the cluster, %s", version, maxKubeletSkew, c.Spec.Kubernetes.Version), "upgrade the pool first", cluster)
+		r.Add(field, fmt.Sprintf("%s is more than %d minors behind the cluster, %s", version, maxKubeletSkew, c.Spec.Kubernetes.Version), "upgrade the pool first", cluster)
 	}
 }
 
@@ -71,14 +72,14 @@ func (c *Cluster) checkPoolVersion(r *findings, field, version string) {
 func (c *Cluster) checkScaling(r *findings, path string, p Pool) {
 	switch {
 	case !p.Scales() && p.MinReplicas != nil:
-		r.add(path+".minReplicas", "has no effect without maxReplicas", "add maxReplicas, or remove it")
+		r.Add(path+".minReplicas", "has no effect without maxReplicas", "add maxReplicas, or remove it")
 	case !p.Scales():
 	case c.Spec.Provider.Hosts != nil:
-		r.add(path+".maxReplicas", "provider hosts can't make machines: the document names them", "remove it")
+		r.Add(path+".maxReplicas", "provider hosts can't make machines: the document names them", "remove it")
 	case p.MaxReplicas < p.Least():
-		r.add(path+".maxReplicas", fmt.Sprintf("%d are fewer than minReplicas, %d", p.MaxReplicas, p.Least()), "", path+".minReplicas")
+		r.Add(path+".maxReplicas", fmt.Sprintf("%d are fewer than minReplicas, %d", p.MaxReplicas, p.Least()), "", path+".minReplicas")
 	case p.Count() < p.Least() || p.Count() > p.MaxReplicas:
-		r.add(path+".replicas", fmt.Sprintf("the pool can't begin with %d: it has %d to %d machines", p.Count(), p.Least(), p.MaxReplicas), "leave it out, or take a number between them",
+		r.Add(path+".replicas", fmt.Sprintf("the pool can't begin with %d: it has %d to %d machines", p.Count(), p.Least(), p.MaxReplicas), "leave it out, or take a number between them",
 			path+".maxReplicas")
 	}
 }
@@ -88,34 +89,34 @@ func checkLabelName(r *findings, field, name string) {
 	switch {
 	case len(validation.IsDNS1123Label(name)) == 0:
 	case name != strings.ToLower(name):
-		r.add(field, quote(name)+" has capital letters", "write it in lower case")
+		r.Add(field, strict.Quote(name)+" has capital letters", "write it in lower case")
 	case len(name) > validation.DNS1123LabelMaxLength:
-		r.add(field, "is longer than 63 characters", "")
+		r.Add(field, "is longer than 63 characters", "")
 	default:
-		r.add(field, quote(name)+" is not a name", "take lower-case letters, digits and dashes, a letter or digit at both ends")
+		r.Add(field, strict.Quote(name)+" is not a name", "take lower-case letters, digits and dashes, a letter or digit at both ends")
 	}
 }
 
 // checkLabels checks keys and values, and that no label is one that Kubernetes or Naupegos sets itself.
 func checkLabels(r *findings, path string, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		field := path + "[" + clip(key) + "]"
+		field := path + "[" + strict.Clip(key) + "]"
 		checkLabelKey(r, field, key)
 		if msgs := validation.IsValidLabelValue(labels[key]); len(msgs) > 0 {
-			r.add(field, quote(labels[key])+" is not a label value", "up to 63 letters, digits, - _ . with a letter or digit at both ends")
+			r.Add(field, strict.Quote(labels[key])+" is not a label value", "up to 63 letters, digits, - _ . with a letter or digit at both ends")
 		}
 		if slices.Contains([]string{"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "node-role.kubernetes.io/control-plane"}, key) {
-			r.add(field, "is set by Kubernetes itself", "remove it")
+			r.Add(field, "is set by Kubernetes itself", "remove it")
 		}
 		if strings.HasPrefix(key, Group+"/") {
-			r.add(field, "is set by naupegos itself", "remove it")
+			r.Add(field, "is set by naupegos itself", "remove it")
 		}
 	}
 }
 
 func checkLabelKey(r *findings, field, key string) {
 	if len(validation.IsQualifiedName(key)) > 0 {
-		r.add(field, quote(key)+" is not a label key", `write it like "disk" or "example.org/disk"`)
+		r.Add(field, strict.Quote(key)+" is not a label key", `write it like "disk" or "example.org/disk"`)
 	}
 }
 
@@ -123,16 +124,16 @@ func checkLabelKey(r *findings, field, key string) {
 func checkTaints(r *findings, path string, taints []Taint) {
 	seen := map[[2]string]int{}
 	for i, t := range taints {
-		p := item(path, i)
+		p := strict.Item(path, i)
 		if t.Key != "" {
 			checkLabelKey(r, p+".key", t.Key)
 		}
 		if len(validation.IsValidLabelValue(t.Value)) > 0 {
-			r.add(p+".value", quote(t.Value)+" is not a taint value", "up to 63 letters, digits, - _ . with a letter or digit at both ends")
+			r.Add(p+".value", strict.Quote(t.Value)+" is not a taint value", "up to 63 letters, digits, - _ . with a letter or digit at both ends")
 		}
 		id := [2]string{t.Key, t.Effect}
 		if first, again := seen[id]; again {
-			r.add(p, fmt.Sprintf("has the same key and effect as taints[%d]", first), "keep one of them", item(path, first))
+			r.Add(p, fmt.Sprintf("has the same key and effect as taints[%d]", first), "keep one of them", strict.Item(path, first))
 		} else {
 			seen[id] = i
 		}
@@ -147,12 +148,12 @@ func (c *Cluster) checkNames(r *findings) {
 	}
 	checkLabelName(r, "metadata.name", name)
 	if longest := len(name + "-" + groupControlPlane + "-NN"); longest > validation.DNS1123LabelMaxLength {
-		r.add("metadata.name", fmt.Sprintf("is too long: %s-%s-NN must fit into 63 characters", clip(name), groupControlPlane), "shorten it")
+		r.Add("metadata.name", fmt.Sprintf("is too long: %s-%s-NN must fit into 63 characters", strict.Clip(name), groupControlPlane), "shorten it")
 	}
 	for i, p := range c.Spec.Workers {
 		digits := max(2, len(fmt.Sprint(p.Most())))
 		if longest := len(name) + len(p.Name) + 2 + digits; longest > validation.DNS1123LabelMaxLength {
-			r.add(item("spec.workers", i)+".name", fmt.Sprintf("is too long: %s-%s-%s must fit into 63 characters", clip(name), clip(p.Name), strings.Repeat("N", digits)),
+			r.Add(strict.Item("spec.workers", i)+".name", fmt.Sprintf("is too long: %s-%s-%s must fit into 63 characters", strict.Clip(name), strict.Clip(p.Name), strings.Repeat("N", digits)),
 				"shorten it or the cluster's name", "metadata.name")
 		}
 	}
@@ -164,7 +165,7 @@ func (c *Cluster) checkCapacity(r *findings) {
 		return
 	}
 	if c.WorkerCount() == 0 {
-		r.add("spec.workers", "no machine may run workloads", "add a pool, or set spec.controlPlane.schedulable to true", "spec.provider", "spec.controlPlane.schedulable")
+		r.Add("spec.workers", "no machine may run workloads", "add a pool, or set spec.controlPlane.schedulable to true", "spec.provider", "spec.controlPlane.schedulable")
 		return
 	}
 	for _, p := range c.Spec.Workers {
@@ -173,6 +174,6 @@ func (c *Cluster) checkCapacity(r *findings) {
 		}
 	}
 	if c.Spec.SmokeTest != nil && *c.Spec.SmokeTest {
-		r.add("spec.workers", "every pool is tainted: the smoke test can run nowhere", "leave a pool without taints, or set spec.smokeTest to false", "spec.smokeTest")
+		r.Add("spec.workers", "every pool is tainted: the smoke test can run nowhere", "leave a pool without taints, or set spec.smokeTest to false", "spec.smokeTest")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"unicode"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 const openStackField = "spec.provider.openstack"
@@ -30,7 +32,7 @@ func (c *Cluster) shapes() []shapeAt {
 		all = append(all, shapeAt{"spec.endpoint.gateways.machine", "gateways", g.Replicas, g.Machine})
 	}
 	for i, p := range c.Spec.Workers {
-		all = append(all, shapeAt{item("spec.workers", i) + ".machine", "pool " + clip(p.Name), p.Most(), p.Machine})
+		all = append(all, shapeAt{strict.Item("spec.workers", i) + ".machine", "pool " + strict.Clip(p.Name), p.Most(), p.Machine})
 	}
 	return all
 }
@@ -49,7 +51,7 @@ func (c *Cluster) checkCloud(r *findings) {
 func (c *Cluster) checkNoCloud(r *findings) {
 	only := func(given bool, field string) {
 		if given {
-			r.add(field, "belongs to provider openstack, but the provider is another", "remove it", "spec.provider")
+			r.Add(field, "belongs to provider openstack, but the provider is another", "remove it", "spec.provider")
 		}
 	}
 	for _, s := range c.shapes() {
@@ -82,11 +84,11 @@ func (c *Cluster) checkOpenStack(r *findings, os *OpenStack) {
 	c.checkShapesComplete(r, os)
 	checkOpenStackNetwork(r, os.Network)
 	if g := c.Spec.Endpoint.Gateways; g != nil && g.Machine.FloatingIP != nil && !*g.Machine.FloatingIP {
-		r.add("spec.endpoint.gateways.machine.floatingIP", "is false, but gateways always have a floating IP", "leave it out")
+		r.Add("spec.endpoint.gateways.machine.floatingIP", "is false, but gateways always have a floating IP", "leave it out")
 	}
 	a := c.Spec.Access
 	if len(a.APICIDRs) > 0 && c.Spec.Endpoint.Kind == EndpointOctavia {
-		r.add("spec.access.apiCIDRs", "has no effect with endpoint kind octavia", "move it to spec.endpoint.octavia.allowedCIDRs", "spec.endpoint.kind")
+		r.Add("spec.access.apiCIDRs", "has no effect with endpoint kind octavia", "move it to spec.endpoint.octavia.allowedCIDRs", "spec.endpoint.kind")
 	}
 	checkCIDRList(r, "spec.access.sshCIDRs", a.SSHCIDRs)
 	checkCIDRList(r, "spec.access.apiCIDRs", a.APICIDRs)
@@ -100,13 +102,13 @@ func checkShape(r *findings, path string, s MachineShape) {
 	checkCloudName(r, path+".rootVolumeType", s.RootVolumeType)
 	seen := map[string]int{}
 	for i, z := range s.Zones {
-		field := item(path+".zones", i)
+		field := strict.Item(path+".zones", i)
 		first, again := seen[z]
 		switch {
 		case z == "":
-			r.add(field, "is empty", "give the name of an availability zone")
+			r.Add(field, "is empty", "give the name of an availability zone")
 		case again:
-			r.add(field, fmt.Sprintf("%s is already zones[%d]", quote(z), first), "name each zone once")
+			r.Add(field, fmt.Sprintf("%s is already zones[%d]", strict.Quote(z), first), "name each zone once")
 		default:
 			checkCloudName(r, field, z)
 		}
@@ -134,17 +136,17 @@ func (c *Cluster) checkShapesComplete(r *findings, os *OpenStack) {
 		}
 		all := openStackField + ".machine." + f.key
 		if lacking > 0 && having == 0 {
-			r.add(all, "is required", fmt.Sprintf("give it here for all machines, or for each role and pool; %q shows what there is", f.tool))
+			r.Add(all, "is required", fmt.Sprintf("give it here for all machines, or for each role and pool; %q shows what there is", f.tool))
 		}
 		for _, s := range c.shapes() {
 			if s.count > 0 && f.of(s.own.over(os.Machine)) == "" {
-				r.add(s.path+"."+f.key, "is required: there is none for "+s.what, "give it here, or for all machines in "+all, all)
+				r.Add(s.path+"."+f.key, "is required: there is none for "+s.what, "give it here, or for all machines in "+all, all)
 			}
 		}
 	}
 	for _, s := range c.shapes() {
 		if s.own.RootVolumeType != "" && s.own.over(os.Machine).RootVolume() == 0 {
-			r.add(s.path+".rootVolumeType", "is given, but there is no root volume", "give its size as rootVolumeGiB, or remove the type", s.path+".rootVolumeGiB", openStackField+".machine.rootVolumeGiB")
+			r.Add(s.path+".rootVolumeType", "is given, but there is no root volume", "give its size as rootVolumeGiB, or remove the type", s.path+".rootVolumeGiB", openStackField+".machine.rootVolumeGiB")
 		}
 	}
 	if m := os.Machine; m.RootVolumeType != "" && m.RootVolume() == 0 {
@@ -153,7 +155,7 @@ func (c *Cluster) checkShapesComplete(r *findings, os *OpenStack) {
 			used = used || s.own.RootVolume() > 0
 		}
 		if !used {
-			r.add(openStackField+".machine.rootVolumeType", "is given, but there is no root volume", "give its size as rootVolumeGiB, or remove the type", openStackField+".machine.rootVolumeGiB")
+			r.Add(openStackField+".machine.rootVolumeType", "is given, but there is no root volume", "give its size as rootVolumeGiB, or remove the type", openStackField+".machine.rootVolumeGiB")
 		}
 	}
 }
@@ -163,7 +165,7 @@ func checkOpenStackNetwork(r *findings, n OpenStackNetwork) {
 	const path = openStackField + ".network"
 	if n.Existing == "" {
 		if n.Subnet != "" {
-			r.add(path+".subnet", "is given without existing", "name the network that the subnet belongs to as existing", path+".existing")
+			r.Add(path+".subnet", "is given without existing", "name the network that the subnet belongs to as existing", path+".existing")
 		}
 	} else {
 		for _, f := range []struct {
@@ -171,17 +173,17 @@ func checkOpenStackNetwork(r *findings, n OpenStackNetwork) {
 			given bool
 		}{{"cidr", n.CIDR != ""}, {"router", n.Router != ""}, {"dnsServers", len(n.DNSServers) > 0}} {
 			if f.given {
-				r.add(path+"."+f.key, "is given, but an existing network is never changed: it has its own", "remove it, or leave existing out", path+".existing")
+				r.Add(path+"."+f.key, "is given, but an existing network is never changed: it has its own", "remove it, or leave existing out", path+".existing")
 			}
 		}
 	}
 	seen := map[string]int{}
 	for i, s := range n.DNSServers {
-		field := item(path+".dnsServers", i)
+		field := strict.Item(path+".dnsServers", i)
 		if problem, hint := checkAddress(s); problem != "" {
-			r.add(field, problem, hint)
+			r.Add(field, problem, hint)
 		} else if first, again := seen[s]; again {
-			r.add(field, fmt.Sprintf("%s is already dnsServers[%d]", s, first), "")
+			r.Add(field, fmt.Sprintf("%s is already dnsServers[%d]", s, first), "")
 		}
 		seen[s] = i
 	}
@@ -192,11 +194,11 @@ func checkCloudName(r *findings, field, s string) {
 	switch {
 	case s == "":
 	case s != strings.TrimSpace(s):
-		r.add(field, quote(s)+" begins or ends with blanks", "remove them")
+		r.Add(field, strict.Quote(s)+" begins or ends with blanks", "remove them")
 	case strings.ContainsFunc(s, unicode.IsControl):
-		r.add(field, quote(s)+" has control characters", "")
+		r.Add(field, strict.Quote(s)+" has control characters", "")
 	case len(s) > 255:
-		r.add(field, "is longer than 255 characters", "")
+		r.Add(field, "is longer than 255 characters", "")
 	}
 }
 
@@ -204,17 +206,17 @@ func checkCloudName(r *findings, field, s string) {
 func checkCIDRList(r *findings, field string, list []string) {
 	seen := map[netip.Prefix]int{}
 	for i, s := range list {
-		at := item(field, i)
+		at := strict.Item(field, i)
 		p, problem, hint := parseNetwork(s)
 		if a, err := netip.ParseAddr(s); err == nil && a.Is4() {
 			hint = "a single address is " + s + "/32"
 		}
 		if problem != "" {
-			r.add(at, problem, hint)
+			r.Add(at, problem, hint)
 			continue
 		}
 		if first, again := seen[p]; again {
-			r.add(at, fmt.Sprintf("%s is already in the list, at [%d]", p, first), "keep one of them")
+			r.Add(at, fmt.Sprintf("%s is already in the list, at [%d]", p, first), "keep one of them")
 		}
 		seen[p] = i
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 // checkProxy checks how machines reach what lies outside.
@@ -21,17 +23,17 @@ func (c *Cluster) checkProxy(r *findings) {
 		return
 	}
 	if p.HTTP == "" && p.HTTPS == "" {
-		r.add(at, "names no proxy", "give it http, https or both, or remove it")
+		r.Add(at, "names no proxy", "give it http, https or both, or remove it")
 	}
 	for key, address := range map[string]string{"http": p.HTTP, "https": p.HTTPS} {
 		checkWebAddress(r, at+"."+key, address, "http://proxy.example.org:3128", "a proxy")
 		if u, err := url.Parse(address); address != "" && err == nil && strings.Trim(u.Path, "/") != "" {
-			r.add(at+"."+key, quote(address)+" has a path, and proxies have none", "as http://proxy.example.org:3128")
+			r.Add(at+"."+key, strict.Quote(address)+" has a path, and proxies have none", "as http://proxy.example.org:3128")
 		}
 	}
 	for i, to := range p.NoProxy {
 		if !isNoProxy(to) {
-			r.add(item(at+".noProxy", i), quote(to)+" is not a name, a domain, an address or a network", `as .example.org, 10.0.0.7 or 10.0.0.0/8`)
+			r.Add(strict.Item(at+".noProxy", i), strict.Quote(to)+" is not a name, a domain, an address or a network", `as .example.org, 10.0.0.7 or 10.0.0.0/8`)
 		}
 	}
 	checkAuth(r, at+".auth", p.Auth)
@@ -61,9 +63,9 @@ func checkAuth(r *findings, at string, a *BasicAuth) {
 	case a == nil:
 		return
 	case a.Credential == "" && a.CredentialsFile == "":
-		r.add(at, "names neither a credential nor a file", "give it credential or credentialsFile, or remove it")
+		r.Add(at, "names neither a credential nor a file", "give it credential or credentialsFile, or remove it")
 	case a.CredentialsFile != "" && !plainPath(a.CredentialsFile):
-		r.add(at+".credentialsFile", quote(a.CredentialsFile)+" is not an absolute path", "as /etc/naupegos/registry")
+		r.Add(at+".credentialsFile", strict.Quote(a.CredentialsFile)+" is not an absolute path", "as /etc/naupegos/registry")
 	}
 	checkCredential(r, at, "credentialsFile", a.CredentialsFile, a.Credential)
 }
@@ -72,30 +74,30 @@ func checkAuth(r *findings, at string, a *BasicAuth) {
 func (c *Cluster) checkRegistries(r *findings) {
 	seen := map[string]int{}
 	for i, g := range c.Spec.Registries {
-		p := item("spec.registries", i)
+		p := strict.Item("spec.registries", i)
 		host := RegistryHost(g.Host)
 		first, again := seen[host]
 		switch {
 		case g.Host == "":
 			// reported as required
 		case !isRegistryHost(g.Host):
-			r.add(p+".host", quote(g.Host)+" is not the host of a registry", `as docker.io or registry.example.org:5000, without https:// and path; "*" for all others`)
+			r.Add(p+".host", strict.Quote(g.Host)+" is not the host of a registry", `as docker.io or registry.example.org:5000, without https:// and path; "*" for all others`)
 		case again:
-			r.add(p+".host", fmt.Sprintf("%s is already the host of spec.registries[%d]", quote(g.Host), first), "keep one of them")
+			r.Add(p+".host", fmt.Sprintf("%s is already the host of spec.registries[%d]", strict.Quote(g.Host), first), "keep one of them")
 		case g.Host == AnyRegistry && (g.CA != "" || g.Auth != nil || g.Insecure):
-			r.add(p, `"*" is no registry, so ca, auth and insecure say nothing`, "give them to mirrors, or to registries with a host")
+			r.Add(p, `"*" is no registry, so ca, auth and insecure say nothing`, "give them to mirrors, or to registries with a host")
 		case len(g.Mirrors) == 0 && g.CA == "" && g.Auth == nil && !g.Insecure:
-			r.add(p, "says nothing about the registry", "give it mirrors, ca, auth or insecure, or remove it")
+			r.Add(p, "says nothing about the registry", "give it mirrors, ca, auth or insecure, or remove it")
 		}
 		seen[host] = i
 		checkTrust(r, p, g.CA, g.Insecure)
 		checkAuth(r, p+".auth", g.Auth)
 		urls := map[string]int{}
 		for j, m := range g.Mirrors {
-			q := item(p+".mirrors", j)
+			q := strict.Item(p+".mirrors", j)
 			m.check(r, q)
 			if first, again := urls[m.URL]; again && m.URL != "" {
-				r.add(q+".url", fmt.Sprintf("%s is already the url of mirrors[%d]", quote(m.URL), first), "keep one of them")
+				r.Add(q+".url", fmt.Sprintf("%s is already the url of mirrors[%d]", strict.Quote(m.URL), first), "keep one of them")
 			}
 			urls[m.URL] = j
 		}
@@ -106,19 +108,19 @@ func (m Mirror) check(r *findings, at string) {
 	checkWebAddress(r, at+".url", m.URL, "https://mirror.example.org", "a mirror")
 	for i, what := range m.Capabilities {
 		if what != "pull" && what != "resolve" {
-			r.add(item(at+".capabilities", i), "unknown value "+quote(what), "known: pull, resolve")
+			r.Add(strict.Item(at+".capabilities", i), "unknown value "+strict.Quote(what), "known: pull, resolve")
 		} else if slices.Index(m.Capabilities, what) < i {
-			r.add(item(at+".capabilities", i), quote(what)+" is given twice", "remove it")
+			r.Add(strict.Item(at+".capabilities", i), strict.Quote(what)+" is given twice", "remove it")
 		}
 	}
 	plain := strings.HasPrefix(m.URL, "http://")
 	switch {
 	case plain && m.Auth != nil:
-		r.add(at+".auth", "would send a password in plain text: the mirror is reached by http", "write https", at+".url")
+		r.Add(at+".auth", "would send a password in plain text: the mirror is reached by http", "write https", at+".url")
 	case plain && m.CA != "":
-		r.add(at+".ca", "is given, but the mirror is not reached by https", "remove it, or write https", at+".url")
+		r.Add(at+".ca", "is given, but the mirror is not reached by https", "remove it, or write https", at+".url")
 	case plain && !m.Insecure:
-		r.add(at+".url", quote(m.URL)+" is not encrypted", "write https, or set insecure to true", at+".insecure")
+		r.Add(at+".url", strict.Quote(m.URL)+" is not encrypted", "write https, or set insecure to true", at+".insecure")
 	}
 	if !plain {
 		checkTrust(r, at, m.CA, m.Insecure)
@@ -131,7 +133,7 @@ func checkTrust(r *findings, at, ca string, insecure bool) {
 		checkAuthority(r, at+".ca", ca)
 	}
 	if ca != "" && insecure {
-		r.add(at+".insecure", "accepts any certificate, so ca says nothing", "keep one of them", at+".ca")
+		r.Add(at+".insecure", "accepts any certificate, so ca says nothing", "keep one of them", at+".ca")
 	}
 }
 
@@ -167,10 +169,10 @@ func isRegistryHost(text string) bool {
 // checkRegistriesExpiry is checkAuthoritiesLast for registries.
 func (c *Cluster) checkRegistriesExpiry(r *findings, now time.Time) {
 	for i, g := range c.Spec.Registries {
-		p := item("spec.registries", i)
+		p := strict.Item("spec.registries", i)
 		checkExpiry(r, p+".ca", g.CA, now)
 		for j, m := range g.Mirrors {
-			checkExpiry(r, item(p+".mirrors", j)+".ca", m.CA, now)
+			checkExpiry(r, strict.Item(p+".mirrors", j)+".ca", m.CA, now)
 		}
 	}
 }

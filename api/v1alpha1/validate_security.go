@@ -9,6 +9,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 // minRSABits is the smallest RSA key that counts as safe.
@@ -20,9 +22,9 @@ func (c *Cluster) checkSecurity(r *findings) {
 		const path = "spec.security.packetFilter"
 		switch {
 		case c.Spec.Provider.Hosts == nil && c.Spec.Provider.Metal == nil:
-			r.add(path, "belongs to providers hosts and metal, but the provider is another", "remove it", "spec.provider")
+			r.Add(path, "belongs to providers hosts and metal, but the provider is another", "remove it", "spec.provider")
 		case f.Enabled != nil && !*f.Enabled && len(f.Admit) > 0:
-			r.add(path+".admit", "is given, but the packet filter is not enabled", "remove it or set enabled to true", path+".enabled")
+			r.Add(path+".admit", "is given, but the packet filter is not enabled", "remove it or set enabled to true", path+".enabled")
 		}
 		checkCIDRList(r, path+".admit", f.Admit)
 	}
@@ -32,17 +34,17 @@ func (c *Cluster) checkSecurity(r *findings) {
 		return
 	}
 	if a.Enabled != nil && !*a.Enabled {
-		r.add(path+".policy", "is given, but the audit log is not enabled", "remove it or set enabled to true", path+".enabled")
+		r.Add(path+".policy", "is given, but the audit log is not enabled", "remove it or set enabled to true", path+".enabled")
 	}
 	if problem, hint := checkAuditPolicy(a.Policy); problem != "" {
-		r.add(path+".policy", problem, hint)
+		r.Add(path+".policy", problem, hint)
 	}
 }
 
 // checkAuditPolicy reports what is wrong with an audit policy, as far as an API server would refuse to start with it.
 func checkAuditPolicy(text string) (problem, hint string) {
 	const form = `it starts with "apiVersion: audit.k8s.io/v1", "kind: Policy" and has a list of rules`
-	docs, err := yamlDocuments([]byte(text))
+	docs, err := strict.Documents([]byte(text))
 	switch {
 	case err != nil:
 		return "is not valid YAML: " + strings.TrimPrefix(err.Error(), "yaml: "), form
@@ -86,14 +88,14 @@ func valueOf(n *yaml.Node, key string) string {
 func (c *Cluster) checkAccess(r *findings) {
 	seen := map[string]int{}
 	for i, k := range c.Spec.Access.SSHKeys {
-		field := item("spec.access.sshKeys", i)
+		field := strict.Item("spec.access.sshKeys", i)
 		if problem, hint := checkPublicKey(k); problem != "" {
-			r.add(field, problem, hint)
+			r.Add(field, problem, hint)
 			continue
 		}
 		parts := strings.Fields(k)
 		if first, again := seen[parts[1]]; again {
-			r.add(field, fmt.Sprintf("is the same key as sshKeys[%d]", first), "keep one of them")
+			r.Add(field, fmt.Sprintf("is the same key as sshKeys[%d]", first), "keep one of them")
 		}
 		seen[parts[1]] = i
 	}

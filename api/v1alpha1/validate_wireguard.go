@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 const (
@@ -20,15 +22,15 @@ func (c *Cluster) checkWireGuard(r *findings) {
 		return
 	}
 	if kind := c.Spec.Endpoint.Kind; kind != EndpointGateways {
-		r.add(wireGuardField, "needs gateways, but the endpoint's kind is "+quote(kind), "take endpoint kind gateways, or remove it", "spec.endpoint.kind")
+		r.Add(wireGuardField, "needs gateways, but the endpoint's kind is "+strict.Quote(kind), "take endpoint kind gateways, or remove it", "spec.endpoint.kind")
 	}
 	names, keys := map[string]int{}, map[string]int{}
 	for i, p := range w.Peers {
-		at := item(wireGuardField+".peers", i)
+		at := strict.Item(wireGuardField+".peers", i)
 		if p.Name != "" {
 			checkLabelName(r, at+".name", p.Name)
 			if first, again := names[p.Name]; again {
-				r.add(at+".name", fmt.Sprintf("%s is already the name of peers[%d]", quote(p.Name), first), "")
+				r.Add(at+".name", fmt.Sprintf("%s is already the name of peers[%d]", strict.Quote(p.Name), first), "")
 			}
 			names[p.Name] = i
 		}
@@ -36,9 +38,9 @@ func (c *Cluster) checkWireGuard(r *findings) {
 			continue
 		}
 		if problem, hint := checkWireGuardKey(p.PublicKey); problem != "" {
-			r.add(at+".publicKey", problem, hint)
+			r.Add(at+".publicKey", problem, hint)
 		} else if first, again := keys[p.PublicKey]; again {
-			r.add(at+".publicKey", fmt.Sprintf("is the same key as that of peers[%d]", first), "each peer needs a key of its own")
+			r.Add(at+".publicKey", fmt.Sprintf("is the same key as that of peers[%d]", first), "each peer needs a key of its own")
 		}
 		keys[p.PublicKey] = i
 	}
@@ -64,7 +66,7 @@ func (c *Cluster) checkWireGuardSpace(r *findings, n network) {
 	checkPrivate(r, n)
 	wanted := c.GatewayCount() + len(c.Spec.Access.WireGuard.Peers)
 	if room := 1<<(32-n.prefix.Bits()) - 2; wanted > room {
-		r.add(n.field, fmt.Sprintf("%s has room for %d gateways and peers, %d are wanted", n.prefix, room, wanted), "choose a larger network",
+		r.Add(n.field, fmt.Sprintf("%s has room for %d gateways and peers, %d are wanted", n.prefix, room, wanted), "choose a larger network",
 			"spec.endpoint.gateways", wireGuardField+".peers")
 	}
 }

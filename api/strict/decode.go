@@ -1,4 +1,4 @@
-package v1alpha1
+package strict
 
 import (
 	"encoding"
@@ -14,23 +14,33 @@ import (
 
 // decoder fills Go values from a YAML tree, remembers where each field stands, and reports everything that doesn't fit.
 // It goes only as deep as the types do.
-type decoder struct{ *findings }
+type decoder struct {
+	*Findings
+	root reflect.Type
+}
+
+// Decode fills into, a pointer to a struct, from the tree, and reports everything that does not fit. It records in Where the position of each field.
+func (r *Findings) Decode(root *yaml.Node, into any) {
+	v := reflect.ValueOf(into).Elem()
+	d := &decoder{Findings: r, root: v.Type()}
+	d.mapping("", root, v)
+}
 
 // value decodes n, which stands at path, into v.
-func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, f field) {
-	at := position{n.Line, n.Column}
+func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, f Field) {
+	at := Position{n.Line, n.Column}
 	switch {
 	case d.full():
 		return
 	case n.Kind == yaml.AliasNode:
-		d.addAt(at, path, "aliases (*"+clip(n.Value)+") are not read", "write the value out")
+		d.AddAt(at, path, "aliases (*"+Clip(n.Value)+") are not read", "write the value out")
 		return
 	case n.Style&yaml.TaggedStyle != 0:
-		d.addAt(at, path, "YAML tags ("+clip(n.Tag)+") are not read", "write the plain value")
+		d.AddAt(at, path, "YAML tags ("+Clip(n.Tag)+") are not read", "write the plain value")
 		return
-	case isNull(n) && v.Kind() != reflect.Pointer:
+	case IsNull(n) && v.Kind() != reflect.Pointer:
 		return // a key without a value counts as left out
-	case isText(v.Type()):
+	case IsText(v.Type()):
 		d.text(path, n, v)
 		return
 	}
@@ -50,9 +60,9 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, f field) {
 
 // pointer decodes into a new value. "local:" without anything after it is a local provider with its defaults;
 // a null number or truth value counts as left out.
-func (d *decoder) pointer(path string, n *yaml.Node, v reflect.Value, f field) {
+func (d *decoder) pointer(path string, n *yaml.Node, v reflect.Value, f Field) {
 	p := reflect.New(v.Type().Elem())
-	if isNull(n) {
+	if IsNull(n) {
 		if p.Elem().Kind() == reflect.Struct {
 			v.Set(p)
 		}
@@ -64,9 +74,9 @@ func (d *decoder) pointer(path string, n *yaml.Node, v reflect.Value, f field) {
 
 // text decodes into a value that reads text itself.
 func (d *decoder) text(path string, n *yaml.Node, v reflect.Value) {
-	at := position{n.Line, n.Column}
+	at := Position{n.Line, n.Column}
 	if n.Kind != yaml.ScalarNode {
-		d.addAt(at, path, "expected a duration, got "+describe(n), `write it like "5m" or "1h30m"`)
+		d.AddAt(at, path, "expected a duration, got "+Describe(n), `write it like "5m" or "1h30m"`)
 		return
 	}
 	u, ok := v.Addr().Interface().(encoding.TextUnmarshaler)
@@ -74,46 +84,46 @@ func (d *decoder) text(path string, n *yaml.Node, v reflect.Value) {
 		return
 	}
 	if err := u.UnmarshalText([]byte(n.Value)); err != nil {
-		d.addAt(at, path, quote(n.Value)+" "+err.Error(), `write it like "5m" or "1h30m"`)
+		d.AddAt(at, path, Quote(n.Value)+" "+err.Error(), `write it like "5m" or "1h30m"`)
 	}
 }
 
 // mapping decodes into a struct; every key must be one of its fields and stand there once.
 func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
-		d.addAt(position{n.Line, n.Column}, path, "expected a mapping (key: value), got "+describe(n), "")
+		d.AddAt(Position{n.Line, n.Column}, path, "expected a mapping (key: value), got "+Describe(n), "")
 		return
 	}
-	fields := fieldsOf(v.Type())
-	at := func(key string) string { return join(path, clip(key)) }
+	fields := FieldsOf(v.Type())
+	at := func(key string) string { return Join(path, Clip(key)) }
 	d.eachKey(path, n, at, func(key string, k, val *yaml.Node) {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.key == key })
+		i := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key })
 		if i < 0 {
 			d.unknownKey(path, key, k, fields)
 			return
 		}
-		p := join(path, key)
-		d.where[p] = position{k.Line, k.Column}
-		if val.Kind == yaml.ScalarNode && !isNull(val) {
-			d.where[p] = position{val.Line, val.Column}
+		p := Join(path, key)
+		d.Where[p] = Position{k.Line, k.Column}
+		if val.Kind == yaml.ScalarNode && !IsNull(val) {
+			d.Where[p] = Position{val.Line, val.Column}
 		}
-		d.value(p, val, v.Field(fields[i].index), fields[i])
+		d.value(p, val, v.Field(fields[i].Index), fields[i])
 	})
 }
 
 // freeMapping decodes into a map of texts, numbers or truth values by text.
 func (d *decoder) freeMapping(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
-		d.addAt(position{n.Line, n.Column}, path, "expected a mapping (key: value), got "+describe(n), "")
+		d.AddAt(Position{n.Line, n.Column}, path, "expected a mapping (key: value), got "+Describe(n), "")
 		return
 	}
 	m := reflect.MakeMap(v.Type())
-	at := func(key string) string { return path + "[" + clip(key) + "]" }
+	at := func(key string) string { return path + "[" + Clip(key) + "]" }
 	d.eachKey(path, n, at, func(key string, k, val *yaml.Node) {
 		p := at(key)
-		d.where[p] = position{k.Line, k.Column}
+		d.Where[p] = Position{k.Line, k.Column}
 		e := reflect.New(v.Type().Elem()).Elem()
-		d.value(p, val, e, field{})
+		d.value(p, val, e, Field{})
 		m.SetMapIndex(reflect.ValueOf(key), e)
 	})
 	if m.Len() > 0 { // "{}" is the same as left out
@@ -127,14 +137,14 @@ func (d *decoder) eachKey(path string, n *yaml.Node, named func(key string) stri
 	first := map[string]int{}
 	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
 		k := n.Content[i]
-		at := position{k.Line, k.Column}
+		at := Position{k.Line, k.Column}
 		switch line, again := first[k.Value]; {
 		case k.Kind == yaml.ScalarNode && k.Tag == "!!merge":
-			d.addAt(at, path, "merge keys (<<) are not read", "write the keys out")
+			d.AddAt(at, path, "merge keys (<<) are not read", "write the keys out")
 		case k.Kind != yaml.ScalarNode || k.Tag != "!!str":
-			d.addAt(at, path, "a key must be text, got "+describe(k), "put it in quotes")
+			d.AddAt(at, path, "a key must be text, got "+Describe(k), "put it in quotes")
 		case again:
-			d.addAt(at, named(k.Value), fmt.Sprintf("is given twice, first in line %d", line), "keep one of them")
+			d.AddAt(at, named(k.Value), fmt.Sprintf("is given twice, first in line %d", line), "keep one of them")
 		default:
 			first[k.Value] = k.Line
 			do(k.Value, k, n.Content[i+1])
@@ -143,25 +153,25 @@ func (d *decoder) eachKey(path string, n *yaml.Node, named func(key string) stri
 }
 
 // list decodes into a slice.
-func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, f field) {
-	at := position{n.Line, n.Column}
+func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, f Field) {
+	at := Position{n.Line, n.Column}
 	if n.Kind != yaml.SequenceNode {
-		d.addAt(at, path, "expected a list, got "+describe(n), `start each item with "- "`)
+		d.AddAt(at, path, "expected a list, got "+Describe(n), `start each item with "- "`)
 		return
 	}
-	if f.maxItems > 0 && len(n.Content) > f.maxItems {
-		d.addAt(at, path, fmt.Sprintf("has %d items, more than %d", len(n.Content), f.maxItems), "")
+	if f.MaxItems > 0 && len(n.Content) > f.MaxItems {
+		d.AddAt(at, path, fmt.Sprintf("has %d items, more than %d", len(n.Content), f.MaxItems), "")
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, e := range n.Content {
-		p := item(path, i)
-		d.where[p] = position{e.Line, e.Column}
-		if isNull(e) {
-			d.addAt(d.where[p], p, "is empty", "remove it or give it a value")
+		p := Item(path, i)
+		d.Where[p] = Position{e.Line, e.Column}
+		if IsNull(e) {
+			d.AddAt(d.Where[p], p, "is empty", "remove it or give it a value")
 			continue
 		}
-		d.value(p, e, out.Index(i), field{})
+		d.value(p, e, out.Index(i), Field{})
 	}
 	if len(n.Content) > 0 { // "[]" is the same as left out
 		v.Set(out)
@@ -169,28 +179,28 @@ func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, f field) {
 }
 
 // unknownKey reports a key that the struct doesn't have, with the nearest one that it has, or the place the key belongs to.
-func (d *decoder) unknownKey(path, key string, k *yaml.Node, fields []field) {
+func (d *decoder) unknownKey(path, key string, k *yaml.Node, fields []Field) {
 	keys := make([]string, len(fields))
 	for i, f := range fields {
-		keys[i] = f.key
+		keys[i] = f.Key
 	}
 	hint := ""
 	if near := fail.Nearest(key, keys); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
-		d.wrong = append(d.wrong, join(path, near))
-	} else if elsewhere := pathsOf(key); len(elsewhere) > 0 {
+		d.wrong = append(d.wrong, Join(path, near))
+	} else if elsewhere := d.pathsOf(key); len(elsewhere) > 0 {
 		hint = "it belongs in " + strings.Join(elsewhere, " or ")
 	} else {
 		hint = "known here: " + strings.Join(keys, ", ")
 	}
-	d.addAt(position{k.Line, k.Column}, join(path, clip(key)), "unknown key", hint)
+	d.AddAt(Position{k.Line, k.Column}, Join(path, Clip(key)), "unknown key", hint)
 }
 
 // pathsOf returns the places where a key is known, three at most.
-func pathsOf(key string) []string {
+func (d *decoder) pathsOf(key string) []string {
 	var out []string
-	walk(reflect.TypeFor[Cluster](), "", func(path string, _ reflect.Type, f field) {
-		if f.key == key && len(out) < 3 {
+	Walk(d.root, "", func(path string, _ reflect.Type, f Field) {
+		if f.Key == key && len(out) < 3 {
 			out = append(out, path)
 		}
 	})

@@ -1,4 +1,4 @@
-package v1alpha1
+package strict
 
 import (
 	"fmt"
@@ -54,38 +54,41 @@ func (e Errors) Error() string {
 
 // Unwrap gives the kind.
 func (e Errors) Unwrap() error {
-	return fail.New(fail.Invalid, "%d problems in the cluster document", len(e))
+	return fail.New(fail.Invalid, "%d problems in the document", len(e))
 }
 
 // maxFindings bounds what one report holds: a document that is wrong throughout needs no longer list.
 const maxFindings = 100
 
-// position is a place in the document.
-type position struct{ line, column int }
+// Position is a place in the document.
+type Position struct{ Line, Column int }
 
-// findings collects what is wrong with a document. A field that is already reported, or lies in or around one that is,
+// Findings collects what is wrong with a document. A field that is already reported, or lies in or around one that is,
 // is not reported again: what follows from one mistake is one finding.
-type findings struct {
-	file  string
-	where map[string]position // of every field that the document has
+type Findings struct {
+	File  string              // for messages; may be empty
+	Where map[string]Position // of every field that the document has
 	list  Errors
 	wrong []string // fields that are reported, or meant by a misspelt key
 	more  bool     // there are findings beyond maxFindings
 }
 
-// add reports a field at its own place, or at that of the nearest field around it that the document has.
+// New returns no findings yet, in a file of this name.
+func New(file string) *Findings { return &Findings{File: file, Where: map[string]Position{}} }
+
+// Add reports a field at its own place, or at that of the nearest field around it that the document has.
 // It stays silent where field, or one of those the finding also depends on, is reported already.
-func (r *findings) add(field, problem, hint string, dependsOn ...string) {
+func (r *Findings) Add(field, problem, hint string, dependsOn ...string) {
 	for _, f := range append(dependsOn, field) {
-		if r.isWrong(f) {
+		if r.IsWrong(f) {
 			return
 		}
 	}
-	r.addAt(r.place(field), field, problem, hint)
+	r.AddAt(r.Place(field), field, problem, hint)
 }
 
-// addAt reports a field at a known place, whatever is reported already.
-func (r *findings) addAt(p position, field, problem, hint string) {
+// AddAt reports a field at a known place, whatever is reported already.
+func (r *Findings) AddAt(p Position, field, problem, hint string) {
 	if field != "" {
 		r.wrong = append(r.wrong, field)
 	}
@@ -93,21 +96,21 @@ func (r *findings) addAt(p position, field, problem, hint string) {
 		r.more = true
 		return
 	}
-	r.list = append(r.list, FieldError{File: r.file, Line: p.line, Column: p.column, Field: field, Problem: problem, Hint: hint})
+	r.list = append(r.list, FieldError{File: r.File, Line: p.Line, Column: p.Column, Field: field, Problem: problem, Hint: hint})
 }
 
-// remark reports a field, whatever is reported already, and lets what lies in it be reported, too.
-func (r *findings) remark(field, problem, hint string) {
+// Remark reports a field, whatever is reported already, and lets what lies in it be reported, too.
+func (r *Findings) Remark(field, problem, hint string) {
 	before := len(r.wrong)
-	r.addAt(r.place(field), field, problem, hint)
+	r.AddAt(r.Place(field), field, problem, hint)
 	r.wrong = r.wrong[:before]
 }
 
-// full tells that looking further is of no use: nothing more would be shown.
-func (r *findings) full() bool { return r.more }
+// full reports whether the report shows no further finding, so that looking for more is useless.
+func (r *Findings) full() bool { return r.more }
 
-// isWrong reports whether field, something in it or something around it is reported already.
-func (r *findings) isWrong(field string) bool {
+// IsWrong reports whether field, something in it or something around it is reported already.
+func (r *Findings) IsWrong(field string) bool {
 	for _, w := range r.wrong {
 		if w == field || inside(w, field) || inside(field, w) {
 			return true
@@ -121,19 +124,19 @@ func inside(a, b string) bool {
 	return len(a) > len(b) && strings.HasPrefix(a, b) && (a[len(b)] == '.' || a[len(b)] == '[')
 }
 
-// place finds the line of a field, or of the nearest one around it.
-func (r *findings) place(field string) position {
+// Place returns the position of a field, or of the nearest one around it.
+func (r *Findings) Place(field string) Position {
 	for field != "" {
-		if p, ok := r.where[field]; ok {
+		if p, ok := r.Where[field]; ok {
 			return p
 		}
 		field = field[:max(strings.LastIndexAny(field, ".["), 0)]
 	}
-	return r.where[""]
+	return r.Where[""]
 }
 
-// sorted returns the findings in the document's order.
-func (r *findings) sorted() Errors {
+// Sorted returns the findings in the document's order.
+func (r *Findings) Sorted() Errors {
 	sort.SliceStable(r.list, func(i, j int) bool {
 		a, b := r.list[i], r.list[j]
 		if a.Line != b.Line {
@@ -142,7 +145,7 @@ func (r *findings) sorted() Errors {
 		return a.Column < b.Column
 	})
 	if r.more {
-		return append(r.list, FieldError{File: r.file, Problem: "and more", Hint: "mend these first"})
+		return append(r.list, FieldError{File: r.File, Problem: "and more", Hint: "mend these first"})
 	}
 	return r.list
 }

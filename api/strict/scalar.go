@@ -1,4 +1,4 @@
-package v1alpha1
+package strict
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 )
 
 // scalar decodes into a text, a whole number or a truth value.
-func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value, f field) {
-	at := position{n.Line, n.Column}
+func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value, f Field) {
+	at := Position{n.Line, n.Column}
 	var problem, hint string
 	switch v.Kind() {
 	case reflect.String:
@@ -31,33 +31,33 @@ func (d *decoder) scalar(path string, n *yaml.Node, v reflect.Value, f field) {
 		problem = "can't be read: type " + v.Type().String()
 	}
 	if problem != "" {
-		d.addAt(at, path, problem, hint)
+		d.AddAt(at, path, problem, hint)
 	}
 }
 
-func decodeText(n *yaml.Node, v reflect.Value, f field) (problem, hint string) {
+func decodeText(n *yaml.Node, v reflect.Value, f Field) (problem, hint string) {
 	if n.Kind != yaml.ScalarNode {
-		return "expected text, got " + describe(n), ""
+		return "expected text, got " + Describe(n), ""
 	}
-	if n.Tag != "!!str" && len(f.enum) == 0 {
-		hint = "put it in quotes: " + quote(n.Value)
-		if _, err := strconv.Atoi(f.def); f.def != "" && err != nil {
-			hint = "write it like " + f.def
+	if n.Tag != "!!str" && len(f.Enum) == 0 {
+		hint = "put it in quotes: " + Quote(n.Value)
+		if _, err := strconv.Atoi(f.Default); f.Default != "" && err != nil {
+			hint = "write it like " + f.Default
 		}
-		return "expected text, got " + describe(n), hint
+		return "expected text, got " + Describe(n), hint
 	}
-	if n.Value == "" && (f.required || f.def != "" || len(f.enum) > 0) {
+	if n.Value == "" && (f.Required || f.Default != "" || len(f.Enum) > 0) {
 		hint = "give it a value"
-		if !f.required {
+		if !f.Required {
 			hint = "leave the key out to get the default"
 		}
 		return "is empty", hint
 	}
 	v.SetString(n.Value)
-	return checkEnum(n.Value, f)
+	return f.CheckEnum(n.Value)
 }
 
-func decodeInt(n *yaml.Node, v reflect.Value, f field) (problem, hint string) {
+func decodeInt(n *yaml.Node, v reflect.Value, f Field) (problem, hint string) {
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && !looksLikeNumber(n) {
 		return "expected a whole number, got " + shown(n), ""
 	}
@@ -65,14 +65,14 @@ func decodeInt(n *yaml.Node, v reflect.Value, f field) (problem, hint string) {
 		return "expected a whole number, got text", "take the quotes off"
 	}
 	if !regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`).MatchString(n.Value) {
-		return "expected a whole number, got " + quote(n.Value), "write it in plain decimal digits"
+		return "expected a whole number, got " + Quote(n.Value), "write it in plain decimal digits"
 	}
 	i, err := strconv.Atoi(n.Value)
 	if err != nil {
 		return "the number is too large", ""
 	}
 	v.SetInt(int64(i))
-	return checkRange(i, f)
+	return f.CheckRange(i)
 }
 
 // looksLikeNumber reports whether n is a number in quotes or a number that is not whole.
@@ -97,40 +97,40 @@ func decodeBool(n *yaml.Node, v reflect.Value) (problem, hint string) {
 	return "expected true or false, got " + shown(n), hint
 }
 
-// checkEnum reports what is wrong with a text of which only some values are known.
-func checkEnum(s string, f field) (problem, hint string) {
-	if len(f.enum) == 0 || slices.Contains(f.enum, s) {
+// CheckEnum reports what is wrong with a text of which only some values are known.
+func (f Field) CheckEnum(s string) (problem, hint string) {
+	if len(f.Enum) == 0 || slices.Contains(f.Enum, s) {
 		return "", ""
 	}
-	if near := fail.Nearest(s, f.enum); near != "" {
-		return "unknown value " + quote(s), fmt.Sprintf("did you mean %q?", near)
+	if near := fail.Nearest(s, f.Enum); near != "" {
+		return "unknown value " + Quote(s), fmt.Sprintf("did you mean %q?", near)
 	}
-	return "unknown value " + quote(s), "known: " + strings.Join(f.enum, ", ")
+	return "unknown value " + Quote(s), "known: " + strings.Join(f.Enum, ", ")
 }
 
-// checkRange reports what is wrong with a number outside its limits.
-func checkRange(i int, f field) (problem, hint string) {
+// CheckRange reports what is wrong with a number outside its limits.
+func (f Field) CheckRange(i int) (problem, hint string) {
 	switch {
-	case f.min != nil && i < *f.min && f.max != nil, f.max != nil && i > *f.max && f.min != nil:
-		return fmt.Sprintf("%d is not between %d and %d", i, *f.min, *f.max), ""
-	case f.min != nil && i < *f.min:
-		return fmt.Sprintf("%d is less than %d", i, *f.min), ""
-	case f.max != nil && i > *f.max:
-		return fmt.Sprintf("%d is more than %d", i, *f.max), ""
+	case f.Min != nil && i < *f.Min && f.Max != nil, f.Max != nil && i > *f.Max && f.Min != nil:
+		return fmt.Sprintf("%d is not between %d and %d", i, *f.Min, *f.Max), ""
+	case f.Min != nil && i < *f.Min:
+		return fmt.Sprintf("%d is less than %d", i, *f.Min), ""
+	case f.Max != nil && i > *f.Max:
+		return fmt.Sprintf("%d is more than %d", i, *f.Max), ""
 	}
 	return "", ""
 }
 
-// shown is describe with the text itself, for fields that can hold no secret.
+// shown is Describe with the text itself, for fields that can hold no secret.
 func shown(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
-		return quote(n.Value)
+		return Quote(n.Value)
 	}
-	return describe(n)
+	return Describe(n)
 }
 
-// describe names what stands in the document in the user's words.
-func describe(n *yaml.Node) string {
+// Describe names the kind of a node in the user's words, without the text of a scalar that may be a secret.
+func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"
@@ -141,23 +141,24 @@ func describe(n *yaml.Node) string {
 	}
 	switch n.Tag {
 	case "!!int", "!!float":
-		return "the number " + clip(n.Value)
+		return "the number " + Clip(n.Value)
 	case "!!bool":
-		return clip(n.Value)
+		return Clip(n.Value)
 	case "!!null":
 		return "nothing"
 	case "!!timestamp":
-		return "the date " + clip(n.Value)
+		return "the date " + Clip(n.Value)
 	case "!!str":
 		return "text"
 	}
 	return "a value of another type"
 }
 
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+// IsNull reports whether n is YAML's null.
+func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// clip shortens text of the document for a message.
-func clip(s string) string {
+// Clip shortens text of the document for a message.
+func Clip(s string) string {
 	r := []rune(s)
 	if len(r) > 60 {
 		s = string(r[:57]) + "..."
@@ -166,8 +167,8 @@ func clip(s string) string {
 	return q[1 : len(q)-1]
 }
 
-// quote shortens and quotes text of the document for a message.
-func quote(s string) string { return `"` + clip(s) + `"` }
+// Quote shortens and quotes text of the document for a message.
+func Quote(s string) string { return `"` + Clip(s) + `"` }
 
 // Duration is a length of time that documents write as "90s", "5m" or "1h30m". Zero means "not given".
 type Duration struct{ time.Duration }

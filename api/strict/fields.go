@@ -1,0 +1,105 @@
+package strict
+
+import (
+	"encoding"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Field is one key of the document with what its struct tags say. Decoding, defaults, limits, suggestions and the
+// reference all read the tags through it, so that they cannot disagree.
+type Field struct {
+	Key      string // as in the document
+	Name     string // of the Go field, to find its comment
+	Index    int    // in the struct
+	Type     reflect.Type
+	Required bool
+	Default  string // default as text; empty: none
+	Enum     []string
+	Min, Max *int // of a number
+	MinItems int
+	MaxItems int // 0: no limit
+}
+
+// FieldsOf lists the keys of a struct type in the document's order.
+func FieldsOf(t reflect.Type) []Field {
+	fs := make([]Field, 0, t.NumField())
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		key, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		if key == "-" { // about the document, and not in it
+			continue
+		}
+		f := Field{Key: key, Name: sf.Name, Index: i, Type: sf.Type}
+		for part := range strings.SplitSeq(sf.Tag.Get("jsonschema"), ",") {
+			f.apply(part)
+		}
+		fs = append(fs, f)
+	}
+	return fs
+}
+
+// apply takes over one part of the jsonschema tag. Parts that only the schema needs (pattern, format) are left to it.
+func (f *Field) apply(part string) {
+	name, value, _ := strings.Cut(part, "=")
+	switch name {
+	case "required":
+		f.Required = true
+	case "default":
+		f.Default = value
+	case "enum":
+		f.Enum = append(f.Enum, value)
+	case "minimum":
+		f.Min = number(value)
+	case "maximum":
+		f.Max = number(value)
+	case "minItems":
+		f.MinItems = *number(value)
+	case "maxItems":
+		f.MaxItems = *number(value)
+	}
+}
+
+// number reads a number of a tag; the tags are ours, and a test reads them all.
+func number(s string) *int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		panic("struct tag: " + err.Error())
+	}
+	return &n
+}
+
+// IsText reports whether values of type t are written as text that the type itself reads.
+func IsText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// Join makes the path of a key.
+func Join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// Item makes the path of a list item.
+func Item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// Walk calls visit for every key of type t and below, as paths with "[]" for list items and "<key>" for free keys.
+func Walk(t reflect.Type, path string, visit func(path string, parent reflect.Type, f Field)) {
+	for _, f := range FieldsOf(t) {
+		p := Join(path, f.Key)
+		visit(p, t, f)
+		e := f.Type
+		for e.Kind() == reflect.Pointer || e.Kind() == reflect.Slice {
+			if e.Kind() == reflect.Slice {
+				p += "[]"
+			}
+			e = e.Elem()
+		}
+		if e.Kind() == reflect.Struct && !IsText(e) {
+			Walk(e, p, visit)
+		}
+	}
+}
