@@ -124,14 +124,13 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) 
 
 // addVerbs hangs every verb on the root, in the order in which a user meets them.
 func addVerbs(root *cobra.Command, a *App) {
-	root.AddCommand(
+	root.AddCommand(append(newServerCmds(a),
 		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),
 		newPlanCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
 		newNodeCmd(a), newAutoscaleCmd(a), newMachineCmd(a), newSSHCmd(a), newSSHConfigCmd(a), newCertsCmd(a), newRenewCmd(a), newHistoryCmd(a), newLogsCmd(a), newHandoverCmd(a), newBackupCmd(a), newEtcdCmd(a), newResetCmd(a), newImportCmd(a), newReleaseCmd(a), newDestroyCmd(a),
-		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), newServerCmd(a), a.newLoginCmd(), a.newLogoutCmd(),
-		newRepairCmd(a), newUpdateCmd(a),
-		newVersionCmd(a), newLocalMachineCmd(),
-	)
+		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), a.newLoginCmd(), a.newLogoutCmd(),
+		newRepairCmd(a), newUpdateCmd(a), newVersionCmd(a), newLocalMachineCmd(),
+	)...)
 	root.SetHelpCommand(helpCommand(root))
 	groupVerbs(root)
 	suggestForOtherWords(root)
@@ -145,7 +144,7 @@ var verbGroups = []struct{ title, verbs string }{
 	{"Clusters:", "init validate explain schema plan apply status test kubectl kubeconfig document history destroy reset"},
 	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
 	{"Machines:", "node machine ssh ssh-config logs"},
-	{"Server and store:", "server login logout store"},
+	{"Server and store:", "ui server login logout store"},
 	{"Artefacts:", "bundle image"},
 	{"Other:", "doctor version help completion"},
 }
