@@ -59,7 +59,7 @@ type clusterData struct {
 var tabs = []struct{ path, text string }{{"", "Overview"}, {"nodes", "Nodes"}, {"runs", "Runs"}, {"backups", "Backups"}, {"certificates", "Certificates"}, {"document", "Document"}, {"actions", "Actions"}}
 
 // clusterTab returns the page of a tab, which fill fills.
-func (p *Pages) clusterTab(tab string, fill func(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (command string, err error)) pageFunc {
+func clusterTab(p *Pages, tab string, fill func(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (command string, err error)) pageFunc {
 	return func(r *http.Request, who *access.Operator) (*view, error) {
 		ctx, name := r.Context(), r.PathValue("name")
 		c, err := p.c.Store.Cluster(ctx, name)
@@ -326,13 +326,13 @@ func (p *Pages) clusterMachinePage(r *http.Request, who *access.Operator) (*view
 		}
 	}
 	if p.c.Machines != nil && c.Provider == metalProvider && who.Sees("") {
-		d.Metal = p.metalOf(ctx, machine)
+		d.Metal = metalOf(ctx, p, machine)
 	}
 	return &view{name: "cluster-machine", Title: machine, Command: "naupegos ssh " + quote(name) + " " + quote(machine) + "\nnaupegos node list " + quote(name), Live: liveOf(r), Data: d}, nil
 }
 
 // metalOf returns the UUID of the physical machine of a name; empty: there is none.
-func (p *Pages) metalOf(ctx context.Context, name string) string {
+func metalOf(ctx context.Context, p *Pages, name string) string {
 	m, err := p.c.Store.Metal().ByName(ctx, name)
 	if err != nil {
 		return ""
@@ -341,7 +341,7 @@ func (p *Pages) metalOf(ctx context.Context, name string) string {
 }
 
 // hurryAction has a server look at a cluster at once.
-func (p *Pages) hurryAction() action {
+func hurryAction(p *Pages) action {
 	return action{what: "asked for a look at a cluster", need: server.Read, scope: server.Cluster("name"), do: func(r *http.Request, _ *access.Operator) (string, string, error) {
 		c, err := p.c.Store.Cluster(r.Context(), r.PathValue("name"))
 		if err != nil {

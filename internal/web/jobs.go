@@ -197,7 +197,7 @@ func (p *Pages) jobActions() map[string]action {
 			}
 			return j.ID, "/ui/jobs/" + j.ID, nil
 		}},
-		"/ui/clusters/{name}/look": p.hurryAction(),
+		"/ui/clusters/{name}/look": hurryAction(p),
 		"/ui/jobs/{id}/stop":       stop("stopped a job", store.StopSoft),
 		"/ui/jobs/{id}/kill":       stop("stopped a job at once", store.StopHard),
 	}

@@ -133,7 +133,7 @@ func back(f documentForm, err error) *documentForm {
 }
 
 // orForm returns a page that plans, and the form with its text if that fails: nothing that was typed is lost.
-func (p *Pages) orForm(page pageFunc, name func(r *http.Request) string) pageFunc {
+func orForm(page pageFunc, name func(r *http.Request) string) pageFunc {
 	return func(r *http.Request, who *access.Operator) (*view, error) {
 		v, err := page(r, who)
 		text, typed := r.PostForm["document"]

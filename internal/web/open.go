@@ -19,7 +19,7 @@ type Door interface {
 }
 
 // openRoutes are the routes of the sign-in by a link.
-func (p *Pages) openRoutes() []Route {
+func openRoutes(p *Pages) []Route {
 	if p.c.Door == nil {
 		return nil
 	}

@@ -68,7 +68,7 @@ func (p *Pages) overviewPage(r *http.Request, who *access.Operator) (*view, erro
 		return nil, err
 	}
 	d := overviewData{Empty: len(f.Rows) == 0, MayCreate: who.Cluster == "" && who.May(server.Operate, "") == nil}
-	waiting, err := p.waiting(r.Context(), who)
+	waiting, err := waiting(r.Context(), p, who)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (p *Pages) overviewPage(r *http.Request, who *access.Operator) (*view, erro
 func worse(tone string) int { return map[string]int{"bad": 2, "warn": 1}[tone] }
 
 // waiting counts the machines that wait for approval.
-func (p *Pages) waiting(ctx context.Context, who *access.Operator) (int, error) {
+func waiting(ctx context.Context, p *Pages, who *access.Operator) (int, error) {
 	if p.c.Machines == nil || !who.Sees("") {
 		return 0, nil
 	}

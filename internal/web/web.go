@@ -96,7 +96,7 @@ func (p *Pages) Routes() []Route {
 	if p.c.Door == nil {
 		all = append(all, Route{Pattern: "POST /ui/login", Handler: headers(p.guard.Handler(http.HandlerFunc(p.login)))})
 	}
-	all = append(append(all, p.signInRoutes()...), p.openRoutes()...)
+	all = append(append(all, p.signInRoutes()...), openRoutes(p)...)
 	for i := range all {
 		all[i].Scope = server.Public()
 	}
@@ -134,13 +134,13 @@ func (p *Pages) pages() map[string]sight {
 		"/ui/backups":   {server.Read, server.Own(), p.backupsPage},
 		"/ui/audit":     {server.Admin, server.Everything(), p.auditPage},
 
-		"/ui/clusters/{name}":                    {server.Read, server.Cluster("name"), p.clusterTab("", overviewTab)},
-		"/ui/clusters/{name}/nodes":              {server.Read, server.Cluster("name"), p.clusterTab("nodes", nodesTab)},
-		"/ui/clusters/{name}/runs":               {server.Read, server.Cluster("name"), p.clusterTab("runs", runsTab)},
-		"/ui/clusters/{name}/backups":            {server.Read, server.Cluster("name"), p.clusterTab("backups", backupsTab)},
-		"/ui/clusters/{name}/certificates":       {server.Read, server.Cluster("name"), p.clusterTab("certificates", certificatesTab)},
-		"/ui/clusters/{name}/document":           {server.Read, server.Cluster("name"), p.clusterTab("document", documentTab)},
-		"/ui/clusters/{name}/actions":            {server.Operate, server.Cluster("name"), p.clusterTab("actions", actionsTab)},
+		"/ui/clusters/{name}":                    {server.Read, server.Cluster("name"), clusterTab(p, "", overviewTab)},
+		"/ui/clusters/{name}/nodes":              {server.Read, server.Cluster("name"), clusterTab(p, "nodes", nodesTab)},
+		"/ui/clusters/{name}/runs":               {server.Read, server.Cluster("name"), clusterTab(p, "runs", runsTab)},
+		"/ui/clusters/{name}/backups":            {server.Read, server.Cluster("name"), clusterTab(p, "backups", backupsTab)},
+		"/ui/clusters/{name}/certificates":       {server.Read, server.Cluster("name"), clusterTab(p, "certificates", certificatesTab)},
+		"/ui/clusters/{name}/document":           {server.Read, server.Cluster("name"), clusterTab(p, "document", documentTab)},
+		"/ui/clusters/{name}/actions":            {server.Operate, server.Cluster("name"), clusterTab(p, "actions", actionsTab)},
 		"/ui/clusters/{name}/machines/{machine}": {server.Read, server.Cluster("name"), p.clusterMachinePage},
 	}
 	if p.c.Machines != nil { // they are of no cluster in particular
@@ -155,8 +155,8 @@ func (p *Pages) pages() map[string]sight {
 // plans are the pages that answer a form with a plan, or with the form again.
 func (p *Pages) plans() map[string]sight {
 	return map[string]sight{
-		"/ui/clusters/{name}/plan": {server.Operate, server.Cluster("name"), p.orForm(p.planPage, func(r *http.Request) string { return r.PathValue("name") })},
-		"/ui/new":                  {server.Operate, server.Own(), p.orForm(p.newPlanPage, func(*http.Request) string { return "" })},
+		"/ui/clusters/{name}/plan": {server.Operate, server.Cluster("name"), orForm(p.planPage, func(r *http.Request) string { return r.PathValue("name") })},
+		"/ui/new":                  {server.Operate, server.Own(), orForm(p.newPlanPage, func(*http.Request) string { return "" })},
 	}
 }
 
