@@ -25,7 +25,10 @@ var jsonPages = []jsonPage{
 	{"Errors", "With `-o json` an error is one object on standard error. Exit statuses stay the same.", []goType{{"internal/cli/output/json.go", "failure"}}},
 	{"doctor", "`naupegos doctor -o json` prints a list of checks.", []goType{{"internal/provider/check.go", "Check"}}},
 	{"plan", "`naupegos plan -o json` prints the plan. It exits with 2 where `changes` is true.", []goType{
-		{"internal/plan/show/json.go", "planJSON"}, {"internal/plan/show/json.go", "stepJSON"}}},
+		{"internal/plan/show/json.go", "planJSON"}, {"internal/plan/show/json.go", "stepJSON"},
+		{"internal/plan/delta/delta.go", "Delta"}, {"internal/plan/delta/delta.go", "Content"}, {"internal/plan/delta/lines.go", "Hunk"}}},
+	{"diff", "`naupegos diff NAME -o json` prints the differences between a document and its cluster; `Delta` is described under plan. It exits with 2 where `differs` is true.", []goType{
+		{"internal/cli/differ/differ.go", "differences"}, {"internal/cli/differ/differ.go", "part"}}},
 	{"Progress", "`--progress json` writes one object a line to standard error while a plan runs. `event` is begin, step, note or end.", []goType{
 		{"internal/plan/show/jsonlines.go", "lineJSON"}}},
 	{"status", "`naupegos status -o json` prints a list of clusters, `naupegos status NAME -o json` one cluster in full.", []goType{

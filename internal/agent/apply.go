@@ -35,6 +35,7 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 	case len(d.missing) > 0 && !dry:
 		return machine.Report{Missing: d.missing}, nil
 	case dry:
+		describe(a, report.Changes, d, st)
 		if len(report.Changes)+len(report.Missing) == 0 {
 			report.Digest = c.Digest()
 		}
@@ -154,7 +155,7 @@ func (a *Agent) nextState(c machine.Config, st *state, d *diff) *state {
 	next := &state{Machine: c.Machine, Paths: map[string]stPath{}, Units: map[string]stUnit{}, Sysctls: maps.Clone(st.Sysctls), Packages: slices.Clone(st.Packages), Adopted: st.Adopted}
 	for p, s := range d.managed {
 		if old, ok := st.Paths[p]; ok { // how it was before us is known only to the first run
-			old.Kind = s.Kind
+			old.Kind, old.Secret = s.Kind, s.Secret
 			s = old
 		} else if st.Adopted != "" && s.Kind != "directory" && belongsToNode(p) {
 			s.Found = false
@@ -191,6 +192,12 @@ func intent(st, next *state, d *diff) *state {
 	s.Paths, s.Units = maps.Clone(st.Paths), maps.Clone(st.Units)
 	maps.Copy(s.Paths, next.Paths)
 	maps.Copy(s.Units, next.Units)
+	for p, was := range st.Paths {
+		if now := s.Paths[p]; was.Secret { // until it is written over
+			now.Secret = true
+			s.Paths[p] = now
+		}
+	}
 	s.Images, s.Blobs = st.Images, append(slices.Clone(st.Blobs), next.Blobs...)
 	s.Pending = slices.Sorted(maps.Keys(d.changed))
 	return &s

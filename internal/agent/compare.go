@@ -134,9 +134,9 @@ func (a *Agent) comparePaths(c machine.Config, st *state, d *diff) error {
 			return err
 		}
 		if w.RenewedAt == "" || ours || o != nil { // a certificate that somebody put there before us stays theirs
-			d.managed[w.Path] = a.asFound(w.Path, "file")
+			d.managed[w.Path] = fileAsFound(a, w.Path, w.Secret)
 			if w.RenewedAt != "" {
-				d.managed[w.RenewedAt] = a.asFound(w.RenewedAt, "file")
+				d.managed[w.RenewedAt] = fileAsFound(a, w.RenewedAt, true)
 			}
 		}
 		d.files = add(d.files, o)
@@ -174,6 +174,13 @@ func (a *Agent) asFound(p, kind string) stPath {
 		return s
 	}
 	s.Found, s.Mode, s.UID, s.GID = true, f.info.Mode()&^fs.ModeType, f.uid, f.gid
+	return s
+}
+
+// fileAsFound is asFound of a file, with the mark that its configuration gives it.
+func fileAsFound(a *Agent, p string, secret bool) stPath {
+	s := a.asFound(p, "file")
+	s.Secret = secret
 	return s
 }
 

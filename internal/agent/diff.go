@@ -54,24 +54,13 @@ func (f *found) attributes(mode fs.FileMode, uid, gid int) string {
 	const bits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	switch have := f.info.Mode() & bits; {
 	case have != mode:
-		return fmt.Sprintf("mode %s → %s", octal(have), octal(mode))
+		return fmt.Sprintf("mode %s → %s", machine.Octal(have), machine.Octal(mode))
 	case uid == noOwner:
 		return fmt.Sprintf("owner %d:%d → an account that is made first", f.uid, f.gid)
 	case f.uid != uid || f.gid != gid:
 		return fmt.Sprintf("owner %d:%d → %d:%d", f.uid, f.gid, uid, gid)
 	}
 	return ""
-}
-
-// octal renders a mode as chmod(1) takes it.
-func octal(m fs.FileMode) string {
-	n := uint32(m.Perm())
-	for bit, value := range map[fs.FileMode]uint32{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
-		if m&bit != 0 {
-			n |= value
-		}
-	}
-	return fmt.Sprintf("%04o", n)
 }
 
 func (a *Agent) resolve(owner, where string) (int, int, error) {

@@ -37,7 +37,8 @@ type state struct {
 
 // stPath is one managed path, and how it was found.
 type stPath struct {
-	Kind string `json:"kind"` // "file", "binary", "directory"
+	Kind   string `json:"kind"`             // "file", "binary", "directory"
+	Secret bool   `json:"secret,omitempty"` // its content is never reported
 	// Found says that something was there before us: a directory, which is never removed and gets back its mode and owner,
 	// or a file, which is kept in originalsDir and put back.
 	Found bool        `json:"found,omitempty"`

@@ -90,7 +90,7 @@ func unknownCommand(c *cobra.Command, name string) error {
 // otherWords are what people type who know other tools, by the verb that they mean.
 var otherWords = map[string][]string{
 	"apply": {"create", "up", "build", "update"}, "destroy": {"delete", "down", "remove", "rm"}, "status": {"get", "list", "ls", "describe", "show"},
-	"init": {"new", "generate"}, "validate": {"check", "lint"}, "plan": {"diff", "preview"}, "ssh": {"exec", "shell"},
+	"init": {"new", "generate"}, "validate": {"check", "lint"}, "plan": {"preview"}, "ssh": {"exec", "shell"},
 }
 
 // suggestForOtherWords has each verb suggested to those who type another tool's word for it.

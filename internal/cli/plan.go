@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/server/api"
-	"github.com/naupegos/naupegos/internal/store"
 )
 
 // exitChanges is what plan exits with when there are changes.
@@ -30,6 +28,7 @@ const exitChanges exitCode = 2
 type planFlags struct {
 	file, save           string
 	destroy, keepVolumes bool
+	diff                 bool
 	only                 flags.Parts
 	out                  output.Format
 }
@@ -40,7 +39,9 @@ func newPlanCmd(a *App) *cobra.Command {
 		Use:   "plan [NAME]",
 		Short: "Show what apply or destroy would do, without changing anything",
 		Long: `Compare the document with what exists and print the steps that apply would carry out: what it would create, change,
-replace or destroy, and why. The names, networks and addresses in the plan are the ones that apply uses.
+replace or destroy, and why. The names, networks and addresses in the plan are the ones that apply uses. Fields of the
+document, labels and other values are shown as old -> new; --diff also shows the lines of files that change. Contents of
+secrets are never shown. naupegos diff prints the differences alone.
 
 --out saves the plan to a file. naupegos apply PLAN then carries out exactly that plan, without asking, and refuses
 if anything has changed in the meantime. The file holds the document and the plan, but no secrets. The bundle is
@@ -74,6 +75,7 @@ Exit status: 0 if there is nothing to do, 2 if there are changes, any other on e
 	c.Flags().BoolVar(&f.destroy, "destroy", false, "plan what naupegos destroy would do")
 	c.Flags().BoolVar(&f.keepVolumes, "keep-volumes", false, "with --destroy: keep the volumes of PersistentVolumeClaims, as naupegos destroy --keep-volumes does")
 	c.Flags().Var(&f.only, "only", f.only.Usage())
+	c.Flags().BoolVar(&f.diff, "diff", false, "show the lines of files that change, as -v does")
 	f.out.Bind(c)
 	return c
 }
@@ -101,11 +103,11 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 		return located(err, f.file, data)
 	}
 	defer s.Close()
-	if err := a.warnOfDifference(f.file, doc, s.Record); err != nil {
-		return err
-	}
 	s.Cluster.Only(f.only)
 	ap, err := s.Cluster.PlanApply(ctx)
+	if err == nil {
+		err = operate.Recall(ctx, s.Store, ap.Plan)
+	}
 	if err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 		}
 		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s carries it out.\n", f.save)
 	}
-	return a.printPlan(ap.Plan, ap.Later(), &f.out)
+	return a.printPlan(ap.Plan, ap.Later(), &f.out, f.diff)
 }
 
 // planAfar shows what a server would do.
@@ -124,15 +126,6 @@ func (a *App) planAfar(ctx context.Context, c *client.Client, doc *v1alpha1.Clus
 	got, p, err := a.planned(ctx, c, api.PlanRequest{Asked: asked, Prepare: f.save != ""})
 	if err != nil {
 		return located(err, f.file, data)
-	}
-	if !got.New {
-		stored, err := c.Document(ctx, doc.Metadata.Name)
-		if err != nil {
-			return err
-		}
-		if err := a.warnOfDifference(f.file, doc, &store.Cluster{Name: doc.Metadata.Name, Document: stored, CreatedAt: time.Now()}); err != nil {
-			return err
-		}
 	}
 	if f.save != "" {
 		if err := savedplan.WriteAgreed(f.save, version, savedplan.Plan{
@@ -143,7 +136,7 @@ func (a *App) planAfar(ctx context.Context, c *client.Client, doc *v1alpha1.Clus
 		}
 		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s has the server carry it out.\n", f.save)
 	}
-	return a.printPlan(p, got.Later, &f.out)
+	return a.printPlan(p, got.Later, &f.out, f.diff)
 }
 
 // planDestroy shows what destroy would do.
@@ -171,21 +164,21 @@ func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) erro
 		if err != nil {
 			return err
 		}
-		return a.printPlan(p, "", &f.out)
+		return a.printPlan(p, "", &f.out, f.diff)
 	}
 	return a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) error {
 		p, err := s.Cluster.PlanDestroy(ctx, removal.DestroyOptions{KeepVolumes: f.keepVolumes, Forget: s.Forget})
 		if err != nil {
 			return err
 		}
-		return a.printPlan(p, "", &f.out)
+		return a.printPlan(p, "", &f.out, f.diff)
 	})
 }
 
 // printPlan writes a plan that is not carried out, with what may come later, and ends with exitChanges where it has steps.
-func (a *App) printPlan(p *plan.Plan, later string, out *output.Format) error {
+func (a *App) printPlan(p *plan.Plan, later string, out *output.Format, hunks bool) error {
 	err := out.Print(a.Out, show.JSON(p), func(w io.Writer) error {
-		if err := show.WriteText(w, p, a.Color(w)); err != nil || later == "" {
+		if err := show.WriteText(w, p, a.look(w, hunks)); err != nil || later == "" {
 			return err
 		}
 		_, err := fmt.Fprintln(w, later)

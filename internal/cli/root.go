@@ -126,7 +126,7 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) 
 func addVerbs(root *cobra.Command, a *App) {
 	root.AddCommand(append(newServerCmds(a),
 		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),
-		newPlanCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
+		newPlanCmd(a), newDiffCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
 		newNodeCmd(a), newAutoscaleCmd(a), newMachineCmd(a), newSSHCmd(a), newSSHConfigCmd(a), newCertsCmd(a), newRenewCmd(a), newHistoryCmd(a), newLogsCmd(a), newHandoverCmd(a), newBackupCmd(a), newEtcdCmd(a), newResetCmd(a), newImportCmd(a), newReleaseCmd(a), newDestroyCmd(a),
 		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), a.newLoginCmd(), a.newLogoutCmd(),
 		newRepairCmd(a), newUpdateCmd(a), newVersionCmd(a), newLocalMachineCmd(),
@@ -141,7 +141,7 @@ func addVerbs(root *cobra.Command, a *App) {
 
 // verbGroups are the headings of the list of verbs, in the order in which a user meets them, each with its verbs.
 var verbGroups = []struct{ title, verbs string }{
-	{"Clusters:", "init validate explain schema plan apply status test kubectl kubeconfig document history destroy reset"},
+	{"Clusters:", "init validate explain schema plan diff apply status test kubectl kubeconfig document history destroy reset"},
 	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
 	{"Machines:", "node machine ssh ssh-config logs"},
 	{"Server and store:", "ui server login logout store"},

@@ -90,7 +90,7 @@ func (f front) Show(p *plan.Plan, later string) error {
 		}
 		return nil
 	}
-	err := show.WriteText(f.app.Err, p, f.app.Color(f.app.Err))
+	err := show.WriteText(f.app.Err, p, f.app.look(f.app.Err, false))
 	if err == nil && later != "" {
 		_, err = fmt.Fprintln(f.app.Err, later)
 	}
@@ -168,7 +168,7 @@ func (a *App) showDry(v *verb, p *plan.Plan, later string) error {
 	if v.asked.LooksFirst() && p.Empty() {
 		return nil
 	}
-	return a.printPlan(p, later, v.out)
+	return a.printPlan(p, later, v.out, false)
 }
 
 func (v *verb) front(a *App) front { return front{a, v.flags, v.brief} }

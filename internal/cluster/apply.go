@@ -69,6 +69,9 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 		return nil, err
 	}
 	p := &plan.Plan{Verb: verb, Cluster: c.Name(), Warnings: c.planWarnings(o)}
+	if p.Document, err = c.DocumentDeltas(); err != nil {
+		return nil, err
+	}
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
 	}

@@ -155,8 +155,8 @@ func (a *applying) going() []provider.Machine {
 
 // ConfigureStep configures a machine. A joining machine also admits the leaving machines: its packet filter names only wanted machines, and a leaving machine may
 // be the leader of etcd, which a new member needs.
-func (a *applying) ConfigureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
-	step := a.Cluster.ConfigureStep(s, action, reason, details)
+func (a *applying) ConfigureStep(s wanted.Slot, action plan.Action, reason string, seen *observe.Seen) *plan.Step {
+	step := a.Cluster.ConfigureStep(s, action, reason, seen)
 	going := a.going()
 	if len(going) == 0 || !a.Fenced(s.Role) || a.o.Nodes[s.Name].Ready {
 		return step

@@ -35,7 +35,7 @@ func (a *applying) planJoins() {
 // joining lists the steps that make a machine a member of the control plane: learner, configuration, vote.
 func (a *applying) joining(s wanted.Slot) []*plan.Step {
 	return []*plan.Step{
-		a.AddMemberStep(s), a.ConfigureStep(s, plan.Create, "it joins the control plane", observe.Details(a.o.Machines[s.Name])), a.PromoteStep(s.Name),
+		a.AddMemberStep(s), a.ConfigureStep(s, plan.Create, "it joins the control plane", a.o.Machines[s.Name]), a.PromoteStep(s.Name),
 	}
 }
 

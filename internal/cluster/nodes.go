@@ -23,8 +23,16 @@ func (a *applying) planNodes() {
 		known = known && a.o.Machines[s.Name] != nil // else it is the node of a machine that is gone
 		touched := a.made[s.Name] != nil || !a.upToDate(s) && (a.o.Restarts(s.Name) || a.o.Starts(s.Name))
 		// A node that somebody cordoned stays so: that is theirs to undo.
-		if !known || touched || !node.Ready || a.o.Stale(node) != "" || !kube.Marked(node, a.Marks(s)) {
-			a.add(stage.Nodes, a.NodeStep(s, known), plan.IfPlanned(nodes.APIStep)...)
+		waits := !known || touched || !node.Ready || a.o.Stale(node) != ""
+		if waits || !kube.Marked(node, a.Marks(s)) {
+			step := a.NodeStep(s, known)
+			if known {
+				step.Deltas = kube.MarkDifferences(node, a.Marks(s))
+			}
+			if !waits {
+				step.Reason = "its labels, taints or provider ID differ from the document"
+			}
+			a.add(stage.Nodes, step, plan.IfPlanned(nodes.APIStep)...)
 		}
 		if known && node.Annotations[kube.OwnedCordon] != "" { // a change was cut off, or called off
 			a.chain(stage.Nodes, a.uncordonSteps(s), plan.IfPlanned(nodes.NodeID(s.Name))...)

@@ -111,6 +111,8 @@ func (a *applying) planAddons() {
 		if ad.Name != observe.AddonApprover && ad.Name != observe.AddonFlannel {
 			needs = plan.IfPlanned(addons.CredentialStep, addons.AddonID(addon.NameCloudConfig))
 		}
-		a.add(stage.Record, a.AddonStep(ad), needs...)
+		s := a.AddonStep(ad)
+		s.Deltas = a.o.AddonDeltas[ad.Name]
+		a.add(stage.Record, s, needs...)
 	}
 }

@@ -101,7 +101,7 @@ func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*pla
 		case !forgotten && observe.Disruptive(seen.Report):
 			return nil, fail.New(fail.Refused, "release: servers on %s would restart: %s", s.Name, strings.Join(observe.Details(seen), "; ")).Do("naupegos apply first")
 		case !forgotten && !seen.UpToDate():
-			graph.Add(stage.Workers, c.ConfigureStep(s, plan.Change, "what only Naupegos uses is removed", observe.Details(seen)))
+			graph.Add(stage.Workers, c.ConfigureStep(s, plan.Change, "what only Naupegos uses is removed", seen))
 		}
 		if s.Role != provider.Gateway {
 			graph.Add(stage.Clean, c.letAgentForget(s))

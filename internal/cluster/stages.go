@@ -130,7 +130,7 @@ func (a *applying) inTurn(s wanted.Slot) (needs []plan.Need) {
 // configured is the step that makes a machine as it should be.
 func (a *applying) configured(s wanted.Slot) *plan.Step {
 	seen := a.o.Machines[s.Name]
-	return a.ConfigureStep(s, observe.ActionFor(seen), observe.ReasonFor(seen, a.made[s.Name] != nil), observe.Details(seen))
+	return a.ConfigureStep(s, observe.ActionFor(seen), observe.ReasonFor(seen, a.made[s.Name] != nil), seen)
 }
 
 // planMachines adds the provider's steps, except for machines that take the place of a machine that has to leave first: see replacement.

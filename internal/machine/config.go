@@ -106,4 +106,9 @@ type Change struct {
 	Name   string `json:"name"`          // path or unit name
 	Action string `json:"action"`        // "create", "update", "remove", "start", "stop", "restart", "reload", "enable"
 	Why    string `json:"why,omitempty"` // "content differs", "mode 0644 → 0600", …; never any content of a secret
+
+	// A dry run on a machine that was configured before also reports contents, in text files of at most MaxShown bytes.
+	Secret bool     `json:"secret,omitempty"` // it holds a secret: its contents are not reported
+	From   *Content `json:"from,omitempty"`   // of a file, or of a kernel setting: what is there; absent: nothing
+	To     *Content `json:"to,omitempty"`     // what is to be there; absent: nothing
 }

@@ -172,6 +172,9 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, e
 	if err := b.plan(ctx); err != nil {
 		return nil, b.CloseWith(err)
 	}
+	if err := Recall(ctx, st, b.First.Plan); err != nil {
+		return nil, b.CloseWith(err)
+	}
 	return b, nil
 }
 
@@ -241,7 +244,7 @@ func (b *Begun) Resolved() Asked {
 
 // Digest returns a digest of the request (without From and Taken), of the first plan as shown, and of the cluster's ID. An agreement covers just these.
 func (b *Begun) Digest() (string, error) {
-	steps, err := json.Marshal(show.JSON(b.First.Plan))
+	steps, err := json.Marshal(show.Agreed(b.First.Plan))
 	if err != nil {
 		return "", fail.Wrap(fail.Internal, err, "digest the plan")
 	}

@@ -22,7 +22,7 @@ type desk struct {
 	asked []string
 }
 
-func (d *desk) Show(p *plan.Plan, _ string) error { return show.WriteText(d.out, p, false) }
+func (d *desk) Show(p *plan.Plan, _ string) error { return show.WriteText(d.out, p, show.Look{}) }
 func (d *desk) Agree(question string) error {
 	d.asked = append(d.asked, question)
 	return d.no

@@ -8,6 +8,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/plan/delta"
 )
 
 // Action says what a step does to its subject; it decides the mark and colour in the printed plan.
@@ -24,17 +26,18 @@ const (
 
 // Step is one idempotent action on one thing.
 type Step struct {
-	ID      string   // unique in the plan, path-like: "machine/demo-cp-1"
-	Action  Action   //
-	Title   string   // what it does, for people: "boot machine demo-cp-1"
-	Subject string   // the thing acted upon, for grouping: a machine's name, or "cluster"
-	Reason  string   // why it is needed
-	Details []string // what exactly changes, e.g. "file /etc/haproxy/haproxy.cfg"; shown under the step
-	Stage   Stage    // the phase of the plan that it is in; empty where the plan has none
-	Needs   []string // IDs of steps that must have succeeded before
-	Consent string   // name of the consent without which the plan is refused; empty for none
-	Rolling bool     // it restarts or takes away one of several that serve, one after another
-	Removes bool     // it takes its subject away for good, with what only that holds
+	ID      string        // unique in the plan, path-like: "machine/demo-cp-1"
+	Action  Action        //
+	Title   string        // what it does, for people: "boot machine demo-cp-1"
+	Subject string        // the thing acted upon, for grouping: a machine's name, or "cluster"
+	Reason  string        // why it is needed
+	Details []string      // what exactly changes, e.g. "file /etc/haproxy/haproxy.cfg"; shown under the step
+	Deltas  []delta.Delta // what changes, with its content; those whose Detail is among Details are shown in its place
+	Stage   Stage         // the phase of the plan that it is in; empty where the plan has none
+	Needs   []string      // IDs of steps that must have succeeded before
+	Consent string        // name of the consent without which the plan is refused; empty for none
+	Rolling bool          // it restarts or takes away one of several that serve, one after another
+	Removes bool          // it takes its subject away for good, with what only that holds
 	// Announces is the highest class of what later plans of the same command do, as Details tell; empty where none follow.
 	Announces Disruption
 	Timeout   time.Duration // bound for the step with all its retries; 0 means the plan's default
@@ -109,6 +112,10 @@ type Plan struct {
 	Cluster string // the cluster's name
 	Final   bool   // nothing of the cluster is left afterwards
 	Steps   []*Step
+	// Document lists the fields in which the document differs from the one that was applied last.
+	Document []delta.Delta
+	// Estimate is how long the plan takes, by earlier runs of equal steps; 0: unknown.
+	Estimate time.Duration
 	// Warnings say what is odd about what is wanted, though it can be had: one sentence each. They keep nothing from being carried out.
 	Warnings []string
 	// LeftOut says what is to be done besides, and not by this plan; a few words each.

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/delta"
 	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/server"
@@ -27,19 +28,15 @@ const planning = 5 * time.Minute
 
 // planData is a plan that somebody is asked to agree to.
 type planData struct {
-	Cluster, Digest, Text, Later string
-	Fields                       []field // of what was asked
-	Changes                      bool
-	Consents                     []string
-	Diff                         []diffLine
-	Graph                        *topology // nil: see graphOf
-	Unready                      string    // why it can't be carried out now; empty: it can
-}
-
-// diffLine is a line of a document that is, was, or will be there.
-type diffLine struct {
-	Sign string // " ", "-" or "+"
-	Text string
+	Cluster, Digest, Summary, Later string
+	Fields                          []field // of what was asked
+	Changes                         bool
+	Consents                        []string
+	Notes, Warnings                 []string     // below the summary
+	Diff                            []delta.Hunk // of the document
+	Groups                          []show.Group
+	Graph                           *topology // nil: see graphOf
+	Unready                         string    // why it can't be carried out now; empty: it can
 }
 
 // planPage plans what the form asks for, and asks whether that is to be done.
@@ -92,82 +89,17 @@ func (p *Pages) plan(r *http.Request, name string, asked operate.Asked) (*view, 
 	if err := cmp.Or(b.Closed, b.First.Unready); err != nil {
 		d.Unready = err.Error()
 	}
-	var text bytes.Buffer
-	if d.Digest, err = b.Digest(); err == nil {
-		err = show.WriteText(&text, b.First.Plan, false)
-	}
+	d.Digest, err = b.Digest()
 	if err := b.CloseWith(err); err != nil {
 		return nil, err
 	}
-	d.Text = text.String()
+	first := b.First.Plan
+	d.Summary, d.Notes, d.Warnings, d.Groups = show.Summary(first), show.Notes(first), first.Warnings, show.Groups(first)
 	if document != "" { // else it is the stored one
-		d.Diff = around(diff(string(was.Document), document))
+		hunks, _ := delta.Hunks(string(was.Document), document)
+		d.Diff = show.SafeHunks(hunks)
 	}
 	return &view{name: "plan", Title: "Plan of " + name, Command: commandsOf(name, asked), Data: d}, nil
-}
-
-// diff is how a text becomes another, line by line: by the longest common subsequence.
-func diff(from, to string) (all []diffLine) {
-	a, b := strings.Split(strings.TrimRight(from, "\n"), "\n"), strings.Split(strings.TrimRight(to, "\n"), "\n")
-	if from == to || len(a)*len(b) > 4e6 {
-		return nil
-	}
-	common := make([][]int, len(a)+1)
-	for i := range common {
-		common[i] = make([]int, len(b)+1)
-	}
-	for i, j := range pairs(len(a), len(b)) {
-		if a[i] == b[j] {
-			common[i][j] = common[i+1][j+1] + 1
-		} else {
-			common[i][j] = max(common[i+1][j], common[i][j+1])
-		}
-	}
-	i, j := 0, 0
-	for i < len(a) || j < len(b) {
-		switch {
-		case i < len(a) && j < len(b) && a[i] == b[j]:
-			all = append(all, diffLine{" ", a[i]})
-			i, j = i+1, j+1
-		case j < len(b) && (i == len(a) || common[i][j+1] > common[i+1][j]):
-			all = append(all, diffLine{"+", b[j]})
-			j++
-		default:
-			all = append(all, diffLine{"-", a[i]})
-			i++
-		}
-	}
-	return all
-}
-
-// around leaves of a difference what has changed, and some lines before and after; "…" stands for the others.
-func around(all []diffLine) (some []diffLine) {
-	const context = 3
-	near := func(i int) bool {
-		return slices.ContainsFunc(all[max(0, i-context):min(len(all), i+context+1)], func(l diffLine) bool { return l.Sign != " " })
-	}
-	for i, l := range all {
-		switch {
-		case near(i):
-			some = append(some, l)
-		case i == 0 || near(i-1):
-			some = append(some, diffLine{" ", "…"})
-		}
-	}
-	return some
-}
-
-// pairs goes through all index pairs below n and m, the greatest first.
-func pairs(n, m int) func(yield func(i, j int) bool) {
-	return func(yield func(i, j int) bool) {
-		for i := n - 1; i >= 0; i-- {
-			for j := m - 1; j >= 0; j-- {
-				if !yield(i, j) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // jobActions are what operators do with clusters: as jobs of the server.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -8,12 +9,15 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/delta"
+	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/work"
@@ -156,25 +160,24 @@ func TestTold(t *testing.T) {
 	}
 }
 
-func TestDiff(t *testing.T) {
-	var got []string
-	for _, l := range diff("a\nb\nc\n", "a\nx\nc\nd\n") {
-		got = append(got, l.Sign+l.Text)
+// TestPlanPage: the summary is beside the button, equal steps are one entry, lines of files are behind a toggle, and nothing of a secret is there.
+func TestPlanPage(t *testing.T) {
+	hunks := []delta.Hunk{{From: 1, To: 1, Lines: []string{" a", "-" + evil, "+b"}}}
+	p := &plan.Plan{Estimate: 10 * time.Second}
+	for _, m := range []string{"w-1", "w-2"} {
+		p.Steps = append(p.Steps, &plan.Step{ID: "configure/" + m, Action: plan.Change, Subject: m, Title: "configure worker " + m, Deltas: []delta.Delta{
+			{Kind: "file", Name: "/etc/hosts", Action: "update", Why: "content differs", Hunks: hunks}, {Kind: "file", Name: "/k", Action: "update", Secret: true}}})
 	}
-	if want := " a -b +x  c +d"; strings.Join(got, " ") != want {
-		t.Errorf("got %q, want %q", strings.Join(got, " "), want)
+	d := planData{Cluster: "harbour", Changes: true, Summary: show.Summary(p), Notes: show.Notes(p), Groups: show.Groups(p), Warnings: []string{"odd " + evil}, Diff: hunks}
+	var b bytes.Buffer
+	pages := testkit.Value(parse())(t)
+	testkit.Must(t, pages["plan"].ExecuteTemplate(&b, "content", &view{name: "plan", Data: d}))
+	page := b.String()
+	summary, button, steps := strings.Index(page, "2 to change, 0 to destroy; about 10 s by history"), strings.Index(page, "Carry out the plan"), strings.Index(page, "2 machines: w-1, w-2")
+	if summary < 0 || button < summary || steps < button {
+		t.Errorf("summary at %d, button at %d, steps at %d", summary, button, steps)
 	}
-	got = nil
-	for _, l := range around(diff("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\n5\nx\n7\n8\n9\n")) {
-		got = append(got, l.Sign+l.Text)
-	}
-	if want := " … 3 4 5-6+x 7 8 9"; strings.Join(got, "") != want {
-		t.Errorf("got %q, want %q", strings.Join(got, ""), want)
-	}
-	if around(nil) != nil {
-		t.Error("nothing has something around it")
-	}
-	if diff("a\n", "a\n") != nil {
-		t.Error("what is the same differs")
+	if strings.Count(page, "configure worker") != 1 || !strings.Contains(page, "(secret, changed)") || !strings.Contains(page, "<details") || strings.Contains(page, evil) || !strings.Contains(page, "@@ -1,2 +1,2 @@") {
+		t.Error(page)
 	}
 }

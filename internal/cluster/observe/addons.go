@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/plan/delta"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -152,7 +153,7 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 		o.APIErr = err
 		return nil
 	}
-	o.Addons = map[string]bool{}
+	o.Addons, o.AddonDeltas = map[string]bool{}, map[string][]delta.Delta{}
 	for _, a := range c.AddonList() {
 		manifests, err := c.Manifests(ctx, p, a.Name)
 		if err != nil {
@@ -166,7 +167,9 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 			o.APIErr = err
 			return nil
 		}
-		o.Addons[a.Name] = ok
+		if o.Addons[a.Name] = ok; !ok {
+			o.AddonDeltas[a.Name] = kube.Differences(ctx, client, manifests, kube.ApplyOptions{Addon: a.Name})
+		}
 	}
 	return nil
 }

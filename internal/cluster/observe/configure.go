@@ -74,12 +74,11 @@ func (c *Observer) RememberHost(ctx context.Context, name string) error {
 	return c.Facts.SetOf(ctx, memory.Host, name, string(data))
 }
 
-// ConfigureStep returns the step that configures one machine.
-func (c *Observer) ConfigureStep(s wanted.Slot, action plan.Action, reason string, details []string) *plan.Step {
-	verb := "configure"
+// ConfigureStep returns the step that configures one machine. seen, which may be nil, says what changes.
+func (c *Observer) ConfigureStep(s wanted.Slot, action plan.Action, reason string, seen *Seen) *plan.Step {
 	return &plan.Step{
-		ID: ConfigureID(s.Name), Action: action, Subject: s.Name, Reason: reason, Details: details,
-		Title: verb + " " + string(s.Role) + " " + s.Name,
+		ID: ConfigureID(s.Name), Action: action, Subject: s.Name, Reason: reason, Details: Details(seen), Deltas: Deltas(seen),
+		Title: "configure " + string(s.Role) + " " + s.Name,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			_, err := c.Configure(ctx, s, false, p)
 			return err

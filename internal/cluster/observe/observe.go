@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/plan/delta"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -39,6 +40,7 @@ type Observed struct {
 	Recorded              bool                     // kubeadm's records and addons are in the cluster and as we want them
 	ProxyTimeoutsReverted bool                     // a foreign kubeadm has reset kube-proxy to its defaults
 	Addons                map[string]bool          // whether an addon's manifests are in the cluster and as we want them
+	AddonDeltas           map[string][]delta.Delta // of the addons that are not: what differs
 	Want                  []wanted.Slot            // machines that should exist
 	Remove                []provider.Machine       // machines that should go
 	Obstacles             []string                 // what may hold an upgrade up, or break by it

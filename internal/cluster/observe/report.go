@@ -17,12 +17,8 @@ func Describe(r *machine.Report) []string {
 		return nil
 	}
 	var out []string
-	for _, ch := range r.Changes {
-		line := ch.Action + " " + ch.Kind + " " + ch.Name
-		if ch.Why != "" {
-			line += ": " + ch.Why
-		}
-		out = append(out, line)
+	for _, d := range deltas(r) {
+		out = append(out, d.Detail())
 	}
 	if n := len(r.Missing); n > 0 {
 		out = append(out, words.Count(n, "blob", "blobs")+" of the bundle to send")

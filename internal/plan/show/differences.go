@@ -8,6 +8,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/delta"
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
@@ -35,6 +36,9 @@ func Differences(p *plan.Plan, saved []byte) ([]string, error) {
 	}
 	for _, s := range was.Steps {
 		if now, ok := steps[s.ID]; ok {
+			if was.Document == nil { // an earlier naupegos saved it, without the contents
+				now.Differences, s.Differences = nil, nil
+			}
 			out = append(out, s.differences(now)...)
 		} else {
 			out = append(out, "- "+s.line())
@@ -72,6 +76,12 @@ func (s stepJSON) differences(now stepJSON) []string {
 	differ("the consent it needs", s.Consent, now.Consent)
 	differ("its disruption", string(s.Disruption), string(now.Disruption))
 	differ("what it waits for", strings.Join(s.Needs, ", "), strings.Join(now.Needs, ", "))
+	for _, d := range unlike(s, now) {
+		out = append(out, "- "+words.Line(s.Title)+": "+words.Line(d.Line()))
+	}
+	for _, d := range unlike(now, s) {
+		out = append(out, "+ "+words.Line(s.Title)+": "+words.Line(d.Line()))
+	}
 	for _, d := range s.Details {
 		if !slices.Contains(now.Details, d) {
 			out = append(out, "- "+words.Line(s.Title)+": "+words.Line(d))
@@ -80,6 +90,17 @@ func (s stepJSON) differences(now stepJSON) []string {
 	for _, d := range now.Details {
 		if !slices.Contains(s.Details, d) {
 			out = append(out, "+ "+words.Line(s.Title)+": "+words.Line(d))
+		}
+	}
+	return out
+}
+
+// unlike returns the differences of s that o does not show. The Details tell of those that o lacks altogether.
+func unlike(s, o stepJSON) (out []delta.Delta) {
+	for _, d := range s.Differences {
+		same := slices.ContainsFunc(o.Differences, func(p delta.Delta) bool { return d.Same(&p) })
+		if !same && slices.Contains(s.Details, d.Detail()) == slices.Contains(o.Details, d.Detail()) {
+			out = append(out, d)
 		}
 	}
 	return out

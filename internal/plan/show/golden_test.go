@@ -56,16 +56,16 @@ func record() plan.RunRecord {
 func TestWriteText(t *testing.T) {
 	for name, color := range map[string]bool{"plan.txt": false, "plan.color.txt": true} {
 		var b bytes.Buffer
-		if err := WriteText(&b, sample(), color); err != nil {
+		if err := WriteText(&b, sample(), Look{Color: color}); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Golden(t, name, b.Bytes())
 	}
 	var b bytes.Buffer
-	if err := WriteText(&b, &plan.Plan{}, true); err != nil || ansi.Strip(b.String()) != "No changes.\n" {
+	if err := WriteText(&b, &plan.Plan{}, Look{Color: true}); err != nil || ansi.Strip(b.String()) != "No changes.\n" {
 		t.Errorf("%q, %v", b.String(), err)
 	}
-	if err := WriteText(fullDisk{}, sample(), false); err == nil {
+	if err := WriteText(fullDisk{}, sample(), Look{}); err == nil {
 		t.Error("an error of the writer was swallowed")
 	}
 }

@@ -2,23 +2,27 @@ package show
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/delta"
 )
 
 // planJSON is the plan as `naupegos plan -o json` prints it. Fields may be added, never renamed or given another meaning.
 type planJSON struct {
 	Verb       string              `json:"verb"`
 	Cluster    string              `json:"cluster"`
-	Changes    bool                `json:"changes"`    // false: nothing to do
-	Summary    map[plan.Action]int `json:"summary"`    // steps by action; absent: none of it
-	Consents   []string            `json:"consents"`   // all that carrying it out asks for, sorted
-	Disruption plan.Disruption     `json:"disruption"` // the highest class among the steps
-	Warnings   []string            `json:"warnings"`   // what is odd about what is wanted, for people
-	LeftOut    []string            `json:"leftOut"`    // what else is to be done, for people: the plan is of a part of the cluster
-	Steps      []stepJSON          `json:"steps"`      // in the order of planning; needs tell the order of execution
+	Changes    bool                `json:"changes"`                   // false: nothing to do
+	Summary    map[plan.Action]int `json:"summary"`                   // steps by action; absent: none of it
+	Consents   []string            `json:"consents"`                  // all that carrying it out asks for, sorted
+	Disruption plan.Disruption     `json:"disruption"`                // the highest class among the steps
+	Warnings   []string            `json:"warnings"`                  // what is odd about what is wanted, for people
+	LeftOut    []string            `json:"leftOut"`                   // what else is to be done, for people: the plan is of a part of the cluster
+	Document   []delta.Delta       `json:"document"`                  // the fields in which the document differs from the one that was applied last
+	Estimate   float64             `json:"estimateSeconds,omitempty"` // how long it takes, by earlier runs of equal steps; absent: unknown
+	Steps      []stepJSON          `json:"steps"`                     // in the order of planning; needs tell the order of execution
 }
 
 type stepJSON struct {
@@ -28,7 +32,8 @@ type stepJSON struct {
 	Subject        string          `json:"subject"`
 	Reason         string          `json:"reason,omitempty"`
 	Details        []string        `json:"details,omitempty"`
-	Stage          plan.Stage      `json:"stage,omitempty"` // the phase of the plan that it is in
+	Differences    []delta.Delta   `json:"differences,omitempty"` // what changes, with its content; secrets are masked
+	Stage          plan.Stage      `json:"stage,omitempty"`       // the phase of the plan that it is in
 	Needs          []string        `json:"needs,omitempty"`
 	Consent        string          `json:"consent,omitempty"`
 	Disruption     plan.Disruption `json:"disruption"`
@@ -39,10 +44,28 @@ type stepJSON struct {
 // JSON returns what a plan is as JSON, in a stable shape: its fields are always there, in the same order.
 func JSON(p *plan.Plan) json.Marshaler { return newPlanJSON(p) }
 
+// Agreed returns what an agreement to a plan covers: JSON without what may change while the plan stays the same, the estimate and when files were modified.
+func Agreed(p *plan.Plan) json.Marshaler {
+	out := newPlanJSON(p)
+	out.Estimate = 0
+	for i := range out.Steps {
+		out.Steps[i].Differences = slices.Clone(out.Steps[i].Differences)
+		for j := range out.Steps[i].Differences {
+			d := &out.Steps[i].Differences[j]
+			d.Modified, d.ByHand = time.Time{}, false
+		}
+	}
+	return out
+}
+
 func newPlanJSON(p *plan.Plan) *planJSON {
 	out := &planJSON{
 		Verb: p.Verb, Cluster: p.Cluster, Changes: !p.Empty(), Summary: p.Counts(),
 		Consents: p.MissingConsents(nil), Disruption: p.Disruption(), Warnings: p.Warnings, LeftOut: p.LeftOut, Steps: make([]stepJSON, 0, len(p.Steps)),
+		Document: p.Document, Estimate: p.Estimate.Round(time.Millisecond).Seconds(),
+	}
+	if out.Document == nil {
+		out.Document = []delta.Delta{}
 	}
 	if out.Warnings == nil {
 		out.Warnings = []string{}
@@ -55,7 +78,7 @@ func newPlanJSON(p *plan.Plan) *planJSON {
 	}
 	for _, s := range p.Steps {
 		out.Steps = append(out.Steps, stepJSON{
-			ID: s.ID, Action: s.Action, Title: s.Title, Subject: s.Subject, Reason: s.Reason, Details: s.Details, Stage: s.Stage,
+			ID: s.ID, Action: s.Action, Title: s.Title, Subject: s.Subject, Reason: s.Reason, Details: s.Details, Differences: s.Deltas, Stage: s.Stage,
 			Needs: s.Needs, Consent: s.Consent, Disruption: s.Disruption(), Announces: s.Announces, TimeoutSeconds: s.Timeout.Round(time.Millisecond).Seconds(),
 		})
 	}
@@ -78,10 +101,11 @@ func Parse(data []byte) (*plan.Plan, error) {
 }
 
 func (p *planJSON) plan() *plan.Plan {
-	out := &plan.Plan{Verb: p.Verb, Cluster: p.Cluster, Final: p.Disruption == plan.Final, Warnings: p.Warnings, LeftOut: p.LeftOut}
+	out := &plan.Plan{Verb: p.Verb, Cluster: p.Cluster, Final: p.Disruption == plan.Final, Warnings: p.Warnings, LeftOut: p.LeftOut,
+		Document: p.Document, Estimate: time.Duration(p.Estimate * float64(time.Second))}
 	for _, s := range p.Steps {
 		out.Steps = append(out.Steps, &plan.Step{
-			ID: s.ID, Action: s.Action, Title: s.Title, Subject: s.Subject, Reason: s.Reason, Details: s.Details, Stage: s.Stage, Needs: s.Needs, Consent: s.Consent,
+			ID: s.ID, Action: s.Action, Title: s.Title, Subject: s.Subject, Reason: s.Reason, Details: s.Details, Deltas: s.Differences, Stage: s.Stage, Needs: s.Needs, Consent: s.Consent,
 			Rolling: s.Disruption == plan.Rolling, Removes: s.Disruption == plan.Removing, Announces: s.Announces,
 			Timeout: time.Duration(s.TimeoutSeconds * float64(time.Second)),
 		})

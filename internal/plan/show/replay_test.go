@@ -36,11 +36,11 @@ func TestReplayIsTheSame(t *testing.T) {
 	if err == nil {
 		t.Fatal("it did not fail")
 	}
-	r := &Replay{Plan: func(p *plan.Plan) error { return WriteText(&planThere, p, false) }, Observer: func() plan.Observer { return newPlain(&there) }}
+	r := &Replay{Plan: func(p *plan.Plan) error { return WriteText(&planThere, p, Look{}) }, Observer: func() plan.Observer { return newPlain(&there) }}
 	for line := range bytes.Lines(lines.Bytes()) {
 		testkit.Must(t, r.Line(line))
 	}
-	testkit.Must(t, WriteText(&planHere, p, false))
+	testkit.Must(t, WriteText(&planHere, p, Look{}))
 	if d := cmp.Diff(planHere.String(), planThere.String()); d != "" {
 		t.Error(d)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
@@ -32,19 +33,31 @@ func look(a plan.Action) (mark, color string) {
 	return "?", reset
 }
 
-// summary is the plan in one line: "Plan: 12 to create, 3 to change." or "No changes."
-func summary(p *plan.Plan) string {
+// Summary is the plan in one line: "Plan: 12 to create, 3 to change, 0 to destroy; about 10 s by history." or "No changes."
+func Summary(p *plan.Plan) string {
 	if p.Empty() {
 		return "No changes."
 	}
 	n := p.Counts()
 	var parts []string
 	for _, l := range actionLook {
-		if n[l.action] > 0 {
+		if n[l.action] > 0 || l.action == plan.Create || l.action == plan.Change || l.action == plan.Destroy {
 			parts = append(parts, fmt.Sprintf("%d %s", n[l.action], l.word))
 		}
 	}
-	return "Plan: " + strings.Join(parts, ", ") + "."
+	line := "Plan: " + strings.Join(parts, ", ")
+	if p.Estimate > 0 {
+		line += "; about " + roughly(p.Estimate) + " by history"
+	}
+	return line + "."
+}
+
+// roughly rounds a duration to what an estimate can promise: seconds, then minutes.
+func roughly(d time.Duration) string {
+	if d < 90*time.Second {
+		return fmt.Sprintf("%d s", max(1, int(d.Round(time.Second).Seconds())))
+	}
+	return fmt.Sprintf("%d min", int(d.Round(time.Minute).Minutes()))
 }
 
 // disruptionWords say what the plan disturbs, one sentence for each class that is among its steps.
@@ -62,7 +75,7 @@ func disruptionWords(p *plan.Plan) []string {
 	}
 	var sentences []string
 	if has[plan.Disruptive] {
-		sentences = append(sentences, "disruptive; the steps marked above need a named consent.")
+		sentences = append(sentences, "disruptive; the steps marked below need a named consent.")
 	}
 	if len(removed) > 0 {
 		what := "removes " + words.First(removed, 10) + " permanently"
@@ -83,32 +96,128 @@ func disruptionWords(p *plan.Plan) []string {
 	return sentences
 }
 
-// WriteText prints a plan for people: grouped by subject in the order of first appearance, each step with its mark,
-// title, reason and details, then the summary, and the warnings last. The error is that of w.
-func WriteText(w io.Writer, p *plan.Plan, color bool) error {
+// Look says how a plan is shown.
+type Look struct {
+	Color bool
+	Hunks bool // with the lines of files that change
+}
+
+// WriteText prints a plan for people: the summary, how the document differs from the stored one, the steps under their machines, equal ones together, and the
+// warnings last. The error is that of w.
+func WriteText(w io.Writer, p *plan.Plan, as Look) error {
 	b := bufio.NewWriter(w)
-	for _, subject := range subjects(p) {
-		fmt.Fprintln(b, paint(color, bold, words.Line(subject)))
-		for _, s := range p.Steps {
-			if s.Subject == subject {
-				writeStep(b, s, color)
-			}
+	t := &textWriter{w: b, Look: as}
+	t.head(p)
+	if len(p.Document) > 0 {
+		fmt.Fprintln(b, paint(as.Color, bold, "document"))
+		for i := range p.Document {
+			t.line(lineOf([]*plan.Step{{Deltas: p.Document}}, i), "    ")
 		}
 		fmt.Fprintln(b)
 	}
-	fmt.Fprintln(b, paint(color, bold, summary(p)))
-	if !p.Empty() {
-		for _, sentence := range disruptionWords(p) {
-			fmt.Fprintln(b, "Disruption: "+sentence)
+	for _, g := range Groups(p) {
+		fmt.Fprintln(b, paint(as.Color, bold, g.Title))
+		for _, i := range g.Items {
+			t.item(i)
 		}
+		fmt.Fprintln(b)
 	}
-	for _, what := range p.LeftOut {
-		fmt.Fprintln(b, "Left out: "+words.Line(what)+".")
+	if t.hidden {
+		fmt.Fprintln(b, "naupegos plan --diff shows the lines that change.")
 	}
-	if err := writeWarnings(b, p, color); err != nil {
+	if t.lines > page { // the summary has left the screen
+		fmt.Fprintln(b, paint(as.Color, bold, Summary(p)))
+	}
+	if err := writeWarnings(b, p, as.Color); err != nil {
 		return err
 	}
 	return b.Flush()
+}
+
+// page is how many lines of steps a small terminal shows.
+const page = 20
+
+// textWriter writes the parts of a plan.
+type textWriter struct {
+	Look
+	w      io.Writer
+	lines  int
+	hidden bool // there were hunks that were not shown
+}
+
+// head writes the summary.
+func (t *textWriter) head(p *plan.Plan) {
+	fmt.Fprintln(t.w, paint(t.Color, bold, Summary(p)))
+	for _, line := range Notes(p) {
+		fmt.Fprintln(t.w, line)
+	}
+	if !p.Empty() || len(p.Document) > 0 {
+		fmt.Fprintln(t.w)
+	}
+}
+
+// Notes are the lines below the summary: what the plan disturbs, and what it leaves out.
+func Notes(p *plan.Plan) (lines []string) {
+	if !p.Empty() {
+		for _, sentence := range disruptionWords(p) {
+			lines = append(lines, "Disruption: "+sentence)
+		}
+	}
+	for _, what := range p.LeftOut {
+		lines = append(lines, "Left out: "+words.Line(what)+".")
+	}
+	return lines
+}
+
+// item writes one step, or several equal ones.
+func (t *textWriter) item(i Item) {
+	mark, c := look(i.Step.Action)
+	line := fmt.Sprintf("  %s %s", paint(t.Color, c, fmt.Sprintf("%3s", mark)), i.Title)
+	if i.Step.Reason != "" {
+		line += paint(t.Color, faint, "  ("+words.Line(i.Step.Reason)+")")
+	}
+	fmt.Fprintln(t.w, line)
+	t.lines++
+	for _, l := range i.Lines {
+		t.line(l, "        ")
+	}
+	if i.Step.Consent != "" {
+		fmt.Fprintln(t.w, "        "+paint(t.Color, red, "needs --consent "+i.Step.Consent))
+	}
+}
+
+var markColor = map[string]string{"+": green, "~": yellow, "-": red}
+
+// line writes one thing that changes, and its hunks.
+func (t *textWriter) line(l Line, indent string) {
+	t.lines++
+	text := paint(t.Color, faint, l.Text)
+	if l.Mark != "" {
+		text = paint(t.Color, markColor[l.Mark], l.Mark) + " " + l.Text
+	}
+	fmt.Fprintln(t.w, indent+text)
+	if !t.Hunks {
+		t.hidden = t.hidden || len(l.Variants) > 0
+		return
+	}
+	for _, v := range l.Variants {
+		if v.On != "" {
+			fmt.Fprintln(t.w, indent+"  on "+v.On+":")
+		}
+		t.hunks(v, indent+"    ")
+	}
+}
+
+func (t *textWriter) hunks(v Variant, indent string) {
+	for _, h := range v.Hunks {
+		fmt.Fprintln(t.w, indent+paint(t.Color, cyan, h.Header()))
+		for _, line := range h.Lines {
+			fmt.Fprintln(t.w, indent+paint(t.Color, markColor[line[:1]], line))
+		}
+	}
+	if v.Cut > 0 {
+		fmt.Fprintln(t.w, indent+"… and "+words.Count(v.Cut, "more line", "more lines"))
+	}
 }
 
 // writeWarnings prints the warnings alone, each on a line of its own; nothing where there are none.
@@ -119,32 +228,4 @@ func writeWarnings(w io.Writer, p *plan.Plan, color bool) error {
 		}
 	}
 	return nil
-}
-
-func writeStep(w io.Writer, s *plan.Step, color bool) {
-	mark, c := look(s.Action)
-	line := fmt.Sprintf("  %s %s", paint(color, c, fmt.Sprintf("%3s", mark)), words.Line(s.Title))
-	if s.Reason != "" {
-		line += paint(color, faint, "  ("+words.Line(s.Reason)+")")
-	}
-	fmt.Fprintln(w, line)
-	for _, d := range s.Details {
-		fmt.Fprintln(w, paint(color, faint, "        "+words.Line(d)))
-	}
-	if s.Consent != "" {
-		fmt.Fprintln(w, "        "+paint(color, red, "needs --consent "+s.Consent))
-	}
-}
-
-// subjects returns the steps' subjects in the order of first appearance.
-func subjects(p *plan.Plan) []string {
-	var list []string
-	seen := map[string]bool{}
-	for _, s := range p.Steps {
-		if !seen[s.Subject] {
-			seen[s.Subject] = true
-			list = append(list, s.Subject)
-		}
-	}
-	return list
 }

@@ -11,7 +11,7 @@ import (
 // TestLeftOut is said also where nothing is left to do.
 func TestLeftOut(t *testing.T) {
 	var b bytes.Buffer
-	if err := WriteText(&b, &plan.Plan{LeftOut: []string{"2 steps of cluster"}}, false); err != nil || b.String() != "No changes.\nLeft out: 2 steps of cluster.\n" {
+	if err := WriteText(&b, &plan.Plan{LeftOut: []string{"2 steps of cluster"}}, Look{}); err != nil || b.String() != "No changes.\nLeft out: 2 steps of cluster.\n" {
 		t.Errorf("%v: %s", err, &b)
 	}
 }
@@ -36,7 +36,7 @@ func TestDisruption(t *testing.T) {
 		{plan.Plan{Steps: []*plan.Step{calm, drop}, Cluster: "demo", Final: true}, plan.Final, []string{"Disruption: removes cluster demo and all its data."}},
 	} {
 		var b bytes.Buffer
-		if err := WriteText(&b, &c.plan, false); err != nil {
+		if err := WriteText(&b, &c.plan, Look{}); err != nil {
 			t.Fatal(err)
 		}
 		if c.plan.Disruption() != c.want || strings.Count(b.String(), "Disruption:") != len(c.words) {

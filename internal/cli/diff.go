@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/cli/differ"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/server/api"
+	"github.com/naupegos/naupegos/internal/server/work"
+)
+
+func newDiffCmd(a *App) *cobra.Command {
+	return differ.New(differ.Host{
+		Out: a.Out, Err: a.Err, Color: a.Color, Differs: exitChanges,
+		Plan: func(ctx context.Context, file, name string) (*plan.Plan, string, error) {
+			asked := operate.Asked{Verb: operate.Apply, Cluster: name}
+			if file == "" {
+				return foreseen(ctx, a, asked)
+			}
+			_, data, err := a.readDocument(file)
+			if err != nil {
+				return nil, "", err
+			}
+			p, later, err := foreseen(ctx, a, operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(file)})
+			return p, later, located(err, file, data)
+		},
+		Machines: func(ctx context.Context, name string) (names []string, err error) {
+			list, err := see(ctx, a, name, operate.Machines, operate.Plainly{})
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range list.Machines {
+				names = append(names, m.Name)
+			}
+			return names, nil
+		},
+	})
+}
+
+// foreseen plans what is asked, here or by a server, and changes nothing.
+func foreseen(ctx context.Context, a *App, asked operate.Asked) (*plan.Plan, string, error) {
+	if c, err := a.server(); err != nil {
+		return nil, "", err
+	} else if c != nil {
+		got, p, err := a.planned(ctx, c, api.PlanRequest{Asked: asked})
+		if err != nil {
+			return nil, "", err
+		}
+		return p, got.Later, nil
+	}
+	b, err := a.begin(ctx, asked, work.Need{}, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	return b.First.Plan, b.Later(), b.Close()
+}
+
+// look says how plans are shown on w. Those who want a log of each step see lines of files, too.
+func (a *App) look(w io.Writer, hunks bool) show.Look {
+	return show.Look{Color: a.Color(w), Hunks: hunks || a.logging.verbose}
+}

@@ -1,0 +1,57 @@
+package machine
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"time"
+	"unicode/utf8"
+)
+
+// MaxShown is the size in bytes up to which a dry run reports a file's content.
+const MaxShown = 64 << 10
+
+// Content is what a dry run reports about the content of a file. Of a secret it has the mode alone.
+type Content struct {
+	Mode     string    `json:"mode,omitempty"`    // "0644"
+	Modified time.Time `json:"modified,omitzero"` // when it changed last, by the machine's clock
+	Text     *string   `json:"text,omitempty"`    // absent: it is secret, too large, or no text
+	Size     int64     `json:"size,omitempty"`    // bytes, where Text is absent
+	Digest   string    `json:"digest,omitempty"`  // "sha256:…", where Text is absent
+}
+
+// ContentOf describes data, which is not secret.
+func ContentOf(data []byte, mode fs.FileMode) *Content {
+	c := &Content{Mode: Octal(mode)}
+	if len(data) <= MaxShown && utf8.Valid(data) && !bytes.ContainsRune(data, 0) {
+		text := string(data)
+		c.Text = &text
+		return c
+	}
+	c.Size, c.Digest = int64(len(data)), fmt.Sprintf("sha256:%x", sha256.Sum256(data))
+	return c
+}
+
+// Octal renders a mode as chmod(1) takes it.
+func Octal(m fs.FileMode) string {
+	n := uint32(m.Perm())
+	for bit, value := range map[fs.FileMode]uint32{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
+		if m&bit != 0 {
+			n |= value
+		}
+	}
+	return fmt.Sprintf("%04o", n)
+}
+
+// sensitive matches content that holds a secret, whatever the file's mark says: private keys, credentials of a kubeconfig, the keys of an encryption
+// configuration, Secrets of Kubernetes, passwords in URLs, and what keys named as secrets hold.
+var sensitive = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----|AGE-SECRET-KEY-1|` +
+	`\bkind"?\s*:\s*"?(?:EncryptionConfiguration|Secret)\b|` +
+	`(?im:^\s*-?\s*"?(?:client-key-data|private_?key|auth_pass|[a-z_-]*password|[a-z_-]*secret(?:_?key)?|(?:bearer_|access_)?token|presharedkey)"?(?:\s*[:=]\s*|[ \t]+)"?[^\s"{\[]{6,})|` +
+	`[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@`)
+
+// Sensitive reports whether content looks as if it held a secret. It is the second line of defence, behind File.Secret: a file that somebody edited on a
+// machine may hold anything.
+func Sensitive(data []byte) bool { return sensitive.Match(data) }

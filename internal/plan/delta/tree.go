@@ -1,0 +1,93 @@
+package delta
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Tree compares two documents that are made of maps, lists and values, as JSON decodes them, field by field. kind and name are those of the deltas;
+// without a name, each delta is named by its field. secret says which fields are masked, by their
+// paths and values.
+func Tree(kind, name string, from, to any, secret func(path, value string) bool) (all []Delta) {
+	was, is := map[string]*string{}, map[string]*string{}
+	flatten(was, "", from)
+	flatten(is, "", to)
+	keys := maps.Clone(was)
+	maps.Copy(keys, is)
+	for _, path := range slices.Sorted(maps.Keys(keys)) {
+		a, b := was[path], is[path]
+		if a == b || a != nil && b != nil && *a == *b {
+			continue
+		}
+		d := Value(kind, name, a, b)
+		if d.Field = path; name == "" {
+			d.Name, d.Field = path, ""
+		}
+		if secret(path, text(a)) || secret(path, text(b)) {
+			d.Secret, d.Old, d.New = true, nil, nil
+		}
+		d.long()
+		all = append(all, d)
+	}
+	return all
+}
+
+// long shows values of several lines by the lines that differ.
+func (d *Delta) long() {
+	if !strings.Contains(text(d.Old)+text(d.New), "\n") {
+		return
+	}
+	if d.Hunks, d.Cut = Hunks(text(d.Old), text(d.New)); len(d.Hunks) > 0 {
+		d.Old, d.New = nil, nil
+	}
+}
+
+func text(v *string) string {
+	if v == nil {
+		return ""
+	}
+	return *v
+}
+
+// flatten puts the leaves below v into to, by their paths. An empty map or list is a leaf.
+func flatten(to map[string]*string, path string, v any) {
+	leaf := func(text string) { to[strings.TrimPrefix(path, ".")] = &text }
+	switch v := v.(type) {
+	case nil:
+	case map[string]any:
+		if len(v) == 0 && path != "" {
+			leaf("{}")
+		}
+		for key, below := range v {
+			flatten(to, path+"."+key, below)
+		}
+	case []any:
+		if len(v) == 0 && path != "" {
+			leaf("[]")
+		}
+		for i, below := range v {
+			flatten(to, fmt.Sprintf("%s[%s]", path, index(i, below)), below)
+		}
+	case string:
+		leaf(v)
+	default:
+		text, err := json.Marshal(v)
+		if err != nil {
+			text = fmt.Append(nil, v)
+		}
+		leaf(string(text))
+	}
+}
+
+// index names an element of a list: by its name if it has one, so that one more element does not change all that follow.
+func index(i int, v any) string {
+	if m, ok := v.(map[string]any); ok {
+		if name, ok := m["name"].(string); ok && name != "" {
+			return name
+		}
+	}
+	return fmt.Sprint(i)
+}
