@@ -32,7 +32,12 @@ var jsonPages = []jsonPage{
 	{"Progress", "`--progress json` writes one object a line to standard error while a plan runs. `event` is begin, step, note or end.", []goType{
 		{"internal/plan/show/jsonlines.go", "lineJSON"}}},
 	{"status", "`naupegos status -o json` prints a list of clusters, `naupegos status NAME -o json` one cluster in full.", []goType{
-		{"internal/operate/list.go", "Row"}, {"internal/cluster/report/status.go", "Status"}, {"internal/cluster/report/status.go", "MachineStatus"}}},
+		{"internal/operate/list.go", "Row"}, {"internal/cluster/report/status.go", "Status"}, {"internal/cluster/report/status.go", "MachineStatus"}, {"internal/cluster/report/state.go", "Cause"},
+		{"internal/cluster/report/state.go", "Quorum"}, {"internal/cluster/report/insight.go", "Member"}, {"internal/cluster/report/status.go", "Difference"}}},
+	{"describe", "`naupegos describe NAME [MACHINE] -o json` prints one object; `status` is as above.", []goType{
+		{"internal/operate/describe.go", "Description"}, {"internal/kube/insight.go", "NodeLoad"}, {"internal/kube/insight.go", "Condition"}, {"internal/kube/insight.go", "Event"}, {"internal/operate/describe.go", "RunLine"}}},
+	{"events", "`naupegos events NAME -o json` prints a list of events; with `--watch` one event a line.", []goType{{"internal/operate/describe.go", "Happened"}}},
+	{"top", "`naupegos top --once -o json` prints one frame.", []goType{{"internal/cli/watch/frame.go", "Frame"}, {"internal/cli/watch/frame.go", "TopCluster"}, {"internal/cli/watch/frame.go", "TopMachine"}}},
 	{"renew", "`naupegos renew NAME... -o json` prints a list of clusters.", []goType{{"internal/cli/renew.go", "renewal"}}},
 	{"repair", "`naupegos repair NAME -o json` prints what was done in one round.", []goType{{"internal/cli/upkeep.go", "repaired"}}},
 	{"history", "`naupegos history [NAME] -o json` prints a list of runs, `naupegos history NAME RUN -o json` one run with its steps.", []goType{

@@ -22,6 +22,7 @@ type Bundle struct {
 	ID       string // hexadecimal SHA-256 of the canonical manifest
 	Manifest Manifest
 	Added    time.Time // when it was added to this library
+	Latest   time.Time // when it was added or made again last: the newest bundle of a release is used
 
 	blobs string
 }

@@ -80,7 +80,7 @@ func (l *Library) List(ctx context.Context) ([]*Bundle, error) {
 		if c := release.Compare(out[i].Manifest.Kubernetes, out[j].Manifest.Kubernetes); c != 0 {
 			return c > 0
 		}
-		return out[i].Added.After(out[j].Added)
+		return out[i].Latest.After(out[j].Latest)
 	})
 	return out, nil
 }
@@ -110,8 +110,15 @@ func (l *Library) Get(_ context.Context, id string) (*Bundle, error) {
 	if err != nil {
 		return nil, ioError(err, "read bundle manifest", path)
 	}
-	return &Bundle{ID: full, Manifest: m, Added: info.ModTime(), blobs: l.blobDir()}, nil
+	b := &Bundle{ID: full, Manifest: m, Added: info.ModTime(), Latest: info.ModTime(), blobs: l.blobDir()}
+	if first, err := os.Stat(l.addedPath(full)); err == nil {
+		b.Added = first.ModTime()
+	}
+	return b, nil
 }
+
+// addedPath is the file whose time says when a bundle was added that was made again since. Without it, the manifest's time does.
+func (l *Library) addedPath(id string) string { return filepath.Join(l.manifestDir(), id+".added") }
 
 func (l *Library) manifestPath(id string) string { return filepath.Join(l.manifestDir(), id+".json") }
 
@@ -168,16 +175,35 @@ func (l *Library) register(ctx context.Context, m Manifest) (*Bundle, error) {
 	}
 	id := idOf(data)
 	if b, err := l.Get(ctx, id); err == nil {
+		if err := l.rememberAdded(b); err != nil {
+			return nil, err
+		}
 		now := time.Now() // makes it the newest again
 		if err := os.Chtimes(l.manifestPath(id), now, now); err != nil {
 			return nil, ioError(err, "register bundle", l.manifestPath(id))
 		}
+		b.Latest = now
 		return b, nil
 	}
 	if err := writeFile(l.manifestPath(id), data, 0o644); err != nil {
 		return nil, err
 	}
 	return l.Get(ctx, id)
+}
+
+// rememberAdded keeps the time at which a bundle was added.
+func (l *Library) rememberAdded(b *Bundle) error {
+	path := l.addedPath(b.ID)
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if err := writeFile(path, nil, 0o644); err != nil {
+		return err
+	}
+	if err := os.Chtimes(path, b.Added, b.Added); err != nil {
+		return ioError(err, "register bundle", path)
+	}
+	return nil
 }
 
 // Remove deletes a bundle and every blob and cached result that no other bundle uses.
@@ -196,6 +222,9 @@ func (l *Library) Remove(ctx context.Context, id string) error {
 		return fail.New(fail.NotFound, "no bundle %s in %s", id, l.root).Do("see `naupegos bundle list`")
 	} else if err != nil {
 		return ioError(err, "remove bundle", l.manifestPath(full))
+	}
+	if err := os.Remove(l.addedPath(full)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return ioError(err, "remove bundle", l.addedPath(full))
 	}
 	return l.sweep(ctx)
 }

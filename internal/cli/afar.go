@@ -34,7 +34,7 @@ func (f *serverFlags) bind(c *cobra.Command) {
 // The commands that go through a server beside operate's verbs, by their paths, and those that have nothing to do with a store. All others are
 // refused with a server, with what is to be done instead.
 var (
-	withServer = []string{"plan", "diff", "status", "history", "document", "kubeconfig", "handover", "node list", "certs list", "machine list", "backup list", "backup show", "backup volumes",
+	withServer = []string{"plan", "diff", "status", "top", "describe", "events", "history", "document", "kubeconfig", "handover", "node list", "certs list", "machine list", "backup list", "backup show", "backup volumes",
 		"doctor", "certs issuer", "logs", "server", "server status", "server audit", "server audit verify"}
 
 	withoutStore = []string{"login", "logout", "init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "bundle", "image", "local-machine"}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -74,12 +73,11 @@ func (a *App) applyDocument(ctx context.Context, file string, only []parts.Part,
 		return err
 	}
 	asked := operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(file), Only: only, NewBundle: f.consents.Has(env.ConsentBundle)}
-	began := time.Now()
 	first, done, err := a.carry(ctx, &verb{asked: asked, flags: f})
 	if err != nil {
 		return located(err, file, data)
 	}
-	return a.applied(doc.Metadata.Name, file, only, first, done.Changed, time.Since(began))
+	return a.applied(doc.Metadata.Name, file, only, first, done)
 }
 
 // applySavedAfar has a server carry out its saved plan.
@@ -88,35 +86,33 @@ func (a *App) applySavedAfar(ctx context.Context, c *client.Client, file string,
 	if err != nil {
 		return err
 	}
-	began := time.Now()
 	v := &afar{app: a, server: c, verb: &verb{asked: saved.Agreed.Asked, flags: f}}
 	done, err := v.carryOutAgreed(ctx, first, saved.Agreed.Digest)
 	if err != nil {
 		return err
 	}
-	return a.applied(saved.Cluster, "the document in "+file, saved.Only, first, done.Changed, time.Since(began))
+	return a.applied(saved.Cluster, "the document in "+file, saved.Only, first, done)
 }
 
 // apply goes from the first plan to a cluster that is as the document says, and says so.
 func (a *App) apply(ctx context.Context, file string, b *operate.Begun, t operate.Terms) error {
-	began := time.Now()
 	done, err := b.CarryOut(ctx, t)
 	if err != nil {
 		return err
 	}
-	return a.applied(b.Record.Name, file, b.Asked.Only, b.First.Plan, done.Changed, time.Since(began))
+	return a.applied(b.Record.Name, file, b.Asked.Only, b.First.Plan, done)
 }
 
 // applied says what has come of an apply.
-func (a *App) applied(name, file string, only []parts.Part, first *plan.Plan, changed bool, took time.Duration) error {
+func (a *App) applied(name, file string, only []parts.Part, first *plan.Plan, done operate.Done) error {
 	switch {
 	case only != nil:
-		return a.partDone(name, file, only, first, changed)
-	case !changed:
+		return a.partDone(name, file, only, first, done.Changed)
+	case !done.Changed:
 		_, err := fmt.Fprintf(a.Out, "No changes: cluster %s is as %s says.\n", name, file)
 		return err
 	}
-	return a.handOver(name, took)
+	return a.handOver(name, done)
 }
 
 // partDone says that parts of the cluster are as the document says.
@@ -133,8 +129,13 @@ func (a *App) partDone(name, file string, only []parts.Part, first *plan.Plan, c
 	return err
 }
 
-// handOver says that the cluster is there and what can be done with it.
-func (a *App) handOver(name string, took time.Duration) error {
+// handOver says that the cluster is up, and what can be done with a new one.
+func (a *App) handOver(name string, done operate.Done) error {
+	took := done.Took(a.bundled)
+	if !done.Created {
+		_, err := io.WriteString(a.Out, done.Ended(name, "up", took))
+		return err
+	}
 	_, err := fmt.Fprintf(a.Out, `Cluster %[1]s is up (%[2]s).
 
   naupegos kubectl %[1]s -- get nodes      kubectl from the bundle, as administrator
@@ -142,8 +143,7 @@ func (a *App) handOver(name string, took time.Duration) error {
   naupegos status %[1]s                    machines, nodes, etcd, certificates
   naupegos ssh %[1]s MACHINE               a shell on a machine
   naupegos history %[1]s                   what was done, with times
-  naupegos destroy %[1]s                   remove everything
-`, name, took.Round(100*time.Millisecond))
+`, name, took)
 	return err
 }
 
@@ -165,7 +165,7 @@ func (a *App) applySaved(ctx context.Context, file string, f *runFlags) (err err
 	}
 	from := "the document in " + file
 	asked := operate.Asked{Verb: operate.Apply, Document: saved.Document, From: from, ClusterID: saved.ClusterID, Only: saved.Only, NewBundle: f.consents.Has(env.ConsentBundle)}
-	b, err := a.begin(ctx, asked, work.Need{CarryOut: true}, nil)
+	b, err := a.begin(ctx, asked, work.Need{CarryOut: true}, nil, nil)
 	if err != nil {
 		return located(err, from, []byte(saved.Document))
 	}

@@ -283,7 +283,7 @@ func (a *App) runNames(ctx context.Context, cluster string) []string {
 	}
 	names := []string{"last"}
 	for _, r := range all {
-		names = append(names, fmt.Sprintf("%s\t%s, %s", r.ID, r.Verb, r.Outcome))
+		names = append(names, fmt.Sprintf("%s\t%s, %s", r.ID, r.Title, r.Outcome))
 	}
 	return names
 }

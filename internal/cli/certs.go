@@ -217,12 +217,11 @@ handed over are separate, and stay.`,
 			if g.WireGuard {
 				v.question = "All WireGuard configurations of cluster " + args[0] + " that were handed out become invalid. Continue?"
 			}
-			began := time.Now()
 			_, done, err := a.carry(cmd.Context(), v)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.Out, "%s\nIt took %v.\n", done.Said, time.Since(began).Round(100*time.Millisecond))
+			_, err = fmt.Fprintf(a.Out, "%s\n%s", done.Said, done.Ended(args[0], "as wanted", done.Took(a.bundled)))
 			return err
 		},
 	}

@@ -53,7 +53,7 @@ func foreseen(ctx context.Context, a *App, asked operate.Asked) (*plan.Plan, str
 		}
 		return p, got.Later, nil
 	}
-	b, err := a.begin(ctx, asked, work.Need{}, nil)
+	b, err := a.begin(ctx, asked, work.Need{}, nil, nil)
 	if err != nil {
 		return nil, "", err
 	}

@@ -10,9 +10,14 @@ import (
 
 // foresee returns a function that plans a verb without its bundle, as a dry run does. Making a bundle takes long: before that starts, a verb
 // that can't succeed fails: on a host that lacks memory, without root, with credentials that don't log in, or on machines that can't be used yet.
-func foresee(a *App, asked operate.Asked, here func(*operate.Options)) func(context.Context) error {
+// propose, which may be nil, shows that plan and asks.
+func foresee(a *App, asked operate.Asked, here func(*operate.Options), propose func(context.Context, *operate.Begun) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		o := a.options(optionsOf(&asked, work.Need{Say: io.Discard}))
+		say := io.Discard
+		if propose != nil {
+			say = a.Err
+		}
+		o := a.options(optionsOf(&asked, work.Need{Say: say}))
 		if here != nil {
 			here(&o)
 		}
@@ -24,6 +29,9 @@ func foresee(a *App, asked operate.Asked, here func(*operate.Options)) func(cont
 		if err != nil {
 			return err
 		}
-		return b.CloseWith(b.First.Unready)
+		if err := b.First.Unready; err != nil || propose == nil {
+			return b.CloseWith(err)
+		}
+		return b.CloseWith(propose(ctx, b))
 	}
 }

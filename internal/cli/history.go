@@ -71,7 +71,7 @@ cluster is destroyed.`,
 
 func runTable(w io.Writer, runs []plan.RunRecord) error {
 	t := output.NewTable(w)
-	t.Head("RUN\tCLUSTER\tVERB\tSTARTED\tTOOK\tSTEPS\tOUTCOME\tBY")
+	t.Head("RUN\tCLUSTER\tWHAT\tSTARTED\tTOOK\tSTEPS\tOUTCOME\tBY")
 	for _, r := range runs {
 		took := "-"
 		if !r.Ended.IsZero() {
@@ -81,7 +81,7 @@ func runTable(w io.Writer, runs []plan.RunRecord) error {
 		if machine := operate.PausedAfter(&r); machine != "" {
 			outcome += ", pauses after " + machine
 		}
-		t.Row("%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Cluster, r.Verb, r.Started.Local().Format(time.DateTime), took, len(r.Steps), outcome, r.Holder)
+		t.Row("%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.ID, r.Cluster, r.Title, r.Started.Local().Format(time.DateTime), took, len(r.Steps), outcome, r.By)
 	}
 	return t.Flush()
 }

@@ -101,12 +101,11 @@ func machineTable(w io.Writer, rows []machineRow, others []string) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for _, o := range others {
-		if _, err := fmt.Fprintf(w, "also: %s\n", o); err != nil {
-			return err
-		}
+	if len(others) == 0 {
+		return nil
 	}
-	return nil
+	_, err := fmt.Fprintf(w, "\nOther resources of the cluster there:\n  %s\n", strings.Join(others, "\n  "))
+	return err
 }
 
 // power is a verb that switches machines.

@@ -3,8 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +34,6 @@ func (n *nodeChange) carryOut(ctx context.Context, name string) error {
 		}
 		n.asked.Document, n.asked.From = string(data), n.file
 	}
-	began := time.Now()
 	_, done, err := n.app.carry(ctx, &verb{asked: n.asked, flags: &n.run, dry: n.dry, out: &n.out, file: n.file})
 	if err != nil || n.dry {
 		return err
@@ -43,7 +42,7 @@ func (n *nodeChange) carryOut(ctx context.Context, name string) error {
 		_, err = fmt.Fprintf(n.app.Out, "Paused. naupegos apply, or the same command without --pause-after, continues with cluster %s.\n", name)
 		return err
 	}
-	_, err = fmt.Fprintf(n.app.Out, "Cluster %s is as wanted (%s).\n", name, time.Since(began).Round(100*time.Millisecond))
+	_, err = io.WriteString(n.app.Out, done.Ended(name, "as wanted", done.Took(n.app.bundled)))
 	return err
 }
 

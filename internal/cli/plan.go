@@ -96,7 +96,7 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 	o := sessionOptions{readOnly: true, bundle: bundles.IfHere}
 	if f.save != "" { // apply has it, and what is on machines depends on it
 		o.bundle = bundles.Made
-		o.foresee = foresee(a, operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(f.file), Only: f.only}, nil)
+		o.foresee = foresee(a, operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(f.file), Only: f.only}, nil, nil)
 	}
 	s, err := a.openDocument(ctx, doc, o)
 	if err != nil {

@@ -37,6 +37,7 @@ type App struct {
 
 	passphraseWork int // store.Key.Work; tests take less
 
+	bundled     time.Duration // spent on finding and making bundles
 	logging     logFlags
 	serverFlags serverFlags
 }
@@ -131,6 +132,7 @@ func addVerbs(root *cobra.Command, a *App) {
 		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), a.newLoginCmd(), a.newLogoutCmd(),
 		newRepairCmd(a), newUpdateCmd(a), newVersionCmd(a), newLocalMachineCmd(),
 	)...)
+	root.AddCommand(watchVerbs(a)...)
 	root.SetHelpCommand(helpCommand(root))
 	groupVerbs(root)
 	suggestForOtherWords(root)
@@ -141,7 +143,7 @@ func addVerbs(root *cobra.Command, a *App) {
 
 // verbGroups are the headings of the list of verbs, in the order in which a user meets them, each with its verbs.
 var verbGroups = []struct{ title, verbs string }{
-	{"Clusters:", "init validate explain schema plan diff apply status test kubectl kubeconfig document history destroy reset"},
+	{"Clusters:", "init validate explain schema plan diff apply status top describe events test kubectl kubeconfig document history destroy reset"},
 	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
 	{"Machines:", "node machine ssh ssh-config logs"},
 	{"Server and store:", "ui server login logout store"},

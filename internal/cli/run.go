@@ -137,7 +137,7 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 		return (&afar{app: a, server: c, verb: v}).carryOut(ctx)
 	}
 	if v.asked.LooksFirst() { // nobody else is kept waiting
-		b, err := a.begin(ctx, v.asked, work.Need{Look: true}, v.here)
+		b, err := a.begin(ctx, v.asked, work.Need{Look: true}, v.here, nil)
 		if err != nil {
 			return nil, done, err
 		}
@@ -145,7 +145,11 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 			return b.First.Plan, b.Found, err
 		}
 	}
-	b, err := a.begin(ctx, v.asked, work.Need{CarryOut: !v.dry}, v.here)
+	var foreseen *plan.Plan // agreed to before its bundle was made
+	b, err := a.begin(ctx, v.asked, work.Need{CarryOut: !v.dry}, v.here, func(ctx context.Context, b *operate.Begun) error {
+		foreseen = b.First.Plan
+		return b.Propose(ctx, v.terms(a, b))
+	})
 	if err != nil {
 		return nil, done, err
 	}
@@ -156,11 +160,18 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 	if b.Idle {
 		return b.First.Plan, b.Found, nil
 	}
-	t := a.terms(v.flags, b.Document)
-	t.Front, t.Question = v.front(a), v.ask(b.First.Plan)
+	t := v.terms(a, b)
+	t.Agreed = foreseen
 	t.Commit = func(context.Context) error { return v.rewrite(a, b.Resolved().Edited) }
 	done, err = b.CarryOut(ctx, t)
 	return b.First.Plan, done, err
+}
+
+// terms say how the verb's plans are carried out.
+func (v *verb) terms(a *App, b *operate.Begun) operate.Terms {
+	t := a.terms(v.flags, b.Document)
+	t.Front, t.Question = v.front(a), v.ask(b.First.Plan)
+	return t
 }
 
 // showDry shows the plan of a dry run.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -101,10 +102,10 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 }
 
 // begin opens a session and makes the first plan of what is asked.
-func (a *App) begin(ctx context.Context, asked operate.Asked, n work.Need, here func(*operate.Options)) (*operate.Begun, error) {
+func (a *App) begin(ctx context.Context, asked operate.Asked, n work.Need, here func(*operate.Options), propose func(context.Context, *operate.Begun) error) (*operate.Begun, error) {
 	with := optionsOf(&asked, n)
 	if n.CarryOut && asked.Converges() {
-		with.foresee = foresee(a, asked, here)
+		with.foresee = foresee(a, asked, here, propose)
 	}
 	open, o := a.openStore, a.options(with)
 	if !asked.Makes() {
@@ -156,6 +157,7 @@ func (a *App) options(o sessionOptions) operate.Options {
 					}
 				}
 			}
+			defer func(began time.Time) { a.bundled += time.Since(began) }(time.Now())
 			return bundles.Get(ctx, say, doc, version, o.bundle, was)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/terminal"
+	"github.com/naupegos/naupegos/internal/cli/watch"
 	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -30,8 +32,11 @@ func newStatusCmd(a *App) *cobra.Command {
 Kubernetes API and etcd now, and show their state.
 --watch prints the status again each time it changes, until you stop it. --wait waits until the cluster is healthy.
 
-Exit status: 0 if the cluster is healthy, 5 if something is missing, down, different from the document, or due for
-renewal.`,
+The first line is the state, its cause and the command that helps. A cluster is healthy; or drifted: it serves, but
+something on it differs from the document, or is due for renewal; or unhealthy: something is missing, down, silent or
+expired. The lines below are further causes: ! makes it unhealthy, ~ drifted, i is only worth knowing.
+
+Exit status: 0 if the cluster is healthy, 10 if it has drifted, 5 if it is unhealthy.`,
 		Example: "  naupegos status\n  naupegos status demo\n  naupegos status demo --watch\n  naupegos status demo --wait=5m\n  naupegos status demo -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,49 +57,6 @@ renewal.`,
 	c.Flags().DurationVar(&within, "timeout", 15*time.Second, "without NAME: how long to wait for the clusters' health")
 	f.out.Bind(c)
 	return c
-}
-
-func statusTable(w io.Writer, s *report.Status) error {
-	fmt.Fprintf(w, "%s\n  endpoint  %s\n  API       %s\n  etcd      %s\n", s.Summary(), s.Endpoint, s.API, s.Etcd)
-	if s.Rotation != "" {
-		fmt.Fprintf(w, "  rotation  %s\n", s.Rotation)
-	}
-	if s.Reset != "" {
-		fmt.Fprintf(w, "  reset     %s\n", s.Reset)
-	}
-	if s.Upgrade != "" {
-		fmt.Fprintf(w, "  upgrade   %s\n", s.Upgrade)
-	}
-	for _, tried := range s.Repairs {
-		fmt.Fprintf(w, "  repair    %s\n", tried)
-	}
-	if s.BundleNote != "" {
-		fmt.Fprintf(w, "  bundle    %s\n", s.BundleNote)
-	}
-	if s.Backups != nil {
-		fmt.Fprintf(w, "  backup    %s\n", backupWords(s.Backups, s.Name, time.Now()))
-		if on := s.Backups.Scheduled; on != nil {
-			fmt.Fprintf(w, "  schedule  %s\n", scheduleWords(on, s.Name, time.Now()))
-		}
-	}
-	if !s.Expires.IsZero() {
-		fmt.Fprintf(w, "  next certificate to expire  %s (%s)\n", s.Expires.Format(time.DateOnly), s.ExpiresOf)
-	}
-	if n := len(s.Due); n > 0 {
-		fmt.Fprintf(w, "  due for renewal             %d, the first is %s: naupegos renew %s renews them\n", n, s.Due[0], s.Name)
-	}
-	fmt.Fprintln(w)
-	t := output.NewTable(w)
-	t.Head("MACHINE\tROLE\tADDRESS\tSTATE\tCONFIGURATION\tNODE\tVERSION\tETCD")
-	var long output.Footnotes
-	for _, m := range s.Machines {
-		cell := func(text string) string { return long.Cell(m.Name, text) }
-		t.Row("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Role, m.Address, cell(m.State), cell(m.Config), cell(m.Node), cell(m.Version), cell(m.Etcd))
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	return long.Write(w)
 }
 
 // statusEvery is the pause between two looks of --watch and --wait.
@@ -163,7 +125,7 @@ func (a *App) lookAt(ctx context.Context, name string) (st *report.Status, err e
 // printStatus prints a status unless it reads as the last one did, and returns how it reads.
 func (a *App) printStatus(st *report.Status, f *statusFlags, last []byte) ([]byte, error) {
 	var b bytes.Buffer
-	if err := f.out.Print(&b, st, func(w io.Writer) error { return statusTable(w, st) }); err != nil {
+	if err := f.out.Print(&b, st, func(w io.Writer) error { return screen(a).Status(w, st, time.Now()) }); err != nil {
 		return nil, err
 	}
 	if bytes.Equal(b.Bytes(), last) {
@@ -178,8 +140,11 @@ func (a *App) printStatus(st *report.Status, f *statusFlags, last []byte) ([]byt
 
 // statusCode is how the command ends.
 func statusCode(st *report.Status) error {
-	if st.Healthy {
+	switch st.StateWord() {
+	case report.Healthy:
 		return nil
+	case report.Drifted:
+		return exitCode(fail.ExitDrifted)
 	}
 	return exitCode(fail.NotReady.ExitCode())
 }
@@ -219,14 +184,16 @@ func (a *App) listClusters(ctx context.Context, out *output.Format, within time.
 
 // printClusters prints a list of clusters.
 func (a *App) printClusters(rows []operate.Row, out *output.Format) error {
-	return out.Print(a.Out, rows, func(w io.Writer) error {
-		t := output.NewTable(w)
-		t.Head("NAME\tPROVIDER\tKUBERNETES\tHEALTH\tCREATED\tID\tIN PROGRESS")
-		for _, r := range rows {
-			t.Row("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, r.Provider, output.Dash(r.Kubernetes), r.Health, r.Created.Local().Format(time.DateTime), r.ID, r.Lease)
-		}
-		return t.Flush()
-	})
+	return out.Print(a.Out, rows, func(w io.Writer) error { return screen(a).Clusters(w, rows) })
+}
+
+// screen measures where a's output goes. Only a terminal has a width.
+func screen(a *App) watch.Screen {
+	s := watch.Screen{Width: 1 << 15, Color: a.Color(a.Out)}
+	if terminal.Is(a.Out) {
+		s.Width = terminal.Width(a.Out)
+	}
+	return s
 }
 
 // noClusters says that the store is empty, and where else clusters may be: root and its users have stores of their own.

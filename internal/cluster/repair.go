@@ -96,7 +96,7 @@ func (c *Cluster) diagnose(ctx context.Context, machine string) (*observe.Observ
 	return o, sick, round, err
 }
 
-// sickOf lists the machines whose nodes are not Ready, and how many machines should have nodes. It forgets attempts on machines that recovered.
+// sickOf lists the machines that are off or whose nodes are not Ready, and how many machines should have nodes. It forgets attempts on machines that recovered.
 func (c *Cluster) sickOf(ctx context.Context, o *observe.Observed, now time.Time) (sick []upkeep.Sick, total int, _ error) {
 	for _, s := range wanted.Own(o.Want) {
 		if s.Role == provider.Gateway {
@@ -108,7 +108,9 @@ func (c *Cluster) sickOf(ctx context.Context, o *observe.Observed, now time.Time
 		if err != nil {
 			return nil, 0, err
 		}
-		if n.Ready {
+		m := o.Machine(s.Name)
+		off := m != nil && m.State == provider.Stopped
+		if n.Ready && !off {
 			if len(l.Tries) == 0 || l.Over(n.Changed, now, c.Doc.Spec.Repair.Patience.Duration) {
 				err = c.Facts.SetOf(ctx, memory.Repair, s.Name, "")
 			}
@@ -119,7 +121,11 @@ func (c *Cluster) sickOf(ctx context.Context, o *observe.Observed, now time.Time
 		}
 		k := upkeep.Sick{Name: s.Name, ControlPlane: s.IsControlPlane(), Since: n.Changed, Why: n.Reason, Ladder: l, Cannot: c.cannot(ctx, o, s)}
 		_, k.Reinstalls = c.Prov.(provider.Reinstaller)
-		if !known {
+		k.Off = off
+		switch {
+		case n.Ready: // the API has not missed it yet
+			k.Why, k.Since = isOff, time.Time{}
+		case !known:
 			k.Why = "it is not registered"
 		}
 		if k.Since.IsZero() || k.Since.After(now) { // nobody else tells since when
@@ -178,7 +184,7 @@ func (c *Cluster) rungSteps(o *observe.Observed, r upkeep.Round, k upkeep.Sick) 
 	var graph plan.Graph
 	graph.Add(stage.Repair, &plan.Step{
 		ID: string(r.Rung) + "/" + s.Name, Action: plan.Change, Subject: s.Name, Title: title, Rolling: true,
-		Reason: "its node is not Ready: " + k.Why, Details: append(k.Ladder.Words(), r.Skipped...),
+		Reason: because(k), Details: append(k.Ladder.Words(), r.Skipped...),
 		Run: c.onRung(r, true, func(ctx context.Context, p plan.Progress) error {
 			if s.IsControlPlane() {
 				if err := c.MayStop(ctx, s.Name, true); err != nil {
@@ -199,6 +205,17 @@ func (c *Cluster) rungSteps(o *observe.Observed, r upkeep.Round, k upkeep.Sick) 
 	}
 	graph.Add(stage.Nodes, back)
 	return graph.Seal(stage.RepairRules)
+}
+
+// isOff is why a machine is repaired whose node still counts as Ready.
+const isOff = "the machine is off"
+
+// because says why a machine is repaired.
+func because(k upkeep.Sick) string {
+	if k.Why == isOff {
+		return k.Why
+	}
+	return "its node is not Ready: " + k.Why
 }
 
 // onRung makes a step remember that a rung was begun, before it does anything, and, with ends, that the rung was climbed.
@@ -307,7 +324,7 @@ func (c *Cluster) asReplacement(p *plan.Plan, r upkeep.Round, k upkeep.Sick, sic
 			continue
 		}
 		if first {
-			s.Details = slices.Concat(s.Details, []string{"its node is not Ready: " + k.Why}, k.Ladder.Words(), r.Skipped)
+			s.Details = slices.Concat(s.Details, []string{because(k)}, k.Ladder.Words(), r.Skipped)
 		}
 		if !c.Doc.Spec.Repair.Replace && (s.Action == plan.Destroy || s.Action == plan.Replace) && !strings.HasPrefix(s.ID, "node/") {
 			s.Consent = nodes.ConsentReplace

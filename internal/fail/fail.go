@@ -70,6 +70,9 @@ func (k Kind) ExitCode() int {
 	}
 }
 
+// ExitDrifted is the exit status of `naupegos status` for a cluster that serves and differs from its document.
+const ExitDrifted = 10
+
 // Error is a failure for people: what was attempted, where, why, and what to do about it.
 type Error struct {
 	Kind  Kind

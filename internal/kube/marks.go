@@ -42,14 +42,7 @@ func (c *Client) Mark(ctx context.Context, node string, m Marks) (bool, error) {
 }
 
 // Marked reports whether Mark would change nothing.
-func Marked(n NodeInfo, m Marks) bool {
-	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(n.Labels), Annotations: maps.Clone(n.Annotations)}}
-	node.Spec.ProviderID = n.ProviderID
-	for _, t := range n.Taints {
-		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
-	}
-	return !mark(&node, m)
-}
+func Marked(n NodeInfo, m Marks) bool { return len(Unmarked(n, m)) == 0 }
 
 // Cordon keeps new pods off a node until Uncordon. The caller must uncordon the node from now on, even if OwnedCordon
 // said that we would. A node that is cordoned already is no error.

@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -149,7 +153,7 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, e
 	if b.verb, err = a.check(); err != nil {
 		return nil, (&Session{Store: st}).CloseWith(err)
 	}
-	b.options = o
+	b.options, o.asked = o, &b.Asked
 	if b.verb.beside {
 		o.Verb, o.ReadOnly, o.Bundle, b.bundles = "", true, nil, o.Bundle
 	}
@@ -200,10 +204,15 @@ func (b *Begun) plan(ctx context.Context) error {
 			return err
 		}
 	}
+	plan := b.verb.plan
 	if b.Asked.Resumed && b.verb.converges {
-		return b.planApply(ctx)
+		plan = planConverge
 	}
-	return b.verb.plan(ctx, b)
+	if err := plan(ctx, b); err != nil {
+		return err
+	}
+	b.entitle(b.First.Plan)
+	return nil
 }
 
 // planApply makes the plan of apply.
@@ -276,12 +285,22 @@ func (s *Session) Things(ap *cluster.Applied) []string {
 	return things
 }
 
+// Propose shows the first plan, checks the consents to it and asks, as CarryOut would do, and changes nothing.
+func (b *Begun) Propose(ctx context.Context, t Terms) error {
+	if b.Closed != nil {
+		return b.Closed
+	}
+	t.Commit, t.Plain = nil, t.Plain || b.verb.plain
+	return b.begin(ctx, b.First.Plan, b.Later(), t)
+}
+
 // CarryOut carries the request out, beginning with the first plan, or returns b.Closed. If the verb commits, t.Commit runs before the verb's own commit.
 func (b *Begun) CarryOut(ctx context.Context, t Terms) (done Done, err error) {
 	if b.Closed != nil {
 		return done, b.Closed
 	}
 	t.Plain = t.Plain || b.verb.plain
+	created := b.IsNew()
 	if b.verb.commits {
 		t.Commit = b.committing(t.Commit)
 	}
@@ -293,6 +312,10 @@ func (b *Begun) CarryOut(ctx context.Context, t Terms) (done Done, err error) {
 	}
 	if err == nil && done.Said == "" {
 		done.Said = b.said
+	}
+	done.Created, done.Seconds, done.Evidence = created, b.ran.Round(time.Millisecond).Seconds(), b.evidence
+	if err == nil && done.Changed && b.verb.converges {
+		done.Soaks = b.Cluster.SoakNote()
 	}
 	return done, err
 }
@@ -312,11 +335,22 @@ func (b *Begun) committing(first func(context.Context) error) func(context.Conte
 		case b.Asked.Document != "":
 			document = []byte(b.Asked.Document)
 		}
-		if err := b.Commit(ctx, document); err != nil || b.before == nil {
+		if err := b.Commit(ctx, document); err != nil {
+			return err
+		}
+		if err := b.rememberFile(ctx); err != nil || b.before == nil {
 			return err
 		}
 		return b.before(ctx)
 	}
+}
+
+// rememberFile remembers the file that the document came from: status names it in the commands that help.
+func (b *Begun) rememberFile(ctx context.Context) error {
+	if b.Asked.Document == "" || b.Asked.From == "" || strings.ContainsFunc(b.Asked.From, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		return nil // no document was given, or From describes it in words, such as "standard input"
+	}
+	return b.Cluster.Facts.Set(ctx, memory.DocumentFile, b.Asked.From)
 }
 
 // SSHDir returns the default directory of the cluster's ssh configuration.

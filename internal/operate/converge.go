@@ -54,6 +54,7 @@ func (s *Session) rounds(ctx context.Context, ap *cluster.Applied, t Terms) (cha
 		if ap, err = again(ctx); err != nil {
 			return changed, err
 		}
+		s.entitle(ap.Plan)
 		if err := further(ap.Plan, shown, t); err != nil {
 			return changed, err
 		}

@@ -10,11 +10,14 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/removal"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
+	"github.com/naupegos/naupegos/internal/plan"
 )
 
 // Done is the result of a request.
 type Done struct {
 	Changed bool                `json:"changed"`
+	Created bool                `json:"created,omitempty"` // the cluster is new
+	Seconds float64             `json:"seconds,omitempty"` // that the runs took, without planning and questions
 	Said    string              `json:"said,omitempty"`    // a message about the result, for people
 	Paused  bool                `json:"paused,omitempty"`  // of upgrade: stopped at the requested machine
 	Kept    []string            `json:"kept,omitempty"`    // of destroy: volumes kept on request
@@ -28,6 +31,9 @@ type Done struct {
 	Proofs  []addons.Proof      `json:"proofs,omitempty"`  // of test
 	Volumes []removal.OddVolume `json:"volumes,omitempty"` // of backup restore: volumes on which the cluster and its cloud disagree
 	Names   []string            `json:"names,omitempty"`   // of machine: the switched machines
+	Soaks   string              `json:"soaks,omitempty"`   // what an upgrade waits for and how to go on, for people
+	// Evidence is what the runs of an upgrade or a rotation observed; nil: nothing was.
+	Evidence *plan.Evidence `json:"evidence,omitempty"`
 }
 
 // Text describes the result of destroy.

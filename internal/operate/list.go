@@ -18,7 +18,10 @@ type Row struct {
 	ID         string    `json:"id"`
 	Provider   string    `json:"provider"`
 	Kubernetes string    `json:"kubernetes,omitempty"` // version that the document wants
-	Health     string    `json:"health"`               // "healthy", "not healthy", or why it can't be told
+	Health     string    `json:"health"`               // "healthy", "not healthy", or why the health is unknown
+	State      string    `json:"state,omitempty"`      // "healthy", "drifted", "unhealthy"; empty: unknown
+	Cause      string    `json:"cause,omitempty"`      // of the state
+	Remedy     string    `json:"remedy,omitempty"`     // the command that helps
 	Created    time.Time `json:"created"`
 	Lease      string    `json:"lease,omitempty"` // the lease's verb, holder, liveness and expiry, for people
 }
@@ -41,7 +44,7 @@ func Rows(ctx context.Context, st store.Store) ([]Row, error) {
 		}
 		for _, l := range leases {
 			if l.ClusterID == c.ID {
-				r.Lease = fmt.Sprintf("%s by %s (alive: %s, expires %s)", l.Verb, l.Holder, l.Alive, l.Expires.Format(time.TimeOnly))
+				r.Lease = fmt.Sprintf("%s by %s (alive: %s, expires %s)", l.Title, l.By, l.Alive, l.Expires.Format(time.TimeOnly))
 			}
 		}
 		rows = append(rows, r)
@@ -62,12 +65,27 @@ func AddHealth(ctx context.Context, rows []Row, within time.Duration, look func(
 				rows[i].Health = fmt.Sprintf("unknown: no answer within %s", within)
 			case err != nil:
 				rows[i].Health = fmt.Sprintf("unknown (%s)", fail.KindOf(err))
-			case st.Healthy:
-				rows[i].Health = "healthy"
 			default:
-				rows[i].Health = "not healthy"
+				rows[i].look(st)
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// look records what a cluster's status says.
+func (r *Row) look(st *report.Status) {
+	r.Health = "not healthy"
+	if st.Healthy {
+		r.Health = "healthy"
+	}
+	r.State, r.Cause, r.Remedy = string(st.StateWord()), st.Cause, st.Remedy
+}
+
+// StateOrHealth returns the state, or why it is unknown.
+func (r *Row) StateOrHealth() string {
+	if r.State != "" {
+		return r.State
+	}
+	return r.Health
 }

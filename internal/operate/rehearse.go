@@ -147,6 +147,7 @@ func planRehearse(ctx context.Context, b *Begun) (err error) {
 	}
 	var done Done
 	r := Rehearsal{Within: within}
+	b.subject = set.ID
 	p := &plan.Plan{Verb: Rehearse, Cluster: b.Record.Name, Steps: []*plan.Step{{
 		ID: RehearseStep + set.ID, Action: plan.Change, Subject: "cluster", Title: "rehearse backup " + set.ID, Reason: "a backup counts only once it is proven",
 		Details: []string{set.Where()}, Timeout: within + openWithin,

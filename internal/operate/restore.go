@@ -261,7 +261,6 @@ func planRestore(ctx context.Context, b *Begun) (err error) {
 	if err := b.planApply(ctx); err != nil {
 		return err
 	}
-	b.First.Plan.Verb = restoreBackup
 	b.carry = func(ctx context.Context, t Terms) (done Done, err error) {
 		t.Commit = b.keeping()
 		if done.Changed, err = b.Converge(ctx, b.First, t); err != nil {
@@ -328,7 +327,6 @@ func (b *Begun) planRestoreLiving(ctx context.Context) error {
 		if err != nil {
 			return done, err
 		}
-		first.Plan.Verb = restoreBackup
 		t.Commit, t.Reviewed, t.Question = nil, false, "Let apply change what differs from the document?"
 		if _, err := b.Converge(ctx, first, t); err != nil {
 			return done, err

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -75,6 +76,7 @@ const retryMax = 500 * time.Millisecond
 // execute carries a plan out under the lease, with progress and journal. Before each step it checks the document's credentials; before an irrevocable step
 // also, in the store, that the lease is still held: a process that was suspended may not have noticed that another one took over.
 func (s *Session) execute(ctx context.Context, p *plan.Plan, t Terms) error {
+	s.entitle(p)
 	var soft <-chan struct{}
 	if t.Interrupts != nil {
 		var stop func()
@@ -94,9 +96,15 @@ func (s *Session) execute(ctx context.Context, p *plan.Plan, t Terms) error {
 		case <-work.Done():
 		}
 	}()
-	_, err := plan.Execute(work, p, plan.Options{
+	var evidence func() *plan.Evidence
+	if s.witnessed() && !p.Empty() {
+		evidence = sync.OnceValue(s.witness(work, p))
+		defer evidence() // ends the probe of a run that did not begin
+	}
+	began := time.Now()
+	result, err := plan.Execute(work, p, plan.Options{
 		Parallel: t.Parallel, Timeout: t.Step, Consents: t.Consents, RetryMax: retryMax,
-		Journal: s.Store.Journal(s.Record.ID), Observer: t.Front.Observer(), Stop: soft, Hook: t.Hook, Meta: t.Meta,
+		Journal: s.Store.Journal(s.Record.ID), Observer: t.Front.Observer(), Stop: soft, Hook: t.Hook, Meta: t.Meta, Evidence: evidence,
 		Before: func(ctx context.Context, st *plan.Step) error {
 			if err := s.checkCredentials(ctx); err != nil {
 				return err
@@ -110,6 +118,10 @@ func (s *Session) execute(ctx context.Context, p *plan.Plan, t Terms) error {
 			return s.lease.Check(ctx)
 		},
 	})
+	s.ran += time.Since(began)
+	if result != nil {
+		s.evidence = s.evidence.Add(result.Evidence)
+	}
 	select {
 	case <-lost:
 		return fail.Wrap(fail.Conflict, err, "the lease on cluster %s was lost", p.Cluster).Do("look at naupegos status %s, then run the same command again", p.Cluster)

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -31,7 +32,7 @@ func (s *Session) Scale(ctx context.Context, doc *v1alpha1.Cluster, pool string,
 	if err != nil {
 		return err
 	}
-	t.Yes = true
+	t.Yes, s.subject, s.remark = true, pool, fmt.Sprintf("%d → %d", was, size)
 	t.Commit = func(ctx context.Context) error {
 		if _, _, err := to(was); err != nil { // fails if the caller is gone by now
 			return err

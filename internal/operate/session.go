@@ -30,8 +30,14 @@ type Session struct {
 	Bundle  *bundle.Bundle // of the release that machines run; nil if the verb needs none, or if it is not available here
 
 	verb        string
-	credentials []string // names of the credentials that the document uses
-	version     string   // of this program
+	asked       *Asked         // what the session is for; nil: see verb
+	by          string         // the user who asked for it; empty: the process
+	subject     string         // what the verb acts on, if only planning finds that out
+	remark      string         // ends the titles of runs, behind the subject
+	ran         time.Duration  // all runs so far
+	evidence    *plan.Evidence // of all runs so far; nil: none
+	credentials []string       // names of the credentials that the document uses
+	version     string         // of this program
 	given       *backups.Given
 	lease       store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
 }
@@ -39,6 +45,7 @@ type Session struct {
 // Options says what a verb needs.
 type Options struct {
 	Verb     string // shown to processes that wait for the lease; empty: no lease, for commands that change nothing
+	By       string // the user who asks, for the lease; empty: only the process is known
 	Look     bool   // plan only far enough to see whether there is anything to do; see Begun.Idle
 	ReadOnly bool   // store nothing, not even keys, before Commit
 	// Ask asks for a password on the operator's terminal, without echo; nil: there is no terminal.
@@ -60,12 +67,14 @@ type Options struct {
 	Version string    // of this program
 	// RenewBefore is how long before its expiry a certificate is due; 0: the default of pki.Options.
 	RenewBefore time.Duration
+
+	asked *Asked // set by Begin
 }
 
 // OpenDocument starts a session on the cluster that a document describes, whether or not the store knows it. Commit stores a new cluster.
 // The session closes the store, even if opening fails.
 func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o Options) (*Session, error) {
-	s := &Session{Store: st, verb: o.Verb, version: o.Version}
+	s := &Session{Store: st, verb: o.Verb, asked: o.asked, by: o.By, version: o.Version}
 	name := doc.Metadata.Name
 	rec, err := st.Cluster(ctx, name)
 	if fail.KindOf(err) == fail.NotFound {
@@ -93,7 +102,7 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 // OpenNamed starts a session on a cluster that the store knows, and returns its stored document. The session uses that document, or the one that
 // o.Edit returns. The session closes the store, even if opening fails.
 func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Session, *v1alpha1.Cluster, error) {
-	s := &Session{Store: st, verb: o.Verb, version: o.Version}
+	s := &Session{Store: st, verb: o.Verb, asked: o.asked, by: o.By, version: o.Version}
 	rec, err := st.Cluster(ctx, name)
 	if err != nil {
 		return nil, nil, s.CloseWith(err)
@@ -111,7 +120,7 @@ func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Se
 // open takes the lease, rereads the record, edits and admits the document, and opens the cluster, which gets the bundle.
 func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cluster, o Options) (err error) {
 	if o.Verb != "" && !rec.CreatedAt.IsZero() {
-		if s.lease, err = s.Store.AcquireLease(ctx, rec.ID, o.Verb, store.LeaseOptions{}); err != nil {
+		if err := s.acquire(ctx, rec.ID); err != nil {
 			return err
 		}
 		// The previous holder of the lease may have changed the record.
@@ -153,6 +162,12 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 	return err
 }
 
+// acquire takes the lease of the session's cluster.
+func (s *Session) acquire(ctx context.Context, id string) (err error) {
+	s.lease, err = s.Store.AcquireLease(ctx, id, s.verb, store.LeaseOptions{Title: s.about().Title, By: s.by})
+	return err
+}
+
 // IsNew reports whether the store does not know the cluster yet.
 func (s *Session) IsNew() bool { return s.Record.CreatedAt.IsZero() }
 
@@ -173,7 +188,7 @@ func (s *Session) Commit(ctx context.Context, document []byte) error {
 			return err
 		}
 		*s.Record = *created
-		if s.lease, err = s.Store.AcquireLease(ctx, s.Record.ID, s.verb, store.LeaseOptions{}); err != nil {
+		if err := s.acquire(ctx, created.ID); err != nil {
 			return err
 		}
 	} else if string(s.Found.Document) != string(document) || !maps.Equal(s.Found.Facts, s.Record.Facts) {

@@ -105,6 +105,9 @@ func planRepair(ctx context.Context, b *Begun) error {
 		return err
 	}
 	b.Found.Round = &r.Round
+	if b.subject = r.Machine; r.Machine != "" {
+		b.remark = "(" + string(r.Rung) + ")"
+	}
 	if b.First = r.Applied; b.First == nil {
 		b.First = &cluster.Applied{Plan: &plan.Plan{Verb: Repair, Cluster: b.Record.Name}}
 	} else {

@@ -60,7 +60,7 @@ func newExecution(p *Plan, o Options) *execution {
 	x := &execution{
 		plan: p, o: o, unmet: make([]int, n), users: make([][]int, n), soft: make(chan struct{}),
 		errs: make([]error, n), status: make([]string, n),
-		result: &Result{RunRecord{Verb: p.Verb, Cluster: p.Cluster, Meta: o.Meta, Outcome: OutcomeRunning, Started: time.Now()}},
+		result: &Result{RunRecord{Verb: p.Verb, Title: p.Title, Subject: p.Subject, Cluster: p.Cluster, Meta: o.Meta, Outcome: OutcomeRunning, Started: time.Now()}},
 	}
 	index := make(map[string]int, n)
 	for i, s := range p.Steps {
@@ -156,9 +156,14 @@ func (x *execution) finish() (*Result, error) {
 			x.skip(i)
 		}
 	}
+	var observed *Evidence
+	if x.o.Evidence != nil {
+		observed = x.o.Evidence()
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r := x.result
+	r.Evidence = observed
 	switch {
 	case r.Count(Failed) > 0:
 		r.Outcome = OutcomeFailed

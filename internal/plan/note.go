@@ -37,7 +37,7 @@ func (x *execution) beginJournal(ctx context.Context) (run string, err error) {
 // endJournal is called with x.mu held.
 func (x *execution) endJournal() {
 	err := x.write("the run ended", func(ctx context.Context) error {
-		return x.o.Journal.End(ctx, x.result.ID, x.result.Outcome)
+		return x.o.Journal.End(ctx, x.result.ID, x.result.Outcome, x.result.Evidence)
 	})
 	x.journal = errors.Join(x.journal, err)
 }

@@ -28,6 +28,7 @@ type Options struct {
 	Observer      Observer                           // nil shows nothing
 	Stop          <-chan struct{}                    // closed when the user asks to stop: no new steps, running ones finish
 	Before        func(context.Context, *Step) error // asked before each attempt of a step; an error is the attempt's. nil asks nobody
+	Evidence      func() *Evidence                   // asked once all steps have ended: what was observed meanwhile. nil: nothing
 	Hook          func(stepID string, phase Phase)   // called around each step; for crash tests
 }
 

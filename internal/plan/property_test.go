@@ -37,7 +37,7 @@ func (m *memory) Step(_ context.Context, _, id string, s StepState, _ time.Time,
 	return nil
 }
 
-func (m *memory) End(_ context.Context, _ string, o Outcome) error {
+func (m *memory) End(_ context.Context, _ string, o Outcome, _ *Evidence) error {
 	m.outcome = o
 	return nil
 }

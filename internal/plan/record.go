@@ -40,14 +40,22 @@ const (
 type RunRecord struct {
 	ID      string            `json:"id"`
 	Verb    string            `json:"verb"`
-	Cluster string            `json:"cluster"`        // the cluster's name; the record outlives the cluster
-	Holder  string            `json:"holder"`         // who ran it: "user@host, pid 42"
-	Meta    map[string]string `json:"meta,omitempty"` // free facts: version of the tool, digest of the document
+	Title   string            `json:"title"`             // the verb with its arguments: "upgrade v1.36.4 → v1.37.2, hop 2 of 2"
+	Subject string            `json:"subject,omitempty"` // what the verb acts on: machines, a pool, a backup; empty: the whole cluster
+	Cluster string            `json:"cluster"`           // the cluster's name; the record outlives the cluster
+	By      string            `json:"by"`                // the user who asked for it; like holder if only the process is known
+	Holder  string            `json:"holder"`            // the process that ran it: "user@host, pid 42"
+	Meta    map[string]string `json:"meta,omitempty"`    // free facts: version of the tool, digest of the document
 	Outcome Outcome           `json:"outcome"`
 	Started time.Time         `json:"started"`
 	Ended   time.Time         `json:"ended,omitzero"` // zero while running, or when the process died
 	Steps   []StepRecord      `json:"steps"`          // in the plan's order
+	// Evidence is what was observed meanwhile; nil: nothing was.
+	Evidence *Evidence `json:"evidence,omitempty"`
 }
+
+// MetaBy is the key, in a run's Meta, of the user who asked a server for it.
+const MetaBy = "by"
 
 // StepRecord is one step of a run.
 type StepRecord struct {
@@ -77,8 +85,8 @@ type Journal interface {
 	Begin(ctx context.Context, p *Plan, meta map[string]string) (run string, err error)
 	// Step records that a step came into a state. errText is empty unless the state is Retrying, Failed or Stopped.
 	Step(ctx context.Context, run, id string, state StepState, at time.Time, errText string) error
-	// End records the run's outcome.
-	End(ctx context.Context, run string, outcome Outcome) error
+	// End records the run's outcome and, unless it is nil, what was observed meanwhile.
+	End(ctx context.Context, run string, outcome Outcome, e *Evidence) error
 }
 
 // NoJournal records nothing; for plans that leave no trace, such as a dry test.
@@ -93,4 +101,4 @@ func (NoJournal) Step(context.Context, string, string, StepState, time.Time, str
 }
 
 // End does nothing.
-func (NoJournal) End(context.Context, string, Outcome) error { return nil }
+func (NoJournal) End(context.Context, string, Outcome, *Evidence) error { return nil }

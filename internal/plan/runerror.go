@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 // Its fail.Kind is that of the first failed step, else that of Cause, else Interrupted.
 type RunError struct {
 	Verb, Cluster string
+	Title         string       // the verb with its arguments; empty: the verb alone
 	Steps         int          // in the plan
 	Succeeded     int          //
 	NotStarted    int          //
@@ -45,7 +47,7 @@ func (e *StepError) Unwrap() error { return e.Err }
 // Error lists each failed step on a line of its own, what is left, and how to go on.
 func (e *RunError) Error() string {
 	var b strings.Builder
-	head := e.Cluster + ": " + e.Verb
+	head := e.Cluster + ": " + cmp.Or(e.Title, e.Verb)
 	switch {
 	case len(e.Failed) > 0:
 		fmt.Fprintf(&b, "%s: %d of %s failed", head, len(e.Failed), words.Count(e.Steps, "step", "steps"))
@@ -100,7 +102,7 @@ func (x *execution) runError() error {
 		return nil
 	}
 	e := &RunError{
-		Verb: r.Verb, Cluster: r.Cluster, Steps: len(r.Steps), Succeeded: r.Count(Succeeded), NotStarted: r.Count(Skipped), Cause: x.cause, Journal: x.journal,
+		Verb: r.Verb, Title: r.Title, Cluster: r.Cluster, Steps: len(r.Steps), Succeeded: r.Count(Succeeded), NotStarted: r.Count(Skipped), Cause: x.cause, Journal: x.journal,
 	}
 	for i, s := range r.Steps {
 		se := &StepError{ID: s.ID, Title: s.Title, Err: x.errs[i]}

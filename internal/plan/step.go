@@ -109,6 +109,8 @@ type Noter interface {
 // Plan is what takes the observed to the wanted.
 type Plan struct {
 	Verb    string // "apply", "destroy", …
+	Title   string // the verb with its arguments: "node remove demo-general-1"; empty: the verb alone
+	Subject string // what the verb acts on: machines, a pool, a backup; empty: the whole cluster
 	Cluster string // the cluster's name
 	Final   bool   // nothing of the cluster is left afterwards
 	Steps   []*Step

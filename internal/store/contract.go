@@ -106,7 +106,9 @@ type Lease interface {
 
 // LeaseOptions says how a lease is held.
 type LeaseOptions struct {
-	TTL time.Duration // how long it outlives its last heartbeat; 0 means 30 s. Heartbeats come three times as often
+	TTL   time.Duration // how long it outlives its last heartbeat; 0 means 30 s. Heartbeats come three times as often
+	Title string        // the verb with its arguments; empty: the verb alone
+	By    string        // the user who asked for the verb; empty: only the process is known
 }
 
 // LeaseInfo is a lease that is held, as others see it.
@@ -114,6 +116,8 @@ type LeaseInfo struct {
 	ClusterID  string    `json:"clusterID"`
 	Cluster    string    `json:"cluster"` // the cluster's name
 	Verb       string    `json:"verb"`
+	Title      string    `json:"title"`  // the verb with its arguments
+	By         string    `json:"by"`     // the user who asked for it; like holder if only the process is known
 	Holder     string    `json:"holder"` // "user@host, pid 42"
 	Alive      string    `json:"alive"`  // "yes", "no" or "unknown": a process on another host
 	Generation int64     `json:"generation"`

@@ -44,7 +44,7 @@ func inhabited(t *testing.T, at store.Location) {
 	j := s.Journal(c.ID)
 	id := testkit.Value(j.Begin(ctx, p, map[string]string{"version": "v1"}))(t)
 	testkit.Must(t, j.Step(ctx, id, "x", plan.Succeeded, time.Now(), ""))
-	testkit.Must(t, j.End(ctx, id, plan.OutcomeSucceeded))
+	testkit.Must(t, j.End(ctx, id, plan.OutcomeSucceeded, nil))
 	testkit.Must(t, l.Release(ctx))
 }
 

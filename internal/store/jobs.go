@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -63,7 +64,8 @@ type Job struct {
 	ID         string          `json:"id"`
 	Cluster    string          `json:"cluster"` // its name
 	Verb       string          `json:"verb"`
-	Request    json.RawMessage `json:"-"` // what was asked for
+	Title      string          `json:"title"` // the verb with its arguments
+	Request    json.RawMessage `json:"-"`     // what was asked for
 	Who        string          `json:"who"`
 	State      string          `json:"state"` // queued, running, ended
 	Stop       Stop            `json:"stop,omitempty"`
@@ -81,7 +83,7 @@ type JobLine struct {
 	Line string
 }
 
-const selectJob = "SELECT id, cluster, verb, request, who, state, stop, generation, holder, expires, agreed, result, created_at, ended FROM jobs"
+const selectJob = "SELECT id, cluster, verb, title, request, who, state, stop, generation, holder, expires, agreed, result, created_at, ended FROM jobs"
 
 // jobRow is one row of jobs.
 type jobRow struct {
@@ -95,8 +97,8 @@ func (s *database) AddJob(ctx context.Context, j Job) (*Job, error) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	j.ID, j.State, j.Created = now.Format("20060102-150405")+"-"+randomHex(6), JobQueued, now
 	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO jobs (id, cluster, verb, request, who, state, stop, generation, holder, expires, agreed, result, created_at, ended)
-			VALUES ($1, $2, $3, $4, $5, $6, 0, 0, '', 0, '', '', $7, 0)`, j.ID, j.Cluster, j.Verb, string(j.Request), j.Who, j.State, micros(now))
+		_, err := tx.ExecContext(ctx, `INSERT INTO jobs (id, cluster, verb, title, request, who, state, stop, generation, holder, expires, agreed, result, created_at, ended)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, '', 0, '', '', $8, 0)`, j.ID, j.Cluster, j.Verb, j.Title, string(j.Request), j.Who, j.State, micros(now))
 		if err != nil {
 			return err
 		}
@@ -118,7 +120,7 @@ func (s *database) busy(ctx context.Context, cluster string) error {
 	if err != nil {
 		return s.wrap(err, "look for the cluster's job")
 	}
-	return fail.New(fail.Conflict, "the server has a job of this cluster already: %s by %s, %s", r.Verb, r.Who, r.State).At(cluster).Do("wait until %s has ended", r.ID)
+	return fail.New(fail.Conflict, "the server has a job of this cluster already: %s by %s, %s", r.Title, r.Who, r.State).At(cluster).Do("wait until %s has ended", r.ID)
 }
 
 // Job implements Jobs.
@@ -278,9 +280,10 @@ func scanJob(row scanner) (*jobRow, error) {
 	var r jobRow
 	var request, who, agreed, result string
 	var expires, created, ended int64
-	if err := row.Scan(&r.ID, &r.Cluster, &r.Verb, &request, &r.Who, &r.State, &r.Stop, &r.Generation, &who, &expires, &agreed, &result, &created, &ended); err != nil {
+	if err := row.Scan(&r.ID, &r.Cluster, &r.Verb, &r.Title, &request, &r.Who, &r.State, &r.Stop, &r.Generation, &who, &expires, &agreed, &result, &created, &ended); err != nil {
 		return nil, err
 	}
+	r.Title = cmp.Or(r.Title, r.Verb)
 	if who != "" {
 		var err error
 		if r.holder, err = decodeHolder(who); err != nil {

@@ -37,9 +37,9 @@ func (j *journal) Begin(ctx context.Context, p *plan.Plan, meta map[string]strin
 	now := time.Now()
 	id := now.UTC().Format("20060102-150405") + "-" + randomHex(6)
 	err = j.s.change(ctx, j.s.log, once, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO runs (id, cluster_id, cluster_name, verb, holder, meta, outcome, started, ended)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0)`,
-			id, j.cluster, p.Cluster, p.Verb, j.s.self.encode(), string(text), plan.OutcomeRunning, micros(now))
+		_, err := tx.ExecContext(ctx, `INSERT INTO runs (id, cluster_id, cluster_name, verb, title, subject, holder, meta, outcome, started, ended)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0)`,
+			id, j.cluster, p.Cluster, p.Verb, p.Title, p.Subject, j.s.self.encode(), string(text), plan.OutcomeRunning, micros(now))
 		if err != nil {
 			return err
 		}
@@ -77,8 +77,15 @@ func (j *journal) Step(ctx context.Context, run, id string, state plan.StepState
 }
 
 // End records the run's outcome.
-func (j *journal) End(ctx context.Context, run string, outcome plan.Outcome) error {
-	n, err := j.s.exec(ctx, j.s.log, "UPDATE runs SET outcome = $1, ended = $2 WHERE id = $3", outcome, micros(time.Now()), run)
+func (j *journal) End(ctx context.Context, run string, outcome plan.Outcome, e *plan.Evidence) error {
+	text := []byte{}
+	if e != nil {
+		var err error
+		if text, err = json.Marshal(e); err != nil {
+			return fail.Wrap(fail.Internal, err, "encode the evidence of run %s", run)
+		}
+	}
+	n, err := j.s.exec(ctx, j.s.log, "UPDATE runs SET outcome = $1, ended = $2, evidence = $3 WHERE id = $4", outcome, micros(time.Now()), string(text), run)
 	if err != nil {
 		return j.s.wrap(err, "record the end of run %s", run)
 	}

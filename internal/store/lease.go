@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -34,7 +35,7 @@ func (s *database) AcquireLease(ctx context.Context, clusterID, verb string, o L
 	var began time.Time
 	err := s.change(ctx, s.log, once, func(tx *sql.Tx) error {
 		began = time.Now()
-		return l.take(ctx, tx, verb)
+		return l.take(ctx, tx, verb, o)
 	})
 	if err != nil {
 		return nil, s.wrap(err, "take the lease of %s", clusterID)
@@ -48,7 +49,7 @@ func (s *database) AcquireLease(ctx context.Context, clusterID, verb string, o L
 }
 
 // take writes the lease, unless another holds it.
-func (l *lease) take(ctx context.Context, tx *sql.Tx, verb string) error {
+func (l *lease) take(ctx context.Context, tx *sql.Tx, verb string, o LeaseOptions) error {
 	s := l.s
 	known, err := s.reserve(ctx, tx, l.cluster)
 	if err != nil {
@@ -78,11 +79,11 @@ func (l *lease) take(ctx context.Context, tx *sql.Tx, verb string) error {
 	if err := s.undisturbed(ctx, tx, l.cluster, now); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO leases (cluster_id, generation, held, verb, holder, acquired, heartbeat, expires)
-		VALUES ($1, $2, 1, $3, $4, $5, $5, $6) ON CONFLICT (cluster_id) DO UPDATE SET generation = excluded.generation, held = 1,
+	_, err = tx.ExecContext(ctx, `INSERT INTO leases (cluster_id, generation, held, verb, holder, acquired, heartbeat, expires, title, asker)
+		VALUES ($1, $2, 1, $3, $4, $5, $5, $6, $7, $8) ON CONFLICT (cluster_id) DO UPDATE SET generation = excluded.generation, held = 1,
 		verb = excluded.verb, holder = excluded.holder, acquired = excluded.acquired, heartbeat = excluded.heartbeat,
-		expires = excluded.expires`,
-		l.cluster, l.generation, verb, s.self.encode(), micros(now), micros(now.Add(l.ttl)))
+		expires = excluded.expires, title = excluded.title, asker = excluded.asker`,
+		l.cluster, l.generation, verb, s.self.encode(), micros(now), micros(now.Add(l.ttl)), o.Title, o.By)
 	return err
 }
 
@@ -99,10 +100,18 @@ func (s *database) reserve(ctx context.Context, tx *sql.Tx, cluster string) (kno
 // now is the database's clock.
 func (s *database) now(ctx context.Context, q querier) (time.Time, error) { return s.d.now(ctx, q) }
 
+// who names the process, and the user whom a server's process works for.
+func (i *LeaseInfo) who() string {
+	if i.By == i.Holder {
+		return i.Holder
+	}
+	return i.By + " (" + i.Holder + ")"
+}
+
 func held(old *leaseRow, self holder, now time.Time) error {
 	i := old.info
 	ago := func(t time.Time) string { return now.Sub(t).Round(time.Second).String() }
-	e := fail.New(fail.Conflict, "%s is running: held by %s since %s (%s ago), last heartbeat %s ago, expires in %s", i.Verb, i.Holder,
+	e := fail.New(fail.Conflict, "%s is running: held by %s since %s (%s ago), last heartbeat %s ago, expires in %s", i.Title, i.who(),
 		i.Acquired.Local().Format("2006-01-02 15:04:05"), ago(i.Acquired), ago(i.Heartbeat), i.Expires.Sub(now).Round(time.Second)).At(i.Cluster)
 	if old.holder.lives(self) == alive {
 		return e.Do("wait until it is done, or stop it there with Ctrl-C or here with: kill -INT %d", old.holder.PID)
@@ -260,7 +269,7 @@ func (s *database) Leases(ctx context.Context) ([]LeaseInfo, error) {
 	return all, nil
 }
 
-const selectLease = `SELECT l.cluster_id, c.name, l.generation, l.held, l.verb, l.holder, l.acquired, l.heartbeat, l.expires
+const selectLease = `SELECT l.cluster_id, c.name, l.generation, l.held, l.verb, l.holder, l.acquired, l.heartbeat, l.expires, l.title, l.asker
 	FROM leases l JOIN clusters c ON c.id = l.cluster_id`
 
 // leaseRow is one row of leases.
@@ -275,7 +284,7 @@ func scanLease(row scanner) (*leaseRow, error) {
 	var held int
 	var who string
 	var acquired, heartbeat, expires int64
-	err := row.Scan(&l.info.ClusterID, &l.info.Cluster, &l.info.Generation, &held, &l.info.Verb, &who, &acquired, &heartbeat, &expires)
+	err := row.Scan(&l.info.ClusterID, &l.info.Cluster, &l.info.Generation, &held, &l.info.Verb, &who, &acquired, &heartbeat, &expires, &l.info.Title, &l.info.By)
 	if err != nil {
 		return nil, err
 	}
@@ -284,6 +293,7 @@ func scanLease(row scanner) (*leaseRow, error) {
 	}
 	l.held = held != 0
 	l.info.Holder = l.holder.String()
+	l.info.Title, l.info.By = cmp.Or(l.info.Title, l.info.Verb), cmp.Or(l.info.By, l.info.Holder)
 	l.info.Acquired, l.info.Heartbeat, l.info.Expires = fromMicros(acquired), fromMicros(heartbeat), fromMicros(expires)
 	return &l, nil
 }

@@ -17,7 +17,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the number of the newest migration: those in migrations, and those in Go.
-const schemaVersion = 15
+const schemaVersion = 16
 
 // migrate brings the schema up to date. Where it is, that costs one query.
 func (s *database) migrate(ctx context.Context) error {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -11,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-const selectRun = "SELECT id, cluster_id, cluster_name, verb, holder, meta, outcome, started, ended FROM runs"
+const selectRun = "SELECT id, cluster_id, cluster_name, verb, title, subject, evidence, holder, meta, outcome, started, ended FROM runs"
 
 // runRow is one row of runs.
 type runRow struct {
@@ -139,9 +140,9 @@ func (s *database) isGone(ctx context.Context, r *runRow) (bool, error) {
 
 func scanRun(row scanner) (*runRow, error) {
 	var r runRow
-	var who, meta string
+	var who, meta, evidence string
 	var started, ended int64
-	err := row.Scan(&r.rec.ID, &r.clusterID, &r.rec.Cluster, &r.rec.Verb, &who, &meta, &r.rec.Outcome, &started, &ended)
+	err := row.Scan(&r.rec.ID, &r.clusterID, &r.rec.Cluster, &r.rec.Verb, &r.rec.Title, &r.rec.Subject, &evidence, &who, &meta, &r.rec.Outcome, &started, &ended)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,14 @@ func scanRun(row scanner) (*runRow, error) {
 		return nil, err
 	}
 	r.rec.Holder, r.rec.Started, r.rec.Ended = r.holder.String(), fromMicros(started), fromMicros(ended)
-	return &r, json.Unmarshal([]byte(meta), &r.rec.Meta)
+	if err := json.Unmarshal([]byte(meta), &r.rec.Meta); err != nil {
+		return nil, err
+	}
+	r.rec.Title, r.rec.By = cmp.Or(r.rec.Title, r.rec.Verb), cmp.Or(r.rec.Meta[plan.MetaBy], r.rec.Holder)
+	if evidence == "" {
+		return &r, nil
+	}
+	return &r, json.Unmarshal([]byte(evidence), &r.rec.Evidence)
 }
 
 func scanStep(row scanner) (plan.StepRecord, error) {

@@ -321,7 +321,7 @@ func (p *Pages) clusterMachinePage(r *http.Request, who *access.Operator) (*view
 	for i := range runs {
 		for _, s := range runs[i].Steps {
 			if s.Subject == machine && len(d.Steps) < mostSteps {
-				d.Steps = append(d.Steps, machineStep{runs[i].ID, runs[i].Verb, s.Title, string(s.State), s.Started})
+				d.Steps = append(d.Steps, machineStep{runs[i].ID, runs[i].Title, s.Title, string(s.State), s.Started})
 			}
 		}
 	}

@@ -145,7 +145,7 @@ func rowOfCluster(c *store.Cluster, leases []store.LeaseInfo, h watch.Health, ru
 	}
 	if i := slices.IndexFunc(jobs, func(j store.Job) bool { return j.Cluster == c.Name }); i >= 0 {
 		if row.Job = jobs[i].ID; row.Busy == "" {
-			row.Busy = jobs[i].Verb
+			row.Busy = jobs[i].Title
 		}
 	}
 	return row
@@ -160,16 +160,12 @@ func verbOn(leases []store.LeaseInfo, id string) string {
 	if i < 0 {
 		return ""
 	}
-	return leases[i].Verb
+	return leases[i].Title
 }
 
 // sentence tells a run in words.
 func sentence(r *plan.RunRecord) string {
-	who := r.Meta["by"]
-	if who == "" {
-		who = r.Holder
-	}
-	what := r.Verb + " " + r.Cluster
+	who, what := r.By, r.Heading()
 	switch r.Outcome {
 	case plan.OutcomeRunning:
 		return fmt.Sprintf("%s: %s is running", who, what)

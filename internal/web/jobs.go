@@ -112,7 +112,7 @@ func (p *Pages) jobActions() map[string]action {
 		}}
 	}
 	return map[string]action{
-		"/ui/clusters/{name}/apply": {what: "agreed to a plan", need: server.Operate, scope: server.Cluster("name"), do: func(r *http.Request, who *access.Operator) (string, string, error) {
+		"/ui/clusters/{name}/apply": {what: "agreed to", need: server.Operate, scope: server.Cluster("name"), do: func(r *http.Request, who *access.Operator) (string, string, error) {
 			asked, err := askedOf(r)
 			if err == nil {
 				err = confirmed(r, asked)
@@ -127,7 +127,7 @@ func (p *Pages) jobActions() map[string]action {
 			if err != nil {
 				return "", "", err
 			}
-			return j.ID, "/ui/jobs/" + j.ID, nil
+			return j.Title + ", job " + j.ID, "/ui/jobs/" + j.ID, nil
 		}},
 		"/ui/clusters/{name}/look": hurryAction(p),
 		"/ui/jobs/{id}/stop":       stop("stopped a job", store.StopSoft),
@@ -192,7 +192,7 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 	if asksHere(order.Asked) {
 		command = commandsOf(j.Cluster, order.Asked) + "\n" + command
 	}
-	return &view{name: "job", Title: j.Verb + " " + j.Cluster, Command: command, Live: live, Data: d}, nil
+	return &view{name: "job", Title: j.Title + " · " + j.Cluster, Command: command, Live: live, Data: d}, nil
 }
 
 // left is the button by which what a job has left is planned.

@@ -66,7 +66,7 @@ func TestJobs(t *testing.T) {
 	if j.Stop != store.StopSoft || order.Digest != "sha256:00" || order.Yes || len(order.Consents) != 1 || order.Document != harbour {
 		t.Errorf("the job is %+v, the order %+v", j, order)
 	}
-	if all := s.audit(); !strings.Contains(all, "agreed to a plan "+j.ID+" harbour done") {
+	if all := s.audit(); !strings.Contains(all, "agreed to "+j.Title+", job "+j.ID+" harbour done") {
 		t.Errorf("the audit lacks the agreement:\n%s", all)
 	}
 }
@@ -177,7 +177,7 @@ func TestPlanPage(t *testing.T) {
 	if summary < 0 || button < summary || steps < button {
 		t.Errorf("summary at %d, button at %d, steps at %d", summary, button, steps)
 	}
-	if strings.Count(page, "configure worker") != 1 || !strings.Contains(page, "(secret, changed)") || !strings.Contains(page, "<details") || strings.Contains(page, evil) || !strings.Contains(page, "@@ -1,2 +1,2 @@") {
+	if strings.Count(page, "configure worker") != 1 || !strings.Contains(page, "(secret, changed)") || !strings.Contains(page, "<details") || strings.Contains(page, evil) || !strings.Contains(page, "@@ -1,2 &#43;1,2 @@") {
 		t.Error(page)
 	}
 }

@@ -181,7 +181,7 @@ func needsOf(c *clusterRow, may bool) (all []need) {
 		}
 	}
 	if last := c.last(); last.Outcome == plan.OutcomeFailed || last.Outcome == plan.OutcomeGone {
-		all = append(all, need{Cause: fmt.Sprintf("the last run, %s, ended %s", last.Verb, last.Outcome), Since: last.Ended, Where: c.Name, Href: "/ui/runs/" + last.ID, Button: "See why", Command: "naupegos history " + quote(c.Name) + " " + last.ID, Tone: "bad"})
+		all = append(all, need{Cause: fmt.Sprintf("the last run, %s, ended %s", last.Title, last.Outcome), Since: last.Ended, Where: c.Name, Href: "/ui/runs/" + last.ID, Button: "See why", Command: "naupegos history " + quote(c.Name) + " " + last.ID, Tone: "bad"})
 	}
 	if c.Paused {
 		all = append(all, need{Cause: "an upgrade has paused", Since: c.last().Ended, Where: c.Name, Href: page, Button: "Continue", Command: "naupegos upgrade " + quote(c.Name) + " --finish", Tone: "warn"})

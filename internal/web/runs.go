@@ -53,7 +53,7 @@ func (p *Pages) runPage(r *http.Request, who *access.Operator) (*view, error) {
 			d.Again = goOn(run.Cluster)
 		}
 	}
-	return &view{name: "run", Title: run.Verb + " " + run.Cluster, Command: "naupegos history " + quote(run.Cluster) + " " + run.ID, Live: live, Data: d}, nil
+	return &view{name: "run", Title: run.Heading(), Command: "naupegos history " + quote(run.Cluster) + " " + run.ID, Live: live, Data: d}, nil
 }
 
 // recent is how many runs of a cluster are listed, and looked through for a pause.
@@ -82,8 +82,8 @@ func picture(run plan.RunRecord) (template.HTML, error) {
 // runColumns are those of the runs of a cluster.
 func runColumns() []column[plan.RunRecord] {
 	return []column[plan.RunRecord]{
-		{Text: "Run", By: "run", Compare: compared(func(r *plan.RunRecord) string { return r.Verb })},
-		{Text: "By", By: "by", Compare: compared(func(r *plan.RunRecord) string { return r.Holder })},
+		{Text: "Run", By: "run", Compare: compared(func(r *plan.RunRecord) string { return r.Title })},
+		{Text: "By", By: "by", Compare: compared(func(r *plan.RunRecord) string { return r.By })},
 		{Text: "Started", By: "started", Falls: true, Compare: func(a, b *plan.RunRecord) int { return a.Started.Compare(b.Started) }},
 		{Text: "Took"},
 		{Text: "Outcome", By: "outcome", Compare: compared(func(r *plan.RunRecord) string { return string(r.Outcome) })},
@@ -165,19 +165,19 @@ type wavesData struct {
 
 // haltedRow is a cluster whose last run that changed machines ended before its end.
 type haltedRow struct {
-	Cluster, ID, Verb string
-	Outcome           plan.Outcome
-	Ended             time.Time
-	Step, Why         string // that failed: the gate; empty where the run was stopped between steps
-	Left              int    // steps that were not begun
+	Cluster, ID, Title string
+	Outcome            plan.Outcome
+	Ended              time.Time
+	Step, Why          string // that failed: the gate; empty where the run was stopped between steps
+	Left               int    // steps that were not begun
 }
 
 // leaseRow says who disturbs a cluster's machines now.
 type leaseRow struct {
-	Cluster, Verb, Holder string
-	Acquired              time.Time
-	Now                   []string // the steps that run
-	Run                   string   // the run's ID; empty: none has begun
+	Cluster, Title, Holder string
+	Acquired               time.Time
+	Now                    []string // the steps that run
+	Run                    string   // the run's ID; empty: none has begun
 }
 
 // poolRow is a pool of a cluster, by how its machines stand.
@@ -273,7 +273,7 @@ func (p *Pages) disruptions(ctx context.Context, d *wavesData) error {
 	}
 	for _, l := range leases {
 		if l.Alive != "no" {
-			d.Leases = append(d.Leases, leaseRow{l.Cluster, l.Verb, l.Holder, l.Acquired, nil, ""})
+			d.Leases = append(d.Leases, leaseRow{l.Cluster, l.Title, l.By, l.Acquired, nil, ""})
 			d.Leases[len(d.Leases)-1].at(last[l.Cluster])
 		}
 	}
@@ -294,7 +294,7 @@ func (l *leaseRow) at(run *plan.RunRecord) {
 }
 
 func haltedOf(run *plan.RunRecord) haltedRow {
-	h := haltedRow{Cluster: run.Cluster, ID: run.ID, Verb: run.Verb, Outcome: run.Outcome, Ended: run.Ended}
+	h := haltedRow{Cluster: run.Cluster, ID: run.ID, Title: run.Title, Outcome: run.Outcome, Ended: run.Ended}
 	for _, s := range run.Steps {
 		switch {
 		case s.State == plan.Failed && h.Step == "":

@@ -172,7 +172,7 @@ func (s *scenery) quay() {
 			}
 			testkit.Must(t, j.Step(t.Context(), id, step.ID, state, begun.Add(time.Duration(3+i%5)*7*time.Second), why))
 		}
-		testkit.Must(t, j.End(t.Context(), id, outcome))
+		testkit.Must(t, j.End(t.Context(), id, outcome, nil))
 		s.runs[verb] = id
 	}
 	ran("apply", plan.OutcomeSucceeded, nil, plan.Succeeded, all...)

@@ -18,13 +18,13 @@ func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 8, 2
 // Head writes a line as it is, with a tab between cells.
 func (t *Table) Head(line string) { fmt.Fprintln(t.t, line) }
 
-// Row writes what a format makes of cells. Tabs and lines of the format count, and those of a cell are shown.
+// Row writes what a format makes of cells. Tabs and lines of the format count, and those of a cell are shown. An empty cell is a dash.
 func (t *Table) Row(format string, cells ...any) {
 	for i, c := range cells {
 		switch c := c.(type) {
 		case nil, bool, int, int32, int64, uint, uint32, uint64, float64:
 		case string:
-			cells[i] = words.Cell(c)
+			cells[i] = Dash(words.Cell(c))
 		default:
 			if text := fmt.Sprint(c); words.Cell(text) != text {
 				cells[i] = words.Cell(text)

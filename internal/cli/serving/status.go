@@ -85,7 +85,7 @@ func tellStatus(w io.Writer, s *api.ServerStatus) error {
 		t.Head("\nJOB\tVERB\tCLUSTER\tSTATE\tBY\tSERVER")
 	}
 	for _, j := range s.Jobs {
-		t.Row("%s\t%s\t%s\t%s\t%s\t%s\n", j.ID, j.Verb, j.Cluster, j.State, j.Who, output.Dash(j.Holder))
+		t.Row("%s\t%s\t%s\t%s\t%s\t%s\n", j.ID, j.Title, j.Cluster, j.State, j.Who, output.Dash(j.Holder))
 	}
 	if len(s.Duties) > 0 {
 		t.Head("\nCLUSTER\tUNASKED\tLAST\tOUTCOME\tFAILURES\tDUE\tMESSAGE")

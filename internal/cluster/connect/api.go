@@ -150,6 +150,21 @@ func (c *Conn) Kube(ctx context.Context) (*kube.Client, error) {
 	return c.apiClient, err
 }
 
+// KubeApart returns a client like Kube's, with connections and a rate limit of its own. The caller closes it.
+func (c *Conn) KubeApart(ctx context.Context) (*kube.Client, error) {
+	endpoint, err := c.Endpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conf, err := c.adminKubeconfig(ctx, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return kube.NewClient(conf, kube.ClientOptions{Dial: c.DialAPI})
+}
+
 // KubeAt returns a client of the API server on one control-plane machine, behind the endpoint. Its user needs no RBAC rule:
 // a server that has just started does not know any yet, and would refuse to say that it is not ready.
 func (c *Conn) KubeAt(ctx context.Context, name string) (*kube.Client, error) {

@@ -22,6 +22,7 @@ const (
 	Bootstrapped  Kind = "bootstrapped"   // "true" once the API answered through the endpoint for the first time
 	Bundle        Kind = "bundle"         // title and ID of the bundle that the cluster was last brought to, parted by a space
 	Converged     Kind = "converged"      // the document that the cluster was last brought to, with defaults
+	DocumentFile  Kind = "document-file"  // the file that the document was last applied from, as the user named it
 	Home          Kind = "home"           // where in the cloud the cluster lives (provider.Housed); set before anything is made there
 	EtcdInitial   Kind = "etcd-initial"   // the static initial etcd cluster, "name=peerURL,…"; fixed at the first apply
 	Smoked        Kind = "smoked"         // "true" once the smoke test has passed

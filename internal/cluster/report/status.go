@@ -16,6 +16,8 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/support"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
+	"github.com/naupegos/naupegos/internal/etcd"
+	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -34,15 +36,22 @@ type Status struct {
 	Reset      string           `json:"reset,omitempty"`      // where a reset stands
 	BundleNote string           `json:"bundleNote,omitempty"` // that the bundle here is another one, or that there is a newer one
 	Endpoint   string           `json:"endpoint,omitempty"`
-	Healthy    bool             `json:"healthy"` // everything wanted is there, runs, answers and is as wanted
-	API        string           `json:"api"`     // "ready", or why not
-	Etcd       string           `json:"etcd"`    // "3 of 3 voters healthy, tolerates 1", or why it can't be told
+	State      State            `json:"state"`            // in a word
+	Cause      string           `json:"cause,omitempty"`  // the most severe of causes; empty if healthy
+	Remedy     string           `json:"remedy,omitempty"` // the command that helps against cause
+	Causes     []Cause          `json:"causes,omitempty"` // everything that keeps the cluster from being healthy, and what is worth knowing
+	Healthy    bool             `json:"healthy"`          // state is healthy
+	API        string           `json:"api"`              // "ready", or why not
+	Etcd       string           `json:"etcd"`             // "3 of 3 voters healthy, 2 needed", or why etcd does not answer
+	Quorum     *Quorum          `json:"quorum,omitempty"` // the numbers of etcd's voters; none if etcd does not answer
 	Machines   []MachineStatus  `json:"machines"`
 	Expires    time.Time        `json:"certificateExpires,omitzero"` // of the certificate that expires first
 	ExpiresOf  string           `json:"certificateName,omitempty"`
 	Due        []string         `json:"certificatesDue,omitempty"` // names of certificates that the next apply renews
 	Backups    *backups.Backups `json:"backups,omitempty"`
 	Repairs    []string         `json:"repairs,omitempty"` // attempts to heal machines that are or were not Ready, a sentence each
+	// DocumentFile is the file that the stored document was last applied from, as its user named it; empty: none is known.
+	DocumentFile string `json:"documentFile,omitempty"`
 }
 
 // MachineStatus is one machine as it is now.
@@ -53,9 +62,15 @@ type MachineStatus struct {
 	Address string `json:"address,omitempty"`
 	State   string `json:"state"`             // the provider's word, or "missing", "unwanted"
 	Config  string `json:"config"`            // "up to date", "3 changes", or why it can't be told
+	Changes *int   `json:"changes,omitempty"` // how many settings of the machine differ; none if it was not asked
+	Problem string `json:"problem,omitempty"` // why it can't be asked for its configuration
 	Node    string `json:"node,omitempty"`    // "Ready", "Ready, cordoned", or why not; empty for gateways
 	Version string `json:"version,omitempty"` // kubelet's
 	Etcd    string `json:"etcd,omitempty"`    // "voter", "leader", "learner", or what is wrong
+
+	Member      *Member      `json:"member,omitempty"`      // of etcd, in numbers
+	Differs     []Difference `json:"differs,omitempty"`     // at most 20 of the changes
+	NodeDiffers []string     `json:"nodeDiffers,omitempty"` // labels and taints of the node that differ, such as "label tier: (none) -> web"
 }
 
 // Status observes the cluster and sums up.
@@ -65,7 +80,7 @@ func (c *Reporter) Status(ctx context.Context) (*Status, error) {
 		return nil, err
 	}
 	s := &Status{
-		Name: c.Name(), ID: c.Record.ID, Provider: c.Doc.Spec.Provider.Name(), Kubernetes: c.Doc.Spec.Kubernetes.Version, Healthy: true,
+		Name: c.Name(), ID: c.Record.ID, Provider: c.Doc.Spec.Provider.Name(), Kubernetes: c.Doc.Spec.Kubernetes.Version,
 		API: "ready", BundleNote: c.BundleNote(), Upgrade: c.UpgradeNote(), Rotation: c.RotationNote(), Reset: c.ResetNote(),
 	}
 	_, s.Bundle = c.BuiltWith()
@@ -74,38 +89,50 @@ func (c *Reporter) Status(ctx context.Context) (*Status, error) {
 	}
 	switch {
 	case !c.Facts.Bootstrapped():
-		s.API, s.Healthy = "not up yet", false
+		s.API = "not up yet"
 	case o.APIErr != nil:
-		s.API, s.Healthy = o.APIErr.Error(), false
+		s.API = o.APIErr.Error()
 	}
-	s.Etcd = c.etcdStatus(o)
-	wanted := map[string]bool{}
+	s.Etcd, s.DocumentFile = c.etcdStatus(o), c.Facts.Get(memory.DocumentFile)
+	if o.EtcdErr == nil && o.Members != nil {
+		s.Quorum = quorumOf(etcd.Now(o.Members, o.Health))
+	}
 	for _, w := range o.Expected() {
-		wanted[w.Name] = true
 		m := c.MachineStatus(o, w)
 		if tried := c.RepairNote(w.Name); tried != "" {
 			s.Repairs = append(s.Repairs, tried)
 		}
-		s.Healthy = s.Healthy && m.OK()
 		s.Machines = append(s.Machines, m)
 	}
 	for _, m := range o.Remove {
-		s.Healthy = false
-		s.Machines = append(s.Machines, MachineStatus{Name: m.Name, Role: string(m.Role), Pool: m.Pool, Address: m.Address, State: "unwanted"})
+		s.Machines = append(s.Machines, MachineStatus{Name: m.Name, Role: string(m.Role), Pool: m.Pool, Address: m.Address, State: unwanted})
 	}
 	if c.Facts.Bootstrapped() {
 		s.Backups = c.Backups(ctx)
-		if on := s.Backups.Scheduled; on != nil && on.Overdue {
-			s.Healthy = false
-		}
 	}
-	return s, c.CertificateStatus(ctx, s, time.Now())
+	now := time.Now()
+	if err := c.CertificateStatus(ctx, s, now); err != nil {
+		return nil, err
+	}
+	s.setState(c.signs(o, now))
+	return s, nil
 }
 
 // OK reports whether nothing is wrong with a machine.
 func (m MachineStatus) OK() bool {
 	return m.State == string(provider.Running) && m.Config == upToDate && (m.Node == "" || m.Node == "Ready" || m.Node == "Ready, cordoned")
 }
+
+// Difference is one setting of a machine that differs.
+type Difference struct {
+	Kind   string `json:"kind"`          // "user", "file", "directory", "binary", "image", "sysctl", "module", "unit"
+	Name   string `json:"name"`          // path or unit
+	Action string `json:"action"`        // that apply takes: "create", "update", "remove", "start", "stop", "restart", "reload", "enable"
+	Why    string `json:"why,omitempty"` // never any content of a secret
+}
+
+// mostDiffers is how many differences of a machine a status lists.
+const mostDiffers = 20
 
 // RepairNote describes the attempts to heal a machine; "" if there were none.
 func (c *Reporter) RepairNote(name string) string {
@@ -116,29 +143,43 @@ func (c *Reporter) RepairNote(name string) string {
 	return name + ": " + strings.Join(l.Words(), ", ")
 }
 
-const upToDate = "up to date"
+// Words of a machine's state, configuration, node and etcd member.
+const (
+	upToDate      = "up to date"
+	missing       = "missing"
+	unwanted      = "unwanted"
+	toBeReplaced  = "to be replaced"
+	notRegistered = "not registered"
+	notAMember    = "not a member"
+	unreachable   = "unreachable"
+	unknown       = "unknown"
+)
 
 // MachineStatus summarizes what was observed of a wanted machine.
 func (c *Reporter) MachineStatus(o *observe.Observed, w wanted.Slot) MachineStatus {
-	m := MachineStatus{Name: w.Name, Role: string(w.Role), Pool: w.Pool, State: "missing", Config: "-"}
+	m := MachineStatus{Name: w.Name, Role: string(w.Role), Pool: w.Pool, State: missing, Config: "-"}
 	seen := o.Machines[w.Name]
 	if seen != nil {
 		m.Address, m.State = seen.Machine.Address, string(seen.Machine.State)
 		m.Config = configStatus(seen)
+		m.differences(seen)
 	} else if old := o.Replaced[w.Name]; old != nil {
-		m.Address, m.State, m.Config = old.Machine.Address, string(old.Machine.State), "to be replaced"
+		m.Address, m.State, m.Config = old.Machine.Address, string(old.Machine.State), toBeReplaced
 	}
 	if w.Role == provider.Gateway {
 		return m
 	}
-	m.Node = "not registered"
+	m.Node = notRegistered
 	if n, ok := o.Nodes[w.Name]; ok {
 		m.Version, m.Node = n.Version, o.NodeWords(n)
+		if !w.Surge {
+			m.NodeDiffers = kube.Unmarked(n, c.Marks(w))
+		}
 	} else if o.Nodes == nil {
-		m.Node = "unknown"
+		m.Node = unknown
 	}
 	if w.IsControlPlane() {
-		m.Etcd = memberStatus(o, w.Name)
+		m.Etcd, m.Member = memberStatus(o, w.Name), memberNumbers(o, w.Name)
 	}
 	return m
 }
@@ -152,18 +193,33 @@ func configStatus(s *observe.Seen) string {
 	case s.Err != nil:
 		return s.Err.Error()
 	case s.Report == nil:
-		return "unknown"
+		return unknown
 	}
 	return words.Count(len(s.Report.Changes)+len(s.Report.Missing), "change", "changes")
 }
 
+// differences records what the machine's agent would change, or why it could not be asked.
+func (m *MachineStatus) differences(s *observe.Seen) {
+	if s.Err != nil && s.Machine.State == provider.Running {
+		m.Problem = s.Err.Error()
+	}
+	if s.Report == nil {
+		return
+	}
+	n := len(s.Report.Changes) + len(s.Report.Missing)
+	m.Changes = &n
+	for _, ch := range s.Report.Changes[:min(len(s.Report.Changes), mostDiffers)] {
+		m.Differs = append(m.Differs, Difference{Kind: ch.Kind, Name: ch.Name, Action: ch.Action, Why: ch.Why})
+	}
+}
+
 func memberStatus(o *observe.Observed, name string) string {
 	if o.Members == nil {
-		return "unknown"
+		return unknown
 	}
 	m, ok := o.Member(name)
 	if !ok {
-		return "not a member"
+		return notAMember
 	}
 	for _, h := range o.Health {
 		if h.ID != m.ID {
@@ -171,7 +227,7 @@ func memberStatus(o *observe.Observed, name string) string {
 		}
 		switch {
 		case !h.Reachable:
-			return "unreachable"
+			return unreachable
 		case len(h.Alarms) > 0:
 			return strings.Join(h.Alarms, ",")
 		case h.Leader:
@@ -205,7 +261,7 @@ func (c *Reporter) CertificateStatus(ctx context.Context, s *Status, now time.Ti
 			s.Expires, s.ExpiresOf = i.NotAfter, i.Name
 		}
 		if i.Due(now) {
-			s.Due, s.Healthy = append(s.Due, i.Name), false
+			s.Due = append(s.Due, i.Name)
 		}
 	}
 	return nil
@@ -213,15 +269,6 @@ func (c *Reporter) CertificateStatus(ctx context.Context, s *Status, now time.Ti
 
 // Certificates lists every certificate that Naupegos issued for the cluster.
 func (c *Reporter) Certificates(ctx context.Context) ([]pki.CertInfo, error) { return c.PKI.List(ctx) }
-
-// Summary is one line about the cluster.
-func (s *Status) Summary() string {
-	state := "healthy"
-	if !s.Healthy {
-		state = "NOT healthy"
-	}
-	return fmt.Sprintf("Cluster %s (%s, Kubernetes %s) is %s", s.Name, s.Provider, s.Kubernetes, state)
-}
 
 // onlyLook is Observe for callers that change nothing: it requests no certificates in place of those that are due.
 func (c *Reporter) onlyLook(ctx context.Context) (*observe.Observed, error) {

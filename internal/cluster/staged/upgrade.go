@@ -80,7 +80,7 @@ func (c *Staged) AdvanceReleases(ctx context.Context) error {
 // UpgradeNote describes an upgrade that is under way; "" without one.
 func (c *Staged) UpgradeNote() string {
 	if c.Moving() {
-		return fmt.Sprintf("to Kubernetes %s, not finished: some parts do not run their next version yet; naupegos apply continues", c.Doc.Spec.Kubernetes.Version)
+		return fmt.Sprintf("to Kubernetes %[1]s, not finished: some parts do not run their next version yet; naupegos upgrade %[2]s --to %[1]s continues", c.Doc.Spec.Kubernetes.Version, c.Name())
 	}
 	return c.SoakNote()
 }

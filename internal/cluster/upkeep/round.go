@@ -9,12 +9,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Sick is a machine whose node is not Ready.
+// Sick is a machine that is off or whose node is not Ready.
 type Sick struct {
 	Name         string
 	ControlPlane bool
 	Since        time.Time // when its node stopped being Ready
 	Why          string    // it is not, in the API's words
+	Off          bool      // its provider reports it as off; the API may still call the node Ready
 	Ladder       Ladder
 	Leave        string          // why nobody is to touch it unless it is asked for by name; empty: it may be repaired
 	Never        string          // why nobody is to touch it at all
@@ -61,7 +62,7 @@ func Next(sick []Sick, total int, r Rules, only string, now time.Time) (Round, e
 		rung, skipped, note := s.due(r, only != "", now)
 		switch {
 		case note != "":
-			round.Notes = append(round.Notes, s.Name+": "+note)
+			round.Notes = append(round.Notes, note)
 		case rung == "":
 			round.Stuck = append(round.Stuck, s.Name)
 			round.Notes = append(round.Notes, s.Name+": "+s.exhausted(skipped))
@@ -80,11 +81,13 @@ func (s Sick) due(r Rules, asked bool, now time.Time) (rung Rung, skipped []stri
 	case s.Never != "":
 		return "", []string{s.Never}, ""
 	case s.Leave != "" && !asked:
-		return "", nil, s.Leave
+		return "", nil, s.Name + ": " + s.Leave
 	case s.Ladder.unfinished():
 		return s.Ladder.last().Rung, nil, ""
+	case s.Off && s.Ladder.last() == nil && !asked && now.Before(s.Since.Add(r.After)):
+		return "", nil, fmt.Sprintf("%s is off; it is repaired from %s on; naupegos apply starts it now, and so does repair --machine %s", s.Name, clock(s.Since.Add(r.After)), s.Name)
 	case s.Ladder.last() == nil && !asked && now.Before(s.Since.Add(r.After)):
-		return "", nil, fmt.Sprintf("not Ready since %s (%s); it is repaired from %s on", clock(s.Since), s.Why, clock(s.Since.Add(r.After)))
+		return "", nil, fmt.Sprintf("%s: not Ready since %s (%s); it is repaired from %s on", s.Name, clock(s.Since), s.Why, clock(s.Since.Add(r.After)))
 	}
 	climbed := -1
 	if last := s.Ladder.last(); last != nil {

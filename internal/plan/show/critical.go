@@ -89,6 +89,6 @@ func (r run) headline() string {
 			n++
 		}
 	}
-	return words.Line(r.Verb) + " " + words.Line(r.Cluster) + ": " + string(r.Outcome) + ", " + strconv.Itoa(n) + " of " +
+	return words.Line(r.Heading()) + ": " + string(r.Outcome) + ", " + strconv.Itoa(n) + " of " +
 		words.Count(len(r.Steps), "step", "steps") + " in " + words.Duration(r.lastMoment().Sub(r.Started))
 }

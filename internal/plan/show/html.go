@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -82,7 +83,7 @@ func (r run) picture() picture {
 		return labelWidth + chartWidth*min(max(float64(t.Sub(r.Started))/float64(total), 0), 1)
 	}
 	p := picture{
-		Title: r.headline(), Run: r.ID, Holder: r.Holder, When: r.Started.UTC().Format("2006-01-02 15:04:05 UTC"),
+		Title: r.headline(), Run: r.ID, Holder: cmp.Or(r.By, r.Holder), When: r.Started.UTC().Format("2006-01-02 15:04:05 UTC"),
 		Width: labelWidth + chartWidth + 10, Height: topMargin + len(steps)*rowHeight + 6, Ticks: ticks(total),
 	}
 	critical := r.criticalPath()

@@ -13,6 +13,8 @@ import (
 // planJSON is the plan as `naupegos plan -o json` prints it. Fields may be added, never renamed or given another meaning.
 type planJSON struct {
 	Verb       string              `json:"verb"`
+	Title      string              `json:"title,omitempty"`   // the verb with its arguments
+	Subject    string              `json:"subject,omitempty"` // what the verb acts on: machines, a pool, a backup
 	Cluster    string              `json:"cluster"`
 	Changes    bool                `json:"changes"`                   // false: nothing to do
 	Summary    map[plan.Action]int `json:"summary"`                   // steps by action; absent: none of it
@@ -60,7 +62,7 @@ func Agreed(p *plan.Plan) json.Marshaler {
 
 func newPlanJSON(p *plan.Plan) *planJSON {
 	out := &planJSON{
-		Verb: p.Verb, Cluster: p.Cluster, Changes: !p.Empty(), Summary: p.Counts(),
+		Verb: p.Verb, Title: p.Title, Subject: p.Subject, Cluster: p.Cluster, Changes: !p.Empty(), Summary: p.Counts(),
 		Consents: p.MissingConsents(nil), Disruption: p.Disruption(), Warnings: p.Warnings, LeftOut: p.LeftOut, Steps: make([]stepJSON, 0, len(p.Steps)),
 		Document: p.Document, Estimate: p.Estimate.Round(time.Millisecond).Seconds(),
 	}
@@ -101,7 +103,7 @@ func Parse(data []byte) (*plan.Plan, error) {
 }
 
 func (p *planJSON) plan() *plan.Plan {
-	out := &plan.Plan{Verb: p.Verb, Cluster: p.Cluster, Final: p.Disruption == plan.Final, Warnings: p.Warnings, LeftOut: p.LeftOut,
+	out := &plan.Plan{Verb: p.Verb, Title: p.Title, Subject: p.Subject, Cluster: p.Cluster, Final: p.Disruption == plan.Final, Warnings: p.Warnings, LeftOut: p.LeftOut,
 		Document: p.Document, Estimate: time.Duration(p.Estimate * float64(time.Second))}
 	for _, s := range p.Steps {
 		out.Steps = append(out.Steps, &plan.Step{

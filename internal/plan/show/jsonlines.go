@@ -17,6 +17,8 @@ type lineJSON struct {
 	Event   string         `json:"event"`
 	Time    time.Time      `json:"time"`
 	Verb    string         `json:"verb,omitempty"`    // of begin and end
+	Title   string         `json:"title,omitempty"`   // of begin and end: the verb with its arguments
+	Subject string         `json:"subject,omitempty"` // of begin and end: what the verb acts on
 	Cluster string         `json:"cluster,omitempty"` // of begin and end
 	Steps   int            `json:"steps,omitempty"`   // of begin
 	Run     string         `json:"run,omitempty"`     // of end: the run's ID in the journal
@@ -29,6 +31,8 @@ type lineJSON struct {
 	Outcome plan.Outcome   `json:"outcome,omitempty"` // of end
 	Text    string         `json:"text,omitempty"`    // of note
 	Plan    *planJSON      `json:"plan,omitempty"`    // of plan: what is about to be carried out
+	// Evidence is of end: what was observed meanwhile.
+	Evidence *plan.Evidence `json:"evidence,omitempty"`
 }
 
 func newJSONLines(w io.Writer) *jsonLines {
@@ -38,12 +42,12 @@ func newJSONLines(w io.Writer) *jsonLines {
 }
 
 func (o *jsonLines) Begin(p *plan.Plan, at time.Time) {
-	o.put(lineJSON{Event: "begin", Time: at, Verb: p.Verb, Cluster: p.Cluster, Steps: len(p.Steps)})
+	o.put(lineJSON{Event: "begin", Time: at, Verb: p.Verb, Title: p.Title, Subject: p.Subject, Cluster: p.Cluster, Steps: len(p.Steps)})
 }
 
 // WriteEvent writes a plan as a line of its own, as the observer of kind ObserveJSON writes what follows. The error is that of w.
 func WriteEvent(w io.Writer, p *plan.Plan, at time.Time) error {
-	return newJSONLines(w).enc.Encode(lineJSON{Event: "plan", Time: at, Verb: p.Verb, Cluster: p.Cluster, Steps: len(p.Steps), Plan: newPlanJSON(p)})
+	return newJSONLines(w).enc.Encode(lineJSON{Event: "plan", Time: at, Verb: p.Verb, Title: p.Title, Subject: p.Subject, Cluster: p.Cluster, Steps: len(p.Steps), Plan: newPlanJSON(p)})
 }
 
 // WriteSteps writes the steps of a run that begins, for a Replay that was not shown its plan.
@@ -71,7 +75,7 @@ func (o *jsonLines) Note(text string) {
 
 func (o *jsonLines) End(r *plan.Result) {
 	o.put(lineJSON{
-		Event: "end", Time: r.Ended, Verb: r.Verb, Cluster: r.Cluster, Run: r.ID, Outcome: r.Outcome, Seconds: seconds(r.Ended.Sub(r.Started)),
+		Event: "end", Time: r.Ended, Verb: r.Verb, Title: r.Title, Subject: r.Subject, Cluster: r.Cluster, Run: r.ID, Outcome: r.Outcome, Seconds: seconds(r.Ended.Sub(r.Started)), Evidence: r.Evidence,
 	})
 }
 

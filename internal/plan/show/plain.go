@@ -23,7 +23,7 @@ func newPlain(w io.Writer) *plain {
 
 func (o *plain) Begin(p *plan.Plan, at time.Time) {
 	o.began = at
-	fmt.Fprintf(o.w, "%s %s: %s\n", words.Line(p.Verb), words.Line(p.Cluster), words.Count(len(p.Steps), "step", "steps"))
+	fmt.Fprintf(o.w, "%s: %s\n", words.Line(p.Heading()), words.Count(len(p.Steps), "step", "steps"))
 }
 
 func (o *plain) Event(e plan.Event) {
@@ -75,7 +75,7 @@ func stateLook(s plan.StepState) (mark, color string) {
 
 // endLine sums a run up: "apply demo: 40 steps done in 18.3s".
 func endLine(r *plan.Result) string {
-	s := fmt.Sprintf("%s %s: %d of %s done in %s", words.Line(r.Verb), words.Line(r.Cluster), r.Count(plan.Succeeded),
+	s := fmt.Sprintf("%s: %d of %s done in %s", words.Line(r.Heading()), r.Count(plan.Succeeded),
 		words.Count(len(r.Steps), "step", "steps"), words.Duration(r.Ended.Sub(r.Started)))
 	for _, state := range []plan.StepState{plan.Failed, plan.Stopped, plan.Skipped} {
 		if n := r.Count(state); n > 0 {

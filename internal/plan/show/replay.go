@@ -63,7 +63,7 @@ func (r *Replay) Abandon() {
 func (r *Replay) begin(l lineJSON) {
 	r.Abandon() // another server has gone on
 	if r.plan == nil {
-		r.plan = &plan.Plan{Verb: l.Verb, Cluster: l.Cluster}
+		r.plan = &plan.Plan{Verb: l.Verb, Title: l.Title, Subject: l.Subject, Cluster: l.Cluster}
 	}
 	r.steps, r.records = map[string]*plan.Step{}, map[string]*plan.StepRecord{}
 	for _, s := range r.plan.Steps {
@@ -99,7 +99,7 @@ func (r *Replay) end(l lineJSON) {
 	if r.observer == nil {
 		return
 	}
-	res := &plan.Result{RunRecord: plan.RunRecord{ID: l.Run, Verb: r.plan.Verb, Cluster: r.plan.Cluster, Outcome: l.Outcome, Started: l.Time, Ended: l.Time}}
+	res := &plan.Result{RunRecord: plan.RunRecord{ID: l.Run, Verb: r.plan.Verb, Title: r.plan.Title, Subject: r.plan.Subject, Cluster: r.plan.Cluster, Outcome: l.Outcome, Started: l.Time, Ended: l.Time}}
 	if l.Seconds != nil {
 		res.Started = l.Time.Add(-time.Duration(*l.Seconds * float64(time.Second)))
 	}

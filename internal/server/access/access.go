@@ -103,6 +103,7 @@ func From(ctx context.Context) Operator {
 type asked struct {
 	Operator
 	cluster string
+	asks    string       // what the request asks for, behind its path in the audit: a verb with its arguments
 	looks   bool         // the request only reads, although its method is POST
 	begun   func() error // records in the audit that the request begins
 	fresh   func() error // refuses a sign-in that is too old
@@ -112,6 +113,13 @@ type asked struct {
 func About(ctx context.Context, cluster string) {
 	if o, _ := ctx.Value(key{}).(*asked); o != nil {
 		o.cluster = cluster
+	}
+}
+
+// Asks notes which verb a request asks for, with its arguments, for the audit.
+func Asks(ctx context.Context, title string) {
+	if o, _ := ctx.Value(key{}).(*asked); o != nil {
+		o.asks = title
 	}
 }
 

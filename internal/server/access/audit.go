@@ -28,7 +28,11 @@ func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Meth
 
 // entry returns the audit entry of a request.
 func (a *asked) entry(r *http.Request, outcome string) store.AuditEntry {
-	return store.AuditEntry{At: time.Now(), Who: a.Name, Via: a.Via, Session: a.Session, From: server.Remote(r), Action: words.Clip(r.Method, 20) + " " + words.Clip(r.URL.Path, mostPath),
+	action := words.Clip(r.Method, 20) + " " + words.Clip(r.URL.Path, mostPath)
+	if a.asks != "" {
+		action += ": " + words.Clip(a.asks, mostPath)
+	}
+	return store.AuditEntry{At: time.Now(), Who: a.Name, Via: a.Via, Session: a.Session, From: server.Remote(r), Action: action,
 		Cluster: words.Clip(a.cluster, 63), Outcome: outcome}
 }
 

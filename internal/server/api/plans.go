@@ -89,6 +89,7 @@ func (a *api) lookAtForeign(ctx context.Context, in *struct{ Body ForeignRequest
 
 // mayAsk refuses what the operator may not ask for: about another cluster, whose backup is meant, as well.
 func mayAsk(ctx context.Context, need server.Role, name string, asked *operate.Asked) error {
+	access.Asks(ctx, asked.About().Title)
 	if of := asked.Of(); of != "" {
 		if err := may(ctx, need, of); err != nil {
 			return err

@@ -153,7 +153,10 @@ func Judge(name string, s *report.Status, seen error) (state, cause, remedy stri
 	if seen != nil {
 		return Unknown, line(seen.Error()), "naupegos status " + name
 	}
-	if s.Healthy {
+	if s.State != "" {
+		return string(s.State), line(s.Cause), s.Remedy
+	}
+	if s.Healthy { // a report of an older version, which has no state
 		return Healthy, "", ""
 	}
 	apply := "naupegos document " + name + " > FILE && naupegos apply -f FILE"

@@ -163,7 +163,7 @@ func (j *job) do(hard context.Context) (done operate.Done, err error) {
 			ctx, cancel := context.WithCancel(ctx)
 			return j.soft, ctx, cancel
 		},
-		Meta: map[string]string{"version": j.b.c.Version, "job": j.ID, "by": j.Who},
+		Meta: map[string]string{"version": j.b.c.Version, "job": j.ID, plan.MetaBy: j.Who},
 	}
 	if j.Agreed != nil {
 		if t.Agreed, err = show.Parse(j.Agreed); err != nil {
@@ -231,7 +231,9 @@ func (j *job) begin(ctx context.Context, cancel func()) (begun *operate.Begun, e
 		if err != nil {
 			return nil, err
 		}
-		begun, err := operate.Begin(ctx, st, j.order.Asked, j.b.c.Options(j.order.Asked, Need{CarryOut: true, Say: j.lines}))
+		o := j.b.c.Options(j.order.Asked, Need{CarryOut: true, Say: j.lines})
+		o.By = j.Who
+		begun, err := operate.Begin(ctx, st, j.order.Asked, o)
 		if fail.KindOf(err) != fail.Conflict || j.Generation < 2 || time.Now().After(deadline) {
 			return begun, err
 		}

@@ -111,7 +111,7 @@ func (b *Board) add(ctx context.Context, who, cluster string, o queued) (*store.
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "write the job down")
 	}
-	j, err := b.c.Store.AddJob(ctx, store.Job{Cluster: cluster, Verb: o.Verb, Request: raw, Who: who})
+	j, err := b.c.Store.AddJob(ctx, store.Job{Cluster: cluster, Verb: o.Verb, Title: o.About().Title, Request: raw, Who: who})
 	if err == nil {
 		b.poke(b.wake)
 	}

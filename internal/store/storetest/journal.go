@@ -73,7 +73,7 @@ func runsNewestFirst(t *testing.T, at Opener, _ Database) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := j.End(t.Context(), id, plan.OutcomeSucceeded); err != nil {
+		if err := j.End(t.Context(), id, plan.OutcomeSucceeded, nil); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, id)
@@ -103,7 +103,7 @@ func journalRefusesWhatItDoesNotKnow(t *testing.T, at Opener, _ Database) {
 	if err := j.Step(t.Context(), "no-run", "a", plan.Running, time.Now(), ""); err == nil {
 		t.Error("a step of an unknown run was recorded")
 	}
-	testkit.Fails(t, j.End(t.Context(), "no-run", plan.OutcomeFailed), fail.NotFound, "no-run")
+	testkit.Fails(t, j.End(t.Context(), "no-run", plan.OutcomeFailed, nil), fail.NotFound, "no-run")
 }
 
 // journalKeepsWhatMachinesSay: a machine's own words may be no text.
