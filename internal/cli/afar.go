@@ -33,9 +33,9 @@ var (
 	withoutStore = []string{"login", "logout", "use", "options", "init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "bundle", "image", "local-machine"}
 
 	instead = map[string]string{
-		"kubectl":    "naupegos kubeconfig NAME, and a kubectl of your own",
-		"autoscale":  "spec.unattended.autoscale in its document has servers answer the cluster's autoscaler",
-		"server":     "run it on the server's host, in an environment that names no server: here it would work on this host's store",
+		"kubectl":   "naupegos kubeconfig NAME, and a kubectl of your own",
+		"autoscale": "spec.unattended.autoscale in its document has servers answer the cluster's autoscaler",
+		"ui":        "open its pages: https://HOST:PORT/ui/", "server": "run it on the server's host, in an environment that names no server: here it would work on this host's store",
 		"store":      "naupegos server backup and restore, where the server's store is",
 		"ssh":        "naupegos handover NAME DIR, then ssh -F ssh_config MACHINE in DIR: the way to machines is yours, not the server's",
 		"ssh-config": "naupegos handover NAME DIR writes one for this host",

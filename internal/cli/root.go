@@ -131,14 +131,14 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) 
 
 // addVerbs hangs every verb on the root, in the order in which a user meets them.
 func addVerbs(root *cobra.Command, a *App) {
-	root.AddCommand(
+	root.AddCommand(append(newServerCmds(a),
 		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),
 		newPlanCmd(a), newDiffCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
 		newNodeCmd(a), newAutoscaleCmd(a), newMachineCmd(a), shell.NewSSH(a.shell()), shell.NewSSHConfig(a.shell()), newCertsCmd(a), newRenewCmd(a), newHistoryCmd(a), shell.NewLogs(a.shell()), shell.NewSupport(a.shell()), newHandoverCmd(a), newBackupCmd(a), newEtcdCmd(a), newResetCmd(a), newImportCmd(a), newReleaseCmd(a), newDestroyCmd(a),
-		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), newServerCmd(a), a.newLoginCmd(), a.newLogoutCmd(),
+		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), a.newLoginCmd(), a.newLogoutCmd(),
 		newRepairCmd(a), newUpdateCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),
-	)
+	)...)
 	root.AddCommand(watchVerbs(a)...)
 	root.AddCommand(contexts.NewUse(contexts.Host{Out: a.Out, Flags: &a.where, Clusters: a.storedNames}))
 	root.SetHelpCommand(verbs.Help(root))
@@ -159,7 +159,7 @@ var verbGroups = []struct{ title, verbs string }{
 	{"Clusters:", "init validate explain schema plan diff apply status top describe events test kubectl kubeconfig document history destroy reset"},
 	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
 	{"Machines:", "node machine ssh ssh-config logs support"},
-	{"Server and store:", "use server login logout store"},
+	{"Server and store:", "ui use server login logout store"},
 	{"Artefacts:", "bundle image"},
 	{"Other:", "doctor version help completion"},
 }

@@ -239,8 +239,8 @@ func (a *App) openStore(ctx context.Context) (store.Store, error) {
 	return store.Open(ctx, at)
 }
 
-// newServerCmd returns naupegos server, with what this command lends it.
-func newServerCmd(a *App) *cobra.Command {
+// newServerCmds returns naupegos server and naupegos ui, with what this command lends them.
+func newServerCmds(a *App) []*cobra.Command {
 	backup := func(ctx context.Context, w io.Writer, recipient string) error {
 		at, err := a.location()
 		if err == nil {
@@ -248,12 +248,13 @@ func newServerCmd(a *App) *cobra.Command {
 		}
 		return err
 	}
-	return serving.New(serving.Host{
+	h := serving.Host{
 		Out: a.Out, Err: a.Err, OpenStore: a.openStore, StateDir: a.ownDir, Agent: findAgent, Backup: backup, Options: a.served, Version: version, Remote: a.server, Verbs: serverStoreVerbs(a),
 		Look: func(string) operate.Options {
 			return a.options(sessionOptions{readOnly: true, bundle: bundles.IfHere, say: io.Discard})
 		},
-	})
+	}
+	return []*cobra.Command{serving.New(h), serving.NewUI(h)}
 }
 
 // served says with what the server plans a verb, and carries it out: as this command does, without its terminal, which is no client's.

@@ -14,7 +14,8 @@ import (
 // Listener says which listener serves a mount.
 type Listener int
 
-// The listeners. Each also serves the mounts of Boot. A mount that needs a secret must not be on Boot.
+// The listeners. Each also serves the mounts of Boot. A mount that needs a secret must not be on Boot, except where that
+// listens on loopback alone.
 const (
 	API   Listener = iota // HTTPS
 	Boot                  // plain HTTP, as iPXE needs it: the front process forwards it

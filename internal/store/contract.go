@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/store/health"
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
@@ -56,6 +57,8 @@ type Store interface {
 
 	// Metal returns the part of the store that is for physical machines.
 	Metal() metal.Store
+	// Health returns the part of the store for how clusters were when a server last looked.
+	Health() health.Store
 
 	Access
 	Jobs

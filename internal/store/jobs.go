@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -23,8 +24,8 @@ type Jobs interface {
 	// Jobs returns the newest jobs first, of one cluster or (empty) of all; at most limit, 0 meaning 20.
 	Jobs(ctx context.Context, cluster string, limit int) ([]Job, error)
 	// ClaimJob takes the oldest job that is queued, or that was taken by a server which has vanished, for as long as ttl unless BeatJob
-	// comes in time. nil: there is none.
-	ClaimJob(ctx context.Context, ttl time.Duration) (*Job, error)
+	// comes in time. nil: there is none. who restricts it to jobs that these requested.
+	ClaimJob(ctx context.Context, ttl time.Duration, who ...string) (*Job, error)
 	// BeatJob keeps a claimed job for another ttl, and returns how far it is asked to stop: fail.Conflict where another has it by now.
 	BeatJob(ctx context.Context, j *Job, ttl time.Duration) (Stop, error)
 	// AgreeJob remembers the plan that a claimed job carries out.
@@ -148,7 +149,7 @@ func (s *database) Jobs(ctx context.Context, cluster string, limit int) ([]Job, 
 }
 
 // ClaimJob implements Jobs.
-func (s *database) ClaimJob(ctx context.Context, ttl time.Duration) (claimed *Job, err error) {
+func (s *database) ClaimJob(ctx context.Context, ttl time.Duration, who ...string) (claimed *Job, err error) {
 	err = s.change(ctx, s.db, once, func(tx *sql.Tx) error {
 		claimed = nil
 		now, err := s.now(ctx, tx)
@@ -160,7 +161,7 @@ func (s *database) ClaimJob(ctx context.Context, ttl time.Duration) (claimed *Jo
 			return err
 		}
 		for _, r := range rows {
-			if r.State == JobRunning && now.Before(r.expires) && r.holder.lives(s.self) != dead {
+			if r.State == JobRunning && now.Before(r.expires) && r.holder.lives(s.self) != dead || len(who) > 0 && !slices.Contains(who, r.Who) {
 				continue
 			}
 			mine, err := updated(tx.ExecContext(ctx, "UPDATE jobs SET state = $1, generation = generation + 1, holder = $2, expires = $3 WHERE id = $4 AND generation = $5 AND state = $6",
@@ -290,12 +291,7 @@ func scanJob(row scanner) (*jobRow, error) {
 		}
 		r.Holder = r.holder.String()
 	}
-	raw := func(text string) json.RawMessage {
-		if text == "" {
-			return nil
-		}
-		return json.RawMessage(text)
-	}
+	raw := func(text string) json.RawMessage { return append(json.RawMessage(nil), text...) } // nil if it is empty
 	r.Request, r.Agreed, r.Result = raw(request), raw(agreed), raw(result)
 	r.expires, r.Created, r.Ended = fromMicros(expires), fromMicros(created), fromMicros(ended)
 	return &r, nil

@@ -7,11 +7,15 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/health"
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
 // Metal implements Store.
 func (s *database) Metal() metal.Store { return metal.New(metalDB{s}) }
+
+// Health implements Store.
+func (s *database) Health() health.Store { return health.New(metalDB{s}) }
 
 // metalDB is the database as the room for machines sees it.
 type metalDB struct{ s *database }

@@ -106,7 +106,7 @@ func (s *database) takeOver(ctx context.Context, from *database, replace bool) (
 			if err != nil {
 				return err
 			}
-			revoked, err := s.revokedTokens(ctx, tx)
+			revoked, err := revokedTokens(ctx, s, tx)
 			if err != nil {
 				return err
 			}

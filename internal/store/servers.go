@@ -275,29 +275,20 @@ func endJobs(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// revokedTokens returns when tokens were revoked, by their IDs.
-func (s *database) revokedTokens(ctx context.Context, tx *sql.Tx) (map[string]int64, error) {
-	type row struct {
-		id string
-		at int64
-	}
-	found, err := list(ctx, s, tx, func(sc scanner) (r row, err error) {
-		err = sc.Scan(&r.id, &r.at)
-		return r, err
+// revokedTokens returns the IDs of revoked tokens, and when each was revoked.
+func revokedTokens(ctx context.Context, s *database, tx *sql.Tx) ([]Token, error) {
+	return list(ctx, s, tx, func(sc scanner) (t Token, err error) {
+		var at int64
+		err = sc.Scan(&t.ID, &at)
+		t.Revoked = fromMicros(at)
+		return t, err
 	}, "SELECT id, revoked FROM tokens WHERE revoked <> 0")
-	all := map[string]int64{}
-	for _, r := range found {
-		all[r.id] = r.at
-	}
-	return all, err
 }
 
 // revokeAgain revokes the tokens that were revoked after s, a backup, was created.
-func (s *database) revokeAgain(ctx context.Context, tx *sql.Tx, revoked map[string]int64) error {
-	for id, at := range revoked {
-		if err := s.revoke(ctx, tx, id, at); err != nil {
-			return err
-		}
+func (s *database) revokeAgain(ctx context.Context, tx *sql.Tx, revoked []Token) (err error) {
+	for i := 0; i < len(revoked) && err == nil; i++ {
+		err = s.revoke(ctx, tx, revoked[i].ID, micros(revoked[i].Revoked))
 	}
-	return nil
+	return err
 }

@@ -29,7 +29,7 @@ func askedOf(r *http.Request) (operate.Asked, error) {
 		return operate.Asked{Verb: upgrade, Cluster: name, Upgrade: &u}, u.Check()
 	case "", operate.Apply:
 	default:
-		return operate.Asked{}, fail.New(fail.Invalid, "verb: these pages plan apply and %s, and not %q", upgrade, verb).Do("naupegos --server URL carries out the others")
+		return askedBy(r, verb)
 	}
 	if _, given := r.PostForm["document"]; !given { // the stored one
 		return operate.Asked{Verb: operate.Apply, Cluster: name}, nil
@@ -59,17 +59,26 @@ func fieldsOf(a operate.Asked) []field {
 		case u.Back:
 			way = "back"
 		}
-		all = append(all, field{"way", way}, field{"to", u.To}, field{"pool", u.Pool}, field{"pause-after", u.PauseAfter})
+		return append(all, field{"way", way}, field{"to", u.To}, field{"pool", u.Pool}, field{"pause-after", u.PauseAfter})
+	}
+	if a.Verb != operate.Apply {
+		all = append(all, fieldsBy(&a)...)
 	}
 	return all
 }
 
 // asksHere reports whether these pages can plan what is asked for.
-func asksHere(a operate.Asked) bool { return a.Verb == operate.Apply || a.Verb == upgrade }
+func asksHere(a operate.Asked) bool {
+	_, known := forms()[a.Verb]
+	return known && a.Verb != operate.Destroy || a.Verb == operate.Apply || a.Verb == upgrade
+}
 
 // commandsOf are the command lines that plan what is asked for, and carry it out.
 func commandsOf(name string, a operate.Asked) string {
 	u := a.Upgrade
+	if _, known := forms()[a.Verb]; known {
+		return commandBy(name, &a)
+	}
 	if u == nil {
 		if a.Document == "" {
 			return "naupegos document " + quote(name) + " > FILE\nnaupegos plan -f FILE\nnaupegos apply -f FILE"

@@ -31,11 +31,24 @@ func asks(form url.Values) (operate.Asked, error) {
 func TestAsked(t *testing.T) {
 	for command, form := range map[string]url.Values{
 		"naupegos apply -f FILE": {"document": {harbour}},
-		"naupegos upgrade harbour --to v1.37.2 --pause-after harbour-cp-1": {"verb": {"upgrade"}, "to": {" v1.37.2 "}, "pause-after": {"harbour-cp-1"}},
-		"naupegos upgrade harbour --finish":                                {"verb": {"upgrade"}, "way": {"finish"}},
-		"naupegos upgrade harbour --back":                                  {"verb": {"upgrade"}, "way": {"back"}},
-		"naupegos upgrade harbour --pool 'a b'":                            {"verb": {"upgrade"}, "pool": {"a b"}},
-		"naupegos document harbour > FILE":                                 {"verb": {"apply"}},
+		"naupegos upgrade harbour --to v1.37.2 --pause-after harbour-cp-1":     {"verb": {"upgrade"}, "to": {" v1.37.2 "}, "pause-after": {"harbour-cp-1"}},
+		"naupegos upgrade harbour --finish":                                    {"verb": {"upgrade"}, "way": {"finish"}},
+		"naupegos upgrade harbour --back":                                      {"verb": {"upgrade"}, "way": {"back"}},
+		"naupegos upgrade harbour --pool 'a b'":                                {"verb": {"upgrade"}, "pool": {"a b"}},
+		"naupegos document harbour > FILE":                                     {"verb": {"apply"}},
+		"naupegos node add harbour --pool general --count 2":                   {"verb": {"node add"}, "pool": {"general"}, "count": {"2"}},
+		"naupegos node add harbour --control-plane":                            {"verb": {"node add"}, "control-plane": {"yes"}, "count": {"1"}},
+		"naupegos node remove harbour a b":                                     {"verb": {"node remove"}, "machine": {"a", "b"}},
+		"naupegos node drain harbour a --force":                                {"verb": {"node drain"}, "machine": {"a"}, "force": {"yes"}},
+		"naupegos machine reboot harbour a":                                    {"verb": {"machine reboot"}, "machine": {"a"}},
+		"naupegos repair harbour --machine a":                                  {"verb": {"repair"}, "machine": {"a"}},
+		"naupegos renew harbour":                                               {"verb": {"renew"}},
+		"naupegos backup create harbour":                                       {"verb": {"backup create"}},
+		"naupegos backup rehearse harbour 20261123T211500Z-3f9a":               {"verb": {"backup rehearse"}, "backup": {"20261123T211500Z-3f9a"}},
+		"naupegos backup restore harbour --from latest --consent replace-data": {"verb": {"backup restore"}, "backup": {"latest"}},
+		"naupegos certs rotate harbour --all --hold":                           {"verb": {"certs rotate"}, "rotate": {"all"}, "hold": {"yes"}},
+		"naupegos certs rotate harbour --finish":                               {"verb": {"certs rotate"}, "rotate": {"finish"}},
+		"naupegos destroy harbour --keep-volumes":                              {"verb": {"destroy"}, "keep-volumes": {"yes"}, "confirm": {"harbour"}},
 	} {
 		a := testkit.Value(asks(form))(t)
 		if got := "\n" + commandsOf("harbour", a) + "\n"; !strings.Contains(got, "\n"+command+"\n") {
@@ -43,7 +56,7 @@ func TestAsked(t *testing.T) {
 		}
 		again := url.Values{}
 		for _, f := range fieldsOf(a) {
-			again.Set(f.Name, f.Value)
+			again.Add(f.Name, f.Value)
 		}
 		if b := testkit.Value(asks(again))(t); !reflect.DeepEqual(a, b) {
 			t.Errorf("the fields of %+v ask for %+v", a, b)
@@ -52,8 +65,12 @@ func TestAsked(t *testing.T) {
 	for words, form := range map[string]url.Values{
 		"no release is given":      {"verb": {"upgrade"}},
 		"--back goes with neither": {"verb": {"upgrade"}, "way": {"back"}, "to": {"v1.37.2"}},
-		`not "destroy"`:            {"verb": {"destroy"}},
+		`carry out "import"`:       {"verb": {"import"}},
 		"document: it is empty":    {"document": {"\r\n"}},
+		"no machine is named":      {"verb": {"node drain"}},
+		"not a number from 1":      {"verb": {"node add"}, "count": {"many"}},
+		"no backup is given":       {"verb": {"backup restore"}},
+		"say what to rotate":       {"verb": {"certs rotate"}},
 	} {
 		_, err := asks(form)
 		testkit.Fails(t, err, fail.Invalid, words)

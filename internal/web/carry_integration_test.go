@@ -55,7 +55,8 @@ func TestCarriedOutInABrowser(t *testing.T) {
 	g := newGiven(t)
 	b := startBrowserAt(t, g.site)
 	b.signIn("/ui/clusters")
-	b.leads("/ui/clusters/harbour", chromedp.Click(`a[href="/ui/clusters/harbour"]`), "#document")
+	b.leads("/ui/clusters/harbour", chromedp.Click(`a[href="/ui/clusters/harbour"]`), ".tabs")
+	b.leads("/ui/clusters/harbour/document", chromedp.Click(`a[href="/ui/clusters/harbour/document"]`), "#document")
 	b.do(chromedp.Evaluate[chromedp.Void](`{ const d = document.getElementById("document"); d.value = d.value.replace("step: 10m", "step: 11m") }; undefined`))
 	plans := func(button string) {
 		t.Helper()

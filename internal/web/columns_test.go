@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -67,6 +68,8 @@ func TestListsAreSortedBothWays(t *testing.T) {
 	for i, who := range []string{"ann", "bob"} {
 		testkit.Must(t, s.store.Note(t.Context(), store.AuditEntry{At: time.Now().Add(time.Duration(i) * time.Second), Who: who, Action: "looked"}))
 	}
+	quay := testkit.Value(s.store.Cluster(t.Context(), "quay"))(t)
+	s.saw(quay.ID, &report.Status{Name: "quay", API: "Unauthorized"})
 	const row = `<a href="/ui/(?:machines/[^"]*|clusters/[^"]*|runs/[^"]*)">([a-z0-9-]+)</a>`
 	for _, c := range []struct {
 		page, column, form, as string
@@ -75,13 +78,11 @@ func TestListsAreSortedBothWays(t *testing.T) {
 		{"/ui/machines?approval=pending&page=1", "Machine", row, "descending", []string{"bay-2", "bay-1", "bay-0"}},
 		{"/ui/machines?approval=pending", "Last seen", row, "descending", []string{"bay-2", "bay-1", "bay-0"}},
 		{"/ui/clusters", "Cluster", row, "descending", []string{"quay", "lake", "harbour", "update"}},
-		{"/ui/clusters", "Provider", row, "ascending", []string{"lake", "quay", "harbour", "update"}},
 		{"/ui/clusters", "Kubernetes", row, "ascending", []string{"lake", "harbour", "update", "quay"}},
-		{"/ui/clusters", "Created", row, "descending", []string{"lake", "harbour", "update", "quay"}},
+		{"/ui/clusters", "State", row, "ascending", []string{"quay", "harbour", "update", "lake"}},
 		{"/ui/clusters", "Last run", row, "descending", []string{"harbour", "update", "lake", "quay"}},
-		{"/ui/clusters", "Outcome", row, "ascending", []string{"lake", "quay", "harbour", "update"}},
-		{"/ui/clusters/harbour?look=yes", "Started", `<a href="/ui/runs/[^"]*">(apply|update)</a>`, "ascending", []string{"apply", "update"}},
-		{"/ui/clusters/harbour", "Outcome", `<a href="/ui/runs/[^"]*">(apply|update)</a>`, "ascending", []string{"apply", "update"}},
+		{"/ui/clusters/harbour/runs?look=yes", "Started", `<a href="/ui/runs/[^"]*">(apply|update)</a>`, "ascending", []string{"apply", "update"}},
+		{"/ui/clusters/harbour/runs", "Outcome", `<a href="/ui/runs/[^"]*">(apply|update)</a>`, "ascending", []string{"apply", "update"}},
 		{"/ui/audit?text=looked", "When", `data-th="Who">([a-z]+)<`, "ascending", []string{"ann", "bob"}},
 	} {
 		to, as, page := s.sorts(c.page, c.column)

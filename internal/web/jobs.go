@@ -40,13 +40,32 @@ type planData struct {
 }
 
 // planPage plans what the form asks for, and asks whether that is to be done.
-func (p *Pages) planPage(r *http.Request, who *access.Operator) (*view, error) {
-	ctx, name := r.Context(), r.PathValue("name")
+func (p *Pages) planPage(r *http.Request, _ *access.Operator) (*view, error) {
 	asked, err := askedOf(r)
 	if err != nil {
 		return nil, err
 	}
+	if err := confirmed(r, asked); err != nil {
+		return nil, err
+	}
+	return p.plan(r, r.PathValue("name"), asked)
+}
+
+// confirmed refuses to destroy a cluster whose name was not typed.
+func confirmed(r *http.Request, a operate.Asked) error {
+	if a.Verb == operate.Destroy && strings.TrimSpace(r.PostFormValue("confirm")) != a.Cluster {
+		return fail.New(fail.Invalid, "the name of the cluster was not typed").At(a.Cluster).Do("type %s to destroy it", a.Cluster)
+	}
+	return nil
+}
+
+// plan plans what is asked for.
+func (p *Pages) plan(r *http.Request, name string, asked operate.Asked) (*view, error) {
+	ctx := r.Context()
 	was, err := p.c.Store.Cluster(ctx, name)
+	if fail.KindOf(err) == fail.NotFound && asked.Makes() {
+		was, err = &store.Cluster{}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +79,9 @@ func (p *Pages) planPage(r *http.Request, who *access.Operator) (*view, error) {
 	}
 	d := planData{Cluster: name, Fields: fieldsOf(asked), Changes: !b.First.Plan.Empty(), Consents: b.First.Plan.MissingConsents(nil), Later: b.Later(),
 		Graph: graphOf(planned(b.First.Plan))}
+	if asked.Verb == operate.Destroy {
+		d.Fields = append(d.Fields, field{"confirm", name})
+	}
 	document := asked.Document
 	if e := b.Resolved().Edited; e != nil {
 		document = e.Document
@@ -92,6 +114,12 @@ func (p *Pages) jobActions() map[string]action {
 	return map[string]action{
 		"/ui/clusters/{name}/apply": {what: "agreed to", need: server.Operate, scope: server.Cluster("name"), do: func(r *http.Request, who *access.Operator) (string, string, error) {
 			asked, err := askedOf(r)
+			if err == nil {
+				err = confirmed(r, asked)
+			}
+			if err == nil && asked.Verb == operate.Destroy {
+				err = p.sensitive(r, who, "agreed to destroy", asked.Cluster)
+			}
 			if err != nil {
 				return "", "", err
 			}
@@ -101,8 +129,9 @@ func (p *Pages) jobActions() map[string]action {
 			}
 			return j.Title + ", job " + j.ID, "/ui/jobs/" + j.ID, nil
 		}},
-		"/ui/jobs/{id}/stop": stop("stopped a job", store.StopSoft),
-		"/ui/jobs/{id}/kill": stop("stopped a job at once", store.StopHard),
+		"/ui/clusters/{name}/look": hurryAction(p),
+		"/ui/jobs/{id}/stop":       stop("stopped a job", store.StopSoft),
+		"/ui/jobs/{id}/kill":       stop("stopped a job at once", store.StopHard),
 	}
 }
 

@@ -54,6 +54,8 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 		case <-tick.C:
 		case <-r.Context().Done():
 			return
+		case <-p.c.Done:
+			return
 		}
 	}
 }

@@ -36,7 +36,7 @@ var looks = []struct {
 
 // pictures are for the docs: which page is shown in which look, by the picture's name.
 var pictures = map[string]string{
-	"machines desk light": "machines", "machine desk light": "machine", "machine phone light": "machine-phone", "cluster desk light": "cluster", "cluster desk dark": "cluster-dark",
+	"overview desk light": "overview", "clusters desk light": "clusters", "machines desk light": "machines", "machine desk light": "machine", "machine phone light": "machine-phone", "cluster desk light": "cluster", "cluster desk dark": "cluster-dark",
 	"plan desk light": "plan", "job running desk light": "job", "waves desk light": "waves", "backups desk light": "backups", "approvals desk light": "approvals",
 }
 
@@ -187,15 +187,23 @@ func TestEveryPage(t *testing.T) {
 	j.see("machine that asks")
 	j.goes("/ui/approvals", "button.go")
 	j.see("approvals")
+	j.goes("/ui/", ".tiles")
+	j.see("overview")
 	j.goes("/ui/clusters", "tbody tr")
 	j.see("clusters")
-	j.goes("/ui/clusters/quay", "svg.draw") // which comes later than the page
+	j.goes("/ui/clusters/quay", "svg.draw")
 	if !strings.Contains(j.text("[role=status]"), "has paused after quay-cp-1") {
 		t.Errorf("the page of a cluster that has paused says %s", j.text("main"))
 	}
 	j.see("cluster")
-	j.goes("/ui/clusters/quay?look=yes", "svg.draw")
-	j.see("cluster that was looked at")
+	for _, tab := range []string{"nodes", "runs", "backups", "certificates", "document", "actions", "machines/quay-cp-2"} {
+		j.goes("/ui/clusters/quay/"+tab, ".tabs")
+		j.see("cluster, " + tab)
+	}
+	j.goes("/ui/new", "#provider")
+	j.see("new cluster")
+	j.goes("/ui/nothing", "[role=alert]")
+	j.see("no page")
 	j.goes("/ui/runs/"+s.runs["apply"], ".timeline svg")
 	j.see("run")
 	j.goes("/ui/runs/"+s.runs["update"], ".timeline svg")
@@ -206,7 +214,7 @@ func TestEveryPage(t *testing.T) {
 	j.see("backups")
 
 	// A plan with a consent, its job while it runs, and when it was stopped.
-	j.goes("/ui/clusters/harbour", "#document")
+	j.goes("/ui/clusters/harbour/document", "#document")
 	j.do(chromedp.Evaluate[chromedp.Void](`{ const d = document.getElementById("document"); d.value = d.value.replace("step: 10m", "step: 11m") }; undefined`))
 	j.leads("/ui/clusters/harbour/plan", chromedp.Click(`textarea ~ p button.go`), "input[name=consent]")
 	j.see("plan")
@@ -218,8 +226,8 @@ func TestEveryPage(t *testing.T) {
 	j.see("job running")
 	j.goes("/ui/waves", "main h2")
 	j.see("waves")
-	j.goes("/ui/clusters/harbour", "#now .note a")
-	j.do(chromedp.Click("#now .note a"), chromedp.WaitVisible(`form[action$="/stop"]`))
+	j.goes("/ui/clusters/harbour", `#head .note a[href^="/ui/jobs/"]`)
+	j.do(chromedp.Click(`#head .note a[href^="/ui/jobs/"]`), chromedp.WaitVisible(`form[action$="/stop"]`))
 	j.leads("/ui/jobs/", chromedp.Click(`form[action$="/stop"] button`), "svg.graph")
 	s.goOn()
 	j.do(chromedp.WaitVisible("[role=alert]"))

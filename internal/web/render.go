@@ -2,10 +2,14 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
+	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/problem"
+	"github.com/naupegos/naupegos/internal/server/watch"
 )
 
 // view is one page with what it shows.
@@ -27,6 +32,7 @@ type view struct {
 	Failed   string // what went wrong, for people
 	Command  string // by which the same is shown
 	Onward   string // the page that the browser goes to by itself; empty: it stays
+	Code     int    // of the answer; 0: 200
 	Live     string // where the page's stream is; empty: it has none
 	Data     any
 }
@@ -39,11 +45,15 @@ func (p *Pages) show(of sight) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := p.operator(r)
 		if err != nil && fail.KindOf(err) != fail.Unauthorized {
-			p.render(w, r, status(err), nil, &view{name: "failed", Title: "It did not work", Failed: err.Error()})
+			p.failed(w, r, nil, err)
+			return
+		}
+		if err != nil && r.Method == http.MethodPost {
+			p.ended(w, r)
 			return
 		}
 		if err != nil {
-			if kept(r) != "" { // it is good for nothing any more; shown again and again it would look like guesses
+			if p.kept(r) != "" { // it is good for nothing any more; shown again and again it would look like guesses
 				p.keep(w, "", -1)
 			}
 			http.Redirect(w, r, "/ui/login?to="+template.URLQueryEscaper(r.URL.RequestURI()), http.StatusSeeOther) //nolint:gosec // a page of ours; login leads nowhere else
@@ -72,7 +82,7 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operat
 	ended = true
 	if err = who.Told(err); err != nil {
 		p.c.Gate.Note(r, *who, r.Method+" "+r.URL.Path, r.PathValue("name"), err)
-		p.render(w, r, status(err), who, &view{name: "failed", Title: "It did not work", Failed: err.Error()})
+		p.failed(w, r, who, err)
 		return
 	}
 	if v.Said == "" {
@@ -81,7 +91,46 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operat
 	if v.Live != "" {
 		v.Live = since(v.Live, v.Data)
 	}
-	p.render(w, r, http.StatusOK, who, v)
+	p.render(w, r, cmp.Or(v.Code, http.StatusOK), who, v)
+}
+
+// failed says what went wrong, and leads back to where the reader came from.
+func (p *Pages) failed(w http.ResponseWriter, r *http.Request, who *access.Operator, err error) {
+	title := "It did not work"
+	if fail.KindOf(err) == fail.NotFound {
+		title = "Not found"
+	}
+	from := "/ui/"
+	if u, err := url.Parse(r.Referer()); err == nil && u.Host == r.Host && u.Path != r.URL.Path {
+		from = local(u.RequestURI())
+	}
+	p.render(w, r, status(err), who, &view{name: "failed", Title: title, Failed: err.Error(), Data: from})
+}
+
+// nothing answers for paths of these pages where there is none.
+func (p *Pages) nothing(w http.ResponseWriter, r *http.Request) {
+	who, err := p.operator(r)
+	if err != nil {
+		who = nil
+	}
+	p.failed(w, r, who, fail.New(fail.NotFound, "there is no page %.100q", r.URL.Path))
+}
+
+// ended keeps what somebody sent after their session had ended: they sign in elsewhere and send it again.
+func (p *Pages) ended(w http.ResponseWriter, r *http.Request) {
+	type sent struct {
+		Action, Document string
+		Fields           []field
+	}
+	d := sent{Action: r.URL.Path, Document: r.PostFormValue("document")}
+	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
+		for _, v := range r.PostForm[name] {
+			if name != "document" {
+				d.Fields = append(d.Fields, field{name, v})
+			}
+		}
+	}
+	p.render(w, r, http.StatusUnauthorized, nil, &view{name: "session-ended", Title: "Your session has ended", Data: d})
 }
 
 // action does something that a form asks for, and returns the page to go to afterwards.
@@ -114,7 +163,7 @@ func (p *Pages) act(a action) http.Handler {
 		err = who.Told(err)
 		p.c.Gate.Note(r, *who, strings.TrimSpace(a.what+" "+on), cluster, err)
 		if err != nil {
-			p.render(w, r, status(err), who, &view{name: "failed", Title: "It did not work", Failed: err.Error()})
+			p.failed(w, r, who, err)
 			return
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)
@@ -156,7 +205,7 @@ func (p *Pages) render(w http.ResponseWriter, r *http.Request, code int, who *ac
 func (p *Pages) draw(r *http.Request, who *access.Operator, v *view) ([]byte, error) {
 	v.Version, v.Operator = p.c.Version, who
 	if who != nil {
-		v.Nav = p.nav(r.URL.Path, who)
+		v.Nav = p.nav(r.Context(), r.URL.Path, who)
 	}
 	var b bytes.Buffer
 	if err := p.html[v.name].ExecuteTemplate(&b, "layout", v); err != nil {
@@ -171,6 +220,8 @@ func status(err error) int { return problem.Of(err).Status }
 // parse reads the templates: each page has the layout around it.
 func parse() (map[string]*template.Template, error) {
 	layout, err := template.New("layout").Funcs(template.FuncMap{
+		"days":       func(t time.Time) int { return int(time.Until(t).Hours() / 24) },
+		"healthTone": healthTone, "members": membersTone, "span": span, "when": when, "verb": verbOf, "choose": choose,
 		"ago":   func(t time.Time) string { return ago(t, time.Now()) },
 		"at":    at,
 		"bytes": size,
@@ -178,7 +229,7 @@ func parse() (map[string]*template.Template, error) {
 		"join":  strings.Join,
 		"short": func(s string) string { return s[:min(len(s), 12)] },
 		"tone":  tone,
-	}).ParseFS(files, "pages/layout.html")
+	}).ParseFS(files, "pages/layout.html", "pages/parts/*.html")
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +239,7 @@ func parse() (map[string]*template.Template, error) {
 	}
 	all := map[string]*template.Template{}
 	for _, f := range names {
-		if f.Name() == "layout.html" {
+		if f.Name() == "layout.html" || f.IsDir() {
 			continue
 		}
 		t, err := template.Must(layout.Clone()).ParseFS(files, "pages/"+f.Name())
@@ -251,4 +302,50 @@ func tone(word string) string {
 		return "bad"
 	}
 	return "dim"
+}
+
+// when shows how long ago something was, or how far ahead it is; the time itself is its title.
+func when(t time.Time) template.HTML {
+	if t.IsZero() {
+		return "never"
+	}
+	text := ago(t, time.Now())
+	if d := time.Until(t); d > time.Second {
+		text = "in " + span(d)
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, t.UTC().Format(time.RFC3339), at(t), text)) //nolint:gosec // times alone
+}
+
+// span says how long something takes.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d days", int(d.Hours())/24)
+}
+
+// healthTone says how good a state of a cluster is, as a class of the style sheet.
+func healthTone(state string) string {
+	switch state {
+	case watch.Healthy:
+		return "ok"
+	case watch.Drifted:
+		return "warn"
+	case watch.Unhealthy:
+		return "bad"
+	}
+	return "dim"
+}
+
+// membersTone says whether all members are well.
+func membersTone(m watch.Members) string {
+	if m.Full() {
+		return "dim"
+	}
+	return "bad"
 }

@@ -85,7 +85,7 @@ func runColumns() []column[plan.RunRecord] {
 		{Text: "Run", By: "run", Compare: compared(func(r *plan.RunRecord) string { return r.Title })},
 		{Text: "By", By: "by", Compare: compared(func(r *plan.RunRecord) string { return r.By })},
 		{Text: "Started", By: "started", Falls: true, Compare: func(a, b *plan.RunRecord) int { return a.Started.Compare(b.Started) }},
-		{Text: "Ended"},
+		{Text: "Took"},
 		{Text: "Outcome", By: "outcome", Compare: compared(func(r *plan.RunRecord) string { return string(r.Outcome) })},
 	}
 }

@@ -3,7 +3,6 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -41,7 +40,7 @@ func newScenery(t *testing.T) *scenery {
 	owned(t, "10.254.77.100") // where nobody answers
 	s.racks()
 	s.quay()
-	s.pages.observe = func(context.Context, string) (*report.Status, error) { return quayStatus(), nil }
+	s.saw(testkit.Value(s.store.Cluster(t.Context(), "quay"))(t).ID, quayStatus())
 	return s
 }
 

@@ -29,7 +29,7 @@ func (p *Pages) loginPage(w http.ResponseWriter, r *http.Request) {
 // does not accept it.
 func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	token, to := strings.TrimSpace(r.PostFormValue("token")), local(r.PostFormValue("to"))
-	secret, lasts, err := p.c.Gate.BeginByToken(r, kept(r), token, signedIn)
+	secret, lasts, err := p.c.Gate.BeginByToken(r, p.kept(r), token, signedIn)
 	if err != nil {
 		p.c.Gate.Note(r, access.Operator{Name: "nobody"}, "signed in to the pages", "", err)
 		p.notIn(w, r, to, err)
@@ -40,8 +40,8 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 }
 
 // kept is what the browser keeps to be known by; empty: nothing.
-func kept(r *http.Request) string {
-	c, err := r.Cookie(cookieName)
+func (p *Pages) kept(r *http.Request) string {
+	c, err := r.Cookie(p.cookie(""))
 	if err != nil {
 		return ""
 	}
@@ -50,7 +50,20 @@ func kept(r *http.Request) string {
 
 // keep has the browser keep what it is known by, for so many seconds; -1: forget it.
 func (p *Pages) keep(w http.ResponseWriter, secret string, seconds int) {
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: secret, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
+	p.remember(w, "", secret, seconds)
+}
+
+// cookie returns the name of a cookie. Pages on loopback have plain HTTP, and cookies don't know ports: the name holds it.
+func (p *Pages) cookie(suffix string) string {
+	if p.c.Door != nil {
+		return "naupegos-" + p.c.Port + suffix
+	}
+	return cookieName + suffix
+}
+
+// remember sets a cookie.
+func (p *Pages) remember(w http.ResponseWriter, suffix, value string, seconds int) {
+	http.SetCookie(w, &http.Cookie{Name: p.cookie(suffix), Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: p.c.Door == nil, SameSite: http.SameSiteStrictMode}) //nolint:gosec // on loopback alone, naupegos ui serves plain HTTP
 }
 
 // logout ends a session, and has the browser forget what it is known by. Who has signed in by the provider is signed out there, too.
@@ -59,7 +72,7 @@ func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		p.c.Gate.Note(r, *who, "signed out of the pages", "", nil)
 	}
-	left, err := p.c.Gate.End(r, kept(r))
+	left, err := p.c.Gate.End(r, p.kept(r))
 	if err != nil {
 		p.render(w, r, status(err), who, &view{name: "failed", Title: "Still signed in", Failed: err.Error()})
 		return
@@ -75,7 +88,7 @@ func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 
 // operator returns who asks: fail.Unauthorized if nobody that is known.
 func (p *Pages) operator(r *http.Request) (*access.Operator, error) {
-	secret := kept(r)
+	secret := p.kept(r)
 	if secret == "" {
 		return nil, fail.New(fail.Unauthorized, "nobody has signed in")
 	}

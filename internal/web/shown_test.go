@@ -180,24 +180,26 @@ func TestWhereClustersStand(t *testing.T) {
 	if a := s.ask("GET", "/ui/clusters", s.reader, nil); !strings.Contains(a.body, ">v1.36.4<") || !strings.Contains(a.body, ">paused<") {
 		t.Errorf("the list does not say it: %s", a.body)
 	}
-	if a := s.ask("GET", "/ui/backups", s.reader, nil); !strings.Contains(a.body, "A run last created a backup at "+at(testkit.Value(s.store.Runs(t.Context(), "quay", 1))(t)[0].Steps[0].Ended)) {
+	if a := s.ask("GET", "/ui/backups", s.reader, nil); !strings.Contains(a.body, "title=\""+at(testkit.Value(s.store.Runs(t.Context(), "quay", 1))(t)[0].Steps[0].Ended)) {
 		t.Errorf("the page of backups does not say when one was made: %s", a.body)
 	}
-	s.pages.observe = func(context.Context, string) (*report.Status, error) {
-		return &report.Status{API: "ready", Upgrade: "to v1.37.2, 1 of 3 machines", Repairs: []string{"quay-w-1 was restarted"}, Machines: []report.MachineStatus{
-			{Name: "quay-w-1-of-a-very-long-name", Role: "worker", Pool: "general", Address: "10.0.0.7", State: "running", Config: "up to date", Node: "Ready"}}}, nil
+	if a := s.ask("GET", "/ui/clusters/quay", s.reader, nil); !strings.Contains(a.body, "no server has looked yet") {
+		t.Errorf("before the first look: %s", a.body)
 	}
-	if a := s.ask("GET", "/ui/clusters/quay", s.reader, nil); !strings.Contains(a.body, `data-later="/ui/clusters/quay?look=yes"`) || strings.Contains(a.body, "quay-w-1") {
-		t.Errorf("the page waits for the status: %s", a.body)
-	}
-	a := s.ask("GET", "/ui/clusters/quay?look=yes", s.reader, nil)
-	for _, want := range []string{"Upgrade: to v1.37.2, 1 of 3 machines", "Repair: quay-w-1 was restarted", ">quay-w-1-of…ry-long-name<", ">general · 10.0.0.7<", `<div id="now">`} {
+	s.saw(c.ID, &report.Status{Name: "quay", API: "ready", Endpoint: "10.0.0.10:6443", Upgrade: "to v1.37.2, 1 of 3 machines", Repairs: []string{"quay-w-1 was restarted"}, Machines: []report.MachineStatus{
+		{Name: "quay-w-1-of-a-very-long-name", Role: "worker", Pool: "general", Address: "10.0.0.7", State: "running", Config: "1 change", Node: "Ready"}}})
+	a := s.ask("GET", "/ui/clusters/quay", s.reader, nil)
+	for _, want := range []string{"Upgrade: to v1.37.2, 1 of 3 machines", "Repair: quay-w-1 was restarted", ">quay-w-1-of…ry-long-name<", ">general · 10.0.0.7<", `<div id="now" data-live=`, "<strong>drifted</strong>",
+		"quay-w-1-of-a-very-long-name: 1 change", `<code class="copy">10.0.0.10:6443</code>`, `href="/ui/clusters/quay/machines/quay-w-1-of-a-very-long-name"`} {
 		if !strings.Contains(a.body, want) {
 			t.Errorf("the status lacks %q: %s", want, a.body)
 		}
 	}
-	if strings.Contains(a.body, "data-later") {
-		t.Error("a page that has its status asks for it again")
+	if a := s.ask("GET", "/ui/clusters/quay/machines/quay-w-1-of-a-very-long-name", s.reader, nil); a.code != http.StatusOK || !strings.Contains(a.body, "in pool general") || strings.Contains(a.body, "node drain") {
+		t.Errorf("the page of its machine: %d %s", a.code, a.body)
+	}
+	if a := s.ask("GET", "/ui/clusters/quay/machines/quay-w-9", s.reader, nil); a.code != http.StatusNotFound {
+		t.Errorf("a machine that there is not: %d", a.code)
 	}
 }
 

@@ -65,7 +65,7 @@ func (j *judge) signedOut() {
 		j.do(chromedp.Evaluate[chromedp.Void](`document.cookie = "` + cookieName + `=wrong; Secure; Path=/"; undefined`))
 		j.goes("/ui/waves", "main h1")
 	}
-	if said := j.text("[role=alert]"); !strings.Contains(said, "too many attempts") {
+	if said := j.text("[role=alert]"); !strings.Contains(said, "too many failed sign-ins") {
 		t.Errorf("who tries too often is told %s", said)
 	}
 	j.see("too many attempts")

@@ -91,7 +91,7 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request) {
 	})
 	var secret string
 	if err == nil {
-		secret, err = p.c.Gate.Begin(r, kept(r), in)
+		secret, err = p.c.Gate.Begin(r, p.kept(r), in)
 	}
 	to := local(b.To)
 	if err != nil {
@@ -167,6 +167,9 @@ func (p *Pages) notIn(w http.ResponseWriter, r *http.Request, to string, err err
 // loginView is the page to sign in on.
 func (p *Pages) loginView(to string) *view {
 	type door struct{ To, Provider, Way string }
+	if p.c.Door != nil {
+		return &view{name: "ended", Title: "Signed out"}
+	}
 	d := door{To: to}
 	if p.c.Provider != nil {
 		d.Provider, d.Way = p.c.Provider.Host(), "/ui/login/provider?to="+template.URLQueryEscaper(to)

@@ -13,9 +13,9 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/registry"
@@ -42,6 +42,10 @@ type Config struct {
 	Board   *work.Board
 	Version string
 	Log     *slog.Logger // nil: nothing is told
+	// Door replaces tokens on loopback: naupegos ui serves plain HTTP there, at Port. nil: operators sign in with tokens.
+	Door Door
+	Port string
+	Done <-chan struct{} // closes when the server stops: streams end then. nil: they end with their readers
 }
 
 // Pages are the handlers of all pages.
@@ -50,7 +54,6 @@ type Pages struct {
 	html    map[string]*template.Template
 	guard   *http.CrossOriginProtection
 	watched time.Duration // between two looks of a stream
-	observe func(ctx context.Context, name string) (*report.Status, error)
 }
 
 // Route is one handler.
@@ -69,7 +72,6 @@ func New(c Config) (*Pages, error) {
 	if p.c.Log == nil {
 		p.c.Log = slog.New(slog.DiscardHandler)
 	}
-	p.observe = p.lookAt
 	var err error
 	if p.html, err = parse(); err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read the pages' templates")
@@ -86,13 +88,15 @@ func (p *Pages) Routes() []Route {
 	all := []Route{
 		{Pattern: "GET /ui/static/", Handler: headers(lasting(http.StripPrefix("/ui/static/", http.FileServerFS(static))))},
 		{Pattern: "GET /ui/login", Handler: headers(http.HandlerFunc(p.loginPage))},
-		{Pattern: "POST /ui/login", Handler: headers(p.guard.Handler(http.HandlerFunc(p.login)))},
 		{Pattern: "POST /ui/logout", Handler: headers(p.guard.Handler(http.HandlerFunc(p.logout)))},
 		{Pattern: "GET /{$}", Handler: headers(http.RedirectHandler("/ui/", http.StatusSeeOther))}, // whoever types no path
 		{Pattern: "GET /ui", Handler: headers(http.RedirectHandler("/ui/", http.StatusSeeOther))},
-		{Pattern: "GET /ui/{$}", Handler: headers(http.HandlerFunc(p.first))},
+		{Pattern: "/ui/", Handler: headers(http.HandlerFunc(p.nothing))},
 	}
-	all = append(all, p.signInRoutes()...)
+	if p.c.Door == nil {
+		all = append(all, Route{Pattern: "POST /ui/login", Handler: headers(p.guard.Handler(http.HandlerFunc(p.login)))})
+	}
+	all = append(append(all, p.signInRoutes()...), openRoutes(p)...)
 	for i := range all {
 		all[i].Scope = server.Public()
 	}
@@ -100,8 +104,12 @@ func (p *Pages) Routes() []Route {
 	for pattern, of := range p.pages() {
 		all = append(all, Route{Pattern: "GET " + pattern, Handler: headers(p.show(of)), Need: of.need, Scope: of.scope})
 	}
-	plan := sight{server.Operate, server.Cluster("name"), p.planPage}
-	all = append(all, Route{Pattern: "POST /ui/clusters/{name}/plan", Handler: headers(p.guard.Handler(p.show(plan))), Need: plan.need, Scope: plan.scope, Within: planning})
+	for pattern, of := range p.plans() {
+		all = append(all, Route{Pattern: "POST " + pattern, Handler: headers(p.guard.Handler(p.show(of))), Need: of.need, Scope: of.scope, Within: planning})
+	}
+	for pattern, d := range downloads() {
+		all = append(all, Route{Pattern: "POST " + pattern, Handler: headers(p.guard.Handler(p.handOut(d))), Need: d.need, Scope: server.Cluster("name"), Within: d.within})
+	}
 	for pattern, act := range p.actions() {
 		all = append(all, Route{Pattern: "POST " + pattern, Handler: headers(p.guard.Handler(p.act(act))), Need: act.need, Scope: act.scope, Within: act.within})
 	}
@@ -118,12 +126,22 @@ type sight struct {
 // pages are what can be looked at, by their patterns.
 func (p *Pages) pages() map[string]sight {
 	all := map[string]sight{
-		"/ui/clusters":        {server.Read, server.Own(), p.clustersPage},
-		"/ui/clusters/{name}": {server.Read, server.Cluster("name"), p.clusterPage},
-		"/ui/runs/{id}":       {server.Read, server.Found("run", "id", p.clusterOfRun), p.runPage},
-		"/ui/jobs/{id}":       {server.Read, server.Found("job", "id", p.clusterOfJob), p.jobPage},
-		"/ui/backups":         {server.Read, server.Own(), p.backupsPage},
-		"/ui/audit":           {server.Admin, server.Everything(), p.auditPage},
+		"/ui/{$}":       {server.Read, server.Own(), p.overviewPage},
+		"/ui/clusters":  {server.Read, server.Own(), p.clustersPage},
+		"/ui/new":       {server.Operate, server.Own(), p.newPage},
+		"/ui/runs/{id}": {server.Read, server.Found("run", "id", p.clusterOfRun), p.runPage},
+		"/ui/jobs/{id}": {server.Read, server.Found("job", "id", p.clusterOfJob), p.jobPage},
+		"/ui/backups":   {server.Read, server.Own(), p.backupsPage},
+		"/ui/audit":     {server.Admin, server.Everything(), p.auditPage},
+
+		"/ui/clusters/{name}":                    {server.Read, server.Cluster("name"), clusterTab(p, "", overviewTab)},
+		"/ui/clusters/{name}/nodes":              {server.Read, server.Cluster("name"), clusterTab(p, "nodes", nodesTab)},
+		"/ui/clusters/{name}/runs":               {server.Read, server.Cluster("name"), clusterTab(p, "runs", runsTab)},
+		"/ui/clusters/{name}/backups":            {server.Read, server.Cluster("name"), clusterTab(p, "backups", backupsTab)},
+		"/ui/clusters/{name}/certificates":       {server.Read, server.Cluster("name"), clusterTab(p, "certificates", certificatesTab)},
+		"/ui/clusters/{name}/document":           {server.Read, server.Cluster("name"), clusterTab(p, "document", documentTab)},
+		"/ui/clusters/{name}/actions":            {server.Operate, server.Cluster("name"), clusterTab(p, "actions", actionsTab)},
+		"/ui/clusters/{name}/machines/{machine}": {server.Read, server.Cluster("name"), p.clusterMachinePage},
 	}
 	if p.c.Machines != nil { // they are of no cluster in particular
 		all["/ui/machines"] = sight{server.Read, server.Everything(), p.machinesPage}
@@ -132,6 +150,14 @@ func (p *Pages) pages() map[string]sight {
 		all["/ui/waves"] = sight{server.Read, server.Everything(), p.wavesPage}
 	}
 	return all
+}
+
+// plans are the pages that answer a form with a plan, or with the form again.
+func (p *Pages) plans() map[string]sight {
+	return map[string]sight{
+		"/ui/clusters/{name}/plan": {server.Operate, server.Cluster("name"), orForm(p.planPage, func(r *http.Request) string { return r.PathValue("name") })},
+		"/ui/new":                  {server.Operate, server.Own(), orForm(p.newPlanPage, func(*http.Request) string { return "" })},
+	}
 }
 
 // open reports whether an operator may look at a page that names nothing in its path.
@@ -176,25 +202,24 @@ type link struct {
 	Here            bool
 }
 
-// first leads to the first page that whoever asks may see; who has not signed in is asked to do so there.
-func (p *Pages) first(w http.ResponseWriter, r *http.Request) {
-	to := "/ui/clusters"
-	if who, err := p.operator(r); err != nil || who.Sees("") {
-		to = p.nav("", nil)[0].Href
-	}
-	http.Redirect(w, r, to, http.StatusSeeOther)
-}
-
 // nav returns the links to the pages that there are and that an operator may see; nil sees all. here is the path of the one that is shown.
-func (p *Pages) nav(here string, who *access.Operator) (all []link) {
+func (p *Pages) nav(ctx context.Context, here string, who *access.Operator) (all []link) {
 	known := p.pages()
+	metal := p.c.Machines != nil && p.metalUsed(ctx)
 	for _, l := range []link{
-		{Href: "/ui/machines", Text: "Machines", Key: "m"}, {Href: "/ui/approvals", Text: "Approvals", Key: "a"},
-		{Href: "/ui/clusters", Text: "Clusters", Key: "c"}, {Href: "/ui/waves", Text: "Waves", Key: "w"},
+		{Href: "/ui/", Text: "Overview", Key: "o"}, {Href: "/ui/clusters", Text: "Clusters", Key: "c"}, {Href: "/ui/machines", Text: "Machines", Key: "m"},
+		{Href: "/ui/approvals", Text: "Approvals", Key: "a"}, {Href: "/ui/waves", Text: "Waves", Key: "w"},
 		{Href: "/ui/backups", Text: "Backups", Key: "b"}, {Href: "/ui/audit", Text: "Audit", Key: "u"},
 	} {
-		if of, is := known[l.Href]; is && (who == nil || of.open(*who)) {
-			l.Here = here == l.Href || (len(here) > len(l.Href) && here[:len(l.Href)+1] == l.Href+"/")
+		of, is := known[l.Href]
+		if l.Href == "/ui/" {
+			of, is = known["/ui/{$}"]
+		}
+		if !metal && (l.Href == "/ui/machines" || l.Href == "/ui/approvals" || l.Href == "/ui/waves") && here != l.Href {
+			continue
+		}
+		if is && (who == nil || of.open(*who)) {
+			l.Here = here == l.Href || l.Href != "/ui/" && strings.HasPrefix(here, l.Href+"/")
 			all = append(all, l)
 		}
 	}

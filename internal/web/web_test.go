@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -21,8 +22,10 @@ import (
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/issuer"
+	"github.com/naupegos/naupegos/internal/server/watch"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/store/health"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -93,6 +96,18 @@ func newSiteWith(t *testing.T, by func(url string) *issuer.Issuer) *site {
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	s.pages, s.url, s.client = pages, srv.URL, client
 	return s
+}
+
+// saw records that a server has looked at a cluster.
+func (s *site) saw(id string, status *report.Status) {
+	s.t.Helper()
+	h := s.store.Health()
+	if !testkit.Value(h.Take(s.t.Context(), id, "test", time.Minute))(s.t) {
+		s.t.Fatal("another server looks")
+	}
+	state, cause, remedy := watch.Judge(status.Name, status, nil)
+	r := health.Record{ClusterID: id, State: state, Cause: cause, Remedy: remedy, Summary: testkit.Value(json.Marshal(watch.Sum(status)))(s.t), Report: testkit.Value(json.Marshal(status))(s.t)}
+	testkit.Must(s.t, h.Put(s.t.Context(), "test", r, 0))
 }
 
 // audit is what the audit has, a line an entry.
@@ -345,7 +360,7 @@ func TestClustersAndRuns(t *testing.T) {
 	s := newSite(t)
 	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte("kind: Cluster # " + evil)}))(t)
 	testkit.Must(t, s.ran(c.ID))
-	for path, want := range map[string]string{"/ui/clusters": "harbour", "/ui/clusters/harbour": "kind: Cluster # &lt;script&gt;", "/ui/backups": "No run has created or proven a backup"} {
+	for path, want := range map[string]string{"/ui/clusters": "harbour", "/ui/clusters/harbour/document": "kind: Cluster # &lt;script&gt;", "/ui/backups": "No run has created or proven a backup"} {
 		if a := s.ask("GET", path, s.reader, nil); a.code != http.StatusOK || !strings.Contains(a.body, want) || strings.Contains(a.body, evil) {
 			t.Errorf("%s: %d, wanted %q: %s", path, a.code, want, a.body)
 		}

@@ -66,6 +66,7 @@ type flags struct {
 	auditTo                []string // where the audit is forwarded to
 	boot                   netbooting.Flags
 	policy                 policyFlags
+	health                 time.Duration
 }
 
 // New returns naupegos server.
@@ -117,6 +118,7 @@ signal ends it at once.`,
 	c.Flags().DurationVar(&f.bounds.Idle, "idle-sign-out", time.Hour, "after how long without a request a session of the web pages ends")
 	c.Flags().StringSliceVar(&f.proxies, "trusted-proxy", nil, "address or network of a proxy whose X-Forwarded-For header names the client, such as 10.0.0.5 or 10.0.0.0/24 (repeatable)")
 	c.Flags().StringArrayVar(&f.auditTo, "audit-to", nil, "forward the audit log as it grows: syslog://HOST:PORT (RFC 5424 over TCP; udp with ?transport=udp), syslogs://HOST:PORT (TLS), otlp+http://HOST:PORT or otlp+https://HOST:PORT (repeatable)")
+	bindHealth(c.Flags(), &f.health)
 	f.machine.bind(c)
 	f.issuer.bind(c)
 	f.boot.Bind(c.Flags())
@@ -272,8 +274,12 @@ func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, sign
 	for _, r := range pages.Routes() {
 		ui.Mounts = append(ui.Mounts, server.Mount{Pattern: r.Pattern, Handler: r.Handler, Need: r.Need, Scope: r.Scope, Pages: true, Stream: r.Stream, Timeout: r.Within})
 	}
+	watching, err := h.watching(st, f.health, log)
+	if err != nil {
+		return nil, err
+	}
 	return []server.Part{
-		{Name: "audit", Run: gate.Summarize}, {Name: "jobs", Run: board.Run}, {Name: "unattended", Run: board.Attend}, ui,
+		watching, {Name: "audit", Run: gate.Summarize}, {Name: "jobs", Run: board.Run}, {Name: "unattended", Run: board.Attend}, ui,
 		api.Part(ctx, api.Config{Store: st, Open: h.OpenStore, Options: h.Options, Look: h.Look, Board: board, Log: log, Version: h.Version}),
 	}, nil
 }

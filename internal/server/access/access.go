@@ -44,6 +44,7 @@ const (
 	ViaIDToken      = "OIDC"
 	ViaIDTokenPages = "OIDC, pages"
 	ViaHost         = "command on the host"
+	ViaLink         = "link, pages"
 )
 
 // Admit is the one authorization check for the API and the pages: it refuses a request that exceeds the operator's role or scope, and returns the

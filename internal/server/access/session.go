@@ -54,8 +54,11 @@ func (g *Gate) Begin(r *http.Request, had string, in SignedIn) (secret string, e
 	}
 	who := in.Operator
 	who.Session = x.ID
-	if who.Via = ViaIDTokenPages; in.Issuer == "" {
+	switch {
+	case in.Issuer == "":
 		who.Via = ViaTokenPages
+	case who.Via == "":
+		who.Via = ViaIDTokenPages
 	}
 	g.Note(r, who, "signed in to the pages", "", nil)
 	_, err = g.End(r, had)
@@ -191,7 +194,9 @@ func (g *Gate) again(ctx context.Context, x *store.Session) (o Operator, err err
 		if o, err = g.issuer.Again(x); err != nil {
 			return o, err
 		}
-		o.Via = ViaIDTokenPages
+		if o.Via == "" {
+			o.Via = ViaIDTokenPages
+		}
 		if o.SignedIn = x.Proven; o.SignedIn.IsZero() {
 			o.SignedIn = x.Created
 		}

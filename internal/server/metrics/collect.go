@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/naupegos/naupegos/internal/server/watch"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -24,6 +25,16 @@ var (
 	dutyLast  = describe("unattended_last_success_timestamp_seconds", "When an unattended task last succeeded.", "cluster", "kind")
 	dutyFails = describe("unattended_failures", "How often it has failed since.", "cluster", "kind")
 	dutyDue   = describe("unattended_due_timestamp_seconds", "When it is due next.", "cluster", "kind")
+	healthy   = describe("cluster_healthy", "Whether everything of a cluster works; a cluster that did not answer counts as broken.", "cluster")
+	drifted   = describe("cluster_drifted", "Whether a cluster works but is not as its document wants it.", "cluster")
+	lookedAt  = describe("cluster_looked_timestamp_seconds", "When a server last looked at a cluster.", "cluster")
+	ready     = describe("cluster_nodes_ready", "Nodes that are Ready.", "cluster")
+	nodes     = describe("cluster_nodes_wanted", "Nodes that the document wants.", "cluster")
+	votersUp  = describe("cluster_etcd_voters_healthy", "Members of etcd that vote and answer.", "cluster")
+	voters    = describe("cluster_etcd_voters", "Members of etcd that vote.", "cluster")
+	backupAge = describe("cluster_backup_age_seconds", "Age of the last backup.", "cluster")
+	provenAge = describe("cluster_proven_backup_age_seconds", "Age of the last backup that a rehearsal has proven.", "cluster")
+	certDays  = describe("cluster_certificate_days", "Days until the first certificate of a cluster expires.", "cluster")
 	expires   = describe("certificate_expiry_timestamp_seconds", "When the first certificate of a cluster ends: of its authorities, or of all others.", "cluster", "authority")
 )
 
@@ -32,7 +43,8 @@ type collector struct{ m *Metrics }
 
 // Describe implements prometheus.Collector.
 func (collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{info, servers, clusters, jobsNow, leases, machines, dutyLast, dutyFails, dutyDue, expires} {
+	for _, d := range []*prometheus.Desc{info, servers, clusters, jobsNow, leases, machines, dutyLast, dutyFails, dutyDue, expires,
+		healthy, drifted, lookedAt, ready, nodes, votersUp, voters, backupAge, provenAge, certDays} {
 		ch <- d
 	}
 }
@@ -59,6 +71,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			if err == nil {
 				gauge(clusters, float64(len(all)))
 				m.tellExpiries(ctx, all, gauge)
+				err = tellHealth(ctx, m.c.Store, all, gauge)
 			}
 			return err
 		},
@@ -151,4 +164,39 @@ func unix(t time.Time) float64 {
 		return 0
 	}
 	return float64(t.UnixMilli()) / 1000
+}
+
+// tellHealth tells how clusters were when a server last looked. Clusters that no server has looked at yet are left out.
+func tellHealth(ctx context.Context, st store.Store, all []store.Cluster, gauge func(d *prometheus.Desc, v float64, labels ...string)) error {
+	known, err := watch.All(ctx, st)
+	if err != nil {
+		return err
+	}
+	yes := map[bool]float64{true: 1}
+	for _, c := range all {
+		h, ok := known[c.ID]
+		if !ok {
+			continue
+		}
+		gauge(healthy, yes[h.State == watch.Healthy || h.State == watch.Drifted], c.Name)
+		gauge(drifted, yes[h.State == watch.Drifted], c.Name)
+		gauge(lookedAt, unix(h.Looked), c.Name)
+		if h.Answered.IsZero() {
+			continue
+		}
+		gauge(ready, float64(h.Summary.Nodes.Well), c.Name)
+		gauge(nodes, float64(h.Summary.Nodes.Wanted), c.Name)
+		gauge(votersUp, float64(h.Summary.Voters.Well), c.Name)
+		gauge(voters, float64(h.Summary.Voters.Wanted), c.Name)
+		if at := h.Summary.Backup; !at.IsZero() {
+			gauge(backupAge, time.Since(at).Seconds(), c.Name)
+		}
+		if at := h.Summary.Proven; !at.IsZero() {
+			gauge(provenAge, time.Since(at).Seconds(), c.Name)
+		}
+		if at := h.Summary.Certificate; !at.IsZero() {
+			gauge(certDays, time.Until(at).Hours()/24, c.Name)
+		}
+	}
+	return nil
 }

@@ -16,7 +16,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/naupegos/naupegos/internal/server/watch"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/store/health"
 	"github.com/naupegos/naupegos/internal/store/metal"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -28,6 +30,11 @@ func told(t *testing.T) string {
 	st := testkit.Value(store.Open(ctx, store.Location{Dir: t.TempDir()}))(t)
 	t.Cleanup(func() { _ = st.Close() })
 	c := testkit.Value(st.CreateCluster(ctx, store.Cluster{Name: "demo", Provider: "local", Document: []byte("kind: Cluster\n")}))(t)
+	is := watch.Summary{Nodes: watch.Members{Well: 4, Wanted: 5}, Voters: watch.Members{Well: 2, Wanted: 3}, Backup: time.Now(), Proven: time.Now(), Certificate: time.Now().Add(48 * time.Hour)}
+	if !testkit.Value(st.Health().Take(ctx, c.ID, "a", time.Hour))(t) {
+		t.Fatal("nobody looks, and the look is taken")
+	}
+	testkit.Must(t, st.Health().Put(ctx, "a", health.Record{ClusterID: c.ID, State: watch.Drifted, Summary: testkit.Value(json.Marshal(is))(t), Report: []byte("{}")}, time.Hour))
 	l := testkit.Value(st.AcquireLease(ctx, c.ID, "apply", store.LeaseOptions{}))(t)
 	t.Cleanup(func() { _ = l.Release(context.Background()) })
 	_, err := st.Metal().Change(ctx, "b5bda1cd-0001", metal.How{Make: true}, func(d *metal.Draft) error { d.State = "running"; return nil })
@@ -69,6 +76,8 @@ func TestMetrics(t *testing.T) {
 		`naupegos_lease_held{cluster="demo",verb="apply"} 1`, `naupegos_machines{state="running"} 1`, `naupegos_unattended_failures{cluster="demo",kind="drift"} 3`,
 		`naupegos_unattended_last_success_timestamp_seconds{cluster="demo",kind="drift"} 0`, `naupegos_unattended_runs_total{cluster="demo",kind="drift",outcome="failed"} 1`,
 		`naupegos_certificate_expiry_timestamp_seconds{authority="true",cluster="demo"} 2e+09`, `naupegos_certificate_expiry_timestamp_seconds{authority="false",cluster="demo"} 1.9e+09`,
+		`naupegos_cluster_healthy{cluster="demo"} 1`, `naupegos_cluster_drifted{cluster="demo"} 1`, `naupegos_cluster_nodes_ready{cluster="demo"} 4`, `naupegos_cluster_nodes_wanted{cluster="demo"} 5`,
+		`naupegos_cluster_etcd_voters_healthy{cluster="demo"} 2`, `naupegos_cluster_etcd_voters{cluster="demo"} 3`,
 		`naupegos_jobs_ended_total{outcome="done",verb="apply"} 1`, `naupegos_scrape_errors_total 0`,
 		`naupegos_http_requests_total{code="200",method="GET",route="GET /api/v1/clusters/{name}"} 1`, `naupegos_http_requests_total{code="200",method="other",route="none"} 2`,
 	} {
@@ -202,5 +211,26 @@ func TestReference(t *testing.T) {
 	}
 	if len(told) != len(own) {
 		t.Errorf("the page tells of %d metrics, there are %d", len(told), len(own))
+	}
+}
+
+// TestAlerts finds each metric of the alert rules among those that the server tells.
+func TestAlerts(t *testing.T) {
+	labels, _ := parsed(t, told(t))
+	rules := string(testkit.Value(os.ReadFile("../../../examples/prometheus/alerts.yaml"))(t))
+	used := regexp.MustCompile(`expr: .*`).FindAllString(rules, -1)
+	if len(used) < 8 {
+		t.Fatalf("there are %d rules", len(used))
+	}
+	for _, expr := range used {
+		names := regexp.MustCompile(`naupegos_[a-z_]+`).FindAllString(expr, -1)
+		if len(names) == 0 {
+			t.Errorf("%s is about no metric", expr)
+		}
+		for _, name := range names {
+			if !slices.Contains(labels[name], "cluster") {
+				t.Errorf("%s: there is no metric %s of clusters", expr, name)
+			}
+		}
 	}
 }

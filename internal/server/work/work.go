@@ -66,6 +66,7 @@ type Config struct {
 	Options func(a operate.Asked, n Need) operate.Options
 	Log     *slog.Logger
 	Version string
+	Of      []string      // the board takes jobs of these requesters alone; none: of all
 	Drain   time.Duration // how long running steps have to end after a stop
 	Tick    time.Duration // how often it is looked for what is to be done unasked; 0: 5 s
 	// Here is the host that autoscalers are answered at (empty: all addresses), and Reached says by which names and addresses they reach it.
@@ -166,7 +167,7 @@ func (b *Board) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		j, err := b.c.Store.ClaimJob(ctx, ttl)
+		j, err := b.c.Store.ClaimJob(ctx, ttl, b.c.Of...)
 		if err != nil && ctx.Err() == nil {
 			b.c.Log.Error("no job could be looked for", "error", err.Error())
 		}

@@ -32,7 +32,7 @@ func Run(t *testing.T, d Database) {
 		"forged rows": forgedRows, "rows from before MACs": unmarkedStore, "server secrets": serverSecrets, "tokens": tokens, "sessions": sessions, "audit": audit, "jobs": jobs, "race for jobs": manyRaceForJobs,
 		"machines": machines, "machines, found": machinesAreFound, "reports": reports, "race for seats": seatsAreGivenOnce, "places": placesAreBounded,
 		"machines, many at once": manyChangeAtOnce, "machines that wait": waitingMachinesShare, "machines that wait, bounded": waitingMachinesMakeRoom, "lock tokens": lockTokensAreKept,
-		"one lease": oneLeaseForEveryDisruption, "servers": servers, "duties": duties, "race for duties": manyRaceForADuty,
+		"one lease": oneLeaseForEveryDisruption, "servers": servers, "health": healthOfClusters, "duties": duties, "race for duties": manyRaceForADuty,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d.New(t), d) })
 	}

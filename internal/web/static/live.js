@@ -16,11 +16,12 @@ async function fetchPart(part, from) {
   return new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
 }
 
-// A part of the page that is named is fetched again when its stream says that something has changed; what the reader has focused stays until the focus
-// goes elsewhere.
-for (const part of document.querySelectorAll("[data-live]")) {
-  const stream = new EventSource(part.dataset.live);
-  let busy = false, again = false, stale = false;
+// Parts of the page that name a stream are fetched again when it says that something has changed; what the reader has focused stays until the focus
+// goes elsewhere. One stream serves all parts, and none while the page is hidden: browsers open six connections to a host at most.
+const parts = [...document.querySelectorAll("[data-live]")];
+if (parts.length) {
+  const stale = new Set();
+  let busy = false, again = false, stream;
   const renew = async () => {
     again = true;
     if (busy) return;
@@ -28,19 +29,54 @@ for (const part of document.querySelectorAll("[data-live]")) {
     try {
       while (again) {
         again = false;
-        const now = await fetchPart(part, location.href);
-        if (!now) return;
-        stale = part.contains(document.activeElement);
-        if (!stale) part.replaceChildren(...now.childNodes);
+        const answer = await fetch(location.href, {headers: {"X-Part": parts.map((p) => p.id).join(" ")}});
+        if (answer.redirected || !answer.ok) return;
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        for (const part of parts) {
+          const now = page.getElementById(part.id);
+          if (!now) continue;
+          stale.delete(part);
+          if (part.contains(document.activeElement)) stale.add(part); else part.replaceChildren(...now.childNodes);
+        }
+        decorate();
       }
     } finally {
       busy = false;
     }
   };
-  stream.addEventListener("change", renew);
-  stream.addEventListener("end", () => { stream.close(); renew(); });
-  part.addEventListener("focusout", (e) => { if (stale && !part.contains(e.relatedTarget)) setTimeout(renew); });
+  const open = (at) => {
+    stream = new EventSource(at);
+    stream.addEventListener("change", renew);
+    stream.addEventListener("end", () => { stream.close(); stream = undefined; renew(); });
+  };
+  if (!document.hidden) open(parts[0].dataset.live);
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) { stream?.close(); stream = undefined; }
+    else if (!stream) open(parts[0].dataset.live); // it compares with what the page showed first
+  });
+  for (const part of parts) part.addEventListener("focusout", (e) => { if (stale.has(part) && !part.contains(e.relatedTarget)) setTimeout(renew); });
 }
+
+// Ages grow while a page is open.
+const age = (s) => s < 1 ? "now" : s < 60 ? `${Math.floor(s)}s ago` : s < 3600 ? `${Math.floor(s / 60)}m${Math.floor(s % 60)}s ago` : s < 172800 ? `${Math.floor(s / 3600)}h${Math.floor(s % 3600 / 60)}m ago` : `${Math.floor(s / 86400)} days ago`;
+setInterval(() => {
+  for (const t of document.querySelectorAll("time[datetime]")) {
+    const s = (Date.now() - Date.parse(t.dateTime)) / 1000;
+    if (s >= 0 && !t.textContent.startsWith("in ")) t.textContent = age(s);
+  }
+}, 10000);
+
+// What is worth copying has a button.
+function decorate() {
+  for (const code of document.querySelectorAll("code.copy")) {
+    if (code.nextElementSibling?.className === "copies" || !code.textContent || !navigator.clipboard) continue;
+    const b = document.createElement("button");
+    b.type = "button"; b.className = "copies"; b.textContent = "copy"; b.setAttribute("aria-label", "Copy " + code.textContent);
+    b.addEventListener("click", () => navigator.clipboard.writeText(code.textContent).then(() => { b.textContent = "copied"; }));
+    code.after(b);
+  }
+}
+decorate();
 
 // Keys: / goes to the filter, g and a letter to a page, ? shows them, j and k walk the rows.
 let before = "";

@@ -1,0 +1,39 @@
+//go:build integration
+
+package serving
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestUIInABrowser follows the link in Chromium: signed in within two seconds of the command, and the key has left the address.
+func TestUIInABrowser(t *testing.T) {
+	if _, err := exec.LookPath("chromium"); err != nil {
+		t.Fatal("chromium is not installed: hack/setup test installs it")
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.Flag("disable-component-update", true))
+	alloc, stop := chromedp.NewExecAllocator(t.Context(), opts...)
+	defer stop()
+	ctx, end := chromedp.NewContext(alloc)
+	defer end()
+	testkit.Must(t, chromedp.Do(ctx, chromedp.Navigate("about:blank"))) // the browser runs already, as its user's does
+	began := time.Now()
+	link, stopped := openUI(t)
+	testkit.Must(t, chromedp.Do(ctx, chromedp.Navigate(link), chromedp.WaitVisible(`form[action="/ui/logout"] button`)))
+	took := time.Since(began)
+	t.Logf("FIGURE signed in in Chromium %d ms after the command", took.Milliseconds())
+	if took > 2*time.Second && testkit.Full() {
+		t.Errorf("signing in took %s, want 2 s", took)
+	}
+	at := testkit.Value(chromedp.Run(ctx, chromedp.Evaluate[string]("location.pathname + location.hash")))(t)
+	if at != "/ui/" {
+		t.Errorf("the browser is at %s", at)
+	}
+	testkit.Must(t, stopped())
+}

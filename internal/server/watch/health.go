@@ -1,0 +1,235 @@
+package watch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/internal/cluster/report"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/store/health"
+)
+
+// The states of a cluster.
+const (
+	Healthy   = "healthy"
+	Drifted   = "drifted"   // everything works; apply would change something
+	Unhealthy = "unhealthy" // something does not work
+	Unknown   = "unknown"   // it did not answer
+)
+
+// Summary is what lists and metrics show of a cluster.
+type Summary struct {
+	Kubernetes    string    `json:"kubernetes"`
+	Endpoint      string    `json:"endpoint,omitempty"`
+	ControlPlane  Members   `json:"controlPlane"`
+	Workers       Members   `json:"workers"`
+	Gateways      Members   `json:"gateways"`
+	Nodes         Members   `json:"nodes"`
+	Voters        Members   `json:"voters"`
+	Backup        time.Time `json:"backup,omitzero"` // when the last one was made
+	Proven        time.Time `json:"proven,omitzero"` // when the last one was made that a rehearsal proved
+	BackupProblem string    `json:"backupProblem,omitempty"`
+	Certificate   time.Time `json:"certificate,omitzero"` // when the first certificate expires
+	CertificateOf string    `json:"certificateOf,omitempty"`
+	Note          string    `json:"note,omitempty"` // where an upgrade, a rotation or a reset stands
+}
+
+// Members are those that are well, of those that are wanted.
+type Members struct {
+	Well   int `json:"well"`
+	Wanted int `json:"wanted"`
+}
+
+// String returns "2/3".
+func (m Members) String() string { return fmt.Sprintf("%d/%d", m.Well, m.Wanted) }
+
+// Full reports whether all are well.
+func (m Members) Full() bool { return m.Well >= m.Wanted }
+
+func (m *Members) add(well bool) {
+	m.Wanted++
+	if well {
+		m.Well++
+	}
+}
+
+// Health is how a cluster was when a server last looked.
+type Health struct {
+	State, Cause, Remedy string
+	Looked               time.Time // zero: nobody has looked yet
+	Answered             time.Time // of Summary and Status; zero: it never answered
+	Summary              Summary
+	Status               *report.Status // of Of alone; nil: it never answered
+}
+
+// All returns the health of all clusters by ID, without their statuses.
+func All(ctx context.Context, st store.Store) (map[string]Health, error) {
+	found, err := st.Health().All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]Health{}
+	for id, r := range found {
+		if all[id], err = of(&r); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Of returns the health of a cluster. Its state is unknown if nobody has looked yet.
+func Of(ctx context.Context, st store.Store, clusterID string) (Health, error) {
+	r, err := st.Health().Get(ctx, clusterID)
+	if err != nil || r == nil {
+		return Health{State: Unknown}, err
+	}
+	return of(r)
+}
+
+func of(r *health.Record) (h Health, err error) {
+	h = Health{State: r.State, Cause: r.Cause, Remedy: r.Remedy, Looked: r.Looked, Answered: r.Answered}
+	if len(r.Summary) > 0 {
+		err = json.Unmarshal(r.Summary, &h.Summary)
+	}
+	if err == nil && len(r.Report) > 0 {
+		h.Status = &report.Status{}
+		err = json.Unmarshal(r.Report, h.Status)
+	}
+	if err != nil {
+		err = fail.Wrap(fail.Internal, err, "read the health of a cluster")
+	}
+	return h, err
+}
+
+// Sum returns the summary of a status.
+func Sum(s *report.Status) Summary {
+	out := Summary{Kubernetes: s.Kubernetes, Endpoint: s.Endpoint, Certificate: s.Expires, CertificateOf: s.ExpiresOf}
+	for _, note := range []string{s.Upgrade, s.Rotation, s.Reset} {
+		if out.Note == "" {
+			out.Note = note
+		}
+	}
+	if b := s.Backups; b != nil {
+		out.Backup, out.Proven, out.BackupProblem = b.Last, b.Proven, b.Problem
+	}
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		if m.State == unwanted {
+			continue
+		}
+		well := m.State == running && (m.Node == "" || ready(m.Node))
+		switch m.Role {
+		case "gateway":
+			out.Gateways.add(well)
+			continue
+		case "control-plane":
+			out.ControlPlane.add(well)
+			out.Voters.add(m.Etcd == "voter" || m.Etcd == "leader")
+		default:
+			out.Workers.add(well)
+		}
+		out.Nodes.add(well)
+	}
+	var v Members // its own words, if it has the usual ones
+	if n, _ := fmt.Sscanf(s.Etcd, "%d of %d voters", &v.Well, &v.Wanted); n == 2 {
+		out.Voters = v
+	}
+	return out
+}
+
+const (
+	running  = "running"
+	unwanted = "unwanted"
+)
+
+func ready(node string) bool { return node == "Ready" || strings.HasPrefix(node, "Ready,") }
+
+// Judge returns the state of a cluster, its cause in one line, and the command that helps. Both are empty if it is healthy.
+func Judge(name string, s *report.Status, seen error) (state, cause, remedy string) {
+	if seen != nil {
+		return Unknown, line(seen.Error()), "naupegos status " + name
+	}
+	if s.State != "" {
+		return string(s.State), line(s.Cause), s.Remedy
+	}
+	if s.Healthy { // a report of an older version, which has no state
+		return Healthy, "", ""
+	}
+	apply := "naupegos document " + name + " > FILE && naupegos apply -f FILE"
+	if s.API != "ready" {
+		if down := stopped(s); down != "" {
+			return Unhealthy, down, apply
+		}
+		return Unhealthy, "the API does not answer: " + line(s.API), apply
+	}
+	if down := stopped(s); down != "" {
+		return Unhealthy, down, apply
+	}
+	for i := range s.Machines {
+		if m := &s.Machines[i]; m.Node != "" && !ready(m.Node) {
+			return Unhealthy, m.Name + " is " + line(m.Node), "naupegos repair " + name + " --machine " + m.Name
+		}
+	}
+	if v := Sum(s).Voters; !v.Full() {
+		return Unhealthy, "etcd: " + line(s.Etcd), "naupegos status " + name
+	}
+	return judgeDrift(name, apply, s)
+}
+
+// stopped names the machines that do not run.
+func stopped(s *report.Status) string {
+	var first string
+	more := 0
+	for i := range s.Machines {
+		switch m := &s.Machines[i]; {
+		case m.State == running || m.State == unwanted:
+		case first == "":
+			first = m.Name + " is " + m.State
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		return fmt.Sprintf("%s, and %d more machines do not run", first, more)
+	}
+	return first
+}
+
+// judgeDrift judges a cluster that works.
+func judgeDrift(name, apply string, s *report.Status) (state, cause, remedy string) {
+	var drifted []string
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		switch {
+		case m.State == unwanted:
+			return Drifted, m.Name + " is not in the document", apply
+		case m.Config != "up to date":
+			drifted = append(drifted, m.Name)
+			cause = m.Name + ": " + line(m.Config)
+		}
+	}
+	switch {
+	case len(drifted) == 1:
+		return Drifted, cause, apply
+	case len(drifted) > 1:
+		return Drifted, fmt.Sprintf("%d machines are not as the document wants them", len(drifted)), apply
+	case len(s.Due) > 0:
+		return Drifted, fmt.Sprintf("%d certificates are due for renewal", len(s.Due)), "naupegos renew " + name
+	case s.Backups != nil && s.Backups.Scheduled != nil && s.Backups.Scheduled.Overdue:
+		return Unhealthy, "a scheduled backup is overdue", "naupegos backup create " + name
+	}
+	return Drifted, "something is not as the document wants it", "naupegos status " + name
+}
+
+// line returns the first line of a text, shortened.
+func line(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if r := []rune(text); len(r) > 200 {
+		return string(r[:199]) + "…"
+	}
+	return text
+}

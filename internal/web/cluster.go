@@ -1,0 +1,352 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/backup"
+	"github.com/naupegos/naupegos/internal/cluster/env"
+	"github.com/naupegos/naupegos/internal/cluster/report"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/watch"
+	"github.com/naupegos/naupegos/internal/store"
+)
+
+// clusterHead is what each tab of a cluster's page has at its top.
+type clusterHead struct {
+	Name, Provider, Kubernetes string
+	Health                     watch.Health
+	Old                        bool // Health is not of now
+	Lease                      *store.LeaseInfo
+	Jobs                       []store.Job // that have not ended
+	MayChange, MayAdmin        bool
+	Paused                     *plan.RunRecord // after which the cluster waits for somebody to go on; nil: it does not
+	Pauses                     string          // after which machine
+	Again                      *again          // goes on; nil: whoever looks may not
+	Tabs                       []link
+}
+
+// clusterData is what a tab shows: each fills what it needs.
+type clusterData struct {
+	Head     clusterHead
+	Status   *report.Status         // as last seen; nil: never
+	Standing []string               // what is under way, or noteworthy, for people
+	Machines []report.MachineStatus // of this page
+	Paging   paging
+	Drawn    *topology
+	Duties   []store.Duty // what servers do unasked
+	Runs     []plan.RunRecord
+	RunHeads []head
+	Document string
+	Form     *documentForm
+	Actions  *actionsData
+	Certs    *operate.CertificateList
+	Backups  *backupsOf
+	Later    string // where the page gets the rest from once it is shown; empty: it has all
+	Problem  string // why something is missing
+}
+
+// tabs are the pages of a cluster, by what follows its name in the path.
+var tabs = []struct{ path, text string }{{"", "Overview"}, {"nodes", "Nodes"}, {"runs", "Runs"}, {"backups", "Backups"}, {"certificates", "Certificates"}, {"document", "Document"}, {"actions", "Actions"}}
+
+// clusterTab returns the page of a tab, which fill fills.
+func clusterTab(p *Pages, tab string, fill func(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (command string, err error)) pageFunc {
+	return func(r *http.Request, who *access.Operator) (*view, error) {
+		ctx, name := r.Context(), r.PathValue("name")
+		c, err := p.c.Store.Cluster(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		var d clusterData
+		if d.Head, err = p.head(ctx, who, c, tab); err != nil {
+			return nil, err
+		}
+		d.Status = d.Head.Health.Status
+		d.Head.Health.Status = nil
+		command, err := fill(p, r, c, &d)
+		if err != nil {
+			return nil, err
+		}
+		v := &view{name: "cluster-" + tab, Title: name, Command: command, Data: d}
+		if tab == "" {
+			v.name = "cluster"
+		}
+		if r.URL.Query().Get("look") == "" && tab != "document" && tab != "actions" { // what somebody types in is not renewed
+			v.Live = liveOf(r)
+		}
+		return v, nil
+	}
+}
+
+// head reads what each tab of a cluster shows, and asks no cluster.
+func (p *Pages) head(ctx context.Context, who *access.Operator, c *store.Cluster, tab string) (h clusterHead, err error) {
+	h = clusterHead{Name: c.Name, Provider: c.Provider, Kubernetes: env.ReleaseOf(c.Facts), MayChange: who.May(server.Operate, c.Name) == nil, MayAdmin: who.May(server.Admin, c.Name) == nil}
+	if h.Health, err = watch.Of(ctx, p.c.Store, c.ID); err != nil {
+		return h, err
+	}
+	h.Old = isOld(h.Health)
+	leases, err := p.c.Store.Leases(ctx)
+	if err != nil {
+		return h, err
+	}
+	if i := slices.IndexFunc(leases, func(l store.LeaseInfo) bool { return l.ClusterID == c.ID && l.Alive != "no" }); i >= 0 {
+		h.Lease = &leases[i]
+		h.Lease.Heartbeat, h.Lease.Expires = time.Time{}, time.Time{} // they change all the time
+	}
+	jobs, err := p.c.Store.Jobs(ctx, c.Name, 10)
+	if err != nil {
+		return h, err
+	}
+	h.Jobs = slices.DeleteFunc(jobs, func(j store.Job) bool { return j.State == store.JobEnded })
+	runs, err := p.c.Store.Runs(ctx, c.Name, recent)
+	if err != nil {
+		return h, err
+	}
+	if paused := pauseOf(runs); paused != nil {
+		run := *paused
+		run.Steps = nil
+		h.Paused, h.Pauses = &run, operate.PausedAfter(paused)
+		if h.MayChange {
+			h.Again = goOn(c.Name)
+		}
+	}
+	for _, t := range tabs {
+		if t.path == "actions" && !h.MayChange {
+			continue
+		}
+		h.Tabs = append(h.Tabs, link{Href: strings.TrimSuffix("/ui/clusters/"+c.Name+"/"+t.path, "/"), Text: t.text, Here: t.path == tab})
+	}
+	return h, nil
+}
+
+// standing is what there is to say of a cluster beside its machines.
+func standing(s *report.Status) (all []string) {
+	for _, f := range []struct{ what, is string }{{"Upgrade", s.Upgrade}, {"Rotation", s.Rotation}, {"Reset", s.Reset}, {"Bundle", s.BundleNote}} {
+		if f.is != "" {
+			all = append(all, f.what+": "+f.is)
+		}
+	}
+	for _, tried := range s.Repairs {
+		all = append(all, "Repair: "+tried)
+	}
+	return all
+}
+
+// The tabs.
+
+func overviewTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (_ string, err error) {
+	if d.Status != nil {
+		d.Drawn, d.Standing = draw(d.Status), standing(d.Status)
+	}
+	d.Duties, err = p.c.Store.Duties(r.Context(), c.Name)
+	return "naupegos status " + quote(c.Name), err
+}
+
+func nodesTab(_ *Pages, r *http.Request, c *store.Cluster, d *clusterData) (string, error) {
+	if d.Status != nil {
+		d.Machines, d.Paging = pageOf(r, d.Status.Machines, inPage)
+		d.Status = &report.Status{} // the other pages' machines are no part of this one
+	}
+	return "naupegos node list " + quote(c.Name), nil
+}
+
+func runsTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (_ string, err error) {
+	if d.Runs, err = p.c.Store.Runs(r.Context(), c.Name, 2*recent); err != nil {
+		return "", err
+	}
+	for i := range d.Runs {
+		d.Runs[i].Steps = nil
+	}
+	order := orderOf(r.URL, "started", runColumns())
+	arrange(d.Runs, order, runColumns())
+	d.RunHeads = headsOf(r.URL, order, runColumns())
+	return "naupegos history " + quote(c.Name), nil
+}
+
+func documentTab(_ *Pages, _ *http.Request, c *store.Cluster, d *clusterData) (string, error) {
+	d.Document = string(c.Document)
+	d.Form = &documentForm{Action: "/ui/clusters/" + c.Name + "/plan", Text: d.Document, Button: "Plan"}
+	return "naupegos document " + quote(c.Name), nil
+}
+
+func certificatesTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (string, error) {
+	var problem string
+	d.Certs, problem, d.Later = later(p, r, c.Name, operate.Certificates)
+	d.Problem = problem
+	return "naupegos certs list " + quote(c.Name), nil
+}
+
+// backupsOf is what the tab of backups shows.
+type backupsOf struct {
+	*operate.BackupList
+	Newest string // its ID
+}
+
+func backupsTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (string, error) {
+	list, problem, more := later(p, r, c.Name, operate.Backups)
+	if d.Problem, d.Later = problem, more; list != nil {
+		slices.SortFunc(list.Items, func(a, b *backup.Set) int { return strings.Compare(b.ID, a.ID) })
+		d.Backups = &backupsOf{BackupList: list}
+		if len(list.Items) > 0 {
+			d.Backups.Newest = list.Items[0].ID
+		}
+	}
+	return "naupegos backup list " + quote(c.Name), nil
+}
+
+// looking bounds how long a page waits for a cluster.
+const looking = 20 * time.Second
+
+// later answers a view of a cluster if the request wants to wait for it, and otherwise says where the page gets it once it is shown.
+func later[T any](p *Pages, r *http.Request, name string, v operate.View[operate.Plainly, T]) (out *T, problem, more string) {
+	if r.URL.Query().Get("look") == "" {
+		return nil, "", r.URL.Path + "?look=yes"
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), looking)
+	defer cancel()
+	out, err := lookAt(ctx, p, name, func(s *operate.Session) (*T, error) { return v.See(ctx, s, operate.Plainly{}) })
+	if err != nil {
+		return nil, err.Error(), ""
+	}
+	return out, "", ""
+}
+
+// lookAt opens a session that only looks at a cluster, and returns what see sees.
+func lookAt[T any](ctx context.Context, p *Pages, name string, see func(*operate.Session) (T, error)) (out T, err error) {
+	st, err := p.c.Open(ctx)
+	if err != nil {
+		return out, err
+	}
+	s, _, err := operate.OpenNamed(ctx, st, name, p.c.Look(name))
+	if err != nil {
+		return out, err
+	}
+	out, err = see(s)
+	return out, s.CloseWith(err)
+}
+
+// actionsData is what the forms of a cluster offer.
+type actionsData struct {
+	Releases, Machines, Nodes, Workers, Pools []string
+}
+
+func actionsTab(_ *Pages, _ *http.Request, c *store.Cluster, d *clusterData) (string, error) {
+	a := &actionsData{Releases: upgradesOf(env.ReleaseOf(c.Facts))}
+	if doc, err := v1alpha1.Parse("the stored document of "+c.Name, c.Document); err == nil {
+		for _, pool := range doc.Spec.Workers {
+			a.Pools = append(a.Pools, pool.Name)
+		}
+	}
+	if d.Status != nil {
+		for i := range d.Status.Machines {
+			m := &d.Status.Machines[i]
+			a.Machines = append(a.Machines, m.Name)
+			if m.Role != "gateway" {
+				a.Nodes = append(a.Nodes, m.Name)
+			}
+			if m.Role == "worker" {
+				a.Workers = append(a.Workers, m.Name)
+			}
+		}
+	}
+	d.Actions = a
+	return "naupegos --help", nil
+}
+
+// upgradesOf lists the releases above one, the newest first: at most three minors ahead, as an upgrade goes through each.
+func upgradesOf(now string) (all []string) {
+	for _, v := range release.Versions() {
+		if now == "" || release.Compare(v, now) > 0 {
+			all = append(all, v)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return release.Compare(b, a) })
+	return all
+}
+
+// machineOf is what the page of a machine shows.
+type machineOf struct {
+	Head    clusterHead
+	Machine report.MachineStatus
+	Tone    string
+	Steps   []machineStep
+	Metal   string // UUID of the physical machine; empty: it is none
+	Node    bool   // it is one of Kubernetes
+}
+
+// machineStep is a step of a run that was about a machine.
+type machineStep struct {
+	Run, Verb, Title, State string
+	At                      time.Time
+}
+
+// mostSteps bounds the steps on the page of a machine.
+const mostSteps = 20
+
+// clusterMachinePage shows one machine of a cluster, of any provider, as it was last seen.
+func (p *Pages) clusterMachinePage(r *http.Request, who *access.Operator) (*view, error) {
+	ctx, name, machine := r.Context(), r.PathValue("name"), r.PathValue("machine")
+	c, err := p.c.Store.Cluster(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var d machineOf
+	if d.Head, err = p.head(ctx, who, c, "nodes"); err != nil {
+		return nil, err
+	}
+	known := false
+	if s := d.Head.Health.Status; s != nil {
+		if i := slices.IndexFunc(s.Machines, func(m report.MachineStatus) bool { return m.Name == machine }); i >= 0 {
+			d.Machine, known = s.Machines[i], true
+		}
+	}
+	d.Head.Health.Status = nil
+	if !known {
+		return nil, fail.New(fail.NotFound, "cluster %s has no machine %.63q, as far as is known", name, machine).Do("the page of the cluster lists its machines")
+	}
+	d.Tone, d.Node = machineClass(&d.Machine), d.Machine.Role != "gateway"
+	runs, err := p.c.Store.Runs(ctx, name, recent)
+	if err != nil {
+		return nil, err
+	}
+	for i := range runs {
+		for _, s := range runs[i].Steps {
+			if s.Subject == machine && len(d.Steps) < mostSteps {
+				d.Steps = append(d.Steps, machineStep{runs[i].ID, runs[i].Title, s.Title, string(s.State), s.Started})
+			}
+		}
+	}
+	if p.c.Machines != nil && c.Provider == metalProvider && who.Sees("") {
+		d.Metal = metalOf(ctx, p, machine)
+	}
+	return &view{name: "cluster-machine", Title: machine, Command: "naupegos ssh " + quote(name) + " " + quote(machine) + "\nnaupegos node list " + quote(name), Live: liveOf(r), Data: d}, nil
+}
+
+// metalOf returns the UUID of the physical machine of a name; empty: there is none.
+func metalOf(ctx context.Context, p *Pages, name string) string {
+	m, err := p.c.Store.Metal().ByName(ctx, name)
+	if err != nil {
+		return ""
+	}
+	return m.UUID
+}
+
+// hurryAction has a server look at a cluster at once.
+func hurryAction(p *Pages) action {
+	return action{what: "asked for a look at a cluster", need: server.Read, scope: server.Cluster("name"), do: func(r *http.Request, _ *access.Operator) (string, string, error) {
+		c, err := p.c.Store.Cluster(r.Context(), r.PathValue("name"))
+		if err != nil {
+			return "", "", err
+		}
+		return "", "/ui/clusters/" + c.Name, p.c.Store.Health().Hurry(r.Context(), c.ID)
+	}}
+}

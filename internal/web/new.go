@@ -1,0 +1,170 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/sample"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/access"
+)
+
+// documentForm is a document that somebody edits.
+type documentForm struct {
+	Action, Text, Button string
+	Findings             []finding
+	Marked               []markedLine // the document, with the lines that are wrong
+}
+
+// finding is what is wrong with a document, and where.
+type finding struct {
+	Line int // 0: not known
+	Text string
+}
+
+// markedLine is a line of a document.
+type markedLine struct {
+	Number int
+	Text   string
+	Bad    bool
+}
+
+// newData is what the page shows that creates a cluster.
+type newData struct {
+	Form      *documentForm // nil: the choices come first
+	Providers []string
+	Releases  []string
+	Default   string
+}
+
+// newPage asks what a new cluster should be, and shows the document that the answers make.
+func (p *Pages) newPage(r *http.Request, who *access.Operator) (*view, error) {
+	if err := who.May(server.Operate, who.Cluster); err != nil {
+		return nil, err
+	}
+	d := newData{Providers: v1alpha1.Providers(), Releases: upgradesOf(""), Default: release.Versions()[0]}
+	v := &view{name: "new", Title: "Create a cluster", Command: "naupegos init > cluster.yaml\nnaupegos plan -f cluster.yaml\nnaupegos apply -f cluster.yaml"}
+	q := r.URL.Query()
+	if q.Has("provider") {
+		text, err := sampleOf(q.Get, &d)
+		if err != nil {
+			v.Failed = err.Error()
+		} else {
+			d.Form = &documentForm{Action: "/ui/new", Text: text, Button: "Plan"}
+		}
+	}
+	v.Data = d
+	return v, nil
+}
+
+// sampleOf writes a document by the answers of a form.
+func sampleOf(get func(string) string, d *newData) (string, error) {
+	o := sample.Options{Provider: get("provider"), Name: strings.TrimSpace(get("name")), Kubernetes: get("kubernetes")}
+	for _, n := range []struct {
+		field string
+		to    *int
+	}{{"control-plane", &o.ControlPlanes}, {"workers", &o.Workers}} {
+		text := strings.TrimSpace(get(n.field))
+		if text == "" {
+			continue
+		}
+		v, err := strconv.Atoi(text)
+		if err != nil || v < 0 {
+			return "", fail.New(fail.Invalid, "%s: %.20q is not a number", n.field, text)
+		}
+		if *n.to = v; v == 0 && n.field == "workers" {
+			*n.to = sample.NoWorkers
+		}
+	}
+	if !slices.Contains(d.Providers, o.Provider) {
+		return "", fail.New(fail.Invalid, "provider: there is no provider %.40q", o.Provider)
+	}
+	if _, ok := release.Find(o.Kubernetes); o.Kubernetes != "" && !ok {
+		return "", fail.New(fail.Invalid, "kubernetes: no release %.40q is known", o.Kubernetes)
+	}
+	text, err := sample.New(o)
+	return string(text), err
+}
+
+// newAsked reads the document of a new cluster.
+func newAsked(r *http.Request) operate.Asked {
+	return operate.Asked{Verb: operate.Apply, From: "the document of this page", Document: strings.ReplaceAll(r.PostFormValue("document"), "\r\n", "\n")}
+}
+
+// back returns the form with what somebody typed, and marks the lines that are wrong.
+func back(f documentForm, err error) *documentForm {
+	var refused v1alpha1.Refusal
+	if errors.As(err, &refused) {
+		err = refused.Locate("", []byte(f.Text))
+	}
+	var found v1alpha1.Errors
+	if !errors.As(err, &found) {
+		f.Findings = []finding{{Text: err.Error()}}
+		return &f
+	}
+	bad := map[int]bool{}
+	for _, e := range found {
+		e.File = ""
+		at := finding{e.Line, e.Error()}
+		if e.Line > 0 {
+			bad[e.Line] = true
+			e.Line = 0
+			at.Text = e.Error()
+		}
+		f.Findings = append(f.Findings, at)
+	}
+	const context = 2
+	for i, text := range strings.Split(f.Text, "\n") {
+		for n := max(1, i+1-context); n <= i+1+context; n++ {
+			if bad[n] {
+				f.Marked = append(f.Marked, markedLine{i + 1, text, bad[i+1]})
+				break
+			}
+		}
+	}
+	return &f
+}
+
+// orForm returns a page that plans, and the form with its text if that fails: nothing that was typed is lost.
+func orForm(page pageFunc, name func(r *http.Request) string) pageFunc {
+	return func(r *http.Request, who *access.Operator) (*view, error) {
+		v, err := page(r, who)
+		text, typed := r.PostForm["document"]
+		if err == nil || !typed {
+			return v, err
+		}
+		f := documentForm{Action: r.URL.Path, Text: strings.ReplaceAll(strings.Join(text, ""), "\r\n", "\n"), Button: "Plan"}
+		return &view{name: "document", Title: strings.TrimSpace("Document " + name(r)), Code: status(err), Command: "naupegos validate -f FILE", Data: back(f, who.Told(err))}, nil
+	}
+}
+
+// newPlanPage plans a cluster that the store does not know yet.
+func (p *Pages) newPlanPage(r *http.Request, who *access.Operator) (*view, error) {
+	asked := newAsked(r)
+	name, err := documentName(asked)
+	if err != nil {
+		return nil, err
+	}
+	if err := who.May(server.Operate, name); err != nil {
+		return nil, err
+	}
+	if _, err := p.c.Store.Cluster(r.Context(), name); err == nil {
+		return nil, fail.New(fail.Conflict, "there is a cluster %s already", name).Do("choose another name, or edit the document on the cluster's page")
+	}
+	return p.plan(r, name, asked)
+}
+
+// documentName returns the name of a document's cluster; the document must be valid.
+func documentName(a operate.Asked) (string, error) {
+	if strings.TrimSpace(a.Document) == "" {
+		return "", fail.New(fail.Invalid, "document: it is empty")
+	}
+	return a.Name()
+}
