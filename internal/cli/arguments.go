@@ -55,7 +55,7 @@ func flagValues(verb, flag string) []string {
 // completeFromStore completes values that the stored document or the cluster's backups have: pools, machines, newer releases, backups.
 func completeFromStore(c *cobra.Command, a *App) {
 	look := map[string]func(context.Context, string) []string{
-		"upgrade --pause-after": a.machineNames,
+		"upgrade --pause-after": func(ctx context.Context, name string) []string { return a.machineNames(ctx, name, false) },
 		"node add --pool":       func(ctx context.Context, name string) []string { return poolsOf(storedDocument(ctx, a, name)) },
 		"upgrade --pool":        func(ctx context.Context, name string) []string { return poolsOf(storedDocument(ctx, a, name)) },
 		"upgrade --to":          func(ctx context.Context, name string) []string { return newerThan(storedDocument(ctx, a, name)) },
@@ -285,6 +285,6 @@ func namesOf(a *App) *verbs.Names {
 			if server() {
 				return nil // none are known without a look at the cluster
 			}
-			return a.machineNames(ctx, cluster)
+			return a.machineNames(ctx, cluster, false)
 		}}
 }
