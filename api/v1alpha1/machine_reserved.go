@@ -49,6 +49,7 @@ var reservedFiles = map[string]reserved{
 	"/etc/shadow":                 {"the system's accounts are kept there", ""},
 	"/etc/group":                  {"the system's accounts are kept there", ""},
 	"/etc/gshadow":                {"the system's accounts are kept there", ""},
+	"/root/.kube/config":          {"Naupegos writes it on the control plane, for kubectl", ""},
 	"/root/.ssh/authorized_keys":  {"Naupegos writes the keys that may log in there", "set spec.access.sshKeys"},
 	"/root/.ssh/authorized_keys2": {"Naupegos writes the keys that may log in there", "set spec.access.sshKeys"},
 	"/etc/default/kubelet":        {"kubelet reads it", ""},

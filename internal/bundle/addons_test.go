@@ -61,7 +61,7 @@ func TestSidecarsAreThoseOfTheLockFiles(t *testing.T) {
 }
 
 func TestAddedComponentsKeepTheirNamesApart(t *testing.T) {
-	m := Manifest{Components: []Component{{"go", "go1.26.1", "x"}, {"etcd", "v3", "y"}}}
+	m := Manifest{Addons: []string{AddonOpenStack}, Components: []Component{{"go", "go1.26.1", "x"}, {"etcd", "v3", "y"}}}
 	m.addComponents([]Component{{"go", "go1.26.2", "x"}, {"etcd", "v3", "y"}, {"csi-resizer", "v2", "z"}})
 	m.sort()
 	var got []string

@@ -36,7 +36,7 @@ func throughProxy(_ context.Context, proxy *url.URL, to *http.Request, answer *h
 	if answer.StatusCode == http.StatusOK {
 		return nil
 	}
-	err := fail.New(fail.Refused, "the proxy %s does not connect to %s: %s", proxy.Host, to.URL.Host, answer.Status)
+	err := fail.New(fail.Refused, "the proxy %s does not connect to %s: %s", proxy.Host, to.Host, answer.Status)
 	switch answer.StatusCode {
 	case http.StatusProxyAuthRequired:
 		return &permanent{err.Do("give user and password of the proxy in HTTPS_PROXY")}

@@ -39,7 +39,7 @@ func TestDocumentsMayNotReplaceWhatMachinesRun(t *testing.T) {
 	l := newLab(t, doc).Running(doc)
 	testkit.Must(t, l.LoadTarget(t.Context()))
 	for _, s := range siteSlots() {
-		conf, err := l.Config(t.Context(), s, machine.Facts{CgroupVersion: 2})
+		conf, err := l.Config(t.Context(), s, machine.Facts{CgroupVersion: 2, Interface: "eth0"})
 		testkit.Must(t, err)
 		var paths []string
 		for _, f := range conf.Files {
@@ -86,7 +86,7 @@ func TestSiteReachesMachines(t *testing.T) {
 	l := newLab(t, doc).Running(doc)
 	testkit.Must(t, l.LoadTarget(t.Context()))
 	for _, s := range siteSlots() {
-		conf, err := l.Config(t.Context(), s, machine.Facts{CgroupVersion: 2})
+		conf, err := l.Config(t.Context(), s, machine.Facts{CgroupVersion: 2, Interface: "eth0"})
 		testkit.Must(t, err)
 		testkit.Must(t, conf.Validate())
 		if conf.Sysctls["vm.max_map_count"] != "262144" || fileOf(conf, "/etc/motd") == nil || fileOf(conf, site.NoProxyEnvironment) == nil {
@@ -115,10 +115,10 @@ func TestSiteReachesMachines(t *testing.T) {
 	}
 	// The last known credential serves where the file is not at hand, but never on a server.
 	testkit.Must(t, os.Remove(credential))
-	_, err = l.Config(t.Context(), siteSlots()[0], machine.Facts{})
+	_, err = l.Config(t.Context(), siteSlots()[0], machine.Facts{CgroupVersion: 2, Interface: "eth0"})
 	testkit.Must(t, err)
 	l.Credentials = env.NewCredentials(policy.Credentials{}, "demo", true)
-	if _, err = l.Config(t.Context(), siteSlots()[0], machine.Facts{}); fail.KindOf(err) != fail.Refused {
+	if _, err = l.Config(t.Context(), siteSlots()[0], machine.Facts{CgroupVersion: 2, Interface: "eth0"}); fail.KindOf(err) != fail.Refused {
 		t.Errorf("a server reads a file that a document names: %v", err)
 	}
 }
@@ -140,9 +140,13 @@ func TestWrongCredentials(t *testing.T) {
 		}
 		doc := document(t, 1, 0, 1)
 		doc.Spec.Proxy = &v1alpha1.Proxy{HTTP: "http://proxy.example.org:3128", Auth: &v1alpha1.BasicAuth{CredentialsFile: file}}
-		l := newLab(t, doc).Running(doc)
-		testkit.Must(t, l.LoadTarget(t.Context()))
-		_, err := l.Config(t.Context(), siteSlots()[1], machine.Facts{})
+		plain := document(t, 1, 0, 1)
+		l := newLab(t, plain).Running(plain)
+		l.Doc = doc
+		err := l.LoadTarget(t.Context())
+		if err == nil {
+			_, err = l.Config(t.Context(), siteSlots()[1], machine.Facts{CgroupVersion: 2, Interface: "eth0"})
+		}
 		if fail.KindOf(err) != c.want || strings.Contains(err.Error(), "secretword") {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}

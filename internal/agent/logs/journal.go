@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os/exec"
 	"strconv"
@@ -133,7 +132,7 @@ func (r *reading) entries(out io.Reader, emit func(logs.Line) error) error {
 		}
 		us, err := strconv.ParseInt(e.Time, 10, 64)
 		if err != nil {
-			return fail.Wrap(fail.Internal, fmt.Errorf("time %q", e.Time), "read an entry of the journal")
+			return fail.Wrap(fail.Internal, err, "read the time of an entry of the journal")
 		}
 		r.cursor = e.Cursor
 		l := logs.Line{Time: time.UnixMicro(us).UTC(), Unit: cmp.Or(e.About, e.Unit, e.Identifier)}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -131,6 +132,7 @@ func (w *world) foreign(pattern string) (path string, known bool) {
 var bodies = map[string]string{
 	"POST /api/v1/plans":   `{"verb": "apply", "cluster": "` + foreignCluster + `"}`,
 	"POST /api/v1/jobs":    `{"verb": "destroy", "cluster": "` + foreignCluster + `", "digest": "x"}`,
+	"POST /ui/new":         "document=" + url.QueryEscape("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: "+foreignCluster+"}\nspec:\n  provider: {local: {}}\n  workers: [{name: a}]\n"),
 	"POST /api/v1/imports": `{"cluster": "` + foreignCluster + `", "from": "192.0.2.1", "identity": "x", "knownHosts": "x"}`,
 }
 

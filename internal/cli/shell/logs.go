@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"time"
 
@@ -67,12 +68,13 @@ func (v *logsVerb) bind(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)) // it fails only for a flag that has one already
 	f.StringVar(&v.old.file, "file", "", "archive to write")
 	f.StringVar(&v.old.dir, "dir", ".", "directory of the archive, if --file is not given")
-	_ = f.MarkDeprecated("file", "naupegos support NAME --file FILE writes the archive") // they fail only for flags that are absent
-	_ = f.MarkDeprecated("dir", "naupegos support NAME --dir DIR writes the archive")
+	_ = f.MarkHidden("file") // they fail only for flags that are absent
+	_ = f.MarkHidden("dir")
 }
 
 func (v *logsVerb) run(c *cobra.Command, cluster string, machines []string) error {
 	if f := c.Flags(); f.Changed("file") || f.Changed("dir") {
+		fmt.Fprintln(v.Err, "naupegos support NAME --file FILE writes the archive; logs --file will go.")
 		v.old.Host, v.old.since = v.Host, v.since
 		if v.since == 0 {
 			v.old.since = time.Hour

@@ -33,7 +33,7 @@ type duration struct{ pflag.Value }
 // Set implements pflag.Value.
 func (d duration) Set(text string) error {
 	if err := d.Value.Set(inHours(text)); err != nil {
-		return fmt.Errorf("%q is no duration; write it as 90s, 5m, 8h, 30d or 2w", text)
+		return fmt.Errorf("%q is no duration; write it as 90s, 5m, 8h, 30d or 2w", text) // cause withheld: it is of the text in hours, which the user did not write
 	}
 	return nil
 }

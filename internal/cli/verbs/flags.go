@@ -18,7 +18,7 @@ func TakeFormerFlags(c *cobra.Command) {
 	set := c.Flags()
 	is := map[string]string{}
 	for now, former := range formerFlags {
-		if f := set.Lookup(now); f == nil || strings.Contains(f.Usage, "document") {
+		if f := set.Lookup(now); f == nil || now == "file" && strings.Contains(f.Usage, "document") { // that file is read
 			continue
 		}
 		for _, name := range former {

@@ -93,10 +93,21 @@ func ErrNoSuchMachine(name, cluster string, known []string) error {
 	return err.Do("%s", Among(name, known))
 }
 
-// Among is the hint for somebody who gave a name that is not among those known: the nearest name, and all of them.
+// Among is the hint about a name that is not among those known: the nearest name, also of one that was given without the cluster's name before it, and
+// all of them.
 func Among(name string, known []string) string {
 	all := "it has " + strings.Join(known, ", ")
-	if near := fail.Nearest(name, known); near != "" {
+	near := fail.Nearest(name, known)
+	if near == "" {
+		full, short := map[string]string{}, []string{}
+		for _, k := range known {
+			words := strings.Split(k, "-")
+			s := strings.Join(words[max(0, len(words)-1-strings.Count(name, "-")):], "-")
+			full[s], short = k, append(short, s)
+		}
+		near = full[fail.Nearest(name, short)]
+	}
+	if near != "" {
 		return fmt.Sprintf("did you mean %s? %s", near, strings.ToUpper(all[:1])+all[1:])
 	}
 	return all

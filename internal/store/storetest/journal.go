@@ -49,6 +49,7 @@ func journalTellsWhatHappened(t *testing.T, at Opener, _ Database) {
 		t.Fatal(err)
 	}
 	want := res.RunRecord
+	want.Title, want.By = want.Verb, got.Holder // of a run without a title, and without a user
 	if want.Holder = got.Holder; !strings.HasSuffix(got.Holder, fmt.Sprint("pid ", os.Getpid())) {
 		t.Errorf("the holder is %q", got.Holder)
 	}
