@@ -70,6 +70,11 @@ func titleOf(kubernetes string, addons []string) string {
 // Title names the bundle for people: "v1.37.2", or "v1.37.2+openstack" with that set of addons.
 func (m *Manifest) Title() string { return titleOf(m.Kubernetes, m.Addons) }
 
+// Has reports whether the bundle has all these sets of addons.
+func (m *Manifest) Has(sets []string) bool {
+	return !slices.ContainsFunc(sets, func(s string) bool { return !slices.Contains(m.Addons, s) })
+}
+
 // ensureExtended gets the plain bundle and extends it with addons.
 func (l *Library) ensureExtended(ctx context.Context, version string, o EnsureOptions) (*Bundle, error) {
 	if _, err := findSets(o.Addons); err != nil {

@@ -72,3 +72,14 @@ func TestAddedComponentsKeepTheirNamesApart(t *testing.T) {
 		t.Errorf("got %v, want %s", got, want)
 	}
 }
+
+func TestBundleHasSets(t *testing.T) {
+	m := Manifest{Addons: []string{AddonLocalPath, AddonOpenStack}}
+	for want, lists := range map[bool][][]string{true: {nil, {AddonOpenStack}, {AddonOpenStack, AddonLocalPath}}, false: {{AddonMetricsServer}, {AddonOpenStack, AddonMetricsServer}}} {
+		for _, l := range lists {
+			if m.Has(l) != want {
+				t.Errorf("%v: %v", l, !want)
+			}
+		}
+	}
+}

@@ -154,7 +154,9 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 		return b.First.Plan, b.Found, nil
 	}
 	t := v.terms(a, b)
-	t.Agreed = foreseen
+	if !v.flags.yes { // else the whole plan is shown, and agreed to in advance
+		t.Agreed = foreseen
+	}
 	t.Commit = func(context.Context) error { return v.rewrite(a, b.Resolved().Edited) }
 	done, err = b.CarryOut(ctx, t)
 	return b.First.Plan, done, err

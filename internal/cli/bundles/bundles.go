@@ -50,6 +50,9 @@ func Get(ctx context.Context, w io.Writer, doc *v1alpha1.Cluster, version string
 		return nil, nil, err
 	}
 	addons := AddonsOf(doc)
+	if own := covering(ctx, lib, was, version, addons); own != nil { // an addon that left the document needs no other bundle
+		return own, own, nil
+	}
 	if newest, err = lib.Find(ctx, version, addons...); fail.KindOf(err) == fail.NotFound {
 		newest, err = obtain(ctx, w, lib, doc, version, need)
 	}
@@ -64,6 +67,18 @@ func Get(ctx context.Context, w io.Writer, doc *v1alpha1.Cluster, version string
 		return nil, nil, err
 	}
 	return own, newest, nil
+}
+
+// covering returns the bundle with this ID if it is here, is of the release, and has these sets of addons and more; else nil.
+func covering(ctx context.Context, lib *bundle.Library, id, version string, addons []string) *bundle.Bundle {
+	if id == "" {
+		return nil
+	}
+	own, err := lib.Get(ctx, id)
+	if err != nil || own.Manifest.Kubernetes != version || len(own.Manifest.Addons) == len(addons) || !own.Manifest.Has(addons) {
+		return nil
+	}
+	return own
 }
 
 // obtain gets a bundle that is not here, if it is needed so much.
