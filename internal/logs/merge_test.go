@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,22 +105,22 @@ func TestFollow(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c := make(chan Line)
-		seen := 0
+		var seen atomic.Int64
 		go func() {
-			_ = Follow(t.Context(), c, func(Line) error { seen++; return nil })
+			_ = Follow(t.Context(), c, func(Line) error { seen.Add(1); return nil })
 		}()
 		for i := range 3 * held {
 			c <- Line{Time: time.Unix(int64(i), 0)}
 		}
 		synctest.Wait()
-		if seen < held {
-			t.Errorf("%d of %d lines were emitted while the rest came", seen, 3*held)
+		if seen.Load() < held {
+			t.Errorf("%d of %d lines were emitted while the rest came", seen.Load(), 3*held)
 		}
 		close(c)
 		time.Sleep(2 * Hold)
 		synctest.Wait()
-		if seen != 3*held {
-			t.Errorf("%d of %d lines were emitted", seen, 3*held)
+		if seen.Load() != 3*held {
+			t.Errorf("%d of %d lines were emitted", seen.Load(), 3*held)
 		}
 	})
 }

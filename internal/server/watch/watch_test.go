@@ -106,7 +106,7 @@ func TestWatchersShareClusters(t *testing.T) {
 	}
 	for end := time.Now().Add(30 * time.Second); ; {
 		all := testkit.Value(All(t.Context(), st))(t)
-		if len(all) == n-1 {
+		if len(all) == n-1 && looks.Load() >= n { // c3 hangs
 			break
 		}
 		if time.Now().After(end) {
@@ -114,11 +114,12 @@ func TestWatchersShareClusters(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+	made := looks.Load() // a watcher that ends may have taken the cluster that the other one has just left
 	cancel()
 	testkit.Must(t, <-ended)
 	testkit.Must(t, <-ended)
-	if looks.Load() != n || highest.Load() > 2*most {
-		t.Errorf("there were %d looks, %d at once", looks.Load(), highest.Load())
+	if made != n || highest.Load() > 2*most {
+		t.Errorf("there were %d looks, %d at once", made, highest.Load())
 	}
 	h := testkit.Value(Of(t.Context(), st, ids["c1"]))(t)
 	if h.State != Healthy || h.Status == nil || len(h.Status.Machines) != 2 || h.Summary.Nodes.Well != 2 {
