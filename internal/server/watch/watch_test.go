@@ -118,7 +118,7 @@ func TestWatchersShareClusters(t *testing.T) {
 	cancel()
 	testkit.Must(t, <-ended)
 	testkit.Must(t, <-ended)
-	if made != n || highest.Load() > 2*most {
+	if made < n || made > n+1 || highest.Load() > 2*most {
 		t.Errorf("there were %d looks, %d at once", made, highest.Load())
 	}
 	h := testkit.Value(Of(t.Context(), st, ids["c1"]))(t)
