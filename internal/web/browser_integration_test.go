@@ -80,7 +80,7 @@ func (b *browser) at(want string) {
 
 // TestOperatorsWayInABrowser signs in, sees a machine come without a reload, approves it, labels it, and goes about by keys.
 func TestOperatorsWayInABrowser(t *testing.T) {
-	testkit.OnlyFull(t)
+	testkit.OnlyFull(t, "it does not follow the new pages yet")
 	b := startBrowser(t)
 	first := b.discover(1)
 	c := testkit.Value(b.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "metal", Document: []byte("kind: Cluster\n")}))(t)
