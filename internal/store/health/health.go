@@ -17,7 +17,8 @@ import (
 
 // Store remembers one record per cluster.
 type Store interface {
-	// Take reserves the next look at a cluster for ttl, and reports whether it is due and nobody else looks. The database's clock decides.
+	// Take reserves the next look at a cluster for ttl, and reports whether it is due and no look is reserved, by this holder
+	// or another. The database's clock decides.
 	Take(ctx context.Context, clusterID, holder string, ttl time.Duration) (bool, error)
 	// Put writes what the holder of a look saw, and when the next look is due. A record without a report leaves the last one. fail.Conflict if another
 	// has the look by now, or the cluster is gone.
@@ -56,7 +57,7 @@ func (s records) Take(ctx context.Context, clusterID, holder string, ttl time.Du
 		}
 		res, err := tx.ExecContext(ctx, `INSERT INTO health (cluster_id, due, holder, expires, looked, answered, state, cause, remedy, summary, report)
 			VALUES ($1, 0, $2, $3, 0, 0, '', '', '', '', '')
-			ON CONFLICT (cluster_id) DO UPDATE SET holder = excluded.holder, expires = excluded.expires WHERE health.due <= $4 AND (health.expires <= $4 OR health.holder = excluded.holder)`,
+			ON CONFLICT (cluster_id) DO UPDATE SET holder = excluded.holder, expires = excluded.expires WHERE health.due <= $4 AND health.expires <= $4`,
 			clusterID, holder, now.Add(ttl).UnixMicro(), now.UnixMicro())
 		if s.db.IsForeignKey(err) { // the cluster is gone
 			return nil
