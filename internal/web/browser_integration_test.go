@@ -80,7 +80,6 @@ func (b *browser) at(want string) {
 
 // TestOperatorsWayInABrowser signs in, sees a machine come without a reload, approves it, labels it, and goes about by keys.
 func TestOperatorsWayInABrowser(t *testing.T) {
-	testkit.OnlyFull(t, "it does not follow the new pages yet")
 	b := startBrowser(t)
 	first := b.discover(1)
 	c := testkit.Value(b.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "metal", Document: []byte("kind: Cluster\n")}))(t)
@@ -100,7 +99,7 @@ func TestOperatorsWayInABrowser(t *testing.T) {
 		t.Errorf("the machine is %s by %q", m.Approval, m.Record.ApprovedBy)
 	}
 
-	b.do(chromedp.Navigate(b.url+"/ui/machines/"+first), chromedp.WaitVisible("svg"), chromedp.SendKeys("#labels", "rack=r12"+kb.Enter), chromedp.WaitVisible(`[role=status]`))
+	b.do(chromedp.Navigate(b.url+"/ui/machines/"+first), chromedp.WaitVisible("main svg"), chromedp.SendKeys("#labels", "rack=r12"+kb.Enter), chromedp.WaitVisible(`[role=status]`))
 	if m := testkit.Value(b.pages.c.Machines.Machine(t.Context(), first))(t); m.Labels["rack"] != "r12" {
 		t.Errorf("the labels are %v", m.Labels)
 	}

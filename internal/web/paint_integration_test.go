@@ -25,7 +25,6 @@ const painted = `new Promise(done => {
 // TestPaintInABrowser opens pages over 50 clusters and 10,000 machines: they paint within 300 ms, and their layout stays. The fastest try counts, as a
 // busy host is slow at times; only the full tests judge it.
 func TestPaintInABrowser(t *testing.T) {
-	testkit.OnlyFull(t, "the tab with the forms shifts by more than 0.05")
 	b := startBrowser(t)
 	b.crowded(50)
 	b.signIn("/ui/")

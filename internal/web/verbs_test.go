@@ -34,7 +34,7 @@ func TestEveryVerbHasAForm(t *testing.T) {
 			t.Errorf("the form of %s does not show its command", verb)
 		}
 	}
-	for _, want := range []string{"<option>v1.37.2</option>", "<option>general</option>", "<option>harbour-cp-1</option>", "naupegos upgrade harbour", "naupegos kubeconfig harbour", "naupegos logs harbour"} {
+	for _, want := range []string{"<option>v1.37.2</option>", "<option>general</option>", "<option>harbour-cp-1</option>", "naupegos upgrade harbour", "naupegos kubeconfig harbour", "naupegos support harbour"} {
 		if !strings.Contains(a.body, want) {
 			t.Errorf("the page lacks %s", want)
 		}
