@@ -149,7 +149,7 @@ func (a *App) options(o sessionOptions) operate.Options {
 				was = ""
 			}
 			if o.bundle == bundles.Made && o.foresee != nil {
-				if here, err := bundles.Check(ctx, doc, version); err != nil {
+				if here, err := bundles.Check(ctx, doc, version, was); err != nil {
 					return nil, nil, err
 				} else if !here {
 					if err := o.foresee(ctx); err != nil {

@@ -104,11 +104,15 @@ func obtain(ctx context.Context, w io.Writer, lib *bundle.Library, doc *v1alpha1
 	return b, err
 }
 
-// Check reports whether the library has the bundle of a release for a document. It returns fail.Invalid if the bundle is missing and has no recipe.
-func Check(ctx context.Context, doc *v1alpha1.Cluster, version string) (here bool, err error) {
+// Check reports whether the library has a bundle of a release for a document; was is the ID of the cluster's bundle, if it has one. It returns
+// fail.Invalid if the bundle is missing and has no recipe.
+func Check(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (here bool, err error) {
 	lib, err := Library("")
 	if err != nil {
 		return false, err
+	}
+	if covering(ctx, lib, was, version, AddonsOf(doc)) != nil {
+		return true, nil
 	}
 	if _, err = lib.Find(ctx, version, AddonsOf(doc)...); fail.KindOf(err) == fail.NotFound {
 		return false, checkRelease(version)
@@ -122,7 +126,7 @@ func CheckRelease(ctx context.Context, doc *v1alpha1.Cluster) error {
 	if refused == nil {
 		return nil
 	}
-	if here, _ := Check(ctx, doc, doc.Spec.Kubernetes.Version); here { // one that can't be read is not here
+	if here, _ := Check(ctx, doc, doc.Spec.Kubernetes.Version, ""); here { // one that can't be read is not here
 		return nil
 	}
 	return refused
