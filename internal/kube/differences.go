@@ -2,8 +2,6 @@ package kube
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -104,46 +102,4 @@ func secretOf(u *unstructured.Unstructured) func(path, value string) bool {
 	return func(path, value string) bool {
 		return isSecret && !strings.HasPrefix(path, "metadata.") || machine.Sensitive([]byte(value))
 	}
-}
-
-// MarkDifferences lists the labels, taints and the provider ID of a node that Mark would change.
-func MarkDifferences(n NodeInfo, m Marks) (all []delta.Delta) {
-	value := func(kind, name string, from, to *string) {
-		if from != nil && to != nil && *from == *to || from == nil && to == nil {
-			return
-		}
-		all = append(all, delta.Value(kind, name, from, to))
-	}
-	of := func(m map[string]string, k string) *string {
-		if v, ok := m[k]; ok {
-			return &v
-		}
-		return nil
-	}
-	keys := map[string]bool{}
-	for _, k := range slices.Concat(slices.Collect(maps.Keys(m.Labels)), split(n.Annotations[OwnedLabels])) {
-		keys[k] = true
-	}
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		value("label", k, of(n.Labels, k), of(m.Labels, k))
-	}
-	have, want := map[string]string{}, map[string]string{}
-	for _, t := range n.Taints {
-		have[taintKey(t.Key, t.Effect)] = t.Value
-	}
-	keys = map[string]bool{}
-	for _, k := range split(n.Annotations[OwnedTaints]) {
-		keys[k] = true
-	}
-	for _, t := range m.Taints {
-		want[taintKey(t.Key, t.Effect)] = t.Value
-		keys[taintKey(t.Key, t.Effect)] = true
-	}
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		value("taint", k, of(have, k), of(want, k))
-	}
-	if n.ProviderID == "" && m.ProviderID != "" {
-		value("provider", "ID", nil, &m.ProviderID)
-	}
-	return all
 }

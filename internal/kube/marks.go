@@ -42,7 +42,7 @@ func (c *Client) Mark(ctx context.Context, node string, m Marks) (bool, error) {
 }
 
 // Marked reports whether Mark would change nothing.
-func Marked(n NodeInfo, m Marks) bool { return len(Unmarked(n, m)) == 0 }
+func Marked(n NodeInfo, m Marks) bool { return len(MarkDifferences(n, m)) == 0 }
 
 // Cordon keeps new pods off a node until Uncordon. The caller must uncordon the node from now on, even if OwnedCordon
 // said that we would. A node that is cordoned already is no error.

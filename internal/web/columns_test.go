@@ -69,7 +69,7 @@ func TestListsAreSortedBothWays(t *testing.T) {
 		testkit.Must(t, s.store.Note(t.Context(), store.AuditEntry{At: time.Now().Add(time.Duration(i) * time.Second), Who: who, Action: "looked"}))
 	}
 	quay := testkit.Value(s.store.Cluster(t.Context(), "quay"))(t)
-	s.saw(quay.ID, &report.Status{Name: "quay", API: "Unauthorized"})
+	s.saw(quay.ID, &report.Status{Name: "quay", State: report.Unhealthy, Cause: "the API does not answer: Unauthorized", API: "Unauthorized"})
 	const row = `<a href="/ui/(?:machines/[^"]*|clusters/[^"]*|runs/[^"]*)">([a-z0-9-]+)</a>`
 	for _, c := range []struct {
 		page, column, form, as string

@@ -20,7 +20,7 @@ func (s *site) crowded(clusters int) {
 		name := fmt.Sprintf("cluster-%03d", i)
 		c := testkit.Value(s.store.CreateCluster(s.t.Context(), store.Cluster{Name: name, Provider: "openstack", Document: []byte(strings.ReplaceAll(harbour, "harbour", name)), Facts: store.Facts{{Kind: "bundle"}: "v1.37.2 0123abcd"}}))(s.t)
 		now := time.Now()
-		status := &report.Status{Name: name, Healthy: i%7 != 0, API: "ready", Etcd: "3 of 3 voters healthy, 2 needed", Kubernetes: "v1.37.2", Endpoint: "10.0.0.1:6443", Expires: now.AddDate(0, 1, 0), ExpiresOf: name + "-cp-1/kubelet",
+		status := &report.Status{Name: name, State: map[bool]report.State{true: report.Healthy, false: report.Drifted}[i%7 != 0], Healthy: i%7 != 0, API: "ready", Etcd: "3 of 3 voters healthy, 2 needed", Kubernetes: "v1.37.2", Endpoint: "10.0.0.1:6443", Expires: now.AddDate(0, 1, 0), ExpiresOf: name + "-cp-1/kubelet",
 			Backups: &backups.Backups{Last: now.Add(-time.Hour), LastID: "a", Proven: now.Add(-30 * time.Hour), ProvenID: "a"}}
 		for m := range 200 {
 			is := report.MachineStatus{Name: fmt.Sprintf("%s-general-%03d", name, m), Role: "worker", Pool: "general", Address: fmt.Sprintf("10.1.%d.%d", i, m), State: "running", Config: "up to date", Node: "Ready", Version: "v1.37.2"}

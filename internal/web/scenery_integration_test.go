@@ -207,7 +207,7 @@ spec:
 
 // quayStatus is what a look at quay finds.
 func quayStatus() *report.Status {
-	s := &report.Status{Name: "quay", Provider: metalProvider, Kubernetes: "v1.37.2", Endpoint: "10.20.0.100:6443", API: "ready", Etcd: "3 of 3 voters healthy, tolerates 1",
+	s := &report.Status{Name: "quay", State: report.Healthy, Quorum: &report.Quorum{Voters: 3, Healthy: 3, Needed: 2, Tolerates: 1}, Provider: metalProvider, Kubernetes: "v1.37.2", Endpoint: "10.20.0.100:6443", API: "ready", Etcd: "3 of 3 voters healthy, tolerates 1",
 		Upgrade: "v1.37.1 to v1.37.2, 1 of 6 machines", Expires: time.Now().AddDate(0, 6, 0), ExpiresOf: "quay-cp-2 kubelet",
 		Backups: &backups.Backups{Last: time.Now().Add(-5 * time.Hour), LastID: "20261126T211500Z-91be", Proven: time.Now().Add(-23 * time.Hour), ProvenID: "20261126T031500Z-4f2a"}}
 	for i, name := range []string{"quay-gw-1", "quay-gw-2", "quay-cp-1", "quay-cp-2", "quay-cp-3", "quay-general-1", "quay-general-2", "quay-general-3"} {

@@ -186,7 +186,7 @@ func TestWhereClustersStand(t *testing.T) {
 	if a := s.ask("GET", "/ui/clusters/quay", s.reader, nil); !strings.Contains(a.body, "no server has looked yet") {
 		t.Errorf("before the first look: %s", a.body)
 	}
-	s.saw(c.ID, &report.Status{Name: "quay", API: "ready", Endpoint: "10.0.0.10:6443", Upgrade: "to v1.37.2, 1 of 3 machines", Repairs: []string{"quay-w-1 was restarted"}, Machines: []report.MachineStatus{
+	s.saw(c.ID, &report.Status{Name: "quay", State: report.Drifted, Cause: "quay-w-1-of-a-very-long-name: 1 change", API: "ready", Endpoint: "10.0.0.10:6443", Upgrade: "to v1.37.2, 1 of 3 machines", Repairs: []string{"quay-w-1 was restarted"}, Machines: []report.MachineStatus{
 		{Name: "quay-w-1-of-a-very-long-name", Role: "worker", Pool: "general", Address: "10.0.0.7", State: "running", Config: "1 change", Node: "Ready"}}})
 	a := s.ask("GET", "/ui/clusters/quay", s.reader, nil)
 	for _, want := range []string{"Upgrade: to v1.37.2, 1 of 3 machines", "Repair: quay-w-1 was restarted", ">quay-w-1-of…ry-long-name<", ">general · 10.0.0.7<", `<div id="now" data-live=`, "<strong>drifted</strong>",

@@ -17,7 +17,7 @@ import (
 func TestEveryVerbHasAForm(t *testing.T) {
 	s := newSite(t)
 	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour), Facts: store.Facts{{Kind: "bundle"}: "v1.36.4 0123abcd"}}))(t)
-	s.saw(c.ID, &report.Status{Name: "harbour", Healthy: true, API: "ready", Machines: []report.MachineStatus{{Name: "harbour-cp-1", Role: "control-plane", State: "running", Config: "up to date", Node: "Ready", Etcd: "leader"}}})
+	s.saw(c.ID, &report.Status{Name: "harbour", State: report.Healthy, Healthy: true, API: "ready", Machines: []report.MachineStatus{{Name: "harbour-cp-1", Role: "control-plane", State: "running", Config: "up to date", Node: "Ready", Etcd: "leader"}}})
 	a := s.ask("GET", "/ui/clusters/harbour/actions", s.admin, nil)
 	if a.code != http.StatusOK {
 		t.Fatalf("%d %s", a.code, a.body)
@@ -128,7 +128,7 @@ func TestOverview(t *testing.T) {
 		}
 	}
 	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour)}))(t)
-	s.saw(c.ID, &report.Status{Name: "harbour", API: "ready", Machines: []report.MachineStatus{{Name: "harbour-cp-1", Role: "control-plane", State: "stopped"}}})
+	s.saw(c.ID, &report.Status{Name: "harbour", State: report.Unhealthy, Cause: "harbour-cp-1 is stopped", API: "ready", Machines: []report.MachineStatus{{Name: "harbour-cp-1", Role: "control-plane", State: "stopped"}}})
 	testkit.Must(t, s.ran(c.ID))
 	s.discover(1)
 	a = s.ask("GET", "/ui/", s.admin, nil)

@@ -128,15 +128,13 @@ func Sum(s *report.Status) Summary {
 			continue
 		case "control-plane":
 			out.ControlPlane.add(well)
-			out.Voters.add(m.Etcd == "voter" || m.Etcd == "leader")
 		default:
 			out.Workers.add(well)
 		}
 		out.Nodes.add(well)
 	}
-	var v Members // its own words, if it has the usual ones
-	if n, _ := fmt.Sscanf(s.Etcd, "%d of %d voters", &v.Well, &v.Wanted); n == 2 {
-		out.Voters = v
+	if q := s.Quorum; q != nil {
+		out.Voters = Members{Well: q.Healthy, Wanted: q.Voters}
 	}
 	return out
 }
@@ -153,76 +151,7 @@ func Judge(name string, s *report.Status, seen error) (state, cause, remedy stri
 	if seen != nil {
 		return Unknown, line(seen.Error()), "naupegos status " + name
 	}
-	if s.State != "" {
-		return string(s.State), line(s.Cause), s.Remedy
-	}
-	if s.Healthy { // a report of an older version, which has no state
-		return Healthy, "", ""
-	}
-	apply := "naupegos document " + name + " > FILE && naupegos apply -f FILE"
-	if s.API != "ready" {
-		if down := stopped(s); down != "" {
-			return Unhealthy, down, apply
-		}
-		return Unhealthy, "the API does not answer: " + line(s.API), apply
-	}
-	if down := stopped(s); down != "" {
-		return Unhealthy, down, apply
-	}
-	for i := range s.Machines {
-		if m := &s.Machines[i]; m.Node != "" && !ready(m.Node) {
-			return Unhealthy, m.Name + " is " + line(m.Node), "naupegos repair " + name + " --machine " + m.Name
-		}
-	}
-	if v := Sum(s).Voters; !v.Full() {
-		return Unhealthy, "etcd: " + line(s.Etcd), "naupegos status " + name
-	}
-	return judgeDrift(name, apply, s)
-}
-
-// stopped names the machines that do not run.
-func stopped(s *report.Status) string {
-	var first string
-	more := 0
-	for i := range s.Machines {
-		switch m := &s.Machines[i]; {
-		case m.State == running || m.State == unwanted:
-		case first == "":
-			first = m.Name + " is " + m.State
-		default:
-			more++
-		}
-	}
-	if more > 0 {
-		return fmt.Sprintf("%s, and %d more machines do not run", first, more)
-	}
-	return first
-}
-
-// judgeDrift judges a cluster that works.
-func judgeDrift(name, apply string, s *report.Status) (state, cause, remedy string) {
-	var drifted []string
-	for i := range s.Machines {
-		m := &s.Machines[i]
-		switch {
-		case m.State == unwanted:
-			return Drifted, m.Name + " is not in the document", apply
-		case m.Config != "up to date":
-			drifted = append(drifted, m.Name)
-			cause = m.Name + ": " + line(m.Config)
-		}
-	}
-	switch {
-	case len(drifted) == 1:
-		return Drifted, cause, apply
-	case len(drifted) > 1:
-		return Drifted, fmt.Sprintf("%d machines are not as the document wants them", len(drifted)), apply
-	case len(s.Due) > 0:
-		return Drifted, fmt.Sprintf("%d certificates are due for renewal", len(s.Due)), "naupegos renew " + name
-	case s.Backups != nil && s.Backups.Scheduled != nil && s.Backups.Scheduled.Overdue:
-		return Unhealthy, "a scheduled backup is overdue", "naupegos backup create " + name
-	}
-	return Drifted, "something is not as the document wants it", "naupegos status " + name
+	return string(s.State), line(s.Cause), s.Remedy
 }
 
 // line returns the first line of a text, shortened.
