@@ -27,32 +27,35 @@ func squid(t *testing.T, rules string) (at *url.URL, log string) {
 		t.Skip("squid is not installed")
 	}
 	dir := t.TempDir()
-	testkit.Must(t, os.Chmod(dir, 0o777)) // squid gives up root
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	address := l.Addr().String()
-	testkit.Must(t, l.Close())
+	testkit.Must(t, os.Chmod(filepath.Dir(dir), 0o755)) // squid gives up root, and must reach the directory
+	testkit.Must(t, os.Chmod(dir, 0o777))
+	address := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
 	log = filepath.Join(dir, "access.log")
 	conf := filepath.Join(dir, "squid.conf")
-	testkit.Must(t, os.WriteFile(conf, fmt.Appendf(nil, "http_port %s\npid_filename none\ncache_log %s/cache.log\naccess_log stdio:%s\nlogfile_rotate 0\ncache deny all\ncoredump_dir %s\nshutdown_lifetime 1 seconds\n%s\n",
+	testkit.Must(t, os.WriteFile(conf, fmt.Appendf(nil, "http_port %s\npid_filename none\ncache_log %s/cache.log\naccess_log stdio:%s\nlogfile_rotate 0\nvisible_hostname squid.test\nmax_filedescriptors 1024\npinger_enable off\ncache deny all\ncoredump_dir %s\nshutdown_lifetime 1 seconds\n%s\n",
 		address, dir, log, dir, rules), 0o644))
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "squid", "--foreground", "-f", conf)
+	var said testkit.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
 	testkit.Must(t, cmd.Start())
-	t.Cleanup(func() { cancel(); _ = cmd.Wait() })
-	deadline := time.Now().Add(time.Minute)
-	for {
-		c, err := net.DialTimeout("tcp", address, time.Second)
-		if err == nil {
-			_ = c.Close()
-			return &url.URL{Scheme: "http", Host: address}, log
-		}
-		if time.Now().After(deadline) {
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait(); close(ended) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	testkit.Until(t, 2*time.Minute, 50*time.Millisecond, func() error {
+		select {
+		case err := <-ended:
 			out, _ := os.ReadFile(filepath.Join(dir, "cache.log"))
-			t.Fatalf("squid does not listen: %v\n%s", err, out)
+			t.Fatalf("squid has ended: %v\n%s\n%s", err, &said, out)
+		default:
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		c, err := net.DialTimeout("tcp", address, time.Second)
+		if err != nil {
+			return fmt.Errorf("squid does not listen: %w\n%s", err, &said)
+		}
+		return c.Close()
+	})
+	return &url.URL{Scheme: "http", Host: address}, log
 }
 
 // TestDownloadThroughSquid downloads by CONNECT through a real squid, which logs it, and names a squid that refuses.
@@ -64,6 +67,7 @@ func TestDownloadThroughSquid(t *testing.T) {
 		tr := f.client.Transport.(*http.Transport)
 		tr.Proxy = http.ProxyURL(at)
 		tr.TLSClientConfig = origin.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		defer tr.CloseIdleConnections() // squid logs a tunnel when it ends
 		return f.text(t.Context(), origin.URL)
 	}
 	open, log := squid(t, "http_access allow all")
@@ -71,17 +75,13 @@ func TestDownloadThroughSquid(t *testing.T) {
 	if err != nil || got != "hello" {
 		t.Fatalf("%q, %v", got, err)
 	}
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	testkit.Until(t, time.Minute, 50*time.Millisecond, func() error {
 		seen, _ := os.ReadFile(log)
-		if strings.Contains(string(seen), "CONNECT "+strings.TrimPrefix(origin.URL, "https://")) {
-			break
+		if !strings.Contains(string(seen), "CONNECT "+strings.TrimPrefix(origin.URL, "https://")) {
+			return fmt.Errorf("squid saw no CONNECT: %s", seen)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("squid saw no CONNECT: %s", seen)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return nil
+	})
 	closed, _ := squid(t, "acl CONNECT method CONNECT\nhttp_access deny CONNECT\nhttp_access allow all")
 	_, err = fetch(closed)
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "the proxy "+closed.Host+" does not connect to") {

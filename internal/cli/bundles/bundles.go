@@ -56,10 +56,16 @@ func Get(ctx context.Context, w io.Writer, doc *v1alpha1.Cluster, version string
 	if newest, err = lib.Find(ctx, version, addons...); fail.KindOf(err) == fail.NotFound {
 		newest, err = obtain(ctx, w, lib, doc, version, need)
 	}
-	if err != nil || newest == nil || was == "" {
+	if err != nil || was == "" {
 		return newest, newest, err
 	}
 	own, err := lib.Get(ctx, was)
+	if newest == nil { // to plan by the cluster's own bundle shows what changes; the bundle that the document wants is got before anything is done
+		if err != nil || own.Manifest.Kubernetes != version {
+			own = nil
+		}
+		return own, own, nil
+	}
 	switch {
 	case fail.KindOf(err) == fail.NotFound, err == nil && own.Manifest.Title() != newest.Manifest.Title():
 		return newest, newest, nil

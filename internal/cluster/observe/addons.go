@@ -160,6 +160,10 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 	o.Addons, o.AddonDeltas = map[string]bool{}, map[string][]delta.Delta{}
 	for _, a := range c.AddonList() {
 		manifests, err := c.Manifests(ctx, p, a.Name)
+		if fail.KindOf(err) == fail.NotFound && c.Doc.Addon(a.Name) != nil { // the bundle at hand, of a plan that changes nothing, lacks its image
+			o.Addons[a.Name] = false
+			continue
+		}
 		if err != nil {
 			return err
 		}

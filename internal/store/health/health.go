@@ -59,9 +59,6 @@ func (s records) Take(ctx context.Context, clusterID, holder string, ttl time.Du
 			VALUES ($1, 0, $2, $3, 0, 0, '', '', '', '', '')
 			ON CONFLICT (cluster_id) DO UPDATE SET holder = excluded.holder, expires = excluded.expires WHERE health.due <= $4 AND health.expires <= $4`,
 			clusterID, holder, now.Add(ttl).UnixMicro(), now.UnixMicro())
-		if s.db.IsForeignKey(err) { // the cluster is gone
-			return nil
-		}
 		if err != nil {
 			return err
 		}
@@ -69,6 +66,9 @@ func (s records) Take(ctx context.Context, clusterID, holder string, ttl time.Du
 		mine = n == 1
 		return err
 	})
+	if s.db.IsForeignKey(err) { // the cluster is gone; asked here, because PostgreSQL commits no transaction with a failed statement
+		return false, nil
+	}
 	return mine, s.db.Wrap(err, "reserve a look at a cluster")
 }
 
