@@ -154,6 +154,9 @@ var changeRules = rules{
 	"spec.proxy.auth.credentialsFile": {Class: ChangeFree},
 	"spec.proxy.auth.credential":      {Class: ChangeFree},
 	"spec.registries":                 {Class: ChangeFree, Say: "containerd reads it at the next pull"},
+	"spec.registry":                   {Class: ChangeFree, Say: "containerd asks it at the next pull; images that run stay"},
+	"spec.registry.replicas":          {Class: ChangeFree, Say: "containerd reads it at the next pull"},
+	"spec.registry.sets":              {Class: ChangeFree, Say: "the images of sets that leave the list are no longer served; those that run stay"},
 
 	"spec.workers[]":             {Class: ChangeFree, Say: "the machines of a pool that leaves the list are drained and removed"},
 	"spec.workers[].name":        {Class: ChangeFree, Say: "a pool with another name is another pool"},

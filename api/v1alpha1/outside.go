@@ -56,3 +56,17 @@ func (m Mirror) String() string { return m.URL }
 
 // String names the registry.
 func (r Registry) String() string { return r.Host }
+
+// RegistryPort is where control-plane machines serve images to the machines of the cluster.
+const RegistryPort = 5443
+
+// ImageRegistry is the registry inside the cluster.
+type ImageRegistry struct {
+	// How many control-plane machines serve the images; each has all of them. A machine that is down is passed over.
+	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"minimum=1,maximum=7,default=2"`
+	// Sets of images of the bundle library that it serves. Default: the set "site", if there is one.
+	Sets []string `json:"sets,omitempty" yaml:"sets,omitempty" jsonschema:"maxItems=100" host:"none"`
+}
+
+// DefaultImageSet is the set of images that a registry serves, if there is one, where the document names none.
+const DefaultImageSet = "site"

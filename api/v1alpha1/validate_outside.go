@@ -104,6 +104,21 @@ func (c *Cluster) checkRegistries(r *findings) {
 	}
 }
 
+// checkRegistry checks the registry inside the cluster.
+func (c *Cluster) checkRegistry(r *findings) {
+	if c.Spec.Registry == nil {
+		return
+	}
+	for i, name := range c.Spec.Registry.Sets {
+		at := strict.Item("spec.registry.sets", i)
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			r.Add(at, strict.Quote(name)+" can't be the name of a set of images", "naupegos bundle list shows the sets")
+		} else if slices.Index(c.Spec.Registry.Sets, name) < i {
+			r.Add(at, strict.Quote(name)+" is given twice", "remove it")
+		}
+	}
+}
+
 func (m Mirror) check(r *findings, at string) {
 	checkWebAddress(r, at+".url", m.URL, "https://mirror.example.org", "a mirror")
 	for i, what := range m.Capabilities {

@@ -57,6 +57,9 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent approver --kubeconfig FILE --machines FILE
                                           approve kubelets' serving certificates whose names and addresses are the
                                           machine's own; runs until it is stopped
+  naupegos-agent images --listen ADDRESS --index FILE --blobs DIR… --cert FILE --key FILE --ca FILE --group NAME…
+                                          serve the container images of an index to clients whose certificate has one of the groups; runs
+                                          until it is stopped
   naupegos-agent discover [--server URL] [--authority FILE] [--key FILE] [--mac ADDRESS] [--lldp 35s] [--for 1h] [--set-clock]
                                           look what this machine is, say so to a server of Naupegos, signed by a key that is made here, and
                                           wait until somebody approves the machine; prints its certificate (JSON). Without --server only
@@ -82,7 +85,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 	verbs := map[string]func(context.Context, []string) error{
 		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset, "release": c.release, "adopt": c.adopt,
 		"gateway-check": c.gatewayCheck, "gateway-relay": c.gatewayRelay, "logs": c.logs, "settled": c.settled, "pause": c.pause, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
-		"updates": c.updates, "update": c.update,
+		"updates": c.updates, "update": c.update, "images": c.serveImages,
 		"discover": c.discover, "keep": c.keep, "backup": c.backup, "version": c.version,
 		"help": c.help, "--help": c.help, "-h": c.help,
 	}

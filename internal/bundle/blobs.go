@@ -83,6 +83,30 @@ func (l *Library) addBlob(ctx context.Context, name string, r io.Reader, mode fs
 	return a, l.keep(f.Name(), a)
 }
 
+// addBlobAs stores the content of r if it has the size and the digest in want. It returns what the content has.
+func (l *Library) addBlobAs(ctx context.Context, want Artifact, r io.Reader) (Artifact, error) {
+	f, err := os.CreateTemp(l.tmpDir(), "blob-*")
+	if err != nil {
+		return Artifact{}, ioError(err, "store "+want.Name, l.tmpDir())
+	}
+	defer os.Remove(f.Name()) // gone after the rename
+	sum := sha256.New()
+	out := &diskWriter{w: f}
+	n, err := io.Copy(io.MultiWriter(out, sum), &ctxReader{ctx, r})
+	closed := finish(f, err, 0o644)
+	switch {
+	case err != nil && out.err == nil && ctx.Err() == nil: // the source failed, not the disk
+		return Artifact{}, fail.Wrap(fail.Unreachable, err, "read %s", want.Name)
+	case closed != nil:
+		return Artifact{}, ioError(closed, "store "+want.Name, l.tmpDir())
+	}
+	got := Artifact{Name: want.Name, Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)), Size: n}
+	if got != want {
+		return got, nil
+	}
+	return got, l.keep(f.Name(), got)
+}
+
 // keep moves a finished, flushed file into the blob directory.
 func (l *Library) keep(file string, a Artifact) error {
 	if err := os.Rename(file, filepath.Join(l.blobDir(), hexOf(a.Digest))); err != nil {

@@ -152,6 +152,12 @@ func (b *Bundle) MarshalJSON() ([]byte, error) {
 	}{b.ID, b.Added.UTC().Truncate(time.Second), b.Manifest})
 }
 
+// Contains reports whether the bundle has a file with this digest.
+func (b *Bundle) Contains(digest string) bool {
+	_, ok := b.Manifest.byDigest()[digest]
+	return ok
+}
+
 // Size returns the size of the bundle's blobs in bytes; blobs with several names count once.
 func (b *Bundle) Size() int64 {
 	var n int64

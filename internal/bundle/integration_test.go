@@ -340,12 +340,12 @@ func TestRealBundleTravels(t *testing.T) {
 	began = time.Now()
 	to := newLibrary(t)
 	got, err := to.Import(ctx, file, "")
-	if err != nil || got.ID != b.ID {
+	if err != nil || got.Bundle.ID != b.ID {
 		t.Fatalf("got %v, %v", got, err)
 	}
 	t.Logf("import: %s", time.Since(began).Round(time.Millisecond))
 	began = time.Now()
-	if err := to.Verify(ctx, got.ID); err != nil {
+	if err := to.Verify(ctx, got.Bundle.ID); err != nil {
 		t.Error(err)
 	}
 	t.Logf("verify: %s", time.Since(began).Round(time.Millisecond))

@@ -229,7 +229,7 @@ func (l *Library) Remove(ctx context.Context, id string) error {
 	return l.sweep(ctx)
 }
 
-// sweep deletes blobs that no manifest names, and cached results without a used blob: they share the same bytes on disk.
+// sweep deletes blobs that no manifest and no set names, and cached results without a used blob: they share the same bytes on disk.
 func (l *Library) sweep(ctx context.Context) error {
 	all, err := l.List(ctx)
 	if err != nil {
@@ -238,6 +238,15 @@ func (l *Library) sweep(ctx context.Context) error {
 	used := map[string]bool{}
 	for _, b := range all {
 		for _, a := range b.Manifest.artifacts() {
+			used[hexOf(a.Digest)] = true
+		}
+	}
+	sets, err := l.Sets(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range sets {
+		for _, a := range s.Artifacts() {
 			used[hexOf(a.Digest)] = true
 		}
 	}

@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +10,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -18,49 +19,88 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// An exported bundle is a tar stream, compressed with zstd: first the manifest, then every blob once, by digest.
+// An exported file is a tar stream, compressed with zstd: the bundle's manifest with its blobs, by digest, then each set of images with its blobs. No blob
+// is in it twice.
 const (
 	exportManifest = "manifest.json"
+	exportSets     = "sets/"
 	exportBlobs    = "blobs/sha256/"
 	maxManifest    = 8 << 20 // bytes
-	maxUnknown     = 4 << 30 // bytes of all blobs of a bundle that was not named; bundles have less than 2 GiB
+	maxUnknown     = 4 << 30 // bytes of all blobs of a file without an expected ID; bundles have less than 2 GiB
 )
 
-// Export writes a bundle as one file. The same bundle yields the same bytes. Export verifies every blob; a damaged one ends it with
-// fail.Invalid, and the output is then unusable.
-func (l *Library) Export(ctx context.Context, id string, w io.Writer) error {
-	b, err := l.Get(ctx, id)
-	if err != nil {
-		return err
+// Export writes a bundle and sets of images as one file; id may be empty. The same content yields the same bytes. Export verifies every blob; a damaged
+// one ends it with fail.Invalid, and the output is then unusable.
+func (l *Library) Export(ctx context.Context, id string, w io.Writer, sets ...string) error {
+	var b *Bundle
+	what := strings.Join(sets, ", ")
+	if id != "" {
+		var err error
+		if b, err = l.Get(ctx, id); err != nil {
+			return err
+		}
+		what = b.ID[:12]
 	}
 	z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "export bundle")
 	}
 	t := tar.NewWriter(z)
-	if err := errors.Join(l.exportTo(ctx, t, b), t.Close(), z.Close()); err != nil {
+	if err := errors.Join(l.exportTo(ctx, t, b, sets), t.Close(), z.Close()); err != nil {
 		if fail.KindOf(err) != fail.Internal {
 			return err
 		}
-		return ioError(err, "export bundle", b.ID[:12])
+		return ioError(err, "export bundle", what)
 	}
 	return nil
 }
 
-func (l *Library) exportTo(ctx context.Context, t *tar.Writer, b *Bundle) error {
-	data, err := b.Manifest.encode()
-	if err != nil {
+func (l *Library) exportTo(ctx context.Context, t *tar.Writer, b *Bundle, sets []string) error {
+	written := map[string]bool{}
+	if b != nil {
+		data, err := b.Manifest.encode()
+		if err != nil {
+			return err
+		}
+		blobs := b.Manifest.byDigest()
+		var list []Artifact
+		for _, digest := range sortedKeys(blobs) {
+			list = append(list, blobs[digest])
+		}
+		if err := l.exportPart(ctx, t, exportManifest, data, list, written); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(sets))) {
+		s, err := l.Set(name)
+		if err != nil {
+			return err
+		}
+		data, err := s.Encode()
+		if err != nil {
+			return err
+		}
+		if err := l.exportPart(ctx, t, exportSets+name+".json", data, s.Artifacts(), written); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exportPart writes a manifest and those of its files that are not in the file yet.
+func (l *Library) exportPart(ctx context.Context, t *tar.Writer, name string, manifest []byte, files []Artifact, written map[string]bool) error {
+	if err := t.WriteHeader(exportHeader(name, int64(len(manifest)))); err != nil {
 		return err
 	}
-	if err := t.WriteHeader(exportHeader(exportManifest, int64(len(data)))); err != nil {
+	if _, err := t.Write(manifest); err != nil {
 		return err
 	}
-	if _, err := t.Write(data); err != nil {
-		return err
-	}
-	blobs := b.Manifest.byDigest()
-	for _, digest := range sortedKeys(blobs) {
-		if err := l.exportBlob(ctx, t, blobs[digest]); err != nil {
+	for _, a := range files {
+		if written[a.Digest] {
+			continue
+		}
+		written[a.Digest] = true
+		if err := l.exportBlob(ctx, t, a); err != nil {
 			return err
 		}
 	}
@@ -112,123 +152,6 @@ func (m *Manifest) byDigest() map[string]Artifact {
 		out[a.Digest] = a
 	}
 	return out
-}
-
-// Import reads a file from Export. It registers the bundle only after every blob has matched its digest in the manifest: a missing, changed,
-// unknown or duplicate blob ends it with fail.Invalid and leaves the library unchanged. If id, a complete ID, is not empty, a bundle with
-// another ID is fail.Refused: the library uses the newest bundle of a release for all its clusters.
-func (l *Library) Import(ctx context.Context, r io.Reader, id string) (*Bundle, error) {
-	if id != "" && !isHex(id) {
-		return nil, fail.New(fail.Invalid, "%q is not the whole ID of a bundle", id).Do("give all 64 digits, as naupegos bundle inspect prints them where the bundle was made")
-	}
-	unlock, err := l.write(ctx, shortWait)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	dir, remove, err := l.workDir("import")
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
-	z, err := zstd.NewReader(&ctxReader{ctx, r}, zstd.WithDecoderMaxWindow(64<<20))
-	if err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "import bundle")
-	}
-	defer z.Close()
-	im := &importer{lib: l, dir: dir, tar: tar.NewReader(z), id: id}
-	m, err := im.read()
-	if err != nil {
-		var known *fail.Error
-		if errors.As(err, &known) || ctx.Err() != nil {
-			return nil, err
-		}
-		return nil, fail.Wrap(fail.Invalid, err, "import bundle").Do("export it again and compare the files' checksums; nothing was imported")
-	}
-	for digest, a := range m.byDigest() {
-		if err := l.keep(filepath.Join(dir, hexOf(digest)), a); err != nil {
-			return nil, err
-		}
-	}
-	return l.register(ctx, m)
-}
-
-// importer stages an exported bundle in a directory.
-type importer struct {
-	lib *Library
-	dir string
-	tar *tar.Reader
-	id  string // the bundle's required ID; empty: any
-}
-
-func (im *importer) read() (Manifest, error) {
-	m, err := im.manifest()
-	if err != nil {
-		return m, err
-	}
-	executables := map[string]bool{}
-	for _, a := range m.Binaries {
-		executables[a.Digest] = true
-	}
-	waiting := m.byDigest()
-	for {
-		h, err := im.tar.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return m, err
-		}
-		digest := "sha256:" + filepath.Base(h.Name)
-		a, ok := waiting[digest]
-		if !ok || h.Name != exportBlobs+hexOf(digest) || h.Typeflag != tar.TypeReg {
-			return m, fmt.Errorf("%q is in the file but not in the manifest, or there twice", h.Name)
-		}
-		if err := im.blob(a, h.Size, executables[digest]); err != nil {
-			return m, err
-		}
-		delete(waiting, digest)
-	}
-	for _, a := range waiting {
-		return m, fmt.Errorf("%s and %d more are missing from the file", a.Name, len(waiting)-1)
-	}
-	return m, nil
-}
-
-func (im *importer) manifest() (Manifest, error) {
-	h, err := im.tar.Next()
-	if err != nil {
-		return Manifest{}, fmt.Errorf("this is not an exported bundle: %w", err)
-	}
-	switch {
-	case h.Name != exportManifest || h.Typeflag != tar.TypeReg:
-		return Manifest{}, fmt.Errorf("this is not an exported bundle: it begins with %q", h.Name)
-	case h.Size > maxManifest:
-		return Manifest{}, fmt.Errorf("%s: has %d bytes, and no bundle's has more than %d", exportManifest, h.Size, maxManifest)
-	}
-	data, err := io.ReadAll(im.tar)
-	if err != nil {
-		return Manifest{}, err
-	}
-	m, err := parseManifest(data)
-	if err != nil {
-		return m, fmt.Errorf("manifest: %w", err)
-	}
-	canonical, err := m.encode()
-	if err != nil {
-		return m, err
-	}
-	if !bytes.Equal(data, canonical) {
-		return m, errors.New("the manifest is not in its canonical form")
-	}
-	if total := m.size(); im.id == "" && total > maxUnknown {
-		return m, fail.New(fail.Refused, "the file holds %d bytes of programs and images, and without --id at most %d are imported", total, int64(maxUnknown)).
-			Do("nothing was imported: give --id, the bundle's ID from where it was made")
-	}
-	if got := idOf(data); im.id != "" && got != im.id {
-		return m, fail.New(fail.Refused, "the file holds bundle %s (Kubernetes %s), not %s", got, m.Title(), im.id).
-			Do("nothing was imported: find out which one is right, and where the file comes from")
-	}
-	return m, nil
 }
 
 func (im *importer) blob(a Artifact, size int64, executable bool) error {

@@ -37,10 +37,10 @@ func TestExportThenImport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.ID != b.ID {
-			t.Errorf("ID %s became %s", b.ID, got.ID)
+		if got.Bundle.ID != b.ID {
+			t.Errorf("ID %s became %s", b.ID, got.Bundle.ID)
 		}
-		if err := to.Verify(ctx, got.ID); err != nil {
+		if err := to.Verify(ctx, got.Bundle.ID); err != nil {
 			t.Error(err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestImportOfAnotherBundle(t *testing.T) {
 	if left := append(names(t, to.blobDir()), names(t, to.manifestDir())...); len(left) > 0 {
 		t.Errorf("in the library: %v", left)
 	}
-	if got, err := to.Import(ctx, bytes.NewReader(file), b.ID); err != nil || got.ID != b.ID {
+	if got, err := to.Import(ctx, bytes.NewReader(file), b.ID); err != nil || got.Bundle.ID != b.ID {
 		t.Errorf("%v, %v", got, err)
 	}
 }

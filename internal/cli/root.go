@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/bundling"
 	"github.com/naupegos/naupegos/internal/cli/contexts"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/shell"
@@ -135,7 +136,7 @@ func addVerbs(root *cobra.Command, a *App) {
 		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),
 		newPlanCmd(a), newDiffCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
 		newNodeCmd(a), newAutoscaleCmd(a), newMachineCmd(a), shell.NewSSH(a.shell()), shell.NewSSHConfig(a.shell()), newCertsCmd(a), newRenewCmd(a), newHistoryCmd(a), shell.NewLogs(a.shell()), shell.NewSupport(a.shell()), newHandoverCmd(a), newBackupCmd(a), newEtcdCmd(a), newResetCmd(a), newImportCmd(a), newReleaseCmd(a), newDestroyCmd(a),
-		newBundleCmd(a), newImageCmd(a), newStoreCmd(a), a.newLoginCmd(), a.newLogoutCmd(),
+		bundling.New(bundling.Streams{In: a.In, Out: a.Out, Err: a.Err}), newImageCmd(a), newStoreCmd(a), a.newLoginCmd(), a.newLogoutCmd(),
 		newRepairCmd(a), newUpdateCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),
 	)...)

@@ -2,8 +2,10 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"strings"
@@ -60,6 +62,10 @@ func (c *Env) Gather(ctx context.Context) error {
 // OpenBlob opens a blob of the bundle, to send it to a machine.
 func (c *Env) OpenBlob(digest string) (io.ReadCloser, int64, error) {
 	f, err := os.Open(c.Current.Path(digest))
+	if errors.Is(err, fs.ErrNotExist) && c.Doc.Spec.Registry != nil && !c.Current.Contains(digest) {
+		return nil, 0, fail.Wrap(fail.NotFound, err, "open a file of the images that the registry inside the cluster serves").
+			Do("bring the images here: naupegos bundle import, or naupegos bundle add")
+	}
 	if err != nil {
 		return nil, 0, fail.Wrap(fail.Internal, err, "open blob %s of bundle %s", digest, c.Current.ID).Do("run naupegos bundle verify %s", c.Current.ID)
 	}

@@ -29,6 +29,7 @@ const (
 type Params struct {
 	Machine      string
 	ControlPlane bool     // it has a member of etcd
+	Registry     int      // port at which it serves images to the machines; 0: none
 	VXLAN        bool     // pods of different machines reach each other by flannel
 	Machines     []string // IPv4 addresses of all machines
 	Pods         string   // their network: those of a machine reach its kubelet under their own addresses
@@ -80,6 +81,9 @@ func (p Params) rules(machines []string) []byte {
 	tcp := "10250" // kubelet
 	if p.ControlPlane {
 		tcp += ", 2379, 2380" // etcd
+	}
+	if p.Registry != 0 {
+		tcp += fmt.Sprintf(", %d", p.Registry)
 	}
 	udp := ""
 	if p.VXLAN {

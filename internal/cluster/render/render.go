@@ -4,6 +4,7 @@ package render
 import (
 	"context"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -45,7 +46,7 @@ func (c *Renderer) Config(ctx context.Context, s wanted.Slot, f machine.Facts) (
 	}
 	settings := site.Settings(c.Doc.SettingsOf(string(s.Role), s.Pool), f)
 	if err := site.Clash(s.Name, settings, site.Layer{Owner: "Naupegos itself", Config: base}, site.Layer{Owner: "what a " + string(s.Role) + " machine runs", Config: role},
-		site.Layer{Owner: "the packet filter", Config: fence}, site.Layer{Owner: "spec.proxy or spec.registries", Config: outside}); err != nil {
+		site.Layer{Owner: "the packet filter", Config: fence}, site.Layer{Owner: "spec.proxy, spec.registries or spec.registry", Config: outside}); err != nil {
 		return machine.Config{}, err
 	}
 	if s.Role != provider.Gateway {
@@ -131,6 +132,9 @@ func (c *Renderer) fence(ctx context.Context, s wanted.Slot) (machine.Config, er
 	p := filter.Params{
 		Machine: s.Name, ControlPlane: s.IsControlPlane(), VXLAN: c.Doc.Spec.Kubernetes.CNI == layout.CNIFlannel,
 		Pods: c.Doc.Spec.Kubernetes.PodCIDR, Admit: c.Doc.Spec.Security.PacketFilter.Admit,
+	}
+	if c.Doc.Spec.Registry != nil && s.IsControlPlane() {
+		p.Registry = v1alpha1.RegistryPort
 	}
 	machines, err := c.Addresses(ctx)
 	if err != nil {

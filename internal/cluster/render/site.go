@@ -43,7 +43,11 @@ func (c *Renderer) outside(ctx context.Context, s wanted.Slot, role machine.Conf
 	if s.Role == provider.Gateway {
 		return conf, nil
 	}
-	files, err := site.Registries(c.Doc.Spec.Registries, func(auth *v1alpha1.BasicAuth, url string) (*site.Account, error) { return c.account(ctx, auth, url) })
+	inside, err := c.insideRegistry(ctx, s, &conf)
+	if err != nil {
+		return conf, err
+	}
+	files, err := site.Registries(c.Doc.Spec.Registries, inside, func(auth *v1alpha1.BasicAuth, url string) (*site.Account, error) { return c.account(ctx, auth, url) })
 	conf.Files = append(conf.Files, files...)
 	return conf, err
 }

@@ -3,6 +3,7 @@ package site
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -39,9 +40,20 @@ func ServerURL(host string) string {
 	return "https://" + host
 }
 
-// Registries renders containerd's files for the document's registries.
-func Registries(registries []v1alpha1.Registry, account AccountOf) ([]machine.File, error) {
+// Inside is a registry inside the cluster.
+type Inside struct {
+	URLs   []string // of the replicas, in the order in which they are asked
+	CA     string   // file with the authority of their certificates
+	Client string   // file with the client's certificate and key
+}
+
+// Registries renders containerd's files for the document's registries. If the cluster has a registry inside, containerd asks it after the mirrors of
+// each registry.
+func Registries(registries []v1alpha1.Registry, inside *Inside, account AccountOf) ([]machine.File, error) {
 	var files []machine.File
+	if any := func(r v1alpha1.Registry) bool { return r.Host == v1alpha1.AnyRegistry }; inside != nil && !slices.ContainsFunc(registries, any) {
+		registries = append(slices.Clone(registries), v1alpha1.Registry{Host: v1alpha1.AnyRegistry})
+	}
 	for _, r := range registries {
 		dir := CertsDir + "/" + v1alpha1.RegistryHost(r.Host)
 		if r.Host == v1alpha1.AnyRegistry {
@@ -66,6 +78,7 @@ func Registries(registries []v1alpha1.Registry, account AccountOf) ([]machine.Fi
 			}
 			h.mirror(i, m, e)
 		}
+		h.inside(inside)
 		files = append(files, h.files()...)
 	}
 	return files, nil
@@ -103,6 +116,16 @@ func (h *hostsFile) mirror(i int, m v1alpha1.Mirror, e Endpoint) {
 	if e.Account != nil {
 		fmt.Fprintf(&h.text, "  [host.%q.header]\n", url)
 		h.authorize("    ", *e.Account)
+	}
+}
+
+// inside adds the replicas of the registry inside the cluster. A machine that is down must not keep a pod waiting.
+func (h *hostsFile) inside(in *Inside) {
+	if in == nil {
+		return
+	}
+	for _, url := range in.URLs {
+		fmt.Fprintf(&h.text, "\n[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = %q\n  client = %q\n  dial_timeout = \"3s\"\n", url, in.CA, in.Client)
 	}
 }
 

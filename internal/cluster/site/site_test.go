@@ -138,7 +138,7 @@ func TestRegistries(t *testing.T) {
     - {host: "*", mirrors: [{url: "https://all.example.org"}]}
 `)
 	doc.Spec.Registries[0].CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
-	files, err := Registries(doc.Spec.Registries, func(auth *v1alpha1.BasicAuth, url string) (*Account, error) {
+	files, err := Registries(doc.Spec.Registries, nil, func(auth *v1alpha1.BasicAuth, url string) (*Account, error) {
 		if auth == nil {
 			return nil, nil
 		}

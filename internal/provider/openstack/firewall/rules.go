@@ -53,6 +53,7 @@ type Access struct {
 	port       int      // of the endpoint
 	wireguard  int      // UDP port; 0: none
 	web        bool     // gateways forward web traffic
+	registry   bool     // control-plane machines serve images
 	anyPodNet  bool
 	noWorkers  bool
 	noGateways bool
@@ -64,7 +65,7 @@ func AccessOf(doc *v1alpha1.Cluster, subnet string) Access {
 	a := Access{
 		subnet: subnet, ssh: orAll(spec.Access.SSHCIDRs), api: orAll(spec.Access.APICIDRs), nodePorts: spec.Access.NodePortCIDRs,
 		floating: map[provider.Role]bool{}, endpoint: spec.Endpoint.Kind, port: cmp.Or(spec.Endpoint.Port, v1alpha1.APIServerPort),
-		anyPodNet: spec.Kubernetes.CNI == v1alpha1.CNINone, noWorkers: doc.WorkerCount() == 0, noGateways: doc.GatewayCount() == 0,
+		registry: spec.Registry != nil, anyPodNet: spec.Kubernetes.CNI == v1alpha1.CNINone, noWorkers: doc.WorkerCount() == 0, noGateways: doc.GatewayCount() == 0,
 	}
 	a.web = spec.Endpoint.Kind == v1alpha1.EndpointGateways && spec.Endpoint.IngressWanted() != nil
 	if o := spec.Endpoint.LoadBalancer(); o.OVN() {
@@ -121,6 +122,9 @@ func (a Access) Rules(r provider.Role) []Rule {
 		b.roles(protocolTCP, v1alpha1.APIServerPort, v1alpha1.APIServerPort, a.Roles...)
 		b.cidrs(protocolTCP, v1alpha1.APIServerPort, v1alpha1.APIServerPort, a.apiFrom()...)
 		b.roles(protocolTCP, portEtcdFirst, portEtcdLast, provider.ControlPlane)
+		if a.registry {
+			b.roles(protocolTCP, v1alpha1.RegistryPort, v1alpha1.RegistryPort, provider.ControlPlane, provider.Worker)
+		}
 		b.node()
 		if a.noWorkers {
 			b.services()

@@ -1,9 +1,7 @@
-package cli
+package bundling
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,9 +10,6 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/flags"
 	"github.com/naupegos/naupegos/internal/cli/progress"
-	"github.com/naupegos/naupegos/internal/cli/terminal"
-	"github.com/naupegos/naupegos/internal/cli/wholefile"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/release"
 )
 
@@ -111,81 +106,4 @@ Needs Go for a few small programs of Naupegos' own, apt-get and dpkg-deb.`,
 	c.Flags().BoolVar(&o.Unpinned, "unpinned", false, "trust the published checksums of files whose digest the recipe does not pin")
 	c.Flags().StringVar(&o.Go, "go", "", "go command (default: from PATH)")
 	return c
-}
-
-func (b *bundleCmd) exportCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "export BUNDLE FILE",
-		Short: "Write a bundle to one file, for a site without a network",
-		Long:  "Write a bundle to one compressed file (tar.zst), and verify it on the way. If FILE is -, write to standard output.",
-		Example: `  naupegos bundle export ` + release.Default + ` kubernetes-` + release.Default + `.tar.zst
-  naupegos bundle export ` + release.Default + ` - | ssh site naupegos bundle import -`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			lib, found, err := b.find(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if args[1] == "-" {
-				if terminal.Is(b.app.Out) {
-					return fail.New(fail.Invalid, "standard output is a terminal").Do("name a file, or pipe it somewhere")
-				}
-				return lib.Export(cmd.Context(), found.ID, b.app.Out)
-			}
-			return wholefile.Write(args[1], func(w io.Writer) error { return lib.Export(cmd.Context(), found.ID, w) })
-		},
-	}
-}
-
-func (b *bundleCmd) importCmd() *cobra.Command {
-	var id string
-	c := &cobra.Command{
-		Use:   "import FILE",
-		Short: "Import a bundle that export wrote",
-		Long: `Import a bundle that naupegos bundle export wrote. Everything is verified before the bundle is registered. If FILE is -,
-read from standard input.
-
-The programs in a bundle run as root on every machine of new clusters of its release. --id imports the bundle only if it
-has this ID: the one that naupegos bundle inspect prints where the bundle was made.`,
-		Example: "  naupegos bundle import kubernetes-" + release.Default + ".tar.zst\n  naupegos bundle import bundle.tar.zst --id \"$(cat bundle.id)\"",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			lib, err := bundles.Library(b.root)
-			if err != nil {
-				return err
-			}
-			in := b.app.In
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return fail.Wrap(fail.Invalid, err, "import bundle")
-				}
-				defer f.Close() // read only
-				in = f
-			}
-			made, err := lib.Import(cmd.Context(), in, id)
-			if err != nil {
-				return err
-			}
-			b.made(made)
-			return nil
-		},
-	}
-	c.Flags().StringVar(&id, "id", "", "ID that the bundle must have, all 64 digits")
-	return c
-}
-
-// copyFile prints a file of the bundle that is neither binary nor image.
-func copyFile(w io.Writer, b *bundle.Bundle, name string) error {
-	a, err := b.File(name)
-	if err != nil {
-		return err
-	}
-	f, err := os.Open(b.Path(a.Digest))
-	if err != nil {
-		return fail.Wrap(fail.Invalid, err, "read %s", name).Do("run naupegos bundle verify")
-	}
-	defer f.Close() // read only
-	_, err = io.Copy(w, f)
-	return err
 }

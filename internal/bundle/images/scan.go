@@ -1,0 +1,249 @@
+package images
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// Mention is an image in a manifest.
+type Mention struct {
+	Reference
+	File  string
+	Line  int
+	Field string // "spec.template.spec.containers[0].image"
+}
+
+// Where returns file, line and field.
+func (m Mention) Where() string { return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Field) }
+
+// Scanned is the result of a scan.
+type Scanned struct {
+	Images []Mention
+	// Unclear are texts that look like images, in places that may hold anything: arguments, environment variables.
+	Unclear []Mention
+}
+
+const (
+	maxFile  = 32 << 20 // bytes
+	maxNodes = 2 << 20  // of the documents of one file; aliases count each time
+)
+
+// ScanPath finds the images in a manifest, or in all manifests of a directory and those below it.
+func ScanPath(path string) (Scanned, error) {
+	var out Scanned
+	err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fail.Wrap(fail.Invalid, err, "read manifests").At(file)
+		case d.IsDir() && file != path && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil
+		case file != path && !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)):
+			return nil
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			return fail.Wrap(fail.Invalid, err, "read manifests").At(file)
+		}
+		defer f.Close() // read only
+		return out.Scan(file, f)
+	})
+	return out, err
+}
+
+// Scan finds the images in the objects of one file.
+func (s *Scanned) Scan(file string, r io.Reader) error {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return fail.Wrap(fail.Invalid, err, "read manifests").At(file)
+	}
+	if len(data) > maxFile {
+		return fail.New(fail.Invalid, "a manifest is larger than %d MiB", maxFile>>20).At(file)
+	}
+	w := &walk{out: s, file: file}
+	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fail.Wrap(fail.Invalid, err, "read manifests").At(file).Do("templates are rendered first: naupegos bundle add chart, kubectl kustomize")
+		}
+		if err := w.document(&doc); err != nil {
+			return err
+		}
+	}
+}
+
+// walk goes through the objects of a file.
+type walk struct {
+	out   *Scanned
+	file  string
+	nodes int
+}
+
+func (w *walk) document(doc *yaml.Node) error {
+	if len(doc.Content) == 0 {
+		return nil
+	}
+	root := resolved(doc.Content[0])
+	if kind := valueOf(root, "kind"); kind != nil && kind.Value == "Kustomization" && valueOf(root, "images") != nil {
+		return fail.New(fail.Refused, "a kustomization changes the names of images").At(fmt.Sprintf("%s:%d", w.file, kind.Line)).
+			Do("build it first: kubectl kustomize DIR | naupegos bundle add manifest -")
+	}
+	return w.visit("", "", root)
+}
+
+func resolved(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// valueOf returns the value of a key; nil if the node has no such key.
+func valueOf(n *yaml.Node, key string) *yaml.Node {
+	if n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return resolved(n.Content[i+1])
+		}
+	}
+	return nil
+}
+
+// visit looks at a value; path is where it is, and key the name of its field.
+func (w *walk) visit(path, key string, n *yaml.Node) error {
+	if w.nodes++; w.nodes > maxNodes {
+		return fail.New(fail.Invalid, "a manifest has more than %d values", maxNodes).At(w.file)
+	}
+	switch n = resolved(n); n.Kind {
+	case yaml.ScalarNode:
+		if n.Tag == "!!str" {
+			return w.text(path, key, n)
+		}
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			if err := w.visit(fmt.Sprintf("%s[%d]", path, i), key, item); err != nil {
+				return err
+			}
+		}
+	case yaml.MappingNode:
+		if done, err := w.parts(path, key, n); done || err != nil {
+			return err
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if err := w.visit(strings.TrimPrefix(path+"."+n.Content[i].Value, "."), n.Content[i].Value, n.Content[i+1]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var (
+	imageKey = regexp.MustCompile(`^(image|imageName|[a-z][A-Za-z0-9]*Image|[a-z][A-Za-z0-9]*ImageName)$`)
+	// relatedImage names the variables by which operators learn the images that they start.
+	relatedImage = regexp.MustCompile(`^RELATED_IMAGE_|_IMAGE$`)
+	// likeImage is a text that can hardly be anything but an image: a registry, a path, and a tag or a digest.
+	likeImage = regexp.MustCompile(`(?:^|[=,\s"'])((?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?::[0-9]+)?/[a-z0-9][a-z0-9._/-]*(?::[\w][\w.-]*(?:@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64}))(?:$|[,\s"'])`)
+)
+
+// text looks at a string.
+func (w *walk) text(path, key string, n *yaml.Node) error {
+	if imageKey.MatchString(key) {
+		if strings.Contains(n.Value, "://") || n.Value == "" { // the picture of something
+			return nil
+		}
+		r, err := ParseReference(n.Value)
+		if err == nil {
+			w.found(path, n.Line, r)
+			return nil
+		}
+		if key != "image" || !strings.Contains(strings.ToLower(path), "containers[") { // the field of another kind may be anything
+			w.unclear(path, n.Line, n.Value)
+			return nil
+		}
+		return at(err, Mention{File: w.file, Line: n.Line, Field: path})
+	}
+	for _, m := range likeImage.FindAllStringSubmatch(n.Value, 8) {
+		w.unclear(path, n.Line, m[1])
+	}
+	return nil
+}
+
+// at adds the place to an error.
+func at(err error, m Mention) error {
+	var e *fail.Error
+	if errors.As(err, &e) {
+		return e.At(m.Where())
+	}
+	return err
+}
+
+func (w *walk) found(path string, line int, r Reference) {
+	w.out.Images = append(w.out.Images, Mention{Reference: r, File: w.file, Line: line, Field: path})
+}
+
+func (w *walk) unclear(path string, line int, text string) {
+	w.out.Unclear = append(w.out.Unclear, Mention{Reference: Reference{Text: text}, File: w.file, Line: line, Field: path})
+}
+
+// parts looks at a mapping that is an image as a whole: repository and tag, the reference of a volume, a variable of an operator.
+func (w *walk) parts(path, key string, n *yaml.Node) (done bool, _ error) {
+	if name, value := valueOf(n, "name"), valueOf(n, "value"); name != nil && value != nil && relatedImage.MatchString(name.Value) && value.Value != "" {
+		if r, err := ParseReference(value.Value); err == nil {
+			w.found(path+".value", value.Line, r)
+			return true, nil
+		}
+		return false, nil
+	}
+	if !imageKey.MatchString(key) {
+		return false, nil
+	}
+	if ref := valueOf(n, "reference"); ref != nil && ref.Value != "" {
+		r, err := ParseReference(ref.Value)
+		if err != nil {
+			return false, at(err, Mention{File: w.file, Line: ref.Line, Field: path + ".reference"})
+		}
+		w.found(path+".reference", ref.Line, r)
+		return true, nil
+	}
+	repository := valueOf(n, "repository")
+	if repository == nil || repository.Kind != yaml.ScalarNode || repository.Value == "" {
+		return false, nil
+	}
+	text := repository.Value
+	for _, part := range []struct{ key, before, after string }{{"registry", "", "/"}, {"tag", ":", ""}, {"digest", "@", ""}} {
+		v := valueOf(n, part.key)
+		switch {
+		case v == nil || v.Value == "" || v.Tag == "!!null":
+		case part.before == "":
+			text = v.Value + part.after + text
+		default:
+			text += part.before + v.Value
+		}
+	}
+	r, err := ParseReference(text)
+	if err != nil {
+		w.unclear(path, repository.Line, text)
+		return true, nil
+	}
+	w.found(path, repository.Line, r)
+	return true, nil
+}
