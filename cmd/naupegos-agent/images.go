@@ -2,12 +2,29 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
+	"io"
 	"log/slog"
 
 	"github.com/naupegos/naupegos/internal/agent/imageserver"
+	"github.com/naupegos/naupegos/internal/agent/registrycheck"
 	"github.com/naupegos/naupegos/internal/fail"
 )
+
+// maxCheck bounds the request of a check of registries.
+const maxCheck = 8 << 20
+
+func (c *command) checkRegistries(ctx context.Context, args []string) error {
+	if _, err := c.parse(flag.NewFlagSet("registries", flag.ContinueOnError), args, 0); err != nil {
+		return err
+	}
+	var r registrycheck.Request
+	if err := json.NewDecoder(io.LimitReader(c.in, maxCheck)).Decode(&r); err != nil {
+		return fail.New(fail.Invalid, "the list of registries can't be read") // cause withheld: it may quote a secret
+	}
+	return c.answer(registrycheck.Check(ctx, r))
+}
 
 func (c *command) serveImages(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("images", flag.ContinueOnError)

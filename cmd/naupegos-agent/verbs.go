@@ -60,6 +60,7 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent images --listen ADDRESS --index FILE --blobs DIR… --cert FILE --key FILE --ca FILE --group NAME…
                                           serve the container images of an index to clients whose certificate has one of the groups; runs
                                           until it is stopped
+  naupegos-agent registries               read registries and mirrors (JSON) from standard input, try each, write those that can't be used (JSON)
   naupegos-agent discover [--server URL] [--authority FILE] [--key FILE] [--mac ADDRESS] [--lldp 35s] [--for 1h] [--set-clock]
                                           look what this machine is, say so to a server of Naupegos, signed by a key that is made here, and
                                           wait until somebody approves the machine; prints its certificate (JSON). Without --server only
@@ -85,7 +86,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 	verbs := map[string]func(context.Context, []string) error{
 		"apply": c.apply, "facts": c.facts, "status": c.status, "blob": c.blob, "reset": c.reset, "release": c.release, "adopt": c.adopt,
 		"gateway-check": c.gatewayCheck, "gateway-relay": c.gatewayRelay, "logs": c.logs, "settled": c.settled, "pause": c.pause, "admit": c.admit, "credentials": c.credentials, "approver": c.approver,
-		"updates": c.updates, "update": c.update, "images": c.serveImages,
+		"updates": c.updates, "update": c.update, "images": c.serveImages, "registries": c.checkRegistries,
 		"discover": c.discover, "keep": c.keep, "backup": c.backup, "version": c.version,
 		"help": c.help, "--help": c.help, "-h": c.help,
 	}

@@ -79,16 +79,26 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	c.WarnOfBudgets(ctx, p, o.Obstacles)
 	ap := &Applied{Plan: p, Observed: o, More: c.ControlPlaneUnseen(o) || len(o.Replaced) > 0 || c.addressesPending(ctx, o) || c.Between() || len(wanted.Own(o.Want)) < len(o.Want)}
 	if all := o.Unready(); len(all) > 0 {
-		for _, err := range all {
-			p.Warnings = append(p.Warnings, "apply does not begin before this is fixed: "+err.Error())
-		}
+		p.Warnings = append(p.Warnings, unfixed(all)...)
 		ap.Unready = fail.Wrap(fail.KindOf(all[0]), errors.Join(all...), "%s can't be used yet; nothing was begun", words.Count(len(all), "machine", "machines"))
+	}
+	if all := checkRegistries(ctx, c, o); len(all) > 0 && ap.Unready == nil {
+		p.Warnings = append(p.Warnings, unfixed(all)...)
+		ap.Unready = fail.Wrap(fail.KindOf(all[0]), errors.Join(all...), "machines can't use all registries; nothing was begun")
 	}
 	if waits != nil && ap.Unready == nil {
 		ap.Unready = waits
 	}
 	ap.More = ap.More && !c.onlyTest() && c.PausesAfter() == "" // else it is planned again and again
 	return ap, p.Check()
+}
+
+// unfixed says what keeps an apply from beginning.
+func unfixed(all []error) (warnings []string) {
+	for _, err := range all {
+		warnings = append(warnings, "apply does not begin before this is fixed: "+err.Error())
+	}
+	return warnings
 }
 
 // lookDecided observes the cluster, and again after each decision that follows from an observation: drifted machines are replaced, and surge machines are

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/agent/registrycheck"
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
@@ -82,6 +83,41 @@ func Registries(registries []v1alpha1.Registry, inside *Inside, account AccountO
 		files = append(files, h.files()...)
 	}
 	return files, nil
+}
+
+// Endpoints lists what a check from a machine can try: every mirror, and the registries that the document says something about themselves.
+func Endpoints(registries []v1alpha1.Registry, account AccountOf) ([]registrycheck.Endpoint, error) {
+	var out []registrycheck.Endpoint
+	add := func(r v1alpha1.Registry, whole bool, e Endpoint, auth *v1alpha1.BasicAuth) error {
+		a, err := account(auth, e.URL)
+		if err != nil {
+			return err
+		}
+		c := registrycheck.Endpoint{Registry: r.Host, URL: e.URL, Whole: whole, CA: e.CA, Insecure: e.Insecure}
+		if a != nil {
+			c.Authorization = a.authorization()
+		}
+		out = append(out, c)
+		return nil
+	}
+	for _, r := range registries {
+		for _, m := range r.Mirrors {
+			e := Endpoint{URL: m.URL, CA: m.CA, Insecure: m.Insecure}
+			if e.CA == "" && !m.Insecure {
+				e.CA = r.CA
+			}
+			if err := add(r, m.OverridePath, e, m.Auth); err != nil {
+				return nil, err
+			}
+		}
+		if r.Auth == nil && (len(r.Mirrors) > 0 || r.CA == "" && !r.Insecure) {
+			continue // a site with mirrors may have no way to the registry itself
+		}
+		if err := add(r, false, Endpoint{URL: ServerURL(r.Host), CA: r.CA, Insecure: r.Insecure}, r.Auth); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // hostsFile is a hosts.toml under way, with the certificates that it names.
