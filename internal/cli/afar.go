@@ -136,17 +136,17 @@ func (a *App) planned(ctx context.Context, c *client.Client, r api.PlanRequest) 
 
 // look asks the server for the first plan; idle: that is all.
 func (v *afar) look(ctx context.Context) (first *plan.Plan, found operate.Done, idle bool, err error) {
-	if !v.dry && !v.asked.LooksFirst() {
+	if !v.flags.dry && !v.asked.LooksFirst() {
 		return nil, found, false, nil
 	}
-	got, p, err := v.app.planned(ctx, v.server, api.PlanRequest{Asked: v.asked, Look: !v.dry})
+	got, p, err := v.app.planned(ctx, v.server, api.PlanRequest{Asked: v.asked, Look: !v.flags.dry})
 	if err != nil {
 		return nil, found, true, err
 	}
-	if v.dry {
+	if v.flags.dry {
 		err = v.app.showDry(v.verb, p, got.Later)
 	}
-	return p, got.Found, v.dry || got.Idle, err
+	return p, got.Found, v.flags.dry || got.Idle, err
 }
 
 // carryOut plans, shows, asks, and has the server do it; the first plan, and what came of it, is returned. Where more turns out to be needed

@@ -55,6 +55,8 @@ The first Ctrl-C lets running steps finish; the second one stops at once. After 
 				return a.applyDocument(cmd.Context(), file, only, &f)
 			case only != nil:
 				return fail.New(fail.Invalid, "--only and the saved plan %s exclude each other", args[0]).Do("naupegos plan --only --out saves the plan of a part")
+			case f.dry:
+				return fail.New(fail.Invalid, "--dry-run and the saved plan %s exclude each other", args[0]).Do("naupegos apply -f DOCUMENT --dry-run plans again")
 			case file != "":
 				return fail.New(fail.Invalid, "-f %s and %s exclude each other", file, args[0]).Do("-f names a document, an argument a saved plan")
 			}

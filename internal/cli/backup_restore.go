@@ -221,7 +221,7 @@ func (a *App) rehearseAfar(ctx context.Context, name, id string, f *openFlags, o
 		return fail.New(fail.Refused, "--signed-by and --unsigned are for where the store is, and a server is named").Do("leave them out; or run the command where the server's store is, with its --state-dir")
 	}
 	if f.at != "" || f.file != "" || f.identity != "" || f.passphrase != "" {
-		return fail.New(fail.Refused, "--to, --file, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
+		return fail.New(fail.Refused, "--backups, --file, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
 	}
 	if err := f.check(true); err != nil {
 		return err
@@ -254,6 +254,7 @@ type backupRestoreFlags struct {
 	from        string
 	newIdentity bool
 	of          string
+	out         output.Format
 	run         runFlags
 }
 
@@ -304,6 +305,7 @@ as well. On another machine, or with another store, name the directory with --ba
 	c.Flags().BoolVar(&f.newIdentity, "new-identity", false, "create another cluster from it, with new authorities and keys")
 	c.Flags().StringVar(&f.of, "of", "", "with --new-identity: the cluster that was backed up (default: NAME)")
 	f.openFlags.bind(c)
+	f.out.Bind(c)
 	f.run.bind(c)
 	f.run.consents.Known = append(cluster.Consents(), backups.ConsentRestore)
 	return c
@@ -316,7 +318,7 @@ func (a *App) restore(ctx context.Context, name string, f *backupRestoreFlags) e
 		return err
 	}
 	r := &operate.Restore{New: f.newIdentity, Of: f.of, Living: !f.newIdentity && f.run.consents.Has(backups.ConsentRestore)}
-	v := &verb{asked: operate.Asked{Verb: "backup restore", Cluster: name, Backup: f.from, Restore: r, Seconds: seconds(f.timeout)}, flags: &f.run}
+	v := &verb{asked: operate.Asked{Verb: "backup restore", Cluster: name, Backup: f.from, Restore: r, Seconds: seconds(f.timeout)}, flags: &f.run, out: &f.out}
 	if f.file != "" {
 		_, data, err := a.readDocument(f.file)
 		if err != nil {
@@ -329,7 +331,7 @@ func (a *App) restore(ctx context.Context, name string, f *backupRestoreFlags) e
 	} else if c != nil && f.trustFlags.given() {
 		return fail.New(fail.Refused, "--signed-by and --unsigned are for where the store is, and a server is named").Do("leave them out; or run the command where the server's store is, with its --state-dir")
 	} else if c != nil && (f.at != "" || f.identity != "" || f.passphrase != "") {
-		return fail.New(fail.Refused, "--to, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
+		return fail.New(fail.Refused, "--backups, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
 	}
 	target, err := f.target()
 	if err != nil {

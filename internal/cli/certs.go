@@ -168,6 +168,7 @@ func certTable(w io.Writer, certs []pki.CertInfo, now time.Time) error {
 func newCertsRotateCmd(a *App) *cobra.Command {
 	var f runFlags
 	var g operate.Rotate
+	var out output.Format
 	c := &cobra.Command{
 		Use:   "rotate NAME",
 		Short: "Replace authorities and keys while the cluster runs",
@@ -213,7 +214,7 @@ handed over are separate, and stay.`,
   naupegos handover demo ./demo-handover --force`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v := &verb{asked: operate.Asked{Verb: "certs rotate", Cluster: args[0], Rotate: &g}, flags: &f}
+			v := &verb{asked: operate.Asked{Verb: "certs rotate", Cluster: args[0], Rotate: &g}, flags: &f, out: &out}
 			if g.WireGuard {
 				v.question = "All WireGuard configurations of cluster " + args[0] + " that were handed out become invalid. Continue?"
 			}
@@ -237,5 +238,6 @@ handed over are separate, and stay.`,
 	c.Flags().BoolVar(&g.Encryption, "encryption", false, "the key that encrypts Secrets in etcd")
 	c.Flags().BoolVar(&g.WireGuard, "wireguard", false, "the keys of gateways, and of peers whose keys Naupegos created")
 	f.bind(c)
+	out.Bind(c)
 	return c
 }

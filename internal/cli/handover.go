@@ -91,7 +91,6 @@ func (a *App) onlyCluster(ctx context.Context) (string, error) {
 
 func newReleaseCmd(a *App) *cobra.Command {
 	var f runFlags
-	var dry bool
 	var format output.Format
 	c := &cobra.Command{
 		Use:   "release NAME DIR",
@@ -117,23 +116,22 @@ same command again; until it has finished, apply refuses.`,
 		Example: "  naupegos release demo ./demo-release --dry-run\n  naupegos release demo ./demo-release",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.release(cmd.Context(), args[0], args[1], dry, &format, &f)
+			return a.release(cmd.Context(), args[0], args[1], &format, &f)
 		},
 	}
-	c.Flags().BoolVar(&dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	format.Bind(c)
 	f.bind(c)
 	return c
 }
 
-func (a *App) release(ctx context.Context, name, dir string, dry bool, format *output.Format, f *runFlags) error {
+func (a *App) release(ctx context.Context, name, dir string, format *output.Format, f *runFlags) error {
 	write := func(files map[string][]byte) error { // again, where a release has done so before
 		return handover.Write(dir, name, files, time.Now(), handover.Released(dir, name))
 	}
 	if err := handover.CheckPlace(dir, handover.Released(dir, name)); err != nil {
 		return err
 	}
-	v := &verb{asked: operate.Asked{Verb: operate.Release, Cluster: name}, flags: f, dry: dry, out: format}
+	v := &verb{asked: operate.Asked{Verb: operate.Release, Cluster: name}, flags: f, out: format}
 	v.question = fmt.Sprintf("Release cluster %s to whoever gets %s, and delete it from the store?", name, dir)
 	v.here = func(o *operate.Options) { o.HandOver = write }
 	v.taking = func(ctx context.Context, c *client.Client, agreed *operate.Asked) error {
@@ -146,7 +144,7 @@ func (a *App) release(ctx context.Context, name, dir string, dry bool, format *o
 		}
 		return err
 	}
-	if _, _, err := a.carry(ctx, v); err != nil || dry {
+	if _, _, err := a.carry(ctx, v); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(a.Out, "Cluster %s is its owner's and runs on; Naupegos has forgotten it. All that is needed is in %s; begin with README.md.\n", name, dir)

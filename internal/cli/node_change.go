@@ -20,7 +20,6 @@ type nodeChange struct {
 	asked operate.Asked
 	file  string // the user's document; empty: the stored one
 	run   runFlags
-	dry   bool // show the plan, and change nothing
 	out   output.Format
 }
 
@@ -34,8 +33,8 @@ func (n *nodeChange) carryOut(ctx context.Context, name string) error {
 		}
 		n.asked.Document, n.asked.From = string(data), n.file
 	}
-	_, done, err := n.app.carry(ctx, &verb{asked: n.asked, flags: &n.run, dry: n.dry, out: &n.out, file: n.file})
-	if err != nil || n.dry {
+	_, done, err := n.app.carry(ctx, &verb{asked: n.asked, flags: &n.run, out: &n.out, file: n.file})
+	if err != nil {
 		return err
 	}
 	if done.Paused {
@@ -107,7 +106,6 @@ func (n *nodeChange) bind(c *cobra.Command) {
 func (n *nodeChange) bindRun(c *cobra.Command) {
 	n.run.bind(c)
 	n.out.Bind(c)
-	c.Flags().BoolVar(&n.dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 }
 
 func unique(names []string) []string {

@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/killpoint"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
+	"github.com/naupegos/naupegos/internal/cli/verbs"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/cluster"
@@ -34,6 +35,7 @@ type runFlags struct {
 	consents flags.Consents
 	parallel flags.AtLeastOne
 	progress progressFlag
+	dry      bool // the plan is shown, and nothing is changed
 }
 
 func (f *runFlags) bind(c *cobra.Command) {
@@ -43,6 +45,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	f.parallel = 16
 	c.Flags().Var(&f.parallel, "parallel", "maximum number of steps that run at once")
 	c.Flags().Var(&f.progress, "progress", "progress output: tty, plain, json or none (default tty on a terminal, else plain)")
+	verbs.DryRun(c, &f.dry)
 }
 
 // json reports whether progress is shown as lines of JSON, among which there may be no other text.
@@ -111,16 +114,15 @@ type verb struct {
 	question string
 	asks     func(*plan.Plan) string // what is asked in place of question, by the plan; may be nil
 	brief    bool                    // of the plan what it disturbs is shown, and no more
-	dry      bool                    // the plan is shown, and nothing is changed
-	out      *output.Format          // of a dry run
+	out      *output.Format          // of a dry run; nil: text
 	file     string                  // the user's document, where that is changed as well
 
 	here   func(o *operate.Options)                                                 // what only this command can do for the verb; may be nil
 	taking func(ctx context.Context, c *client.Client, agreed *operate.Asked) error // takes what the server would forget, once that was agreed to; may be nil
 }
 
-// carry carries a verb out, here or afar, and returns its first plan and what came of it. A dry run ends with exitChanges where there is anything
-// to do, and one of a verb that mostly finds nothing with what it has found.
+// carry carries a verb out, here or afar, and returns its first plan and what came of it. A dry run ends with an exitCode: exitChanges if there is
+// anything to do. If a verb that looks first finds nothing, its dry run returns what it found.
 func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operate.Done, err error) {
 	c, err := a.server()
 	if err != nil {
@@ -139,7 +141,7 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 		}
 	}
 	var foreseen *plan.Plan // agreed to before its bundle was made
-	b, err := a.begin(ctx, v.asked, work.Need{CarryOut: !v.dry}, v.here, func(ctx context.Context, b *operate.Begun) error {
+	b, err := a.begin(ctx, v.asked, work.Need{CarryOut: !v.flags.dry}, v.here, func(ctx context.Context, b *operate.Begun) error {
 		foreseen = b.First.Plan
 		return b.Propose(ctx, v.terms(a, b))
 	})
@@ -147,7 +149,7 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 		return nil, done, err
 	}
 	defer func() { err = b.CloseWith(err) }()
-	if v.dry {
+	if v.flags.dry {
 		return b.First.Plan, b.Found, a.showDry(v, b.First.Plan, b.Later())
 	}
 	if b.Idle {
@@ -169,12 +171,11 @@ func (v *verb) terms(a *App, b *operate.Begun) operate.Terms {
 	return t
 }
 
-// showDry shows the plan of a dry run.
 func (a *App) showDry(v *verb, p *plan.Plan, later string) error {
 	if v.asked.LooksFirst() && p.Empty() {
 		return nil
 	}
-	return a.printPlan(p, later, v.out, false)
+	return cmp.Or(a.printPlan(p, later, cmp.Or(v.out, &output.Format{}), false), error(exitCode(0)))
 }
 
 func (v *verb) front(a *App) front { return front{a, v.flags, v.brief} }

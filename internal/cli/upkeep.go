@@ -20,7 +20,6 @@ import (
 type repairFlags struct {
 	run     runFlags
 	machine string
-	dry     bool // show the plan, and change nothing
 	out     output.Format
 }
 
@@ -55,8 +54,6 @@ sick, or consent is missing; 5 if the machine is still not Ready.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.repair(cmd.Context(), args[0], &f) },
 	}
 	c.Flags().StringVar(&f.machine, "machine", "", "repair this machine only, and at once")
-	c.Flags().BoolVar(&f.dry, "plan", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
-	c.Flags().BoolVar(&f.dry, "dry-run", false, "the same as --plan")
 	f.run.bind(c)
 	f.out.Bind(c)
 	return c
@@ -72,7 +69,7 @@ type repaired struct {
 }
 
 func (a *App) repair(ctx context.Context, name string, f *repairFlags) error {
-	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Repair, Cluster: name, Machine: f.machine}, flags: &f.run, dry: f.dry, out: &f.out})
+	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Repair, Cluster: name, Machine: f.machine}, flags: &f.run, out: &f.out})
 	if err != nil {
 		return err
 	}
@@ -143,8 +140,6 @@ Machines on OpenStack can also get another image: name it in the document, and n
 	c.Flags().StringVar(&f.opts.Pool, "pool", "", "update the workers of this pool only")
 	c.Flags().StringVar(&f.opts.Machine, "machine", "", "update this machine only")
 	c.Flags().BoolVar(&f.opts.Now, "now", false, "update outside of spec.updates.os.window as well")
-	c.Flags().BoolVar(&f.dry, "plan", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
-	c.Flags().BoolVar(&f.dry, "dry-run", false, "the same as --plan")
 	f.run.bind(c)
 	f.out.Bind(c)
 	return c
@@ -154,16 +149,15 @@ Machines on OpenStack can also get another image: name it in the document, and n
 type updateFlags struct {
 	run  runFlags
 	opts operate.Update
-	dry  bool
 	out  output.Format
 }
 
 func (a *App) update(ctx context.Context, name string, f *updateFlags) error {
 	fmt.Fprintf(a.Err, "Asking the machines of cluster %s for available updates.\n", name)
 	began := time.Now()
-	p, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "update", Cluster: name, Update: &f.opts}, flags: &f.run, dry: f.dry, out: &f.out})
+	p, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "update", Cluster: name, Update: &f.opts}, flags: &f.run, out: &f.out})
 	switch {
-	case err != nil || f.dry:
+	case err != nil:
 		return err
 	case p.Empty() && !done.Changed:
 		_, err = fmt.Fprintf(a.Out, "Cluster %s: no machine has anything to be updated.\n", name)
@@ -186,7 +180,6 @@ func newEtcdCmd(a *App) *cobra.Command {
 // recoverFlags are those of naupegos etcd recover.
 type recoverFlags struct {
 	from   string
-	dry    bool
 	format output.Format
 	run    runFlags
 }
@@ -225,7 +218,6 @@ is interrupted, run it again.`,
 		},
 	}
 	c.Flags().StringVar(&f.from, "from", "", "the control-plane machine whose etcd member remains")
-	c.Flags().BoolVar(&f.dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	f.format.Bind(c)
 	f.run.bind(c)
 	return c
@@ -234,13 +226,13 @@ is interrupted, run it again.`,
 func (a *App) recoverEtcd(ctx context.Context, name string, f *recoverFlags) error {
 	began := time.Now()
 	_, done, err := a.carry(ctx, &verb{
-		asked: operate.Asked{Verb: "etcd recover", Cluster: name, Machine: f.from}, flags: &f.run, dry: f.dry, out: &f.format,
+		asked: operate.Asked{Verb: "etcd recover", Cluster: name, Machine: f.from}, flags: &f.run, out: &f.format,
 		question: fmt.Sprintf("Continue etcd of cluster %s from %s alone, and lose what only other members hold?", name, f.from),
 	})
 	if done.Said != "" {
 		fmt.Fprintln(a.Out, done.Said)
 	}
-	if err != nil || f.dry {
+	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "Cluster %s is as its document says. It took %v.\n", name, time.Since(began).Round(100*time.Millisecond))

@@ -35,13 +35,16 @@ func TakeFormerFlags(c *cobra.Command) {
 			return pflag.NormalizedName(name)
 		})
 	}
-	if f := set.Lookup("plan"); f != nil && set.Lookup("dry-run") != nil {
-		f.Hidden = true
-		set.Lookup("dry-run").Usage = "print the plan and change nothing, with the output and exit status of naupegos plan"
-	}
 	for _, sub := range c.Commands() {
 		TakeFormerFlags(sub)
 	}
+}
+
+// DryRun binds --dry-run, and --plan, its hidden second name, to dry.
+func DryRun(c *cobra.Command, dry *bool) {
+	c.Flags().BoolVar(dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
+	c.Flags().BoolVar(dry, "plan", false, "the same as --dry-run")
+	c.Flags().Lookup("plan").Hidden = true
 }
 
 // release is the value of a flag that names a release of Kubernetes: 1.37.2 is v1.37.2.

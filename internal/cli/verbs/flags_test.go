@@ -50,8 +50,7 @@ func TestFormerFlags(t *testing.T) {
 	var dry bool
 	c := &cobra.Command{Use: "restore NAME"}
 	c.Flags().StringVar(&at, "backups", "", "directory")
-	c.Flags().BoolVar(&dry, "plan", false, "")
-	c.Flags().BoolVar(&dry, "dry-run", false, "")
+	DryRun(c, &dry)
 	TakeFormerFlags(c)
 	if err := c.ParseFlags([]string{"--to", "x", "--plan"}); err != nil || at != "x" || !dry {
 		t.Errorf("%q, %v, %v", at, dry, err)
