@@ -24,7 +24,7 @@ type APIServer struct {
 	WatchCacheSizes map[string]int `json:"watchCacheSizes,omitempty" yaml:"watchCacheSizes,omitempty"`
 	// Where the servers send audit events, besides the audit log.
 	AuditWebhook *AuditWebhook `json:"auditWebhook,omitempty" yaml:"auditWebhook,omitempty"`
-	// Further flags. They replace what Naupegos would set, except for flags that the cluster depends on.
+	// Further flags. They override what Naupegos would set, except for flags that the cluster depends on.
 	ExtraArgs []Arg `json:"extraArgs,omitempty" yaml:"extraArgs,omitempty" jsonschema:"maxItems=200"`
 }
 
@@ -44,7 +44,7 @@ type ControllerManager struct {
 	NodeMonitorGracePeriod Duration `json:"nodeMonitorGracePeriod,omitzero" yaml:"nodeMonitorGracePeriod,omitempty"`
 	// Ended pods above which the oldest ones are removed.
 	TerminatedPodGCThreshold int `json:"terminatedPodGCThreshold,omitempty" yaml:"terminatedPodGCThreshold,omitempty" jsonschema:"minimum=1,maximum=1000000"`
-	// Further flags. They replace what Naupegos would set, except for flags that the cluster depends on.
+	// Further flags. They override what Naupegos would set, except for flags that the cluster depends on.
 	ExtraArgs []Arg `json:"extraArgs,omitempty" yaml:"extraArgs,omitempty" jsonschema:"maxItems=200"`
 }
 
@@ -54,7 +54,7 @@ type Scheduler struct {
 	FeatureGates map[string]bool `json:"featureGates,omitempty" yaml:"featureGates,omitempty"`
 	// Fields of the KubeSchedulerConfiguration as YAML text: profiles, extenders and the like.
 	Config string `json:"config,omitempty" yaml:"config,omitempty"`
-	// Further flags. They replace what Naupegos would set, except for flags that the cluster depends on.
+	// Further flags. They override what Naupegos would set, except for flags that the cluster depends on.
 	ExtraArgs []Arg `json:"extraArgs,omitempty" yaml:"extraArgs,omitempty" jsonschema:"maxItems=200"`
 }
 
