@@ -44,7 +44,7 @@ type Gateways struct {
 	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=2,minimum=1,maximum=5"`
 	// Also listen on ports 80 and 443 and pass them to NodePorts of the workers.
 	Ingress *Ingress `json:"ingress,omitempty" yaml:"ingress,omitempty"`
-	// What the gateway machines are like.
+	// Size, image and placement of the gateway machines. Only with provider openstack.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
 	// Settings of these machines, in addition to spec.machines.
 	Machines MachineSettings `json:"machines,omitzero" yaml:"machines,omitempty"`

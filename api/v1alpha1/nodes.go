@@ -8,7 +8,7 @@ type ControlPlane struct {
 	Schedulable bool `json:"schedulable,omitempty" yaml:"schedulable,omitempty" jsonschema:"default=false"`
 	// Labels of the nodes.
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
-	// What the machines are like.
+	// Size, image and placement of the machines. Only with provider openstack.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
 	// Settings of these machines, in addition to spec.machines.
 	Machines MachineSettings `json:"machines,omitzero" yaml:"machines,omitempty"`
@@ -56,7 +56,7 @@ type Pool struct {
 	Taints []Taint `json:"taints,omitempty" yaml:"taints,omitempty" jsonschema:"maxItems=50"`
 	// Kubelet settings of the pool's machines that differ from spec.kubernetes.kubelet.
 	Kubelet Kubelet `json:"kubelet,omitzero" yaml:"kubelet,omitempty"`
-	// What the machines are like.
+	// Size, image and placement of the machines. Only with provider openstack.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
 	// Settings of these machines, in addition to spec.machines.
 	Machines MachineSettings `json:"machines,omitzero" yaml:"machines,omitempty"`
