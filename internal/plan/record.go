@@ -43,14 +43,14 @@ type RunRecord struct {
 	Title   string            `json:"title"`             // the verb with its arguments: "upgrade v1.36.4 → v1.37.2, hop 2 of 2"
 	Subject string            `json:"subject,omitempty"` // what the verb acts on: machines, a pool, a backup; empty: the whole cluster
 	Cluster string            `json:"cluster"`           // the cluster's name; the record outlives the cluster
-	By      string            `json:"by"`                // the user who requested it; equal to Holder if only the process is known
+	By      string            `json:"by"`                // the user who requested it; equal to holder if only the process is known
 	Holder  string            `json:"holder"`            // the process that ran it: "user@host, pid 42"
 	Meta    map[string]string `json:"meta,omitempty"`    // free facts: version of the tool, digest of the document
 	Outcome Outcome           `json:"outcome"`
 	Started time.Time         `json:"started"`
 	Ended   time.Time         `json:"ended,omitzero"` // zero while running, or when the process died
 	Steps   []StepRecord      `json:"steps"`          // in the plan's order
-	// Evidence holds the observations made during the run; nil if there are none.
+	// Evidence holds the observations made during the run; absent if there are none.
 	Evidence *Evidence `json:"evidence,omitempty"`
 }
 

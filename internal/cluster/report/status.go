@@ -39,11 +39,11 @@ type Status struct {
 	State      State            `json:"state"`            // one word
 	Cause      string           `json:"cause,omitempty"`  // the most severe of causes; empty if healthy
 	Remedy     string           `json:"remedy,omitempty"` // the command that fixes cause
-	Causes     []Cause          `json:"causes,omitempty"` // everything that keeps the cluster from being healthy, and then remarks
+	Causes     []Cause          `json:"causes,omitempty"` // everything that keeps the cluster from being healthy, followed by remarks
 	Healthy    bool             `json:"healthy"`          // state is healthy
 	API        string           `json:"api"`              // "ready", or why not
 	Etcd       string           `json:"etcd"`             // "3 of 3 voters healthy, 2 needed", or why etcd does not answer
-	Quorum     *Quorum          `json:"quorum,omitempty"` // counts of etcd's voters; nil if etcd does not answer
+	Quorum     *Quorum          `json:"quorum,omitempty"` // counts of etcd's voters; absent if etcd does not answer
 	Machines   []MachineStatus  `json:"machines"`
 	Expires    time.Time        `json:"certificateExpires,omitzero"` // expiry of the certificate that expires first
 	ExpiresOf  string           `json:"certificateName,omitempty"`
@@ -62,7 +62,7 @@ type MachineStatus struct {
 	Address string `json:"address,omitempty"`
 	State   string `json:"state"`             // the provider's word, or "missing", "unwanted"
 	Config  string `json:"config"`            // "up to date", "3 changes", or why it is unknown
-	Changes *int   `json:"changes,omitempty"` // number of differing settings of the machine; nil if the machine was not asked
+	Changes *int   `json:"changes,omitempty"` // number of differing settings of the machine; absent if the machine was not asked
 	Problem string `json:"problem,omitempty"` // why the machine can't be asked for its configuration
 	Node    string `json:"node,omitempty"`    // "Ready", "Ready, cordoned", or why not; empty for gateways
 	Version string `json:"version,omitempty"` // kubelet's

@@ -25,13 +25,13 @@ type Delta struct {
 	Why    string `json:"why,omitempty"`    // for people: "content differs"
 	Secret bool   `json:"secret,omitempty"` // neither the old nor the new content is shown
 
-	Old *string `json:"old,omitempty"` // previous value; nil: none
+	Old *string `json:"old,omitempty"` // previous value; absent: none
 	New *string `json:"new,omitempty"`
 
-	From  *Content `json:"from,omitempty"`  // of a file: the existing content; nil: no file, or unknown
-	To    *Content `json:"to,omitempty"`    // of a file: the wanted content; nil: no file
+	From  *Content `json:"from,omitempty"`  // of a file: the existing content; absent: no file, or unknown
+	To    *Content `json:"to,omitempty"`    // of a file: the wanted content; absent: no file
 	Hunks []Hunk   `json:"hunks,omitempty"` // the differing lines, with some context
-	Cut   int      `json:"cut,omitempty"`   // number of differing lines that Hunks leaves out
+	Cut   int      `json:"cut,omitempty"`   // number of differing lines that hunks leaves out
 
 	// Modified is the time of the last change of a file on a machine, by the machine's clock.
 	Modified time.Time `json:"modified,omitzero"`

@@ -31,7 +31,7 @@ type lineJSON struct {
 	Outcome plan.Outcome   `json:"outcome,omitempty"` // of end
 	Text    string         `json:"text,omitempty"`    // of note
 	Plan    *planJSON      `json:"plan,omitempty"`    // of plan: the plan that is about to be executed
-	// Evidence, of end, holds the observations made during the run.
+	// Evidence is of end: the observations made during the run.
 	Evidence *plan.Evidence `json:"evidence,omitempty"`
 }
 
