@@ -8,13 +8,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Servers is what servers on one store know of each other: which ones are at work, and what each does unasked, so that no two do the same.
+// Servers lets the servers on one store coordinate: which of them are running, and which unattended duties each performs, so that no two do the same.
 type Servers interface {
-	// BeatServer says that this process serves, for another ttl.
+	// BeatServer records that this process serves, for another ttl.
 	BeatServer(ctx context.Context, i ServerInfo, ttl time.Duration) error
-	// LeaveServer says that it serves no longer.
+	// LeaveServer records that a server has stopped serving.
 	LeaveServer(ctx context.Context, id string) error
-	// Servers returns the servers that are at work, the oldest first.
+	// Servers returns the running servers, oldest first.
 	Servers(ctx context.Context) ([]ServerInfo, error)
 
 	// TakeDuty takes what is to be done for a cluster every now and then, for as long as ttl: nil where it is not due, or another server is at
