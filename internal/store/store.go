@@ -1,7 +1,7 @@
 // Package store is Naupegos' persistent memory: clusters, their secrets (encrypted), leases, and the journal of runs.
 //
 // It uses a SQLite file in the user's state directory, or a PostgreSQL database that several users share. An age identity in the state directory
-// decrypts the secrets. It is the only package that uses SQL directly, and it does not know the meaning of what it stores. Callers use the interfaces
+// decrypts the secrets. Only it and its subpackages use SQL, and it does not know the meaning of what it stores. Callers use the interfaces
 // in contract.go.
 package store
 
