@@ -21,9 +21,7 @@ type Backup struct {
 	Recipients []string `json:"recipients,omitempty" yaml:"recipients,omitempty" jsonschema:"maxItems=20"`
 	// Which backups are kept when a new one has been made, and at naupegos backup prune. Left out: all. The newest proven backup is always kept.
 	Keep *BackupKeep `json:"keep,omitempty" yaml:"keep,omitempty"`
-	// When control-plane machines make backups by themselves, one machine each time, in cron format and in UTC: minute, hour, day of the month,
-	// month, day of the week, such as "0 */12 * * *"; or @hourly, @daily, @weekly, @monthly. They write to the target in to: a bucket or container,
-	// with the credentials found where naupegos runs, or a directory that all of them have mounted.
+	// When control-plane machines make backups by themselves, one machine each time, in cron format and in UTC: minute, hour, day of the month, month, day of the week, such as "0 */12 * * *"; or @hourly, @daily, @weekly, @monthly. They write to the target in to: a bucket or container, with the credentials found where naupegos runs, or a directory that all of them have mounted.
 	Schedule string `json:"schedule,omitempty" yaml:"schedule,omitempty"`
 }
 
@@ -49,11 +47,9 @@ type BackupS3 struct {
 	Region string `json:"region,omitempty" yaml:"region,omitempty"`
 	// CA certificate (PEM) of the service, if this host does not trust it already.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
-	// Absolute path of a credentials file in the format of the AWS command line ([default] with aws_access_key_id and aws_secret_access_key). Left
-	// out: $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY, else ~/.aws/credentials.
+	// Absolute path of a credentials file in the format of the AWS command line ([default] with aws_access_key_id and aws_secret_access_key). Left out: $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY, else ~/.aws/credentials.
 	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty" host:"file"`
-	// Name of a credential (naupegos server credential add) whose value is the content of such a file, instead of credentialsFile. A server accepts
-	// nothing else.
+	// Name of a credential (naupegos server credential add) whose value is the content of such a file, instead of credentialsFile. A server accepts nothing else.
 	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 }
 
@@ -70,11 +66,9 @@ type BackupSwift struct {
 	Region string `json:"region,omitempty" yaml:"region,omitempty" jsonschema:"maxLength=255"`
 	// CA certificate (PEM) of the services, if this host does not trust it already.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
-	// Absolute path of a file with the lines OS_APPLICATION_CREDENTIAL_ID=… and OS_APPLICATION_CREDENTIAL_SECRET=…, each with or without a leading
-	// export. Left out: the environment variables of these names.
+	// Absolute path of a file with the lines OS_APPLICATION_CREDENTIAL_ID=… and OS_APPLICATION_CREDENTIAL_SECRET=…, each with or without a leading export. Left out: the environment variables of these names.
 	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty" host:"file"`
-	// Name of a credential (naupegos server credential add) whose value is the content of such a file, instead of credentialsFile. A server accepts
-	// nothing else.
+	// Name of a credential (naupegos server credential add) whose value is the content of such a file, instead of credentialsFile. A server accepts nothing else.
 	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 }
 

@@ -66,8 +66,7 @@ type Spec struct {
 type Kubernetes struct {
 	// Release to run, with its patch number. If it is left out, a running cluster keeps its current release.
 	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"default=v1.37.2,pattern=^v1\\.[0-9]+\\.[0-9]+$" host:"release"`
-	// VersionLeftOut reports that the document named no release before defaults were filled in. A running cluster then keeps its own release, even if
-	// the default has changed since.
+	// VersionLeftOut reports that the document named no release before defaults were filled in. A running cluster then keeps its own release, even if the default has changed since.
 	VersionLeftOut bool `json:"-" yaml:"-"`
 	// Network of the pods (IPv4, /8 to /24). Each node takes a /24 of it.
 	PodCIDR string `json:"podCIDR,omitempty" yaml:"podCIDR,omitempty" jsonschema:"default=10.244.0.0/16,pattern=^[0-9.]+/[0-9]+$"`

@@ -20,8 +20,7 @@ type APIServer struct {
 	MaxRequestsInflight int `json:"maxRequestsInflight,omitempty" yaml:"maxRequestsInflight,omitempty" jsonschema:"minimum=1,maximum=100000"`
 	// Maximum number of concurrent changing requests per server. Left out: 200, the release's default.
 	MaxMutatingRequestsInflight int `json:"maxMutatingRequestsInflight,omitempty" yaml:"maxMutatingRequestsInflight,omitempty" jsonschema:"minimum=1,maximum=100000"`
-	// Sizes of the watch caches of resources, such as "pods": 1000 or "deployments.apps": 0. A size of 0 turns a resource's cache off; the servers
-	// adapt other sizes themselves.
+	// Sizes of the watch caches of resources, such as "pods": 1000 or "deployments.apps": 0. A size of 0 turns a resource's cache off; the servers adapt other sizes themselves.
 	WatchCacheSizes map[string]int `json:"watchCacheSizes,omitempty" yaml:"watchCacheSizes,omitempty"`
 	// Server that receives audit events, in addition to the audit log.
 	AuditWebhook *AuditWebhook `json:"auditWebhook,omitempty" yaml:"auditWebhook,omitempty"`

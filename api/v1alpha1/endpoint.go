@@ -15,11 +15,9 @@ type Endpoint struct {
 	Gateways *Gateways `json:"gateways,omitempty" yaml:"gateways,omitempty"`
 	// Virtual IPv4 address that the gateways share. Needed with provider hosts: a free address in the gateways' own network. The local provider chooses its own.
 	VIP string `json:"vip,omitempty" yaml:"vip,omitempty" host:"cluster"`
-	// DNS name by which people reach the API. It goes into kubeconfigs and the API servers' certificates. You create the DNS record yourself. With
-	// kind address, put the name in address instead.
+	// DNS name by which people reach the API. It goes into kubeconfigs and the API servers' certificates. You create the DNS record yourself. With kind address, put the name in address instead.
 	DNSName string `json:"dnsName,omitempty" yaml:"dnsName,omitempty" jsonschema:"maxLength=253" host:"none"`
-	// Existing floating IP of the project that leads to the API. It is kept when the cluster is destroyed. Left out: Naupegos creates one. Only with
-	// provider openstack and kinds octavia and gateways.
+	// Existing floating IP of the project that leads to the API. It is kept when the cluster is destroyed. Left out: Naupegos creates one. Only with provider openstack and kinds octavia and gateways.
 	FloatingIP string `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty" host:"cluster"`
 	// Host or host:port of your load balancer, for kind address. Forward the port to port 6443 of every control-plane machine.
 	Address string `json:"address,omitempty" yaml:"address,omitempty" host:"cluster"`
@@ -52,8 +50,7 @@ type Gateways struct {
 
 // Octavia is a load balancer of an OpenStack cloud.
 type Octavia struct {
-	// Octavia provider of the load balancers, both the API's and those of Services: amphora, ovn, or another one that the cloud offers. Left out: the
-	// cloud's default. With ovn, machines see the clients' own addresses, and access.nodePortCIDRs says who may reach Services.
+	// Octavia provider of the load balancers, both the API's and those of Services: amphora, ovn, or another one that the cloud offers. Left out: the cloud's default. With ovn, machines see the clients' own addresses, and access.nodePortCIDRs says who may reach Services.
 	Provider string `json:"provider,omitempty" yaml:"provider,omitempty" jsonschema:"maxLength=255"`
 	// Networks in CIDR form that may reach the API through the load balancer. Left out: all.
 	AllowedCIDRs []string `json:"allowedCIDRs,omitempty" yaml:"allowedCIDRs,omitempty" jsonschema:"maxItems=100"`

@@ -7,13 +7,11 @@ type MachineSettings struct {
 	Sysctls map[string]string `json:"sysctls,omitempty" yaml:"sysctls,omitempty"`
 	// Kernel modules to load, now and at every boot. A module that leaves the document stays loaded until the next boot.
 	Modules []string `json:"modules,omitempty" yaml:"modules,omitempty" jsonschema:"maxItems=100"`
-	// Files. When a file leaves the document, it is removed, and the file that it replaced is restored. Documents are not secret: put no passwords in
-	// here.
+	// Files. When a file leaves the document, it is removed, and the file that it replaced is restored. Documents are not secret: put no passwords in here.
 	Files []MachineFile `json:"files,omitempty" yaml:"files,omitempty" jsonschema:"maxItems=200"`
 	// systemd units. When a unit leaves the document, it is stopped and removed.
 	Units []MachineUnit `json:"units,omitempty" yaml:"units,omitempty" jsonschema:"maxItems=100"`
-	// Debian packages to install. When a package that Naupegos installed leaves the document, it is removed, together with the packages that were
-	// installed for it.
+	// Debian packages to install. When a package that Naupegos installed leaves the document, it is removed, together with the packages that were installed for it.
 	Packages []string `json:"packages,omitempty" yaml:"packages,omitempty" jsonschema:"maxItems=200"`
 	// Package sources, in addition to those that the machine already has.
 	Repositories []PackageRepository `json:"repositories,omitempty" yaml:"repositories,omitempty" jsonschema:"maxItems=50"`
@@ -21,8 +19,7 @@ type MachineSettings struct {
 	NTP NTP `json:"ntp,omitzero" yaml:"ntp,omitempty"`
 	// How machines resolve names. Pods use the same servers for names outside the cluster.
 	DNS DNS `json:"dns,omitzero" yaml:"dns,omitempty"`
-	// CA certificates (PEM) that the machines trust in addition to the system's own. A change restarts containerd; running containers are not
-	// affected.
+	// CA certificates (PEM) that the machines trust in addition to the system's own. A change restarts containerd; running containers are not affected.
 	TrustedCAs []string `json:"trustedCAs,omitempty" yaml:"trustedCAs,omitempty" jsonschema:"maxItems=50" host:"none"`
 	// Time zone, such as "Europe/Berlin". Left out: the machine's own.
 	TimeZone string `json:"timeZone,omitempty" yaml:"timeZone,omitempty" jsonschema:"maxLength=64"`

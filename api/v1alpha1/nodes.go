@@ -44,11 +44,9 @@ type Pool struct {
 	Replicas *int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=0,maximum=1000"`
 	// Fewest machines to which a cluster-autoscaler may shrink the pool, see naupegos autoscale. Left out: 0.
 	MinReplicas *int `json:"minReplicas,omitempty" yaml:"minReplicas,omitempty" jsonschema:"minimum=0,maximum=1000"`
-	// Most machines to which a cluster-autoscaler may grow the pool. With it the pool scales, and replicas (by default minReplicas, but at least 1)
-	// is only the initial number.
+	// Most machines to which a cluster-autoscaler may grow the pool. With it the pool scales, and replicas (by default minReplicas, but at least 1) is only the initial number.
 	MaxReplicas int `json:"maxReplicas,omitempty" yaml:"maxReplicas,omitempty" jsonschema:"minimum=1,maximum=1000"`
-	// Kubernetes release that the pool's machines stay with while the rest of the cluster moves on: at most three minors behind the cluster's
-	// release, and never ahead of it. Default: the cluster's release.
+	// Kubernetes release that the pool's machines stay with while the rest of the cluster moves on: at most three minors behind the cluster's release, and never ahead of it. Default: the cluster's release.
 	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"pattern=^v1\\.[0-9]+\\.[0-9]+$" host:"release"`
 	// Labels of the nodes.
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`

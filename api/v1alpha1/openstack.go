@@ -4,8 +4,7 @@ package v1alpha1
 type OpenStack struct {
 	// Name of the cloud in clouds.yaml. Left out: $OS_CLOUD, or the OS_* variables.
 	Cloud string `json:"cloud,omitempty" yaml:"cloud,omitempty" jsonschema:"maxLength=255" host:"none"`
-	// Name of a credential (naupegos server credential add) whose value is a clouds.yaml. The field cloud names the cloud in it, and may be left out
-	// if it contains only one. A server accepts nothing else.
+	// Name of a credential (naupegos server credential add) whose value is a clouds.yaml. The field cloud names the cloud in it, and may be left out if it contains only one. A server accepts nothing else.
 	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 	// Region. Left out: the region of the credentials.
 	Region string `json:"region,omitempty" yaml:"region,omitempty" jsonschema:"maxLength=255"`
@@ -13,8 +12,7 @@ type OpenStack struct {
 	ExternalNetwork string `json:"externalNetwork,omitempty" yaml:"externalNetwork,omitempty" jsonschema:"maxLength=255"`
 	// Network of the machines: created for the cluster, or an existing one.
 	Network OpenStackNetwork `json:"network,omitzero" yaml:"network,omitempty"`
-	// Accept and remember the SSH host key that a machine presents at the first contact if the cloud provides no console log from which to read it.
-	// An attacker between you and the machine at that moment can impersonate it.
+	// Accept and remember the SSH host key that a machine presents at the first contact if the cloud provides no console log from which to read it. An attacker between you and the machine at that moment can impersonate it.
 	TrustOnFirstUse bool `json:"trustOnFirstUse,omitempty" yaml:"trustOnFirstUse,omitempty" jsonschema:"default=false"`
 	// Size, image and placement of machines. Roles and pools can override each field.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
@@ -46,13 +44,11 @@ type MachineShape struct {
 	RootVolumeType string `json:"rootVolumeType,omitempty" yaml:"rootVolumeType,omitempty" jsonschema:"maxLength=255"`
 	// Availability zones over which the machines are spread in turn. Left out: the cloud chooses.
 	Zones []string `json:"zones,omitempty" yaml:"zones,omitempty" jsonschema:"maxItems=20"`
-	// Whether machines of one role or pool are kept on different hypervisors: soft (if possible), hard (a machine that can't be is not created),
-	// none. Left out everywhere: soft.
+	// Whether machines of one role or pool are kept on different hypervisors: soft (if possible), hard (a machine that can't be is not created), none. Left out everywhere: soft.
 	AntiAffinity string `json:"antiAffinity,omitempty" yaml:"antiAffinity,omitempty" jsonschema:"enum=soft,enum=hard,enum=none"`
 	// Give each machine a floating IP. Gateways always have one.
 	FloatingIP *bool `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty" host:"none"`
-	// Program in the image that reads user-data: cloud-init, or ignition in a Debian or Ubuntu image that has it. Left out everywhere: cloud-init.
-	// Fedora CoreOS and Flatcar are not supported, because they have no Debian packages.
+	// Program in the image that reads user-data: cloud-init, or ignition in a Debian or Ubuntu image that has it. Left out everywhere: cloud-init. Fedora CoreOS and Flatcar are not supported, because they have no Debian packages.
 	UserData string `json:"userData,omitempty" yaml:"userData,omitempty" jsonschema:"enum=cloud-init,enum=ignition"`
 	// Pass user-data on a config drive instead of through the metadata service.
 	ConfigDrive *bool `json:"configDrive,omitempty" yaml:"configDrive,omitempty"`

@@ -7,8 +7,7 @@ type Proxy struct {
 	HTTP string `json:"http,omitempty" yaml:"http,omitempty" host:"none"`
 	// Proxy for https. The proxy itself is usually reached by http: http://proxy.example.org:3128.
 	HTTPS string `json:"https,omitempty" yaml:"https,omitempty" host:"none"`
-	// Destinations that machines reach without the proxy: names, domains such as ".example.org", addresses, and networks in CIDR form. Naupegos adds
-	// the networks of pods, Services and machines, the endpoint, and the names of machines and Services.
+	// Destinations that machines reach without the proxy: names, domains such as ".example.org", addresses, and networks in CIDR form. Naupegos adds the networks of pods, Services and machines, the endpoint, and the names of machines and Services.
 	NoProxy []string `json:"noProxy,omitempty" yaml:"noProxy,omitempty" jsonschema:"maxItems=100" host:"none"`
 	// User and password for the proxy.
 	Auth *BasicAuth `json:"auth,omitempty" yaml:"auth,omitempty"`

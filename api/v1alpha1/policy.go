@@ -27,8 +27,7 @@ type ServerPolicy struct {
 	Kind string `json:"kind" yaml:"kind" jsonschema:"required,enum=ServerPolicy"`
 	// Providers that documents may name. With local, operating a cluster amounts to root on the server's host. Default: openstack and metal.
 	Providers []string `json:"providers,omitempty" yaml:"providers,omitempty"`
-	// Rules for clusters. Only the first rule with a matching name applies to a cluster. A cluster without a matching rule may use its own
-	// credentials, any release, and the autoscale ports 8086-8185.
+	// Rules for clusters. Only the first rule with a matching name applies to a cluster. A cluster without a matching rule may use its own credentials, any release, and the autoscale ports 8086-8185.
 	Clusters []ClusterPolicy `json:"clusters,omitempty" yaml:"clusters,omitempty" jsonschema:"maxItems=1000"`
 }
 
@@ -36,9 +35,7 @@ type ServerPolicy struct {
 type ClusterPolicy struct {
 	// Names of clusters, or patterns such as "prod-*". Default: all.
 	Names []string `json:"names,omitempty" yaml:"names,omitempty" jsonschema:"maxItems=1000"`
-	// Addresses to which the server may connect without a credential: HOST, HOST:PORT, http://HOST:PORT, or a network such as 10.0.0.0/16. A Vault
-	// with method kubernetes needs an entry. If the rule lists any, the addresses of spec.endpoint need entries, too. A credential permits its own
-	// hosts.
+	// Addresses to which the server may connect without a credential: HOST, HOST:PORT, http://HOST:PORT, or a network such as 10.0.0.0/16. A Vault with method kubernetes needs an entry. If the rule lists any, the addresses of spec.endpoint need entries, too. A credential permits its own hosts.
 	Endpoints []string `json:"endpoints,omitempty" yaml:"endpoints,omitempty" jsonschema:"maxItems=1000"`
 	// Releases of Kubernetes: a minor such as v1.37, or a full version. Default: all. A cluster may keep the releases that it has.
 	Releases []string `json:"releases,omitempty" yaml:"releases,omitempty" jsonschema:"maxItems=100"`

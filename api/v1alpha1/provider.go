@@ -71,21 +71,17 @@ type LocalImage struct {
 
 // Hosts uses existing machines: any Debian or Ubuntu host that can be reached by SSH.
 type Hosts struct {
-	// File with the private SSH key for logging in to the machines. A relative path starts at the working directory, "~/" at your home directory.
-	// Required, unless credential, sshAgent or sshConfig names keys.
+	// File with the private SSH key for logging in to the machines. A relative path starts at the working directory, "~/" at your home directory. Required, unless credential, sshAgent or sshConfig names keys.
 	SSHKeyFile string `json:"sshKeyFile,omitempty" yaml:"sshKeyFile,omitempty" host:"file"`
 	// Name of a credential (naupegos server credential add) whose value is such a key, instead of sshKeyFile. A server accepts nothing else.
 	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 	// Offer the keys of the SSH agent at SSH_AUTH_SOCK, after the key in sshKeyFile.
 	SSHAgent bool `json:"sshAgent,omitempty" yaml:"sshAgent,omitempty" jsonschema:"default=false" host:"session"`
-	// OpenSSH client configuration ("~/.ssh/config") with HostName, Port, User, IdentityFile, ProxyJump, HostKeyAlias and UserKnownHostsFile of
-	// machines. Naupegos looks up each machine by its sshAddress, name and address. Fields of a machine take precedence over the configuration, and
-	// the configuration over fields for all machines.
+	// OpenSSH client configuration ("~/.ssh/config") with HostName, Port, User, IdentityFile, ProxyJump, HostKeyAlias and UserKnownHostsFile of machines. Naupegos looks up each machine by its sshAddress, name and address. Fields of a machine take precedence over the configuration, and the configuration over fields for all machines.
 	SSHConfig string `json:"sshConfig,omitempty" yaml:"sshConfig,omitempty" host:"file"`
 	// Password that sudo asks for on the machines. Left out: sudo must not ask for one.
 	SudoPassword *PasswordSource `json:"sudoPassword,omitempty" yaml:"sudoPassword,omitempty"`
-	// Jump hosts on the way to all machines, in order: you connect to the first one, and the last one connects to the machines. Left out: Naupegos
-	// reaches machines through the gateways, if there are any.
+	// Jump hosts on the way to all machines, in order: you connect to the first one, and the last one connects to the machines. Left out: Naupegos reaches machines through the gateways, if there are any.
 	Bastions []Bastion `json:"bastions,omitempty" yaml:"bastions,omitempty" jsonschema:"maxItems=8"`
 	// User to log in as: root, or a user who may use sudo.
 	User string `json:"user,omitempty" yaml:"user,omitempty" jsonschema:"default=root,maxLength=64"`
@@ -93,8 +89,7 @@ type Hosts struct {
 	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=22,minimum=1,maximum=65535" host:"none"`
 	// The machines.
 	Machines []HostMachine `json:"machines" yaml:"machines" jsonschema:"required,minItems=1,maxItems=1000"`
-	// Accept and remember the SSH host key that a machine without hostKey presents at the first contact. An attacker between you and the machine at
-	// that moment can impersonate it.
+	// Accept and remember the SSH host key that a machine without hostKey presents at the first contact. An attacker between you and the machine at that moment can impersonate it.
 	TrustOnFirstUse bool `json:"trustOnFirstUse,omitempty" yaml:"trustOnFirstUse,omitempty" jsonschema:"default=false"`
 }
 
@@ -137,8 +132,7 @@ type HostMachine struct {
 	SSHKeyFile string `json:"sshKeyFile,omitempty" yaml:"sshKeyFile,omitempty" host:"file"`
 	// Password that sudo asks for, if it differs from the other machines'.
 	SudoPassword *PasswordSource `json:"sudoPassword,omitempty" yaml:"sudoPassword,omitempty"`
-	// Name of the machine and its node: a host name, with or without its domain. Left out: the name is derived from the cluster, the role or pool,
-	// and the machine's place in this list; name machines if you will remove some from the middle.
+	// Name of the machine and its node: a host name, with or without its domain. Left out: the name is derived from the cluster, the role or pool, and the machine's place in this list; name machines if you will remove some from the middle.
 	Name string `json:"name,omitempty" yaml:"name,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$"`
 	// Role of the machine.
 	Role string `json:"role" yaml:"role" jsonschema:"required,enum=control-plane,enum=worker,enum=gateway"`
@@ -150,14 +144,11 @@ type HostMachine struct {
 
 // Metal takes machines from the stock of naupegos server: physical machines that it has discovered and that an administrator has approved.
 type Metal struct {
-	// Label whose values name the failure domains of machines, such as racks or rooms. The machines of a role or pool are spread over them. Machines
-	// without the label are told apart by the switch to which they are connected.
+	// Label whose values name the failure domains of machines, such as racks or rooms. The machines of a role or pool are spread over them. Machines without the label are told apart by the switch to which they are connected.
 	Spread string `json:"spread,omitempty" yaml:"spread,omitempty" jsonschema:"maxLength=253"`
-	// ID of the system image with which machines are installed. Left out: the most recently made image for the Kubernetes release (naupegos image
-	// system).
+	// ID of the system image with which machines are installed. Left out: the most recently made image for the Kubernetes release (naupegos image system).
 	System string `json:"system,omitempty" yaml:"system,omitempty" jsonschema:"maxLength=128,pattern=^([a-z0-9]([-a-z0-9:.]*[a-z0-9])?)?$"`
-	// Time limit from ordering the installation of a machine until the installed system answers. If its power can't be controlled remotely, someone
-	// has to power it on within this time.
+	// Time limit from ordering the installation of a machine until the installed system answers. If its power can't be controlled remotely, someone has to power it on within this time.
 	InstallTimeout Duration `json:"installTimeout,omitzero" yaml:"installTimeout,omitempty" jsonschema:"default=45m"`
 	// Which machines roles and pools take. A role or pool that is not listed takes any machine.
 	Pools []MetalPool `json:"pools,omitempty" yaml:"pools,omitempty" jsonschema:"maxItems=102"`
@@ -169,8 +160,7 @@ type MetalPool struct {
 	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=40,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
 	// Labels that machines must have.
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
-	// Facts that machines must report about themselves: uuid, mac, manufacturer, product, serial or chassis (the neighbouring switch), each with a
-	// pattern: "Dell*".
+	// Facts that machines must report about themselves: uuid, mac, manufacturer, product, serial or chassis (the neighbouring switch), each with a pattern: "Dell*".
 	Facts map[string]string `json:"facts,omitempty" yaml:"facts,omitempty"`
 	// Minimum number of CPUs.
 	MinCPUs int `json:"minCPUs,omitempty" yaml:"minCPUs,omitempty" jsonschema:"minimum=1,maximum=4096"`
@@ -180,8 +170,7 @@ type MetalPool struct {
 	Machines []string `json:"machines,omitempty" yaml:"machines,omitempty" jsonschema:"maxItems=1000"`
 	// Disk on which the system is installed.
 	Disk MetalDisk `json:"disk,omitzero" yaml:"disk,omitempty"`
-	// How machines switch to another system in naupegos update: reboot, kexec, poweroff (someone powers them on again), live, or none (they keep the
-	// system with which they were installed).
+	// How machines switch to another system in naupegos update: reboot, kexec, poweroff (someone powers them on again), live, or none (they keep the system with which they were installed).
 	Strategy string `json:"strategy,omitempty" yaml:"strategy,omitempty" jsonschema:"default=reboot,enum=none,enum=live,enum=kexec,enum=reboot,enum=poweroff"`
 }
 

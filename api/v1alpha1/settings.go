@@ -8,8 +8,7 @@ type Security struct {
 	EncryptionAtRest *bool `json:"encryptionAtRest,omitempty" yaml:"encryptionAtRest,omitempty" jsonschema:"default=true"`
 	// Apply the API server and kubelet settings of the CIS Kubernetes benchmark.
 	CISDefaults *bool `json:"cisDefaults,omitempty" yaml:"cisDefaults,omitempty" jsonschema:"default=true"`
-	// Refuse connections from others to ports that only the cluster's machines use among themselves (etcd, kubelets, VXLAN). Only with providers
-	// hosts and metal; the networks of the other providers keep others out.
+	// Refuse connections from others to ports that only the cluster's machines use among themselves (etcd, kubelets, VXLAN). Only with providers hosts and metal; the networks of the other providers keep others out.
 	PacketFilter *PacketFilter `json:"packetFilter,omitempty" yaml:"packetFilter,omitempty"`
 }
 
@@ -44,8 +43,7 @@ type AuditLog struct {
 type Access struct {
 	// Public SSH keys ("ssh-ed25519 AAAA… comment") that may log in, in addition to the cluster's own.
 	SSHKeys []string `json:"sshKeys,omitempty" yaml:"sshKeys,omitempty" jsonschema:"maxItems=100" host:"none"`
-	// Networks in CIDR form that may reach SSH from outside: on machines with a floating IP, or on all machines if none has one and there is no
-	// gateway. Only with provider openstack. Left out: all.
+	// Networks in CIDR form that may reach SSH from outside: on machines with a floating IP, or on all machines if none has one and there is no gateway. Only with provider openstack. Left out: all.
 	SSHCIDRs []string `json:"sshCIDRs,omitempty" yaml:"sshCIDRs,omitempty" jsonschema:"maxItems=100"`
 	// Networks in CIDR form that may reach the API on the gateways or, with endpoint kinds direct and address, on the control plane, whether or not it has a floating IP. Only with provider openstack; kind octavia has allowedCIDRs. Left out: all.
 	APICIDRs []string `json:"apiCIDRs,omitempty" yaml:"apiCIDRs,omitempty" jsonschema:"maxItems=100"`
@@ -75,17 +73,13 @@ type WireGuardPeer struct {
 
 // Updates says how changes are rolled out.
 type Updates struct {
-	// Number of worker machines of a pool that may be unavailable at the same time. Pools are changed one after another, control-plane machines
-	// always one by one.
+	// Number of worker machines of a pool that may be unavailable at the same time. Pools are changed one after another, control-plane machines always one by one.
 	MaxUnavailable int `json:"maxUnavailable,omitempty" yaml:"maxUnavailable,omitempty" jsonschema:"default=1,minimum=1,maximum=100"`
-	// Number of extra machines that a pool gets while its workers are drained or replaced in turn, by an upgrade or another change of the document:
-	// at most this many, and no more than machines that change. They are created first and removed last. Only with providers that create machines:
-	// local and openstack. Left out: none.
+	// Number of extra machines that a pool gets while its workers are drained or replaced in turn, by an upgrade or another change of the document: at most this many, and no more than machines that change. They are created first and removed last. Only with providers that create machines: local and openstack. Left out: none.
 	MaxSurge *int `json:"maxSurge,omitempty" yaml:"maxSurge,omitempty" jsonschema:"minimum=0,maximum=100"`
 	// How naupegos update updates the machines' operating system.
 	OS OSUpdates `json:"os,omitzero" yaml:"os,omitempty"`
-	// How long an upgrade stays in the phase in which it can be reverted before the next apply finishes it: "24h", "168h". Default: until naupegos
-	// upgrade --finish.
+	// How long an upgrade stays in the phase in which it can be reverted before the next apply finishes it: "24h", "168h". Default: until naupegos upgrade --finish.
 	Soak Duration `json:"soak,omitzero" yaml:"soak,omitempty"`
 	// Conditions that objects in the cluster must meet after each restart or replacement of a machine, before the next machine is changed.
 	Checks []Check `json:"checks,omitempty" yaml:"checks,omitempty" jsonschema:"maxItems=50"`
@@ -121,11 +115,9 @@ type Window struct {
 type Repair struct {
 	// How long a node must be NotReady before its machine is repaired.
 	After Duration `json:"after,omitzero" yaml:"after,omitempty" jsonschema:"default=5m"`
-	// How long to wait for each remedy to work before the next one is tried. A machine that has been Ready for this long has recovered: if it fails
-	// again, all remedies are tried again.
+	// How long to wait for each remedy to work before the next one is tried. A machine that has been Ready for this long has recovered: if it fails again, all remedies are tried again.
 	Patience Duration `json:"patience,omitzero" yaml:"patience,omitempty" jsonschema:"default=10m"`
-	// Maximum percentage of the control-plane machines and workers that may be NotReady at the same time. If more are, no machine is repaired,
-	// because the cause is then not in the machines. One machine is always allowed.
+	// Maximum percentage of the control-plane machines and workers that may be NotReady at the same time. If more are, no machine is repaired, because the cause is then not in the machines. One machine is always allowed.
 	MaxUnhealthy int `json:"maxUnhealthy,omitempty" yaml:"maxUnhealthy,omitempty" jsonschema:"default=34,minimum=1,maximum=100"`
 	// Replace a machine that no other remedy has repaired, without asking for consent.
 	Replace bool `json:"replace,omitempty" yaml:"replace,omitempty" jsonschema:"default=false"`
@@ -141,8 +133,7 @@ type Unattended struct {
 	Repair Duration `json:"repair,omitzero" yaml:"repair,omitempty"`
 	// Check whether the newest backup is proven; if it is not, do what naupegos backup rehearse does. It is a failure if there is no backup.
 	Rehearse Duration `json:"rehearse,omitzero" yaml:"rehearse,omitempty"`
-	// Serve a cluster-autoscaler for the pools that scale, and change them as it requests, like naupegos autoscale, all the time. Only one server
-	// does so at a time.
+	// Serve a cluster-autoscaler for the pools that scale, and change them as it requests, like naupegos autoscale, all the time. Only one server does so at a time.
 	Autoscale bool `json:"autoscale,omitempty" yaml:"autoscale,omitempty" jsonschema:"default=false"`
 	// Port on which the server does so, on the host of its HTTPS address. Each cluster needs a port of its own. Default: 8086.
 	AutoscalePort int `json:"autoscalePort,omitempty" yaml:"autoscalePort,omitempty" jsonschema:"minimum=1,maximum=65535" host:"port"`
@@ -161,22 +152,19 @@ type Check struct {
 	Kind string `json:"kind" yaml:"kind" jsonschema:"required"`
 	// Namespace of the objects. Default: all namespaces.
 	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty"`
-	// CEL expression that must be true for each object, which it refers to as object: "object.status.readyReplicas == object.spec.replicas". There
-	// must be at least one object.
+	// CEL expression that must be true for each object, which it refers to as object: "object.status.readyReplicas == object.spec.replicas". There must be at least one object.
 	Expression string `json:"expression" yaml:"expression" jsonschema:"required,maxLength=4096"`
 }
 
 // Timeouts limit waits. Each is between 10s and 24h.
 type Timeouts struct {
-	// From powering on a machine until it accepts logins. With provider openstack it also limits the load balancer, and root volumes and removals if
-	// it is longer than their own limits (10m and 5m).
+	// From powering on a machine until it accepts logins. With provider openstack it also limits the load balancer, and root volumes and removals if it is longer than their own limits (10m and 5m).
 	MachineBoot Duration `json:"machineBoot,omitzero" yaml:"machineBoot,omitempty" jsonschema:"default=5m"`
 	// From starting a node's kubelet until the node is Ready.
 	NodeReady Duration `json:"nodeReady,omitzero" yaml:"nodeReady,omitempty" jsonschema:"default=5m"`
 	// For evicting the pods of a node.
 	Drain Duration `json:"drain,omitzero" yaml:"drain,omitempty" jsonschema:"default=5m"`
-	// For connecting to a machine by SSH. A machine that takes longer counts as unreachable. It also limits a request to etcd, if it is longer than
-	// 8s. Raise it for slow machines and for networks that lose packets.
+	// For connecting to a machine by SSH. A machine that takes longer counts as unreachable. It also limits a request to etcd, if it is longer than 8s. Raise it for slow machines and for networks that lose packets.
 	Connect Duration `json:"connect,omitzero" yaml:"connect,omitempty" jsonschema:"default=10s"`
 	// For one step of a plan with all its retries; at least as long as the others. Default: 10m, or the longest of the others.
 	Step Duration `json:"step,omitzero" yaml:"step,omitempty" jsonschema:"default=10m"`
