@@ -99,7 +99,7 @@ func (v *logsVerb) run(c *cobra.Command, cluster string, machines []string) erro
 	return r.end(c.Context(), v.Follow)
 }
 
-// check refuses contradictory flags.
+// check refuses invalid and contradictory flags, and a server, which logs does not use.
 func (v *logsVerb) check(c *cobra.Command) error {
 	server, err := v.Server()
 	switch {
