@@ -235,7 +235,7 @@ func lookAt[T any](ctx context.Context, p *Pages, name string, see func(*operate
 	return out, s.CloseWith(err)
 }
 
-// actionsData is the data of a cluster's forms.
+// actionsData holds the options that a cluster's forms offer.
 type actionsData struct {
 	Releases, Machines, Nodes, Workers, Pools []string
 }

@@ -176,7 +176,7 @@ type haltedRow struct {
 type leaseRow struct {
 	Cluster, Title, Holder string
 	Acquired               time.Time
-	Now                    []string // the steps that run
+	Now                    []string // the running steps
 	Run                    string   // ID of the run; empty: none has begun
 }
 
