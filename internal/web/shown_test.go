@@ -170,7 +170,7 @@ func TestMachinesThatCantBeUsed(t *testing.T) {
 	}
 }
 
-// TestWhereClustersStand: the list shows each cluster's release and its pause; a cluster's page loads its certificates later, and lists unfinished procedures.
+// TestWhereClustersStand: the list shows each cluster's release and pause; a cluster's page shows the last look, if any, with unfinished procedures.
 func TestWhereClustersStand(t *testing.T) {
 	s := newSite(t)
 	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "quay", Provider: "local", Document: []byte(harbour), Facts: store.Facts{{Kind: "bundle"}: "v1.36.4 0123abcd"}}))(t)
