@@ -235,27 +235,27 @@ func (l *load) flows(t testing.TB, n int) {
 	})
 }
 
-// bound is what a client may suffer in a phase of a cluster's life.
+// bound is the most that a client may suffer in a phase of a cluster's life.
 type bound struct {
-	failed int           // requests
-	stall  time.Duration // failed requests
+	failed int           // failed requests
+	stall  time.Duration // longest time between acknowledged writes, including the delays of busy machines
 }
 
 var (
-	// Machines are changed one after another, and say goodbye: a request that is under way may be lost, and etcd elects leaders.
+	// Machines change one after another and in good order: a request under way may be lost, and etcd elects leaders.
 	gentle = bound{failed: 10, stall: 10 * time.Second}
-	// A machine loses its power: requests time out until everybody has found out, the last by its connection, which takes 8 seconds.
+	// A machine loses its power: requests time out until all clients notice, the last ones through their connections, which take 8 seconds.
 	harsh = bound{failed: 40, stall: 20 * time.Second}
 )
 
-// report asserts that a client did not suffer more since m than where a machine loses its power.
+// report asserts that the client suffered at most what harsh allows since m.
 func (l *load) report(t testing.TB, what string, m mark) {
 	t.Helper()
 	l.suffered(t, what, m, harsh)
 }
 
-// suffered logs what happened since m, and asserts that it was within bounds. It counts the time since the last write, too: a client that
-// stands still acknowledges nothing that would end it.
+// suffered logs the load's progress since m, and asserts that it is within bounds. It also counts the time since the last write, because a stalled
+// load has no later write to end the pause.
 func (l *load) suffered(t testing.TB, what string, m mark, at bound) {
 	t.Helper()
 	at.failed, at.stall = at.failed*int(slower), at.stall*slower
@@ -278,7 +278,7 @@ func (l *load) suffered(t testing.TB, what string, m mark, at bound) {
 	}
 }
 
-// verify asserts that every acknowledged write is there, as it was written.
+// verify asserts that every acknowledged write exists with its content.
 func (l *load) verify(t testing.TB) {
 	t.Helper()
 	l.mu.Lock()

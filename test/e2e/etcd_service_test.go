@@ -45,7 +45,7 @@ func TestEtcdService(t *testing.T) {
 	r.destroy()
 }
 
-// applyInParts builds the cluster part by part. It asserts that a part that is too early is refused, that omitted parts are reported, and that nothing is left to do.
+// applyInParts builds the cluster part by part. A part that is too early must be refused, omitted parts reported, and nothing left to do in the end.
 func (r *rig) applyInParts(parts ...string) {
 	r.t.Helper()
 	if res := r.must(5, "apply", "-f", r.file, "--yes", "--only", parts[1]); !strings.Contains(res.stderr, "gateways can't come before infrastructure") {
