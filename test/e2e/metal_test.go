@@ -150,7 +150,7 @@ const whoItIs = "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub"
 // serveFleet starts a server on the bridge of a fleet, which assigns addresses to other machines there.
 func serveFleet(t *testing.T, f *fleet) *provisioning {
 	t.Helper()
-	for _, line := range []string{"link set " + f.p.Bridge() + " type bridge mcast_snooping 0"} { // there is no querier for the recipients of router solicitations
+	for _, line := range []string{"link set " + f.p.Bridge() + " type bridge mcast_snooping 0"} { // no querier exists, and router solicitations must get through
 		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
 			t.Fatalf("ip %s: %v: %s", line, err, out)
 		}

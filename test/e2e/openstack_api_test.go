@@ -152,7 +152,7 @@ func (a *cloudAPI) network(ctx context.Context, name string) (string, error) {
 // lookAlikes are foreign resources that a careless tool would take for the cluster's.
 type lookAlikes struct {
 	api *cloudAPI
-	ids map[string]string // kind of each, by its ID
+	ids map[string]string // address of each, by its ID
 }
 
 // plantLookAlikes creates a network and a volume with the cluster's ID as a part of their names and marks. The end of the test deletes them.
