@@ -177,7 +177,7 @@ func (c *podTakers) count(takes map[string]bool) {
 	c.least, c.most = min(c.least, n), max(c.most, n)
 }
 
-// end stops the count, and asserts that it never fell below wanted and reached at most, and once, wanted plus one.
+// end stops the count, and asserts that there were always at least wanted workers and at some time, but never more than, one more.
 func (c *podTakers) end(t testing.TB, wanted int) {
 	t.Helper()
 	c.stop()
