@@ -68,7 +68,7 @@ func completeFromStore(c *cobra.Command, a *App) {
 			if names == nil {
 				continue
 			}
-			// It fails only for a flag that has a completion already.
+			// It fails only for a flag that already has a completion.
 			_ = sub.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 				cluster, _, _ := a.where.Cluster()
 				if len(args) > 0 {
@@ -126,7 +126,7 @@ func completeValues(c *cobra.Command) {
 			values = given.Known // each verb takes its own
 		}
 		if values != nil {
-			// It fails only for a flag that has a completion already.
+			// It fails only for a flag that already has a completion.
 			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})

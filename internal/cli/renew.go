@@ -54,12 +54,12 @@ of the first failure.`,
 	return c
 }
 
-// renewal is what became of one cluster's certificates.
+// renewal is the result for one cluster's certificates.
 type renewal struct {
 	Cluster string    `json:"cluster"`
 	Renewed []string  `json:"renewed"`         // names of certificates
 	Next    time.Time `json:"next,omitzero"`   // when the next one is due
-	Error   string    `json:"error,omitempty"` // why those that are due could not be renewed
+	Error   string    `json:"error,omitempty"` // why the due ones could not be renewed
 }
 
 func (a *App) renew(ctx context.Context, names []string, out *output.Format, f *runFlags) error {
@@ -97,7 +97,7 @@ func (r renewal) words() string {
 	return fmt.Sprintf("Cluster %s: nothing is due before %s.", r.Cluster, r.Next.Format(time.DateOnly))
 }
 
-// renewOne renews what is due of one cluster.
+// renewOne renews the due certificates of one cluster.
 func (a *App) renewOne(ctx context.Context, r *renewal, f *runFlags) error {
 	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Renew, Cluster: r.Cluster}, flags: f})
 	r.Renewed, r.Next = append(r.Renewed, done.Renewed...), done.Next
