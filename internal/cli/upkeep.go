@@ -83,7 +83,7 @@ func (a *App) repair(ctx context.Context, name string, f *repairFlags) error {
 	return a.tellRound(name, round, f)
 }
 
-// tellRound prints the result of a round. If no method is left for a machine, it returns an error, because a person must act.
+// tellRound prints the result of a round. It returns an error if no machine was repaired and some have no method left, because a person must act.
 func (a *App) tellRound(name string, r upkeep.Round, f *repairFlags) error {
 	done := repaired{Cluster: name, Machine: r.Machine, Rung: string(r.Rung), Notes: append([]string{}, r.Notes...), Stuck: r.Stuck}
 	err := f.out.Print(a.Out, done, func(w io.Writer) error {
