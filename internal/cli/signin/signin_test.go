@@ -86,7 +86,7 @@ func newSite(t *testing.T, rules ...string) *site {
 	return s
 }
 
-// run runs a verb.
+// login runs naupegos login.
 func (s *site) login(ctx context.Context, args ...string) error {
 	c := NewLogin(s.host)
 	c.SetArgs(args)

@@ -67,7 +67,7 @@ func Asker(in io.Reader, w io.Writer) func(question string) (string, error) {
 	return func(question string) (string, error) { return Secret(tty, w, question) }
 }
 
-// Secret reads a line without echo. Ctrl-C counts as an answer, and the terminal is restored.
+// Secret reads a line without echo. On Ctrl-C it restores the terminal and returns fail.Interrupted.
 func Secret(in *os.File, w io.Writer, question string) (string, error) {
 	fd := int(in.Fd())
 	before, err := term.GetState(fd)

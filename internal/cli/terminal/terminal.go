@@ -35,7 +35,7 @@ func Width(w io.Writer) int {
 	return 120
 }
 
-// Answer reads one line. Ctrl-C is an answer, too: what is held by then, such as a lease, is given back.
+// Answer reads one line. Ctrl-C counts as an empty answer, so that the caller releases its lease and other resources.
 func Answer(in io.Reader, w io.Writer) (string, error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
