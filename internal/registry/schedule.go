@@ -41,7 +41,7 @@ type Decision struct {
 	Waiting []string `json:"waiting"` // missing machines, in words
 }
 
-// Given is a machine that a pool gets.
+// Given is a machine for a pool.
 type Given struct {
 	UUID    string `json:"uuid"`
 	Machine string `json:"machine"` // its name, or MAC address
