@@ -194,10 +194,10 @@ func readSystem(in *within.Dir, file string) (*order.System, error) {
 	return &s, nil
 }
 
-// SystemsDir is where naupegos server with a state directory has the system images that it gives out.
+// SystemsDir returns the directory with the system images that naupegos server serves, for its state directory.
 func SystemsDir(stateDir string) string { return filepath.Join(stateDir, "boot", "assets", "systems") }
 
-// Systems reads the manifests of all system images in a directory, the one that was made last at the end. One that has none yet has no images.
+// Systems reads the manifests of all system images in a directory, the newest last. A missing directory has no images.
 func Systems(dir string) ([]order.System, error) {
 	out := []order.System{}
 	in, err := within.Open(dir)
@@ -223,7 +223,7 @@ func Systems(dir string) ([]order.System, error) {
 	return out, nil
 }
 
-// madeAt is when a file was written; zero for one that is not there any more.
+// madeAt returns when a file was written, or zero if it no longer exists.
 func madeAt(file string) time.Time {
 	st, err := os.Stat(file)
 	if err != nil {
@@ -232,5 +232,5 @@ func madeAt(file string) time.Time {
 	return st.ModTime()
 }
 
-// The form of a disk is written down twice: here for images, in package slots for whoever installs.
+// The layout of a disk is defined twice: here for images, and in package slots for the installer.
 var _ = [1]struct{}{}[espStart-slots.ESPStart+espSize-slots.ESPSize+biosStart-slots.BIOSStart]
