@@ -31,7 +31,8 @@ func moduleDir(ctx context.Context, module, version string) (string, error) {
 		return "", fmt.Errorf("go mod download %s@%s: %w: %s", module, version, err, out)
 	}
 	var m struct{ Dir string }
-	return m.Dir, cmp.Or(json.Unmarshal(out, &m), nil)
+	err = json.Unmarshal(out, &m)
+	return m.Dir, err
 }
 
 // listedGates returns, by name, the feature gates that the sources of a release list, as lines of the table.

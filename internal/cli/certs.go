@@ -90,7 +90,7 @@ Exit status of --check: 0 if nothing fails, 4 if something does.`,
 	return c
 }
 
-// checkIssuer prints what a look at the Vault of a cluster finds.
+// checkIssuer prints the checks of a cluster's Vault.
 func (a *App) checkIssuer(ctx context.Context, name string, doc *v1alpha1.Cluster, out *output.Format) error {
 	if c, err := a.server(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (a *App) checkIssuer(ctx context.Context, name string, doc *v1alpha1.Cluste
 	return a.printChecks(checks, out)
 }
 
-// checkIssuerAfar has a server look: it is who asks the Vault.
+// checkIssuerAfar lets a server make the checks, because it is the Vault's client.
 func (a *App) checkIssuerAfar(ctx context.Context, c *client.Client, name string, out *output.Format) error {
 	if name == "" {
 		return fail.New(fail.Refused, "--check of -f FILE looks from here, and a server is named").Do("name a cluster that the server knows, or leave out --server and $NAUPEGOS_SERVER")
@@ -121,7 +121,7 @@ func (a *App) checkIssuerAfar(ctx context.Context, c *client.Client, name string
 	return a.printChecks(got.Items, out)
 }
 
-// printChecks prints checks, and ends as they say.
+// printChecks prints checks, and returns the exit code for them.
 func (a *App) printChecks(checks []provider.Check, out *output.Format) error {
 	if err := out.Print(a.Out, checks, func(w io.Writer) error { return checkTable(w, checks) }); err != nil {
 		return err

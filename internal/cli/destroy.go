@@ -137,7 +137,7 @@ restore prints the same list at its end.`,
 	return c
 }
 
-// volumeTable shows the volumes of which a cluster and its cloud don't say the same.
+// volumeTable shows the volumes about which a cluster and its cloud disagree.
 func volumeTable(w io.Writer, name string, odd []removal.OddVolume) error {
 	if len(odd) == 0 {
 		_, err := fmt.Fprintf(w, "The volumes of cluster %s are as its PersistentVolumes say.\n", name)

@@ -60,7 +60,7 @@ it is a handover.`,
 
 func (a *App) handover(ctx context.Context, name, dir string, force bool) error {
 	now := time.Now()
-	if err := handover.CheckPlace(dir, force); err != nil { // before anybody is asked
+	if err := handover.CheckPlace(dir, force); err != nil { // before the first question
 		return err
 	}
 	got, err := see(ctx, a, name, operate.Handover, operate.Plainly{})
@@ -74,7 +74,7 @@ func (a *App) handover(ctx context.Context, name, dir string, force bool) error 
 	return err
 }
 
-// onlyCluster is the cluster that is meant where none is named.
+// onlyCluster returns the cluster to use if the user named none.
 func (a *App) onlyCluster(ctx context.Context) (string, error) {
 	names, err := a.storedNames(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ same command again; until it has finished, apply refuses.`,
 }
 
 func (a *App) release(ctx context.Context, name, dir string, format *output.Format, f *runFlags) error {
-	write := func(files map[string][]byte) error { // again, where a release has done so before
+	write := func(files map[string][]byte) error { // again, if a release has written them before
 		return handover.Write(dir, name, files, time.Now(), handover.Released(dir, name))
 	}
 	if err := handover.CheckPlace(dir, handover.Released(dir, name)); err != nil {
@@ -151,7 +151,7 @@ func (a *App) release(ctx context.Context, name, dir string, format *output.Form
 	return err
 }
 
-// importFlags are those of naupegos import.
+// importFlags are the flags of naupegos import.
 type importFlags struct {
 	from, user, identity, credential, known string
 	port                                    int
@@ -234,7 +234,7 @@ func (a *App) importCluster(ctx context.Context, name string, f *importFlags) er
 	return nil
 }
 
-// foreign looks at a cluster of somebody else's, or has a server look.
+// foreign examines a foreign cluster, here or through a server.
 func (a *App) foreign(ctx context.Context, c *client.Client, name string, way *operate.Import) (r adopt.Report, write func(io.Writer) error, err error) {
 	if c != nil {
 		got, err := c.Foreign(ctx, api.ForeignRequest{Cluster: name, Import: *way})
@@ -258,7 +258,7 @@ func (a *App) foreign(ctx context.Context, c *client.Client, name string, way *o
 	return f.Report(), f.Write, f.Close()
 }
 
-// way says how the hosts are reached: the key is a file where the work is done, and the host keys are those that this user believes.
+// way returns the way to the hosts: the key is a file on the host that does the work, and the host keys are from this user's known_hosts.
 func (f *importFlags) way(afar bool) (*operate.Import, error) {
 	switch {
 	case f.from == "":

@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 )
 
-// nodeChange is a verb that changes which machines there are. The document is edited in memory first; it is stored, and
-// written to the user's file where one is named, when the plan is confirmed.
+// nodeChange is a verb that changes the set of machines. It edits the document in memory first; when the user confirms the plan, the document
+// is stored, and written to the user's file if one is named.
 type nodeChange struct {
 	app   *App
 	asked operate.Asked
@@ -23,7 +23,7 @@ type nodeChange struct {
 	out   output.Format
 }
 
-// carryOut plans, asks, remembers and executes.
+// carryOut makes the plan, asks, stores the document and executes the plan.
 func (n *nodeChange) carryOut(ctx context.Context, name string) error {
 	n.asked.Cluster = name
 	if n.file != "" {
@@ -102,7 +102,7 @@ func (n *nodeChange) bind(c *cobra.Command) {
 	n.bindRun(c)
 }
 
-// bindRun adds what all verbs have that change machines.
+// bindRun adds the flags of all verbs that change machines.
 func (n *nodeChange) bindRun(c *cobra.Command) {
 	n.run.bind(c)
 	n.out.Bind(c)

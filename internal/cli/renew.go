@@ -54,12 +54,12 @@ of the first failure.`,
 	return c
 }
 
-// renewal is what became of one cluster's certificates.
+// renewal is the result for one cluster's certificates.
 type renewal struct {
 	Cluster string    `json:"cluster"`
 	Renewed []string  `json:"renewed"`         // names of certificates
 	Next    time.Time `json:"next,omitzero"`   // when the next one is due
-	Error   string    `json:"error,omitempty"` // why those that are due could not be renewed
+	Error   string    `json:"error,omitempty"` // why the due ones could not be renewed
 }
 
 func (a *App) renew(ctx context.Context, names []string, out *output.Format, f *runFlags) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 )
 
-// repairFlags say what is repaired, and how it is told.
+// repairFlags are the flags of naupegos repair.
 type repairFlags struct {
 	run     runFlags
 	machine string
@@ -59,13 +59,13 @@ sick, or consent is missing; 5 if the machine is still not Ready.`,
 	return c
 }
 
-// repaired is what became of one round of repair.
+// repaired is the result of one round of repair.
 type repaired struct {
 	Cluster string   `json:"cluster"`
-	Machine string   `json:"machine,omitempty"` // that was repaired; empty: none was
-	Rung    string   `json:"rung,omitempty"`    // by which: "reboot", "power-cycle", "replace"
-	Notes   []string `json:"notes"`             // what else is to be known of machines that are not Ready
-	Stuck   []string `json:"stuck,omitempty"`   // machines for which nothing is left to be tried
+	Machine string   `json:"machine,omitempty"` // the repaired machine; empty: none
+	Rung    string   `json:"rung,omitempty"`    // method: "reboot", "power-cycle", "replace"
+	Notes   []string `json:"notes"`             // further facts about machines that are not Ready
+	Stuck   []string `json:"stuck,omitempty"`   // machines without a remaining method
 }
 
 func (a *App) repair(ctx context.Context, name string, f *repairFlags) error {
@@ -80,7 +80,7 @@ func (a *App) repair(ctx context.Context, name string, f *repairFlags) error {
 	return a.tellRound(name, round, f)
 }
 
-// tellRound says what became of a round. Machines for which nothing is left to be tried are an error: somebody has to look.
+// tellRound prints the result of a round. It returns an error if no machine was repaired and some have no method left, because a person must act.
 func (a *App) tellRound(name string, r upkeep.Round, f *repairFlags) error {
 	done := repaired{Cluster: name, Machine: r.Machine, Rung: string(r.Rung), Notes: append([]string{}, r.Notes...), Stuck: r.Stuck}
 	err := f.out.Print(a.Out, done, func(w io.Writer) error {
@@ -145,7 +145,7 @@ Machines on OpenStack can also get another image: name it in the document, and n
 	return c
 }
 
-// updateFlags say what is brought up to date.
+// updateFlags are the flags of naupegos update.
 type updateFlags struct {
 	run  runFlags
 	opts operate.Update
@@ -177,7 +177,7 @@ func newEtcdCmd(a *App) *cobra.Command {
 	return c
 }
 
-// recoverFlags are those of naupegos etcd recover.
+// recoverFlags are the flags of naupegos etcd recover.
 type recoverFlags struct {
 	from   string
 	format output.Format
