@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// painted are the milliseconds to the first paint of the page that is shown, and how far its layout shifted.
+// painted returns the milliseconds to the first paint of the current page, and its layout shift.
 const painted = `new Promise(done => {
   const show = () => {
     let shift = 0;
@@ -22,8 +22,8 @@ const painted = `new Promise(done => {
   document.readyState === "complete" ? show() : addEventListener("load", show);
 })`
 
-// TestPaintInABrowser opens pages over 50 clusters and 10,000 machines: they paint within 300 ms, and their layout stays. The fastest try counts, as a
-// busy host is slow at times; only the full tests judge it.
+// TestPaintInABrowser: pages about 50 clusters and 10,000 machines paint within 300 ms, without layout shift. The fastest try counts, because a
+// busy host is slow at times; only the full tests enforce the limit.
 func TestPaintInABrowser(t *testing.T) {
 	b := startBrowser(t)
 	b.crowded(50)

@@ -77,7 +77,7 @@ func (s *Server) files(i Image) map[string]string {
 	if err != nil {
 		return nil // containerd has not imported it yet
 	}
-	defer f.Close() // read only
+	defer f.Close() // only read
 	type descriptor struct {
 		MediaType string `json:"mediaType"`
 		Digest    string `json:"digest"`

@@ -177,7 +177,7 @@ func (s *Server) content(w http.ResponseWriter, r *http.Request, images []Image,
 			s.o.Log.Error("open a file of an image", "image", i.Name, "digest", digest, "error", err)
 			break
 		}
-		defer f.Close() // read only
+		defer f.Close() // only read
 		if !manifest {
 			mediaType = "application/octet-stream"
 		}

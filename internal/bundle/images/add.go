@@ -227,7 +227,7 @@ func (c *collector) config(ctx context.Context, r Reference, d v1.Descriptor) (v
 	if err != nil {
 		return config, err
 	}
-	defer in.Close() // read only
+	defer in.Close() // only read
 	raw, err := io.ReadAll(io.LimitReader(in, maxConfig))
 	if err != nil {
 		return config, fail.Wrap(fail.Unreachable, err, "read the configuration of %s", r.Text)
@@ -263,7 +263,7 @@ func (c *collector) store(ctx context.Context, a *bundle.Addition) error {
 			if err != nil {
 				return err
 			}
-			defer in.Close() // read only
+			defer in.Close() // only read
 			return a.Store(ctx, f, in)
 		})
 	}

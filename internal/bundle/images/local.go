@@ -162,7 +162,7 @@ func (l *local) read(ctx context.Context, r Reference, digest string) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	defer in.Close() // read only
+	defer in.Close() // only read
 	raw, err := io.ReadAll(io.LimitReader(in, maxManifest))
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "read %s", r.Text).At(l.file)
@@ -191,7 +191,7 @@ func unpack(ctx context.Context, file, dir string) error {
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "read images").At(file)
 	}
-	defer f.Close() // read only
+	defer f.Close() // only read
 	in, err := plain(f)
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "read images").At(file)

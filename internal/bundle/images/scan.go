@@ -58,7 +58,7 @@ func ScanPath(path string) (Scanned, error) {
 		if err != nil {
 			return fail.Wrap(fail.Invalid, err, "read manifests").At(file)
 		}
-		defer f.Close() // read only
+		defer f.Close() // only read
 		return out.Scan(file, f)
 	})
 	return out, err

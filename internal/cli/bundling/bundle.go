@@ -26,10 +26,10 @@ type Streams struct {
 	Err io.Writer // progress
 }
 
-// bundleCmd carries what the verbs on bundles share.
+// bundleCmd holds the settings that the verbs on bundles share.
 type bundleCmd struct {
 	app  Streams
-	root string // of the library; empty: the default
+	root string // directory of the library; empty: the default
 }
 
 // New returns the verbs on bundles.

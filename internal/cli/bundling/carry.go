@@ -97,7 +97,7 @@ with the same name.`,
 				if err != nil {
 					return fail.Wrap(fail.Invalid, err, "import bundle")
 				}
-				defer f.Close() // read only
+				defer f.Close() // only read
 				in = f
 			}
 			made, err := lib.Import(cmd.Context(), in, ids...)
@@ -130,7 +130,7 @@ func copyFile(w io.Writer, b *bundle.Bundle, name string) error {
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "read %s", name).Do("run naupegos bundle verify")
 	}
-	defer f.Close() // read only
+	defer f.Close() // only read
 	_, err = io.Copy(w, f)
 	return err
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// releaseFlag is --kubernetes, which may be given several times.
+// releaseFlag adds --kubernetes, which may be given several times.
 func releaseFlag(c *cobra.Command, to *[]string) {
 	c.Flags().StringSliceVar(to, "kubernetes", []string{release.Default}, "Kubernetes release: "+strings.Join(release.Versions(), ", ")+" (repeatable)")
 }
@@ -50,7 +50,7 @@ Needs Go, apt-get and dpkg-deb. With empty caches a build takes 10 to 25 minutes
 	return c
 }
 
-// makeEach makes the bundles of releases one after another, and tells of each.
+// makeEach makes the bundles of releases one after another, and reports each.
 func (b *bundleCmd) makeEach(versions []string, one func(lib *bundle.Library, version string) (*bundle.Bundle, error)) error {
 	lib, err := bundles.Library(b.root)
 	if err != nil {

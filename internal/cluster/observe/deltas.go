@@ -2,11 +2,16 @@ package observe
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/inside"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/plan/delta"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 // Deltas lists what the agent would change on a machine, with the contents that its dry run has reported.
@@ -18,8 +23,16 @@ func Deltas(s *Seen) []delta.Delta {
 }
 
 func deltas(r *machine.Report) (all []delta.Delta) {
+	images := map[string]int{}
 	for _, ch := range r.Changes {
+		if strings.HasPrefix(ch.Name, inside.BlobDir+"/") { // their digests say nothing to people; the index, which changes with them, has names
+			images[ch.Action]++
+			continue
+		}
 		all = append(all, deltaOf(ch))
+	}
+	for _, action := range slices.Sorted(maps.Keys(images)) {
+		all = append(all, delta.Delta{Kind: "image", Name: inside.BlobDir, Action: action, Why: words.Count(images[action], "file of an image", "files of images")})
 	}
 	return all
 }
