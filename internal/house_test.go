@@ -86,7 +86,7 @@ var knows = map[string][]string{
 	"internal/agent/keep":          {"internal/agent/install", "internal/agent/install/ask", "internal/agent/install/slots", "internal/fail", "internal/registry/order"},
 	"internal/agent/turns":         {"internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/fail", "internal/schedule"},
 	"internal/agent/vrrp":          {"internal/fail"},
-	"cmd/naupegos-agent":           {"internal/agent", "internal/agent/logs", "internal/logs", "internal/agent/approver", "internal/agent/boot", "internal/agent/discover", "internal/agent/keep", "internal/agent/install", "internal/agent/turns", "internal/agent/vrrp", "internal/agent/host", "internal/fail", "internal/machine", "internal/registry/facts", "internal/registry/order"},
+	"cmd/naupegos-agent":           {"internal/agent", "internal/agent/imageserver", "internal/agent/registrycheck", "internal/agent/logs", "internal/logs", "internal/agent/approver", "internal/agent/boot", "internal/agent/discover", "internal/agent/keep", "internal/agent/install", "internal/agent/turns", "internal/agent/vrrp", "internal/agent/host", "internal/fail", "internal/machine", "internal/registry/facts", "internal/registry/order"},
 	"internal/backup":              {"internal/fail", "internal/within"},
 	"internal/backup/s3":           {"internal/backup", "internal/fail"},
 	"internal/backup/swift":        {"internal/backup", "internal/fail"},

@@ -37,7 +37,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkMachineSettings(r)
 	c.checkProxy(r)
 	c.checkRegistries(r)
-	c.checkRegistry(r)
+	c.Spec.Registry.check(r)
 	c.checkSecurity(r)
 	c.checkAddons(r)
 	c.checkPKI(r)

@@ -104,16 +104,16 @@ func (c *Cluster) checkRegistries(r *findings) {
 	}
 }
 
-// checkRegistry checks the registry inside the cluster.
-func (c *Cluster) checkRegistry(r *findings) {
-	if c.Spec.Registry == nil {
+// check checks the registry inside the cluster; nil is valid.
+func (g *ImageRegistry) check(r *findings) {
+	if g == nil {
 		return
 	}
-	for i, name := range c.Spec.Registry.Sets {
+	for i, name := range g.Sets {
 		at := strict.Item("spec.registry.sets", i)
 		if len(validation.IsDNS1123Label(name)) > 0 {
 			r.Add(at, strict.Quote(name)+" can't be the name of a set of images", "naupegos bundle list shows the sets")
-		} else if slices.Index(c.Spec.Registry.Sets, name) < i {
+		} else if slices.Index(g.Sets, name) < i {
 			r.Add(at, strict.Quote(name)+" is given twice", "remove it")
 		}
 	}
