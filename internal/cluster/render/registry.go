@@ -20,15 +20,22 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
+// ImageServers names the machines that serve images; none if the cluster has no registry inside.
+func (c *Renderer) ImageServers() []string {
+	if c.Doc.Spec.Registry == nil {
+		return nil
+	}
+	names := c.NamesOf(provider.ControlPlane)
+	return names[:min(c.Doc.Spec.Registry.Replicas, len(names))]
+}
+
 // insideRegistry returns how a machine reaches the registry inside the cluster; nil if the cluster has none. If the machine serves it, insideRegistry
 // adds the server to conf.
 func (c *Renderer) insideRegistry(ctx context.Context, s wanted.Slot, conf *machine.Config) (*site.Inside, error) {
-	want := c.Doc.Spec.Registry
-	if want == nil {
+	servers := c.ImageServers()
+	if len(servers) == 0 {
 		return nil, nil
 	}
-	servers := c.NamesOf(provider.ControlPlane)
-	servers = servers[:min(want.Replicas, len(servers))]
 	in := &site.Inside{CA: inside.AuthorityPath, Client: inside.ClientPath}
 	for _, name := range servers {
 		address, err := c.Address(ctx, name)
