@@ -108,7 +108,8 @@ func TestBundleVerbsFail(t *testing.T) {
 	}{
 		{[]string{"bundle", "verify", id}, fail.Invalid},
 		{[]string{"bundle", "verify", "v9.9.9"}, fail.NotFound},
-		{[]string{"bundle", "inspect", "nonsense"}, fail.Invalid},
+		{[]string{"bundle", "inspect", "nonsense"}, fail.NotFound}, // no set
+		{[]string{"bundle", "inspect", "1.37.2"}, fail.Invalid},
 		{[]string{"bundle", "export", id, target}, fail.Invalid},
 		{[]string{"bundle", "import", filepath.Join(root, "absent")}, fail.Invalid},
 		{[]string{"bundle", "import", os.DevNull, "--id", id[:12]}, fail.Invalid},
