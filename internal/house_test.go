@@ -28,6 +28,7 @@ var owners = map[string][]string{
 	"github.com/jackc/pgx":                   {"internal/store"},
 	"filippo.io/age":                         {"internal/backup", "internal/store", "internal/store/storetest", "api/v1alpha1"}, // the last only reads public keys
 	"github.com/google/cel-go":               {"internal/expression"},
+	"k8s.io/apiserver":                       {"internal/identity", "api/v1alpha1"}, // the second only has its types
 	"github.com/minio":                       {"internal/backup/s3"},
 	"golang.org/x/crypto/ssh":                {"internal/remote", "internal/testkit/sshtest", "api/v1alpha1", "internal/provider/local", "internal/pki"}, // the last three only read and write keys
 	"github.com/vishvananda/netlink":         {"internal/provider/local/hostnet", "test/openstack/runner/runner", "internal/agent/boot"},
@@ -58,7 +59,7 @@ var owners = map[string][]string{
 // knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
 var knows = map[string][]string{
 	"api/strict":                   {"internal/fail"},
-	"api/v1alpha1":                 {"api/strict", "internal/expression", "internal/fail", "internal/place", "internal/release", "internal/release/flags", "internal/schedule"},
+	"api/v1alpha1":                 {"api/strict", "internal/expression", "internal/fail", "internal/identity", "internal/place", "internal/release", "internal/release/flags", "internal/schedule"},
 	"api/v1alpha1/sample":          {"api/v1alpha1", "internal/fail"},
 	"internal/place":               {},
 	"internal/schedule":            {},
@@ -102,6 +103,7 @@ var knows = map[string][]string{
 	"internal/registry/routes": {"internal/fail", "internal/peer", "internal/plan/words", "internal/registry", "internal/registry/client", "internal/registry/facts", "internal/registry/order", "internal/server",
 		"internal/server/problem", "internal/store/metal"},
 	"internal/expression":             {},
+	"internal/identity":               {"internal/fail"},
 	"internal/autoscale":              {"internal/autoscale/externalgrpc", "internal/cluster/scaling", "internal/fail"},
 	"internal/autoscale/externalgrpc": {},
 	"internal/release":                {},
@@ -153,7 +155,7 @@ var knows = map[string][]string{
 	"internal/kube/manifest":          {"internal/fail"},
 	"internal/cluster/env":            {"api/v1alpha1", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/bundle", "internal/cluster/hops", "internal/cluster/laying", "internal/cluster/memory", "internal/cluster/rotation", "internal/cluster/scaling", "internal/cluster/wanted", "internal/fail", "internal/kube/layout", "internal/machine", "internal/pki", "internal/pki/vault", "internal/place", "internal/policy", "internal/provider", "internal/release", "internal/schedule", "internal/store"},
 	"internal/cluster/connect":        {"api/v1alpha1", "internal/cluster/env", "internal/cluster/login", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach", "internal/remote"},
-	"internal/cluster/render":         {"api/v1alpha1", "internal/addon", "internal/agent/turns", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/cluster/connect", "internal/cluster/filter", "internal/cluster/memory", "internal/cluster/site", "internal/cluster/wanted", "internal/cluster/wireguard", "internal/fail", "internal/gateway", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach"},
+	"internal/cluster/render":         {"api/v1alpha1", "internal/addon", "internal/agent/turns", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/cluster/connect", "internal/cluster/filter", "internal/cluster/memory", "internal/cluster/site", "internal/cluster/wanted", "internal/cluster/wireguard", "internal/fail", "internal/gateway", "internal/identity", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach"},
 	"internal/cluster/observe":        {"api/v1alpha1", "internal/addon", "internal/cluster/connect", "internal/cluster/env", "internal/cluster/filter", "internal/cluster/hops", "internal/cluster/judge", "internal/cluster/memory", "internal/cluster/render", "internal/cluster/scaling", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/plan", "internal/plan/words", "internal/provider", "internal/release", "internal/remote", "internal/plan/delta"},
 	"internal/cluster/stage":          {"internal/plan"},
 	"internal/cluster/nodes":          {"internal/cluster/connect", "internal/cluster/env", "internal/cluster/hops", "internal/cluster/memory", "internal/cluster/observe", "internal/cluster/support", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/gateway", "internal/kube", "internal/kube/layout", "internal/machine", "internal/plan", "internal/plan/words", "internal/provider", "internal/remote", "internal/tool"},

@@ -40,6 +40,8 @@ type Spec struct {
 	Registries []Registry `json:"registries,omitempty" yaml:"registries,omitempty" jsonschema:"maxItems=100"`
 	// Audit, encryption and hardening. On by default.
 	Security Security `json:"security,omitzero" yaml:"security,omitempty"`
+	// Who may use the Kubernetes API: issuers of tokens, and roles.
+	Identity Identity `json:"identity,omitzero" yaml:"identity,omitempty"`
 	// What runs on the cluster for its users: each addon is installed, upgraded and removed with the cluster.
 	Addons []Addon `json:"addons,omitempty" yaml:"addons,omitempty" jsonschema:"maxItems=50"`
 	// Who the cluster's authorities are.

@@ -58,6 +58,7 @@ type Params struct {
 	SharedKernel bool
 
 	Settings Settings // what the document says of the programs
+	Issuers  []byte   // the field jwt of the AuthenticationConfiguration, as YAML; empty without issuers
 
 	Unattended bool                // nobody approves kubelets' serving certificates
 	AgentPath  string              // of naupegos-agent on machines
