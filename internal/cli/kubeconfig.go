@@ -68,8 +68,8 @@ func (a *App) kubectl(ctx context.Context, name string, args []string) error {
 	return fail.Wrap(fail.Internal, err, "run kubectl").At(program).Do("naupegos bundle verify checks the bundle")
 }
 
-// inMemory puts data into a file that lives in memory alone, is gone with the last process that has it open, and can be opened by
-// nobody else. It returns the path under which this process, and what it becomes or starts, can read it.
+// inMemory puts data into a file in memory, which vanishes with the last process that has it open, and which no other user can open. It returns
+// the path under which this process and its children, or its successor after exec, can read it.
 func inMemory(name string, data []byte) (string, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_ALLOW_SEALING)
 	if err != nil {

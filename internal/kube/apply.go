@@ -19,19 +19,19 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// Metadata of applied objects; those without an addon have no AddonLabel.
+// Metadata of applied objects. Objects without an addon have no AddonLabel.
 const (
-	AddonLabel       = "naupegos.dev/addon"  // the addon it belongs to
-	DigestAnnotation = "naupegos.dev/digest" // of the object as it was wanted when it was applied last
+	AddonLabel       = "naupegos.dev/addon"  // the addon that the object belongs to
+	DigestAnnotation = "naupegos.dev/digest" // digest of the object as it was last applied
 )
 
 // ApplyOptions are the options of Apply.
 type ApplyOptions struct {
-	Addon string // labels every object with it and keeps an inventory under this name; empty: neither
-	Prune bool   // removes what an earlier Apply of the same addon made and the manifests no longer hold
+	Addon string // labels every object with this name and keeps an inventory under it; empty: no label and no inventory
+	Prune bool   // removes objects that an earlier Apply of the same addon made and that the manifests no longer contain
 }
 
-// ApplyResult says what was done.
+// ApplyResult lists the applied and the removed objects.
 type ApplyResult struct {
 	Applied []string // "Deployment kube-system/coredns", in order
 	Pruned  []string
@@ -57,7 +57,7 @@ func (c *Client) Apply(ctx context.Context, manifests []byte, o ApplyOptions) (A
 	if err != nil {
 		return result, err
 	}
-	// Recorded before anything is made: what an interrupted apply made is known to the next one.
+	// Recorded before anything is created, so that the next Apply knows the objects of an interrupted one.
 	if err := c.record(ctx, o.Addon, "", union(before.Objects, refs(objects))); err != nil {
 		return result, err
 	}
@@ -137,9 +137,9 @@ func (c *Client) applyOne(ctx context.Context, u *unstructured.Unstructured, add
 		e := apiError(ctx, err, "apply %s", manifest.Name(u)).At(c.server)
 		switch {
 		case missingNamespace(err):
-			e.Kind = fail.NotReady // kube-system comes a moment after the API; others come with their own manifests
+			e.Kind = fail.NotReady // kube-system appears shortly after the API; other namespaces come with their own manifests
 		case strings.Contains(err.Error(), "failed to create typed patch object"):
-			e.Kind = fail.Invalid // a field of the wrong type, which the API server calls an internal error
+			e.Kind = fail.Invalid // a field of the wrong type, which the API server reports as an internal error
 		}
 		return e
 	}
@@ -172,7 +172,7 @@ func (c *Client) resource(ctx context.Context, r ref) (dynamic.ResourceInterface
 	return c.dynamic.Resource(m.Resource).Namespace(r.namespace()), nil
 }
 
-// mapping looks up a kind in the API's discovery. For an unknown kind the mapper refreshes once: the kind may be new.
+// mapping looks up a kind in the API's discovery. For an unknown kind, which may be new, it refreshes the mapper once.
 func (c *Client) mapping(ctx context.Context, r ref) (*meta.RESTMapping, error) {
 	gvk := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
 	m, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -182,7 +182,7 @@ func (c *Client) mapping(ctx context.Context, r ref) (*meta.RESTMapping, error) 
 	return m, nil
 }
 
-// waitEstablished waits until the API serves a custom resource definition: seconds at most, bounded by ctx and a minute.
+// waitEstablished waits until the API serves a custom resource definition. This takes seconds; the limit is a minute.
 func (c *Client) waitEstablished(ctx context.Context, u *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -211,9 +211,8 @@ func established(u *unstructured.Unstructured) bool {
 	})
 }
 
-// UpToDate reports whether the cluster holds the objects of the manifests as they were applied last: every object is there and
-// carries the digest of what is wanted now. It costs one request a kind (with an addon) or one an object, and does not see
-// fields that others changed since; Apply mends these.
+// UpToDate reports whether the cluster holds the objects of the manifests as last applied: every object exists and carries the digest of the wanted
+// content. It costs one request per kind (with an addon) or per object. It does not notice fields that others changed since; Apply corrects them.
 func (c *Client) UpToDate(ctx context.Context, manifests []byte, o ApplyOptions) (bool, error) {
 	objects, err := manifest.Parse(manifests)
 	if err != nil {

@@ -66,7 +66,7 @@ The context is named after the cluster (USER@NAME with --user, ISSUER@NAME with 
 	return c
 }
 
-// kubeconfigFlags say whose kubeconfig goes where.
+// kubeconfigFlags define the user and the destination of a kubeconfig.
 type kubeconfigFlags struct {
 	file   string
 	merge  bool
@@ -96,7 +96,7 @@ func (f *kubeconfigFlags) check(c *cobra.Command) error {
 	return f.whose().Check()
 }
 
-// whose says it to a server, too.
+// whose returns the user as a server's request.
 func (f *kubeconfigFlags) whose() *operate.KubeconfigFor {
 	if f.user == "" {
 		return &operate.KubeconfigFor{}
@@ -104,7 +104,7 @@ func (f *kubeconfigFlags) whose() *operate.KubeconfigFor {
 	return &operate.KubeconfigFor{User: f.user, Groups: f.groups, Seconds: int((f.ttl + time.Second - 1) / time.Second)}
 }
 
-// owner says whose kubeconfig it is.
+// owner describes the kubeconfig's user.
 func (f *kubeconfigFlags) owner() string {
 	switch {
 	case f.exec:

@@ -20,16 +20,16 @@ import (
 	"github.com/naupegos/naupegos/internal/server/issuer"
 )
 
-// Host is what the operator's command lends these verbs.
+// Host holds the parts of the operator's command that these verbs need.
 type Host struct {
 	Out, Err io.Writer
-	Server   func() (client.Config, error) // that is named; without a URL none is
-	Dir      func() (string, error)        // this user's own
+	Server   func() (client.Config, error) // for the server that the user named; an empty URL if none
+	Dir      func() (string, error)        // this user's own directory
 
 	Entrance func(ctx context.Context, name string) (*cluster.Entrance, error) // where a cluster's users sign in
 }
 
-// flags are those of login.
+// flags are the flags of login.
 type flags struct {
 	port    int
 	timeout time.Duration
@@ -139,7 +139,7 @@ func (h Host) where() (conf client.Config, dir string, err error) {
 	return conf, dir, err
 }
 
-// provider asks the issuer what it is.
+// provider gets the issuer's configuration.
 func provider(ctx context.Context, how issuer.SignIn) (context.Context, *oidc.Provider, error) {
 	hc, err := issuer.Client([]byte(how.CA))
 	if err != nil {
@@ -153,7 +153,7 @@ func provider(ctx context.Context, how issuer.SignIn) (context.Context, *oidc.Pr
 	return ctx, p, nil
 }
 
-// signIn leads somebody through the provider's pages. It returns what is kept, and who they are.
+// signIn takes the user through the provider's pages. It returns the session and the user's name.
 func (h Host) signIn(ctx context.Context, how issuer.SignIn, f *flags) (s *session, name string, err error) {
 	ctx, p, err := provider(ctx, how)
 	if err != nil {
@@ -198,7 +198,7 @@ func (h Host) signIn(ctx context.Context, how issuer.SignIn, f *flags) (s *sessi
 	return s, who(token), nil
 }
 
-// who is an ID token's operator, for people.
+// who returns the operator of an ID token, for people.
 func who(t *oidc.IDToken) string {
 	var claims struct {
 		Email string `json:"email"`
