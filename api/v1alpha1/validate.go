@@ -38,7 +38,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkProxy(r)
 	c.checkRegistries(r)
 	c.checkSecurity(r)
-	c.checkIdentity(r)
+	c.Spec.Identity.check(r, c.Spec.Kubernetes.DNSDomain)
 	c.checkAddons(r)
 	c.checkPKI(r)
 	c.checkAccess(r)

@@ -19,10 +19,10 @@ const (
 	bindingsAt = "spec.identity.bindings"
 )
 
-// checkIdentity checks issuers first by themselves and then by the validation that API servers do.
-func (c *Cluster) checkIdentity(r *findings) {
+// check checks issuers first by themselves and then by the validation that API servers do.
+func (id Identity) check(r *findings, dnsDomain string) {
 	names := map[string]int{}
-	for i, issuer := range c.Spec.Identity.Issuers {
+	for i, issuer := range id.Issuers {
 		p := strict.Item(issuersAt, i)
 		if first, again := names[issuer.Name]; again && issuer.Name != "" {
 			r.Add(p+".name", fmt.Sprintf("%s is already the name of %s", strict.Quote(issuer.Name), strict.Item(issuersAt, first)), "keep one of them")
@@ -49,8 +49,8 @@ func (c *Cluster) checkIdentity(r *findings) {
 			r.Add(p+".scopes", "lack openid, and providers give no ID token without it", "add openid")
 		}
 	}
-	c.checkAuthenticators(r)
-	c.checkBindings(r)
+	id.checkAuthenticators(r, dnsDomain)
+	id.checkBindings(r)
 }
 
 // paths has API servers' names of fields, and those of the document.
@@ -58,11 +58,11 @@ var paths = strings.NewReplacer("jwt[", issuersAt+"[", ".issuer.certificateAutho
 	".valueExpression", ".expression")
 
 // checkAuthenticators reports what API servers would refuse, unless the field is reported already.
-func (c *Cluster) checkAuthenticators(r *findings) {
-	if len(c.Spec.Identity.Issuers) == 0 {
+func (id Identity) checkAuthenticators(r *findings, dnsDomain string) {
+	if len(id.Issuers) == 0 {
 		return
 	}
-	problems, err := identity.Check(c.Spec.Identity.Authenticators(), "https://kubernetes.default.svc."+c.Spec.Kubernetes.DNSDomain)
+	problems, err := identity.Check(id.Authenticators(), "https://kubernetes.default.svc."+dnsDomain)
 	if err != nil {
 		r.Add(issuersAt, err.Error(), "")
 		return
@@ -91,9 +91,9 @@ func (c *Cluster) checkAuthenticators(r *findings) {
 var everybody = []string{"system:anonymous", "system:unauthenticated"}
 
 // checkBindings demands one subject and a role that can exist.
-func (c *Cluster) checkBindings(r *findings) {
+func (id Identity) checkBindings(r *findings) {
 	seen := map[string]string{}
-	for i, b := range c.Spec.Identity.Bindings {
+	for i, b := range id.Bindings {
 		p := strict.Item(bindingsAt, i)
 		var given []string
 		for key, value := range map[string]string{"group": b.Group, "user": b.User, "serviceAccount": b.ServiceAccount} {
@@ -142,9 +142,9 @@ func checkServiceAccount(r *findings, at, account string) {
 	}
 }
 
-// checkIdentityExpiry is checkAuthoritiesLast for issuers.
-func (c *Cluster) checkIdentityExpiry(r *findings, now time.Time) {
-	for i, issuer := range c.Spec.Identity.Issuers {
+// checkExpiry is checkAuthoritiesLast for issuers.
+func (id Identity) checkExpiry(r *findings, now time.Time) {
+	for i, issuer := range id.Issuers {
 		checkExpiry(r, strict.Item(issuersAt, i)+".ca", issuer.CA, now)
 	}
 }

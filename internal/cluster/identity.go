@@ -49,7 +49,7 @@ func (a *applying) planAuthentication() {
 			}
 			for _, name := range a.NamesOf(provider.ControlPlane) {
 				p.Status("waiting for the API server on %s", name)
-				if err := a.waitLoaded(ctx, name, config); err != nil {
+				if err := waitLoaded(ctx, a.Cluster, name, config); err != nil {
 					return err
 				}
 			}
@@ -70,7 +70,7 @@ func (a *applying) issuerNames() (names []string) {
 }
 
 // waitLoaded polls one API server: its metrics can't be watched.
-func (c *Cluster) waitLoaded(ctx context.Context, name string, config []byte) error {
+func waitLoaded(ctx context.Context, c *Cluster, name string, config []byte) error {
 	client, err := c.KubeAt(ctx, name)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (c *Cluster) waitLoaded(ctx context.Context, name string, config []byte) er
 		select {
 		case <-tick:
 		case <-ctx.Done():
-			return fail.Wrap(fail.NotReady, cmp.Or(c.whyNotLoaded(ctx, name), err), "load the list of issuers").At(name).
+			return fail.Wrap(fail.NotReady, cmp.Or(whyNotLoaded(ctx, c, name), err), "load the list of issuers").At(name).
 				Do("an API server takes a new list only while all its issuers answer, and tries again each minute; mend the issuer, or take it out of spec.identity.issuers, and apply again")
 		}
 	}
@@ -94,7 +94,7 @@ func (c *Cluster) waitLoaded(ctx context.Context, name string, config []byte) er
 const lastWords = `f=$(ls -t /var/log/pods/kube-system_kube-apiserver-*/kube-apiserver/*.log | head -n 1) && grep -F 'authentication config' "$f" | tail -n 1 | cut -c 1-1000`
 
 // whyNotLoaded returns what the API server's log says; nil if it says nothing.
-func (c *Cluster) whyNotLoaded(ctx context.Context, name string) error {
+func whyNotLoaded(ctx context.Context, c *Cluster, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	h, err := c.Host(ctx, name)
@@ -114,8 +114,8 @@ type Users struct {
 	Items   []access.Grant `json:"items" doc:"Roles of subjects"`
 }
 
-// Users lists who has which role.
-func (c *Cluster) Users(ctx context.Context) (*Users, error) {
+// UsersOf lists who has which role.
+func UsersOf(ctx context.Context, c *Cluster) (*Users, error) {
 	client, err := c.Kube(ctx)
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (c *Cluster) Users(ctx context.Context) (*Users, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Users{Issuers: c.signIns(), Items: append([]access.Grant{}, grants...)}, nil
+	return &Users{Issuers: signIns(c), Items: append([]access.Grant{}, grants...)}, nil
 }
 
 // SignIn says how people sign in with an issuer. Nothing of it is secret.
@@ -143,17 +143,17 @@ type Entrance struct {
 	Issuers []SignIn `json:"issuers"`
 }
 
-// Entrance says where the API is and how people sign in there.
-func (c *Cluster) Entrance(ctx context.Context) (*Entrance, error) {
+// EntranceOf says where the API is and how people sign in there.
+func EntranceOf(ctx context.Context, c *Cluster) (*Entrance, error) {
 	endpoint, err := c.Endpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ca, err := c.PKI.CABundle(ctx, pki.KubernetesCA)
-	return &Entrance{Server: "https://" + endpoint, CA: ca, Issuers: c.signIns()}, err
+	return &Entrance{Server: "https://" + endpoint, CA: ca, Issuers: signIns(c)}, err
 }
 
-func (c *Cluster) signIns() []SignIn {
+func signIns(c *Cluster) []SignIn {
 	all := []SignIn{}
 	for _, i := range c.Doc.Spec.Identity.Issuers {
 		all = append(all, SignIn{i.Name, i.URL, i.LoginClient(), i.LoginScopes(), []byte(i.CA)})

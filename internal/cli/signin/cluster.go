@@ -138,7 +138,7 @@ is over, the command signs you in as naupegos login does, unless kubectl says th
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			data, err := base64.StdEncoding.DecodeString(ca)
 			if err != nil {
-				return fail.New(fail.Invalid, "--issuer-ca-data is not base64").Do("naupegos kubeconfig NAME --exec writes the kubeconfig again")
+				return fail.Wrap(fail.Invalid, err, "--issuer-ca-data is not base64").Do("naupegos kubeconfig NAME --exec writes the kubeconfig again")
 			}
 			how.CA = string(data)
 			if how.Issuer == "" || how.ClientID == "" {
