@@ -123,7 +123,7 @@ func (p *Pages) jobActions() map[string]action {
 			if err != nil {
 				return "", "", err
 			}
-			j, err := p.c.Board.Add(r.Context(), who.Name, r.PathValue("name"), work.Order{Asked: asked, Digest: r.PostFormValue("digest"), Consents: r.PostForm["consent"]})
+			j, err := p.c.Board.Add(r.Context(), who.Name, r.PathValue("name"), work.Order{Asked: asked, Digest: r.PostFormValue("digest"), Consents: r.PostForm["consent"], Yes: r.PostForm.Has("yes")})
 			if err != nil {
 				return "", "", err
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/report"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -271,6 +272,9 @@ func (r *rig) record() *store.Cluster {
 	defer st.Close()
 	c, err := st.Cluster(context.Background(), r.name)
 	if err != nil {
+		if fail.KindOf(err) != fail.NotFound {
+			r.t.Error(err)
+		}
 		return nil
 	}
 	r.id = c.ID

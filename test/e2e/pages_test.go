@@ -127,6 +127,7 @@ func (r *rig) opensUI(t *testing.T) *chromium {
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(alloc)
 	t.Cleanup(end)
+	testkit.Must(t, chromedp.Do(ctx, chromedp.Navigate("about:blank"))) // the browser lives as long as the context of its first action
 	b := &chromium{r, ctx}
 	b.do(chromedp.Navigate(link), chromedp.WaitVisible(`form[action="/ui/logout"] button`))
 	return b

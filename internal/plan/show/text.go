@@ -66,11 +66,15 @@ func disruptionWords(p *plan.Plan) []string {
 		return []string{"removes cluster " + p.Cluster + " and all its data."}
 	}
 	has, later := map[plan.Disruption]bool{}, map[plan.Disruption]bool{}
-	var removed []string
+	var removed, replaced []string // machines that go, and machines that stay but lose their data
 	for _, s := range p.Steps {
 		has[s.Disruption()], later[s.Announces] = true, true
-		if s.Removes && !slices.Contains(removed, words.Line(s.Subject)) {
-			removed = append(removed, words.Line(s.Subject))
+		list := &removed
+		if s.Action == plan.Change {
+			list = &replaced
+		}
+		if s.Removes && !slices.Contains(*list, words.Line(s.Subject)) {
+			*list = append(*list, words.Line(s.Subject))
 		}
 	}
 	var sentences []string
@@ -83,6 +87,9 @@ func disruptionWords(p *plan.Plan) []string {
 			what = "removes Kubernetes from " + words.First(removed, 10)
 		}
 		sentences = append(sentences, what+", with the data that is stored only there.")
+	}
+	if len(replaced) > 0 {
+		sentences = append(sentences, "replaces data on "+words.First(replaced, 10)+"; the steps below say what is lost.")
 	}
 	switch {
 	case has[plan.Rolling]:
