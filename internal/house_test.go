@@ -19,7 +19,7 @@ const module = "github.com/naupegos/naupegos"
 
 // owners says which packages alone may import a library, by the beginning of its import path. Tests are free.
 var owners = map[string][]string{
-	"k8s.io/client-go":                       {"internal/kube", "bench/upgrade", "internal/cli/output"}, // the second is a client as users have them, the third reads JSONPath
+	"k8s.io/client-go":                       {"internal/kube", "internal/kube/userconf", "bench/upgrade", "internal/cli/output"}, // the second is a client as users have them, the third reads JSONPath
 	"k8s.io/kubectl":                         {"internal/kube"},
 	"go.etcd.io/etcd":                        {"internal/etcd"},
 	"database/sql":                           {"internal/store", "internal/store/health", "internal/store/metal", "internal/store/together"},
@@ -28,6 +28,7 @@ var owners = map[string][]string{
 	"github.com/jackc/pgx":                   {"internal/store"},
 	"filippo.io/age":                         {"internal/backup", "internal/store", "internal/store/storetest", "api/v1alpha1"}, // the last only reads public keys
 	"github.com/google/cel-go":               {"internal/expression"},
+	"k8s.io/apiserver":                       {"internal/identity", "api/v1alpha1"}, // the second only has its types
 	"github.com/minio":                       {"internal/backup/s3"},
 	"golang.org/x/crypto/ssh":                {"internal/remote", "internal/testkit/sshtest", "api/v1alpha1", "internal/provider/local", "internal/pki"}, // the last three only read and write keys
 	"github.com/vishvananda/netlink":         {"internal/provider/local/hostnet", "test/openstack/runner/runner", "internal/agent/boot"},
@@ -37,6 +38,7 @@ var owners = map[string][]string{
 	"github.com/coreos/go-oidc":              {"internal/server/issuer", "internal/cli/signin"},
 	"golang.org/x/oauth2":                    {"internal/cli/signin", "internal/server/issuer"},
 	"github.com/spf13/cobra":                 {"internal/cli", "internal/cli/output", "internal/cli/differ", "internal/cli/metal", "internal/cli/netbooting", "internal/cli/serving", "internal/cli/signin", "internal/cli/watch", "hack/docs", "internal/cli/contexts", "internal/cli/verbs", "internal/cli/shell", "internal/cli/bundling"},
+	"github.com/spf13/cobra":                 {"internal/cli", "internal/cli/output", "internal/cli/differ", "internal/cli/metal", "internal/cli/netbooting", "internal/cli/serving", "internal/cli/signin", "internal/cli/people", "internal/cli/watch", "hack/docs", "internal/cli/contexts", "internal/cli/verbs", "internal/cli/shell"},
 	"charm.land":                             {"internal/cli", "internal/cli/watch"},
 	"github.com/charmbracelet":               {"internal/plan/show", "internal/plan/words", "internal/cli/watch"},
 	"github.com/google/go-containerregistry": {"internal/bundle", "internal/bundle/bundletest", "internal/bundle/images"},
@@ -58,7 +60,7 @@ var owners = map[string][]string{
 // knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
 var knows = map[string][]string{
 	"api/strict":                   {"internal/fail"},
-	"api/v1alpha1":                 {"api/strict", "internal/expression", "internal/fail", "internal/place", "internal/release", "internal/release/flags", "internal/schedule"},
+	"api/v1alpha1":                 {"api/strict", "internal/expression", "internal/fail", "internal/identity", "internal/place", "internal/release", "internal/release/flags", "internal/schedule"},
 	"api/v1alpha1/sample":          {"api/v1alpha1", "internal/fail"},
 	"internal/place":               {},
 	"internal/schedule":            {},
@@ -104,6 +106,7 @@ var knows = map[string][]string{
 	"internal/registry/routes": {"internal/fail", "internal/peer", "internal/plan/words", "internal/registry", "internal/registry/client", "internal/registry/facts", "internal/registry/order", "internal/server",
 		"internal/server/problem", "internal/store/metal"},
 	"internal/expression":             {},
+	"internal/identity":               {"internal/fail"},
 	"internal/autoscale":              {"internal/autoscale/externalgrpc", "internal/cluster/scaling", "internal/fail"},
 	"internal/autoscale/externalgrpc": {},
 	"internal/release":                {},
@@ -124,7 +127,8 @@ var knows = map[string][]string{
 	"internal/scratch":                {"internal/fail"},
 	"internal/cli/serving":            {"api/v1alpha1", "internal/cli/netbooting", "internal/cli/output", "internal/cli/wholefile", "internal/client", "internal/fail", "internal/image", "internal/netboot", "internal/operate", "internal/plan", "internal/policy", "internal/registry", "internal/registry/bmc", "internal/registry/facts", "internal/registry/order", "internal/registry/routes", "internal/server", "internal/server/access", "internal/server/api", "internal/server/authority", "internal/server/forward", "internal/server/front", "internal/server/issuer", "internal/server/metrics", "internal/server/problem", "internal/server/work", "internal/store", "internal/web", "internal/cluster/report", "internal/server/link", "internal/server/watch"},
 	"internal/cli/shell":              {"internal/cli/output", "internal/client", "internal/cluster/connect", "internal/cluster/support", "internal/fail", "internal/logs", "internal/operate", "internal/provider", "internal/remote", "internal/tool"},
-	"internal/cli/signin":             {"internal/cli/wholefile", "internal/client", "internal/fail", "internal/server/issuer"},
+	"internal/cli/signin":             {"internal/cli/wholefile", "internal/client", "internal/cluster", "internal/fail", "internal/server/issuer"},
+	"internal/cli/people":             {"internal/cli/output", "internal/cluster", "internal/cluster/connect", "internal/fail", "internal/kube/access", "internal/kube/userconf", "internal/operate"},
 	"internal/cli/terminal":           {"internal/fail"},
 	"internal/cli/watch":              {"internal/cli/output", "internal/cluster/backups", "internal/cluster/report", "internal/fail", "internal/kube", "internal/operate", "internal/pki", "internal/plan/words"},
 	"internal/cli/wholefile":          {"internal/fail"},
@@ -155,14 +159,18 @@ var knows = map[string][]string{
 	"internal/kube/layout":            {"internal/bundle", "internal/fail", "internal/kube/manifest", "internal/machine", "internal/pki", "internal/release", "internal/release/flags"},
 	"internal/kube":                   {"internal/expression", "internal/fail", "internal/kube/layout", "internal/kube/manifest", "internal/machine", "internal/release", "internal/plan/delta"},
 	"internal/kube/manifest":          {"internal/fail"},
+	"internal/kube/userconf":          {"internal/fail"},
+	"internal/kube/access":            {"internal/fail", "internal/kube"},
 	"internal/cluster/env":            {"api/v1alpha1", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/bundle", "internal/cluster/hops", "internal/cluster/laying", "internal/cluster/memory", "internal/cluster/rotation", "internal/cluster/scaling", "internal/cluster/wanted", "internal/fail", "internal/kube/layout", "internal/machine", "internal/pki", "internal/pki/vault", "internal/place", "internal/policy", "internal/provider", "internal/release", "internal/schedule", "internal/store"},
 	"internal/cluster/connect":        {"api/v1alpha1", "internal/cluster/env", "internal/cluster/login", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach", "internal/remote"},
 	"internal/cluster/render":         {"api/v1alpha1", "internal/addon", "internal/agent/imageserver", "internal/agent/registrycheck", "internal/agent/turns", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/bundle", "internal/cluster/connect", "internal/cluster/filter", "internal/cluster/inside", "internal/cluster/memory", "internal/cluster/site", "internal/cluster/wanted", "internal/cluster/wireguard", "internal/fail", "internal/gateway", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach"},
 	"internal/cluster/observe":        {"api/v1alpha1", "internal/addon", "internal/cluster/connect", "internal/cluster/env", "internal/cluster/filter", "internal/cluster/hops", "internal/cluster/inside", "internal/cluster/judge", "internal/cluster/memory", "internal/cluster/render", "internal/cluster/scaling", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/plan", "internal/plan/words", "internal/provider", "internal/release", "internal/remote", "internal/plan/delta"},
+	"internal/cluster/render":         {"api/v1alpha1", "internal/addon", "internal/agent/turns", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/cluster/connect", "internal/cluster/filter", "internal/cluster/memory", "internal/cluster/site", "internal/cluster/wanted", "internal/cluster/wireguard", "internal/fail", "internal/gateway", "internal/identity", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach"},
+	"internal/cluster/observe":        {"api/v1alpha1", "internal/addon", "internal/cluster/connect", "internal/cluster/env", "internal/cluster/filter", "internal/cluster/hops", "internal/cluster/judge", "internal/cluster/memory", "internal/cluster/render", "internal/cluster/scaling", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/plan", "internal/plan/words", "internal/provider", "internal/release", "internal/remote", "internal/plan/delta"},
 	"internal/cluster/stage":          {"internal/plan"},
 	"internal/cluster/nodes":          {"internal/cluster/connect", "internal/cluster/env", "internal/cluster/hops", "internal/cluster/memory", "internal/cluster/observe", "internal/cluster/support", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/gateway", "internal/kube", "internal/kube/layout", "internal/machine", "internal/plan", "internal/plan/words", "internal/provider", "internal/remote", "internal/tool"},
 	"internal/cluster/backups":        {"api/v1alpha1", "internal/agent/turns", "internal/backup", "internal/cluster/connect", "internal/cluster/env", "internal/cluster/laying", "internal/cluster/memory", "internal/cluster/nodes", "internal/cluster/observe", "internal/cluster/stage", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube/layout", "internal/pki", "internal/plan", "internal/plan/words", "internal/provider", "internal/store"},
-	"internal/cluster/addons":         {"internal/addon", "internal/cluster/backups", "internal/cluster/env", "internal/cluster/handover", "internal/cluster/memory", "internal/cluster/observe", "internal/cluster/stage", "internal/fail", "internal/kube", "internal/kube/layout", "internal/plan", "internal/plan/words", "internal/provider", "internal/remote"},
+	"internal/cluster/addons":         {"internal/addon", "internal/cluster/backups", "internal/cluster/env", "internal/cluster/handover", "internal/cluster/memory", "internal/cluster/observe", "internal/cluster/stage", "internal/fail", "internal/kube", "internal/kube/access", "internal/kube/layout", "internal/plan", "internal/plan/words", "internal/provider", "internal/remote"},
 	"internal/cluster/staged":         {"api/v1alpha1", "internal/cluster/addons", "internal/cluster/env", "internal/cluster/hops", "internal/cluster/memory", "internal/cluster/observe", "internal/cluster/rotation", "internal/cluster/scaling", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/plan", "internal/plan/words", "internal/provider", "internal/release", "internal/store"},
 	"internal/cluster/removal":        {"internal/addon", "internal/cluster/env", "internal/cluster/memory", "internal/cluster/nodes", "internal/cluster/observe", "internal/cluster/stage", "internal/cluster/staged", "internal/cluster/wanted", "internal/fail", "internal/kube", "internal/pki", "internal/plan", "internal/provider"},
 	"internal/cluster/report":         {"api/v1alpha1", "internal/cluster/backups", "internal/cluster/env", "internal/cluster/memory", "internal/cluster/nodes", "internal/cluster/observe", "internal/cluster/removal", "internal/cluster/support", "internal/cluster/upkeep", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube", "internal/machine", "internal/pki", "internal/plan/words", "internal/provider", "internal/remote"},

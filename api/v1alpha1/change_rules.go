@@ -271,7 +271,7 @@ var changeRules = rules{
 	"spec.updates.checks[].expression": {Class: ChangeFree},
 }.components().shapes("spec.provider.openstack.machine", "spec.endpoint.gateways.machine", "spec.controlPlane.machine", "spec.workers[].machine").
 	settings("spec.machines", "spec.controlPlane.machines", "spec.endpoint.gateways.machines", "spec.workers[].machines").
-	registries()
+	registries().identity()
 
 // registries adds the rules for the fields of a registry: containerd reads all of them at the next pull.
 func (r rules) registries() rules {

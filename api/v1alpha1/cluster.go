@@ -42,6 +42,8 @@ type Spec struct {
 	Registry *ImageRegistry `json:"registry,omitempty" yaml:"registry,omitempty"`
 	// Audit, encryption and hardening. On by default.
 	Security Security `json:"security,omitzero" yaml:"security,omitempty"`
+	// Who may use the Kubernetes API: issuers of tokens, and roles.
+	Identity Identity `json:"identity,omitzero" yaml:"identity,omitempty"`
 	// Components that run in the cluster for its users. Each addon is installed, upgraded and removed with the cluster.
 	Addons []Addon `json:"addons,omitempty" yaml:"addons,omitempty" jsonschema:"maxItems=50"`
 	// The cluster's certificate authorities.

@@ -21,6 +21,7 @@ func ParseFilledIn(name string, data []byte) (*Cluster, error) {
 		c.checkMadeUp(r)
 		c.checkAuthoritiesLast(r, time.Now())
 		c.checkRegistriesExpiry(r, time.Now())
+		c.Spec.Identity.checkExpiry(r, time.Now())
 	})
 }
 

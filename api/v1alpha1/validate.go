@@ -39,6 +39,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkRegistries(r)
 	c.Spec.Registry.check(r)
 	c.checkSecurity(r)
+	c.Spec.Identity.check(r, c.Spec.Kubernetes.DNSDomain)
 	c.checkAddons(r)
 	c.checkPKI(r)
 	c.checkAccess(r)

@@ -13,9 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/people"
 	"github.com/naupegos/naupegos/internal/cli/signin"
 	"github.com/naupegos/naupegos/internal/cli/verbs"
 	"github.com/naupegos/naupegos/internal/client"
+	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -27,10 +29,10 @@ import (
 // The paths of commands that work through a server in addition to operate's verbs, and of commands that need no store. With a server, all other
 // commands are refused, with an alternative.
 var (
-	withServer = []string{"plan", "diff", "status", "top", "describe", "events", "history", "document", "kubeconfig", "handover", "node list", "certs list", "machine list", "backup list", "backup show", "backup volumes",
+	withServer = []string{"plan", "diff", "status", "top", "describe", "events", "history", "document", "kubeconfig", "users", "handover", "node list", "certs list", "machine list", "backup list", "backup show", "backup volumes",
 		"doctor", "certs issuer", "logs", "support", "server", "server status", "server audit", "server audit verify"}
 
-	withoutStore = []string{"login", "logout", "use", "options", "init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "bundle", "image", "local-machine"}
+	withoutStore = []string{"login", "logout", "get-token", "use", "options", "init", "validate", "explain", "schema", "version", "help", "completion", "__complete", "__completeNoDesc", "bundle", "image", "local-machine"}
 
 	instead = map[string]string{
 		"kubectl":   "naupegos kubeconfig NAME, and a kubectl of your own",
@@ -319,9 +321,22 @@ func (w *watched) plan(p *plan.Plan) error {
 	return w.v.front(w.v.app).Show(p, "")
 }
 
-func (a *App) newLoginCmd() *cobra.Command  { return signin.NewLogin(a.signIn()) }
-func (a *App) newLogoutCmd() *cobra.Command { return signin.NewLogout(a.signIn()) }
-
 func (a *App) signIn() signin.Host {
-	return signin.Host{Out: a.Out, Err: a.Err, Server: a.asked, Dir: a.ownDir}
+	return signin.Host{Out: a.Out, Err: a.Err, Server: a.asked, Dir: a.ownDir, Entrance: a.people().Entrance}
+}
+
+// people lends what verbs about a cluster's users need.
+func (a *App) people() people.Host {
+	return people.Host{
+		Out: a.Out,
+		Kubeconfig: func(ctx context.Context, name string, who operate.KubeconfigFor) (*operate.Files, error) {
+			return see(ctx, a, name, operate.KubeconfigView, who)
+		},
+		Entrance: func(ctx context.Context, name string) (*cluster.Entrance, error) {
+			return see(ctx, a, name, operate.Entrance, operate.Plainly{})
+		},
+		Users: func(ctx context.Context, name string) (*cluster.Users, error) {
+			return see(ctx, a, name, operate.Users, operate.Plainly{})
+		},
+	}
 }

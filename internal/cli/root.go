@@ -18,7 +18,9 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/bundling"
 	"github.com/naupegos/naupegos/internal/cli/contexts"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/people"
 	"github.com/naupegos/naupegos/internal/cli/shell"
+	"github.com/naupegos/naupegos/internal/cli/signin"
 	"github.com/naupegos/naupegos/internal/cli/verbs"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan/show"
@@ -134,9 +136,9 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) 
 func addVerbs(root *cobra.Command, a *App) {
 	root.AddCommand(append(newServerCmds(a),
 		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),
-		newPlanCmd(a), newDiffCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), newKubeconfigCmd(a),
+		newPlanCmd(a), newDiffCmd(a), newApplyCmd(a), newUpgradeCmd(a), newStatusCmd(a), newTestCmd(a), newKubectlCmd(a), people.NewKubeconfig(a.people()), people.NewUsers(a.people()),
 		newNodeCmd(a), newAutoscaleCmd(a), newMachineCmd(a), shell.NewSSH(a.shell()), shell.NewSSHConfig(a.shell()), newCertsCmd(a), newRenewCmd(a), newHistoryCmd(a), shell.NewLogs(a.shell()), shell.NewSupport(a.shell()), newHandoverCmd(a), newBackupCmd(a), newEtcdCmd(a), newResetCmd(a), newImportCmd(a), newReleaseCmd(a), newDestroyCmd(a),
-		bundling.New(bundling.Streams{In: a.In, Out: a.Out, Err: a.Err}), newImageCmd(a), newStoreCmd(a), a.newLoginCmd(), a.newLogoutCmd(),
+		bundling.New(bundling.Streams{In: a.In, Out: a.Out, Err: a.Err}), newImageCmd(a), newStoreCmd(a), signin.NewLogin(a.signIn()), signin.NewLogout(a.signIn()), signin.NewGetToken(a.signIn()),
 		newRepairCmd(a), newUpdateCmd(a),
 		newVersionCmd(a), newLocalMachineCmd(),
 	)...)
@@ -157,10 +159,10 @@ func addVerbs(root *cobra.Command, a *App) {
 
 // verbGroups are the headings of the list of verbs, in the order in which a user meets them, each with its verbs.
 var verbGroups = []struct{ title, verbs string }{
-	{"Clusters:", "init validate explain schema plan diff apply status top describe events test kubectl kubeconfig document history destroy reset"},
+	{"Clusters:", "init validate explain schema plan diff apply status top describe events test kubectl kubeconfig users document history destroy reset"},
 	{"The life of a cluster:", "upgrade backup certs renew repair update autoscale etcd import handover release"},
 	{"Machines:", "node machine ssh ssh-config logs support"},
-	{"Server and store:", "ui use server login logout store"},
+	{"Server and store:", "ui use server login logout get-token store"},
 	{"Artefacts:", "bundle image"},
 	{"Other:", "doctor version help completion"},
 }

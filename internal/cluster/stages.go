@@ -75,6 +75,7 @@ func (c *Cluster) steps(o *observe.Observed, machines []*plan.Step) ([]*plan.Ste
 		a.planAdmission()
 		a.planJoins()
 		a.planRecords()
+		a.planAuthentication()
 		a.planEncryption()
 		a.planReleases()
 		if err := a.planRotation(); err != nil {

@@ -127,7 +127,7 @@ func (c *Client) applyOne(ctx context.Context, u *unstructured.Unstructured, add
 		return err
 	}
 	_, err = r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
-	if u.GetKind() == "StorageClass" && immutable(err) { // volumes made with the class do not need it any more
+	if replaceable[u.GetKind()] && immutable(err) {
 		if err := r.Delete(ctx, u.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return apiError(ctx, err, "replace %s", manifest.Name(u)).At(c.server)
 		}
@@ -145,6 +145,10 @@ func (c *Client) applyOne(ctx context.Context, u *unstructured.Unstructured, add
 	}
 	return nil
 }
+
+// replaceable are kinds whose objects can be deleted and made again when a field that never changes has to: volumes don't need the class that they were made
+// by, and a binding has no state.
+var replaceable = map[string]bool{"StorageClass": true, "ClusterRoleBinding": true, "RoleBinding": true}
 
 func with(m map[string]string, key, value string) map[string]string {
 	out := map[string]string{key: value}

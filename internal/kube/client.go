@@ -101,6 +101,14 @@ func (c *Client) connect(cfg *rest.Config, unbounded *http.Client) error {
 // Close ends idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
+// Set returns the client of the API's own kinds, for packages that ask for more than this one does. Its requests are bounded.
+func Set(c *Client) kubernetes.Interface { return c.set }
+
+// APIError gives an error of a Set a kind and says what was attempted.
+func APIError(ctx context.Context, err error, format string, args ...any) *fail.Error {
+	return apiError(ctx, err, format, args...)
+}
+
 // Server returns the URL to which requests go.
 func (c *Client) Server() string { return c.server }
 

@@ -1,10 +1,12 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -155,6 +157,17 @@ func (c *Client) Addons(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
+// intact reports whether nobody has edited the rights that an object gives. Who edits a field becomes its manager; of other kinds, controllers do so as
+// a matter of course.
+func intact(o *metav1.PartialObjectMetadata) bool {
+	for _, m := range o.ManagedFields {
+		if m.Manager == FieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.FieldsV1 != nil && strings.HasSuffix(o.Kind, "RoleBinding") {
+			return bytes.Contains(m.FieldsV1.Raw, []byte(`"f:subjects"`))
+		}
+	}
+	return true
+}
+
 // sameKind reports whether all the given objects, which are of one kind, exist with their digests.
 func (c *Client) sameKind(ctx context.Context, objects []*unstructured.Unstructured, addon string) (bool, error) {
 	m, err := c.mapping(ctx, refOf(objects[0]))
@@ -172,7 +185,9 @@ func (c *Client) sameKind(ctx context.Context, objects []*unstructured.Unstructu
 			return false, apiError(ctx, err, "list %s of addon %s", m.Resource.Resource, addon).At(c.server)
 		}
 		for _, o := range list.Items {
-			there[manifest.Key(o.Namespace, o.Name)] = o.Annotations[DigestAnnotation]
+			if intact(&o) {
+				there[manifest.Key(o.Namespace, o.Name)] = o.Annotations[DigestAnnotation]
+			}
 		}
 	}
 	for _, u := range objects {

@@ -23,7 +23,7 @@ import (
 
 // session is the stored session of one sign-in.
 type session struct {
-	Server  string        `json:"server"`
+	Server  string        `json:"server,omitempty"` // empty: a cluster's issuer
 	SignIn  issuer.SignIn `json:"signIn"`
 	IDToken string        `json:"idToken"`
 	Refresh string        `json:"refreshToken,omitempty"`
@@ -96,24 +96,52 @@ func read(path string) (*session, error) {
 
 // Token returns the ID token for a server, renewed if it is about to end; "" if nobody has signed in there.
 func Token(ctx context.Context, dir, server string) (string, error) {
-	path := file(dir, server)
+	s, err := current(ctx, file(dir, server), nil)
+	return s.token(), err
+}
+
+// current returns the session of a file, renewed if it is about to end. If that is impossible, or nobody has signed in, current calls again for another
+// session and writes it to the file. Without again, it returns nil.
+func current(ctx context.Context, path string, again func() (*session, error)) (*session, error) {
 	s, err := read(path)
-	if err != nil || s == nil || time.Until(s.Expires) > early {
-		return s.token(), err
+	if err != nil || s == nil && again == nil || s.fresh() {
+		return s, err
 	}
 	// A refresh token often works only once, so concurrent commands must not use the same one.
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fail.Wrap(fail.Refused, err, "renew the sign-in")
+	}
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return "", fail.Wrap(fail.Refused, err, "renew the sign-in")
+		return nil, fail.Wrap(fail.Refused, err, "renew the sign-in")
 	}
 	defer lock.Close()
 	if err := locked(ctx, lock); err != nil {
-		return "", err
+		return nil, err
 	}
-	if s, err = read(path); err != nil || s == nil || time.Until(s.Expires) > early {
-		return s.token(), err
+	if s, err = read(path); err != nil || s.fresh() {
+		return s, err
 	}
-	return s.renew(ctx, path)
+	if s != nil {
+		err = s.renew(ctx, path)
+	}
+	if again == nil || s != nil && fail.KindOf(err) != fail.Unauthorized {
+		return s.unless(err)
+	}
+	if s, err = again(); err != nil {
+		return nil, err
+	}
+	return s, s.write(path)
+}
+
+// fresh reports whether the ID token is good for a while.
+func (s *session) fresh() bool { return s != nil && time.Until(s.Expires) > early }
+
+func (s *session) unless(err error) (*session, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *session) token() string {
@@ -124,27 +152,30 @@ func (s *session) token() string {
 }
 
 // renew gets a new ID token with the refresh token.
-func (s *session) renew(ctx context.Context, path string) (string, error) {
+func (s *session) renew(ctx context.Context, path string) error {
 	over := fail.New(fail.Unauthorized, "the sign-in is over").At(s.Server).Do("naupegos login --server %s", s.Server)
+	if s.Server == "" {
+		over = fail.New(fail.Unauthorized, "the sign-in is over").At(s.SignIn.Issuer).Do("naupegos login CLUSTER")
+	}
 	if s.Refresh == "" {
-		return "", over
+		return over
 	}
 	ctx, p, err := provider(ctx, s.SignIn)
 	if err != nil {
-		return "", err
+		return err
 	}
 	o := oauth2.Config{ClientID: s.SignIn.ClientID, Endpoint: p.Endpoint(), Scopes: s.SignIn.Scopes}
 	got, err := o.TokenSource(ctx, &oauth2.Token{RefreshToken: s.Refresh}).Token()
 	if answered := (*oauth2.RetrieveError)(nil); errors.As(err, &answered) && answered.Response.StatusCode < 500 {
-		return "", over
+		return over
 	}
 	if err != nil {
-		return "", refused(err)
+		return refused(err)
 	}
 	if _, err := s.take(ctx, p, got); err != nil {
-		return "", err
+		return err
 	}
-	return s.IDToken, s.write(path)
+	return s.write(path)
 }
 
 // refused returns the error of the provider's token endpoint, without the data that was sent there.

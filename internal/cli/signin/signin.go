@@ -1,6 +1,6 @@
-// Package signin implements naupegos login and logout, with which operators sign in to a server through their organisation's OpenID Connect provider.
+// Package signin signs people in with their organisation's OpenID Connect provider: to a server or to a cluster, by naupegos login, logout and get-token.
 //
-// It stores the session in a file of the operator, and renews it. The server decides which rights an ID token gives.
+// It keeps what it got in a file of the user's own, and renews it. Servers and clusters decide what an ID token is good for.
 package signin
 
 import (
@@ -15,6 +15,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/naupegos/naupegos/internal/client"
+	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/server/issuer"
 )
@@ -24,6 +25,8 @@ type Host struct {
 	Out, Err io.Writer
 	Server   func() (client.Config, error) // for the server that the user named; an empty URL if none
 	Dir      func() (string, error)        // this user's own directory
+
+	Entrance func(ctx context.Context, name string) (*cluster.Entrance, error) // where a cluster's users sign in
 }
 
 // flags are the flags of login.
@@ -31,56 +34,87 @@ type flags struct {
 	port    int
 	timeout time.Duration
 	fresh   bool
+	device  bool
+	issuer  string // name of a cluster's
+}
+
+// bind adds the flags that say how to sign in.
+func (f *flags) bind(c *cobra.Command) {
+	c.Flags().IntVar(&f.port, "port", 0, "port of this machine that the browser returns to (default any free port)")
+	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait for the browser")
+	c.Flags().BoolVar(&f.device, "device", false, "sign in in a browser anywhere, by a code (device flow)")
 }
 
 // NewLogin returns naupegos login.
 func NewLogin(h Host) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
-		Use:   "login",
-		Short: "Sign in to a server in a browser, with an OpenID Connect provider",
-		Long: `Sign in to the server that --server or $NAUPEGOS_SERVER names, with the OpenID Connect provider that it trusts (naupegos
-server --oidc-issuer). Open the printed address in a browser on this machine; the browser returns to this command (code
-flow with PKCE, on loopback). If the browser runs on another machine, forward a port with ssh -L 8250:localhost:8250 and
+		Use:   "login [CLUSTER]",
+		Short: "Sign in with an OpenID Connect provider: to a server, or to a cluster",
+		Long: `Without CLUSTER, sign in to the server that --server or $NAUPEGOS_SERVER names, with the OpenID Connect provider that it
+trusts (naupegos server --oidc-issuer). With CLUSTER, sign in to that cluster's Kubernetes API, with an issuer of
+spec.identity.issuers in its document: the result is used by kubectl with a kubeconfig of naupegos kubeconfig --exec.
+
+Open the printed address in a browser on this machine; the browser returns to this command (code flow with PKCE, on
+loopback). If the browser runs on another machine, use --device, or forward a port with ssh -L 8250:localhost:8250 and
 name it with --port 8250.
 
-The result is kept in signed-in/ of the state directory, mode 0600, and renewed by the commands that use it. They use it
-when neither $NAUPEGOS_TOKEN nor $NAUPEGOS_TOKEN_FILE is set.`,
-		Example: "  naupegos login --server https://10.0.0.1:8443 --server-ca server-ca.crt\n  naupegos login --port 8250",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			conf, dir, err := h.where()
-			if err != nil {
-				return err
-			}
+The result is kept in signed-in/ of the state directory, mode 0600, and renewed by the commands that use it. Commands
+that ask a server use it when neither $NAUPEGOS_TOKEN nor $NAUPEGOS_TOKEN_FILE is set.`,
+		Example: "  naupegos login --server https://10.0.0.1:8443 --server-ca server-ca.crt\n  naupegos login --port 8250\n  naupegos login demo\n  naupegos login demo --issuer corp --device",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 			defer cancel()
-			s, name, err := h.signIn(ctx, conf, &f)
-			if err != nil {
-				return err
+			if len(args) == 1 {
+				return h.toCluster(ctx, args[0], &f)
 			}
-			if err := s.write(file(dir, conf.URL)); err != nil {
-				return err
+			if f.issuer != "" {
+				return fail.New(fail.Invalid, "--issuer chooses among the issuers of a cluster, and no cluster is named").Do("naupegos login CLUSTER --issuer %s", f.issuer)
 			}
-			_, err = fmt.Fprintf(h.Out, "Signed in to %s as %s.\n", conf.URL, name)
-			return err
+			return h.toServer(ctx, &f)
 		},
 	}
-	c.Flags().IntVar(&f.port, "port", 0, "port of this machine that the browser returns to (default any free port)")
+	f.bind(c)
 	c.Flags().BoolVar(&f.fresh, "fresh", false, "have the provider ask who you are even if you are signed in there: kubeconfig, handover, release and destroy need a recent sign-in")
-	c.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait for the browser")
+	c.Flags().StringVar(&f.issuer, "issuer", "", "with CLUSTER: the issuer's name, if the cluster has several")
 	return c
+}
+
+// toServer signs somebody in to the server that is named.
+func (h Host) toServer(ctx context.Context, f *flags) error {
+	conf, dir, err := h.where()
+	if err != nil {
+		return err
+	}
+	how, err := client.SignIn(ctx, conf)
+	if err != nil {
+		return err
+	}
+	s, name, err := h.signIn(ctx, how, f)
+	if err != nil {
+		return err
+	}
+	s.Server = conf.URL
+	if err := s.write(file(dir, conf.URL)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(h.Out, "Signed in to %s as %s.\n", conf.URL, name)
+	return err
 }
 
 // NewLogout returns naupegos logout.
 func NewLogout(h Host) *cobra.Command {
 	return &cobra.Command{
-		Use:     "logout",
-		Short:   "Sign out of a server",
-		Long:    "Remove what naupegos login stored for the server that --server or $NAUPEGOS_SERVER names. Your session at the provider\ncontinues.",
-		Example: "  naupegos logout --server https://10.0.0.1:8443",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		Use:     "logout [CLUSTER]",
+		Short:   "Sign out of a server, or of a cluster",
+		Long:    "Remove what naupegos login stored for the server that --server or $NAUPEGOS_SERVER names or, with CLUSTER, for that cluster's\nissuers. Your session at the provider continues.",
+		Example: "  naupegos logout --server https://10.0.0.1:8443\n  naupegos logout demo",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return h.outOfCluster(cmd.Context(), args[0])
+			}
 			conf, dir, err := h.where()
 			if err != nil {
 				return err
@@ -120,14 +154,13 @@ func provider(ctx context.Context, how issuer.SignIn) (context.Context, *oidc.Pr
 }
 
 // signIn takes the user through the provider's pages. It returns the session and the user's name.
-func (h Host) signIn(ctx context.Context, conf client.Config, f *flags) (s *session, name string, err error) {
-	how, err := client.SignIn(ctx, conf)
-	if err != nil {
-		return nil, "", err
-	}
+func (h Host) signIn(ctx context.Context, how issuer.SignIn, f *flags) (s *session, name string, err error) {
 	ctx, p, err := provider(ctx, how)
 	if err != nil {
 		return nil, "", err
+	}
+	if f.device {
+		return h.byCode(ctx, p, how)
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", f.port))
@@ -154,7 +187,7 @@ func (h Host) signIn(ctx context.Context, conf client.Config, f *flags) (s *sess
 	if err != nil {
 		return nil, "", refused(err)
 	}
-	s = &session{Server: conf.URL, SignIn: how}
+	s = &session{SignIn: how}
 	token, err := s.take(ctx, p, got)
 	if err != nil {
 		return nil, "", err

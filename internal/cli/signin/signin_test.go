@@ -2,6 +2,7 @@ package signin
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/pem"
 	"io"
 	"log/slog"
@@ -79,9 +80,9 @@ func newSite(t *testing.T, rules ...string) *site {
 	mux.Handle("POST /change", gate.Guard(server.Mount{Need: server.Operate, Scope: server.Own()}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, access.From(r.Context()).Name)
 	})))
-	tls := httptest.NewTLSServer(mux)
-	t.Cleanup(tls.Close)
-	s.conf = client.Config{URL: tls.URL, CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw})}
+	front := httptest.NewTLSServer(mux)
+	t.Cleanup(front.Close)
+	s.conf = client.Config{URL: front.URL, CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})}
 	s.host = Host{Out: s.said, Err: s.said, Server: func() (client.Config, error) { return s.conf, nil }, Dir: func() (string, error) { return s.dir, nil }}
 	return s
 }
@@ -94,7 +95,7 @@ func (s *site) login(ctx context.Context, args ...string) error {
 	return c.ExecuteContext(ctx)
 }
 
-var printed = regexp.MustCompile(`http://\S+`)
+var printed = regexp.MustCompile(`https?://\S+`)
 
 // address waits until the verb prints where to sign in.
 func (s *site) address(t *testing.T) string {
@@ -108,10 +109,15 @@ func (s *site) address(t *testing.T) string {
 	return ""
 }
 
+// newBrowser returns a client that keeps cookies and trusts any provider.
+func newBrowser(t *testing.T) *http.Client {
+	return &http.Client{Jar: testkit.Value(cookiejar.New(nil))(t), Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+}
+
 // browse signs a user in on the provider's page, as a browser does, and returns the final page.
 func browse(t *testing.T, at, name string) string {
 	t.Helper()
-	browser := &http.Client{Jar: testkit.Value(cookiejar.New(nil))(t), Timeout: time.Minute}
+	browser := newBrowser(t)
 	res := testkit.Value(browser.Get(at))(t)
 	page := testkit.Value(io.ReadAll(res.Body))(t)
 	res.Body.Close()

@@ -88,6 +88,9 @@ func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 			return c.Facts.SetOf(ctx, memory.AddonWorks, s.Name, "")
 		},
 	}
+	if s.Name == addon.NameBindings {
+		step.Title, step.Reason = "remove the role bindings of the document", "spec.identity.bindings is empty"
+	}
 	if len(s.Volumes) > 0 {
 		step.Consent = ConsentVolumes
 		for _, v := range s.Volumes {

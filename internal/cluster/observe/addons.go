@@ -111,7 +111,11 @@ func (c *Observer) AddonList() []addon.Addon {
 			Name: AddonFlannel, Title: "the pod network (flannel)", Reason: "pods on different nodes reach each other through it",
 		})
 	}
-	return append(append(list, c.CloudAddonList()...), addon.Site(c.Doc)...)
+	list = append(append(list, c.CloudAddonList()...), addon.Site(c.Doc)...)
+	if len(c.Doc.Spec.Identity.Bindings) > 0 {
+		list = append(list, addon.Addon{Name: addon.NameBindings, Title: "the role bindings of the document", Reason: "spec.identity.bindings gives groups and users their roles"})
+	}
+	return list
 }
 
 // Manifests renders one of addonList; nil for those of a cloud as long as the cluster has no credential.
@@ -121,6 +125,8 @@ func (c *Observer) Manifests(ctx context.Context, p layout.Params, name string) 
 		return layout.ApproverManifest(), nil
 	case AddonFlannel:
 		return p.Flannel()
+	case addon.NameBindings:
+		return addon.Bindings(c.Doc)
 	}
 	if a := c.Doc.Addon(name); a != nil {
 		return addon.RenderSite(*a, p.Release.Bundle)
@@ -192,7 +198,9 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 		return err
 	}
 	for _, name := range installed {
-		if !slices.Contains(addon.SiteNames(), name) || c.Doc.Addon(name) != nil {
+		switch {
+		case name == addon.NameBindings && len(c.Doc.Spec.Identity.Bindings) == 0: // no more are listed
+		case !slices.Contains(addon.SiteNames(), name) || c.Doc.Addon(name) != nil:
 			continue
 		}
 		s := SurplusAddon{Name: name}

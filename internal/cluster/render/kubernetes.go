@@ -9,6 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/identity"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -40,6 +41,9 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 	}
 	p.APIServerSANs = append(p.APIServerSANs, s.Kubernetes.APIServer.CertSANs...)
 	if p.Settings, err = settings(s); err != nil {
+		return p, err
+	}
+	if p.Issuers, err = identity.Render(s.Identity.Authenticators()); err != nil {
 		return p, err
 	}
 	machines, err := c.Addresses(ctx)

@@ -32,7 +32,7 @@ func (p Params) apiServerPod(n Node, files fileSet) (machine.File, error) {
 		port:        APIServerPort, scheme: corev1.URISchemeHTTPS, host: n.Address,
 		live: "/livez", ready: "/readyz", startup: "/livez",
 		mounts: sortedMounts(append(append(caMounts(), directory("k8s-certs", pkiDir, true)), p.apiServerVolumes()...)),
-		uses: files.under(pkiDir+"/ca.crt", pkiDir+"/apiserver", pkiDir+"/front-proxy-ca.crt", pkiDir+"/front-proxy-client",
+		uses: asStarted(files).under(pkiDir+"/ca.crt", pkiDir+"/apiserver", pkiDir+"/front-proxy-ca.crt", pkiDir+"/front-proxy-client",
 			pkiDir+"/sa.", pkiDir+"/etcd/ca.crt", ourDir+"/"),
 	}.manifest()
 }

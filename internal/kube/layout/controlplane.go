@@ -12,7 +12,7 @@ var (
 	//go:embed manifests/audit-policy.yaml
 	auditPolicy string
 	//go:embed manifests/authentication.yaml
-	authenticationConfig string
+	authenticationBase string // of every AuthenticationConfiguration
 )
 
 // controlPlaneLayer renders what makes a machine a control plane: certificates, kubeconfigs, what API servers read, and last
@@ -137,7 +137,7 @@ func (p Params) apiServerFiles(ctx context.Context, k *pki.PKI, n Node) ([]machi
 	files := []machine.File{
 		{Path: KubeadmConfigPath, Mode: 0o600, Content: kubeadm},
 		{Path: coreDNSPatchPath, Mode: 0o600, Content: []byte(coreDNSPatch())},
-		{Path: authenticationPath, Mode: 0o600, Content: []byte(authenticationConfig)},
+		{Path: authenticationPath, Mode: 0o600, Content: AuthenticationConfig(p.Issuers)},
 	}
 	if p.AuditLog || p.Settings.AuditWebhook {
 		files = append(files, machine.File{Path: auditPolicyPath, Mode: 0o600, Content: []byte(p.AuditOptions.policy())})

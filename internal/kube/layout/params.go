@@ -59,6 +59,7 @@ type Params struct {
 	SharedKernel bool
 
 	Settings Settings // the document's settings of the programs
+	Issuers  []byte   // the field jwt of the AuthenticationConfiguration, as YAML; empty without issuers
 
 	Unattended bool                // nothing approves kubelets' serving certificates
 	AgentPath  string              // of naupegos-agent on machines

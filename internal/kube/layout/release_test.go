@@ -105,7 +105,7 @@ func TestMachinesOfTwoReleases(t *testing.T) {
 func TestFilesAreOfTheContractsVersions(t *testing.T) {
 	for _, version := range release.Versions() {
 		wants := testkit.Value(testRelease(version).wants())(t)
-		for text, want := range map[string]string{authenticationConfig: wants.Configs.APIServer, auditPolicy: wants.Configs.Audit} {
+		for text, want := range map[string]string{authenticationBase: wants.Configs.APIServer, auditPolicy: wants.Configs.Audit} {
 			var doc struct{ APIVersion string }
 			testkit.Must(t, yaml.Unmarshal([]byte(text), &doc))
 			if doc.APIVersion != want {

@@ -32,6 +32,8 @@ func (a *api) views() {
 	view(a, operate.Describe, "Look at everything known about a cluster, a machine, a node or a backup")
 	view(a, operate.Events, "List what happened: Kubernetes' events and Naupegos' runs")
 	view(a, operate.Used, "List what nodes use, as their kubelets measure it")
+	view(a, operate.Users, "List who may use a cluster's API, and why")
+	view(a, operate.Entrance, "Get where a cluster's API is and how people sign in there, without a secret")
 	view(a, operate.KubeconfigView, "Get a kubeconfig, of the administrator or of a user who is named")
 	view(a, operate.Handover, "Get all that somebody needs who takes the cluster over")
 	view(a, operate.ReleaseView, "Get all that the cluster's owner needs once Naupegos has forgotten it, authorities and keys included")

@@ -1,11 +1,14 @@
-package kube
+// Package userconf writes kubeconfigs for people: under the cluster's name, merged into their own, or without a secret.
+package userconf
 
 import (
 	"cmp"
+	"encoding/base64"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -14,8 +17,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// NameContext gives the context and user of a kubeconfig the names that MergeKubeconfig gives them.
-func NameContext(conf []byte, name, user string) ([]byte, error) {
+// Name gives the context and user of a kubeconfig the names that Merge gives them.
+func Name(conf []byte, name, user string) ([]byte, error) {
 	from, err := clientcmd.Load(conf)
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read the kubeconfig of cluster %s", name)
@@ -28,10 +31,10 @@ func NameContext(conf []byte, name, user string) ([]byte, error) {
 	return clientcmd.Write(*to)
 }
 
-// MergeKubeconfig adds the cluster, user and context of conf to the kubeconfig that kubectl uses, under the cluster's name, and makes the
+// Merge adds the cluster, user and context of conf to the kubeconfig that kubectl uses, under the cluster's name, and makes the
 // context current. For the administrator, user is empty; other users get a context USER@NAME. Entries of other clusters stay. It returns
 // the file's path and whether a context of this name existed. The file is replaced atomically with mode 0600; if root merges, its owner stays.
-func MergeKubeconfig(conf []byte, name, user string) (path string, replaced bool, err error) {
+func Merge(conf []byte, name, user string) (path string, replaced bool, err error) {
 	from, err := clientcmd.Load(conf)
 	if err != nil {
 		return "", false, fail.Wrap(fail.Internal, err, "read the kubeconfig of cluster %s", name)
@@ -63,7 +66,7 @@ func MergeKubeconfig(conf []byte, name, user string) (path string, replaced bool
 	return path, replaced, replacePrivately(path, data)
 }
 
-// ContextName returns the name that MergeKubeconfig gives the context of a cluster's user; an empty user is the administrator.
+// ContextName returns the name that Merge gives the context of a cluster's user; an empty user is the administrator.
 func ContextName(cluster, user string) string {
 	if user == "" {
 		return cluster
@@ -122,4 +125,33 @@ func sameOwner(path, like string) error {
 		return nil
 	}
 	return os.Chown(path, int(st.Uid), int(st.Gid))
+}
+
+// Login says where and as which client a person signs in to an OpenID Connect provider.
+type Login struct {
+	Issuer   string   // URL
+	ClientID string   // of a public client
+	Scopes   []string // openid among them
+	CA       []byte   // certificate (PEM) of the authority that vouches for the issuer; empty: the system's
+}
+
+// Exec returns a kubeconfig that holds no secret: kubectl runs "naupegos get-token" for a token of the person who uses it. server is the API's URL, ca what
+// its certificate is checked with.
+func Exec(cluster, server string, ca []byte, user string, l Login) ([]byte, error) {
+	args := []string{"get-token", "--issuer", l.Issuer, "--client-id", l.ClientID, "--scope", strings.Join(l.Scopes, ",")}
+	if len(l.CA) > 0 {
+		args = append(args, "--issuer-ca-data", base64.StdEncoding.EncodeToString(l.CA))
+	}
+	to, now, login := clientcmdapi.NewConfig(), ContextName(cluster, user), cluster+"-"+user
+	to.Clusters[cluster] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}
+	to.AuthInfos[login] = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+		APIVersion: "client.authentication.k8s.io/v1", Command: "naupegos", Args: args, InteractiveMode: clientcmdapi.IfAvailableExecInteractiveMode,
+		InstallHint: "The cluster's users sign in with naupegos: put the program into a directory of $PATH.",
+	}}
+	to.Contexts[now], to.CurrentContext = &clientcmdapi.Context{Cluster: cluster, AuthInfo: login}, now
+	out, err := clientcmd.Write(*to)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "render the kubeconfig of cluster %s", cluster)
+	}
+	return out, nil
 }

@@ -1,4 +1,4 @@
-package kube
+package userconf
 
 import (
 	"context"
@@ -22,8 +22,8 @@ contexts: [{name: work, context: {cluster: work, user: me, namespace: team}}]
 current-context: work
 `
 
-// TestMergeKubeconfig adds to a kubeconfig, by a link that stays, leaves others' entries alone, and replaces its own.
-func TestMergeKubeconfig(t *testing.T) {
+// TestMerge adds to a kubeconfig, by a link that stays, leaves others' entries alone, and replaces its own.
+func TestMerge(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	file, link := filepath.Join(dir, "real"), filepath.Join(dir, "config")
 	if err := os.WriteFile(file, []byte(others), 0o644); err != nil {
@@ -39,7 +39,7 @@ func TestMergeKubeconfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path, replaced, err := MergeKubeconfig(conf, "demo", "")
+		path, replaced, err := Merge(conf, "demo", "")
 		if err != nil || path != file || replaced != (i > 0) {
 			t.Fatalf("%s, replaced: %t, %v", path, replaced, err)
 		}
@@ -75,7 +75,7 @@ func TestMergeIntoNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, _, err := MergeKubeconfig(conf, "demo", "")
+	path, _, err := Merge(conf, "demo", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestMergeIntoNothing(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := MergeKubeconfig(conf, "demo", ""); err == nil {
+	if _, _, err := Merge(conf, "demo", ""); err == nil {
 		t.Error("merged into what is not a kubeconfig")
 	}
 	if left, err := os.ReadFile(path); err != nil || string(left) != "{" {

@@ -1,0 +1,181 @@
+package v1alpha1
+
+import (
+	"cmp"
+	"slices"
+
+	apiserver "k8s.io/apiserver/pkg/apis/apiserver/v1"
+
+	"github.com/naupegos/naupegos/internal/identity"
+)
+
+// Identity says who may use the Kubernetes API, and for what, besides holders of the cluster's own certificates and tokens.
+type Identity struct {
+	// OpenID Connect providers whose tokens the API servers accept. A change takes effect within a minute; no API server restarts.
+	Issuers []IdentityIssuer `json:"issuers,omitempty" yaml:"issuers,omitempty" jsonschema:"maxItems=64"`
+	// Roles of groups, users and service accounts. A binding that leaves the list leaves the cluster.
+	Bindings []Binding `json:"bindings,omitempty" yaml:"bindings,omitempty" jsonschema:"maxItems=500"`
+}
+
+// IdentityIssuer is an OpenID Connect provider. API servers reach it from the control-plane machines.
+type IdentityIssuer struct {
+	// Name of the issuer. By default, names of its users and groups begin with it: corp:alice.
+	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
+	// URL of the issuer, https, exactly as in the claim iss of its tokens.
+	URL string `json:"url" yaml:"url" jsonschema:"required,maxLength=1000" host:"none"`
+	// Audiences. A token must name one of them in its claim aud. Most providers put the client ID there.
+	Audiences []string `json:"audiences" yaml:"audiences" jsonschema:"required,minItems=1,maxItems=20"`
+	// Certificate of the authority (PEM) that vouches for the issuer. Left out: the machines' authorities.
+	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
+	// URL of the discovery document, if API servers reach it elsewhere than at URL/.well-known/openid-configuration.
+	DiscoveryURL string `json:"discoveryURL,omitempty" yaml:"discoveryURL,omitempty" jsonschema:"maxLength=1000" host:"none"`
+	// Client ID for naupegos login and kubeconfig --exec. The client must be public (without a secret). Left out: the first audience.
+	ClientID string `json:"clientID,omitempty" yaml:"clientID,omitempty" jsonschema:"maxLength=500" host:"none"`
+	// Scopes that naupegos login asks for. Left out: openid, profile, email, offline_access.
+	Scopes []string `json:"scopes,omitempty" yaml:"scopes,omitempty" jsonschema:"maxItems=20"`
+	// How a token's claims become a user.
+	Claims ClaimMappings `json:"claims,omitzero" yaml:"claims,omitempty"`
+	// Conditions on claims. Tokens that do not meet all of them are refused.
+	ClaimValidationRules []ClaimRule `json:"claimValidationRules,omitempty" yaml:"claimValidationRules,omitempty" jsonschema:"maxItems=20"`
+	// Conditions on the user that claims were mapped to. Users and groups that begin with system: are always refused.
+	UserValidationRules []UserRule `json:"userValidationRules,omitempty" yaml:"userValidationRules,omitempty" jsonschema:"maxItems=20"`
+}
+
+// ClaimMappings say how claims become a user.
+type ClaimMappings struct {
+	// User name. Left out: the claim sub.
+	Username ClaimMapping `json:"username,omitzero" yaml:"username,omitempty"`
+	// Groups. Left out: the claim groups.
+	Groups ClaimMapping `json:"groups,omitzero" yaml:"groups,omitempty"`
+	// Unique ID of the user.
+	UID ClaimSource `json:"uid,omitzero" yaml:"uid,omitempty"`
+	// Further attributes of the user, for admission and audit.
+	Extra []ExtraClaim `json:"extra,omitempty" yaml:"extra,omitempty" jsonschema:"maxItems=20"`
+}
+
+// ClaimMapping takes a value from a claim, or computes it from all claims.
+type ClaimMapping struct {
+	// Claim that holds the value.
+	Claim string `json:"claim,omitempty" yaml:"claim,omitempty" jsonschema:"maxLength=200"`
+	// Text in front of the value, "" for none. Left out: the name of the issuer and a colon.
+	Prefix *string `json:"prefix,omitempty" yaml:"prefix,omitempty" jsonschema:"maxLength=200"`
+	// CEL expression of the variable claims, in place of claim and prefix.
+	Expression string `json:"expression,omitempty" yaml:"expression,omitempty" jsonschema:"maxLength=4000"`
+}
+
+// ClaimSource is a claim, or an expression.
+type ClaimSource struct {
+	// Claim that holds the value.
+	Claim string `json:"claim,omitempty" yaml:"claim,omitempty" jsonschema:"maxLength=200"`
+	// CEL expression of the variable claims, in place of claim.
+	Expression string `json:"expression,omitempty" yaml:"expression,omitempty" jsonschema:"maxLength=4000"`
+}
+
+// ExtraClaim is an attribute of a user.
+type ExtraClaim struct {
+	// Name of the attribute, with a domain in front: example.org/team.
+	Key string `json:"key" yaml:"key" jsonschema:"required,maxLength=300" host:"none"`
+	// CEL expression of the variable claims: text, or a list of texts.
+	Expression string `json:"expression" yaml:"expression" jsonschema:"required,maxLength=4000"`
+}
+
+// ClaimRule is a condition on claims.
+type ClaimRule struct {
+	// Claim that must have the value requiredValue.
+	Claim string `json:"claim,omitempty" yaml:"claim,omitempty" jsonschema:"maxLength=200"`
+	// Value that the claim must have.
+	RequiredValue string `json:"requiredValue,omitempty" yaml:"requiredValue,omitempty" jsonschema:"maxLength=1000"`
+	// CEL expression of the variable claims that must be true, in place of claim and requiredValue.
+	Expression string `json:"expression,omitempty" yaml:"expression,omitempty" jsonschema:"maxLength=4000"`
+	// What API servers log when the expression is false.
+	Message string `json:"message,omitempty" yaml:"message,omitempty" jsonschema:"maxLength=1000"`
+}
+
+// UserRule is a condition on users.
+type UserRule struct {
+	// CEL expression of the variable user (username, groups, uid, extra) that must be true.
+	Expression string `json:"expression" yaml:"expression" jsonschema:"required,maxLength=4000"`
+	// What API servers log when the expression is false.
+	Message string `json:"message,omitempty" yaml:"message,omitempty" jsonschema:"maxLength=1000"`
+}
+
+// Binding gives one group, user or service account a ClusterRole.
+type Binding struct {
+	// Group, as Kubernetes knows it: with the prefix of its issuer, corp:platform.
+	Group string `json:"group,omitempty" yaml:"group,omitempty" jsonschema:"maxLength=500"`
+	// User, as Kubernetes knows it: corp:alice.
+	User string `json:"user,omitempty" yaml:"user,omitempty" jsonschema:"maxLength=500"`
+	// Service account, as NAMESPACE/NAME.
+	ServiceAccount string `json:"serviceAccount,omitempty" yaml:"serviceAccount,omitempty" jsonschema:"maxLength=320"`
+	// Name of the ClusterRole: cluster-admin, admin, edit, view, or one of yours.
+	Role string `json:"role" yaml:"role" jsonschema:"required,maxLength=200"`
+	// Namespaces in which the role applies; those that do not exist are created, and stay. Left out: the whole cluster.
+	Namespaces []string `json:"namespaces,omitempty" yaml:"namespaces,omitempty" jsonschema:"maxItems=200"`
+}
+
+// LoginClient returns the client ID for logins.
+func (i IdentityIssuer) LoginClient() string {
+	if i.ClientID == "" && len(i.Audiences) > 0 {
+		return i.Audiences[0]
+	}
+	return i.ClientID
+}
+
+// LoginScopes returns the scopes for logins.
+func (i IdentityIssuer) LoginScopes() []string {
+	if len(i.Scopes) == 0 {
+		return []string{"openid", "profile", "email", "offline_access"}
+	}
+	return i.Scopes
+}
+
+// Authenticators returns the issuers as API servers know them.
+func (i Identity) Authenticators() []apiserver.JWTAuthenticator {
+	var all []apiserver.JWTAuthenticator
+	for _, issuer := range i.Issuers {
+		all = append(all, issuer.authenticator())
+	}
+	return all
+}
+
+func (i IdentityIssuer) authenticator() apiserver.JWTAuthenticator {
+	a := apiserver.JWTAuthenticator{
+		Issuer: apiserver.Issuer{URL: i.URL, CertificateAuthority: i.CA, Audiences: i.Audiences},
+		ClaimMappings: apiserver.ClaimMappings{
+			Username: i.mapping(i.Claims.Username, "sub"), Groups: i.mapping(i.Claims.Groups, "groups"), UID: apiserver.ClaimOrExpression(i.Claims.UID),
+		},
+	}
+	if i.DiscoveryURL != "" {
+		a.Issuer.DiscoveryURL = &i.DiscoveryURL
+	}
+	if len(i.Audiences) > 1 {
+		a.Issuer.AudienceMatchPolicy = apiserver.AudienceMatchPolicyMatchAny
+	}
+	for _, e := range i.Claims.Extra {
+		a.ClaimMappings.Extra = append(a.ClaimMappings.Extra, apiserver.ExtraMapping{Key: e.Key, ValueExpression: e.Expression})
+	}
+	for _, r := range i.ClaimValidationRules {
+		a.ClaimValidationRules = append(a.ClaimValidationRules, apiserver.ClaimValidationRule(r))
+	}
+	for _, r := range i.UserValidationRules {
+		a.UserValidationRules = append(a.UserValidationRules, apiserver.UserValidationRule(r))
+	}
+	for _, own := range identity.Rules() {
+		if !slices.ContainsFunc(a.UserValidationRules, func(r apiserver.UserValidationRule) bool { return r.Expression == own.Expression }) {
+			a.UserValidationRules = append(a.UserValidationRules, own)
+		}
+	}
+	return a
+}
+
+func (i IdentityIssuer) mapping(m ClaimMapping, usual string) apiserver.PrefixedClaimOrExpression {
+	out := apiserver.PrefixedClaimOrExpression{Claim: m.Claim, Prefix: m.Prefix, Expression: m.Expression}
+	if m.Expression == "" {
+		out.Claim = cmp.Or(m.Claim, usual)
+	}
+	if m.Expression == "" && m.Prefix == nil {
+		prefix := i.Name + ":"
+		out.Prefix = &prefix
+	}
+	return out
+}
