@@ -19,7 +19,7 @@ const module = "github.com/naupegos/naupegos"
 
 // owners says which packages alone may import a library, by the beginning of its import path. Tests are free.
 var owners = map[string][]string{
-	"k8s.io/client-go":                       {"internal/kube", "bench/upgrade", "internal/cli/output"}, // the second is a client as users have them, the third reads JSONPath
+	"k8s.io/client-go":                       {"internal/kube", "internal/kube/objects", "bench/upgrade", "internal/cli/output"}, // the second is a client as users have them, the third reads JSONPath
 	"k8s.io/kubectl":                         {"internal/kube"},
 	"go.etcd.io/etcd":                        {"internal/etcd"},
 	"database/sql":                           {"internal/store", "internal/store/health", "internal/store/metal", "internal/store/together"},
@@ -28,6 +28,8 @@ var owners = map[string][]string{
 	"github.com/jackc/pgx":                   {"internal/store"},
 	"filippo.io/age":                         {"internal/backup", "internal/store", "internal/store/storetest", "api/v1alpha1"}, // the last only reads public keys
 	"github.com/google/cel-go":               {"internal/expression"},
+	"helm.sh/helm":                           {"internal/chart", "internal/siteset"},
+	"sigs.k8s.io/kustomize":                  {"internal/siteset"},
 	"github.com/minio":                       {"internal/backup/s3"},
 	"golang.org/x/crypto/ssh":                {"internal/remote", "internal/testkit/sshtest", "api/v1alpha1", "internal/provider/local", "internal/pki"}, // the last three only read and write keys
 	"github.com/vishvananda/netlink":         {"internal/provider/local/hostnet", "test/openstack/runner/runner", "internal/agent/boot"},
@@ -149,19 +151,23 @@ var knows = map[string][]string{
 	"internal/netboot/dhcp":           {"internal/fail"},
 	"internal/netboot/programs":       {"internal/fail"},
 	"internal/kube/layout":            {"internal/bundle", "internal/fail", "internal/kube/manifest", "internal/machine", "internal/pki", "internal/release", "internal/release/flags"},
-	"internal/kube":                   {"internal/expression", "internal/fail", "internal/kube/layout", "internal/kube/manifest", "internal/machine", "internal/release", "internal/plan/delta"},
+	"internal/kube":                   {"internal/expression", "internal/fail", "internal/kube/layout", "internal/kube/manifest", "internal/machine", "internal/release", "internal/plan/delta", "internal/kube/answer", "internal/kube/objects"},
 	"internal/kube/manifest":          {"internal/fail"},
+	"internal/kube/answer":            {"internal/fail"},
+	"internal/kube/objects":           {"internal/fail", "internal/kube/answer", "internal/kube/manifest", "internal/machine", "internal/plan/delta"},
+	"internal/chart":                  {"internal/fail", "internal/kube/manifest"},
+	"internal/siteset":                {"api/v1alpha1", "internal/chart", "internal/fail", "internal/kube/manifest", "internal/kube/objects"},
 	"internal/cluster/env":            {"api/v1alpha1", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/bundle", "internal/cluster/hops", "internal/cluster/laying", "internal/cluster/memory", "internal/cluster/rotation", "internal/cluster/scaling", "internal/cluster/wanted", "internal/fail", "internal/kube/layout", "internal/machine", "internal/pki", "internal/pki/vault", "internal/place", "internal/policy", "internal/provider", "internal/release", "internal/schedule", "internal/store"},
 	"internal/cluster/connect":        {"api/v1alpha1", "internal/cluster/env", "internal/cluster/login", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach", "internal/remote"},
 	"internal/cluster/render":         {"api/v1alpha1", "internal/addon", "internal/agent/turns", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/cluster/connect", "internal/cluster/filter", "internal/cluster/memory", "internal/cluster/site", "internal/cluster/wanted", "internal/cluster/wireguard", "internal/fail", "internal/gateway", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach"},
-	"internal/cluster/observe":        {"api/v1alpha1", "internal/addon", "internal/cluster/connect", "internal/cluster/env", "internal/cluster/filter", "internal/cluster/hops", "internal/cluster/judge", "internal/cluster/memory", "internal/cluster/render", "internal/cluster/scaling", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/plan", "internal/plan/words", "internal/provider", "internal/release", "internal/remote", "internal/plan/delta"},
+	"internal/cluster/observe":        {"api/v1alpha1", "internal/addon", "internal/chart", "internal/kube/objects", "internal/siteset", "internal/cluster/connect", "internal/cluster/env", "internal/cluster/filter", "internal/cluster/hops", "internal/cluster/judge", "internal/cluster/memory", "internal/cluster/render", "internal/cluster/scaling", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/plan", "internal/plan/words", "internal/provider", "internal/release", "internal/remote", "internal/plan/delta"},
 	"internal/cluster/stage":          {"internal/plan"},
 	"internal/cluster/nodes":          {"internal/cluster/connect", "internal/cluster/env", "internal/cluster/hops", "internal/cluster/memory", "internal/cluster/observe", "internal/cluster/support", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/gateway", "internal/kube", "internal/kube/layout", "internal/machine", "internal/plan", "internal/plan/words", "internal/provider", "internal/remote", "internal/tool"},
 	"internal/cluster/backups":        {"api/v1alpha1", "internal/agent/turns", "internal/backup", "internal/cluster/connect", "internal/cluster/env", "internal/cluster/laying", "internal/cluster/memory", "internal/cluster/nodes", "internal/cluster/observe", "internal/cluster/stage", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube/layout", "internal/pki", "internal/plan", "internal/plan/words", "internal/provider", "internal/store"},
-	"internal/cluster/addons":         {"internal/addon", "internal/cluster/backups", "internal/cluster/env", "internal/cluster/handover", "internal/cluster/memory", "internal/cluster/observe", "internal/cluster/stage", "internal/fail", "internal/kube", "internal/kube/layout", "internal/plan", "internal/plan/words", "internal/provider", "internal/remote"},
+	"internal/cluster/addons":         {"internal/addon", "internal/chart", "internal/kube/objects", "internal/siteset", "internal/cluster/backups", "internal/cluster/env", "internal/cluster/handover", "internal/cluster/memory", "internal/cluster/observe", "internal/cluster/stage", "internal/fail", "internal/kube", "internal/kube/layout", "internal/plan", "internal/plan/words", "internal/provider", "internal/remote"},
 	"internal/cluster/staged":         {"api/v1alpha1", "internal/cluster/addons", "internal/cluster/env", "internal/cluster/hops", "internal/cluster/memory", "internal/cluster/observe", "internal/cluster/rotation", "internal/cluster/scaling", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/plan", "internal/plan/words", "internal/provider", "internal/release", "internal/store"},
 	"internal/cluster/removal":        {"internal/addon", "internal/cluster/env", "internal/cluster/memory", "internal/cluster/nodes", "internal/cluster/observe", "internal/cluster/stage", "internal/cluster/staged", "internal/cluster/wanted", "internal/fail", "internal/kube", "internal/pki", "internal/plan", "internal/provider"},
-	"internal/cluster/report":         {"api/v1alpha1", "internal/cluster/backups", "internal/cluster/env", "internal/cluster/memory", "internal/cluster/nodes", "internal/cluster/observe", "internal/cluster/removal", "internal/cluster/support", "internal/cluster/upkeep", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube", "internal/machine", "internal/pki", "internal/plan/words", "internal/provider", "internal/remote"},
+	"internal/cluster/report":         {"api/v1alpha1", "internal/kube/objects", "internal/cluster/backups", "internal/cluster/env", "internal/cluster/memory", "internal/cluster/nodes", "internal/cluster/observe", "internal/cluster/removal", "internal/cluster/support", "internal/cluster/upkeep", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube", "internal/machine", "internal/pki", "internal/plan/words", "internal/provider", "internal/remote"},
 	"internal/cluster/site":           {"api/v1alpha1", "internal/fail", "internal/machine"},
 	"internal/cluster/filter":         {"internal/fail", "internal/machine"},
 	"internal/cluster/hops":           {"internal/fail", "internal/release"},
@@ -198,7 +204,7 @@ var knows = map[string][]string{
 	"internal/reach":                    {"internal/provider", "internal/remote"},
 	"internal/cluster/adopt/containerd": {},
 	"internal/cluster/adopt":            {"api/v1alpha1", "internal/cluster/adopt/containerd", "internal/cluster/hops", "internal/cluster/memory", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/release", "internal/remote", "internal/store"},
-	"internal/backup/rehearse": {"api/v1alpha1", "internal/backup", "internal/bundle", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube",
+	"internal/backup/rehearse": {"api/v1alpha1", "internal/backup", "internal/bundle", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/objects",
 		"internal/kube/layout", "internal/pki", "internal/tool"},
 	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider",
 		"internal/provider/openstack/access", "internal/provider/openstack/balancer", "internal/provider/openstack/cache",

@@ -39,6 +39,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkRegistries(r)
 	c.checkSecurity(r)
 	c.checkAddons(r)
+	c.checkSets(r)
 	c.checkPKI(r)
 	c.checkAccess(r)
 	c.checkCloud(r)

@@ -21,6 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/work"
+	"github.com/naupegos/naupegos/internal/siteset"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -49,6 +50,7 @@ func (a *App) readDocument(path string) (*v1alpha1.Cluster, []byte, error) {
 	}
 	var data []byte
 	var err error
+	dir := filepath.Dir(path)
 	if path == "-" {
 		path = "standard input"
 		data, err = io.ReadAll(a.In)
@@ -58,8 +60,7 @@ func (a *App) readDocument(path string) (*v1alpha1.Cluster, []byte, error) {
 	if err != nil {
 		return nil, nil, fail.Wrap(fail.Invalid, err, "read the document")
 	}
-	doc, err := v1alpha1.ParseFilledIn(path, data)
-	return doc, data, err
+	return siteset.ReadDocument(path, dir, data)
 }
 
 // located says of the changes that were refused where in the document they stand.

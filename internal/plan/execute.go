@@ -7,7 +7,7 @@ import (
 )
 
 // Execute carries the plan out: every step whose needs have succeeded, at most Options.Parallel at once, in the order in
-// which they became ready. After a failure no new steps start (unless KeepGoing), running ones finish. Once the run has
+// which they became ready. After a failure no new steps start (unless KeepGoing, or the step is Apart), running ones finish. Once the run has
 // begun the result is not nil and an error is a *RunError; before that (faulty plan, missing consent, no journal) nothing
 // has been changed. A plan without steps leaves no trace.
 //
@@ -116,7 +116,7 @@ func (x *execution) schedule(ctx context.Context) {
 			running--
 			if e.state == Succeeded {
 				ready = append(ready, x.release(e.step)...)
-			} else if !x.o.KeepGoing {
+			} else if !x.o.KeepGoing && (e.state != Failed || !x.plan.Steps[e.step].Apart) {
 				halted = true
 			}
 		case <-stop:

@@ -38,6 +38,7 @@ type Step struct {
 	Consent string        // name of the consent without which the plan is refused; empty for none
 	Rolling bool          // it restarts or takes away one of several that serve, one after another
 	Removes bool          // it takes its subject away for good, with what only that holds
+	Apart   bool          // its failure keeps no step from starting but those that need it
 	// Announces is the highest class of what later plans of the same command do, as Details tell; empty where none follow.
 	Announces Disruption
 	Timeout   time.Duration // bound for the step with all its retries; 0 means the plan's default
