@@ -48,9 +48,7 @@ func (a *App) readDocument(path string) (*v1alpha1.Cluster, []byte, error) {
 	if path == "" {
 		return nil, nil, fail.New(fail.Invalid, "no document given").Do("name it with -f FILE; naupegos init writes one")
 	}
-	var data []byte
-	var err error
-	dir := filepath.Dir(path)
+	dir, data, err := filepath.Dir(path), []byte(nil), error(nil)
 	if path == "-" {
 		path = "standard input"
 		data, err = io.ReadAll(a.In)

@@ -47,15 +47,25 @@ func ReadDocument(shown, dir string, data []byte) (*v1alpha1.Cluster, []byte, er
 		}
 	}
 	if len(sources) == 0 {
-		return doc, data, nil
+		return doc, data, renders(shown, doc)
 	}
 	maps.Copy(sources, doc.Sources)
 	text, err := embed(data, sources)
 	if err != nil {
 		return nil, nil, fail.Wrap(fail.Invalid, err, "put the files of spec.manifests and spec.charts into the document").At(shown)
 	}
-	doc, err = v1alpha1.ParseFilledIn(shown, text)
-	return doc, text, err
+	if doc, err = v1alpha1.ParseFilledIn(shown, text); err != nil {
+		return nil, nil, err
+	}
+	return doc, text, renders(shown, doc)
+}
+
+// renders reports what is wrong with the sets of a document.
+func renders(shown string, doc *v1alpha1.Cluster) error {
+	if _, err := All(doc, Cluster{Kubernetes: doc.Spec.Kubernetes.Version}); err != nil {
+		return fail.Wrap(fail.KindOf(err), err, "read the manifests and charts").At(shown)
+	}
+	return nil
 }
 
 // embed adds the contents of files to the text of a document and leaves the rest as it is.
