@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// inside is a check that runs on the Debian, where systemd is process 1. It ends with "passed".
+// inside is a check that runs in the Debian system, in which systemd is process 1. It ends with "passed".
 const inside = `#!/bin/bash
 set -eux
 for i in $(seq 240); do curl -sf --max-time 5 http://127.0.0.1:8080/healthz >/health && break; sleep 0.5; done
@@ -70,8 +70,8 @@ const aDiscovery = `{"boot-info": {"uuid": "b7f5f93a-b029-475f-b3a4-479ba198cb81
  "interfaces": [{"name": "eth0", "mac": "52:54:00:e8:32:51", "ipv4": "10.0.0.1", "cidrv4": "10.0.0.1/21", "netmask": 21, "gateway": "", "fqdn": []}],
  "disks": [], "lldp": {"is_file": false, "data": {"interfaces": []}}, "ignition-journal": ["a line"]}`
 
-// TestDebServes installs the package over the state of a server that was root's, boots the Debian with systemd as process 1, and has the server
-// work under its unit: as its user, with its sandbox and its front process.
+// TestDebServes installs the package over the state of a server that ran as root, boots the Debian system with systemd as process 1, and checks that
+// the server works under its unit: as its user, with its sandbox and its front process.
 func TestDebServes(t *testing.T) {
 	testkit.OnlyFull(t, "TestUnitIsSandboxed reads the unit, and internal/server/front tests both processes; this one boots a Debian")
 	deb := makeDeb(t)
@@ -83,7 +83,7 @@ func TestDebServes(t *testing.T) {
 	bootDeb(ctx, t, root)
 }
 
-// bootDeb installs /naupegos.deb of a Debian and boots it.
+// bootDeb installs /naupegos.deb in a Debian system and boots it.
 func bootDeb(ctx context.Context, t *testing.T, root string) {
 	t.Helper()
 	for name, text := range map[string]string{
@@ -102,11 +102,11 @@ func bootDeb(ctx context.Context, t *testing.T, root string) {
 		}
 	}
 	testkit.Must(t, syscall.Unmount(filepath.Join(root, "proc"), syscall.MNT_DETACH))
-	// systemd-nspawn 252 itself keeps Landlock from its container.
+	// systemd-nspawn 252 itself denies Landlock to its container.
 	cmd := exec.CommandContext(ctx, "systemd-nspawn", "--quiet", "--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self", "--register=no", "--keep-unit", "--private-network", "--machine", fmt.Sprintf("naupegos-deb-%d", os.Getpid()), "--directory", root, "--boot")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGKILL) }
 	said, err := cmd.CombinedOutput()
-	result, _ := os.ReadFile(filepath.Join(root, "result")) // missing: the console says why
+	result, _ := os.ReadFile(filepath.Join(root, "result")) // if missing, the console says why
 	if !strings.HasSuffix(strings.TrimSpace(string(result)), "passed") {
 		t.Errorf("the check: %v:\n%s\n%s", err, result, said)
 	}

@@ -33,8 +33,8 @@ func makeDeb(t *testing.T) string {
 	return filepath.Join("..", lines[len(lines)-1])
 }
 
-// TestDebInstalls makes the package as make deb does, and installs it on a Debian of its own, where systemd can read its unit, and
-// the unit's command serves; purged, nothing of it is left but the server's state. Where lintian is at hand it finds nothing wrong with the package.
+// TestDebInstalls builds the package like make deb and installs it in a separate Debian system: systemd can read the unit, the unit's command serves,
+// and purging leaves nothing but the server's state. If lintian is available, it finds nothing wrong with the package.
 func TestDebInstalls(t *testing.T) {
 	testkit.OnlyFull(t, "TestDeb looks into a package of small programs; this one makes a Debian to install a real one on")
 	deb := makeDeb(t)
@@ -88,13 +88,13 @@ func TestDebInstalls(t *testing.T) {
 	}
 }
 
-// serve has the server work as its unit starts it, until it is known to be at work.
+// serve runs the server like its unit, until it is known to work.
 func serve(t *testing.T, root string, in func(...string) (string, error)) {
 	t.Helper()
 	unit := string(testkit.Value(os.ReadFile(filepath.Join(root, "lib/systemd/system/naupegos-server.service")))(t))
 	_, rest, _ := strings.Cut(unit, "\nExecStart=")
 	line, _, _ := strings.Cut(rest, "\n")
-	testkit.Must(t, os.MkdirAll(filepath.Join(root, "var/lib/naupegos/server"), 0o700)) // StateDirectory
+	testkit.Must(t, os.MkdirAll(filepath.Join(root, "var/lib/naupegos/server"), 0o700)) // systemd would create it as StateDirectory
 	args := append([]string{root}, strings.Fields(strings.Replace(line, "$NAUPEGOS_SERVER_OPTIONS", "--listen-http 127.0.0.1:0 --listen-https 127.0.0.1:0", 1))...)
 	cmd := exec.Command("chroot", args...)
 	var log bytes.Buffer

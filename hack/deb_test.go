@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// packed makes a package of programs that say what they are asked.
+// packed builds a package of programs that print their arguments.
 func packed(t *testing.T, version string) string {
 	t.Helper()
 	tree := t.TempDir()
@@ -44,7 +44,7 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// TestDeb: the package has the programs, the server's unit and what belongs to it, all of it root's, and is the same of the same files.
+// TestDeb: the package contains the programs and the server's unit with its files, all owned by root, and the same files give the same package.
 func TestDeb(t *testing.T) {
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
 		t.Skip("this host has no dpkg-deb: it is not Debian; make deb says so, too")
@@ -84,7 +84,7 @@ func TestDeb(t *testing.T) {
 	if string(again) != string(testkit.Value(os.ReadFile(deb))(t)) {
 		t.Error("it is another package each time")
 	}
-	for _, commit := range []string{"abcdef0", "874e81c"} { // one that no tag leads to is older than every release
+	for _, commit := range []string{"abcdef0", "874e81c"} { // a commit without a tag before it is older than every release
 		run(t, "dpkg", "--compare-versions", strings.TrimSpace(run(t, "dpkg-deb", "--field", packed(t, commit), "Version")), "lt", "0.0.1")
 	}
 }

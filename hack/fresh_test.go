@@ -19,7 +19,7 @@ import (
 //go:embed testdata/fresh.sh
 var leftovers string
 
-// TestFresh has hack/fresh clear a host of its own: name spaces of all kinds with what Naupegos leaves, and with what only looks so.
+// TestFresh runs hack/fresh on an isolated host with namespaces of all kinds that contain leftovers of Naupegos, and with similar objects of others.
 func TestFresh(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test makes name spaces: run it as root")
@@ -33,7 +33,7 @@ func TestFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	group, kind := cgroup(t)
-	// The shell enters its group before it unshares: the group is then the root of what it sees.
+	// The shell enters its group before it unshares, so that the group becomes the root of the hierarchy that it sees.
 	cmd := exec.CommandContext(t.Context(), "sh", "-c",
 		`echo $$ >"$1/cgroup.procs" && exec unshare --mount --net --pid --ipc --cgroup --fork --kill-child --mount-proc bash -c "$2" leftovers "$3"`,
 		"sh", group, leftovers, kind)
@@ -48,7 +48,7 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// cgroup makes a group in one of the host's hierarchies, for the test alone, and returns it with what mounts that hierarchy.
+// cgroup creates a group for the test in one of the host's hierarchies, and returns its directory and the type that mounts the hierarchy.
 func cgroup(t *testing.T) (dir, kind string) {
 	t.Helper()
 	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
@@ -68,7 +68,7 @@ func cgroup(t *testing.T) (dir, kind string) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			testkit.Until(t, 10*time.Second, 50*time.Millisecond, func() error { // until the last process in it is gone
+			testkit.Until(t, 10*time.Second, 50*time.Millisecond, func() error { // until the last process in it has ended
 				return exec.Command("find", dir, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").Run()
 			})
 		})

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestScriptsParse has bash read every script: most run only where something has to be set up, or has failed.
+// TestScriptsParse: bash can parse every script. Most scripts run only during set-up or after a failure.
 func TestScriptsParse(t *testing.T) {
 	scripts := []string{"../.ci/run"}
 	entries, err := os.ReadDir(".")

@@ -12,8 +12,8 @@ import (
 
 const unit = "../packaging/debian/naupegos-server.service"
 
-// TestUnitIsSandboxed keeps what systemd-analyze says of the server's unit: its exposure is at most 4.0. Newer systemd versions than Debian 12's
-// check more; their text is not compared.
+// TestUnitIsSandboxed compares the verdict of systemd-analyze on the server's unit: its exposure is at most 4.0. systemd versions newer than Debian
+// 12's check more; their text is not compared.
 func TestUnitIsSandboxed(t *testing.T) {
 	out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--no-pager", unit).Output()
 	if err != nil {

@@ -12,21 +12,21 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// decoder fills Go values from a YAML tree, remembers where each field stands, and reports everything that doesn't fit.
-// It goes only as deep as the types do.
+// decoder fills Go values from a YAML tree, remembers the position of each field, and reports everything that does not fit. It descends only as deep
+// as the types do.
 type decoder struct {
 	*Findings
 	root reflect.Type
 }
 
-// Decode fills into, a pointer to a struct, from the tree, and reports everything that does not fit. It records in Where the position of each field.
+// Decode fills into, a pointer to a struct, from the tree, and reports everything that does not fit. It records the position of each field in Where.
 func (r *Findings) Decode(root *yaml.Node, into any) {
 	v := reflect.ValueOf(into).Elem()
 	d := &decoder{Findings: r, root: v.Type()}
 	d.mapping("", root, v)
 }
 
-// value decodes n, which stands at path, into v.
+// value decodes n, the node at path, into v.
 func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, f Field) {
 	at := Position{n.Line, n.Column}
 	switch {
@@ -62,8 +62,8 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, f Field) {
 	}
 }
 
-// pointer decodes into a new value. "local:" without anything after it is a local provider with its defaults;
-// a null number or truth value counts as left out.
+// pointer decodes into a new value. A null struct such as "local:" becomes a struct with its defaults; a null number or truth value counts as left
+// out.
 func (d *decoder) pointer(path string, n *yaml.Node, v reflect.Value, f Field) {
 	p := reflect.New(v.Type().Elem())
 	if IsNull(n) {
@@ -76,7 +76,7 @@ func (d *decoder) pointer(path string, n *yaml.Node, v reflect.Value, f Field) {
 	d.value(path, n, p.Elem(), f)
 }
 
-// text decodes into a value that reads text itself.
+// text decodes into a type that parses text itself.
 func (d *decoder) text(path string, n *yaml.Node, v reflect.Value) {
 	at := Position{n.Line, n.Column}
 	if n.Kind != yaml.ScalarNode {
@@ -92,7 +92,7 @@ func (d *decoder) text(path string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// mapping decodes into a struct; every key must be one of its fields and stand there once.
+// mapping decodes into a struct; every key must be one of its fields and occur only once.
 func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
 		d.AddAt(Position{n.Line, n.Column}, path, "expected a mapping (key: value), got "+Describe(n), "")
@@ -115,7 +115,7 @@ func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
 	})
 }
 
-// freeMapping decodes into a map of texts, numbers or truth values by text.
+// freeMapping decodes into a map with text keys and text, number or truth values.
 func (d *decoder) freeMapping(path string, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
 		d.AddAt(Position{n.Line, n.Column}, path, "expected a mapping (key: value), got "+Describe(n), "")
@@ -145,7 +145,9 @@ func (d *decoder) free(path string, n *yaml.Node, v reflect.Value) {
 		return
 	}
 	m := map[string]any{}
-	if err := n.Decode(&m); err != nil {
+	if err := n.Decode(&m); err != nil && strings.Contains(err.Error(), "already defined") {
+		return // eachKey has reported it
+	} else if err != nil {
 		d.AddAt(Position{n.Line, n.Column}, path, "can't be read: "+err.Error(), "")
 		return
 	}
@@ -176,8 +178,7 @@ func (d *decoder) plain(path string, n *yaml.Node) bool {
 	return ok
 }
 
-// eachKey calls do for each key that is text and appears for the first time, and reports the others. The function
-// named makes the path of a key.
+// eachKey calls do for each text key at its first occurrence, and reports all other keys. named returns the path of a key.
 func (d *decoder) eachKey(path string, n *yaml.Node, named func(key string) string, do func(key string, k, val *yaml.Node)) {
 	first := map[string]int{}
 	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
@@ -223,7 +224,7 @@ func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, f Field) {
 	}
 }
 
-// unknownKey reports a key that the struct doesn't have, with the nearest one that it has, or the place the key belongs to.
+// unknownKey reports a key that the struct does not have, with the nearest known key or the places where the key belongs.
 func (d *decoder) unknownKey(path, key string, k *yaml.Node, fields []Field) {
 	keys := make([]string, len(fields))
 	for i, f := range fields {
@@ -241,7 +242,7 @@ func (d *decoder) unknownKey(path, key string, k *yaml.Node, fields []Field) {
 	d.AddAt(Position{k.Line, k.Column}, Join(path, Clip(key)), "unknown key", hint)
 }
 
-// pathsOf returns the places where a key is known, three at most.
+// pathsOf returns at most three paths at which a key is known.
 func (d *decoder) pathsOf(key string) []string {
 	var out []string
 	Walk(d.root, "", func(path string, _ reflect.Type, f Field) {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Field is one key of the document with what its struct tags say. Decoding, defaults, limits, suggestions and the
-// reference all read the tags through it, so that they cannot disagree.
+// Field describes one key of the document by its struct tags. Decoding, defaults, limits, suggestions and the reference all read the tags through it,
+// so that they cannot disagree.
 type Field struct {
 	Key      string // as in the document
-	Name     string // of the Go field, to find its comment
+	Name     string // of the Go field, by which its comment is found
 	Index    int    // in the struct
 	Type     reflect.Type
 	Required bool
@@ -28,7 +28,7 @@ func FieldsOf(t reflect.Type) []Field {
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		key, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
-		if key == "-" { // about the document, and not in it
+		if key == "-" { // not part of the document
 			continue
 		}
 		f := Field{Key: key, Name: sf.Name, Index: i, Type: sf.Type}
@@ -40,7 +40,7 @@ func FieldsOf(t reflect.Type) []Field {
 	return fs
 }
 
-// apply takes over one part of the jsonschema tag. Parts that only the schema needs (pattern, format) are left to it.
+// apply applies one part of the jsonschema tag. Parts that only the schema needs (pattern, format) are ignored.
 func (f *Field) apply(part string) {
 	name, value, _ := strings.Cut(part, "=")
 	switch name {
@@ -61,7 +61,7 @@ func (f *Field) apply(part string) {
 	}
 }
 
-// number reads a number of a tag; the tags are ours, and a test reads them all.
+// number parses a number in a tag. It panics on errors: the tags are our own, and a test reads them all.
 func number(s string) *int {
 	n, err := strconv.Atoi(s)
 	if err != nil {
@@ -70,12 +70,12 @@ func number(s string) *int {
 	return &n
 }
 
-// IsText reports whether values of type t are written as text that the type itself reads.
+// IsText reports whether values of type t are text that the type itself parses.
 func IsText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// Join makes the path of a key.
+// Join returns the path of a key.
 func Join(path, key string) string {
 	if path == "" {
 		return key
@@ -83,10 +83,10 @@ func Join(path, key string) string {
 	return path + "." + key
 }
 
-// Item makes the path of a list item.
+// Item returns the path of a list item.
 func Item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// Walk calls visit for every key of type t and below, as paths with "[]" for list items and "<key>" for free keys.
+// Walk calls visit for every key of type t and below. Paths have "[]" for list items.
 func Walk(t reflect.Type, path string, visit func(path string, parent reflect.Type, f Field)) {
 	for _, f := range FieldsOf(t) {
 		p := Join(path, f.Key)

@@ -8,17 +8,17 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// FieldError is one thing that is wrong with a document.
+// FieldError is one problem in a document.
 type FieldError struct {
-	File    string `json:"file,omitempty"`   // as given to Parse; empty where the document has no file
-	Line    int    `json:"line,omitempty"`   // 1-based; 0: not known
-	Column  int    `json:"column,omitempty"` // 1-based, in characters; 0: not known
+	File    string `json:"file,omitempty"`   // as given to Parse; empty if the document has no file
+	Line    int    `json:"line,omitempty"`   // 1-based; 0: unknown
+	Column  int    `json:"column,omitempty"` // 1-based, in characters; 0: unknown
 	Field   string `json:"field,omitempty"`  // "spec.workers[0].name"; empty: the document as a whole
-	Problem string `json:"problem"`          // what is wrong, never with a secret in it
+	Problem string `json:"problem"`          // what is wrong; never contains a secret
 	Hint    string `json:"hint,omitempty"`   // what to do; may be empty
 }
 
-// Error renders "file:line:column: field: problem (hint)".
+// Error returns "file:line:column: field: problem (hint)".
 func (e FieldError) Error() string {
 	var b strings.Builder
 	switch {
@@ -39,11 +39,11 @@ func (e FieldError) Error() string {
 	return b.String()
 }
 
-// Errors is everything that is wrong with a document, in the document's order. As an error it is of kind fail.Invalid;
-// get it back with errors.As. An empty Errors is not an error: return it as error only where len > 0.
+// Errors lists all problems in a document, in the document's order. As an error it is of kind fail.Invalid; errors.As returns it. An empty Errors is
+// not an error: return it as an error only if len > 0.
 type Errors []FieldError
 
-// Error renders one problem a line.
+// Error returns one problem per line.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, f := range e {
@@ -52,32 +52,32 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives the kind.
+// Unwrap returns an error of kind fail.Invalid.
 func (e Errors) Unwrap() error {
 	return fail.New(fail.Invalid, "%d problems in the document", len(e))
 }
 
-// maxFindings bounds what one report holds: a document that is wrong throughout needs no longer list.
+// maxFindings limits the length of a report: a document that is wrong throughout needs no longer list.
 const maxFindings = 100
 
 // Position is a place in the document.
 type Position struct{ Line, Column int }
 
-// Findings collects what is wrong with a document. A field that is already reported, or lies in or around one that is,
-// is not reported again: what follows from one mistake is one finding.
+// Findings collects the problems in a document. A field is not reported if it, a field around it or a field in it is reported already: consequences
+// of one mistake count as one finding.
 type Findings struct {
 	File  string              // for messages; may be empty
-	Where map[string]Position // of every field that the document has
+	Where map[string]Position // of every field in the document
 	list  Errors
-	wrong []string // fields that are reported, or meant by a misspelt key
+	wrong []string // fields that are reported, or were meant by a misspelt key
 	more  bool     // there are findings beyond maxFindings
 }
 
-// New returns no findings yet, in a file of this name.
+// New returns empty Findings for a file of this name.
 func New(file string) *Findings { return &Findings{File: file, Where: map[string]Position{}} }
 
-// Add reports a field at its own place, or at that of the nearest field around it that the document has.
-// It stays silent where field, or one of those the finding also depends on, is reported already.
+// Add reports a field at its own position, or at that of the nearest enclosing field in the document. It does nothing if field, or one of the fields
+// that the finding also depends on, is reported already.
 func (r *Findings) Add(field, problem, hint string, dependsOn ...string) {
 	for _, f := range append(dependsOn, field) {
 		if r.IsWrong(f) {
@@ -87,7 +87,7 @@ func (r *Findings) Add(field, problem, hint string, dependsOn ...string) {
 	r.AddAt(r.Place(field), field, problem, hint)
 }
 
-// AddAt reports a field at a known place, whatever is reported already.
+// AddAt reports a field at a given position, even if it is reported already.
 func (r *Findings) AddAt(p Position, field, problem, hint string) {
 	if field != "" {
 		r.wrong = append(r.wrong, field)
@@ -99,17 +99,17 @@ func (r *Findings) AddAt(p Position, field, problem, hint string) {
 	r.list = append(r.list, FieldError{File: r.File, Line: p.Line, Column: p.Column, Field: field, Problem: problem, Hint: hint})
 }
 
-// Remark reports a field, whatever is reported already, and lets what lies in it be reported, too.
+// Remark reports a field, even if it is reported already, and still lets fields in it be reported.
 func (r *Findings) Remark(field, problem, hint string) {
 	before := len(r.wrong)
 	r.AddAt(r.Place(field), field, problem, hint)
 	r.wrong = r.wrong[:before]
 }
 
-// full reports whether the report shows no further finding, so that looking for more is useless.
+// full reports whether no further finding would be shown, so that looking for more is useless.
 func (r *Findings) full() bool { return r.more }
 
-// IsWrong reports whether field, something in it or something around it is reported already.
+// IsWrong reports whether field, a field in it or a field around it is reported already.
 func (r *Findings) IsWrong(field string) bool {
 	for _, w := range r.wrong {
 		if w == field || inside(w, field) || inside(field, w) {
@@ -124,7 +124,7 @@ func inside(a, b string) bool {
 	return len(a) > len(b) && strings.HasPrefix(a, b) && (a[len(b)] == '.' || a[len(b)] == '[')
 }
 
-// Place returns the position of a field, or of the nearest one around it.
+// Place returns the position of a field, or of the nearest enclosing field.
 func (r *Findings) Place(field string) Position {
 	for field != "" {
 		if p, ok := r.Where[field]; ok {

@@ -97,7 +97,7 @@ func decodeBool(n *yaml.Node, v reflect.Value) (problem, hint string) {
 	return "expected true or false, got " + shown(n), hint
 }
 
-// CheckEnum reports what is wrong with a text of which only some values are known.
+// CheckEnum reports why a text is not one of the field's known values; empty if it is.
 func (f Field) CheckEnum(s string) (problem, hint string) {
 	if len(f.Enum) == 0 || slices.Contains(f.Enum, s) {
 		return "", ""
@@ -108,7 +108,7 @@ func (f Field) CheckEnum(s string) (problem, hint string) {
 	return "unknown value " + Quote(s), "known: " + strings.Join(f.Enum, ", ")
 }
 
-// CheckRange reports what is wrong with a number outside its limits.
+// CheckRange reports why a number is outside the field's limits; empty if it is inside.
 func (f Field) CheckRange(i int) (problem, hint string) {
 	switch {
 	case f.Min != nil && i < *f.Min && f.Max != nil, f.Max != nil && i > *f.Max && f.Min != nil:
@@ -121,7 +121,7 @@ func (f Field) CheckRange(i int) (problem, hint string) {
 	return "", ""
 }
 
-// shown is Describe with the text itself, for fields that can hold no secret.
+// shown returns Describe, or the text itself. It is for fields that can't hold a secret.
 func shown(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
 		return Quote(n.Value)
@@ -129,7 +129,7 @@ func shown(n *yaml.Node) string {
 	return Describe(n)
 }
 
-// Describe names the kind of a node in the user's words, without the text of a scalar that may be a secret.
+// Describe names the kind of a node for users. It leaves out the text of a string, which may be a secret.
 func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -157,7 +157,7 @@ func Describe(n *yaml.Node) string {
 // IsNull reports whether n is YAML's null.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// Clip shortens text of the document for a message.
+// Clip shortens and escapes text of the document for a message.
 func Clip(s string) string {
 	r := []rune(s)
 	if len(r) > 60 {
@@ -170,10 +170,10 @@ func Clip(s string) string {
 // Quote shortens and quotes text of the document for a message.
 func Quote(s string) string { return `"` + Clip(s) + `"` }
 
-// Duration is a length of time that documents write as "90s", "5m" or "1h30m". Zero means "not given".
+// Duration is a length of time, which documents write as "90s", "5m" or "1h30m". Zero means "not given".
 type Duration struct{ time.Duration }
 
-// UnmarshalText reads the document form. Zero is refused: it is what a missing value looks like.
+// UnmarshalText parses the document form. It refuses zero, which stands for a missing value.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	switch {
@@ -189,7 +189,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // MarshalText writes the document form without needless parts: "5m", not "5m0s".
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// String is the document form.
+// String returns the document form.
 func (d Duration) String() string {
 	s := d.Duration.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -201,7 +201,7 @@ func (d Duration) String() string {
 	return s
 }
 
-// JSONSchema describes the document form.
+// JSONSchema returns the schema of the document form.
 func (Duration) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type:        "string",

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxDocumentBytes is the size above which Document refuses a document without reading it.
+// MaxDocumentBytes is the maximum size of a document; Document refuses larger ones without parsing.
 const MaxDocumentBytes = 1 << 20
 
 // maxContentBytes bounds the lines that hold contents of files: see content.
@@ -38,7 +38,7 @@ func tooLarge(data []byte) bool {
 	return size > MaxDocumentBytes
 }
 
-// Document returns the root of the single document in data. It returns nil after reporting why data is no such document.
+// Document returns the root of the single document in data. If data is not such a document, it reports why and returns nil.
 func (r *Findings) Document(data []byte) *yaml.Node {
 	if tooLarge(data) {
 		r.AddAt(Position{}, "", fmt.Sprintf("is larger than %d KiB", MaxDocumentBytes>>10), "is this the right file?")
@@ -66,9 +66,9 @@ func (r *Findings) Document(data []byte) *yaml.Node {
 	return nil
 }
 
-// Documents reads the non-empty documents of a YAML stream, two at most.
+// Documents parses the non-empty documents of a YAML stream, at most two.
 func Documents(data []byte) (roots []*yaml.Node, err error) {
-	// The parser is not ours: whatever makes it panic is an unreadable document to the user, not a crash.
+	// The parser is not ours: if it panics, the document is unreadable to the user, and not a crash.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("can't be read: %v", p)
@@ -89,10 +89,10 @@ func Documents(data []byte) (roots []*yaml.Node, err error) {
 	return roots, nil
 }
 
-// syntax reports what the YAML parser says, with the line out of its message.
+// syntax reports an error of the YAML parser, with the line from its message.
 func (r *Findings) syntax(err error, data []byte) {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	p := Position{1, 1} // the parser names no line where it is the first
+	p := Position{1, 1} // the parser names no line if the error is in the first
 	if m := regexp.MustCompile(`^line (\d{1,7}): `).FindStringSubmatch(text); m != nil {
 		p.Line, _ = strconv.Atoi(m[1]) // a few digits by the pattern
 		text = text[len(m[0]):]
@@ -110,8 +110,8 @@ func (r *Findings) syntax(err error, data []byte) {
 	r.AddAt(p, "", "is not valid YAML: "+text, hint)
 }
 
-// isParserError reports whether the message comes from the parser proper, which counts lines from 0, and not from the
-// scanner, which counts from 1.
+// isParserError reports whether the message comes from the parser proper, which counts lines from 0, rather than from the scanner, which counts from
+// 1.
 func isParserError(text string) bool {
 	for _, s := range []string{"did not find expected <", "did not find expected node content", "did not find expected '-' indicator",
 		"did not find expected key", "did not find expected ','", "found undefined tag handle", "found duplicate %", "found incompatible YAML document"} {
@@ -122,7 +122,7 @@ func isParserError(text string) bool {
 	return false
 }
 
-// invalidUTF8 finds the first byte that is not UTF-8.
+// invalidUTF8 returns the position of the first byte that is not valid UTF-8.
 func invalidUTF8(data []byte) (Position, bool) {
 	if utf8.Valid(data) {
 		return Position{}, false

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Addon is something that runs on the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
+// Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
 	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod.
@@ -31,13 +31,13 @@ type LocalPath struct {
 	Path string `json:"path,omitempty" yaml:"path,omitempty" jsonschema:"default=/var/lib/local-path,maxLength=200" host:"none"`
 	// Name of the StorageClass.
 	StorageClass string `json:"storageClass,omitempty" yaml:"storageClass,omitempty" jsonschema:"default=local-path,maxLength=63,pattern=^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"`
-	// Make it the default StorageClass, which claims get that name none. Left out: true, except with provider openstack, where cinder is the default.
+	// Make it the default StorageClass, for claims that name no class. Left out: true, except with provider openstack, where cinder is the default.
 	Default *bool `json:"default,omitempty" yaml:"default,omitempty"`
 	// What happens to a volume when its claim is deleted: Delete removes the directory with all data, Retain keeps it.
 	ReclaimPolicy string `json:"reclaimPolicy,omitempty" yaml:"reclaimPolicy,omitempty" jsonschema:"default=Delete,enum=Delete,enum=Retain"`
 }
 
-// Addon returns the addon of this name, with defaults for the settings that are left out; nil if the document does not list it.
+// Addon returns the addon of this name with defaults filled in, or nil if the document does not list it.
 func (c *Cluster) Addon(name string) *Addon {
 	for i := range c.Spec.Addons {
 		if c.Spec.Addons[i].Name == name {
@@ -47,7 +47,7 @@ func (c *Cluster) Addon(name string) *Addon {
 	return nil
 }
 
-// defaultAddons gives each listed addon the settings that are left out.
+// defaultAddons fills in default settings for each listed addon.
 func (c *Cluster) defaultAddons() {
 	for i := range c.Spec.Addons {
 		switch a := &c.Spec.Addons[i]; a.Name {

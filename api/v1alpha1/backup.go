@@ -13,75 +13,76 @@ import (
 	"github.com/naupegos/naupegos/internal/schedule"
 )
 
-// Backup says where backups of the cluster go, who opens them, and which ones stay.
+// Backup says where backups of the cluster go, who can open them, and which ones are kept.
 type Backup struct {
-	// Where backups are kept: exactly one of its fields. Left out, it is the directory backups in the store's.
+	// Where backups are kept: exactly one of these fields. Left out: the directory backups in the store's directory.
 	To *BackupTarget `json:"to,omitempty" yaml:"to,omitempty"`
-	// Public keys of age ("age1…") whose owners can open backups, besides the store's own.
+	// Public age keys ("age1…") whose owners can open backups, in addition to the store's own key.
 	Recipients []string `json:"recipients,omitempty" yaml:"recipients,omitempty" jsonschema:"maxItems=20"`
-	// Which backups stay when one was made, and at naupegos backup prune. Left out: all. The newest one that is proven always stays.
+	// Which backups are kept when a new one has been made, and at naupegos backup prune. Left out: all. The newest proven backup is always kept.
 	Keep *BackupKeep `json:"keep,omitempty" yaml:"keep,omitempty"`
-	// When control-plane machines make backups by themselves, one of them each time, in the form of cron and in UTC: minute, hour, day of the month, month, day of the week, as "0 */12 * * *"; or @hourly, @daily, @weekly, @monthly. They write to what to says: a bucket or a container, with the credentials that are found where naupegos runs, or a directory that all of them have mounted.
+	// When control-plane machines make backups by themselves, one machine each time, in cron format and in UTC: minute, hour, day of the month, month, day of the week, such as "0 */12 * * *"; or @hourly, @daily, @weekly, @monthly. They write to the target in to: a bucket or container, with the credentials found where naupegos runs, or a directory that all of them have mounted.
 	Schedule string `json:"schedule,omitempty" yaml:"schedule,omitempty"`
 }
 
 // BackupTarget is where backups are kept.
 type BackupTarget struct {
-	// Directory where naupegos runs, as an absolute path.
+	// Absolute path of a directory on the host where naupegos runs.
 	Directory string `json:"directory,omitempty" yaml:"directory,omitempty" host:"directory"`
-	// Bucket of a service that speaks S3.
+	// Bucket of a service with the S3 API.
 	S3 *BackupS3 `json:"s3,omitempty" yaml:"s3,omitempty"`
-	// Container of an object store that speaks OpenStack's API.
+	// Container of an object store with OpenStack's API.
 	Swift *BackupSwift `json:"swift,omitempty" yaml:"swift,omitempty"`
 }
 
-// BackupS3 is a bucket. Its credentials are no part of the document.
+// BackupS3 is a bucket. Its credentials are not part of the document.
 type BackupS3 struct {
-	// Address of the service, as https://s3.example.org.
+	// Address of the service, such as https://s3.example.org.
 	Endpoint string `json:"endpoint" yaml:"endpoint" jsonschema:"required" host:"address"`
 	// Name of the bucket, which must exist.
 	Bucket string `json:"bucket" yaml:"bucket" jsonschema:"required,maxLength=63,pattern=^[a-z0-9][-a-z0-9.]*[a-z0-9]$"`
-	// What the names of all objects begin with, such as kubernetes/site-a.
+	// Prefix of all object names, such as kubernetes/site-a.
 	Prefix string `json:"prefix,omitempty" yaml:"prefix,omitempty"`
-	// Region of the bucket, where the service has regions.
+	// Region of the bucket, if the service has regions.
 	Region string `json:"region,omitempty" yaml:"region,omitempty"`
-	// Certificate of the authority (PEM) that vouches for the service, where this host does not know it.
+	// CA certificate (PEM) of the service, if this host does not trust it already.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
-	// File of credentials as the AWS command line has it ([default] with aws_access_key_id and aws_secret_access_key), as an absolute path. Left out, $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY are taken, else ~/.aws/credentials.
+	// Absolute path of a credentials file in the format of the AWS command line ([default] with aws_access_key_id and aws_secret_access_key). Left out: $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY, else ~/.aws/credentials.
 	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty" host:"file"`
-	// Name of a credential (naupegos server credential add) whose value is such a file, in place of credentialsFile. A server takes nothing else.
+	// Name of a credential (naupegos server credential add) whose value is the content of such a file, instead of credentialsFile. A server accepts nothing else.
 	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 }
 
-// BackupSwift is a container of an object store in an OpenStack cloud: Swift, or Ceph's gateway. The application credential that admits to it is no part of the document.
+// BackupSwift is a container of an object store in an OpenStack cloud: Swift, or Ceph's gateway. The application credential for it is not part of the
+// document.
 type BackupSwift struct {
-	// Address of the identity service (Keystone), as https://cloud.example.org:5000/v3.
+	// Address of the identity service (Keystone), such as https://cloud.example.org:5000/v3.
 	AuthURL string `json:"authURL" yaml:"authURL" jsonschema:"required" host:"address"`
 	// Name of the container, which must exist.
 	Container string `json:"container" yaml:"container" jsonschema:"required,maxLength=256"`
-	// What the names of all objects begin with, such as kubernetes/site-a.
+	// Prefix of all object names, such as kubernetes/site-a.
 	Prefix string `json:"prefix,omitempty" yaml:"prefix,omitempty"`
-	// Region of the object store, where the cloud has several.
+	// Region of the object store, if the cloud has several.
 	Region string `json:"region,omitempty" yaml:"region,omitempty" jsonschema:"maxLength=255"`
-	// Certificate of the authority (PEM) that vouches for the services, where this host does not know it.
+	// CA certificate (PEM) of the services, if this host does not trust it already.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
-	// File with lines OS_APPLICATION_CREDENTIAL_ID=… and OS_APPLICATION_CREDENTIAL_SECRET=…, with or without export before them, as an absolute path. Left out, these variables are taken from the environment.
+	// Absolute path of a file with the lines OS_APPLICATION_CREDENTIAL_ID=… and OS_APPLICATION_CREDENTIAL_SECRET=…, each with or without a leading export. Left out: the environment variables of these names.
 	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty" host:"file"`
-	// Name of a credential (naupegos server credential add) whose value is such a file, in place of credentialsFile. A server takes nothing else.
+	// Name of a credential (naupegos server credential add) whose value is the content of such a file, instead of credentialsFile. A server accepts nothing else.
 	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 }
 
-// BackupKeep says which backups stay: those that one of its fields keeps.
+// BackupKeep says which backups are kept: each that at least one of these fields keeps.
 type BackupKeep struct {
-	// So many of the newest ones.
+	// Keep this many of the newest backups.
 	Last int `json:"last,omitempty" yaml:"last,omitempty" jsonschema:"minimum=1,maximum=10000"`
-	// The newest of each of so many days (UTC) on which there is one.
+	// Keep the newest backup of each day (UTC), for this many days that have one.
 	Days int `json:"days,omitempty" yaml:"days,omitempty" jsonschema:"minimum=1,maximum=10000"`
-	// The newest of each of so many weeks (UTC, from Monday) in which there is one.
+	// Keep the newest backup of each week (UTC, from Monday), for this many weeks that have one.
 	Weeks int `json:"weeks,omitempty" yaml:"weeks,omitempty" jsonschema:"minimum=1,maximum=10000"`
 }
 
-// checkBackup checks where backups go, and to whom.
+// checkBackup checks the target and the recipients of backups.
 func (c *Cluster) checkBackup(r *findings) {
 	const at = "spec.backup"
 	b := c.Spec.Backup
@@ -112,7 +113,7 @@ func (c *Cluster) checkBackup(r *findings) {
 	}
 }
 
-// check checks that exactly one place is named, and how it is.
+// check checks that exactly one target is named, and the target's settings.
 func (to *BackupTarget) check(r *findings, at string) {
 	places := 0
 	for _, named := range []bool{to.Directory != "", to.S3 != nil, to.Swift != nil} {
@@ -154,7 +155,7 @@ func (b *Backup) checkSchedule(r *findings, at string) {
 	}
 }
 
-// plainPath reports whether a path is absolute and has no dots to go astray by.
+// plainPath reports whether a path is absolute and has no "." or ".." elements.
 func plainPath(p string) bool { return path.IsAbs(p) && path.Clean(p) == strings.TrimRight(p, "/") }
 
 func (s *BackupS3) check(r *findings, at string) {
@@ -173,7 +174,7 @@ func (s *BackupSwift) check(r *findings, at string) {
 	checkObjects(r, at, s.Prefix, s.CA, s.CredentialsFile, s.Credential, "/etc/naupegos/swift")
 }
 
-// checkService checks the address of a service; deep says that it may have a path.
+// checkService checks the address of a service; deep says whether it may have a path.
 func checkService(r *findings, at, field, address, ca, example string, deep bool) {
 	at = at + "." + field
 	u, err := url.Parse(address)
@@ -188,7 +189,7 @@ func checkService(r *findings, at, field, address, ca, example string, deep bool
 	}
 }
 
-// checkObjects checks what buckets and containers have in common.
+// checkObjects checks the settings that buckets and containers share.
 func checkObjects(r *findings, at, prefix, ca, credentials, named, example string) {
 	if prefix != "" && path.Clean("/"+prefix) != "/"+strings.TrimRight(prefix, "/") {
 		r.Add(at+".prefix", strict.Quote(prefix)+" is not a plain path", "as kubernetes/site-a")

@@ -47,7 +47,7 @@ func TestBadDocuments(t *testing.T) {
 	}
 }
 
-// badDocument checks what holds for every bad document, and returns its errors as text.
+// badDocument checks properties of every bad document, and returns its errors as text.
 func badDocument(t *testing.T, f txtar.File) string {
 	t.Helper()
 	_, err := v1alpha1.Parse(f.Name, f.Data)

@@ -2,7 +2,7 @@ package v1alpha1
 
 import "github.com/naupegos/naupegos/api/strict"
 
-// ChangeClass is what a change of a field means to a cluster that is up.
+// ChangeClass says what a change of a field means for a running cluster.
 type ChangeClass string
 
 // The classes.
@@ -10,38 +10,38 @@ const (
 	ChangeFree    ChangeClass = "free"    // nothing that runs is disturbed
 	ChangeRolling ChangeClass = "rolling" // services restart, one machine after another
 	ChangeConsent ChangeClass = "consent" // something is given up for good: apply needs --consent
-	ChangeVerb    ChangeClass = "verb"    // apply refuses it: another command does it
-	ChangeRefused ChangeClass = "refused" // it can't be changed while the cluster lives
+	ChangeVerb    ChangeClass = "verb"    // apply refuses it; another command does it
+	ChangeRefused ChangeClass = "refused" // it can't be changed during the cluster's life
 )
 
 // ChangeRule says what a change of one field means.
 type ChangeRule struct {
 	Class ChangeClass
-	Say   string // free and rolling: what happens, may be empty; consent: its name and for what; else what to do instead
-	// Live: the provider compares the field with what is there, for the same thing can be written in several ways (a name, an ID).
+	Say   string // free and rolling: what happens, may be empty; consent: its name and purpose; otherwise what to do instead
+	// Live: the provider compares the field with what exists, because the same thing can be written in several ways (a name, an ID).
 	Live bool
 }
 
-// backOrAnew is what to do about a field that can't change.
+// backOrAnew is the hint for a field that can't change.
 const backOrAnew = "set it back; what you want needs another cluster"
 
-// takenNext is what a change of the stock's choice means.
+// takenNext explains a change of the rules for choosing machines from the stock.
 const takenNext = "machines that are taken from now on are chosen by it; those that are in use stay"
 
-// installedNext is what a change of the system's disk means.
+// installedNext explains a change of the choice of the system disk.
 const installedNext = "machines that are installed from now on have it there; those that are in use stay on their disk, and the plan names them: naupegos node replace"
 
-// otherIssuer is what to do about an issuer that can't change, and sameAuthorities what is true of where it may be reached.
+// otherIssuer is the hint for an issuer that can't change; sameAuthorities explains a change of the issuer's address.
 const (
 	otherIssuer     = "set it back; with another issuer the authorities are others, and the cluster another one: naupegos destroy it, or reset it, first"
 	sameAuthorities = "the authorities there must be the same ones"
 )
 
-// proxyRestarts is what a change of the proxy does.
+// proxyRestarts explains a change of the proxy.
 const proxyRestarts = "containerd and kubelet restart; containers that run go on"
 
-// changeRules has a rule for every field of the document, by its path with "[]" for list items; a test holds it complete. A field that
-// holds others has a rule where it may come and go as a whole: a pointer, or an item of a list.
+// changeRules has a rule for every field of the document, by its path with "[]" for list items; a test ensures completeness. A field that contains
+// others has a rule if it can appear and disappear as a whole: a pointer, or a list item.
 var changeRules = rules{
 	"apiVersion":    {Class: ChangeFree, Say: "it is the form of the document only"},
 	"kind":          {Class: ChangeRefused, Say: backOrAnew},
@@ -292,7 +292,7 @@ var changeRules = rules{
 	settings("spec.machines", "spec.controlPlane.machines", "spec.endpoint.gateways.machines", "spec.workers[].machines").
 	registries()
 
-// registries adds the rules of what belongs to a registry: containerd reads all of it at the next pull.
+// registries adds the rules for the fields of a registry: containerd reads all of them at the next pull.
 func (r rules) registries() rules {
 	next := r["spec.registries"]
 	for _, key := range []string{"host", "mirrors", "mirrors[].url", "mirrors[].capabilities", "mirrors[].overridePath"} {
@@ -306,10 +306,10 @@ func (r rules) registries() rules {
 	return r
 }
 
-// rules are what changes mean, by path.
+// rules says what changes mean, by path.
 type rules map[string]ChangeRule
 
-// shapes adds the rules of a MachineShape in each of these places.
+// shapes adds the rules for a MachineShape at each of these paths.
 func (r rules) shapes(places ...string) rules {
 	another := ChangeRule{Class: ChangeConsent, Say: "replace-machines, for machines that are of another kind now"}
 	next := ChangeRule{Class: ChangeFree, Say: "machines that are made from now on have it"}
@@ -325,7 +325,7 @@ func (r rules) shapes(places ...string) rules {
 	return r
 }
 
-// text is the rule for people.
+// text returns the rule in words for users.
 func (r ChangeRule) text() string {
 	if r.Say == "" || r.Say == backOrAnew {
 		return string(r.Class)

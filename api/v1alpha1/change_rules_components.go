@@ -6,7 +6,7 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// components adds the rules of the settings of Kubernetes' and etcd's programs: whatever changes, the program restarts, one machine after another.
+// components adds the rules for the settings of Kubernetes' and etcd's programs: any change restarts the program, one machine after another.
 func (r rules) components() rules {
 	restarts := map[string]string{
 		"spec.kubernetes.apiServer":         "the API servers restart",

@@ -8,14 +8,14 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// Every field of the document has a rule, and no rule is of a field that is not there.
+// TestEveryFieldHasAChangeRule: every field of the document has a rule, and every rule belongs to an existing field.
 func TestEveryFieldHasAChangeRule(t *testing.T) {
 	left := map[string]bool{}
 	for path := range changeRules {
 		left[path] = true
 	}
 	strict.Walk(reflect.TypeFor[Cluster](), "", func(path string, parent reflect.Type, f strict.Field) {
-		if parent == reflect.TypeFor[Taint]() || parent == reflect.TypeFor[Arg]() || !ruled(f) { // a list of taints is one value
+		if parent == reflect.TypeFor[Taint]() || parent == reflect.TypeFor[Arg]() || !ruled(f) { // a list of taints is a single value
 			return
 		}
 		key := ruleKey(path, f)

@@ -13,23 +13,23 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Change is one field in which a document differs from another.
+// Change is one field that differs between two documents.
 type Change struct {
-	Field string // "spec.workers[0].replicas", as in the newer document, or where it stood in the older one
+	Field string // "spec.workers[0].replicas", as in the newer document; for a removed field as in the older one
 	Was   string // as text; empty: it was left out
 	Now   string // as text; empty: it is left out
 	Rule  ChangeRule
 }
 
-// Changes lists the fields in which one defaulted document differs from an older one, in the documents' order, with what such a change
-// means to a cluster that is up. Items of lists that have names are compared by these, wherever they stand.
+// Changes lists the fields in which a defaulted document differs from an older one, in the documents' order, and what each change means for a running
+// cluster. List items that have names are compared by name, regardless of their position.
 func Changes(was, now *Cluster) []Change {
 	var d differ
 	d.mapping("", "", reflect.ValueOf(was).Elem(), reflect.ValueOf(now).Elem())
 	return d.found
 }
 
-// differ collects changes. Paths come in pairs: as they are shown, and with "[]" as the rules have them.
+// differ collects changes. Paths come in pairs: one for display, and one with "[]" as in the rules.
 type differ struct{ found []Change }
 
 func (d *differ) add(path, key string, was, now reflect.Value) {
@@ -62,7 +62,7 @@ func (d *differ) value(path, key string, was, now reflect.Value) {
 	}
 }
 
-// list compares items by their names.
+// list compares list items by name.
 func (d *differ) list(path, key string, was, now reflect.Value) {
 	place := func(list reflect.Value, name string) int {
 		for i := range list.Len() {
@@ -86,14 +86,14 @@ func (d *differ) list(path, key string, was, now reflect.Value) {
 	}
 }
 
-// named reports whether values of a type are told apart by a name. Flags are not: one may appear several times.
+// named reports whether values of a type are identified by a name. Flags are not, because a flag may appear several times.
 func named(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t != reflect.TypeFor[Arg]() && slices.ContainsFunc(strict.FieldsOf(t), func(f strict.Field) bool { return f.Key == "name" })
 }
 
 func nameOf(v reflect.Value) string { return v.FieldByName("Name").String() }
 
-// valueText is a value in few words; empty where there is none.
+// valueText returns a value in a few words; empty if there is no value.
 func valueText(v reflect.Value) string {
 	for v.IsValid() && v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -119,19 +119,18 @@ func valueText(v reflect.Value) string {
 	return strict.Clip(fmt.Sprint(v.Interface()))
 }
 
-// Refusal is what a living cluster can't follow: the changes of a document that are refused, in its order. As an error it is of kind
-// fail.Refused.
+// Refusal lists the changes of a document that a running cluster can't follow, in the document's order. As an error it is of kind fail.Refused.
 type Refusal []FieldError
 
-// Error renders one change a line.
+// Error returns one change per line.
 func (r Refusal) Error() string { return Errors(r).Error() }
 
-// Unwrap gives the kind.
+// Unwrap returns an error of kind fail.Refused.
 func (r Refusal) Unwrap() error {
 	return fail.New(fail.Refused, "%d changes that the living cluster can't follow", len(r))
 }
 
-// Refused returns the changes that apply refuses, nil where there is none. It leaves alone what the provider compares with what is there.
+// Refused returns the changes that apply refuses, or nil. It leaves out fields that the provider itself compares with what exists.
 func Refused(changes []Change) Refusal {
 	var out Refusal
 	for _, c := range changes {
@@ -151,7 +150,7 @@ func orNone(s string) string {
 	return s
 }
 
-// Locate fills in where the fields stand in a document, or the nearest ones around them, and brings them into the document's order.
+// Locate fills in the positions of the fields in a document, or those of the nearest enclosing fields, and sorts the changes by them.
 func (r Refusal) Locate(file string, data []byte) Refusal {
 	f := strict.New(file)
 	root := f.Document(bytes.Clone(data))
@@ -168,7 +167,7 @@ func (r Refusal) Locate(file string, data []byte) Refusal {
 	return out
 }
 
-// changeText says what a change of the field at a path means; empty for a field that is no more than the fields below it.
+// changeText says what a change of the field at a path means; empty for a field without a rule of its own.
 func changeText(path string, f strict.Field) string {
 	if !ruled(f) {
 		return ""
@@ -176,7 +175,7 @@ func changeText(path string, f strict.Field) string {
 	return changeRules[ruleKey(path, f)].text()
 }
 
-// ruled reports whether a field needs a rule of its own: a value, or something that may come and go as a whole.
+// ruled reports whether a field needs a rule of its own: it is a value, or can appear and disappear as a whole.
 func ruled(f strict.Field) bool {
 	t := f.Type
 	switch {
@@ -188,7 +187,7 @@ func ruled(f strict.Field) bool {
 	return true
 }
 
-// ruleKey is the path by which a field's rule is found.
+// ruleKey returns the path of a field in changeRules.
 func ruleKey(path string, f strict.Field) string {
 	if f.Type.Kind() == reflect.Slice && named(f.Type.Elem()) {
 		return strings.TrimSuffix(path, "[]") + "[]"

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// living is the document of clusters that are up, by provider.
+// living holds a document of a running cluster for each provider.
 var living = map[string]string{
 	"local": `apiVersion: naupegos.dev/v1alpha1
 kind: Cluster
@@ -63,14 +63,14 @@ spec:
 `,
 }
 
-// TestChanges edits living clusters, one thing at a time.
+// TestChanges edits the documents of running clusters, one change at a time.
 func TestChanges(t *testing.T) {
 	for _, c := range []struct {
 		of, from, to string
 		want         string // field: class, of each change
 	}{
 		{"local", "version: " + v1alpha1.LatestKubernetes, "version: v1.35.4", "spec.kubernetes.version: rolling"},
-		{"local", "version: " + v1alpha1.LatestKubernetes + ", ", "", ""}, // the default is the same
+		{"local", "version: " + v1alpha1.LatestKubernetes + ", ", "", ""}, // equal to the default
 		{"local", "podCIDR: 10.244.0.0/16", "podCIDR: 10.250.0.0/16", "spec.kubernetes.podCIDR: refused"},
 		{"local", "podCIDR: 10.244.0.0/16", "serviceCIDR: 10.97.0.0/16", "spec.kubernetes.serviceCIDR: refused"},
 		{"local", "podCIDR: 10.244.0.0/16", "dnsDomain: k8s.local", "spec.kubernetes.dnsDomain: refused"},
@@ -89,7 +89,7 @@ func TestChanges(t *testing.T) {
 		{"local", "controlPlane: {replicas: 3}", "controlPlane: {replicas: 5}", "spec.controlPlane.replicas: free"},
 		{"local", "controlPlane: {replicas: 3}", "controlPlane: {replicas: 3, schedulable: true}", "spec.controlPlane.schedulable: free"},
 		{"local", "{name: general, replicas: 2}", "{name: general, replicas: 4}", "spec.workers[0].replicas: free"},
-		{"local", "    - {name: general, replicas: 2}\n", "", "spec.workers[0]: free"}, // batch is the first now, and the same
+		{"local", "    - {name: general, replicas: 2}\n", "", "spec.workers[0]: free"}, // pool batch is now the first, and unchanged
 		{"local", "labels: {disk: fast}", "labels: {disk: slow}", "spec.workers[1].labels: free"},
 		{"local", "labels: {disk: fast}", "labels: {disk: fast}, taints: [{key: a, effect: NoSchedule}]", "spec.workers[1].taints: free"},
 		{"local", "name: general", "name: ordinary", "spec.workers[0]: free spec.workers[0]: free"},
@@ -135,7 +135,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestRefusal: all that a living cluster can't follow is said at once, each with its line and what to do.
+// TestRefusal: all changes that a running cluster can't follow are reported at once, each with its line and a hint.
 func TestRefusal(t *testing.T) {
 	text := strings.NewReplacer(v1alpha1.LatestKubernetes, "v1.35.4", "10.244.0.0/16", "10.250.0.0/16", "mode: stacked", "mode: service",
 		"encryptionAtRest: true", "encryptionAtRest: false", "replicas: 3", "replicas: 5").Replace(living["local"])
@@ -155,7 +155,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestFilledInDocumentsCompare: a document with its defaults written out is read again, and nothing in it has changed.
+// TestFilledInDocumentsCompare: a document with all defaults written out can be parsed again and has no changes.
 func TestFilledInDocumentsCompare(t *testing.T) {
 	for of, text := range living {
 		was := testkit.Value(v1alpha1.Parse(of, []byte(text)))(t)

@@ -2,7 +2,7 @@ package v1alpha1
 
 // Cluster is the whole document: one cluster as it should be.
 type Cluster struct {
-	// Version of this document's form.
+	// Version of the document format.
 	APIVersion string `json:"apiVersion" yaml:"apiVersion" jsonschema:"required,enum=naupegos.dev/v1alpha1"`
 	// What this document describes.
 	Kind string `json:"kind" yaml:"kind" jsonschema:"required,enum=Cluster"`
@@ -32,48 +32,47 @@ type Spec struct {
 	ControlPlane ControlPlane `json:"controlPlane,omitzero" yaml:"controlPlane,omitempty"`
 	// How etcd runs.
 	Etcd Etcd `json:"etcd,omitzero" yaml:"etcd,omitempty"`
-	// Pools of machines that run workloads. With provider hosts, pools that are not listed here are taken from the machines.
+	// Pools of machines that run workloads. With provider hosts, pools that are not listed here are derived from the machines.
 	Workers []Pool `json:"workers,omitempty" yaml:"workers,omitempty" jsonschema:"maxItems=100"`
-	// What machines have besides what Naupegos itself puts on them.
+	// Settings of all machines, such as files, units, packages and kernel settings, in addition to what Naupegos itself configures.
 	Machines MachineSettings `json:"machines,omitzero" yaml:"machines,omitempty"`
-	// HTTP proxy by which machines reach what lies outside of the cluster.
+	// HTTP proxy through which machines reach destinations outside the cluster.
 	Proxy *Proxy `json:"proxy,omitempty" yaml:"proxy,omitempty"`
-	// Mirrors, credentials and authorities of registries of images.
+	// Mirrors, credentials and certificate authorities of image registries.
 	Registries []Registry `json:"registries,omitempty" yaml:"registries,omitempty" jsonschema:"maxItems=100"`
 	// Audit, encryption and hardening. On by default.
 	Security Security `json:"security,omitzero" yaml:"security,omitempty"`
-	// What runs on the cluster for its users: each addon is installed, upgraded and removed with the cluster.
+	// Components that run in the cluster for its users. Each addon is installed, upgraded and removed with the cluster.
 	Addons []Addon `json:"addons,omitempty" yaml:"addons,omitempty" jsonschema:"maxItems=50"`
 	// Manifests and kustomizations of your own: applied, kept and removed with the cluster.
 	Manifests []Manifests `json:"manifests,omitempty" yaml:"manifests,omitempty" jsonschema:"maxItems=50"`
 	// Helm charts of your own: rendered without the cluster, applied, kept and removed with it.
 	Charts []Chart `json:"charts,omitempty" yaml:"charts,omitempty" jsonschema:"maxItems=50"`
-	// Who the cluster's authorities are.
+	// The cluster's certificate authorities.
 	PKI PKI `json:"pki,omitzero" yaml:"pki,omitempty"`
 	// Who may log in to the machines.
 	Access Access `json:"access,omitzero" yaml:"access,omitempty"`
-	// Where backups go, who opens them, and which ones stay.
+	// Where backups go, who can open them, and which ones are kept.
 	Backup *Backup `json:"backup,omitempty" yaml:"backup,omitempty"`
 	// How changes are rolled out.
 	Updates Updates `json:"updates,omitzero" yaml:"updates,omitempty"`
-	// How machines are healed that stay not Ready.
+	// How machines that stay NotReady are repaired.
 	Repair Repair `json:"repair,omitzero" yaml:"repair,omitempty"`
-	// What naupegos server does for the cluster without being asked, and how often. What is left out it does not do.
+	// What naupegos server does for the cluster on its own, and how often. Tasks that are left out are not done.
 	Unattended Unattended `json:"unattended,omitzero" yaml:"unattended,omitempty"`
 	// How long things may take.
 	Timeouts Timeouts `json:"timeouts,omitzero" yaml:"timeouts,omitempty"`
-	// Refuse destroy, reset and the removal of control-plane machines. It must be removed, and that applied, before one of them.
+	// Refuse destroy, reset and the removal of control-plane machines. To allow one of them, remove this setting and apply first.
 	Protect bool `json:"protect,omitempty" yaml:"protect,omitempty"`
-	// Run a test workload behind a Service after each change and ask it from another node and by DNS name.
+	// After each change, run a test workload behind a Service and call it from another node and by its DNS name.
 	SmokeTest *bool `json:"smokeTest,omitempty" yaml:"smokeTest,omitempty" jsonschema:"default=true"`
 }
 
 // Kubernetes is the release and its networks.
 type Kubernetes struct {
-	// Release to run, with its patch number. Where it is left out, a cluster that is up stays with the one that it has.
+	// Release to run, with its patch number. If it is left out, a running cluster keeps its current release.
 	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"default=v1.37.2,pattern=^v1\\.[0-9]+\\.[0-9]+$" host:"release"`
-	// VersionLeftOut reports that the document named no release before its defaults were filled in: a cluster that is up stays with its own
-	// then, whatever the default has become.
+	// VersionLeftOut reports that the document named no release before defaults were filled in. A running cluster then keeps its own release, even if the default has changed since.
 	VersionLeftOut bool `json:"-" yaml:"-"`
 	// Network of the pods (IPv4, /8 to /24). Each node takes a /24 of it.
 	PodCIDR string `json:"podCIDR,omitempty" yaml:"podCIDR,omitempty" jsonschema:"default=10.244.0.0/16,pattern=^[0-9.]+/[0-9]+$"`

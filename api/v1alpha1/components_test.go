@@ -13,13 +13,13 @@ import (
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// programPaths are where the flags of programs stand in a document.
+// programPaths holds the document path of each program's settings.
 var programPaths = map[string]string{
 	flags.APIServer: "spec.kubernetes.apiServer", flags.ControllerManager: "spec.kubernetes.controllerManager",
 	flags.Scheduler: "spec.kubernetes.scheduler", flags.Kubelet: "spec.kubernetes.kubelet", flags.Etcd: "spec.etcd",
 }
 
-// withFlag is a document of a release with one flag of a program, in line 9.
+// withFlag returns a document of a release with one flag of a program, in line 9.
 func withFlag(version, program, name, value string) string {
 	section := strings.Split(programPaths[program], ".")[1:]
 	if len(section) == 1 {
@@ -32,7 +32,7 @@ func withFlag(version, program, name, value string) string {
 	return doc + fmt.Sprintf("    %s: {extraArgs: [{name: %q, value: %q}]}\n", section[1], name, value)
 }
 
-// TestRandomWrongFlags: of 200 random wrong flags and values for each release none is accepted, and each error names line, column and field.
+// TestRandomWrongFlags: for each release, 200 random wrong flags and values are all refused, and each error names line, column and field.
 func TestRandomWrongFlags(t *testing.T) {
 	for _, minor := range release.Minors() {
 		table, ok := flags.Of(minor)
@@ -101,7 +101,7 @@ func wrongValue(r *rand.Rand, typ string) string {
 	return ""
 }
 
-// TestLockedGates: a locked feature gate is refused unless it is set to what it is anyway.
+// TestLockedGates: a locked feature gate is refused unless it is set to its locked value.
 func TestLockedGates(t *testing.T) {
 	for _, minor := range release.Minors() {
 		table, _ := flags.Of(minor)
@@ -128,7 +128,7 @@ func TestLockedGates(t *testing.T) {
 	}
 }
 
-// TestDroppedByNextMinor: whatever a release takes and the next one does not is refused for the next one, by its name.
+// TestDroppedByNextMinor: a gate that the next release no longer has is refused there, and the error names it.
 func TestDroppedByNextMinor(t *testing.T) {
 	minors := release.Minors()
 	for i, minor := range minors[1:] {
@@ -158,7 +158,7 @@ func TestDroppedByNextMinor(t *testing.T) {
 	}
 }
 
-// TestPoolKubelet: a pool's field replaces the cluster's, and what the pool leaves out stays.
+// TestPoolKubelet: a pool's fields override the cluster's, and fields that the pool leaves out keep the cluster's values.
 func TestPoolKubelet(t *testing.T) {
 	c := mustParse(t, "components.yaml", read(t, "testdata/good/components.yaml"))
 	k := c.Spec.Kubernetes.Kubelet.For(c.Spec.Workers[1])

@@ -8,8 +8,8 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// Default fills in what the document leaves out. What depends on other fields is done here, everything else by the
-// default in the field's struct tag. Doing it again changes nothing.
+// Default fills in fields that the document leaves out. Defaults that depend on other fields are set here, all others come from the struct tags.
+// Default is idempotent.
 func (c *Cluster) Default() {
 	if h := c.Spec.Provider.Hosts; h != nil {
 		c.defaultHosts(h)
@@ -39,7 +39,7 @@ func (c *Cluster) Default() {
 	}
 }
 
-// defaultEndpoint settles the kind, and what that kind needs.
+// defaultEndpoint sets the kind, and the fields that the kind needs.
 func (c *Cluster) defaultEndpoint() {
 	e := &c.Spec.Endpoint
 	if e.Kind == "" {
@@ -115,7 +115,7 @@ func (h *Hosts) count(role, pool string) int {
 	return n
 }
 
-// applyDefaults sets every field that is zero and whose tag names a default, in v and below.
+// applyDefaults sets every zero field, in v and below, that has a default in its tag.
 func applyDefaults(v reflect.Value) {
 	for _, f := range strict.FieldsOf(v.Type()) {
 		fv := v.Field(f.Index)
@@ -141,7 +141,7 @@ func applyDefaults(v reflect.Value) {
 	}
 }
 
-// setText sets v from the text of a tag; the tags are ours, and a test reads them all.
+// setText sets v from the text of a tag. It panics on errors: the tags are our own, and a test reads them all.
 func setText(v reflect.Value, s string) {
 	var err error
 	switch v.Kind() {

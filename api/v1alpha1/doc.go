@@ -1,8 +1,7 @@
 // Package v1alpha1 is the Cluster document: its types, strict parsing, defaults, validation, JSON Schema and reference.
 //
-// The document is the only source of intent, so everything a user can wish for is a field here, and the struct tags and
-// doc comments are the one source of defaults, limits, schema and reference.
-// The package is pure: it opens no file, asks no network and knows nothing of how a cluster is built.
+// The document is the only source of intent, so everything that a user can choose is a field here. The struct tags and doc comments are the only
+// source of defaults, limits, schema and reference. The package is pure: it opens no file, uses no network and does not know how a cluster is built.
 package v1alpha1
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// What a document says of itself.
+// The apiVersion and kind of a document.
 const (
 	Group      = "naupegos.dev"
 	Version    = "v1alpha1"
@@ -21,8 +20,8 @@ const (
 // LatestKubernetes is the default of spec.kubernetes.version.
 const LatestKubernetes = release.Default
 
-// MaxDocumentBytes is the size above which Parse refuses a document without reading it.
+// MaxDocumentBytes is the maximum size of a document; Parse refuses larger ones without parsing.
 const MaxDocumentBytes = strict.MaxDocumentBytes
 
-// SupportedMinors returns the Kubernetes minor releases that clusters can be made of, oldest first.
+// SupportedMinors returns the supported Kubernetes minor releases, oldest first.
 func SupportedMinors() []string { return release.Minors() }

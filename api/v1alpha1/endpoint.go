@@ -15,9 +15,9 @@ type Endpoint struct {
 	Gateways *Gateways `json:"gateways,omitempty" yaml:"gateways,omitempty"`
 	// Virtual IPv4 address that the gateways share. Needed with provider hosts: a free address in the gateways' own network. The local provider chooses its own.
 	VIP string `json:"vip,omitempty" yaml:"vip,omitempty" host:"cluster"`
-	// Name by which people reach the API: kubeconfigs and the API servers' certificates have it. The record in DNS is yours to make. Kind address has its name in address.
+	// DNS name by which people reach the API. It goes into kubeconfigs and the API servers' certificates. You create the DNS record yourself. With kind address, put the name in address instead.
 	DNSName string `json:"dnsName,omitempty" yaml:"dnsName,omitempty" jsonschema:"maxLength=253" host:"none"`
-	// Floating IP of the project, made beforehand, that leads to the API. It stays when the cluster goes. Left out: one is made. Only with provider openstack and kinds octavia and gateways.
+	// Existing floating IP of the project that leads to the API. It is kept when the cluster is destroyed. Left out: Naupegos creates one. Only with provider openstack and kinds octavia and gateways.
 	FloatingIP string `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty" host:"cluster"`
 	// Host or host:port of your load balancer, for kind address. Forward the port to port 6443 of every control-plane machine.
 	Address string `json:"address,omitempty" yaml:"address,omitempty" host:"cluster"`
@@ -42,21 +42,21 @@ type Gateways struct {
 	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=2,minimum=1,maximum=5"`
 	// Also listen on ports 80 and 443 and pass them to NodePorts of the workers.
 	Ingress *Ingress `json:"ingress,omitempty" yaml:"ingress,omitempty"`
-	// What the gateway machines are like.
+	// Size, image and placement of the gateway machines. Only with provider openstack.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
-	// What these machines have besides spec.machines.
+	// Settings of these machines, in addition to spec.machines.
 	Machines MachineSettings `json:"machines,omitzero" yaml:"machines,omitempty"`
 }
 
 // Octavia is a load balancer of an OpenStack cloud.
 type Octavia struct {
-	// What Octavia makes load balancers with, the API's and those of Services: amphora, ovn, or what else the cloud has. Left out: the cloud's default. With ovn clients come to the machines with their own addresses: access.nodePortCIDRs says who may reach Services.
+	// Octavia provider of the load balancers, both the API's and those of Services: amphora, ovn, or another one that the cloud offers. Left out: the cloud's default. With ovn, machines see the clients' own addresses, and access.nodePortCIDRs says who may reach Services.
 	Provider string `json:"provider,omitempty" yaml:"provider,omitempty" jsonschema:"maxLength=255"`
 	// Networks in CIDR form that may reach the API through the load balancer. Left out: all.
 	AllowedCIDRs []string `json:"allowedCIDRs,omitempty" yaml:"allowedCIDRs,omitempty" jsonschema:"maxItems=100"`
 	// How the load balancer checks an API server: tls (a TLS handshake) or tcp (a connection, as always with provider ovn).
 	Monitor string `json:"monitor,omitempty" yaml:"monitor,omitempty" jsonschema:"default=tls,enum=tls,enum=tcp"`
-	// Name or ID of the load balancer's flavor, which says among others whether it runs once or twice. Left out: the cloud's default.
+	// Name or ID of the load balancer's flavor, which decides, for example, whether it runs as one instance or as two. Left out: the cloud's default.
 	Flavor string `json:"flavor,omitempty" yaml:"flavor,omitempty" jsonschema:"maxLength=255"`
 	// Availability zone of the load balancer. Left out: the cloud chooses.
 	Zone string `json:"zone,omitempty" yaml:"zone,omitempty" jsonschema:"maxLength=255"`
@@ -66,10 +66,10 @@ type Octavia struct {
 	Ingress *Ingress `json:"ingress,omitempty" yaml:"ingress,omitempty"`
 }
 
-// ProviderOVN is the provider of Octavia that needs no machines of its own: OVN spreads connections where they arise.
+// ProviderOVN is the Octavia provider that needs no machines of its own: OVN distributes connections where they originate.
 const ProviderOVN = "ovn"
 
-// OVN reports whether OVN carries the load balancer. It leaves the clients' addresses as they are.
+// OVN reports whether OVN implements the load balancer. OVN preserves the clients' addresses.
 func (o *Octavia) OVN() bool { return o != nil && o.Provider == ProviderOVN }
 
 // Ingress passes web traffic to NodePorts of the workers.
@@ -80,7 +80,7 @@ type Ingress struct {
 	HTTPSNodePort int `json:"httpsNodePort,omitempty" yaml:"httpsNodePort,omitempty" jsonschema:"default=30443,minimum=30000,maximum=32767" host:"none"`
 }
 
-// LoadBalancer is what is said of the cloud's load balancer; nil where none is wanted.
+// LoadBalancer returns the settings of the cloud's load balancer, or nil if the endpoint is of another kind.
 func (e Endpoint) LoadBalancer() *Octavia {
 	if e.Kind != EndpointOctavia {
 		return nil
@@ -91,7 +91,7 @@ func (e Endpoint) LoadBalancer() *Octavia {
 	return e.Octavia
 }
 
-// IngressWanted is what the endpoint passes on beside the API; nil: nothing.
+// IngressWanted returns the web traffic that the endpoint forwards in addition to the API, or nil for none.
 func (e Endpoint) IngressWanted() *Ingress {
 	switch {
 	case e.Kind == EndpointGateways && e.Gateways != nil:
@@ -102,13 +102,13 @@ func (e Endpoint) IngressWanted() *Ingress {
 	return nil
 }
 
-// The ports of web traffic, on which an endpoint with Ingress listens.
+// The ports on which an endpoint with Ingress listens for web traffic.
 const (
 	HTTPPort  = 80
 	HTTPSPort = 443
 )
 
-// AddressHostPort splits Address. The port is 0 where Address names none, or none that is a port.
+// AddressHostPort splits Address into host and port. The port is 0 if Address contains no valid port.
 func (e Endpoint) AddressHostPort() (host string, port int) {
 	h, p, err := net.SplitHostPort(e.Address)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// authority returns the certificate of an authority as a flow scalar of YAML.
+// authority returns a CA certificate as a flow scalar of YAML.
 func authority(t *testing.T, from, to time.Time) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -28,7 +28,7 @@ func authority(t *testing.T, from, to time.Time) string {
 	return fmt.Sprintf("%q", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// TestExpiredAuthorities: a document that someone is about to use may not bring an expired authority, but a stored one stays readable.
+// TestExpiredAuthorities: a document that is about to be used may not contain an expired CA certificate, but a stored one stays readable.
 func TestExpiredAuthorities(t *testing.T) {
 	now := time.Now()
 	for want, ca := range map[string]string{

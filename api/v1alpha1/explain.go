@@ -10,9 +10,9 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Explain returns what a field of the document is for, in plain text: its type, its default, its description, and the fields below it; with
-// recursive, also the fields below those, without descriptions. The path is written as in errors ("spec.workers.replicas"; "[]" and an index after a list may be left out); the empty path is the document. An
-// unknown path is an error that names the nearest known key.
+// Explain returns the documentation of a field as plain text: its type, default, description, and the fields below it. With recursive, it also lists
+// the fields of all deeper levels, without descriptions. The path is written as in errors ("spec.workers.replicas"; "[]" and list indices are
+// optional); the empty path is the document itself. An unknown path is an error that names the nearest known key.
 func Explain(path string, recursive bool) (string, error) {
 	docs, err := comments()
 	if err != nil {
@@ -71,7 +71,7 @@ func FieldPaths() []string {
 	return all
 }
 
-// explained is a field with the type that declares it, which its comment is found by.
+// explained is a field and the type that declares it, by which its comment is found.
 type explained struct {
 	strict.Field
 	parent reflect.Type
@@ -80,7 +80,7 @@ type explained struct {
 
 func (e explained) doc(docs map[string]string) string { return docs[e.parent.Name()+"."+e.Name] }
 
-// findField returns the field at path and the path as it is written in errors; no field, but the document's type, for the empty path.
+// findField returns the field at path, and the path in the form that errors use. For the empty path it returns no field, only the document's type.
 func findField(path string) (string, *explained, reflect.Type, error) {
 	t, at, rule := reflect.TypeFor[Cluster](), "", ""
 	var found *explained
@@ -125,7 +125,7 @@ func unknownField(at, key string, known []string) error {
 	return err.Do("it has %s", strings.Join(known, ", "))
 }
 
-// below returns the struct type that a field's values consist of; nil where they are plain.
+// below returns the struct type that a field's values consist of, or nil if they are scalars.
 func below(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -136,7 +136,7 @@ func below(t reflect.Type) reflect.Type {
 	return t
 }
 
-// explainWidth is how long lines of prose are, in bytes.
+// explainWidth is the line width of prose, in bytes.
 const explainWidth = 80
 
 // wrap breaks prose into lines.

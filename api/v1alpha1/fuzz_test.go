@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
-// FuzzParse: whatever comes in, either it is refused with findings, or what is accepted holds together.
+// FuzzParse: any input is either refused with findings, or accepted as a consistent document.
 func FuzzParse(f *testing.F) {
 	for _, path := range goodFiles(f) {
 		f.Add(read(f, path))

@@ -15,7 +15,7 @@ func read(t testing.TB, path string) []byte {
 	return b
 }
 
-// files lists what a pattern finds, and fails where it finds nothing.
+// files lists the files that match a pattern, and fails if there are none.
 func files(t testing.TB, pattern string) []string {
 	t.Helper()
 	names, err := filepath.Glob(pattern)

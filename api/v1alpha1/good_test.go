@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// goodFiles are the documents that must be accepted.
+// goodFiles returns the documents that must be accepted.
 func goodFiles(t testing.TB) []string {
 	return append(files(t, "testdata/good/*.yaml"), files(t, "../../examples/*.yaml")...)
 }
@@ -40,7 +40,7 @@ func TestGoodDocuments(t *testing.T) {
 	}
 }
 
-// checkAccepted checks what holds for every document that Parse accepts.
+// checkAccepted checks properties of every document that Parse accepts.
 func checkAccepted(t *testing.T, c *v1alpha1.Cluster) {
 	t.Helper()
 	if errs := c.Validate(); len(errs) > 0 {
@@ -87,7 +87,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// TestExampleDemo holds what the demonstration and its checks rely on.
+// TestExampleDemo checks the properties on which the demonstration and its tests rely.
 func TestExampleDemo(t *testing.T) {
 	c := mustParse(t, "local.yaml", read(t, "../../examples/local.yaml"))
 	if c.Metadata.Name != "demo" || c.Spec.ControlPlane.Replicas != 3 || c.WorkerCount() != 2 || c.GatewayCount() != 2 ||

@@ -9,45 +9,45 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// HostUse says what a field has to do with the host that Naupegos runs on, and with its network. The struct tag "host" holds it. A test demands the
-// tag of every field whose name suggests a file, an address, a key or a port.
+// HostUse says how a field uses the host on which Naupegos runs, or the host's network. It is the value of the struct tag "host". A test requires the
+// tag for every field whose name suggests a file, an address, a key or a port.
 type HostUse string
 
 // The uses.
 const (
 	HostFile       HostUse = "file"       // Naupegos opens the file
 	HostDirectory  HostUse = "directory"  // Naupegos reads and writes the directory
-	HostAddress    HostUse = "address"    // Naupegos connects there, and mostly sends what signs in
-	HostCluster    HostUse = "cluster"    // Naupegos connects there and talks only to a server with a certificate of the cluster's authorities
+	HostAddress    HostUse = "address"    // Naupegos connects there, and usually sends login secrets
+	HostCluster    HostUse = "cluster"    // Naupegos connects there, but only to a server with a certificate of the cluster's authorities
 	HostPort       HostUse = "port"       // Naupegos listens there
-	HostCredential HostUse = "credential" // names a credential; where it is left out, the section takes files and variables of the host
-	HostRelease    HostUse = "release"    // Naupegos gets this release of Kubernetes
+	HostCredential HostUse = "credential" // names a credential; if it is left out, the section uses files and variables of the host
+	HostRelease    HostUse = "release"    // Naupegos obtains this release of Kubernetes
 	HostSession    HostUse = "session"    // Naupegos uses the operator's environment variable, SSH agent or terminal
-	HostNone       HostUse = "none"       // nothing, although the name of the field suggests it
+	HostNone       HostUse = "none"       // no use, although the name of the field suggests one
 )
 
-// hostUses lists the uses that a tag may hold.
+// hostUses lists the valid values of the tag.
 var hostUses = []HostUse{HostFile, HostDirectory, HostAddress, HostCluster, HostPort, HostCredential, HostRelease, HostSession, HostNone}
 
-// HostField is a field of a document that uses something of the host or of its network.
+// HostField is a field of a document that uses the host or its network.
 type HostField struct {
 	Path  string // as in errors: "spec.provider.hosts.machines[0].address"
 	Use   HostUse
 	Value string // empty only with HostCredential
 }
 
-// HostFields lists every field of a document that uses something of the host or of its network, by the tags of the types. A credential that a
-// section leaves out is listed, too, with an empty value: the section would take files and variables of the host.
+// HostFields lists every field of a document that uses the host or its network, according to the tags of the types. It includes, with an empty value,
+// credentials that a section leaves out, because the section then uses files and variables of the host.
 func (c *Cluster) HostFields() []HostField {
 	var all []HostField
 	hostFields(reflect.ValueOf(c).Elem(), "", &all)
 	return all
 }
 
-// identified is a section that may do without a credential.
+// identified is a section that may need no credential.
 type identified interface{ needsCredential() bool }
 
-// needsCredential reports whether the method of signing in takes a secret: method kubernetes takes what the pod has anyway.
+// needsCredential reports whether the login method needs a secret: method kubernetes uses the pod's own token.
 func (a VaultAuth) needsCredential() bool { return a.Method != VaultKubernetes }
 
 func hostFields(v reflect.Value, path string, all *[]HostField) {
@@ -64,7 +64,7 @@ func hostFields(v reflect.Value, path string, all *[]HostField) {
 	}
 }
 
-// descend looks into what a field holds.
+// descend visits the contents of a field.
 func descend(v reflect.Value, path string, all *[]HostField) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -82,13 +82,13 @@ func descend(v reflect.Value, path string, all *[]HostField) {
 	}
 }
 
-// credentialName is how a credential is called.
+// credentialName matches valid names of credentials.
 var credentialName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$`)
 
-// IsCredentialName reports whether a credential may be called so.
+// IsCredentialName reports whether a name is valid for a credential.
 func IsCredentialName(name string) bool { return credentialName.MatchString(name) }
 
-// checkCredential checks the name of a credential, and that no file is named beside it.
+// checkCredential checks the name of a credential, and that no file is named in addition.
 func checkCredential(r *findings, at, field, file, name string) {
 	switch {
 	case name == "":

@@ -12,10 +12,10 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// suggests is how fields are called that may name something of the host or of its network.
+// suggests matches names of fields that may refer to the host or its network.
 var suggests = regexp.MustCompile(`(?i)(file|path|dir|directory|url|uri|address|endpoint|hosts?|server|servers|key|keys|identity|credentials?|cloud|port|ca|cert|certificate|token|secret|password|image|vip|floatingip|dnsname|socket|proxy|registry|mirror|chart|version|env)$`)
 
-// TestEveryFieldThatMayNameTheHostIsTagged: a new field whose name suggests a resource of the host says by its tag what it does.
+// TestEveryFieldThatMayNameTheHostIsTagged: a field whose name suggests a resource of the host has a tag that says what it does.
 func TestEveryFieldThatMayNameTheHostIsTagged(t *testing.T) {
 	seen := map[HostUse]int{}
 	strict.Walk(reflect.TypeFor[Cluster](), "", func(path string, parent reflect.Type, f strict.Field) {
@@ -42,7 +42,7 @@ func TestEveryFieldThatMayNameTheHostIsTagged(t *testing.T) {
 	}
 }
 
-// small adds what makes a spec one of a cluster with one machine.
+// small completes a spec to that of a cluster with one machine.
 func small(spec string) string {
 	if !strings.Contains(spec, "endpoint: {") {
 		spec += "  endpoint: {kind: direct}\n"
@@ -50,7 +50,7 @@ func small(spec string) string {
 	return spec + "  controlPlane: {replicas: 1, schedulable: true}\n"
 }
 
-// TestHostFields lists what documents use, fields in lists and left-out credentials included.
+// TestHostFields lists what documents use, including fields in lists and credentials that are left out.
 func TestHostFields(t *testing.T) {
 	head := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n"
 	for name, c := range map[string]struct {
@@ -82,7 +82,7 @@ func TestHostFields(t *testing.T) {
 	}
 }
 
-// TestCredentialsInDocuments: a credential excludes a file, and method kubernetes takes neither.
+// TestCredentialsInDocuments: a credential excludes a file, and method kubernetes accepts neither.
 func TestCredentialsInDocuments(t *testing.T) {
 	head := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n"
 	for text, want := range map[string]string{

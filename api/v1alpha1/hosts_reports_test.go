@@ -9,9 +9,9 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestHostDocuments reads documents as users of other programs write them: each is accepted, or refused with lines that name field and remedy.
+// TestHostDocuments parses documents as users of other programs write them: each is accepted, or refused with errors that name field and remedy.
 func TestHostDocuments(t *testing.T) {
-	want := map[string]string{ // parts of the error by file; "!" before a part that must not be there; empty: it is valid
+	want := map[string]string{ // parts of the error, by file; "!" before a part that must be absent; empty: the document is valid
 		"bastion.yaml":  "bastion",
 		"claudie.yaml":  "publicAddress|privateAddress|!sshKeyFile: is required",
 		"dnsaddr.yaml":  "machines[0].address|machines[1].address|machines[2].address|machines[3].address",

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// commentedOut is a field that a document offers.
+// commentedOut matches a field that a document offers in a comment.
 var commentedOut = regexp.MustCompile(`(?m)^( *)# ( *[A-Za-z]+:)`)
 
 // TestNew writes documents from options and compares them with testdata/init/NAME.yaml; New itself parses each.
@@ -40,7 +40,7 @@ func TestNew(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkAccepted(t, mustParse(t, name, text))
-			if o.Provider == "openstack" { // what is offered in comments has to be right, too
+			if o.Provider == "openstack" { // fields offered in comments must be valid, too
 				offered := commentedOut.ReplaceAll(text, []byte("$1$2"))
 				if strings.Count(string(offered), "CIDRs") != bytes.Count(text, []byte("CIDRs")) || commentedOut.Match(offered) {
 					t.Fatalf("left in comments:\n%s", offered)
@@ -80,7 +80,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestMadeUp: what New made up for its user to replace makes a document, but none to be used.
+// TestMadeUp: a document with placeholder values of New can be parsed, but is refused for use.
 func TestMadeUp(t *testing.T) {
 	text, err := sample.New(sample.Options{Provider: "hosts", ControlPlanes: 3, Workers: 1})
 	if err != nil {

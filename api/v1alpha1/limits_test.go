@@ -16,7 +16,7 @@ import (
 
 const smallest = "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n  provider: {local: {}}\n  workers: [{name: general}]\n"
 
-// TestHostileInput feeds what is made to hurt: each must be refused quickly, with the message that names the reason.
+// TestHostileInput parses malicious input: each must be refused quickly, with a message that names the reason.
 func TestHostileInput(t *testing.T) {
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
 	for c := byte('b'); c < 'j'; c++ {
@@ -68,7 +68,7 @@ func TestHostileInput(t *testing.T) {
 	}
 }
 
-// cpuTime is what this process has used of processors: others that keep them busy don't count.
+// cpuTime returns the CPU time that this process has used, which does not depend on other processes.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -84,7 +84,7 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
-// TestHarmless: what editors and other systems do to files changes nothing.
+// TestHarmless: typical changes by editors and other systems do not change the document.
 func TestHarmless(t *testing.T) {
 	for name, text := range map[string]string{
 		"byte order mark":   "\ufeff" + smallest,
@@ -100,7 +100,7 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
-// TestErrorsAreBounded: at most 100 findings and a last one that says so, in the document's order.
+// TestErrorsAreBounded: Parse reports at most 100 findings, in the document's order, and a last one that says that there are more.
 func TestErrorsAreBounded(t *testing.T) {
 	_, err := v1alpha1.Parse("f", []byte(smallest+manyKeys(150)))
 	var errs v1alpha1.Errors
@@ -130,7 +130,7 @@ func TestErrorsAsJSON(t *testing.T) {
 	}
 }
 
-// TestValidateWithoutParse: a document made in Go is checked just as well, only without lines.
+// TestValidateWithoutParse: a document made in Go gets the same checks, only without lines.
 func TestValidateWithoutParse(t *testing.T) {
 	c := &v1alpha1.Cluster{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: "Demo"}}
 	c.Spec.Provider.Local = &v1alpha1.Local{}

@@ -7,13 +7,13 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// SettingsPlace is a part of a document that holds settings of machines.
+// SettingsPlace is a part of a document that holds machine settings.
 type SettingsPlace struct {
 	Path     string // "spec.workers[0].machines"
 	Settings *MachineSettings
 }
 
-// settingsPlaces lists every part of the document that holds settings of machines, the general one first.
+// settingsPlaces lists every part of the document that holds machine settings, spec.machines first.
 func (c *Cluster) settingsPlaces() []SettingsPlace {
 	out := []SettingsPlace{{"spec.machines", &c.Spec.Machines}, {"spec.controlPlane.machines", &c.Spec.ControlPlane.Machines}}
 	if g := c.Spec.Endpoint.Gateways; g != nil {
@@ -45,7 +45,7 @@ func (c *Cluster) SettingsOf(role, pool string) MachineSettings {
 	return all.with(MachineSettings{})
 }
 
-// with returns the settings with those of a narrower place laid over them.
+// with returns s overridden by the more specific settings o.
 func (s MachineSettings) with(o MachineSettings) MachineSettings {
 	if len(s.Sysctls)+len(o.Sysctls) > 0 {
 		mine := map[string]string{}
@@ -82,7 +82,7 @@ func (s MachineSettings) with(o MachineSettings) MachineSettings {
 	return s
 }
 
-// union returns a with what it lacks of b.
+// union returns a followed by the items of b that a lacks.
 func union(a, b []string) []string {
 	out := slices.Clone(a)
 	for _, x := range b {
@@ -93,7 +93,7 @@ func union(a, b []string) []string {
 	return out
 }
 
-// over returns a with each item of b in the place of the one with the same key, or behind all.
+// over returns a with each item of b replacing the item that has the same key, or appended if none has.
 func over[T any](a, b []T, key func(T) string) []T {
 	out := slices.Clone(a)
 	for _, x := range b {
@@ -106,7 +106,7 @@ func over[T any](a, b []T, key func(T) string) []T {
 	return out
 }
 
-// AtMoments returns the hooks by the moment at which they run, as the document calls it.
+// AtMoments returns the non-empty hook lists, keyed by the document's name of the moment at which they run.
 func (h Hooks) AtMoments() map[string][]Hook {
 	all := map[string][]Hook{
 		"beforeInstall": h.BeforeInstall, "afterInstall": h.AfterInstall, "beforeUpgrade": h.BeforeUpgrade, "afterUpgrade": h.AfterUpgrade,

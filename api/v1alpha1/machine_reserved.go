@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// reserved is something on machines that a document's settings must leave alone.
+// reserved says why a document's settings may not change something on machines.
 type reserved struct{ owner, hint string }
 
-// reservedDirs are directories with all that is in them.
+// reservedDirs are directories, including everything below them.
 var reservedDirs = map[string]reserved{
 	"/etc/kubernetes":         {"Naupegos writes Kubernetes' files there", ""},
 	"/var/lib/kubelet":        {"kubelet keeps its state there", ""},
@@ -64,7 +64,7 @@ var reservedPrograms = regexp.MustCompile(`^(containerd|containerd-shim-runc-v2|
 // reservedUnits are the units of Naupegos, by name without type.
 var reservedUnits = regexp.MustCompile(`^(kubelet|containerd|etcd|haproxy|keepalived|naupegos.*|wg-quick@.*)$`)
 
-// reservedPath says why a document's file may not lie at a clean, absolute path.
+// reservedPath says whether and why a document may not put a file at a clean, absolute path.
 func reservedPath(p string) (reserved, bool) {
 	if r, ok := reservedFiles[p]; ok {
 		return r, true
@@ -109,13 +109,13 @@ var reservedSysctls = map[string]string{
 // reservedModules are kernel modules that Naupegos loads itself.
 var reservedModules = []string{"overlay", "br_netfilter"}
 
-// reservedPackages would put another program in the place of a bundle's.
+// reservedPackages are packages that would replace a program of the bundle.
 var reservedPackages = map[string]string{
 	"kubelet": "", "kubeadm": "", "kubectl": "", "containerd": "", "containerd.io": "", "docker.io": "", "docker-ce": "", "cri-o": "", "runc": "",
 	"kubernetes-cni": "", "cri-tools": "", "etcd-server": "",
 }
 
-// sysctlName returns the form with dots of a kernel setting's name: sysctl.d(5) also takes slashes, and whichever comes first separates.
+// sysctlName returns the dotted form of a kernel setting's name. As in sysctl.d(5), names may also use slashes; the first separator decides.
 func sysctlName(key string) string {
 	if i := strings.IndexAny(key, "./"); i < 0 || key[i] == '.' {
 		return key

@@ -2,7 +2,7 @@ package v1alpha1
 
 import "github.com/naupegos/naupegos/api/strict"
 
-// settings adds the rules of MachineSettings in each of these places.
+// settings adds the rules for MachineSettings at each of these paths.
 func (r rules) settings(places ...string) rules {
 	free := ChangeRule{Class: ChangeFree}
 	for _, p := range places {

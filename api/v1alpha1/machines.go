@@ -9,7 +9,7 @@ const (
 	RoleGateway      = "gateway"
 )
 
-// The middle part of the names of machines that are in no pool; no pool may be called so.
+// The middle part of the names of machines that are in no pool. Pools may not have these names.
 const (
 	groupControlPlane = "cp"
 	groupGateway      = "gw"
@@ -19,12 +19,12 @@ const (
 type Machine struct {
 	Name  string       // unique in the cluster, a DNS label
 	Role  string       // RoleControlPlane, RoleWorker or RoleGateway
-	Pool  string       // of a worker; else empty
+	Pool  string       // of a worker; otherwise empty
 	Index int          // 1-based within role and pool
-	Host  *HostMachine // with provider hosts: the machine it is
+	Host  *HostMachine // with provider hosts: the machine's entry in the document
 }
 
-// MachineName makes the name of a machine: "demo-cp-1", "demo-gw-1", "demo-general-1".
+// MachineName returns the name of a machine: "demo-cp-1", "demo-gw-1", "demo-general-1".
 func MachineName(cluster, role, pool string, index int) string {
 	group := pool
 	switch role {
@@ -36,8 +36,8 @@ func MachineName(cluster, role, pool string, index int) string {
 	return cluster + "-" + group + "-" + strconv.Itoa(index)
 }
 
-// Machines returns every machine that a defaulted document wants: gateways, control plane, then workers in the order of
-// their pools. With provider hosts these are the machines of the list, in that order within each role and pool.
+// Machines returns every machine of a defaulted document: gateways, control plane, then workers in the order of their pools. With provider hosts
+// these are the listed machines, in their order within each role and pool.
 func (c *Cluster) Machines() []Machine {
 	if c.Spec.Provider.Hosts != nil {
 		return c.hostMachines()
@@ -76,7 +76,7 @@ func (c *Cluster) hostMachines() []Machine {
 	return ms
 }
 
-// GatewayCount is the number of gateways of a defaulted document: 0 where the endpoint is of another kind.
+// GatewayCount returns the number of gateways of a defaulted document; 0 if the endpoint is of another kind.
 func (c *Cluster) GatewayCount() int {
 	if c.Spec.Endpoint.Gateways == nil {
 		return 0
@@ -84,7 +84,7 @@ func (c *Cluster) GatewayCount() int {
 	return c.Spec.Endpoint.Gateways.Replicas
 }
 
-// WorkerCount is the number of workers of all pools of a defaulted document.
+// WorkerCount returns the number of workers of all pools of a defaulted document.
 func (c *Cluster) WorkerCount() int {
 	n := 0
 	for i := range c.Spec.Workers {
@@ -93,7 +93,7 @@ func (c *Cluster) WorkerCount() int {
 	return n
 }
 
-// MostWorkers is the number of workers of all pools of a defaulted document once those that scale are at their largest.
+// MostWorkers returns the number of workers of all pools of a defaulted document when pools that scale have their maximum size.
 func (c *Cluster) MostWorkers() int {
 	n := 0
 	for i := range c.Spec.Workers {
@@ -102,10 +102,10 @@ func (c *Cluster) MostWorkers() int {
 	return n
 }
 
-// Scales reports whether a cluster-autoscaler says how many machines the pool has, within the document's bounds.
+// Scales reports whether a cluster-autoscaler decides, within the document's bounds, how many machines the pool has.
 func (p Pool) Scales() bool { return p.MaxReplicas > 0 }
 
-// Least is the smallest number of machines that a pool may have that scales.
+// Least returns the minimum number of machines of a pool that scales.
 func (p Pool) Least() int {
 	if p.MinReplicas == nil {
 		return 0
@@ -113,10 +113,10 @@ func (p Pool) Least() int {
 	return *p.MinReplicas
 }
 
-// Most is the largest number of machines that the pool may have.
+// Most returns the maximum number of machines of the pool.
 func (p Pool) Most() int { return max(p.Count(), p.MaxReplicas) }
 
-// Count is the pool's number of machines: 0 where the document is not defaulted yet and gives none.
+// Count returns the pool's number of machines; 0 if the document is not defaulted yet and gives no number.
 func (p Pool) Count() int {
 	if p.Replicas == nil {
 		return 0

@@ -6,16 +6,17 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// MadeUpHostKey has the form of a host key, but no machine has it: with it in place nothing connects by mistake.
+// MadeUpHostKey has the form of a host key but belongs to no machine, so that nothing connects by mistake while it is in place.
 const MadeUpHostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// madeUpNetwork is for documentation: few machines have an address of it.
+// madeUpNetwork is a network for documentation, which hardly any machine uses.
 var madeUpNetwork = netip.MustParsePrefix("192.0.2.0/24")
 
 // MadeUpVIP is the virtual address of sample documents.
 const MadeUpVIP = "192.0.2.10"
 
-// checkMadeUp reports values of a sample document that the user did not replace. Of a host only the key shows that: its address may be real.
+// checkMadeUp reports placeholder values of a sample document that the user did not replace. A host is recognized only by its key, because its
+// address may be real.
 func (c *Cluster) checkMadeUp(r *findings) {
 	address := func(field, text, hint string) {
 		if a, err := netip.ParseAddr(text); err == nil && madeUpNetwork.Contains(a) {

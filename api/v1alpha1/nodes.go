@@ -8,9 +8,9 @@ type ControlPlane struct {
 	Schedulable bool `json:"schedulable,omitempty" yaml:"schedulable,omitempty" jsonschema:"default=false"`
 	// Labels of the nodes.
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
-	// What the machines are like.
+	// Size, image and placement of the machines. Only with provider openstack.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
-	// What these machines have besides spec.machines.
+	// Settings of these machines, in addition to spec.machines.
 	Machines MachineSettings `json:"machines,omitzero" yaml:"machines,omitempty"`
 }
 
@@ -20,13 +20,13 @@ type Etcd struct {
 	Mode string `json:"mode,omitempty" yaml:"mode,omitempty" jsonschema:"default=stacked,enum=stacked,enum=service"`
 	// Feature gates of etcd to set, by name.
 	FeatureGates map[string]bool `json:"featureGates,omitempty" yaml:"featureGates,omitempty"`
-	// Size in GiB that the database may have. Left out: 8.
+	// Maximum size of the database in GiB. Left out: 8.
 	QuotaBackendGiB int `json:"quotaBackendGiB,omitempty" yaml:"quotaBackendGiB,omitempty" jsonschema:"minimum=1,maximum=100"`
 	// Milliseconds between two heartbeats of the leader. Left out: 100.
 	HeartbeatMilliseconds int `json:"heartbeatMilliseconds,omitempty" yaml:"heartbeatMilliseconds,omitempty" jsonschema:"minimum=10,maximum=10000"`
 	// Milliseconds without a heartbeat after which a member calls an election: at least five times the heartbeat. Left out: 1000.
 	ElectionMilliseconds int `json:"electionMilliseconds,omitempty" yaml:"electionMilliseconds,omitempty" jsonschema:"minimum=50,maximum=50000"`
-	// Further flags. They replace what Naupegos would set, except for flags that the cluster depends on.
+	// Further flags. They override what Naupegos would set, except for flags that the cluster depends on.
 	ExtraArgs []Arg `json:"extraArgs,omitempty" yaml:"extraArgs,omitempty" jsonschema:"maxItems=200"`
 }
 
@@ -42,31 +42,30 @@ type Pool struct {
 	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=40,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
 	// How many machines; 0 keeps the pool without machines. With provider hosts, the default is the number of machines in the pool.
 	Replicas *int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=0,maximum=1000"`
-	// Fewest machines that a cluster-autoscaler leaves the pool, see naupegos autoscale; none where it is left out.
+	// Fewest machines to which a cluster-autoscaler may shrink the pool, see naupegos autoscale. Left out: 0.
 	MinReplicas *int `json:"minReplicas,omitempty" yaml:"minReplicas,omitempty" jsonschema:"minimum=0,maximum=1000"`
-	// Most machines that a cluster-autoscaler gives the pool. With it the pool scales: replicas, by default minReplicas but at least 1, is only what it begins with.
+	// Most machines to which a cluster-autoscaler may grow the pool. With it the pool scales, and replicas (by default minReplicas, but at least 1) is only the initial number.
 	MaxReplicas int `json:"maxReplicas,omitempty" yaml:"maxReplicas,omitempty" jsonschema:"minimum=1,maximum=1000"`
-	// Release of Kubernetes that the pool's machines stay with while the rest of the cluster goes on to newer ones: at most three minors behind, and
-	// none ahead. By default it is the cluster's.
+	// Kubernetes release that the pool's machines stay with while the rest of the cluster moves on: at most three minors behind the cluster's release, and never ahead of it. Default: the cluster's release.
 	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"pattern=^v1\\.[0-9]+\\.[0-9]+$" host:"release"`
 	// Labels of the nodes.
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 	// Taints of the nodes: only pods that tolerate them run there.
 	Taints []Taint `json:"taints,omitempty" yaml:"taints,omitempty" jsonschema:"maxItems=50"`
-	// How the kubelets of the pool's machines run, where it is not as spec.kubernetes.kubelet says.
+	// Kubelet settings of the pool's machines that differ from spec.kubernetes.kubelet.
 	Kubelet Kubelet `json:"kubelet,omitzero" yaml:"kubelet,omitempty"`
-	// What the machines are like.
+	// Size, image and placement of the machines. Only with provider openstack.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
-	// What these machines have besides spec.machines.
+	// Settings of these machines, in addition to spec.machines.
 	Machines MachineSettings `json:"machines,omitzero" yaml:"machines,omitempty"`
 }
 
 // Taint keeps pods off a node that do not tolerate it.
 type Taint struct {
-	// Key, as of a label.
+	// Key, in the form of a label key.
 	Key string `json:"key" yaml:"key" jsonschema:"required" host:"none"`
-	// Value, as of a label.
+	// Value, in the form of a label value.
 	Value string `json:"value,omitempty" yaml:"value,omitempty"`
-	// What becomes of pods that do not tolerate it.
+	// What happens to pods that do not tolerate the taint.
 	Effect string `json:"effect" yaml:"effect" jsonschema:"required,enum=NoSchedule,enum=PreferNoSchedule,enum=NoExecute"`
 }

@@ -1,60 +1,60 @@
 package v1alpha1
 
-// OpenStack makes machines as servers of an OpenStack cloud.
+// OpenStack creates machines as servers of an OpenStack cloud.
 type OpenStack struct {
 	// Name of the cloud in clouds.yaml. Left out: $OS_CLOUD, or the OS_* variables.
 	Cloud string `json:"cloud,omitempty" yaml:"cloud,omitempty" jsonschema:"maxLength=255" host:"none"`
-	// Name of a credential (naupegos server credential add) whose value is a clouds.yaml: cloud names the cloud in it, and may be left out where it holds one. A server takes nothing else.
+	// Name of a credential (naupegos server credential add) whose value is a clouds.yaml. The field cloud names the cloud in it, and may be left out if it contains only one. A server accepts nothing else.
 	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
-	// Region. Left out: the one of the credentials.
+	// Region. Left out: the region of the credentials.
 	Region string `json:"region,omitempty" yaml:"region,omitempty" jsonschema:"maxLength=255"`
-	// Name or ID of the external network that floating IPs are taken from and the router leads to. Left out: the cloud's only one.
+	// Name or ID of the external network that provides floating IPs and to which the router connects. Left out: the cloud's only one.
 	ExternalNetwork string `json:"externalNetwork,omitempty" yaml:"externalNetwork,omitempty" jsonschema:"maxLength=255"`
-	// Network of the machines: made for the cluster, or one that exists.
+	// Network of the machines: created for the cluster, or an existing one.
 	Network OpenStackNetwork `json:"network,omitzero" yaml:"network,omitempty"`
-	// Accept and remember the SSH host key that a machine shows at the first contact where the cloud serves no console log to read it from. Somebody between you and the machine at that moment can impersonate it.
+	// Accept and remember the SSH host key that a machine presents at the first contact if the cloud provides no console log from which to read it. An attacker between you and the machine at that moment can impersonate it.
 	TrustOnFirstUse bool `json:"trustOnFirstUse,omitempty" yaml:"trustOnFirstUse,omitempty" jsonschema:"default=false"`
-	// What machines are like unless their pool says otherwise.
+	// Size, image and placement of machines. Roles and pools can override each field.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
 }
 
 // OpenStackNetwork is the network of the machines.
 type OpenStackNetwork struct {
-	// Private IPv4 network of the machines, /16 to /28. With an existing subnet it is taken from there.
+	// Private IPv4 network of the machines, /16 to /28. With an existing subnet, it is taken from the subnet.
 	CIDR string `json:"cidr,omitempty" yaml:"cidr,omitempty" jsonschema:"pattern=^([0-9.]+/[0-9]+)?$"`
 	// Name servers of the machines. Left out: the cloud's own.
 	DNSServers []string `json:"dnsServers,omitempty" yaml:"dnsServers,omitempty" jsonschema:"maxItems=5" host:"none"`
-	// Name or ID of an existing network to use in place of one made for the cluster. It is never changed or removed.
+	// Name or ID of an existing network to use instead of one created for the cluster. It is never changed or removed.
 	Existing string `json:"existing,omitempty" yaml:"existing,omitempty" jsonschema:"maxLength=255"`
-	// Name or ID of the existing network's subnet to use. Left out: its only IPv4 subnet.
+	// Name or ID of the subnet of the existing network to use. Left out: its only IPv4 subnet.
 	Subnet string `json:"subnet,omitempty" yaml:"subnet,omitempty" jsonschema:"maxLength=255"`
-	// Name or ID of an existing router to attach the cluster's network to, in place of one made for the cluster.
+	// Name or ID of an existing router to which the cluster's network is attached, instead of one created for the cluster.
 	Router string `json:"router,omitempty" yaml:"router,omitempty" jsonschema:"maxLength=255"`
 }
 
-// MachineShape is what machines of a role or pool are like. Only with provider openstack; with another it is an error.
+// MachineShape describes the machines of a role or pool. Only with provider openstack; with any other provider it is an error.
 type MachineShape struct {
 	// Name or ID of the flavor.
 	Flavor string `json:"flavor,omitempty" yaml:"flavor,omitempty" jsonschema:"maxLength=255"`
 	// Name or ID of the image: Debian or Ubuntu with cloud-init, or one that "naupegos image build" made.
 	Image string `json:"image,omitempty" yaml:"image,omitempty" jsonschema:"maxLength=255" host:"none"`
-	// Size in GiB of a root volume made from the image. 0, or left out everywhere: no root volume, but the flavor's own disk.
+	// Size in GiB of a root volume created from the image. 0, or left out everywhere: no root volume; the flavor's own disk is used.
 	RootVolumeGiB *int `json:"rootVolumeGiB,omitempty" yaml:"rootVolumeGiB,omitempty" jsonschema:"minimum=0,maximum=16384"`
 	// Type of the root volume. Left out: the cloud's default.
 	RootVolumeType string `json:"rootVolumeType,omitempty" yaml:"rootVolumeType,omitempty" jsonschema:"maxLength=255"`
-	// Availability zones that the machines are spread over in turn. Left out: the cloud chooses.
+	// Availability zones over which the machines are spread in turn. Left out: the cloud chooses.
 	Zones []string `json:"zones,omitempty" yaml:"zones,omitempty" jsonschema:"maxItems=20"`
-	// Whether machines of one role or pool are kept on different hypervisors: soft (where possible), hard (or not at all), none. Left out everywhere: soft.
+	// Whether machines of one role or pool are kept on different hypervisors: soft (if possible), hard (a machine that can't be is not created), none. Left out everywhere: soft.
 	AntiAffinity string `json:"antiAffinity,omitempty" yaml:"antiAffinity,omitempty" jsonschema:"enum=soft,enum=hard,enum=none"`
 	// Give each machine a floating IP. Gateways always have one.
 	FloatingIP *bool `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty" host:"none"`
-	// What reads user-data in the image: cloud-init, or ignition in a Debian or Ubuntu image that has it. Left out everywhere: cloud-init. Fedora CoreOS and Flatcar can't be machines yet: they have no Debian packages.
+	// Program in the image that reads user-data: cloud-init, or ignition in a Debian or Ubuntu image that has it. Left out everywhere: cloud-init. Fedora CoreOS and Flatcar are not supported, because they have no Debian packages.
 	UserData string `json:"userData,omitempty" yaml:"userData,omitempty" jsonschema:"enum=cloud-init,enum=ignition"`
-	// Hand user-data over on a config drive in place of the metadata service.
+	// Pass user-data on a config drive instead of through the metadata service.
 	ConfigDrive *bool `json:"configDrive,omitempty" yaml:"configDrive,omitempty"`
 }
 
-// defaultOpenStackCIDR is the network of the machines where the document names none.
+// defaultOpenStackCIDR is the network of the machines if the document names none.
 const defaultOpenStackCIDR = "10.1.0.0/24"
 
 // Kinds of anti-affinity and of user-data.
@@ -66,7 +66,7 @@ const (
 	UserDataIgnition  = "ignition"
 )
 
-// RootVolume returns the size of the root volume in GiB; 0: there is none.
+// RootVolume returns the size of the root volume in GiB; 0 means no root volume.
 func (s MachineShape) RootVolume() int {
 	if s.RootVolumeGiB == nil {
 		return 0
@@ -74,10 +74,10 @@ func (s MachineShape) RootVolume() int {
 	return *s.RootVolumeGiB
 }
 
-// WantsFloatingIP reports whether the machine gets a floating IP of its own.
+// WantsFloatingIP reports whether the machine gets its own floating IP.
 func (s MachineShape) WantsFloatingIP() bool { return s.FloatingIP != nil && *s.FloatingIP }
 
-// over returns s with what it leaves out taken from base.
+// over returns s with unset fields taken from base.
 func (s MachineShape) over(base MachineShape) MachineShape {
 	def := func(v *string, b string) {
 		if *v == "" {
@@ -106,7 +106,7 @@ func (s MachineShape) over(base MachineShape) MachineShape {
 	return s
 }
 
-// Shape reports what machines of a role and pool are like, of a defaulted document with provider openstack.
+// Shape returns the machine shape of a role and pool in a defaulted document with provider openstack.
 func (c *Cluster) Shape(role, pool string) MachineShape {
 	var s MachineShape
 	switch role {

@@ -1,49 +1,49 @@
 package v1alpha1
 
-// Proxy is the way of the machines to what lies outside of the cluster: packages, images. Naupegos itself goes by the variables HTTPS_PROXY, HTTP_PROXY and
-// NO_PROXY of its own environment.
+// Proxy is the HTTP proxy through which machines reach destinations outside the cluster, such as packages and images. Naupegos itself uses the
+// variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY of its own environment.
 type Proxy struct {
-	// Proxy for http, as http://proxy.example.org:3128.
+	// Proxy for http, such as http://proxy.example.org:3128.
 	HTTP string `json:"http,omitempty" yaml:"http,omitempty" host:"none"`
-	// Proxy for https. The proxy itself is mostly reached by http: http://proxy.example.org:3128.
+	// Proxy for https. The proxy itself is usually reached by http: http://proxy.example.org:3128.
 	HTTPS string `json:"https,omitempty" yaml:"https,omitempty" host:"none"`
-	// What machines reach without the proxy, besides what Naupegos adds: the networks of pods, Services and machines, the endpoint, the names of machines and Services. Names, domains as ".example.org", addresses and networks in CIDR form.
+	// Destinations that machines reach without the proxy: names, domains such as ".example.org", addresses, and networks in CIDR form. Naupegos adds the networks of pods, Services and machines, the endpoint, and the names of machines and Services.
 	NoProxy []string `json:"noProxy,omitempty" yaml:"noProxy,omitempty" jsonschema:"maxItems=100" host:"none"`
 	// User and password for the proxy.
 	Auth *BasicAuth `json:"auth,omitempty" yaml:"auth,omitempty"`
 }
 
-// BasicAuth refers to a user and a password. They are no part of the document.
+// BasicAuth refers to a user and a password, which are not part of the document.
 type BasicAuth struct {
-	// File with one line USER:PASSWORD, as an absolute path, readable by its owner alone.
+	// Absolute path of a file with one line USER:PASSWORD. Only its owner may have access to it.
 	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty" host:"file"`
-	// Name of a credential (naupegos server credential add) whose value is such a line, in place of credentialsFile. A server takes nothing else.
+	// Name of a credential (naupegos server credential add) whose value is such a line, instead of credentialsFile. A server accepts nothing else.
 	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 }
 
-// Registry says how machines reach a registry of images.
+// Registry says how machines reach an image registry.
 type Registry struct {
-	// Registry, as in the names of images: docker.io, registry.example.org:5000. "*" is every registry that the list does not name.
+	// Registry, as in image names: docker.io, registry.example.org:5000. "*" stands for every registry that the list does not name.
 	Host string `json:"host" yaml:"host" jsonschema:"required,maxLength=255" host:"none"`
 	// Mirrors, tried in this order before the registry itself.
 	Mirrors []Mirror `json:"mirrors,omitempty" yaml:"mirrors,omitempty" jsonschema:"maxItems=20"`
-	// Certificate of the authority (PEM) that vouches for the registry, and for those of its mirrors that have none of their own.
+	// CA certificate (PEM) of the registry, and of its mirrors that have no ca of their own.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
-	// User and password for the registry itself; mirrors get their own. Every pod on the machines can use the images then, without a pull secret.
+	// User and password for the registry itself; mirrors have their own. All pods on the machines can then use the images without a pull secret.
 	Auth *BasicAuth `json:"auth,omitempty" yaml:"auth,omitempty"`
 	// Accept any certificate of the registry.
 	Insecure bool `json:"insecure,omitempty" yaml:"insecure,omitempty" jsonschema:"default=false"`
 }
 
-// Mirror is another place for the images of a registry.
+// Mirror is another source of a registry's images.
 type Mirror struct {
-	// Address, as https://mirror.example.org, with the path that images have there.
+	// Address, such as https://mirror.example.org, with the path of the images there.
 	URL string `json:"url" yaml:"url" jsonschema:"required" host:"none"`
-	// What the mirror is asked: pull (content), resolve (which content a tag means). Default: both.
+	// What the mirror is used for: pull (content), resolve (which content a tag refers to). Default: both.
 	Capabilities []string `json:"capabilities,omitempty" yaml:"capabilities,omitempty" jsonschema:"maxItems=2"`
-	// The path in url is the whole one: no /v2 is added.
+	// The path in url is complete: /v2 is not appended.
 	OverridePath bool `json:"overridePath,omitempty" yaml:"overridePath,omitempty" jsonschema:"default=false" host:"none"`
-	// Certificate of the authority (PEM) that vouches for the mirror.
+	// CA certificate (PEM) of the mirror.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
 	// User and password for the mirror.
 	Auth *BasicAuth `json:"auth,omitempty" yaml:"auth,omitempty"`

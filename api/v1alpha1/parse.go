@@ -10,11 +10,11 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Parse reads one document strictly, fills in the defaults and validates it. The name is the file's, for messages.
-// The error is an Errors with all that is wrong.
+// Parse parses one document strictly, fills in defaults and validates it. The name is the file's, for messages. The error is an Errors with all
+// problems.
 func Parse(name string, data []byte) (*Cluster, error) { return parse(name, data, (*Cluster).check) }
 
-// ParseFilledIn is Parse for a document that somebody is about to use: what New made up, for its user to replace, is wrong, too.
+// ParseFilledIn is Parse for a document that is about to be used: it also refuses placeholder values of New that the user did not replace.
 func ParseFilledIn(name string, data []byte) (*Cluster, error) {
 	return parse(name, data, func(c *Cluster, r *findings) {
 		c.check(r)
@@ -38,7 +38,7 @@ func parse(name string, data []byte, check func(*Cluster, *findings)) (*Cluster,
 	return c, nil
 }
 
-// known reports whether this program can read the document's version and kind, and reports if not.
+// known reports whether this program supports the document's version and kind, and adds a finding if it does not.
 func known(r *findings, root *yaml.Node) bool {
 	if root.Kind != yaml.MappingNode {
 		r.AddAt(r.Where[""], "", "expected a mapping with apiVersion, kind, metadata and spec, got "+strict.Describe(root), "")
@@ -52,7 +52,7 @@ func known(r *findings, root *yaml.Node) bool {
 		}
 		at := strict.Position{Line: v.Line, Column: v.Column}
 		switch {
-		case k.Value == "apiVersion" && v.Value != APIVersion: // further versions are converted from here
+		case k.Value == "apiVersion" && v.Value != APIVersion: // conversion of further versions would start here
 			r.AddAt(at, "apiVersion", "unknown version "+strict.Quote(v.Value), "this naupegos reads "+APIVersion)
 			ok = false
 		case k.Value == "kind" && v.Value != Kind:
@@ -63,7 +63,7 @@ func known(r *findings, root *yaml.Node) bool {
 	return ok
 }
 
-// Marshal writes the document as canonical YAML: fields in their order, two spaces, no comments. Parse reads it back.
+// Marshal returns the document as canonical YAML: fields in their order, two spaces of indentation, no comments. Parse accepts the result.
 func (c *Cluster) Marshal() ([]byte, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)

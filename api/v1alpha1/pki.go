@@ -11,13 +11,13 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// PKI says who the cluster's authorities are.
+// PKI configures the cluster's certificate authorities.
 type PKI struct {
-	// Who holds the authorities' keys and signs certificates. Left out, Naupegos does: they are in its store, encrypted.
+	// Who holds the authorities' keys and signs certificates. Left out: Naupegos, which keeps the keys encrypted in its store.
 	Issuer *Issuer `json:"issuer,omitempty" yaml:"issuer,omitempty"`
 }
 
-// VaultIssuer returns the Vault that signs the cluster's certificates; nil where Naupegos does.
+// VaultIssuer returns the Vault that signs the cluster's certificates, or nil if Naupegos does.
 func (p PKI) VaultIssuer() *Vault {
 	if p.Issuer == nil {
 		return nil
@@ -25,22 +25,22 @@ func (p PKI) VaultIssuer() *Vault {
 	return p.Issuer.Vault
 }
 
-// Issuer is who signs certificates.
+// Issuer says who signs certificates.
 type Issuer struct {
-	// PKI secrets engines of a HashiCorp Vault or an OpenBao: the authorities' keys never leave it.
+	// PKI secrets engines of a HashiCorp Vault or OpenBao server. The authorities' keys never leave it.
 	Vault *Vault `json:"vault" yaml:"vault" jsonschema:"required"`
 }
 
-// Vault is a server of HashiCorp Vault or OpenBao with a PKI secrets engine for each authority of the cluster. What signs in there is no part of the
+// Vault is a HashiCorp Vault or OpenBao server with a PKI secrets engine for each authority of the cluster. The login secret is not part of the
 // document.
 type Vault struct {
-	// Address of the server, as https://vault.example.org:8200.
+	// Address of the server, such as https://vault.example.org:8200.
 	Address string `json:"address" yaml:"address" jsonschema:"required" host:"address"`
-	// What the mounts of the PKI secrets engines begin with: at pki/demo they are pki/demo/kubernetes-ca, pki/demo/etcd-ca and pki/demo/front-proxy-ca. Other clusters need others.
+	// Mount path prefix of the PKI secrets engines: with pki/demo they are pki/demo/kubernetes-ca, pki/demo/etcd-ca and pki/demo/front-proxy-ca. Each cluster needs its own.
 	Mount string `json:"mount" yaml:"mount" jsonschema:"required,maxLength=200"`
-	// Namespace of the server, where it has namespaces.
+	// Namespace on the server, if it has namespaces.
 	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty" jsonschema:"maxLength=200"`
-	// Certificate of the authority (PEM) that vouches for the server, where this host does not know it.
+	// CA certificate (PEM) of the server, if this host does not trust it already.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
 	// How to sign in.
 	Auth VaultAuth `json:"auth,omitzero" yaml:"auth,omitempty"`
@@ -55,15 +55,15 @@ const (
 
 // VaultAuth says how to sign in to Vault.
 type VaultAuth struct {
-	// By what: a token ($VAULT_TOKEN), an AppRole ($VAULT_ROLE_ID and $VAULT_SECRET_ID), or, where naupegos runs in a pod, its service account.
+	// Login method: a token ($VAULT_TOKEN), an AppRole ($VAULT_ROLE_ID and $VAULT_SECRET_ID), or, if naupegos runs in a pod, the pod's service account.
 	Method string `json:"method,omitempty" yaml:"method,omitempty" jsonschema:"default=token,enum=token,enum=appRole,enum=kubernetes"`
 	// Mount of the auth method. Left out: approle or kubernetes.
 	Mount string `json:"mount,omitempty" yaml:"mount,omitempty" jsonschema:"maxLength=200"`
 	// Role of the auth method. Only with method kubernetes.
 	Role string `json:"role,omitempty" yaml:"role,omitempty" jsonschema:"maxLength=200"`
-	// File with what signs in, as an absolute path, in place of the variables: the token, or lines role_id=… and secret_id=…, readable by its owner alone. Not with method kubernetes, which reads the token that pods have.
+	// Absolute path of a file with the login secret, instead of the environment variables: the token, or the lines role_id=… and secret_id=…. Only its owner may have access to it. Not with method kubernetes, which uses the pod's own token.
 	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty" host:"file"`
-	// Name of a credential (naupegos server credential add) whose value is such a file, in place of credentialsFile. With methods token and appRole a server takes nothing else.
+	// Name of a credential (naupegos server credential add) whose value is the content of such a file, instead of credentialsFile. With methods token and appRole, a server accepts nothing else.
 	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
 }
 
@@ -124,7 +124,7 @@ func (a VaultAuth) check(r *findings, at string) {
 	checkCredential(r, at, "credentialsFile", a.CredentialsFile, a.Credential)
 }
 
-// plainMount reports whether a path of Vault is one as it stands, and means nothing else in a policy or a shell.
+// plainMount reports whether a Vault path is clean and has no characters with a special meaning in a policy or a shell.
 func plainMount(p string) bool {
 	return path.Clean("/"+p) == "/"+p && strings.Trim(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_.-") == ""
 }

@@ -19,25 +19,25 @@ import (
 // KindServerPolicy is the kind of a ServerPolicy.
 const KindServerPolicy = "ServerPolicy"
 
-// ServerPolicy says what documents may use of a server and of its network. The administrator of the server writes it.
+// ServerPolicy restricts what documents may use of a server and of its network. The administrator of the server writes it.
 type ServerPolicy struct {
-	// Version of this file's form.
+	// Version of the file format.
 	APIVersion string `json:"apiVersion" yaml:"apiVersion" jsonschema:"required,enum=naupegos.dev/v1alpha1"`
 	// What this file describes.
 	Kind string `json:"kind" yaml:"kind" jsonschema:"required,enum=ServerPolicy"`
-	// Providers that documents may name. With local, operate of a cluster is root on the server's host. Default: openstack and metal.
+	// Providers that documents may name. With local, operating a cluster amounts to root on the server's host. Default: openstack and metal.
 	Providers []string `json:"providers,omitempty" yaml:"providers,omitempty"`
-	// Rules for clusters. The first rule whose names fit a cluster applies, and no other. A cluster that fits none may use credentials that are its own, any release, and the autoscale ports 8086-8185.
+	// Rules for clusters. Only the first rule with a matching name applies to a cluster. A cluster without a matching rule may use its own credentials, any release, and the autoscale ports 8086-8185.
 	Clusters []ClusterPolicy `json:"clusters,omitempty" yaml:"clusters,omitempty" jsonschema:"maxItems=1000"`
 }
 
 // ClusterPolicy is a rule for clusters.
 type ClusterPolicy struct {
-	// Names of the clusters, or patterns as "prod-*". Default: all.
+	// Names of clusters, or patterns such as "prod-*". Default: all.
 	Names []string `json:"names,omitempty" yaml:"names,omitempty" jsonschema:"maxItems=1000"`
-	// Where the server may connect to without a credential: HOST, HOST:PORT, http://HOST:PORT, or a network as 10.0.0.0/16. A Vault with method kubernetes needs an entry. If the rule lists any, the addresses of spec.endpoint need one, too. A credential brings its own hosts.
+	// Addresses to which the server may connect without a credential: HOST, HOST:PORT, http://HOST:PORT, or a network such as 10.0.0.0/16. A Vault with method kubernetes needs an entry. If the rule lists any, the addresses of spec.endpoint need entries, too. A credential permits its own hosts.
 	Endpoints []string `json:"endpoints,omitempty" yaml:"endpoints,omitempty" jsonschema:"maxItems=1000"`
-	// Releases of Kubernetes: a minor as v1.37, or a whole version. Default: all. A cluster may keep the releases that it has.
+	// Releases of Kubernetes: a minor such as v1.37, or a full version. Default: all. A cluster may keep the releases that it has.
 	Releases []string `json:"releases,omitempty" yaml:"releases,omitempty" jsonschema:"maxItems=100"`
 	// Directories of the server that spec.backup.to.directory may name.
 	BackupDirectories []string `json:"backupDirectories,omitempty" yaml:"backupDirectories,omitempty" jsonschema:"maxItems=100"`
@@ -50,7 +50,7 @@ func DefaultServerPolicy() *ServerPolicy {
 	return &ServerPolicy{APIVersion: APIVersion, Kind: KindServerPolicy, Providers: []string{ProviderOpenStack, ProviderMetal}}
 }
 
-// ParseServerPolicy reads a policy strictly. The name is the file's, for messages. The error is an Errors with all that is wrong.
+// ParseServerPolicy parses a policy strictly. The name is the file's, for messages. The error is an Errors with all problems.
 func ParseServerPolicy(name string, data []byte) (*ServerPolicy, error) {
 	r := strict.New(name)
 	p := &ServerPolicy{}
@@ -68,7 +68,7 @@ func ParseServerPolicy(name string, data []byte) (*ServerPolicy, error) {
 	return p, nil
 }
 
-// isPolicy reports a file that is no mapping, before each key is reported.
+// isPolicy reports whether root is a mapping. If it is not, it adds a finding that says what a policy looks like.
 func isPolicy(r *findings, root *yaml.Node) bool {
 	if root.Kind == yaml.MappingNode {
 		return true
@@ -95,7 +95,7 @@ func checkProviders(r *findings, at string, names []string) {
 	}
 }
 
-// CheckProviders refuses names of providers that there are not.
+// CheckProviders refuses unknown names of providers.
 func CheckProviders(names []string) error {
 	for _, name := range names {
 		if !slices.Contains(Providers(), name) {
@@ -131,7 +131,7 @@ func (c *ClusterPolicy) check(r *findings, at string) {
 	}
 }
 
-// Ports returns the first and the last port for autoscalers.
+// Ports returns the first and the last autoscale port.
 func (c *ClusterPolicy) Ports() (first, last int, err error) {
 	from, to, ok := strings.Cut(c.AutoscalePorts, "-")
 	if !ok {
@@ -159,7 +159,7 @@ func (p *ServerPolicy) For(cluster string) ClusterPolicy {
 	return none
 }
 
-// MatchesAny reports whether a name is one of these, or fits one of their patterns.
+// MatchesAny reports whether a name equals or matches one of the patterns.
 func MatchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		fits, err := path.Match(p, name)

@@ -11,7 +11,7 @@ import (
 
 const policyHead = "apiVersion: naupegos.dev/v1alpha1\nkind: ServerPolicy\n"
 
-// TestServerPolicyIsStrict: whatever is wrong is refused with its line and field.
+// TestServerPolicyIsStrict: every mistake is refused with its line and field.
 func TestServerPolicyIsStrict(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "p.yaml:1:1: the document is empty",
@@ -39,7 +39,7 @@ func TestServerPolicyIsStrict(t *testing.T) {
 	}
 }
 
-// TestServerPolicyRules: the first rule that fits a cluster applies; a server without rules is strict.
+// TestServerPolicyRules: the first rule that matches a cluster applies; a server without rules is strict.
 func TestServerPolicyRules(t *testing.T) {
 	p := testkit.Value(ParseServerPolicy("p.yaml", []byte(policyHead+"clusters:\n- names: [prod-*]\n  releases: [v1.36]\n- endpoints: [vault:8200]\n")))(t)
 	if strings.Join(p.Providers, " ") != "openstack metal" {
@@ -56,7 +56,7 @@ func TestServerPolicyRules(t *testing.T) {
 	}
 }
 
-// TestPlaces: which addresses a place covers. Nothing is sent in the clear unless the place says http.
+// TestPlaces: which addresses an entry covers. Nothing is sent in plain text unless the entry says http.
 func TestPlaces(t *testing.T) {
 	for _, c := range []struct {
 		place, address string

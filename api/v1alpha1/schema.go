@@ -17,8 +17,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Schema returns the JSON Schema (draft 2020-12) of the document, the same bytes each time. Editors complete and check
-// by it; what depends on several fields only Parse knows.
+// Schema returns the JSON Schema (draft 2020-12) of the document, the same bytes each time. Editors use it for completion and checks; only Parse
+// checks rules that depend on several fields.
 func Schema() ([]byte, error) {
 	docs, err := comments()
 	if err != nil {
@@ -37,7 +37,7 @@ func Schema() ([]byte, error) {
 	}
 	s := reflector.Reflect(&Cluster{})
 	s.Title = "Naupegos cluster document"
-	// The reflector leaves out the defaults of types that have a schema of their own.
+	// The reflector omits the defaults of types that have a schema of their own.
 	strict.Walk(reflect.TypeFor[Cluster](), "", func(_ string, parent reflect.Type, f strict.Field) {
 		if def, ok := s.Definitions[parent.Name()]; ok && f.Default != "" && strict.IsText(f.Type) {
 			if p, ok := def.Properties.Get(f.Key); ok {
@@ -52,14 +52,14 @@ func Schema() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// JSONSchemaExtend says that exactly one provider is given.
+// JSONSchemaExtend requires exactly one provider.
 func (Provider) JSONSchemaExtend(s *jsonschema.Schema) {
 	for _, name := range Providers() {
 		s.OneOf = append(s.OneOf, &jsonschema.Schema{Required: []string{name}})
 	}
 }
 
-// Reference returns the reference of the document in Markdown: a table of every field, from the types themselves.
+// Reference returns the reference of the document in Markdown: tables of all fields, generated from the types.
 func Reference() ([]byte, error) {
 	docs, err := comments()
 	if err != nil {
@@ -74,7 +74,7 @@ func Reference() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// section writes the table of one type and then the sections of the types in it.
+// section writes the table of a type, followed by the sections of the types of its fields.
 func section(b *bytes.Buffer, docs map[string]string, path string, t reflect.Type) {
 	title := "The document"
 	if path != "" {
@@ -106,7 +106,7 @@ func section(b *bytes.Buffer, docs map[string]string, path string, t reflect.Typ
 	}
 }
 
-// typeText says in words what a field takes.
+// typeText describes the values of a field in words.
 func typeText(f strict.Field) string {
 	t := f.Type
 	if t.Kind() == reflect.Pointer {
@@ -142,7 +142,7 @@ func typeText(f strict.Field) string {
 //go:embed cluster.go addons.go sets.go components.go provider.go endpoint.go nodes.go machine_settings.go outside.go settings.go openstack.go backup.go pki.go
 var sources embed.FS
 
-// comments returns the doc comments of types ("Pool") and fields ("Pool.Name"), each as one line.
+// comments returns the doc comments of types ("Pool") and fields ("Pool.Name"), each joined into one line.
 func comments() (map[string]string, error) {
 	out := map[string]string{}
 	entries, err := sources.ReadDir(".")

@@ -66,7 +66,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaAccepts: what Parse accepts, and the canonical form of it, the schema accepts.
+// TestSchemaAccepts: the schema accepts every document that Parse accepts, and its canonical form.
 func TestSchemaAccepts(t *testing.T) {
 	s := compiledSchema(t)
 	for _, path := range goodFiles(t) {
@@ -79,7 +79,7 @@ func TestSchemaAccepts(t *testing.T) {
 			t.Errorf("%s, canonical form: %v", path, err)
 		}
 		if filepath.Base(path) == "null-is-absent.yaml" {
-			continue // editors may well remark on keys without a value
+			continue // editors may remark on keys without a value
 		}
 		if err := validate(t, s, data); err != nil {
 			t.Errorf("%s: %v", path, err)
@@ -87,7 +87,7 @@ func TestSchemaAccepts(t *testing.T) {
 	}
 }
 
-// TestSchemaRefuses: the schema finds most of what is wrong by itself; these files hold what it can't miss.
+// TestSchemaRefuses: the schema finds most mistakes by itself; it must refuse these files.
 func TestSchemaRefuses(t *testing.T) {
 	s := compiledSchema(t)
 	refused := 0

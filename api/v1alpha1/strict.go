@@ -2,14 +2,14 @@ package v1alpha1
 
 import "github.com/naupegos/naupegos/api/strict"
 
-// FieldError is one thing that is wrong with a document.
+// FieldError is one problem in a document.
 type FieldError = strict.FieldError
 
-// Errors is everything that is wrong with a document, in the document's order.
+// Errors lists all problems in a document, in the document's order.
 type Errors = strict.Errors
 
 // Duration is a length of time that documents write as "90s", "5m" or "1h30m". Zero means "not given".
 type Duration = strict.Duration
 
-// findings collects what is wrong with a document.
+// findings collects the problems in a document.
 type findings = strict.Findings

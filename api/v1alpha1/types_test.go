@@ -10,8 +10,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// TestTypes holds what the machinery relies on: every key is called the same in YAML and JSON, has a comment, and tags
-// that can be read; numbers have limits.
+// TestTypes checks the requirements of the code that reads the types: every key has the same name in YAML and JSON, a comment, and valid tags;
+// numbers have limits.
 func TestTypes(t *testing.T) {
 	docs, err := comments()
 	if err != nil {

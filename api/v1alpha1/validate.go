@@ -19,14 +19,14 @@ const (
 	maxDuration = 24 * time.Hour
 )
 
-// Validate checks a defaulted document and returns everything that is wrong with it, without lines; nil if nothing is.
+// Validate checks a defaulted document and returns all problems, without lines; nil if there are none.
 func (c *Cluster) Validate() Errors {
 	r := &findings{}
 	c.check(r)
 	return r.Sorted()
 }
 
-// check looks at each field by itself first and then at how fields fit together, so that one mistake is one finding.
+// check first checks each field by itself and then how fields fit together, so that one mistake is one finding.
 func (c *Cluster) check(r *findings) {
 	checkTags(r, "", reflect.ValueOf(c).Elem())
 	c.checkProvider(r)
@@ -60,7 +60,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkCapacity(r)
 }
 
-// checkTags checks what the struct tags say: what is required, known values, limits.
+// checkTags checks what the struct tags require: required fields, known values, limits.
 func checkTags(r *findings, path string, v reflect.Value) {
 	for _, f := range strict.FieldsOf(v.Type()) {
 		p, fv := strict.Join(path, f.Key), v.Field(f.Index)
@@ -75,7 +75,7 @@ func checkTags(r *findings, path string, v reflect.Value) {
 	}
 }
 
-// checkValue checks one value by its tags, and what lies below it.
+// checkValue checks a value by its tags, and everything below it.
 func checkValue(r *findings, p string, v reflect.Value, f strict.Field) {
 	var problem, hint string
 	switch v.Kind() {
@@ -84,7 +84,7 @@ func checkValue(r *findings, p string, v reflect.Value, f strict.Field) {
 			problem, hint = f.CheckEnum(v.String())
 		}
 	case reflect.Int:
-		if v.Int() != 0 || f.Default != "" { // 0 without a default is left out
+		if v.Int() != 0 || f.Default != "" { // 0 without a default means left out
 			problem, hint = f.CheckRange(int(v.Int()))
 		}
 	case reflect.Slice:
@@ -97,7 +97,7 @@ func checkValue(r *findings, p string, v reflect.Value, f strict.Field) {
 		}
 	case reflect.Struct:
 		switch d, ok := v.Interface().(Duration); {
-		case ok && f.Default != "": // one without a default has bounds of its own
+		case ok && f.Default != "": // a duration without a default has limits of its own
 			problem, hint = checkDuration(d)
 		case !ok:
 			checkTags(r, p, v)
@@ -115,12 +115,12 @@ func checkDuration(d Duration) (problem, hint string) {
 	return d.String() + " is not between 10s and 24h", ""
 }
 
-// checkProvider demands exactly one.
+// checkProvider requires exactly one provider.
 func (c *Cluster) checkProvider(r *findings) {
 	const names = "keep one of local, hosts, openstack, metal"
 	switch set := c.Spec.Provider.set(); {
 	case len(set) > 1:
-		r.Remark("spec.provider", "names more than one provider", names) // what is wrong with each is worth knowing at once
+		r.Remark("spec.provider", "names more than one provider", names) // report the problems of each provider, too
 	case len(set) == 0:
 		r.Add("spec.provider", "no provider is chosen", `give one of local, hosts, openstack, metal; the shortest is "provider: {local: {}}"`)
 	}
@@ -131,7 +131,7 @@ var (
 	timeOfDay   = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
 )
 
-// checkUpdates demands packages, days and times of the day.
+// checkUpdates checks the packages, days and times of spec.updates.
 func (c *Cluster) checkUpdates(r *findings) {
 	os := c.Spec.Updates.OS
 	for i, name := range os.Hold {
@@ -154,7 +154,7 @@ func (c *Cluster) checkUpdates(r *findings) {
 	}
 }
 
-// checkTimeouts demands that a step can last as long as what it waits for.
+// checkTimeouts requires that the step limit is at least as long as the waits within a step.
 func (c *Cluster) checkTimeouts(r *findings) {
 	t := c.Spec.Timeouts
 	for _, o := range []struct {
@@ -168,10 +168,10 @@ func (c *Cluster) checkTimeouts(r *findings) {
 	}
 }
 
-// maxUnattended is the longest time between two looks that nobody asks for: whoever wants them more seldom looks himself.
+// maxUnattended is the maximum interval of unattended checks: anyone who wants them less often can run them by hand.
 const maxUnattended = 7 * 24 * time.Hour
 
-// checkUnattended demands that servers look neither all the time nor never.
+// checkUnattended limits the intervals of unattended checks.
 func (c *Cluster) checkUnattended(r *findings) {
 	u := c.Spec.Unattended
 	for _, o := range []struct {
@@ -190,10 +190,10 @@ func (c *Cluster) checkUnattended(r *findings) {
 	}
 }
 
-// maxSoak is the longest time that an upgrade may be told to stay where there is a way back.
+// maxSoak is the maximum time for which an upgrade may stay in its revertible phase.
 const maxSoak = 90 * 24 * time.Hour
 
-// checkRollouts checks what changes of machines wait for.
+// checkRollouts checks the conditions and limits of changes to machines.
 func (c *Cluster) checkRollouts(r *findings) {
 	u := c.Spec.Updates
 	if s := u.Soak.Duration; s > maxSoak {

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// maxResolution is the longest interval of metrics-server; the least is that of all durations, 10 s, at which kubelets measure.
+// maxResolution is the maximum interval of metrics-server. The minimum is that of all durations, 10 s, at which kubelets measure.
 const maxResolution = 5 * time.Minute
 
 // checkAddons checks each addon and its settings.

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// componentCheck checks the settings of one program against what the release's own takes.
+// componentCheck checks the settings of one program against those that the program of the release accepts.
 type componentCheck struct {
 	*findings
 	program string
@@ -49,7 +49,7 @@ func (c *Cluster) checkComponents(r *findings) {
 	of(flags.Etcd, "spec.etcd").etcd(c.Spec.Etcd)
 	for i, pool := range c.Spec.Workers {
 		of := of(flags.Kubelet, strict.Item("spec.workers", i)+".kubelet")
-		if t, ok := flags.Of(release.MinorOf(pool.Version)); ok { // else it is the cluster's, or reported
+		if t, ok := flags.Of(release.MinorOf(pool.Version)); ok { // otherwise the version is the cluster's, or has been reported
 			of.table = t
 		}
 		of.kubelet(pool.Kubelet, k.Kubelet.For(pool))
@@ -70,7 +70,7 @@ func (c componentCheck) gates(gates map[string]bool) {
 	}
 }
 
-// unknown reports a name that the release does not know: dropped since an older minor, misspelt, or made up.
+// unknown reports a name that the release does not know: dropped since an older minor, not added yet, or misspelt.
 func (c componentCheck) unknown(at, what, name string, known []string, had func(flags.Table) bool) {
 	hint := ""
 	if near := fail.Nearest(name, known); near != "" {
@@ -129,7 +129,7 @@ func (c componentCheck) args(args []Arg) {
 	}
 }
 
-// taken reports a setting that another field stands for, or that Naupegos sets.
+// taken reports a setting that has a field of its own or that Naupegos sets.
 func (c componentCheck) taken(at, what, field string) {
 	if field == flags.Sets {
 		c.Add(at, what+" is not yours to set: Naupegos sets it", "remove it")
@@ -138,7 +138,7 @@ func (c componentCheck) taken(at, what, field string) {
 	c.Add(at, what+" has a field of its own", "use "+field)
 }
 
-// unwritable reports why a value can't be passed on: static pods expand $(NAME), and systemd splits what kubelet and etcd get at spaces.
+// unwritable reports why a value can't be passed on: static pods expand $(NAME), and systemd interprets special characters in kubelet's flags.
 func unwritable(program, value string) string {
 	switch {
 	case strings.ContainsAny(value, "\n\r\x00"):
@@ -199,7 +199,7 @@ func (c componentCheck) apiServer(s APIServer) {
 	}
 }
 
-// servable reports what is wrong with a key of runtimeConfig.
+// servable reports why the release can't serve a key of runtimeConfig; empty if it can.
 func (c componentCheck) servable(key string) (problem, hint string) {
 	if slices.Contains([]string{"api/all", "api/ga", "api/beta", "api/alpha"}, key) || c.table.API(key) {
 		return "", ""

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// config checks a text with fields of a program's configuration file.
+// config checks a text that contains fields of a program's configuration file.
 func (c componentCheck) config(text, apiVersion, kind string) {
 	if text == "" {
 		return
@@ -30,7 +30,7 @@ func (c componentCheck) config(text, apiVersion, kind string) {
 	c.configFields(at, "", root)
 }
 
-// mappingText parses a text that is to be a YAML mapping; nil after a report.
+// mappingText parses a text that must be a YAML mapping. If it is not, mappingText adds a finding and returns nil.
 func (c componentCheck) mappingText(at, text, hint string) *yaml.Node {
 	docs, err := strict.Documents([]byte(text))
 	switch {
@@ -44,7 +44,7 @@ func (c componentCheck) mappingText(at, text, hint string) *yaml.Node {
 	return nil
 }
 
-// configFields checks the fields of a mapping that stands at parent in the configuration file, and reports the first that is wrong.
+// configFields checks the fields of a mapping at parent in the configuration file, and reports the first wrong one.
 func (c componentCheck) configFields(at, parent string, n *yaml.Node) (ok bool) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]

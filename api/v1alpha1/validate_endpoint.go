@@ -58,7 +58,7 @@ func (c *Cluster) checkEndpoint(r *findings) {
 	}
 }
 
-// checkFront checks how the API is reached from outside.
+// checkFront checks the API's address for clients outside the cluster.
 func (c *Cluster) checkFront(r *findings, path string) {
 	e := c.Spec.Endpoint
 	switch _, err := netip.ParseAddr(e.DNSName); {
@@ -129,7 +129,7 @@ func (c *Cluster) checkOctavia(r *findings, path string) {
 	c.checkIngress(r, path+".octavia.ingress", o.Ingress)
 }
 
-// checkIngress checks web traffic's way to the workers.
+// checkIngress checks the ports through which web traffic reaches the workers.
 func (c *Cluster) checkIngress(r *findings, field string, in *Ingress) {
 	if in == nil {
 		return
@@ -162,7 +162,7 @@ func (c *Cluster) checkEndpointAddress(r *findings, path string) {
 	}
 }
 
-// checkHostPort reports what is wrong with a host or host:port.
+// checkHostPort reports why a text is not a host or host:port; empty if it is.
 func checkHostPort(s string) (problem, hint string) {
 	hint = `write it like "k8s.example.org" or "192.0.2.10:6443"`
 	host := s

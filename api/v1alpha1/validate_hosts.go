@@ -14,7 +14,7 @@ import (
 
 const machinesField = "spec.provider.hosts.machines"
 
-// checkHosts checks the machines given by address, and that they are as many as are wanted.
+// checkHosts checks the listed machines, and that their number matches the document's counts.
 func (c *Cluster) checkHosts(r *findings, h *Hosts) {
 	const path = "spec.provider.hosts"
 	checkHostsLogin(r, path, h)
@@ -33,7 +33,7 @@ func (c *Cluster) checkHosts(r *findings, h *Hosts) {
 	c.checkHostCounts(r, h)
 }
 
-// once reports a value that an earlier machine has too.
+// once reports a value that an earlier machine also has.
 func once(r *findings, seen map[string]int, value string, i int, field string) {
 	if value == "" {
 		return
@@ -73,7 +73,7 @@ func (c *Cluster) checkHost(r *findings, h *Hosts, m *HostMachine, p string) {
 	}
 }
 
-// checkHostCounts demands as many machines of each role and pool as are wanted.
+// checkHostCounts requires the document's number of machines for each role and pool.
 func (c *Cluster) checkHostCounts(r *findings, h *Hosts) {
 	check := func(field, what string, wanted, have int) {
 		switch {
@@ -97,7 +97,7 @@ func (c *Cluster) checkHostCounts(r *findings, h *Hosts) {
 
 const metalField = "spec.provider.metal"
 
-// MetalFacts are what pools can ask of what machines say of themselves.
+// MetalFacts lists the facts of machines that pools can select by.
 func MetalFacts() []string {
 	return []string{"chassis", "mac", "manufacturer", "product", "serial", "uuid"}
 }
@@ -141,7 +141,7 @@ func (c *Cluster) checkMetal(r *findings, m *Metal) {
 	}
 }
 
-// metalCount is the number of machines of a role or pool as the stock has its name; known says whether there is such a one.
+// metalCount returns the number of machines of a role or pool, by its name in the stock; known reports whether the role or pool exists.
 func (c *Cluster) metalCount(name string) (n int, known bool) {
 	switch name {
 	case MetalControlPlane:
@@ -176,7 +176,7 @@ func checkMetalChoice(r *findings, field string, p MetalPool) {
 	}
 }
 
-// checkMetalDisk checks that what is said of disks fits together.
+// checkMetalDisk checks that the settings of disks are consistent.
 func checkMetalDisk(r *findings, field string, p MetalPool) {
 	d := p.Disk
 	for i, serial := range d.Data {

@@ -17,7 +17,7 @@ import (
 
 var cpuSet = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
 
-// kubelet checks the settings of kubelets. effective is what the machines run: a pool's settings over the cluster's.
+// kubelet checks the settings of kubelets. effective is what machines run: the cluster's settings overridden by the pool's.
 func (c componentCheck) kubelet(k, effective Kubelet) {
 	c.gates(k.FeatureGates)
 	c.args(k.ExtraArgs)
@@ -104,7 +104,7 @@ func (c componentCheck) eviction(k, effective Kubelet) {
 	}
 }
 
-// isThreshold reports whether kubelet takes a text as a threshold.
+// isThreshold reports whether kubelet accepts a text as a threshold.
 func isThreshold(s string) bool {
 	if percent, ok := strings.CutSuffix(s, "%"); ok {
 		p, err := strconv.ParseFloat(percent, 64)

@@ -10,9 +10,9 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-const maxDNSDomain = 200 // leaves room for a Service's and a namespace's name before it
+const maxDNSDomain = 200 // leaves room in front for the names of a Service and a namespace
 
-// checkKubernetes checks release and domain; the networks are checkNetworks' business.
+// checkKubernetes checks release and domain; checkNetworks checks the networks.
 func (c *Cluster) checkKubernetes(r *findings) {
 	k := c.Spec.Kubernetes
 	if problem, hint := checkVersion(k.Version); problem != "" {
@@ -34,7 +34,7 @@ func (c *Cluster) checkKubernetes(r *findings) {
 	}
 }
 
-// checkVersion demands a release of a supported minor.
+// checkVersion reports why a text is not a release of a supported minor; empty if it is.
 func checkVersion(v string) (problem, hint string) {
 	parts := regexp.MustCompile(`^(v?)(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})(\.(0|[1-9][0-9]{0,3}))?(-.+|\+.+)?$`).FindStringSubmatch(v)
 	if parts == nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// userName is a name that sshd may know: directories bring capital letters, domains and backslashes along.
+// userName matches names that sshd may know: directory services allow capital letters, domains and backslashes.
 var userName = regexp.MustCompile(`^[A-Za-z_][-A-Za-z0-9_.@\\]{0,63}$`)
 
-// variableName is the name of an environment variable.
+// variableName matches names of environment variables.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func checkUser(r *findings, field, name string) {
@@ -31,7 +31,7 @@ func checkFilePath(r *findings, field, path, hint string) {
 
 const keyPathHint = "give the path of the private key, not the key itself"
 
-// checkHostsLogin checks how all machines are logged in to.
+// checkHostsLogin checks the login fields for all machines.
 func checkHostsLogin(r *findings, path string, h *Hosts) {
 	checkUser(r, path+".user", h.User)
 	checkFilePath(r, path+".sshKeyFile", h.SSHKeyFile, keyPathHint)
@@ -69,7 +69,7 @@ func checkMachineLogin(r *findings, path string, m *HostMachine) {
 	checkPasswordSource(r, path+".sudoPassword", m.SudoPassword)
 }
 
-// checkPasswordSource demands exactly one source, by reference.
+// checkPasswordSource requires exactly one source, which refers to the password without containing it.
 func checkPasswordSource(r *findings, path string, p *PasswordSource) {
 	if p == nil {
 		return
@@ -89,7 +89,7 @@ func checkPasswordSource(r *findings, path string, p *PasswordSource) {
 	checkFilePath(r, path+".file", p.File, "give the path of a file that holds the password, not the password itself")
 }
 
-// checkSSHAddress checks where SSH listens, without a port.
+// checkSSHAddress checks an SSH address, which has no port.
 func checkSSHAddress(r *findings, field, address string) {
 	if address == "" {
 		return // reported as required
@@ -118,7 +118,7 @@ func checkHostName(r *findings, field, name string) {
 	checkLabelName(r, field, name)
 }
 
-// PortOf returns the SSH port at an address of the hosts, which the address's field names as errors do.
+// PortOf returns the SSH port for an address, given the path of the address field as in errors.
 func (h *Hosts) PortOf(field string) int {
 	for i, b := range h.Bastions {
 		if strings.HasPrefix(field, strict.Item("spec.provider.hosts.bastions", i)+".") {

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // the zones are the same ones wherever Naupegos runs
+	_ "time/tzdata" // makes time zones independent of the host on which Naupegos runs
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -35,7 +35,7 @@ var (
 // maxHookTimeout is the longest time limit of a hook.
 const maxHookTimeout = time.Hour
 
-// checkMachineSettings checks the settings of machines in every place of the document.
+// checkMachineSettings checks machine settings in every part of the document.
 func (c *Cluster) checkMachineSettings(r *findings) {
 	for _, p := range c.settingsPlaces() {
 		s := p.Settings
@@ -207,7 +207,7 @@ func checkRepositories(r *findings, at string, repositories []PackageRepository)
 	}
 }
 
-// checkWebAddress demands an http or https URL without credentials, which are never shown.
+// checkWebAddress requires an http or https URL without credentials. It never shows credentials.
 func checkWebAddress(r *findings, at, address, example, what string) {
 	u, err := url.Parse(address)
 	switch {
@@ -250,7 +250,7 @@ func checkDNS(r *findings, at string, d DNS) {
 	}
 }
 
-// checkAuthority demands exactly one certificate of an authority.
+// checkAuthority requires exactly one CA certificate.
 func checkAuthority(r *findings, at, text string) {
 	const hint = "one certificate in PEM, from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----"
 	block, rest := pem.Decode([]byte(text))
@@ -299,8 +299,8 @@ func (c *Cluster) checkHooks(r *findings, at string, hooks []Hook) {
 	}
 }
 
-// checkAuthoritiesLast reports authorities of a document that someone is about to use that are no longer, or not yet, valid. A stored document
-// stays readable when an authority of it expires.
+// checkAuthoritiesLast reports CA certificates that have expired or are not valid yet, in a document that is about to be used. A stored document
+// stays readable when one of its CA certificates expires.
 func (c *Cluster) checkAuthoritiesLast(r *findings, now time.Time) {
 	for _, p := range c.settingsPlaces() {
 		for i, text := range p.Settings.TrustedCAs {

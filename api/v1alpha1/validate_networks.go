@@ -7,23 +7,23 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// Limits of the networks, in bits of prefix. A node takes a /24 of the pods' network, of which the controller manager
-// cuts at most 2^16 pieces; the API server takes no larger network for Services than a /12, kubeadm none smaller than a /28.
+// Limits of the networks, in bits of prefix. A node takes a /24 of the pods' network, and the controller manager can divide the network into at most
+// 2^16 such parts. The API server accepts no network for Services larger than a /12, kubeadm none smaller than a /28.
 const (
 	nodeBits                           = 24
 	minPodBits, maxPodBits             = 8, nodeBits
 	minServiceBits, maxServiceBits     = 12, 28
 	minLocalBits, maxLocalBits         = 16, 24
-	localReserved                  int = 100 // addresses that the local provider keeps for itself, gateways and control plane
+	localReserved                  int = 100 // addresses that the local provider reserves for itself, gateways and control plane
 )
 
-// network is a field with a valid network, to compare with the others.
+// network is a field with a valid network, for comparison with the others.
 type network struct {
 	field  string
 	prefix netip.Prefix
 }
 
-// checkNetworks checks each network and that they and the machines' addresses lie apart.
+// checkNetworks checks each network, and that networks and machines' addresses do not overlap.
 func (c *Cluster) checkNetworks(r *findings) {
 	k := c.Spec.Kubernetes
 	pods, podsOK := checkNetwork(r, "spec.kubernetes.podCIDR", k.PodCIDR, minPodBits, maxPodBits)
@@ -64,7 +64,7 @@ func (c *Cluster) checkNetworks(r *findings) {
 	c.checkAddressesOutside(r, nets)
 }
 
-// checkNetwork reads an IPv4 network of a size between the limits.
+// checkNetwork parses an IPv4 network whose size is within the limits.
 func checkNetwork(r *findings, field, s string, minBits, maxBits int) (network, bool) {
 	p, problem, hint := parseNetwork(s)
 	switch {
@@ -80,7 +80,7 @@ func checkNetwork(r *findings, field, s string, minBits, maxBits int) (network, 
 	return network{field, p}, true
 }
 
-// parseNetwork reads an IPv4 network, or reports what is wrong with it; it is valid where only the address is not its first.
+// parseNetwork parses an IPv4 network, or says what is wrong with it. If the text is an address inside a network, p is valid nevertheless.
 func parseNetwork(s string) (p netip.Prefix, problem, hint string) {
 	p, err := netip.ParsePrefix(s)
 	switch {
@@ -94,7 +94,7 @@ func parseNetwork(s string) (p netip.Prefix, problem, hint string) {
 	return p, "", ""
 }
 
-// unusable reports whether a network touches one that hosts treat specially.
+// unusable reports whether a network overlaps one that hosts treat specially.
 func unusable(p netip.Prefix) bool {
 	for _, s := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"} {
 		if p.Overlaps(netip.MustParsePrefix(s)) {
@@ -104,7 +104,7 @@ func unusable(p netip.Prefix) bool {
 	return false
 }
 
-// checkPodSpace demands a /24 for each node.
+// checkPodSpace requires a /24 for each node.
 func (c *Cluster) checkPodSpace(r *findings, pods network) {
 	nodes, space := c.Spec.ControlPlane.Replicas+c.MostWorkers(), 1<<(nodeBits-pods.prefix.Bits())
 	if nodes > space {
@@ -113,7 +113,7 @@ func (c *Cluster) checkPodSpace(r *findings, pods network) {
 	}
 }
 
-// checkLocalNetwork demands a private network with an address for each worker.
+// checkLocalNetwork requires a private network with an address for each worker.
 func (c *Cluster) checkLocalNetwork(r *findings, n network) {
 	checkPrivate(r, n)
 	if room := 1<<(32-n.prefix.Bits()) - 2 - localReserved; c.MostWorkers() > room {
@@ -121,7 +121,7 @@ func (c *Cluster) checkLocalNetwork(r *findings, n network) {
 	}
 }
 
-// checkOpenStackSpace demands a private network with an address for each machine.
+// checkOpenStackSpace requires a private network with an address for each machine.
 func (c *Cluster) checkOpenStackSpace(r *findings, n network) {
 	checkPrivate(r, n)
 	wanted := c.GatewayCount() + c.Spec.ControlPlane.Replicas + c.MostWorkers()
@@ -131,14 +131,14 @@ func (c *Cluster) checkOpenStackSpace(r *findings, n network) {
 	}
 }
 
-// checkPrivate demands a network that nobody else on the Internet has.
+// checkPrivate requires a private network, whose addresses do not occur on the Internet.
 func checkPrivate(r *findings, n network) {
 	if shared := netip.MustParsePrefix("100.64.0.0/10"); !n.prefix.Addr().IsPrivate() && !shared.Contains(n.prefix.Addr()) {
 		r.Add(n.field, n.prefix.String()+" is a public network", "machines could not reach what it really holds; take a private one, e.g. 10.1.0.0/24")
 	}
 }
 
-// checkAddressesOutside demands that no machine and no endpoint lies in a network of the cluster's inside.
+// checkAddressesOutside requires that no machine and no endpoint is in an internal network of the cluster.
 func (c *Cluster) checkAddressesOutside(r *findings, nets []network) {
 	outside := func(field, s string) {
 		a, err := netip.ParseAddr(s)
@@ -154,7 +154,7 @@ func (c *Cluster) checkAddressesOutside(r *findings, nets []network) {
 		}
 	}
 	if os := c.Spec.Provider.OpenStack; os != nil {
-		for i, s := range os.Network.DNSServers { // the machines' own network may well hold one
+		for i, s := range os.Network.DNSServers { // the machines' own network may contain a name server
 			a, err := netip.ParseAddr(s)
 			for _, n := range nets {
 				if err == nil && n.field != openStackField+".network.cidr" && n.prefix.Contains(a) {

@@ -17,7 +17,7 @@ func (c *Cluster) checkNodes(r *findings) {
 	if n := c.Spec.ControlPlane.Replicas; n%2 == 0 {
 		field := "spec.controlPlane.replicas"
 		if h := c.Spec.Provider.Hosts; h != nil && h.count(RoleControlPlane, "") == n {
-			field = machinesField // where the number comes from
+			field = machinesField // the number is derived from the machines
 		}
 		r.Add(field, fmt.Sprintf("%d control-plane machines are even: one more than %d, but no more may fail", n, n-1), "take 1, 3 or 5", machinesField)
 	}
@@ -46,7 +46,7 @@ func (c *Cluster) checkNodes(r *findings) {
 // maxKubeletSkew is how many minors a kubelet may be behind the API servers.
 const maxKubeletSkew = 3
 
-// checkPoolVersion demands a release that kubelets may have beside the API servers of the cluster's release.
+// checkPoolVersion requires a release whose kubelets work with API servers of the cluster's release.
 func (c *Cluster) checkPoolVersion(r *findings, field, version string) {
 	const cluster = "spec.kubernetes.version"
 	if version == "" {
@@ -59,7 +59,7 @@ func (c *Cluster) checkPoolVersion(r *findings, field, version string) {
 	pool, ok := release.Parse(version)
 	servers, known := release.Parse(c.Spec.Kubernetes.Version)
 	switch {
-	case !ok || !known: // reported there
+	case !ok || !known: // reported at spec.kubernetes.version
 	case release.Compare(version, c.Spec.Kubernetes.Version) > 0:
 		r.Add(field, fmt.Sprintf("%s is newer than the cluster, %s: no kubelet may be ahead of an API server", version, c.Spec.Kubernetes.Version),
 			"upgrade the cluster first, or leave it out", cluster)
@@ -68,7 +68,7 @@ func (c *Cluster) checkPoolVersion(r *findings, field, version string) {
 	}
 }
 
-// checkScaling demands bounds with the pool's beginning between them, where machines can be made.
+// checkScaling requires consistent bounds that include the initial number, and a provider that can create machines.
 func (c *Cluster) checkScaling(r *findings, path string, p Pool) {
 	switch {
 	case !p.Scales() && p.MinReplicas != nil:
@@ -84,7 +84,7 @@ func (c *Cluster) checkScaling(r *findings, path string, p Pool) {
 	}
 }
 
-// checkLabelName demands a name that can be part of a host name.
+// checkLabelName requires a name that can be part of a host name.
 func checkLabelName(r *findings, field, name string) {
 	switch {
 	case len(validation.IsDNS1123Label(name)) == 0:
@@ -97,7 +97,7 @@ func checkLabelName(r *findings, field, name string) {
 	}
 }
 
-// checkLabels checks keys and values, and that no label is one that Kubernetes or Naupegos sets itself.
+// checkLabels checks keys and values, and that Kubernetes and Naupegos do not set the labels themselves.
 func checkLabels(r *findings, path string, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		field := path + "[" + strict.Clip(key) + "]"
@@ -120,7 +120,7 @@ func checkLabelKey(r *findings, field, key string) {
 	}
 }
 
-// checkTaints checks keys and values, and that none is given twice.
+// checkTaints checks keys and values, and that no taint is given twice.
 func checkTaints(r *findings, path string, taints []Taint) {
 	seen := map[[2]string]int{}
 	for i, t := range taints {
@@ -140,7 +140,7 @@ func checkTaints(r *findings, path string, taints []Taint) {
 	}
 }
 
-// checkNames demands names that can be host names, each once.
+// checkNames requires names that are unique and valid host names.
 func (c *Cluster) checkNames(r *findings) {
 	name := c.Metadata.Name
 	if name == "" {
@@ -159,7 +159,7 @@ func (c *Cluster) checkNames(r *findings) {
 	}
 }
 
-// checkCapacity demands a node that ordinary workloads may run on.
+// checkCapacity requires a node on which ordinary workloads may run.
 func (c *Cluster) checkCapacity(r *findings) {
 	if c.Spec.ControlPlane.Schedulable {
 		return

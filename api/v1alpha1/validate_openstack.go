@@ -11,13 +11,13 @@ import (
 
 const openStackField = "spec.provider.openstack"
 
-// Limits of the machines' network in OpenStack. Besides machines it holds the router, DHCP and load-balancer ports.
+// Limits of the machines' network in OpenStack. In addition to machines, it contains ports of the router, DHCP and load balancers.
 const (
 	minOpenStackBits, maxOpenStackBits     = 16, 28
 	openStackReserved                  int = 6
 )
 
-// shapeAt is the shape of a group of machines and where it stands in the document.
+// shapeAt is the shape of a group of machines and its path in the document.
 type shapeAt struct {
 	path  string // "spec.controlPlane.machine"
 	what  string // "control-plane machines"
@@ -25,7 +25,7 @@ type shapeAt struct {
 	own   MachineShape
 }
 
-// shapes lists the groups of machines with what the document says of each itself.
+// shapes lists the groups of machines with their own, not inherited, shapes.
 func (c *Cluster) shapes() []shapeAt {
 	all := []shapeAt{{"spec.controlPlane.machine", "control-plane machines", c.Spec.ControlPlane.Replicas, c.Spec.ControlPlane.Machine}}
 	if g := c.Spec.Endpoint.Gateways; g != nil {
@@ -37,8 +37,8 @@ func (c *Cluster) shapes() []shapeAt {
 	return all
 }
 
-// checkCloud checks what only provider openstack has: with it, that all is there that it needs; without it, that nothing
-// is given that would have no effect.
+// checkCloud checks the fields of provider openstack: with it, that all required fields are set; with another provider, that none is set that would
+// have no effect.
 func (c *Cluster) checkCloud(r *findings) {
 	if os := c.Spec.Provider.OpenStack; os != nil {
 		c.checkOpenStack(r, os)
@@ -47,7 +47,7 @@ func (c *Cluster) checkCloud(r *findings) {
 	}
 }
 
-// checkNoCloud demands that nothing is given that only provider openstack reads.
+// checkNoCloud requires that no field is set that only provider openstack uses.
 func (c *Cluster) checkNoCloud(r *findings) {
 	only := func(given bool, field string) {
 		if given {
@@ -63,13 +63,13 @@ func (c *Cluster) checkNoCloud(r *findings) {
 	only(len(a.NodePortCIDRs) > 0, "spec.access.nodePortCIDRs")
 }
 
-// empty reports whether nothing is said.
+// empty reports whether no field is set.
 func (s MachineShape) empty() bool {
 	return s.Flavor == "" && s.Image == "" && s.RootVolumeGiB == nil && s.RootVolumeType == "" && len(s.Zones) == 0 &&
 		s.AntiAffinity == "" && s.FloatingIP == nil && s.UserData == "" && s.ConfigDrive == nil
 }
 
-// checkOpenStack checks the provider's own fields, the machines' shapes, and who may reach what.
+// checkOpenStack checks the provider's own fields, the machines' shapes, and the networks with access.
 func (c *Cluster) checkOpenStack(r *findings, os *OpenStack) {
 	for _, f := range []struct{ key, value string }{
 		{"cloud", os.Cloud}, {"region", os.Region}, {"externalNetwork", os.ExternalNetwork},
@@ -116,7 +116,7 @@ func checkShape(r *findings, path string, s MachineShape) {
 	}
 }
 
-// checkShapesComplete demands a flavor and an image for every group that has machines. What is missing everywhere is one finding.
+// checkShapesComplete requires a flavor and an image for every group that has machines. A field that is missing everywhere is one finding.
 func (c *Cluster) checkShapesComplete(r *findings, os *OpenStack) {
 	for _, f := range []struct {
 		key, tool string
@@ -160,7 +160,7 @@ func (c *Cluster) checkShapesComplete(r *findings, os *OpenStack) {
 	}
 }
 
-// checkOpenStackNetwork checks which fields go together, and the name servers.
+// checkOpenStackNetwork checks the combination of fields, and the name servers.
 func checkOpenStackNetwork(r *findings, n OpenStackNetwork) {
 	const path = openStackField + ".network"
 	if n.Existing == "" {
@@ -189,7 +189,7 @@ func checkOpenStackNetwork(r *findings, n OpenStackNetwork) {
 	}
 }
 
-// checkCloudName checks a name or ID that the cloud knows: any text, but what looks like a slip of the pen.
+// checkCloudName checks a name or ID in the cloud: any text except likely typing errors.
 func checkCloudName(r *findings, field, s string) {
 	switch {
 	case s == "":
@@ -202,7 +202,7 @@ func checkCloudName(r *findings, field, s string) {
 	}
 }
 
-// checkCIDRList checks networks that may reach something.
+// checkCIDRList checks a list of networks with access.
 func checkCIDRList(r *findings, field string, list []string) {
 	seen := map[netip.Prefix]int{}
 	for i, s := range list {

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// checkProxy checks how machines reach what lies outside.
+// checkProxy checks the proxy settings.
 func (c *Cluster) checkProxy(r *findings) {
 	const at = "spec.proxy"
 	p := c.Spec.Proxy

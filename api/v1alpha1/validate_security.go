@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// minRSABits is the smallest RSA key that counts as safe.
+// minRSABits is the minimum size of a safe RSA key.
 const minRSABits = 2048
 
 // checkSecurity checks the packet filter and the audit log.
@@ -41,7 +41,7 @@ func (c *Cluster) checkSecurity(r *findings) {
 	}
 }
 
-// checkAuditPolicy reports what is wrong with an audit policy, as far as an API server would refuse to start with it.
+// checkAuditPolicy reports why an API server would refuse to start with an audit policy; empty if it would not.
 func checkAuditPolicy(text string) (problem, hint string) {
 	const form = `it starts with "apiVersion: audit.k8s.io/v1", "kind: Policy" and has a list of rules`
 	docs, err := strict.Documents([]byte(text))
@@ -101,7 +101,7 @@ func (c *Cluster) checkAccess(r *findings) {
 	}
 }
 
-// checkPublicKey reports what is wrong with a public SSH key. It never shows the text: it may be a private key by mistake.
+// checkPublicKey reports what is wrong with a public SSH key. It never shows the text, which may be a private key by mistake.
 func checkPublicKey(s string) (problem, hint string) {
 	const form = `write it like "ssh-ed25519 AAAA... comment"`
 	if strings.Contains(s, "PRIVATE KEY") {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ func (c *Cluster) checkSets(r *findings) {
 	seen := map[string]int{}
 	for i, m := range c.Spec.Manifests {
 		field := strict.Item("spec.manifests", i)
-		c.checkSetName(r, "spec.manifests", i, m.Name, seen)
+		c.checkSetName(r, "spec.manifests", i, m.Name, m.Namespace, seen)
 		given := 0
 		for _, s := range []struct{ key, value string }{{"file", m.File}, {"dir", m.Dir}, {"kustomize", m.Kustomize}} {
 			if s.value != "" {
@@ -38,7 +39,7 @@ func (c *Cluster) checkSets(r *findings) {
 	seen = map[string]int{}
 	for i, ch := range c.Spec.Charts {
 		field := strict.Item("spec.charts", i)
-		c.checkSetName(r, "spec.charts", i, ch.Name, seen)
+		c.checkSetName(r, "spec.charts", i, ch.Name, ch.Namespace, seen)
 		if ch.Chart != "" {
 			checkSource(r, field+".chart", ch.Chart)
 		}
@@ -50,7 +51,17 @@ func (c *Cluster) checkSets(r *findings) {
 	c.checkSources(r)
 }
 
-func (c *Cluster) checkSetName(r *findings, list string, i int, name string, seen map[string]int) {
+// setName is the form of the names of sets and namespaces.
+var setName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+
+func (c *Cluster) checkSetName(r *findings, list string, i int, name, namespace string, seen map[string]int) {
+	const hint = "lower-case letters, digits and dashes"
+	if name != "" && (!setName.MatchString(name) || len(name) > 40) {
+		r.Add(strict.Item(list, i)+".name", strict.Quote(name)+" is not the name of a set", hint+", up to 40")
+	}
+	if namespace != "" && (!setName.MatchString(namespace) || len(namespace) > 63) {
+		r.Add(strict.Item(list, i)+".namespace", strict.Quote(namespace)+" is not the name of a namespace", hint+", up to 63")
+	}
 	if first, again := seen[name]; again && name != "" {
 		r.Add(strict.Item(list, i)+".name", fmt.Sprintf("%s is already listed, at %s[%d]", strict.Quote(name), list, first), "give each set its own name")
 		return

@@ -15,7 +15,7 @@ const (
 	wireGuardKeyBytes                  int = 32
 )
 
-// checkWireGuard checks who may connect, and that there are gateways to connect to; its network is checkNetworks' business.
+// checkWireGuard checks the peers, and that there are gateways to connect to; checkNetworks checks the network.
 func (c *Cluster) checkWireGuard(r *findings) {
 	w := c.Spec.Access.WireGuard
 	if w == nil {
@@ -46,12 +46,12 @@ func (c *Cluster) checkWireGuard(r *findings) {
 	}
 }
 
-// checkWireGuardKey reports what is wrong with a public key. It never shows the text: it may be a private key by mistake.
+// checkWireGuardKey reports what is wrong with a public key. It never shows the text, which may be a private key by mistake.
 func checkWireGuardKey(s string) (problem, hint string) {
 	const form = `it is what "wg pubkey" prints: 44 characters that end in "="`
 	key, err := base64.StdEncoding.Strict().DecodeString(s)
 	switch {
-	case err != nil || strings.ContainsAny(s, "\r\n"): // which the decoder would skip
+	case err != nil || strings.ContainsAny(s, "\r\n"): // the decoder would skip line breaks
 		return "is not base64", form
 	case len(key) != wireGuardKeyBytes:
 		return fmt.Sprintf("has %d bytes, a WireGuard key has %d", len(key), wireGuardKeyBytes), form
@@ -61,7 +61,7 @@ func checkWireGuardKey(s string) (problem, hint string) {
 	return "", ""
 }
 
-// checkWireGuardSpace demands a private network with an address for each gateway and each peer.
+// checkWireGuardSpace requires a private network with an address for each gateway and each peer.
 func (c *Cluster) checkWireGuardSpace(r *findings, n network) {
 	checkPrivate(r, n)
 	wanted := c.GatewayCount() + len(c.Spec.Access.WireGuard.Peers)

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestEveryTestIsReached makes sure that make test-full runs every test of the tree, and each of them in one tier, the race tier aside.
+// TestEveryTestIsReached: make test-full runs every test of the tree, each in exactly one tier (not counting the race tier).
 func TestEveryTestIsReached(t *testing.T) {
 	tests := testkit.Value(findTests("../.."))(t)
 	if len(tests) < 1000 {
@@ -28,7 +28,7 @@ func TestEveryTestIsReached(t *testing.T) {
 				in = append(in, tiers[i].name)
 			}
 		}
-		if len(in) == 0 || len(in) > 1 && !slices.Contains(in, "openstack") { // which builds with the tag of integration, too
+		if len(in) == 0 || len(in) > 1 && !slices.Contains(in, "openstack") { // tag openstack also builds tests of tag integration
 			t.Errorf("%s is in the tiers %q, and belongs to one", f.id(), in)
 		}
 	}
@@ -54,7 +54,7 @@ func tierNamed(name string) *tier {
 	return &tiers[slices.IndexFunc(tiers, func(t tier) bool { return t.name == name })]
 }
 
-// TestStepsExist checks that the table has every step that a tier needs.
+// TestStepsExist: the table has every step that a tier needs.
 func TestStepsExist(t *testing.T) {
 	for _, tier := range tiers {
 		r := &runner{wanted: map[string]bool{}}
@@ -94,7 +94,7 @@ func TestFindTests(t *testing.T) {
 	}
 }
 
-// TestVerdict: a tier fails if a test fails, if a listed test does not end, and if its command cannot run; the run fails then, too.
+// TestVerdict: a tier fails if a test fails, if a listed test does not end, or if its command cannot run; then the whole run fails.
 func TestVerdict(t *testing.T) {
 	const events = `not JSON
 {"Action":"run","Package":"github.com/naupegos/naupegos/p","Test":"TestGood"}
@@ -139,7 +139,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestInterruptReachesChildren: an interrupted run ends a grandchild whose parent does not pass interrupts on, as go run does not.
+// TestInterruptReachesChildren: an interrupted run ends a grandchild whose parent, like go run, does not pass interrupts on.
 func TestInterruptReachesChildren(t *testing.T) {
 	dir := t.TempDir()
 	ready, ended := filepath.Join(dir, "ready"), filepath.Join(dir, "ended")
@@ -161,7 +161,7 @@ func TestOneRunAtATime(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	if lock, err := net.Listen("unix", "@naupegos-ci"); err == nil {
 		defer lock.Close()
-	} // else the enclosing run of the tests has it
+	} // otherwise the enclosing run of the tests holds the lock
 	if _, err := begin(t.Context()); err == nil || !strings.Contains(err.Error(), "another test run") {
 		t.Errorf("a second run: %v", err)
 	}

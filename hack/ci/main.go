@@ -67,8 +67,8 @@ func ci(ctx context.Context, args []string) error {
 	return errors.Join(r.run(ctx), end())
 }
 
-// begin makes sure that no other run is under way on this host. It removes the leftovers of a killed run, unless the host had clusters before that
-// run, which may be the user's. The function that it returns ends the run.
+// begin ensures that no other run is under way on this host. It removes the leftovers of a killed run, unless the host had clusters before that run,
+// which may be the user's. The returned function ends the run.
 func begin(ctx context.Context) (end func() error, err error) {
 	lock, err := net.Listen("unix", "@naupegos-ci") // an abstract socket vanishes with its process
 	if err != nil {

@@ -20,10 +20,10 @@ type event struct {
 	Time                  time.Time
 	Action, Package, Test string
 	Elapsed               float64 // seconds
-	Commit, Tree          string  // what passed; Tree names the content that a tier of make test-full passed for
+	Commit, Tree          string  // what passed; Tree identifies the content for which a tier of make test-full passed
 }
 
-// readEvents returns the last event of each test from a file of go test -json. A tier that ends before its first test leaves no file.
+// readEvents returns the last event of each test from an output file of go test -json. The file is absent if the tier ended before its first test.
 func readEvents(path string) (map[string]event, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +44,7 @@ func readEvents(path string) (map[string]event, error) {
 	return last, nil
 }
 
-// cacheFile names a file in the user's cache, which outlives the clone.
+// cacheFile returns the path of a file in the user's cache, which outlives the clone.
 func cacheFile(name string) string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -53,7 +53,7 @@ func cacheFile(name string) string {
 	return filepath.Join(dir, "naupegos", "ci", name)
 }
 
-// loadPasses reads the passes of earlier runs. An unreadable file costs another run.
+// loadPasses reads the passes of earlier runs. If the file is unreadable, the tiers run again.
 func loadPasses() map[string]event {
 	all := map[string]event{}
 	if text, err := os.ReadFile(cacheFile("passes")); err != nil || json.Unmarshal(text, &all) != nil {
@@ -62,13 +62,13 @@ func loadPasses() map[string]event {
 	return all
 }
 
-// git returns a command's output; empty outside of a checkout.
+// git returns a git command's output; empty outside a checkout.
 func git(ctx context.Context, args ...string) string {
 	out, _ := exec.CommandContext(ctx, "git", args...).Output()
 	return strings.TrimSpace(string(out))
 }
 
-// tree names the content of the checkout; empty if some of it is not committed.
+// tree identifies the content of the checkout; empty if there are uncommitted changes.
 func tree(ctx context.Context) string {
 	if git(ctx, "status", "--porcelain") != "" {
 		return ""
@@ -76,7 +76,7 @@ func tree(ctx context.Context) string {
 	return git(ctx, "rev-parse", "HEAD^{tree}")
 }
 
-// record keeps the tests that passed, and the tier if all of it did; tree is empty unless the tier ran as make test-full runs it.
+// record saves the tests that passed, and the tier if all its tests passed; tree is empty unless the tier ran as in make test-full.
 func record(ctx context.Context, tier string, ran map[string]event, passed bool, tree string) error {
 	commit, all := git(ctx, "describe", "--always", "--dirty"), loadPasses()
 	for id, e := range ran {

@@ -21,8 +21,8 @@ type runner struct {
 	tests   []testFunc
 	wanted  map[string]bool // steps and tiers by name
 	full    bool
-	resume  bool // leave out tiers that have passed for this tree
-	count   int  // of runs of each test; 0: one
+	resume  bool // skip tiers that have passed for this tree
+	count   int  // number of runs of each test; 0: one
 	results []*result
 }
 
@@ -34,7 +34,7 @@ type result struct {
 	bad                     []string // tests that failed or did not end; the tier itself if its command failed
 }
 
-// want adds steps and tiers by name, with all steps that the tiers need, and returns a name that is not in the table.
+// want adds steps and tiers by name, with all steps that the tiers need. It returns a name that is not in the table, or "".
 func (r *runner) want(names []string) (unknown string) {
 	for _, name := range names {
 		r.wanted[name] = true
@@ -47,7 +47,7 @@ func (r *runner) want(names []string) (unknown string) {
 	return unknown
 }
 
-// run runs all that is wanted and prints the report. A step that fails ends the run.
+// run runs everything that is wanted and prints the report. A failing step ends the run.
 func (r *runner) run(ctx context.Context) error {
 	for _, s := range steps {
 		argv := strings.Fields(s.command)
@@ -63,7 +63,7 @@ func (r *runner) run(ctx context.Context) error {
 	return r.report()
 }
 
-// add runs something, keeps its result, and reports whether it passed.
+// add runs a function, keeps its result, and reports whether it passed.
 func (r *runner) add(name string, run func(*result) error) bool {
 	began, res := time.Now(), &result{name: name, verdict: "passed"}
 	err := run(res)
@@ -79,7 +79,7 @@ func (r *runner) add(name string, run func(*result) error) bool {
 	return len(res.bad) == 0
 }
 
-// tier runs one tier, unless this host cannot run it, or it has passed for this tree.
+// tier runs one tier, unless this host cannot run it or it has passed for this tree.
 func (r *runner) tier(ctx context.Context, t *tier, res *result) error {
 	if system, err := os.ReadFile("/etc/os-release"); t.bed && (err != nil || !strings.Contains(string(system), "VERSION_CODENAME=bookworm\n")) {
 		res.verdict = "not run: the OpenStack test bed needs Debian 12"
@@ -96,7 +96,7 @@ func (r *runner) tier(ctx context.Context, t *tier, res *result) error {
 	}
 	began, argv := time.Now(), t.argv(r.tests, r.full, r.count, events)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20", "NAUPEGOS_FULL=") // programs with the race detector sleep for a second at their end otherwise
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20", "NAUPEGOS_FULL=") // by default, programs with the race detector sleep for a second before they exit
 	if r.full && !t.race {
 		cmd.Env = append(cmd.Env, "NAUPEGOS_FULL=1")
 	}
@@ -112,7 +112,7 @@ func (r *runner) tier(ctx context.Context, t *tier, res *result) error {
 	return errors.Join(err, unread, record(ctx, t.name, ran, err == nil && len(res.bad) == 0, tree))
 }
 
-// count counts a tier's tests by how they ended. A test without an end did not run, or its process ended before it.
+// count counts a tier's tests by outcome. A test without an end did not run, or its process ended first.
 func (res *result) count(tests []string, ran map[string]event) {
 	for _, id := range tests {
 		switch ran[id].Action {
@@ -129,8 +129,8 @@ func (res *result) count(tests []string, ran map[string]event) {
 	}
 }
 
-// show runs a command whose output goes to the terminal. An interrupt lets it and its children clean up before they end. A terminal sends Ctrl-C to all
-// of them, and sudo reads passwords from it; elsewhere show does, because go run and go tool do not pass interrupts on.
+// show runs a command whose output goes to the terminal. An interrupt lets the command and its children clean up before they end. On a terminal,
+// Ctrl-C reaches all of them, and sudo can read passwords; elsewhere show passes interrupts on, because go run and go tool do not.
 func show(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = os.Stdout, os.Stderr, 2*time.Minute
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -141,7 +141,7 @@ func show(cmd *exec.Cmd) error {
 	return cmd.Run()
 }
 
-// report prints a table of all tiers, and the verdict in the last line. gotestsum has shown why tests failed at the end of their tier.
+// report prints a table of all tiers, and the verdict in the last line. gotestsum has already shown, at the end of each tier, why tests failed.
 func (r *runner) report() error {
 	all := result{name: "PASS"}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)

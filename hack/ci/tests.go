@@ -17,7 +17,7 @@ import (
 // testFunc is a test of the tree.
 type testFunc struct {
 	dir, name  string
-	build      constraint.Expr // of its file; nil: none
+	build      constraint.Expr // build constraint of its file; nil: none
 	onlyFull   bool            // it calls testkit.OnlyFull, which skips it in make test
 	concurrent bool            // its package starts goroutines
 }
@@ -72,13 +72,14 @@ func (f testFunc) built(tags string) bool {
 func (t *tier) has(f testFunc, full bool) bool {
 	switch {
 	case t.command != "", !f.built(t.tags), f.onlyFull && (!full || t.race),
-		t.tags != "" && f.built(""), // the unit tier has it
+		t.tags != "" && f.built(""), // the unit tier includes it
 		!regexp.MustCompile(t.only).MatchString(f.id()), t.skip != "" && regexp.MustCompile(t.skip).MatchString(f.id()):
 		return false
 	case full || t.tags != "":
 		return true
 	}
-	// make test runs each package's unit tests once: with the race detector if it starts goroutines. The scripts of internal/cli start the
+	// make test runs each package's unit tests once: with the race detector if the package starts goroutines. internal/cli is an exception: its
+	// scripts start the command 450 times, which takes a second each with the race detector.
 	// command 450 times, which takes a second each with the race detector.
 	return t.race == (f.concurrent && f.dir != "internal/cli")
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// tier is a row of the table: tests that one go test command runs, or a check that is a command of its own. Regular expressions select tests by
+// tier is a row of the table: tests that one go test command runs, or a check with a command of its own. Regular expressions select tests by
 // directory and name, such as "test/e2e TestLife".
 type tier struct {
 	name    string
-	command string        // instead of go test
+	command string        // replaces go test
 	tags    string        // of go test; a tier with tags runs only tests behind these build tags
-	only    string        // the tier runs these tests alone
+	only    string        // the tier runs only these tests
 	skip    string        // the tier leaves these tests to others
-	race    bool          // with the race detector: in make test packages that start goroutines, in make test-full all, without NAUPEGOS_FULL
-	bed     bool          // on the OpenStack test bed, which runs on Debian 12 alone
+	race    bool          // with the race detector: in make test only packages that start goroutines; in make test-full all packages, without NAUPEGOS_FULL
+	bed     bool          // on the OpenStack test bed, which runs only on Debian 12
 	needs   string        // steps, separated by blanks
 	budget  time.Duration // warm, on a slow day; the report marks a tier that takes longer
-	limit   time.Duration // after it go test ends a package that hangs, with a dump of its goroutines
-	full    bool          // make test leaves the tier to make test-full
+	limit   time.Duration // time limit after which go test ends a hanging package and dumps its goroutines
+	full    bool          // only make test-full runs the tier
 }
 
 // The tests of real clusters: one life of each kind, then everything else.
@@ -46,7 +46,7 @@ var tiers = []tier{
 	{name: "unit", budget: 3 * time.Minute, limit: time.Hour},
 	{name: "race", race: true, budget: 5 * time.Minute, limit: time.Hour},
 	{name: "integration", tags: "integration", needs: "build bundle", budget: 15 * time.Minute, limit: 70 * time.Minute},
-	// These three join make test, by the removal of full, once they have passed on a slow host.
+	// Remove full from these three once they have passed on a slow host; they then belong to make test.
 	{name: "node", tags: "e2e", only: node, needs: "build bundle", full: true, budget: 15 * time.Minute, limit: time.Hour},
 	{name: "life", tags: "e2e", only: life, needs: "build bundle bundle-former", full: true, budget: 16 * time.Minute, limit: time.Hour},
 	{name: "cloud", tags: "e2e", only: cloud, bed: true, needs: "build bundle-openstack", full: true, budget: 8 * time.Minute, limit: time.Hour},
@@ -99,7 +99,7 @@ func (t *tier) argv(tests []testFunc, full bool, count int, events string) []str
 	if count > 0 {
 		argv = append(argv, fmt.Sprintf("-count=%d", count))
 	}
-	if t.tags != "" { // Go's cache of results knows nothing of the servers that a test runs
+	if t.tags != "" { // Go's test cache does not know the servers that a test runs
 		argv = append(argv, "-tags", t.tags, "-count=1", "-p", "2", "-run", "^("+strings.Join(slices.Sorted(maps.Keys(names)), "|")+")$")
 	}
 	if argv = append(argv, slices.Sorted(maps.Keys(dirs))...); t.bed {

@@ -13,7 +13,7 @@ var (
 	word = regexp.MustCompile("`(\\w+)`")
 )
 
-// TestAttacks: the tests that the page about security names beside each attack are where it says.
+// TestAttacks: the tests that the security page names for each attack exist where the page says.
 func TestAttacks(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/reference/security.md"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// jsonPage is a section of the page about JSON output: one command's, made of the types that the command prints.
+// jsonPage is a section of the page about JSON output: one command, and the types that it prints.
 type jsonPage struct {
 	title, text string
 	types       []goType
@@ -81,7 +81,7 @@ below is an object with the list under ` + "`items`" + `.
 	return b.Bytes(), nil
 }
 
-// table writes the keys of the type.
+// table writes a table of the type's keys.
 func (t goType) table(root string, b *bytes.Buffer) error {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, filepath.Join(root, t.file), nil, parser.ParseComments)
@@ -109,7 +109,7 @@ func (t goType) table(root string, b *bytes.Buffer) error {
 	return nil
 }
 
-// row writes one key; fields that are not printed have none.
+// row writes the row of one key; fields that are not printed have no row.
 func row(fset *token.FileSet, b *bytes.Buffer, f *ast.Field) error {
 	if f.Tag == nil {
 		return nil
@@ -130,7 +130,7 @@ func row(fset *token.FileSet, b *bytes.Buffer, f *ast.Field) error {
 	return nil
 }
 
-// jsonType says what JSON has in place of a Go type.
+// jsonType returns the JSON type of a Go type.
 func jsonType(t string) string {
 	t = strings.TrimPrefix(strings.TrimPrefix(t, "*"), "plan.")
 	switch {
@@ -155,7 +155,7 @@ func jsonType(t string) string {
 	return "`" + title(t) + "`"
 }
 
-// title is the name of a type as the page has it: planJSON and stepJSON are called by their own names.
+// title returns the name of a type on the page: planJSON and stepJSON without their suffix.
 func title(t string) string {
 	if i := strings.LastIndex(t, "."); i >= 0 {
 		t = t[i+1:]

@@ -1,5 +1,5 @@
-// Command docs writes what docs/reference takes from the code: the Cluster document with its JSON Schema, the commands,
-// the exit codes, and the JSON that commands print. Run it at the root of the clone (make docs); its test fails when what is committed is stale.
+// Command docs generates the parts of docs/reference that come from the code: the Cluster document with its JSON Schema, the commands, the exit
+// codes, and the JSON that commands print. Run it at the root of the clone (make docs); its test fails if a committed page is stale.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// write makes every generated page again.
+// write regenerates every generated page.
 func write(root string) error {
 	pages, err := render(root)
 	if err != nil {

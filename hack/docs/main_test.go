@@ -12,7 +12,7 @@ var update = flag.Bool("update", false, "rewrite the pages")
 
 const root = "../.."
 
-// TestReference fails when a committed page is not what the code says now.
+// TestReference: every committed page matches the code.
 func TestReference(t *testing.T) {
 	if *update {
 		if err := write(root); err != nil {
@@ -35,7 +35,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestCommands makes sure that the page is about the commands.
+// TestCommands: the generated page describes the commands.
 func TestCommands(t *testing.T) {
 	page, err := commands()
 	if err != nil {
@@ -48,7 +48,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestMan makes sure that every command gets a man page, which names it.
+// TestMan: every command has a man page, which names it.
 func TestMan(t *testing.T) {
 	dir := t.TempDir()
 	if err := man(dir); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli"
 )
 
-// man writes a man page of every command into dir.
+// man writes man pages of all commands into dir.
 func man(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
-// TestCommandLines has every command line of the pages and of help texts read by the command itself.
+// TestCommandLines: the command itself accepts every command line in the pages and in help texts.
 func TestCommandLines(t *testing.T) {
 	for _, s := range append(fromPages(t), fromHelp(t)...) {
 		if _, err := parse(s.words); err != nil {
@@ -33,10 +33,10 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
-// inline is a command line in prose.
+// inline matches a command line in prose.
 var inline = regexp.MustCompile("`naupegos ([a-z][^`]*)`")
 
-// TestInlineCommands has the commands and flags that prose names exist. Arguments are left out there.
+// TestInlineCommands: the commands and flags that prose names exist. Arguments are not checked.
 func TestInlineCommands(t *testing.T) {
 	checked := 0
 	for _, path := range append(pages(t), filepath.Join(root, "CHANGELOG.md")) {
@@ -58,7 +58,7 @@ func TestInlineCommands(t *testing.T) {
 	}
 }
 
-// named says which command or flag of a command line in prose is not there. a|b|c are commands in turn.
+// named returns the command or flag of a command line in prose that does not exist; a|b|c are alternative commands.
 func named(text string) string {
 	words := strings.Fields(text)
 	for i, w := range words {
@@ -109,7 +109,7 @@ func named(text string) string {
 	return ""
 }
 
-// TestEveryCommandIsShown has each command in a block of a page that people write, and an example in each command's help.
+// TestEveryCommandIsShown: each command occurs in a code block of a handwritten page, and in an example in its help.
 func TestEveryCommandIsShown(t *testing.T) {
 	there := map[string]bool{}
 	for _, s := range fromPages(t) {
@@ -127,7 +127,7 @@ func TestEveryCommandIsShown(t *testing.T) {
 	}
 }
 
-// TestEveryCommandIsRun has each command run by a script or by a test in Go.
+// TestEveryCommandIsRun: a script or a Go test runs each command.
 func TestEveryCommandIsRun(t *testing.T) {
 	ran := map[string]bool{}
 	note := func(words []string) {
@@ -174,7 +174,7 @@ func inScript(path string, note func([]string)) error {
 	return err
 }
 
-// inGo notes calls and lists with the words of a command in a row: r.run("node", "add", …), []string{"apply", "-f", …}.
+// inGo calls note for calls and lists that contain the words of a command: r.run("node", "add", …), []string{"apply", "-f", …}.
 func inGo(path string, note func([]string)) error {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -212,7 +212,7 @@ func inGo(path string, note func([]string)) error {
 	return nil
 }
 
-// TestDocuments has the YAML of the pages read as strictly as the command does.
+// TestDocuments: the command's strict parser accepts the YAML in the pages.
 func TestDocuments(t *testing.T) {
 	const begin = "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"
 	whole, parts := 0, 0

@@ -18,9 +18,9 @@ import (
 	"github.com/naupegos/naupegos/internal/cli"
 )
 
-// shown is one command line that users are shown.
+// shown is a command line in the documentation.
 type shown struct {
-	where string // FILE:LINE, or the command whose help it is
+	where string // FILE:LINE, or the command in whose help it occurs
 	words []string
 }
 
@@ -32,7 +32,7 @@ type block struct {
 	text  string
 }
 
-// pages returns the Markdown that people write.
+// pages returns the handwritten Markdown files.
 func pages(t *testing.T) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d fs.DirEntry, err error) error {
@@ -78,7 +78,7 @@ func blocks(t *testing.T, path string) (all []block) {
 	return all
 }
 
-// lines parses shell, and returns the command lines of naupegos in it.
+// lines parses shell and returns the naupegos command lines in it.
 func lines(where string, first int, text string) (all []shown, err error) {
 	file, err := syntax.NewParser(syntax.KeepComments(false)).Parse(strings.NewReader(text), where)
 	if err != nil {
@@ -93,7 +93,7 @@ func lines(where string, first int, text string) (all []shown, err error) {
 		for _, w := range call.Args {
 			words = append(words, plain(w))
 		}
-		// sudo -E naupegos, time naupegos: what comes before is somebody else's.
+		// sudo -E naupegos, time naupegos: the words before the command belong to another program.
 		at := slices.IndexFunc(words, func(w string) bool { return w == "naupegos" || strings.HasSuffix(w, "/naupegos") })
 		if at == 0 || at > 0 && slices.Contains([]string{"sudo", "exec", "time", "env"}, words[0]) {
 			all = append(all, shown{fmt.Sprintf("%s:%d", where, first+int(call.Pos().Line())), words[at+1:]})
@@ -103,7 +103,7 @@ func lines(where string, first int, text string) (all []shown, err error) {
 	return all, nil
 }
 
-// plain is what a word would be; what the shell would expand is 1, which is a number and a name.
+// plain returns the value of a word. Parts that the shell would expand become 1, which is valid both as a number and as a name.
 func plain(w *syntax.Word) string {
 	var b strings.Builder
 	for _, part := range w.Parts {
@@ -146,7 +146,7 @@ func fromPages(t *testing.T) (all []shown) {
 func fromHelp(t *testing.T) (all []shown) {
 	t.Helper()
 	for _, c := range commandTree() {
-		// In prose, two blanks at the beginning of a line make it a command to type; what it does may follow after two more.
+		// In prose, two leading blanks mark a command to type; two more blanks may separate it from its description.
 		var prose []string
 		for line := range strings.SplitSeq(c.Long, "\n") {
 			if typed, ok := strings.CutPrefix(line, "  naupegos"); ok {
@@ -165,14 +165,14 @@ func fromHelp(t *testing.T) (all []shown) {
 	return all
 }
 
-// tree is the command as users have it. It is made once: it is large.
+// tree is the user's command tree. It is built only once because it is large.
 var tree = sync.OnceValue(func() *cobra.Command {
 	c := cli.New(&cli.App{})
 	c.InitDefaultCompletionCmd()
 	return c
 })
 
-// forget makes the flags what they were before a command line was read.
+// forget resets the flags to their state before a command line was parsed.
 func forget(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Changed {
@@ -182,12 +182,12 @@ func forget(c *cobra.Command) {
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			_ = list.Replace(nil)
 		} else {
-			_ = f.Value.Set(f.DefValue) // a flag that calls a function refuses its default: it has no value
+			_ = f.Value.Set(f.DefValue) // a flag that calls a function has no value and refuses its default
 		}
 	})
 }
 
-// commandTree returns every command that users are told of and that does something.
+// commandTree returns every visible command that does something.
 func commandTree() (all []*cobra.Command) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -203,7 +203,7 @@ func commandTree() (all []*cobra.Command) {
 	return all
 }
 
-// leaves are the commands that do something by themselves; of completion and help, cobra's own, there is nothing to say.
+// leaves returns the commands that do something by themselves, without cobra's own completion and help.
 func leaves() (all []*cobra.Command) {
 	for _, c := range commandTree() {
 		top := strings.Fields(c.CommandPath() + " ")
@@ -215,10 +215,10 @@ func leaves() (all []*cobra.Command) {
 	return all
 }
 
-// groupOnly: it has commands, and by itself shows its help: arguments are for those below it.
+// groupOnly reports whether a command only groups subcommands: by itself it shows its help, and arguments belong to its subcommands.
 func groupOnly(c *cobra.Command) bool { return c.HasAvailableSubCommands() && c.DisableFlagsInUseLine }
 
-// parse says what is wrong with a command line.
+// parse returns what is wrong with a command line.
 func parse(words []string) (*cobra.Command, error) {
 	top := tree()
 	c, rest, err := top.Find(words)

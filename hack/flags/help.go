@@ -124,7 +124,7 @@ func flagsOf(program, text string) (out []string) {
 	return slices.Compact(out)
 }
 
-// etcdTypes gives the lines of etcd's flags their types, and leaves out flags that etcd does not take.
+// etcdTypes appends types to the lines of etcd's flags, and drops flags that etcd does not accept.
 func etcdTypes(ctx context.Context, dir string, lines []string) (out []string, err error) {
 	for _, line := range lines {
 		name, _, _ := strings.Cut(line, " ")
@@ -139,13 +139,13 @@ func etcdTypes(ctx context.Context, dir string, lines []string) (out []string, e
 	return out, nil
 }
 
-// etcdType finds the type of a flag of etcd, whose help does not tell it, by the values that the program itself takes.
+// etcdType finds the type of an etcd flag by the values that the program accepts, because etcd's help does not show it.
 func etcdType(ctx context.Context, dir, name string) (string, error) {
 	for _, try := range []struct{ value, refusal, typ string }{
 		{"@", "invalid boolean value", "bool"}, {"1", "", "int"}, {"1.5", "", "float"}, {"1s", "", "duration"},
 	} {
 		out, err := exec.CommandContext(ctx, filepath.Join(dir, flags.Etcd), "--"+name+"="+try.value, "--version").CombinedOutput()
-		if bytes.Contains(out, []byte("not defined")) { // the help of etcd shows some that are gone
+		if bytes.Contains(out, []byte("not defined")) { // etcd's help shows some flags that no longer exist
 			return "", nil
 		}
 		refused := bytes.Contains(out, []byte("invalid"))
@@ -153,7 +153,7 @@ func etcdType(ctx context.Context, dir, name string) (string, error) {
 			return "", fmt.Errorf("etcd --%s=%s: %w: %s", name, try.value, err, out)
 		}
 		if try.value == "@" && (!refused || !bytes.Contains(out, []byte("parse error"))) {
-			return "string", nil // it takes text, or reads a form of its own
+			return "string", nil // it accepts text, or parses a format of its own
 		}
 		if try.refusal != "" && bytes.Contains(out, []byte(try.refusal)) || try.refusal == "" && !refused {
 			return try.typ, nil

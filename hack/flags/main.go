@@ -3,9 +3,8 @@
 //	go run ./hack/flags VERSION            takes the programs from the bundle of that release in the local library
 //	go run ./hack/flags VERSION DIRECTORY  takes the programs from a directory, for a release that has no bundle there
 //
-// The text that each program prints with --help has its flags and feature gates; the gates that it does not print (those that are GA or
-// deprecated, and locked ones among them) are in a list of the module k8s.io/kubernetes; the fields of configuration files are those of the
-// modules' Go types.
+// Flags and feature gates come from each program's --help text; the gates that it does not print (GA, deprecated and locked ones) come from a list in
+// the module k8s.io/kubernetes; the fields of configuration files come from the modules' Go types.
 package main
 
 import (

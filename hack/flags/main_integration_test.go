@@ -15,8 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// TestTablesAgainstBundles: each table is what the programs of the bundle say, for every release that the local library has a bundle of; and what the
-// table calls wrong, the programs refuse.
+// TestTablesAgainstBundles: for every release that has a bundle in the local library, the table matches the bundle's programs, and the programs
+// refuse flags that the table calls wrong.
 func TestTablesAgainstBundles(t *testing.T) {
 	compared := 0
 	for _, minor := range release.Minors() {

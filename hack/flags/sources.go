@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// moduleDir downloads a module and returns where its sources are.
+// moduleDir downloads a module and returns the directory of its sources.
 func moduleDir(ctx context.Context, module, version string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module+"@"+version)
 	cmd.Dir = os.TempDir() // outside of this module, whose versions differ
@@ -31,10 +30,11 @@ func moduleDir(ctx context.Context, module, version string) (string, error) {
 		return "", fmt.Errorf("go mod download %s@%s: %w: %s", module, version, err, out)
 	}
 	var m struct{ Dir string }
-	return m.Dir, cmp.Or(json.Unmarshal(out, &m), nil)
+	err = json.Unmarshal(out, &m)
+	return m.Dir, err
 }
 
-// listedGates returns the feature gates that the sources of a release list, as lines of the table by name.
+// listedGates returns, by name, the feature gates that the sources of a release list, as lines of the table.
 func listedGates(ctx context.Context, version string) (map[string]string, error) {
 	dir, err := moduleDir(ctx, "k8s.io/kubernetes", version)
 	if err != nil {
@@ -62,7 +62,7 @@ func listedGates(ctx context.Context, version string) (map[string]string, error)
 		if stage == "" {
 			stage = "ga"
 		}
-		if stage == "alpha" || stage == "beta" { // the programs show those that they have
+		if stage == "alpha" || stage == "beta" { // the programs print these in their help
 			continue
 		}
 		out[g.Name] = fmt.Sprintf("%s %s %v", g.Name, stage, last.Default)
@@ -78,7 +78,7 @@ var (
 	versionName = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 )
 
-// apiVersions returns the versions of APIs that the sources of a release define.
+// apiVersions returns the API versions that the sources of a release define.
 func apiVersions(ctx context.Context, version string) ([]string, error) {
 	dir, err := moduleDir(ctx, "k8s.io/api", "v0"+strings.TrimPrefix(version, "v1"))
 	if err != nil {
@@ -88,7 +88,7 @@ func apiVersions(ctx context.Context, version string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []string{"apiextensions.k8s.io/v1", "apiregistration.k8s.io/v1"} // of modules of their own
+	all := []string{"apiextensions.k8s.io/v1", "apiregistration.k8s.io/v1"} // these have modules of their own
 	for _, name := range files {
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -106,7 +106,7 @@ func apiVersions(ctx context.Context, version string) ([]string, error) {
 	return all, nil
 }
 
-// config is a configuration file of a program: the type in a module's package.
+// config is a configuration file of a program: a type in a package of a module.
 type config struct{ program, pkg, typ string }
 
 func configs() []config {
@@ -188,7 +188,7 @@ func (s *sources) load(pkg string) (map[string]*source, error) {
 	return types, nil
 }
 
-// write writes the fields of a struct type, and those of the structs in it.
+// write writes the fields of a struct type, including the fields of nested structs.
 func (s *sources) write(b *bytes.Buffer, at, pkg, name string, depth int) error {
 	types, err := s.load(pkg)
 	if err != nil {
@@ -282,7 +282,7 @@ func (s *sources) named(pkg, name string) (word, below, in string) {
 		return "any", "", ""
 	}
 	t := types[name]
-	if name == "TimeOrMetaDuration" { // it reads itself from text
+	if name == "TimeOrMetaDuration" { // it unmarshals itself from text
 		return "duration", "", ""
 	}
 	if _, ok := t.expr.(*ast.StructType); ok {

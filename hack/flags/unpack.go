@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// errNoBundle says that the local library has no bundle of the release.
+// errNoBundle means that the local library has no bundle of the release.
 var errNoBundle = errors.New("there is no bundle of this release in the library")
 
 // unpack copies the programs of a release from its bundle into a directory.
@@ -69,7 +69,7 @@ func write(file string, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// fromImage copies the program that an image is named for out of its layers.
+// fromImage extracts the program for which an image is named from the image's layers.
 func fromImage(b *bundle.Bundle, i bundle.Image, dir string) error {
 	r, err := os.Open(b.Path(i.Archive.Digest))
 	if err != nil {

@@ -1,5 +1,4 @@
-// Secrets scans the tracked files of this repository for what looks like a credential, and fails if it finds one that the list of test data does
-// not name.
+// Secrets scans the tracked files of this repository for texts that look like credentials. It fails if it finds one that is not listed as test data.
 package main
 
 import (
@@ -30,19 +29,20 @@ var kinds = []struct {
 	{"a password in an address", regexp.MustCompile(`\b(?:postgres|postgresql|https?|amqp|redis)://[^\s:/@'"<>{}$%]+:[^\s/@'"<>{}$%]{8,}@[a-z0-9]`)},
 }
 
-// testData are files that hold such things on purpose: made up, and valid nowhere. A pattern is path.Match's; "" as the kind means any.
+// testData lists files that contain such texts on purpose; they are made up and valid nowhere. A pattern is one of path.Match; an empty kind means
+// any.
 var testData = []struct{ file, kind string }{
 	{"hack/secrets/main_test.go", ""},
 }
 
-// finding is something that looks like a secret.
+// finding is a text that looks like a secret.
 type finding struct {
 	file string
 	line int
 	kind string
 }
 
-// scan looks through the text of a file.
+// scan searches the text of a file.
 func scan(file string, text []byte) []finding {
 	if bytes.IndexByte(text[:min(len(text), 8000)], 0) >= 0 {
 		return nil // a binary file
@@ -77,7 +77,7 @@ func main() {
 	for _, file := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		info, err := os.Lstat(file)
 		if err != nil || !info.Mode().IsRegular() {
-			continue // removed and not committed yet, or a link
+			continue // removed but not committed yet, or a link
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {

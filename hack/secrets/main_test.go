@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestScan finds one of each kind, by its line, and nothing in what only resembles it. The examples are put together here so that none is in a file.
+// TestScan: scan finds one secret of each kind, with its line, and no similar texts. The examples are assembled here so that no file contains them.
 func TestScan(t *testing.T) {
 	many := func(n int) string { return strings.Repeat("A1b2C3d4E5", 20)[:n] }
 	upper := strings.ToUpper(many(60))

@@ -41,7 +41,7 @@ func TestGoldenManifests(t *testing.T) {
 	testkit.Golden(t, "cloud.conf.golden", testOpenStack(t).CloudConf)
 }
 
-// Only the Secret holds the credential.
+// TestTheSecretIsInTheSecretAlone: only the Secret contains the credential.
 func TestTheSecretIsInTheSecretAlone(t *testing.T) {
 	o := testOpenStack(t)
 	all, err := o.Catalogue()
@@ -58,7 +58,7 @@ func TestTheSecretIsInTheSecretAlone(t *testing.T) {
 	}
 }
 
-// Programs that read cloud.conf must see the directory of the cloud's authorities.
+// TestControllersSeeTheAuthorities: programs that read cloud.conf have the directory of the cloud's CA certificates mounted.
 func TestControllersSeeTheAuthorities(t *testing.T) {
 	o := testOpenStack(t)
 	all, err := o.Catalogue()
@@ -77,7 +77,7 @@ func TestControllersSeeTheAuthorities(t *testing.T) {
 	}
 }
 
-// A new credential restarts its readers, and nothing else.
+// TestNewCredentialRestartsControllers: a new credential restarts its readers, and nothing else.
 func TestNewCredentialRestartsControllers(t *testing.T) {
 	o := testOpenStack(t)
 	before, err := o.Catalogue()
@@ -103,7 +103,7 @@ func TestNewCredentialRestartsControllers(t *testing.T) {
 	}
 }
 
-// So do new authorities, which they read when they start.
+// TestNewAuthoritiesRestartControllers: new CA certificates restart the controllers, which read them only at start.
 func TestNewAuthoritiesRestartControllers(t *testing.T) {
 	o := testOpenStack(t)
 	before, err := o.Catalogue()
@@ -136,7 +136,7 @@ func TestStorageClassOfAZoneAndType(t *testing.T) {
 	}
 }
 
-// Without Octavia the controller manager must not look for it: it would exit.
+// TestCloudConfWithoutLoadBalancers: without Octavia, cloud.conf disables load balancers; the controller manager would exit otherwise.
 func TestCloudConfWithoutLoadBalancers(t *testing.T) {
 	c := testConf()
 	c.NoLoadBalancers = true
@@ -146,7 +146,7 @@ func TestCloudConfWithoutLoadBalancers(t *testing.T) {
 	}
 }
 
-// If the cloud has no volumes, driver and StorageClass are left out and the rest is unchanged.
+// TestWithoutVolumes: if the cloud has no volumes, driver and StorageClass are left out and the rest is unchanged.
 func TestWithoutVolumes(t *testing.T) {
 	o := testOpenStack(t)
 	all, err := o.Catalogue()
@@ -192,7 +192,7 @@ func TestCloudConfRefusesWhatItCannotWrite(t *testing.T) {
 	}
 }
 
-// TestClientCertificate: if the cloud requires a client certificate, cloud.conf names it, the Secret contains it with its key, and a new one
+// TestClientCertificate: if the cloud requires a client certificate, cloud.conf names it, the Secret contains it and its key, and a new certificate
 // restarts pods.
 func TestClientCertificate(t *testing.T) {
 	c := testConf()

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Addon is one set of manifests that is installed, compared and removed as a whole.
+// Addon is a set of manifests that is installed, compared and removed as a whole.
 type Addon struct {
 	Name      string     // identifies it in the cluster: kube.ApplyOptions.Addon
 	Title     string     // for people: "the cloud controller manager"
@@ -20,10 +20,10 @@ type Addon struct {
 	Workloads []Workload // to wait for after applying
 }
 
-// Workload is something of kube-system that has to run for the addon to do its work.
+// Workload is a workload in kube-system that must run for the addon to work.
 type Workload struct{ Kind, Name string } // "DaemonSet" or "Deployment"
 
-// Namespace is where all workloads and Secrets of the catalogue live.
+// Namespace is the namespace of all workloads and Secrets of the catalogue.
 const Namespace = "kube-system"
 
 // render fills a template.
@@ -39,7 +39,7 @@ func render(name, text string, data any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// image returns the reference of an image of the bundle, which has it with a set of addons.
+// image returns the reference of an image in the bundle. If it is missing, the error names the set of addons that contains it.
 func image(m bundle.Manifest, name, set string) (string, error) {
 	for _, i := range m.Images {
 		if i.Name == name {

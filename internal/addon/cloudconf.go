@@ -10,27 +10,27 @@ import (
 
 // CloudConf is cloud.conf, which the cloud controller manager and the Cinder CSI driver read.
 type CloudConf struct {
-	AuthURL          string // Keystone, as machines reach it: "https://keystone.example.org:5000/v3"
+	AuthURL          string // Keystone's URL for machines: "https://keystone.example.org:5000/v3"
 	Region           string
 	CredentialID     string // of the cluster's restricted application credential
 	CredentialSecret string
-	CAFile           string // of the authorities that the cloud's certificates come from, in AuthoritiesDir; empty: the public ones
+	CAFile           string // CA certificates of the cloud, in AuthoritiesDir; empty: public authorities
 	Insecure         bool   // do not check the cloud's certificates
 	EndpointType     string // "public", "internal", "admin"; empty: public
-	ClientCert       bool   // the cloud asks clients for a certificate: that of OpenStack.ClientCert
+	ClientCert       bool   // the cloud requires client certificates: use OpenStack.ClientCert
 
-	SubnetID             string // of the machines: load balancers have their addresses there
-	FloatingNetworkID    string // external network that load balancers' floating addresses come from; empty: one that the controller finds
-	NoLoadBalancers      bool   // the cloud has no Octavia, without which the controller would not start
-	InternalLB           bool   // Services get addresses of the machines' subnet, without floating IPs
+	SubnetID             string // subnet of the machines, in which load balancers get their addresses
+	FloatingNetworkID    string // external network of load balancers' floating IPs; empty: the controller finds one
+	NoLoadBalancers      bool   // the cloud has no Octavia, and the controller would not start without this setting
+	InternalLB           bool   // Services get addresses in the machines' subnet, without floating IPs
 	LBProvider           string // of Octavia; empty: the cloud's default
-	LBMethod             string // by which load balancers spread connections; empty: the controller's default
-	ManageSecurityGroups bool   // let Services open their NodePorts on machines; false where the workers' group does that
+	LBMethod             string // how load balancers distribute connections; empty: the controller's default
+	ManageSecurityGroups bool   // let Services open their NodePorts on machines; false if the workers' security group does
 	IgnoreVolumeZone     bool   // volumes are reachable from every zone; see OpenStack.VolumeZone
 }
 
-// Render writes cloud.conf, which contains a secret. It returns fail.Internal if a required value is missing or a value can't be written so that it
-// reads back unchanged.
+// Render returns cloud.conf, which contains a secret. It returns fail.Internal if a required value is missing, or if a value would not be read back
+// unchanged.
 func (c CloudConf) Render() ([]byte, error) {
 	var b strings.Builder
 	var bad []string

@@ -26,14 +26,14 @@ const (
 	CinderDriver     = "cinder.csi.openstack.org"
 )
 
-// What the Secret holds beside cloud.conf where the cloud asks clients for a certificate, and where pods see it.
+// Further keys of the Secret, for clouds that require client certificates, and the directory in which pods see the Secret.
 const (
 	configDir     = "/etc/config/"
 	clientCertKey = "client.crt"
 	clientKeyKey  = "client.key"
 )
 
-// AuthoritiesDir is the machines' directory that is mounted into the cloud's controllers at the same path: CloudConf.CAFile is in it.
+// AuthoritiesDir is the machines' directory that is mounted into the cloud's controllers at the same path. It contains CloudConf.CAFile.
 const AuthoritiesDir = "/etc/naupegos"
 
 var (
@@ -47,24 +47,23 @@ var (
 
 // OpenStack is the input from which the addons of a cluster on OpenStack are rendered.
 type OpenStack struct {
-	ClusterID     string          // in the names, descriptions and metadata of load balancers and volumes, by which they are found again
-	Bundle        bundle.Manifest // one with bundle.AddonOpenStack
+	ClusterID     string          // part of the names, descriptions and metadata of load balancers and volumes, to find them again
+	Bundle        bundle.Manifest // a bundle with bundle.AddonOpenStack
 	CloudConf     []byte          // CloudConf.Render: a secret
 	Authorities   []byte          // content of CloudConf.CAFile
-	ClientCert    []byte          // PEM: the certificate that the cloud asks clients for, and its key; empty: none. See CloudConf.ClientCert
+	ClientCert    []byte          // client certificate (PEM) if the cloud requires one; empty: none. See CloudConf.ClientCert
 	ClientKey     []byte          // a secret
 	ControlPlanes int             // number of control-plane machines to run on
 	PodCIDR       string          // "10.244.0.0/16"
 	VolumeType    string          // of Cinder; empty: the cloud's default
-	// VolumeZone is Cinder's availability zone for all volumes; empty: the zone of the node that a pod is scheduled to, which
-	// works where Nova's and Cinder's zones have the same names. Set it together with CloudConf.IgnoreVolumeZone where not.
+	// VolumeZone is Cinder's availability zone for all volumes. If it is empty, volumes are created in the zone of the pod's node, which works only
+	// if Nova's and Cinder's zones have the same names. Set it together with CloudConf.IgnoreVolumeZone.
 	VolumeZone string
 	NoVolumes  bool // the cloud offers no volumes
 }
 
-// OpenStackAddons lists the addons of a cluster on OpenStack in the order in which they are to be installed, without their
-// manifests: the configuration, the cloud controller manager, which nodes wait for, and the storage driver, unless the cloud has no
-// volumes to give.
+// OpenStackAddons lists the addons of a cluster on OpenStack in order of installation, without their manifests: the configuration, the cloud
+// controller manager, which nodes wait for, and, if the cloud has volumes, the storage driver.
 func OpenStackAddons(noVolumes bool) []Addon {
 	all := []Addon{
 		{Name: NameCloudConfig, Title: "the cluster's own cloud credential", Secret: true,
@@ -100,7 +99,7 @@ func (o OpenStack) Catalogue() ([]Addon, error) {
 	return all, nil
 }
 
-// check reports what is wrong with o, as a defect of the caller.
+// check reports problems with o as defects of the caller.
 func (o OpenStack) check() error {
 	if o.ClusterID == "" || len(o.CloudConf) == 0 || o.ControlPlanes < 1 || o.PodCIDR == "" {
 		return fail.New(fail.Internal, "render the addons for OpenStack: cluster ID %q, %d bytes of configuration, %d control-plane machines, pods %q",
@@ -117,8 +116,8 @@ func (o OpenStack) cloudConfig() ([]byte, error) {
 	})
 }
 
-// CloudControllerManager renders openstack-cloud-controller-manager: on every control-plane machine, with its network, talking to
-// the API server beside it, for it has to run before pods have a network and before load balancers know of a machine.
+// CloudControllerManager renders openstack-cloud-controller-manager. It runs on every control-plane machine, in the host's network, and talks to the
+// local API server, because it must run before pods have a network and before load balancers know any machine.
 func (o OpenStack) CloudControllerManager() ([]byte, error) {
 	ref, err := image(o.Bundle, bundle.ImageOpenStackCCM, bundle.AddonOpenStack)
 	if err != nil {
@@ -127,8 +126,8 @@ func (o OpenStack) CloudControllerManager() ([]byte, error) {
 	return render(NameOpenStack, ccmManifest, o.values(map[string]any{"Image": ref}))
 }
 
-// CinderCSI renders the Cinder CSI driver: controllers on control-plane machines, the driver on every machine (without a
-// credential), and the default StorageClass "cinder".
+// CinderCSI renders the Cinder CSI driver (controllers on control-plane machines, and the driver, without a credential, on every machine) and the
+// default StorageClass "cinder".
 func (o OpenStack) CinderCSI() ([]byte, error) {
 	controller, err := image(o.Bundle, bundle.ImageCinderCSI, bundle.AddonOpenStack)
 	if err != nil {
@@ -151,5 +150,5 @@ func (o OpenStack) values(v map[string]any) map[string]any {
 	return v
 }
 
-// quoted makes a string safe inside YAML's single quotes.
+// quoted escapes a string for YAML's single quotes.
 func quoted(s string) string { return strings.ReplaceAll(s, "'", "''") }

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// The addons of documents.
+// The addons that documents may list.
 const (
 	NameMetricsServer = v1alpha1.AddonMetricsServer
 	NameLocalPath     = v1alpha1.AddonLocalPath
@@ -20,7 +20,7 @@ const (
 // LocalPathProvisioner is the provisioner in the StorageClass and the PersistentVolumes of the addon local-path.
 const LocalPathProvisioner = "rancher.io/local-path"
 
-// Names of workloads that are not the addon's.
+// localPathDeployment is the Deployment of the addon local-path, whose name differs from the addon's.
 const localPathDeployment = "local-path-provisioner"
 
 var (
@@ -30,7 +30,7 @@ var (
 	localPathManifest string
 )
 
-// Site lists the addons of a document, in its order, without their manifests.
+// Site lists the addons of a document in the document's order, without their manifests.
 func Site(doc *v1alpha1.Cluster) []Addon {
 	var out []Addon
 	for _, a := range doc.Spec.Addons {

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// siteDocument returns a document with addons as YAML in the form of a list.
+// siteDocument returns a document with addons, which are given as a YAML list.
 func siteDocument(t *testing.T, addons string) *v1alpha1.Cluster {
 	t.Helper()
 	return testkit.Value(v1alpha1.Parse("cluster.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"+
@@ -24,7 +24,7 @@ func siteBundle() bundle.Manifest {
 	}}
 }
 
-// TestSite compares the manifests of each addon, with its defaults and with each setting.
+// TestSite compares the manifests of each addon, with default settings and with each setting changed.
 func TestSite(t *testing.T) {
 	for name, list := range map[string]string{
 		"defaults": "[{name: metrics-server}, {name: local-path}]",
@@ -59,7 +59,7 @@ func TestSite(t *testing.T) {
 	}
 }
 
-// TestEveryAddonOfDocuments checks that each addon that documents may list is rendered, removed and has a set of images.
+// TestEveryAddonOfDocuments: every addon that documents may list can be rendered, is listed by Site, and has a set of images.
 func TestEveryAddonOfDocuments(t *testing.T) {
 	for _, name := range SiteNames() {
 		doc := siteDocument(t, "[{name: "+name+"}]")

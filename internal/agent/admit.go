@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Admit adds addresses to a set of an nftables table of family inet, each for so long. Where there is no such table nothing is filtered, and
-// there is nothing to do.
+// Admit adds addresses to a set of an nftables table of family inet, each for the given duration. If there is no such table, nothing is filtered, and
+// Admit does nothing.
 func (a *Agent) Admit(ctx context.Context, table, set string, long time.Duration, addresses []string) error {
 	for _, s := range addresses {
 		if _, err := netip.ParseAddr(s); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// filterTool is nft, where the table may be missing, or nft itself.
+// filterTool stands for nft and records its calls; list is its error for a table that does not exist.
 type filterTool struct {
 	calls []string
 	list  error

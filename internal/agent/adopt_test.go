@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// aNode returns a host on which somebody's kubelet runs, by somebody's files.
+// aNode returns a host with a running kubelet and its files, which others installed.
 func aNode(t *testing.T) *fakeHost {
 	f := newFakeHost(t)
 	write(t, f.root+"/etc/systemd/system/kubelet.service", "[Service]\n[Install]\nWantedBy=multi-user.target\n")
@@ -20,7 +20,7 @@ func aNode(t *testing.T) *fakeHost {
 	return f
 }
 
-// TestAdopt: a host that is taken over is not fresh any more, nothing of it is changed, and it is nobody else's.
+// TestAdopt: a host that is taken over is no longer fresh, nothing on it is changed, and no other cluster can take it over.
 func TestAdopt(t *testing.T) {
 	f := aNode(t)
 	for range 2 {
@@ -40,14 +40,14 @@ func TestAdopt(t *testing.T) {
 	testkit.Must(t, f.agent().Adopt(t.Context(), "demo-2"))
 }
 
-// TestAdoptRefuses: a host of another cluster, and one that is no node.
+// TestAdoptRefuses: Adopt refuses a host of another cluster, and a host that is not a node.
 func TestAdoptRefuses(t *testing.T) {
 	testkit.Fails(t, applied(t).agent().Adopt(t.Context(), "demo-1"), fail.Conflict, "machine demo-w-1 of another cluster")
 	testkit.Fails(t, newFakeHost(t).agent().Adopt(t.Context(), "demo-1"), fail.NotReady, "does not run")
 }
 
-// TestAdoptedHostLeaves: what belonged to the cluster is not put back on a host that leaves it, nor laid beside what is let go; what is the host's
-// own is. kubelet, which ran before, does not run again.
+// TestAdoptedHostLeaves: when an adopted host leaves the cluster, files of the cluster are neither put back nor kept beside released ones; the host's
+// own files are. kubelet, which ran before, does not run again.
 func TestAdoptedHostLeaves(t *testing.T) {
 	c := config()
 	c.Files = append(c.Files, machine.File{Path: "/etc/kubernetes/manifests/etcd.yaml", Mode: 0o600, Content: []byte("ours")})
@@ -76,7 +76,7 @@ func TestAdoptedHostLeaves(t *testing.T) {
 	}
 }
 
-// TestAdoptedLink: Kubespray's /etc/kubernetes/pki is a link to the directory that has the files. They are replaced there, and the link stays.
+// TestAdoptedLink: with Kubespray, /etc/kubernetes/pki is a link to the directory with the files. They are replaced there, and the link stays.
 func TestAdoptedLink(t *testing.T) {
 	f := aNode(t)
 	write(t, f.root+"/etc/kubernetes/ssl/ca.crt", "theirs")

@@ -1,7 +1,7 @@
 // Package agent makes the host it runs on match a machine.Config: files, binaries, kernel settings, units, images.
 //
-// It looks first, then changes only what differs, and leaves a record of what it manages, so that being killed anywhere
-// is mended by running again. It knows nothing of clusters, and reaches no network other than what it is told to check.
+// It first compares, then changes only what differs, and records what it manages, so that another run completes one that was killed at any point. It
+// knows nothing of clusters, and uses the network only for requested checks.
 package agent
 
 import (
@@ -15,18 +15,18 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Options is what an Agent depends on.
+// Options are the dependencies of an Agent.
 type Options struct {
 	Root     string        // prefix of every path; "/" on a real machine, a temporary directory in tests
 	Runner   Runner        // runs systemctl, modprobe, ctr and the like
 	Owner    OwnerFunc     // resolves owners; nil means LookupOwner
 	LockWait time.Duration // how long to wait for another run to finish; 0 means 60 s
-	UnitWait time.Duration // how long one systemctl or ctr call may take; 0 means 5 min
-	// StartWait is how long a unit that has to restart is left to start again what it was just told to (machine.Unit.Starts); 0 means 90 s.
+	UnitWait time.Duration // time limit of one systemctl or ctr call; 0 means 5 min
+	// StartWait is how long a unit that must restart gets to start again what it was just told to start (machine.Unit.Starts); 0 means 90 s.
 	StartWait time.Duration
 }
 
-// OwnerFunc turns "user:group" into numbers.
+// OwnerFunc resolves "user:group" to numeric IDs.
 type OwnerFunc func(owner string) (uid, gid int, err error)
 
 // Agent makes one host match its configuration.
@@ -60,10 +60,10 @@ func New(o Options) *Agent {
 	return a
 }
 
-// path puts the root before a path of the configuration.
+// path prefixes a path of the configuration with the root.
 func (a *Agent) path(p string) string { return a.root.Path(p) }
 
-// Files of ours beside the configuration's own.
+// The agent's own files, in addition to those of the configuration.
 const (
 	sysctlFile   = "/etc/sysctl.d/90-naupegos.conf"
 	modulesFile  = "/etc/modules-load.d/90-naupegos.conf"
@@ -71,7 +71,7 @@ const (
 	originalsDir = machine.StateDir + "/agent/originals"
 )
 
-// LookupOwner resolves "user:group", by name or number, against the host's accounts.
+// LookupOwner resolves "user:group", by name or number, with the host's accounts.
 func LookupOwner(owner string) (uid, gid int, err error) {
 	u, g, ok := strings.Cut(owner, ":")
 	if !ok {

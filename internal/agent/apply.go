@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Apply makes the host match c and reports what it changed; with dry it only reports what it would change. Where blobs
-// are missing it names them and changes nothing. It may be killed at any point: the next Apply finishes.
+// Apply makes the host match c and reports the changes; with dry it only reports them. If blobs are missing, it lists them and changes nothing. It
+// may be killed at any point: the next Apply completes the work.
 func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.Report, error) {
 	if err := c.Validate(); err != nil {
 		return machine.Report{}, err
@@ -47,7 +47,7 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 	return a.carryOut(ctx, c, st, d)
 }
 
-// carryOut mends the differences. The state goes to the disk before the first change and after the last.
+// carryOut applies the differences. It saves the state to disk before the first change and after the last.
 func (a *Agent) carryOut(ctx context.Context, c machine.Config, st *state, d *diff) (machine.Report, error) {
 	report := machine.Report{Digest: c.Digest(), Changes: d.changes()}
 	stage, run := stageOf(c, st), hooks{a, c.Machine}
@@ -73,7 +73,7 @@ func (a *Agent) carryOut(ctx context.Context, c machine.Config, st *state, d *di
 		if err := beforePackages(ctx, a, d); err != nil {
 			return machine.Report{}, err
 		}
-		if err := a.installPackages(ctx, d.packages, func(brought []string) error { // told before they come: a crash must not make them the host's own
+		if err := a.installPackages(ctx, d.packages, func(brought []string) error { // recorded first: after a crash they must not count as the host's own
 			next.Packages = slices.Compact(slices.Sorted(slices.Values(append(next.Packages, brought...))))
 			begun.Packages = next.Packages
 			return a.saveState(begun)
@@ -99,7 +99,7 @@ func (a *Agent) carryOut(ctx context.Context, c machine.Config, st *state, d *di
 	return report, a.saveState(next)
 }
 
-// change does the work, in the order in which one thing rests on another.
+// change makes the changes in the order of their dependencies.
 func (a *Agent) change(ctx context.Context, c machine.Config, st *state, d *diff, report *machine.Report) ([]string, error) {
 	steps := []func() error{
 		func() error { return a.retireUnits(ctx, st, d.staleUnits) },
@@ -124,8 +124,8 @@ func (a *Agent) change(ctx context.Context, c machine.Config, st *state, d *diff
 	return a.startUnits(ctx, c, d, report)
 }
 
-// startUnits brings units up to containerd, then images, then what running units start, then the other units, which may need those. Where
-// all images seem to be there (a prepared store), everything starts at once and containerd is asked afterwards.
+// startUnits starts the units up to containerd, then imports images, then places the programs that running units start, and then starts the other
+// units, which may need them. If all images seem to be present (a prepared store), everything starts at once and containerd is asked afterwards.
 func (a *Agent) startUnits(ctx context.Context, c machine.Config, d *diff, report *machine.Report) ([]string, error) {
 	first, rest := d.units, []unitOp(nil)
 	if len(d.images) > 0 || d.startsAgain(c.Units) {
@@ -144,7 +144,7 @@ func (a *Agent) startUnits(ctx context.Context, c machine.Config, d *diff, repor
 	return nil, a.startAgain(ctx, c.Units, d, rest)
 }
 
-// splitAtContainerd cuts ops behind containerd's place in the order of units.
+// splitAtContainerd splits ops after containerd's place in the order of units.
 func splitAtContainerd(units []machine.Unit, ops []unitOp) (first, rest []unitOp) {
 	at := slices.IndexFunc(units, func(u machine.Unit) bool { return u.Name == containerdUnit })
 	for _, o := range ops {
@@ -165,13 +165,13 @@ func (a *Agent) daemonReload(ctx context.Context, d *diff) error {
 	return unitFailure(ctx, err, "have systemd read its units again")
 }
 
-// nextState is what the host will be when all is done.
+// nextState returns the state of the host after all changes.
 func (a *Agent) nextState(c machine.Config, st *state, d *diff) *state {
 	next := &state{Machine: c.Machine, Paths: map[string]stPath{}, Units: map[string]stUnit{}, Sysctls: maps.Clone(st.Sysctls), Packages: slices.Clone(st.Packages), Adopted: st.Adopted}
 	next.Asked, next.Release = c.Packages, c.Release
 	maps.DeleteFunc(next.Sysctls, func(key, _ string) bool { _, wanted := c.Sysctls[key]; return !wanted })
 	for p, s := range d.managed {
-		if old, ok := st.Paths[p]; ok { // how it was before us is known only to the first run
+		if old, ok := st.Paths[p]; ok { // only the first run knows how it was before
 			old.Kind, old.Secret = s.Kind, s.Secret
 			s = old
 		} else if st.Adopted != "" && s.Kind != "directory" && belongsToNode(p) {
@@ -203,7 +203,7 @@ func (a *Agent) nextState(c machine.Config, st *state, d *diff) *state {
 	return next
 }
 
-// intent is the state while the work is under way: everything of before and after is ours, and changed paths are noted.
+// intent returns the state during the work: it covers everything that is managed before and after, and lists changed paths as pending.
 func intent(st, next *state, d *diff) *state {
 	s := *next
 	s.Paths, s.Units = maps.Clone(st.Paths), maps.Clone(st.Units)
@@ -212,7 +212,7 @@ func intent(st, next *state, d *diff) *state {
 	s.Asked, s.Release, s.Sysctls = st.Asked, st.Release, maps.Clone(st.Sysctls)
 	maps.Copy(s.Sysctls, next.Sysctls)
 	for p, was := range st.Paths {
-		if now := s.Paths[p]; was.Secret { // until it is written over
+		if now := s.Paths[p]; was.Secret { // until it is overwritten
 			now.Secret = true
 			s.Paths[p] = now
 		}

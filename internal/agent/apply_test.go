@@ -29,7 +29,7 @@ func digestOf(s string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// certificate returns a certificate that began a day ago and ends so long from now, with its key.
+// certificate returns a certificate, and its key, that began a day ago and ends after the given time.
 func certificate(end time.Duration) string {
 	p, err := pki.Open(&pkitest.MemorySecrets{}, pki.Options{}).Issue(context.Background(),
 		pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: "app", Client: true, Age: 24 * time.Hour}, end)
@@ -71,7 +71,7 @@ func putBlobs(t *testing.T, f *fakeHost) {
 	}
 }
 
-// applied returns a host with config applied.
+// applied returns a host on which config has been applied.
 func applied(t *testing.T) *fakeHost {
 	t.Helper()
 	f := newFakeHost(t)
@@ -121,7 +121,7 @@ func TestApplyMakesEverything(t *testing.T) {
 	}
 }
 
-// TestSettingOfAModule sets what the kernel has only once a module is loaded, as on every machine with a kernel of its own.
+// TestSettingOfAModule sets kernel settings that exist only once a module is loaded, as on every machine with its own kernel.
 func TestSettingOfAModule(t *testing.T) {
 	const dir = "/proc/sys/net/bridge"
 	c := machine.Config{Machine: "demo-w-1", Modules: []string{"br_netfilter"}, Sysctls: map[string]string{"net.bridge.bridge-nf-call-iptables": "1"}}
@@ -214,7 +214,7 @@ func TestMissingBlobsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestPreparedStore has an image's manifest in containerd's store before containerd runs.
+// TestPreparedStore: an image's manifest is in containerd's store before containerd runs.
 func TestPreparedStore(t *testing.T) {
 	f := newFakeHost(t)
 	testkit.Must(t, f.agent().PutBlob(t.Context(), digestOf(binaryBlob), 0, strings.NewReader(binaryBlob)))
@@ -230,7 +230,7 @@ func TestPreparedStore(t *testing.T) {
 		t.Errorf("ran %q", got)
 	}
 
-	f = newFakeHost(t) // the store is not what it seems
+	f = newFakeHost(t) // the store lacks what it seems to contain
 	testkit.Must(t, f.agent().PutBlob(t.Context(), digestOf(binaryBlob), 0, strings.NewReader(binaryBlob)))
 	write(t, f.root+machine.ContainerdRoot+"/io.containerd.content.v1.content/blobs/sha256/"+strings.TrimPrefix(id, "sha256:"), "{}")
 	if r := f.apply(t, config()); !slices.Equal(r.Missing, []string{digestOf(imageBlob)}) || r.Digest != "" {
@@ -285,7 +285,7 @@ func TestSecondRunWaitsForTheFirst(t *testing.T) {
 	f.apply(t, config())
 }
 
-// TestRenewedCertificate leaves alone what a program renews itself, until that is of no use any more.
+// TestRenewedCertificate: a certificate that a program renews itself is left alone until it is no longer usable.
 func TestRenewedCertificate(t *testing.T) {
 	f := applied(t)
 	current := f.root + "/var/lib/app/deep/current"
@@ -321,7 +321,7 @@ func TestRenewedCertificate(t *testing.T) {
 	}
 }
 
-// TestRenewedByAnother begins again where what a program renews itself is of another authority than it has to be.
+// TestRenewedByAnother: a certificate that a program renews itself is replaced if another authority signed it.
 func TestRenewedByAnother(t *testing.T) {
 	f := applied(t)
 	k := pki.Open(&pkitest.MemorySecrets{}, pki.Options{})

@@ -18,10 +18,10 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// blobTemp begins the names of blobs that are being received.
+// blobTemp is the name prefix of blobs that are being received.
 const blobTemp = ".put-"
 
-// HasBlob reports whether the blob is here; a size other than 0 must match.
+// HasBlob reports whether the blob exists; a size other than 0 must match.
 func (a *Agent) HasBlob(digest string, size int64) (bool, error) {
 	if err := checkDigest(digest); err != nil {
 		return false, err
@@ -36,7 +36,7 @@ func (a *Agent) HasBlob(digest string, size int64) (bool, error) {
 	return info.Mode().IsRegular() && (size == 0 || info.Size() == size), nil
 }
 
-// PutBlob receives a blob. It gets its name only when every byte has arrived, its digest is right and it is on the disk.
+// PutBlob receives a blob. The blob gets its final name only when it is complete, its digest is correct and it has been synced to disk.
 func (a *Agent) PutBlob(ctx context.Context, digest string, size int64, r io.Reader) error {
 	if has, err := a.HasBlob(digest, size); err != nil || has {
 		return err
@@ -58,7 +58,7 @@ func (a *Agent) PutBlob(ctx context.Context, digest string, size int64, r io.Rea
 	return a.syncDirs(map[string]bool{dir: true})
 }
 
-// receive copies r to tmp and checks it.
+// receive copies r to tmp and verifies it.
 func receive(ctx context.Context, tmp, digest string, size int64, r io.Reader) (err error) {
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
 	if err != nil {
@@ -93,13 +93,13 @@ func receive(ctx context.Context, tmp, digest string, size int64, r io.Reader) (
 	return nil
 }
 
-// paced writes to a file and sees that little of it waits in memory for the disk: etcd's next write may have to wait for all that does.
+// paced writes to a file and limits the data in memory that waits for the disk, because etcd's next write may have to wait for all of it.
 type paced struct {
 	file  *os.File
 	dirty int
 }
 
-// pace is how many bytes may wait.
+// pace is the maximum number of waiting bytes.
 const pace = 16 << 20
 
 func (p *paced) Write(b []byte) (int, error) {
@@ -110,7 +110,7 @@ func (p *paced) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// sweepBlobs removes what transfers that died left behind. Best effort: it is only about space.
+// sweepBlobs removes leftovers of aborted transfers. It is best effort, because they only waste space.
 func (a *Agent) sweepBlobs(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -11,37 +11,37 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// diff is all that differs between a host and its configuration.
+// diff holds all differences between a host and its configuration.
 type diff struct {
 	missing     []string
-	users       []string // accounts that the host lacks
+	users       []string // accounts that do not exist on the host
 	directories []*op
 	files       []*op
 	binaries    []*op    // and other links
-	packages    []string // that are not installed
-	// stalePackages are no longer wanted and came for us.
+	packages    []string // wanted packages that are not installed
+	// stalePackages are packages that Naupegos installed and that are no longer wanted.
 	stalePackages []string
-	hooks         []machine.Change // of the stage that the machine is in
+	hooks         []machine.Change // of the machine's present stage
 	modules       []string
 	sysctls       []sysctlOp
 	enables       []enableOp
 	units         []unitOp
-	images        []machine.Image // that containerd lacks, as far as can be told
-	imagesKnown   bool            // containerd was asked; if not, it is once it runs
+	images        []machine.Image // images that containerd lacks, as far as known
+	imagesKnown   bool            // containerd was asked; otherwise it is asked once it runs
 	staleUnits    []string
 	stalePaths    []string
 
-	reload  bool                 // systemd has to read its units again
-	changed map[string]bool      // paths that change now, or changed in a run that was cut short
-	managed map[string]stPath    // all paths of the configuration that are ours
-	states  map[string]unitState // how units were found
-	resume  bool                 // the last run was cut short
+	reload  bool                 // systemd must reload its units
+	changed map[string]bool      // paths that change now, or changed in an interrupted run
+	managed map[string]stPath    // all managed paths of the configuration
+	states  map[string]unitState // state of units before the run
+	resume  bool                 // the last run was interrupted
 }
 
 // empty reports whether there is nothing to do.
 func (d *diff) empty() bool { return len(d.changes()) == 0 && !d.reload && !d.resume }
 
-// changes lists what is done, in order.
+// changes lists the changes in order.
 func (d *diff) changes() []machine.Change {
 	var out []machine.Change
 	for _, n := range d.staleUnits {
@@ -80,7 +80,7 @@ func (d *diff) changes() []machine.Change {
 	return append(out, d.hooks...)
 }
 
-// compare looks at everything and changes nothing. Files, systemd and containerd are looked at side by side.
+// compare compares everything and changes nothing. Files, systemd and containerd are queried in parallel.
 func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff, error) {
 	d := &diff{changed: map[string]bool{}, managed: map[string]stPath{}, resume: len(st.Pending) > 0, users: a.missingUsers(c.Users)}
 	d.stalePackages, d.hooks = stalePackages(a, st, c.Packages), hookChanges(c.Hooks, stageOf(c, st))
@@ -88,7 +88,7 @@ func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff
 	for i, u := range c.Units {
 		names[i] = u.Name
 	}
-	var known map[string]string // nil where containerd can't be asked
+	var known map[string]string // nil if containerd can't be asked
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { d.states, err = a.unitStates(gctx, names); return err })
 	g.Go(func() error { known = a.askImages(gctx, c); return nil })
@@ -113,14 +113,14 @@ func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff
 	return d, a.compareUnits(c, st, d)
 }
 
-// askImages returns nil where containerd does not run (yet).
+// askImages returns nil if containerd does not run (yet).
 func (a *Agent) askImages(ctx context.Context, c machine.Config) map[string]string {
 	if len(c.Images) == 0 || !isSocket(a.path(containerdSocket)) {
 		return nil
 	}
 	known, err := a.knownImages(ctx, c)
 	if err != nil {
-		return nil // it is asked again, and the error reported, when it has been started
+		return nil // it is asked again after its start, and the error is reported then
 	}
 	return known
 }
@@ -142,7 +142,7 @@ func (a *Agent) comparePaths(c machine.Config, st *state, d *diff) error {
 		if err != nil {
 			return err
 		}
-		if w.RenewedAt == "" || ours || o != nil { // a certificate that somebody put there before us stays theirs
+		if w.RenewedAt == "" || ours || o != nil { // a certificate that others put there before stays theirs
 			d.managed[w.Path] = fileAsFound(a, w.Path, w.Secret)
 			if w.RenewedAt != "" {
 				d.managed[w.RenewedAt] = fileAsFound(a, w.RenewedAt, true)
@@ -183,25 +183,25 @@ func (a *Agent) comparePaths(c machine.Config, st *state, d *diff) error {
 	return nil
 }
 
-// asFound notes what a path is before it is ours. It counts only in the first run that manages the path: see nextState.
+// asFound records the state of a path before it is managed. It counts only in the first run that manages the path: see nextState.
 func (a *Agent) asFound(p, kind string) stPath {
 	s := stPath{Kind: kind}
 	f, err := a.look(p)
-	if f == nil || err != nil { // the comparison has reported the error already
+	if f == nil || err != nil { // the comparison has already reported the error
 		return s
 	}
 	s.Found, s.Mode, s.UID, s.GID = true, f.info.Mode()&^fs.ModeType, f.uid, f.gid
 	return s
 }
 
-// fileAsFound is asFound of a file, with the mark that its configuration gives it.
+// fileAsFound is asFound for a file, with the secret mark of its configuration.
 func fileAsFound(a *Agent, p string, secret bool) stPath {
 	s := a.asFound(p, "file")
 	s.Secret = secret
 	return s
 }
 
-// keepParents goes on managing unnamed parents that an earlier run made, as long as something lies in them.
+// keepParents keeps managing unnamed parent directories that an earlier run made, as long as the configuration has paths below them.
 func (a *Agent) keepParents(st *state, d *diff, files []wantedFile, binaries []machine.Binary) {
 	var paths []string
 	for _, f := range files {
@@ -239,7 +239,7 @@ func (a *Agent) compareBlobs(c machine.Config, st *state, d *diff, known map[str
 		}
 	}
 	todo := imagesToImport(c.Images, known)
-	if known == nil { // what was seen before, or lies in a prepared store, is believed until containerd runs
+	if known == nil { // until containerd runs, earlier observations and a prepared store are trusted
 		todo = slices.DeleteFunc(slices.Clone(c.Images), func(i machine.Image) bool {
 			return slices.Contains(st.Images, i.ID) || a.inStore(i.ID)
 		})

@@ -7,8 +7,8 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// describe adds to the changes of a dry run what files and kernel settings hold and are to hold. On a machine that was never configured everything is new:
-// there is nothing to compare.
+// describe adds the old and new contents of files and kernel settings to the changes of a dry run. On a machine that was never configured, everything
+// is new and there is nothing to compare.
 func describe(a *Agent, changes []machine.Change, d *diff, st *state) {
 	if len(st.Paths) == 0 {
 		return
@@ -33,7 +33,7 @@ func describe(a *Agent, changes []machine.Change, d *diff, st *state) {
 	}
 }
 
-// describeFile adds the contents of one file. It is secret if it was or will be.
+// describeFile adds the contents of one file. The file counts as secret if it was or will be secret.
 func describeFile(a *Agent, ch *machine.Change, o *op, secret bool) {
 	ch.From, ch.Secret = contentAt(a, o.path, secret)
 	ch.Secret = ch.Secret || machine.Sensitive(o.content)
@@ -45,7 +45,7 @@ func describeFile(a *Agent, ch *machine.Change, o *op, secret bool) {
 	}
 }
 
-// contentAt describes what lies at a path, without the content of a secret; nil if nothing does, or if it is no regular file.
+// contentAt describes the file at a path, without the content of a secret; nil if there is no regular file.
 func contentAt(a *Agent, p string, secret bool) (c *machine.Content, isSecret bool) {
 	f, err := os.Open(a.path(p))
 	if err != nil {
@@ -74,5 +74,5 @@ func contentAt(a *Agent, p string, secret bool) (c *machine.Content, isSecret bo
 	return c, false
 }
 
-// mostRead is the size in bytes up to which a file is digested in a dry run.
+// mostRead is the maximum size in bytes of a file that a dry run digests.
 const mostRead = 64 << 20

@@ -22,7 +22,7 @@ func dryRun(t *testing.T, f *fakeHost, c machine.Config) map[string]machine.Chan
 	return out
 }
 
-// TestDryRunReportsContents: what is there and what is to be there, and when it was changed, of text files and kernel settings.
+// TestDryRunReportsContents: for text files and kernel settings, a dry run reports the old and the new content and the time of the last change.
 func TestDryRunReportsContents(t *testing.T) {
 	f := applied(t)
 	const p = "/etc/app/other.conf"
@@ -39,7 +39,7 @@ func TestDryRunReportsContents(t *testing.T) {
 		t.Errorf("%+v", ch)
 	}
 	c := config()
-	c.Files = c.Files[:1:1] // the other one goes
+	c.Files = c.Files[:1:1] // the second file is to be removed
 	if ch := dryRun(t, f, c)[p]; ch.Action != "remove" || ch.From == nil || !strings.Contains(*ch.From.Text, "by hand") || ch.To != nil {
 		t.Errorf("%+v", ch)
 	}
@@ -63,7 +63,7 @@ func TestDryRunBoundsContents(t *testing.T) {
 	}
 }
 
-// TestDryRunReportsNothingOnANewMachine: everything is new there.
+// TestDryRunReportsNothingOnANewMachine: on a new machine a dry run reports no contents, because everything is new.
 func TestDryRunReportsNothingOnANewMachine(t *testing.T) {
 	f := newFakeHost(t)
 	for _, ch := range dryRun(t, f, config()) {
@@ -73,7 +73,7 @@ func TestDryRunReportsNothingOnANewMachine(t *testing.T) {
 	}
 }
 
-// TestDryRunMasksSecrets: by the mark that a file has or had, and by what its content looks like.
+// TestDryRunMasksSecrets: a file is masked if it is or was marked secret, or if its content looks like a secret.
 func TestDryRunMasksSecrets(t *testing.T) {
 	const token = "s3cr3t-t0ken"
 	mark := func(c machine.Config, secret bool) machine.Config {

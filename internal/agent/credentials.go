@@ -17,10 +17,10 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// podsDir is where kubelet keeps the volumes of pods.
+// podsDir is kubelet's directory for the volumes of pods.
 const podsDir = "/var/lib/kubelet/pods"
 
-// Credentials lists what kubelet has given to pods on this machine: of each token its header alone, which is no secret.
+// Credentials lists the credentials that kubelet has given to pods on this machine. It reads only the headers of tokens, which are not secret.
 func (a *Agent) Credentials() ([]machine.Credential, error) {
 	tokens, err := filepath.Glob(filepath.Join(a.path(podsDir), "*", "volumes", "kubernetes.io~projected", "*", "token"))
 	if err != nil {
@@ -32,7 +32,7 @@ func (a *Agent) Credentials() ([]machine.Credential, error) {
 		c := machine.Credential{Volume: filepath.Base(dir), Pod: filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(dir))))}
 		token, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the pod has just gone
+			continue // the pod has just been removed
 		}
 		if err == nil {
 			c.KeyID, err = keyIDOf(token)
@@ -53,7 +53,7 @@ func (a *Agent) Credentials() ([]machine.Credential, error) {
 	return list, nil
 }
 
-// keyIDOf reads which key has signed a token. Its error holds nothing of it.
+// keyIDOf returns the ID of the key that signed a token. Its error contains no part of the token.
 func keyIDOf(token []byte) (string, error) {
 	head, _, ok := bytes.Cut(bytes.TrimSpace(token), []byte("."))
 	data, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(string(head), "="))

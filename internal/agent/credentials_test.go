@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestCredentials has nothing of a token leave the machine but which key has signed it.
+// TestCredentials: of a token, only the ID of its signing key leaves the machine.
 func TestCredentials(t *testing.T) {
 	root := t.TempDir()
 	a := agent.New(agent.Options{Root: root})

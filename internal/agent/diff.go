@@ -15,20 +15,20 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// op is one difference between the host and the configuration, with what mends it.
+// op is one difference between the host and the configuration, with the data to remove it.
 type op struct {
 	machine.Change
-	path     string // managed path, where there is one
+	path     string // managed path, if there is one
 	content  []byte // of a file to write
-	write    bool   // the content has to be written; else only mode and owner are set
+	write    bool   // the content must be written; otherwise only mode and owner are set
 	mode     fs.FileMode
-	owner    string // as the configuration names it
-	uid, gid int    // noOwner where its account has yet to be made
+	owner    string // as in the configuration
+	uid, gid int    // noOwner if the account does not exist yet
 	target   string // of a binary's symlink
-	link     string // path to make a link to a file that is written; empty: none
+	link     string // path of a link to the written file; empty: none
 }
 
-// found describes what lies at a path.
+// found describes the file at a path.
 type found struct {
 	info     fs.FileInfo
 	uid, gid int
@@ -49,7 +49,7 @@ func (a *Agent) look(p string) (*found, error) {
 	return f, nil
 }
 
-// attributes reports how mode and owner differ; empty when they don't.
+// attributes describes how mode and owner differ; empty if they do not.
 func (f *found) attributes(mode fs.FileMode, uid, gid int) string {
 	const bits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	switch have := f.info.Mode() & bits; {
@@ -80,7 +80,7 @@ func (a *Agent) diffDirectory(all *diff, d machine.Directory) (*op, error) {
 		return nil, err
 	}
 	o := &op{path: d.Path, mode: d.Mode, owner: d.Owner, uid: uid, gid: gid}
-	info, err := os.Stat(a.path(d.Path)) // a symlink to a directory will do
+	info, err := os.Stat(a.path(d.Path)) // a symlink to a directory suffices
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		o.Change = machine.Change{Kind: "directory", Name: d.Path, Action: "create"}
@@ -147,8 +147,8 @@ func (a *Agent) diffFile(all *diff, w wantedFile) (*op, error) {
 	return nil, nil
 }
 
-// unusable reports why what lies at p, behind links, is no certificate that is valid now and signed by an authority, where one is named; "" if
-// it is one.
+// unusable returns why the file at p, with links followed, is not a currently valid certificate signed by the authority, if one is given; "" if it is
+// one.
 func (a *Agent) unusable(p string, authority []byte) (string, error) {
 	data, err := os.ReadFile(a.path(p))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -177,7 +177,7 @@ func (a *Agent) unusable(p string, authority []byte) (string, error) {
 	return "", nil
 }
 
-// certificateIn reads the first certificate of PEM data.
+// certificateIn returns the first certificate in PEM data.
 func certificateIn(data []byte) (*x509.Certificate, error) {
 	block, rest := pem.Decode(data)
 	for block != nil && block.Type != "CERTIFICATE" {
@@ -189,7 +189,7 @@ func certificateIn(data []byte) (*x509.Certificate, error) {
 	return x509.ParseCertificate(block.Bytes)
 }
 
-// diffLink compares a link: one into the blob store, of a binary, or one that the configuration names.
+// diffLink compares a link: one into the blob store, for a binary, or one that the configuration contains.
 func (a *Agent) diffLink(kind, p, to string) (*op, error) {
 	f, err := a.look(p)
 	if err != nil {

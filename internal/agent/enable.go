@@ -13,11 +13,11 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// enableOp makes a unit start with the machine, or not.
+// enableOp enables or disables a unit at boot.
 type enableOp struct {
 	unit machine.Unit
 	on   bool
-	from string // the unit's file, for its [Install] section
+	from string // content of the unit's file, for its [Install] section
 }
 
 func (a *Agent) enableOps(units []machine.Unit, states map[string]unitState) ([]enableOp, error) {
@@ -46,8 +46,8 @@ func (o enableOp) change() machine.Change {
 	return c
 }
 
-// enable carries out ops. Plain units are enabled by making the links that systemctl would make, and disabled by removing
-// them: that costs no process, and leaves the links of old init scripts alone. Anything less plain is left to systemctl.
+// enable carries out ops. Simple units are enabled by creating the links that systemctl would create, and disabled by removing them: this needs no
+// process and leaves the links of old init scripts alone. All other units are left to systemctl.
 func (a *Agent) enable(ctx context.Context, ops []enableOp) error {
 	var on, off []string
 	for _, o := range ops {
@@ -77,7 +77,7 @@ func (a *Agent) enable(ctx context.Context, ops []enableOp) error {
 	return nil
 }
 
-// install tells in which directories a unit's links lie, and where they point. No directories: leave it to systemctl.
+// install returns the directories of a unit's links, and the links' target. It returns no directories if systemctl has to do it.
 func (a *Agent) install(o enableOp) (dirs []string, target string, err error) {
 	content, target := o.unit.Content, machine.UnitPath(o.unit.Name)
 	if content == "" {
@@ -100,7 +100,7 @@ func (a *Agent) install(o enableOp) (dirs []string, target string, err error) {
 	return dirs, target, nil
 }
 
-// link makes or removes a unit's links.
+// link creates or removes a unit's links.
 func (a *Agent) link(o enableOp, dirs []string, target string) error {
 	for _, d := range dirs {
 		dir := a.path(machine.UnitDir + "/" + d)
@@ -124,7 +124,7 @@ func (a *Agent) link(o enableOp, dirs []string, target string) error {
 	return nil
 }
 
-// installDirs reads the [Install] section: "multi-user.target.wants" and the like. plain is false where systemctl has to do it.
+// installDirs returns the directories of the [Install] section: "multi-user.target.wants" and the like. plain is false if systemctl has to do it.
 func installDirs(content string) (dirs []string, plain bool) {
 	section, plain := "", true
 	for line := range strings.Lines(content) {

@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Facts looks at the machine. What can't be found out stays empty; only a machine without /proc is an error.
+// Facts collects facts about the machine. Unknown facts stay empty; only a machine without /proc is an error.
 func (a *Agent) Facts() (machine.Facts, error) {
 	f, err := a.root.Facts()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestFresh: who listens, and how much room there is, is told only before anything was configured.
+// TestFresh: listeners and free space are reported only before the first configuration.
 func TestFresh(t *testing.T) {
 	f := newFakeHost(t)
 	for p, content := range map[string]string{

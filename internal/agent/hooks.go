@@ -14,23 +14,23 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// hooksFile keeps the hooks: a reset gets no configuration.
+// hooksFile stores the hooks, because a reset gets no configuration.
 const hooksFile = "/etc/naupegos/hooks.json"
 
-// Where a hook lies while it runs. A unit of its own gives it a control group, so that its time limit ends its children, too.
+// Paths and names of a running hook. Its own unit gives it a control group, so that its time limit also ends its children.
 const (
 	hookUnit   = "naupegos-hook.service"
 	hookScript = "/run/naupegos/hook"
-	hookLines  = 500 // kept in the system's journal of one hook's output; a line has at most 48 KiB
+	hookLines  = 500 // kept of one hook's output in the system's journal; a line has at most 48 KiB
 )
 
-// The stages of a machine's life that have hooks before and after.
+// The stages of a machine's life that have hooks before and after them.
 const (
 	stageInstall = "Install"
 	stageUpgrade = "Upgrade"
 )
 
-// hooksContent renders the hooks for the file that keeps them.
+// hooksContent renders hooks for hooksFile.
 func hooksContent(hooks []machine.Hook) []byte {
 	data, err := json.MarshalIndent(hooks, "", "  ")
 	if err != nil {
@@ -39,7 +39,7 @@ func hooksContent(hooks []machine.Hook) []byte {
 	return append(data, '\n')
 }
 
-// stageOf returns the stage that an apply of c belongs to; empty: none. A stage that was cut short goes on.
+// stageOf returns the stage to which an apply of c belongs, or "" if it belongs to none. An interrupted stage is resumed.
 func stageOf(c machine.Config, st *state) string {
 	switch {
 	case st.Stage != "":
@@ -57,7 +57,7 @@ func hooksAt(hooks []machine.Hook, moment string) []machine.Hook {
 	return slices.DeleteFunc(slices.Clone(hooks), func(h machine.Hook) bool { return h.When != moment })
 }
 
-// hookChanges lists the hooks of a stage for reports.
+// hookChanges lists the hooks of a stage as changes for reports.
 func hookChanges(hooks []machine.Hook, stage string) []machine.Change {
 	var out []machine.Change
 	for _, h := range append(hooksAt(hooks, "before"+stage), hooksAt(hooks, "after"+stage)...) {
@@ -66,7 +66,7 @@ func hookChanges(hooks []machine.Hook, stage string) []machine.Change {
 	return out
 }
 
-// savedHooks reads the hooks that the last apply left.
+// savedHooks reads the hooks that the last apply stored.
 func (r *reset) savedHooks() ([]machine.Hook, error) {
 	data, err := os.ReadFile(r.path(hooksFile))
 	if os.IsNotExist(err) {
@@ -82,13 +82,13 @@ func (r *reset) savedHooks() ([]machine.Hook, error) {
 	return hooks, nil
 }
 
-// hooks runs hooks on one machine.
+// hooks runs the hooks of one machine.
 type hooks struct {
 	*Agent
 	machine string
 }
 
-// run runs the hooks of one moment, in their order, and stops at the first that fails.
+// run runs the hooks of one moment in order and stops at the first failure.
 func (h hooks) run(ctx context.Context, all []machine.Hook, moment string) error {
 	for _, k := range hooksAt(all, moment) {
 		if err := h.one(ctx, k); err != nil {
@@ -98,7 +98,7 @@ func (h hooks) run(ctx context.Context, all []machine.Hook, moment string) error
 	return nil
 }
 
-// one runs a hook as a unit: the system's journal takes its output and drops what exceeds the limit, however much the hook prints.
+// one runs a hook as a unit. The system's journal takes its output and drops what exceeds the limit, however much the hook prints.
 func (h hooks) one(ctx context.Context, k machine.Hook) error {
 	if err := os.MkdirAll(h.path(path.Dir(hookScript)), 0o700); err != nil {
 		return fileError(err, "write the hook", hookScript)
@@ -114,21 +114,21 @@ func (h hooks) one(ctx context.Context, k machine.Hook) error {
 		return err
 	}
 	defer func() {
-		_ = os.Remove(h.path(unitFile)) // the next hook replaces both; /run is empty after a boot
+		_ = os.Remove(h.path(unitFile)) // the next hook overwrites both; /run is empty after a boot
 		_ = os.Remove(h.path(hookScript))
 	}()
 	if _, err := h.systemctl(ctx, "daemon-reload"); err != nil {
 		return unitFailure(ctx, err, "have systemd read the hook's unit")
 	}
 	limit := time.Duration(k.Seconds) * time.Second
-	bounded, cancel := context.WithTimeout(ctx, limit+time.Minute) // systemd ends it at the limit; the rest is for what does not die
+	bounded, cancel := context.WithTimeout(ctx, limit+time.Minute) // systemd ends the hook at its limit; the extra minute is for processes that do not die at once
 	defer cancel()
 	_, err := h.Agent.run.Run(bounded, nil, "systemctl", "start", "--", hookUnit)
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		_, _ = h.systemctl(context.WithoutCancel(ctx), "stop", "--", hookUnit) // nothing of it shall go on alone
+		_, _ = h.systemctl(context.WithoutCancel(ctx), "stop", "--", hookUnit) // the hook must not go on running by itself
 		return interrupted(ctx.Err())
 	}
 	return h.failure(ctx, k, limit)
@@ -153,7 +153,7 @@ LogRateLimitBurst=%d
 `, k.When, k.Name, hookScript, k.Seconds, k.When, h.machine, hookLines)
 }
 
-// failure says how a hook failed, with the last lines that it printed.
+// failure returns an error that says how a hook failed and ends with the last lines that the hook printed.
 func (h hooks) failure(ctx context.Context, k machine.Hook, limit time.Duration) error {
 	how := "it failed"
 	if out, err := h.systemctl(ctx, "show", "--property=Result,ExecMainStatus", "--", hookUnit); err == nil {

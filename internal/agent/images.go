@@ -16,11 +16,11 @@ import (
 const (
 	containerdUnit   = "containerd.service"
 	containerdSocket = "/run/containerd/containerd.sock"
-	// pinned keeps kubelet's garbage collection off an image: a machine may have no registry to fetch it from again.
+	// pinned protects an image from kubelet's garbage collection: a machine may have no registry from which to pull it again.
 	pinned = "io.cri-containerd.pinned=pinned"
 )
 
-// ctr calls containerd's client in Kubernetes' namespace: the bundle's own where the configuration brings one.
+// ctr calls containerd's client in Kubernetes' namespace: the bundle's client if the configuration contains it.
 func (a *Agent) ctr(ctx context.Context, c machine.Config, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.unitWait)
 	defer cancel()
@@ -33,7 +33,7 @@ func (a *Agent) ctr(ctx context.Context, c machine.Config, args ...string) ([]by
 	return a.run.Run(ctx, nil, append([]string{program, "--address", containerdSocket, "-n", "k8s.io"}, args...)...)
 }
 
-// knownImages asks containerd for its images: reference → digest.
+// knownImages asks containerd for its images and returns their digests by reference.
 func (a *Agent) knownImages(ctx context.Context, c machine.Config) (map[string]string, error) {
 	out, err := a.ctr(ctx, c, "images", "list")
 	if err != nil {
@@ -55,7 +55,7 @@ func (a *Agent) inStore(id string) bool {
 	return err == nil
 }
 
-// imagesToImport returns those of which a reference is unknown or stands for something else.
+// imagesToImport returns the images of which a reference is unknown or refers to something else.
 func imagesToImport(images []machine.Image, known map[string]string) []machine.Image {
 	var out []machine.Image
 	for _, img := range images {
@@ -66,7 +66,7 @@ func imagesToImport(images []machine.Image, known map[string]string) []machine.I
 	return out
 }
 
-// waitContainerd waits until containerd takes connections.
+// waitContainerd waits until containerd accepts connections.
 func (a *Agent) waitContainerd(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -87,8 +87,8 @@ func (a *Agent) waitContainerd(ctx context.Context) error {
 	}
 }
 
-// importImages makes containerd know images, and reports what it imported. The archives are removed afterwards: containerd
-// has its own copy.
+// importImages imports images into containerd, and reports the imported ones. The archives are removed afterwards, because containerd has its own
+// copy.
 func (a *Agent) importImages(ctx context.Context, c machine.Config) ([]machine.Change, []string, error) {
 	if err := a.waitContainerd(ctx); err != nil {
 		return nil, nil, err
@@ -115,7 +115,7 @@ func (a *Agent) importImages(ctx context.Context, c machine.Config) ([]machine.C
 	return changes, nil, nil
 }
 
-// settleStore has what containerd has unpacked reach the disk before it unpacks more: see paced.
+// settleStore waits until unpacked images have reached the disk before containerd unpacks more: see paced.
 func (a *Agent) settleStore(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.unitWait)
 	defer cancel()

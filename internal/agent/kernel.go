@@ -21,8 +21,8 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// loadsModules reports whether this host has modules for its kernel. Containers and kernels with everything built in don't;
-// what such a kernel can do can't be asked for by name, so nothing is tried.
+// loadsModules reports whether this host has modules for its kernel. Containers, and kernels with everything built in, have none; the features of
+// such a kernel can't be queried by name, so nothing is loaded.
 func (a *Agent) loadsModules() bool {
 	info, err := os.Stat(a.path(host.ModulesDir()))
 	return err == nil && info.IsDir()
@@ -58,7 +58,7 @@ func (a *Agent) diffModules(want []string) ([]string, error) {
 	return out, nil
 }
 
-// loadModule loads one module. That the kernel does not have it is a warning, not an error: it may do without.
+// loadModule loads one module. If the kernel does not have it, loadModule returns a warning instead of an error, because it may not be necessary.
 func (a *Agent) loadModule(ctx context.Context, name string) (warning string, err error) {
 	_, err = a.run.Run(ctx, nil, "modprobe", "--", name)
 	if ctx.Err() != nil {
@@ -70,23 +70,23 @@ func (a *Agent) loadModule(ctx context.Context, name string) (warning string, er
 	return "", nil
 }
 
-// moduleName makes names comparable: the kernel takes - and _ for the same.
+// moduleName normalizes a name: the kernel treats - and _ as equal.
 func moduleName(n string) string { return strings.ReplaceAll(n, "-", "_") }
 
 // sysctlOp is a kernel setting to change.
 type sysctlOp struct {
 	key, value, old string
-	back            bool // it is no longer wanted: value is what it was before us
+	back            bool // it is no longer wanted: value is the one from before Naupegos
 }
 
-// staleSysctls returns what gives settings that are no longer wanted the values that they had before us.
+// staleSysctls returns operations that restore the earlier values of settings that are no longer wanted.
 func staleSysctls(a *Agent, want, before map[string]string) []sysctlOp {
 	var out []sysctlOp
 	for _, key := range slices.Sorted(maps.Keys(before)) {
 		if _, ok := want[key]; ok || before[key] == "absent" {
 			continue
 		}
-		// A setting that has gone with its module or network has nothing to get back.
+		// A setting whose module or network is gone has nothing to restore.
 		data, err := os.ReadFile(a.sysctlPath(key))
 		if now := normal(string(data)); err == nil && now != normal(before[key]) {
 			out = append(out, sysctlOp{key: key, value: before[key], old: now, back: true})
@@ -95,8 +95,8 @@ func staleSysctls(a *Agent, want, before map[string]string) []sysctlOp {
 	return out
 }
 
-// diffSysctls compares the kernel's values with the wanted ones. A setting that the kernel does not have may still come with a module
-// that is to be loaded.
+// diffSysctls compares the kernel's values with the wanted ones. A setting that the kernel does not have may still appear with a module that is to be
+// loaded.
 func (a *Agent) diffSysctls(want map[string]string, loading bool) ([]sysctlOp, error) {
 	var out []sysctlOp
 	for _, key := range slices.Sorted(maps.Keys(want)) {
@@ -132,7 +132,7 @@ func (s sysctlOp) change() machine.Change {
 }
 
 func (a *Agent) setSysctl(key, value string) error {
-	// Not atomic by rename: it is the kernel's file. O_TRUNC would be a second write.
+	// Not atomic by rename, because the file is the kernel's. O_TRUNC would cause a second write.
 	f, err := os.OpenFile(a.sysctlPath(key), os.O_WRONLY, 0)
 	if err == nil {
 		_, err = f.WriteString(value + "\n")
@@ -154,7 +154,7 @@ func (a *Agent) setSysctl(key, value string) error {
 	return fail.Wrap(fail.Internal, err, "set kernel setting %s to %s", key, value)
 }
 
-// sysctlPath follows sysctl.d(5): whichever of "." and "/" comes first separates, the other stands for itself.
+// sysctlPath follows sysctl.d(5): the first of "." and "/" is the separator, the other one stands for itself.
 func (a *Agent) sysctlPath(key string) string {
 	if i := strings.IndexAny(key, "./"); i >= 0 && key[i] == '.' {
 		key = strings.Map(func(r rune) rune {
@@ -170,7 +170,7 @@ func (a *Agent) sysctlPath(key string) string {
 	return a.path("/proc/sys/" + key)
 }
 
-// enough reports whether key is an upper limit that is already more generous than wanted: those are never lowered.
+// enough reports whether key is a limit that is already higher than wanted. Such limits are never lowered.
 func enough(key, have, want string) bool {
 	limit := strings.HasPrefix(key, "fs.inotify.max_")
 	for _, l := range []string{
@@ -185,7 +185,7 @@ func enough(key, have, want string) bool {
 	return limit && err1 == nil && err2 == nil && h >= w
 }
 
-// normal makes values comparable: the kernel separates the fields of one setting by tabs.
+// normal normalizes values: the kernel separates the fields of a setting by tabs.
 func normal(v string) string { return strings.Join(strings.Fields(v), " ") }
 
 // setSysctls changes kernel settings.
@@ -198,7 +198,7 @@ func (a *Agent) setSysctls(ops []sysctlOp) error {
 	return nil
 }
 
-// loadModules loads what lacks; failures are warnings.
+// loadModules loads missing modules; failures become warnings.
 func (a *Agent) loadModules(ctx context.Context, report *machine.Report, d *diff) error {
 	for _, m := range d.modules {
 		warning, err := a.loadModule(ctx, m)

@@ -17,18 +17,18 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// changedConfig differs from config in every kind of thing.
+// changedConfig differs from config in every kind of item.
 func changedConfig() machine.Config {
 	c := config()
 	c.Files[0].Content = []byte("two")
-	c.Files[1].Path = "/etc/app/third.conf" // other.conf goes
+	c.Files[1].Path = "/etc/app/third.conf" // other.conf is removed
 	c.Units[1].Content += "# two\n"
-	c.Units[2].Name = "lb2.service" // lb.service goes
+	c.Units[2].Name = "lb2.service" // lb.service is removed
 	c.Directories = append(c.Directories, machine.Directory{Path: "/etc/more", Mode: 0o700})
 	return c
 }
 
-// checkConverged makes sure that the host is as an undisturbed run would have left it, and that no unit runs with old content.
+// checkConverged checks that the host is as after an undisturbed run, and that no unit runs with old content.
 func checkConverged(t *testing.T, f *fakeHost, want string) {
 	t.Helper()
 	if got := f.tree(t); got != want {
@@ -54,7 +54,7 @@ func checkConverged(t *testing.T, f *fakeHost, want string) {
 	}
 }
 
-// left is the tree that an undisturbed run leaves.
+// left returns the file tree after an undisturbed run.
 func left(t *testing.T) string {
 	f := applied(t)
 	f.apply(t, changedConfig())
@@ -63,7 +63,7 @@ func left(t *testing.T) string {
 	return strings.ReplaceAll(tree, f.root, "")
 }
 
-// TestNextRunFinishes fails each command that the agent runs in turn, and cancels the run there.
+// TestNextRunFinishes makes each command that the agent runs fail in turn, and cancels the run there.
 func TestNextRunFinishes(t *testing.T) {
 	want := left(t)
 	for n := 1; ; n++ {
@@ -94,7 +94,7 @@ func TestNextRunFinishes(t *testing.T) {
 	}
 }
 
-// TestSIGKILL kills the agent for real, at each command that it runs in turn, and a moment after it.
+// TestSIGKILL kills the agent process at each command that it runs in turn, and shortly after it.
 func TestSIGKILL(t *testing.T) {
 	if root := os.Getenv("NAUPEGOS_KILL_ROOT"); root != "" {
 		toBeKilled(t, root)
@@ -132,7 +132,7 @@ func TestSIGKILL(t *testing.T) {
 
 const atCommand = "at the command"
 
-// toBeKilled applies, and stops at command NAUPEGOS_KILL_AT until standard input is closed.
+// toBeKilled applies, and pauses at command NAUPEGOS_KILL_AT until standard input is closed.
 func toBeKilled(t *testing.T, root string) {
 	at := testkit.Value(strconv.Atoi(os.Getenv("NAUPEGOS_KILL_AT")))(t)
 	f := &fakeHost{root: root}

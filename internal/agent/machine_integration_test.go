@@ -36,7 +36,7 @@ type noted struct{ t *testing.T }
 
 func (n noted) Status(format string, args ...any) { n.t.Logf("  "+format, args...) }
 
-// realMachine is a machine with systemd, and all that it takes to work on it.
+// realMachine is a machine with systemd, and everything needed to work on it.
 type realMachine struct {
 	*testing.T
 	d      *remote.Dialer
@@ -44,7 +44,7 @@ type realMachine struct {
 	bundle *bundle.Bundle
 }
 
-// boot makes a machine of the local provider with the newest bundle, and the agent built from this tree.
+// boot creates a machine of the local provider with the newest bundle and the agent of this tree.
 func boot(t *testing.T) *realMachine {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -95,7 +95,7 @@ func (m *realMachine) run(argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// apply applies and reports how long that took.
+// apply applies a configuration and reports how long that took.
 func (m *realMachine) apply(c machine.Config) machine.Report {
 	m.Helper()
 	start := time.Now()
@@ -112,7 +112,7 @@ func (m *realMachine) apply(c machine.Config) machine.Report {
 	return r
 }
 
-// config has a distribution's unit, one of ours, containerd with a store that is empty, and an image for it.
+// config returns a configuration with a distribution's unit, a unit of ours, containerd with an empty store, and an image for it.
 func (m *realMachine) config() machine.Config {
 	c := machine.Config{
 		Machine:     "gw-1",
@@ -144,7 +144,7 @@ func (m *realMachine) config() machine.Config {
 	return c
 }
 
-// TestRealMachine goes through an agent's life on a machine with systemd.
+// TestRealMachine exercises an agent's whole life on a machine with systemd.
 func TestRealMachine(t *testing.T) {
 	m := boot(t)
 	facts, err := m.d.Facts(t.Context(), m.h)
@@ -161,7 +161,7 @@ func TestRealMachine(t *testing.T) {
 	m.reset(before)
 }
 
-// files lists what a reset has to leave as it was. Accounts stay: a file of theirs may be left, and their number must not be given away.
+// files lists files that a reset must leave unchanged. Accounts stay, because files of theirs may remain, and their IDs must not be reused.
 func (m *realMachine) files() string {
 	return m.run("find", "/etc", "/usr/local", "-newermt", "2000-01-01", "-not", "-path", "*/naupegos/agent/*",
 		"-not", "-regex", "/etc/\\(passwd\\|group\\|g?shadow\\|\\.pwd\\.lock\\)-?", "-not", "-path", "/etc", "-printf", "%p %m %u %g %l %s\\n")
@@ -191,7 +191,7 @@ func (m *realMachine) firstRun() {
 			m.Errorf("%s is not among the images:\n%s", ref, images)
 		}
 	}
-	// containerd's CRI part notes a moment later that it has seen them.
+	// containerd's CRI plugin registers them a moment later.
 	testkit.Until(m, time.Minute, 100*time.Millisecond, func() error {
 		if images = list(); strings.Count(images, "io.cri-containerd.pinned=pinned") != 2 || strings.Count(images, "io.cri-containerd.image=managed") < 2 {
 			return fmt.Errorf("images are not pinned, or kubelet would not see them:\n%s", images)
@@ -210,7 +210,7 @@ func (m *realMachine) secondRun() {
 	}
 }
 
-// tellsItsLife has the agent tell since when the machine and a unit run, by real systemd and /proc, and notice that the unit was restarted.
+// tellsItsLife checks, with real systemd and /proc, that the agent reports since when the machine and a unit run, and notices a restart of the unit.
 func (m *realMachine) tellsItsLife() {
 	before, err := m.d.Life(m.Context(), m.h)
 	testkit.Must(m.T, err)
@@ -219,7 +219,7 @@ func (m *realMachine) tellsItsLife() {
 	}
 	const unit = "haproxy.service"
 	was := before.Since[unit]
-	if age := time.Since(was); age < 0 || age > time.Hour { // one clock: the machine is a container of this host
+	if age := time.Since(was); age < 0 || age > time.Hour { // same clock: the machine is a container of this host
 		m.Errorf("%s runs since %v: %+v", unit, was, before)
 	}
 	settled := func() error {
@@ -231,7 +231,7 @@ func (m *realMachine) tellsItsLife() {
 	if err := settled(); fail.KindOf(err) != fail.NotReady {
 		m.Errorf("the program is taken for one that was started since: %v", err)
 	}
-	testkit.Until(m.T, time.Minute, 50*time.Millisecond, func() error { // systemd tells whole seconds
+	testkit.Until(m.T, time.Minute, 50*time.Millisecond, func() error { // systemd reports whole seconds
 		if time.Since(was) < time.Second {
 			return errors.New("the second in which it began is not over")
 		}

@@ -12,13 +12,13 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// agentAge is how long an agent is left alone: somebody may be sending it at this moment.
+// agentAge is how long a new agent is kept: it may still be in transfer.
 const agentAge = 10 * time.Minute
 
 var agentDirName = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// RemoveOldAgents removes the agents that lie beside self, this program's path, and that no process runs. A program that does
-// not lie where agents do removes nothing.
+// RemoveOldAgents removes the agents beside self, the path of this program, that no process runs. If self is not in the agents' directory, it removes
+// nothing.
 func (a *Agent) RemoveOldAgents(self string) error {
 	root := a.path(machine.AgentDir)
 	own, err := filepath.Rel(root, self)
@@ -51,12 +51,12 @@ func (a *Agent) RemoveOldAgents(self string) error {
 	return nil
 }
 
-// runningAgents names the directories of agents that processes run: the approver does until it is restarted.
+// runningAgents returns the directories of agents that processes run; the approver, for example, keeps its agent until it is restarted.
 func (a *Agent) runningAgents() map[string]bool {
 	out := map[string]bool{}
-	links, _ := filepath.Glob(a.path("/proc/[0-9]*/exe")) // the pattern is right
+	links, _ := filepath.Glob(a.path("/proc/[0-9]*/exe")) // the pattern is valid
 	for _, l := range links {
-		target, _ := os.Readlink(l) // the process may have gone meanwhile
+		target, _ := os.Readlink(l) // the process may have ended meanwhile
 		if strings.Contains(target, machine.AgentDir+"/") {
 			out[filepath.Base(filepath.Dir(target))] = true
 		}

@@ -19,7 +19,7 @@ func TestRemoveOldAgents(t *testing.T) {
 		write(t, dir(c)+"/naupegos-agent", c)
 		testkit.Must(t, os.Chtimes(dir(c), past, past))
 	}
-	testkit.Must(t, os.Chtimes(dir("d"), time.Now(), time.Now())) // it is being sent
+	testkit.Must(t, os.Chtimes(dir("d"), time.Now(), time.Now())) // in transfer
 	other := filepath.Join(f.root, machine.AgentDir, "notes")
 	write(t, other+"/x", "somebody's")
 	testkit.Must(t, os.Chtimes(other, past, past))
@@ -41,7 +41,7 @@ func TestRemoveOldAgents(t *testing.T) {
 		t.Errorf("a program that lies elsewhere removed some: %s are left", got)
 	}
 	testkit.Must(t, f.agent().RemoveOldAgents(dir("a")+"/naupegos-agent"))
-	if got := left(); got != "acdn" { // itself, one that runs, one that is being sent, what is none
+	if got := left(); got != "acdn" { // itself, a running one, one in transfer, and a directory that is not an agent's
 		t.Errorf("%s are left", got)
 	}
 	testkit.Must(t, f.agent().RemoveOldAgents(dir("a")+"/naupegos-agent"))

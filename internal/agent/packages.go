@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// diffPackages returns the wanted packages that are not installed. Reading dpkg's database takes milliseconds, asking
-// dpkg-query a process.
+// diffPackages returns the wanted packages that are not installed. It reads dpkg's database, which takes milliseconds and spares a dpkg-query
+// process.
 func (a *Agent) diffPackages(want []string) ([]string, error) {
 	if len(want) == 0 {
 		return nil, nil
@@ -41,13 +41,13 @@ func installedPackages(status string) map[string]bool {
 	return have
 }
 
-// apt runs apt-get without questions.
+// apt runs apt-get noninteractively.
 func (a *Agent) apt(ctx context.Context, args ...string) ([]byte, error) {
 	return a.run.Run(ctx, nil, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "apt-get"}, args...)...)
 }
 
-// installPackages installs what lacks; note is told before of all that this brings. The package lists are fetched again only where the ones
-// at hand don't do.
+// installPackages installs missing packages. It first passes to note all packages that the installation adds. Package lists are fetched again only if
+// the present lists do not suffice.
 func (a *Agent) installPackages(ctx context.Context, names []string, note func(brought []string) error) error {
 	if len(names) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (a *Agent) installPackages(ctx context.Context, names []string, note func(b
 	return aptFailure(ctx, err, "install the packages "+strings.Join(names, " "))
 }
 
-// aptFailure wraps what apt says; nil stays nil.
+// aptFailure wraps an error of apt; nil stays nil.
 func aptFailure(ctx context.Context, err error, what string) error {
 	switch {
 	case err == nil:
@@ -73,7 +73,7 @@ func aptFailure(ctx context.Context, err error, what string) error {
 	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach a Debian or Ubuntu mirror, or have the packages installed beforehand")
 }
 
-// stalePackages returns the packages that the last configuration named and brought, and this one does not name.
+// stalePackages returns the packages that the last configuration named and caused to be installed, and that this one does not name.
 func stalePackages(a *Agent, st *state, want []string) []string {
 	var out []string
 	for _, p := range st.Asked {
@@ -89,7 +89,7 @@ func stalePackages(a *Agent, st *state, want []string) []string {
 	return slices.DeleteFunc(out, func(p string) bool { return !have[p] })
 }
 
-// dropPackages removes packages that are no longer wanted, with what they brought and nothing else rests on; next learns what is left.
+// dropPackages removes packages that are no longer wanted, and their dependencies that nothing else needs, and records in next what is left.
 func dropPackages(ctx context.Context, a *Agent, next *state, want, stale []string) error {
 	if len(stale) == 0 {
 		return nil
@@ -119,8 +119,8 @@ func (a *Agent) tryInstall(ctx context.Context, names []string, note func(brough
 	return err
 }
 
-// broughtPackages reads from what apt-get foresees which packages come anew: "Inst NAME (VERSION …)". Of one that is brought to another
-// version the one that is here stands between, in brackets.
+// broughtPackages returns the packages that are newly installed according to the output of apt-get --simulate: "Inst NAME (VERSION …)". A package
+// that is upgraded has its present version in brackets before the parenthesis.
 func broughtPackages(foreseen string) (names []string) {
 	for line := range strings.Lines(foreseen) {
 		if f := strings.Fields(line); len(f) > 2 && f[0] == "Inst" && strings.HasPrefix(f[2], "(") {
@@ -130,7 +130,7 @@ func broughtPackages(foreseen string) (names []string) {
 	return names
 }
 
-// removePackages removes, with their settings, packages that were installed for us. What others that somebody has installed since rest on stays.
+// removePackages removes, with their settings, packages that the agent installed. Packages that later installed ones depend on stay.
 func (r *reset) removePackages(ctx context.Context) error {
 	here := func() []string {
 		have := installedPackages(r.root.Read(host.DpkgStatus))
@@ -150,7 +150,7 @@ func (r *reset) removePackages(ctx context.Context) error {
 	switch {
 	case err == nil || ctx.Err() == nil && len(left) > 0 && strings.Contains(err.Error(), "dependency problems"):
 		return nil
-	case strings.Contains(err.Error(), "lock"): // somebody else's apt: it ends
+	case strings.Contains(err.Error(), "lock"): // another apt holds the lock; it ends
 		return fail.Wrap(fail.NotReady, err, "remove the packages %s", strings.Join(ours, " "))
 	}
 	return unitFailure(ctx, err, "remove the packages "+strings.Join(ours, " "))

@@ -11,13 +11,13 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// debian has a fake host install and remove packages as apt-get and dpkg do: lb rests on libfoo, which somebody's own program may rest on, too.
+// debian makes a fake host install and remove packages like apt-get and dpkg: lb depends on libfoo, on which another program may depend, too.
 type debian struct {
 	*fakeHost
 	t     *testing.T
-	stale bool // the package lists are too old
-	inUse bool // libfoo is, by somebody's own program
-	broke bool // the installation breaks off
+	stale bool // the package lists are outdated
+	inUse bool // another program uses libfoo
+	broke bool // the installation aborts
 }
 
 func (d *debian) status(names ...string) {
@@ -61,7 +61,8 @@ func withDebian(t *testing.T) *debian {
 	return d
 }
 
-// TestResetRemovesPackages: those that came for us, with what they rest on, and no other; also where the machine went down in the middle.
+// TestResetRemovesPackages: a reset removes exactly the packages that Naupegos installed, with their dependencies, even if the machine crashes in
+// between.
 func TestResetRemovesPackages(t *testing.T) {
 	for name, c := range map[string]struct {
 		stale, inUse, broke bool
@@ -102,7 +103,7 @@ func readText(path string) (string, error) {
 	return string(data), err
 }
 
-// TestResetOfAMachineThatHadThem asks nobody for packages that were there before.
+// TestResetOfAMachineThatHadThem: a reset does not touch packages that were there before.
 func TestResetOfAMachineThatHadThem(t *testing.T) {
 	d := withDebian(t)
 	d.status("bash", "lb")

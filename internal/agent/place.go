@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 )
 
-// makeDirectories makes directories, parents first.
+// makeDirectories creates directories, parents first.
 func (a *Agent) makeDirectories(ops []*op) error {
 	for _, o := range ops {
 		p := a.path(o.path)
 		if o.Action == "create" {
-			// Closed to others until it has its owner and mode.
+			// Not accessible to others until it has its owner and mode.
 			if err := os.Mkdir(p, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 				return fileError(err, "make the directory", o.path)
 			}
@@ -26,7 +26,7 @@ func (a *Agent) makeDirectories(ops []*op) error {
 	return nil
 }
 
-// attributes sets owner and mode of something that exists.
+// attributes sets owner and mode of an existing path.
 func (a *Agent) attributes(o *op) error {
 	if err := os.Chown(a.path(o.path), o.uid, o.gid); err != nil {
 		return fileError(err, "set the owner of", o.path)
@@ -37,8 +37,7 @@ func (a *Agent) attributes(o *op) error {
 	return nil
 }
 
-// placeFiles writes all new content beside its place before it puts the first file in place: a full disk is found out
-// while everything old is still whole.
+// placeFiles writes all new contents to temporary files before it renames the first one: a full disk is noticed while all old files are still intact.
 func (a *Agent) placeFiles(ops []*op) error {
 	var files []staged
 	var links []*op
@@ -69,7 +68,7 @@ func (a *Agent) placeFiles(ops []*op) error {
 	return a.placeLinks(links)
 }
 
-// placeLinks points links at their targets, each replaced in one step.
+// placeLinks creates links, replacing each atomically.
 func (a *Agent) placeLinks(ops []*op) error {
 	dirs := map[string]bool{}
 	for _, o := range ops {
@@ -89,14 +88,14 @@ func (a *Agent) placeLinks(ops []*op) error {
 	return a.syncDirs(dirs)
 }
 
-// original is where somebody else's file at p is kept while ours has its place.
+// original returns the path at which the host's own file from p is kept while it is replaced.
 func original(p string) string {
 	sum := sha256.Sum256([]byte(p))
 	return originalsDir + "/" + hex.EncodeToString(sum[:16])
 }
 
-// keepOriginals saves what lies at paths that become ours: regular files with their mode and owner, and links. It comes
-// before the state that says so is written: a file that is not saved is never taken for saved.
+// keepOriginals saves the files and links at paths that become managed: regular files with their mode and owner, and links. It runs before the state
+// that records them is written, so that an unsaved file never counts as saved.
 func (a *Agent) keepOriginals(st, next *state) error {
 	for p, s := range next.Paths {
 		if _, ours := st.Paths[p]; ours || !s.Found || s.Kind == "directory" {
@@ -112,7 +111,7 @@ func (a *Agent) keepOriginals(st, next *state) error {
 	return nil
 }
 
-// restoreOriginal puts back what was at p before us; false where nothing was kept.
+// restoreOriginal puts back the saved original of p; false if there is none.
 func (a *Agent) restoreOriginal(p string) (bool, error) {
 	if _, err := os.Lstat(a.path(original(p))); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -143,7 +142,7 @@ func (a *Agent) copyFile(from, to string) error {
 		}
 		return nil
 	case !f.info.Mode().IsRegular():
-		return nil // a socket or device: nothing that could be kept
+		return nil // a socket or device: nothing to keep
 	}
 	content, err := os.ReadFile(a.path(from))
 	if err != nil {

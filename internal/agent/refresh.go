@@ -8,14 +8,14 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// authoritiesDir holds the certificate authorities that the system trusts besides its own.
+// authoritiesDir holds the CA certificates that are trusted in addition to the system's own.
 const authoritiesDir = "/usr/local/share/ca-certificates/"
 
-// refresh is a command by which the system takes notice of changed files.
+// refresh is a command that makes the system notice changed files.
 type refresh struct {
-	dir     string   // a change of a file in it needs the command
-	name    string   // as reports name it
-	command []string // empty: restart the unit of that name, if it runs
+	dir     string   // a change of a file in it requires the command
+	name    string   // name in reports
+	command []string // empty: restart the unit of that name if it runs
 }
 
 func refreshes() []refresh {
@@ -29,7 +29,7 @@ func refreshes() []refresh {
 	}
 }
 
-// needed returns the first changed path that the command is for.
+// needed returns the first changed path that requires the command.
 func (r refresh) needed(changed map[string]bool) string {
 	first := ""
 	for p := range changed {
@@ -51,7 +51,7 @@ func refreshChanges(changed map[string]bool) []machine.Change {
 	return out
 }
 
-// takeNotice runs the commands that changed files need.
+// takeNotice runs the commands that changed files require.
 func takeNotice(ctx context.Context, a *Agent, changed map[string]bool) error {
 	for _, r := range refreshes() {
 		p := r.needed(changed)
@@ -80,12 +80,12 @@ func (r refresh) run(ctx context.Context, a *Agent) error {
 	return err
 }
 
-// early reports whether packages may need a file before they are installed: their sources, their keys, the proxy, the authorities of both.
+// early reports whether the installation of packages may need a file: package sources, their keys, the proxy, and the CA certificates for both.
 func early(o *op) bool {
 	return strings.HasPrefix(o.path, "/etc/apt/") || strings.HasPrefix(o.path, authoritiesDir)
 }
 
-// beforePackages puts in place what the installation of packages needs, and fetches the package lists again where their sources change.
+// beforePackages places the files that the installation of packages needs, and updates the package lists if the sources change.
 func beforePackages(ctx context.Context, a *Agent, d *diff) error {
 	if len(d.packages) == 0 {
 		return nil

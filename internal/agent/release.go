@@ -14,17 +14,17 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// ReleaseOptions says what outlives a release.
+// ReleaseOptions says what remains after a release.
 type ReleaseOptions struct {
-	KeepAgent bool // the agents that lie here: something that stays runs one
+	KeepAgent bool // keep the agents on the host, because something that remains runs one
 }
 
-// beforeSuffix is what the original of a file that has been replaced is called afterwards, beside it.
+// beforeSuffix is the suffix of the original of a replaced file, which is kept beside it.
 const beforeSuffix = ".before-naupegos"
 
-// Release leaves all that was applied to the host, where it works on as what its owner would have made, and forgets it: programs become files
-// of their own instead of links to blobs, originals of files lie beside those that have replaced them. Nothing is restarted. It may be
-// repeated, and may be killed.
+// Release leaves everything that was applied on the host, which continues to work as if its owner had set it up, and forgets it: programs become
+// regular files instead of links to blobs, and originals are put beside the files that replaced them. Nothing is restarted. It may be repeated, and
+// may be killed.
 func (a *Agent) Release(ctx context.Context, o ReleaseOptions) ([]machine.Change, error) {
 	unlock, err := a.lock(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (a *Agent) Release(ctx context.Context, o ReleaseOptions) ([]machine.Change
 		}
 		done = append(done, machine.Change{Kind: "directory", Name: p, Action: "remove"})
 	}
-	_ = os.Remove(filepath.Dir(a.path(machine.AgentDir))) // what somebody has put there keeps it
+	_ = os.Remove(filepath.Dir(a.path(machine.AgentDir))) // stays if others put files there
 	return done, nil
 }
 
@@ -77,7 +77,7 @@ func (a *Agent) releasePath(p string, s stPath) (done []machine.Change, err erro
 	}
 	target, err := os.Readlink(a.path(p))
 	if err != nil || !strings.HasPrefix(target, machine.BlobDir+"/") || strings.HasPrefix(p, machine.StateDir+"/") {
-		return done, nil // no link, or not to what goes
+		return done, nil // not a link, or not into a removed directory
 	}
 	if err := a.ownFile(p, target); err != nil {
 		return done, err
@@ -85,7 +85,7 @@ func (a *Agent) releasePath(p string, s stPath) (done []machine.Change, err erro
 	return append(done, machine.Change{Kind: "binary", Name: p, Action: "update", Why: "becomes a file of its own"}), nil
 }
 
-// ownFile puts the file that a link at p leads to in the link's place, in one step. It takes space only where both lie on different file systems.
+// ownFile atomically replaces a link at p by its target file. It takes space only if they are on different file systems.
 func (a *Agent) ownFile(p, target string) error {
 	tmp := a.tmpName(p)
 	if err := removePath(tmp, p); err != nil {
@@ -95,7 +95,7 @@ func (a *Agent) ownFile(p, target string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fileError(err, "find what lies at", p)
 	}
-	if err != nil { // another file system
+	if err != nil { // on another file system
 		return a.copyFile(target, p)
 	}
 	if err := os.Rename(tmp, a.path(p)); err != nil {
@@ -105,11 +105,11 @@ func (a *Agent) ownFile(p, target string) error {
 	return a.syncDirs(map[string]bool{filepath.Dir(tmp): true})
 }
 
-// adoptedUnits run on a host that kubeadm has made a node of.
+// adoptedUnits returns the units that run on a node made by kubeadm.
 func adoptedUnits() []string { return []string{containerdUnit, "kubelet.service"} }
 
-// Adopt notes that the host is a machine of a cluster which somebody else has made, and which is ours from now on. Nothing but the agent's own
-// state is written. It may be repeated. fail.Conflict where the host is a machine of another cluster.
+// Adopt records that the host belongs to a cluster that was not made by Naupegos but is managed by it from now on. It writes only the agent's own
+// state, and may be repeated. It returns fail.Conflict if the host belongs to another cluster.
 func (a *Agent) Adopt(ctx context.Context, cluster string) error {
 	unlock, err := a.lock(ctx)
 	if err != nil {
@@ -139,12 +139,12 @@ func (a *Agent) Adopt(ctx context.Context, cluster string) error {
 		}
 		st.Units[name] = stUnit{WasEnabled: s.enabled(), WasActive: true}
 	}
-	st.Units["kubelet.service"] = stUnit{} // a host that leaves the cluster is no node of it any more
+	st.Units["kubelet.service"] = stUnit{} // a host that leaves the cluster is no longer a node of it
 	st.Adopted = cluster
 	return a.saveState(st)
 }
 
-// belongsToNode reports whether what lies at a path of a host that was taken over goes with its cluster: it is no original to be put back.
+// belongsToNode reports whether a path on an adopted host belongs to its cluster, so that it is not put back as an original.
 func belongsToNode(p string) bool {
 	return strings.HasPrefix(p, "/etc/kubernetes/") || strings.HasPrefix(p, "/var/lib/kubelet/")
 }

@@ -17,45 +17,45 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// state is the agent's memory: what it manages on this host. It is written before anything is changed (with Digest empty
-// and what is about to change in Pending), and once more when all is done.
+// state is the agent's memory: what it manages on this host. It is written before anything is changed, with an empty Digest and the upcoming changes
+// in Pending, and again when all is done.
 type state struct {
-	Digest  string            `json:"digest"` // empty while a run is under way or was cut short
+	Digest  string            `json:"digest"` // empty while a run is under way or after it was interrupted
 	Machine string            `json:"machine"`
 	Applied time.Time         `json:"applied"`
 	Paths   map[string]stPath `json:"paths"`
 	Units   map[string]stUnit `json:"units"`
-	Sysctls map[string]string `json:"sysctls,omitempty"` // values from before our first change
-	Images  []string          `json:"images,omitempty"`  // IDs that containerd was seen to hold
+	Sysctls map[string]string `json:"sysctls,omitempty"` // values before the agent's first change
+	Images  []string          `json:"images,omitempty"`  // IDs of images that containerd was seen to hold
 	Blobs   []string          `json:"blobs,omitempty"`   // digests that the configuration refers to
-	// Packages that were installed for us, with those that they rest on.
+	// Packages lists the packages that the agent installed, including dependencies.
 	Packages []string `json:"packages,omitempty"`
 	// Asked lists the packages that the configuration named.
 	Asked []string `json:"asked,omitempty"`
-	// Release is what the machine runs, as the configuration calls it.
+	// Release is the release that the machine runs, as in the configuration.
 	Release string `json:"release,omitempty"`
-	// Stage is the stage of the machine's life that is under way or was cut short: its hooks run again.
+	// Stage is the stage of the machine's life that is under way or was interrupted: its hooks run again.
 	Stage string `json:"stage,omitempty"`
-	// Adopted is the ID of the cluster of somebody else's making that the host was taken over with; empty: it was made by applies alone.
+	// Adopted is the ID of the cluster, not made by Naupegos, that the host belonged to when it was taken over; empty if only applies configured it.
 	Adopted string   `json:"adopted,omitempty"`
-	Pending []string `json:"pending,omitempty"` // changed paths of which units may not have been told yet
+	Pending []string `json:"pending,omitempty"` // changed paths whose units may not have been restarted yet
 }
 
-// stPath is one managed path, and how it was found.
+// stPath is a managed path and its state before Naupegos.
 type stPath struct {
 	Kind   string `json:"kind"`             // "file", "binary", "directory"
 	Secret bool   `json:"secret,omitempty"` // its content is never reported
-	// Found says that something was there before us: a directory, which is never removed and gets back its mode and owner,
-	// or a file, which is kept in originalsDir and put back.
+	// Found says that the path existed before: a directory is then never removed and gets back its mode and owner, and a file is kept in originalsDir
+	// and put back.
 	Found bool        `json:"found,omitempty"`
 	Mode  fs.FileMode `json:"mode,omitempty"`
 	UID   int         `json:"uid,omitempty"`
 	GID   int         `json:"gid,omitempty"`
 }
 
-// stUnit is one managed unit, and how it was found.
+// stUnit is a managed unit and its state before Naupegos.
 type stUnit struct {
-	Own        bool `json:"own,omitempty"` // its unit file is ours
+	Own        bool `json:"own,omitempty"` // the agent wrote its unit file
 	WasEnabled bool `json:"wasEnabled,omitempty"`
 	WasActive  bool `json:"wasActive,omitempty"`
 }
@@ -109,7 +109,7 @@ func (a *Agent) lock(ctx context.Context) (unlock func(), err error) {
 		_ = f.Close()
 		return nil, err
 	}
-	// The holder's number is only for messages; the lock itself is the kernel's.
+	// The process ID is only for messages; the lock itself is the kernel's.
 	_ = f.Truncate(0)
 	_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
 	return func() { _ = f.Close() }, nil

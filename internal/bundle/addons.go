@@ -8,18 +8,18 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// The sets of addons, by the names under which bundles are asked for them.
+// The sets of addons, by the names with which users request them in bundles.
 const (
-	AddonOpenStack     = "openstack"      // what clusters on OpenStack need: the cloud controller manager, and the Cinder CSI driver with its sidecars
+	AddonOpenStack     = "openstack"      // for clusters on OpenStack: the cloud controller manager, and the Cinder CSI driver with its sidecars
 	AddonMetricsServer = "metrics-server" // the API metrics.k8s.io: kubectl top, autoscaling of pods
-	AddonLocalPath     = "local-path"     // volumes in a directory of the node: the provisioner of Rancher
+	AddonLocalPath     = "local-path"     // volumes in a directory of the node: Rancher's provisioner
 )
 
-// addonSet is a set of addons: what is compiled for it, and its images.
+// addonSet is a set of addons: its compiled programs and its images.
 type addonSet struct {
 	name     string
 	compiled func(recipe) component
-	parts    []Component                    // the versions of further programs that the component compiles
+	parts    []Component                    // versions of further programs that the component compiles
 	debian   []string                       // Debian packages whose files the images take, with the libraries that they depend on
 	take     func(*debianParts, tree) error // selects the files of these packages; nil: none
 	images   func(recipe, programs, *debianParts) ([]imageSpec, error)
@@ -75,7 +75,7 @@ func (m *Manifest) Has(sets []string) bool {
 	return !slices.ContainsFunc(sets, func(s string) bool { return !slices.Contains(m.Addons, s) })
 }
 
-// ensureExtended gets the plain bundle and extends it with addons.
+// ensureExtended ensures the plain bundle and extends it with addons.
 func (l *Library) ensureExtended(ctx context.Context, version string, o EnsureOptions) (*Bundle, error) {
 	if _, err := findSets(o.Addons); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (l *Library) ensureExtended(ctx context.Context, version string, o EnsureOp
 	return l.extend(ctx, base, BuildOptions{Kubernetes: version, Addons: o.Addons, Progress: o.Progress, Parallel: o.Parallel, Go: o.Go})
 }
 
-// extend makes a bundle with addons from a plain one, without compiling the plain one's content again.
+// extend makes a bundle with addons from a plain one, without compiling the plain bundle's content again.
 func (l *Library) extend(ctx context.Context, base *Bundle, o BuildOptions) (*Bundle, error) {
 	rec, err := findRecipe(base.Manifest.Kubernetes)
 	if err != nil {
@@ -184,8 +184,8 @@ func (a *assembly) manifest() *Manifest {
 	return &m
 }
 
-// addComponents adds components to the manifest. If it already has another version of one (an older Go or Debian package), the new one
-// is added under the names of the sets of addons: "openstack/…".
+// addComponents adds components to the manifest. If the manifest already contains another version of a component (an older Go or Debian package), the
+// new one is added under the names of the sets of addons: "openstack/…".
 func (m *Manifest) addComponents(list []Component) {
 	for _, c := range list {
 		switch i := slices.IndexFunc(m.Components, func(x Component) bool { return x.Name == c.Name }); {

@@ -3,11 +3,11 @@ package bundle
 const (
 	localPathModule  = "github.com/rancher/local-path-provisioner"
 	localPathVersion = "v0.0.30"
-	// localPathImage distinguishes images of the same provisioner. Raise it when anything else in them changes on purpose.
+	// localPathImage distinguishes images of the same provisioner version. Raise it after any other intended change to the image.
 	localPathImage = "-1"
 )
 
-// ImageLocalPath is the image of AddonLocalPath: the provisioner, and the shell with which its helper pods make and remove directories.
+// ImageLocalPath is the image of AddonLocalPath: the provisioner, and the shell with which its helper pods create and remove directories.
 const ImageLocalPath = "local-path-provisioner"
 
 func localPath() component {

@@ -24,8 +24,8 @@ import (
 	"github.com/naupegos/naupegos/internal/server/work"
 )
 
-// The commands that go through a server beside operate's verbs, by their paths, and those that have nothing to do with a store. All others are
-// refused with a server, with what is to be done instead.
+// The paths of commands that work through a server in addition to operate's verbs, and of commands that need no store. With a server, all other
+// commands are refused, with an alternative.
 var (
 	withServer = []string{"plan", "diff", "status", "top", "describe", "events", "history", "document", "kubeconfig", "handover", "node list", "certs list", "machine list", "backup list", "backup show", "backup volumes",
 		"doctor", "certs issuer", "logs", "support", "server", "server status", "server audit", "server audit verify"}
@@ -43,7 +43,7 @@ var (
 	}
 )
 
-// checkServer refuses a verb that a server can't do yet.
+// checkServer refuses a verb that does not work through the server in use.
 func checkServer(c *cobra.Command, a *App) error {
 	name := verbs.Path(c)
 	first, _, _ := strings.Cut(name, " ")
@@ -54,7 +54,7 @@ func checkServer(c *cobra.Command, a *App) error {
 	if err != nil || at.Server == "" {
 		return err
 	}
-	// Verbs about physical machines ask the server by themselves.
+	// Verbs about physical machines contact the server themselves.
 	if slices.Contains(operate.Verbs(), name) || slices.Contains(withServer, name) || first == "machine" {
 		return nil
 	}
@@ -62,7 +62,7 @@ func checkServer(c *cobra.Command, a *App) error {
 		Do("%s", cmp.Or(instead[name], instead[first], "run it where the server's store is, without --server and $NAUPEGOS_SERVER"))
 }
 
-// server returns a client of the server that is named; nil: none is.
+// server returns a client of the server in use, or nil if there is none.
 func (a *App) server() (*client.Client, error) {
 	conf, err := a.connection()
 	if err != nil || conf.URL == "" {
@@ -71,13 +71,13 @@ func (a *App) server() (*client.Client, error) {
 	return client.New(conf)
 }
 
-// connection says which server is asked, and by whom; without a URL none is named.
+// connection returns the configuration for the server in use, with a token; without a URL there is no server.
 func (a *App) connection() (client.Config, error) {
 	conf, err := a.asked()
 	if err != nil || conf.URL == "" || conf.Token != "" {
 		return conf, err
 	}
-	// Verbs come here before they have a context of their own.
+	// Verbs call this before they have their own context.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	dir, err := a.ownDir()
@@ -87,7 +87,7 @@ func (a *App) connection() (client.Config, error) {
 	return conf, err
 }
 
-// asked is the connection without a token of somebody who has signed in.
+// asked is connection without the token of a sign-in.
 func (a *App) asked() (client.Config, error) {
 	at, err := a.where.Now()
 	conf := client.Config{URL: at.Server, Token: os.Getenv("NAUPEGOS_TOKEN")}
@@ -114,14 +114,14 @@ func (a *App) asked() (client.Config, error) {
 	return conf, nil
 }
 
-// afar is a verb that a server does.
+// afar is a verb that a server executes.
 type afar struct {
 	*verb
 	app    *App
 	server *client.Client
 }
 
-// planned asks the server for a plan, and tells what was made for it.
+// planned gets a plan from the server, and prints the server's messages about it.
 func (a *App) planned(ctx context.Context, c *client.Client, r api.PlanRequest) (*api.Planned, *plan.Plan, error) {
 	got, err := c.Plan(ctx, r)
 	if err != nil {
@@ -134,23 +134,23 @@ func (a *App) planned(ctx context.Context, c *client.Client, r api.PlanRequest) 
 	return got, p, err
 }
 
-// look asks the server for the first plan; idle: that is all.
+// look gets the first plan, if the verb starts with one or is a dry run. idle: nothing else is to do.
 func (v *afar) look(ctx context.Context) (first *plan.Plan, found operate.Done, idle bool, err error) {
-	if !v.dry && !v.asked.LooksFirst() {
+	if !v.flags.dry && !v.asked.LooksFirst() {
 		return nil, found, false, nil
 	}
-	got, p, err := v.app.planned(ctx, v.server, api.PlanRequest{Asked: v.asked, Look: !v.dry})
+	got, p, err := v.app.planned(ctx, v.server, api.PlanRequest{Asked: v.asked, Look: !v.flags.dry})
 	if err != nil {
 		return nil, found, true, err
 	}
-	if v.dry {
+	if v.flags.dry {
 		err = v.app.showDry(v.verb, p, got.Later)
 	}
-	return p, got.Found, v.dry || got.Idle, err
+	return p, got.Found, v.flags.dry || got.Idle, err
 }
 
-// carryOut plans, shows, asks, and has the server do it; the first plan, and what came of it, is returned. Where more turns out to be needed
-// than was agreed to, that is shown and asked for as well.
+// carryOut gets a plan, shows it, asks, and lets the server execute it. It returns the first plan and the result. If more turns out to be
+// needed than the user agreed to, it shows and asks again.
 func (v *afar) carryOut(ctx context.Context) (first *plan.Plan, done operate.Done, err error) {
 	if p, found, idle, err := v.look(ctx); idle || err != nil {
 		return p, found, err
@@ -191,7 +191,7 @@ func (v *afar) carryOut(ctx context.Context) (first *plan.Plan, done operate.Don
 	}
 }
 
-// carryOutAgreed has the server carry out what was agreed to before: nobody is asked, unless there turns out to be more to do.
+// carryOutAgreed lets the server execute a plan that the user agreed to before. It asks only if more turns out to be needed.
 func (v *afar) carryOutAgreed(ctx context.Context, p *plan.Plan, digest string) (done operate.Done, err error) {
 	if err := v.front(v.app).Show(p, ""); err != nil {
 		return done, err
@@ -209,7 +209,7 @@ func (v *afar) carryOutAgreed(ctx context.Context, p *plan.Plan, digest string) 
 	return done, err
 }
 
-// agree shows a plan and asks, as the command itself does.
+// agree shows a plan and asks, as a command without a server does.
 func (v *afar) agree(p *plan.Plan, later, question string, plain bool) error {
 	if p.Empty() || plain {
 		return nil
@@ -224,8 +224,8 @@ func (v *afar) agree(p *plan.Plan, later, question string, plain bool) error {
 	return f.Agree(question)
 }
 
-// run has the server carry out the plan of a digest, and shows what happens. Ctrl-C stops the job, not the command: the first one after the
-// running steps, the second one now.
+// run lets the server execute the plan with a digest, and shows the progress. Ctrl-C stops the job, not the command: the first one after the
+// running steps, the second one at once.
 func (v *afar) run(ctx context.Context, what operate.Asked, digest string) (r work.Result, err error) {
 	asked, err := v.server.Submit(ctx, work.Order{
 		Asked: what, Digest: digest, Consents: v.flags.consents.Given, Yes: v.flags.yes, Parallel: int(v.flags.parallel),
@@ -259,7 +259,7 @@ func (v *afar) run(ctx context.Context, what operate.Asked, digest string) (r wo
 	return r, r.Err()
 }
 
-// passOn passes the user's wish to stop on to the server.
+// passOn sends the user's request to stop to the server.
 func (v *afar) passOn(ctx context.Context, soft, hard, over <-chan struct{}, id string) {
 	tell := func(now bool) {
 		bounded, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -283,14 +283,14 @@ func (v *afar) passOn(ctx context.Context, soft, hard, over <-chan struct{}, id 
 	}
 }
 
-// watched shows what a job tells.
+// watched shows a job's output.
 type watched struct {
 	v      *afar
 	replay show.Replay
 	plans  int
 }
 
-// line takes a line. With progress as JSON it goes through as it is.
+// line shows one line of output. With progress as JSON it passes lines on unchanged.
 func (w *watched) line(line []byte) error {
 	var kind struct{ Event, Text string }
 	if err := json.Unmarshal(line, &kind); err != nil {
@@ -300,10 +300,10 @@ func (w *watched) line(line []byte) error {
 	switch {
 	case kind.Event == "say":
 		_, err = fmt.Fprintln(w.v.app.Err, kind.Text)
-	case kind.Event == "steps" && w.v.flags.json(): // for those who show a run in another form
+	case kind.Event == "steps" && w.v.flags.json(): // for displays of another kind
 	case !w.v.flags.json():
 		err = w.replay.Line(line)
-	case kind.Event == "plan" && w.plans == 0: // it was shown before it was agreed to
+	case kind.Event == "plan" && w.plans == 0: // shown before the user agreed
 		w.plans++
 	default:
 		_, err = fmt.Fprintf(w.v.app.Err, "%s\n", line)
@@ -311,7 +311,7 @@ func (w *watched) line(line []byte) error {
 	return err
 }
 
-// plan shows a plan that came later. Without --yes the verb asks for it, and shows it then.
+// plan shows a later plan with --yes. Without --yes, carryOut shows it when it asks.
 func (w *watched) plan(p *plan.Plan) error {
 	if w.plans++; w.plans == 1 || !w.v.flags.yes {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestEveryVerbWithAServer: each command goes through a server, has nothing to do with one, or is refused with what to do instead; which ones are
-// refused is written here, and in the page about the server.
+// TestEveryVerbWithAServer: each command works through a server, needs no store, or is refused with an alternative; the refused ones are listed
+// here and on the docs' page about the server.
 func TestEveryVerbWithAServer(t *testing.T) {
 	want := strings.Split("autoscale,backup key,kubectl,server audit export,server audit key,server backup,server credential add,server credential list,server credential remove,server import-matchbox,server restore,server session end,server session list,server token create,server token list,server token revoke,ssh,ssh-config,store backup,store move,store protect,store restore,store rotate,ui", ",")
 	page := string(testkit.Value(os.ReadFile("../../docs/how-to/server.md"))(t))

@@ -55,6 +55,8 @@ The first Ctrl-C lets running steps finish; the second one stops at once. After 
 				return a.applyDocument(cmd.Context(), file, only, &f)
 			case only != nil:
 				return fail.New(fail.Invalid, "--only and the saved plan %s exclude each other", args[0]).Do("naupegos plan --only --out saves the plan of a part")
+			case f.dry:
+				return fail.New(fail.Invalid, "--dry-run and the saved plan %s exclude each other", args[0]).Do("naupegos apply -f DOCUMENT --dry-run plans again")
 			case file != "":
 				return fail.New(fail.Invalid, "-f %s and %s exclude each other", file, args[0]).Do("-f names a document, an argument a saved plan")
 			}
@@ -80,7 +82,7 @@ func (a *App) applyDocument(ctx context.Context, file string, only []parts.Part,
 	return a.applied(doc.Metadata.Name, file, only, first, done)
 }
 
-// applySavedAfar has a server carry out its saved plan.
+// applySavedAfar lets a server execute its saved plan.
 func (a *App) applySavedAfar(ctx context.Context, c *client.Client, file string, saved *savedplan.Plan, f *runFlags) error {
 	first, err := show.Parse(saved.Plan)
 	if err != nil {
@@ -94,7 +96,7 @@ func (a *App) applySavedAfar(ctx context.Context, c *client.Client, file string,
 	return a.applied(saved.Cluster, "the document in "+file, saved.Only, first, done)
 }
 
-// apply goes from the first plan to a cluster that is as the document says, and says so.
+// apply executes plans, from the first one on, until the cluster conforms to the document, and prints the result.
 func (a *App) apply(ctx context.Context, file string, b *operate.Begun, t operate.Terms) error {
 	done, err := b.CarryOut(ctx, t)
 	if err != nil {
@@ -103,7 +105,7 @@ func (a *App) apply(ctx context.Context, file string, b *operate.Begun, t operat
 	return a.applied(b.Record.Name, file, b.Asked.Only, b.First.Plan, done)
 }
 
-// applied says what has come of an apply.
+// applied prints the result of an apply.
 func (a *App) applied(name, file string, only []parts.Part, first *plan.Plan, done operate.Done) error {
 	switch {
 	case only != nil:
@@ -115,7 +117,7 @@ func (a *App) applied(name, file string, only []parts.Part, first *plan.Plan, do
 	return a.handOver(name, done)
 }
 
-// partDone says that parts of the cluster are as the document says.
+// partDone prints that parts of the cluster conform to the document.
 func (a *App) partDone(name, file string, only []parts.Part, first *plan.Plan, changed bool) error {
 	if changed {
 		_, err := fmt.Fprintf(a.Out, "Done: cluster %s, %s. naupegos plan -f %s says whether there is more.\n", name, parts.Words(only), file)
@@ -129,7 +131,7 @@ func (a *App) partDone(name, file string, only []parts.Part, first *plan.Plan, c
 	return err
 }
 
-// handOver says that the cluster is up, and what can be done with a new one.
+// handOver prints that the cluster is up, and for a new cluster, further commands.
 func (a *App) handOver(name string, done operate.Done) error {
 	took := done.Took(a.bundled)
 	if !done.Created {
@@ -147,7 +149,7 @@ func (a *App) handOver(name string, done operate.Done) error {
 	return err
 }
 
-// applySaved carries out a saved plan. It was reviewed: nobody is asked, unless there turns out to be more to do afterwards.
+// applySaved executes a saved plan, which was reviewed. It asks only if more turns out to be needed afterwards.
 func (a *App) applySaved(ctx context.Context, file string, f *runFlags) (err error) {
 	saved, doc, err := savedplan.Read(file)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// flagValues are the values of flags that take one of a few, by the names of the verb and of the flag.
+// flagValues returns the values that a verb's flag accepts; nil if they are not a fixed few.
 func flagValues(verb, flag string) []string {
 	switch verb + " --" + flag {
 	case "create --role": // of a token
@@ -52,7 +52,7 @@ func flagValues(verb, flag string) []string {
 	return nil
 }
 
-// completeFromStore completes values that the stored document or the cluster's backups have: pools, machines, newer releases, backups.
+// completeFromStore completes flag values from the stored document and the cluster's backups: pools, machines, newer releases, backups.
 func completeFromStore(c *cobra.Command, a *App) {
 	look := map[string]func(context.Context, string) []string{
 		"upgrade --pause-after": func(ctx context.Context, name string) []string { return a.machineNames(ctx, name, false) },
@@ -68,7 +68,7 @@ func completeFromStore(c *cobra.Command, a *App) {
 			if names == nil {
 				continue
 			}
-			// It fails only for a flag that has a completion already.
+			// It fails only for a flag that already has a completion.
 			_ = sub.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 				cluster, _, _ := a.where.Cluster()
 				if len(args) > 0 {
@@ -92,7 +92,7 @@ func poolsOf(doc *v1alpha1.Cluster) (names []string) {
 	return names
 }
 
-// newerThan lists the releases that a cluster can be upgraded to; without a cluster all.
+// newerThan lists the releases that a cluster can be upgraded to; without a document, all releases.
 func newerThan(doc *v1alpha1.Cluster) []string {
 	all := release.Versions()
 	if doc == nil {
@@ -118,7 +118,7 @@ func backupIDs(ctx context.Context, a *App, cluster string) []string {
 	return ids
 }
 
-// completeValues has shells complete the values of flags, of c and all below it.
+// completeValues registers shell completion for the values of flags, of c and all commands below it.
 func completeValues(c *cobra.Command) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		values := flagValues(c.Name(), f.Name)
@@ -126,7 +126,7 @@ func completeValues(c *cobra.Command) {
 			values = given.Known // each verb takes its own
 		}
 		if values != nil {
-			// It fails only for a flag that has a completion already.
+			// It fails only for a flag that already has a completion.
 			_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
@@ -135,10 +135,10 @@ func completeValues(c *cobra.Command) {
 	}
 }
 
-// completionTime bounds looking into the store for names: a team's may be far away.
+// completionTime limits a lookup of names in the store: a team's store may be far away.
 const completionTime = 3 * time.Second
 
-// completeNames has shells complete the names of clusters, machines, bundles and runs, for c and all below it.
+// completeNames registers shell completion for the names of clusters, machines, bundles and runs, for c and all commands below it.
 func completeNames(c *cobra.Command, a *App) {
 	_, arguments, _ := strings.Cut(strings.Trim(c.Use, " "), " ")
 	if strings.HasPrefix(arguments, "BUNDLE") {
@@ -172,7 +172,7 @@ func completeNames(c *cobra.Command, a *App) {
 	}
 }
 
-// clusterNames is storedNames for completion, which has no way to tell an error: nothing is completed then.
+// clusterNames is storedNames for completion, which can't report an error: it completes nothing then.
 func (a *App) clusterNames(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
@@ -183,7 +183,7 @@ func (a *App) clusterNames(ctx context.Context) []string {
 	return names
 }
 
-// storedNames lists the clusters in the store, or a server's.
+// storedNames lists the clusters in the store, or on the server in use.
 func (a *App) storedNames(ctx context.Context) (names []string, err error) {
 	if c, err := a.server(); err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (a *App) storedNames(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// bundleNames lists the IDs of bundles, with what they are.
+// bundleNames lists the IDs of bundles, with descriptions.
 func (a *App) bundleNames(c *cobra.Command) []string {
 	root := ""
 	if f := c.Flag("library"); f != nil {
@@ -227,7 +227,7 @@ func (a *App) bundleNames(c *cobra.Command) []string {
 	return names
 }
 
-// runNames lists the runs on a cluster, the last one first.
+// runNames lists the runs on a cluster, the newest first.
 func (a *App) runNames(ctx context.Context, cluster string) []string {
 	st, err := a.viewStore(ctx)
 	if err != nil {
@@ -245,7 +245,7 @@ func (a *App) runNames(ctx context.Context, cluster string) []string {
 	return names
 }
 
-// storedDocument returns a cluster's document for completion; nil: there is none.
+// storedDocument returns a cluster's document for completion, or nil.
 func storedDocument(ctx context.Context, a *App, cluster string) *v1alpha1.Cluster {
 	st, err := a.viewStore(ctx)
 	if err != nil {
@@ -263,7 +263,7 @@ func storedDocument(ctx context.Context, a *App, cluster string) *v1alpha1.Clust
 	return doc
 }
 
-// machineNames lists the machines, or only those with nodes, that a cluster's stored document wants.
+// machineNames lists the machines of a cluster's stored document; with nodes, only machines that have a node.
 func (a *App) machineNames(ctx context.Context, cluster string, nodes bool) (names []string) {
 	doc := storedDocument(ctx, a, cluster)
 	if doc == nil {
@@ -277,13 +277,13 @@ func (a *App) machineNames(ctx context.Context, cluster string, nodes bool) (nam
 	return names
 }
 
-// namesOf looks up names for arguments, in the place that is in use.
+// namesOf returns functions that look up arguments in the store or on the server in use.
 func namesOf(a *App) *verbs.Names {
 	server := func() bool { at, err := a.where.Now(); return err == nil && at.Server != "" }
 	return &verbs.Names{Err: a.Err, Default: a.where.Cluster, Clusters: a.storedNames, Server: server,
 		Machines: func(ctx context.Context, cluster string) []string {
 			if server() {
-				return nil // none are known without a look at the cluster
+				return nil // names are unknown without a look at the cluster
 			}
 			return a.machineNames(ctx, cluster, false)
 		}}

@@ -68,14 +68,14 @@ not listed, and the next backup removes it.`,
 	return c
 }
 
-// createBackup makes a backup by a plan of one step, which is in the journal.
+// createBackup makes a backup with a plan of one step, which the journal records.
 func (a *App) createBackup(ctx context.Context, name string, f *runFlags, out *output.Format) (err error) {
 	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "backup create", Cluster: name}, flags: f})
 	if err != nil {
 		return err
 	}
 	set := done.Backup
-	if set == nil { // another server went on with what one had done that is gone
+	if set == nil { // another server continued a vanished server's job
 		_, err = fmt.Fprintf(a.Out, "The backup of cluster %s is made; naupegos backup list %s shows it.\n", name, name)
 		return err
 	}
@@ -149,7 +149,7 @@ fingerprint of that key: note it elsewhere, and give it to --signed-by if the st
 	return c
 }
 
-// backup finds one backup, here or at a server's, and verifies who signed it.
+// backup finds one backup, here or on a server, and verifies its signature.
 func (a *App) backup(ctx context.Context, name, id, file string, trust *trustFlags) (*operate.BackupShown, error) {
 	c, err := a.server()
 	if err != nil {
@@ -244,7 +244,7 @@ keep it elsewhere.`,
 	return c
 }
 
-// backupsOf finds where the backups of a cluster are: by a document, else by what the store knows of it, else in the state directory.
+// backupsOf finds the location of a cluster's backups: from a document, else from the store's record of the cluster, else the state directory.
 func (a *App) backupsOf(ctx context.Context, name, file string) (*operate.BackupsOf, error) {
 	st, err := a.viewStore(ctx)
 	if err != nil {
@@ -263,7 +263,7 @@ func (a *App) backupsOf(ctx context.Context, name, file string) (*operate.Backup
 	return operate.FindBackups(ctx, st, name, doc, &operate.Options{})
 }
 
-// backupsAfar are those that a server knows of; nil: no server is named.
+// backupsAfar returns the backups that the server in use lists; nil if there is no server.
 func (a *App) backupsAfar(ctx context.Context, name, file string) (*operate.BackupList, error) {
 	c, err := a.server()
 	if err != nil || c == nil {
@@ -275,14 +275,14 @@ func (a *App) backupsAfar(ctx context.Context, name, file string) (*operate.Back
 	return client.See(ctx, c, name, operate.Backups, operate.Plainly{})
 }
 
-// listBackups returns the sets. Where there are none of a cluster that nobody knows, its name is a slip.
+// listBackups returns the sets. For an unknown cluster without sets it returns an error, because the name is probably misspelt.
 func listBackups(ctx context.Context, b *operate.BackupsOf) ([]*backup.Set, error) {
 	sets, err := backup.List(ctx, b.Target, b.Cluster)
 	if err == nil && len(sets) == 0 && b.Unknown != nil {
 		err = b.Unknown
 	}
 	if sets == nil {
-		sets = []*backup.Set{} // in JSON a list
+		sets = []*backup.Set{} // a list in JSON, not null
 	}
 	return sets, err
 }
@@ -311,7 +311,7 @@ func backupTable(w io.Writer, name string, b *operate.BackupList) error {
 	return t.Flush()
 }
 
-// proven says when a set was found whole.
+// proven describes when a set was proven.
 func proven(s *backup.Set) string {
 	if s.ProofProblem != "" {
 		return "no: " + s.ProofProblem
@@ -342,7 +342,7 @@ func showBackup(w io.Writer, of *operate.BackupShown) error {
 	return t.Flush()
 }
 
-// sizeWords is a size for people.
+// sizeWords formats a size for people.
 func sizeWords(n int64) string {
 	switch {
 	case n < 1<<10:

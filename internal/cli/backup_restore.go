@@ -26,7 +26,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// openFlags say where a set is, what opens it, and how long its rehearsal may take.
+// openFlags name a set's location and key, and the time limit of its rehearsal.
 type openFlags struct {
 	at, file             string
 	identity, passphrase string
@@ -34,7 +34,7 @@ type openFlags struct {
 	trustFlags
 }
 
-// trustFlags say whose signature of a set counts.
+// trustFlags define which signature of a set is accepted.
 type trustFlags struct {
 	signedBy string
 	unsigned bool
@@ -45,7 +45,7 @@ func (f *trustFlags) bind(c *cobra.Command) {
 	c.Flags().BoolVar(&f.unsigned, "unsigned", false, "use the backup though nothing vouches for who made it")
 }
 
-// trust adds to what the store knows of a set's signer what the flags say.
+// trust returns the store's knowledge of a set's signer, with the flags' settings.
 func (f *trustFlags) trust(ctx context.Context, st store.Store, set *backup.Set) (backup.Trust, error) {
 	t, err := operate.TrustOf(ctx, st, set.ClusterID)
 	t.SignedBy, t.Unsigned = f.signedBy, f.unsigned
@@ -63,7 +63,7 @@ func (f *openFlags) bind(c *cobra.Command) {
 	f.trustFlags.bind(c)
 }
 
-// check refuses flags that don't say one thing; where says that a document says where backups are.
+// check refuses contradictory flags; where means that --backups and --file both name the location.
 func (f *openFlags) check(where bool) error {
 	switch {
 	case f.signedBy != "" && f.unsigned:
@@ -78,7 +78,7 @@ func (f *openFlags) check(where bool) error {
 	return nil
 }
 
-// find finds a set, and where it and its like are.
+// find returns a set and the location that it is in.
 func (f *openFlags) find(ctx context.Context, a *App, name, id string) (*backup.Set, backup.Target, error) {
 	if err := f.check(true); err != nil {
 		return nil, nil, err
@@ -98,7 +98,7 @@ func (f *openFlags) find(ctx context.Context, a *App, name, id string) (*backup.
 	return set, target, err
 }
 
-// target is the directory that is named; nil: none is.
+// target returns the directory in --backups, or nil.
 func (f *openFlags) target() (backup.Target, error) {
 	if f.at == "" {
 		return nil, nil
@@ -110,7 +110,7 @@ func (f *openFlags) target() (backup.Target, error) {
 	return backup.Directory(dir), nil
 }
 
-// key returns the identities that are to open a set.
+// key returns the identities for decrypting a set.
 func (f *openFlags) key(ctx context.Context, a *App, target backup.Target, name string) ([]byte, error) {
 	switch {
 	case f.identity != "":
@@ -134,7 +134,7 @@ func (f *openFlags) key(ctx context.Context, a *App, target backup.Target, name 
 	return st.Identity(), nil
 }
 
-// open decrypts a set. Remove it afterwards.
+// open decrypts a set. The caller must remove it afterwards.
 func (f *openFlags) open(ctx context.Context, a *App, set *backup.Set, target backup.Target) (*operate.OpenedBackup, error) {
 	find := a.options(sessionOptions{bundle: bundles.Made}).Bundle
 	st, err := a.viewStore(ctx)
@@ -215,13 +215,13 @@ func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags,
 	return out.Print(a.Out, p, func(w io.Writer) error { return provenTable(w, name, p) })
 }
 
-// rehearseAfar has a server prove a set.
+// rehearseAfar lets a server prove a set.
 func (a *App) rehearseAfar(ctx context.Context, name, id string, f *openFlags, out *output.Format) error {
 	if f.trustFlags.given() {
 		return fail.New(fail.Refused, "--signed-by and --unsigned are for where the store is, and a server is named").Do("leave them out; or run the command where the server's store is, with its --state-dir")
 	}
 	if f.at != "" || f.file != "" || f.identity != "" || f.passphrase != "" {
-		return fail.New(fail.Refused, "--to, --file, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
+		return fail.New(fail.Refused, "--backups, --file, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
 	}
 	if err := f.check(true); err != nil {
 		return err
@@ -230,14 +230,14 @@ func (a *App) rehearseAfar(ctx context.Context, name, id string, f *openFlags, o
 	if err != nil {
 		return err
 	}
-	if done.Proof == nil { // another server went on with what one had done that is gone
+	if done.Proof == nil { // another server continued a vanished server's job
 		_, err = fmt.Fprintf(a.Out, "The backup of cluster %s is proven; naupegos backup list %s shows it.\n", name, name)
 		return err
 	}
 	return out.Print(a.Out, done.Proof, func(w io.Writer) error { return provenTable(w, name, done.Proof) })
 }
 
-// provenTable says what a rehearsal has shown.
+// provenTable prints the results of a rehearsal.
 func provenTable(w io.Writer, name string, p *rehearse.Proof) error {
 	fmt.Fprintf(w, "Backup %s of cluster %s is proven: %d objects, %d Secrets decrypted, in %.1f s.\n", p.Set, name, p.Objects, p.Secrets, p.Seconds)
 	t := output.NewTable(w)
@@ -248,12 +248,13 @@ func provenTable(w io.Writer, name string, p *rehearse.Proof) error {
 	return t.Flush()
 }
 
-// backupRestoreFlags are those of naupegos backup restore.
+// backupRestoreFlags are the flags of naupegos backup restore.
 type backupRestoreFlags struct {
 	openFlags
 	from        string
 	newIdentity bool
 	of          string
+	out         output.Format
 	run         runFlags
 }
 
@@ -304,19 +305,20 @@ as well. On another machine, or with another store, name the directory with --ba
 	c.Flags().BoolVar(&f.newIdentity, "new-identity", false, "create another cluster from it, with new authorities and keys")
 	c.Flags().StringVar(&f.of, "of", "", "with --new-identity: the cluster that was backed up (default: NAME)")
 	f.openFlags.bind(c)
+	f.out.Bind(c)
 	f.run.bind(c)
 	f.run.consents.Known = append(cluster.Consents(), backups.ConsentRestore)
 	return c
 }
 
-// restore has a backup be a cluster, here or at a server's.
+// restore restores a backup, here or on a server.
 func (a *App) restore(ctx context.Context, name string, f *backupRestoreFlags) error {
 	began := time.Now()
 	if err := f.check(!f.newIdentity); err != nil {
 		return err
 	}
 	r := &operate.Restore{New: f.newIdentity, Of: f.of, Living: !f.newIdentity && f.run.consents.Has(backups.ConsentRestore)}
-	v := &verb{asked: operate.Asked{Verb: "backup restore", Cluster: name, Backup: f.from, Restore: r, Seconds: seconds(f.timeout)}, flags: &f.run}
+	v := &verb{asked: operate.Asked{Verb: "backup restore", Cluster: name, Backup: f.from, Restore: r, Seconds: seconds(f.timeout)}, flags: &f.run, out: &f.out}
 	if f.file != "" {
 		_, data, err := a.readDocument(f.file)
 		if err != nil {
@@ -329,7 +331,7 @@ func (a *App) restore(ctx context.Context, name string, f *backupRestoreFlags) e
 	} else if c != nil && f.trustFlags.given() {
 		return fail.New(fail.Refused, "--signed-by and --unsigned are for where the store is, and a server is named").Do("leave them out; or run the command where the server's store is, with its --state-dir")
 	} else if c != nil && (f.at != "" || f.identity != "" || f.passphrase != "") {
-		return fail.New(fail.Refused, "--to, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
+		return fail.New(fail.Refused, "--backups, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
 	}
 	target, err := f.target()
 	if err != nil {

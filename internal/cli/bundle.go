@@ -15,10 +15,10 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// bundleCmd carries what the verbs on bundles share.
+// bundleCmd holds the settings that the verbs on bundles share.
 type bundleCmd struct {
 	app  *App
-	root string // of the library; empty: the default
+	root string // directory of the library; empty: the default
 }
 
 // newBundleCmd returns the verbs on bundles.

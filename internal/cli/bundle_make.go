@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// releaseFlag is --kubernetes, which may be given several times.
+// releaseFlag adds --kubernetes, which may be given several times.
 func releaseFlag(c *cobra.Command, to *[]string) {
 	c.Flags().StringSliceVar(to, "kubernetes", []string{release.Default}, "Kubernetes release: "+strings.Join(release.Versions(), ", ")+" (repeatable)")
 }
@@ -55,7 +55,7 @@ Needs Go, apt-get and dpkg-deb. With empty caches a build takes 10 to 25 minutes
 	return c
 }
 
-// makeEach makes the bundles of releases one after another, and tells of each.
+// makeEach makes the bundles of releases one after another, and reports each.
 func (b *bundleCmd) makeEach(versions []string, one func(lib *bundle.Library, version string) (*bundle.Bundle, error)) error {
 	lib, err := bundles.Library(b.root)
 	if err != nil {
@@ -160,7 +160,7 @@ has this ID: the one that naupegos bundle inspect prints where the bundle was ma
 				if err != nil {
 					return fail.Wrap(fail.Invalid, err, "import bundle")
 				}
-				defer f.Close() // read only
+				defer f.Close() // only read
 				in = f
 			}
 			made, err := lib.Import(cmd.Context(), in, id)
@@ -185,7 +185,7 @@ func copyFile(w io.Writer, b *bundle.Bundle, name string) error {
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "read %s", name).Do("run naupegos bundle verify")
 	}
-	defer f.Close() // read only
+	defer f.Close() // only read
 	_, err = io.Copy(w, f)
 	return err
 }

@@ -90,7 +90,7 @@ Exit status of --check: 0 if nothing fails, 4 if something does.`,
 	return c
 }
 
-// checkIssuer prints what a look at the Vault of a cluster finds.
+// checkIssuer prints the checks of a cluster's Vault.
 func (a *App) checkIssuer(ctx context.Context, name string, doc *v1alpha1.Cluster, out *output.Format) error {
 	if c, err := a.server(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (a *App) checkIssuer(ctx context.Context, name string, doc *v1alpha1.Cluste
 	return a.printChecks(checks, out)
 }
 
-// checkIssuerAfar has a server look: it is who asks the Vault.
+// checkIssuerAfar lets a server make the checks, because it is the Vault's client.
 func (a *App) checkIssuerAfar(ctx context.Context, c *client.Client, name string, out *output.Format) error {
 	if name == "" {
 		return fail.New(fail.Refused, "--check of -f FILE looks from here, and a server is named").Do("name a cluster that the server knows, or leave out --server and $NAUPEGOS_SERVER")
@@ -121,7 +121,7 @@ func (a *App) checkIssuerAfar(ctx context.Context, c *client.Client, name string
 	return a.printChecks(got.Items, out)
 }
 
-// printChecks prints checks, and ends as they say.
+// printChecks prints checks, and returns the exit code for them.
 func (a *App) printChecks(checks []provider.Check, out *output.Format) error {
 	if err := out.Print(a.Out, checks, func(w io.Writer) error { return checkTable(w, checks) }); err != nil {
 		return err
@@ -168,6 +168,7 @@ func certTable(w io.Writer, certs []pki.CertInfo, now time.Time) error {
 func newCertsRotateCmd(a *App) *cobra.Command {
 	var f runFlags
 	var g operate.Rotate
+	var out output.Format
 	c := &cobra.Command{
 		Use:   "rotate NAME",
 		Short: "Replace authorities and keys while the cluster runs",
@@ -213,7 +214,7 @@ handed over are separate, and stay.`,
   naupegos handover demo ./demo-handover --force`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v := &verb{asked: operate.Asked{Verb: "certs rotate", Cluster: args[0], Rotate: &g}, flags: &f}
+			v := &verb{asked: operate.Asked{Verb: "certs rotate", Cluster: args[0], Rotate: &g}, flags: &f, out: &out}
 			if g.WireGuard {
 				v.question = "All WireGuard configurations of cluster " + args[0] + " that were handed out become invalid. Continue?"
 			}
@@ -237,5 +238,6 @@ handed over are separate, and stay.`,
 	c.Flags().BoolVar(&g.Encryption, "encryption", false, "the key that encrypts Secrets in etcd")
 	c.Flags().BoolVar(&g.WireGuard, "wireguard", false, "the keys of gateways, and of peers whose keys Naupegos created")
 	f.bind(c)
+	out.Bind(c)
 	return c
 }

@@ -54,7 +54,6 @@ func (a *App) destroy(ctx context.Context, name string, keepVolumes bool, f *run
 func newResetCmd(a *App) *cobra.Command {
 	var f runFlags
 	var o removal.ResetOptions
-	var dry bool
 	var format output.Format
 	c := &cobra.Command{
 		Use:   "reset NAME",
@@ -86,26 +85,25 @@ run the same command again; until it has finished, apply refuses.`,
 			if o.Machine != "" && o.KeepVolumes {
 				return fail.New(fail.Invalid, "--machine and --keep-volumes exclude each other").Do("one machine gives no volume back")
 			}
-			return a.reset(cmd.Context(), args[0], o, dry, &format, &f)
+			return a.reset(cmd.Context(), args[0], o, &format, &f)
 		},
 	}
 	c.Flags().StringVar(&o.Machine, "machine", "", "reset this machine only (default: all)")
 	c.Flags().BoolVar(&o.KeepVolumes, "keep-volumes", false, "keep the volumes of PersistentVolumeClaims in the cloud")
-	c.Flags().BoolVar(&dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	format.Bind(c)
 	f.bind(c)
 	f.consents.Known = []string{nodes.ConsentLeave}
 	return c
 }
 
-func (a *App) reset(ctx context.Context, name string, o removal.ResetOptions, dry bool, format *output.Format, f *runFlags) error {
-	v := &verb{asked: operate.Asked{Verb: "reset", Cluster: name, Machine: o.Machine, KeepVolumes: o.KeepVolumes}, flags: f, dry: dry, out: format}
+func (a *App) reset(ctx context.Context, name string, o removal.ResetOptions, format *output.Format, f *runFlags) error {
+	v := &verb{asked: operate.Asked{Verb: "reset", Cluster: name, Machine: o.Machine, KeepVolumes: o.KeepVolumes}, flags: f, out: format}
 	v.question, f.typed = fmt.Sprintf("Remove Kubernetes from all machines of cluster %s, and lose its data?", name), name
 	if o.Machine != "" {
 		f.typed = ""
 		v.question = fmt.Sprintf("Remove Kubernetes from %s?", o.Machine)
 	}
-	if _, _, err := a.carry(ctx, v); err != nil || dry {
+	if _, _, err := a.carry(ctx, v); err != nil {
 		return err
 	}
 	if o.Machine != "" {
@@ -139,7 +137,7 @@ restore prints the same list at its end.`,
 	return c
 }
 
-// volumeTable shows the volumes of which a cluster and its cloud don't say the same.
+// volumeTable shows the volumes about which a cluster and its cloud disagree.
 func volumeTable(w io.Writer, name string, odd []removal.OddVolume) error {
 	if len(odd) == 0 {
 		_, err := fmt.Fprintf(w, "The volumes of cluster %s are as its PersistentVolumes say.\n", name)

@@ -42,7 +42,7 @@ func newDiffCmd(a *App) *cobra.Command {
 	})
 }
 
-// foreseen plans what is asked, here or by a server, and changes nothing.
+// foreseen makes a plan, here or on a server, without changing anything.
 func foreseen(ctx context.Context, a *App, asked operate.Asked) (*plan.Plan, string, error) {
 	if c, err := a.server(); err != nil {
 		return nil, "", err
@@ -60,7 +60,7 @@ func foreseen(ctx context.Context, a *App, asked operate.Asked) (*plan.Plan, str
 	return b.First.Plan, b.Later(), b.Close()
 }
 
-// look says how plans are shown on w. Those who want a log of each step see lines of files, too.
+// look returns the look of plans on w. With verbose logging it includes the changed lines of files.
 func (a *App) look(w io.Writer, hunks bool) show.Look {
 	return show.Look{Color: a.Color(w), Hunks: hunks || a.logging.verbose}
 }

@@ -69,7 +69,7 @@ func checkTable(w io.Writer, checks []provider.Check) error {
 	return err
 }
 
-// failing is the exit status of checks of which one fails, nil where none does.
+// failing returns the error with the exit status if a check fails, else nil.
 func failing(checks []provider.Check) error {
 	for _, check := range checks {
 		if check.Result == provider.Failing {
@@ -79,7 +79,7 @@ func failing(checks []provider.Check) error {
 	return nil
 }
 
-// check makes a check of what a look at something found.
+// check returns the check for a result.
 func check(name, detail string, err error) provider.Check {
 	if err != nil {
 		return provider.Check{Name: name, Result: provider.Failing, Detail: err.Error()}
@@ -87,7 +87,7 @@ func check(name, detail string, err error) provider.Check {
 	return provider.Check{Name: name, Result: provider.Fine, Detail: detail}
 }
 
-// examine looks at everything, for one cluster or for any.
+// examine checks everything, for one cluster or in general.
 func (a *App) examine(ctx context.Context, name, file string) ([]provider.Check, error) {
 	c, err := a.server()
 	switch {
@@ -101,7 +101,7 @@ func (a *App) examine(ctx context.Context, name, file string) ([]provider.Check,
 	return a.examineHere(ctx, name, file), nil
 }
 
-// examineAfar looks at a server, and has it look at what one of its clusters needs.
+// examineAfar checks a server, and lets it check the needs of one of its clusters.
 func (a *App) examineAfar(ctx context.Context, c *client.Client, name string) []provider.Check {
 	checks := []provider.Check{check("naupegos", "version "+version, nil)}
 	at, err := c.Server(ctx)
@@ -142,12 +142,12 @@ func (a *App) examineHere(ctx context.Context, name, file string) []provider.Che
 		return append(checks, cloud.CheckLogin(ctx))
 	}
 	if doc.Spec.Provider.Local != nil && os.Geteuid() != 0 {
-		return checks // only root can look further, and the host's checks say so
+		return checks // the other checks require root, which the host's checks report
 	}
 	return append(checks, a.checkCluster(ctx, name, doc)...)
 }
 
-// examined returns the document that is to be looked at, and where it comes from; no document is not an error.
+// examined returns the document to check, and its origin; no document is not an error.
 func (a *App) examined(ctx context.Context, name, file string) (doc *v1alpha1.Cluster, of string, err error) {
 	switch {
 	case file != "":
@@ -188,7 +188,7 @@ func (a *App) checkStore(ctx context.Context) provider.Check {
 	return check("store", fmt.Sprintf("%s: clusters: %d", st.Where(), len(all)), err)
 }
 
-// checkBundle looks for the bundle that a document, or a new one, needs. Where there is none, it can be made only with these programs.
+// checkBundle looks for the bundle of a document, or of a new one. If it is missing, building it requires certain programs.
 func (a *App) checkBundle(ctx context.Context, doc *v1alpha1.Cluster) provider.Check {
 	const name = "bundle"
 	kubernetes, addons := v1alpha1.LatestKubernetes, []string(nil)
@@ -216,7 +216,7 @@ func (a *App) checkBundle(ctx context.Context, doc *v1alpha1.Cluster) provider.C
 		Detail: fmt.Sprintf("the bundle of Kubernetes %s is not available here yet: apply gets it first; compiling it takes 10 to 25 minutes on two cores", kubernetes)}
 }
 
-// checkCluster looks at what one cluster needs of its provider.
+// checkCluster checks the needs of one cluster with its provider.
 func (a *App) checkCluster(ctx context.Context, name string, doc *v1alpha1.Cluster) (checks []provider.Check) {
 	o := sessionOptions{look: true, readOnly: true, bundle: bundles.IfHere}
 	look := func(s *session) (err error) {
@@ -229,7 +229,7 @@ func (a *App) checkCluster(ctx context.Context, name string, doc *v1alpha1.Clust
 	return checks
 }
 
-// onEither does something with the cluster of that name, or, where there is none, with that of a document.
+// onEither calls do with the cluster of this name, or, if name is empty, with a document's cluster.
 func (a *App) onEither(ctx context.Context, name string, doc *v1alpha1.Cluster, o sessionOptions, do func(*session) error) error {
 	if name != "" {
 		return a.onCluster(ctx, name, o, do)

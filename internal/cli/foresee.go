@@ -8,8 +8,8 @@ import (
 	"github.com/naupegos/naupegos/internal/server/work"
 )
 
-// foresee returns a function that plans a verb without its bundle, as a dry run does. Making a bundle takes long: before that starts, a verb
-// that can't succeed fails: on a host that lacks memory, without root, with credentials that don't log in, or on machines that can't be used yet.
+// foresee returns a function that makes a verb's plan without its bundle, as a dry run does. Because making a bundle takes long, a verb that
+// can't succeed fails before: if the host lacks memory, without root, with invalid credentials, or with machines that can't be used yet.
 // propose, which may be nil, shows that plan and asks.
 func foresee(a *App, asked operate.Asked, here func(*operate.Options), propose func(context.Context, *operate.Begun) error) func(context.Context) error {
 	return func(ctx context.Context) error {

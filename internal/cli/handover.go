@@ -60,7 +60,7 @@ it is a handover.`,
 
 func (a *App) handover(ctx context.Context, name, dir string, force bool) error {
 	now := time.Now()
-	if err := handover.CheckPlace(dir, force); err != nil { // before anybody is asked
+	if err := handover.CheckPlace(dir, force); err != nil { // before the first question
 		return err
 	}
 	got, err := see(ctx, a, name, operate.Handover, operate.Plainly{})
@@ -74,7 +74,7 @@ func (a *App) handover(ctx context.Context, name, dir string, force bool) error 
 	return err
 }
 
-// onlyCluster is the cluster that is meant where none is named.
+// onlyCluster returns the cluster to use if the user named none.
 func (a *App) onlyCluster(ctx context.Context) (string, error) {
 	names, err := a.storedNames(ctx)
 	if err != nil {
@@ -91,7 +91,6 @@ func (a *App) onlyCluster(ctx context.Context) (string, error) {
 
 func newReleaseCmd(a *App) *cobra.Command {
 	var f runFlags
-	var dry bool
 	var format output.Format
 	c := &cobra.Command{
 		Use:   "release NAME DIR",
@@ -117,23 +116,22 @@ same command again; until it has finished, apply refuses.`,
 		Example: "  naupegos release demo ./demo-release --dry-run\n  naupegos release demo ./demo-release",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.release(cmd.Context(), args[0], args[1], dry, &format, &f)
+			return a.release(cmd.Context(), args[0], args[1], &format, &f)
 		},
 	}
-	c.Flags().BoolVar(&dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	format.Bind(c)
 	f.bind(c)
 	return c
 }
 
-func (a *App) release(ctx context.Context, name, dir string, dry bool, format *output.Format, f *runFlags) error {
-	write := func(files map[string][]byte) error { // again, where a release has done so before
+func (a *App) release(ctx context.Context, name, dir string, format *output.Format, f *runFlags) error {
+	write := func(files map[string][]byte) error { // again, if a release has written them before
 		return handover.Write(dir, name, files, time.Now(), handover.Released(dir, name))
 	}
 	if err := handover.CheckPlace(dir, handover.Released(dir, name)); err != nil {
 		return err
 	}
-	v := &verb{asked: operate.Asked{Verb: operate.Release, Cluster: name}, flags: f, dry: dry, out: format}
+	v := &verb{asked: operate.Asked{Verb: operate.Release, Cluster: name}, flags: f, out: format}
 	v.question = fmt.Sprintf("Release cluster %s to whoever gets %s, and delete it from the store?", name, dir)
 	v.here = func(o *operate.Options) { o.HandOver = write }
 	v.taking = func(ctx context.Context, c *client.Client, agreed *operate.Asked) error {
@@ -146,14 +144,14 @@ func (a *App) release(ctx context.Context, name, dir string, dry bool, format *o
 		}
 		return err
 	}
-	if _, _, err := a.carry(ctx, v); err != nil || dry {
+	if _, _, err := a.carry(ctx, v); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(a.Out, "Cluster %s is its owner's and runs on; Naupegos has forgotten it. All that is needed is in %s; begin with README.md.\n", name, dir)
 	return err
 }
 
-// importFlags are those of naupegos import.
+// importFlags are the flags of naupegos import.
 type importFlags struct {
 	from, user, identity, credential, known string
 	port                                    int
@@ -236,7 +234,7 @@ func (a *App) importCluster(ctx context.Context, name string, f *importFlags) er
 	return nil
 }
 
-// foreign looks at a cluster of somebody else's, or has a server look.
+// foreign examines a foreign cluster, here or through a server.
 func (a *App) foreign(ctx context.Context, c *client.Client, name string, way *operate.Import) (r adopt.Report, write func(io.Writer) error, err error) {
 	if c != nil {
 		got, err := c.Foreign(ctx, api.ForeignRequest{Cluster: name, Import: *way})
@@ -260,7 +258,7 @@ func (a *App) foreign(ctx context.Context, c *client.Client, name string, way *o
 	return f.Report(), f.Write, f.Close()
 }
 
-// way says how the hosts are reached: the key is a file where the work is done, and the host keys are those that this user believes.
+// way returns the way to the hosts: the key is a file on the host that does the work, and the host keys are from this user's known_hosts.
 func (f *importFlags) way(afar bool) (*operate.Import, error) {
 	switch {
 	case f.from == "":

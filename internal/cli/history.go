@@ -86,7 +86,7 @@ func runTable(w io.Writer, runs []plan.RunRecord) error {
 	return t.Flush()
 }
 
-// journal returns where history is read: the server's, or the store. done gives it back.
+// journal returns the journal to read, the server's or the store's, and a function that closes it.
 func (a *App) journal(ctx context.Context) (_ runs, done func(), err error) {
 	if c, err := a.server(); c != nil || err != nil {
 		return c, func() {}, err
@@ -95,10 +95,10 @@ func (a *App) journal(ctx context.Context) (_ runs, done func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return known{st}, func() { _ = st.Close() }, nil // it was only looked at
+	return known{st}, func() { _ = st.Close() }, nil // only read
 }
 
-// known is a store whose journal knows clusters to which nothing was done yet from those that never were.
+// known is a store that distinguishes clusters without runs from unknown clusters.
 type known struct{ store.Store }
 
 // Runs implements runs.
@@ -116,7 +116,7 @@ type runs interface {
 	Run(ctx context.Context, id string) (*plan.RunRecord, error)
 }
 
-// findRun finds a run by its ID, or the last one of a cluster.
+// findRun finds a run by its ID, or the last run of a cluster.
 func findRun(cmd *cobra.Command, st runs, cluster, id string) (*plan.RunRecord, error) {
 	if id != "last" {
 		return st.Run(cmd.Context(), id)

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestPausesAreListed: who looks at what was done sees after which machine a run paused; one that failed before it got there has not.
+// TestPausesAreListed: history shows the machine after which a run paused; a run that failed before did not pause.
 func TestPausesAreListed(t *testing.T) {
 	meta := map[string]string{operate.MetaPause: "demo-cp-1"}
 	var out strings.Builder

@@ -43,7 +43,7 @@ or Ubuntu image works as well: what a machine lacks is sent to it when it is con
 	return c
 }
 
-// stoppable returns a context that ends with Ctrl-C or SIGTERM, so that what is half made is removed. A second one ends the program.
+// stoppable returns a context that ends with Ctrl-C or SIGTERM, so that unfinished files are removed. A second signal ends the program.
 func stoppable(c *cobra.Command) (context.Context, func()) {
 	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -221,7 +221,7 @@ var imageDone = map[string]string{
 	images.Uploaded: "uploaded", images.Changed: "its properties were changed", images.Unchanged: "nothing to do",
 }
 
-// describeImage reads what lies beside an image's file, and checks that it is about this file.
+// describeImage reads the description beside an image's file, and checks that it belongs to this file.
 func describeImage(ctx context.Context, file string, lines *progress.Lines) (images.Image, error) {
 	info, err := image.ReadInfo(file)
 	if err != nil {
@@ -245,10 +245,10 @@ func describeImage(ctx context.Context, file string, lines *progress.Lines) (ima
 	}, nil
 }
 
-// imageProperty begins the names of properties that are ours.
+// imageProperty is the prefix of Naupegos' properties.
 const imageProperty = "naupegos_"
 
-// machineName is how OpenStack names an architecture.
+// machineName returns OpenStack's name of an architecture.
 func machineName(goarch string) string {
 	switch goarch {
 	case "amd64":
@@ -259,7 +259,7 @@ func machineName(goarch string) string {
 	return goarch
 }
 
-// addProperties adds what the user wants, which goes before ours.
+// addProperties adds the user's properties, which override ours.
 func addProperties(to map[string]string, extra []string) error {
 	more := map[string]string{}
 	for _, p := range extra {

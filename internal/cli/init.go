@@ -88,15 +88,15 @@ func (a *App) findHosts(c *cobra.Command, o *sample.Options, hosts []string) (er
 	o.Hosts, err = hostkeys.Machines(c.Context(), hosts, o.ControlPlanes, remote.ScanHostKey, a.Err, func(question string) error { return a.confirm(&runFlags{}, question) })
 	o.ControlPlanes, o.Workers = hostkeys.Count(o.Hosts, v1alpha1.RoleControlPlane), hostkeys.Count(o.Hosts, v1alpha1.RoleWorker)
 	if o.Gateways = hostkeys.Count(o.Hosts, v1alpha1.RoleGateway); err == nil && o.Gateways > 0 {
-		o.VIP = v1alpha1.MadeUpVIP // validation asks for the real one
+		o.VIP = v1alpha1.MadeUpVIP // a placeholder, which validation reports
 	}
 	return err
 }
 
-// maxWorkers is how many workers init and its form take.
+// maxWorkers is the limit of workers in init and its form.
 const maxWorkers = 1000
 
-// openStackFlags are the flags that mean something with provider openstack only.
+// openStackFlags are the flags that apply only to provider openstack.
 var openStackFlags = []string{"cloud", "external-network", "flavor", "image"}
 
 // checkProviderFlags refuses flags that the provider would ignore.
@@ -112,7 +112,7 @@ func checkProviderFlags(flags *pflag.FlagSet, provider string) error {
 	return nil
 }
 
-// withoutPlaces takes the lines out of findings: nobody wrote the document that they are in.
+// withoutPlaces removes the lines from findings, because the user did not write the document.
 func withoutPlaces(err error) error {
 	var errs v1alpha1.Errors
 	if !errors.As(err, &errs) {
@@ -124,7 +124,7 @@ func withoutPlaces(err error) error {
 	return errs
 }
 
-// checkCounts demands numbers of machines that there can be, and says what New shall not take for left out: 0.
+// checkCounts refuses impossible numbers of machines, and marks 0 workers for New, which would take 0 as unset.
 func checkCounts(o *sample.Options) error {
 	gateways := o.Endpoint == v1alpha1.EndpointGateways || o.Endpoint == "" && o.Address == "" && o.ControlPlanes != 1
 	switch {
@@ -182,14 +182,14 @@ func (a *App) askInit(o *sample.Options) error {
 		return fail.Wrap(fail.Internal, err, "ask")
 	}
 	if o.Provider != v1alpha1.ProviderOpenStack {
-		o.Endpoint = endpoint // nobody was asked
+		o.Endpoint = endpoint // the form did not ask
 	}
 	o.ControlPlanes, _ = strconv.Atoi(cps) // one of the options
 	o.Workers, _ = strconv.Atoi(workers)   // validated by the form
 	return nil
 }
 
-// openStackForm asks what only a cloud needs; it is left out with other providers.
+// openStackForm asks for the settings of a cloud; it is left out with other providers.
 func openStackForm(o *sample.Options) *huh.Group {
 	return huh.NewGroup(
 		huh.NewInput().Title("Cloud").Description("its name in clouds.yaml; empty: $OS_CLOUD or the OS_* variables").Value(&o.Cloud),

@@ -55,7 +55,7 @@ The context is named after the cluster (USER@NAME with --user).
 	return c
 }
 
-// kubeconfigFlags say whose kubeconfig goes where.
+// kubeconfigFlags define the user and the destination of a kubeconfig.
 type kubeconfigFlags struct {
 	file   string
 	merge  bool
@@ -77,7 +77,7 @@ func (f *kubeconfigFlags) check(c *cobra.Command) error {
 	return f.whose().Check()
 }
 
-// whose says it to a server, too.
+// whose returns the user as a server's request.
 func (f *kubeconfigFlags) whose() *operate.KubeconfigFor {
 	if f.user == "" {
 		return &operate.KubeconfigFor{}
@@ -85,7 +85,7 @@ func (f *kubeconfigFlags) whose() *operate.KubeconfigFor {
 	return &operate.KubeconfigFor{User: f.user, Groups: f.groups, Seconds: seconds(f.ttl)}
 }
 
-// owner says whose kubeconfig it is.
+// owner describes the kubeconfig's user.
 func (f *kubeconfigFlags) owner() string {
 	if f.user == "" {
 		return "administrator"
@@ -178,8 +178,8 @@ func (a *App) kubectl(ctx context.Context, name string, args []string) error {
 	return fail.Wrap(fail.Internal, err, "run kubectl").At(program).Do("naupegos bundle verify checks the bundle")
 }
 
-// inMemory puts data into a file that lives in memory alone, is gone with the last process that has it open, and can be opened by
-// nobody else. It returns the path under which this process, and what it becomes or starts, can read it.
+// inMemory puts data into a file in memory, which vanishes with the last process that has it open, and which no other user can open. It returns
+// the path under which this process and its children, or its successor after exec, can read it.
 func inMemory(name string, data []byte) (string, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_ALLOW_SEALING)
 	if err != nil {

@@ -114,9 +114,9 @@ func machineTable(w io.Writer, rows []machineRow, others []string) error {
 // power is a verb that switches machines.
 type power struct {
 	verb   string
-	states []string // of provider.Power, one after another
+	states []string // of provider.Power, in order
 	done   string
-	ask    bool // whatever runs there is disturbed
+	ask    bool // ask first, because the verb disturbs running programs
 	short  string
 	long   string
 }
@@ -134,7 +134,7 @@ func powers() []power {
 	}
 }
 
-// asks says in the help what is asked first.
+// asks returns the part of the help about the question.
 func (p power) asks() string {
 	if !p.ask {
 		return ""
@@ -143,7 +143,7 @@ func (p power) asks() string {
 		nodes.ConsentQuorum + "."
 }
 
-// examples are lines that work as they stand.
+// examples returns examples that work as written.
 func (p power) examples() string {
 	lines := fmt.Sprintf("  naupegos machine %s demo demo-general-1", p.verb)
 	if !p.ask {
@@ -190,7 +190,7 @@ func (a *App) switchMachines(ctx context.Context, p power, name string, machines
 	return nil
 }
 
-// newLocalMachineCmd is the hidden command under which a local machine lives on after the verb that started it.
+// newLocalMachineCmd returns the hidden command that keeps a local machine running after the verb that started it.
 func newLocalMachineCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: local.SupervisorCommand + " DIR", Hidden: true, Args: cobra.ExactArgs(1),

@@ -78,7 +78,7 @@ func nodeTable(w io.Writer, nodes []nodes.NodeRow, now time.Time) error {
 	return t.Flush()
 }
 
-// shortAge renders an age by its largest unit: 45s, 12m, 7h, 90d.
+// shortAge formats an age in its largest unit: 45s, 12m, 7h, 90d.
 func shortAge(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
@@ -140,10 +140,10 @@ nodes stay cordoned until naupegos node uncordon.`,
 	return c
 }
 
-// seconds are whole, and as many as are begun.
+// seconds rounds up to whole seconds.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// onNodes carries out what a verb does with the nodes that are named after the cluster, without asking, and says what they are then.
+// onNodes executes a verb on the nodes named after the cluster, without asking, and prints their new state.
 func (a *App) onNodes(ctx context.Context, asked operate.Asked, args []string, done string) error {
 	asked.Cluster, asked.Machines = args[0], unique(args[1:])
 	if _, _, err := a.carry(ctx, &verb{asked: asked, flags: &runFlags{}}); err != nil {
@@ -175,10 +175,10 @@ is interrupted, run it again, or naupegos apply.`,
 	return c
 }
 
-// autoscaleFlags say where pools are served, and for whom.
+// autoscaleFlags define where pools are served, and to whom.
 type autoscaleFlags struct {
 	listen  string
-	address []string // by which autoscalers reach the server
+	address []string // names or addresses of the server for autoscalers
 	secret  bool
 	run     runFlags
 }
@@ -248,10 +248,10 @@ func (f *autoscaleFlags) places(n int) (ports []string, err error) {
 	return ports, nil
 }
 
-// secretName is the Secret that --secret prints.
+// secretName is the name of the Secret that --secret prints.
 const secretName = "naupegos-autoscaler" //nolint:gosec // a name
 
-// autoscaleSecret prints what an autoscaler needs to reach the server.
+// autoscaleSecret prints the Secret with which an autoscaler reaches the server.
 func (a *App) autoscaleSecret(ctx context.Context, name, address string) error {
 	return a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) error {
 		pair, ca, err := s.Cluster.AutoscaleClient(ctx)
@@ -272,7 +272,7 @@ func (a *App) autoscaleSecret(ctx context.Context, name, address string) error {
 	})
 }
 
-// autoscale serves each cluster until it is interrupted, or one can't be served.
+// autoscale serves each cluster until it is interrupted, or serving one fails.
 func (a *App) autoscale(ctx context.Context, names, ports []string, f *autoscaleFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -291,7 +291,7 @@ func (a *App) autoscaleOne(ctx context.Context, name, at string, f *autoscaleFla
 	}
 	asked := operate.Asked{Verb: operate.Autoscale, Cluster: name}
 	s := &operate.Autoscaling{
-		Cluster: name, Open: a.viewStore, // where there is no store there is no such cluster, and none is made
+		Cluster: name, Open: a.viewStore, // without a store the cluster does not exist, and no store is made
 		Reached: func() ([]string, error) { return f.address, nil },
 		Options: func(carry bool) operate.Options { return a.served(asked, work.Need{Look: !carry, CarryOut: carry}) },
 		Terms:   func(doc *v1alpha1.Cluster) operate.Terms { return a.terms(&f.run, doc) },

@@ -13,18 +13,17 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 )
 
-// nodeChange is a verb that changes which machines there are. The document is edited in memory first; it is stored, and
-// written to the user's file where one is named, when the plan is confirmed.
+// nodeChange is a verb that changes the set of machines. It edits the document in memory first; when the user confirms the plan, the document
+// is stored, and written to the user's file if one is named.
 type nodeChange struct {
 	app   *App
 	asked operate.Asked
 	file  string // the user's document; empty: the stored one
 	run   runFlags
-	dry   bool // show the plan, and change nothing
 	out   output.Format
 }
 
-// carryOut plans, asks, remembers and executes.
+// carryOut makes the plan, asks, stores the document and executes the plan.
 func (n *nodeChange) carryOut(ctx context.Context, name string) error {
 	n.asked.Cluster = name
 	if n.file != "" {
@@ -34,8 +33,8 @@ func (n *nodeChange) carryOut(ctx context.Context, name string) error {
 		}
 		n.asked.Document, n.asked.From = string(data), n.file
 	}
-	_, done, err := n.app.carry(ctx, &verb{asked: n.asked, flags: &n.run, dry: n.dry, out: &n.out, file: n.file})
-	if err != nil || n.dry {
+	_, done, err := n.app.carry(ctx, &verb{asked: n.asked, flags: &n.run, out: &n.out, file: n.file})
+	if err != nil {
 		return err
 	}
 	if done.Paused {
@@ -103,11 +102,10 @@ func (n *nodeChange) bind(c *cobra.Command) {
 	n.bindRun(c)
 }
 
-// bindRun adds what all verbs have that change machines.
+// bindRun adds the flags of all verbs that change machines.
 func (n *nodeChange) bindRun(c *cobra.Command) {
 	n.run.bind(c)
 	n.out.Bind(c)
-	c.Flags().BoolVar(&n.dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 }
 
 func unique(names []string) []string {

@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/api"
 )
 
-// exitChanges is what plan exits with when there are changes.
+// exitChanges is the exit status of plan if there are changes.
 const exitChanges exitCode = 2
 
 // planFlags are the flags of plan.
@@ -94,7 +94,7 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 		return located(err, f.file, data)
 	}
 	o := sessionOptions{readOnly: true, bundle: bundles.IfHere}
-	if f.save != "" { // apply has it, and what is on machines depends on it
+	if f.save != "" { // apply has the bundle, and the machines' files depend on it
 		o.bundle = bundles.Made
 		o.foresee = foresee(a, operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(f.file), Only: f.only}, nil, nil)
 	}
@@ -120,7 +120,7 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 	return a.printPlan(ap.Plan, ap.Later(), &f.out, f.diff)
 }
 
-// planAfar shows what a server would do.
+// planAfar shows a server's plan.
 func (a *App) planAfar(ctx context.Context, c *client.Client, doc *v1alpha1.Cluster, data []byte, f *planFlags) error {
 	asked := operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(f.file), Only: f.only}
 	got, p, err := a.planned(ctx, c, api.PlanRequest{Asked: asked, Prepare: f.save != ""})
@@ -139,7 +139,7 @@ func (a *App) planAfar(ctx context.Context, c *client.Client, doc *v1alpha1.Clus
 	return a.printPlan(p, got.Later, &f.out, f.diff)
 }
 
-// planDestroy shows what destroy would do.
+// planDestroy shows the plan of destroy.
 func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) error {
 	if f.save != "" {
 		return fail.New(fail.Invalid, "a plan of destroy can't be saved").Do("naupegos destroy shows it and asks")
@@ -175,7 +175,7 @@ func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) erro
 	})
 }
 
-// printPlan writes a plan that is not carried out, with what may come later, and ends with exitChanges where it has steps.
+// printPlan prints a plan without executing it, and possible later changes. It returns exitChanges if the plan has steps.
 func (a *App) printPlan(p *plan.Plan, later string, out *output.Format, hunks bool) error {
 	err := out.Print(a.Out, show.JSON(p), func(w io.Writer) error {
 		if err := show.WriteText(w, p, a.look(w, hunks)); err != nil || later == "" {

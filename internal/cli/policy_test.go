@@ -25,7 +25,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// decoy listens on loopback and counts connections: a server whose administrator named nothing opens none.
+// decoy listens on loopback and counts connections: a server whose administrator permits nothing opens none.
 type decoy struct {
 	at    string
 	count atomic.Int64
@@ -73,7 +73,7 @@ func (f trap) opened(t *testing.T) bool {
 	return true
 }
 
-// policed is a server of this process, and its store.
+// policed is a server in this process, with its store.
 type policed struct {
 	t     *testing.T
 	url   string
@@ -195,8 +195,8 @@ var naming = map[string]string{
 	"privileged port":                   "provider: {metal: {}}\nunattended: {autoscale: true, autoscalePort: 443}\nworkers: [{name: a, maxReplicas: 3}]",
 }
 
-// TestDocumentsNameNothingOfTheHost (C1, H1): whoever may plan or apply names files, variables and addresses in vain. No decoy is called, no file is
-// opened, over each way in, and for a document that was stored before.
+// TestDocumentsNameNothingOfTheHost (C1, H1): naming files, variables and addresses does not help an operator who may plan or apply. No decoy
+// gets a connection and no file is opened, with any way in, also for a document that was stored before.
 func TestDocumentsNameNothingOfTheHost(t *testing.T) {
 	for _, v := range []string{"VAULT_TOKEN", "VAULT_ROLE_ID", "VAULT_SECRET_ID", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
 		"OS_APPLICATION_CREDENTIAL_ID", "OS_APPLICATION_CREDENTIAL_SECRET"} {

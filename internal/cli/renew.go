@@ -54,25 +54,34 @@ of the first failure.`,
 	return c
 }
 
-// renewal is what became of one cluster's certificates.
+// renewal is the result for one cluster's certificates.
 type renewal struct {
 	Cluster string    `json:"cluster"`
 	Renewed []string  `json:"renewed"`         // names of certificates
 	Next    time.Time `json:"next,omitzero"`   // when the next one is due
-	Error   string    `json:"error,omitempty"` // why those that are due could not be renewed
+	Error   string    `json:"error,omitempty"` // why the due ones could not be renewed
 }
 
 func (a *App) renew(ctx context.Context, names []string, out *output.Format, f *runFlags) error {
 	done, failed := []renewal{}, []error{}
+	var differs error // a dry run has printed a plan
 	for _, name := range names {
 		r := renewal{Cluster: name, Renewed: []string{}}
-		if err := a.renewOne(ctx, &r, f); err != nil {
+		err := a.renewOne(ctx, &r, out, f)
+		if code := exitCode(0); errors.As(err, &code) {
+			differs = err
+			continue
+		}
+		if err != nil {
 			r.Error, failed = err.Error(), append(failed, err)
 		}
 		done = append(done, r)
 		if ctx.Err() != nil {
 			break
 		}
+	}
+	if differs != nil && len(failed) == 0 {
+		return differs
 	}
 	err := out.Print(a.Out, done, func(w io.Writer) error {
 		for _, r := range done {
@@ -97,9 +106,8 @@ func (r renewal) words() string {
 	return fmt.Sprintf("Cluster %s: nothing is due before %s.", r.Cluster, r.Next.Format(time.DateOnly))
 }
 
-// renewOne renews what is due of one cluster.
-func (a *App) renewOne(ctx context.Context, r *renewal, f *runFlags) error {
-	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Renew, Cluster: r.Cluster}, flags: f})
+func (a *App) renewOne(ctx context.Context, r *renewal, out *output.Format, f *runFlags) error {
+	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Renew, Cluster: r.Cluster}, flags: f, out: out})
 	r.Renewed, r.Next = append(r.Renewed, done.Renewed...), done.Next
 	return err
 }

@@ -1,6 +1,6 @@
-// Package cli is the operator's command: one file a verb or a group of verbs, flags in, one call, output out.
+// Package cli is the operator's command: each file has a verb or a group of verbs, which parse flags, make one call and print the result.
 //
-// It holds no logic of its own beyond reading flags and printing; what a verb does lies in the packages it calls.
+// It contains no logic except for flags and output; other packages implement the verbs.
 package cli
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// App carries what every verb needs from the outside: streams, where state lies, and the log.
+// App holds the environment of every verb: streams, the location of its state, and the log.
 type App struct {
 	In  io.Reader
 	Out io.Writer // results
@@ -36,11 +36,11 @@ type App struct {
 	NoColor  bool
 
 	identityPassphrase string        // file with the passphrase of the store's identity
-	unlocked           *store.Unlock // one for all stores that this process opens: it asks once
+	unlocked           *store.Unlock // shared by all stores that this process opens, so that it asks once
 
-	passphraseWork int // store.Key.Work; tests take less
+	passphraseWork int // store.Key.Work; tests use less
 
-	bundled time.Duration // spent on finding and making bundles
+	bundled time.Duration // time spent on finding and making bundles
 	logging logFlags
 	where   contexts.Flags
 }
@@ -64,7 +64,7 @@ Start with:
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			if a.NoColor { // the observers of plans read it, and so do the programs that verbs run
+			if a.NoColor { // the observers of plans read it, and the programs that verbs run
 				if err := os.Setenv("NO_COLOR", "1"); err != nil {
 					return err
 				}
@@ -101,7 +101,7 @@ func Main(ctx context.Context, a *App, args []string) int {
 	return code
 }
 
-// run runs the command, and tells of its error.
+// run runs the command, and prints its error.
 func (a *App) run(ctx context.Context, args []string) (int, error) {
 	root := New(a)
 	root.SetArgs(args)
@@ -117,7 +117,7 @@ func (a *App) run(ctx context.Context, args []string) (int, error) {
 		return int(code), nil
 	}
 	if f := verb.Flags().Lookup("output"); f == nil || f.Value.String() != "json" {
-		fmt.Fprintf(a.Err, "naupegos: %s\n", tool.Printable(err.Error())) // a machine may have written a part of it
+		fmt.Fprintf(a.Err, "naupegos: %s\n", tool.Printable(err.Error())) // a part may come from a machine
 	} else if e := output.WriteError(a.Err, err); e != nil {
 		fmt.Fprintf(a.Err, "naupegos: %v\n", errors.Join(err, e))
 	}
@@ -129,7 +129,7 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// addVerbs hangs every verb on the root, in the order in which a user meets them.
+// addVerbs adds every verb to the root, in the order in which a user meets them.
 func addVerbs(root *cobra.Command, a *App) {
 	root.AddCommand(append(newServerCmds(a),
 		newDoctorCmd(a), newInitCmd(a), newValidateCmd(a), newExplainCmd(a), newSchemaCmd(a), newDocumentCmd(a),

@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/killpoint"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
+	"github.com/naupegos/naupegos/internal/cli/verbs"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/cluster"
@@ -27,13 +28,14 @@ import (
 	"github.com/naupegos/naupegos/internal/server/work"
 )
 
-// runFlags are the flags of every verb that carries out a plan.
+// runFlags are the flags of every verb that executes a plan.
 type runFlags struct {
 	yes      bool
-	typed    string // what to type to agree, for verbs that end data; empty: y
+	typed    string // text to type to agree, for verbs that delete data; empty: y
 	consents flags.Consents
 	parallel flags.AtLeastOne
 	progress progressFlag
+	dry      bool // show the plan, and change nothing
 }
 
 func (f *runFlags) bind(c *cobra.Command) {
@@ -43,15 +45,16 @@ func (f *runFlags) bind(c *cobra.Command) {
 	f.parallel = 16
 	c.Flags().Var(&f.parallel, "parallel", "maximum number of steps that run at once")
 	c.Flags().Var(&f.progress, "progress", "progress output: tty, plain, json or none (default tty on a terminal, else plain)")
+	verbs.DryRun(c, &f.dry)
 }
 
-// json reports whether progress is shown as lines of JSON, among which there may be no other text.
+// json reports whether progress is shown as JSON lines, which no other text may interrupt.
 func (f *runFlags) json() bool { return show.ObserverKind(f.progress) == show.ObserveJSON }
 
-// carryOut is what is asked of whoever has seen a plan.
+// carryOut is the question after a plan.
 const carryOut = "Carry this out?"
 
-// confirm asks the user, unless they said yes already.
+// confirm asks the user, unless --yes was given.
 func (a *App) confirm(f *runFlags, question string) error {
 	if f.yes {
 		return nil
@@ -66,11 +69,11 @@ func (a *App) confirm(f *runFlags, question string) error {
 type front struct {
 	app   *App
 	flags *runFlags
-	brief bool // of plans what they disturb is shown, and no more
+	brief bool // show only a plan's warnings
 }
 
-// Show prints a plan where progress will be shown, in the same form. Those who said yes already are shown it too: what was done can be read
-// afterwards.
+// Show prints a plan in the form of the progress, and in the same place. It does so with --yes, too, so that the user can read later what was
+// done.
 func (f front) Show(p *plan.Plan, later string) error {
 	if f.flags.json() {
 		return show.WriteEvent(f.app.Err, p, time.Now())
@@ -90,13 +93,13 @@ func (f front) Show(p *plan.Plan, later string) error {
 	return err
 }
 
-// Agree asks the user, unless they said yes already.
+// Agree asks the user, unless --yes was given.
 func (f front) Agree(question string) error { return f.app.confirm(f.flags, question) }
 
 // Observer shows a run as the flags say, and logs it.
 func (f front) Observer() plan.Observer { return f.app.observer(f.flags.progress) }
 
-// terms say how a verb's plans are carried out, by its flags.
+// terms returns the terms for executing plans, from a verb's flags.
 func (a *App) terms(f *runFlags, doc *v1alpha1.Cluster) operate.Terms {
 	return operate.Terms{
 		Front: front{app: a, flags: f}, Question: carryOut, Yes: f.yes, Consents: f.consents.Given, Parallel: int(f.parallel), Step: doc.Spec.Timeouts.Step.Duration,
@@ -104,23 +107,22 @@ func (a *App) terms(f *runFlags, doc *v1alpha1.Cluster) operate.Terms {
 	}
 }
 
-// verb is one that this command carries out on a cluster, or has a server carry out.
+// verb is a verb on a cluster, executed by this command or by a server.
 type verb struct {
 	asked    operate.Asked
 	flags    *runFlags
 	question string
-	asks     func(*plan.Plan) string // what is asked in place of question, by the plan; may be nil
-	brief    bool                    // of the plan what it disturbs is shown, and no more
-	dry      bool                    // the plan is shown, and nothing is changed
-	out      *output.Format          // of a dry run
-	file     string                  // the user's document, where that is changed as well
+	asks     func(*plan.Plan) string // returns the question for a plan, instead of question; may be nil
+	brief    bool                    // show only a plan's warnings
+	out      *output.Format          // of a dry run; nil: text
+	file     string                  // the user's document, if the verb changes it, too
 
-	here   func(o *operate.Options)                                                 // what only this command can do for the verb; may be nil
-	taking func(ctx context.Context, c *client.Client, agreed *operate.Asked) error // takes what the server would forget, once that was agreed to; may be nil
+	here   func(o *operate.Options)                                                 // adds options that only this command can provide; may be nil
+	taking func(ctx context.Context, c *client.Client, agreed *operate.Asked) error // fetches data that the server would lose, after the user agreed; may be nil
 }
 
-// carry carries a verb out, here or afar, and returns its first plan and what came of it. A dry run ends with exitChanges where there is anything
-// to do, and one of a verb that mostly finds nothing with what it has found.
+// carry executes a verb, here or on a server, and returns its first plan and the result. A dry run returns an exitCode: exitChanges if there is
+// anything to do. If a verb that looks first finds nothing, its dry run returns the findings.
 func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operate.Done, err error) {
 	c, err := a.server()
 	if err != nil {
@@ -129,7 +131,7 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 	if c != nil {
 		return (&afar{app: a, server: c, verb: v}).carryOut(ctx)
 	}
-	if v.asked.LooksFirst() { // nobody else is kept waiting
+	if v.asked.LooksFirst() { // does not block other users meanwhile
 		b, err := a.begin(ctx, v.asked, work.Need{Look: true}, v.here, nil)
 		if err != nil {
 			return nil, done, err
@@ -139,7 +141,7 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 		}
 	}
 	var foreseen *plan.Plan // agreed to before its bundle was made
-	b, err := a.begin(ctx, v.asked, work.Need{CarryOut: !v.dry}, v.here, func(ctx context.Context, b *operate.Begun) error {
+	b, err := a.begin(ctx, v.asked, work.Need{CarryOut: !v.flags.dry}, v.here, func(ctx context.Context, b *operate.Begun) error {
 		foreseen = b.First.Plan
 		return b.Propose(ctx, v.terms(a, b))
 	})
@@ -147,14 +149,14 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 		return nil, done, err
 	}
 	defer func() { err = b.CloseWith(err) }()
-	if v.dry {
+	if v.flags.dry {
 		return b.First.Plan, b.Found, a.showDry(v, b.First.Plan, b.Later())
 	}
 	if b.Idle {
 		return b.First.Plan, b.Found, nil
 	}
 	t := v.terms(a, b)
-	if !v.flags.yes { // else the whole plan is shown, and agreed to in advance
+	if !v.flags.yes { // with --yes the whole plan is shown, and agreed to in advance
 		t.Agreed = foreseen
 	}
 	t.Commit = func(context.Context) error { return v.rewrite(a, b.Resolved().Edited) }
@@ -162,24 +164,23 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 	return b.First.Plan, done, err
 }
 
-// terms say how the verb's plans are carried out.
+// terms returns the terms for executing the verb's plans.
 func (v *verb) terms(a *App, b *operate.Begun) operate.Terms {
 	t := a.terms(v.flags, b.Document)
 	t.Front, t.Question = v.front(a), v.ask(b.First.Plan)
 	return t
 }
 
-// showDry shows the plan of a dry run.
 func (a *App) showDry(v *verb, p *plan.Plan, later string) error {
 	if v.asked.LooksFirst() && p.Empty() {
 		return nil
 	}
-	return a.printPlan(p, later, v.out, false)
+	return cmp.Or(a.printPlan(p, later, cmp.Or(v.out, &output.Format{}), false), error(exitCode(0)))
 }
 
 func (v *verb) front(a *App) front { return front{a, v.flags, v.brief} }
 
-// ask is what is asked of whoever has seen a plan.
+// ask returns the question after a plan.
 func (v *verb) ask(p *plan.Plan) string {
 	if v.asks != nil {
 		return v.asks(p)
@@ -187,7 +188,7 @@ func (v *verb) ask(p *plan.Plan) string {
 	return cmp.Or(v.question, carryOut)
 }
 
-// rewrite writes the document with a verb's change into the user's file, and tells of it.
+// rewrite writes the document with a verb's change into the user's file, and reports it.
 func (v *verb) rewrite(a *App, e *operate.Edited) error {
 	switch {
 	case e == nil || !e.Changed:
@@ -209,7 +210,7 @@ type progressFlag string
 // String returns the name.
 func (p *progressFlag) String() string { return string(*p) }
 
-// Type is what help calls the value.
+// Type returns the value's type for the help.
 func (p *progressFlag) Type() string { return "string" }
 
 // Set takes one of the observers' names.
@@ -221,16 +222,16 @@ func (p *progressFlag) Set(name string) error {
 	return nil
 }
 
-// progressNames lists what --progress takes.
+// progressNames lists the values of --progress.
 func progressNames() []string {
 	return []string{string(show.ObserveTTY), string(show.ObservePlain), string(show.ObserveJSON), string(show.ObserveNone)}
 }
 
-// logFlags say where the log of one invocation goes. Arguments are never logged: those of kubectl may hold secrets.
+// logFlags define where the log of an invocation goes. Arguments are never logged, because kubectl's may contain secrets.
 type logFlags struct {
 	verbose bool
 	file    string
-	log     *slog.Logger // nil before the flags are read
+	log     *slog.Logger // nil before the flags are parsed
 }
 
 func (l *logFlags) bind(c *cobra.Command) {
@@ -238,7 +239,7 @@ func (l *logFlags) bind(c *cobra.Command) {
 	c.PersistentFlags().StringVar(&l.file, "log-file", "", "append a log of each step to this file, as JSON lines")
 }
 
-// logger returns the log; before it is started, and where nobody wants one, what is written there is discarded.
+// logger returns the log, or one that discards everything if the log is not open.
 func (l *logFlags) logger() *slog.Logger {
 	if l.log == nil {
 		return slog.New(slog.DiscardHandler)
@@ -246,7 +247,7 @@ func (l *logFlags) logger() *slog.Logger {
 	return l.log
 }
 
-// startLog opens the log that the flags ask for.
+// startLog opens the log according to the flags.
 func (a *App) startLog(verb string) error {
 	all := &slog.HandlerOptions{Level: slog.LevelDebug}
 	var handlers []slog.Handler
@@ -265,7 +266,7 @@ func (a *App) startLog(verb string) error {
 	return nil
 }
 
-// endLog says how the invocation ended.
+// endLog logs the result of the invocation.
 func (a *App) endLog(err error, code int, took time.Duration) {
 	attrs := []any{"exitCode", code, "took", took.Round(time.Millisecond).String()}
 	if err != nil {
@@ -283,7 +284,7 @@ func (a *App) observer(kind progressFlag) plan.Observer {
 	return loggedRun{show.NewObserver(a.Err, show.ObserverKind(kind)), a.logging.logger()}
 }
 
-// loggedRun logs what an observer is told.
+// loggedRun logs a run's events.
 type loggedRun struct {
 	plan.Observer
 	log *slog.Logger

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// TestAgree: the plan and its warnings reach those who said yes already, too, in the form in which progress is shown.
+// TestAgree: with --yes, too, the plan and its warnings are shown in the form of the progress.
 func TestAgree(t *testing.T) {
 	p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: []*plan.Step{{ID: "a", Action: plan.Create, Title: "make a", Subject: "a"}}, Warnings: []string{"it is odd"}}
 	var said bytes.Buffer
@@ -45,7 +45,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// TestConsentFlag takes names one by one, or several at once.
+// TestConsentFlag: the flag takes names one by one, or several at once.
 func TestConsentFlag(t *testing.T) {
 	var f runFlags
 	c := &cobra.Command{}

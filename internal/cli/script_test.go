@@ -38,20 +38,19 @@ func TestMain(m *testing.M) {
 	run := func() {
 		os.Exit(Main(context.Background(), &App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, passphraseWork: 10}, os.Args[1:]))
 	}
-	if len(os.Args) > 2 && os.Args[1] == "server" && os.Args[2] == "front" { // a server of this process starts its front process
+	if len(os.Args) > 2 && os.Args[1] == "server" && os.Args[2] == "front" { // a server in this process starts its front process
 		run()
 	}
 	testscript.Main(m, map[string]func(){"naupegos": run})
 }
 
-// TestScript runs the command as a user does. Scripts have a store of their own, which is empty; `exits N naupegos …` wants an
-// exit status (or one of several: 0|4), `remember FILE` puts a document into the store as if it had been applied, `bundle FILE` makes
-// a bundle whose kubectl is FILE, `release VERSION` has an empty bundle of a Kubernetes release in the library: enough to plan with;
-// `sshkey FILE` makes an SSH key; `serving URL` waits until a server is well; `discover URL FILE` has a machine say what it is;
-// `until REGEXP COMMAND...` waits until a command succeeds and prints that; `scrape URL CA TOKEN` prints what Prometheus' own parser reads there;
-// `ask STATUS METHOD URL CA TOKEN [BODY]` sends a request with a token, "-" for none, and a file as its body, and prints the answer.
-// `ordinary N naupegos …` wants an exit status of a command by a user other than root.
-// $PORT and $PORTS are free ports, and $PORT2 and $PORTS2.
+// TestScript runs the command as a user does. Each script has an empty store of its own; `exits N naupegos …` expects an exit status (or one of
+// several: 0|4), `remember FILE` stores a document as if it had been applied, `bundle FILE` makes a bundle with FILE as kubectl, `release VERSION`
+// puts an empty bundle of a Kubernetes release into the library, which suffices for plans; `sshkey FILE` makes an SSH key; `serving URL` waits until a
+// server is healthy; `discover URL FILE` sends a machine's facts; `until REGEXP COMMAND...` waits until a command succeeds with matching output;
+// `scrape URL CA TOKEN` prints a server's metrics as Prometheus' own parser reads them; `ask STATUS METHOD URL CA TOKEN [BODY]` sends a request with
+// a token ("-" for none) and a file as its body, and prints the answer. `ordinary N naupegos …` expects an exit status of a command run by a user
+// other than root. $PORT and $PORTS are free ports, and $PORT2 and $PORTS2.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -74,8 +73,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// ownAddress returns an address of this host that a document may name: a closed port there refuses at once. Where there is none,
-// one that nobody has.
+// ownAddress returns an address of this host that a document may name, where a closed port refuses connections at once. If there is none, it
+// returns an unused address.
 func ownAddress() string {
 	addrs, err := net.InterfaceAddrs()
 	if err == nil {
@@ -88,7 +87,7 @@ func ownAddress() string {
 	return "192.0.2.21"
 }
 
-// besideCommand puts something in the agent's place, for verbs that look for it there; no script gets as far as running it.
+// besideCommand puts a placeholder in the agent's place, for verbs that look for it there; no script runs it.
 func besideCommand(path string) error {
 	for _, dir := range filepath.SplitList(path) {
 		if _, err := os.Stat(filepath.Join(dir, "naupegos")); err == nil {
@@ -102,7 +101,7 @@ func besideCommandIn(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "naupegos-agent"), []byte("#!/bin/false\n"), 0o755)
 }
 
-// putBundle puts a bundle into the library whose kubectl is the given file.
+// putBundle puts a bundle into the library, with the given file as kubectl.
 func putBundle(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: bundle FILE")
@@ -111,7 +110,7 @@ func putBundle(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// exits runs a command and wants its exit status.
+// exits runs a command and checks its exit status.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS COMMAND...")
@@ -156,7 +155,7 @@ func haveABundle(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256(manifest))), manifest, 0o644))
 }
 
-// untilServing waits until a server answers that it is well.
+// untilServing waits until a server reports itself healthy.
 func untilServing(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: serving URL")
@@ -177,7 +176,7 @@ func untilServing(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// until runs a command until it succeeds and what it prints matches.
+// until runs a command until it succeeds with matching output.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until REGEXP COMMAND...")
@@ -195,7 +194,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scrape asks a server for its metrics, as Prometheus does.
+// scrape reads a server's metrics, as Prometheus does.
 func scrape(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: scrape URL CA TOKEN")
@@ -225,7 +224,7 @@ func scrape(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ask sends a request, whose answer has to be of a status, and prints the answer.
+// ask sends a request, checks the status and prints the answer.
 func ask(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 5 || len(args) > 6 {
 		ts.Fatalf("usage: ask STATUS METHOD URL CA TOKEN [BODY]")
@@ -254,7 +253,7 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// discover sends what a machine says of itself to a server.
+// discover sends a machine's facts to a server.
 func discover(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: discover URL FILE")

@@ -25,22 +25,22 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// session is one verb at work on one cluster. Close it in any case.
+// session is a verb's session on one cluster. Close it in any case.
 type session struct {
 	*operate.Session
 	app *App
 }
 
-// sessionOptions says what a verb needs; see operate.Options.
+// sessionOptions are the needs of a verb; see operate.Options.
 type sessionOptions struct {
-	verb     string // empty: no lease, nothing is changed
-	look     bool   // nothing is planned: a store that does not exist stays unmade
+	verb     string // empty: no lease, no changes
+	look     bool   // no plan: a missing store is not made
 	readOnly bool
-	looking  bool // it is seen whether there is anything to do, and no more
+	looking  bool // only look whether there is anything to do
 	bundle   bundles.Need
-	newest   bool                        // the newest bundle of the release, also where the cluster was built with another one
-	say      io.Writer                   // receives progress of the work before the plan; nil: standard error
-	foresee  func(context.Context) error // called before a bundle is made, which an error prevents; may be nil
+	newest   bool                        // the newest bundle of the release, even if the cluster was built with another one
+	say      io.Writer                   // receives progress before the plan; nil: standard error
+	foresee  func(context.Context) error // called before a bundle is made; an error prevents that; may be nil
 }
 
 // readDocument parses the document at path; "-" is standard input.
@@ -61,7 +61,7 @@ func (a *App) readDocument(path string) (*v1alpha1.Cluster, []byte, error) {
 	return siteset.ReadDocument(path, dir, data)
 }
 
-// located says of the changes that were refused where in the document they stand.
+// located adds the positions in the document to a refusal of changes.
 func located(err error, file string, data []byte) error {
 	var refused v1alpha1.Refusal
 	if errors.As(err, &refused) {
@@ -70,7 +70,7 @@ func located(err error, file string, data []byte) error {
 	return err
 }
 
-// openDocument starts a session on the cluster that a document describes, known already or not.
+// openDocument starts a session on the cluster that a document describes, known or new.
 func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, o sessionOptions) (*session, error) {
 	open := a.openStore
 	if o.look {
@@ -87,9 +87,9 @@ func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, o session
 	return &session{s, a}, err
 }
 
-// openNamed starts a session on a cluster that the store knows, with the document that was applied last.
+// openNamed starts a session on a cluster of the store, with the last applied document.
 func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*session, *v1alpha1.Cluster, error) {
-	st, err := a.viewStore(ctx) // where there is no store there is no such cluster, and none is made
+	st, err := a.viewStore(ctx) // without a store the cluster does not exist, and no store is made
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,7 +100,7 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 	return &session{s, a}, doc, err
 }
 
-// begin opens a session and makes the first plan of what is asked.
+// begin opens a session and makes the first plan.
 func (a *App) begin(ctx context.Context, asked operate.Asked, n work.Need, here func(*operate.Options), propose func(context.Context, *operate.Begun) error) (*operate.Begun, error) {
 	with := optionsOf(&asked, n)
 	if n.CarryOut && asked.Converges() {
@@ -108,7 +108,7 @@ func (a *App) begin(ctx context.Context, asked operate.Asked, n work.Need, here 
 	}
 	open, o := a.openStore, a.options(with)
 	if !asked.Makes() {
-		open = a.viewStore // where there is no store there is no such cluster, and none is made
+		open = a.viewStore // without a store the cluster does not exist, and no store is made
 	}
 	if here != nil {
 		here(&o)
@@ -124,7 +124,7 @@ func (a *App) begin(ctx context.Context, asked operate.Asked, n work.Need, here 
 	return b, err
 }
 
-// shownFile is what errors call a document's file.
+// shownFile returns the name of a document's file in errors.
 func shownFile(file string) string {
 	if file == "-" {
 		return "standard input"
@@ -132,7 +132,7 @@ func shownFile(file string) string {
 	return file
 }
 
-// options says what a verb needs where the operator's own files and terminal are.
+// options returns the options for a verb on the operator's host, with its files and terminal.
 func (a *App) options(o sessionOptions) operate.Options {
 	if o.say == nil {
 		o.say = a.Err
@@ -140,7 +140,7 @@ func (a *App) options(o sessionOptions) operate.Options {
 	with := operate.Options{Verb: o.verb, Look: o.looking, ReadOnly: o.readOnly, Ask: terminal.Asker(a.In, a.Err), Agent: findAgent, Say: o.say, Version: version, RenewBefore: killpoint.RenewBefore()}
 	if o.bundle != bundles.NotNeeded {
 		say := o.say
-		if o.bundle == bundles.IfHere { // nothing is made, so there is no progress to show
+		if o.bundle == bundles.IfHere { // there is no progress to show, because nothing is made
 			say = &bundles.Once{To: o.say}
 		}
 		with.Bundle = func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (use, newest *bundle.Bundle, err error) {
@@ -163,7 +163,7 @@ func (a *App) options(o sessionOptions) operate.Options {
 	return with
 }
 
-// onCluster does something with a cluster that the store knows, and gives everything back.
+// onCluster calls do with a session on a cluster of the store, and closes it.
 func (a *App) onCluster(ctx context.Context, name string, o sessionOptions, do func(*session) error) error {
 	s, _, err := a.openNamed(ctx, name, o)
 	if err != nil {
@@ -172,7 +172,7 @@ func (a *App) onCluster(ctx context.Context, name string, o sessionOptions, do f
 	return s.CloseWith(do(s))
 }
 
-// see looks at something of a cluster that the store knows, or a server's.
+// see returns a view of a cluster, from the store or a server.
 func see[In, T any](ctx context.Context, a *App, name string, v operate.View[In, T], in In) (out *T, err error) {
 	if c, err := a.server(); err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func see[In, T any](ctx context.Context, a *App, name string, v operate.View[In,
 	return out, err
 }
 
-// findAgent returns the path of naupegos-agent: beside this program.
+// findAgent returns the path of naupegos-agent, beside this program.
 func findAgent() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -208,10 +208,10 @@ func findAgent() (string, error) {
 	return path, nil
 }
 
-// storeVariable names the store where --store does not.
+// storeVariable names the store if --store does not.
 const storeVariable = "NAUPEGOS_STORE"
 
-// location says where the user's store is.
+// location returns the location of the user's store.
 func (a *App) location() (store.Location, error) {
 	now, err := a.where.Now()
 	at := store.Location{Dir: now.StateDir, URL: now.Store, Unlock: a.unlocked}
@@ -238,7 +238,7 @@ func (a *App) openStore(ctx context.Context) (store.Store, error) {
 	return store.Open(ctx, at)
 }
 
-// newServerCmds returns naupegos server and naupegos ui, with what this command lends them.
+// newServerCmds returns naupegos server and naupegos ui.
 func newServerCmds(a *App) []*cobra.Command {
 	backup := func(ctx context.Context, w io.Writer, recipient string) error {
 		at, err := a.location()
@@ -256,12 +256,12 @@ func newServerCmds(a *App) []*cobra.Command {
 	return []*cobra.Command{serving.New(h), serving.NewUI(h)}
 }
 
-// served says with what the server plans a verb, and carries it out: as this command does, without its terminal, which is no client's.
+// served returns the options for a verb on a server: the same as for this command, but without its terminal, which is not the client's.
 func (a *App) served(asked operate.Asked, n work.Need) operate.Options {
 	return (&App{Err: a.Err}).options(optionsOf(&asked, n))
 }
 
-// optionsOf says with what a verb is planned, and carried out.
+// optionsOf returns the options for planning or executing a verb.
 func optionsOf(asked *operate.Asked, n work.Need) sessionOptions {
 	o := sessionOptions{readOnly: !n.CarryOut || asked.ReadOnly(), newest: asked.NewBundle, say: n.Say}
 	if n.CarryOut {
@@ -288,7 +288,7 @@ func (a *App) ownDir() (string, error) {
 	return store.DefaultDir()
 }
 
-// viewStore opens the user's store to look at it: where there is none, it is empty and stays unmade.
+// viewStore opens the user's store for reading: a missing store appears empty and is not made.
 func (a *App) viewStore(ctx context.Context) (store.Store, error) {
 	at, err := a.location()
 	if err != nil {

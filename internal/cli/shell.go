@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 )
 
-// shell lends the verbs that log in to machines what they need.
+// shell returns the Host of the verbs that log in to machines.
 func (a *App) shell() shell.Host {
 	return shell.Host{
 		In: a.In, Out: a.Out, Err: a.Err, Color: a.Color, Server: a.server, Version: version,

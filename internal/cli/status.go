@@ -59,10 +59,10 @@ Exit status: 0 if the cluster is healthy, 10 if it has drifted, 5 if it is unhea
 	return c
 }
 
-// statusEvery is the pause between two looks of --watch and --wait.
+// statusEvery is the interval of --watch and --wait.
 const statusEvery = 2 * time.Second
 
-// statusFlags say how status looks at a cluster.
+// statusFlags are the flags of naupegos status.
 type statusFlags struct {
 	out   output.Format
 	watch bool
@@ -108,7 +108,7 @@ func (a *App) showStatus(ctx context.Context, name string, f *statusFlags) error
 	}
 }
 
-// lookAt observes a cluster now, through a session of its own: what is known of it may have changed meanwhile.
+// lookAt observes a cluster through a new session, because the stored state may have changed since an earlier one.
 func (a *App) lookAt(ctx context.Context, name string) (st *report.Status, err error) {
 	if c, err := a.server(); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (a *App) lookAt(ctx context.Context, name string) (st *report.Status, err e
 	return st, err
 }
 
-// printStatus prints a status unless it reads as the last one did, and returns how it reads.
+// printStatus prints a status unless its text equals last, and returns its text.
 func (a *App) printStatus(st *report.Status, f *statusFlags, last []byte) ([]byte, error) {
 	var b bytes.Buffer
 	if err := f.out.Print(&b, st, func(w io.Writer) error { return screen(a).Status(w, st, time.Now()) }); err != nil {
@@ -138,7 +138,7 @@ func (a *App) printStatus(st *report.Status, f *statusFlags, last []byte) ([]byt
 	return b.Bytes(), err
 }
 
-// statusCode is how the command ends.
+// statusCode returns the error with the exit code for a status.
 func statusCode(st *report.Status) error {
 	switch st.StateWord() {
 	case report.Healthy:
@@ -149,7 +149,7 @@ func statusCode(st *report.Status) error {
 	return exitCode(fail.NotReady.ExitCode())
 }
 
-// listClusters lists what is in the store, with each cluster's health as far as it can be told within a time.
+// listClusters lists the clusters in the store, with the health that it can find out within the given time.
 func (a *App) listClusters(ctx context.Context, out *output.Format, within time.Duration) error {
 	if c, err := a.server(); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (a *App) listClusters(ctx context.Context, out *output.Format, within time.
 		return noClusters(a.Out, st)
 	}
 	quiet := *a
-	quiet.Err = io.Discard // a bundle that is not here shows in the health
+	quiet.Err = io.Discard // a missing bundle shows in the health
 	operate.AddHealth(ctx, rows, within, quiet.lookAt)
 	return a.printClusters(rows, out)
 }
@@ -187,7 +187,7 @@ func (a *App) printClusters(rows []operate.Row, out *output.Format) error {
 	return out.Print(a.Out, rows, func(w io.Writer) error { return screen(a).Clusters(w, rows) })
 }
 
-// screen measures where a's output goes. Only a terminal has a width.
+// screen returns the screen for a's output. Only a terminal has a width.
 func screen(a *App) watch.Screen {
 	s := watch.Screen{Width: 1 << 15, Color: a.Color(a.Out)}
 	if terminal.Is(a.Out) {
@@ -196,10 +196,10 @@ func screen(a *App) watch.Screen {
 	return s
 }
 
-// noClusters says that the store is empty, and where else clusters may be: root and its users have stores of their own.
+// noClusters writes that the store is empty, and where else clusters may be: root and its users have separate stores.
 func noClusters(w io.Writer, st store.Store) error {
 	text := fmt.Sprintf("No clusters in %s.\nnaupegos init writes a document, naupegos apply builds it.\n", st.Where())
-	if st.Where() != st.Dir() { // a team's
+	if st.Where() != st.Dir() { // a team's store
 		_, err := io.WriteString(w, text)
 		return err
 	}

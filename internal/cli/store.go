@@ -68,7 +68,7 @@ You can run it while other commands work. Backups of clusters, in backups/ of th
 	return c
 }
 
-// backupStore writes a file that does not exist yet, whole or not at all.
+// backupStore writes a complete new file, or none.
 func (a *App) backupStore(ctx context.Context, file string, key store.Key, passphrase string, out *output.Format) (err error) {
 	at, err := a.location()
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *App) backupStore(ctx context.Context, file string, key store.Key, passp
 	})
 }
 
-// noteStore notes in the store's audit what is done with all of it.
+// noteStore notes an operation on the whole store in its audit.
 func (a *App) noteStore(ctx context.Context, action, outcome string) (err error) {
 	st, err := a.viewStore(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *App) noteStore(ctx context.Context, action, outcome string) (err error)
 	return access.NoteOnHost(ctx, st, action, "", outcome)
 }
 
-// onStore does something with all of the store, and notes it in its audit.
+// onStore performs an operation on the whole store, and notes it in its audit.
 func (a *App) onStore(ctx context.Context, action string, do func() error) (err error) {
 	st, err := a.viewStore(ctx)
 	if err != nil {
@@ -125,7 +125,7 @@ func (a *App) onStore(ctx context.Context, action string, do func() error) (err 
 	return access.OnHost(ctx, st, action, "", func() (string, error) { return "", do() })
 }
 
-// plainly is where a store is, without what only its address holds.
+// plainly returns a store's location without user, password and parameters.
 func plainly(at store.Location) string {
 	u, err := url.Parse(at.URL)
 	if err != nil || at.URL == "" {
@@ -134,13 +134,13 @@ func plainly(at store.Location) string {
 	return u.Scheme + "://" + u.Host + u.Path
 }
 
-// backedUp is what naupegos store backup has done.
+// backedUp is the result of naupegos store backup.
 type backedUp struct {
 	File     string       `json:"file"`
 	Clusters []store.Kept `json:"clusters"`
 }
 
-// listKept lists clusters of a store.
+// listKept prints clusters of a store.
 func listKept(w io.Writer, all []store.Kept) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(w, "  no clusters, history only")
@@ -178,7 +178,7 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 				return err
 			}
 			to.Unlock = from.Unlock
-			if err := a.noteStore(cmd.Context(), "store move "+plainly(to), "begun"); err != nil { // both stores have it then
+			if err := a.noteStore(cmd.Context(), "store move "+plainly(to), "begun"); err != nil { // before the copy, so that both stores have the entry
 				return err
 			}
 			done, err := store.Move(cmd.Context(), from, to, replace)
@@ -203,7 +203,7 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 	return c
 }
 
-// target says which place the argument of move means. A word alone is as likely a mistyped database as a directory, so that a path has to look like one.
+// target parses the argument of move. A single word is as likely a mistyped database as a directory, so a path must look like one.
 func target(text string, from store.Location) (store.Location, error) {
 	const places = "write a directory as ./DIRECTORY or /DIRECTORY, a database as postgres://USER@HOST/DATABASE (or postgresql://…)"
 	refused := func(what string, args ...any) *fail.Error {
@@ -218,11 +218,11 @@ func target(text string, from store.Location) (store.Location, error) {
 				Do("leave it out, and give it by PGPASSWORD or ~/.pgpass")
 		}
 		return store.Location{Dir: from.Dir, URL: text}, nil
-	case hasScheme && !strings.ContainsAny(scheme, ":@/"): // more of it is not shown: it may hold a password
+	case hasScheme && !strings.ContainsAny(scheme, ":@/"): // the rest is not shown: it may contain a password
 		return store.Location{}, refused("a store can't be at an address that begins with %s://", scheme).Do(places)
 	case hasScheme, text == "", strings.ContainsAny(first, ":@"):
 		return store.Location{}, refused("that is neither a directory nor the address of a database").Do(places)
-	case strings.HasPrefix(first, "~"): // the shell has not expanded it, as between quotes
+	case strings.HasPrefix(first, "~"): // the shell has not expanded it, as in quotes
 		if home, err := os.UserHomeDir(); first == "~" && err == nil {
 			return store.Location{Dir: filepath.Join(home, rest)}, nil
 		}
@@ -235,7 +235,7 @@ func target(text string, from store.Location) (store.Location, error) {
 		Do("write the directory as ./%s, a database as postgres://USER@HOST/DATABASE", text)
 }
 
-// useIt says how the moved store is used from now on.
+// useIt tells how to use the moved store.
 func useIt(to string) string {
 	if store.IsURL(to) {
 		return "Use it from now on: export NAUPEGOS_STORE=" + to
@@ -248,7 +248,7 @@ func useIt(to string) string {
 	return "Use it from now on: --state-dir " + to + ", without NAUPEGOS_STORE"
 }
 
-// tellAside says where an identity is now that was replaced.
+// tellAside prints where a replaced identity was saved.
 func tellAside(w io.Writer, aside string) error {
 	if aside == "" {
 		return nil
@@ -269,7 +269,7 @@ func readable(file string) (*os.File, error) {
 	return f, nil
 }
 
-// restoreFlags are those of naupegos store restore.
+// restoreFlags are the flags of naupegos store restore.
 type restoreFlags struct {
 	passphrase, identity string
 	replace              bool
@@ -329,14 +329,14 @@ func (a *App) restoreStore(ctx context.Context, file string, f *restoreFlags) er
 	if err != nil {
 		return err
 	}
-	// What the store knew before is gone, and its audit with it: that of the backup says so from here on.
+	// The former content of the store is gone, including its audit: the restored audit records the restore.
 	if err := a.noteStore(ctx, "store restore, of a backup of "+done.Made.UTC().Format(time.RFC3339), "done"); err != nil {
 		return err
 	}
 	return f.out.Print(a.Out, done, func(w io.Writer) error { return tellRestored(w, done) })
 }
 
-// tellRestored says what is known now, and what is not.
+// tellRestored prints the restored clusters, and the losses.
 func tellRestored(w io.Writer, done *store.Restored) error {
 	fmt.Fprintf(w, "Restored from a backup of %s:\n", done.Made.Local().Format(time.DateTime))
 	if err := listKept(w, done.Clusters); err != nil {
@@ -358,16 +358,16 @@ func tellRestored(w io.Writer, done *store.Restored) error {
 	return err
 }
 
-// tellIfRestored reminds that what is known of a cluster came out of a backup, until the cluster is applied again.
+// tellIfRestored reminds the user that a cluster's record comes from a backup, until the cluster is applied again.
 func (a *App) tellIfRestored(rec *store.Cluster) {
 	made, err := time.Parse(time.RFC3339, rec.Facts[store.Fact{Kind: store.FactRestored}])
 	if err != nil {
-		return // there is no such fact
+		return // the record is not from a backup
 	}
 	fmt.Fprintf(a.Err, "What is known of cluster %s was restored from a backup of %s; what was done to it since then is not known.\n", rec.Name, made.Local().Format(time.DateTime))
 }
 
-// serverStoreVerbs are backup and restore as whoever runs a server looks for them: the same as those of naupegos store.
+// serverStoreVerbs returns backup and restore for operators of servers; they are the same as those of naupegos store.
 func serverStoreVerbs(a *App) []*cobra.Command {
 	backup, restore := newStoreBackupCmd(a), newStoreRestoreCmd(a)
 	backup.Short = "Write an encrypted copy of the server's database to a file"

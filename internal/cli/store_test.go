@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// TestWhereAStoreMovesTo: a path has to look like one, so that a mistyped database is never taken for a directory; errors show no password.
+// TestWhereAStoreMovesTo: a path must look like one, so that a mistyped database is not taken for a directory; errors show no password.
 func TestWhereAStoreMovesTo(t *testing.T) {
 	home, err := os.UserHomeDir()
 	if err != nil {

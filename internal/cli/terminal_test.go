@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// onTerminal runs the command on a terminal that answers nothing. It returns what was written there, and how long that took.
+// onTerminal runs the command on a terminal that answers no queries. It returns the output, and the time it took.
 func onTerminal(t *testing.T, env []string, args ...string) (string, time.Duration) {
 	t.Helper()
 	user, program := testkit.Terminal(t)
@@ -25,7 +25,7 @@ func onTerminal(t *testing.T, env []string, args ...string) (string, time.Durati
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	program.Close() // the command's alone: reading ends with it
+	program.Close() // only the command has it now: its exit ends the read
 	var said bytes.Buffer
 	if _, err := io.Copy(&said, user); err != nil && !errors.Is(err, syscall.EIO) { // EIO: the other end is closed
 		t.Fatal(err)
@@ -36,8 +36,8 @@ func onTerminal(t *testing.T, env []string, args ...string) (string, time.Durati
 	return said.String(), time.Since(began)
 }
 
-// TestSilentTerminal: verbs ask the terminal nothing, so one that never answers costs no time. A busy host gets several attempts, and
-// what the same command takes without a terminal on top: a wait for an answer would be in each of them.
+// TestSilentTerminal: verbs query no terminal, so a silent one costs no time. A busy host gets several attempts, and each may take the command's time
+// without a terminal in addition: a wait for an answer would occur in all of them.
 func TestSilentTerminal(t *testing.T) {
 	const most, attempts = 200 * time.Millisecond, 20
 	for _, args := range [][]string{{"version"}, {"--version"}, {"--help"}, {"status"}} {
@@ -61,7 +61,7 @@ func TestSilentTerminal(t *testing.T) {
 	}
 }
 
-// TestColor: terminals get colour unless they or their user can't have it; nothing else does.
+// TestColor: terminals get colour unless they or their user can't have it; other outputs get none.
 func TestColor(t *testing.T) {
 	_, terminal := testkit.Terminal(t)
 	for _, c := range []struct {

@@ -64,7 +64,7 @@ Exit status: 0 if all tests pass, 5 if one fails.`,
 	return c
 }
 
-// testAfar has a server try it.
+// testAfar lets a server run the tests.
 func (a *App) testAfar(ctx context.Context, name string, limit time.Duration, junit string, out *output.Format) error {
 	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "test", Cluster: name, Seconds: seconds(limit)}, flags: &runFlags{}})
 	if err != nil {
@@ -78,7 +78,7 @@ func (a *App) testAfar(ctx context.Context, name string, limit time.Duration, ju
 	return a.proven(name, done.Proofs, junit, out)
 }
 
-// proven says what came of a test.
+// proven prints the results of a test.
 func (a *App) proven(name string, proofs []addons.Proof, junit string, out *output.Format) error {
 	if junit != "" {
 		if err := writeJUnit(junit, name, proofs); err != nil {
@@ -107,7 +107,7 @@ func failed(proofs []addons.Proof) int {
 	return n
 }
 
-// proofLines shows one thing that was tried, and below it why it does not hold.
+// proofLines formats the result of one test, with the reason of a failure below.
 func proofLines(p addons.Proof) string {
 	mark, detail, failure := "✓", "", ""
 	if !p.Passed {
@@ -122,7 +122,7 @@ func proofLines(p addons.Proof) string {
 	return fmt.Sprintf("%s %s%s  %.1fs\n%s", mark, p.Title, detail, p.Seconds, failure)
 }
 
-// The elements of JUnit's XML that tools read.
+// The elements of JUnit's XML that common tools read.
 type (
 	junitSuite struct {
 		XMLName  xml.Name    `xml:"testsuite"`
@@ -144,7 +144,7 @@ type (
 	}
 )
 
-// writeJUnit writes what was tried as a test suite, for the programs that show these.
+// writeJUnit writes the results as a JUnit test suite, for programs that show these.
 func writeJUnit(path, name string, proofs []addons.Proof) error {
 	suite := junitSuite{Name: "naupegos test " + name, Tests: len(proofs), Failures: failed(proofs)}
 	for _, p := range proofs {

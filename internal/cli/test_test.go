@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestProofs shows what was tried, for people and as JUnit.
+// TestProofs formats results, for people and as JUnit.
 func TestProofs(t *testing.T) {
 	proofs := []addons.Proof{
 		{Name: "api", Title: "the API answers through the endpoint", Passed: true, Detail: "https://10.77.1.10:6443", Seconds: 0.021},

@@ -16,8 +16,8 @@ import (
 // identityCredential is the name of systemd's credential (LoadCredential=, LoadCredentialEncrypted=) with the passphrase of identity.age.
 const identityCredential = "naupegos-identity-passphrase"
 
-// newUnlock returns what opens a protected identity. The passphrase never comes from the environment, where every child process and /proc would have it;
-// $CREDENTIALS_DIRECTORY only names systemd's directory.
+// newUnlock returns a key source for a protected identity. The passphrase never comes from the environment, where all child processes and /proc would
+// have it; $CREDENTIALS_DIRECTORY only names systemd's directory.
 func (a *App) newUnlock() *store.Unlock {
 	return &store.Unlock{Passphrase: a.identityWords, Ask: a.askPlugin, Work: a.passphraseWork, Tell: func(message string) {
 		_, _ = io.WriteString(a.Err, tool.Printable(message)+"\n")
@@ -41,12 +41,12 @@ func (a *App) identityWords() (string, error) {
 	return terminal.Passphrase(a.In, a.Err, file, false)
 }
 
-// askPlugin answers what a plugin of age asks, such as for a PIN.
+// askPlugin answers a question of an age plugin, for example for a PIN.
 func (a *App) askPlugin(prompt string, secret bool) (string, error) {
 	in, ok := a.In.(*os.File)
 	if !ok || !terminal.Is(in) {
 		return "", errors.New("standard input is no terminal")
 	}
 	_, _ = io.WriteString(a.Err, tool.Printable(strings.TrimSpace(prompt))+"\n")
-	return terminal.Passphrase(a.In, a.Err, "", false) // unseen, whether secret or not
+	return terminal.Passphrase(a.In, a.Err, "", false) // not echoed, whether secret or not
 }

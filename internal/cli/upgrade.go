@@ -53,7 +53,6 @@ changed; with -f that file is, and its comments are kept. You can also edit spec
 	c.Flags().BoolVar(&f.Back, "back", false, "return to the old release, which is possible until --finish")
 	c.Flags().StringVar(&f.PauseAfter, "pause-after", "", "stop when this machine has been restarted, in every hop that restarts it")
 	c.Flags().StringVar(&f.Pool, "pool", "", "upgrade this pool of workers, which was kept behind")
-	c.Flags().BoolVar(&n.dry, "plan", false, "the same as --dry-run")
 	n.bind(c)
 	return c
 }

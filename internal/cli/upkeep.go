@@ -16,11 +16,10 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 )
 
-// repairFlags say what is repaired, and how it is told.
+// repairFlags are the flags of naupegos repair.
 type repairFlags struct {
 	run     runFlags
 	machine string
-	dry     bool // show the plan, and change nothing
 	out     output.Format
 }
 
@@ -55,24 +54,22 @@ sick, or consent is missing; 5 if the machine is still not Ready.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.repair(cmd.Context(), args[0], &f) },
 	}
 	c.Flags().StringVar(&f.machine, "machine", "", "repair this machine only, and at once")
-	c.Flags().BoolVar(&f.dry, "plan", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
-	c.Flags().BoolVar(&f.dry, "dry-run", false, "the same as --plan")
 	f.run.bind(c)
 	f.out.Bind(c)
 	return c
 }
 
-// repaired is what became of one round of repair.
+// repaired is the result of one round of repair.
 type repaired struct {
 	Cluster string   `json:"cluster"`
-	Machine string   `json:"machine,omitempty"` // that was repaired; empty: none was
-	Rung    string   `json:"rung,omitempty"`    // by which: "reboot", "power-cycle", "replace"
-	Notes   []string `json:"notes"`             // what else is to be known of machines that are not Ready
-	Stuck   []string `json:"stuck,omitempty"`   // machines for which nothing is left to be tried
+	Machine string   `json:"machine,omitempty"` // the repaired machine; empty: none
+	Rung    string   `json:"rung,omitempty"`    // method: "reboot", "power-cycle", "replace"
+	Notes   []string `json:"notes"`             // further facts about machines that are not Ready
+	Stuck   []string `json:"stuck,omitempty"`   // machines without a remaining method
 }
 
 func (a *App) repair(ctx context.Context, name string, f *repairFlags) error {
-	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Repair, Cluster: name, Machine: f.machine}, flags: &f.run, dry: f.dry, out: &f.out})
+	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Repair, Cluster: name, Machine: f.machine}, flags: &f.run, out: &f.out})
 	if err != nil {
 		return err
 	}
@@ -83,7 +80,7 @@ func (a *App) repair(ctx context.Context, name string, f *repairFlags) error {
 	return a.tellRound(name, round, f)
 }
 
-// tellRound says what became of a round. Machines for which nothing is left to be tried are an error: somebody has to look.
+// tellRound prints the result of a round. It returns an error if no machine was repaired and some have no method left, because a person must act.
 func (a *App) tellRound(name string, r upkeep.Round, f *repairFlags) error {
 	done := repaired{Cluster: name, Machine: r.Machine, Rung: string(r.Rung), Notes: append([]string{}, r.Notes...), Stuck: r.Stuck}
 	err := f.out.Print(a.Out, done, func(w io.Writer) error {
@@ -143,27 +140,24 @@ Machines on OpenStack can also get another image: name it in the document, and n
 	c.Flags().StringVar(&f.opts.Pool, "pool", "", "update the workers of this pool only")
 	c.Flags().StringVar(&f.opts.Machine, "machine", "", "update this machine only")
 	c.Flags().BoolVar(&f.opts.Now, "now", false, "update outside of spec.updates.os.window as well")
-	c.Flags().BoolVar(&f.dry, "plan", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
-	c.Flags().BoolVar(&f.dry, "dry-run", false, "the same as --plan")
 	f.run.bind(c)
 	f.out.Bind(c)
 	return c
 }
 
-// updateFlags say what is brought up to date.
+// updateFlags are the flags of naupegos update.
 type updateFlags struct {
 	run  runFlags
 	opts operate.Update
-	dry  bool
 	out  output.Format
 }
 
 func (a *App) update(ctx context.Context, name string, f *updateFlags) error {
 	fmt.Fprintf(a.Err, "Asking the machines of cluster %s for available updates.\n", name)
 	began := time.Now()
-	p, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "update", Cluster: name, Update: &f.opts}, flags: &f.run, dry: f.dry, out: &f.out})
+	p, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "update", Cluster: name, Update: &f.opts}, flags: &f.run, out: &f.out})
 	switch {
-	case err != nil || f.dry:
+	case err != nil:
 		return err
 	case p.Empty() && !done.Changed:
 		_, err = fmt.Fprintf(a.Out, "Cluster %s: no machine has anything to be updated.\n", name)
@@ -183,10 +177,9 @@ func newEtcdCmd(a *App) *cobra.Command {
 	return c
 }
 
-// recoverFlags are those of naupegos etcd recover.
+// recoverFlags are the flags of naupegos etcd recover.
 type recoverFlags struct {
 	from   string
-	dry    bool
 	format output.Format
 	run    runFlags
 }
@@ -225,7 +218,6 @@ is interrupted, run it again.`,
 		},
 	}
 	c.Flags().StringVar(&f.from, "from", "", "the control-plane machine whose etcd member remains")
-	c.Flags().BoolVar(&f.dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
 	f.format.Bind(c)
 	f.run.bind(c)
 	return c
@@ -234,13 +226,13 @@ is interrupted, run it again.`,
 func (a *App) recoverEtcd(ctx context.Context, name string, f *recoverFlags) error {
 	began := time.Now()
 	_, done, err := a.carry(ctx, &verb{
-		asked: operate.Asked{Verb: "etcd recover", Cluster: name, Machine: f.from}, flags: &f.run, dry: f.dry, out: &f.format,
+		asked: operate.Asked{Verb: "etcd recover", Cluster: name, Machine: f.from}, flags: &f.run, out: &f.format,
 		question: fmt.Sprintf("Continue etcd of cluster %s from %s alone, and lose what only other members hold?", name, f.from),
 	})
 	if done.Said != "" {
 		fmt.Fprintln(a.Out, done.Said)
 	}
-	if err != nil || f.dry {
+	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "Cluster %s is as its document says. It took %v.\n", name, time.Since(began).Round(100*time.Millisecond))

@@ -25,7 +25,7 @@ func watchVerbs(a *App) []*cobra.Command {
 		},
 	}
 	quiet := *a
-	quiet.Err = io.Discard // a bundle that is not here shows in the state
+	quiet.Err = io.Discard // a missing bundle shows in the state
 	top := watch.TopHost{
 		In: a.In, Out: a.Out, Terminal: terminal.Is(a.In) && terminal.Is(a.Out), Screen: h.Screen, List: func(ctx context.Context) ([]operate.Row, error) { return listRows(ctx, a) }, Status: quiet.lookAt,
 		Usage: func(ctx context.Context, cluster string) (*operate.UsageList, error) {
@@ -38,7 +38,7 @@ func watchVerbs(a *App) []*cobra.Command {
 	return []*cobra.Command{watch.NewDescribe(h), watch.NewEvents(h), watch.NewTop(top)}
 }
 
-// look is see with the cluster's bundle, if that is here: only then machines can be compared with the document.
+// look is see with the cluster's bundle if it is on this host: machines can be compared with the document only with the bundle.
 func look[In, T any](ctx context.Context, a *App, name string, v operate.View[In, T], in In) (out *T, err error) {
 	if c, err := a.server(); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func look[In, T any](ctx context.Context, a *App, name string, v operate.View[In
 	return out, err
 }
 
-// listRows lists the clusters of the store, or a server's, without looking at them.
+// listRows lists the clusters of the store or of a server, without a look at them.
 func listRows(ctx context.Context, a *App) ([]operate.Row, error) {
 	if c, err := a.server(); err != nil {
 		return nil, err

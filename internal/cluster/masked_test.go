@@ -38,7 +38,7 @@ func (idle) Run(_ context.Context, _ io.Reader, argv ...string) ([]byte, error) 
 	return []byte(b.String()), nil
 }
 
-// foreseen is the agent's dry run of a configuration on a host whose files all have another content, or mode.
+// foreseen returns the agent's dry run of a configuration on a host on which every file has other content or another mode.
 func foreseen(t *testing.T, c machine.Config, found func(machine.File) []byte) *machine.Report {
 	t.Helper()
 	root := t.TempDir()
@@ -66,7 +66,7 @@ func foreseen(t *testing.T, c machine.Config, found func(machine.File) []byte) *
 	return &r
 }
 
-// secretWords match what no plan may show.
+// secretWords match secrets, which no plan may show.
 var secretWords = []*regexp.Regexp{
 	regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----\s+([A-Za-z0-9+/]{20,})`),
 	regexp.MustCompile(`(?m)client-key-data: (\S{20,})`),
@@ -139,7 +139,7 @@ func TestPlansShowNoSecrets(t *testing.T) {
 	}
 }
 
-// allOf is a plan in every form in which users see it.
+// allOf returns a plan in every form in which users see it.
 func allOf(t *testing.T, p *plan.Plan) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -149,7 +149,7 @@ func allOf(t *testing.T, p *plan.Plan) string {
 	return b.String()
 }
 
-// TestPlanShowsLabelsAndDocument: a removed label and a changed document are told by what they were and will be.
+// TestPlanShowsLabelsAndDocument: a plan shows the old and the new value of a removed label and of a changed document field.
 func TestPlanShowsLabelsAndDocument(t *testing.T) {
 	doc := document(t, 1, 0, 1)
 	doc.Spec.Workers[0].Labels = map[string]string{"tier": "web"}

@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// siteSlots are one machine of each role.
+// siteSlots returns one machine of each role.
 func siteSlots() []wanted.Slot {
 	return []wanted.Slot{
 		{Name: "demo-cp-1", Role: provider.ControlPlane, Index: 1}, {Name: "demo-a-1", Role: provider.Worker, Pool: "a", Index: 1}, {Name: "demo-gw-1", Role: provider.Gateway, Index: 1},
@@ -33,7 +33,7 @@ func fileOf(c machine.Config, path string) *machine.File {
 	return &c.Files[i]
 }
 
-// TestDocumentsMayNotReplaceWhatMachinesRun: each path and unit of a machine's configuration is refused to documents before anything is made.
+// TestDocumentsMayNotReplaceWhatMachinesRun: documents may not set any path or unit that Naupegos itself puts into a machine's configuration.
 func TestDocumentsMayNotReplaceWhatMachinesRun(t *testing.T) {
 	doc := document(t, 3, 2, 1)
 	l := newLab(t, doc).Running(doc)
@@ -113,7 +113,7 @@ func TestSiteReachesMachines(t *testing.T) {
 			t.Errorf("noProxy lacks %s: %q", want, inside)
 		}
 	}
-	// The last known credential serves where the file is not at hand, but never on a server.
+	// If the file is missing, the last known credential is used, but never on a server.
 	testkit.Must(t, os.Remove(credential))
 	_, err = l.Config(t.Context(), siteSlots()[0], machine.Facts{CgroupVersion: 2, Interface: "eth0"})
 	testkit.Must(t, err)
@@ -123,7 +123,7 @@ func TestSiteReachesMachines(t *testing.T) {
 	}
 }
 
-// TestWrongCredentials are refused without showing them.
+// TestWrongCredentials: wrong credentials are refused, and the error does not show them.
 func TestWrongCredentials(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct {

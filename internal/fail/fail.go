@@ -95,8 +95,8 @@ func (e *Error) Error() string {
 		parts = append(parts, e.Err.Error())
 	}
 	s := strings.Join(parts, ": ")
-	if e.Hint != "" {
-		s += " (" + e.Hint + ")"
+	if hint := " (" + e.Hint + ")"; e.Hint != "" && !strings.Contains(s, hint) { // a wrapped error may give the same advice
+		s += hint
 	}
 	return s
 }

@@ -3,6 +3,7 @@ package fail
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -24,5 +25,14 @@ func TestWaitable(t *testing.T) {
 	}
 	if k := KindOf(New(NotReady, "x").Enough()); k != NotReady {
 		t.Errorf("an error that is final has kind %s", k)
+	}
+}
+
+// TestAdviceOnce is stumble 24: a retried step wraps an error that gives the same advice.
+func TestAdviceOnce(t *testing.T) {
+	const advice = "is the machine running?"
+	err := Wrap(NotReady, New(Unreachable, "connect").At("cp-1").Do(advice), "wait for cp-1").Do(advice)
+	if got := err.Error(); strings.Count(got, advice) != 1 {
+		t.Error(got)
 	}
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// console is where kernel and GRUB talk: a screen, and the serial line that clouds show as the console log.
+// console selects the consoles of kernel and GRUB: the screen, and the serial line that clouds show as the console log.
 const console = "console=tty0 console=ttyS0,115200 consoleblank=0"
 
-// grubConfig boots the kernel that Debian's links name. When a machine gets a new kernel, Debian's own scripts write it again.
+// grubConfig returns the configuration that boots the kernel behind Debian's links. After a kernel update, Debian's own scripts rewrite it.
 func (b *builder) grubConfig() string {
 	return fmt.Sprintf(`# made by naupegos; update-grub replaces it
 set timeout=1
@@ -38,16 +38,16 @@ menuentry 'Debian GNU/Linux' {
 `, b.ids.root, console)
 }
 
-// findConfig has GRUB look for its configuration on the root file system.
+// findConfig returns the commands with which GRUB finds its configuration on the root file system.
 func (b *builder) findConfig() string {
 	return fmt.Sprintf("search.fs_uuid %s root\nset prefix=($root)/boot/grub\n", b.ids.root)
 }
 
-// grubPC is where Debian's packages have GRUB for BIOS.
+// grubPC is the directory of GRUB for BIOS in Debian's packages.
 const grubPC = "usr/lib/grub/i386-pc"
 
-// installGRUB puts GRUB's modules for BIOS into the tree and returns the file with its core. It is made by the tree's own GRUB, so
-// this host needs none.
+// installGRUB puts GRUB's modules for BIOS into the tree and returns the file with its core. It uses the tree's own GRUB, so that this host needs
+// none.
 func (b *builder) installGRUB(ctx context.Context, root string) (core string, err error) {
 	dir := filepath.Join(root, "boot/grub/i386-pc")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -74,9 +74,9 @@ func (b *builder) installGRUB(ctx context.Context, root string) (core string, er
 	return filepath.Join(dir, "core.img"), tool.Do(ctx, cmd)
 }
 
-// What grub-bios-setup changes in GRUB's images (grub's include/grub/offsets.h, util/setup.c).
+// The parts of GRUB's images that grub-bios-setup changes (grub's include/grub/offsets.h, util/setup.c).
 const (
-	bootCode       = 440   // bytes of boot.img that go into the first sector; the rest is the partition table's
+	bootCode       = 440   // bytes of boot.img for the first sector; the rest is the partition table
 	bootCoreSector = 0x5c  // in boot.img: where the core begins
 	bootDriveCheck = 0x66  // in boot.img: a jump over the check of the drive's number, for floppies
 	coreBlockList  = 0x1f4 // in the core: its list of blocks
@@ -101,7 +101,7 @@ func embedGRUB(disk *os.File, root, coreFile string) error {
 	return errors.Join(err, coreErr)
 }
 
-// setupGRUB tells both images where the core begins.
+// setupGRUB writes the start of the core into both images.
 func setupGRUB(boot, core []byte, start uint64) (code, patched []byte, err error) {
 	sectors := (int64(len(core)) + sector - 1) / sector
 	if len(boot) != int(sector) || sectors < 2 || sectors*sector > biosSize {
@@ -117,8 +117,8 @@ func setupGRUB(boot, core []byte, start uint64) (code, patched []byte, err error
 	return boot[:bootCode], core, nil
 }
 
-// makeESP makes the EFI system partition: Debian's signed shim and GRUB, which secure boot takes, where firmware looks on a disk that it
-// does not know, and where Debian's updates put them.
+// makeESP makes the EFI system partition with Debian's signed shim and GRUB, which secure boot accepts. They are where firmware looks on an
+// unknown disk, and where Debian's updates write them.
 func (b *builder) makeESP(ctx context.Context, root, file string) error {
 	dir := filepath.Join(b.work, "EFI")
 	const shim, grub = "usr/lib/shim/shimx64.efi.signed", "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed"

@@ -24,11 +24,11 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// bootTime is how long an emulated machine may take; one minute on a quiet host.
+// bootTime is the time limit of an emulated machine; one minute suffices on an idle host.
 const bootTime = 10 * time.Minute
 
-// TestBoots boots the image on an emulated computer, with BIOS and a NoCloud seed, and with UEFI, secure boot and a config drive: host keys
-// on the serial console, SSH with just these, the file system as large as the disk, and every container image in containerd.
+// TestBoots boots the image on an emulated computer, with BIOS and a NoCloud seed, and with UEFI, secure boot and a config drive: the serial console
+// shows the host keys, SSH has exactly these, the file system fills the disk, and containerd has every container image.
 func TestBoots(t *testing.T) {
 	disk := theImage(t)
 	vars, err := os.ReadFile("/usr/share/OVMF/OVMF_VARS_4M.ms.fd")
@@ -60,18 +60,18 @@ func TestBoots(t *testing.T) {
 	}
 }
 
-// vm is one emulated machine.
+// vm is an emulated machine.
 type vm struct {
 	t    *testing.T
 	dir  string
 	port int
-	// source is where user-data comes from, as cloud-id calls it
+	// source is the source of the user data, in cloud-id's terms
 	source string
 }
 
 func (v *vm) file(name string) string { return filepath.Join(v.dir, name) }
 
-// start boots a copy of the disk, made larger, with a seed.
+// start boots a copy of the disk, enlarged, with a seed.
 func (v *vm) start(disk string, args ...string) {
 	v.t.Helper()
 	command(v.t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", v.file("key"))
@@ -106,7 +106,7 @@ func (v *vm) start(disk string, args ...string) {
 	})
 }
 
-// seed makes the disk that user-data comes from.
+// seed makes the disk with the user data.
 func (v *vm) seed(userData string) {
 	v.t.Helper()
 	label, files := "CIDATA", map[string]string{"user-data": userData, "meta-data": "instance-id: img-one\nlocal-hostname: img-one\n"}
@@ -141,7 +141,7 @@ func (v *vm) console() string {
 
 var hostKey = regexp.MustCompile(`(?s)BEGIN SSH HOST KEY KEYS-----\r?\n(ssh-ed25519 \S+).*?END SSH HOST KEY KEYS`)
 
-// waitHostKey pins the key that the console shows.
+// waitHostKey waits for the host key on the console, and pins it.
 func (v *vm) waitHostKey() {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(v.t.Context(), bootTime)
@@ -198,8 +198,8 @@ func (v *vm) look(firmware string) {
 	v.configure()
 }
 
-// configure has the image's agent carry out what nodes and gateways ask of the bundle and of Debian: nothing is missing, nothing is
-// imported, nothing is installed. The machine reaches no network.
+// configure lets the image's agent apply the configurations of nodes and gateways, with parts of the bundle and of Debian: nothing is missing,
+// imported or installed. The machine has no network.
 func (v *vm) configure() {
 	c := machine.Config{
 		Machine: "img-one", Modules: []string{"overlay", "br_netfilter"}, Sysctls: map[string]string{"net.bridge.bridge-nf-call-iptables": "1"},
@@ -240,7 +240,7 @@ func (v *vm) try(line string) error {
 	return nil
 }
 
-// images starts the bundle's containerd, which has every image complete without any network.
+// images starts the bundle's containerd, which has every image complete without a network.
 func (v *vm) images() {
 	b := built.bundle
 	path := func(name string) string {

@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
-// built is the image that the tests look at: made once, or the one that NAUPEGOS_TEST_IMAGE names.
+// built is the image under test: made once, or named by NAUPEGOS_TEST_IMAGE.
 var built struct {
 	file   string
 	bundle *bundle.Bundle
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// theImage makes the image, the first time with a run before it that is stopped half-way.
+// theImage makes the image. Before the first time, it starts a run that is stopped half-way.
 func theImage(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -77,7 +77,7 @@ type noted struct{ t *testing.T }
 
 func (n noted) Status(format string, args ...any) { n.t.Logf("  "+format, args...) }
 
-// command runs a program whose success is wanted, and returns its standard output.
+// command runs a program, which must succeed, and returns its standard output.
 func command(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -90,7 +90,7 @@ func command(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// TestDisk has the disk's own checkers look at it, and looks into its file systems.
+// TestDisk checks the disk with its own checkers, and the content of its file systems.
 func TestDisk(t *testing.T) {
 	disk := theImage(t)
 	var table struct {
@@ -122,7 +122,7 @@ func TestDisk(t *testing.T) {
 	look(t, root)
 }
 
-// look makes sure that all is on the root file system that a machine needs, and nothing that must not be.
+// look asserts that the root file system has everything that a machine needs, and nothing that it must not have.
 func look(t *testing.T, root string) {
 	t.Helper()
 	debugfs := func(request string) string { return command(t, "debugfs", "-R", request, root) }

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// Partitions in bytes, numbered as Debian's cloud images are. The root file system is the last one, so that machines can grow it.
+// Partitions in bytes, numbered as in Debian's cloud images. The root file system is the last one, so that machines can grow it.
 const (
 	kib, mib, gib = int64(1) << 10, int64(1) << 20, int64(1) << 30
 
@@ -29,23 +29,23 @@ const (
 	endSize   = mib                // the second partition table
 )
 
-// layout says how large things are.
+// layout contains the sizes on the disk.
 type layout struct{ disk int64 }
 
 func (l layout) rootSize() int64 { return l.disk - rootStart - endSize }
 func (l layout) sizeGiB() int    { return int(l.disk / gib) }
 
-// slack is what a machine needs before its file system has grown.
+// slack is the free space that a machine needs until its file system has grown.
 const slack = 512 * mib
 
-// layout chooses the disk's size, or checks whether the wanted one will do.
+// layout chooses the disk's size, or checks the requested one.
 func (b *builder) layout(root string) (layout, error) {
 	used, err := treeSize(root)
 	if err != nil {
 		return layout{}, err
 	}
 	least := used + used/12 + slack + rootStart // a twelfth: journal, inodes, reserve
-	if b.Format == System {                     // what a machine has to fetch, checksum and write is no more than it needs
+	if b.Format == System {                     // no larger than necessary, because machines must fetch, checksum and write it
 		return layout{disk: (least + endSize + mib - 1) / mib * mib}, nil
 	}
 	need := int((least + gib - 1) / gib)
@@ -56,7 +56,7 @@ func (b *builder) layout(root string) (layout, error) {
 	return layout{disk: int64(max(need, b.SizeGiB)) * gib}, nil
 }
 
-// treeSize is what the files of a tree take on a disk.
+// treeSize returns the space that the files of a tree take on a disk.
 func treeSize(root string) (int64, error) {
 	var n int64
 	seen := map[uint64]bool{}
@@ -125,7 +125,7 @@ func (b *builder) partition(ctx context.Context, d layout, disk string) error {
 	return err
 }
 
-// ext4Features are those that GRUB reads, whatever the host's own /etc/mke2fs.conf says.
+// ext4Features are the features that GRUB can read, independent of the host's /etc/mke2fs.conf.
 const ext4Features = `[defaults]
 	base_features = sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr
 	default_mntopts = acl,user_xattr
@@ -139,7 +139,7 @@ const ext4Features = `[defaults]
 	}
 `
 
-// makeRootFS makes the root file system of the tree, in its place on the disk.
+// makeRootFS makes the root file system from the tree, at its place on the disk.
 func (b *builder) makeRootFS(ctx context.Context, start, size int64, root, disk string) error {
 	conf := filepath.Join(b.work, "mke2fs.conf")
 	if err := os.WriteFile(conf, []byte(ext4Features), 0o600); err != nil {
@@ -152,7 +152,7 @@ func (b *builder) makeRootFS(ctx context.Context, start, size int64, root, disk 
 	return err
 }
 
-// fill writes the boot loader for BIOS and the EFI system partition in their places.
+// fill writes the boot loader for BIOS and the EFI system partition to their places.
 func fill(disk, root, core, esp string) (err error) {
 	f, err := os.OpenFile(disk, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

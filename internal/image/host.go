@@ -14,12 +14,12 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// tools are the programs that making an image needs, and the Debian packages that have them.
+// tools maps the programs that the package needs to their Debian packages.
 var tools = map[string]string{
 	"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "sfdisk": "fdisk", "mkfs.vfat": "dosfstools", "mcopy": "mtools", "qemu-img": "qemu-utils",
 }
 
-// checkHost tells all that this host lacks at once.
+// checkHost reports everything that this host lacks in one error.
 func (o *Options) checkHost() error {
 	var problems []string
 	if os.Geteuid() != 0 {
@@ -37,7 +37,7 @@ func (o *Options) checkHost() error {
 	return nil
 }
 
-// checkRoom wants room for the tree, with the bundle's images once packed and once unpacked, and for the disk with the same.
+// checkRoom checks the room for the tree, with the bundle's images packed and unpacked, and for a disk with the same content.
 func (o *Options) checkRoom() error {
 	dir := filepath.Dir(o.Output)
 	room, err := free(dir)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ids are the identifiers on the disk. They follow from what is in the image: the same image recreated has the same.
+// ids are the identifiers on the disk. They are derived from the image's content, so that a recreated image has the same ones.
 type ids struct {
 	disk, bios, efi, system string // GPT
 	root                    string // root file system
@@ -19,7 +19,7 @@ func newIDs(bundle, agent string) ids {
 	}
 	uuid := func(what string) string {
 		h := of(what)
-		h[6] = h[6]&0x0f | 0x80 // version 8: made as the maker likes
+		h[6] = h[6]&0x0f | 0x80 // version 8: custom
 		h[8] = h[8]&0x3f | 0x80
 		return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 	}
@@ -30,5 +30,5 @@ func newIDs(bundle, agent string) ids {
 	}
 }
 
-// espName is the EFI system partition's file system as fstab names it.
+// espName returns the name of the EFI system partition's file system in fstab.
 func (i ids) espName() string { return fmt.Sprintf("%04X-%04X", i.esp>>16, i.esp&0xffff) }

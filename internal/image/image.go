@@ -21,27 +21,27 @@ import (
 const (
 	QCOW2 = "qcow2" // compressed
 	Raw   = "raw"   // sparse
-	// System is no disk but a directory with what physical machines are installed with: see BuildSystem.
+	// System is not a disk but a directory with the files for installing physical machines: see BuildSystem.
 	System = "system"
 )
 
-// Options says which image is made.
+// Options describe the image to make.
 type Options struct {
 	Bundle  *bundle.Bundle
 	Agent   string // naupegos-agent on this host
 	Version string // of naupegos
 
-	Output   string // the file; Info lies beside it, with ".json" added
+	Output   string // file to write; Info is beside it, with ".json" added
 	Format   string // QCOW2 or Raw
-	SizeGiB  int    // of the disk; 0: as large as what is on it needs
-	Virtual  bool   // of a System: for emulated machines alone, with a kernel a fifth as large
+	SizeGiB  int    // of the disk; 0: as large as its content requires
+	Virtual  bool   // for a System: only for emulated machines, with a kernel a fifth as large
 	Progress plan.Progress
 }
 
-// suite is the Debian release of images, and release what its os-release calls it.
+// suite is the Debian release of images, and release its VERSION_ID in os-release.
 const suite, release = "bookworm", "12"
 
-// recipe changes whenever an image is made differently of the same things.
+// recipe must change whenever the same input leads to a different image.
 const recipe = "image 1"
 
 // builder makes one image.
@@ -52,8 +52,8 @@ type builder struct {
 	ids   ids
 }
 
-// Build makes the image. It takes one to five minutes. Stopped, it leaves no image, and at most a directory that the next run removes.
-// Errors: fail.Refused where this host lacks what it takes, fail.Conflict where somebody is making the same file.
+// Build makes the image, in one to five minutes. If it is stopped, it leaves no image, and at most a directory that the next run removes. Errors:
+// fail.Refused if this host lacks something, fail.Conflict if another process is making the same file.
 func Build(ctx context.Context, o Options) (*Info, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func Build(ctx context.Context, o Options) (*Info, error) {
 	return info, nil
 }
 
-// work checks the options, has do make the image in a directory of its own, and removes that.
+// work checks the options, calls do in a temporary working directory, and removes the directory.
 func work(ctx context.Context, o Options, do func(b *builder) error) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -103,7 +103,7 @@ func work(ctx context.Context, o Options, do func(b *builder) error) error {
 	return nil
 }
 
-// claim makes the working directory, locked as long as it is worked in, and returns what removes it.
+// claim makes the working directory, locks it during the work, and returns a function that removes it.
 func (b *builder) claim() (done func(), err error) {
 	out, err := filepath.Abs(b.Output)
 	if err != nil {
@@ -143,7 +143,7 @@ func (b *builder) build(ctx context.Context) (*Info, error) {
 	if err := b.makeDisk(ctx, d, root, disk); err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(root); err != nil { // its room is needed
+	if err := os.RemoveAll(root); err != nil { // frees its space
 		return nil, err
 	}
 	file := disk
@@ -157,7 +157,7 @@ func (b *builder) build(ctx context.Context) (*Info, error) {
 	return b.finish(ctx, d, file)
 }
 
-// finish gives the image its name, and describes it.
+// finish gives the image its name, and writes its description.
 func (b *builder) finish(ctx context.Context, d layout, file string) (*Info, error) {
 	b.Progress.Status("computing its checksum")
 	if err := os.Chmod(file, 0o644); err != nil {
@@ -179,7 +179,7 @@ func (b *builder) finish(ctx context.Context, d layout, file string) (*Info, err
 	return info, info.write(b.Output)
 }
 
-// Check reports whether the options make sense and this host has what it takes, before a bundle is at hand.
+// Check reports whether the options are valid and this host has the required tools, without the bundle.
 func (o *Options) Check() error {
 	switch o.Format {
 	case QCOW2, Raw, System:
@@ -192,7 +192,7 @@ func (o *Options) Check() error {
 	return o.checkHost()
 }
 
-// bundleID is the bundle's; empty where there is none.
+// bundleID returns the bundle's ID, or "".
 func (b *builder) bundleID() string {
 	if b.Bundle == nil {
 		return ""
@@ -200,7 +200,7 @@ func (b *builder) bundleID() string {
 	return b.Bundle.ID
 }
 
-// title says which Kubernetes the bundle has.
+// title returns the title of the bundle's Kubernetes release.
 func (b *builder) title() string {
 	if b.Bundle == nil {
 		return "none"

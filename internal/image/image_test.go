@@ -20,7 +20,7 @@ func testBuilder() *builder {
 	return &builder{Options: Options{Bundle: b, Version: "test"}, ids: newIDs(b.ID, strings.Repeat("cd", 32))}
 }
 
-// TestRendered has what a person reads when a machine does not boot.
+// TestRendered compares the files that a person reads when a machine does not boot.
 func TestRendered(t *testing.T) {
 	b := testBuilder()
 	testkit.Golden(t, "grub.cfg.golden", b.grubConfig())
@@ -42,7 +42,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestSetupGRUB compares with what grub-bios-setup writes into the same places.
+// TestSetupGRUB compares the result with grub-bios-setup's.
 func TestSetupGRUB(t *testing.T) {
 	boot, core := bytes.Repeat([]byte{0xeb}, 512), make([]byte, 3*512+100)
 	binary.LittleEndian.PutUint16(core[coreBlockList+8:], 3)
@@ -118,7 +118,7 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestClaim lets one at a time make a file, and removes what a killed run left.
+// TestClaim: only one process at a time makes a file, and the remains of a killed run are removed.
 func TestClaim(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "disk.raw")
 	left := filepath.Join(filepath.Dir(out), ".disk.raw.making", "root")

@@ -22,7 +22,7 @@ type Info struct {
 	Format       string    `json:"format"`       // QCOW2 or Raw
 	Size         int64     `json:"size"`         // bytes of the file
 	SHA512       string    `json:"sha512"`       // of the file, hexadecimal
-	DiskGiB      int       `json:"diskGiB"`      // the smallest disk that it fits onto
+	DiskGiB      int       `json:"diskGiB"`      // smallest disk that the image fits onto
 	Distribution string    `json:"distribution"` // ID and VERSION_ID of os-release
 	Release      string    `json:"release"`      //
 	Architecture string    `json:"architecture"` // as Go names it
@@ -48,7 +48,7 @@ func (i *Info) write(image string) error {
 	return os.Rename(tmp, image+infoSuffix)
 }
 
-// ReadInfo reads the description of an image that Build made. fail.Invalid where there is none.
+// ReadInfo reads the description of an image that Build made, or returns fail.Invalid if there is no description.
 func ReadInfo(image string) (*Info, error) {
 	file := image + infoSuffix
 	data, err := os.ReadFile(file)
@@ -68,7 +68,7 @@ func ReadInfo(image string) (*Info, error) {
 	return &i, nil
 }
 
-// Checksum returns the size and SHA-512 of a file. told, which may be nil, hears how many bytes were read.
+// Checksum returns the size and SHA-512 of a file. It calls told, which may be nil, with the number of bytes read so far.
 func Checksum(ctx context.Context, file string, told func(int64)) (int64, string, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -15,17 +15,16 @@ import (
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
-// bootPackages are what a machine with a disk and a kernel of its own has beside rootfs.MachinePackages, and what gateways with
-// WireGuard need.
+// bootPackages are needed in addition to rootfs.MachinePackages by a machine with its own disk and kernel, and by gateways with WireGuard.
 var bootPackages = []string{
 	"grub-cloud-amd64", "initramfs-tools", "zstd", "udev", "e2fsprogs", "dosfstools", "fdisk", "cloud-guest-utils",
 	"systemd-resolved", "systemd-timesyncd", "isc-dhcp-client", "apparmor", "wireguard-tools", "wireguard-go",
 }
 
-// initramfsConf is where initramfs-tools is configured, below /etc.
+// initramfsConf is the configuration directory of initramfs-tools, below /etc.
 const initramfsConf = "initramfs-tools/conf.d"
 
-// makeRoot makes the root file system's tree.
+// makeRoot makes the tree of the root file system.
 func (b *builder) makeRoot(ctx context.Context, root string) error {
 	b.Progress.Status("installing Debian %s with mmdebstrap", suite)
 	tmp := filepath.Join(b.work, "tmp")
@@ -34,8 +33,8 @@ func (b *builder) makeRoot(ctx context.Context, root string) error {
 		return err
 	}
 	debian := rootfs.Debian{Suite: suite, Packages: slices.Concat(rootfs.MachinePackages, bootPackages, b.kernel())}
-	// What the initramfs is made by: which file system checker it needs, and how long its packing may take. Debian's usual level takes minutes, for a
-	// few MiB less.
+	// Input for the initramfs: the root file system's type, which selects the checker, and a fast compression level. Debian's usual level takes minutes
+	// and saves only a few MiB.
 	for name, text := range map[string]string{"fstab": b.fstab(), initramfsConf + "/naupegos": "COMPRESS=zstd\nCOMPRESSLEVEL=3\n"} {
 		if err := os.WriteFile(filepath.Join(early, name), []byte(text), 0o644); err != nil {
 			return err
@@ -63,7 +62,7 @@ func (b *builder) makeRoot(ctx context.Context, root string) error {
 	return b.placeBundle(ctx, root)
 }
 
-// kernel is Debian's for where the image is to run: that for clouds has no drivers for real hardware.
+// kernel returns Debian's kernel package for the image's purpose: the one for clouds has no drivers for real hardware.
 func (b *builder) kernel() []string {
 	if b.Format == System && !b.Virtual {
 		return []string{"linux-image-amd64"}
@@ -71,8 +70,8 @@ func (b *builder) kernel() []string {
 	return []string{"linux-image-cloud-amd64"}
 }
 
-// placeBundle puts the bundle's programs and, imported and unpacked, its container images into the tree. With their images in
-// containerd's store, machines have no use for the archives.
+// placeBundle puts the bundle's programs and, imported and unpacked, its container images into the tree. Machines do not need the images' archives,
+// because containerd's store has the images.
 func (b *builder) placeBundle(ctx context.Context, root string) error {
 	if err := rootfs.PlaceBlobs(b.Bundle, b.Bundle.Manifest.Binaries, root); err != nil {
 		return err
@@ -81,7 +80,7 @@ func (b *builder) placeBundle(ctx context.Context, root string) error {
 	if err := os.MkdirAll(filepath.Dir(store), 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.MkdirTemp("", "naupegos-image-") // sockets want short paths
+	tmp, err := os.MkdirTemp("", "naupegos-image-") // sockets require short paths
 	if err != nil {
 		return err
 	}
@@ -89,14 +88,14 @@ func (b *builder) placeBundle(ctx context.Context, root string) error {
 	return rootfs.ImageStore(ctx, b.Bundle, store, tmp, b.Progress)
 }
 
-// tweaks make the packages a machine's root file system: no traces of this host, nothing that must differ from machine to machine.
+// tweaks turn the packages into a machine's root file system, without traces of this host and without data that must be unique for each machine.
 func (b *builder) tweaks() rootfs.Tweaks {
 	units := "etc/systemd/system/"
 	lib := "/lib/systemd/system/"
 	return rootfs.Tweaks{
 		Remove: []string{
 			"etc/ssh/ssh_host_*", "etc/hostname", "var/lib/dbus/machine-id", "var/lib/systemd/random-seed", "var/lib/cloud/*", "var/log/*.log",
-			"etc/apt/apt.conf.d/99mmdebstrap", "etc/apt/sources.list.d/*", // this host's mirrors and proxies, maybe with passwords
+			"etc/apt/apt.conf.d/99mmdebstrap", "etc/apt/sources.list.d/*", // this host's mirrors and proxies, perhaps with passwords
 			units + "*.wants/haproxy.service", units + "*.wants/keepalived.service", // gateways' configuration enables them
 		},
 		Dirs: []string{"var/log/journal", "var/lib/naupegos", "boot/efi"},
@@ -114,14 +113,14 @@ func (b *builder) tweaks() rootfs.Tweaks {
 			"etc/cloud/cloud.cfg.d/90-naupegos.cfg":  cloudConfig,
 			"etc/ssh/sshd_config.d/10-naupegos.conf": "PasswordAuthentication no\nKbdInteractiveAuthentication no\n",
 			"boot/grub/grub.cfg":                     b.grubConfig(),
-			"etc/grub.d/enable_cloud":                "", // has grub-cloud-amd64 install new versions of GRUB
+			"etc/grub.d/enable_cloud":                "", // makes grub-cloud-amd64 install new versions of GRUB
 			"usr/local/lib/naupegos/image":           fmt.Sprintf("bundle %s\nkubernetes %s\nnaupegos %s\n", b.bundleID(), b.title(), b.Version),
 		},
 	}
 }
 
 func (b *builder) fstab() string {
-	if b.Format == System { // whoever installs it says which partition it is on
+	if b.Format == System { // the installer determines the partition
 		return "/dev/root / ext4 rw,errors=remount-ro 0 1\n"
 	}
 	return fmt.Sprintf("UUID=%s / ext4 rw,errors=remount-ro,discard 0 1\nUUID=%s /boot/efi vfat umask=0077,nofail 0 0\n", b.ids.root, b.ids.espName())
@@ -132,7 +131,7 @@ deb http://deb.debian.org/debian bookworm-updates main
 deb http://security.debian.org/debian-security bookworm-security main
 `
 
-// cloudConfig says where user-data comes from. All else is as Debian's cloud-init has it: user-data of naupegos chooses for itself.
+// cloudConfig names the sources of user data. The rest is as in Debian's cloud-init, because naupegos' user data makes its own choices.
 const cloudConfig = `# made by naupegos
 datasource_list: [NoCloud, ConfigDrive, OpenStack, None]
 system_info:

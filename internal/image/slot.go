@@ -6,17 +6,17 @@ import (
 	"github.com/naupegos/naupegos/internal/rootfs"
 )
 
-// slotAgent is the agent that runs as a service. It is a copy: those below machine.AgentDir come and go with what is applied.
+// slotAgent is the path of the agent that runs as a service. It is a copy, because applied configurations replace the agents below machine.AgentDir.
 const slotAgent = "usr/local/lib/naupegos/naupegos-agent"
 
-// slotModules have GRUB for BIOS do all that slotGrub asks for with what is in its core, and find that beside GRUB for UEFI.
+// slotModules are the modules that slotGrub needs: in the core of GRUB for BIOS, and beside GRUB for UEFI.
 var slotModules = []string{
 	"--prefix=(,gpt15)/EFI/debian", "biosdisk", "part_gpt", "fat", "ext2", "normal", "configfile", "linux", "loadenv", "regexp", "test", "echo", "serial",
 	"terminal", "reboot", "gzio", "minicmd", "ls", "cat", "sleep",
 }
 
-// slotGrub is read by GRUB for BIOS and by that for UEFI, from the EFI system partition. The slot to be tried is forgotten before it is booted,
-// so that the next start is the good one's again, whatever became of it. Where that can't be written, nothing is tried.
+// slotGrub is the configuration of GRUB for BIOS and for UEFI, on the EFI system partition. GRUB forgets the slot on trial before it boots it, so that
+// the next start boots the good slot in any case. If that can't be written, GRUB does not try the slot.
 const slotGrub = `# made by naupegos
 set timeout=1
 set default=0
@@ -65,11 +65,11 @@ menuentry "naupegos, slot $other" {
 }
 `
 
-// slotTweaks make the root file system one of a slot: the agent as a service, and an end for a system that is tried and hangs.
+// slotTweaks turn a root file system into a slot's: they add the agent as a service, and end a system on trial that hangs.
 func (b *builder) slotTweaks(t rootfs.Tweaks) rootfs.Tweaks {
 	units := "etc/systemd/system/"
 	t.Files, t.Links = maps.Clone(t.Files), maps.Clone(t.Links)
-	delete(t.Files, "etc/grub.d/enable_cloud") // GRUB is in front of both slots, and is none of a slot's business
+	delete(t.Files, "etc/grub.d/enable_cloud") // GRUB is outside of both slots
 	delete(t.Files, "boot/grub/grub.cfg")
 	t.Files["etc/cloud/cloud.cfg.d/90-naupegos.cfg"] = slotCloud
 	t.Files[units+"naupegos-agent.service"] = agentUnit
@@ -82,7 +82,7 @@ func (b *builder) slotTweaks(t rootfs.Tweaks) rootfs.Tweaks {
 	return t
 }
 
-// slotCloud has cloud-init take what the installer has written, and look nowhere else.
+// slotCloud makes cloud-init use only the files that the installer has written.
 const slotCloud = `# made by naupegos
 datasource_list: [NoCloud, None]
 disable_root: false
@@ -109,7 +109,7 @@ OOMScoreAdjust=-900
 WantedBy=multi-user.target
 `
 
-// trialTimer waits for nothing, not even for file systems, and goes on where the machine ends in emergency mode. The installer writes its time.
+// trialTimer depends on nothing, not even file systems, and continues in emergency mode. The installer writes its time.
 const trialTimer = `[Unit]
 Description=Goes back to the system before, unless this one reaches its server
 DefaultDependencies=no

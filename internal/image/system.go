@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/within"
 )
 
-// The files of a system image's directory. The manifest is an order.System; paths in it are those at which a server has the others.
+// The files of a system image's directory. The manifest is an order.System; its paths are the other files' paths on a server.
 const (
 	manifestFile = "manifest.json"
 	rootFile     = "root.zst"
@@ -31,9 +31,9 @@ const (
 	systemPaths  = "/assets/systems/"
 )
 
-// BuildSystem makes what physical machines are installed with: the file system of a slot, and the beginning of a disk with the boot loaders.
-// They go into a directory in Output of the system's own name, which has to be below assets/systems of a server's boot directory to be given out.
-// Without a bundle there is none inside. Errors are those of Build.
+// BuildSystem makes the files for installing physical machines: the file system of a slot, and the beginning of a disk with the boot loaders. It puts
+// them into a directory in Output, named after the system's ID. A server serves it if it is below assets/systems of the server's boot directory. Without
+// a bundle the system contains none. It returns the errors of Build.
 func BuildSystem(ctx context.Context, o Options) (*order.System, error) {
 	parent := o.Output
 	o.Format = System
@@ -83,7 +83,7 @@ func (b *builder) system(ctx context.Context, parent string) (*order.System, err
 	if err := b.makeRootFS(ctx, 0, d.rootSize(), root, disk); err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(root); err != nil { // its room is needed
+	if err := os.RemoveAll(root); err != nil { // frees its space
 		return nil, err
 	}
 	s := &order.System{Kubernetes: b.title(), Bundle: b.bundleID()}
@@ -97,7 +97,7 @@ func (b *builder) system(ctx context.Context, parent string) (*order.System, err
 	return s, b.publish(s, parent)
 }
 
-// publish gives the system its name and its place.
+// publish gives the system's directory its final name and place.
 func (b *builder) publish(s *order.System, parent string) error {
 	sum := sha256.Sum256([]byte(strings.Join([]string{recipe, s.Kubernetes, s.Bundle, s.Root.RawSHA256, s.Head.RawSHA256}, "\x00")))
 	name := hex.EncodeToString(sum[:])
@@ -121,12 +121,12 @@ func (b *builder) publish(s *order.System, parent string) error {
 	}
 	final := filepath.Join(parent, name)
 	if _, err := os.Stat(final); err == nil {
-		return nil // the same was made before
+		return nil // the same system exists already
 	}
 	return os.Rename(made, final)
 }
 
-// pack compresses a file and removes it; both checksums are computed on the way.
+// pack compresses a file and removes it; it computes both checksums on the way.
 func pack(ctx context.Context, from, to string) (out order.Blob, err error) {
 	in, err := os.Open(from)
 	if err != nil {
@@ -162,10 +162,10 @@ func pack(ctx context.Context, from, to string) (out order.Blob, err error) {
 	return out, os.Remove(from)
 }
 
-// maxSystemManifest is how many bytes the manifest of a system image may have.
+// maxSystemManifest is the size limit of a system image's manifest in bytes.
 const maxSystemManifest = 1 << 20
 
-// ReadSystem reads the manifest of a system image's directory. fail.NotFound where there is none.
+// ReadSystem reads the manifest in a system image's directory, or returns fail.NotFound if there is none.
 func ReadSystem(dir string) (*order.System, error) {
 	in, err := within.Open(dir)
 	if err != nil {
@@ -194,10 +194,10 @@ func readSystem(in *within.Dir, file string) (*order.System, error) {
 	return &s, nil
 }
 
-// SystemsDir is where naupegos server with a state directory has the system images that it gives out.
+// SystemsDir returns the directory with the system images that naupegos server serves, for its state directory.
 func SystemsDir(stateDir string) string { return filepath.Join(stateDir, "boot", "assets", "systems") }
 
-// Systems reads the manifests of all system images in a directory, the one that was made last at the end. One that has none yet has no images.
+// Systems reads the manifests of all system images in a directory, the newest last. A missing directory has no images.
 func Systems(dir string) ([]order.System, error) {
 	out := []order.System{}
 	in, err := within.Open(dir)
@@ -223,7 +223,7 @@ func Systems(dir string) ([]order.System, error) {
 	return out, nil
 }
 
-// madeAt is when a file was written; zero for one that is not there any more.
+// madeAt returns when a file was written, or zero if it no longer exists.
 func madeAt(file string) time.Time {
 	st, err := os.Stat(file)
 	if err != nil {
@@ -232,5 +232,5 @@ func madeAt(file string) time.Time {
 	return st.ModTime()
 }
 
-// The form of a disk is written down twice: here for images, in package slots for whoever installs.
+// The layout of a disk is defined twice: here for images, and in package slots for the installer.
 var _ = [1]struct{}{}[espStart-slots.ESPStart+espSize-slots.ESPSize+biosStart-slots.BIOSStart]

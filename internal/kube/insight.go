@@ -13,19 +13,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Event is an event that Kubernetes recorded. Its texts are foreign.
+// Event is an event that Kubernetes recorded. Its texts are untrusted.
 type Event struct {
-	At      time.Time `json:"at"` // when it happened last
+	At      time.Time `json:"at"` // when it last happened
 	Warning bool      `json:"warning"`
 	Object  string    `json:"object"` // "Pod kube-system/coredns-1"
 	Node    string    `json:"node,omitempty"`
 	Reason  string    `json:"reason"`
 	Text    string    `json:"text"`
 	Count   int       `json:"count"` // how often it happened
-	ID      string    `json:"id"`    // another one for each occurrence
+	ID      string    `json:"id"`    // differs for each occurrence
 }
 
-// Events lists the newest events since a time, oldest first, at most a number. pods tells on which nodes pods run.
+// Events returns the newest events since a time, at most a given number, oldest first. pods gives the node of each pod.
 func Events(ctx context.Context, c *Client, since time.Time, most int, pods map[string]string) ([]Event, error) {
 	var out []Event
 	for next := ""; ; {
@@ -88,8 +88,8 @@ type NodeLoad struct {
 	Pods        int               `json:"pods"`
 	PodsReady   int               `json:"podsReady"`
 	PodLimit    int64             `json:"podLimit"`
-	CPU         int64             `json:"cpuMilli"`          // that pods may use, in thousandths of a processor
-	CPUAsked    int64             `json:"cpuRequestedMilli"` // that pods request
+	CPU         int64             `json:"cpuMilli"`          // allocatable to pods, in millicores
+	CPUAsked    int64             `json:"cpuRequestedMilli"` // sum of the pods' requests
 	Memory      int64             `json:"memoryBytes"`
 	MemoryAsked int64             `json:"memoryRequestedBytes"`
 }
@@ -103,7 +103,7 @@ type Condition struct {
 	Since  time.Time `json:"since,omitzero"`
 }
 
-// Loads describes all nodes, sorted by name, and says on which node each pod runs, by namespace/name.
+// Loads describes all nodes, sorted by name, and returns the node of each pod, by namespace/name.
 func Loads(ctx context.Context, c *Client) (loads []NodeLoad, pods map[string]string, err error) {
 	list, err := c.set.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -146,7 +146,7 @@ func loadOf(n *corev1.Node) *NodeLoad {
 	return l
 }
 
-// add counts a pod and what it requests.
+// add adds a pod and its requests to the counts.
 func (l *NodeLoad) add(p *corev1.Pod) {
 	l.Pods++
 	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
@@ -162,7 +162,7 @@ func (l *NodeLoad) add(p *corev1.Pod) {
 	l.MemoryAsked += memory.Value()
 }
 
-// Usage is what a node uses, as its kubelet measures it.
+// Usage is the resource usage of a node as its kubelet measures it.
 type Usage struct {
 	Node        string `json:"node"`
 	CPU         int64  `json:"cpuMilli"`

@@ -27,7 +27,7 @@ import (
 // Away is a node that is to be drained.
 type Away struct {
 	Node   string
-	Beside int // nodes like it that are not there yet, and will be while it is drained
+	Beside int // nodes like it that do not exist yet, but will while it is drained
 }
 
 // Obstacles lists what would prevent draining nodes one after another and restarting system pods: pods that drain would refuse to evict or that
@@ -57,7 +57,7 @@ func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) 
 		if list == nil || len(errs) > 0 {
 			continue
 		}
-		leaving := slices.DeleteFunc(list.Pods(), func(p corev1.Pod) bool { return p.Namespace == SmokeNamespace }) // of a test that has just ended
+		leaving := slices.DeleteFunc(list.Pods(), func(p corev1.Pod) bool { return p.Namespace == SmokeNamespace }) // of a smoke test that has just ended
 		for _, p := range leaving {
 			if held := holding(p, budgets.Items); len(held) > 0 {
 				found = append(found, "drain of node "+node+" would wait: "+blocker(p, budgets.Items))
@@ -73,7 +73,7 @@ func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) 
 	return found, nil
 }
 
-// homeless names the pods of a node for which the others have no room. It assigns each pod's requests to the first node with enough room.
+// homeless names the pods of a node for which the other nodes have no room. It assigns each pod's requests to the first node with enough room.
 func homeless(away Away, leaving []corev1.Pod, nodes []corev1.Node, pods []corev1.Pod) (found []string) {
 	node, free := away.Node, map[string]corev1.ResourceList{}
 	nodes, pods = withOthers(away, nodes, pods)
@@ -111,9 +111,9 @@ func withOthers(away Away, nodes []corev1.Node, pods []corev1.Pod) ([]corev1.Nod
 	nodes, have := slices.Clone(nodes), slices.Clone(pods)
 	for n := range away.Beside {
 		other := *nodes[i].DeepCopy()
-		other.Name = fmt.Sprintf("%s+%d", away.Node, n+1) // no node's name
+		other.Name = fmt.Sprintf("%s+%d", away.Node, n+1) // not a valid node name
 		other.Spec.Unschedulable = false
-		other.Spec.Taints = slices.DeleteFunc(other.Spec.Taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }) // of its state
+		other.Spec.Taints = slices.DeleteFunc(other.Spec.Taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }) // taints that reflect the node's state
 		delete(other.Labels, corev1.LabelHostname)
 		nodes = append(nodes, other)
 		for _, p := range have {
@@ -221,8 +221,8 @@ func (c *Client) unservedWebhooks(ctx context.Context, found []string) ([]string
 	return found, nil
 }
 
-// unservedDefinitions adds the custom resources that are stored in versions that are not served, and those with several versions whose
-// conversion webhook has no ready endpoints. Both hold up clients that read all objects, such as garbage collection.
+// unservedDefinitions adds custom resources that are stored in a version that is not served, and custom resources with several versions whose
+// conversion webhook has no ready endpoints. Both block clients that read all objects, such as the garbage collector.
 func (c *Client) unservedDefinitions(ctx context.Context, found []string) ([]string, error) {
 	list, err := c.dynamic.Resource(definitions).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -249,7 +249,7 @@ func (c *Client) unservedDefinitions(ctx context.Context, found []string) ([]str
 	return found, nil
 }
 
-// uncalled is the name of a webhook that did not answer, in the API server's words.
+// uncalled matches the API server's message about a webhook that did not answer, and captures its name.
 var uncalled = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
 
 // refusedPods adds the system pods that could not be created again because a policy or a webhook refuses them. It requests each from the API
@@ -265,13 +265,13 @@ func (c *Client) refusedPods(ctx context.Context, found []string) ([]string, err
 			VersionedParams(&metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, scheme.ParameterCodec).Body(&o.pod).Do(ctx).Error()
 		var status apierrors.APIStatus
 		switch silent := uncalled.FindStringSubmatch(fmt.Sprint(err)); {
-		case err == nil, apierrors.IsNotFound(err): // the namespace goes
-		case apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run"): // a webhook that can't be asked without having it act
+		case err == nil, apierrors.IsNotFound(err): // the namespace is being deleted
+		case apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run"): // a webhook that does not support dry runs
 		case silent != nil:
 			if !slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, "webhook "+silent[1]+" ") }) {
 				found = append(found, fmt.Sprintf("webhook %s does not answer, and pods of %s are not made without it", silent[1], o.name))
 			}
-			return found, nil // to ask for the others would be to wait for it again
+			return found, nil // every further request would wait for the same webhook
 		case errors.As(err, &status) && slices.Contains(refusals, status.Status().Code):
 			found = append(found, fmt.Sprintf("pods of %s would not be made again: %s", o.name, status.Status().Message))
 		default:
@@ -288,11 +288,11 @@ var refusals = []int32{http.StatusBadRequest, http.StatusForbidden, http.StatusC
 // podOf is a system pod and its owner.
 type podOf struct {
 	name string // of the owner
-	as   string // the service account of the controller that makes it
+	as   string // service account of the controller that creates the pod
 	pod  corev1.Pod
 }
 
-// systemPods returns one pod for each DaemonSet and Deployment of the system, made from its template.
+// systemPods returns one pod for each DaemonSet and Deployment in the system's namespaces, made from its template.
 func (c *Client) systemPods(ctx context.Context) (all []podOf, err error) {
 	sets, err := c.set.AppsV1().DaemonSets("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -303,7 +303,7 @@ func (c *Client) systemPods(ctx context.Context) (all []podOf, err error) {
 		return nil, apiError(ctx, err, "list Deployments").At(c.server)
 	}
 	add := func(kind, as string, o metav1.ObjectMeta, t corev1.PodTemplateSpec) {
-		if !strings.HasPrefix(o.Namespace, "kube-") { // the names that Kubernetes keeps for the system
+		if !strings.HasPrefix(o.Namespace, "kube-") { // Kubernetes reserves this prefix for the system
 			return
 		}
 		pod := corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}

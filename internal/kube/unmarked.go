@@ -46,7 +46,7 @@ func Unmarked(n NodeInfo, m Marks) (lines []string) {
 	return lines
 }
 
-// taints returns the values of taints by key and effect, which identify a taint, and these identities in order.
+// taints returns the values of taints by their identity (key and effect), and these identities in order.
 func taints(all []corev1.Taint) (values map[string]string, order string) {
 	values = map[string]string{}
 	var names []string

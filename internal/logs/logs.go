@@ -1,5 +1,5 @@
-// Package logs describes log lines of machines and merges them in the order of time. The agent sends lines, and the operator's command
-// merges those of several machines.
+// Package logs describes log lines of machines and merges them by time. The agent sends lines, and the operator's command merges the lines of several
+// machines.
 //
 // It reads no logs and knows no machines.
 package logs
@@ -14,17 +14,17 @@ import (
 
 // Request selects lines of one machine.
 type Request struct {
-	Units     []string  `json:"units,omitempty"`     // systemd units, with journalctl's patterns; none, and no pod: the whole journal and the static pods
-	Pod       string    `json:"pod,omitempty"`       // [NAMESPACE/]NAME of pods: the name's beginning suffices
-	Container string    `json:"container,omitempty"` // container of those pods, or of any pod
-	Previous  bool      `json:"previous,omitempty"`  // of the containers that ran before the present ones
+	Units     []string  `json:"units,omitempty"`     // systemd units, as patterns of journalctl; without units and pods: the whole journal and the static pods
+	Pod       string    `json:"pod,omitempty"`       // [NAMESPACE/]NAME of pods; a prefix of the name suffices
+	Container string    `json:"container,omitempty"` // container of the selected pods, or of any pod
+	Previous  bool      `json:"previous,omitempty"`  // logs of the containers that ran before the present ones
 	Since     time.Time `json:"since,omitzero"`
-	Tail      int       `json:"tail,omitempty"` // at most so many lines, the last ones; 0: all
+	Tail      int       `json:"tail,omitempty"` // return only the last lines, at most this many; 0: all
 	Follow    bool      `json:"follow,omitempty"`
-	Grep      string    `json:"grep,omitempty"` // regular expression of Go that lines must match
+	Grep      string    `json:"grep,omitempty"` // Go regular expression that lines must match
 }
 
-// Pods reports whether containers' logs are wanted, and Journal whether the journal is.
+// Pods reports whether containers' logs are wanted.
 func (r *Request) Pods() bool { return r.Pod != "" || r.Container != "" || len(r.Units) == 0 }
 
 // Journal reports whether the journal is wanted.
@@ -36,13 +36,13 @@ func (r *Request) Journal() bool {
 type Line struct {
 	Time      time.Time `json:"time,omitzero"`
 	Machine   string    `json:"machine,omitempty"`
-	Unit      string    `json:"unit,omitempty"`      // of the journal: kubelet.service, or another identifier such as kernel
-	Namespace string    `json:"namespace,omitempty"` // of a container, as the next two
+	Unit      string    `json:"unit,omitempty"`      // of a journal line: kubelet.service, or another identifier such as kernel
+	Namespace string    `json:"namespace,omitempty"` // of a container's line, like the next two fields
 	Pod       string    `json:"pod,omitempty"`
 	Container string    `json:"container,omitempty"`
 	Text      string    `json:"text"`
 
-	// Present separates the lines that there were from those that come: with follow, an agent sends one such line.
+	// Present marks the end of the existing lines: with Follow, an agent sends one such line before the new ones.
 	Present bool `json:"present,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func Parse(data []byte) (l Line, err error) {
 	return l, nil
 }
 
-// Source names what wrote the line, briefly.
+// Source returns a short name of the line's origin.
 func (l *Line) Source() string {
 	if l.Pod == "" {
 		return l.Unit

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Bounds of merging lines that are still being written.
+// Limits for merging lines that are still being written.
 const (
 	// Hold is how long a new line waits for older lines of other sources.
 	Hold = 300 * time.Millisecond
-	// held is how many lines wait at most: sources that write faster are made to wait.
+	// held is the maximum number of waiting lines; sources that write faster have to wait.
 	held = 4096
 )
 
-// Merge gives the lines of several sources to emit in the order of time, the lines of each source in their own order. It reads a source
-// until it is closed or sends a line that says Present. Of the latter sources, which are returned, further lines may be read.
+// Merge calls emit for the lines of several sources, sorted by time; the lines of each source keep their order. It reads a source until the source is
+// closed or sends a Present line. It returns the sources that sent Present, from which more lines may be read.
 func Merge(ctx context.Context, sources []<-chan Line, emit func(Line) error) (open []<-chan Line, err error) {
 	var heads merging
 	next := func(n int) error {
@@ -50,7 +50,7 @@ func Merge(ctx context.Context, sources []<-chan Line, emit func(Line) error) (o
 	return open, nil
 }
 
-// Follow gives lines to emit as they come, and sorts those that come at about the same time. It returns when lines is closed.
+// Follow calls emit for lines as they arrive, and sorts lines that arrive at about the same time. It returns when lines is closed.
 func Follow(ctx context.Context, lines <-chan Line, emit func(Line) error) error {
 	var waiting merging
 	tick := time.NewTicker(Hold / 3)
@@ -60,7 +60,7 @@ func Follow(ctx context.Context, lines <-chan Line, emit func(Line) error) error
 		if len(waiting) >= held {
 			in = nil
 		}
-		var before time.Time // lines that came before are due
+		var before time.Time // lines that arrived before are due
 		select {
 		case l, ok := <-in:
 			if !ok {
@@ -79,14 +79,14 @@ func Follow(ctx context.Context, lines <-chan Line, emit func(Line) error) error
 	}
 }
 
-// item is a line that waits. arrived is a time in nanoseconds.
+// item is a waiting line. arrived is a time in nanoseconds.
 type item struct {
 	line    Line
-	source  int // or its turn: lines of one time stay in this order
+	source  int // or its sequence number: lines with the same time keep this order
 	arrived int64
 }
 
-// merging is a heap of lines, the oldest first.
+// merging is a heap of lines, oldest first.
 type merging []item
 
 // flush emits the lines up to the last one that arrived before a time; the zero time means all lines.

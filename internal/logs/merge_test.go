@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// at makes lines of one machine, by their seconds; -1 is the line that says Present.
+// at returns lines of one machine with times in seconds; -1 is the Present line.
 func at(machine string, seconds ...int) <-chan Line {
 	c := make(chan Line, len(seconds)+10)
 	for _, s := range seconds {
@@ -78,7 +78,7 @@ func TestMergeEnds(t *testing.T) {
 	}
 }
 
-// TestFollow: lines that come within Hold are sorted, later ones are not waited for, and a flood is bounded.
+// TestFollow: lines that arrive within Hold are sorted, later ones are not waited for, and floods are bounded.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := make(chan Line)

@@ -13,21 +13,20 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// UserData is all that user-data may say: what never changes in a machine's life. There is no field that could hold a secret.
+// UserData holds everything that user-data may contain: settings that never change in a machine's life. It has no field for secrets.
 type UserData struct {
 	Hostname string   // a DNS label
 	FQDN     string   // fully qualified name; may be empty
 	SSHKeys  []string // public keys in authorized_keys form that may log in as root; at least one
-	// HostKeysToConsole has the machine print its SSH host keys on its console, from where a cloud's API serves them: the
-	// out-of-band source for pinning on clouds. Elsewhere the host key lies on the disk before the first boot.
+	// HostKeysToConsole makes the machine print its SSH host keys on its console, which a cloud's API shows: an out-of-band source for pinning on
+	// clouds. Elsewhere the host key is on the disk before the first boot.
 	HostKeysToConsole bool
 }
 
 // CloudInit renders user-data for cloud-init (22.4 and later).
 //
-// Root is the only account that gets keys: the agent works as root anyway, and images without sudo will do. Passwords stay locked and
-// are refused by sshd. Host keys that lie on the disk are neither deleted nor replaced. Only the cloud-init modules that
-// this needs are run, because each costs boot time.
+// Only root gets keys: the agent works as root anyway, and images need no sudo. Passwords stay locked, and sshd refuses them. Host keys that are
+// already on the disk are neither deleted nor replaced. Only the necessary cloud-init modules run, because each costs boot time.
 func CloudInit(o UserData) ([]byte, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -59,7 +58,7 @@ func CloudInit(o UserData) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// quote renders a string as a YAML double-quoted scalar; JSON's form is one.
+// quote renders a string as a double-quoted YAML scalar, which has the form of a JSON string.
 func quote(s string) string {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -89,8 +88,8 @@ func (o UserData) validate() error {
 	return nil
 }
 
-// checkPublicKey makes sure that k is "type base64 [comment]" whose base64 names the same type: a private key can't pass.
-// Errors never repeat k.
+// checkPublicKey checks that k is "type base64 [comment]" and that the base64 names the same type, so that a private key can't pass. Errors never
+// contain k.
 func checkPublicKey(k string) error {
 	if strings.ContainsAny(k, "\r\n") {
 		return errors.New("is not one line: give a public key in authorized_keys form")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestCloudInitSchema has cloud-init itself judge what we render.
+// TestCloudInitSchema: cloud-init itself accepts the rendered user-data.
 func TestCloudInitSchema(t *testing.T) {
 	if _, err := exec.LookPath("cloud-init"); err != nil {
 		t.Fatal("cloud-init is not installed: apt-get install cloud-init")

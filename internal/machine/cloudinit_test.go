@@ -27,7 +27,7 @@ func TestCloudInitGolden(t *testing.T) {
 	}
 }
 
-// refused is what neither kind of user-data may hold.
+// refused returns user-data that both kinds must refuse.
 func refused() map[string]UserData {
 	private := "-----BEGIN OPENSSH PRIVATE KEY-----\nc2VjcmV0LXNlY3JldA==\n-----END OPENSSH PRIVATE KEY-----"
 	return map[string]UserData{

@@ -1,6 +1,6 @@
-// Package machine says what one machine should be: files, units, kernel settings, binaries, images. Typed, not a script.
+// Package machine describes the wanted state of one machine: files, units, kernel settings, binaries, images. Typed, not a script.
 //
-// It knows nothing of clusters or Kubernetes; the agent makes a host match a Config, the cluster package writes it.
+// It knows nothing of clusters or Kubernetes. The cluster package writes a Config, and the agent makes a host match it.
 package machine
 
 import "io/fs"
@@ -9,16 +9,16 @@ import "io/fs"
 type Config struct {
 	Machine     string            `json:"machine"`               // the machine's name, for messages
 	Users       []string          `json:"users,omitempty"`       // system accounts without a login, each with a group of its own name; created if absent, never removed
-	Directories []Directory       `json:"directories,omitempty"` // made if absent; mode and owner kept right
+	Directories []Directory       `json:"directories,omitempty"` // created if absent; mode and owner are kept right
 	Files       []File            `json:"files,omitempty"`
 	Links       []Link            `json:"links,omitempty"`    // symlinks to files of the machine
 	Binaries    []Binary          `json:"binaries,omitempty"` // symlinks into the blob store
 	Images      []Image           `json:"images,omitempty"`   // container images imported into containerd
 	Packages    []string          `json:"packages,omitempty"` // Debian packages that must be installed; prepared images have them
-	Modules     []string          `json:"modules,omitempty"`  // kernel modules; built-in or loaded counts, one that the kernel does not have is a warning in the report
+	Modules     []string          `json:"modules,omitempty"`  // kernel modules that must be loaded or built in; one that the kernel lacks is a warning in the report
 	Sysctls     map[string]string `json:"sysctls,omitempty"`  // written to a sysctl.d file and applied; a value that is already right is not written
 	Units       []Unit            `json:"units,omitempty"`    // systemd units, started in this order
-	Release     string            `json:"release,omitempty"`  // what the machine runs; another one than before makes an apply an upgrade
+	Release     string            `json:"release,omitempty"`  // release that the machine runs; if it differs from the previous one, the apply is an upgrade
 	Hooks       []Hook            `json:"hooks,omitempty"`    // run in this order
 }
 
@@ -28,7 +28,7 @@ type Link struct {
 	Target string `json:"target"` // absolute
 }
 
-// When hooks run. The agent tells an installation by the absence of its state, and an upgrade by Config.Release.
+// When hooks run. The agent recognizes an installation by the absence of its state, and an upgrade by a changed Config.Release.
 const (
 	BeforeInstall = "beforeInstall"
 	AfterInstall  = "afterInstall"
@@ -38,7 +38,7 @@ const (
 	AfterReset    = "afterReset"
 )
 
-// Hook is a shell script that runs as root at one moment of a machine's life. Its failure stops what it belongs to.
+// Hook is a shell script that runs as root at one moment of a machine's life. Its failure stops the apply or reset.
 type Hook struct {
 	When    string `json:"when"`
 	Name    string `json:"name"`
@@ -60,11 +60,10 @@ type File struct {
 	Owner   string      `json:"owner,omitempty"`  // as Directory.Owner
 	Content []byte      `json:"content"`          // base64 in JSON
 	Secret  bool        `json:"secret,omitempty"` // never shown in diffs, logs or reports
-	// RenewedAt is the path at which the machine keeps a certificate that begins as this file and that it renews itself, as a kubelet
-	// does. The file is written, and the path made a link to it, only while no certificate lies at the path that is valid by the
-	// machine's clock and signed by Authority.
+	// RenewedAt is the path of a certificate that starts as this file and that the machine renews itself, as a kubelet does. The file is written, and
+	// the path made a link to it, only if the path holds no certificate that is valid by the machine's clock and signed by Authority.
 	RenewedAt string `json:"renewedAt,omitempty"`
-	Authority []byte `json:"authority,omitempty"` // the certificate (PEM) of who signs what lies at RenewedAt; empty: anybody
+	Authority []byte `json:"authority,omitempty"` // certificate (PEM) of the authority that signs what lies at RenewedAt; empty: any authority
 }
 
 // Binary is an executable from the bundle. Path becomes a symlink into the machine's blob store.
@@ -79,7 +78,7 @@ type Image struct {
 	Refs   []string `json:"refs"`
 	Digest string   `json:"digest"` // of the archive blob
 	Size   int64    `json:"size"`   // bytes
-	ID     string   `json:"id"`     // digest of the image (manifest), by which the agent reports whether it is already imported
+	ID     string   `json:"id"`     // digest of the image (manifest), by which the agent checks whether it is already imported
 }
 
 // Unit is a systemd unit.
@@ -89,24 +88,24 @@ type Unit struct {
 	DropIns []DropIn `json:"dropIns,omitempty"`
 	Enabled bool     `json:"enabled"`
 	Active  bool     `json:"active"` // started if not active; false: stopped if active
-	// OnDemand has the unit be started and stopped by others, as a timer does: it is left as it is found, whatever Active says.
+	// OnDemand means that something else starts and stops the unit, such as a timer: the agent leaves it as it is, whatever Active says.
 	OnDemand bool     `json:"onDemand,omitempty"`
 	Watches  []string `json:"watches,omitempty"` // paths (files, binaries) whose change makes the unit restart; its own file and drop-ins always do
-	Reload   bool     `json:"reload,omitempty"`  // reload in place of restart where only watched files changed
-	Private  bool     `json:"private,omitempty"` // its file and drop-ins are readable by root alone
-	// Starts lists what the unit starts by files, as kubelet starts static pods: while the unit runs such files are put in place once all images
-	// are there, and it restarts only once it has started again what changed.
+	Reload   bool     `json:"reload,omitempty"`  // reload instead of restart if only watched files changed
+	Private  bool     `json:"private,omitempty"` // only root can read its file and drop-ins
+	// Starts lists the programs that the unit starts from files, as kubelet starts static pods. While the unit runs, these files are put in place
+	// only once all images are there, and the unit restarts only once it has started the changed programs again.
 	Starts []Start `json:"starts,omitempty"`
-	// Forgets is the path of a program, mostly the unit's own, whose other version does not know what the one before has started: where it
-	// changes, all of Starts is stopped before the unit restarts, and started after it. Empty: none.
+	// Forgets is the path of a program, usually the unit's own, that loses track of started programs when it is replaced by another version. If it
+	// changes, all of Starts is stopped before the unit restarts, and started afterwards. Empty: none.
 	Forgets string `json:"forgets,omitempty"`
 }
 
-// Start is a program that a unit starts by a file, named as the file without its extension.
+// Start is a program that a unit starts from a file; the program is named like the file without its extension.
 type Start struct {
 	File  string `json:"file"`
-	Needs string `json:"needs,omitempty"` // the file of a program without which this one can answer nobody: it is stopped while that one is changed
-	Port  int    `json:"port,omitempty"`  // where it listens once those that need it can use it; 0: that it runs is enough
+	Needs string `json:"needs,omitempty"` // file of another program that this one can't work without: this one is stopped while the other is changed
+	Port  int    `json:"port,omitempty"`  // port on which it listens once programs that need it can use it; 0: it is ready as soon as it runs
 }
 
 // DropIn is a file in the unit's .d directory.
@@ -115,27 +114,27 @@ type DropIn struct {
 	Content string `json:"content"`
 }
 
-// Report is what the agent answers (JSON on standard output).
+// Report is the agent's answer (JSON on standard output).
 type Report struct {
-	Digest  string   `json:"digest"`            // Config.Digest() of what is installed now (empty after a dry run that found changes)
+	Digest  string   `json:"digest"`            // Config.Digest() of the installed state (empty after a dry run that found changes)
 	Changes []Change `json:"changes,omitempty"` // what was (dry run: would be) changed
-	Missing []string `json:"missing,omitempty"` // blob digests the machine lacks; nothing was changed while any is missing
-	// DiskFree is how many bytes root can still write below /var/lib, where blobs are missing; 0 where it is not known.
+	Missing []string `json:"missing,omitempty"` // digests of blobs that the machine lacks; nothing is changed while any is missing
+	// DiskFree is the number of bytes that root can still write below /var/lib. It is set if blobs are missing; 0 if unknown.
 	DiskFree int64 `json:"diskFree,omitempty"`
-	// Warnings reports what could not be made as wanted without being an error: a kernel module that this kernel does not have.
+	// Warnings reports deviations that are no errors, such as a kernel module that this kernel does not have.
 	Warnings []string `json:"warnings,omitempty"`
-	Life              // before anything was changed
+	Life              // as it was before any change
 }
 
-// Change is one thing the agent changed, or would.
+// Change is one change that the agent made, or would make.
 type Change struct {
 	Kind   string `json:"kind"`          // "user", "file", "directory", "link", "binary", "image", "package", "sysctl", "module", "unit", "command", "hook"
 	Name   string `json:"name"`          // path or unit name
 	Action string `json:"action"`        // "create", "update", "remove", "start", "stop", "restart", "reload", "enable", "run"
 	Why    string `json:"why,omitempty"` // "content differs", "mode 0644 → 0600", …; never any content of a secret
 
-	// A dry run on a machine that was configured before also reports contents, in text files of at most MaxShown bytes.
-	Secret bool     `json:"secret,omitempty"` // it holds a secret: its contents are not reported
-	From   *Content `json:"from,omitempty"`   // of a file, or of a kernel setting: what is there; absent: nothing
-	To     *Content `json:"to,omitempty"`     // what is to be there; absent: nothing
+	// A dry run on a machine that was configured before also reports the contents of text files of at most MaxShown bytes.
+	Secret bool     `json:"secret,omitempty"` // the file holds a secret: its contents are not reported
+	From   *Content `json:"from,omitempty"`   // of a file or a kernel setting: the present content; nil if it does not exist
+	To     *Content `json:"to,omitempty"`     // the wanted content; nil if it is to be removed
 }

@@ -1,9 +1,9 @@
 package machine
 
-// Credential is what a pod on a machine is given to be known by, and to know the API by, as far as it is no secret.
+// Credential describes, without secrets, a pod's credential for the API and the authorities by which the pod verifies the API.
 type Credential struct {
 	Pod         string   `json:"pod"`                   // its UID
-	Volume      string   `json:"volume"`                // that it lies in
-	KeyID       string   `json:"keyID"`                 // of the key that has signed its token ("kid")
-	Authorities []string `json:"authorities,omitempty"` // SHA-256 (hex) of the certificates by which it is to know the API; none where it is given none
+	Volume      string   `json:"volume"`                // name of the volume that contains it
+	KeyID       string   `json:"keyID"`                 // ID of the key that signed its token ("kid")
+	Authorities []string `json:"authorities,omitempty"` // SHA-256 (hex) of the CA certificates for verifying the API; none if the pod got none
 }

@@ -8,19 +8,19 @@ import (
 	"slices"
 )
 
-// Digest returns "sha256:<hex>" of the configuration in canonical form. Two configurations that ask for the same machine
-// have the same digest: order counts only for Units and Hooks, and an empty owner is root:root.
+// Digest returns "sha256:<hex>" of the configuration in canonical form. Two configurations of the same machine have the same digest: order counts
+// only for Units and Hooks, and an empty owner is root:root.
 func (c Config) Digest() string {
 	data, err := json.Marshal(c.Canonical())
 	if err != nil {
-		// Config holds only strings, numbers, booleans and byte slices: it always marshals.
+		// Config contains only strings, numbers, booleans and byte slices, which always marshal.
 		panic("machine: marshal configuration: " + err.Error())
 	}
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Canonical returns a copy with everything sorted whose order has no meaning, and defaults written out.
+// Canonical returns a copy with written-out defaults, sorted wherever order has no meaning.
 func (c Config) Canonical() Config {
 	c.Users = sortedStrings(c.Users)
 	c.Directories = sorted(c.Directories, func(d Directory) string { return d.Path })
@@ -31,7 +31,7 @@ func (c Config) Canonical() Config {
 	for i := range c.Files {
 		c.Files[i].Owner = owner(c.Files[i].Owner)
 		c.Files[i].Content = append([]byte{}, c.Files[i].Content...)
-		if c.Files[i].RenewedAt != "" { // one beginning is as good as another
+		if c.Files[i].RenewedAt != "" { // any initial certificate is as good as another
 			c.Files[i].Content = []byte{}
 		}
 	}
@@ -61,7 +61,7 @@ func (c Config) Canonical() Config {
 	return c
 }
 
-// DefaultOwner is the owner of files and directories that name none.
+// DefaultOwner is the owner of files and directories without an explicit owner.
 const DefaultOwner = "root:root"
 
 func owner(o string) string {

@@ -9,11 +9,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Ignition renders the same user-data as CloudInit for images of the Ignition kind (Fedora CoreOS, Flatcar), as a
-// configuration of spec 3.4. A fully qualified name has no place in it.
+// Ignition renders the same user-data as CloudInit for images with Ignition (Fedora CoreOS, Flatcar), as a configuration of spec 3.4. It has no place
+// for a fully qualified name.
 //
-// Such images update and reboot themselves; that is switched off, because a cluster's machines are taken away one at a
-// time, after their pods.
+// Such images update and reboot themselves. This is switched off, because a cluster's machines are taken away one at a time, after their pods.
 func Ignition(o UserData) ([]byte, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -41,8 +40,8 @@ func Ignition(o UserData) ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// hostKeysUnit prints what cloud-init's keys-to-console prints. The journal's way to the console would put a prefix before
-// each line. "ssh-keygen -A" makes only keys that are absent.
+// hostKeysUnit prints the same as cloud-init's keys-to-console. If the journal wrote to the console, it would prefix each line. "ssh-keygen -A"
+// creates only missing keys.
 const hostKeysUnit = `[Unit]
 Description=Print the SSH host key on the console, for Naupegos to pin
 After=sshd-keygen.target sshd-keygen.service sshd.service ssh.service
@@ -57,7 +56,7 @@ ExecStart=/bin/sh -c 'k=$$(cat /etc/ssh/ssh_host_ed25519_key.pub) && printf "\\n
 WantedBy=multi-user.target
 `
 
-// ignitionFile is a file that everybody may read.
+// ignitionFile returns a world-readable file.
 func ignitionFile(path, content string) types.File {
 	mode, overwrite, source := 0o644, true, dataURL(content)
 	return types.File{
@@ -66,7 +65,7 @@ func ignitionFile(path, content string) types.File {
 	}
 }
 
-// dataURL holds text in itself, every byte but plain letters and digits escaped.
+// dataURL returns a data URL with text, in which every byte except plain letters and digits is escaped.
 func dataURL(text string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestIgnitionValidate has Ignition's own validator judge what we render, and a copy with a fault in it.
+// TestIgnitionValidate: Ignition's own validator accepts the rendered configuration, and refuses a copy with a fault.
 func TestIgnitionValidate(t *testing.T) {
 	tool := filepath.Join(t.TempDir(), "ignition-validate")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", tool, "github.com/coreos/ignition/v2/validate").CombinedOutput(); err != nil {
@@ -48,7 +48,7 @@ func TestIgnitionValidate(t *testing.T) {
 	}
 }
 
-// TestConsoleUnit runs what the unit prints, with a file in the console's place.
+// TestConsoleUnit runs the unit's script with a file in place of the console.
 func TestConsoleUnit(t *testing.T) {
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key.pub")
@@ -57,7 +57,7 @@ func TestConsoleUnit(t *testing.T) {
 	}
 	_, command, _ := strings.Cut(hostKeysUnit, "ExecStart=/bin/sh -c '")
 	command, _, _ = strings.Cut(command, "'\n")
-	// What systemd makes of it, and the test's own places.
+	// Replace systemd's escapes, and paths by those of the test.
 	command = strings.NewReplacer(`\\`, `\`, "%%", "%", "$$", "$", "/etc/ssh/ssh_host_ed25519_key.pub", key, "/dev/console", filepath.Join(dir, "console")).Replace(command)
 	if out, err := exec.CommandContext(t.Context(), "/bin/sh", "-c", command).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

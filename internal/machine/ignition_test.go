@@ -27,7 +27,7 @@ func TestIgnitionGolden(t *testing.T) {
 	}
 }
 
-// TestIgnitionParses reads what we render with Ignition's own parser and looks for what cloud-init's user-data says too.
+// TestIgnitionParses parses the rendered configuration with Ignition's own parser and looks for the content of cloud-init's user-data.
 func TestIgnitionParses(t *testing.T) {
 	for name, o := range userData() {
 		data, err := Ignition(o)
@@ -56,7 +56,7 @@ func TestIgnitionParses(t *testing.T) {
 	}
 }
 
-// text reads a data URL.
+// text decodes a data URL.
 func text(t *testing.T, source string) string {
 	t.Helper()
 	rest, ok := strings.CutPrefix(source, "data:,")
@@ -75,7 +75,7 @@ func TestIgnitionRefuses(t *testing.T) {
 	}
 }
 
-// TestRender unpacks what a cloud is given and compares it with what was rendered.
+// TestRender unpacks the user-data for clouds and compares it with the original.
 func TestRender(t *testing.T) {
 	o := userData()["cloud.yaml"]
 	plain, err := CloudInit(o)
@@ -111,7 +111,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// replaced returns what Ignition takes in place of a configuration, by its own parser's account.
+// replaced returns the configuration that Ignition's own parser finds as a replacement.
 func replaced(t *testing.T, config []byte) []byte {
 	t.Helper()
 	c, report, err := v3_4.Parse(config)
@@ -138,7 +138,7 @@ func replaced(t *testing.T, config []byte) []byte {
 	return out
 }
 
-// TestManyKeysAreCompressed: keys of several users are alike in nothing but their form, and yet shorter than they are.
+// TestManyKeysAreCompressed: even the keys of several users, which share only their form, become shorter.
 func TestManyKeysAreCompressed(t *testing.T) {
 	o := UserData{Hostname: "demo-cp-1"}
 	rnd := rand.New(rand.NewSource(1))

@@ -2,9 +2,9 @@ package machine
 
 import "time"
 
-// Where things lie on every machine. Prepared images and the agent agree on these.
+// Paths on every machine. Prepared images and the agent agree on them.
 const (
-	StateDir       = "/var/lib/naupegos"             // everything of ours that lasts on a machine
+	StateDir       = "/var/lib/naupegos"             // everything of ours that persists on a machine
 	BlobDir        = StateDir + "/blobs/sha256"      // content-addressed blobs, one file per digest (hex), mode 0755, root
 	AgentDir       = "/usr/local/lib/naupegos/agent" // agent binaries: AgentDir/<sha256 hex>/naupegos-agent
 	StateKey       = StateDir + "/agent/state.json"  // what the agent installed last: digest and the paths it manages, mode 0600
@@ -12,7 +12,7 @@ const (
 	ContainerdRoot = "/var/lib/containerd"           // containerd's root; prepared images fill it before the first boot
 )
 
-// Facts is what the agent tells about a machine (`naupegos-agent facts`).
+// Facts is what the agent reports about a machine (`naupegos-agent facts`).
 type Facts struct {
 	Hostname      string `json:"hostname"`
 	OS            string `json:"os"`           // ID and VERSION_ID of os-release: "debian 12"
@@ -20,24 +20,24 @@ type Facts struct {
 	Architecture  string `json:"architecture"` // as Go names it: "amd64"
 	CPUs          int    `json:"cpus"`
 	MemoryBytes   int64  `json:"memoryBytes"`
-	CgroupVersion int    `json:"cgroupVersion"`        // 1 (also hybrid) or 2: which one kubelet and runc will use
+	CgroupVersion int    `json:"cgroupVersion"`        // 1 (also hybrid) or 2: the version that kubelet and runc will use
 	Systemd       bool   `json:"systemd"`              // pid 1 is systemd
-	Dpkg          bool   `json:"dpkg"`                 // software comes in Debian's packages
+	Dpkg          bool   `json:"dpkg"`                 // software is installed as Debian packages
 	AppArmor      bool   `json:"appArmor"`             // enabled in the kernel
 	SysResource   bool   `json:"sysResource"`          // CAP_SYS_RESOURCE is in the bounding set: negative oom_score_adj works
-	Interface     string `json:"interface"`            // that holds the default route
+	Interface     string `json:"interface"`            // with the default route
 	Address       string `json:"address"`              // first IPv4 address of Interface
-	Container     bool   `json:"container"`            // shares its kernel with others: global kernel settings are not its to set
-	ResolvConf    string `json:"resolvConf"`           // the real one where systemd-resolved puts a stub before it; else empty, for /etc/resolv.conf
-	NoResolver    bool   `json:"noResolver,omitempty"` // no name server is known but the machine itself, by a loopback address: pods can ask none
+	Container     bool   `json:"container"`            // shares its kernel with others: it must not change global kernel settings
+	ResolvConf    string `json:"resolvConf"`           // the real one if systemd-resolved puts a stub in front of it; empty: /etc/resolv.conf
+	NoResolver    bool   `json:"noResolver,omitempty"` // the only known name server is the machine itself, at a loopback address, which pods can't use
 	Swap          bool   `json:"swap"`
 	MachineID     string `json:"machineID"`
 	BootID        string `json:"bootID"`
-	Fresh         bool   `json:"fresh"` // nothing was configured on it yet; the fields below are set only then
-	// Listeners are the TCP ports that are taken: none of them is ours.
+	Fresh         bool   `json:"fresh"` // nothing has been configured on it yet; the fields below are set only then
+	// Listeners are the TCP ports that are in use, none of them by Naupegos.
 	Listeners []Listener `json:"listeners,omitempty"`
 	DiskFree  int64      `json:"diskFree,omitempty"`  // bytes that root can still write below /var/lib
-	Clock     time.Time  `json:"clock,omitzero"`      // when it answered, by its own clock
+	Clock     time.Time  `json:"clock,omitzero"`      // time of the answer, by its own clock
 	Addresses []string   `json:"addresses,omitempty"` // its IPv4 addresses except loopback's
 	Firewall  string     `json:"firewall,omitempty"`  // the active one, "ufw" or "firewalld"
 	Services  []string   `json:"services,omitempty"`  // running services that run containers or a cluster
@@ -46,9 +46,9 @@ type Facts struct {
 
 // Listener is a TCP port that a process listens on.
 type Listener struct {
-	Address string `json:"address"`           // "0.0.0.0" or "::" for every one
+	Address string `json:"address"`           // "0.0.0.0" or "::" for all addresses
 	Port    int    `json:"port"`              //
-	Process string `json:"process,omitempty"` // its name; empty where the kernel itself listens
+	Process string `json:"process,omitempty"` // its name; empty if the kernel itself listens
 	PID     int    `json:"pid,omitempty"`     //
 	Unit    string `json:"unit,omitempty"`    // the systemd service that it is part of
 }

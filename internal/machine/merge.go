@@ -9,9 +9,9 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Merge lays configurations over each other. The same path (or setting, or image) may come from several layers as long as
-// they agree; where they differ the error (fail.Conflict) names the thing and both layers. A unit may be spread over layers: one gives
-// its content, others add drop-ins and watches. Units keep the order in which they first appear.
+// Merge combines configurations. Several layers may contain the same path (or setting, or image) if they agree; otherwise the error (fail.Conflict)
+// names it and both layers. A unit may be spread over layers: one sets its content, others add drop-ins and watches. Units keep the order of their
+// first appearance.
 func Merge(layers ...Config) (Config, error) {
 	m := merger{from: map[string]int{}}
 	for i, l := range layers {
@@ -23,7 +23,7 @@ func Merge(layers ...Config) (Config, error) {
 	return m.out, nil
 }
 
-// merger carries the result and remembers which layer each thing came from.
+// merger holds the result and remembers the layer of each item.
 type merger struct {
 	out   Config
 	layer int
@@ -194,7 +194,7 @@ func (m *merger) units(l Config) error {
 	return nil
 }
 
-// unit adds what u says to the unit of the same name from an earlier layer.
+// unit adds the fields of u to the unit of the same name from an earlier layer.
 func (m *merger) unit(o *Unit, u Unit) error {
 	if o.Content != "" && u.Content != "" && o.Content != u.Content {
 		return m.conflict("unit", u.Name, "the content is not the same")
@@ -230,7 +230,7 @@ func (m *merger) unit(o *Unit, u Unit) error {
 	return nil
 }
 
-// union appends to a what it lacks of b.
+// union returns a followed by the items of b that a lacks.
 func union(a, b []string) []string {
 	for _, s := range b {
 		if !slices.Contains(a, s) {

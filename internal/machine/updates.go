@@ -1,23 +1,23 @@
 package machine
 
-// Updates is what a machine's packages can be brought to, and why it has to be rebooted.
+// Updates lists the available updates of a machine's packages, and the reasons to reboot it.
 type Updates struct {
-	Packages []PackageUpdate `json:"packages,omitempty"` // in the order of their names; those that come anew because others need them, too
-	// Unfinished reports that an installation was cut off: what could be newer is known once it is finished.
+	Packages []PackageUpdate `json:"packages,omitempty"` // sorted by name; includes packages that are newly installed because others need them
+	// Unfinished reports that an installation was interrupted. Only after it is finished is it known which packages could be newer.
 	Unfinished bool     `json:"unfinished,omitempty"`
-	Held       []string `json:"held,omitempty"`   // packages that could be newer, and are left as they are
-	Reboot     []string `json:"reboot,omitempty"` // why it is to be rebooted; empty: it need not be
+	Held       []string `json:"held,omitempty"`   // packages that could be newer but are kept as they are
+	Reboot     []string `json:"reboot,omitempty"` // why it must be rebooted; empty if it need not be
 	Life                // of the machine
 }
 
-// PackageUpdate is one package.
+// PackageUpdate is the update of one package.
 type PackageUpdate struct {
-	Name string `json:"name"`           // with its architecture, where that is a foreign one
-	From string `json:"from,omitempty"` // the version that is installed; empty: it comes anew
+	Name string `json:"name"`           // with its architecture if that is a foreign one
+	From string `json:"from,omitempty"` // the installed version; empty: the package is new
 	To   string `json:"to"`
 }
 
-// String says what becomes of the package.
+// String describes the update.
 func (p PackageUpdate) String() string {
 	if p.From == "" {
 		return p.Name + " " + p.To + " (new)"

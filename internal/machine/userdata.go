@@ -17,11 +17,11 @@ const (
 	KindIgnition  = "ignition"
 )
 
-// Render renders user-data of a kind as a cloud should be given it: compressed. An unknown kind or bad fields give fail.Invalid.
-// The same input gives the same bytes.
+// Render renders user-data of a kind in the form for a cloud: compressed. It returns fail.Invalid for an unknown kind or invalid fields. The same
+// input gives the same bytes.
 func (o UserData) Render(kind string) ([]byte, error) {
 	switch kind {
-	case KindCloudInit: // which unpacks it by itself
+	case KindCloudInit: // cloud-init unpacks it by itself
 		out, err := CloudInit(o)
 		if err != nil {
 			return nil, err
@@ -37,8 +37,8 @@ func (o UserData) Render(kind string) ([]byte, error) {
 	return nil, fail.New(fail.Invalid, "unknown kind of user-data %q", kind).Do("known: %s, %s", KindCloudInit, KindIgnition)
 }
 
-// packIgnition makes a configuration that says no more than: take this compressed one in my place. Ignition unpacks nothing else of
-// what a cloud hands it.
+// packIgnition returns a configuration that only tells Ignition to use the given, compressed one instead. This is the only compressed content that
+// Ignition accepts from a cloud.
 func packIgnition(config []byte) ([]byte, error) {
 	packed, err := compress(config)
 	if err != nil {

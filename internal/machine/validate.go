@@ -24,7 +24,7 @@ const (
 	refForm     = `^[a-z0-9][a-zA-Z0-9./:_-]*$`
 )
 
-// Validate returns every fault of the configuration at once (fail.Invalid), or nil.
+// Validate returns all faults of the configuration (fail.Invalid), or nil.
 func (c Config) Validate() error {
 	v := validator{paths: map[string]string{}, binaries: map[string]int64{}}
 	for _, u := range c.Users {
@@ -75,7 +75,7 @@ func (c Config) Validate() error {
 	return v.err(c.Machine)
 }
 
-// validator gathers faults. paths reports what claims each path.
+// validator collects faults. paths records what claims each path.
 type validator struct {
 	faults   []error
 	paths    map[string]string
@@ -184,7 +184,7 @@ func (v *validator) hooks(hooks []Hook) {
 	}
 }
 
-// nesting finds files that other paths want as a directory.
+// nesting finds files that other paths use as a directory.
 func (v *validator) nesting() {
 	for _, p := range slices.Sorted(maps.Keys(v.paths)) {
 		for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
@@ -197,8 +197,8 @@ func (v *validator) nesting() {
 
 func within(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
 
-// UnitPath is where the agent writes a unit's own file.
+// UnitPath returns the path of a unit's own file.
 func UnitPath(unit string) string { return UnitDir + "/" + unit }
 
-// DropInPath is where the agent writes a unit's drop-in.
+// DropInPath returns the path of a unit's drop-in.
 func DropInPath(unit, name string) string { return UnitDir + "/" + unit + ".d/" + name }

@@ -11,14 +11,14 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// About says what a request does, for the journal, the lease, the audit and people.
+// About describes a request for the journal, the lease, the audit log and people.
 type About struct {
 	Verb    string
 	Title   string // the verb with its arguments, as the command line has them: "node remove demo-general-1"
-	Subject string // what it acts on: machines, a pool, a backup; empty: the whole cluster
+	Subject string // what the request acts on: machines, a pool, a backup; empty: the whole cluster
 }
 
-// mostTitle bounds a title, which a request with many machines would exceed.
+// mostTitle limits the length of a title, because a request can name many machines.
 const mostTitle = 200
 
 // About describes the request by its verb and options.
@@ -37,24 +37,24 @@ func (a *Asked) about(args, subjects []string) About {
 	return About{Verb: a.Verb, Title: words.Clip(words.Line(title), mostTitle), Subject: words.Clip(words.Line(strings.Join(subjects, ", ")), mostTitle)}
 }
 
-// argued collects the arguments of a request and what it acts on.
+// argued collects the arguments and subjects of a request.
 type argued struct{ args, subjects []string }
 
-// flag adds a flag that is set.
+// flag adds a flag if set is true.
 func (w *argued) flag(name string, set bool) {
 	if set {
 		w.args = append(w.args, name)
 	}
 }
 
-// value adds a flag with its value, unless that is empty.
+// value adds a flag with its value, unless the value is empty.
 func (w *argued) value(name, value string) {
 	if value != "" {
 		w.args = append(w.args, name, value)
 	}
 }
 
-// on adds what the request acts on, which is an argument without a flag as well.
+// on adds subjects of the request that are also positional arguments.
 func (w *argued) on(names ...string) {
 	for _, name := range names {
 		if name != "" {
@@ -63,15 +63,15 @@ func (w *argued) on(names ...string) {
 	}
 }
 
-// of adds a flag with what the request acts on.
+// of adds a flag whose value is a subject of the request.
 func (w *argued) of(flag, name string) {
 	if name != "" {
 		w.args, w.subjects = append(w.args, flag, name), append(w.subjects, name)
 	}
 }
 
-// arguments says how a title shows each option of Asked, by its name in JSON and in the title's order; nil: the title leaves it out. A test walks the
-// verbs' options. Requests have no options that their verb does not take: see check.
+// arguments says how a title shows each option of Asked: by its name in JSON, in the order of the title. Options with a nil argue are left out. A
+// test compares the table with the verbs' options; check has refused options that the verb does not take.
 var arguments = []struct {
 	option string
 	argue  func(a *Asked, w *argued)
@@ -141,7 +141,7 @@ func (d *Drain) argue(w *argued) {
 	w.flag("--force", d.Force)
 }
 
-// argue adds the arguments of an upgrade; releases, as "v1.36.4 → v1.37.2", take the place of the release that it leads to.
+// argue adds the arguments of an upgrade. A non-empty releases, such as "v1.36.4 → v1.37.2", replaces the target release.
 func (u *Upgrade) argue(w *argued, releases string) {
 	if u == nil {
 		return
@@ -184,7 +184,7 @@ func (r *Rotate) argue(w *argued) {
 	w.flag("--abandon", r.Abandon)
 }
 
-// about describes the session's request, or the verb of a session without one.
+// about describes the session's request or, if it has none, its verb.
 func (s *Session) about() About {
 	if s.asked == nil {
 		return About{Verb: s.verb, Title: s.verb}
@@ -192,7 +192,7 @@ func (s *Session) about() About {
 	return s.asked.About()
 }
 
-// entitle gives a plan of the session its verb, title and subject, with the stage that it takes the cluster to.
+// entitle sets the verb, title and subject of a plan of the session. The title includes the stage to which the plan takes the cluster.
 func (s *Session) entitle(p *plan.Plan) {
 	about, releases, stage := s.about(), "", ""
 	if about.Verb == "" { // the session only looks
@@ -216,7 +216,8 @@ func (s *Session) entitle(p *plan.Plan) {
 	p.Verb, p.Title, p.Subject = about.Verb, about.Title, about.Subject
 }
 
-// through adds the releases of an upgrade that is under way: in place of the arguments of upgrade, and behind those of any other verb that continues it.
+// through adds the releases of an unfinished upgrade: instead of the target release for the verb upgrade, and at the end of the title for any other
+// verb.
 func (a *Asked) through(about About, releases string) About {
 	if a == nil || a.Upgrade == nil {
 		about.Title += ", upgrade " + releases

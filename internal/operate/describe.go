@@ -35,10 +35,10 @@ type Description struct {
 	Backup       *BackupShown          `json:"backup,omitempty"`
 	Runs         []RunLine             `json:"runs,omitempty"`     // newest first
 	Events       []kube.Event          `json:"events,omitempty"`   // oldest first
-	Problems     []string              `json:"problems,omitempty"` // what could not be asked, and why
+	Problems     []string              `json:"problems,omitempty"` // what could not be queried, and why
 }
 
-// RunLine is one run in short.
+// RunLine summarizes a run.
 type RunLine struct {
 	ID      string    `json:"id"`
 	Verb    string    `json:"verb"`
@@ -46,15 +46,15 @@ type RunLine struct {
 	Outcome string    `json:"outcome"`
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
-	Steps   int       `json:"steps"`           // how many were planned; of a machine: of its own
+	Steps   int       `json:"steps"`           // number of planned steps; of a machine: its steps
 	Error   string    `json:"error,omitempty"` // of the step that failed first
 }
 
-// Bounds of a description.
+// Limits of a description.
 const (
 	describedEvents = 20
 	describedRuns   = 5
-	searchedRuns    = 100 // for those that touched a machine
+	searchedRuns    = 100 // searched for runs that touched a machine
 	describedSince  = time.Hour
 )
 
@@ -100,7 +100,7 @@ var Describe = View[Subject, Description]{Name: "describe", See: func(ctx contex
 	return d, nil
 }}
 
-// isBackup fills in the backup if that is what the name means.
+// isBackup reports whether the name is that of a backup, and fills in the backup.
 func (s *Session) isBackup(ctx context.Context, name string, d *Description) bool {
 	if strings.HasPrefix(name, s.Record.Name+"-") {
 		return false // a machine's name
@@ -113,7 +113,7 @@ func (s *Session) isBackup(ctx context.Context, name string, d *Description) boo
 	return true
 }
 
-// narrow leaves what concerns one machine or node. fail.NotFound names the machines.
+// narrow keeps only what concerns one machine or node. For an unknown name it returns fail.NotFound with the machines' names.
 func (d *Description) narrow(ctx context.Context, s *Session, name string) error {
 	var all []string
 	for i := range d.Status.Machines {
@@ -136,7 +136,7 @@ func (d *Description) narrow(ctx context.Context, s *Session, name string) error
 	return nil
 }
 
-// runLines lists the newest runs, or those that touched a machine.
+// runLines lists the newest runs, or the runs that touched a machine.
 func (s *Session) runLines(ctx context.Context, machine string) (lines []RunLine, err error) {
 	limit := describedRuns
 	if machine != "" {
@@ -154,7 +154,7 @@ func (s *Session) runLines(ctx context.Context, machine string) (lines []RunLine
 	return lines, nil
 }
 
-// runLine shortens a run; nil if it did not touch the machine.
+// runLine summarizes a run; nil if it did not touch the machine.
 func runLine(r *plan.RunRecord, machine string) *RunLine {
 	l := &RunLine{ID: r.ID, Verb: r.Verb, By: r.Holder, Outcome: string(r.Outcome), Started: r.Started, Ended: r.Ended}
 	for _, st := range r.Steps {
@@ -172,16 +172,16 @@ func runLine(r *plan.RunRecord, machine string) *RunLine {
 	return l
 }
 
-// EventsOf says which events to list.
+// EventsOf selects the events to list.
 type EventsOf struct {
 	Seconds  int    `json:"seconds,omitempty" minimum:"0" doc:"How far back to look; 0: an hour"`
 	Machine  string `json:"machine,omitempty" maxLength:"253" doc:"Only what concerns this machine; empty: everything"`
 	Warnings bool   `json:"warnings,omitempty" doc:"Only warnings and failures"`
 }
 
-// Happened is something that happened to a cluster.
+// Happened is an event of a cluster: one of Kubernetes, or the beginning or end of a run.
 type Happened struct {
-	ID      string    `json:"id"` // another one for each occurrence
+	ID      string    `json:"id"` // differs for each occurrence
 	At      time.Time `json:"at"`
 	Source  string    `json:"source"` // "kubernetes" or "naupegos"
 	Warning bool      `json:"warning"`
@@ -192,16 +192,16 @@ type Happened struct {
 	Count   int       `json:"count"`
 }
 
-// EventList lists what happened to a cluster, oldest first.
+// EventList lists a cluster's events, oldest first.
 type EventList struct {
 	Items   []Happened `json:"items"`
 	Problem string     `json:"problem,omitempty"` // why Kubernetes' events are missing
 }
 
-// mostEvents limits a list of events.
+// mostEvents limits the length of an event list.
 const mostEvents = 1000
 
-// Events is the view of what happened: Kubernetes' events and Naupegos' runs.
+// Events is the view of a cluster's events: Kubernetes' events and Naupegos' runs.
 var Events = View[EventsOf, EventList]{Name: "events", See: func(ctx context.Context, s *Session, in EventsOf) (*EventList, error) {
 	since := time.Now().Add(-cmp.Or(time.Duration(in.Seconds)*time.Second, time.Hour))
 	list := &EventList{Items: []Happened{}}
@@ -231,7 +231,7 @@ var Events = View[EventsOf, EventList]{Name: "events", See: func(ctx context.Con
 	return list, nil
 }}
 
-// happened lists the beginning and the end of a run; with a machine only if the run touched it.
+// happened returns the beginning and the end of a run. If machine is not empty, it returns nothing unless the run touched the machine.
 func happened(r *plan.RunRecord, machine string) (all []Happened) {
 	l := runLine(r, machine)
 	if l == nil {
@@ -250,12 +250,12 @@ func happened(r *plan.RunRecord, machine string) (all []Happened) {
 	return append(all, h)
 }
 
-// UsageList lists what the nodes of a cluster use.
+// UsageList lists the resource usage of a cluster's nodes.
 type UsageList struct {
 	Items []kube.Usage `json:"items"`
 }
 
-// Used is the view of what nodes use, as their kubelets measure it.
+// Used is the view of the nodes' resource usage as measured by their kubelets.
 var Used = View[Plainly, UsageList]{Name: "usage", Within: 20 * time.Second, See: func(ctx context.Context, s *Session, _ Plainly) (*UsageList, error) {
 	all, err := s.Cluster.Usage(ctx)
 	if all == nil {

@@ -17,7 +17,7 @@ import (
 type Done struct {
 	Changed bool                `json:"changed"`
 	Created bool                `json:"created,omitempty"` // the cluster is new
-	Seconds float64             `json:"seconds,omitempty"` // that the runs took, without planning and questions
+	Seconds float64             `json:"seconds,omitempty"` // duration of the runs, without planning and questions
 	Said    string              `json:"said,omitempty"`    // a message about the result, for people
 	Paused  bool                `json:"paused,omitempty"`  // of upgrade: stopped at the requested machine
 	Kept    []string            `json:"kept,omitempty"`    // of destroy: volumes kept on request
@@ -31,8 +31,8 @@ type Done struct {
 	Proofs  []addons.Proof      `json:"proofs,omitempty"`  // of test
 	Volumes []removal.OddVolume `json:"volumes,omitempty"` // of backup restore: volumes on which the cluster and its cloud disagree
 	Names   []string            `json:"names,omitempty"`   // of machine: the switched machines
-	Soaks   string              `json:"soaks,omitempty"`   // what an upgrade waits for and how to go on, for people
-	// Evidence is what the runs of an upgrade or a rotation observed; nil: nothing was.
+	Soaks   string              `json:"soaks,omitempty"`   // what an upgrade waits for and how to continue, for people
+	// Evidence is what the runs of an upgrade or a rotation observed; nil if nothing was observed.
 	Evidence *plan.Evidence `json:"evidence,omitempty"`
 }
 

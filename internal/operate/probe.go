@@ -12,7 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// The bounds of a probe: how often it asks, how long one request may take, how many requests share a connection, and how long it looks at pods and backups.
+// Limits of a probe: the interval between requests, the time limit of one request, the number of requests per connection, and the time limit for
+// looking at pods and backups.
 const (
 	probeEvery   = 100 * time.Millisecond
 	probeRequest = 5 * time.Second
@@ -20,20 +21,20 @@ const (
 	probeLook    = 20 * time.Second
 )
 
-// probe asks an API again and again while a run changes its servers. One goroutine asks, one request at a time.
+// probe repeatedly sends requests to an API while a run changes its servers. One goroutine sends one request at a time.
 type probe struct {
 	ask   func(context.Context) error // makes one request
-	fresh func()                      // ends the connections, so that the next request makes another
+	fresh func()                      // closes the connections, so that the next request opens a new one
 	every time.Duration
 
 	mu      sync.Mutex
 	tried   int
 	failed  int
 	longest time.Duration
-	since   time.Time // when the first request began that is not answered yet; zero: all are
+	since   time.Time // start of the first request since the last success; zero: the last request succeeded
 }
 
-// run asks until ctx ends.
+// run sends requests until ctx ends.
 func (p *probe) run(ctx context.Context) {
 	tick := time.NewTicker(p.every)
 	defer tick.Stop()
@@ -50,7 +51,7 @@ func (p *probe) run(ctx context.Context) {
 	}
 }
 
-// once makes one request. A request that the end of the run cuts off does not count.
+// once makes one request. A request that is aborted by the end of the run does not count.
 func (p *probe) once(ctx context.Context) {
 	began := time.Now()
 	asking, cancel := context.WithTimeout(ctx, probeRequest)
@@ -81,7 +82,7 @@ func (p *probe) counted() *plan.Evidence {
 	return &plan.Evidence{Requests: p.tried, Failed: p.failed, LongestMS: p.longest.Milliseconds()}
 }
 
-// witnessed reports whether a run with this plan is observed: one that leads through the stages of an upgrade or a rotation.
+// witnessed reports whether a run with this plan is observed: one that is part of an upgrade or a rotation.
 func (s *Session) witnessed() bool {
 	if s.Cluster == nil || s.lease == nil || !s.Cluster.Facts.Bootstrapped() {
 		return false
@@ -90,8 +91,8 @@ func (s *Session) witnessed() bool {
 	return releases != "" || stage != "" || s.asked != nil && s.asked.Upgrade != nil
 }
 
-// witness begins to probe the API through the endpoint. The returned function ends that and says what was observed. What can't be observed is in the
-// evidence: it never fails the run.
+// witness starts to probe the API through the endpoint. The returned function stops the probe and returns the evidence. A failed observation is noted
+// in the evidence and never fails the run.
 func (s *Session) witness(ctx context.Context, p *plan.Plan) func() *plan.Evidence {
 	unseen := func(err error) func() *plan.Evidence {
 		return func() *plan.Evidence { return &plan.Evidence{Unknown: err.Error()} }
@@ -132,7 +133,7 @@ func restarts(ctx context.Context, c *kube.Client) (map[string]int, error) {
 	return kube.Restarts(ctx, c)
 }
 
-// restarted counts the pods that were there before and whose containers were restarted since.
+// restarted counts the pods that existed before and whose containers have restarted since.
 func restarted(before, after map[string]int) (n int) {
 	for pod, times := range after {
 		if was, there := before[pod]; there && times > was {

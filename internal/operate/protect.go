@@ -5,8 +5,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// guard refuses to end a cluster, or to shrink its control plane, as long as the stored document protects it. The new document does not count:
-// the protection has to be applied away first.
+// guard refuses to end a cluster or to shrink its control plane while the stored document protects the cluster. The new document does not count: the
+// protection must first be removed and that change applied.
 func (b *Begun) guard() error {
 	if b.Record == nil {
 		return nil
@@ -14,7 +14,7 @@ func (b *Begun) guard() error {
 	return guarded(b.Record.Name, b.Asked.Verb, b.Record.Document, b.Cluster.Doc)
 }
 
-// guarded is guard, on a verb and the two documents.
+// guarded implements guard for a verb and the two documents.
 func guarded(name, verb string, stored []byte, doc *v1alpha1.Cluster) error {
 	if len(stored) == 0 {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Empty reports whether there is nothing to do: no steps at all.
+// Empty reports whether the plan has no steps, so that there is nothing to do.
 func (p *Plan) Empty() bool { return len(p.Steps) == 0 }
 
-// Counts reports how many steps there are of each action.
+// Counts returns the number of steps per action.
 func (p *Plan) Counts() map[Action]int {
 	n := map[Action]int{}
 	for _, s := range p.Steps {
@@ -20,7 +20,7 @@ func (p *Plan) Counts() map[Action]int {
 	return n
 }
 
-// MissingConsents returns the consents that steps ask for and given lacks, sorted.
+// MissingConsents returns, sorted, the consents that steps require and given lacks.
 func (p *Plan) MissingConsents(given []string) []string {
 	var missing []string
 	for _, s := range p.Steps {
@@ -32,13 +32,13 @@ func (p *Plan) MissingConsents(given []string) []string {
 	return missing
 }
 
-// consented reports whether a step may be carried out: it asks for no consent, or one was given to its kind as a whole or to what it is
-// about alone, as "replace-machines=demo-general-1".
+// consented reports whether a step may be executed: it requires no consent, or its consent was given as a whole or for its subject alone, as in
+// "replace-machines=demo-general-1".
 func (s *Step) consented(given []string) bool {
 	return s.Consent == "" || slices.Contains(given, s.Consent) || slices.Contains(given, s.Consent+"="+s.Subject)
 }
 
-// CheckConsents returns the error that names the missing consents and what each of them would allow; nil if none is missing.
+// CheckConsents returns an error that names the missing consents and what each of them would allow; nil if none is missing.
 func (p *Plan) CheckConsents(given []string) error {
 	missing := p.MissingConsents(given)
 	if len(missing) == 0 {
@@ -59,8 +59,8 @@ func (p *Plan) CheckConsents(given []string) error {
 		At(p.Cluster).Do("to allow it, run the same command with %s; NAME=MACHINE consents for one machine alone", strings.Join(flags, " "))
 }
 
-// Check reports whether the plan can be executed: no two steps of one ID, no need that isn't there, no cycle, no step without Run.
-// It names every fault. A plan that fails is a defect of whoever made it.
+// Check reports whether the plan can be executed: unique step IDs, existing needs, no cycle, and a Run in every step. The error names every fault; it
+// is a defect of the planner.
 func (p *Plan) Check() error {
 	var faults []string
 	index := make(map[string]int, len(p.Steps))
@@ -94,7 +94,7 @@ func (p *Plan) Check() error {
 	return defect(p.Cluster, faults)
 }
 
-// cycle returns the IDs along one circle of needs, its first step repeated at the end; nil if there is none.
+// cycle returns the IDs along one cycle of needs, with its first step repeated at the end; nil if there is none.
 func (p *Plan) cycle(index map[string]int) []string {
 	const unseen, open, closed = 0, 1, 2
 	mark := make([]int, len(p.Steps))

@@ -8,15 +8,15 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Evidence is what was observed of a cluster while a run changed it.
+// Evidence holds observations of a cluster made while a run changed it.
 type Evidence struct {
-	Requests  int    `json:"requests"`                // API requests tried through the endpoint, by a probe of the run's own
-	Failed    int    `json:"failed"`                  // those that got no answer, or an error
-	LongestMS int64  `json:"longestMilliseconds"`     // the longest time until a request was answered, with the failed ones before it
-	Restarted *int   `json:"podsRestarted,omitempty"` // pods with containers that were restarted; absent: unknown
+	Requests  int    `json:"requests"`                // API requests sent through the endpoint by the run's own probe
+	Failed    int    `json:"failed"`                  // requests without an answer, or answered with an error
+	LongestMS int64  `json:"longestMilliseconds"`     // longest time until a request succeeded, including failed requests before it
+	Restarted *int   `json:"podsRestarted,omitempty"` // pods whose containers restarted; nil: unknown
 	Backup    string `json:"backup,omitempty"`        // ID of the backup that the run made
-	Proven    bool   `json:"backupProven,omitempty"`  // a rehearsal has proven that backup
-	Unknown   string `json:"unknown,omitempty"`       // why something of this is not known
+	Proven    bool   `json:"backupProven,omitempty"`  // a rehearsal has proven the backup
+	Unknown   string `json:"unknown,omitempty"`       // why some of these observations are missing
 }
 
 // Add adds the evidence of a later run.
@@ -45,7 +45,7 @@ func (e *Evidence) Add(later *Evidence) *Evidence {
 	return &sum
 }
 
-// String is the evidence on one line: "0 of 5,312 API requests failed, longest 212 ms, 0 pods restarted; backup B not rehearsed".
+// String renders the evidence on one line: "0 of 5,312 API requests failed, longest 212 ms, 0 pods restarted; backup B not rehearsed".
 func (e *Evidence) String() string {
 	var out []string
 	if e.Requests > 0 {

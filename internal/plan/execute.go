@@ -6,14 +6,12 @@ import (
 	"time"
 )
 
-// Execute carries the plan out: every step whose needs have succeeded, at most Options.Parallel at once, in the order in
-// which they became ready. After a failure no new steps start (unless KeepGoing, or the step is Apart), running ones finish. Once the run has
-// begun the result is not nil and an error is a *RunError; before that (faulty plan, missing consent, no journal) nothing
-// has been changed. A plan without steps leaves no trace.
+// Execute executes the plan: it starts every step whose needs have succeeded, at most Options.Parallel at once, in the order in which they became
+// ready. After a failure no new steps start (unless KeepGoing is set or the step is Apart); running ones finish. Once the run has begun, the result is not nil and an
+// error is a *RunError; before that (faulty plan, missing consent, no journal) nothing has been changed. A plan without steps leaves no trace.
 //
-// A closed Options.Stop ends the run after the running steps; a cancelled ctx ends it now, and its cause
-// (context.WithCancelCause), if it has one, becomes the run's error. Steps that can't be stopped within
-// Options.Grace are abandoned: they are recorded as ended, but may still be running.
+// Closing Options.Stop ends the run after the running steps. Cancelling ctx ends it at once, and the cause (context.WithCancelCause), if there is
+// one, becomes the run's error. Steps that can't be stopped within Options.Grace are abandoned: they are recorded as ended, but may still be running.
 func Execute(ctx context.Context, p *Plan, o Options) (*Result, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -40,19 +38,19 @@ func Execute(ctx context.Context, p *Plan, o Options) (*Result, error) {
 	return x.finish()
 }
 
-// execution is one run of one plan.
+// execution is one run of a plan.
 type execution struct {
 	plan    *Plan
 	o       Options
-	unmet   []int         // by step: how many of its needs have not succeeded yet
-	users   [][]int       // by step: who needs it
-	soft    chan struct{} // closed once stopping was asked for
+	unmet   []int         // by step: number of its needs that have not succeeded yet
+	users   [][]int       // by step: the steps that need it
+	soft    chan struct{} // closed when the user asks to stop
 	errs    []error       // by step: why it failed
 	mu      sync.Mutex    // guards result, status and calls of the observer
 	result  *Result
 	status  []string
-	cause   error // why ctx was cancelled, if the user did not
-	journal error // the first failure to record something that had happened
+	cause   error // why ctx was cancelled, unless the user cancelled it
+	journal error // first failure to record something that had happened
 }
 
 func newExecution(p *Plan, o Options) *execution {
@@ -78,13 +76,13 @@ func newExecution(p *Plan, o Options) *execution {
 	return x
 }
 
-// report is what a step's goroutine hands back.
+// report is the result that a step's goroutine returns.
 type report struct {
 	step  int
 	state StepState
 }
 
-// schedule starts steps and waits for them, until none runs and none may start.
+// schedule starts steps and waits for them until none is running and none may start.
 func (x *execution) schedule(ctx context.Context) {
 	var ready []int
 	for i, n := range x.unmet {
@@ -96,7 +94,7 @@ func (x *execution) schedule(ctx context.Context) {
 	running, halted := 0, false
 	stop, cancelled := x.o.Stop, ctx.Done()
 	for {
-		select { // nothing starts after a stop that came before
+		select { // a stop that was requested earlier prevents further starts
 		case <-stop:
 			stop, halted = nil, true
 			x.askStop(running)
@@ -128,7 +126,7 @@ func (x *execution) schedule(ctx context.Context) {
 	}
 }
 
-// release returns the steps that the success of step i made ready, in the plan's order.
+// release returns the steps that became ready by the success of step i, in the plan's order.
 func (x *execution) release(i int) []int {
 	var ready []int
 	for _, u := range x.users[i] {
@@ -149,7 +147,7 @@ func (x *execution) askStop(running int) {
 	}
 }
 
-// finish records what was never started and how the run ended.
+// finish records the steps that never started and the run's outcome.
 func (x *execution) finish() (*Result, error) {
 	for i := range x.plan.Steps {
 		if x.result.Steps[i].State == Pending {

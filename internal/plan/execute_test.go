@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// seen is an observer that remembers notes and states.
+// seen is an observer that records notes and states.
 type seen struct {
 	notes  []string
 	states []StepState
@@ -52,7 +52,7 @@ func TestWaitsUntilTimeout(t *testing.T) {
 	})
 }
 
-// TestNotesReachWhoWatches: what a step notes is shown as it is, apart from its status.
+// TestNotesReachWhoWatches: the observer gets a step's note unchanged and separate from its status.
 func TestNotesReachWhoWatches(t *testing.T) {
 	o := &seen{}
 	_, err := Execute(t.Context(), one(Create, 0, func(_ context.Context, p Progress) error {
@@ -64,7 +64,7 @@ func TestNotesReachWhoWatches(t *testing.T) {
 	}
 }
 
-// TestCutShortAttemptSaysLess: what ends with the step's time says that time is up; the attempt before says what was wrong.
+// TestCutShortAttemptSaysLess: if the step's time limit cuts an attempt short, the error contains the message of the attempt before it.
 func TestCutShortAttemptSaysLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -91,7 +91,7 @@ func TestOtherErrorsAreNotRetried(t *testing.T) {
 	}
 }
 
-// TestOwnDeadlineOfAStepIsWaitable: a step that bounds its single attempts is tried again.
+// TestOwnDeadlineOfAStepIsWaitable: a step that limits its single attempts is retried.
 func TestOwnDeadlineOfAStepIsWaitable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -147,7 +147,7 @@ func TestFirstStopLetsRunningStepsFinish(t *testing.T) {
 	})
 }
 
-// TestStopEndsWaiting: a wait changes nothing, and between attempts is a clean place to stop.
+// TestStopEndsWaiting: a stop ends a wait between attempts, because a wait changes nothing.
 func TestStopEndsWaiting(t *testing.T) {
 	for name, p := range map[string]*Plan{
 		"wait":    one(Wait, 0, func(ctx context.Context, _ Progress) error { <-ctx.Done(); return ctx.Err() }),
@@ -225,7 +225,7 @@ func TestOrderIsFirstComeFirstServed(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeRecordedIsNotDone refuses single writes to the journal.
+// TestWhatCannotBeRecordedIsNotDone makes single writes to the journal fail.
 func TestWhatCannotBeRecordedIsNotDone(t *testing.T) {
 	for _, state := range []StepState{Running, Succeeded, Failed} {
 		ran := false

@@ -9,36 +9,35 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Stage names a phase of a plan. What stages there are and which waits for which is said by the rules that a Graph is sealed with.
+// Stage names a phase of a plan. The rules with which a Graph is sealed define the stages and their order.
 type Stage string
 
-// Scope says which steps of the stages that a rule names are waited for.
+// Scope says for which steps of the stages in a rule a step waits.
 type Scope int
 
 // The scopes of a rule.
 const (
-	All         Scope = iota // all of them, and, where a stage has none, what that stage would have waited for
-	SameSubject              // those with the subject of the step that waits
+	All         Scope = iota // all steps; if a stage has no steps, the steps for which it would have waited
+	SameSubject              // only steps with the same subject as the waiting step
 )
 
-// Rule has the steps of a stage wait for those of other stages. Every stage has at least one rule; the order of rules is that in which
-// stages are printed.
+// Rule makes the steps of a stage wait for those of other stages. Every stage has at least one rule; stages are printed in the order of the rules.
 type Rule struct {
 	Stage Stage
 	Waits []Stage
 	Per   Scope
 }
 
-// Need is a step that another one waits for, beside what its stage waits for.
+// Need is a step that another step waits for, in addition to its stage's rules.
 type Need struct {
 	ID        string
-	IfPlanned bool // it is no defect that the plan has no such step: nothing is to be waited for then
+	IfPlanned bool // if the plan has no such step, there is nothing to wait for; otherwise that is a defect
 }
 
-// After returns needs of steps that the plan must have.
+// After returns needs for steps that the plan must contain.
 func After(ids ...string) []Need { return needs(false, ids) }
 
-// IfPlanned returns needs of steps that the plan may have.
+// IfPlanned returns needs for steps that the plan may contain.
 func IfPlanned(ids ...string) []Need { return needs(true, ids) }
 
 func needs(ifPlanned bool, ids []string) []Need {
@@ -49,30 +48,30 @@ func needs(ifPlanned bool, ids []string) []Need {
 	return out
 }
 
-// Graph collects steps by stage. It keeps copies: a step does not change after it was added. The zero Graph is empty.
+// Graph collects steps by stage. It keeps copies, so later changes to an added step have no effect. The zero Graph is empty.
 type Graph struct {
 	vertices []vertex
 }
 
-// vertex is a step with what it was added with.
+// vertex is a step with the arguments of its Add.
 type vertex struct {
 	Step
 	needs []Need
 }
 
-// Add puts steps into a stage. Each waits for needs and for its own Step.Needs, which the plan must have.
+// Add adds a step to a stage. The step waits for needs and for its own Step.Needs, which the plan must contain.
 func (g *Graph) Add(stage Stage, s *Step, needs ...Need) {
 	v := vertex{*s, slices.Concat(After(s.Needs...), needs)}
 	v.Stage = stage
 	g.vertices = append(g.vertices, v)
 }
 
-// Empty reports whether it has no steps.
+// Empty reports whether the graph has no steps.
 func (g *Graph) Empty() bool { return len(g.vertices) == 0 }
 
-// Seal orders the steps by needs and rules, and returns them so that each comes after what it needs, stage by stage as far as that allows.
-// What follows from other needs is left out of Step.Needs. A stage without a rule, two steps of one ID, an unknown need or a circle is a
-// defect of whoever made the graph, and named as such.
+// Seal orders the steps by needs and rules, and returns them so that each comes after the steps that it needs, and, as far as possible, stage by
+// stage. It removes needs from Step.Needs that follow from others. A stage without a rule, a duplicate ID, an unknown need and a cycle are defects of
+// the planner, and the error says so.
 func (g *Graph) Seal(rules []Rule) ([]*Step, error) {
 	s := sealing{graph: g, rules: rules, index: map[string]int{}, stage: map[Stage][]int{}, needs: make([]map[int]bool, len(g.vertices))}
 	s.sort()
@@ -85,23 +84,23 @@ func (g *Graph) Seal(rules []Rule) ([]*Step, error) {
 	return s.steps()
 }
 
-// defect says that a plan can't be carried out for faults of whoever made it.
+// defect returns the error for a plan that can't be executed because of the planner's faults.
 func defect(cluster string, faults []string) error {
 	return fail.New(fail.Internal, "the plan is faulty: %s", strings.Join(faults, "; ")).At(cluster).
 		Do("this is a defect of naupegos; please report it")
 }
 
-// sealing is the state of one Seal. Steps are numbered in the order of their stages, and of Add within these.
+// sealing is the state of one Seal. Steps are numbered by stage, and within a stage in the order of Add.
 type sealing struct {
 	graph  *Graph
 	rules  []Rule
 	index  map[string]int  // by ID
-	stage  map[Stage][]int // which steps are in it
+	stage  map[Stage][]int // numbers of its steps
 	needs  []map[int]bool  // by step
 	faults []string
 }
 
-// sort puts the steps into the order of their stages.
+// sort sorts the steps by stage.
 func (s *sealing) sort() {
 	rank := map[Stage]int{}
 	for i, r := range s.rules {
@@ -124,7 +123,7 @@ func (s *sealing) sort() {
 	}
 }
 
-// explicit enters what steps were added with.
+// explicit adds the needs that were given to Add.
 func (s *sealing) explicit() {
 	for i, v := range s.graph.vertices {
 		for _, n := range v.needs {
@@ -139,7 +138,7 @@ func (s *sealing) explicit() {
 	}
 }
 
-// implied enters what the rules say: the first steps of a stage wait for the last ones of the stages before.
+// implied adds the needs that follow from the rules: the first steps of a stage wait for the last steps of earlier stages.
 func (s *sealing) implied() {
 	first, last := map[Stage][]int{}, map[Stage][]int{}
 	for stage, steps := range s.stage {
@@ -158,7 +157,7 @@ func (s *sealing) implied() {
 	}
 }
 
-// perSubject has a stage's steps wait for those with their subject.
+// perSubject makes a stage's steps wait for those with the same subject.
 func (s *sealing) perSubject(r Rule) {
 	for _, i := range s.stage[r.Stage] {
 		for _, stage := range r.Waits {
@@ -171,7 +170,7 @@ func (s *sealing) perSubject(r Rule) {
 	}
 }
 
-// ends returns which of a stage's steps wait for none of it, and for which of them none of it waits.
+// ends returns a stage's first steps, which wait for no other step of the stage, and its last steps, for which no other step of the stage waits.
 func (s *sealing) ends(steps []int) (first, last []int) {
 	needed := map[int]bool{}
 	for _, i := range steps {
@@ -186,7 +185,7 @@ func (s *sealing) ends(steps []int) (first, last []int) {
 	return first, slices.DeleteFunc(slices.Clone(steps), func(i int) bool { return needed[i] })
 }
 
-// lasts returns the last steps of stages, and of those before where one has no steps.
+// lasts returns the last steps of stages. A stage without steps is replaced by the stages before it.
 func (s *sealing) lasts(stages []Stage, last map[Stage][]int, seen map[Stage]bool) []int {
 	var out []int
 	for _, stage := range stages {
@@ -207,7 +206,7 @@ func (s *sealing) lasts(stages []Stage, last map[Stage][]int, seen map[Stage]boo
 	return out
 }
 
-// steps returns the steps in an order in which they can be carried out, with the needs that don't follow from others.
+// steps returns the steps in an executable order, without needs that follow from others.
 func (s *sealing) steps() ([]*Step, error) {
 	order := s.order()
 	if len(order) < len(s.graph.vertices) {
@@ -215,9 +214,9 @@ func (s *sealing) steps() ([]*Step, error) {
 		for i := range s.graph.vertices {
 			p.Steps = append(p.Steps, s.step(i, s.needs[i]))
 		}
-		return nil, p.Check() // names the circle
+		return nil, p.Check() // names the cycle
 	}
-	above := make([]big.Int, len(order)) // by step: a bit for each step that it waits for, directly or not
+	above := make([]big.Int, len(order)) // by step: a bit for each step that it waits for, directly or indirectly
 	var out []*Step
 	for _, i := range order {
 		for j := range s.needs[i] {
@@ -233,7 +232,7 @@ func (s *sealing) steps() ([]*Step, error) {
 	return out, nil
 }
 
-// step returns a copy of a step with its needs.
+// step returns a copy of a step with the given needs.
 func (s *sealing) step(i int, needs map[int]bool) *Step {
 	c := s.graph.vertices[i].Step
 	c.Needs = nil
@@ -244,7 +243,7 @@ func (s *sealing) step(i int, needs map[int]bool) *Step {
 	return &c
 }
 
-// order returns the steps so that each comes after its needs, else in their order. Those in a circle, and behind one, are left out.
+// order returns the steps so that each comes after its needs, and otherwise in their order. Steps in a cycle, or behind one, are left out.
 func (s *sealing) order() []int {
 	left, done := make([]int, len(s.graph.vertices)), map[int]bool{}
 	for i := range left {

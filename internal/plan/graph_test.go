@@ -67,7 +67,7 @@ feast feast <- room/east room/loft room/west`
 	}
 }
 
-// TestSealPassesThrough: the order of stages holds where one between them has no steps.
+// TestSealPassesThrough: the order of stages holds even if a stage between them has no steps.
 func TestSealPassesThrough(t *testing.T) {
 	g := &Graph{}
 	g.Add("ground", step("dig", "all"))
@@ -96,7 +96,7 @@ func TestSealRefuses(t *testing.T) {
 	}
 }
 
-// TestSealKeepsOrder: whatever the graph, all needs and rules hold in what comes out, directly or through others.
+// TestSealKeepsOrder: for random graphs, all needs and rules hold in the result, directly or indirectly.
 func TestSealKeepsOrder(t *testing.T) {
 	for seed := range int64(200) {
 		r := rand.New(rand.NewSource(seed))
@@ -119,7 +119,7 @@ func TestSealKeepsOrder(t *testing.T) {
 			g.Add(stages[a.stage], step(a.id, a.subject), After(needs...)...)
 			all = append(all, a)
 		}
-		waits := map[int][]int{1: {0}, 3: {0, 1}, 4: {0, 1, 2, 3}} // of all steps: with those of stages before
+		waits := map[int][]int{1: {0}, 3: {0, 1}, 4: {0, 1, 2, 3}} // for scope All: stages with the earlier stages that they wait for
 		for _, a := range all {
 			for _, o := range all {
 				if slices.Contains(waits[a.stage], o.stage) || a.stage == 2 && o.stage == 1 && a.subject == o.subject {

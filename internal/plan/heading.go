@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Heading names the plan with its cluster, in the order of the command line: "node remove demo demo-general-1".
+// Heading returns the plan's title with its cluster, in the order of the command line: "node remove demo demo-general-1".
 func (p *Plan) Heading() string { return heading(p.Verb, p.Title, p.Cluster) }
 
-// Heading names the run with its cluster, in the order of the command line: "node remove demo demo-general-1".
+// Heading returns the run's title with its cluster, in the order of the command line: "node remove demo demo-general-1".
 func (r *RunRecord) Heading() string { return heading(r.Verb, r.Title, r.Cluster) }
 
 // heading inserts the cluster after the verb. Runs of older versions have no title.

@@ -2,7 +2,7 @@ package plan
 
 import "testing"
 
-// TestHeading names a run with its cluster in the order of the command line; one of an older version has no title.
+// TestHeading: a heading names run and cluster in the order of the command line; runs of older versions have no title.
 func TestHeading(t *testing.T) {
 	for _, c := range []struct{ verb, title, want string }{
 		{"apply", "", "apply demo"},
@@ -17,7 +17,7 @@ func TestHeading(t *testing.T) {
 	}
 }
 
-// TestEvidence is one line, and adds up over the runs of a verb.
+// TestEvidence: evidence is one line, and adds up over the runs of a verb.
 func TestEvidence(t *testing.T) {
 	zero, two := 0, 2
 	first := &Evidence{Requests: 5000, LongestMS: 100, Restarted: &zero}

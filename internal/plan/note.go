@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	journalTimeout = 20 * time.Second // for one write, also when the run is being stopped
-	maxRetryNotes  = 20               // retries recorded per step; their number is what a broken network makes it
+	journalTimeout = 20 * time.Second // for one write, even while the run is being stopped
+	maxRetryNotes  = 20               // maximum number of recorded retries per step; a broken network can cause any number of them
 )
 
-// write calls f with a context that outlives a cancelled run, and says what could not be recorded.
+// write calls f with a context that outlives a cancelled run, and returns an error that says what could not be recorded.
 func (x *execution) write(what string, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
 	defer cancel()
@@ -49,7 +49,7 @@ func (x *execution) journalStep(i int, state StepState, at time.Time, errText st
 	})
 }
 
-// started records that step i runs; if that fails the step must not run.
+// started records that step i runs; if it fails, the step must not run.
 func (x *execution) started(i int) error {
 	now := time.Now()
 	err := x.journalStep(i, Running, now, "")
@@ -61,7 +61,7 @@ func (x *execution) started(i int) error {
 	return err
 }
 
-// retrying records a failed attempt whose error is another than that of the attempt before.
+// retrying records a failed attempt if its error differs from that of the previous attempt.
 func (x *execution) retrying(i, attempt int, cause error) error {
 	now, text := time.Now(), cause.Error()
 	x.mu.Lock()
@@ -80,7 +80,7 @@ func (x *execution) retrying(i, attempt int, cause error) error {
 	return x.journalStep(i, Retrying, now, text)
 }
 
-// ended records the final state of step i and returns it: Failed in place of Succeeded where it could not be recorded.
+// ended records the final state of step i and returns it: Failed instead of Succeeded if recording failed.
 func (x *execution) ended(i int, state StepState, cause error) StepState {
 	now := time.Now()
 	if err := x.journalStep(i, state, now, errText(cause)); err != nil {
@@ -95,7 +95,7 @@ func (x *execution) ended(i int, state StepState, cause error) StepState {
 	return state
 }
 
-// skip records that step i never started. Nothing hangs on it, so a failure to record it only adds to the run's error.
+// skip records that step i never started. Nothing depends on it, so a failure to record only adds to the run's error.
 func (x *execution) skip(i int) {
 	err := x.journalStep(i, Skipped, time.Now(), "")
 	x.mu.Lock()
@@ -104,7 +104,7 @@ func (x *execution) skip(i int) {
 	x.result.Steps[i].State = Skipped
 }
 
-// say takes the status of step i.
+// say stores the status of step i and passes it to the observer.
 func (x *execution) say(i int, status string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -116,7 +116,7 @@ func (x *execution) say(i int, status string) {
 	x.emit(i, Running, time.Now(), 0, nil)
 }
 
-// emit tells the observer; x.mu is held.
+// emit sends an event to the observer; x.mu is held.
 func (x *execution) emit(i int, state StepState, at time.Time, attempt int, err error) {
 	x.o.Observer.Event(Event{
 		Step: x.plan.Steps[i], State: state, At: at, Started: x.result.Steps[i].Started, Status: x.status[i], Attempt: attempt, Err: err,

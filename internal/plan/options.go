@@ -14,11 +14,11 @@ const (
 	AfterStep  Phase = "after"  // Run has returned; its outcome is not recorded yet
 )
 
-// Options says how a plan is executed. The zero value is usable: nothing is recorded or shown.
+// Options says how a plan is executed. The zero value is usable: it records and shows nothing.
 type Options struct {
 	Parallel      int                                // most steps at once; 0 means 16
-	Timeout       time.Duration                      // for steps that name none; 0 means 10 minutes
-	Grace         time.Duration                      // how long a step may take to return once its time is up or it is stopped; 0 means 10 s
+	Timeout       time.Duration                      // for steps without a timeout of their own; 0 means 10 minutes
+	Grace         time.Duration                      // how long a step may take to return after its timeout or a stop; 0 means 10 s
 	RetryInterval time.Duration                      // first pause between attempts; 0 means 100 ms
 	RetryMax      time.Duration                      // longest pause between attempts; 0 means 2 s
 	KeepGoing     bool                               // after a failure, still start steps that do not depend on it
@@ -27,12 +27,12 @@ type Options struct {
 	Journal       Journal                            // nil records nothing
 	Observer      Observer                           // nil shows nothing
 	Stop          <-chan struct{}                    // closed when the user asks to stop: no new steps, running ones finish
-	Before        func(context.Context, *Step) error // asked before each attempt of a step; an error is the attempt's. nil asks nobody
-	Evidence      func() *Evidence                   // asked once all steps have ended: what was observed meanwhile. nil: nothing
+	Before        func(context.Context, *Step) error // called before each attempt of a step; its error fails the attempt; nil calls nothing
+	Evidence      func() *Evidence                   // returns, after all steps have ended, what was observed during the run; nil observes nothing
 	Hook          func(stepID string, phase Phase)   // called around each step; for crash tests
 }
 
-// Result is what an execution came to. It is returned also with an error.
+// Result is the result of an execution. It is returned even with an error.
 type Result struct {
 	RunRecord
 }

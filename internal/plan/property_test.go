@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// memory is a journal that remembers, and fails to when told so.
+// memory is a journal that keeps records in memory and can be made to fail.
 type memory struct {
 	mu      sync.Mutex
 	states  map[string][]StepState
@@ -42,7 +42,7 @@ func (m *memory) End(_ context.Context, _ string, o Outcome, _ *Evidence) error 
 	return nil
 }
 
-// world watches what the executor does to steps.
+// world records what the executor does to steps.
 type world struct {
 	mu       sync.Mutex
 	running  map[string]int
@@ -51,7 +51,7 @@ type world struct {
 	faults   []string
 }
 
-// behave makes a step's Run of a random kind.
+// behave gives a step a Run of a random kind.
 func (w *world) behave(r *rand.Rand, s *Step) {
 	kind, pauses, attempts := r.IntN(12), time.Duration(r.IntN(3000))*time.Millisecond, 0
 	needs := s.Needs
@@ -65,16 +65,16 @@ func (w *world) behave(r *rand.Rand, s *Step) {
 			return errors.New("broken")
 		case 1:
 			panic("bang")
-		case 2: // not ready for ever
+		case 2: // never ready
 			return fail.New(fail.NotReady, "still booting")
-		case 3: // not ready for a while
+		case 3: // not ready at first
 			if attempts < 4 {
 				return fail.New(fail.Unreachable, "no answer on attempt %d", attempts)
 			}
-		case 4: // hangs, but heeds its context
+		case 4: // hangs until its context ends
 			<-ctx.Done()
 			return ctx.Err()
-		case 5: // heeds nothing
+		case 5: // ignores its context
 			time.Sleep(time.Minute)
 		default:
 			select {
@@ -114,7 +114,7 @@ func (w *world) leave(id string) {
 	}
 }
 
-// trial executes one random plan and checks everything that must always hold.
+// trial executes one random plan and checks all invariants.
 func trial(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 42))
 	w := &world{running: map[string]int{}, finished: map[string]bool{}}
@@ -182,7 +182,7 @@ func trial(t *testing.T, seed uint64) {
 	checkJournal(t, seed, journal, res)
 }
 
-// checkJournal holds the journal against the result: each step has exactly one final state, last, and the same in both.
+// checkJournal compares the journal with the result: each step has exactly one final state, as its last, and the same in both.
 func checkJournal(t *testing.T, seed uint64, j *memory, res *Result) {
 	t.Helper()
 	for _, s := range res.Steps {

@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// RunError is why a run did not come to its end: each failed step with its cause, and how much is left.
-// Its fail.Kind is that of the first failed step, else that of Cause, else Interrupted.
+// RunError says why a run did not complete: each failed step with its cause, and how much is left. Its fail.Kind is that of the first failed step,
+// else that of Cause, else Interrupted.
 type RunError struct {
 	Verb, Cluster string
 	Title         string       // the verb with its arguments; empty: the verb alone
@@ -19,17 +19,17 @@ type RunError struct {
 	NotStarted    int          //
 	Failed        []*StepError // in the plan's order
 	Stopped       []*StepError // steps that were running when the user stopped the run
-	Cause         error        // why the run was stopped, where it was not by the user (context.Cause); else nil
-	Journal       error        // what could not be recorded of steps that were over; nil in all but strange cases
+	Cause         error        // why the run was stopped, unless the user stopped it (context.Cause)
+	Journal       error        // what could not be recorded of steps that were over; almost always nil
 }
 
-// StepError is one step's failure.
+// StepError is the failure of one step.
 type StepError struct {
 	ID, Title string
 	Err       error
 }
 
-// Error renders "step: what it does: cause".
+// Error returns "step: what it does: cause".
 func (e *StepError) Error() string {
 	s := e.ID
 	if e.Title != "" {
@@ -44,7 +44,7 @@ func (e *StepError) Error() string {
 // Unwrap returns the cause.
 func (e *StepError) Unwrap() error { return e.Err }
 
-// Error lists each failed step on a line of its own, what is left, and how to go on.
+// Error lists each failed step on its own line, what is left, and how to continue.
 func (e *RunError) Error() string {
 	var b strings.Builder
 	head := e.Cluster + ": " + cmp.Or(e.Title, e.Verb)
@@ -77,7 +77,7 @@ func (e *RunError) Error() string {
 
 func (e *RunError) interrupted() bool { return len(e.Stopped) > 0 || e.NotStarted > 0 }
 
-// Unwrap returns what decides the error's kind: the failed steps; else that it was interrupted; else the journal's error.
+// Unwrap returns the errors that decide the kind: the failed steps; else the interruption; else the journal's error.
 func (e *RunError) Unwrap() []error {
 	switch {
 	case len(e.Failed) > 0:
@@ -95,7 +95,7 @@ func (e *RunError) Unwrap() []error {
 	}
 }
 
-// runError returns nil if every step succeeded and all was recorded; x.mu is held.
+// runError returns nil if every step succeeded and everything was recorded; x.mu is held.
 func (x *execution) runError() error {
 	r := x.result
 	if r.Outcome == OutcomeSucceeded && x.journal == nil {
@@ -116,5 +116,5 @@ func (x *execution) runError() error {
 	return e
 }
 
-// indent lines the further lines of a text up under a list's entry.
+// indent aligns the further lines of a text with its list item.
 func indent(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n    ") }

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// step carries out step i from its record as running to the record of its final state, which it returns.
+// step executes step i, from recording it as running to recording its final state, which it returns.
 func (x *execution) step(ctx context.Context, i int) StepState {
 	s := x.plan.Steps[i]
 	if err := x.started(i); err != nil {
@@ -36,7 +36,7 @@ func (x *execution) hook(id string, p Phase) {
 	}
 }
 
-// attempts runs the step until it succeeds, fails for good, is stopped, or its time is up.
+// attempts runs the step until it succeeds, fails for good, is stopped, or reaches its time limit.
 func (x *execution) attempts(parent context.Context, i int, timeout time.Duration) (StepState, error) {
 	s, began := x.plan.Steps[i], time.Now()
 	ctx, cancel := context.WithTimeout(parent, timeout)
@@ -90,7 +90,7 @@ func (x *execution) attempts(parent context.Context, i int, timeout time.Duratio
 	}
 }
 
-// attempt runs the step once. It turns a panic into an error, and gives up on a step that does not heed its context.
+// attempt runs the step once. It turns a panic into an error, and gives up on a step that ignores its context.
 func (x *execution) attempt(ctx context.Context, i int) error {
 	s := x.plan.Steps[i]
 	done := make(chan error, 1)
@@ -126,7 +126,7 @@ func (x *execution) attempt(ctx context.Context, i int) error {
 	}
 }
 
-// tooLate says what was waited for, how long, and the last state.
+// tooLate returns an error that says what was waited for, for how long, and the last state.
 func (x *execution) tooLate(i int, last error, attempts int, took time.Duration) error {
 	x.mu.Lock()
 	status := x.status[i]
@@ -148,7 +148,7 @@ func isContext(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// panicSite names the function, file and line that panicked.
+// panicSite returns the function, file and line that panicked.
 func panicSite() string {
 	pc := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pc[:runtime.Callers(3, pc)])
@@ -163,16 +163,16 @@ func panicSite() string {
 	}
 }
 
-// progress is what one running step reports to.
+// progress is the Progress of one running step.
 type progress struct {
 	x *execution
 	i int
 }
 
-// Status shows the step's one-line status; it is ignored once the step is over.
+// Status shows the step's one-line status. After the end of the step it is ignored.
 func (p *progress) Status(format string, args ...any) { p.x.say(p.i, fmt.Sprintf(format, args...)) }
 
-// Note tells whoever watches the run something of the cluster that shall not pass with the step.
+// Note passes a lasting note about the cluster to the run's observer.
 func (p *progress) Note(format string, args ...any) {
 	p.x.mu.Lock()
 	defer p.x.mu.Unlock()

@@ -2,22 +2,22 @@ package plan
 
 import "slices"
 
-// Shown is what somebody was shown of one command: the plans before the one at hand. The zero value is ready.
+// Shown collects the plans that the user has been shown during one command. The zero value is ready to use.
 type Shown struct{ plans []*Plan }
 
-// Add notes that p was shown.
+// Add records that p was shown.
 func (s *Shown) Add(p *Plan) { s.plans = append(s.plans, p) }
 
-// Plans returns how many were shown.
+// Plans returns the number of shown plans.
 func (s *Shown) Plans() int { return len(s.plans) }
 
-// Covers reports whether p does nothing that was not shown: each of its steps was there, no less disturbing, needing the same
-// consent, and doing the same, or was announced. What was shown as created may come again as changed or waited for: it is finished then.
+// Covers reports whether p does nothing that was not shown: each of its steps was announced or shown with the same work and consent and at least the
+// same disruption. A step that was shown as a creation may come again as a change or a wait, which completes it.
 func (s *Shown) Covers(p *Plan) bool { return len(s.Beyond(p)) == 0 }
 
-// Beyond returns the steps of p that were not shown, in the sense of Covers.
+// Beyond returns the steps of p that Covers considers not shown.
 func (s *Shown) Beyond(p *Plan) []*Step {
-	made := map[string]bool{} // what p makes before it comes to a step
+	made := map[string]bool{} // subjects that p creates before the present step
 	return slices.DeleteFunc(slices.Clone(p.Steps), func(st *Step) bool {
 		covered := s.covers(st, made[st.Subject])
 		made[st.Subject] = made[st.Subject] || st.Action == Create && st.Subject != "cluster"
@@ -25,7 +25,7 @@ func (s *Shown) Beyond(p *Plan) []*Step {
 	})
 }
 
-// covers reports whether a step was shown; made: its own plan makes its subject.
+// covers reports whether a step was shown; made says that its own plan creates its subject.
 func (s *Shown) covers(st *Step, made bool) bool {
 	for _, p := range s.plans {
 		for _, was := range p.Steps {
@@ -38,7 +38,8 @@ func (s *Shown) covers(st *Step, made bool) bool {
 	return false
 }
 
-// announces reports whether a later step is of what s has announced: nothing that is taken away or replaced, unless its own plan made it.
+// announces reports whether s has announced a later step. Replacements and disruptive steps never count as announced, and removals only if the later
+// step's own plan created the subject.
 func (s *Step) announces(later *Step, made bool) bool {
 	kept := later.Action != Destroy && later.Action != Replace || later.Action == Destroy && made
 	return s.Announces != "" && kept && later.Disruption() != Disruptive && s.Announces.AtLeast(later.Disruption())

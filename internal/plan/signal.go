@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Interruptible turns the first SIGINT or SIGTERM into a closed soft channel (for Options.Stop) and the second into a
-// cancelled hard context. stop gives the signals back and cancels hard; call it when all is done.
+// Interruptible turns the first SIGINT or SIGTERM into a closed soft channel (for Options.Stop) and the second into a cancelled hard context. stop
+// restores signal handling and cancels hard; call it at the end.
 func Interruptible(ctx context.Context) (soft <-chan struct{}, hard context.Context, stop func()) {
 	hard, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
@@ -23,7 +23,7 @@ func Interruptible(ctx context.Context) (soft <-chan struct{}, hard context.Cont
 		}
 		select {
 		case <-signals:
-			signal.Stop(signals) // a third one kills
+			signal.Stop(signals) // a third signal kills the process
 			cancel()
 		case <-hard.Done():
 		}

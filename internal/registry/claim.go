@@ -88,8 +88,8 @@ func RolesOf(pool string) []string {
 	return rolesOf(pool == ControlPlanePool)
 }
 
-// choose decides which machine gets which seat, and changes nothing. First it fills seats whose former machine shall return, then those that the
-// fewest machines fit, so that these machines are not taken for other seats.
+// choose assigns machines to seats without changing anything. It first fills seats whose former machine shall return, then the seats with the
+// fewest fitting machines, so that these machines are not taken for other seats.
 func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error) {
 	s := &scheduler{w: Wanted{Cluster: cluster, Spread: spread}, all: slices.SortedFunc(slices.Values(all), func(a, b Machine) int { return cmp.Compare(a.UUID, b.UUID) })}
 	type open struct {
@@ -170,8 +170,8 @@ func choose(cluster, spread string, seats []Seat, all []Machine) ([]Given, error
 	return given, nil
 }
 
-// fitting returns, for each usable machine and each seat, why the machine does not fit; empty if it does. It reads the facts of one machine at a
-// time, and only of those that a seat's Labelled accepts.
+// fitting returns, for each usable machine and each seat, why the machine does not fit; empty if it does. It reads the facts of one machine at
+// a time, and only of machines that some seat's Labelled accepts.
 func fitting(seats []Seat, all []Machine) ([][]string, error) {
 	out := make([][]string, len(all))
 	for i := range all {
@@ -200,7 +200,7 @@ func fitting(seats []Seat, all []Machine) ([][]string, error) {
 	return out, nil
 }
 
-// left returns when a machine was returned to the stock, if that was from this seat; else zero.
+// left returns when a machine was returned to the stock from this seat; zero if it was not.
 func left(m Machine, seat Seat, cluster string) time.Time {
 	if h := m.Record.Had; h != nil && h.Claim == (metal.Claim{Cluster: cluster, Pool: seat.Pool, Seat: seat.Number}) {
 		return h.At
@@ -208,7 +208,7 @@ func left(m Machine, seat Seat, cluster string) time.Time {
 	return time.Time{}
 }
 
-// first compares booleans: true comes before false.
+// first compares booleans for sorting: true comes before false.
 func first(a, b bool) int {
 	switch {
 	case a == b:
@@ -221,7 +221,7 @@ func first(a, b bool) int {
 
 // match assigns each seat one of its free machines, by augmenting paths; nil if no complete assignment exists.
 func match(free [][]Machine) []Machine {
-	holder := map[string]int{} // by machine: its seat
+	holder := map[string]int{} // seat of each machine, by UUID
 	who := make([]Machine, len(free))
 	var seat func(i int, asked map[string]bool) bool
 	seat = func(i int, asked map[string]bool) bool {
@@ -294,7 +294,7 @@ func lacks(seats []Seat, all []Machine, taken map[string]bool, fits [][]string, 
 		case taken[m.UUID]:
 			reason = "it is taken for another place of this cluster"
 		default:
-			reason = fits[i][seat] // a fitting one would have been taken
+			reason = fits[i][seat] // a fitting machine would have been taken
 		}
 		why = append(why, m.Title()+": "+reason)
 	}

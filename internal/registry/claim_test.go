@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestAgain: the machine that is only to be installed anew has its seat again, whoever chooses beside it; unless another one had the seat since.
+// TestAgain: a machine that is only to be reinstalled gets its seat again, whatever other machines are free, unless another machine had the seat since.
 func TestAgain(t *testing.T) {
 	d := &facts.Discovery{Disks: []facts.Disk{{SizeBytes: 1 << 40}}}
 	now := time.Now()
@@ -37,7 +37,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestChooseFindsAWay: whatever machines three seats take of three, with whatever racks: where each can have one, each gets one, and else none does.
+// TestChooseFindsAWay: for all combinations of three machines, their racks and three seats, choose fills all seats if that is possible, and none otherwise.
 func TestChooseFindsAWay(t *testing.T) {
 	d := &facts.Discovery{Disks: []facts.Disk{{SizeBytes: 1 << 40}}}
 	permutations := [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}

@@ -22,7 +22,7 @@ type Discovery struct {
 	Certificate string // for Key; empty unless Key is the approved one
 }
 
-// Discover stores the facts that a machine reports. signature is that of the whole body; empty if there is none.
+// Discover stores the facts that a machine reports. signature is the signature of the whole body, or "".
 //
 // Anybody on the provisioning network can send such a body. Discover reveals nothing but the certificate of an approved key, and once a key is
 // approved, only a body signed by it changes the machine's facts.

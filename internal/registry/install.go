@@ -69,7 +69,7 @@ func (r *Registry) notInstallable(m *Machine) string {
 
 func (r *Registry) denied(ctx context.Context, m *Machine, why string) (*Authorization, error) {
 	if State(m.State) == Denied && m.Record.Why == why {
-		return &Authorization{Why: why}, nil // it asks again and again
+		return &Authorization{Why: why}, nil // not stored: the machine asks again and again
 	}
 	_, err := r.change(ctx, m.UUID, metal.How{Quick: true}, func(d *metal.Draft, rec *Record) error {
 		happens(d, rec, Denies, why)

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestHeard: a machine that asks to be installed is known to be there, whatever it is told; that is written now and then, and not each time.
+// TestHeard: a request for installation shows that a machine is on, whatever the answer; this is recorded now and then, not each time.
 func TestHeard(t *testing.T) {
 	s := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
 	t.Cleanup(func() { testkit.Must(t, s.Close()) })

@@ -15,9 +15,9 @@ import (
 
 // Progress is the progress of an installation.
 type Progress struct {
-	Stage string    `json:"stage"` // what is done: "partition", "write root"…
+	Stage string    `json:"stage"` // current stage: "partition", "write root"…
 	Done  int64     `json:"done"`  // bytes
-	Total int64     `json:"total"` // bytes; 0: it isn't known
+	Total int64     `json:"total"` // bytes; 0: unknown
 	At    time.Time `json:"at"`
 }
 
@@ -99,10 +99,10 @@ func (r *Registry) Renew(ctx context.Context, m *Machine, p Progress) (expires t
 
 // Told is what a machine reports about its installed system in addition to the digest.
 type Told struct {
-	HostKeys []string // by which SSH knows it; nil: as before
-	Slot     string   // that it runs from; empty: as before
-	Refused  string   // digest of what it has tried, and has gone back from
-	Address  string   // that it was heard from; empty: as before
+	HostKeys []string // the machine's SSH host keys; nil: unchanged
+	Slot     string   // slot of the running system; empty: unchanged
+	Refused  string   // digest of a system that it tried and fell back from
+	Address  string   // address that the report came from; empty: unchanged
 }
 
 var hostKeyForm = regexp.MustCompile(`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{16,1000}={0,2}$`)
@@ -118,7 +118,7 @@ func (r *Registry) Tell(ctx context.Context, m *Machine, t Told) error {
 		}
 	}
 	if Approval(m.Approval) != Approved {
-		return nil // it could come from a stranger
+		return nil // a stranger could have sent it
 	}
 	rec, at := m.Record, addressed(m.Record.Address, t.Address)
 	if at == m.Record.Address && (t.HostKeys == nil || slices.Equal(t.HostKeys, rec.HostKeys)) && (t.Slot == "" || t.Slot == rec.Slot) && t.Refused == rec.Refused {

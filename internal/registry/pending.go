@@ -13,25 +13,25 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// Limits bound the machines that wait for approval. Anybody on the provisioning network can claim to be one. A zero field has the usual bound.
+// Limits limit the machines that wait for approval. Anybody on the provisioning network can claim to be one. A zero field selects the default.
 type Limits struct {
-	Total      int           // machines that wait; a new one takes the place of the one that was heard of longest ago. Usual: 2,000
-	PerAddress int           // of these, those that were heard from one address first. Usual: 64
-	Size       int           // bytes of the facts of each. Usual: 64 KiB
-	Rate       float64       // discoveries a second from one address, after Burst at once. Usual: 1
-	Burst      int           // Usual: 100
-	Age        time.Duration // how long a machine that is not heard of any more waits. Usual: a day
+	Total      int           // machines that wait; a new one replaces the one that was silent for longest. Default: 2,000
+	PerAddress int           // of these, machines first heard from one address. Default: 64
+	Size       int           // bytes of the facts of each. Default: 64 KiB
+	Rate       float64       // discoveries a second from one address, after Burst at once. Default: 1
+	Burst      int           // Default: 100
+	Age        time.Duration // how long a silent machine waits. Default: a day
 }
 
-// Bounds without a flag.
+// Limits without a flag.
 const (
-	mostAddresses  = 20_000 // whose rates are remembered
-	mostRivals     = 4      // claims of one UUID beside the first
+	mostAddresses  = 20_000 // with a recorded rate
+	mostRivals     = 4      // claims to one UUID in addition to the first
 	rivalMACs      = 8      // of each
-	pendingLines   = 200    // of the journal of a machine that waits
+	pendingLines   = 200    // of a waiting machine's journal
 	pendingJournal = 16 << 10
-	againAfter     = time.Second // a machine that is heard of later than this after the first time was heard of again
-	ruledADay      = 20_000      // machines that rules approve
+	againAfter     = time.Second // a machine heard later than this after the first time counts as heard again
+	ruledADay      = 20_000      // approvals by rules
 )
 
 func (l Limits) usual() Limits {
@@ -52,11 +52,11 @@ func (l Limits) usual() Limits {
 	return l
 }
 
-// bounds are the limits at work.
+// bounds are the limits with their counters.
 type bounds struct {
 	Limits
 	rates *peer.Rates // by address
-	ruled *peer.Rates // of all that rules approve
+	ruled *peer.Rates // of all approvals by rules
 }
 
 func newBounds(l Limits) *bounds {
@@ -76,7 +76,7 @@ func (r *Registry) mayClaim(ctx context.Context, uuid, key, origin string) error
 		Do("ask again in %s; --discovery-rate says how many a second one address may send", r.bounds.rates.Until(origin).Round(time.Second)+time.Second)
 }
 
-// Expire removes the machines that wait for approval and were not heard of for as long as Limits.Age, again and again until ctx ends.
+// Expire removes machines that wait for approval and were silent for Limits.Age, at intervals until ctx ends.
 func (r *Registry) Expire(ctx context.Context) error {
 	for pause := time.NewTimer(0); ; pause.Reset(min(r.bounds.Age/4, 10*time.Minute)) {
 		select {
@@ -94,19 +94,19 @@ func (r *Registry) Expire(ctx context.Context) error {
 	}
 }
 
-// Asking is a claim to be a machine that waits for approval: with a key, or by the MAC address alone.
+// Asking is a claim to be a machine that waits for approval: with a key, or only by the MAC address.
 type Asking struct {
-	Key      string    `json:"key,omitempty"` // fingerprint; empty: it has shown none
+	Key      string    `json:"key,omitempty"` // fingerprint; empty: the claim has none
 	Request  string    `json:"request,omitempty"`
 	Sequence int64     `json:"sequence,omitempty"`
 	Since    time.Time `json:"since"`
 	Seen     time.Time `json:"seen,omitzero"`
-	Again    bool      `json:"again,omitempty"` // it was made more than once
-	From     string    `json:"from,omitempty"`  // the address that it came from; of IPv6 the /64
+	Again    bool      `json:"again,omitempty"` // the claim was made more than once
+	From     string    `json:"from,omitempty"`  // address that it came from; for IPv6 the /64
 	MACs     []string  `json:"macs,omitempty"`  // the first ones
 }
 
-// Name is what a claim is approved by: the fingerprint of its key, or mac:ADDRESS where it has shown none.
+// Name is the name of a claim for its approval: the fingerprint of its key, or mac:ADDRESS if it has none.
 func (a *Asking) Name() string {
 	if a.Key == "" && len(a.MACs) > 0 {
 		return "mac:" + a.MACs[0]
@@ -123,7 +123,7 @@ func claimOf(d *facts.Discovery, key, origin string, now time.Time) Asking {
 	return a
 }
 
-// Claims are all claims of the machine that wait for approval. Where there are several, approval has to name one.
+// Claims returns all claims of the machine that wait for approval. If there are several, an approval must name one.
 func (m *Machine) Claims() (all []Asking) {
 	if m.Record.Asks != nil {
 		all = append(all, *m.Record.Asks)
@@ -133,7 +133,7 @@ func (m *Machine) Claims() (all []Asking) {
 	return append(all, m.Record.Rivals...)
 }
 
-// Disputed reports whether several claim to be the machine.
+// Disputed reports whether there are several claims to be the machine.
 func (m *Machine) Disputed() bool { return len(m.Claims()) > 1 }
 
 // claimed records a claim to be the machine, and reports whether it is the claim whose facts are shown. A claim that waits for approval never
@@ -144,7 +144,7 @@ func claimed(dr *metal.Draft, rec *Record, a Asking) (own bool, err error) {
 	switch {
 	case a.Key != "" && a.Key == rec.Key:
 		return true, advance(dr.UUID, &rec.Sequence, a.Sequence)
-	case rec.Key != "" && a.Key == "": // anybody could say it
+	case rec.Key != "" && a.Key == "": // without a key, anybody could claim it
 		return false, nil
 	case rec.Key == "" && approved && !shares:
 		return false, fail.New(fail.Conflict, "another machine, with the MAC address %s, has this UUID", dr.MACs[0]).At(dr.UUID).
@@ -178,7 +178,7 @@ func advance(uuid string, last *int64, sequence int64) error {
 	return nil
 }
 
-// rival remembers one more claim of a UUID. Of too many, one that was made once goes first, then the one that was made longest ago.
+// rival records another claim to a UUID. If there are too many, it drops the oldest of those made only once, or else the oldest one.
 func rival(dr *metal.Draft, rec *Record, a Asking) error {
 	for i := range rec.Rivals {
 		known := &rec.Rivals[i]
@@ -213,7 +213,7 @@ func rival(dr *metal.Draft, rec *Record, a Asking) error {
 	return nil
 }
 
-// rivalNoted adds an event, at most one a minute: strangers must not push a machine's history out.
+// rivalNoted adds an event, at most one a minute, so that strangers can't push a machine's history out.
 func rivalNoted(dr *metal.Draft, rec *Record, what string, a Asking) {
 	if a.Seen.Sub(rec.Disputed) < time.Minute {
 		return
@@ -226,7 +226,7 @@ func rivalNoted(dr *metal.Draft, rec *Record, what string, a Asking) {
 	dr.Note(what, a.Name()+where+"; until it is approved, what it reports is ignored")
 }
 
-// bounded refuses facts of a machine that waits which are larger than allowed, and keeps the end of its journal.
+// bounded refuses facts of a waiting machine that are too large, and returns the end of its journal within the limits.
 func (r *Registry) bounded(dr *metal.Draft, raw []byte, journal []string) ([]string, error) {
 	if dr.Waits == metal.Counts {
 		return journal, nil
@@ -245,7 +245,7 @@ func (r *Registry) bounded(dr *metal.Draft, raw []byte, journal []string) ([]str
 	return journal, nil
 }
 
-// settle approves a claim by its name, and drops all others. An empty name approves a machine of which no key is known.
+// settle approves a claim by its name, and drops all others. An empty name approves a machine without a known key.
 func (r *Registry) settle(dr *metal.Draft, rec *Record, name, by string) error {
 	m := Machine{Machine: dr.Machine, Record: *rec}
 	all := m.Claims()
@@ -263,7 +263,7 @@ func (r *Registry) settle(dr *metal.Draft, rec *Record, name, by string) error {
 	}
 	if i >= 0 {
 		chosen := all[i]
-		if k := i - (len(all) - len(rec.Rivals)); k >= 0 { // the facts are another claim's
+		if k := i - (len(all) - len(rec.Rivals)); k >= 0 { // the facts are from another claim
 			if dr.Waits != metal.Counts || !slices.ContainsFunc(chosen.MACs, func(mac string) bool { return slices.Contains(dr.MACs, mac) }) {
 				dr.Facts, dr.MACs, rec.Disks, rec.Address, rec.DomainName, rec.Chassis = []byte("{}"), chosen.MACs, "", "", "", nil
 			}

@@ -11,12 +11,12 @@ import (
 
 // BMC is the controller of a machine's power; its password is a secret.
 type BMC struct {
-	Protocol    string `json:"protocol,omitempty"` // ipmi, which empty is, too, or redfish
+	Protocol    string `json:"protocol,omitempty"` // ipmi (the default) or redfish
 	Address     string `json:"address"`            // HOST or HOST:PORT
 	User        string `json:"user"`
 	Fingerprint string `json:"fingerprint,omitempty"` // of its certificate: sha256:HEX
-	Authorities string `json:"authorities,omitempty"` // PEM: who signs its certificate
-	System      string `json:"system,omitempty"`      // the machine's ID there, where it has several
+	Authorities string `json:"authorities,omitempty"` // PEM authorities for its certificate
+	System      string `json:"system,omitempty"`      // the machine's ID on the BMC, if that has several
 }
 
 // access returns the controller's address and login. firmware is the machine's: bios, efi, or empty if unknown.
@@ -27,26 +27,26 @@ func (b BMC) access(uuid, firmware string, password []byte) bmc.Access {
 
 // Power switches machines.
 type Power interface {
-	// Power does something with a machine's power, and returns whether it is on then. boot is what it boots from next, once.
+	// Power performs a power action on a machine, and returns whether the machine is on afterwards. boot selects the device for the next boot only.
 	Power(ctx context.Context, a bmc.Access, action, boot string) (on bool, err error)
 }
 
-// Secrets is where passwords of BMCs are kept; a part of store.Secrets.
+// Secrets stores the passwords of BMCs; it is a part of store.Secrets.
 type Secrets interface {
-	// Get returns the value of a secret: fail.NotFound if there is none of this name.
+	// Get returns the value of a secret, or fail.NotFound.
 	Get(ctx context.Context, name string) ([]byte, error)
-	// Put stores a secret, in place of an older value.
+	// Put stores a secret, and replaces an older value.
 	Put(ctx context.Context, name string, value []byte) error
-	// Delete forgets a secret. One that isn't there is no error.
+	// Delete deletes a secret. A missing secret is no error.
 	Delete(ctx context.Context, name string) error
 }
 
-// PowerActions are what can be done with a machine's power.
+// PowerActions lists the actions on a machine's power.
 func PowerActions() []string { return bmc.Actions() }
 
 func bmcSecret(uuid string) string { return "bmc/" + uuid }
 
-// SetBMC says by which controller a machine's power is switched; an empty address forgets it with its password.
+// SetBMC sets the controller of a machine's power; an empty address removes it with its password.
 func (r *Registry) SetBMC(ctx context.Context, uuid string, b BMC, password []byte) (*Machine, error) {
 	if r.o.Secrets == nil {
 		return nil, fail.New(fail.Refused, "this server stores no BMCs' passwords, so it can't control machines' power")
@@ -82,8 +82,8 @@ func (r *Registry) SetBMC(ctx context.Context, uuid string, b BMC, password []by
 	})
 }
 
-// SwitchPower does something with a machine's power, and returns whether it is on then. boot is what it boots from next, once: bmc.FromNetwork,
-// bmc.FromDisk or bmc.AsUsual.
+// SwitchPower performs a power action on a machine, and returns whether the machine is on afterwards. boot selects the device for the next boot
+// only: bmc.FromNetwork, bmc.FromDisk or bmc.AsUsual.
 func (r *Registry) SwitchPower(ctx context.Context, uuid, action, boot, by string) (on bool, err error) {
 	m, err := r.Machine(ctx, uuid)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package registry knows the physical machines: what each is, whether it may be used, what it is for, and where it stands in its life from
-// the first boot to the reports of a running system.
+// Package registry manages the physical machines: their facts, their approval, their use, and their state from the first boot to the reports of a
+// running system.
 //
-// It decides; internal/store/metal remembers, and internal/registry/routes and the server speak HTTP. It knows nothing of HTTP, of how
-// machines boot, and of how clusters are made.
+// It makes the decisions; internal/store/metal stores them, and internal/registry/routes and the server speak HTTP. The package depends neither on
+// HTTP, nor on how machines boot or clusters are made.
 package registry
 
 import (
@@ -17,23 +17,23 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// Options says how a registry decides. The zero value is usable.
+// Options configure a registry. The zero value is usable.
 type Options struct {
-	Installs       int           // how many machines may be installed at once; 0: 5
+	Installs       int           // maximum number of installations at once; 0: 5
 	InstallTTL     time.Duration // how long an authorization lasts; 0: 20 minutes
-	InstallRetries int           // after so many failures a machine isn't installed again until somebody says so; 0: 3
-	Reboots        int           // how many of a group may reboot at once; 0: 1
+	InstallRetries int           // after this many failures a machine isn't installed again until an operator orders it; 0: 3
+	Reboots        int           // maximum number of reboots at once in a group; 0: 1
 	RebootTTL      time.Duration // how long a place to reboot lasts; 0: a day
 	Limits         Limits        // of machines that wait for approval
-	Rules          []Rule        // machines of which are approved by themselves
+	Rules          []Rule        // for automatic approval
 	Issuer         Issuer        // nil: machines get no certificate
-	Power          Power         // nil: nobody switches machines
-	Secrets        Secrets       // where passwords of BMCs are kept; nil: nowhere
-	Clusters       Clusters      // nil: no group of reboots is a cluster's
-	Log            *slog.Logger  // nil: nothing is told
+	Power          Power         // nil: power can't be switched
+	Secrets        Secrets       // passwords of BMCs; nil: none are stored
+	Clusters       Clusters      // nil: no reboot group belongs to a cluster
+	Log            *slog.Logger  // nil: no log
 }
 
-// Issuer signs the certificates by which machines are known.
+// Issuer signs the certificates of machines.
 type Issuer interface {
 	// IssueMachine returns a client certificate (PEM) for the machine's public key, with its UUID as the common name.
 	IssueMachine(uuid string, public any) ([]byte, error)
@@ -41,11 +41,11 @@ type Issuer interface {
 
 // Clusters finds clusters.
 type Clusters interface {
-	// ClusterID returns the ID of the cluster of a name; empty if there is none.
+	// ClusterID returns the ID of the cluster of this name, or "".
 	ClusterID(ctx context.Context, name string) (string, error)
 }
 
-// Registry knows the machines of a store.
+// Registry manages the machines of a store.
 type Registry struct {
 	store  metal.Store
 	o      Options
@@ -84,41 +84,41 @@ const (
 	Rejected Approval = "rejected"
 )
 
-// Record is what is remembered of a machine beside what can be searched for. It may only grow.
+// Record is the stored state of a machine, except the searchable fields. Fields may only be added.
 type Record struct {
 	StateAt     time.Time `json:"stateAt"`
-	Why         string    `json:"why,omitempty"`         // the machine is in its state
-	Boot        string    `json:"boot,omitempty"`        // the latest one
-	Address     string    `json:"address,omitempty"`     // of the interface that it has booted by, with the prefix length
-	DomainName  string    `json:"domainName,omitempty"`  // of that interface
+	Why         string    `json:"why,omitempty"`         // why the machine is in its state
+	Boot        string    `json:"boot,omitempty"`        // ID of the latest boot
+	Address     string    `json:"address,omitempty"`     // of the boot interface, with the prefix length
+	DomainName  string    `json:"domainName,omitempty"`  // of the boot interface
 	Disks       string    `json:"disks,omitempty"`       // in one line
 	Key         string    `json:"key,omitempty"`         // fingerprint of the approved key
-	Sequence    int64     `json:"sequence,omitempty"`    // of the last body that the approved key has signed
+	Sequence    int64     `json:"sequence,omitempty"`    // of the last body signed with the approved key
 	Certificate string    `json:"certificate,omitempty"` // for the approved key, PEM
-	Asks        *Asking   `json:"asks,omitempty"`        // the first key that is not approved
+	Asks        *Asking   `json:"asks,omitempty"`        // the first unapproved key
 	Rivals      []Asking  `json:"rivals,omitempty"`      // further claims to be this machine
-	Disputed    time.Time `json:"disputed,omitzero"`     // when an event told of such a claim last
-	Chassis     *string   `json:"chassis,omitempty"`     // ID of the switch that it boots by; nil: only its facts say it
+	Disputed    time.Time `json:"disputed,omitzero"`     // last event about such a claim
+	Chassis     *string   `json:"chassis,omitempty"`     // ID of the switch on the boot interface; nil: see the facts
 	ApprovedBy  string    `json:"approvedBy,omitempty"`
 	ApprovedAt  time.Time `json:"approvedAt,omitzero"`
-	Maintenance string    `json:"maintenance,omitempty"` // why it is not to be used now
+	Maintenance string    `json:"maintenance,omitempty"` // why it must not be used now
 	BMC         *BMC      `json:"bmc,omitempty"`
 	Strategy    Strategy  `json:"strategy,omitzero"`
-	Wanted      string    `json:"wanted,omitempty"`    // digest of what should be installed
+	Wanted      string    `json:"wanted,omitempty"`    // digest of the configuration that should be installed
 	Failures    int       `json:"failures,omitempty"`  // of installations since the last success
-	Reinstall   bool      `json:"reinstall,omitempty"` // somebody wants it installed again
-	Installed   time.Time `json:"installed,omitzero"`  // when that succeeded last
-	// Had is the seat that it was given back from last: whoever fills that seat again may want another machine, or this one.
+	Reinstall   bool      `json:"reinstall,omitempty"` // an operator wants it reinstalled
+	Installed   time.Time `json:"installed,omitzero"`  // last successful installation
+	// Had is the last seat that it was returned from: whoever fills that seat again may want another machine, or this one.
 	Had *Had `json:"had,omitempty"`
-	// What the agent says of an installed system. Strategies of the older system's machines don't need any of it.
-	Order    *order.Order `json:"order,omitempty"`    // what is to be installed; Wanted is its digest
-	Progress *Progress    `json:"progress,omitempty"` // of the installation that is under way
-	HostKeys []string     `json:"hostKeys,omitempty"` // by which SSH knows the machine, as authorized_keys has keys
-	Slot     string       `json:"slot,omitempty"`     // that it runs from: "a" or "b"
-	Refused  string       `json:"refused,omitempty"`  // digest of what it has tried, and has gone back from
+	// The agent's report about an installed system. Strategies for the older system's machines don't need it.
+	Order    *order.Order `json:"order,omitempty"`    // what to install; Wanted is its digest
+	Progress *Progress    `json:"progress,omitempty"` // of the running installation
+	HostKeys []string     `json:"hostKeys,omitempty"` // SSH host keys, in the form of authorized_keys
+	Slot     string       `json:"slot,omitempty"`     // slot of the running system: "a" or "b"
+	Refused  string       `json:"refused,omitempty"`  // digest of a system that it tried and fell back from
 }
 
-// Machine is a machine as the registry knows it.
+// Machine is a machine of the registry.
 type Machine struct {
 	metal.Machine
 	Record Record
@@ -126,7 +126,7 @@ type Machine struct {
 	look   func() ([]byte, error)
 }
 
-// Said reads the facts of a machine that is chosen among; elsewhere it returns Facts.
+// Said returns the facts. It reads them for a machine of a list; otherwise it returns Facts.
 func (m *Machine) Said() (*facts.Discovery, error) {
 	if m.Facts != nil || m.look == nil {
 		return m.Facts, nil
@@ -142,7 +142,7 @@ func (m *Machine) Said() (*facts.Discovery, error) {
 	return d, nil
 }
 
-// Title is what people call the machine.
+// Title is the machine's name for people.
 func (m *Machine) Title() string {
 	switch {
 	case m.Name != "":
@@ -153,7 +153,7 @@ func (m *Machine) Title() string {
 	return m.UUID
 }
 
-// UpToDate reports whether the machine says that it has what it should have; unknown where one of these is not known.
+// UpToDate reports whether the machine reports the digest that it should have; known is false if one of the two is missing.
 func (m *Machine) UpToDate() (is, known bool) {
 	if m.Report == nil || m.Record.Wanted == "" {
 		return false, false
@@ -161,7 +161,7 @@ func (m *Machine) UpToDate() (is, known bool) {
 	return m.Report.Digest == m.Record.Wanted, true
 }
 
-// BootsFromDisk reports whether the machine starts what was installed on it; else it is to be looked at, and maybe installed.
+// BootsFromDisk reports whether the machine boots its installed system; otherwise it is to be discovered, and perhaps installed.
 func (m *Machine) BootsFromDisk() bool { return !m.Record.Installed.IsZero() && !m.Record.Reinstall }
 
 func open(stored *metal.Machine) (*Machine, error) {
@@ -169,7 +169,7 @@ func open(stored *metal.Machine) (*Machine, error) {
 	if err := json.Unmarshal(stored.Record, &m.Record); err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read what is remembered of the machine").At(stored.UUID)
 	}
-	if len(stored.Facts) > 2 { // "{}" is a machine that has said nothing
+	if len(stored.Facts) > 2 { // "{}": the machine has reported no facts
 		m.Facts = &facts.Discovery{}
 		if err := json.Unmarshal(stored.Facts, m.Facts); err != nil {
 			return nil, fail.Wrap(fail.Internal, err, "read the facts of the machine").At(stored.UUID)
@@ -180,7 +180,7 @@ func open(stored *metal.Machine) (*Machine, error) {
 	return m, nil
 }
 
-// change changes what is remembered of a machine.
+// change changes a machine's stored state.
 func (r *Registry) change(ctx context.Context, uuid string, h metal.How, f func(d *metal.Draft, rec *Record) error) (*Machine, error) {
 	stored, err := r.store.Change(ctx, uuid, h, func(d *metal.Draft) error {
 		var rec Record
@@ -191,7 +191,7 @@ func (r *Registry) change(ctx context.Context, uuid string, h metal.How, f func(
 			return err
 		}
 		d.Unusable = unusable(Approval(d.Approval), State(d.State), &rec)
-		if d.Waits != metal.Counts && !h.Make && !h.Quick { // an operator's word
+		if d.Waits != metal.Counts && !h.Make && !h.Quick { // an operator's decision
 			d.Waits = metal.Kept
 		}
 		data, err := json.Marshal(rec)
@@ -204,7 +204,7 @@ func (r *Registry) change(ctx context.Context, uuid string, h metal.How, f func(
 	return open(stored)
 }
 
-// Resolve returns the UUID of the machine that somebody means: by UUID, MAC address or name.
+// Resolve returns the UUID of a machine, given its UUID, MAC address or name.
 func (r *Registry) Resolve(ctx context.Context, ref string) (string, error) {
 	m, err := r.Machine(ctx, ref)
 	if err != nil {
@@ -213,7 +213,7 @@ func (r *Registry) Resolve(ctx context.Context, ref string) (string, error) {
 	return m.UUID, nil
 }
 
-// Machine returns the machine that somebody means: by UUID, MAC address or name.
+// Machine returns a machine by its UUID, MAC address or name.
 func (r *Registry) Machine(ctx context.Context, ref string) (*Machine, error) {
 	if uuid, err := facts.ParseUUID(ref); err == nil {
 		return r.opened(r.store.Machine(ctx, uuid))
@@ -231,12 +231,12 @@ func (r *Registry) opened(stored *metal.Machine, err error) (*Machine, error) {
 	return open(stored)
 }
 
-// Selected returns the machine of a selector, without its facts: fail.NotFound if there is none that has all of it.
+// Selected returns the machine that matches all of a selector, without its facts, or fail.NotFound.
 func (r *Registry) Selected(ctx context.Context, s facts.Selector) (*Machine, error) {
 	return r.opened(r.store.Lookup(ctx, s.UUID, s.MAC))
 }
 
-// Find returns a page of machines, and how many there are.
+// Find returns a page of machines, and the number of all matching ones.
 func (r *Registry) Find(ctx context.Context, q metal.Query) ([]Machine, int, error) {
 	stored, total, err := r.store.Find(ctx, q)
 	if err != nil {
@@ -264,12 +264,12 @@ const (
 	InstallJournal   = "install"
 )
 
-// Journal returns a journal of a machine, of one boot or (empty) of the latest that has one.
+// Journal returns a journal of a machine, of one boot or, if boot is empty, of the latest boot that has one.
 func (r *Registry) Journal(ctx context.Context, uuid, boot, kind string) (*metal.Journal, error) {
 	return r.store.Journal(ctx, uuid, boot, kind)
 }
 
-// Events returns what happened to a machine, the newest first.
+// Events returns a machine's events, the newest first.
 func (r *Registry) Events(ctx context.Context, uuid string, limit int) ([]metal.Event, error) {
 	return r.store.Events(ctx, uuid, limit)
 }

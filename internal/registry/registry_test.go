@@ -28,10 +28,10 @@ func newRegistry(t *testing.T, o registry.Options) *registry.Registry {
 	return registry.New(s.Metal(), o)
 }
 
-// simulated is a machine as it presents itself.
+// simulated is a simulated machine.
 type simulated struct {
 	facts.Discovery
-	key *ecdsa.PrivateKey // nil: as those of the older system
+	key *ecdsa.PrivateKey // nil: as on machines of the older system
 }
 
 func uuidOf(n int) string { return fmt.Sprintf("5b7e1f3a-9c42-4d6b-8e21-%012d", n) }
@@ -52,7 +52,7 @@ func newSimulated(t *testing.T, n int, withKey bool) *simulated {
 	return s
 }
 
-// body is what the machine sends next, and its signature.
+// body returns the machine's next report, and its signature.
 func (s *simulated) body(t *testing.T) ([]byte, string) {
 	t.Helper()
 	if s.key == nil {
@@ -69,7 +69,7 @@ func (s *simulated) send(t *testing.T, r *registry.Registry) (*registry.Discover
 	return r.Discover(t.Context(), raw, sig)
 }
 
-// issuer writes certificates that say whose they are.
+// issuer writes certificates that contain only the UUID.
 type issuer struct{}
 
 func (issuer) IssueMachine(uuid string, public any) ([]byte, error) {
@@ -143,7 +143,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestImpostors has others say that they are a machine.
+// TestImpostors: other hosts claim to be a machine.
 func TestImpostors(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}, Rules: []registry.Rule{{"manufacturer": "Q*"}}}), t.Context()
 	s := newSimulated(t, 1, true)
@@ -168,7 +168,7 @@ func TestImpostors(t *testing.T) {
 		t.Errorf("an impostor was believed: %+v", m)
 	}
 	another.key, another.Enrolment = nil, nil
-	testkit.Value(another.send(t, r))(t) // without a key it is believed no more
+	testkit.Value(another.send(t, r))(t) // a report without a key is ignored now
 	if m := testkit.Value(r.Machine(ctx, s.Boot.UUID))(t); len(m.Facts.Disks) != 2 {
 		t.Error("facts without a signature were believed")
 	}
@@ -182,13 +182,13 @@ func TestImpostors(t *testing.T) {
 	if d := testkit.Value(twin.send(t, r))(t); d.Certificate != "" {
 		t.Errorf("%+v", d)
 	}
-	thief := newSimulated(t, 3, true) // a UUID of its own, a MAC address of another
+	thief := newSimulated(t, 3, true) // its own UUID, the MAC address of another machine
 	thief.Interfaces = append(thief.Interfaces, facts.Interface{Name: "eth1", MAC: s.Boot.MAC})
 	testkit.Value(thief.send(t, r))(t)
 	if m, other := testkit.Value(r.Machine(ctx, thief.Boot.UUID))(t), testkit.Value(r.Machine(ctx, s.Boot.MAC))(t); len(m.MACs) != 1 || other.UUID != s.Boot.UUID || !strings.Contains(m.Facts.Interfaces[1].Ignored, s.Boot.UUID) {
 		t.Errorf("a card's address was taken from another machine: %v, %s, %+v", m.MACs, other.UUID, m.Facts.Interfaces)
 	}
-	robber := newSimulated(t, 6, true) // it boots by the MAC address of another
+	robber := newSimulated(t, 6, true) // it boots with the MAC address of another machine
 	robber.Boot.MAC = s.Boot.MAC
 	_, err = robber.send(t, r)
 	testkit.Fails(t, err, fail.Conflict, s.Boot.MAC, s.Boot.UUID)
@@ -294,12 +294,12 @@ func TestCare(t *testing.T) {
 	testkit.Fails(t, err, fail.NotFound)
 }
 
-// clusters are those that there are.
+// clusters are the existing clusters.
 type clusters map[string]string
 
 func (c clusters) ClusterID(_ context.Context, name string) (string, error) { return c[name], nil }
 
-// TestOneLease: a reboot of the cluster's own machine keeps verbs waiting, one of a stranger doesn't; a verb keeps both waiting.
+// TestOneLease: verbs wait for a reboot of the cluster's own machine, and not for a stranger's; both wait for a verb.
 func TestOneLease(t *testing.T) {
 	st, ctx := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t), t.Context()
 	t.Cleanup(func() { testkit.Must(t, st.Close()) })

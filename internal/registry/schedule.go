@@ -19,36 +19,35 @@ const (
 // ControlPlanePool is the pool of a cluster's control plane.
 const ControlPlanePool = "control-plane"
 
-// Wanted is what a cluster wants of the machines.
+// Wanted is a cluster's request for machines.
 type Wanted struct {
 	Cluster      string `json:"cluster"`
 	ControlPlane Pool   `json:"controlPlane"`
 	Workers      []Pool `json:"workers,omitempty"`
-	// Spread is the label whose values are racks, or whatever fails as one. Machines without it are told apart by the switch that they
-	// are connected to.
+	// Spread is the label with the failure domain, such as the rack. Machines without it are grouped by the switch that they are connected to.
 	Spread string `json:"spread,omitempty"`
 }
 
-// Pool is what one pool wants.
+// Pool is the request of one pool.
 type Pool struct {
-	Name     string            `json:"name,omitempty"` // of the control plane it is ControlPlanePool, whatever is said here
-	Replicas int               `json:"replicas"`       // -1: every machine that there is, of workers
+	Name     string            `json:"name,omitempty"` // ignored for the control plane, which is ControlPlanePool
+	Replicas int               `json:"replicas"`       // -1: all available machines, for workers
 	Selector map[string]string `json:"selector,omitempty"`
 }
 
 // Decision is the result of Schedule.
 type Decision struct {
 	Given   []Given  `json:"given"`
-	Waiting []string `json:"waiting"` // what is not there yet, in words
+	Waiting []string `json:"waiting"` // missing machines, in words
 }
 
-// Given is a machine that a pool gets.
+// Given is a machine for a pool.
 type Given struct {
 	UUID    string `json:"uuid"`
 	Machine string `json:"machine"` // its name, or MAC address
 	Pool    string `json:"pool"`
 	Seat    int    `json:"seat"`
-	Domain  string `json:"domain"` // rack or switch; empty: not known
+	Domain  string `json:"domain"` // rack or switch; empty: unknown
 	control bool
 }
 
@@ -85,7 +84,7 @@ func Schedule(w Wanted, all []Machine) (*Decision, error) {
 	return d, nil
 }
 
-// check refuses impossible wishes with fail.Invalid.
+// check refuses impossible requests with fail.Invalid.
 func (w *Wanted) check() error {
 	w.ControlPlane.Name = ControlPlanePool
 	if !nameForm.MatchString(w.Cluster) {
@@ -112,7 +111,7 @@ type scheduler struct {
 	out   *Decision
 }
 
-// fill gives a pool the machines that it lacks, and reports whether a control plane can't start yet.
+// fill gives a pool its missing machines, and reports whether a control plane can't start yet.
 func (s *scheduler) fill(p Pool, control bool) (waits bool) {
 	var seats []int
 	domains := map[string]int{}
@@ -188,7 +187,7 @@ func chassisOf(d *facts.Discovery) string {
 	return d.ChassisOf(name)
 }
 
-// lowest returns the lowest seat that is not taken.
+// lowest returns the lowest free seat.
 func lowest(taken []int) int {
 	for n := 1; ; n++ {
 		if !slices.Contains(taken, n) {
@@ -203,7 +202,7 @@ func usable(m Machine) bool {
 		State(m.State) != Failed && hasDisk(m)
 }
 
-// hasDisk goes by the summary of the facts where these are not at hand.
+// hasDisk uses the summary of the facts if the facts are not loaded.
 func hasDisk(m Machine) bool {
 	if m.Facts == nil {
 		return m.Record.Disks != ""
@@ -211,18 +210,18 @@ func hasDisk(m Machine) bool {
 	return slices.ContainsFunc(m.Facts.Disks, fixed)
 }
 
-// The words for why a machine can't be used though nobody has it.
+// The reasons why a free machine can't be used.
 const (
 	Unapproved  = "unapproved"
 	Maintenance = "maintenance"
-	Broken      = "failed" // its installation
+	Broken      = "failed" // its installation failed
 	Diskless    = "diskless"
 )
 
-// Obstacles lists these words.
+// Obstacles lists these reasons.
 func Obstacles() []string { return []string{Unapproved, Maintenance, Broken, Diskless} }
 
-// unusable is the word that machines are found by; empty: it can be used where nobody has it. It says what Unusable says, of what is at hand without the
+// unusable returns the reason why a free machine can't be used, for searches; empty if it can. It agrees with Unusable, but works without the
 // machine's facts.
 func unusable(a Approval, s State, rec *Record) string {
 	switch {
@@ -238,7 +237,7 @@ func unusable(a Approval, s State, rec *Record) string {
 	return ""
 }
 
-// Unusable says why a machine can't be given to anybody; empty if it can.
+// Unusable says why a machine can't be given to a cluster; empty if it can.
 func Unusable(m Machine) string {
 	switch {
 	case Approval(m.Approval) != Approved:

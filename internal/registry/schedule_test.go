@@ -24,7 +24,7 @@ func machineOf(n int, rack string) registry.Machine {
 	return m
 }
 
-// take gives what was decided.
+// take applies a decision.
 func take(all []registry.Machine, cluster string, d *registry.Decision) {
 	for _, g := range d.Given {
 		for i := range all {
@@ -87,7 +87,7 @@ func TestScheduleALife(t *testing.T) {
 	}
 }
 
-// TestScheduleHolds lets machines come, go and break, and clusters want this and that, and looks at what always has to be so.
+// TestScheduleHolds: machines come, go and break, clusters change their requests, and certain invariants always hold.
 func TestScheduleHolds(t *testing.T) {
 	rnd, made := testkit.Rand(t), 0
 	for range 300 {
@@ -106,7 +106,7 @@ func TestScheduleHolds(t *testing.T) {
 			if again := testkit.Value(registry.Schedule(w, all))(t); len(again.Given) > 0 {
 				t.Fatalf("%+v gives twice: %+v", w, again)
 			}
-			if i := rnd.IntN(len(all)); rnd.IntN(2) == 0 { // something happens
+			if i := rnd.IntN(len(all)); rnd.IntN(2) == 0 { // an event
 				made++
 				all[i] = strange(rnd, made)
 			}
@@ -164,7 +164,7 @@ func holds(t *testing.T, w registry.Wanted, all []registry.Machine, d *registry.
 	}
 }
 
-// TestServersRace has several servers fill the same cluster at once.
+// TestServersRace: several servers fill the same cluster at once.
 func TestServersRace(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{}), t.Context()
 	for n := range 7 {
@@ -196,7 +196,7 @@ func TestServersRace(t *testing.T) {
 	}
 }
 
-// TestObstaclesAreFound: machines are found by what Unusable says of them, whatever has become of them.
+// TestObstaclesAreFound: a search by reason agrees with Unusable in all states of machines.
 func TestObstaclesAreFound(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{}), t.Context()
 	is := func(m *registry.Machine, err error) *registry.Machine { t.Helper(); return testkit.Value(m, err)(t) }
@@ -217,7 +217,7 @@ func TestObstaclesAreFound(t *testing.T) {
 	testkit.Value(r.Authorize(ctx, is(r.Machine(ctx, uuidOf(4)))))(t)
 	testkit.Must(t, r.Finish(ctx, is(r.Machine(ctx, uuidOf(4))), false, nil))
 	testkit.Must(t, r.Assign(ctx, uuidOf(5), "demo", "general"))
-	is(r.Maintain(ctx, uuidOf(5), "its cluster has it")) // it is not looked for among those that nobody has
+	is(r.Maintain(ctx, uuidOf(5), "its cluster has it")) // not free, and so not in these searches
 	is(r.Reject(ctx, uuidOf(6), "ann"))
 	finds := func(want map[string][]int) {
 		t.Helper()
@@ -245,7 +245,7 @@ func TestObstaclesAreFound(t *testing.T) {
 	is(r.Approve(ctx, uuidOf(6), "", "ann"))
 	again := newSimulated(t, 1, false)
 	again.Boot.RandomID = "boot-2"
-	testkit.Value(again.send(t, r))(t) // somebody has put a disk in
+	testkit.Value(again.send(t, r))(t) // a disk was added
 	testkit.Must(t, r.SetRoles(ctx, uuidOf(2), []string{registry.RoleNode}))
 	testkit.Must(t, r.Unassign(ctx, uuidOf(5)))
 	finds(map[string][]int{registry.Unapproved: {0}, registry.Diskless: nil, registry.Maintenance: {5}, registry.Broken: {4}, metal.AnyWord: {0, 4, 5}})

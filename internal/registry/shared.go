@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// markShared marks network cards whose address another machine has: cards that BMCs present to every server, and cards that were moved. They don't
-// identify the machine, and don't prevent its discovery. Two machines with the same boot address remain a conflict.
+// markShared marks network cards with an address that another machine has, too: cards that BMCs present to every server, and cards that were moved.
+// They don't identify the machine, and don't prevent its discovery. Two machines with the same boot address remain a conflict.
 func (r *Registry) markShared(ctx context.Context, d *facts.Discovery) error {
 	for _, mac := range d.MACs()[1:] {
 		other, err := r.store.ByMAC(ctx, mac)
@@ -27,8 +27,8 @@ func (r *Registry) markShared(ctx context.Context, d *facts.Discovery) error {
 	return nil
 }
 
-// hasDisks refuses an order that names a disk which the machine has not reported. Names that the order before had are not looked at again: the system
-// stays on its disk. Where a machine does not report its disks, as some of the older system don't, its agent looks.
+// hasDisks refuses an order that names a disk which the machine has not reported. It accepts names from the previous order, because the system stays
+// on its disk. If a machine does not report its disks, as some of the older system don't, its agent checks.
 func hasDisks(raw []byte, before, o *order.Order) error {
 	var known facts.Discovery
 	if o == nil || len(raw) == 0 {
@@ -58,7 +58,7 @@ func hasDisks(raw []byte, before, o *order.Order) error {
 		Do("name a disk as naupegos machine show %s does; where the disk is new, have the machine boot the discovery image first", o.UUID)
 }
 
-// Stock lists all machines with what they have reported.
+// Stock lists all machines with their reported facts.
 func (r *Registry) Stock(ctx context.Context) (stock []Machine, err error) {
 	err = r.assign(ctx, func(all []Machine) ([]metal.Assigned, error) {
 		stock = all

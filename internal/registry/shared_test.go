@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestSharedCards: a BMC's card that each server of a kind has, as the agent reports it and as the older system does, keeps no machine from being
-// discovered, and identifies none but the first.
+// TestSharedCards: a BMC's card that each server of a kind has, in the reports of the agent and of the older system, does not prevent the discovery
+// of any machine, and identifies only the first.
 func TestSharedCards(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}}), t.Context()
 	for n := 1; n <= 3; n++ {
@@ -20,7 +20,7 @@ func TestSharedCards(t *testing.T) {
 		s.Interfaces = append(s.Interfaces, facts.Interface{Name: "enx0", MAC: "be:3a:f2:b6:05:9f", Bus: "usb", Permanent: "be:3a:f2:b6:05:9f"}, facts.Interface{Name: "eth9", MAC: "be:3a:f2:b6:05:a0"},
 			facts.Interface{Name: "ib0", MAC: "80:00:02:08:fe:80:00:00:00:00:00:00:f4:52:14:03:00:96:79:31"})
 		testkit.Value(s.send(t, r))(t)
-		testkit.Value(s.send(t, r))(t) // again: it keeps what it has
+		testkit.Value(s.send(t, r))(t) // again: it keeps its address
 		m := testkit.Value(r.Machine(ctx, s.Boot.UUID))(t)
 		if want := map[int]int{1: 2}[n]; len(m.MACs) != max(1, want) {
 			t.Errorf("machine %d is known by %v", n, m.MACs)
@@ -34,7 +34,7 @@ func TestSharedCards(t *testing.T) {
 	testkit.Fails(t, err, fail.NotFound)
 }
 
-// TestOrderNamesDisks: an order that names a disk which the machine does not have is refused before anything happens.
+// TestOrderNamesDisks: an order that names a disk which the machine does not have is refused before it takes effect.
 func TestOrderNamesDisks(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}}), t.Context()
 	s := newSimulated(t, 1, true)
@@ -61,11 +61,11 @@ func TestOrderNamesDisks(t *testing.T) {
 		o.Disk.Serial, o.Data, o.Elsewhere = "0x5002538e40a0f2b1", []string{"za1b"}, []string{"of another machine"}
 	})
 	testkit.Value(r.SetOrder(ctx, uuidOf(1), good, "ann"))(t)
-	s.Disks = s.Disks[:1] // the data disk is taken out
+	s.Disks = s.Disks[:1] // the data disk is removed
 	testkit.Value(r.Approve(ctx, uuidOf(1), facts.Fingerprint(s.key.Public()), "ann"))(t)
 	testkit.Value(s.send(t, r))(t)
-	testkit.Value(r.SetOrder(ctx, uuidOf(1), made(func(o *order.Order) { *o = *good; o.Hostname = "b" }), "ann"))(t) // what it named before is not looked at again
+	testkit.Value(r.SetOrder(ctx, uuidOf(1), made(func(o *order.Order) { *o = *good; o.Hostname = "b" }), "ann"))(t) // names from the previous order are accepted
 	s.Disks = nil
 	testkit.Value(s.send(t, r))(t)
-	testkit.Value(r.SetOrder(ctx, uuidOf(1), made(func(o *order.Order) { o.Disk.Serial = "X1" }), "ann"))(t) // it says nothing of disks
+	testkit.Value(r.SetOrder(ctx, uuidOf(1), made(func(o *order.Order) { o.Disk.Serial = "X1" }), "ann"))(t) // the machine reports no disks
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// State is where a machine stands.
+// State is the state of a machine.
 type State string
 
 // The states.
 const (
-	Unseen     State = ""           // nothing was heard of it
-	Booting    State = "booting"    // it has asked what to boot
-	Discovered State = "discovered" // it has said what it is
-	Granted    State = "granted"    // it may be installed, and has not said how that ended
-	Denied     State = "denied"     // it wants to be installed, and has to wait
-	Installed  State = "installed"  // it was installed
+	Unseen     State = ""           // not heard from yet
+	Booting    State = "booting"    // asked what to boot
+	Discovered State = "discovered" // reported its facts
+	Granted    State = "granted"    // may be installed, and has not reported the end
+	Denied     State = "denied"     // wants to be installed, and must wait
+	Installed  State = "installed"  // installed
 	Failed     State = "failed"     // its installation failed
 	Running    State = "running"    // its installed system reports
 )
 
-// Happening moves a machine from state to state.
+// Happening is an event that changes a machine's state.
 type Happening string
 
 // The happenings.
@@ -56,7 +56,7 @@ var transitions = []transition{
 	{Reports, []State{Unseen, Booting, Discovered, Granted, Denied, Installed, Failed}, Running},
 }
 
-// after returns the state that a happening leads to.
+// after returns the state after an event.
 func (s State) after(h Happening) State {
 	for _, t := range transitions {
 		if t.on == h && (len(t.from) == 0 || slices.Contains(t.from, s)) {
@@ -66,7 +66,7 @@ func (s State) after(h Happening) State {
 	return s
 }
 
-// States describes the state machine for people, as Markdown: generated, so that it can't be wrong.
+// States describes the state machine for people, as Markdown generated from it.
 func States() string {
 	var b strings.Builder
 	b.WriteString("| a machine … | from | becomes |\n|---|---|---|\n")
@@ -87,7 +87,7 @@ func States() string {
 	return b.String()
 }
 
-// happens applies a happening to a machine's state, and adds an event.
+// happens applies an event to a machine's state, and records it.
 func happens(d *metal.Draft, rec *Record, h Happening, why string) {
 	next := State(d.State).after(h)
 	d.Note(string(h), why)

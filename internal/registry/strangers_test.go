@@ -19,14 +19,14 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// claims sends what a machine says from an address.
+// claims sends a machine's facts from an address.
 func (s *simulated) claims(t *testing.T, r *registry.Registry, from string) (*registry.Discovery, error) {
 	t.Helper()
 	raw, sig := s.body(t)
 	return r.DiscoverFrom(t.Context(), raw, sig, from)
 }
 
-// as is a machine that claims the UUID of another.
+// as returns a machine that claims the UUID of another.
 func (s *simulated) as(t *testing.T, uuid string) *simulated {
 	t.Helper()
 	s.Boot.UUID = uuid
@@ -38,7 +38,7 @@ func (s *simulated) as(t *testing.T, uuid string) *simulated {
 
 func fingerprint(s *simulated) string { return facts.Fingerprint(s.key.Public()) }
 
-// TestTwoKeysForOneMachine: whichever claim comes first, both are shown, neither replaces the other, and approval names one.
+// TestTwoKeysForOneMachine: both claims are shown in any order, neither replaces the other, and an approval names one.
 func TestTwoKeysForOneMachine(t *testing.T) {
 	for name, rightful := range map[string]int{"the machine first": 0, "the stranger first": 1} {
 		for _, cards := range []int{1, 2} { // the stranger has the same MAC addresses, or others
@@ -93,7 +93,7 @@ func TestTwoKeysForOneMachine(t *testing.T) {
 	}
 }
 
-// TestApprovalsAtTheSameTime: of two operators who approve different keys at once, one succeeds.
+// TestApprovalsAtTheSameTime: if two operators approve different keys at once, one succeeds.
 func TestApprovalsAtTheSameTime(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}}), t.Context()
 	both := []*simulated{newSimulated(t, 1, true), newSimulated(t, 1, true)}
@@ -116,7 +116,7 @@ func TestApprovalsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestSquatters claim the UUID and the MAC addresses of a machine before it is there: it is discovered and approved nevertheless.
+// TestSquatters: a machine is discovered and approved although others claimed its UUID and MAC addresses before.
 func TestSquatters(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}}), t.Context()
 	mine := newSimulated(t, 1, true)
@@ -145,13 +145,13 @@ func TestSquatters(t *testing.T) {
 	if m := testkit.Value(r.Machine(ctx, mine.Boot.MAC))(t); m.UUID != uuidOf(1) {
 		t.Errorf("%+v", m)
 	}
-	testkit.Value(r.Approve(ctx, uuidOf(50), fingerprint(squatter), "ann"))(t) // its own boot interface identifies it; addresses of others are left out
+	testkit.Value(r.Approve(ctx, uuidOf(50), fingerprint(squatter), "ann"))(t) // its own boot interface identifies it; others' addresses are left out
 	if m := testkit.Value(r.Machine(ctx, mine.Boot.MAC))(t); m.UUID != uuidOf(1) {
 		t.Errorf("the squatter took the address: %+v", m)
 	}
 }
 
-// TestTwoWithoutKeys: machines of the older system are told apart by their MAC addresses.
+// TestTwoWithoutKeys: machines of the older system are distinguished by their MAC addresses.
 func TestTwoWithoutKeys(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{}), t.Context()
 	one, two := newSimulated(t, 1, false), newSimulated(t, 2, false).as(t, uuidOf(1))
@@ -168,7 +168,7 @@ func TestTwoWithoutKeys(t *testing.T) {
 	testkit.Fails(t, err, fail.Conflict, two.Boot.MAC)
 }
 
-// TestRuleAndSquatter: a rule approves the claim that matches it, whoever came first.
+// TestRuleAndSquatter: a rule approves the matching claim, in any order.
 func TestRuleAndSquatter(t *testing.T) {
 	r := newRegistry(t, registry.Options{Issuer: issuer{}, Rules: []registry.Rule{{"serial": "ZX81Q7"}}})
 	testkit.Value(newSimulated(t, 9, true).as(t, uuidOf(1)).claims(t, r, "10.0.0.9"))(t)
@@ -179,7 +179,7 @@ func TestRuleAndSquatter(t *testing.T) {
 	}
 }
 
-// TestPendingIsBounded has strangers claim to be machines: from one address, and from many.
+// TestPendingIsBounded: strangers claim to be machines, from one address and from many.
 func TestPendingIsBounded(t *testing.T) {
 	n, addresses := 1200, 120
 	if testkit.Full() {
@@ -249,7 +249,7 @@ func TestPendingIsBounded(t *testing.T) {
 	}
 }
 
-// resident returns the memory of this process in bytes, with that of SQLite, which Go's heap does not show.
+// resident returns the memory of this process in bytes, including SQLite's, which Go's heap does not show.
 func resident(t *testing.T) (bytes int64) {
 	t.Helper()
 	debug.FreeOSMemory()
@@ -259,7 +259,7 @@ func resident(t *testing.T) (bytes int64) {
 	return pages * int64(os.Getpagesize())
 }
 
-// TestPendingFacts: facts of a machine that waits are bounded, and so is its journal.
+// TestPendingFacts: the facts and the journal of a waiting machine are limited.
 func TestPendingFacts(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{}), t.Context()
 	s := newSimulated(t, 1, false)
@@ -288,7 +288,7 @@ func TestPendingFacts(t *testing.T) {
 	testkit.Value(s.send(t, r))(t)
 }
 
-// TestPendingExpires: machines that wait are forgotten when they are not heard of, but not those that an operator has named.
+// TestPendingExpires: silent machines that wait are forgotten, except ones that an operator has named.
 func TestPendingExpires(t *testing.T) {
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
 	t.Cleanup(func() { testkit.Must(t, st.Close()) })
@@ -309,7 +309,7 @@ func TestPendingExpires(t *testing.T) {
 	}
 }
 
-// TestAssignReadsNoStrangersFacts: to place one machine, facts are read of those alone that could be it.
+// TestAssignReadsNoStrangersFacts: assigning one machine reads only the facts of possible candidates.
 func TestAssignReadsNoStrangersFacts(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{}), t.Context()
 	for n := 1; n <= 9; n++ {
@@ -337,7 +337,7 @@ func TestAssignReadsNoStrangersFacts(t *testing.T) {
 	}
 }
 
-// TestRulesSayWhatTheyDo: a rule that can lead to a control plane says so.
+// TestRulesSayWhatTheyDo: a rule that can lead to a control plane warns of it.
 func TestRulesSayWhatTheyDo(t *testing.T) {
 	var out bytes.Buffer
 	for _, text := range []string{"manufacturer=Dell*", "mac=52:54:00:aa:bb:cc"} {

@@ -2,25 +2,25 @@ package release
 
 import "slices"
 
-// Minor is what all releases of one Kubernetes minor have in common: how their configuration is written, and what kubeadm leaves on
-// machines of it. Flags and fields that are rendered without asking a Minor are understood by all that are supported; kubeadm of each
-// release that has a bundle is asked in the integration tests of internal/kube.
+// Minor holds the properties that all releases of a Kubernetes minor share: the format of their configuration, and what kubeadm leaves on their
+// machines. Flags and fields that are rendered without consulting a Minor are valid for all supported minors; the integration tests of internal/kube
+// check this with kubeadm of each release that has a bundle.
 type Minor struct {
 	Name    string // "1.36"
 	Configs Configs
-	// Packages are the machines' own that a node of it needs: runc is the runtime, the others are what kubelet, kube-proxy and kubeadm call.
+	// Packages are the distribution's packages that a node needs: runc is the runtime, kubelet, kube-proxy and kubeadm call the others.
 	Packages []string
 	// FlexVolumes says that kubeadm mounts the directory of FlexVolume plugins into the controller manager.
 	FlexVolumes bool
-	// KubeletClientGroup is the group of the API servers' client certificate for kubelets; without one kubeadm binds its user to
+	// KubeletClientGroup is the group in the API servers' client certificate for kubelets. If it is empty, kubeadm binds the certificate's user to
 	// system:kubelet-api-admin.
 	KubeletClientGroup string
-	// Dropped are versions of Kubernetes' own groups that API servers of the minor before could store objects in, and those of this one can't read.
-	// These are alpha: they are served only where somebody has said so by --runtime-config, as on a cluster that was imported.
+	// Dropped lists API versions of Kubernetes' own groups in which API servers of the previous minor could store objects and which those of this
+	// minor can't read. All are alpha, and so served only if --runtime-config enables them, as on a cluster that was imported.
 	Dropped []string
 }
 
-// Configs are the API versions of what is rendered.
+// Configs are the API versions of the rendered configuration files.
 type Configs struct {
 	Kubeadm   string
 	Kubelet   string
@@ -52,7 +52,7 @@ func Minors() []string {
 	return out
 }
 
-// Of returns what the minor of a version wants; false where it is not supported. There need not be a recipe for the version itself.
+// Of returns the minor of a version; false if the minor is not supported. The version itself need not have a recipe.
 func Of(version string) (Minor, bool) {
 	all := minors()
 	i := slices.IndexFunc(all, func(m Minor) bool { return m.Name == MinorOf(version) })
@@ -62,7 +62,7 @@ func Of(version string) (Minor, bool) {
 	return all[i], true
 }
 
-// Dropped returns the versions of Kubernetes' own groups that a release can't read, and releases from some supported minor on could store.
+// Dropped returns the API versions of Kubernetes' own groups that a release can't read but that earlier supported minors could store.
 func Dropped(version string) (all []string) {
 	for _, m := range minors() {
 		if Compare("v"+m.Name+".0", version) <= 0 {

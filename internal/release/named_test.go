@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// version is a Kubernetes release as texts name it.
+// version matches a Kubernetes release in a text.
 var version = regexp.MustCompile(`\bv1\.(3[4-9]|[4-9][0-9])\.[0-9]+\b`)
 
-// TestTextsNameTheDefault: what users copy is the release that all tests run with. Where several are told of they are those that there are.
+// TestTextsNameTheDefault: examples for users name the release with which all tests run. A list of releases must name existing ones.
 func TestTextsNameTheDefault(t *testing.T) {
 	const root = "../.."
 	several := []string{"docs/reference/commands.md", "docs/reference/support.md"}
@@ -54,7 +54,7 @@ func TestTextsNameTheDefault(t *testing.T) {
 	}
 }
 
-// TestSupportMatrix: every release and every minor is told of.
+// TestSupportMatrix: the documentation lists every release and every minor.
 func TestSupportMatrix(t *testing.T) {
 	data, err := os.ReadFile("../../docs/reference/support.md")
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package release is the contract with Kubernetes: which releases there are, what goes with each, and what each minor wants to be told.
+// Package release is the contract with Kubernetes: the supported releases, the components of each, and the requirements of each minor.
 //
-// Bundles are made by it and machines are rendered by it, so what differs from release to release is said here and nowhere else.
-// It is data and knows nothing.
+// Bundles are built and machines are rendered from it, so differences between releases are stated here and nowhere else. It is pure data.
 package release
 
 import (
@@ -11,12 +10,12 @@ import (
 	"strings"
 )
 
-// Default is the release of a document that names none, and the one that all tests run with. The documentation names it too: a test
-// holds that. The Makefile reads it from here.
+// Default is the release of a document that names none, and the one with which all tests run. A test ensures that the documentation names it, too.
+// The Makefile reads it from here.
 const Default = "v1.37.2"
 
-// Release is one Kubernetes release with the versions of what goes with it. Etcd, CoreDNS and pause are those that the release's
-// kubeadm names (cmd/kubeadm/app/constants), so that kubeadm's own tools find what they expect.
+// Release is a Kubernetes release with the versions of its components. Etcd, CoreDNS and pause are the versions of the release's kubeadm
+// (cmd/kubeadm/app/constants), so that kubeadm's own tools find what they expect.
 type Release struct {
 	Kubernetes string
 	Etcd       string // "v3.6.8"
@@ -28,9 +27,9 @@ type Release struct {
 	OpenStack  string // cloud-provider-openstack, in bundles with that set of addons
 }
 
-// All returns the releases that there are recipes for, the newest first.
+// All returns the releases that have recipes, newest first.
 func All() []Release {
-	// What is the same with all of them. runc is the machines' own: see Minor.Packages.
+	// The same for all releases. runc comes from the distribution: see Minor.Packages.
 	const flannel, cni, containerd = "v0.28.4", "v1.9.1", "v2.2.9"
 	return []Release{
 		{"v1.37.2", "v3.7.0", "v1.14.6", "3.10.2", flannel, cni, containerd, "v1.36.0"}, // the module proxy serves no cloud-provider-openstack of 1.37
@@ -41,10 +40,10 @@ func All() []Release {
 	}
 }
 
-// EtcdTag is the image tag that kubeadm expects etcd under: "3.6.8-0".
+// EtcdTag returns the image tag that kubeadm expects for etcd: "3.6.8-0".
 func (r Release) EtcdTag() string { return strings.TrimPrefix(r.Etcd, "v") + "-0" }
 
-// Find returns the release of a version; false where there is no recipe for it.
+// Find returns the release of a version; false if it has no recipe.
 func Find(version string) (Release, bool) {
 	all := All()
 	i := slices.IndexFunc(all, func(r Release) bool { return r.Kubernetes == version })
@@ -54,7 +53,7 @@ func Find(version string) (Release, bool) {
 	return all[i], true
 }
 
-// Versions returns the versions of all releases, the newest first.
+// Versions returns the versions of all releases, newest first.
 func Versions() []string {
 	var out []string
 	for _, r := range All() {
@@ -63,7 +62,7 @@ func Versions() []string {
 	return out
 }
 
-// Former returns the newest release of the n-th minor before Default's; empty if the minors with recipes are fewer.
+// Former returns the newest release of the n-th minor before Default's; empty if there are fewer minors with recipes.
 func Former(n int) string {
 	minor := MinorOf(Default)
 	for _, v := range Versions() {
@@ -76,7 +75,7 @@ func Former(n int) string {
 	return ""
 }
 
-// Parse takes "v1.36.3" apart; false where a version has another form.
+// Parse splits "v1.36.3" into numbers; false if the version has another form.
 func Parse(version string) (out [3]int, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	if !strings.HasPrefix(version, "v") || len(parts) != len(out) {
@@ -92,14 +91,14 @@ func Parse(version string) (out [3]int, ok bool) {
 	return out, true
 }
 
-// Compare orders versions; what is not a version comes first.
+// Compare orders versions; texts that are not versions come first.
 func Compare(a, b string) int {
 	x, _ := Parse(a)
 	y, _ := Parse(b)
 	return slices.Compare(x[:], y[:])
 }
 
-// MinorOf returns the minor of a version: "1.36" of "v1.36.3". It is empty where the version has another form.
+// MinorOf returns the minor of a version, "1.36" for "v1.36.3", or "" if the version has another form.
 func MinorOf(version string) string {
 	v, ok := Parse(version)
 	if !ok {

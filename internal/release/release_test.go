@@ -54,7 +54,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestDropped: what one minor can't read none after it can.
+// TestDropped: an API version that one minor can't read, no later minor can read.
 func TestDropped(t *testing.T) {
 	const former, newer = "scheduling.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha2"
 	for v, want := range map[string][]string{"v1.35.8": nil, "v1.36.0": {former}, "v1.36.4": {former}, "v1.37.2": {former, newer}} {
@@ -64,7 +64,7 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// TestClientLibraries: what talks to clusters, and to their etcd, may be one minor older or newer than they are.
+// TestClientLibraries: the client libraries for clusters and their etcd may be at most one minor older or newer than the clusters.
 func TestClientLibraries(t *testing.T) {
 	data, err := os.ReadFile("../../go.mod")
 	if err != nil {

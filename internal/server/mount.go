@@ -195,7 +195,7 @@ func (p *patient) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// notFound passes requests on to mux, and answers those without a mount by a problem document with status 404 or 405.
+// notFound passes requests on to mux. Requests that match no mount get a problem document with status 404 or 405.
 func notFound(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)

@@ -170,7 +170,9 @@ func TestKustomizationsRefused(t *testing.T) {
 // TestNeeds orders sets by the definitions and namespaces that they need, and refuses an object in two sets.
 func TestNeeds(t *testing.T) {
 	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: sails.x.org}\nspec: {group: x.org, names: {kind: Sail}, versions: [{name: v1}]}\n"
-	inline := func(name, text string) v1alpha1.Manifests { return v1alpha1.Manifests{Name: name, Inline: text, Namespace: "default"} }
+	inline := func(name, text string) v1alpha1.Manifests {
+		return v1alpha1.Manifests{Name: name, Inline: text, Namespace: "default"}
+	}
 	doc := &v1alpha1.Cluster{}
 	doc.Spec.Manifests = []v1alpha1.Manifests{
 		inline("sail", "apiVersion: x.org/v1\nkind: Sail\nmetadata: {name: jib, namespace: sea}\n"), inline("crd", crd), inline("ns", object("Namespace", "sea")),

@@ -10,23 +10,23 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Access is who may use the server, and what they did.
+// Access stores tokens, sessions and their last use.
 type Access interface {
-	// AddToken remembers a token: fail.Conflict if there is one of its ID.
+	// AddToken stores a token. It returns fail.Conflict if its ID exists already.
 	AddToken(ctx context.Context, t Token) error
-	// Token returns the token of an ID, also one that has ended: fail.NotFound if there is none.
+	// Token returns the token with an ID, even an expired or revoked one, or fail.NotFound.
 	Token(ctx context.Context, id string) (*Token, error)
-	// Tokens returns all tokens, the oldest first.
+	// Tokens returns all tokens, oldest first.
 	Tokens(ctx context.Context) ([]Token, error)
-	// RevokeToken ends a token at once, and for good: fail.NotFound if there is none of this ID. One that was revoked stays so.
+	// RevokeToken revokes a token immediately and permanently, or returns fail.NotFound.
 	RevokeToken(ctx context.Context, id string) error
-	// AddSession remembers a session, and forgets those that have ended.
+	// AddSession stores a session, and deletes expired ones.
 	AddSession(ctx context.Context, x Session) error
-	// Session returns the session of an ID, also one whose time is over: fail.NotFound if there is none.
+	// Session returns the session with an ID, even an expired one, or fail.NotFound.
 	Session(ctx context.Context, id string) (*Session, error)
-	// Sessions returns the sessions that last, the oldest first.
+	// Sessions returns the sessions that have not expired, oldest first.
 	Sessions(ctx context.Context) ([]Session, error)
-	// EndSession forgets a session: fail.NotFound if there is none of this ID.
+	// EndSession deletes a session, or returns fail.NotFound.
 	EndSession(ctx context.Context, id string) error
 	// UsedToken and UsedSession record the last use. They ignore tokens and sessions that no longer exist.
 	UsedToken(ctx context.Context, id string, at time.Time) error
@@ -34,32 +34,32 @@ type Access interface {
 	Auditing
 }
 
-// Token is what an operator shows the server. Its secret half is nowhere but with the operator.
+// Token is an operator's credential for the server. Only the operator has its secret half.
 type Token struct {
 	ID      string    `json:"id"`
-	Name    string    `json:"name"` // whose it is, or what for
+	Name    string    `json:"name"` // its owner or purpose
 	Hash    string    `json:"-"`    // of the secret half
 	Role    string    `json:"role"`
-	Cluster string    `json:"cluster,omitempty"` // the only one that it is good for; empty: all
+	Cluster string    `json:"cluster,omitempty"` // the only cluster that it is valid for; empty: all
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"` // zero: never
-	Revoked time.Time `json:"revoked,omitzero"` // zero: not
+	Revoked time.Time `json:"revoked,omitzero"` // zero: not revoked
 	Reason  string    `json:"reason,omitempty"` // for never expiring
 	Used    time.Time `json:"used,omitzero"`    // last use, to the minute; zero: never
 }
 
-// Session is somebody who has signed in to the pages by an OpenID Connect provider. No copy of a store has any: people sign in again.
+// Session is a user who signed in to the pages through an OpenID Connect provider. Copies of a store contain no sessions: users sign in again.
 type Session struct {
 	ID      string    `json:"id"`
-	Hash    string    `json:"-"` // of the secret half, which the browser has
+	Hash    string    `json:"-"` // of the secret half, which the browser holds
 	Issuer  string    `json:"issuer"`
-	Subject string    `json:"subject"` // as the issuer calls them
+	Subject string    `json:"subject"` // the issuer's name for the user
 	Name    string    `json:"name"`    // for people
-	Claims  []byte    `json:"-"`       // JSON: what rules go by
-	Hint    string    `json:"-"`       // by what the issuer ends its own session, sealed by the secret half; empty: nothing
+	Claims  []byte    `json:"-"`       // JSON: input of the rules
+	Hint    string    `json:"-"`       // lets the issuer end its own session; sealed by the secret half; empty: none
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
-	Used    time.Time `json:"used,omitzero"`   // last use, to the minute; zero: none since it began
+	Used    time.Time `json:"used,omitzero"`   // last use, to the minute; zero: never used
 	Proven  time.Time `json:"proven,omitzero"` // time of authentication at the issuer; zero: unknown
 }
 

@@ -15,18 +15,18 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Key is what a backup is encrypted to, or opened with: recipients and their identities, or a passphrase.
+// Key encrypts or decrypts a backup: recipients and their identities, or a passphrase.
 type Key struct {
 	Recipients []string // age1…, to encrypt to
-	Identities []byte   // of a file with AGE-SECRET-KEY-1…, to open with
-	Passphrase string   // for either
-	Work       int      // what guessing a passphrase costs whoever has the backup: scrypt's N as a power of two; 0: what age takes, a second or so
+	Identities []byte   // content of a file with AGE-SECRET-KEY-1…, to decrypt with
+	Passphrase string   // to encrypt or decrypt with
+	Work       int      // cost of guessing the passphrase: scrypt's N as a power of two; 0: age's default, about a second
 }
 
-// maxFile bounds a file of a backup.
+// maxFile limits the size of a file in a backup.
 const maxFile = 16 << 30
 
-// archived are the files of a backup, as they lie in a state directory: unpacked, it is a store.
+// archived returns the names of the files in a backup, which are those of a state directory: an unpacked backup is a store.
 func archived() []string { return []string{dbFile, identityFile} }
 
 func (k Key) recipients() (all []age.Recipient, err error) {
@@ -62,13 +62,13 @@ func (k Key) identities() ([]age.Identity, error) {
 		return []age.Identity{id}, nil
 	}
 	all, err := age.ParseIdentities(strings.NewReader(string(k.Identities)))
-	if err != nil || len(all) == 0 { // the cause may hold a part of the file
+	if err != nil || len(all) == 0 { // the cause may contain a part of the file
 		return nil, fail.New(fail.Invalid, "there is no age identity (AGE-SECRET-KEY-1…) in what is to open the backup")
 	}
 	return all, nil
 }
 
-// pack encrypts the files of a backup that lie in dir.
+// pack encrypts the files of a backup in dir.
 func pack(w io.Writer, dir string, k Key) error {
 	to, err := k.recipients()
 	if err != nil {
@@ -127,7 +127,7 @@ func unpack(r io.Reader, dir string, k Key) error {
 		}
 		i := slices.Index(archived(), h.Name)
 		if i < 0 {
-			continue // of a later naupegos
+			continue // written by a later naupegos
 		}
 		name := archived()[i]
 		if err := unpackFile(t, filepath.Join(dir, name)); err != nil {
@@ -153,7 +153,7 @@ func unpackFile(r io.Reader, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// notOpened says why a backup can't be decrypted.
+// notOpened returns an error that says why a backup can't be decrypted.
 func notOpened(err error) error {
 	var none *age.NoIdentityMatchError
 	if errors.As(err, &none) {

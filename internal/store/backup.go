@@ -12,10 +12,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// What a copy of a store remembers of where it comes from.
+// Facts in a copy of a store about its origin.
 const (
 	copiedFact = "copied-at" // RFC 3339
-	movedFact  = "moved-to"  // this store is no longer used: where the one is that is
+	movedFact  = "moved-to"  // this store is no longer in use: the location of its replacement
 )
 
 // Kept is one cluster that was backed up, restored or moved.
@@ -25,8 +25,8 @@ type Kept struct {
 	Changed time.Time `json:"changed"` // when its record was last written
 }
 
-// Backup writes everything that a store remembers, with the identity that opens its secrets, encrypted. It returns the clusters in it.
-// What lies in the state directory besides (snapshots of etcd) is not in it.
+// Backup writes an encrypted copy of the whole store, including the identity that decrypts its secrets, and returns the clusters in it. Other
+// contents of the state directory (snapshots of etcd) are not included.
 func Backup(ctx context.Context, at Location, w io.Writer, k Key) ([]Kept, error) {
 	if _, err := k.recipients(); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func Backup(ctx context.Context, at Location, w io.Writer, k Key) ([]Kept, error
 	return all, pack(w, tmp, k)
 }
 
-// openExisting opens a store that must be there.
+// openExisting opens a store that must exist.
 func (s *database) openExisting(ctx context.Context, url string) error {
 	there, err := s.exists(ctx, url)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *database) openExisting(ctx context.Context, url string) error {
 	return s.openOrMake(ctx, url)
 }
 
-// copyInto makes a state directory with a copy of the store and its identity.
+// copyInto creates a state directory with a copy of the store and its identity.
 func (s *database) copyInto(ctx context.Context, dir string) (all []Kept, err error) {
 	c, err := openWith(ctx, Location{Dir: dir}, (*database).openBare)
 	if err != nil {
@@ -79,13 +79,13 @@ func (s *database) copyInto(ctx context.Context, dir string) (all []Kept, err er
 	if err != nil {
 		return nil, s.wrap(err, "copy the store")
 	}
-	if _, err := c.db.ExecContext(ctx, "PRAGMA journal_mode=DELETE"); err != nil { // one file
+	if _, err := c.db.ExecContext(ctx, "PRAGMA journal_mode=DELETE"); err != nil { // to get a single file
 		return nil, c.wrap(err, "copy the store")
 	}
 	return all, writeIdentity(filepath.Join(dir, identityFile), s.identity)
 }
 
-// settle remembers something of a store, and returns its clusters.
+// settle stores a fact about the store itself, and returns the store's clusters.
 func (s *database) settle(ctx context.Context, tx *sql.Tx, fact, text string) ([]Kept, error) {
 	_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", fact, text)
 	if err != nil {

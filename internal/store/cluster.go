@@ -15,7 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// usedPrefix + ID: the store's fact that a cluster had this ID once. Late remains of that one would be taken for the next one's.
+// usedPrefix + ID is a fact of the store: a cluster once had this ID. Leftovers of that cluster would be taken for those of a new one with the same
+// ID.
 const usedPrefix = "cluster-id/"
 
 // NextID implements Store.
@@ -55,7 +56,7 @@ func (s *database) ReviveCluster(ctx context.Context, c Cluster) (*Cluster, erro
 	return s.create(ctx, c, " ON CONFLICT (name) DO UPDATE SET value = excluded.value")
 }
 
-// create remembers a cluster; taken says what becomes of it where its ID was one's once.
+// create stores a new cluster; taken is the SQL clause that decides what happens if its ID was used before.
 func (s *database) create(ctx context.Context, c Cluster, taken string) (*Cluster, error) {
 	c.CreatedAt = time.Now().UTC().Truncate(time.Microsecond)
 	c.UpdatedAt = c.CreatedAt
@@ -83,7 +84,7 @@ func (s *database) create(ctx context.Context, c Cluster, taken string) (*Cluste
 	return &c, nil
 }
 
-// taken says why a cluster can't be created: its name is another's, or its ID was.
+// taken returns the error for a cluster that can't be created because its name is in use, or its ID was used before.
 func (s *database) taken(ctx context.Context, c Cluster) error {
 	_, err := s.Cluster(ctx, c.Name)
 	if fail.KindOf(err) == fail.NotFound {
@@ -113,12 +114,12 @@ func (s *database) Cluster(ctx context.Context, name string) (*Cluster, error) {
 	return c, nil
 }
 
-// unknownCluster says that there is no cluster of a name or ID, and which there are.
+// unknownCluster returns the error for an unknown name or ID, with the known clusters.
 func (s *database) unknownCluster(ctx context.Context, name string) error {
 	return s.unknown(ctx, s.reads, name)
 }
 
-// unknown is unknownCluster inside of a transaction.
+// unknown is unknownCluster inside a transaction.
 func (s *database) unknown(ctx context.Context, q querier, name string) error {
 	all, err := s.clusters(ctx, q)
 	if err != nil {
@@ -158,7 +159,7 @@ func (s *database) clusters(ctx context.Context, q querier) ([]Cluster, error) {
 		}
 		all = append(all, *c)
 	}
-	slices.SortFunc(all, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) }) // databases sort each in its own way
+	slices.SortFunc(all, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) }) // databases sort differently
 	return all, nil
 }
 

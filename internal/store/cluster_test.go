@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestSecretsOpenNowhereElse moves sealed values about in the database.
+// TestSecretsOpenNowhereElse: sealed values that are moved to another place in the database can't be opened.
 func TestSecretsOpenNowhereElse(t *testing.T) {
 	s, ctx := open(t, t.TempDir()), t.Context()
 	c := newCluster(t, s, "demo")
@@ -33,7 +33,7 @@ func TestSecretsOpenNowhereElse(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, "not written with")
 }
 
-// TestNothingSecretInPlain greps every file but the identity for planted secrets, names of secrets aside.
+// TestNothingSecretInPlain searches every file except the identity for planted secrets; names of secrets may appear.
 func TestNothingSecretInPlain(t *testing.T) {
 	dir := t.TempDir()
 	s, ctx := open(t, dir), t.Context()

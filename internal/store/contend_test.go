@@ -16,11 +16,11 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// contention is the fact of the last write of whoever had the lease: the lease's generation.
+// contention is the fact that the holder of the lease writes: the lease's generation.
 const contention = "contention"
 
-// writeGeneration writes a lease's generation, in one transaction with a look at the one before: a later one there means that a holder wrote
-// after another one had begun, so that there were two.
+// writeGeneration writes a lease's generation and reads the previous one in the same transaction. A later previous one means that an older holder
+// wrote after a newer one had begun, so that there were two.
 func writeGeneration(ctx context.Context, s *database, cluster string, generation int64) error {
 	return s.fenced(ctx, cluster, func(tx *sql.Tx) error {
 		last, err := one(ctx, s, tx, value[int64], "SELECT CAST(value AS BIGINT) FROM facts WHERE cluster_id = $1 AND kind = $2 AND subject = ''", cluster, contention)
@@ -36,13 +36,13 @@ func writeGeneration(ctx context.Context, s *database, cluster string, generatio
 	})
 }
 
-// contendTTL is how long a lease of a holder lasts that is stopped or killed.
+// contendTTL is the TTL of leases of holders that are stopped or killed.
 const contendTTL = 300 * time.Millisecond
 
-// roleContend takes the lease as a machine of its own, again and again until standard input ends, and writes while it believes to hold it: it
-// asks nobody in between, as a step that takes long does not.
+// roleContend repeatedly takes the lease, as a process of a separate machine, until standard input ends. It writes while it believes that it holds
+// the lease, without asking in between, like a long step.
 func roleContend(ctx context.Context, s *database) error {
-	s.self.Host, s.self.Boot = fmt.Sprint("host-", os.Getpid()), "" // whether it lives can't be told from elsewhere
+	s.self.Host, s.self.Boot = fmt.Sprint("host-", os.Getpid()), "" // other processes can't tell whether it is alive
 	c, err := s.Cluster(ctx, "demo")
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func roleContend(ctx context.Context, s *database) error {
 		select {
 		case <-ended:
 			return nil
-		case <-time.After(5 * time.Millisecond): // somebody else's turn
+		case <-time.After(5 * time.Millisecond): // another process's turn
 		}
 		l, err := s.AcquireLease(ctx, c.ID, "apply", LeaseOptions{TTL: contendTTL})
 		if fail.KindOf(err) == fail.Conflict {
@@ -64,7 +64,7 @@ func roleContend(ctx context.Context, s *database) error {
 		}
 		fmt.Println("held", l.Generation())
 		for range 5 {
-			time.Sleep(2 * time.Millisecond) // the work: time to be stopped in
+			time.Sleep(2 * time.Millisecond) // simulated work, in which it can be stopped
 			if err = writeGeneration(ctx, s, c.ID, l.Generation()); err != nil {
 				break
 			}
@@ -81,8 +81,8 @@ func roleContend(ctx context.Context, s *database) error {
 	}
 }
 
-// TestFiftyContend has fifty processes contend for one lease while some are killed and others are stopped in the middle of what they do, for
-// longer than their lease lasts: nobody writes once another one has begun.
+// TestFiftyContend: fifty processes contend for one lease, while some are killed and others are stopped during their work for longer than their lease
+// lasts. No process writes once a later holder has begun.
 func TestFiftyContend(t *testing.T) {
 	dir := t.TempDir()
 	newCluster(t, open(t, dir), "demo")
@@ -137,8 +137,8 @@ func TestFiftyContend(t *testing.T) {
 	t.Logf("%d processes: %v", n, count)
 }
 
-// TestLeaseModel compares what several holders may do, whose clock stands still, jumps or goes back, with what a lease means: it is free once
-// it is given back or the clock has passed its end, and only the last who took it may write.
+// TestLeaseModel compares the rights of several holders, with a clock that stands still or jumps forwards and backwards, with the meaning of a lease:
+// it is free once it has been released or has expired by the clock, and only the last holder may write.
 func TestLeaseModel(t *testing.T) {
 	dir := t.TempDir()
 	c := newCluster(t, open(t, dir), "demo")
@@ -150,16 +150,16 @@ func TestLeaseModel(t *testing.T) {
 		s.d = stopped{s.d, clock}
 		holders = append(holders, s)
 	}
-	const ttl = time.Hour // no heartbeat comes while the test runs
+	const ttl = time.Hour // no heartbeat comes during the test
 	random := testkit.Rand(t)
 	leases := make([]Lease, len(holders))
-	var last int64        // generation that was given out last
-	free := true          // it was given back
-	var expires time.Time // else
+	var last int64        // generation that was assigned last
+	free := true          // it was released
+	var expires time.Time // otherwise: when it expires
 	for step := range 600 {
 		i := random.IntN(len(holders))
 		switch random.IntN(5) {
-		case 0: // the clock goes on, or back
+		case 0: // move the clock forwards or backwards
 			clock.at = clock.at.Add(time.Duration(random.IntN(100)-20) * time.Minute)
 		case 1, 2:
 			l, err := holders[i].AcquireLease(t.Context(), c.ID, "apply", LeaseOptions{TTL: ttl})

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestSQLite holds SQLite to the contract; several machines are pretended.
+// TestSQLite checks the contract with SQLite; several machines are simulated.
 func TestSQLite(t *testing.T) {
 	storetest.Run(t, storetest.Database{HoldUp: store.HoldUp, SQL: store.SQL, New: func(t *testing.T) storetest.Opener {
 		at := store.Location{Dir: t.TempDir()}

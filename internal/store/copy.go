@@ -11,10 +11,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// batch is how many rows one statement writes.
+// batch is the number of rows that one statement writes.
 const batch = 200
 
-// tables lists every table in an order in which rows can be written, but those of the servers that are at work and of sessions: none is on a copy.
+// tables lists every table in an order in which rows can be written, except those of running servers and of sessions, which are not copied.
 func tables() []string {
 	return []string{"store_facts", "clusters", "facts", "cluster_keys", "secrets", "leases", "runs", "run_steps", "run_events",
 		"server_secrets", "tokens", "audit", "audit_head", "audit_sinks", "jobs", "job_lines", "duties",
@@ -22,12 +22,12 @@ func tables() []string {
 		"machine_locks", "slots", "lock_tokens"}
 }
 
-// ownFacts are what a store remembers of itself: no copy has them.
+// ownFacts are a store's facts about itself, which are not copied.
 func ownFacts() []string { return []string{movedFact, copiedFact} }
 
-// reading is a transaction that sees a database as it is at one moment.
+// reading runs do in a transaction that sees a consistent snapshot of the database.
 func (s *database) reading(ctx context.Context, do func(tx *sql.Tx) error) error {
-	end, err := s.turn.take(ctx) // SQLite's transactions are all those of somebody who may write
+	end, err := s.turn.take(ctx) // with SQLite, every transaction takes the writers' lock
 	if err != nil {
 		return err
 	}
@@ -40,8 +40,8 @@ func (s *database) reading(ctx context.Context, do func(tx *sql.Tx) error) error
 	return do(tx)
 }
 
-// fill puts what one database remembers in the place of all that another one does. IDs of clusters that were there stay taken, and leases
-// begin after those that were given out: whoever holds one of those writes nothing any more.
+// fill replaces the contents of one database with those of another. IDs of its former clusters stay taken, and new leases get higher generations than
+// former ones, so that their holders can no longer write.
 func (s *database) fill(ctx context.Context, to, from *sql.Tx) error {
 	used, err := list(ctx, s, to, value[string], "SELECT name FROM store_facts WHERE name LIKE $1", usedPrefix+"%")
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *database) fill(ctx context.Context, to, from *sql.Tx) error {
 			return err
 		}
 	}
-	if _, err := to.ExecContext(ctx, "DELETE FROM sessions"); err != nil { // one that was ended since must not come back, and others sign in again
+	if _, err := to.ExecContext(ctx, "DELETE FROM sessions"); err != nil { // sessions that have been ended must not come back; users sign in again
 		return err
 	}
 	for _, name := range all {
@@ -135,7 +135,7 @@ func insert(ctx context.Context, to *sql.Tx, table string, columns []string, val
 	return err
 }
 
-// still refuses what needs everybody else to be done: fail.Conflict while somebody is at work on a cluster, or a server on the store.
+// still returns fail.Conflict while a process works on a cluster, or a server runs on the store.
 func (s *database) still(ctx context.Context, tx *sql.Tx) error {
 	if err := s.unserved(ctx, tx); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (s *database) still(ctx context.Context, tx *sql.Tx) error {
 	return s.unleased(ctx, tx)
 }
 
-// vacant refuses to write over a store that has clusters, or physical machines.
+// vacant refuses to overwrite a store that has clusters or physical machines.
 func (s *database) vacant(ctx context.Context, tx *sql.Tx) error {
 	all, err := s.clusters(ctx, tx)
 	if err == nil && len(all) == 0 {

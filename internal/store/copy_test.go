@@ -23,7 +23,7 @@ func cluster(t *testing.T, s store.Store, name string) *store.Cluster {
 	return testkit.Value(s.CreateCluster(t.Context(), store.Cluster{Name: name, Provider: "local", Document: []byte("kind: Cluster\n")}))(t)
 }
 
-// inhabited makes a store with two clusters, secrets, a lease that was held, and a run.
+// inhabited creates a store with two clusters, secrets, a released lease, and a run.
 func inhabited(t *testing.T, at store.Location) {
 	t.Helper()
 	ctx := t.Context()
@@ -38,7 +38,7 @@ func inhabited(t *testing.T, at store.Location) {
 	}
 	l := testkit.Value(s.AcquireLease(ctx, c.ID, "apply", store.LeaseOptions{}))(t)
 	p := &plan.Plan{Verb: "apply", Cluster: "demo"}
-	for i := range 450 { // more than one statement writes
+	for i := range 450 { // more than one statement can write
 		p.Steps = append(p.Steps, &plan.Step{ID: strings.Repeat("x", i+1), Action: plan.Create, Title: "make it"})
 	}
 	j := s.Journal(c.ID)
@@ -48,7 +48,7 @@ func inhabited(t *testing.T, at store.Location) {
 	testkit.Must(t, l.Release(ctx))
 }
 
-// content is all that a store tells, times aside.
+// content is everything that a store contains, except times.
 type content struct {
 	Clusters []store.Cluster
 	Secrets  map[string]string
@@ -73,7 +73,7 @@ func contentOf(t *testing.T, at store.Location) (c content) {
 	return c
 }
 
-// moves moves a store to another place and back, and looks whether everything is there.
+// moves moves a store to another place and back, and checks that everything is there.
 func moves(t *testing.T, home, away store.Location) {
 	ctx := t.Context()
 	inhabited(t, home)
@@ -108,7 +108,7 @@ func moves(t *testing.T, home, away store.Location) {
 	testkit.Must(t, s.Close())
 
 	want = contentOf(t, away)
-	testkit.Value(store.Move(ctx, away, home, false))(t) // over what was moved away itself
+	testkit.Value(store.Move(ctx, away, home, false))(t) // over a store that was itself moved away
 	if d := cmp.Diff(want, contentOf(t, home)); d != "" {
 		t.Errorf("what came back differs: %s", d)
 	}
@@ -118,7 +118,7 @@ func TestMove(t *testing.T) {
 	moves(t, store.Location{Dir: filepath.Join(t.TempDir(), "a")}, store.Location{Dir: filepath.Join(t.TempDir(), "b")})
 }
 
-// TestMoveHasNobodyWriteBehind: a process that opened the store before it was moved begins nothing there any more.
+// TestMoveHasNobodyWriteBehind: a process that opened the store before the move can no longer write to it.
 func TestMoveHasNobodyWriteBehind(t *testing.T) {
 	ctx, home := t.Context(), store.Location{Dir: t.TempDir()}
 	inhabited(t, home)
@@ -132,7 +132,7 @@ func TestMoveHasNobodyWriteBehind(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, "was moved")
 }
 
-// restores is the drill: a backup is put into another place, which then has everything, with a word that it is of that time.
+// restores restores a backup in another place, and checks that it is complete and notes the time of the backup.
 func restores(t *testing.T, home, away store.Location, seal, open store.Key) {
 	ctx := t.Context()
 	inhabited(t, home)
@@ -164,7 +164,7 @@ func restores(t *testing.T, home, away store.Location, seal, open store.Key) {
 	refusals(t, home, away, file.Bytes(), open)
 }
 
-// refusals tries to restore where that does harm: away holds the backup, home is where it was made.
+// refusals tries harmful restores: away has the backup, home is its origin.
 func refusals(t *testing.T, home, away store.Location, file []byte, open store.Key) {
 	ctx := t.Context()
 	_, err := store.Restore(ctx, home, bytes.NewReader(file), open, false)
@@ -200,7 +200,7 @@ func TestBackupToPassphrase(t *testing.T) {
 	restores(t, store.Location{Dir: t.TempDir()}, store.Location{Dir: filepath.Join(t.TempDir(), "new")}, key, key)
 }
 
-// TestBackupToRecipients also restores over a new store with an identity of its own, which is kept.
+// TestBackupToRecipients also restores over a new store with its own identity, which is kept.
 func TestBackupToRecipients(t *testing.T) {
 	id := testkit.Value(age.GenerateX25519Identity())(t)
 	other := testkit.Value(age.GenerateX25519Identity())(t)
@@ -225,7 +225,7 @@ func TestBackupToRecipients(t *testing.T) {
 	}
 }
 
-// TestBackupBadInput: what can't be opened or is no backup changes nothing.
+// TestBackupBadInput: a file that can't be opened or is not a backup changes nothing.
 func TestBackupBadInput(t *testing.T) {
 	ctx := context.Background()
 	id := testkit.Value(age.GenerateX25519Identity())(t)

@@ -10,30 +10,29 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// dialect is what differs between the databases; queries are the same on each.
+// dialect implements what differs between databases; queries are the same.
 type dialect interface {
-	// lock is held by one process at a time while it makes or migrates the store, and is given back if the process dies.
+	// lock is held by one process at a time while it creates or migrates the store. It is released if the process dies.
 	lock(ctx context.Context) (unlock func(), err error)
-	// now is the database's clock, by which leases last: the clocks of several machines are never compared.
+	// now returns the database's time, on which leases are based, so that clocks of several machines are never compared.
 	now(ctx context.Context, q querier) (time.Time, error)
-	// away reports whether the database could not be reached, or ended the attempt for reasons of its own: nothing speaks against
-	// another one.
+	// away reports whether the database could not be reached, or aborted the attempt for reasons of its own, so that a retry may succeed.
 	away(err error) bool
 	isUnique(err error) bool
 	isForeignKey(err error) bool
-	// explain adds to e, whose cause is an error of the database, where that is and what helps, and gives it a kind.
+	// explain adds a kind, location and remedy to e, whose cause is an error of the database.
 	explain(e *fail.Error) error
 	sql() words
 }
 
-// words are where the two languages differ.
+// words are the differences between the two SQL dialects.
 type words struct {
 	goose     goose.Dialect
-	has       string         // asks for the number of tables of the name $1
-	forUpdate string         // ends a SELECT whose rows nobody else may change until the transaction ends
+	has       string         // queries the number of tables with the name $1
+	forUpdate string         // suffix of a SELECT that locks its rows until the transaction ends
 	forShare  string         // suffix of a SELECT that locks its rows against changes until the transaction ends; shared with other readers
 	prepare   string         // run once before the first migration; may be empty
-	exclusive string         // keeps everybody else from writing until the transaction ends; empty where every transaction does
-	reading   *sql.TxOptions // of a transaction that sees the database as it is at one moment; nil where every transaction does
-	shared    bool           // several people use it, each with a copy of one identity
+	exclusive string         // blocks other writers until the transaction ends; empty if every transaction does
+	reading   *sql.TxOptions // options of a transaction with a consistent snapshot; nil if every transaction has one
+	shared    bool           // several users share it, each with a copy of the same identity
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// dataKey returns the key that encrypts a cluster's secrets. It lies in the database, encrypted to the age identity.
-// create says whether to make one if there is none yet; of several who try at once, all get the same.
+// dataKey returns the key that encrypts a cluster's secrets. It is stored in the database, encrypted to the age identity. create says whether to
+// create it if it does not exist; concurrent callers all get the same key.
 func (s *database) dataKey(ctx context.Context, cluster string, create bool) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *database) makeKey(ctx context.Context, cluster string) error {
 	return s.wrap(err, "store a new key of %s", cluster)
 }
 
-// sealTo encrypts plain to the identity, as text.
+// sealTo encrypts plain to the identity and returns text.
 func (s *database) sealTo(plain []byte) (string, error) {
 	var buf bytes.Buffer
 	w, err := age.Encrypt(&buf, s.identity.Recipient())
@@ -108,7 +108,7 @@ func (s *database) Recipient() string { return s.identity.Recipient().String() }
 // Identity implements Store.
 func (s *database) Identity() []byte { return append(identityText(s.identity), s.former...) }
 
-// seal encrypts value under key by XChaCha20-Poly1305, bound to a place; the random nonce comes first.
+// seal encrypts value under key with XChaCha20-Poly1305, bound to a place; the result starts with the random nonce.
 func seal(key, value, bind []byte) ([]byte, error) {
 	aead, err := chacha20poly1305.NewX(key)
 	if err != nil {

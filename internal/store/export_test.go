@@ -15,7 +15,7 @@ func SQL(t testing.TB, s Store, query string, args ...any) {
 	}
 }
 
-// OpenAs opens a store as a process of another machine does; empty: of this one.
+// OpenAs opens a store like a process of the given machine; empty: of this one.
 func OpenAs(ctx context.Context, at Location, machine string) (Store, error) {
 	s, err := openWith(ctx, at, (*database).openOrMake)
 	if err != nil {
@@ -27,23 +27,23 @@ func OpenAs(ctx context.Context, at Location, machine string) (Store, error) {
 	return s, nil
 }
 
-// HoldUp ends a lease's heartbeats.
+// HoldUp stops a lease's heartbeats.
 func HoldUp(l Lease) {
 	mine := l.(*lease)
 	mine.cancel()
 	<-mine.done
 }
 
-// SetPatience says how long a database that went away is waited for.
+// SetPatience sets how long to wait for a database that is away.
 func SetPatience(s Store, d time.Duration) { s.(*database).patience = d }
 
 // IdentityFile is the name of the identity in a store's directory.
 const IdentityFile = identityFile
 
-// The variables that tell a process of this test binary what to do.
+// The variables that tell a process of this test binary its role.
 const RoleEnv, DirEnv, URLEnv = roleEnv, dirEnv, urlEnv
 
-// Fenced changes a cluster's provider, and calls meanwhile inside of the transaction.
+// Fenced changes a cluster's provider, and calls meanwhile inside the transaction.
 func Fenced(ctx context.Context, s Store, cluster string, meanwhile func()) error {
 	return s.(*database).fenced(ctx, cluster, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE clusters SET provider = 'late' WHERE id = $1", cluster)

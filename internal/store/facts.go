@@ -28,7 +28,7 @@ func (s *database) SetFact(ctx context.Context, clusterID string, f Fact, value 
 	return s.wrap(err, "remember %s of the cluster %s", f, clusterID)
 }
 
-// updated reports whether a statement found a row.
+// updated reports whether a statement changed a row.
 func updated(res sql.Result, err error) (bool, error) {
 	if err != nil {
 		return false, err
@@ -37,7 +37,7 @@ func updated(res sql.Result, err error) (bool, error) {
 	return n > 0, err
 }
 
-// putFacts writes the facts of a cluster in place of all that it had.
+// putFacts replaces all facts of a cluster.
 func putFacts(ctx context.Context, tx *sql.Tx, cluster string, facts Facts) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM facts WHERE cluster_id = $1", cluster); err != nil {
 		return err
@@ -68,7 +68,7 @@ func scanFact(row scanner) (f factRow, err error) {
 
 const selectFacts = "SELECT cluster_id, kind, subject, value FROM facts"
 
-// facts reads those of one cluster.
+// facts reads the facts of one cluster.
 func (s *database) facts(ctx context.Context, cluster string) (Facts, error) {
 	rows, err := list(ctx, s, s.reads, scanFact, selectFacts+" WHERE cluster_id = $1", cluster)
 	facts := Facts{}
@@ -78,7 +78,7 @@ func (s *database) facts(ctx context.Context, cluster string) (Facts, error) {
 	return facts, err
 }
 
-// allFacts reads those of all clusters, by cluster ID.
+// allFacts reads the facts of all clusters, by cluster ID.
 func (s *database) allFacts(ctx context.Context, q querier) (map[string]Facts, error) {
 	rows, err := list(ctx, s, q, scanFact, selectFacts)
 	all := map[string]Facts{}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processFacts returns the boot ID, the PID namespace and the start time of a process; empty what can't be told.
+// processFacts returns the boot ID, the PID namespace and the start time of a process; unknown values are empty.
 func processFacts(pid int) (boot, pidns, start string) {
 	if raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		boot = strings.TrimSpace(string(raw))
@@ -19,7 +19,7 @@ func processFacts(pid int) (boot, pidns, start string) {
 	return boot, pidns, start
 }
 
-// processLives reports whether the process pid that started at start still runs here. A zombie does not.
+// processLives reports whether the process pid with this start time is alive here. A zombie is not.
 func processLives(pid int, start string) life {
 	if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
 		return dead
@@ -28,7 +28,7 @@ func processLives(pid int, start string) life {
 	switch {
 	case errors.Is(err, unix.ESRCH):
 		return dead
-	case err != nil: // there, but hidden from us
+	case err != nil: // it exists but is hidden
 		return unknown
 	case began != start || state == "Z" || state == "X":
 		return dead
@@ -43,7 +43,7 @@ func processStat(pid int) (state, start string, err error) {
 		return "", "", err
 	}
 	text := string(raw)
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // the name before may hold anything
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // the name before may contain anything
 	if len(fields) < 20 {
 		return "", "", errors.New("short stat")
 	}

@@ -2,7 +2,7 @@
 
 package store
 
-// processFacts can tell nothing here: leases of dead processes end when they expire.
+// processFacts returns nothing: leases of dead processes end when they expire.
 func processFacts(int) (boot, pidns, start string) { return "", "", "" }
 
 func processLives(int, string) life { return unknown }

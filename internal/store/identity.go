@@ -13,10 +13,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// recipientFact is the name under which the database remembers which identity its secrets are for.
+// recipientFact is the database's record of the identity for its secrets.
 const recipientFact = "age-recipient"
 
-// loadIdentity reads the identity that opens the secrets. It is made on first use, and never again once there are secrets.
+// loadIdentity reads the identity that decrypts the secrets. It is created on first use, and never again once there are secrets.
 func (s *database) loadIdentity(ctx context.Context) error {
 	path := filepath.Join(s.dir, identityFile)
 	known, err := s.recipient(ctx)
@@ -38,7 +38,7 @@ func (s *database) loadIdentity(ctx context.Context) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	// First use; or the identity is missing or another one, which matters only if there are secrets.
+	// First use; or the identity is missing or a different one, which matters only if there are secrets.
 	unlock, err := s.d.lock(ctx)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s *database) loadIdentity(ctx context.Context) error {
 	return s.settleIdentity(ctx, path)
 }
 
-// settleIdentity is called with the lock held.
+// settleIdentity requires that the lock is held.
 func (s *database) settleIdentity(ctx context.Context, path string) error {
 	is, marked, err := s.readIdentity(path)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -68,7 +68,7 @@ func (s *database) settleIdentity(ctx context.Context, path string) error {
 				return s.wasRenewed(path, when)
 			}
 		}
-		if s.d.sql().shared { // somebody else's may be about to encrypt the first secret
+		if s.d.sql().shared { // another user may be about to encrypt the first secret
 			return s.notTheirs(path, missing, known)
 		}
 		secrets, err := one(ctx, s, s.db, value[int], "SELECT (SELECT COUNT(*) FROM cluster_keys) + (SELECT COUNT(*) FROM server_secrets)")
@@ -118,7 +118,7 @@ func wrongIdentity(path string, missing bool, known string) error {
 		Do("put the right file back from a backup; without it the secrets are lost, and the clusters can only be destroyed by hand")
 }
 
-// notTheirs says what somebody lacks who shares a store with others.
+// notTheirs returns the error for a user who shares a store but lacks its identity.
 func (s *database) notTheirs(path string, missing bool, known string) error {
 	what := "this identity is not the one of those who share the store (%s)"
 	if missing {
@@ -131,7 +131,7 @@ func (s *database) notTheirs(path string, missing bool, known string) error {
 	return e.Do("it is another store's: name a directory of its own by --state-dir, and copy identity.age, mode 600, there from somebody who uses %s", s.where)
 }
 
-// recipient returns the public half of the identity that the database remembers; empty if none.
+// recipient returns the recipient recorded in the database; empty if none.
 func (s *database) recipient(ctx context.Context) (string, error) {
 	v, err := one(ctx, s, s.db, value[string], "SELECT value FROM store_facts WHERE name = $1", recipientFact)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -150,7 +150,7 @@ func (s *database) readIdentity(path string) (is unlocked, marked bool, err erro
 	return parseIdentityFile(path, text, s.unlock)
 }
 
-// makeIdentity writes a new identity, whole or not at all, and never over another.
+// makeIdentity writes a new identity atomically, and never over another one.
 func makeIdentity(path string) (*age.X25519Identity, error) {
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -219,7 +219,7 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// writeNew writes a file of mode 0600 that must not exist yet, whole or not at all, and waits for the disk.
+// writeNew atomically and durably writes a file of mode 0600 that must not exist yet.
 func writeNew(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -12,43 +12,44 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// KeepJobs is how many jobs that have ended are remembered.
+// KeepJobs is the number of ended jobs that are kept.
 const KeepJobs = 500
 
-// Jobs is work that several servers on one store share: each is carried out by one of them at a time, and by another one where that vanished.
+// Jobs is a queue of work for all servers on one store: one server at a time carries out a job, and another one takes over if it vanishes.
 type Jobs interface {
-	// AddJob queues a job, and returns it with its ID: fail.Conflict where one of the same cluster has not ended.
+	// AddJob queues a job and returns it with its ID. It returns fail.Conflict if another job of the cluster has not ended.
 	AddJob(ctx context.Context, j Job) (*Job, error)
-	// Job returns the job of an ID: fail.NotFound if there is none.
+	// Job returns the job with an ID, or fail.NotFound.
 	Job(ctx context.Context, id string) (*Job, error)
-	// Jobs returns the newest jobs first, of one cluster or (empty) of all; at most limit, 0 meaning 20.
+	// Jobs returns the jobs of a cluster, or of all clusters if cluster is empty, newest first, at most limit (0 means 20).
 	Jobs(ctx context.Context, cluster string, limit int) ([]Job, error)
-	// ClaimJob takes the oldest job that is queued, or that was taken by a server which has vanished, for as long as ttl unless BeatJob
-	// comes in time. nil: there is none. who restricts it to jobs that these requested.
+	// ClaimJob takes the oldest job that is queued or whose server has vanished, or returns nil. The claim lasts for ttl unless BeatJob renews it.
+	// who restricts it to jobs that these users requested.
 	ClaimJob(ctx context.Context, ttl time.Duration, who ...string) (*Job, error)
-	// BeatJob keeps a claimed job for another ttl, and returns how far it is asked to stop: fail.Conflict where another has it by now.
+	// BeatJob renews a claim for another ttl, and returns whether and how the job is to stop. It returns fail.Conflict if another server has taken
+	// the job.
 	BeatJob(ctx context.Context, j *Job, ttl time.Duration) (Stop, error)
-	// AgreeJob remembers the plan that a claimed job carries out.
+	// AgreeJob stores the plan that a claimed job carries out.
 	AgreeJob(ctx context.Context, j *Job, agreed json.RawMessage) error
-	// SayJob appends lines to what a claimed job has told.
+	// SayJob appends lines to the output of a claimed job.
 	SayJob(ctx context.Context, j *Job, lines []string) error
-	// EndJob ends a claimed job with what came of it.
+	// EndJob ends a claimed job with its result.
 	EndJob(ctx context.Context, j *Job, result json.RawMessage) error
-	// ReturnJob puts a claimed job back into the queue, for another server.
+	// ReturnJob returns a claimed job to the queue, for another server.
 	ReturnJob(ctx context.Context, j *Job) error
-	// StopJob asks a job to stop; what was asked for before and was more stays. One that has ended is no error.
+	// StopJob asks a job to stop; it never weakens an earlier request. It is no error if the job has ended.
 	StopJob(ctx context.Context, id string, s Stop) error
 	// JobLines returns what a job has told after a line, at most limit lines.
 	JobLines(ctx context.Context, id string, after int64, limit int) ([]JobLine, error)
 }
 
-// Stop says how far a job is asked to stop.
+// Stop says whether and how a job is to stop.
 type Stop int
 
 // The ways to stop.
 const (
-	GoOn     Stop = iota // not asked to
-	StopSoft             // once the running steps are done
+	GoOn     Stop = iota // not at all
+	StopSoft             // after the running steps
 	StopHard             // now
 )
 
@@ -59,25 +60,25 @@ const (
 	JobEnded   = "ended"
 )
 
-// Job is a verb that a server carries out on a cluster.
+// Job is a verb that a server executes on a cluster.
 type Job struct {
 	ID         string          `json:"id"`
-	Cluster    string          `json:"cluster"` // its name
+	Cluster    string          `json:"cluster"` // the cluster's name
 	Verb       string          `json:"verb"`
 	Title      string          `json:"title"` // the verb with its arguments
-	Request    json.RawMessage `json:"-"`     // what was asked for
+	Request    json.RawMessage `json:"-"`     // the request
 	Who        string          `json:"who"`
 	State      string          `json:"state"` // queued, running, ended
 	Stop       Stop            `json:"stop,omitempty"`
-	Generation int64           `json:"attempt"`          // how many servers have taken it
+	Generation int64           `json:"attempt"`          // number of servers that have taken it
 	Holder     string          `json:"holder,omitempty"` // the server that has it, or had it last
-	Agreed     json.RawMessage `json:"-"`                // the plan that is carried out; empty before
-	Result     json.RawMessage `json:"result,omitempty"` // once it has ended
+	Agreed     json.RawMessage `json:"-"`                // the plan that is executed; empty before
+	Result     json.RawMessage `json:"result,omitempty"` // set once it has ended
 	Created    time.Time       `json:"created"`
 	Ended      time.Time       `json:"ended,omitzero"`
 }
 
-// JobLine is one thing that a job told.
+// JobLine is one line of a job's output.
 type JobLine struct {
 	Seq  int64
 	Line string
@@ -111,7 +112,7 @@ func (s *database) AddJob(ctx context.Context, j Job) (*Job, error) {
 	return &j, s.wrap(err, "queue the job")
 }
 
-// busy says which job a cluster has already.
+// busy returns the error that names the job that a cluster already has.
 func (s *database) busy(ctx context.Context, cluster string) error {
 	r, err := one(ctx, s, s.reads, scanJob, selectJob+" WHERE cluster = $1 AND state <> $2", cluster, JobEnded)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -169,7 +170,7 @@ func (s *database) ClaimJob(ctx context.Context, ttl time.Duration, who ...strin
 			if err != nil {
 				return err
 			}
-			if mine { // else another server was quicker
+			if mine { // otherwise another server was faster
 				r.State, r.Holder = JobRunning, s.self.String()
 				r.Generation++
 				claimed = &r.Job
@@ -181,7 +182,7 @@ func (s *database) ClaimJob(ctx context.Context, ttl time.Duration, who ...strin
 	return claimed, s.wrap(err, "look for a job")
 }
 
-// ours changes a claimed job: fail.Conflict where another server has it by now.
+// ours changes a claimed job. It returns fail.Conflict if another server has taken it.
 func (s *database) ours(ctx context.Context, j *Job, what string, write func(tx *sql.Tx) error) error {
 	err := s.change(ctx, s.db, twice, func(tx *sql.Tx) error {
 		mine, err := one(ctx, s, tx, value[string], "SELECT id FROM jobs WHERE id = $1 AND generation = $2 AND state = $3"+s.d.sql().forUpdate, j.ID, j.Generation, JobRunning)

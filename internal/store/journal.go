@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// KeepRuns is how many runs of one cluster name the journal keeps.
+// KeepRuns is the number of runs that the journal keeps per cluster name.
 const KeepRuns = 500
 
 // journal writes the runs of one cluster.
@@ -69,7 +69,7 @@ func insertStep(ctx context.Context, tx *sql.Tx, run string, seq int, st *plan.S
 	return err
 }
 
-// Step records that a step came into a state.
+// Step records a step's new state.
 func (j *journal) Step(ctx context.Context, run, id string, state plan.StepState, at time.Time, errText string) error {
 	_, err := j.s.exec(ctx, j.s.log, `INSERT INTO run_events (run_id, seq, step_id, state, at, error) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (run_id, seq) DO NOTHING`, run, j.seq.Add(1), id, state, micros(at), printable(errText))
@@ -95,7 +95,7 @@ func (j *journal) End(ctx context.Context, run string, outcome plan.Outcome, e *
 	return nil
 }
 
-// printable is text without what a database may refuse to keep: machines may have written a part of it.
+// printable returns text without characters that a database may refuse; parts of it may come from machines.
 func printable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }

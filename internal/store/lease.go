@@ -21,7 +21,7 @@ type lease struct {
 	ttl        time.Duration
 	lost       chan struct{}
 	lose       sync.Once
-	expiry     *time.Timer // fires when no heartbeat came through for a TTL
+	expiry     *time.Timer // fires when no heartbeat has succeeded for a TTL
 	cancel     context.CancelFunc
 	done       chan struct{}
 }
@@ -48,7 +48,7 @@ func (s *database) AcquireLease(ctx context.Context, clusterID, verb string, o L
 	return l, nil
 }
 
-// take writes the lease, unless another holds it.
+// take writes the lease, unless another process holds it.
 func (l *lease) take(ctx context.Context, tx *sql.Tx, verb string, o LeaseOptions) error {
 	s := l.s
 	known, err := s.reserve(ctx, tx, l.cluster)
@@ -87,8 +87,8 @@ func (l *lease) take(ctx context.Context, tx *sql.Tx, verb string, o LeaseOption
 	return err
 }
 
-// reserve has nobody else change a cluster, its secrets or take its lease until the transaction ends. It reports whether the cluster is
-// known.
+// reserve locks a cluster until the transaction ends, so that no other transaction changes it or its secrets, or takes its lease. It reports whether
+// the cluster is known.
 func (s *database) reserve(ctx context.Context, tx *sql.Tx, cluster string) (known bool, err error) {
 	_, err = one(ctx, s, tx, value[string], "SELECT id FROM clusters WHERE id = $1"+s.d.sql().forUpdate, cluster)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -97,10 +97,10 @@ func (s *database) reserve(ctx context.Context, tx *sql.Tx, cluster string) (kno
 	return err == nil, err
 }
 
-// now is the database's clock.
+// now returns the database's time.
 func (s *database) now(ctx context.Context, q querier) (time.Time, error) { return s.d.now(ctx, q) }
 
-// who names the process, and the user whom a server's process works for.
+// who names the process and, for a server's process, the user for whom it works.
 func (i *LeaseInfo) who() string {
 	if i.By == i.Holder {
 		return i.Holder
@@ -138,8 +138,8 @@ func (l *lease) keep(ctx context.Context) {
 	}
 }
 
-// beat sends one heartbeat and reports whether the lease is over. One that fails is tried again at the next tick; if none
-// comes through in time, the expiry timer ends the lease.
+// beat sends one heartbeat and reports whether the lease is over. A failed heartbeat is repeated at the next tick; if none succeeds in time, the
+// expiry timer ends the lease.
 func (l *lease) beat(ctx context.Context) (over bool) {
 	ctx, cancel := context.WithTimeout(ctx, l.ttl)
 	defer cancel()
@@ -166,7 +166,7 @@ func (l *lease) beat(ctx context.Context) (over bool) {
 	case mine > 0:
 		l.expiry.Reset(time.Until(began.Add(l.ttl)))
 		return false
-	case there > 0: // else the cluster is forgotten, and there is nothing to hold any more: that is no loss
+	case there > 0: // otherwise the cluster was deleted: there is nothing left to hold, and the lease is not lost
 		l.markLost()
 	}
 	l.expiry.Stop()
@@ -205,7 +205,7 @@ func overtaken(cluster string) error {
 		Do("see who holds it, then run the same command again")
 }
 
-// setFence has what this Store writes about a cluster refused once somebody else holds a later lease; 0 ends that.
+// setFence makes this Store refuse to write about a cluster once another process holds a later lease than generation; 0 removes the fence.
 func (s *database) setFence(cluster string, generation int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,9 +216,9 @@ func (s *database) setFence(cluster string, generation int64) {
 	s.fences[cluster] = generation
 }
 
-// fenced writes about a cluster what may be written twice: fail.Conflict, and nothing is written, where its lease was held here and another
-// took it over. A process that was held up, by a suspended machine or a slow disk, learns of that only when it wakes; what it writes then
-// would undo what the other one has done.
+// fenced runs write, which may run twice, unless the cluster's lease was held here and another process took it over: then it writes nothing and
+// returns fail.Conflict. A process that was suspended, or delayed by a slow disk, learns of the takeover only when it wakes, and its writes would
+// undo the other's work.
 func (s *database) fenced(ctx context.Context, cluster string, write func(tx *sql.Tx) error) error {
 	s.mu.Lock()
 	generation, held := s.fences[cluster]
@@ -248,7 +248,7 @@ func (l *lease) Release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	n, err := l.s.exec(ctx, l.s.log, "UPDATE leases SET held = 0 WHERE cluster_id = $1 AND generation = $2", l.cluster, l.generation)
-	if err == nil && n == 1 { // else somebody has it, and what still runs here must not write
+	if err == nil && n == 1 { // otherwise another process holds the lease, and this one must still not write
 		l.s.setFence(l.cluster, 0)
 	}
 	return l.s.wrap(err, "release the lease of %s", l.cluster)

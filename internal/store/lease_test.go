@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestLeaseTakenOverIsLost lets a heartbeat find another generation.
+// TestLeaseTakenOverIsLost: a lease is lost if a heartbeat finds another generation.
 func TestLeaseTakenOverIsLost(t *testing.T) {
 	s := open(t, t.TempDir())
 	c := newCluster(t, s, "demo")
@@ -29,7 +29,7 @@ func TestLeaseTakenOverIsLost(t *testing.T) {
 	}
 }
 
-// TestLeaseOfForgottenCluster is how destroy ends: the cluster goes while its lease is held.
+// TestLeaseOfForgottenCluster: a cluster may be deleted while its lease is held, as destroy does.
 func TestLeaseOfForgottenCluster(t *testing.T) {
 	s := open(t, t.TempDir())
 	c := newCluster(t, s, "demo")

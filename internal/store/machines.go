@@ -17,7 +17,7 @@ func (s *database) Metal() metal.Store { return metal.New(metalDB{s}) }
 // Health implements Store.
 func (s *database) Health() health.Store { return health.New(metalDB{s}) }
 
-// metalDB is the database as the room for machines sees it.
+// metalDB is the database as internal/store/metal and health use it.
 type metalDB struct{ s *database }
 
 // Read implements metal.DB.
@@ -37,7 +37,8 @@ func (d metalDB) Write(ctx context.Context, quick bool, change func(tx metal.Que
 	return d.s.change(ctx, db, twice, func(tx *sql.Tx) error { return change(tx) })
 }
 
-// steady is a transaction that several share: SQLite would roll all of it back where the context of one ends in the middle of a statement.
+// steady is a transaction that several callers share. It ignores their contexts, because SQLite would roll back the whole transaction if one ended
+// during a statement.
 type steady struct{ tx *sql.Tx }
 
 func (s steady) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
@@ -69,8 +70,8 @@ func (d metalDB) Wrap(err error, format string, args ...any) error {
 	return d.s.wrap(err, format, args...)
 }
 
-// undisturbed refuses the lease of a cluster while one of its machines has the place to reboot: there is one lease for every disruption.
-// Whoever takes such a place looks for the lease.
+// undisturbed refuses the lease of a cluster while one of its machines has permission to reboot, because only one disruption at a time is allowed.
+// Granting that permission in turn checks the lease.
 func (s *database) undisturbed(ctx context.Context, tx *sql.Tx, cluster string, now time.Time) error {
 	type place struct {
 		group, holder, detail string

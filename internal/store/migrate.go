@@ -16,10 +16,10 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schemaVersion is the number of the newest migration: those in migrations, and those in Go.
+// schemaVersion is the number of the newest migration, in SQL or in Go.
 const schemaVersion = 16
 
-// migrate brings the schema up to date. Where it is, that costs one query.
+// migrate brings the schema up to date. If it is current, this costs one query.
 func (s *database) migrate(ctx context.Context) error {
 	have, err := s.version(ctx)
 	if err != nil || have == schemaVersion {
@@ -30,7 +30,7 @@ func (s *database) migrate(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if have, err = s.version(ctx); err != nil || have == schemaVersion { // somebody else was quicker
+	if have, err = s.version(ctx); err != nil || have == schemaVersion { // another process was faster
 		return err
 	}
 	if do := s.d.sql().prepare; do != "" {
@@ -41,7 +41,7 @@ func (s *database) migrate(ctx context.Context) error {
 	return s.up(ctx, have, schemaVersion)
 }
 
-// up runs the migrations that the schema lacks, up to a version.
+// up runs the missing migrations up to a version.
 func (s *database) up(ctx context.Context, have, to int) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *database) up(ctx context.Context, have, to int) error {
 	return nil
 }
 
-// version returns the schema's version, 0 for an empty database. A version from the future is refused.
+// version returns the schema's version, 0 for an empty database. It refuses versions from the future.
 func (s *database) version(ctx context.Context) (int, error) {
 	there, err := one(ctx, s, s.db, value[int], s.d.sql().has, "goose_db_version")
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *database) version(ctx context.Context) (int, error) {
 	return int(have.Int64), nil
 }
 
-// factsTable is migration 2: facts were JSON in a column of clusters, under keys that held kind and subject.
+// factsTable is migration 2: until then, facts were JSON in a column of clusters, with keys made of kind and subject.
 func factsTable() *goose.Migration {
 	return goose.NewGoMigration(2, &goose.GoFunc{RunTx: makeFactsTable}, nil)
 }
@@ -117,7 +117,7 @@ func makeFactsTable(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// factOfKey returns the fact that a key of schema 1 stood for.
+// factOfKey returns the fact for a key of schema 1.
 func factOfKey(key string) Fact {
 	for prefix, kind := range map[string]string{
 		"etcd-join/": "etcd-join", "host/": "host", "hostkeys/": "console-host-keys", "host-key/": "trusted-host-key", "fate/": "decision",
@@ -130,7 +130,8 @@ func factOfKey(key string) Fact {
 	return Fact{Kind: key}
 }
 
-// unusableColumn is migration 10: why machines can't be used was known of what they say and of what is remembered, and could not be searched for.
+// unusableColumn is migration 10: it stores why machines can't be used, which until then was computed from reports and records and could not be
+// searched.
 func unusableColumn() *goose.Migration {
 	return goose.NewGoMigration(10, &goose.GoFunc{RunTx: addUnusable}, nil)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestFactsOfOldStores opens a store of schema 1, which held facts as JSON.
+// TestFactsOfOldStores opens a store of schema 1, which has facts as JSON.
 func TestFactsOfOldStores(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	old := &database{dir: dir, where: dir, keys: map[string][]byte{}, fences: map[string]int64{}}
@@ -54,7 +54,7 @@ func TestFactsOfOldStores(t *testing.T) {
 	testkit.Must(t, errors.Join(s.SetFact(ctx, "plain", Fact{Kind: "a"}, "b"), s.DeleteCluster(ctx, "demo")))
 }
 
-// TestUnusableMachinesOfOldStores opens a store of schema 9, which did not say by a column why machines can't be used.
+// TestUnusableMachinesOfOldStores opens a store of schema 9, which has no column that says why machines can't be used.
 func TestUnusableMachinesOfOldStores(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	old := &database{dir: dir, where: dir, keys: map[string][]byte{}, fences: map[string]int64{}}

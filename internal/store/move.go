@@ -9,15 +9,15 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Moved says what was moved.
+// Moved describes a completed move.
 type Moved struct {
 	To       string `json:"to"`
 	Clusters []Kept `json:"clusters"`
 	Aside    string `json:"aside,omitempty"` // see Restored
 }
 
-// Move copies everything that a store remembers into another one, which must have no clusters unless replace says that they may go or it
-// was moved away itself, and has whoever opens the old one use the new one. Nobody may be at work on a cluster of either.
+// Move copies a whole store into another one and makes users of the old store use the new one. The target must have no clusters, unless it was moved
+// away itself or replace permits to overwrite them. No process may be working on a cluster of either store.
 func Move(ctx context.Context, from, to Location, replace bool) (done *Moved, err error) {
 	s, err := openWith(ctx, from, (*database).openExisting)
 	if err != nil {
@@ -59,7 +59,7 @@ func Move(ctx context.Context, from, to Location, replace bool) (done *Moved, er
 	return done, nil
 }
 
-// leave has nobody else write until the transaction ends, and nobody use the store after it.
+// leave blocks other writers until the transaction ends, and any use of the store afterwards.
 func (s *database) leave(ctx context.Context, tx *sql.Tx, to string) error {
 	if do := s.d.sql().exclusive; do != "" {
 		if _, err := tx.ExecContext(ctx, do); err != nil {
@@ -73,7 +73,7 @@ func (s *database) leave(ctx context.Context, tx *sql.Tx, to string) error {
 	return err
 }
 
-// movedTo returns where the store is that is used instead of this one; empty if this one is.
+// movedTo returns the location of the store that replaces this one; empty if none does.
 func (s *database) movedTo(ctx context.Context, q querier) (string, error) {
 	to, err := one(ctx, s, q, value[string], "SELECT value FROM store_facts WHERE name = $1", movedFact)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -95,7 +95,7 @@ func (s *database) used(ctx context.Context, q querier) error {
 		Do("name that one by --store or --state-dir; naupegos store move brings it back")
 }
 
-// moveIdentity is putIdentity for the store's own identity, and keeps its protection.
+// moveIdentity is putIdentity for the store's own identity, whose protection it keeps.
 func (s *database) moveIdentity(path string) (aside string, err error) {
 	aside, err = s.putIdentity(path, s.identity)
 	if err != nil || s.protection == (Protection{}) {

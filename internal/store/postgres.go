@@ -18,14 +18,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Bounds of connections to PostgreSQL.
+// Limits of connections to PostgreSQL.
 const (
 	connectTimeout = 10 * time.Second // unless the URL or PGCONNECT_TIMEOUT says otherwise
 	maxConns       = 8
 	idleConns      = 4
 )
 
-// advisoryLock is the number of the database's lock under which the store is made and migrated: "naupegos" as a number.
+// advisoryLock is the number of the database lock for creating and migrating the store: "naupegos" as a number.
 const advisoryLock int64 = 0x6e617570_65676f73
 
 // postgres is the dialect of a PostgreSQL database.
@@ -34,8 +34,8 @@ type postgres struct {
 	where string
 }
 
-// usePostgres sets connections up; none is made yet. Whatever the URL lacks comes from the variables and files that libpq knows
-// (PGPASSWORD, PGPASSFILE, PGSERVICEFILE and so on).
+// usePostgres prepares connections but opens none. Settings that are not in the URL come from libpq's variables and files (PGPASSWORD, PGPASSFILE,
+// PGSERVICEFILE and so on).
 func (s *database) usePostgres(address string) error {
 	cfg, err := parsePostgres(address)
 	if err != nil {
@@ -50,8 +50,8 @@ func (s *database) usePostgres(address string) error {
 	return nil
 }
 
-// greet begins a session. A process that was held up in the middle of a transaction must not keep everybody else waiting: the server
-// ends the transaction before the lease does.
+// greet begins a session. A process that is suspended in the middle of a transaction must not block others: the server ends the transaction before
+// the lease expires.
 func greet(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, "SET idle_in_transaction_session_timeout = '10s'")
 	return err
@@ -62,7 +62,7 @@ func IsURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
-// HasPassword reports whether a URL holds a password; one that can't be read is not used at all.
+// HasPassword reports whether a URL contains a password; an unreadable URL is not used at all.
 func HasPassword(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -72,7 +72,7 @@ func HasPassword(address string) bool {
 	return set || u.Query().Has("password") || u.Query().Has("sslpassword")
 }
 
-// parsePostgres reads a URL. Errors hold nothing of it, because it may hold a password.
+// parsePostgres parses a URL. Errors contain no part of it, because it may contain a password.
 func parsePostgres(address string) (*pgx.ConnConfig, error) {
 	const form = "write it as postgres://USER@HOST/DATABASE, special characters of a user or password as %XX"
 	if !IsURL(address) {
@@ -104,7 +104,7 @@ func parsePostgres(address string) (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
-// reason is why an address can't be used, as far as that holds nothing of the address.
+// reason returns why an address can't be used; empty if the address contains a password, which the text could quote.
 func reason(err error, address string) string {
 	for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(cause) {
 		err = cause
@@ -133,13 +133,13 @@ func (postgres) sql() words {
 	}
 }
 
-// now is the server's clock at this moment, not when the transaction began.
+// now returns the server's present time, not that of the start of the transaction.
 func (d postgres) now(ctx context.Context, q querier) (time.Time, error) {
 	n, err := value[int64](q.QueryRowContext(ctx, "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::bigint"))
 	return fromMicros(n), err
 }
 
-// lock takes a lock of the database, on a connection of its own.
+// lock takes the database lock on a separate connection.
 func (d postgres) lock(ctx context.Context) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -159,7 +159,7 @@ func (d postgres) lock(ctx context.Context) (unlock func(), err error) {
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 		defer cancel()
-		_, _ = conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", advisoryLock) // it ends with the connection in any case
+		_, _ = conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", advisoryLock) // the lock ends with the connection in any case
 		_ = conn.Close()
 	}, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Codes of PostgreSQL (appendix A of its manual) that mean something of their own here.
+// PostgreSQL error codes (appendix A of its manual) with a special meaning here.
 const (
 	pgUnique     = "23505"
 	pgForeignKey = "23503"
@@ -26,7 +26,7 @@ const (
 	pgDeadlock   = "40P01"
 )
 
-// sqlState returns the code that the server gave an error; empty if it is not the server's.
+// sqlState returns the server's error code; empty if the error does not come from the server.
 func sqlState(err error) string {
 	var e *pgconn.PgError
 	if errors.As(err, &e) {
@@ -51,12 +51,12 @@ func (d postgres) away(err error) bool {
 	return disconnected(err)
 }
 
-// gone reports whether a code says that the server, or the session on it, ends or does not take part yet.
+// gone reports whether a code says that the server or session is ending, or not ready yet.
 func gone(code string) bool {
 	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == "25P03" || code == pgTooMany
 }
 
-// disconnected reports whether err comes of the way to the server.
+// disconnected reports whether err is a network error.
 func disconnected(err error) bool {
 	var network net.Error
 	var connect *pgconn.ConnectError
@@ -87,7 +87,7 @@ func (d postgres) explain(e *fail.Error) error {
 		return e
 	case d.away(e.Err):
 		var network *net.OpError
-		if errors.As(e.Err, &network) { // pgx tells of each address and way that it has tried
+		if errors.As(e.Err, &network) { // pgx reports each address and method that it has tried
 			e.Err = network
 		}
 		return as(fail.Unreachable, "check that the PostgreSQL server runs and can be reached from here (pg_isready), then run the same command again: it continues where this one stopped")

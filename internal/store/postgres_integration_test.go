@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// team opens a store on a database as several people do who share it: each has a state directory with a copy of the identity.
+// team opens a store on a database that several users share: each has a state directory with a copy of the identity.
 func team(t *testing.T, address string) storetest.Opener {
 	t.Helper()
 	t.Setenv("PGPASSWORD", storetest.Password)
@@ -38,7 +38,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// TestPostgres holds PostgreSQL to the contract.
+// TestPostgres checks the contract with PostgreSQL.
 func TestPostgres(t *testing.T) {
 	server := storetest.StartPostgres(t)
 	storetest.Run(t, storetest.Database{HoldUp: store.HoldUp, SQL: store.SQL, New: func(t *testing.T) storetest.Opener {

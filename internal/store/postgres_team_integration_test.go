@@ -21,8 +21,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestPostgresGoesAndComesBack stops the server and starts it again: a short absence nobody notices, a long one ends in one clear error,
-// and afterwards the same store works on.
+// TestPostgresGoesAndComesBack stops and restarts the server: a short absence goes unnoticed, a long one ends in one clear error, and afterwards the
+// same store works again.
 func TestPostgresGoesAndComesBack(t *testing.T) {
 	ctx := t.Context()
 	server := storetest.StartPostgres(t)
@@ -59,8 +59,8 @@ func TestPostgresGoesAndComesBack(t *testing.T) {
 	testkit.Must(t, l.Release(ctx))
 }
 
-// TestPostgresEndsWhatWasHeldUp: a process that was suspended in the middle of a transaction keeps nobody waiting for long, and what it
-// was about to write does not come later.
+// TestPostgresEndsWhatWasHeldUp: a process that is suspended during a transaction does not block others for long, and its pending writes do not come
+// later.
 func TestPostgresEndsWhatWasHeldUp(t *testing.T) {
 	ctx := t.Context()
 	server := storetest.StartPostgres(t)
@@ -87,8 +87,8 @@ func TestPostgresEndsWhatWasHeldUp(t *testing.T) {
 	testkit.Must(t, l.Release(ctx))
 }
 
-// TestPostgresKeepsNoSecret: neither the database nor what the server logs holds a secret or the identity in plain; the URL may hold the
-// password, which shows up nowhere.
+// TestPostgresKeepsNoSecret: neither the database nor the server's log contains a secret or the identity in plain text. The URL may contain the
+// password, which appears nowhere.
 func TestPostgresKeepsNoSecret(t *testing.T) {
 	ctx := t.Context()
 	server := storetest.StartPostgres(t)
@@ -129,7 +129,7 @@ func TestPostgresKeepsNoSecret(t *testing.T) {
 	}
 }
 
-// TestPostgresPasswordFile: the files of libpq's users work.
+// TestPostgresPasswordFile: libpq's password files work.
 func TestPostgresPasswordFile(t *testing.T) {
 	server := storetest.StartPostgres(t)
 	address := server.NewDatabase(t)
@@ -142,7 +142,7 @@ func TestPostgresPasswordFile(t *testing.T) {
 	testkit.Must(t, s.Close())
 }
 
-// TestPostgresIdentityIsShared: whoever has no copy of the team's identity, or another one, is told where to get it; nothing is replaced.
+// TestPostgresIdentityIsShared: users without a copy of the team's identity, or with another one, are told where to get it; nothing is replaced.
 func TestPostgresIdentityIsShared(t *testing.T) {
 	server := storetest.StartPostgres(t)
 	t.Setenv("PGPASSWORD", storetest.Password)
@@ -159,13 +159,13 @@ func TestPostgresIdentityIsShared(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(mine, store.IdentityFile)); err == nil {
 		t.Error("an identity was made")
 	}
-	testkit.Must(t, testkit.Value(store.Open(t.Context(), store.Location{Dir: mine}))(t).Close()) // a store of one's own
+	testkit.Must(t, testkit.Value(store.Open(t.Context(), store.Location{Dir: mine}))(t).Close()) // a private store
 	_, err = store.Open(t.Context(), store.Location{Dir: mine, URL: address})
 	testkit.Fails(t, err, fail.Unauthorized, "--state-dir", address)
 }
 
-// TestPostgresKilledOperator kills one operator in the middle of its writing, and suspends another: the next one takes over, and of what
-// the suspended one still has to write nothing lands.
+// TestPostgresKilledOperator kills one operator while it writes, and suspends another: the next one takes over, and later writes of the suspended one
+// are refused.
 func TestPostgresKilledOperator(t *testing.T) {
 	ctx := t.Context()
 	server := storetest.StartPostgres(t)

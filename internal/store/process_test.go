@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child is another process of a role.
+// child is another process with a role.
 type child struct {
 	cmd *exec.Cmd
 	out *bufio.Scanner
@@ -67,7 +67,7 @@ func spawn(t *testing.T, dir, role string) *child {
 	return c
 }
 
-// kill is kill -9, and waits for the end. Errors are those of a process that was killed, or waited for before.
+// kill kills the child with SIGKILL and waits for its end. It ignores errors, which come from a process that was already killed or waited for.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill()
 	_ = c.cmd.Wait()
@@ -82,7 +82,7 @@ func (c *child) line(t *testing.T) string {
 	return c.out.Text()
 }
 
-// roleWrite writes a secret and a journal entry again and again, and prints the number of each once it is acknowledged.
+// roleWrite repeatedly writes a secret and a journal entry, and prints the number of each once it is acknowledged.
 func roleWrite(ctx context.Context, s *database) error {
 	c, err := s.Cluster(ctx, "demo")
 	if err != nil {
@@ -106,7 +106,7 @@ func roleWrite(ctx context.Context, s *database) error {
 	}
 }
 
-// roleOverwrite takes the lease as another machine, and writes one secret until that is refused.
+// roleOverwrite takes the lease like another machine, and writes a secret until that is refused.
 func roleOverwrite(ctx context.Context, s *database) error {
 	s.self.Host, s.self.Boot = "child", "boot of child"
 	c, err := s.Cluster(ctx, "demo")
@@ -141,7 +141,7 @@ func roleHold(ctx context.Context, s *database) error {
 	return l.Release(ctx)
 }
 
-// roleRun begins a run, and never ends it.
+// roleRun begins a run and never ends it.
 func roleRun(ctx context.Context, s *database) error {
 	run, err := s.Journal("demo-12345678").Begin(ctx, &plan.Plan{Verb: "apply", Cluster: "demo"}, nil)
 	fmt.Println(run)
@@ -149,7 +149,7 @@ func roleRun(ctx context.Context, s *database) error {
 	return err
 }
 
-// roleRace takes and releases the lease 20 times, and prints each time it has it and when it gives it back.
+// roleRace takes and releases the lease 20 times, and prints each acquisition and release.
 func roleRace(ctx context.Context, s *database) error {
 	c, err := s.Cluster(ctx, "demo")
 	if err != nil {
@@ -184,7 +184,7 @@ func roleRace(ctx context.Context, s *database) error {
 	return nil
 }
 
-// TestSurvivesKill kills a writing process with SIGKILL, several times, and looks for all that was acknowledged.
+// TestSurvivesKill repeatedly kills a writing process with SIGKILL, and checks that everything acknowledged is there.
 func TestSurvivesKill(t *testing.T) {
 	dir := t.TempDir()
 	s, ctx := open(t, dir), t.Context()
@@ -261,7 +261,7 @@ func TestTwoProcessesExcludeEachOther(t *testing.T) {
 	}
 }
 
-// TestDeadHolderIsReplacedAtOnce also leaves the killed process unreaped for a while: a zombie holds nothing.
+// TestDeadHolderIsReplacedAtOnce also leaves the killed process a zombie for a while, which holds no lease.
 func TestDeadHolderIsReplacedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -271,10 +271,10 @@ func TestDeadHolderIsReplacedAtOnce(t *testing.T) {
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if p.out.Scan() { // end of output: the process is dead, though not waited for
+	if p.out.Scan() { // end of output: the process is dead, but has not been waited for
 		t.Fatal(p.out.Text())
 	}
-	testkit.Until(t, 20*time.Second, 2*time.Millisecond, func() error { // the kernel makes it a zombie
+	testkit.Until(t, 20*time.Second, 2*time.Millisecond, func() error { // wait until the kernel makes it a zombie
 		ls, err := s.Leases(t.Context())
 		if err == nil && (len(ls) != 1 || ls[0].Alive != "no") {
 			err = fmt.Errorf("its lease is %+v", ls)

@@ -10,8 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// patience is how long a database that went away is waited for: less than a lease lasts, so that a restart of the server does not end
-// a run.
+// patience is how long to wait for a database that is away. It is shorter than a lease's TTL, so that a restart of the server does not end a run.
 const patience = 15 * time.Second
 
 // querier is a database, or a transaction on it.
@@ -24,8 +23,7 @@ type querier interface {
 // scanner is one row.
 type scanner interface{ Scan(...any) error }
 
-// again calls try, and again while the database is away, for as long as patience lasts: once for each absence, however many ask. try must do
-// no harm twice.
+// again repeats try while the database is away, for up to patience per absence, however many callers wait. Repeating try must be harmless.
 func (s *database) again(ctx context.Context, try func() error) error {
 	err := try()
 	for pause := 50 * time.Millisecond; s.absence.note(s.d.away(err)) < s.patience && s.d.away(err); pause = min(2*pause, time.Second) {
@@ -39,13 +37,13 @@ func (s *database) again(ctx context.Context, try func() error) error {
 	return err
 }
 
-// absence is the time that a database is away.
+// absence is a period in which a database is away.
 type absence struct {
 	mu    sync.Mutex
 	since time.Time // zero while it is there
 }
 
-// note says whether the database is away now, and returns for how long it has been.
+// note records whether the database is away now, and returns for how long it has been away.
 func (a *absence) note(away bool) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,7 +58,7 @@ func (a *absence) note(away bool) time.Duration {
 	return 0
 }
 
-// one reads the one row that a query finds: sql.ErrNoRows if it finds none.
+// one returns the single row of a query, or sql.ErrNoRows.
 func one[T any](ctx context.Context, s *database, q querier, scan func(scanner) (T, error), query string, args ...any) (v T, err error) {
 	ask := func() error {
 		v, err = scan(q.QueryRowContext(ctx, query, args...))
@@ -70,7 +68,7 @@ func one[T any](ctx context.Context, s *database, q querier, scan func(scanner) 
 	return v, err
 }
 
-// list reads all rows that a query finds.
+// list returns all rows of a query.
 func list[T any](ctx context.Context, s *database, q querier, scan func(scanner) (T, error), query string, args ...any) (all []T, err error) {
 	ask := func() error {
 		all, err = collect(ctx, q, scan, query, args)
@@ -80,7 +78,7 @@ func list[T any](ctx context.Context, s *database, q querier, scan func(scanner)
 	return all, err
 }
 
-// asked asks again only outside of transactions: those begin anew as a whole.
+// asked retries a query only outside transactions, which are retried as a whole.
 func (s *database) asked(ctx context.Context, q querier, ask func() error) error {
 	if _, inTx := q.(*sql.Tx); inTx {
 		return ask()
@@ -110,16 +108,16 @@ func value[T any](row scanner) (v T, err error) {
 	return v, err
 }
 
-// repeatable says what a transaction does that is carried out twice.
+// repeatable says whether a transaction may run twice.
 type repeatable bool
 
 const (
-	once  repeatable = false // something else: where its commit got no answer, it is not tried again
-	twice repeatable = true  // the same
+	once  repeatable = false // running it twice has another effect: not retried if its commit got no answer
+	twice repeatable = true  // running it twice has the same effect
 )
 
-// change runs write in a transaction that no other change of the same rows comes between, and commits if it returns nil. A database
-// that goes away before the commit has nothing written; after that, only it knows.
+// change runs write in a transaction that is isolated from other changes of the same rows, and commits if write returns nil. If the database goes
+// away before the commit, nothing is written; if during the commit, the outcome is unknown.
 func (s *database) change(ctx context.Context, db *sql.DB, r repeatable, write func(tx *sql.Tx) error) error {
 	var unsure error
 	err := s.again(ctx, func() error {
@@ -136,7 +134,7 @@ func (s *database) change(ctx context.Context, db *sql.DB, r repeatable, write f
 	return err
 }
 
-// inTx is one attempt of change. committing reports whether an error came of the commit.
+// inTx is one attempt of change. committing reports whether an error came from the commit.
 func (s *database) inTx(ctx context.Context, db *sql.DB, write func(tx *sql.Tx) error) (committing bool, err error) {
 	end, err := s.turn.take(ctx)
 	if err != nil {
@@ -148,13 +146,13 @@ func (s *database) inTx(ctx context.Context, db *sql.DB, write func(tx *sql.Tx) 
 		return false, err
 	}
 	if err := write(tx); err != nil {
-		_ = tx.Rollback() // where that fails, the connection is gone, and the transaction with it
+		_ = tx.Rollback() // if it fails, the connection is gone, and the transaction with it
 		return false, err
 	}
 	return true, tx.Commit()
 }
 
-// exec runs one statement that is the same carried out twice, and returns how many rows it changed.
+// exec runs one statement that may safely run twice, and returns the number of rows that it changed.
 func (s *database) exec(ctx context.Context, db *sql.DB, query string, args ...any) (n int64, err error) {
 	err = s.again(ctx, func() error {
 		end, err := s.turn.take(ctx)
@@ -171,8 +169,8 @@ func (s *database) exec(ctx context.Context, db *sql.DB, query string, args ...a
 	return n, err
 }
 
-// wrap says what was attempted on the store, why it failed and what helps. nil stays nil; an error that is already of
-// this project's kind passes as it is.
+// wrap returns an error that says what was attempted on the store, why it failed and what helps. nil stays nil, and an error of this project's own
+// type is returned unchanged.
 func (s *database) wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

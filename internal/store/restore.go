@@ -14,23 +14,23 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// FactRestored is the kind of the fact of a cluster whose record came out of a backup: when that was made (RFC 3339). What was done since is not
-// known; it stays until the cluster is brought to its document again.
+// FactRestored is the kind of the fact that marks a cluster whose record came from a backup. Its value is the time of the backup (RFC 3339); later
+// changes are unknown. The fact stays until the cluster is brought to its document again.
 const FactRestored = "restored-from"
 
-// Restored says what was restored.
+// Restored describes a completed restore.
 type Restored struct {
 	Made     time.Time `json:"made"` // when the backup was made
 	Clusters []Kept    `json:"clusters"`
-	// Newer are clusters of which the store that was replaced knew more than the backup, or which the backup does not have at all.
+	// Newer are clusters about which the replaced store knew more than the backup, or which are missing from the backup.
 	Newer []Kept `json:"newer,omitempty"`
-	// Aside is where the identity is now that was in the place of the restored one; empty if there was none, or the same.
+	// Aside is the present path of the identity that the restored one replaced; empty if there was none, or the same.
 	Aside string `json:"aside,omitempty"`
 }
 
-// Restore puts what a backup holds into a store, which must have no clusters unless replace says that they may go. Nobody may be at work on
-// one of them, and no server on the store. Jobs that a backup holds are not gone on with, tokens that were revoked since stay
-// so, and sessions end.
+// Restore replaces the contents of a store by those of a backup. The store must have no clusters, unless replace permits to overwrite them. No
+// process may be working on one of its clusters, and no server may run on the store. Jobs in the backup are not resumed, tokens that have been
+// revoked since stay revoked, and sessions end.
 func Restore(ctx context.Context, at Location, r io.Reader, k Key, replace bool) (done *Restored, err error) {
 	s, err := openWith(ctx, at, (*database).openBare)
 	if err != nil {
@@ -90,7 +90,7 @@ func allOpen(ctx context.Context, x Secrets) error {
 	return nil
 }
 
-// takeOver puts everything of from in the place of what s remembers.
+// takeOver replaces the contents of s by those of from.
 func (s *database) takeOver(ctx context.Context, from *database, replace bool) (done *Restored, err error) {
 	done = &Restored{}
 	err = from.reading(ctx, func(old *sql.Tx) error {
@@ -123,7 +123,7 @@ func (s *database) takeOver(ctx context.Context, from *database, replace bool) (
 	return done, err
 }
 
-// clear makes sure that everything in s may be written over, and returns the clusters in it.
+// clear checks that everything in s may be overwritten, and returns the clusters in it.
 func (s *database) clear(ctx context.Context, tx *sql.Tx, replace bool) ([]Kept, error) {
 	if do := s.d.sql().exclusive; do != "" {
 		if _, err := tx.ExecContext(ctx, do); err != nil {
@@ -134,7 +134,7 @@ func (s *database) clear(ctx context.Context, tx *sql.Tx, replace bool) ([]Kept,
 	if err != nil {
 		return nil, err
 	}
-	if moved == "" && !replace { // what was moved away lives elsewhere
+	if moved == "" && !replace { // a store that was moved away lives elsewhere
 		if err := s.vacant(ctx, tx); err != nil {
 			return nil, err
 		}
@@ -145,7 +145,7 @@ func (s *database) clear(ctx context.Context, tx *sql.Tx, replace bool) ([]Kept,
 	return s.kept(ctx, tx)
 }
 
-// newer returns what was known before of clusters that are older, or missing, now.
+// newer returns the previous records of clusters that are now older or missing.
 func newer(before, now []Kept) (lost []Kept) {
 	at := map[string]time.Time{}
 	for _, c := range now {
@@ -159,7 +159,7 @@ func newer(before, now []Kept) (lost []Kept) {
 	return lost
 }
 
-// markRestored remembers with each cluster when its backup was made.
+// markRestored stores the time of the backup with each cluster.
 func (s *database) markRestored(ctx context.Context, tx *sql.Tx, made string) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM facts WHERE kind = $1", FactRestored)
 	if err == nil {
@@ -168,7 +168,7 @@ func (s *database) markRestored(ctx context.Context, tx *sql.Tx, made string) er
 	return err
 }
 
-// putIdentity makes an identity the one of a store. Another one that is there is kept beside it.
+// putIdentity makes an identity that of a store. A different one that is there is kept beside it.
 func (s *database) putIdentity(path string, id *age.X25519Identity) (aside string, err error) {
 	old, _, err := s.readIdentity(path)
 	if err == nil && old.id.String() == id.String() {

@@ -56,7 +56,7 @@ func (s *database) Run(ctx context.Context, id string) (*plan.RunRecord, error) 
 	return &r.rec, nil
 }
 
-// complete adds the steps, what became of them, and whether the run's process still lives.
+// complete adds the steps, their states, and whether the run's process is still alive.
 func (s *database) complete(ctx context.Context, r *runRow) (err error) {
 	r.rec.Steps, err = list(ctx, s, s.reads, scanStep,
 		"SELECT step_id, action, title, subject, reason, needs FROM run_steps WHERE run_id = $1 ORDER BY seq", r.rec.ID)
@@ -118,8 +118,8 @@ func (e event) apply(st *plan.StepRecord) {
 	}
 }
 
-// isGone reports whether the process of a run that never ended is gone: seen dead on this host, or (where that can't be
-// seen) no longer holding the cluster's lease.
+// isGone reports whether the process of an unfinished run is gone: it is dead on this host or, if that can't be determined, no longer holds the
+// cluster's lease.
 func (s *database) isGone(ctx context.Context, r *runRow) (bool, error) {
 	switch r.holder.lives(s.self) {
 	case alive:

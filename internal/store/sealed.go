@@ -15,8 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Seal returns a writer that encrypts to w for whoever has a store's identity (age-encryption.org/v1), for what is kept beside the store. Close
-// ends what is written; it does not close w.
+// Seal returns a writer that encrypts to w for holders of the store's identity (age-encryption.org/v1). It is for data that is kept beside the store.
+// Close completes the data and does not close w.
 func Seal(st Store, w io.Writer) (io.WriteCloser, error) {
 	to, err := age.ParseX25519Recipient(st.Recipient())
 	if err != nil {
@@ -29,10 +29,10 @@ func Seal(st Store, w io.Writer) (io.WriteCloser, error) {
 	return out, nil
 }
 
-// Unseal returns a reader of what Seal wrote for the identity of a store.
+// Unseal returns a reader that decrypts the output of Seal with the identity of a store.
 func Unseal(st Store, r io.Reader) (io.Reader, error) {
 	with, err := age.ParseIdentities(bytes.NewReader(st.Identity()))
-	if err != nil { // the cause may hold a part of it
+	if err != nil { // the cause may contain a part of it
 		return nil, fail.New(fail.Internal, "the store's identity can't be read") // cause withheld: it may quote a secret
 	}
 	out, err := age.Decrypt(r, with...)
@@ -42,7 +42,7 @@ func Unseal(st Store, r io.Reader) (io.Reader, error) {
 	return out, nil
 }
 
-// serverSecrets implements Secrets for what is no cluster's. They are few and small: each is encrypted to the identity itself.
+// serverSecrets implements Secrets for secrets that belong to no cluster. They are few and small: each is encrypted to the identity itself.
 type serverSecrets struct{ s *database }
 
 // ServerSecrets implements Store.
@@ -122,7 +122,7 @@ func (x serverSecrets) Names(ctx context.Context) ([]string, error) {
 	return names, x.s.wrap(err, "list the server's secrets")
 }
 
-// bind begins what is sealed, so that it opens under no other name.
+// bind returns the prefix of a sealed value, which ensures that it opens under no other name.
 func (x serverSecrets) bind(name string) []byte {
 	return []byte("naupegos server secret\x00" + name + "\x00")
 }

@@ -100,11 +100,11 @@ func (x *secrets) Delete(ctx context.Context, name string) error {
 // Names implements Secrets.
 func (x *secrets) Names(ctx context.Context) ([]string, error) {
 	names, err := list(ctx, x.s, x.s.reads, value[string], "SELECT name FROM secrets WHERE cluster_id = $1", x.cluster)
-	slices.Sort(names) // databases sort each in its own way
+	slices.Sort(names) // databases sort differently
 	return names, x.s.wrap(err, "list the secrets")
 }
 
-// bind is what a sealed value is bound to, so that it opens in no other place.
+// bind returns the place to which a sealed value is bound, so that it opens nowhere else.
 func (x *secrets) bind(name string) []byte {
 	return []byte("naupegos secret\x00" + x.cluster + "\x00" + name)
 }

@@ -8,62 +8,62 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Servers is what servers on one store know of each other: which ones are at work, and what each does unasked, so that no two do the same.
+// Servers lets the servers on one store coordinate: which of them are running, and which unattended duties each performs, so that no two do the same.
 type Servers interface {
-	// BeatServer says that this process serves, for another ttl.
+	// BeatServer records that this process serves, for another ttl.
 	BeatServer(ctx context.Context, i ServerInfo, ttl time.Duration) error
-	// LeaveServer says that it serves no longer.
+	// LeaveServer records that a server has stopped serving.
 	LeaveServer(ctx context.Context, id string) error
-	// Servers returns the servers that are at work, the oldest first.
+	// Servers returns the running servers, oldest first.
 	Servers(ctx context.Context) ([]ServerInfo, error)
 
-	// TakeDuty takes what is to be done for a cluster every now and then, for as long as ttl: nil where it is not due, or another server is at
-	// it. One that is new is due at once.
+	// TakeDuty takes a recurring duty for a cluster, for ttl. It returns nil if the duty is not due or another server performs it. A new duty is due
+	// at once.
 	TakeDuty(ctx context.Context, cluster, kind string, ttl time.Duration) (*Duty, error)
-	// KeepDuty has a duty that was taken stay this server's for another ttl, and notes what came of it so far, where it has an outcome. fail.Conflict
-	// where another server has it by now, or it was dropped.
+	// KeepDuty keeps a duty for another ttl, and stores its intermediate result if it has an outcome. It returns fail.Conflict if another server has
+	// taken it, or it was dropped.
 	KeepDuty(ctx context.Context, d *Duty, ttl time.Duration) error
-	// EndDuty says how a duty that was taken ended, and when it is due again: in so long. fail.Conflict where another server has it by now.
+	// EndDuty stores the result of a duty, which is due again after the given time. It returns fail.Conflict if another server has taken it.
 	EndDuty(ctx context.Context, d *Duty, again time.Duration) error
-	// Duties returns what was done, or is, by cluster and kind; of one cluster or (empty) of all.
+	// Duties returns the duties of a cluster, or of all clusters if cluster is empty, sorted by cluster and kind.
 	Duties(ctx context.Context, cluster string) ([]Duty, error)
-	// DropDuty forgets a duty that is not wanted any more. One that isn't there is no error.
+	// DropDuty deletes a duty that is no longer wanted. It is no error if the duty does not exist.
 	DropDuty(ctx context.Context, cluster, kind string) error
 }
 
-// ServerInfo is a server that is at work.
+// ServerInfo is a running server.
 type ServerInfo struct {
 	ID      string    `json:"id"`
 	Holder  string    `json:"holder"` // "user@host, pid 42"
 	Version string    `json:"version"`
-	HTTP    string    `json:"http"` // where it listens
+	HTTP    string    `json:"http"` // the address on which it listens
 	HTTPS   string    `json:"https"`
 	Started time.Time `json:"started"`
-	Expires time.Time `json:"expires"` // when it is taken for gone, unless it says otherwise
+	Expires time.Time `json:"expires"` // when it counts as gone, unless it renews this
 }
 
 // The outcomes of a duty.
 const (
-	DutyDone    = "done"    // something was changed, or found out
-	DutyNothing = "nothing" // there was nothing to be done
+	DutyDone    = "done"    // something was changed or found
+	DutyNothing = "nothing" // nothing had to be done
 	DutyFailed  = "failed"
-	DutyPutOff  = "put off" // somebody or something was in the way
+	DutyPutOff  = "put off" // something prevented it for now
 )
 
-// Duty is what servers do for a cluster unasked, every now and then.
+// Duty is a recurring task that servers perform for a cluster on their own.
 type Duty struct {
 	Cluster    string    `json:"cluster"`
 	Kind       string    `json:"kind"`
 	Due        time.Time `json:"due"`
-	Holder     string    `json:"holder,omitempty"` // the server that is at it; empty: none
+	Holder     string    `json:"holder,omitempty"` // the server that performs it now; empty: none
 	Generation int64     `json:"-"`
-	Failures   int       `json:"failures"` // since it went well last
+	Failures   int       `json:"failures"` // since the last success
 	Began      time.Time `json:"began,omitzero"`
 	Ended      time.Time `json:"ended,omitzero"`
 	Succeeded  time.Time `json:"succeeded,omitzero"`
-	Outcome    string    `json:"outcome,omitempty"` // of the last time that ended: done, nothing, failed, put off
+	Outcome    string    `json:"outcome,omitempty"` // of the last completed run: done, nothing, failed, put off
 	Message    string    `json:"message,omitempty"` // for people
-	Job        string    `json:"job,omitempty"`     // by which something was changed
+	Job        string    `json:"job,omitempty"`     // the job that made changes
 }
 
 // BeatServer implements Servers.

@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store/together"
 )
 
-// lockWait bounds how long one process waits for another that makes or migrates the store.
+// lockWait limits how long a process waits for another one that creates or migrates the store.
 const lockWait = 60 * time.Second
 
 // sqliteFile is the dialect of a SQLite file.
@@ -47,14 +47,14 @@ func (s *database) useSQLite() (err error) {
 	return nil
 }
 
-// readers is how many may read at once.
+// readers is the maximum number of concurrent readers.
 const readers = 4
 
-// turn lets one goroutine write at a time, in the order in which they come. Without it connections of one process would poll for SQLite's
-// lock, and whoever is unlucky would wait for seconds. nil lets everybody write.
+// turn lets goroutines write one at a time, in order of arrival. Without it, connections of one process would poll for SQLite's lock, and an unlucky
+// one could wait for seconds. A nil turn does not limit writers.
 type turn chan struct{}
 
-// take waits for the turn.
+// take waits for the turn, which end returns.
 func (t turn) take(ctx context.Context) (end func(), err error) {
 	if t == nil {
 		return func() {}, nil
@@ -84,8 +84,8 @@ func (s *database) beginTogether(ctx context.Context, durable bool) (*sql.Tx, fu
 	return tx, end, err
 }
 
-// openSQLite opens the file with one connection: writers of one process then queue in Go instead of polling for the lock.
-// inMemory in the place of the path keeps everything in memory, for as long as it is open. synchronous is SQLite's pragma: FULL waits for the disk at each commit, NORMAL does not.
+// openSQLite opens the file with one connection: writers of one process then queue in Go instead of polling for the lock. If path is inMemory, the
+// database exists only in memory, until it is closed. synchronous is SQLite's pragma: FULL waits for the disk at each commit, NORMAL does not.
 func openSQLite(path, synchronous string, pragmas ...string) (*sql.DB, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -111,13 +111,13 @@ func (sqliteFile) sql() words {
 	}
 }
 
-// now is this host's clock: nobody else writes to the file.
+// now returns this host's time, because no other host writes to the file.
 func (sqliteFile) now(context.Context, querier) (time.Time, error) { return time.Now(), nil }
 
-// away is never so: SQLite itself waits for other processes.
+// away returns false: SQLite itself waits for other processes.
 func (sqliteFile) away(error) bool { return false }
 
-// lock takes a file lock; the kernel gives it back if this process dies.
+// lock takes a file lock, which the kernel releases if this process dies.
 func (d sqliteFile) lock(ctx context.Context) (unlock func(), err error) {
 	path := filepath.Join(d.dir, lockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -131,7 +131,7 @@ func (d sqliteFile) lock(ctx context.Context) (unlock func(), err error) {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return func() { _ = f.Close() }, nil // closing gives the lock back
+			return func() { _ = f.Close() }, nil // closing releases the lock
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return nil, errors.Join(fail.Wrap(fail.Internal, err, "lock the store").At(path), f.Close())
@@ -145,7 +145,7 @@ func (d sqliteFile) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// code returns SQLite's code of an error, primary and extended; 0, 0 if it has none.
+// code returns an error's SQLite codes, primary and extended; 0, 0 if it has none.
 func code(err error) (primary, extended int) {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {

@@ -1,8 +1,8 @@
-// Package store is where Naupegos remembers: clusters, their secrets (encrypted), leases, and the journal of runs.
+// Package store is Naupegos' persistent memory: clusters, their secrets (encrypted), leases, and the journal of runs.
 //
-// It keeps one SQLite file in the user's state directory, or a PostgreSQL database that several people share, and an age identity in
-// the state directory that opens the secrets. It is the only package that speaks SQL, and knows nothing of what the remembered things
-// mean. Callers use the interfaces of contract.go.
+// It uses a SQLite file in the user's state directory, or a PostgreSQL database that several users share. An age identity in the state directory
+// decrypts the secrets. Only it and its subpackages use SQL, and it does not know the meaning of what it stores. Callers use the interfaces
+// in contract.go.
 package store
 
 import (
@@ -25,7 +25,7 @@ import (
 const (
 	dbFile       = "naupegos.db"
 	identityFile = "identity.age"
-	lockFile     = "lock" // held while the store is made or migrated
+	lockFile     = "lock" // held while the store is created or migrated
 )
 
 // database is the Store on a SQL database.
@@ -33,11 +33,11 @@ type database struct {
 	dir      string
 	where    string // for people: dir, or the database without its password
 	d        dialect
-	db       *sql.DB // each commit is on the disk: clusters and secrets
-	log      *sql.DB // where that differs from db: commits outlive the process, but perhaps not a power cut. For the journal and leases
-	reads    *sql.DB // for what is asked outside of transactions: where it differs from db, nobody who writes is waited for
+	db       *sql.DB // each commit reaches the disk: clusters and secrets
+	log      *sql.DB // if it differs from db, commits survive the process but perhaps not a power failure; for the journal and leases
+	reads    *sql.DB // for queries outside transactions; if it differs from db, they do not wait for writers
 	turn     turn
-	together *together.Writer // of changes of machines, where the database has one writer at a time; else nil
+	together *together.Writer // for changes of machines, if the database allows only one writer at a time; otherwise nil
 	identity *age.X25519Identity
 	rowKey   []byte // key of the rows' MACs, derived from identity
 	former   []byte // former identities, one per line, which decrypt older data
@@ -51,7 +51,7 @@ type database struct {
 
 	mu      sync.Mutex
 	keys    map[string][]byte  // data keys by cluster ID
-	signing ed25519.PrivateKey // of the audit; nil: not read yet
+	signing ed25519.PrivateKey // of the audit; nil: not loaded yet
 	fences  map[string]int64   // by cluster ID: the generation of the lease that is held, see fenced
 }
 
@@ -67,17 +67,17 @@ func DefaultDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "naupegos"), nil
 }
 
-// Location says where a store is.
+// Location is the location of a store.
 type Location struct {
-	Dir string // this user's directory: the identity, and the database where there is no URL; empty means DefaultDir
-	// Unlock opens an identity that is protected by a passphrase or an age plugin; without it, such a store can't be opened.
+	Dir string // this user's directory: the identity and, without a URL, the database; empty means DefaultDir
+	// Unlock opens an identity that is protected by a passphrase or an age plugin. Without it, a store with such an identity can't be opened.
 	Unlock *Unlock
 	steps  *steps // see reached
 	URL    string // of a PostgreSQL database that several machines share (postgres://…); empty: SQLite in Dir
 }
 
-// Open opens a store, making it on first use. It refuses a store that a newer version wrote, and one whose identity is missing or
-// another while there are secrets.
+// Open opens a store, creating it on first use. It refuses a store that a newer version wrote, and a store with secrets whose identity is missing or
+// a different one.
 func Open(ctx context.Context, at Location) (Store, error) {
 	s, err := openWith(ctx, at, (*database).openOrMake)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *database) openOrMake(ctx context.Context, url string) error {
 	return s.loadFormer(ctx)
 }
 
-// openBare opens a store, or makes it, whatever its identity is and wherever it was moved to.
+// openBare opens or creates a store, regardless of its identity and of whether it was moved.
 func (s *database) openBare(ctx context.Context, url string) error {
 	if err := privateDir(s.dir); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *database) Dir() string { return s.dir }
 // Where implements Store.
 func (s *database) Where() string { return s.where }
 
-// privateDir makes dir for its owner alone.
+// privateDir creates dir, accessible only to its owner.
 func privateDir(dir string) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
@@ -171,7 +171,7 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// privateFile makes path, if it isn't there, readable by its owner alone; SQLite gives its side files the same mode.
+// privateFile creates path if it does not exist, readable only by its owner; SQLite gives its side files the same mode.
 func privateFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {

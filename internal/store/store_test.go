@@ -43,7 +43,7 @@ func newCluster(t *testing.T, s *database, name string) *Cluster {
 
 func TestOpenMakesPrivateFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a b?c#d%41", "naupegos")
-	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, dbFile), nil, 0o644)); err != nil { // left open by another
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, dbFile), nil, 0o644)); err != nil { // readable by others
 		t.Fatal(err)
 	}
 	s := open(t, dir)
@@ -73,14 +73,14 @@ func TestDefaultDir(t *testing.T) {
 	if d, err := DefaultDir(); err != nil || d != "/var/x/naupegos" {
 		t.Error(d, err)
 	}
-	t.Setenv("XDG_STATE_HOME", "relative") // the standard says: ignore it
+	t.Setenv("XDG_STATE_HOME", "relative") // the standard says to ignore a relative path
 	t.Setenv("HOME", "/home/u")
 	if d, err := DefaultDir(); err != nil || d != "/home/u/.local/state/naupegos" {
 		t.Error(d, err)
 	}
 }
 
-// TestOpenRunsNoMigration opens a store that is up to date while somebody holds the lock that a migration takes: every command opens it.
+// TestOpenRunsNoMigration opens a current store while another process holds the migration lock: opening must not need the lock.
 func TestOpenRunsNoMigration(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
@@ -88,7 +88,7 @@ func TestOpenRunsNoMigration(t *testing.T) {
 	unlock, err := first.d.lock(t.Context())
 	testkit.Must(t, err)
 	defer unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // for a busy host; who wants the lock gets it never
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // for a busy host; the lock itself never becomes free
 	defer cancel()
 	s, err := Open(ctx, Location{Dir: dir})
 	testkit.Must(t, err)
@@ -210,7 +210,7 @@ func TestIdentityMayGoWhileThereAreNoSecrets(t *testing.T) {
 	}
 }
 
-// TestManyOpenAtOnce makes one new store from many goroutines, each with its own connections.
+// TestManyOpenAtOnce creates one new store from many goroutines, each with its own connections.
 func TestManyOpenAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	var wg sync.WaitGroup
@@ -252,7 +252,7 @@ func TestWrapNamesWhatHelps(t *testing.T) {
 	}
 }
 
-// TestFullDisk gives the database no more room, as a full disk would.
+// TestFullDisk limits the size of the database, like a full disk.
 func TestFullDisk(t *testing.T) {
 	s := open(t, t.TempDir())
 	c := newCluster(t, s, "demo")
@@ -260,7 +260,7 @@ func TestFullDisk(t *testing.T) {
 	if err := s.db.QueryRow("PRAGMA page_count").Scan(&pages); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.db.Exec("PRAGMA max_page_count = 1"); err != nil { // the least is what is there
+	if _, err := s.db.Exec("PRAGMA max_page_count = 1"); err != nil { // the minimum is the present size
 		t.Fatal(err)
 	}
 	c.Document = []byte(strings.Repeat("x", 1<<20))
@@ -271,7 +271,7 @@ func TestFullDisk(t *testing.T) {
 	large := func(d *metal.Draft) error { d.Facts = c.Document; return nil }
 	_, err := s.Metal().Change(t.Context(), "m", metal.How{Make: true}, large)
 	testkit.Fails(t, err, fail.Refused, "disk is full", "make room")
-	if _, err := s.db.Exec("PRAGMA max_page_count = 100000"); err != nil { // room was made
+	if _, err := s.db.Exec("PRAGMA max_page_count = 100000"); err != nil { // there is space again
 		t.Fatal(err)
 	}
 	testkit.Value(s.Metal().Change(t.Context(), "m", metal.How{Make: true}, large))(t)

@@ -7,7 +7,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestTitles: runs, leases and jobs keep what was done, to what, by whom, and what was observed. What an older version wrote shows its verb.
+// TestTitles: runs, leases and jobs record the action, its subject, the user and the evidence. Records of older versions show their verb as the
+// title.
 func TestTitles(t *testing.T) {
 	ctx := t.Context()
 	s := open(t, t.TempDir())

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of linux/connector.h and linux/cn_proc.h.
+// From linux/connector.h and linux/cn_proc.h.
 const (
 	procConnector = 1 // CN_IDX_PROC and CN_VAL_PROC
 	procListen    = 1 // PROC_CN_MCAST_LISTEN
@@ -23,18 +23,18 @@ const (
 	procHeader    = unix.SizeofNlMsghdr + 20
 )
 
-// arguments are the command lines that were seen on this host.
+// arguments collects the command lines seen on this host.
 type arguments struct {
 	fd         int
 	seen       map[string]bool
-	told, late int // programs that the kernel told of, those that had ended before they could be looked at
-	lost       int // times that the kernel had more to tell than could be heard
+	told, late int // started programs reported by the kernel, and the part of them that had ended before it could be read
+	lost       int // number of times that the kernel dropped events
 	stop, done chan struct{}
 }
 
-// WatchArguments collects the command lines of all programs on this host, machines included, until the function that it returns is called.
-// That returns them, one a line. It is the kernel that tells of each program when it starts (by the process connector, for which it has to
-// be root of the host, and not of a container). A program that ends at once can still be missed; how many were is logged.
+// WatchArguments collects the command lines of all programs on this host, including machines, until the returned function is called. That
+// function returns them, one a line. The kernel reports each program that starts (process connector), which requires root of the host, outside
+// of containers. A program that ends at once can be missed; the number of missed ones is logged.
 func WatchArguments(t testing.TB) func() []byte {
 	t.Helper()
 	a := &arguments{seen: map[string]bool{}, stop: make(chan struct{}), done: make(chan struct{})}
@@ -63,7 +63,7 @@ func WatchArguments(t testing.TB) func() []byte {
 	}
 }
 
-// listen works on a thread of its own, which goes before others: what a program was started with can be read only while it lives.
+// listen runs on its own thread with high priority, because a program's arguments can be read only while it runs.
 func (a *arguments) listen(listening chan<- error) {
 	defer close(a.done)
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
@@ -136,7 +136,7 @@ func (a *arguments) subscribe() (err error) {
 	return errors.New("the process connector does not answer")
 }
 
-// listenMessage is a nlmsghdr, a cn_msg and its one word.
+// listenMessage returns an nlmsghdr, a cn_msg and its data, one word.
 func listenMessage() []byte {
 	b, e := make([]byte, procHeader+4), binary.NativeEndian
 	e.PutUint32(b, uint32(len(b)))
@@ -148,27 +148,27 @@ func listenMessage() []byte {
 	return b
 }
 
-// procEvent returns what a proc_event tells, and the process that it tells of, or an answer's result.
+// procEvent returns the kind of a proc_event and its process, or for procAnswer the result.
 func procEvent(raw []byte) (what, about uint32) {
 	if len(raw) < procHeader+24 {
 		return 1 << 30, 0
 	}
 	e := binary.NativeEndian
 	if what = e.Uint32(raw[procHeader:]); what == procExec {
-		return what, e.Uint32(raw[procHeader+20:]) // its thread group; process_pid is the thread's
+		return what, e.Uint32(raw[procHeader+20:]) // the thread group; process_pid is the thread's ID
 	}
 	return what, e.Uint32(raw[procHeader+16:])
 }
 
-// scan looks at all processes.
+// scan looks at all running processes.
 func (a *arguments) scan() {
-	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is good
+	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	for _, dir := range all {
 		a.look(dir)
 	}
 }
 
-// look reports whether there were arguments to be seen: a process that has ended has none, nor has a thread of the kernel's.
+// look records a process's arguments. It returns false if there are none, as for an ended process or a kernel thread.
 func (a *arguments) look(dir string) bool {
 	text, err := os.ReadFile(dir + "/cmdline")
 	if err != nil || len(text) == 0 {

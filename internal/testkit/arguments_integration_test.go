@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestWatchArguments looks for programs that end at once: who polls sees next to none of them.
+// TestWatchArguments starts programs that end at once, which polling would mostly miss.
 func TestWatchArguments(t *testing.T) {
 	before := exec.Command("cat", "-", "marker-before")
 	in := Value(before.StdinPipe())(t)
@@ -21,7 +21,7 @@ func TestWatchArguments(t *testing.T) {
 	}
 	got := seen()
 	Must(t, in.Close())
-	_ = before.Wait() // there is no file marker-before
+	_ = before.Wait() // fails: the file marker-before does not exist
 	if !bytes.Contains(got, []byte("marker-before")) {
 		t.Error("a program that ran before is missing")
 	}
@@ -32,7 +32,7 @@ func TestWatchArguments(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d programs that ended at once were seen", found, all)
-	if found < all/10 { // of a host with nothing else to do nearly all are
+	if found < all/10 { // an idle host finds nearly all
 		t.Errorf("only %d of %d programs that ended at once were seen", found, all)
 	}
 }

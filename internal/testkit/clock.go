@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ProgramStart measures how long a program takes to start on this host, by which hosts differ most: the median of some.
+// ProgramStart returns the median time that a program takes to start on this host, in which hosts differ most.
 func ProgramStart() (time.Duration, error) {
 	var took []time.Duration
 	for range 25 {

@@ -1,6 +1,6 @@
-// Package testkit holds what the tests of several packages share. It is not part of the program: only tests import it.
+// Package testkit holds helpers that tests of several packages share. Only tests import it; it is not part of the program.
 //
-// It knows nothing of the packages it serves.
+// It depends on none of the packages that it serves, except for errors.
 package testkit
 
 import (
@@ -14,11 +14,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Updating reports whether golden files are to be written again (go test -update).
+// Updating reports whether tests should rewrite golden files (go test -update).
 func Updating() bool { return *update }
 
-// Golden compares got with a file below the package's testdata directory, or writes that file again. A difference is an error
-// of the test, and does not end it.
+// Golden compares got with a file below the package's testdata directory, or rewrites that file. A difference is an error of the test, but does not
+// end it.
 func Golden[T ~string | ~[]byte](t testing.TB, name string, got T) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

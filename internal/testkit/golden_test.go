@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// note is a test that keeps what it is told.
+// note is a test that records its errors.
 type note struct {
 	testing.TB
 	errs []string

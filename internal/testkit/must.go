@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Must ends the test where err is not nil.
+// Must ends the test if err is not nil.
 func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -15,7 +15,7 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// Value takes what a call returned, and returns a function that returns the value, and ends the test where there was an error:
+// Value takes the results of a call. The returned function returns the value, or ends the test if there was an error:
 //
 //	data := testkit.Value(os.ReadFile(name))(t)
 func Value[T any](v T, err error) func(testing.TB) T {
@@ -26,10 +26,10 @@ func Value[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// Secret is what tests give as a password or a key: Fails notices an error that tells it.
+// Secret is the password or key in tests: Fails detects an error that contains it.
 const Secret = "s3cret"
 
-// Fails reports an error that is missing or of another kind, one that lacks any of the words, and one that tells Secret.
+// Fails reports a missing error, an error of another kind, one that lacks any of the words, and one that contains Secret.
 func Fails(t testing.TB, err error, kind fail.Kind, words ...string) {
 	t.Helper()
 	if err == nil {

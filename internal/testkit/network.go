@@ -12,9 +12,9 @@ import (
 
 const ownNetwork = "NAUPEGOS_TEST_OWN_NETWORK"
 
-// OwnNetwork has a test run in a network namespace of its own, where links, routes, rules of the packet filter and the settings below
-// net are nobody else's. There it switches loopback on and returns true. Everywhere else it runs the test there, in another process, reports
-// how that ended, and returns false: the test has been run.
+// OwnNetwork makes a test run in its own network namespace, where it owns links, routes, packet filter rules and the settings below net. In the
+// namespace it brings loopback up and returns true. Elsewhere it runs the test in a new process in a new namespace, reports the result, and returns
+// false: the test has been run.
 func OwnNetwork(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(ownNetwork) == t.Name() {
@@ -27,7 +27,7 @@ func OwnNetwork(t *testing.T) bool {
 		t.Fatal("a network namespace is needed: run this test as root")
 	}
 	args := []string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.count=1"}
-	if end, ok := t.Deadline(); ok { // a little before this process, so that what it says is heard
+	if end, ok := t.Deadline(); ok { // a little before this process, so that its output is seen
 		args = append(args, fmt.Sprintf("-test.timeout=%v", max(time.Until(end)-5*time.Second, time.Second)))
 	}
 	cmd := exec.Command(os.Args[0], args...)
@@ -41,13 +41,13 @@ func OwnNetwork(t *testing.T) bool {
 	return false
 }
 
-// InOwnNetwork returns a command line that has argv run in this process's network namespace, whoever starts it, while this process lives.
+// InOwnNetwork returns a command line that runs argv in this process's network namespace, from any other namespace, while this process lives.
 func InOwnNetwork(argv ...string) []string {
 	return append([]string{"nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", os.Getpid()), "--"}, argv...)
 }
 
-// KernelWide reports whether a step's details are all of kernel settings that network namespaces share. They are kept while machines run;
-// of a cluster that is a network only, in a namespace of a test's own, others on the host may put them back at any time.
+// KernelWide reports whether all details of a step are kernel settings that network namespaces share. Running machines keep them; for a cluster
+// that consists of a network only, in a test's own namespace, others on the host may reset them at any time.
 func KernelWide(details []string) bool {
 	for _, d := range details {
 		if !strings.HasPrefix(d, "host setting fs.") {

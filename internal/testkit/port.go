@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// Ports that neither the kernel gives to outgoing connections nor servers of a usual host listen at: one that is free now is most
-// likely free still when a test's server comes to it.
+// Ports that neither the kernel uses for outgoing connections nor servers of a usual host listen at. A free one most likely stays free until a
+// test's server listens at it.
 const firstPort, lastPort = 12000, 19999
 
-var given sync.Map // by port: the listener that keeps other test processes from being given it
+var given sync.Map // by port: the listener that reserves it among test processes
 
-// FreePort returns a TCP port of loopback at which nobody listens, for a server that can't be handed a listener. It returns each port once,
-// to one of all the test processes on this host, until that process ends.
+// FreePort returns a free TCP port of loopback, for a server that can't be given a listener. Until this process ends, no test process on the host
+// gets the same port again.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	var last error
@@ -29,8 +29,8 @@ func FreePort(t testing.TB) int {
 	return 0
 }
 
-// reserve makes a port this process's own. An abstract socket's name is what test processes agree by: like a port there is one in each
-// network namespace, and the kernel frees it when the process ends.
+// reserve reserves a port for this process. The name of an abstract socket is the lock among test processes: like a port it belongs to a network
+// namespace, and the kernel releases it when the process ends.
 func reserve(port int) error {
 	name, err := net.Listen("unix", fmt.Sprintf("@naupegos-test-port-%d", port))
 	if err != nil {

@@ -24,7 +24,7 @@ func TestFreePort(t *testing.T) {
 	}
 }
 
-// TestPortsOfOtherProcesses has another test process ask for a port that this one was given and does not listen at yet.
+// TestPortsOfOtherProcesses: another test process does not get a port that this one reserved and does not listen at yet.
 func TestPortsOfOtherProcesses(t *testing.T) {
 	const asked = "NAUPEGOS_TEST_PORT"
 	if port := os.Getenv(asked); port != "" {

@@ -6,8 +6,8 @@ import (
 	"os/exec"
 )
 
-// Program builds a package of this module as make build does, so that nothing is compiled twice, with build tags (separated by commas, or
-// none) to the file out.
+// Program builds a package of this module to the file out, with build tags (separated by commas, or ""). It uses make build's flags, so that
+// compiled packages are reused.
 func Program(out, pkg, tags string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-tags", tags, "-o", out,
 		"github.com/naupegos/naupegos/"+pkg)

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// A flag wins over the environment, which reaches the packages that do not have the flag too (make test SEED=7).
+// A flag wins over the environment, which also reaches packages without the flag (make test SEED=7).
 var (
 	seedFlag = flag.String("seed", os.Getenv("NAUPEGOS_SEED"), "repeat the samples that a run printed with this seed")
 	fullFlag = flag.Bool("full", os.Getenv("NAUPEGOS_FULL") != "", "run everything that is sampled otherwise (make test-full)")
 )
 
-// Full reports whether tests that enumerate run every case. Otherwise they run a sample, which is the same in every run.
+// Full reports whether tests run every case of an enumeration. Otherwise they run a sample, which is the same in every run.
 func Full() bool { return *fullFlag }
 
-// OnlyFull skips the test in make test, and logs why that can do without. It is the first statement of such a test: hack/ci looks for it.
+// OnlyFull skips the test in make test, and logs why make test can omit it. It is the first statement of such a test: hack/ci searches for it.
 func OnlyFull(t testing.TB, why string) {
 	t.Helper()
 	if !Full() {
@@ -26,11 +26,11 @@ func OnlyFull(t testing.TB, why string) {
 	}
 }
 
-// usual is the seed of make test, whose tests make the same choices in every run.
+// usual is the seed of make test, so that its tests make the same choices in every run.
 const usual = 1
 
-// Rand returns the source of a test's choices. Where Full reports true they differ from run to run. Rand logs the seed, which -seed=N or
-// NAUPEGOS_SEED=N repeats.
+// Rand returns a test's random source. If Full reports true, it differs from run to run. Rand logs the seed, which -seed=N or NAUPEGOS_SEED=N
+// repeats.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := uint64(usual)
@@ -47,7 +47,7 @@ func Rand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a sample is to be drawn again
 }
 
-// Sample returns n of all in random order, and all of them, in their order, where Full reports true or there are no more.
+// Sample returns n of all in random order. If Full reports true or there are at most n, it returns all in their order.
 func Sample[T any](t testing.TB, n int, all []T) []T {
 	t.Helper()
 	if Full() || len(all) <= n {

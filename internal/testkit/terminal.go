@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal opens a pseudo-terminal that answers no query. Both ends are closed after the test.
+// Terminal opens a pseudo-terminal that answers no queries. Both ends are closed after the test.
 func Terminal(t testing.TB) (user, program *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Until calls condition every interval until it returns nil, and returns how long that took. It ends the test with the condition's last error
-// where that does not happen within limit. The condition is asked once more when the time is over: a host that was busy may have kept the
-// test from asking. Where only false can be said, That makes it an error.
+// Until calls condition every interval until it returns nil, and returns how long that took. If that does not happen within limit, it ends the test
+// with the condition's last error. It calls condition once more after the limit, in case a busy host delayed the test. For a condition that is a
+// bool, see That.
 func Until(t testing.TB, limit, interval time.Duration, condition func() error) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -33,7 +33,7 @@ func Until(t testing.TB, limit, interval time.Duration, condition func() error) 
 	}
 }
 
-// That is a condition for Until: what says it in words, as in "cp-1 is left out".
+// That turns a bool into a condition for Until; what describes it in words, as in "cp-1 is left out".
 func That(what string, holds func() bool) func() error {
 	missing := errors.New(what)
 	return func() error {

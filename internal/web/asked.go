@@ -11,10 +11,10 @@ import (
 
 const upgrade = "upgrade"
 
-// field is a hidden field of a form: what was asked goes with it from page to page.
+// field is a hidden field of a form; it carries part of a request from page to page.
 type field struct{ Name, Value string }
 
-// askedOf reads what a form asks for. A document has to be that of the cluster in the path.
+// askedOf parses a form into a request. A document must be of the cluster in the path.
 func askedOf(r *http.Request) (operate.Asked, error) {
 	name := r.PathValue("name")
 	switch verb := r.PostFormValue("verb"); verb {
@@ -31,7 +31,7 @@ func askedOf(r *http.Request) (operate.Asked, error) {
 	default:
 		return askedBy(r, verb)
 	}
-	if _, given := r.PostForm["document"]; !given { // the stored one
+	if _, given := r.PostForm["document"]; !given { // the stored document is applied again
 		return operate.Asked{Verb: operate.Apply, Cluster: name}, nil
 	}
 	a := operate.Asked{Verb: operate.Apply, From: "the document of this page", Document: strings.ReplaceAll(r.PostFormValue("document"), "\r\n", "\n")}
@@ -45,7 +45,7 @@ func askedOf(r *http.Request) (operate.Asked, error) {
 	return a, err
 }
 
-// fieldsOf is a form by which the same is asked for again.
+// fieldsOf returns the hidden fields of a form that repeats a request.
 func fieldsOf(a operate.Asked) []field {
 	all := []field{{"verb", a.Verb}}
 	if a.Document != "" {
@@ -67,13 +67,13 @@ func fieldsOf(a operate.Asked) []field {
 	return all
 }
 
-// asksHere reports whether these pages can plan what is asked for.
+// asksHere reports whether these pages can plan a request.
 func asksHere(a operate.Asked) bool {
 	_, known := forms()[a.Verb]
 	return known && a.Verb != operate.Destroy || a.Verb == operate.Apply || a.Verb == upgrade
 }
 
-// commandsOf are the command lines that plan what is asked for, and carry it out.
+// commandsOf returns the command lines that plan and execute a request.
 func commandsOf(name string, a operate.Asked) string {
 	u := a.Upgrade
 	if _, known := forms()[a.Verb]; known {
@@ -100,19 +100,19 @@ func commandsOf(name string, a operate.Asked) string {
 	return line + " --dry-run\n" + line
 }
 
-// again is a button by which a plan is made of what is left of another one.
+// again is a button that plans the rest of an earlier plan.
 type again struct {
 	Cluster, Text string
 	Fields        []field
 }
 
-// goOn is the button by which a cluster goes on that has paused.
+// goOn returns the button that continues a paused cluster.
 func goOn(cluster string) *again {
 	return &again{cluster, "Plan the rest after the pause", fieldsOf(operate.Asked{Verb: operate.Apply, Cluster: cluster})}
 }
 
-// pauseOf is the run that a cluster has paused after, of its runs, the newest first; nil: it has not, or somebody has gone on. What only looks at a
-// cluster, or keeps a backup of it, is no going on.
+// pauseOf returns the run after which a cluster is paused, given its runs, the newest first; nil if it is not paused, or was continued. Runs
+// that only look at a cluster or back it up do not count as continuing it.
 func pauseOf(runs []plan.RunRecord) *plan.RunRecord {
 	for i := range runs {
 		verb, _, _ := strings.Cut(runs[i].Verb, " ")

@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// asks reads a form of the page of harbour.
+// asks parses a form of harbour's page.
 func asks(form url.Values) (operate.Asked, error) {
 	r := httptest.NewRequest(http.MethodPost, "/ui/clusters/harbour/plan", strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -27,7 +27,7 @@ func asks(form url.Values) (operate.Asked, error) {
 	return askedOf(r)
 }
 
-// TestAsked: what a form asks for goes from page to page unchanged, and is what the command line below says.
+// TestAsked: the pages pass a form's request on unchanged, and show the matching command line.
 func TestAsked(t *testing.T) {
 	for command, form := range map[string]url.Values{
 		"naupegos apply -f FILE": {"document": {harbour}},
@@ -77,7 +77,7 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestPause: the pages of a cluster, its run and its job say that it has paused, where, and how it goes on, until it does.
+// TestPause: until a paused cluster continues, its pages, its run and its job say where it is paused and how it continues.
 func TestPause(t *testing.T) {
 	s := newSite(t)
 	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour)}))(t)
@@ -106,7 +106,7 @@ func TestPause(t *testing.T) {
 	claimed := testkit.Value(s.store.ClaimJob(t.Context(), time.Minute))(t)
 	testkit.Must(t, s.store.EndJob(t.Context(), claimed, testkit.Value(json.Marshal(work.Result{Done: operate.Done{Changed: true, Paused: true}}))(t)))
 	pages := []string{"/ui/clusters/harbour", at, "/ui/runs/" + testkit.Value(s.store.Runs(t.Context(), "harbour", 1))(t)[0].ID}
-	run("backup create", nil, func() {}) // which is no going on
+	run("backup create", nil, func() {}) // does not count as continuing
 	for _, path := range pages {
 		says(s.local, path, true, true)
 		says(s.reader, path, true, false)

@@ -18,13 +18,13 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// browser is Chromium on a site.
+// browser is Chromium on a test site.
 type browser struct {
 	*site
 	ctx context.Context
 }
 
-// startBrowser starts Chromium, in which nobody has signed in.
+// startBrowser starts Chromium without a session on the site.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
 	return startBrowserAt(t, newSite(t))
@@ -46,31 +46,31 @@ func startBrowserAt(t *testing.T, s *site) *browser {
 	t.Cleanup(late)
 	b := &browser{s, ctx}
 	b.do(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-		_, err := cdp.Call(ctx, t, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}) // for the scripts that the test itself runs
+		_, err := cdp.Call(ctx, t, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}) // for the test's own scripts
 		return chromedp.Void{}, err
 	})
 	return b
 }
 
-// do carries actions out.
+// do performs actions.
 func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	testkit.Must(b.t, chromedp.Do(b.ctx, actions...))
 }
 
-// got carries an action out that has a result.
+// got performs an action and returns its result.
 func got[T any](b *browser, a chromedp.Action[T]) T {
 	b.t.Helper()
 	return testkit.Value(chromedp.Run(b.ctx, a))(b.t)
 }
 
-// signIn opens a page and signs in on the way.
+// signIn opens a page, and signs in on the way there.
 func (b *browser) signIn(path string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(b.url+path), chromedp.WaitVisible("#token"), chromedp.SendKeys("#token", b.admin+kb.Enter), chromedp.WaitVisible("main h1"), chromedp.WaitNotPresent("#token"))
 }
 
-// at asserts which page is shown.
+// at checks which page is shown.
 func (b *browser) at(want string) {
 	b.t.Helper()
 	if at := got(b, chromedp.Location()); !strings.HasPrefix(at, b.url+want) {
@@ -78,7 +78,7 @@ func (b *browser) at(want string) {
 	}
 }
 
-// TestOperatorsWayInABrowser signs in, sees a machine come without a reload, approves it, labels it, and goes about by keys.
+// TestOperatorsWayInABrowser: an operator signs in, sees a machine appear without a reload, approves it, labels it, and navigates by keyboard.
 func TestOperatorsWayInABrowser(t *testing.T) {
 	b := startBrowser(t)
 	first := b.discover(1)
@@ -87,7 +87,7 @@ func TestOperatorsWayInABrowser(t *testing.T) {
 	b.signIn("/ui/machines")
 	b.at("/ui/machines")
 	second := b.discover(2)
-	b.do(chromedp.WaitVisible(`a[href="/ui/machines/` + second + `"]`)) // the page comes to know it by itself
+	b.do(chromedp.WaitVisible(`a[href="/ui/machines/` + second + `"]`)) // the page notices it by itself
 	if got(b, chromedp.Evaluate[int](`document.querySelectorAll("main script").length`)) != 0 {
 		t.Error("a machine's words became a script")
 	}
@@ -107,7 +107,7 @@ func TestOperatorsWayInABrowser(t *testing.T) {
 	if id := got(b, chromedp.Evaluate[string](`document.activeElement.id`)); id != "text" {
 		t.Errorf("/ leads to %q, not to the filter", id)
 	}
-	// The protocol types the key that it has pressed though the page has taken it, which no keyboard does.
+	// The protocol types a pressed key even if the page has handled it; a keyboard does not.
 	b.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.value = ""; undefined`), chromedp.KeyEvent("0000002"+kb.Enter), chromedp.WaitNotPresent(`a[href="/ui/machines/`+first+`"]`))
 	b.at("/ui/machines?text=0000002")
 	b.do(chromedp.KeyEvent("j"), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("ol.events"))
@@ -116,8 +116,8 @@ func TestOperatorsWayInABrowser(t *testing.T) {
 	b.do(chromedp.Click(`form[action="/ui/logout"] button`), chromedp.WaitVisible("#token"), chromedp.Navigate(b.url+"/ui/machines"), chromedp.WaitVisible("#token"))
 }
 
-// TestProviderInABrowser signs in with a provider that is another site: the session's cookie, which browsers send to these pages alone, comes along at
-// once, and goes with the session.
+// TestProviderInABrowser signs in with a provider on another site: browsers send the session's cookie only from these pages, and it is sent right
+// after the sign-in, and gone when the session ends.
 func TestProviderInABrowser(t *testing.T) {
 	b := startBrowserAt(t, withProvider(t, "operate=sub:id1"))
 	b.do(chromedp.Navigate(b.url+"/ui/waves"), chromedp.WaitVisible("a.button.go"))
@@ -133,7 +133,7 @@ func TestProviderInABrowser(t *testing.T) {
 	}
 }
 
-// TestManyMachinesInABrowser filters many machines: what the operator waits for is bounded.
+// TestManyMachinesInABrowser filters many machines, and limits how long the operator waits for the list.
 func TestManyMachinesInABrowser(t *testing.T) {
 	n := 1000
 	if testkit.Full() {
@@ -146,7 +146,7 @@ func TestManyMachinesInABrowser(t *testing.T) {
 	b.signIn("/ui/machines")
 	for _, query := range []string{"text=000000000777&state=discovered", "text=000000000777&unusable=any&order=-seen"} {
 		var fastest float64
-		for tries := 0; tries < 5 || tries < 50 && fastest > 200; tries++ { // a busy host may be slow, but not always
+		for tries := 0; tries < 5 || tries < 50 && fastest > 200; tries++ { // a busy host may be slow, but not on every try
 			b.do(chromedp.Navigate(b.url+"/ui/machines?"+query), chromedp.WaitVisible("tbody tr"))
 			took := got(b, chromedp.Evaluate[float64](`(() => { const n = performance.getEntriesByType("navigation")[0]; return n.domContentLoadedEventEnd - n.startTime })()`))
 			if fastest == 0 || took < fastest {

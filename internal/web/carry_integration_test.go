@@ -15,31 +15,31 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// text is what an element of the page says.
+// text returns the text of an element of the page.
 func (b *browser) text(selector string) string {
 	b.t.Helper()
 	return got(b, chromedp.Evaluate[string](`(document.querySelector(`+"`"+selector+"`"+`) || {textContent: ""}).textContent`))
 }
 
-// steps are the boxes of the page's graph: a step and what has become of it, as "configure/cp-1 running".
+// steps returns the boxes of the page's graph: each step with its state, as "configure/cp-1 running".
 func (b *browser) steps() string {
 	b.t.Helper()
 	return got(b, chromedp.Evaluate[string](`[...document.querySelectorAll("svg.graph g")].map(g => [...g.querySelectorAll("text")].map(t => t.textContent).join(" ")).join(", ")`))
 }
 
-// until waits until the page shows a graph of these steps.
+// until waits until the page shows a graph with these steps.
 func (b *browser) until(want string) {
 	b.t.Helper()
 	said := ""
 	testkit.Until(b.t, 120*time.Second, 50*time.Millisecond, testkit.That("its steps are "+want, func() bool { said = b.steps(); return said == want }))
 }
 
-// leads waits until what is done has led to another page, which shows an element.
+// leads waits until the action has led to another page and this page shows an element.
 func (b *browser) leads(to string, action chromedp.Action[chromedp.Void], shows string) {
 	b.t.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](`window.before = true; undefined`), action)
 	testkit.Until(b.t, 120*time.Second, 50*time.Millisecond, func() error {
-		at, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("window.before || document.readyState != 'complete' ? '' : location.pathname")) // which fails on the way
+		at, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("window.before || document.readyState != 'complete' ? '' : location.pathname")) // fails during the navigation
 		if err == nil && !strings.HasPrefix(at, to) {
 			err = fail.New(fail.NotReady, "the browser is at %q, and not at %s", at, to)
 		}
@@ -48,8 +48,8 @@ func (b *browser) leads(to string, action chromedp.Action[chromedp.Void], shows 
 	b.do(chromedp.WaitVisible(shows))
 }
 
-// TestCarriedOutInABrowser has an operator change a cluster's document, see what that does, consent, watch, cancel, and plan what is left: against the real
-// server's code, on one machine that this test answers for.
+// TestCarriedOutInABrowser: an operator changes a cluster's document, reads the plan, consents, watches, cancels, and plans the rest. It uses the
+// real server's code and one machine, which the test plays.
 func TestCarriedOutInABrowser(t *testing.T) {
 	testkit.OnlyFull(t, "it was too slow on a busy host; whether it is more than that is to be found out")
 	g := newGiven(t)
@@ -71,7 +71,7 @@ func TestCarriedOutInABrowser(t *testing.T) {
 		t.Errorf("the plan is drawn as %s", s)
 	}
 
-	// Without the consent that it needs the browser sends nothing, and one that does gets a job that does nothing.
+	// Without the required consent the browser sends nothing, and a client that sends the form gets a job that changes nothing.
 	b.do(chromedp.Click(carryOut))
 	if name := got(b, chromedp.Evaluate[string](`document.activeElement.matches(":invalid") ? document.activeElement.value : ""`)); name != "other-bundle" {
 		t.Errorf("the browser asks for the consent %q", name)
@@ -86,7 +86,7 @@ func TestCarriedOutInABrowser(t *testing.T) {
 		t.Errorf("it was begun all the same: %+v", runs)
 	}
 
-	// With it, the page follows by itself.
+	// With the consent, the page follows the job by itself.
 	plans(`form[action="/ui/clusters/harbour/plan"] button.go`)
 	b.do(chromedp.Click("input[name=consent]"))
 	b.leads("/ui/jobs/", chromedp.Click(carryOut), `form[action$="/stop"]`)
@@ -99,7 +99,7 @@ func TestCarriedOutInABrowser(t *testing.T) {
 	b.leads("/ui/jobs/", chromedp.Click(`form[action$="/stop"] button`), "svg.graph")
 	b.do(chromedp.Evaluate[chromedp.Void](stays))
 	testkit.Until(t, 120*time.Second, 50*time.Millisecond, testkit.That("the job says that it stops", func() bool { return strings.Contains(b.text("#now pre"), "stopping") }))
-	b.until("bundle succeeded, configure/harbour-cp-1 running, api pending") // the step that runs is let end
+	b.until("bundle succeeded, configure/harbour-cp-1 running, api pending") // the running step completes first
 	g.goOn()
 	b.do(chromedp.WaitVisible("[role=alert]"))
 	b.until("bundle succeeded, configure/harbour-cp-1 succeeded, api skipped")
@@ -110,14 +110,14 @@ func TestCarriedOutInABrowser(t *testing.T) {
 		t.Error("the page was loaded anew to show that the job has ended")
 	}
 
-	// What was done is done, and agreed to: what is left needs no consent.
+	// The completed steps had their consent: the rest needs none.
 	plans(`form[action="/ui/clusters/harbour/plan"] button.go`)
 	if s := b.steps() + b.text("main"); strings.Contains(s, "configure/") || !strings.Contains(s, "wait for the Kubernetes API") || got(b, chromedp.Evaluate[int](`document.querySelectorAll("input[name=consent]").length`)) != 0 {
 		t.Errorf("what is left is %s", s)
 	}
 }
 
-// TestUpgradeIsAskedFor: a plan is made of the form, and the machine to pause after has to be there.
+// TestUpgradeIsAskedFor: the form leads to a plan, and the machine to pause after must exist.
 func TestUpgradeIsAskedFor(t *testing.T) {
 	g := newGiven(t)
 	own := []string{"Sec-Fetch-Site", "same-origin", "Origin", g.url}

@@ -21,29 +21,29 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// clusterHead is what each tab of a cluster's page has at its top.
+// clusterHead is the top of each tab of a cluster's page.
 type clusterHead struct {
 	Name, Provider, Kubernetes string
 	Health                     watch.Health
-	Old                        bool // Health is not of now
+	Old                        bool // Health may be out of date
 	Lease                      *store.LeaseInfo
-	Jobs                       []store.Job // that have not ended
+	Jobs                       []store.Job // not ended
 	MayChange, MayAdmin        bool
-	Paused                     *plan.RunRecord // after which the cluster waits for somebody to go on; nil: it does not
-	Pauses                     string          // after which machine
-	Again                      *again          // goes on; nil: whoever looks may not
+	Paused                     *plan.RunRecord // run after which the cluster is paused; nil: it is not
+	Pauses                     string          // machine after which it is paused
+	Again                      *again          // continues the cluster; nil: not paused, or the reader may not continue it
 	Tabs                       []link
 }
 
-// clusterData is what a tab shows: each fills what it needs.
+// clusterData is the data of a tab; each tab fills the fields that it uses.
 type clusterData struct {
 	Head     clusterHead
-	Status   *report.Status         // as last seen; nil: never
-	Standing []string               // what is under way, or noteworthy, for people
-	Machines []report.MachineStatus // of this page
+	Status   *report.Status         // last known status; nil: never seen
+	Standing []string               // lines about unfinished procedures and repairs
+	Machines []report.MachineStatus // on this page of the list
 	Paging   paging
 	Drawn    *topology
-	Duties   []store.Duty // what servers do unasked
+	Duties   []store.Duty // unattended tasks
 	Runs     []plan.RunRecord
 	RunHeads []head
 	Document string
@@ -51,14 +51,14 @@ type clusterData struct {
 	Actions  *actionsData
 	Certs    *operate.CertificateList
 	Backups  *backupsOf
-	Later    string // where the page gets the rest from once it is shown; empty: it has all
-	Problem  string // why something is missing
+	Later    string // address of the rest of the page, which the browser requests afterwards; empty: the page is complete
+	Problem  string // why data is missing
 }
 
-// tabs are the pages of a cluster, by what follows its name in the path.
+// tabs are the pages of a cluster; path follows the cluster's name.
 var tabs = []struct{ path, text string }{{"", "Overview"}, {"nodes", "Nodes"}, {"runs", "Runs"}, {"backups", "Backups"}, {"certificates", "Certificates"}, {"document", "Document"}, {"actions", "Actions"}}
 
-// clusterTab returns the page of a tab, which fill fills.
+// clusterTab returns the page of a tab; fill supplies its data.
 func clusterTab(p *Pages, tab string, fill func(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (command string, err error)) pageFunc {
 	return func(r *http.Request, who *access.Operator) (*view, error) {
 		ctx, name := r.Context(), r.PathValue("name")
@@ -80,14 +80,14 @@ func clusterTab(p *Pages, tab string, fill func(p *Pages, r *http.Request, c *st
 		if tab == "" {
 			v.name = "cluster"
 		}
-		if r.URL.Query().Get("look") == "" && tab != "document" && tab != "actions" { // what somebody types in is not renewed
+		if r.URL.Query().Get("look") == "" && tab != "document" && tab != "actions" { // input fields must not be replaced
 			v.Live = liveOf(r)
 		}
 		return v, nil
 	}
 }
 
-// head reads what each tab of a cluster shows, and asks no cluster.
+// head reads the data of a page's top from the store, without a look at the cluster.
 func (p *Pages) head(ctx context.Context, who *access.Operator, c *store.Cluster, tab string) (h clusterHead, err error) {
 	h = clusterHead{Name: c.Name, Provider: c.Provider, Kubernetes: env.ReleaseOf(c.Facts), MayChange: who.May(server.Operate, c.Name) == nil, MayAdmin: who.May(server.Admin, c.Name) == nil}
 	if h.Health, err = watch.Of(ctx, p.c.Store, c.ID); err != nil {
@@ -100,7 +100,7 @@ func (p *Pages) head(ctx context.Context, who *access.Operator, c *store.Cluster
 	}
 	if i := slices.IndexFunc(leases, func(l store.LeaseInfo) bool { return l.ClusterID == c.ID && l.Alive != "no" }); i >= 0 {
 		h.Lease = &leases[i]
-		h.Lease.Heartbeat, h.Lease.Expires = time.Time{}, time.Time{} // they change all the time
+		h.Lease.Heartbeat, h.Lease.Expires = time.Time{}, time.Time{} // they change constantly
 	}
 	jobs, err := p.c.Store.Jobs(ctx, c.Name, 10)
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *Pages) head(ctx context.Context, who *access.Operator, c *store.Cluster
 	return h, nil
 }
 
-// standing is what there is to say of a cluster beside its machines.
+// standing lists facts about a cluster, other than its machines.
 func standing(s *report.Status) (all []string) {
 	for _, f := range []struct{ what, is string }{{"Upgrade", s.Upgrade}, {"Rotation", s.Rotation}, {"Reset", s.Reset}, {"Bundle", s.BundleNote}} {
 		if f.is != "" {
@@ -154,7 +154,7 @@ func overviewTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (_
 func nodesTab(_ *Pages, r *http.Request, c *store.Cluster, d *clusterData) (string, error) {
 	if d.Status != nil {
 		d.Machines, d.Paging = pageOf(r, d.Status.Machines, inPage)
-		d.Status = &report.Status{} // the other pages' machines are no part of this one
+		d.Status = &report.Status{} // data of machines on other pages must not make this page change
 	}
 	return "naupegos node list " + quote(c.Name), nil
 }
@@ -185,10 +185,10 @@ func certificatesTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData
 	return "naupegos certs list " + quote(c.Name), nil
 }
 
-// backupsOf is what the tab of backups shows.
+// backupsOf is the data of the tab for backups.
 type backupsOf struct {
 	*operate.BackupList
-	Newest string // its ID
+	Newest string // ID of the newest one
 }
 
 func backupsTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (string, error) {
@@ -203,10 +203,11 @@ func backupsTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (st
 	return "naupegos backup list " + quote(c.Name), nil
 }
 
-// looking bounds how long a page waits for a cluster.
+// looking limits how long a page waits for a cluster.
 const looking = 20 * time.Second
 
-// later answers a view of a cluster if the request wants to wait for it, and otherwise says where the page gets it once it is shown.
+// later returns a view of a cluster if the request has ?look. Otherwise it returns the address, in more, that the shown page requests for it,
+// so that the page appears without waiting for the cluster.
 func later[T any](p *Pages, r *http.Request, name string, v operate.View[operate.Plainly, T]) (out *T, problem, more string) {
 	if r.URL.Query().Get("look") == "" {
 		return nil, "", r.URL.Path + "?look=yes"
@@ -220,7 +221,7 @@ func later[T any](p *Pages, r *http.Request, name string, v operate.View[operate
 	return out, "", ""
 }
 
-// lookAt opens a session that only looks at a cluster, and returns what see sees.
+// lookAt opens a session that only observes a cluster, and returns the result of see.
 func lookAt[T any](ctx context.Context, p *Pages, name string, see func(*operate.Session) (T, error)) (out T, err error) {
 	st, err := p.c.Open(ctx)
 	if err != nil {
@@ -234,7 +235,7 @@ func lookAt[T any](ctx context.Context, p *Pages, name string, see func(*operate
 	return out, s.CloseWith(err)
 }
 
-// actionsData is what the forms of a cluster offer.
+// actionsData holds the options that a cluster's forms offer.
 type actionsData struct {
 	Releases, Machines, Nodes, Workers, Pools []string
 }
@@ -262,7 +263,7 @@ func actionsTab(_ *Pages, _ *http.Request, c *store.Cluster, d *clusterData) (st
 	return "naupegos --help", nil
 }
 
-// upgradesOf lists the releases above one, the newest first: at most three minors ahead, as an upgrade goes through each.
+// upgradesOf lists the releases above now, the newest first: at most three minor versions ahead, because an upgrade passes through each.
 func upgradesOf(now string) (all []string) {
 	for _, v := range release.Versions() {
 		if now == "" || release.Compare(v, now) > 0 {
@@ -273,26 +274,26 @@ func upgradesOf(now string) (all []string) {
 	return all
 }
 
-// machineOf is what the page of a machine shows.
+// machineOf is the data of the page of a cluster's machine.
 type machineOf struct {
 	Head    clusterHead
 	Machine report.MachineStatus
 	Tone    string
 	Steps   []machineStep
-	Metal   string // UUID of the physical machine; empty: it is none
-	Node    bool   // it is one of Kubernetes
+	Metal   string // UUID of the physical machine; empty: it is not a physical machine
+	Node    bool   // it is a node of Kubernetes
 }
 
-// machineStep is a step of a run that was about a machine.
+// machineStep is a step of a run that concerned a machine.
 type machineStep struct {
 	Run, Verb, Title, State string
 	At                      time.Time
 }
 
-// mostSteps bounds the steps on the page of a machine.
+// mostSteps limits the steps on the page of a machine.
 const mostSteps = 20
 
-// clusterMachinePage shows one machine of a cluster, of any provider, as it was last seen.
+// clusterMachinePage shows one machine of a cluster, of any provider, with its last known status.
 func (p *Pages) clusterMachinePage(r *http.Request, who *access.Operator) (*view, error) {
 	ctx, name, machine := r.Context(), r.PathValue("name"), r.PathValue("machine")
 	c, err := p.c.Store.Cluster(ctx, name)
@@ -331,7 +332,7 @@ func (p *Pages) clusterMachinePage(r *http.Request, who *access.Operator) (*view
 	return &view{name: "cluster-machine", Title: machine, Command: "naupegos ssh " + quote(name) + " " + quote(machine) + "\nnaupegos node list " + quote(name), Live: liveOf(r), Data: d}, nil
 }
 
-// metalOf returns the UUID of the physical machine of a name; empty: there is none.
+// metalOf returns the UUID of the physical machine of this name, or "".
 func metalOf(ctx context.Context, p *Pages, name string) string {
 	m, err := p.c.Store.Metal().ByName(ctx, name)
 	if err != nil {
@@ -340,7 +341,7 @@ func metalOf(ctx context.Context, p *Pages, name string) string {
 	return m.UUID
 }
 
-// hurryAction has a server look at a cluster at once.
+// hurryAction makes a server look at a cluster at once.
 func hurryAction(p *Pages) action {
 	return action{what: "asked for a look at a cluster", need: server.Read, scope: server.Cluster("name"), do: func(r *http.Request, _ *access.Operator) (string, string, error) {
 		c, err := p.c.Store.Cluster(r.Context(), r.PathValue("name"))

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/watch"
 )
 
-// clusterColumns are those of the list.
+// clusterColumns returns the columns of the list of clusters.
 func clusterColumns() []column[clusterRow] {
 	return []column[clusterRow]{
 		{Text: "Cluster", By: "name", Compare: compared(func(c *clusterRow) string { return c.Name })},
@@ -27,13 +27,13 @@ func clusterColumns() []column[clusterRow] {
 // bad lists the states, the worst first.
 var bad = []string{watch.Unhealthy, watch.Unknown, watch.Drifted, watch.Healthy}
 
-// choice is a select of the filters.
+// choice is a select element among the filters.
 type choice struct {
 	Name, Label, Now string
 	Options          []string
 }
 
-// clustersData is what the list shows.
+// clustersData is the data of the list of clusters.
 type clustersData struct {
 	Rows        []clusterRow
 	Heads       []head
@@ -45,10 +45,10 @@ type clustersData struct {
 	MayCreate   bool
 }
 
-// clustersInPage is how many clusters a page lists.
+// clustersInPage is the number of clusters on a page.
 const clustersInPage = 50
 
-// clustersPage lists the clusters of the store as they were last seen.
+// clustersPage lists the clusters of the store with their last known state.
 func (p *Pages) clustersPage(r *http.Request, who *access.Operator) (*view, error) {
 	f, err := p.fleet(r.Context(), who)
 	if err != nil {

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// column is one of a list of T.
+// column is a column of a list of T.
 type column[T any] struct {
 	Text    string
-	By      string            // what an address calls the order by it; empty: the list is not sorted by it
-	Falls   bool              // the greatest, or the newest, comes first, and with another click the least
+	By      string            // name of the order in addresses; empty: the list can't be sorted by this column
+	Falls   bool              // the greatest or newest comes first, and the least after another click
 	Compare func(a, b *T) int // nil: the store has sorted the list
 }
 
-// head is that of a column, as a page has it.
+// head is the head of a column on a page.
 type head struct {
 	Text   string
-	Href   string // the list sorted by it: the other way round where it is already; empty: it is not sorted by it
-	Sorted string // ascending or descending, as aria-sort has it; empty: it is not
+	Href   string // address of the list sorted by this column, in reverse if it is already; empty: not sortable
+	Sorted string // value of aria-sort, ascending or descending; empty: not sorted by this column
 }
 
-// orderOf is by what the list at an address is sorted, the other way round with a - before it: usual, where it does not name one of the columns.
+// orderOf returns the order in an address: a column's By, with "-" before it if reversed. It returns usual if the address names no known column.
 func orderOf[T any](u *url.URL, usual string, columns []column[T]) string {
 	order := u.Query().Get("order")
 	by := strings.TrimPrefix(order, "-")
@@ -33,7 +33,7 @@ func orderOf[T any](u *url.URL, usual string, columns []column[T]) string {
 	return order
 }
 
-// headsOf are those of a list that is sorted so. Their links keep what else the address says, such as filters.
+// headsOf returns the heads of a list that is sorted by order. Their links keep the other fields of the address, such as filters.
 func headsOf[T any](u *url.URL, order string, columns []column[T]) (all []head) {
 	for _, c := range columns {
 		h := head{Text: c.Text}
@@ -58,7 +58,7 @@ func direction(falls bool) string {
 	return "ascending"
 }
 
-// arrange sorts a list as an order says. Those that are the same stay in the order that they have.
+// arrange sorts a list by order, stably.
 func arrange[T any](rows []T, order string, columns []column[T]) {
 	by, back := strings.CutPrefix(order, "-")
 	i := slices.IndexFunc(columns, func(c column[T]) bool { return c.By == by && c.Compare != nil })
@@ -74,16 +74,16 @@ func arrange[T any](rows []T, order string, columns []column[T]) {
 	})
 }
 
-// compared is how two are by a value of theirs.
+// compared returns a comparison by a value.
 func compared[T any, V cmp.Ordered](value func(*T) V) func(a, b *T) int {
 	return func(a, b *T) int { return cmp.Compare(value(a), value(b)) }
 }
 
-// byNumbers compares texts with numbers in them, such as v1.9.0 and v1.10.0.
+// byNumbers compares texts by the numbers in them, as in v1.9.0 and v1.10.0.
 func byNumbers(a, b string) int {
 	split := func(s string) (all []int) {
 		for _, part := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' }) {
-			n, _ := strconv.Atoi(part) // what is too long for a number is all the same
+			n, _ := strconv.Atoi(part) // numbers too large for an int count as equal
 			all = append(all, n)
 		}
 		return all

@@ -19,10 +19,10 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// headForm is the head of a column that a list can be sorted by.
+// headForm matches the head of a sortable column.
 var headForm = regexp.MustCompile(`<th( aria-sort="(ascending|descending)")?><a href="([^"]*)">([^<]*)</a></th>`)
 
-// sorts clicks on the head of a column of a page, and returns the page that this leads to, where it is, and as what the column says that it is sorted.
+// sorts clicks on a column's head, and returns the address and the content of the resulting page, and the column's aria-sort.
 func (s *site) sorts(at, column string) (to, as string, page answer) {
 	s.t.Helper()
 	find := func(at string) (href, as string, page answer) {
@@ -40,7 +40,7 @@ func (s *site) sorts(at, column string) (to, as string, page answer) {
 	return to, as, page
 }
 
-// inOrder are the texts of a page that a form finds.
+// inOrder returns the texts of a page that a regular expression matches.
 func inOrder(page answer, form string) (all []string) {
 	for _, m := range regexp.MustCompile(form).FindAllStringSubmatch(page.body, -1) {
 		all = append(all, m[1])
@@ -48,7 +48,7 @@ func inOrder(page answer, form string) (all []string) {
 	return all
 }
 
-// TestListsAreSortedBothWays: a click on the head of a column sorts by it, another one the other way; filters stay, and the list begins with its first page.
+// TestListsAreSortedBothWays: a click on a column's head sorts by it, another click reverses the order; filters stay, and the first page is shown.
 func TestListsAreSortedBothWays(t *testing.T) {
 	s := newSite(t)
 	for n := range 3 {
@@ -119,7 +119,7 @@ func reversed(all []string) []string {
 	return all
 }
 
-// TestArrange: pools by numbers, and those that are the same in the order that they had.
+// TestArrange: pools are sorted by their numbers, and equal rows keep their order.
 func TestArrange(t *testing.T) {
 	for order, want := range map[string]string{"pool": "abc", "-pool": "cba", "machines": "bac", "-machines": "acb", "failed": "abc", "none": "cab", "": "cab"} {
 		rows := []poolRow{{Pool: "c", Total: 1}, {Pool: "a", Total: 1}, {Pool: "b", Total: 10}}

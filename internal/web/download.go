@@ -12,16 +12,16 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// download is a file that a form of a cluster's page gets. It may hold secrets: each one is in the audit, before it is handed out.
+// download is a file that a form on a cluster's page fetches. It may hold secrets: each download is noted in the audit before it is sent.
 type download struct {
 	what   string // for the audit
 	need   server.Role
-	fresh  bool // a recent sign-in is needed
+	fresh  bool // requires a recent sign-in
 	within time.Duration
 	file   func(ctx context.Context, p *Pages, name string) (as string, data []byte, err error)
 }
 
-// downloads are the files of a cluster, by their patterns.
+// downloads returns the files of a cluster, by their patterns.
 func downloads() map[string]download {
 	return map[string]download{
 		"/ui/clusters/{name}/kubeconfig": {"got a kubeconfig", server.Operate, true, 0, func(ctx context.Context, p *Pages, name string) (string, []byte, error) {
@@ -46,7 +46,7 @@ func downloads() map[string]download {
 	}
 }
 
-// sensitive refuses a sign-in that is too old, and writes down that the request begins: nothing is handed out or destroyed without a trace.
+// sensitive refuses an old sign-in, and notes the begin of the request in the audit: without an entry, no secret is sent and no data destroyed.
 func (p *Pages) sensitive(r *http.Request, who *access.Operator, what, cluster string) error {
 	if err := p.c.Gate.Fresh(*who); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (p *Pages) sensitive(r *http.Request, who *access.Operator, what, cluster s
 	return p.c.Gate.Ready(r, *who, server.Admin, what, cluster)
 }
 
-// handOut serves a download to whoever has signed in and may have it.
+// handOut serves a download to operators who may have it.
 func (p *Pages) handOut(d download) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := p.operator(r)
@@ -84,11 +84,11 @@ func (p *Pages) handOut(d download) http.Handler {
 		h := w.Header()
 		h.Set("Content-Type", "application/octet-stream")
 		h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s"`, strings.Map(plainName, as)))
-		_, _ = w.Write(data) // whoever asked has gone away
+		_, _ = w.Write(data) // an error means that the client has left
 	})
 }
 
-// plainName leaves of a file's name what needs no quotes.
+// plainName replaces characters of a file's name that would need quotes.
 func plainName(r rune) rune {
 	if r == '.' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 		return r

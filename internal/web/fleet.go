@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// fleetRuns is how many of the latest runs of all clusters the lists look through.
+// fleetRuns is the number of latest runs, of all clusters together, that the lists use.
 const fleetRuns = 60
 
 // stale is the age from which a recorded health is shown with a warning.
@@ -24,23 +24,23 @@ const stale = 5 * time.Minute
 type clusterRow struct {
 	ID, Name, Provider, Kubernetes string
 	Created                        time.Time
-	Busy                           string // the verb that runs
-	Job                            string // its ID; empty: no job of a server
-	Done, Steps                    int    // of what runs; Steps is 0 if that is not known
+	Busy                           string // verb of the running job or lease
+	Job                            string // ID of the server's job; empty: not a job of a server
+	Done, Steps                    int    // ended and all steps of the running run; Steps is 0 if unknown
 	Last                           *plan.RunRecord
-	Paused                         bool         // after a machine, as somebody asked
+	Paused                         bool         // paused after a machine, as its upgrade was asked to
 	Health                         watch.Health `json:"-"` // a look changes its times
 	Seen                           seen
 }
 
-// seen is what changes of a health is shown in a list.
+// seen is the part of a health that lists show.
 type seen struct {
 	State, Cause, Remedy string
 	Old                  bool
 	Summary              watch.Summary
 }
 
-// does returns what is being done with the cluster, or paused.
+// does returns the title of what runs on the cluster, or "paused".
 func (c *clusterRow) does() string {
 	if c.Busy == "" && c.Paused {
 		return "paused"
@@ -48,7 +48,7 @@ func (c *clusterRow) does() string {
 	return c.Busy
 }
 
-// last returns the cluster's last run; without one, a run that was never begun.
+// last returns the cluster's last run, or the zero value.
 func (c *clusterRow) last() plan.RunRecord {
 	if c.Last == nil {
 		return plan.RunRecord{}
@@ -56,9 +56,9 @@ func (c *clusterRow) last() plan.RunRecord {
 	return *c.Last
 }
 
-// BackupDays, CertificateDays and Percent are for the template.
+// The templates use CertificateDays and Percent.
 
-// CertificateDays returns the days until the first certificate expires; -1: unknown.
+// CertificateDays returns the days until the first certificate expires; -1 if unknown.
 func (c *clusterRow) CertificateDays() int {
 	if c.Health.Summary.Certificate.IsZero() {
 		return -1
@@ -66,7 +66,7 @@ func (c *clusterRow) CertificateDays() int {
 	return int(time.Until(c.Health.Summary.Certificate).Hours() / 24)
 }
 
-// Percent returns how much of what runs is done.
+// Percent returns the completed share of the running steps.
 func (c *clusterRow) Percent() int {
 	if c.Steps == 0 {
 		return 0
@@ -74,14 +74,14 @@ func (c *clusterRow) Percent() int {
 	return 100 * c.Done / c.Steps
 }
 
-// fleet is what lists show of all clusters that an operator sees.
+// fleet is the data of lists of all clusters that an operator may see.
 type fleet struct {
 	Rows []clusterRow
-	Runs []plan.RunRecord // the latest first, without steps
-	Jobs []store.Job      // that have not ended
+	Runs []plan.RunRecord // newest first, without steps
+	Jobs []store.Job      // not ended
 }
 
-// fleet reads what lists show, and asks no cluster.
+// fleet reads the data from the store, without a look at any cluster.
 func (p *Pages) fleet(ctx context.Context, who *access.Operator) (f fleet, err error) {
 	clusters, err := p.c.Store.Clusters(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *Pages) fleet(ctx context.Context, who *access.Operator) (f fleet, err e
 	return f, nil
 }
 
-// rowOfCluster sums up one cluster, by its latest runs and the jobs that have not ended.
+// rowOfCluster summarizes one cluster from its latest runs and the jobs that have not ended.
 func rowOfCluster(c *store.Cluster, leases []store.LeaseInfo, h watch.Health, runs []plan.RunRecord, jobs []store.Job) clusterRow {
 	if h.State == "" {
 		h.State = watch.Unknown
@@ -151,10 +151,10 @@ func rowOfCluster(c *store.Cluster, leases []store.LeaseInfo, h watch.Health, ru
 	return row
 }
 
-// isOld reports whether a health may not be true any more.
+// isOld reports whether a health may be out of date.
 func isOld(h watch.Health) bool { return !h.Looked.IsZero() && time.Since(h.Looked) > stale }
 
-// verbOn returns what is being done with a cluster; empty: nothing.
+// verbOn returns the title of the lease on a cluster, or "".
 func verbOn(leases []store.LeaseInfo, id string) string {
 	i := slices.IndexFunc(leases, func(l store.LeaseInfo) bool { return l.ClusterID == id && l.Alive != "no" })
 	if i < 0 {
@@ -163,7 +163,7 @@ func verbOn(leases []store.LeaseInfo, id string) string {
 	return leases[i].Title
 }
 
-// sentence tells a run in words.
+// sentence describes a run in words.
 func sentence(r *plan.RunRecord) string {
 	who, what := r.By, r.Heading()
 	switch r.Outcome {
@@ -175,7 +175,7 @@ func sentence(r *plan.RunRecord) string {
 	return fmt.Sprintf("%s: %s %s after %s", who, what, r.Outcome, took(r))
 }
 
-// took returns how long a run took.
+// took returns how long a run took, or "" while it runs.
 func took(r *plan.RunRecord) string {
 	if r.Ended.IsZero() {
 		return ""
@@ -183,7 +183,7 @@ func took(r *plan.RunRecord) string {
 	return span(r.Ended.Sub(r.Started))
 }
 
-// MarshalJSON is for the digest of a live page: what changes with each look alone is left out.
+// MarshalJSON is for the digest of a live page. It omits changes that every look makes.
 func (s seen) MarshalJSON() ([]byte, error) {
 	type plain seen
 	s.Summary.Backup, s.Summary.Proven = s.Summary.Backup.Truncate(time.Minute), s.Summary.Proven.Truncate(time.Minute)

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// crowded fills a store with clusters of 200 machines each.
+// crowded fills the store with clusters of 200 machines each.
 func (s *site) crowded(clusters int) {
 	s.t.Helper()
 	for i := range clusters {
@@ -39,7 +39,7 @@ func (s *site) crowded(clusters int) {
 	}
 }
 
-// TestPagesAreSmall bounds each page over many clusters and machines: 100 KB, on a slow link.
+// TestPagesAreSmall: pages about many clusters and machines have at most 100 KB, for slow links.
 func TestPagesAreSmall(t *testing.T) {
 	s := newSite(t)
 	s.crowded(60)

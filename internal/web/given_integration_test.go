@@ -30,11 +30,11 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
-// given is a site whose cluster, harbour, has machines of hosts: this process answers for them by SSH, and says what their agents would. The cluster was
-// built with a bundle that is not here any more. Nothing of it serves; a board carries jobs out.
+// given is a site with the cluster harbour, of provider hosts: this process answers SSH for its machines, in place of their agents. The bundle
+// that harbour was built with is missing. No server looks at clusters; a board runs jobs.
 type given struct {
 	*site
-	hold, made string // files: agents end once somebody has opened the one; one has made the other, with its machine's name behind it, by then
+	hold, made string // paths: an agent's apply blocks until the test opens hold, and then creates made plus its machine's name
 }
 
 // newGiven has one machine.
@@ -43,7 +43,7 @@ func newGiven(t *testing.T) *given {
 	return newGivenOf(t, "endpoint: {kind: direct}", "harbour-cp-1")
 }
 
-// newGivenOf has these machines, reached by this endpoint; their names say their pools.
+// newGivenOf has machines with these names, which contain their pools, and this endpoint.
 func newGivenOf(t *testing.T, endpoint string, names ...string) *given {
 	t.Helper()
 	dir := t.TempDir()
@@ -118,7 +118,7 @@ spec:
 	return g
 }
 
-// owned is an address of this host while the test runs: one more of the loopback interface.
+// owned adds an address to the loopback interface while the test runs.
 func owned(t *testing.T, address string) {
 	t.Helper()
 	ip := func(verb string) {
@@ -130,7 +130,7 @@ func owned(t *testing.T, address string) {
 	t.Cleanup(func() { ip("delete") })
 }
 
-// reachable has a server on loopback be reached at an address, too, which a document may name.
+// reachable forwards connections to an address, which a document may name, to a server on loopback.
 func reachable(t *testing.T, srv *sshtest.Server, address string, port int) {
 	t.Helper()
 	owned(t, address)
@@ -153,9 +153,9 @@ func reachable(t *testing.T, srv *sshtest.Server, address string, port int) {
 	}()
 }
 
-// says is what runs on this host in place of a command for a machine: nothing of what it was to do.
+// says returns the command to run on this host in place of a machine's command; it only prints the answer.
 func (g *given) says(name, command string) string {
-	const began = "echo naupegos:began; " // as remote's wrapped commands print first
+	const began = "echo naupegos:began; " // the first output of remote's wrapped commands
 	_, verb, agent := strings.Cut(command, "/naupegos-agent ")
 	answer := func(v any) string {
 		raw := testkit.Value(json.Marshal(v))(g.t)
@@ -178,9 +178,9 @@ func (g *given) says(name, command string) string {
 	return began + "echo this machine does nothing >&2; exit 3"
 }
 
-// goOn has the machine's agent end, if it runs.
+// goOn lets a waiting agent of the machine finish.
 func (g *given) goOn() {
 	if f, err := os.OpenFile(g.hold, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
-		_ = f.Close() // who reads it is at its end
+		_ = f.Close() // its reader gets EOF
 	}
 }

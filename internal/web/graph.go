@@ -6,18 +6,18 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// mostDrawn is how many steps a graph may have: nobody finds their way in a larger one.
+// mostDrawn is the maximum number of steps in a graph; larger graphs are unreadable.
 const mostDrawn = 400
 
-// graphOf draws the steps of a run by what they wait for: each below all that it needs, coloured by what has become of it. It is nil where there
-// is one step, or too many.
+// graphOf draws the steps of a run by their dependencies: each step below all its needs, coloured by its state. It returns nil if there is only
+// one step, or too many.
 func graphOf(run plan.RunRecord) *topology {
 	if len(run.Steps) < 2 || len(run.Steps) > mostDrawn {
 		return nil
 	}
-	t, at, before := &topology{}, map[string]box{}, map[string]map[string]bool{} // before: all that a step waits for, by others too
+	t, at, before := &topology{}, map[string]box{}, map[string]map[string]bool{} // before: all direct and indirect needs of a step
 	depth, inRow := map[string]int{}, map[int]int{}
-	for _, s := range run.Steps { // in the plan's order: what a step needs comes before it
+	for _, s := range run.Steps { // in the plan's order, a step's needs come before it
 		before[s.ID] = map[string]bool{}
 		for _, n := range s.Needs {
 			if _, known := before[n]; !known || n == s.ID {
@@ -43,7 +43,7 @@ func graphOf(run plan.RunRecord) *topology {
 	return t
 }
 
-// planned is a plan as a run that has not begun.
+// planned returns the record of a run that has not begun, for a plan.
 func planned(p *plan.Plan) (run plan.RunRecord) {
 	for _, s := range p.Steps {
 		run.Steps = append(run.Steps, plan.StepRecord{ID: s.ID, Title: s.Title, Needs: s.Needs, State: plan.Pending})
@@ -51,7 +51,7 @@ func planned(p *plan.Plan) (run plan.RunRecord) {
 	return run
 }
 
-// through reports whether another need waits for this one already: a wire for it would say nothing new.
+// through reports whether another need already depends on this one, so that a wire for it would be redundant.
 func through(need string, needs []string, before map[string]map[string]bool) bool {
 	for _, other := range needs {
 		if other != need && before[other][need] {
@@ -61,16 +61,16 @@ func through(need string, needs []string, before map[string]map[string]bool) boo
 	return false
 }
 
-// short is what of a step's ID fits into a box.
+// short shortens a step's ID to fit into a box.
 func short(id string) string {
 	const most = 24
-	if r := []rune(id); len(r) > most { // what differs is at its end
+	if r := []rune(id); len(r) > most { // IDs differ at their end
 		return string(r[:(most-1)/2]) + "…" + string(r[len(r)-most/2:])
 	}
 	return id
 }
 
-// clip is what of a text fits into so many characters.
+// clip shortens a text to at most so many characters.
 func clip(most int, s string) string {
 	if r := []rune(s); len(r) > most {
 		return string(r[:most-1]) + "…"
@@ -78,7 +78,7 @@ func clip(most int, s string) string {
 	return s
 }
 
-// stepClass is how a step's box is drawn.
+// stepClass returns the style class of a step's box.
 func stepClass(s plan.StepState) string {
 	switch s {
 	case plan.Succeeded:

@@ -29,7 +29,7 @@ func TestGraph(t *testing.T) {
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Error(diff)
 	}
-	// The API waits for cp-1's machine by its configuration: a wire of its own would say that twice.
+	// The API waits for cp-1's machine through its configuration: a wire of its own would be redundant.
 	at := func(name string) (b box) {
 		for _, b := range g.Boxes {
 			if strings.HasPrefix(b.Hover, name+"\n") {

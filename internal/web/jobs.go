@@ -23,13 +23,13 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// planning bounds how long a plan may take.
+// planning is the time limit of a plan.
 const planning = 5 * time.Minute
 
-// planData is a plan that somebody is asked to agree to.
+// planData is a plan that the operator is asked to confirm.
 type planData struct {
 	Cluster, Digest, Summary, Later string
-	Fields                          []field // of what was asked
+	Fields                          []field // of the request
 	Changes                         bool
 	Consents                        []string
 	Notes, Warnings                 []string     // below the summary
@@ -39,7 +39,7 @@ type planData struct {
 	Unready                         string    // why it can't be carried out now; empty: it can
 }
 
-// planPage plans what the form asks for, and asks whether that is to be done.
+// planPage makes a plan of the form's request, and asks for confirmation.
 func (p *Pages) planPage(r *http.Request, _ *access.Operator) (*view, error) {
 	asked, err := askedOf(r)
 	if err != nil {
@@ -51,7 +51,7 @@ func (p *Pages) planPage(r *http.Request, _ *access.Operator) (*view, error) {
 	return p.plan(r, r.PathValue("name"), asked)
 }
 
-// confirmed refuses to destroy a cluster whose name was not typed.
+// confirmed refuses to destroy a cluster if its name was not typed.
 func confirmed(r *http.Request, a operate.Asked) error {
 	if a.Verb == operate.Destroy && strings.TrimSpace(r.PostFormValue("confirm")) != a.Cluster {
 		return fail.New(fail.Invalid, "the name of the cluster was not typed").At(a.Cluster).Do("type %s to destroy it", a.Cluster)
@@ -59,7 +59,7 @@ func confirmed(r *http.Request, a operate.Asked) error {
 	return nil
 }
 
-// plan plans what is asked for.
+// plan makes a plan of a request.
 func (p *Pages) plan(r *http.Request, name string, asked operate.Asked) (*view, error) {
 	ctx := r.Context()
 	was, err := p.c.Store.Cluster(ctx, name)
@@ -95,14 +95,14 @@ func (p *Pages) plan(r *http.Request, name string, asked operate.Asked) (*view, 
 	}
 	first := b.First.Plan
 	d.Summary, d.Notes, d.Warnings, d.Groups = show.Summary(first), show.Notes(first), first.Warnings, show.Groups(first)
-	if document != "" { // else it is the stored one
+	if document != "" { // otherwise the plan uses the stored document
 		hunks, _ := delta.Hunks(string(was.Document), document)
 		d.Diff = show.SafeHunks(hunks)
 	}
 	return &view{name: "plan", Title: "Plan of " + name, Command: commandsOf(name, asked), Data: d}, nil
 }
 
-// jobActions are what operators do with clusters: as jobs of the server.
+// jobActions returns the actions of operators on clusters. Each adds a job of the server.
 func (p *Pages) jobActions() map[string]action {
 	about := server.Found("job", "id", p.clusterOfJob)
 	stop := func(what string, how store.Stop) action {
@@ -123,7 +123,7 @@ func (p *Pages) jobActions() map[string]action {
 			if err != nil {
 				return "", "", err
 			}
-			j, err := p.c.Board.Add(r.Context(), who.Name, r.PathValue("name"), work.Order{Asked: asked, Digest: r.PostFormValue("digest"), Consents: r.PostForm["consent"]})
+			j, err := p.c.Board.Add(r.Context(), who.Name, r.PathValue("name"), work.Order{Asked: asked, Digest: r.PostFormValue("digest"), Consents: r.PostForm["consent"], Yes: r.PostForm.Has("yes")})
 			if err != nil {
 				return "", "", err
 			}
@@ -135,20 +135,20 @@ func (p *Pages) jobActions() map[string]action {
 	}
 }
 
-// jobData is what a job's page shows.
+// jobData is the data of a job's page.
 type jobData struct {
 	Job     *store.Job
 	Result  work.Result
-	Run     string        // of the journal, once there is one
-	Done    int           // steps of it that have ended
-	Picture template.HTML `json:"-"` // of it
-	Graph   *topology     `json:"-"` // of it; nil: see graphOf
+	Run     string        // ID in the journal; empty until the run begins
+	Done    int           // number of ended steps
+	Picture template.HTML `json:"-"` // of the run
+	Graph   *topology     `json:"-"` // of the run; nil: see graphOf
 	Lines   []string
-	Pauses  string // the machine after which the run pauses, or has; empty: it does not
-	Again   *again // plans what is left; nil: nothing is, or it can't be planned here, or not by whoever looks
+	Pauses  string // machine after which the run pauses, or has paused; empty: none
+	Again   *again // plans the rest; nil: nothing is left, these pages can't plan it, or the reader may not
 }
 
-// mostLines is how many of the last lines that a job told its page shows.
+// mostLines is the number of a job's last lines that its page shows.
 const mostLines = 200
 
 // jobPage shows a job, live until it ends.
@@ -195,7 +195,7 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 	return &view{name: "job", Title: j.Title + " · " + j.Cluster, Command: command, Live: live, Data: d}, nil
 }
 
-// left is the button by which what a job has left is planned.
+// left returns the button that plans the rest of a job, or nil.
 func left(j *store.Job, o work.Order, d *jobData, paused *plan.RunRecord) *again {
 	switch {
 	case d.Result.Paused && paused != nil && paused.ID == d.Run:
@@ -206,7 +206,7 @@ func left(j *store.Job, o work.Order, d *jobData, paused *plan.RunRecord) *again
 	return &again{j.Cluster, "Plan what is left", fieldsOf(o.Asked)}
 }
 
-// told is what a line says that a job told, for people, when, and of which step; nothing where its page shows that otherwise.
+// told turns a line of a job's output into text for people, with its time and step. The text is empty if the page shows the line in another form.
 func told(line string) (when, step, text string) {
 	var l struct {
 		Event, Step, State, Status, Title, Text, Message, Error, Outcome string
@@ -217,7 +217,7 @@ func told(line string) (when, step, text string) {
 	if json.Unmarshal([]byte(line), &l) != nil {
 		return "", "", line
 	}
-	if l.Event == "plan" || l.Event == "steps" { // they are drawn
+	if l.Event == "plan" || l.Event == "steps" { // the page draws them
 		return "", "", ""
 	}
 	if !l.Time.IsZero() {
@@ -241,7 +241,7 @@ func told(line string) (when, step, text string) {
 	return when, l.Step, strings.Join(parts, "  ")
 }
 
-// tell are the last lines that a job told, the newest first. What a step says again is there once: it only says that it still runs.
+// tell returns the last lines of a job, the newest first. It omits a step's repeated lines, which only say that the step still runs.
 func tell(lines []store.JobLine) (all []string) {
 	before := map[string]string{}
 	for _, l := range lines {

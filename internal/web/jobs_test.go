@@ -74,7 +74,7 @@ func TestJobs(t *testing.T) {
 // harbour is a document.
 const harbour = "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: harbour\nspec:\n  provider:\n    local: {}\n  workers:\n    - name: general\n      replicas: 1\n"
 
-// TestJobIsDrawn: the page of a job draws its own run while that is carried out, and renews itself as steps end.
+// TestJobIsDrawn: a job's page draws the job's own run while it runs, and changes as steps end.
 func TestJobIsDrawn(t *testing.T) {
 	s := newSite(t)
 	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour)}))(t)
@@ -115,7 +115,7 @@ func TestJobIsDrawn(t *testing.T) {
 	}
 }
 
-// TestLastRehearsal: the page of backups says which one was proven last, however much has happened since, and takes no failed rehearsal for one.
+// TestLastRehearsal: the page of backups names the last proven backup, regardless of later runs, and does not count failed rehearsals.
 func TestLastRehearsal(t *testing.T) {
 	s := newSite(t)
 	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour)}))(t)
@@ -144,7 +144,7 @@ func TestLastRehearsal(t *testing.T) {
 	says("has proven backup <code>20261102T000000Z-0002</code>")
 }
 
-// TestTold: what a job told is there for people, the newest first, and what only says that a step still runs is there once.
+// TestTold: a job's lines are readable, the newest first; repeated lines of a running step appear once.
 func TestTold(t *testing.T) {
 	var lines []store.JobLine
 	for _, l := range []string{
@@ -160,7 +160,7 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestPlanPage: the summary is beside the button, equal steps are one entry, lines of files are behind a toggle, and nothing of a secret is there.
+// TestPlanPage: the summary is beside the button, equal steps are one entry, lines of files are behind a toggle, and no secret is shown.
 func TestPlanPage(t *testing.T) {
 	hunks := []delta.Hunk{{From: 1, To: 1, Lines: []string{" a", "-" + evil, "+b"}}}
 	p := &plan.Plan{Estimate: 10 * time.Second}

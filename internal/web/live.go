@@ -12,9 +12,9 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// live streams server-sent events about the page that ?of= names: "change" each time it shows other data than before, at first than the page itself
-// did (?was=, see since), "end" where nothing will change any more, or there is no such page. What a page shows is all that it is about: its data is
-// asked for again and compared.
+// live streams server-sent events about the page in ?of=: "change" when the page's data changes (at first in comparison with ?was=, see
+// since), and "end" when the page will not change any more or does not exist. To find out, it reads the page's data again and compares the
+// digests.
 func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	if _, err := p.operator(r); err != nil {
 		http.Error(w, "nobody has signed in", http.StatusUnauthorized)
@@ -32,11 +32,11 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	before := r.URL.Query().Get("was") // empty: not known
 	for {
 		who, err := p.operator(r)
-		if err != nil { // the token was revoked meanwhile
+		if err != nil { // e.g. the session was ended meanwhile
 			return
 		}
 		now, going := p.look(r, of, who)
-		event := ": still here\n\n" // keeps what is between from closing the connection
+		event := ": still here\n\n" // keeps proxies on the way from closing the connection
 		switch {
 		case !going:
 			event = "event: end\ndata: {}\n\n"
@@ -60,7 +60,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// look returns the digest of what a page shows, and whether it may change. While the data can't be had, nothing has changed.
+// look returns the digest of a page's data, and whether the page may still change. If the data can't be read, the digest is empty.
 func (p *Pages) look(r *http.Request, of *url.URL, who *access.Operator) (data string, going bool) {
 	mux := http.NewServeMux()
 	for pattern, of := range p.pages() {
@@ -72,7 +72,7 @@ func (p *Pages) look(r *http.Request, of *url.URL, who *access.Operator) (data s
 			}
 			going = v.Live != ""
 			if data, err = digest(v.Data); err != nil {
-				going = false // a defect of the page: it is not renewed
+				going = false // a defect of the page; it does not renew itself
 			}
 		})
 	}
@@ -82,13 +82,13 @@ func (p *Pages) look(r *http.Request, of *url.URL, who *access.Operator) (data s
 	return data, going
 }
 
-// digest is of what a page shows.
+// digest returns the digest of a page's data.
 func digest(data any) (string, error) {
 	raw, err := json.Marshal(data)
 	return fmt.Sprintf("%x", sha256.Sum256(raw)), err
 }
 
-// since is where the stream of a page is that shows this data: what changes until its reader has the stream is a change, too.
+// since adds the digest of the shown data to the address of a page's stream, so that changes before the stream begins are reported, too.
 func since(stream string, data any) string {
 	if was, err := digest(data); err == nil {
 		return stream + "&was=" + was
@@ -96,7 +96,7 @@ func since(stream string, data any) string {
 	return stream
 }
 
-// nowhere is an answer that nobody gets.
+// nowhere is an http.ResponseWriter that discards the answer.
 type nowhere struct{ header http.Header }
 
 // Header implements http.ResponseWriter.
@@ -108,7 +108,7 @@ func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
 // WriteHeader implements http.ResponseWriter.
 func (nowhere) WriteHeader(int) {}
 
-// liveOf is where the stream of a page is.
+// liveOf returns the address of a page's stream.
 func liveOf(r *http.Request) string {
 	return "/ui/live?of=" + url.QueryEscape(r.URL.RequestURI())
 }

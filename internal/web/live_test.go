@@ -57,7 +57,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestLiveFromThePageOn: what has changed since a page was shown, before its stream was there, is told at once.
+// TestLiveFromThePageOn: a change after the page was shown and before its stream began is reported at once.
 func TestLiveFromThePageOn(t *testing.T) {
 	s := newSite(t)
 	s.discover(1)

@@ -16,10 +16,10 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// shownEvents is how many events a machine's page has.
+// shownEvents is the number of events on a machine's page.
 const shownEvents = 60
 
-// machineData is what a machine's page shows.
+// machineData is the data of a machine's page.
 type machineData struct {
 	Row     machineRow
 	Record  registry.Record
@@ -31,18 +31,18 @@ type machineData struct {
 	Boots   []metal.Boot
 	Journal *metal.Journal
 	Kind    string // of the journal
-	// Switches are what can be done with its power.
+	// Switches are the power actions.
 	Switches   []string
 	Name       string
-	Ref        string   // by which commands name it
-	MayChange  bool     // whoever looks
-	Strategies []string // by which it could take updates
-	Claims     []claim  // that wait for approval
+	Ref        string   // the machine's name in commands
+	MayChange  bool     // whether the reader may
+	Strategies []string // update strategies to choose from
+	Claims     []claim  // waiting for approval
 }
 
 // wire is a cable from the machine to a switch, as the page draws it.
 type wire struct {
-	Interface, MAC, About string // About: its addresses and speed
+	Interface, MAC, About string // About: addresses and speed
 	Port, Switch, ID      string
 	Link                  bool
 	Y                     int
@@ -60,7 +60,7 @@ func (p *Pages) machinePage(r *http.Request, who *access.Operator) (*view, error
 	if m.Name != "" {
 		d.Ref = quote(m.Name)
 	}
-	d.Record.Certificate = "" // it is nobody's secret, and long
+	d.Record.Certificate = "" // not secret, but long
 	if m.Facts != nil {
 		d.Wires = wires(m.Facts)
 		d.Height = 58 * len(d.Wires)
@@ -81,14 +81,14 @@ func (p *Pages) machinePage(r *http.Request, who *access.Operator) (*view, error
 	return &view{name: "machine", Title: m.Title(), Command: "naupegos machine show " + m.UUID, Live: liveOf(r), Data: d}, nil
 }
 
-// switching bounds how long a machine may take to be on, or off.
+// switching is the time limit of a power action.
 const switching = 2 * time.Minute
 
-// wires are the cables of a machine: one line for each interface, with the switch at its other end where that has said what it is.
+// wires returns the cables of a machine: one for each interface, with the port and the switch at its other end if LLDP reported them.
 func wires(d *facts.Discovery) (all []wire) {
 	for i, nic := range d.Interfaces {
 		w := wire{Interface: nic.Name, MAC: nic.MAC, About: strings.Join(nic.Addresses, " "), Link: nic.Link, Y: 4 + 58*i}
-		if w.About == "" { // as machines of the older system say it
+		if w.About == "" { // machines of the older system report it here
 			w.About = nic.CIDRv4
 		}
 		if nic.Speed > 0 {
@@ -104,7 +104,7 @@ func wires(d *facts.Discovery) (all []wire) {
 	return all
 }
 
-// speed is that of a link of so many Mbit/s.
+// speed formats the speed of a link, which is in Mbit/s.
 func speed(mbit int) string {
 	if mbit >= 1000 {
 		return strconv.FormatFloat(float64(mbit)/1000, 'g', 4, 64) + " Gbit/s"
@@ -112,14 +112,14 @@ func speed(mbit int) string {
 	return strconv.Itoa(mbit) + " Mbit/s"
 }
 
-// approvalsData is what waits for somebody's word.
+// approvalsData is the data of the page of approvals.
 type approvalsData struct {
 	Rows      []asking
 	Total     int
-	MayChange bool // whoever looks
+	MayChange bool // whether the reader may
 }
 
-// asking is a machine that wants to be approved.
+// asking is a machine that waits for approval.
 type asking struct {
 	machineRow
 	Claims []claim
@@ -127,13 +127,13 @@ type asking struct {
 	Facts  *facts.Discovery
 }
 
-// claim is one claim to be a machine.
+// claim is one claim to a machine's identity.
 type claim struct {
 	registry.Asking
-	Named string // what it is approved by; empty: the machine has no key, and nobody else claims to be it
+	Named string // name for the approval; empty: the machine has no key, and there is no other claim
 }
 
-// claimsOf are the claims of a machine that wait for approval.
+// claimsOf returns the claims of a machine that wait for approval.
 func claimsOf(m *registry.Machine) (all []claim) {
 	claims := m.Claims()
 	for _, a := range claims {
@@ -146,7 +146,7 @@ func claimsOf(m *registry.Machine) (all []claim) {
 	return all
 }
 
-// approvalsPage lists the machines that wait for approval, with what there is to compare on the machine itself.
+// approvalsPage lists the machines that wait for approval, with facts to compare at the machine itself.
 func (p *Pages) approvalsPage(r *http.Request, who *access.Operator) (*view, error) {
 	found, total, err := p.c.Machines.Find(r.Context(), metal.Query{Approval: string(registry.Pending), Order: "seen", Limit: inPage, Facts: true})
 	if err != nil {
@@ -163,7 +163,7 @@ func (p *Pages) approvalsPage(r *http.Request, who *access.Operator) (*view, err
 	return &view{name: "approvals", Title: "Approvals", Command: "naupegos machine list --approval pending\nnaupegos machine approve UUID --key FINGERPRINT", Live: liveOf(r), Data: d}, nil
 }
 
-// machineActions are what operators do with machines.
+// machineActions returns the actions of operators on machines.
 func (p *Pages) machineActions() map[string]action {
 	m := p.c.Machines
 	each := func(what string, do func(r *http.Request, who *access.Operator, uuid string) error, done string) action {
@@ -250,7 +250,7 @@ func (p *Pages) machineActions() map[string]action {
 	return all
 }
 
-// labels reads the form of labels: "rack=r12" sets one, "rack-" takes it away.
+// labels parses the form of labels: "rack=r12" sets a label, "rack-" removes it.
 func labels(form url.Values) (set map[string]string, without []string, err error) {
 	set = map[string]string{}
 	for word := range strings.FieldsSeq(form.Get("labels")) {

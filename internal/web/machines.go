@@ -13,10 +13,10 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// inPage is how many machines a page shows.
+// inPage is the number of machines on a page.
 const inPage = 100
 
-// usualOrder is by what they are sorted unless somebody wants it otherwise.
+// usualOrder is the default order of the list.
 const usualOrder = "name"
 
 // machineRow is a machine in the list.
@@ -32,20 +32,20 @@ type chip struct {
 	Here       bool
 }
 
-// machinesData is what the list shows.
+// machinesData is the data of the list of machines.
 type machinesData struct {
 	Rows              []machineRow
 	Total, From, To   int
 	Text              string
-	Hidden            map[string]string // what the filter's form keeps
+	Hidden            map[string]string // fields that the filter's form preserves
 	States, Approvals []chip
-	Uses              []chip // by cluster, by role, and those that nobody has
-	Obstacles         []chip // to the use of those that nobody has
+	Uses              []chip // by cluster, by role, and free ones
+	Obstacles         []chip // why free machines can't be used
 	Heads             []head
-	Before, After     string // pages
+	Before, After     string // addresses of the pages before and after this one
 }
 
-// machineColumns are those of the list, which the store sorts.
+// machineColumns returns the columns of the list of machines. The store sorts them.
 func machineColumns() []column[machineRow] {
 	return []column[machineRow]{
 		{Text: "Machine", By: "name"}, {Text: "MAC address"}, {Text: "Address, name"}, {Text: "Disks"}, {Text: "Cluster, roles"}, {Text: "State", By: "state"},
@@ -56,12 +56,12 @@ func machineColumns() []column[machineRow] {
 // machinesPage lists machines.
 func (p *Pages) machinesPage(r *http.Request, _ *access.Operator) (*view, error) {
 	q := r.URL.Query()
-	page, _ := strconv.Atoi(q.Get("page")) // what is no number is the first one
+	page, _ := strconv.Atoi(q.Get("page")) // an invalid number means the first page
 	page = max(page, 1)
 	ask := metal.Query{
 		Text: strings.TrimSpace(q.Get("text")), State: q.Get("state"), Approval: q.Get("approval"), Cluster: q.Get("cluster"), Role: q.Get("role"),
 		Free: q.Get("free") != "", Unusable: obstacle(q), Order: orderOf(r.URL, usualOrder, machineColumns()), Limit: inPage, Offset: (page - 1) * inPage,
-		Facts: true, // without them no machine has a disk
+		Facts: true, // the disks come from the facts
 	}
 	found, total, err := p.c.Machines.Find(r.Context(), ask)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Pages) machinesPage(r *http.Request, _ *access.Operator) (*view, error)
 	return &view{name: "machines", Title: "Machines", Command: "naupegos machine list" + listFlags(ask), Live: liveOf(r), Data: d}, nil
 }
 
-// rowOf is a machine in the list.
+// rowOf returns a machine's row of the list.
 func rowOf(m *registry.Machine) machineRow {
 	row := machineRow{
 		UUID: m.UUID, Title: m.Title(), Address: m.Record.Address, Domain: m.Record.DomainName, Disks: strings.FieldsFunc(m.Record.Disks, func(r rune) bool { return r == ',' }), State: m.State,
@@ -114,7 +114,7 @@ func rowOf(m *registry.Machine) machineRow {
 	return row
 }
 
-// chips are the filters of one field: the list with each value, and (empty) without.
+// chips returns the filters of one field, one for each value; the empty value removes the filter.
 func chips(u *url.URL, key string, values ...string) (all []chip) {
 	now := u.Query().Get(key)
 	for _, v := range values {
@@ -127,7 +127,7 @@ func chips(u *url.URL, key string, values ...string) (all []chip) {
 	return all
 }
 
-// uses are the filters by what machines are for: free ones, and those of each cluster and role. The clusters are those whose machines are physical.
+// uses returns the filters by use: free machines, and the machines of each cluster and role. It omits clusters of other providers.
 func (p *Pages) uses(r *http.Request) ([]chip, error) {
 	q := r.URL.Query()
 	known, err := p.c.Store.Clusters(r.Context())
@@ -157,7 +157,7 @@ func (p *Pages) uses(r *http.Request) ([]chip, error) {
 	return all, nil
 }
 
-// unused is an address without the filters by use, of which there is one at a time.
+// unused returns an address without the filters by use, which exclude each other.
 func unused(u *url.URL) *url.URL {
 	rest, q := *u, u.Query()
 	for _, key := range []string{"free", "cluster", "role", "unusable"} {
@@ -167,7 +167,7 @@ func unused(u *url.URL) *url.URL {
 	return &rest
 }
 
-// obstacle is why the machines can't be used that somebody looks for; empty: they do not look for those.
+// obstacle returns the obstacle that the list is filtered by, or "".
 func obstacle(q url.Values) string {
 	if word := q.Get("unusable"); word == metal.AnyWord || slices.Contains(registry.Obstacles(), word) {
 		return word
@@ -175,7 +175,7 @@ func obstacle(q url.Values) string {
 	return ""
 }
 
-// obstacles are the filters by why a machine can't be used that nobody has.
+// obstacles returns the filters for free machines by the reason why they can't be used.
 func obstacles(u *url.URL, now string) (all []chip) {
 	text := map[string]string{registry.Unapproved: "not approved", registry.Maintenance: "in maintenance", registry.Broken: "installation failed", registry.Diskless: "no disk"}
 	all = append(all, chip{"can't be used", with(unused(u), "unusable", metal.AnyWord), now == metal.AnyWord})
@@ -188,11 +188,11 @@ func obstacles(u *url.URL, now string) (all []chip) {
 // metalProvider is the provider of clusters of physical machines.
 const metalProvider = "metal"
 
-// with is the address of a page with one field of its query changed; of a list, its first page.
+// with returns the address of a page with one field of its query changed. Unless that is the page number, it leads to the first page of a list.
 func with(u *url.URL, key, value string) string {
 	q := u.Query()
 	q.Del("done")
-	q.Del("look") // which takes seconds
+	q.Del("look") // a look takes seconds
 	if key != "page" {
 		q.Del("page")
 	}
@@ -206,7 +206,7 @@ func with(u *url.URL, key, value string) string {
 	return u.Path + "?" + q.Encode()
 }
 
-// listFlags are those of the command that lists the same machines.
+// listFlags returns the flags of the command that lists the same machines.
 func listFlags(q metal.Query) string {
 	var b strings.Builder
 	for _, f := range []struct{ name, value string }{
@@ -222,7 +222,7 @@ func listFlags(q metal.Query) string {
 	return b.String()
 }
 
-// between is what stands between a flag and its value, which could look like a flag.
+// between returns the separator between a flag and its value; it is = if the value could look like a flag.
 func between(value string) string {
 	if strings.HasPrefix(value, "-") {
 		return "="
@@ -230,7 +230,7 @@ func between(value string) string {
 	return " "
 }
 
-// quote is a word as a shell takes it.
+// quote quotes a word for a shell if needed.
 func quote(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:/=_-") == "" {
 		return s

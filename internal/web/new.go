@@ -16,16 +16,16 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// documentForm is a document that somebody edits.
+// documentForm is a form for editing a document.
 type documentForm struct {
 	Action, Text, Button string
 	Findings             []finding
-	Marked               []markedLine // the document, with the lines that are wrong
+	Marked               []markedLine // the wrong lines of the document, with context
 }
 
-// finding is what is wrong with a document, and where.
+// finding is a mistake in a document, with its line.
 type finding struct {
-	Line int // 0: not known
+	Line int // 0: unknown
 	Text string
 }
 
@@ -36,15 +36,15 @@ type markedLine struct {
 	Bad    bool
 }
 
-// newData is what the page shows that creates a cluster.
+// newData is the data of the page that creates a cluster.
 type newData struct {
-	Form      *documentForm // nil: the choices come first
+	Form      *documentForm // nil: the page asks for the choices first
 	Providers []string
 	Releases  []string
 	Default   string
 }
 
-// newPage asks what a new cluster should be, and shows the document that the answers make.
+// newPage asks for the properties of a new cluster, and then shows a matching document.
 func (p *Pages) newPage(r *http.Request, who *access.Operator) (*view, error) {
 	if err := who.May(server.Operate, who.Cluster); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (p *Pages) newPage(r *http.Request, who *access.Operator) (*view, error) {
 	return v, nil
 }
 
-// sampleOf writes a document by the answers of a form.
+// sampleOf writes a document from the answers in a form.
 func sampleOf(get func(string) string, d *newData) (string, error) {
 	o := sample.Options{Provider: get("provider"), Name: strings.TrimSpace(get("name")), Kubernetes: get("kubernetes")}
 	for _, n := range []struct {
@@ -93,12 +93,12 @@ func sampleOf(get func(string) string, d *newData) (string, error) {
 	return string(text), err
 }
 
-// newAsked reads the document of a new cluster.
+// newAsked returns the request to apply a new cluster's document.
 func newAsked(r *http.Request) operate.Asked {
 	return operate.Asked{Verb: operate.Apply, From: "the document of this page", Document: strings.ReplaceAll(r.PostFormValue("document"), "\r\n", "\n")}
 }
 
-// back returns the form with what somebody typed, and marks the lines that are wrong.
+// back returns the form with the typed text, the mistakes and the wrong lines.
 func back(f documentForm, err error) *documentForm {
 	var refused v1alpha1.Refusal
 	if errors.As(err, &refused) {
@@ -132,7 +132,7 @@ func back(f documentForm, err error) *documentForm {
 	return &f
 }
 
-// orForm returns a page that plans, and the form with its text if that fails: nothing that was typed is lost.
+// orForm returns a page that makes a plan. If the plan fails, the page shows the form with the typed text, so that no input is lost.
 func orForm(page pageFunc, name func(r *http.Request) string) pageFunc {
 	return func(r *http.Request, who *access.Operator) (*view, error) {
 		v, err := page(r, who)
@@ -145,7 +145,7 @@ func orForm(page pageFunc, name func(r *http.Request) string) pageFunc {
 	}
 }
 
-// newPlanPage plans a cluster that the store does not know yet.
+// newPlanPage makes a plan for a cluster that the store does not have yet.
 func (p *Pages) newPlanPage(r *http.Request, who *access.Operator) (*view, error) {
 	asked := newAsked(r)
 	name, err := documentName(asked)
@@ -161,7 +161,7 @@ func (p *Pages) newPlanPage(r *http.Request, who *access.Operator) (*view, error
 	return p.plan(r, name, asked)
 }
 
-// documentName returns the name of a document's cluster; the document must be valid.
+// documentName returns the name of the cluster in a document, which must be valid.
 func documentName(a operate.Asked) (string, error) {
 	if strings.TrimSpace(a.Document) == "" {
 		return "", fail.New(fail.Invalid, "document: it is empty")

@@ -9,9 +9,9 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// Door lets the user of this host in by a link that works once. See internal/server/link.
+// Door signs in the user of this host with a link that works once. See internal/server/link.
 type Door interface {
-	// Browser returns what binds a browser that opened the link to its sign-in, and Bound reports whether this door returned it.
+	// Browser returns a value that binds a browser which opened the link to its sign-in, and Bound reports whether this door returned a value.
 	Browser() string
 	Bound(browser string) bool
 	// Enter exchanges the key of the link for a sign-in.
@@ -29,13 +29,13 @@ func openRoutes(p *Pages) []Route {
 	}
 }
 
-// openPage binds the browser and takes the key from the address: a script does, or people paste it.
+// openPage binds the browser to the sign-in. The key stays in the address; a script sends it, or the user pastes it.
 func (p *Pages) openPage(w http.ResponseWriter, r *http.Request) {
 	p.remember(w, "-opening", p.c.Door.Browser(), 600)
 	p.render(w, r, http.StatusOK, nil, &view{name: "open", Title: "Sign in"})
 }
 
-// open signs the browser in that opened the link.
+// open signs in the browser that opened the link.
 func (p *Pages) open(w http.ResponseWriter, r *http.Request) {
 	var in access.SignedIn
 	var secret string

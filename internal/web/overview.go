@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// tile is a number of the overview that leads to what it counts.
+// tile is a number of the overview, with a link to the counted objects.
 type tile struct {
 	Number     int
 	Text, Note string
@@ -24,35 +24,35 @@ type tile struct {
 	Href       string
 }
 
-// need is something that an operator should look at.
+// need is a problem that an operator should look at.
 type need struct {
 	Cause   string
 	Since   time.Time `json:"-"`
 	Where   string    // cluster or machine
 	Href    string
-	Button  string // of a link to what helps; empty: the command alone
+	Button  string // text of the link to a remedy; empty: there is only the command
 	Command string
 	Tone    string
 }
 
-// activity is a run in the list of what happened.
+// activity is a run in the list of recent events.
 type activity struct {
 	ID, Cluster, Text, Tone string
 	At                      time.Time
 }
 
-// overviewData is what the overview shows.
+// overviewData is the data of the overview.
 type overviewData struct {
 	Tiles     []tile
 	Needs     []need
-	More      int // needs that are not shown
+	More      int // number of needs that are not shown
 	Running   []clusterRow
 	Activity  []activity
 	Empty     bool
 	MayCreate bool
 }
 
-// Bounds of the overview.
+// Limits of the overview.
 const (
 	mostNeeds     = 12
 	mostActivity  = 12
@@ -61,7 +61,7 @@ const (
 	approvalsPath = "/ui/approvals"
 )
 
-// overviewPage shows what needs attention.
+// overviewPage shows the problems that need attention.
 func (p *Pages) overviewPage(r *http.Request, who *access.Operator) (*view, error) {
 	f, err := p.fleet(r.Context(), who)
 	if err != nil {
@@ -104,7 +104,7 @@ func waiting(ctx context.Context, p *Pages, who *access.Operator) (int, error) {
 	return n, err
 }
 
-// metalUsed reports whether the store knows a physical machine: otherwise the pages about them are in nobody's way.
+// metalUsed reports whether the store has a physical machine: otherwise the navigation omits the pages about them.
 func (p *Pages) metalUsed(ctx context.Context) bool {
 	counts, err := p.c.Store.Metal().Counts(ctx)
 	for _, n := range counts {
@@ -112,7 +112,7 @@ func (p *Pages) metalUsed(ctx context.Context) bool {
 			return true
 		}
 	}
-	return err != nil // show too much rather than too little
+	return err != nil // if unknown, show them
 }
 
 // count fills the tiles.
@@ -161,7 +161,7 @@ func (d *overviewData) count(f fleet, waiting int, metal bool) {
 		tile{Number: unproven, Text: "clusters without a proven backup of the last 24 h", Tone: toneIf(unproven, "warn"), Href: "/ui/backups"})
 }
 
-// needsOf lists what a cluster needs, the worst first. Forms are for those who may change it.
+// needsOf lists a cluster's needs, the worst first. Only if may is set, they have forms.
 func needsOf(c *clusterRow, may bool) (all []need) {
 	page := "/ui/clusters/" + c.Name
 	act := func(form string) string {

@@ -27,26 +27,26 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// looks are how pages are looked at: on a desk and on a phone, light and dark.
+// looks are the screens and colour schemes that pages are tested with.
 var looks = []struct {
 	screen        string
 	width, height int64
 	scheme        string
 }{{"desk", 1280, 800, "light"}, {"phone", 390, 800, "light"}, {"phone", 390, 800, "dark"}, {"desk", 1280, 800, "dark"}}
 
-// pictures are for the docs: which page is shown in which look, by the picture's name.
+// pictures maps a page and its look to the name of a picture for the docs.
 var pictures = map[string]string{
 	"overview desk light": "overview", "clusters desk light": "clusters", "machines desk light": "machines", "machine desk light": "machine", "machine phone light": "machine-phone", "cluster desk light": "cluster", "cluster desk dark": "cluster-dark",
 	"plan desk light": "plan", "job running desk light": "job", "waves desk light": "waves", "backups desk light": "backups", "approvals desk light": "approvals",
 }
 
-// judge looks at pages, in all ways.
+// judge checks pages in all looks.
 type judge struct {
 	*browser
-	axe string // axe-core's script; empty: it does not judge
+	axe string // axe-core's script; empty: no check of accessibility
 }
 
-// see judges the page that is shown, and keeps its pictures where somebody wants them.
+// see checks the current page in all looks, and writes its pictures if NAUPEGOS_SCREENSHOTS is set.
 func (j *judge) see(page string) {
 	j.t.Helper()
 	for _, l := range looks {
@@ -66,23 +66,23 @@ func (j *judge) see(page string) {
 	j.look(looks[0].width, looks[0].height, looks[0].scheme)
 }
 
-// look has the browser be so large, and so coloured.
+// look sets the size of the screen and the colour scheme.
 func (j *judge) look(width, height int64, scheme string) {
 	j.t.Helper()
 	j.do(chromedp.EmulateViewport(width, height), func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-		media := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}} // what pulses is half transparent at times
+		media := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}} // pulsing elements are half transparent at times
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: media})
 		return chromedp.Void{}, err
 	})
 }
 
-// violation is what axe-core finds wrong.
+// violation is a violation that axe-core found.
 type violation struct {
 	ID, Impact string
 	Nodes      []string
 }
 
-// violations are what axe-core finds wrong with the page that is shown.
+// violations returns axe-core's findings on the current page.
 func (j *judge) violations() (found []violation) {
 	j.t.Helper()
 	j.do(chromedp.Evaluate[chromedp.Void]("if (!window.axe) {\n" + j.axe + "\n}; undefined"))
@@ -91,7 +91,7 @@ func (j *judge) violations() (found []violation) {
 	return found
 }
 
-// accessible fails where something is seriously wrong with the page that is shown.
+// accessible fails if the current page has a serious violation.
 func (j *judge) accessible(what string) {
 	j.t.Helper()
 	for _, v := range j.violations() {
@@ -101,7 +101,7 @@ func (j *judge) accessible(what string) {
 	}
 }
 
-// judges makes sure that what is wrong is found: pale words.
+// judges checks that axe-core finds a violation: text of low contrast.
 func (j *judge) judges() {
 	j.t.Helper()
 	j.do(chromedp.Evaluate[chromedp.Void](`document.documentElement.style.setProperty("--dim", "#b5bcc4"); undefined`))
@@ -111,10 +111,10 @@ func (j *judge) judges() {
 	j.do(chromedp.Evaluate[chromedp.Void](`document.documentElement.style.removeProperty("--dim"); undefined`))
 }
 
-// tallest is how many rows of a page a picture has.
+// tallest is the maximum height of a picture in pixels.
 const tallest = 1640
 
-// fewColours is the top of a picture in the 255 colours that it has most of: pages have hardly more, and a third of the bytes is enough.
+// fewColours returns the top of a picture in its 255 most frequent colours: pages have hardly more, and the file is a third as large.
 func fewColours(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	from := testkit.Value(png.Decode(bytes.NewReader(picture)))(t)
@@ -125,7 +125,7 @@ func fewColours(t *testing.T, picture []byte) []byte {
 			often[from.At(x, y)]++
 		}
 	}
-	vivid := func(c color.Color) int { // what is coloured says more than another grey
+	vivid := func(c color.Color) int { // a vivid colour matters more than another grey
 		r, g, b, _ := c.RGBA()
 		return often[c] * int(64+max(r, g, b)>>8-min(r, g, b)>>8)
 	}
@@ -145,18 +145,18 @@ func fewColours(t *testing.T, picture []byte) []byte {
 	return b.Bytes()
 }
 
-// goes opens a page, and waits for what it shows.
+// goes opens a page, and waits for an element.
 func (j *judge) goes(path, shows string) {
 	j.t.Helper()
 	j.do(chromedp.Navigate(j.url+path), chromedp.WaitVisible(shows))
 }
 
-// tooWide names what stands out of the page, where it has to be scrolled sideways.
+// tooWide returns the elements that make the page scroll sideways.
 const tooWide = `document.documentElement.scrollWidth <= document.documentElement.clientWidth + 1 ? "" :
 	[...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, pre") && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 80)).slice(0, 5).join(" | ")`
 
-// TestEveryPage looks at each kind of page as an operator does who has machines and clusters, and at those of who has not signed in: none is wider than the screen; with NAUPEGOS_SCREENSHOTS=DIR
-// the docs' pictures are taken; in make test-full axe-core judges all of them.
+// TestEveryPage opens each kind of page, with machines and clusters, and the pages for users who have not signed in. No page may be wider than the
+// screen. With NAUPEGOS_SCREENSHOTS=DIR it takes the pictures for the docs; in make test-full, axe-core checks all pages.
 func TestEveryPage(t *testing.T) {
 	testkit.OnlyFull(t, "it was too slow on a busy host; whether it is more than that is to be found out")
 	s := newScenery(t)
@@ -213,7 +213,7 @@ func TestEveryPage(t *testing.T) {
 	j.goes("/ui/backups", "main h2")
 	j.see("backups")
 
-	// A plan with a consent, its job while it runs, and when it was stopped.
+	// A plan that needs a consent, its job while it runs, and after it was stopped.
 	j.goes("/ui/clusters/harbour/document", "#document")
 	j.do(chromedp.Evaluate[chromedp.Void](`{ const d = document.getElementById("document"); d.value = d.value.replace("step: 10m", "step: 11m") }; undefined`))
 	j.leads("/ui/clusters/harbour/plan", chromedp.Click(`textarea ~ p button.go`), "input[name=consent]")
@@ -245,10 +245,10 @@ func TestEveryPage(t *testing.T) {
 	j.do(chromedp.KeyEvent(kb.Escape))
 }
 
-// axeVersion is that of axe-core, of npm's registry.
+// axeVersion is the version of axe-core in npm's registry.
 const axeVersion = "4.14.1"
 
-// axeCore returns axe-core's script, which is kept in the cache.
+// axeCore returns axe-core's script, from the cache or the registry.
 func axeCore(t *testing.T) string {
 	t.Helper()
 	cache := testkit.Value(os.UserCacheDir())(t)

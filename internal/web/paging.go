@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// paging leads to the pages before and after one.
+// paging holds the addresses of the previous and the next page.
 type paging struct{ Before, After string }
 
-// pageOf returns the rows of the page that a request asks for: what is no number is the first one.
+// pageOf returns the rows of the requested page; an invalid number means the first page.
 func pageOf[T any](r *http.Request, rows []T, size int) ([]T, paging) {
 	n, _ := strconv.Atoi(r.URL.Query().Get("page"))
 	n = min(max(n, 1), max(1, (len(rows)+size-1)/size))

@@ -12,18 +12,24 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// painted are the milliseconds to the first paint of the page that is shown, and how far its layout shifted.
+// painted returns the milliseconds to the first paint of the current page, and its layout shift. It waits up to a minute for that paint: a browser on a
+// busy host paints later than it loads.
 const painted = `new Promise(done => {
+  let shift = 0, tries = 0;
   const show = () => {
-    let shift = 0;
     new PerformanceObserver(list => { for (const e of list.getEntries()) if (!e.hadRecentInput) shift += e.value; }).observe({type: "layout-shift", buffered: true});
-    setTimeout(() => done(JSON.stringify([performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? -1, shift])), 200);
+    const ask = () => {
+      const paint = performance.getEntriesByName("first-contentful-paint")[0];
+      if (paint || tries++ > 300) done(JSON.stringify([paint?.startTime ?? -1, shift]));
+      else setTimeout(ask, 200);
+    };
+    setTimeout(ask, 200);
   };
   document.readyState === "complete" ? show() : addEventListener("load", show);
 })`
 
-// TestPaintInABrowser opens pages over 50 clusters and 10,000 machines: they paint within 300 ms, and their layout stays. The fastest try counts, as a
-// busy host is slow at times; only the full tests judge it.
+// TestPaintInABrowser: pages about 50 clusters and 10,000 machines paint within 300 ms, without layout shift. The fastest try counts, because a
+// busy host is slow at times; only the full tests enforce the limit.
 func TestPaintInABrowser(t *testing.T) {
 	b := startBrowser(t)
 	b.crowded(50)

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// switched notes what was done with machines' power.
+// switched records the power actions.
 type switched []string
 
 // Power implements registry.Power.

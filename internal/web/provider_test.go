@@ -22,7 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// withProvider is a site whose operators sign in with a real OpenID provider. It is at localhost, and the pages at 127.0.0.1: to browsers, another site.
+// withProvider returns a site with a real OpenID provider. It is at localhost and the pages at 127.0.0.1, so that browsers see different sites.
 func withProvider(t *testing.T, rules ...string) *site {
 	t.Helper()
 	idp := &idp{}
@@ -46,17 +46,17 @@ func withProvider(t *testing.T, rules ...string) *site {
 	return s
 }
 
-// idp is a real OpenID provider, and its storage, to which browsers come back that sign out.
+// idp is a real OpenID provider with its storage, which also redirects browsers after a sign-out.
 type idp struct {
 	http.Handler
 	*storage.Storage
-	back string      // where browsers go then
-	mute atomic.Bool // it does not say where they sign out
+	back string      // the address for that redirect
+	mute atomic.Bool // the provider names no page for signing out
 	mu   sync.Mutex  //
-	out  []string    // who has signed out, and of which client
+	out  []string    // users who signed out, with the client
 }
 
-// GetClientByClientID implements op.Storage: the provider's own clients have no address for those who have signed out.
+// GetClientByClientID implements op.Storage: it adds an address for the redirect after a sign-out, which the provider's own clients lack.
 func (i *idp) GetClientByClientID(ctx context.Context, id string) (op.Client, error) {
 	c, err := i.Storage.GetClientByClientID(ctx, id)
 	return client{c, i.back}, err
@@ -78,7 +78,7 @@ func (i *idp) TerminateSession(ctx context.Context, user, client string) error {
 	return i.Storage.TerminateSession(ctx, user, client)
 }
 
-// left is who has signed out.
+// left returns the users who signed out.
 func (i *idp) left() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()

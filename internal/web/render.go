@@ -21,26 +21,26 @@ import (
 	"github.com/naupegos/naupegos/internal/server/watch"
 )
 
-// view is one page with what it shows.
+// view is a page with its data.
 type view struct {
-	name     string // of the template
+	name     string // name of the template
 	Title    string
 	Version  string
 	Operator *access.Operator
 	Nav      []link
-	Said     string // what was done, for people
-	Failed   string // what went wrong, for people
-	Command  string // by which the same is shown
-	Onward   string // the page that the browser goes to by itself; empty: it stays
-	Code     int    // of the answer; 0: 200
-	Live     string // where the page's stream is; empty: it has none
+	Said     string // message about a completed action
+	Failed   string // error message
+	Command  string // command line that shows the same
+	Onward   string // address that the page redirects to; empty: none
+	Code     int    // HTTP status; 0: 200
+	Live     string // address of the page's stream; empty: none
 	Data     any
 }
 
-// pageFunc returns a page for somebody who may look.
+// pageFunc returns a page for an operator who may see it.
 type pageFunc func(r *http.Request, who *access.Operator) (*view, error)
 
-// show serves a page to whoever has signed in and may see it.
+// show serves a page to signed-in operators who may see it.
 func (p *Pages) show(of sight) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := p.operator(r)
@@ -53,7 +53,7 @@ func (p *Pages) show(of sight) http.Handler {
 			return
 		}
 		if err != nil {
-			if p.kept(r) != "" { // it is good for nothing any more; shown again and again it would look like guesses
+			if p.kept(r) != "" { // an invalid cookie that is sent again and again would look like guesses
 				p.keep(w, "", -1)
 			}
 			http.Redirect(w, r, "/ui/login?to="+template.URLQueryEscaper(r.URL.RequestURI()), http.StatusSeeOther) //nolint:gosec // a page of ours; login leads nowhere else
@@ -63,7 +63,7 @@ func (p *Pages) show(of sight) http.Handler {
 	})
 }
 
-// look returns a page of whoever may see it.
+// look returns the page if the operator may see it.
 func (of sight) look(r *http.Request, who *access.Operator) (*view, error) {
 	if _, err := who.Admit(r, of.need, of.scope); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operat
 	p.render(w, r, cmp.Or(v.Code, http.StatusOK), who, v)
 }
 
-// failed says what went wrong, and leads back to where the reader came from.
+// failed shows an error, with a link back to the previous page.
 func (p *Pages) failed(w http.ResponseWriter, r *http.Request, who *access.Operator, err error) {
 	title := "It did not work"
 	if fail.KindOf(err) == fail.NotFound {
@@ -107,7 +107,7 @@ func (p *Pages) failed(w http.ResponseWriter, r *http.Request, who *access.Opera
 	p.render(w, r, status(err), who, &view{name: "failed", Title: title, Failed: err.Error(), Data: from})
 }
 
-// nothing answers for paths of these pages where there is none.
+// nothing answers requests for unknown paths below /ui/.
 func (p *Pages) nothing(w http.ResponseWriter, r *http.Request) {
 	who, err := p.operator(r)
 	if err != nil {
@@ -116,7 +116,7 @@ func (p *Pages) nothing(w http.ResponseWriter, r *http.Request) {
 	p.failed(w, r, who, fail.New(fail.NotFound, "there is no page %.100q", r.URL.Path))
 }
 
-// ended keeps what somebody sent after their session had ended: they sign in elsewhere and send it again.
+// ended returns the form of an expired session to the user, who can sign in in another window and send it again.
 func (p *Pages) ended(w http.ResponseWriter, r *http.Request) {
 	type sent struct {
 		Action, Document string
@@ -133,18 +133,18 @@ func (p *Pages) ended(w http.ResponseWriter, r *http.Request) {
 	p.render(w, r, http.StatusUnauthorized, nil, &view{name: "session-ended", Title: "Your session has ended", Data: d})
 }
 
-// action does something that a form asks for, and returns the page to go to afterwards.
+// action handles a form, and returns the page to go to afterwards.
 type action struct {
 	what string // for the audit
 	need server.Role
-	// within bounds the answer; 0: the server's usual bound.
+	// within is the time limit of the answer; 0: the server's usual limit.
 	within time.Duration
 	scope  server.Scope
-	// do returns the machine that it was about, or the job, that it was about, for the audit, and where to go.
+	// do returns the machine or job that the action concerned, for the audit, and the address to go to.
 	do func(r *http.Request, who *access.Operator) (on, to string, err error)
 }
 
-// act carries an action out for whoever has signed in and may.
+// act performs an action for signed-in operators who may do so.
 func (p *Pages) act(a action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := p.operator(r)
@@ -170,7 +170,7 @@ func (p *Pages) act(a action) http.Handler {
 	})
 }
 
-// do carries an action out. One that breaks off has failed, in the audit, too.
+// do performs an action. A panic is recorded in the audit as a failure.
 func (p *Pages) do(a action, r *http.Request, who *access.Operator) (on, to string, err error) {
 	ended := false
 	defer func() {
@@ -183,13 +183,13 @@ func (p *Pages) do(a action, r *http.Request, who *access.Operator) (on, to stri
 	return on, to, err
 }
 
-// said is what pages say after an action, by a word in their address: no text of a request is shown as ours.
+// said maps a word in a page's address to the message after an action, so that no text of a request appears as the server's.
 var said = map[string]string{
 	"approved": "The machine was approved.", "rejected": "The machine was rejected.", "changed": "The machine was changed.", "on": "According to its BMC, the machine is on.", "off": "According to its BMC, the machine is off.",
 	"forgotten": "The machine was forgotten. It can be discovered again.",
 }
 
-// render writes a page whole or not at all.
+// render writes a whole page or an error.
 func (p *Pages) render(w http.ResponseWriter, r *http.Request, code int, who *access.Operator, v *view) {
 	body, err := p.draw(r, who, v)
 	if err != nil {
@@ -199,7 +199,7 @@ func (p *Pages) render(w http.ResponseWriter, r *http.Request, code int, who *ac
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // whoever asked has gone away
+	_, _ = w.Write(body) // an error means that the client has left
 }
 
 func (p *Pages) draw(r *http.Request, who *access.Operator, v *view) ([]byte, error) {
@@ -214,10 +214,10 @@ func (p *Pages) draw(r *http.Request, who *access.Operator, v *view) ([]byte, er
 	return b.Bytes(), nil
 }
 
-// status is the HTTP status of an error: the one that the API answers with.
+// status returns the HTTP status of an error, the same as the API's.
 func status(err error) int { return problem.Of(err).Status }
 
-// parse reads the templates: each page has the layout around it.
+// parse parses the templates; each page includes the layout.
 func parse() (map[string]*template.Template, error) {
 	layout, err := template.New("layout").Funcs(template.FuncMap{
 		"days":       func(t time.Time) int { return int(time.Until(t).Hours() / 24) },
@@ -251,7 +251,7 @@ func parse() (map[string]*template.Template, error) {
 	return all, nil
 }
 
-// ago says how long something is past.
+// ago describes how long ago a time was.
 func ago(t, now time.Time) string {
 	switch d := now.Sub(t); {
 	case t.IsZero():
@@ -274,7 +274,7 @@ func at(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// size says how many bytes something has.
+// size formats a number of bytes.
 func size(n int64) string {
 	const k = 1000
 	units := []string{"B", "kB", "MB", "GB", "TB", "PB"}
@@ -285,7 +285,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%.3g %s", f, units[i])
 }
 
-// tone says how good or bad a word is, as a class of the style sheet.
+// tone returns the style class for a word, which shows how good or bad it is.
 func tone(word string) string {
 	switch word {
 	case "approved", "running", "succeeded", "installed", "Ready", "up to date", "ready", "ok":
@@ -304,7 +304,7 @@ func tone(word string) string {
 	return "dim"
 }
 
-// when shows how long ago something was, or how far ahead it is; the time itself is its title.
+// when returns how long ago or how far ahead a time is, with the time itself as title.
 func when(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "never"
@@ -316,7 +316,7 @@ func when(t time.Time) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`, t.UTC().Format(time.RFC3339), at(t), text)) //nolint:gosec // times alone
 }
 
-// span says how long something takes.
+// span formats a duration.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -329,7 +329,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
 
-// healthTone says how good a state of a cluster is, as a class of the style sheet.
+// healthTone returns the style class for a cluster's state.
 func healthTone(state string) string {
 	switch state {
 	case watch.Healthy:
@@ -342,7 +342,7 @@ func healthTone(state string) string {
 	return "dim"
 }
 
-// membersTone says whether all members are well.
+// membersTone returns the style class for a count of members.
 func membersTone(m watch.Members) string {
 	if m.Full() {
 		return "dim"

@@ -21,14 +21,14 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// runData is what a run's page shows.
+// runData is the data of a run's page.
 type runData struct {
 	Run     plan.RunRecord
 	Done    int
 	Picture template.HTML `json:"-"`
 	Graph   *topology     `json:"-"` // nil: see graphOf
-	Pauses  string        // the machine after which it pauses, or has; empty: it does not
-	Again   *again        // plans what comes after the pause; nil: somebody has gone on, or whoever looks may not
+	Pauses  string        // machine after which the run pauses, or has paused; empty: none
+	Again   *again        // plans the rest after the pause; nil: it was continued, or the reader may not
 }
 
 // runPage shows a run as a timeline, live while it runs.
@@ -56,10 +56,10 @@ func (p *Pages) runPage(r *http.Request, who *access.Operator) (*view, error) {
 	return &view{name: "run", Title: run.Heading(), Command: "naupegos history " + quote(run.Cluster) + " " + run.ID, Live: live, Data: d}, nil
 }
 
-// recent is how many runs of a cluster are listed, and looked through for a pause.
+// recent is the number of a cluster's runs that lists show and that pauseOf looks through.
 const recent = 20
 
-// done counts the steps of a run that have ended.
+// done counts the ended steps of a run.
 func done(run plan.RunRecord) (n int) {
 	for i := range run.Steps {
 		if run.Steps[i].State.Final() {
@@ -69,17 +69,17 @@ func done(run plan.RunRecord) (n int) {
 	return n
 }
 
-// picture draws a run.
+// picture draws a run as a timeline.
 func picture(run plan.RunRecord) (template.HTML, error) {
 	if run.Outcome == plan.OutcomeRunning {
-		run.Ended = time.Now() // what runs is drawn until now
+		run.Ended = time.Now() // draw running steps until now
 	}
 	var b bytes.Buffer
 	err := show.WritePicture(&b, run)
 	return template.HTML(b.String()), err //nolint:gosec // drawn by a template that escapes what it is given
 }
 
-// runColumns are those of the runs of a cluster.
+// runColumns returns the columns of a cluster's runs.
 func runColumns() []column[plan.RunRecord] {
 	return []column[plan.RunRecord]{
 		{Text: "Run", By: "run", Compare: compared(func(r *plan.RunRecord) string { return r.Title })},
@@ -90,17 +90,17 @@ func runColumns() []column[plan.RunRecord] {
 	}
 }
 
-// backupRow is what is known of a cluster's backups without asking where they lie.
+// backupRow is a cluster's backups as the journal knows them, without a look at the backup's location.
 type backupRow struct {
 	Cluster string
-	Made    time.Time        // when a run has made one last, of those that the journal knows; none: zero
+	Made    time.Time        // end of the last run that made one; zero: none in the journal
 	Runs    []plan.RunRecord // that made, proved or restored one, the newest first
-	Proven  string           // the backup that a rehearsal has proven last, of those that the journal knows; empty: none
-	At      time.Time        // when that was
-	By      string           // the run that did it
+	Proven  string           // ID of the last backup that a rehearsal proved; empty: none in the journal
+	At      time.Time        // when it was proved
+	By      string           // ID of the run that proved it
 }
 
-// backupsPage lists what was done with backups, by cluster.
+// backupsPage lists runs about backups, by cluster.
 func (p *Pages) backupsPage(r *http.Request, who *access.Operator) (*view, error) {
 	all, err := p.c.Store.Clusters(r.Context())
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *Pages) backupsPage(r *http.Request, who *access.Operator) (*view, error
 	return &view{name: "backups", Title: "Backups", Command: "naupegos backup list CLUSTER\nnaupegos backup rehearse CLUSTER", Live: liveOf(r), Data: rows}, nil
 }
 
-// ended is when a step of a run has ended well; zero: it has not.
+// ended returns when a step of a run succeeded; zero if it did not.
 func ended(run plan.RunRecord, id string) time.Time {
 	for _, s := range run.Steps {
 		if s.ID == id && s.State == plan.Succeeded {
@@ -143,7 +143,7 @@ func ended(run plan.RunRecord, id string) time.Time {
 	return time.Time{}
 }
 
-// provenBy is the backup that a run has proven; empty: none.
+// provenBy returns the ID of the backup that a run proved, or "".
 func provenBy(run plan.RunRecord) string {
 	for _, s := range run.Steps {
 		if id, ok := strings.CutPrefix(s.ID, operate.RehearseStep); ok && s.State == plan.Succeeded {
@@ -153,40 +153,40 @@ func provenBy(run plan.RunRecord) string {
 	return ""
 }
 
-// wavesData is where machines stand that take an update, and who may reboot.
+// wavesData is the data of the page about updates of machines: their progress, and the holders of leases and reboot slots.
 type wavesData struct {
 	Pools   []poolRow
 	Halted  []haltedRow
 	Leases  []leaseRow
 	Holders []metal.Slot
-	Heads   []head // of pools
-	More    int    // machines that are not counted
+	Heads   []head // of the list of pools
+	More    int    // machines beyond the limit, which are not counted
 }
 
-// haltedRow is a cluster whose last run that changed machines ended before its end.
+// haltedRow is a cluster with a last run that did not succeed.
 type haltedRow struct {
 	Cluster, ID, Title string
 	Outcome            plan.Outcome
 	Ended              time.Time
-	Step, Why          string // that failed: the gate; empty where the run was stopped between steps
-	Left               int    // steps that were not begun
+	Step, Why          string // the failed step and its error; empty if the run stopped between steps
+	Left               int    // number of steps that did not run
 }
 
-// leaseRow says who disturbs a cluster's machines now.
+// leaseRow is the holder of a cluster's lease.
 type leaseRow struct {
 	Cluster, Title, Holder string
 	Acquired               time.Time
-	Now                    []string // the steps that run
-	Run                    string   // the run's ID; empty: none has begun
+	Now                    []string // the running steps
+	Run                    string   // ID of the run; empty: none has begun
 }
 
-// poolRow is a pool of a cluster, by how its machines stand.
+// poolRow is a pool of a cluster, with counts of its machines.
 type poolRow struct {
 	Cluster, Pool                             string
 	Total, Current, Outdated, Unknown, Failed int
 }
 
-// poolColumns are those of pools.
+// poolColumns returns the columns of the list of pools.
 func poolColumns() []column[poolRow] {
 	return []column[poolRow]{
 		{Text: "Pool", By: "pool", Compare: compared(func(p *poolRow) string { return p.Cluster + "\x00" + p.Pool })},
@@ -198,10 +198,10 @@ func poolColumns() []column[poolRow] {
 	}
 }
 
-// mostInWaves bounds how many machines the page of waves counts.
+// mostInWaves limits the machines that the page of waves counts.
 const mostInWaves = 20000
 
-// wavesPage shows how far updates have got, pool by pool.
+// wavesPage shows the progress of updates, by pool.
 func (p *Pages) wavesPage(r *http.Request, _ *access.Operator) (*view, error) {
 	found, total, err := p.c.Machines.Find(r.Context(), metal.Query{Limit: mostInWaves})
 	if err != nil {
@@ -235,7 +235,7 @@ func (p *Pages) wavesPage(r *http.Request, _ *access.Operator) (*view, error) {
 		d.Pools = append(d.Pools, *row)
 	}
 	order := orderOf(r.URL, "pool", poolColumns())
-	arrange(d.Pools, "pool", poolColumns()) // as they come in any order
+	arrange(d.Pools, "pool", poolColumns()) // ties have a fixed order then
 	arrange(d.Pools, order, poolColumns())
 	d.Heads = headsOf(r.URL, order, poolColumns())
 	if d.Holders, err = p.c.Machines.Holders(r.Context()); err != nil {
@@ -247,7 +247,7 @@ func (p *Pages) wavesPage(r *http.Request, _ *access.Operator) (*view, error) {
 	return &view{name: "waves", Title: "Waves", Command: "naupegos machine list\nnaupegos machine unlock GROUP HOLDER", Live: liveOf(r), Data: d}, nil
 }
 
-// disruptions says who holds the leases of clusters, and where a wave has halted: the last run of the cluster did not get to its end.
+// disruptions adds the holders of cluster leases, and the clusters with a last run that did not succeed.
 func (p *Pages) disruptions(ctx context.Context, d *wavesData) error {
 	all, err := p.c.Store.Clusters(ctx)
 	if err != nil {
@@ -280,7 +280,7 @@ func (p *Pages) disruptions(ctx context.Context, d *wavesData) error {
 	return nil
 }
 
-// at says where the run is that the lease's holder carries out, if it has begun.
+// at adds the run of the lease's holder and its running steps, if it has begun.
 func (l *leaseRow) at(run *plan.RunRecord) {
 	if run == nil || run.Outcome != plan.OutcomeRunning {
 		return
@@ -306,23 +306,23 @@ func haltedOf(run *plan.RunRecord) haltedRow {
 	return h
 }
 
-// auditData is a page of the audit.
+// auditData is the data of the audit page.
 type auditData struct {
 	Entries       []store.AuditEntry
-	Text, Order   string // Order is what the search keeps
+	Text, Order   string // Order: preserved by the search form
 	Heads         []head
 	Before, After string
 }
 
-// auditColumns are those of the audit, which the store sorts.
+// auditColumns returns the columns of the audit. The store sorts it.
 func auditColumns() []column[store.AuditEntry] {
 	return []column[store.AuditEntry]{{Text: "When", By: "when", Falls: true}, {Text: "Who"}, {Text: "Via"}, {Text: "From"}, {Text: "What"}, {Text: "Cluster"}, {Text: "Outcome"}}
 }
 
-// auditPage lists who did what.
+// auditPage lists the entries of the audit.
 func (p *Pages) auditPage(r *http.Request, _ *access.Operator) (*view, error) {
 	q := r.URL.Query()
-	page, _ := strconv.Atoi(q.Get("page")) // what is no number is the first one
+	page, _ := strconv.Atoi(q.Get("page")) // an invalid number means the first page
 	page = min(max(page, 1), 1_000_000)
 	d := auditData{Text: strings.TrimSpace(q.Get("text")), Order: orderOf(r.URL, "when", auditColumns())}
 	d.Heads = headsOf(r.URL, d.Order, auditColumns())

@@ -20,31 +20,31 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// scenery is what an operator finds who has kept clusters for a while: racks of machines in all states; a cluster of some of them, quay, of which an
-// upgrade has paused; and one of hosts, harbour, that can be planned and carried out.
+// scenery is a site as it looks after some use: racks of machines in all states; a cluster on some of them, quay, with a paused upgrade; and a
+// cluster of hosts, harbour, for plans and jobs.
 type scenery struct {
 	*given
-	runs map[string]string // IDs of quay's, by verb
+	runs map[string]string // IDs of quay's runs, by verb
 }
 
-// The machines that stand for all.
+// Typical machines.
 const (
 	serves   = 1 // a member of quay's control plane
-	installs = 9 // one that is being installed
+	installs = 9 // is being installed
 )
 
 func newScenery(t *testing.T) *scenery {
 	t.Helper()
 	s := &scenery{newGivenOf(t, "endpoint: {vip: 10.254.77.100}",
 		"harbour-gw-1", "harbour-gw-2", "harbour-cp-1", "harbour-cp-2", "harbour-cp-3", "harbour-general-1", "harbour-general-2"), map[string]string{}}
-	owned(t, "10.254.77.100") // where nobody answers
+	owned(t, "10.254.77.100") // without a server
 	s.racks()
 	s.quay()
 	s.saw(testkit.Value(s.store.Cluster(t.Context(), "quay"))(t).ID, quayStatus())
 	return s
 }
 
-// enrolled is a machine of a rack as it says what it is, with a key.
+// enrolled makes a machine of a rack report its facts, signed with a key.
 func (s *scenery) enrolled(n int) (uuid, key string) {
 	s.t.Helper()
 	uuid = fmt.Sprintf("4c4c4544-0042-3510-8052-b4c04f5931%02x", n)
@@ -77,10 +77,10 @@ func (s *scenery) enrolled(n int) (uuid, key string) {
 	return uuid, got.Key
 }
 
-// rackUUID is the machine of a number.
+// rackUUID returns the UUID of the nth machine.
 func rackUUID(n int) string { return fmt.Sprintf("4c4c4544-0042-3510-8052-b4c04f5931%02x", n) }
 
-// racks are twelve machines: six that run for quay, and one each that is free, failed, in maintenance, being installed; two ask to be let in.
+// racks adds twelve machines: six that run for quay, one each that is free, failed, in maintenance and being installed, and two that wait for approval.
 func (s *scenery) racks() {
 	s.t.Helper()
 	ctx, m, t := s.t.Context(), s.pages.c.Machines, s.t
@@ -95,7 +95,7 @@ func (s *scenery) racks() {
 		is(m.Label(ctx, uuid, map[string]string{"rack": fmt.Sprint("r", 1+n%3)}, nil))
 		now := func() *registry.Machine { return testkit.Value(m.Machine(ctx, uuid))(t) }
 		switch n {
-		case 7: // free
+		case 7: // stays free
 		case 8:
 			testkit.Value(m.Authorize(ctx, now()))(t)
 			testkit.Must(t, m.Finish(ctx, now(), false, []string{"write root to /dev/nvme0n1", "/dev/nvme0n1: I/O error at sector 8261632", "gave up after 3 tries"}))
@@ -126,7 +126,7 @@ func (s *scenery) racks() {
 	testkit.Must(t, err)
 }
 
-// quay is the cluster of physical machines, with what was done with it.
+// quay adds the cluster of physical machines, with its runs.
 func (s *scenery) quay() {
 	s.t.Helper()
 	t := s.t
@@ -205,7 +205,7 @@ spec:
     vip: 10.20.0.100
 `
 
-// quayStatus is what a look at quay finds.
+// quayStatus returns quay's status.
 func quayStatus() *report.Status {
 	s := &report.Status{Name: "quay", State: report.Healthy, Quorum: &report.Quorum{Voters: 3, Healthy: 3, Needed: 2, Tolerates: 1}, Provider: metalProvider, Kubernetes: "v1.37.2", Endpoint: "10.20.0.100:6443", API: "ready", Etcd: "3 of 3 voters healthy, tolerates 1",
 		Upgrade: "v1.37.1 to v1.37.2, 1 of 6 machines", Expires: time.Now().AddDate(0, 6, 0), ExpiresOf: "quay-cp-2 kubelet",

@@ -11,22 +11,22 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// cookieName has a prefix by which browsers take the cookie only over HTTPS, for this host alone and for all of its paths: nobody beside can set
-// one for us.
+// cookieName has a prefix that makes browsers accept the cookie only over HTTPS, for this host alone and all its paths, so that no
+// neighbouring host can set it.
 const cookieName = "__Host-naupegos"
 
-// signedIn is how long a session by a token lasts. A token that ends earlier, or is revoked, ends the session with it.
+// signedIn is the lifetime of a session by a token. If the token ends earlier or is revoked, the session ends with it.
 const signedIn = 12 * time.Hour
 
-// loginPage asks for a token.
+// loginPage shows the page to sign in on.
 func (p *Pages) loginPage(w http.ResponseWriter, r *http.Request) {
 	v := p.loginView(local(r.URL.Query().Get("to")))
 	v.Said = p.out(r.URL.Query().Get("done"))
 	p.render(w, r, http.StatusOK, nil, v)
 }
 
-// login checks a token and begins a session, which the browser keeps where no script can read it. Whoever takes it from there has no token: the API
-// does not accept it.
+// login checks a token and begins a session. The browser keeps the session's secret in a cookie that scripts can't read. A stolen secret is not a
+// token: the API does not accept it.
 func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	token, to := strings.TrimSpace(r.PostFormValue("token")), local(r.PostFormValue("to"))
 	secret, lasts, err := p.c.Gate.BeginByToken(r, p.kept(r), token, signedIn)
@@ -39,7 +39,7 @@ func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // local has seen to it
 }
 
-// kept is what the browser keeps to be known by; empty: nothing.
+// kept returns the session's secret from the browser's cookie, or "".
 func (p *Pages) kept(r *http.Request) string {
 	c, err := r.Cookie(p.cookie(""))
 	if err != nil {
@@ -48,12 +48,12 @@ func (p *Pages) kept(r *http.Request) string {
 	return c.Value
 }
 
-// keep has the browser keep what it is known by, for so many seconds; -1: forget it.
+// keep sets the session's cookie for so many seconds; -1 deletes it.
 func (p *Pages) keep(w http.ResponseWriter, secret string, seconds int) {
 	p.remember(w, "", secret, seconds)
 }
 
-// cookie returns the name of a cookie. Pages on loopback have plain HTTP, and cookies don't know ports: the name holds it.
+// cookie returns the name of a cookie. Pages on loopback use plain HTTP, and cookies ignore ports, so the name includes the port.
 func (p *Pages) cookie(suffix string) string {
 	if p.c.Door != nil {
 		return "naupegos-" + p.c.Port + suffix
@@ -61,12 +61,12 @@ func (p *Pages) cookie(suffix string) string {
 	return cookieName + suffix
 }
 
-// remember sets a cookie.
+// remember sets a cookie; seconds < 0 deletes it.
 func (p *Pages) remember(w http.ResponseWriter, suffix, value string, seconds int) {
 	http.SetCookie(w, &http.Cookie{Name: p.cookie(suffix), Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: p.c.Door == nil, SameSite: http.SameSiteStrictMode}) //nolint:gosec // on loopback alone, naupegos ui serves plain HTTP
 }
 
-// logout ends a session, and has the browser forget what it is known by. Who has signed in by the provider is signed out there, too.
+// logout ends the session and deletes its cookie. If the operator signed in with the provider, logout continues there.
 func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 	who, err := p.operator(r)
 	if err == nil {
@@ -86,7 +86,7 @@ func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
 }
 
-// operator returns who asks: fail.Unauthorized if nobody that is known.
+// operator returns the operator of a request, or fail.Unauthorized if nobody is signed in.
 func (p *Pages) operator(r *http.Request) (*access.Operator, error) {
 	secret := p.kept(r)
 	if secret == "" {
@@ -99,7 +99,7 @@ func (p *Pages) operator(r *http.Request) (*access.Operator, error) {
 	return &who, nil
 }
 
-// local returns a path of these pages to go to; anything else, such as another host, leads to the first page.
+// local returns a path of these pages to go to. It replaces anything else, such as a link to another host, by the first page.
 func local(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, "/ui/") || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") || strings.Contains(to, `\`) {
@@ -108,10 +108,10 @@ func local(to string) string {
 	return u.RequestURI()
 }
 
-// policy is what browsers may do with a page: its own style and script, nothing from elsewhere, in nobody's frame.
+// policy is the Content-Security-Policy: pages use only their own style and script, load nothing from other sites, and appear in no frame.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// headers sets what all answers have.
+// headers sets the headers of all responses.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -124,7 +124,7 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// lasting has browsers keep what is named with the version that it is of.
+// lasting lets browsers cache files, because their addresses contain the version.
 func lasting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "public, max-age=86400")

@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestActionsShowTheirCommands: each form of a machine's page has its command line beside it, by the name that the machine has; whoever may only look sees neither.
+// TestActionsShowTheirCommands: each form on a machine's page shows its command line, with the machine's name; a reader sees neither.
 func TestActionsShowTheirCommands(t *testing.T) {
 	s := newSite(t)
 	uuid := s.discover(1)
@@ -71,7 +71,7 @@ func TestActionsShowTheirCommands(t *testing.T) {
 	}
 	shows()
 
-	// Asking for the power switches nothing, and is said.
+	// Asking for the power state switches nothing, and the page says the state.
 	a := s.ask("POST", path+"/power", s.admin, url.Values{"action": {"status"}, "boot": {"network"}}, own...)
 	if a = s.ask("GET", a.Get("Location"), s.admin, nil); !strings.Contains(a.body, "According to its BMC, the machine is on.") || s.switched[len(s.switched)-1] != "192.0.2.7 status" {
 		t.Errorf("the page does not say that it is on: %d; asked for were %q", a.code, s.switched)
@@ -82,7 +82,7 @@ func TestActionsShowTheirCommands(t *testing.T) {
 	}
 }
 
-// TestMachinesByUse: machines are filtered by links for what they are for.
+// TestMachinesByUse: links filter machines by their use.
 func TestMachinesByUse(t *testing.T) {
 	s := newSite(t)
 	for _, c := range []store.Cluster{{Name: "quay", Provider: "metal"}, {Name: "harbour", Provider: "metal"}, {Name: "lake", Provider: "local"}} {
@@ -123,7 +123,7 @@ func TestMachinesByUse(t *testing.T) {
 	}
 }
 
-// TestMachinesThatCantBeUsed: machines that nobody has are filtered by links for why they can't be used, as their rows say.
+// TestMachinesThatCantBeUsed: links filter free machines by the reason why they can't be used, and the rows agree.
 func TestMachinesThatCantBeUsed(t *testing.T) {
 	s := newSite(t)
 	m := s.pages.c.Machines
@@ -132,7 +132,7 @@ func TestMachinesThatCantBeUsed(t *testing.T) {
 		uuid := s.discover(n)
 		is(m.Rename(t.Context(), uuid, fmt.Sprint("bay-", n)))
 		if n == 0 {
-			continue // it asks
+			continue // waits for approval
 		}
 		is(m.Approve(t.Context(), uuid, "", "ada"))
 		switch n {
@@ -170,7 +170,7 @@ func TestMachinesThatCantBeUsed(t *testing.T) {
 	}
 }
 
-// TestWhereClustersStand: the list says which release each has, and that it has paused; a page has its status come later, and what is noteworthy said.
+// TestWhereClustersStand: the list shows each cluster's release and pause; a cluster's page shows the last look, if any, with unfinished procedures.
 func TestWhereClustersStand(t *testing.T) {
 	s := newSite(t)
 	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "quay", Provider: "local", Document: []byte(harbour), Facts: store.Facts{{Kind: "bundle"}: "v1.36.4 0123abcd"}}))(t)
@@ -203,7 +203,7 @@ func TestWhereClustersStand(t *testing.T) {
 	}
 }
 
-// TestLeaseIsAt: the page of waves says which steps run of whoever has a cluster's lease.
+// TestLeaseIsAt: the page of waves shows the running steps of a lease's holder.
 func TestLeaseIsAt(t *testing.T) {
 	run := plan.RunRecord{ID: "r1", Outcome: plan.OutcomeRunning, Steps: []plan.StepRecord{{Title: "drain w1", State: plan.Succeeded}, {Title: "w1 is ready", State: plan.Retrying}, {Title: "drain w2", State: plan.Running}, {Title: "w2 is ready"}}}
 	var l leaseRow

@@ -15,10 +15,10 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// refresh leads a browser onward before anybody could judge the page that has it.
+// refresh matches the element that makes a browser leave a page before it can be checked.
 var refresh = regexp.MustCompile(`<meta http-equiv="refresh"[^>]*>`)
 
-// stays shows a page that leads onward at once as it is until then, and where that does not happen.
+// stays shows a page that redirects at once, without the redirect.
 func (j *judge) stays(a answer, shows string) {
 	j.t.Helper()
 	if !refresh.MatchString(a.body) {
@@ -30,7 +30,7 @@ func (j *judge) stays(a answer, shows string) {
 		chromedp.Evaluate[chromedp.Void](`document.readyState === "complete" ? undefined : new Promise(done => addEventListener("load", () => done(undefined)))`, chromedp.EvalAwaitPromise))
 }
 
-// signedOut looks at the pages of who has not signed in, of a site whose operators sign in with a provider, too. Nobody has signed in before, nor after.
+// signedOut checks the pages for users who are not signed in, of a site with a provider. It begins and ends without a session.
 func (j *judge) signedOut() {
 	t := j.t
 	t.Helper()
@@ -56,9 +56,9 @@ func (j *judge) signedOut() {
 		j.see("signed out: " + done)
 	}
 
-	// Who shows something wrong again and again is shown no page, not even the one to sign in on.
+	// After too many failed attempts the site shows no page, not even the one to sign in on.
 	forms := `document.querySelectorAll("header nav, #token").length`
-	for shown := 1; shown > 0; shown = got(j.browser, chromedp.Evaluate[int](forms)) { // a slow host forgives
+	for shown := 1; shown > 0; shown = got(j.browser, chromedp.Evaluate[int](forms)) { // on a slow host, attempts expire meanwhile
 		for range 20 {
 			j.ask(http.MethodPost, "/ui/login", "", url.Values{"token": {"wrong"}})
 		}

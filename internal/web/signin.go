@@ -13,34 +13,34 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// Provider leads operators through the pages of an OpenID Connect provider.
+// Provider signs operators in through the pages of an OpenID Connect provider.
 type Provider interface {
-	// Host is what people call it.
+	// Host returns the provider's name for people.
 	Host() string
-	// Home is where browsers have these pages: https://HOST[:PORT].
+	// Home returns the address of these pages for browsers: https://HOST[:PORT].
 	Home() string
-	// Ask returns where a browser signs in, and what its answer has to fit.
+	// Ask returns where a browser signs in, and the question that the provider's answer must match.
 	Ask(ctx context.Context) (at string, q access.Question, err error)
-	// Answer returns who has signed in, by the query that the browser came back with.
+	// Answer returns who has signed in, from the query with which the browser came back.
 	Answer(ctx context.Context, q access.Question, came url.Values) (access.SignedIn, error)
-	// Leave returns where a browser whose session was ended signs out at the provider, too; empty: it has no such page.
+	// Leave returns where a browser with an ended session signs out at the provider; empty: the provider has no such page.
 	Leave(ctx context.Context, left access.Left) (at string, err error)
 }
 
-// askedCookie has what a sign-in began with, until the browser is back: another browser can't end it. It comes along when the provider sends the
-// browser back, unlike the session's.
+// askedCookie holds the question of a sign-in until the browser is back, so that no other browser can complete the sign-in. Unlike the session's
+// cookie, it is also sent when the provider redirects the browser back.
 const askedCookie = "__Host-naupegos-asked"
 
-// askedFor is how long somebody has for the provider's pages, in seconds.
+// askedFor is the time limit, in seconds, for signing in at the provider.
 const askedFor = 600
 
-// began is what askedCookie holds.
+// began is the content of askedCookie.
 type began struct {
 	access.Question
 	To string
 }
 
-// signInRoutes are those of signing in by a provider.
+// signInRoutes returns the routes for signing in with a provider.
 func (p *Pages) signInRoutes() []Route {
 	if p.c.Provider == nil {
 		return nil
@@ -52,14 +52,15 @@ func (p *Pages) signInRoutes() []Route {
 	}
 }
 
-// ask sends a browser to the provider. It first goes where the provider sends it back to, for cookies are that host's; home says that it has.
+// ask redirects a browser to the provider. It first redirects to the host that the provider redirects back to, because the cookie belongs to
+// that host; ?home marks that this happened.
 func (p *Pages) ask(w http.ResponseWriter, r *http.Request) {
 	to := local(r.URL.Query().Get("to"))
-	if len(to) > 1000 { // a cookie has 4 KiB
+	if len(to) > 1000 { // a cookie has at most 4 KiB
 		to = local("")
 	}
 	if home := p.c.Provider.Home(); "https://"+r.Host != home && !r.URL.Query().Has("home") {
-		http.Redirect(w, r, home+"/ui/login/provider?"+url.Values{"to": {to}, "home": {""}}.Encode(), http.StatusSeeOther) // where the server was said to be
+		http.Redirect(w, r, home+"/ui/login/provider?"+url.Values{"to": {to}, "home": {""}}.Encode(), http.StatusSeeOther) // the configured address
 		return
 	}
 	at, q, err := p.c.Provider.Ask(r.Context())
@@ -76,9 +77,9 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, at, http.StatusSeeOther)
 }
 
-// answer takes a browser back from the provider. A sign-in is good for once: whatever came of it, its cookie goes.
+// answer handles a browser that the provider redirected back. A sign-in works once: answer deletes the cookie in any case.
 func (p *Pages) answer(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Referrer-Policy", "no-referrer") // the address has the code
+	w.Header().Set("Referrer-Policy", "no-referrer") // the address contains the code
 	http.SetCookie(w, &http.Cookie{Name: askedCookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode})
 	var b began
 	var in access.SignedIn
@@ -99,18 +100,18 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request) {
 		if who.Name = in.Name; who.Name == "" {
 			who.Name = "nobody"
 		}
-		if fail.KindOf(err) != fail.NotReady { // too many attempts are not written down
+		if fail.KindOf(err) != fail.NotReady { // attempts beyond the limit are not recorded
 			p.c.Gate.Note(r, who, "signed in to the pages", "", err)
 		}
 		p.notIn(w, r, to, err)
 		return
 	}
 	p.keep(w, secret, int(in.Life.Seconds()))
-	// A redirect from here is one that another site has begun: the session's cookie would not come along.
+	// A redirect would count as begun by the other site, and the browser would not send the session's cookie.
 	p.render(w, r, http.StatusOK, nil, &view{name: "signed-in", Title: "Signed in", Onward: to, Data: in.Name})
 }
 
-// answerTo returns what the browser's sign-in began with, if what it came back with is the answer to that.
+// answerTo returns the content of the sign-in's cookie, if the request answers its question.
 func answerTo(r *http.Request) (b began, err error) {
 	wrong := fail.New(fail.Unauthorized, "this browser has not begun to sign in here, or too long ago, or once more since").Do("sign in again")
 	c, err := r.Cookie(askedCookie)
@@ -127,10 +128,10 @@ func answerTo(r *http.Request) (b began, err error) {
 	return b, nil
 }
 
-// What the page to sign in on says of a sign-out, by a word in its address.
+// The words in the address of the page to sign in on, after a sign-out.
 const outHere, outThere = "out-here", "out-there"
 
-// out says how a sign-out has ended; empty where there was none.
+// out returns the message after a sign-out; "" if there was none.
 func (p *Pages) out(done string) string {
 	switch {
 	case p.c.Provider == nil:
@@ -142,7 +143,7 @@ func (p *Pages) out(done string) string {
 	return ""
 }
 
-// leave has a browser whose session was ended sign out at the provider, too.
+// leave redirects a browser with an ended session to sign out at the provider, too.
 func (p *Pages) leave(w http.ResponseWriter, r *http.Request, left access.Left) {
 	at, err := p.c.Provider.Leave(r.Context(), left)
 	if err != nil {
@@ -153,18 +154,18 @@ func (p *Pages) leave(w http.ResponseWriter, r *http.Request, left access.Left) 
 		return
 	}
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	// A redirect would be one of a form, which the policy keeps on these pages.
+	// The policy keeps redirects that answer a form on these pages: the page redirects instead.
 	p.render(w, r, http.StatusOK, nil, &view{name: "signed-out", Title: "Signed out", Onward: at, Data: p.c.Provider.Host()})
 }
 
-// notIn says why somebody is not signed in, where they may try again.
+// notIn shows why the sign-in failed, on the page to try again.
 func (p *Pages) notIn(w http.ResponseWriter, r *http.Request, to string, err error) {
 	v := p.loginView(to)
 	v.Failed = err.Error()
 	p.render(w, r, status(err), nil, v)
 }
 
-// loginView is the page to sign in on.
+// loginView returns the page to sign in on.
 func (p *Pages) loginView(to string) *view {
 	type door struct{ To, Provider, Way string }
 	if p.c.Door != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// person is somebody with a browser of their own, which stops before it goes back to the pages.
+// person is a user with a browser, which stops before the redirect back to the pages.
 type person struct {
 	s    *site
 	http *http.Client
@@ -36,7 +36,7 @@ func (s *site) person() *person {
 	return &person{s, c}
 }
 
-// get is the answer to a link that the person follows, after what it redirects to.
+// get opens a link, follows redirects, and returns the answer.
 func (p *person) get(at string) answer {
 	p.s.t.Helper()
 	return p.read(testkit.Value(p.http.Get(at))(p.s.t))
@@ -55,7 +55,7 @@ func (p *person) read(res *http.Response) answer {
 
 var formID = regexp.MustCompile(`name="id" value="([^"]+)"`)
 
-// back signs in at the provider, and returns where that sends the browser back to.
+// back signs in at the provider, and returns the address that the provider redirects to.
 func (p *person) back(to string) string {
 	t := p.s.t
 	t.Helper()
@@ -73,7 +73,7 @@ func (p *person) back(to string) string {
 	return a.Get("Location")
 }
 
-// has is the value of a cookie that the browser has for the pages.
+// has returns the value of the browser's cookie for the pages.
 func (p *person) has(name string) string {
 	for _, c := range p.http.Jar.Cookies(testkit.Value(url.Parse(p.s.url))(p.s.t)) {
 		if c.Name == name {
@@ -83,8 +83,8 @@ func (p *person) has(name string) string {
 	return ""
 }
 
-// TestSignInWithProvider: an operator signs in with a real provider, has the role that the rules give, on each server of the store, and is out when
-// they sign out, or when somebody ends the session.
+// TestSignInWithProvider: an operator signs in with a real provider and gets the role that the rules grant, on each server of the store, until the
+// operator signs out or an administrator ends the session.
 func TestSignInWithProvider(t *testing.T) {
 	s := withProvider(t, "admin=sub:nobody", "operate=sub:id1")
 	p := s.person()
@@ -112,7 +112,7 @@ func TestSignInWithProvider(t *testing.T) {
 	if a := p.get(s.url + "/ui/audit"); a.code != http.StatusForbidden {
 		t.Errorf("who may operate sees the audit: %d", a.code)
 	}
-	// What the browser keeps is good for pages alone.
+	// The session's secret works only for the pages.
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", "/api/v1/jobs", nil)
 	r.Header.Set("Authorization", "Bearer "+session)
@@ -120,7 +120,7 @@ func TestSignInWithProvider(t *testing.T) {
 	if w.Code != http.StatusUnauthorized {
 		t.Errorf("the API takes a session: %d", w.Code)
 	}
-	// Another server on the store knows the session, too; one that believes nobody doesn't.
+	// Another server on the store accepts the session, but only if it has the issuer.
 	other := access.NewGate(s.store, slog.New(slog.DiscardHandler))
 	if _, err := other.SignIn(r, session); err == nil {
 		t.Error("a server without an issuer takes a session")
@@ -130,7 +130,7 @@ func TestSignInWithProvider(t *testing.T) {
 		t.Errorf("to another server it is %+v", who)
 	}
 
-	// Nobody who guesses the other half gets in; the session stays.
+	// A guessed second half of the secret does not work, and does not end the session.
 	if a := s.ask("GET", "/ui/machines", session[:len(session)-4]+"AAAA", nil); a.code != http.StatusSeeOther || !strings.Contains(a.Get("Set-Cookie"), cookieName+"=; ") {
 		t.Errorf("half of a session: %d %v", a.code, a.Header)
 	}
@@ -166,10 +166,10 @@ func TestSignInWithProvider(t *testing.T) {
 	}
 }
 
-// onward is where a page has the browser go.
+// onward matches the address that a page redirects to.
 var onward = regexp.MustCompile(`http-equiv="refresh" content="0; url=([^"]+)"`)
 
-// leaves goes where the page of who has signed out leads, and returns the page where that ends.
+// leaves follows the redirect of the page after a sign-out, and returns the final page.
 func (p *person) leaves(a answer) string {
 	p.s.t.Helper()
 	to := onward.FindStringSubmatch(a.body)
@@ -182,8 +182,8 @@ func (p *person) leaves(a answer) string {
 	return p.get(html.UnescapeString(to[1])).body
 }
 
-// TestSignOutHereAlone: where the provider does not say where one signs out, the page says that it was not told; where it is away, too; and of somebody who
-// has signed in with a token it has never heard.
+// TestSignOutHereAlone: if the provider has no page to sign out, or does not answer, the page says that the user may still be signed in there;
+// nothing of this applies to a sign-in with a token.
 func TestSignOutHereAlone(t *testing.T) {
 	s := withProvider(t, "operate=sub:id1")
 	s.idp.mute.Store(true)
@@ -207,7 +207,7 @@ func TestSignOutHereAlone(t *testing.T) {
 	}
 }
 
-// TestForeignAnswers: a browser takes no answer but the one to its own sign-in, and that once.
+// TestForeignAnswers: a browser accepts only the answer to its own sign-in, and only once.
 func TestForeignAnswers(t *testing.T) {
 	s := withProvider(t, "operate=sub:id1")
 	attacker, victim := s.person(), s.person()
@@ -230,7 +230,7 @@ func TestForeignAnswers(t *testing.T) {
 	wrong.RawQuery = q.Encode()
 	refused("a state that is wrong", victim, wrong.String())
 
-	// A code is good for once, also for who has kept the cookie that it was asked for with.
+	// A code works once, even with a copy of the cookie.
 	own = victim.back("/ui/")
 	asked := victim.has(askedCookie)
 	if a := victim.get(own); a.code != http.StatusOK || victim.has(cookieName) == "" {
@@ -242,7 +242,7 @@ func TestForeignAnswers(t *testing.T) {
 	if a := attacker.read(testkit.Value(s.client.Do(req))(t)); a.code != http.StatusUnauthorized || strings.Contains(strings.Join(a.Values("Set-Cookie"), "\n"), cookieName+"=session") {
 		t.Errorf("a code that was used: %d %v", a.code, a.Header)
 	}
-	// Whoever signs in gets a session that nobody knew before, and the one from before ends.
+	// Each sign-in begins a new session and ends the browser's previous one.
 	victim.get(victim.back("/ui/"))
 	if victim.has(cookieName) == first {
 		t.Error("signing in goes on with the session from before")
@@ -253,7 +253,7 @@ func TestForeignAnswers(t *testing.T) {
 	if n := len(testkit.Value(s.store.Sessions(t.Context()))(t)); n != 1 {
 		t.Errorf("there are %d sessions", n)
 	}
-	// Nor does one that somebody has planted in the browser stay: it is not taken over.
+	// A session that an attacker planted in the browser is not continued either.
 	planted := s.person()
 	planted.get(planted.back("/ui/"))
 	knows := planted.has(cookieName)
@@ -266,7 +266,7 @@ func TestForeignAnswers(t *testing.T) {
 	}
 }
 
-// TestWhereSignInLeads: nowhere but to these pages.
+// TestWhereSignInLeads: a sign-in leads only to these pages.
 func TestWhereSignInLeads(t *testing.T) {
 	s := withProvider(t, "operate=sub:id1")
 	for _, to := range []string{"https://evil.example", "//evil.example", `/\evil.example`, "/ui/" + strings.Repeat("x", 2000), `/ui/machines"><script>`} {
@@ -276,11 +276,11 @@ func TestWhereSignInLeads(t *testing.T) {
 			t.Errorf("%q: %d %s", to, a.code, a.body)
 		}
 	}
-	// The cookie that remembers it is no more believed than the link.
+	// The address in the cookie is trusted no more than the one in the link.
 	if a := s.ask("GET", issuer.CallbackPath+"?state=x&code=y", "", nil, "Cookie", askedCookie+"=eyJTdGF0ZSI6IngiLCJOb25jZSI6IngiLCJWZXJpZmllciI6IngiLCJUbyI6Imh0dHBzOi8vZXZpbC5leGFtcGxlIn0"); a.code != http.StatusUnauthorized || strings.Contains(a.body, "evil") {
 		t.Errorf("a cookie of one's own: %d %s", a.code, a.body)
 	}
-	// Who came by another name of the server begins where the provider sends back to.
+	// A sign-in that begins at another name of the server is redirected to the name that the provider knows.
 	req := testkit.Value(http.NewRequest("GET", s.url+"/ui/login/provider?to=/ui/waves", nil))(t)
 	req.Host = "10.0.0.1:8443"
 	res := testkit.Value(s.client.Do(req))(t)
@@ -290,7 +290,7 @@ func TestWhereSignInLeads(t *testing.T) {
 	}
 }
 
-// TestNobodysRole: whom no rule fits is told so, a provider that is away is said to be, and signing in that fails too often is held up.
+// TestNobodysRole: errors say that no rule grants a user a role, and that the provider is away; repeated failures are slowed down.
 func TestNobodysRole(t *testing.T) {
 	s := withProvider(t, "operate=sub:id2")
 	p := s.person()

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/report"
 )
 
-// topology is what a page draws, row below row: a cluster, or the steps of a run.
+// topology is a drawing in rows: a cluster, or the steps of a run.
 type topology struct {
 	Boxes         []box
 	Wires         [][4]int
@@ -16,7 +16,7 @@ type topology struct {
 	Width, Height int
 }
 
-// label is a text of its own.
+// label is a text outside of boxes.
 type label struct {
 	X, Y int
 	Text string
@@ -27,8 +27,8 @@ type box struct {
 	X, Y               int
 	Name, Under, Class string
 	Hover              string
-	Href               string // empty: it leads nowhere
-	Small              bool   // one of many: without text
+	Href               string // link; empty: none
+	Small              bool   // without text, for many machines
 }
 
 // Width returns the box's width, for the template.
@@ -54,10 +54,10 @@ const (
 	smallBox, smallGap  = 18, 4
 	perRow              = 4
 	mostSmall           = 200
-	crowd               = 12 // from so many machines of one kind, they are drawn small
+	crowd               = 12 // number of machines of one kind from which they are drawn small
 )
 
-// draw arranges the machines of a cluster as requests go: from the endpoint through the gateways to the API servers. Workers use the endpoint too.
+// draw arranges a cluster's machines by the way of requests: from the endpoint through the gateways to the API servers. Workers use the endpoint, too.
 func draw(s *report.Status) *topology {
 	t := &topology{}
 	api := "bad"
@@ -96,13 +96,13 @@ func draw(s *report.Status) *topology {
 	return t
 }
 
-// pool is the machines of one pool.
+// pool holds the machines of one pool.
 type pool struct {
 	name  string
 	boxes []box
 }
 
-// byRole sorts the machines of a cluster.
+// byRole groups the machines of a cluster by role and pool.
 func byRole(s *report.Status) (gateways, servers []box, pools []pool) {
 	for i := range s.Machines {
 		m := &s.Machines[i]
@@ -128,7 +128,7 @@ func byRole(s *report.Status) (gateways, servers []box, pools []pool) {
 	return gateways, servers, pools
 }
 
-// row places boxes below y, and returns where the next row begins.
+// row places boxes below y, and returns the y of the next row.
 func (t *topology) row(y int, name string, all []box) (next int) {
 	if name != "" {
 		t.Labels = append(t.Labels, label{8, y + 4, fmt.Sprintf("%s: %d", name, len(all))})
@@ -136,7 +136,7 @@ func (t *topology) row(y int, name string, all []box) (next int) {
 	}
 	w, h, gap, each := boxWidth, boxHeight, boxGap, perRow
 	small := len(all) >= crowd
-	if small && len(all) > mostSmall { // those that need somebody are drawn
+	if small && len(all) > mostSmall { // draw the machines with problems
 		slices.SortStableFunc(all, func(a, b box) int { return worse(b.Class) - worse(a.Class) })
 		defer func(more int) {
 			t.Labels = append(t.Labels, label{8, next - rowGap + 26, fmt.Sprintf("and %d more", more)})
@@ -160,7 +160,7 @@ func (t *topology) wire(a, b box) {
 	t.Wires = append(t.Wires, [4]int{a.X + a.Width()/2, a.Y + a.Height(), b.X + b.Width()/2, b.Y})
 }
 
-// boxOf is a machine in the drawing.
+// boxOf returns a machine's box.
 func boxOf(cluster string, m report.MachineStatus) box {
 	b := box{Name: short(m.Name), Under: m.Address, Class: machineClass(&m), Href: "/ui/clusters/" + cluster + "/machines/" + m.Name}
 	if m.Pool != "" && m.Pool != m.Role && m.Address != "" {
@@ -184,7 +184,7 @@ func boxOf(cluster string, m report.MachineStatus) box {
 	return b
 }
 
-// machineClass says how well a machine is.
+// machineClass returns the style class for a machine's state.
 func machineClass(m *report.MachineStatus) string {
 	switch {
 	case m.State != "running":

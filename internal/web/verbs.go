@@ -12,13 +12,13 @@ import (
 
 // option is a field of a form that sets an option of a verb.
 type option struct {
-	name string // of the field
-	flag string // of the command line; empty: it is an argument. A trailing = joins it with its value
+	name string // name of the field
+	flag string // flag of the command line; empty: the option is an argument. A trailing = joins it with its value
 	set  func(a *operate.Asked, value string) error
 	get  func(a *operate.Asked) []string
 }
 
-// form describes a verb that a form asks for, beside apply and upgrade, which askedOf reads itself.
+// form describes a verb that forms on a cluster's pages request. It covers all verbs except apply and upgrade, which askedOf parses itself.
 type form struct {
 	begin   func(a *operate.Asked)
 	options []option
@@ -42,7 +42,7 @@ func tick(name, flag string, of func(a *operate.Asked) *bool) option {
 	}}
 }
 
-// machines are the machines that a verb is about, as arguments of its command.
+// machines returns the option for the machines that a verb acts on, which are arguments of its command.
 func machines() option {
 	return option{"machine", "", func(a *operate.Asked, v string) error {
 		if !slices.Contains(a.Machines, v) {
@@ -65,7 +65,7 @@ func rotates(name, flag string, of func(r *operate.Rotate) *bool) option {
 	return tick(name, flag, func(a *operate.Asked) *bool { return of(a.Rotate) })
 }
 
-// chooseRotation sets what a select names.
+// chooseRotation sets the option that the select element names.
 func chooseRotation(a *operate.Asked, what string) error {
 	of, known := map[string]*bool{"all": &a.Rotate.All, "authorities": &a.Rotate.Authorities, "service-account": &a.Rotate.ServiceAccount, "encryption": &a.Rotate.Encryption, "ssh": &a.Rotate.SSH,
 		"finish": &a.Rotate.Finish, "abandon": &a.Rotate.Abandon}[what]
@@ -76,7 +76,7 @@ func chooseRotation(a *operate.Asked, what string) error {
 	return nil
 }
 
-// forms returns the verbs that forms of a cluster's pages ask for.
+// forms returns the verbs that forms on a cluster's pages request.
 func forms() map[string]form {
 	about := form{options: []option{machines()}}
 	backup := text("backup", "--from", func(a *operate.Asked) *string { return &a.Backup })
@@ -95,7 +95,7 @@ func forms() map[string]form {
 		operate.Rehearse: {options: []option{text("backup", "", func(a *operate.Asked) *string { return &a.Backup })}},
 		"backup restore": {func(a *operate.Asked) { a.Restore = &operate.Restore{Living: true} }, []option{backup}},
 		"certs rotate": {func(a *operate.Asked) { a.Rotate = &operate.Rotate{} }, []option{
-			{"rotate", "", chooseRotation, func(*operate.Asked) []string { return nil }}, // the select; the fields below go from page to page
+			{"rotate", "", chooseRotation, func(*operate.Asked) []string { return nil }}, // the select; the fields below carry its value from page to page
 			rotates("all", "--all", func(r *operate.Rotate) *bool { return &r.All }), rotates("authorities", "--authorities", func(r *operate.Rotate) *bool { return &r.Authorities }),
 			rotates("service-account", "--service-account", func(r *operate.Rotate) *bool { return &r.ServiceAccount }), rotates("ssh", "--ssh", func(r *operate.Rotate) *bool { return &r.SSH }),
 			rotates("encryption", "--encryption", func(r *operate.Rotate) *bool { return &r.Encryption }), rotates("hold", "--hold", func(r *operate.Rotate) *bool { return &r.Hold }),
@@ -104,7 +104,7 @@ func forms() map[string]form {
 	}
 }
 
-// askedBy reads a form of one of the verbs.
+// askedBy parses the form of one of these verbs.
 func askedBy(r *http.Request, verb string) (a operate.Asked, err error) {
 	f, ok := forms()[verb]
 	if !ok {
@@ -128,7 +128,7 @@ func askedBy(r *http.Request, verb string) (a operate.Asked, err error) {
 	return a, err
 }
 
-// fieldsBy returns the fields by which a form asks for the same again.
+// fieldsBy returns the fields of a form that repeats a request.
 func fieldsBy(a *operate.Asked) (all []field) {
 	for _, o := range forms()[a.Verb].options {
 		for _, v := range o.get(a) {
@@ -138,7 +138,7 @@ func fieldsBy(a *operate.Asked) (all []field) {
 	return all
 }
 
-// commandBy returns the command line that does the same.
+// commandBy returns the command line for a request.
 func commandBy(name string, a *operate.Asked) string {
 	line := "naupegos " + a.Verb + " " + quote(name)
 	for _, o := range forms()[a.Verb].options {
@@ -166,19 +166,19 @@ type verbForm struct {
 	Danger                                       bool
 }
 
-// verbOf is for templates: a button of a verb about one machine.
+// verbOf returns, for templates, a button that plans a verb for one machine.
 func verbOf(cluster, verb, machine, text string) verbForm {
 	return verbForm{cluster, verb, "machine", machine, text, "naupegos " + verb + " " + quote(cluster) + " " + quote(machine), verb == "node remove" || verb == "node replace" || verb == "machine stop"}
 }
 
-// chosen is a select of machines.
+// chosen is a select element for machines.
 type chosen struct {
 	ID, Name string
 	Optional bool
 	Options  []string
 }
 
-// choose is for templates: a select of machines.
+// choose returns, for templates, a select element for machines.
 func choose(id, name string, optional bool, options []string) chosen {
 	return chosen{id, name, optional, options}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestEveryVerbHasAForm: what the command line can do without a file of the operator's has a form on the cluster's pages, with its command line.
+// TestEveryVerbHasAForm: every verb that needs no file of the operator has a form on the cluster's pages, with its command line.
 func TestEveryVerbHasAForm(t *testing.T) {
 	s := newSite(t)
 	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour), Facts: store.Facts{{Kind: "bundle"}: "v1.36.4 0123abcd"}}))(t)
@@ -24,7 +24,7 @@ func TestEveryVerbHasAForm(t *testing.T) {
 	}
 	machine := s.ask("GET", "/ui/clusters/harbour/machines/harbour-cp-1", s.admin, nil).body
 	for verb := range forms() {
-		if verb == "backup prune" { // the schedule does it
+		if verb == "backup prune" { // the schedule runs it
 			continue
 		}
 		if !strings.Contains(a.body, `value="`+verb+`"`) && !strings.Contains(machine, `value="`+verb+`"`) {
@@ -57,7 +57,7 @@ func TestEveryVerbHasAForm(t *testing.T) {
 	}
 }
 
-// TestDestroyNeedsTheName: the name has to be typed for the plan and for the job.
+// TestDestroyNeedsTheName: the name must be typed for the plan and for the job.
 func TestDestroyNeedsTheName(t *testing.T) {
 	s := newSite(t)
 	testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour)}))(t)
@@ -80,7 +80,7 @@ func TestDestroyNeedsTheName(t *testing.T) {
 	}
 }
 
-// TestTypoKeepsTheText: a document that is wrong comes back with its text, and the line marked; so does one whose sender is not signed in any more.
+// TestTypoKeepsTheText: a wrong document comes back with its text and the marked line; an expired session returns the text, too.
 func TestTypoKeepsTheText(t *testing.T) {
 	s := newSite(t)
 	testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour)}))(t)
@@ -103,7 +103,7 @@ func TestTypoKeepsTheText(t *testing.T) {
 	}
 }
 
-// TestNoJSON: what there is not is a page.
+// TestNoJSON: unknown paths are answered with a page.
 func TestNoJSON(t *testing.T) {
 	s := newSite(t)
 	for _, path := range []string{"/ui/nothing", "/ui/clusters/nobody", "/ui/clusters/nobody/nodes", "/ui/runs/x", "/ui/jobs/x"} {
@@ -113,7 +113,7 @@ func TestNoJSON(t *testing.T) {
 	}
 }
 
-// TestOverview leads a new user, and says what needs them.
+// TestOverview: the overview guides a new user, and lists the needs.
 func TestOverview(t *testing.T) {
 	s := newSite(t)
 	a := s.ask("GET", "/ui/", s.admin, nil)

@@ -1,8 +1,8 @@
-// Package web is the server's pages for operators: machines, approvals, clusters, runs, waves, backups, the audit.
+// Package web serves the server's pages for operators: machines, approvals, clusters, runs, waves, backups, the audit.
 //
-// Pages are rendered here and work without scripts; a small one has them renewed when something changes. They ask and change only what the
-// server's API does, by the same packages, and each says by which command line the same is done. The package knows nothing of listeners, and not
-// how operators' tokens are kept.
+// The server renders the pages, which work without scripts; a small script renews them when something changes. They read and change only what the
+// API can, through the same packages, and each shows the equivalent command line. The package depends neither on listeners nor on the storage of
+// operators' tokens.
 package web
 
 import (
@@ -28,42 +28,42 @@ import (
 //go:embed static pages
 var files embed.FS
 
-// Config says whose pages they are.
+// Config configures the pages.
 type Config struct {
 	Store    store.Store
 	Gate     *access.Gate
-	Provider Provider           // nil: operators sign in with tokens alone
-	Machines *registry.Registry // nil: there are no pages of physical machines
-	// Look returns with what a session works that only looks at a cluster.
+	Provider Provider           // nil: operators sign in only with tokens
+	Machines *registry.Registry // nil: no pages about physical machines
+	// Look returns the options of a session that only looks at a cluster.
 	Look func(name string) operate.Options
-	// Open opens a store of its own for each session, which closes it.
+	// Open opens a separate store for each session, which closes it.
 	Open    func(context.Context) (store.Store, error)
 	Options func(a operate.Asked, n work.Need) operate.Options
 	Board   *work.Board
 	Version string
-	Log     *slog.Logger // nil: nothing is told
-	// Door replaces tokens on loopback: naupegos ui serves plain HTTP there, at Port. nil: operators sign in with tokens.
+	Log     *slog.Logger // nil: no log
+	// Door replaces tokens on loopback, where naupegos ui serves plain HTTP at Port. nil: operators sign in with tokens.
 	Door Door
 	Port string
-	Done <-chan struct{} // closes when the server stops: streams end then. nil: they end with their readers
+	Done <-chan struct{} // closes when the server stops, which ends streams; nil: only their readers end streams
 }
 
-// Pages are the handlers of all pages.
+// Pages holds the handlers of all pages.
 type Pages struct {
 	c       Config
 	html    map[string]*template.Template
 	guard   *http.CrossOriginProtection
-	watched time.Duration // between two looks of a stream
+	watched time.Duration // interval at which a stream checks its page
 }
 
 // Route is one handler.
 type Route struct {
-	Pattern string // as http.ServeMux has it
+	Pattern string // in the syntax of http.ServeMux
 	Handler http.Handler
-	Need    server.Role   // of whoever has signed in; the handler checks it, and the scope
-	Scope   server.Scope  // what it is about
-	Stream  bool          // its answer goes on for as long as somebody reads
-	Within  time.Duration // the answer's bound; 0: the server's usual one
+	Need    server.Role   // role of the operator; the handler checks it, and the scope
+	Scope   server.Scope  // which cluster or machine the route concerns
+	Stream  bool          // the answer lasts as long as its reader
+	Within  time.Duration // time limit of the answer; 0: the server's usual limit
 }
 
 // New returns the pages.
@@ -83,13 +83,13 @@ func New(c Config) (*Pages, error) {
 func (p *Pages) Routes() []Route {
 	static, err := fs.Sub(files, "static")
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // never: the files are embedded
 	}
 	all := []Route{
 		{Pattern: "GET /ui/static/", Handler: headers(lasting(http.StripPrefix("/ui/static/", http.FileServerFS(static))))},
 		{Pattern: "GET /ui/login", Handler: headers(http.HandlerFunc(p.loginPage))},
 		{Pattern: "POST /ui/logout", Handler: headers(p.guard.Handler(http.HandlerFunc(p.logout)))},
-		{Pattern: "GET /{$}", Handler: headers(http.RedirectHandler("/ui/", http.StatusSeeOther))}, // whoever types no path
+		{Pattern: "GET /{$}", Handler: headers(http.RedirectHandler("/ui/", http.StatusSeeOther))}, // for an address without a path
 		{Pattern: "GET /ui", Handler: headers(http.RedirectHandler("/ui/", http.StatusSeeOther))},
 		{Pattern: "/ui/", Handler: headers(http.HandlerFunc(p.nothing))},
 	}
@@ -100,7 +100,7 @@ func (p *Pages) Routes() []Route {
 	for i := range all {
 		all[i].Scope = server.Public()
 	}
-	all = append(all, Route{Pattern: "GET /ui/live", Handler: headers(http.HandlerFunc(p.live)), Need: server.Read, Scope: server.Own(), Stream: true}) // of a page, which has its own
+	all = append(all, Route{Pattern: "GET /ui/live", Handler: headers(http.HandlerFunc(p.live)), Need: server.Read, Scope: server.Own(), Stream: true}) // it checks the page's role and scope itself
 	for pattern, of := range p.pages() {
 		all = append(all, Route{Pattern: "GET " + pattern, Handler: headers(p.show(of)), Need: of.need, Scope: of.scope})
 	}
@@ -116,14 +116,14 @@ func (p *Pages) Routes() []Route {
 	return all
 }
 
-// sight is a page, with who may look at it.
+// sight is a page, with the role and scope that it requires.
 type sight struct {
 	need  server.Role
 	scope server.Scope
 	page  pageFunc
 }
 
-// pages are what can be looked at, by their patterns.
+// pages returns the pages by their patterns.
 func (p *Pages) pages() map[string]sight {
 	all := map[string]sight{
 		"/ui/{$}":       {server.Read, server.Own(), p.overviewPage},
@@ -143,7 +143,7 @@ func (p *Pages) pages() map[string]sight {
 		"/ui/clusters/{name}/actions":            {server.Operate, server.Cluster("name"), clusterTab(p, "actions", actionsTab)},
 		"/ui/clusters/{name}/machines/{machine}": {server.Read, server.Cluster("name"), p.clusterMachinePage},
 	}
-	if p.c.Machines != nil { // they are of no cluster in particular
+	if p.c.Machines != nil { // pages without a cluster
 		all["/ui/machines"] = sight{server.Read, server.Everything(), p.machinesPage}
 		all["/ui/machines/{uuid}"] = sight{server.Read, server.Everything(), p.machinePage}
 		all["/ui/approvals"] = sight{server.Read, server.Everything(), p.approvalsPage}
@@ -152,7 +152,7 @@ func (p *Pages) pages() map[string]sight {
 	return all
 }
 
-// plans are the pages that answer a form with a plan, or with the form again.
+// plans returns the pages that answer a form with a plan, or with the form again.
 func (p *Pages) plans() map[string]sight {
 	return map[string]sight{
 		"/ui/clusters/{name}/plan": {server.Operate, server.Cluster("name"), orForm(p.planPage, func(r *http.Request) string { return r.PathValue("name") })},
@@ -160,7 +160,7 @@ func (p *Pages) plans() map[string]sight {
 	}
 }
 
-// open reports whether an operator may look at a page that names nothing in its path.
+// open reports whether an operator may see a page without variables in its path.
 func (s sight) open(who access.Operator) bool {
 	r, err := http.NewRequest(http.MethodGet, "/", nil)
 	if err == nil {
@@ -187,7 +187,7 @@ func (p *Pages) clusterOfJob(r *http.Request, id string) (string, error) {
 	return j.Cluster, nil
 }
 
-// actions are what pages do, by their patterns.
+// actions returns the actions of the pages, by their patterns.
 func (p *Pages) actions() map[string]action {
 	all := p.jobActions()
 	if p.c.Machines != nil {
@@ -196,13 +196,13 @@ func (p *Pages) actions() map[string]action {
 	return all
 }
 
-// link is one of the pages that all others lead to. Key follows g.
+// link is a link to a main page or a tab. Key is pressed after g.
 type link struct {
 	Href, Text, Key string
 	Here            bool
 }
 
-// nav returns the links to the pages that there are and that an operator may see; nil sees all. here is the path of the one that is shown.
+// nav returns the links to the existing pages that an operator may see; nil sees all. here is the path of the current page.
 func (p *Pages) nav(ctx context.Context, here string, who *access.Operator) (all []link) {
 	known := p.pages()
 	metal := p.c.Machines != nil && p.metalUsed(ctx)

@@ -29,10 +29,10 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// evil is what an attacker has a machine say.
+// evil is a text that a machine reports for an attacker.
 const evil = `<script>alert(1)</script>`
 
-// site are pages over a real store, registry and gate, served over TLS.
+// site is a server of pages over a real store, registry and gate, with TLS.
 type site struct {
 	t             *testing.T
 	pages         *Pages
@@ -43,10 +43,10 @@ type site struct {
 	admin, reader string // tokens
 	readerID      string
 	switched      switched
-	local         string // a token that is good for one cluster alone: harbour
+	local         string // a token for the cluster harbour only
 	gate          *access.Gate
-	sessions      map[string]string // of tokens that have signed in
-	idp           *idp              // with whom operators sign in; nil: nobody
+	sessions      map[string]string // by token, of tokens that have signed in
+	idp           *idp              // provider that operators sign in with; nil: none
 }
 
 func newSite(t *testing.T) *site {
@@ -54,7 +54,7 @@ func newSite(t *testing.T) *site {
 	return newSiteWith(t, nil)
 }
 
-// newSiteWith has operators sign in by an issuer, too, that is made for the site's address.
+// newSiteWith returns a site with an issuer, which by creates for the site's address.
 func newSiteWith(t *testing.T, by func(url string) *issuer.Issuer) *site {
 	t.Helper()
 	at := store.Location{Dir: t.TempDir()}
@@ -98,7 +98,7 @@ func newSiteWith(t *testing.T, by func(url string) *issuer.Issuer) *site {
 	return s
 }
 
-// saw records that a server has looked at a cluster.
+// saw records a status as a server's look at a cluster.
 func (s *site) saw(id string, status *report.Status) {
 	s.t.Helper()
 	h := s.store.Health()
@@ -110,7 +110,7 @@ func (s *site) saw(id string, status *report.Status) {
 	testkit.Must(s.t, h.Put(s.t.Context(), "test", r, 0))
 }
 
-// audit is what the audit has, a line an entry.
+// audit returns the audit, one line an entry.
 func (s *site) audit() string {
 	s.t.Helper()
 	var all []string
@@ -120,14 +120,14 @@ func (s *site) audit() string {
 	return strings.Join(all, "\n")
 }
 
-// answer is what a page has answered.
+// answer is a page's answer.
 type answer struct {
 	code int
 	http.Header
 	body string
 }
 
-// session is what a browser keeps once somebody has signed in with a token; anything else stays what it is.
+// session returns the session's secret of a token, after signing in with it if needed. It returns other texts unchanged.
 func (s *site) session(token string) string {
 	s.t.Helper()
 	if raw, is := strings.CutPrefix(token, "raw "); is {
@@ -144,7 +144,7 @@ func (s *site) session(token string) string {
 	return s.sessions[token]
 }
 
-// ask sends a request as a browser would that has a token; header pairs come on top.
+// ask sends a request as the browser of a token's owner; header holds further pairs.
 func (s *site) ask(method, path, token string, form url.Values, header ...string) answer {
 	s.t.Helper()
 	req := testkit.Value(http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(form.Encode())))(s.t)
@@ -165,7 +165,7 @@ func (s *site) ask(method, path, token string, form url.Values, header ...string
 	return answer{resp.StatusCode, resp.Header, b.String()}
 }
 
-// discover has a machine say what it is; everything that it can choose is evil.
+// discover reports a machine's facts; each text that the machine chooses is evil.
 func (s *site) discover(n int) string {
 	s.t.Helper()
 	uuid, mac := fmt.Sprintf("a5e6b0c2-0000-4000-8000-%012d", n), fmt.Sprintf("52:54:00:00:%02x:%02x", n/256, n%256)
@@ -239,7 +239,7 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("%q leads to %q", to, at)
 		}
 	}
-	// Who signs in gets what the token is worth, whatever cookie was there: a session that somebody else has begun ends.
+	// A sign-in begins the token's own session, whatever cookie the browser had; that session ends.
 	a = s.ask("POST", "/ui/login", s.reader, url.Values{"token": {s.admin}})
 	if cookie := a.Get("Set-Cookie"); !strings.Contains(cookie, "=session_") || strings.Contains(cookie, s.sessions[s.reader]) || strings.Contains(cookie, s.admin) {
 		t.Errorf("the cookie from before stays, or the browser has a token: %s", cookie)
@@ -344,7 +344,7 @@ func TestMachinesAreFilteredAndSorted(t *testing.T) {
 	}
 }
 
-// ran carries a plan out on a cluster; its step fails.
+// ran executes a plan on a cluster; its step fails.
 func (s *site) ran(id string) error {
 	p := &plan.Plan{Verb: "apply", Cluster: "harbour", Steps: []*plan.Step{{
 		ID: "machine/cp-1", Action: plan.Create, Title: "make machine cp-1 " + evil, Subject: "cp-1", Reason: "it is wanted",
@@ -372,7 +372,7 @@ func TestClustersAndRuns(t *testing.T) {
 	}
 }
 
-// TestUnasked: a cluster's page says what servers do for it unasked, and what came of it.
+// TestUnasked: a cluster's page lists its unattended tasks, with their outcome.
 func TestUnasked(t *testing.T) {
 	s := newSite(t)
 	testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte("kind: Cluster")}))(t)

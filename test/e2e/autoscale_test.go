@@ -29,7 +29,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// calling makes calls, each of which has two minutes.
+// calling returns a function that makes calls, each with two minutes.
 func calling(t *testing.T) func(func(context.Context) error) error {
 	return func(f func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -38,8 +38,8 @@ func calling(t *testing.T) func(func(context.Context) error) error {
 	}
 }
 
-// TestAutoscale asks for a machine and gives it back as a cluster-autoscaler does, which itself no module proxy has: by its protocol, its
-// certificate and its configuration, against the served pools of a real cluster.
+// TestAutoscale requests a machine and returns it as a cluster-autoscaler does (the module proxy does not have the real one): with its protocol,
+// certificate and configuration, against the served pools of a real cluster.
 func TestAutoscale(t *testing.T) {
 	testkit.OnlyFull(t, "TestProtocol has the real server, and the scaler's unit tests all that can happen to it")
 	r := newRig(t, "autoscale")
@@ -76,18 +76,18 @@ func TestAutoscale(t *testing.T) {
 	if err := call(grow); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("beyond maxReplicas: %v", err)
 	}
-	r.size.workers = 2 // which the document does not say
+	r.size.workers = 2 // the document says otherwise
 	r.apply()
 	r.unchanged()
 	r.ready(t, second)
 
 	r.calm.end()
-	r.ssh(first, "systemctl stop kubelet") // of the pool: it is brought back with what is asked for
+	r.ssh(first, "systemctl stop kubelet") // it is in the pool, and the deletion repairs it, too
 	testkit.Must(t, call(func(ctx context.Context) error {
 		_, err := c.NodeGroupDeleteNodes(ctx, &externalgrpc.NodeGroupDeleteNodesRequest{Id: "general", Nodes: []*externalgrpc.ExternalGrpcNode{{Name: second}}})
 		return err
 	}))
-	stop() // what is being carried out ends in good order; another server goes on
+	stop() // the running job ends in good order, and another server continues
 	stop = r.autoscales(t, at)
 	until(t, 4*time.Minute, time.Second, func() error {
 		if err := call(refresh); err != nil {
@@ -134,7 +134,7 @@ func (r *rig) autoscales(t *testing.T, at string) (stop func()) {
 	}
 }
 
-// autoscaler is a client as an autoscaler is one that has the Secret.
+// autoscaler returns a client that is configured from the Secret, like a real autoscaler.
 func (r *rig) autoscaler(t *testing.T, at string) externalgrpc.CloudProviderClient {
 	t.Helper()
 	var secret corev1.Secret
@@ -151,7 +151,7 @@ func (r *rig) autoscaler(t *testing.T, at string) externalgrpc.CloudProviderClie
 	return externalgrpc.NewCloudProviderClient(c)
 }
 
-// inGroup asserts that the autoscaler finds the group of a node as the API has it.
+// inGroup asserts that the autoscaler maps a node, as the API has it, to the right group.
 func (r *rig) inGroup(t *testing.T, c externalgrpc.CloudProviderClient, node, want string) {
 	t.Helper()
 	n := testkit.Value(r.api().CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{}))(t)
@@ -161,7 +161,7 @@ func (r *rig) inGroup(t *testing.T, c externalgrpc.CloudProviderClient, node, wa
 	}
 }
 
-// settled waits until the autoscaler is told of so many instances, which all run.
+// settled waits until the autoscaler sees exactly want instances, all running.
 func (r *rig) settled(t *testing.T, c externalgrpc.CloudProviderClient, want int) {
 	t.Helper()
 	until(t, 4*time.Minute, time.Second, func() error {

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// backedUpCluster asserts that a backup of the living cluster holds what the cluster has, and opens with the store's identity.
+// backedUpCluster asserts that a backup of the living cluster contains the cluster's objects, and opens with the store's identity.
 func backedUpCluster(t *testing.T, r *rig, _ *load) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "backed-up", Namespace: "default"}, StringData: map[string]string{"word": "kept"}}
 	testkit.Value(r.api().CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}))(t)
@@ -40,8 +40,8 @@ func backedUpCluster(t *testing.T, r *rig, _ *load) {
 	}
 }
 
-// backupDies has the making of a backup die before its only step or behind it, with -full at both, and then come to its end. What is listed is whole, and
-// a backup that was not made is none.
+// backupDies kills the creation of a backup before or after its only step, with -full at both, and then lets it finish. The list contains complete
+// backups only.
 func (r *rig) backupDies() {
 	r.t.Helper()
 	byHand := func() (n int) {

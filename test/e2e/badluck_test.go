@@ -18,10 +18,10 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// nobody is the user and group number of nobody.
+// nobody is the user and group ID of nobody.
 const nobody = 65534
 
-// saysClearly asserts that a failure is told by one clear error with each of these words.
+// saysClearly asserts that a command failed with one clear error that contains each of these words.
 func saysClearly(t testing.TB, res result, code int, words ...string) {
 	t.Helper()
 	if res.code != code {
@@ -46,7 +46,7 @@ func lastLines(s string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// TestBadLuckBefore is what goes wrong before anything is made: nothing may be left.
+// TestBadLuckBefore has failures before anything is created: nothing may be left behind.
 func TestBadLuckBefore(t *testing.T) {
 	t.Run("no root", func(t *testing.T) {
 		r := newRig(t, "noroot")
@@ -85,12 +85,12 @@ func TestBadLuckBefore(t *testing.T) {
 	})
 }
 
-// inMounts is a command line before naupegos' own that runs it in a mount name space prepared by a shell command.
+// inMounts returns a command line to put before naupegos' own. It runs naupegos in a mount namespace that a shell command prepares.
 func inMounts(prepare string) []string {
 	return []string{"unshare", "-m", "--propagation", "private", "sh", "-c", "(" + prepare + `) && exec "$@"`, "sh"}
 }
 
-// open lets nobody into the test's directory.
+// open gives the user nobody access to the test's directory.
 func open(t testing.TB, dir string) {
 	t.Helper()
 	if err := os.Chmod(built.dir, 0o755); err != nil {
@@ -98,7 +98,7 @@ func open(t testing.TB, dir string) {
 	}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return err // files may be links to the real library's: their owner stays
+			return err // files may be links to the real library's, whose owner must not change
 		}
 		return os.Chown(path, nobody, nobody)
 	})
@@ -107,7 +107,7 @@ func open(t testing.TB, dir string) {
 	}
 }
 
-// libraryCopy makes a cache directory with a copy of the bundle library, whose files are links to the real ones.
+// libraryCopy makes a cache directory with a copy of the bundle library; its files are hard links to the real ones.
 func libraryCopy(t testing.TB, dir string) string {
 	t.Helper()
 	root, err := bundle.DefaultRoot()
@@ -130,7 +130,7 @@ func libraryCopy(t testing.TB, dir string) string {
 	return cache
 }
 
-// flip changes one byte of a blob, in a file of its own, and returns the bundle's ID and the name of the artifact.
+// flip changes one byte of a blob, in a copy of its file, and returns the bundle's ID and the name of the artifact.
 func flip(t testing.TB, root string) (id, name string) {
 	t.Helper()
 	lib, err := bundle.OpenLibrary(root)
@@ -151,7 +151,7 @@ func flip(t testing.TB, root string) (id, name string) {
 		t.Fatal(err)
 	}
 	data[len(data)/2] ^= 1
-	if err := os.Remove(path); err != nil { // the link; not the real library's file
+	if err := os.Remove(path); err != nil { // removes the link, not the real library's file
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, data, 0o755); err != nil {
@@ -160,13 +160,12 @@ func flip(t testing.TB, root string) (id, name string) {
 	return all[0].ID, a.Name
 }
 
-// TestBadLuckAfter is what goes wrong with a cluster that is there: one clear error, and once the cause is gone the same
-// command finishes.
+// TestBadLuckAfter has failures of an existing cluster: each gives one clear error, and the same command succeeds once the cause is gone.
 func TestBadLuckAfter(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "luck")
 	s := size{controlPlanes: 1, workers: 1, extra: "  smokeTest: false\n"}
-	hasty := s // to fail soon; what has to succeed is given its time
+	hasty := s // fails soon; commands that must succeed get the usual timeouts
 	hasty.extra += "  timeouts:\n    machineBoot: 10s\n    nodeReady: 15s\n    drain: 10s\n    step: 40s\n"
 	r.document(s)
 	r.apply()
@@ -207,7 +206,7 @@ func TestBadLuckAfter(t *testing.T) {
 	part("a kubelet that never gets ready", func(t *testing.T) {
 		const dropIn = "/etc/systemd/system/kubelet.service.d/99-e2e.conf"
 		r.ssh(w, "printf '[Service]\\nExecStart=\\nExecStart=/usr/local/bin/kubelet --config=/nowhere/e2e.yaml\\n' > "+dropIn+"; systemctl daemon-reload; systemctl restart kubelet || true")
-		// The API still calls the node ready: apply knows better.
+		// The API still considers the node ready, but apply notices.
 		saysClearly(t, r.run("apply", "-f", r.file, "--yes"), 5, w, "kubelet.service is", "failed to load kubelet config file", "/nowhere/e2e.yaml", "naupegos ssh luck "+w)
 		r.ssh(w, "rm "+dropIn+"; systemctl daemon-reload; systemctl reset-failed kubelet; systemctl restart kubelet")
 	})
@@ -222,15 +221,15 @@ func TestBadLuckAfter(t *testing.T) {
 	part("kube-proxy restarts", func(t *testing.T) {
 		r.must(0, "kubectl", r.name, "--", "-n", "kube-system", "rollout", "restart", "daemonset/kube-proxy")
 		r.must(0, "kubectl", r.name, "--", "-n", "kube-system", "rollout", "status", "daemonset/kube-proxy", "--timeout=2m")
-		r.passesItsTest(t) // Services that were there before are still served: cluster DNS
+		r.passesItsTest(t) // Services from before still work, such as cluster DNS
 	})
 	part("kubelets' certificates", func(t *testing.T) { r.kubeletCertificates(t, "luck-cp-1", w) })
 	r.destroy()
 }
 
-// kubeletCertificates gives a kubelet a certificate like its first one, of an age at which it renews it at once, with a key of its own; and
-// then all kubelets one that has expired, as if their machines had been off for too long: kubelets don't help themselves then, and without
-// that of the control plane there is no API. The next apply does.
+// kubeletCertificates gives a kubelet a certificate like its first one, so old that the kubelet renews it at once with a new key. Then it gives all
+// kubelets an expired one, as if their machines had been off for too long: kubelets can't recover from that, and without the control plane's
+// kubelet there is no API. The next apply repairs it.
 func (r *rig) kubeletCertificates(t *testing.T, cp, w string) {
 	t.Helper()
 	authority := &pkitest.MemorySecrets{}
@@ -266,8 +265,8 @@ func (r *rig) kubeletCertificates(t *testing.T, cp, w string) {
 	r.kill(w)
 }
 
-// portsInUse has strange programs listen on ports that the machines of a hosts document need: plan and apply tell of each, and
-// nothing is changed on any machine.
+// portsInUse starts foreign programs on ports that the machines of a hosts document need: plan and apply report each, and change nothing on
+// any machine.
 func (r *rig) portsInUse(f *fleet, cp, worker string) {
 	r.t.Helper()
 	const listen = `use IO::Socket::INET; my $s = IO::Socket::INET->new(Listen => 1, LocalAddr => $ARGV[0], ReuseAddr => 1) or die $@; sleep`
@@ -294,7 +293,7 @@ func (r *rig) portsInUse(f *fleet, cp, worker string) {
 	}
 }
 
-// notReady waits until the API says for this reason that a node is not ready.
+// notReady waits until the API reports a node as not ready for this reason.
 func (r *rig) notReady(node, reason string) {
 	r.t.Helper()
 	until(r.t, 5*time.Minute, time.Second, func() error {

@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// kubeadmInit is what somebody gives kubeadm, as the documentation has it: RSA keys, kube-proxy's default mode.
+// kubeadmInit is a user's kubeadm configuration, following the documentation: RSA keys, kube-proxy's default mode.
 const kubeadmInit = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 localAPIEndpoint: {advertiseAddress: {{.Address}}, bindPort: 6443}
@@ -54,23 +54,23 @@ kind: KubeProxyConfiguration
 conntrack: {maxPerCore: 0, min: null, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 `
 
-// somebodys is a cluster that somebody has made by bare kubeadm on machines of a fleet, with a bundle's programs.
+// somebodys is a cluster made with plain kubeadm on machines of a fleet, with a bundle's programs.
 type somebodys struct {
 	*fleet
 	b      *bundle.Bundle
-	dialer *remote.Dialer // that brings an agent
+	dialer *remote.Dialer // dialer that installs an agent
 	params layout.Params
 	like   like
 }
 
-// like describes what an installer adds to kubeadm.
+// like describes an installer's additions to kubeadm.
 type like struct {
 	cluster string                             // more lines of ClusterConfiguration
 	kubelet string                             // more lines of KubeletConfiguration
 	node    func(machine string) string        // returns the name of a machine's node; nil: the machine's own
 	before  func(c *somebodys, machine string) // runs on each machine before kubeadm; nil: nothing
-	after   func(c *somebodys, machine string) // runs on each machine once it has joined; nil: nothing
-	images  string                             // the role whose images workers have; empty: worker
+	after   func(c *somebodys, machine string) // runs on each machine after it joined; nil: nothing
+	images  string                             // role of the images on workers; empty: worker
 }
 
 // node returns the name of a machine's node.
@@ -81,13 +81,13 @@ func (c *somebodys) node(machine string) string {
 	return c.like.node(machine)
 }
 
-// bareKubeadm makes a cluster of control-plane machines, the first of which the API is reached by, and of workers.
+// bareKubeadm makes a cluster of control-plane machines, the first of which serves the API's address, and of workers.
 func bareKubeadm(t *testing.T, f *fleet, b *bundle.Bundle, cps []string, workers ...string) *somebodys {
 	t.Helper()
 	return installed(t, f, b, like{}, cps, workers...)
 }
 
-// installed makes a cluster as an installer does that runs kubeadm.
+// installed makes a cluster as an installer based on kubeadm does.
 func installed(t *testing.T, f *fleet, b *bundle.Bundle, l like, cps []string, workers ...string) *somebodys {
 	t.Helper()
 	cp := cps[0]
@@ -115,7 +115,7 @@ func installed(t *testing.T, f *fleet, b *bundle.Bundle, l like, cps []string, w
 		i := testkit.Value(b.Image(image))(t)
 		return i.Ref[strings.LastIndex(i.Ref, ":")+1:]
 	}
-	endpoint := "" // kubeadm lets none join the control plane of a cluster without one
+	endpoint := "" // kubeadm requires one before others can join the control plane
 	if len(cps) > 1 {
 		endpoint = c.params.Endpoint
 	}
@@ -145,7 +145,7 @@ func installed(t *testing.T, f *fleet, b *bundle.Bundle, l like, cps []string, w
 			t.Fatal("kubeadm tells no key of the certificates that it has uploaded")
 		}
 		for _, other := range cps[1:] {
-			c.joinNode(t, cp, other, "--certificate-key", said[len(said)-1]) // it makes a command that joins the control plane
+			c.joinNode(t, cp, other, "--certificate-key", said[len(said)-1]) // makes the machine join the control plane
 		}
 	}
 	for _, w := range workers {
@@ -155,7 +155,7 @@ func installed(t *testing.T, f *fleet, b *bundle.Bundle, l like, cps []string, w
 	return c
 }
 
-// prepare puts on machines what a distribution's packages bring, and leaves no trace of naupegos.
+// prepare installs the contents of a distribution's packages on machines, and leaves no trace of naupegos.
 func (c *somebodys) prepare(t *testing.T, role string, names ...string) (facts machine.Facts) {
 	t.Helper()
 	for _, name := range names {
@@ -194,13 +194,13 @@ func (c *somebodys) joinNode(t *testing.T, cp, machine string, options ...string
 	}
 }
 
-// join has kubeadm join a machine by a token with options, and waits until its node is ready.
+// join joins a machine with kubeadm, by a token and with options, and waits until its node is ready.
 func (f *fleet) join(t *testing.T, cp, name string, options ...string) {
 	t.Helper()
 	f.joinAs(t, cp, name, name, options...)
 }
 
-// joinAs joins a machine under the name of a node.
+// joinAs joins a machine with this node name.
 func (f *fleet) joinAs(t *testing.T, cp, machine, node string, options ...string) {
 	t.Helper()
 	join := strings.TrimSpace(f.run(cp, "kubeadm token create --print-join-command "+strings.Join(options, " ")+" 2>/dev/null"))

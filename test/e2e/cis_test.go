@@ -21,8 +21,8 @@ import (
 
 const (
 	kubeBench = "github.com/aquasecurity/kube-bench"
-	// cisBenchmark is the newest that kube-bench has. Its "policies" are left out: they judge what users deploy, and roles that every
-	// Kubernetes is born with (cluster-admin) fail them.
+	// cisBenchmark is kube-bench's newest benchmark. Its section "policies" is left out: it judges users' workloads, and Kubernetes' built-in roles
+	// (cluster-admin) fail it.
 	cisBenchmark = "cis-1.10"
 )
 
@@ -32,7 +32,7 @@ var kubeBenchArchive = sync.OnceValues(func() (string, error) {
 	if _, err := kubeBenchGo("build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", filepath.Join(dir, "kube-bench"), kubeBench); err != nil {
 		return "", err
 	}
-	source, err := kubeBenchGo("list", "-m", "-f", "{{.Dir}}", kubeBench) // which building has downloaded
+	source, err := kubeBenchGo("list", "-m", "-f", "{{.Dir}}", kubeBench) // the build has downloaded it
 	if err != nil {
 		return "", err
 	}
@@ -44,7 +44,7 @@ var kubeBenchArchive = sync.OnceValues(func() (string, error) {
 })
 
 func kubeBenchGo(args ...string) (string, error) {
-	cmd := exec.Command("nice", append([]string{"-n", "19", "go"}, args...)...) // beside clusters, which have probes
+	cmd := exec.Command("nice", append([]string{"-n", "19", "go"}, args...)...) // at low priority, because clusters with probes run at the same time
 	cmd.Dir, cmd.Env = "kubebench", append(os.Environ(), "CGO_ENABLED=0")
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -55,8 +55,8 @@ func kubeBenchGo(args ...string) (string, error) {
 	return string(out), nil
 }
 
-// judgedByCIS runs kube-bench on a machine: nothing may fail, and it may warn of exactly what testdata/kube-bench.txt accepts for this
-// kind of machine. Targets are kube-bench's words.
+// judgedByCIS runs kube-bench on a machine: no check may fail, and it must warn of exactly the checks that testdata/kube-bench.txt accepts for this
+// kind of machine. targets are in kube-bench's terms.
 func (r *rig) judgedByCIS(t *testing.T, machine, kind, targets string) {
 	t.Helper()
 	archive := testkit.Value(os.ReadFile(testkit.Value(kubeBenchArchive())(t)))(t)
@@ -67,8 +67,8 @@ func (r *rig) judgedByCIS(t *testing.T, machine, kind, targets string) {
 		t.Fatal(res)
 	}
 	if kind == "control-plane" {
-		// kube-bench judges what it sees running, and says of everything that it is missing where one is. Where the host is slow enough for
-		// leases to be lost, kubelet has that one start again after a while.
+		// kube-bench judges running processes only, and reports all checks of a missing one. On a host that is slow enough to lose leases, kubelet
+		// restarts the process after a while.
 		testkit.Until(t, 3*time.Minute, time.Second, func() error {
 			for _, program := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"} {
 				if out := r.look(machine, "ps -C "+program+" -o pid= || true"); strings.TrimSpace(out) == "" {
@@ -78,7 +78,7 @@ func (r *rig) judgedByCIS(t *testing.T, machine, kind, targets string) {
 			return nil
 		})
 	}
-	// Where etcd is a unit, its file lies where kube-bench has to be told.
+	// If etcd is a unit, kube-bench needs the path of the unit's file.
 	out := r.look(machine, "cd "+dir+" && sed -i 's#^\\( *\\)- /etc/etcd/etcd.conf$#&\\n\\1- /etc/systemd/system/etcd.service#' config.yaml && "+
 		"./kube-bench run --config-dir . --config ./config.yaml --benchmark "+cisBenchmark+" --targets "+targets+" --json; cd /; rm -rf "+dir)
 	var report struct {
@@ -124,7 +124,7 @@ func (r *rig) judgedByCIS(t *testing.T, machine, kind, targets string) {
 	}
 }
 
-// acceptedByUs reads which warnings are accepted for a kind of machine: lines of number, kinds, reason.
+// acceptedByUs reads the accepted warnings for a kind of machine: lines of number, kinds, reason.
 func acceptedByUs(t *testing.T, kind string) map[string]string {
 	t.Helper()
 	accepted := map[string]string{}

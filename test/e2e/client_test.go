@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	requestTimeout = 3 * time.Second        // of each request of the load: what waits longer has failed
-	patience       = time.Minute            // with each request of a test's own: on a busy host etcd takes seconds to write
-	requestPause   = 100 * time.Millisecond // between two rounds of a write and a read
-	flowTime       = time.Minute            // until writes flow again: a connection to a dead server is given up after 8 seconds
+	requestTimeout = 3 * time.Second        // of each request of the load; a longer one counts as failed
+	patience       = time.Minute            // for each request of a test itself: on a busy host etcd takes seconds to write
+	requestPause   = 100 * time.Millisecond // between rounds of a write and a read
+	flowTime       = time.Minute            // limit until writes flow again: a connection to a dead server is given up after 8 seconds
 )
 
-// api is a patient client of the rig's cluster through its endpoint.
+// api returns a patient client of the rig's cluster, through the endpoint.
 func (r *rig) api() *kubernetes.Clientset { return r.clientset(patience) }
 
 func (r *rig) clientset(timeout time.Duration) *kubernetes.Clientset {
@@ -56,8 +56,8 @@ func (r *rig) restConfig() *rest.Config {
 	return cfg
 }
 
-// load is a client that writes and reads all the time. It creates an object for every sequence number, keeps a counter
-// up to date, and reads back what was acknowledged last.
+// load is a client that writes and reads continuously. It creates an object for every sequence number, increments a counter, and reads back the
+// last acknowledged writes.
 type load struct {
 	stop context.CancelFunc
 	done chan struct{}
@@ -65,20 +65,20 @@ type load struct {
 	mu      sync.Mutex
 	set     kubernetes.Interface
 	acked   []string // names of objects whose creation was acknowledged
-	counter int      // greatest acknowledged value
-	version string   // resource version of the counter, as far as it is known
-	writes  int      // acknowledged
-	reads   int      // answered
-	failed  []string // requests that failed: when and why
-	stale   []string // answers that miss what was acknowledged before: never allowed
+	counter int      // highest acknowledged value
+	version string   // resource version of the counter; empty if unknown
+	writes  int      // number of acknowledged writes
+	reads   int      // number of answered reads
+	failed  []string // failed requests, with time and error
+	stale   []string // answers that lack acknowledged writes: never allowed
 	lastOK  time.Time
-	longest time.Duration // between two acknowledged writes
+	longest time.Duration // between acknowledged writes
 }
 
 const (
 	loadSpace = "e2e-load"
 	counter   = "counter"
-	written   = "written" // the key under which an object of the load says its name
+	written   = "written" // the key of an object's name within the objects of the load
 )
 
 // startLoad starts the client.
@@ -96,21 +96,21 @@ func startLoad(t testing.TB, r *rig) *load {
 	return l
 }
 
-// api is what requests go to from now on.
+// api returns the client for further requests.
 func (l *load) api() kubernetes.Interface {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.set
 }
 
-// takes has the client use another kubeconfig from now on.
+// takes switches the load to another kubeconfig.
 func (l *load) takes(set kubernetes.Interface) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.set = set
 }
 
-// end stops the client.
+// end stops the load.
 func (l *load) end() {
 	l.stop()
 	<-l.done
@@ -132,19 +132,19 @@ func (l *load) run(ctx context.Context) {
 	}
 }
 
-// note keeps the outcome of one request; f is called under the lock where it succeeded.
+// note records the outcome of one request; if it succeeded, f is called under the lock.
 func (l *load) note(ctx context.Context, what string, err error, f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case err == nil:
 		f()
-	case ctx.Err() == nil: // not our own stop
+	case ctx.Err() == nil: // not the load's own stop
 		l.failed = append(l.failed, fmt.Sprintf("%s %s: %v", time.Now().Format("15:04:05.000"), what, err))
 	}
 }
 
-// acknowledged is called under the lock.
+// acknowledged records a write. It is called under the lock.
 func (l *load) acknowledged() {
 	now := time.Now()
 	l.longest = max(l.longest, now.Sub(l.lastOK))
@@ -159,8 +159,7 @@ func (l *load) create(ctx context.Context, n int) {
 	l.note(ctx, "create "+name, err, func() { l.acked = append(l.acked, name); l.acknowledged() })
 }
 
-// count updates the counter under its resource version: a request that timed out but is carried out late can't undo a
-// later one.
+// count updates the counter under its resource version, so that a request that timed out and is executed late can't undo a later one.
 func (l *load) count(ctx context.Context, n int) {
 	maps := l.api().CoreV1().ConfigMaps(loadSpace)
 	if l.version == "" {
@@ -177,13 +176,13 @@ func (l *load) count(ctx context.Context, n int) {
 	if err != nil {
 		l.version = ""
 		if apierrors.IsConflict(err) {
-			return // the one before, which was counted as failed, was carried out after all
+			return // the previous request, which counted as failed, was executed after all
 		}
 	}
 	l.note(ctx, "update counter", err, func() { l.version, l.counter = have.ResourceVersion, n; l.acknowledged() })
 }
 
-// check is called under the lock.
+// check compares an answer with the acknowledged writes. It is called under the lock.
 func (l *load) check(cm *corev1.ConfigMap) {
 	if n, err := strconv.Atoi(cm.Data["n"]); err != nil || n < l.counter {
 		l.stale = append(l.stale, fmt.Sprintf("counter is %q after %d was acknowledged", cm.Data["n"], l.counter))
@@ -210,7 +209,7 @@ func (l *load) read(ctx context.Context) {
 	l.note(ctx, "get "+name, err, func() { l.reads++ })
 }
 
-// mark is the client's state at one moment, to tell what happened since.
+// mark is the load's state at a moment, for comparisons.
 type mark struct{ writes, reads, failed int }
 
 func (l *load) mark() mark {
@@ -236,27 +235,27 @@ func (l *load) flows(t testing.TB, n int) {
 	})
 }
 
-// bound is what a client may suffer in a phase of a cluster's life.
+// bound is the most that a client may suffer in a phase of a cluster's life.
 type bound struct {
-	failed int           // requests
-	stall  time.Duration // between two acknowledged writes, with what busy machines add
+	failed int           // failed requests
+	stall  time.Duration // longest time between acknowledged writes, including the delays of busy machines
 }
 
 var (
-	// Machines are changed one after another, and say goodbye: a request that is under way may be lost, and etcd elects leaders.
+	// Machines change one after another and in good order: a request under way may be lost, and etcd elects leaders.
 	gentle = bound{failed: 10, stall: 10 * time.Second}
-	// A machine loses its power: requests time out until everybody has found out, the last by its connection, which takes 8 seconds.
+	// A machine loses its power: requests time out until all clients notice, the last ones through their connections, which take 8 seconds.
 	harsh = bound{failed: 40, stall: 20 * time.Second}
 )
 
-// report asserts that a client did not suffer more since m than where a machine loses its power.
+// report asserts that the client suffered at most what harsh allows since m.
 func (l *load) report(t testing.TB, what string, m mark) {
 	t.Helper()
 	l.suffered(t, what, m, harsh)
 }
 
-// suffered logs what happened since m, and asserts that it was within bounds. It counts the time since the last write, too: a client that
-// stands still acknowledges nothing that would end it.
+// suffered logs the load's progress since m, and asserts that it is within bounds. It also counts the time since the last write, because a stalled
+// load has no later write to end the pause.
 func (l *load) suffered(t testing.TB, what string, m mark, at bound) {
 	t.Helper()
 	at.failed, at.stall = at.failed*int(slower), at.stall*slower
@@ -279,7 +278,7 @@ func (l *load) suffered(t testing.TB, what string, m mark, at bound) {
 	}
 }
 
-// verify asserts that every acknowledged write is there, as it was written.
+// verify asserts that every acknowledged write exists with its content.
 func (l *load) verify(t testing.TB) {
 	t.Helper()
 	l.mu.Lock()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/report"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -23,29 +24,29 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// rig is one cluster with a state directory of its own. It is destroyed when the test ends, whatever happened.
+// rig is one cluster with its own state directory. It is destroyed when the test ends, also after a failure.
 type rig struct {
-	t     testing.TB // the part of the test that runs
+	t     testing.TB // the running part of the test
 	whole testing.TB // the test
 	site  site
 	name  string
-	dir   string // the test's own, on a real disk
+	dir   string // the test's own directory, on a real disk
 	state string // --state-dir
 	file  string // the document
 	inv   invocation
-	id    string // of the cluster, once it is known
-	size  size   // that the document asks for
+	id    string // of the cluster; empty until known
+	size  size   // according to the document
 	was   snapshot
 	calm  calm
 }
 
-// newRig prepares a cluster of local machines of this name; nothing is made yet. Names are unique among the tests.
+// newRig prepares a cluster of local machines of this name, without creating it. Names are unique among the tests.
 func newRig(t testing.TB, name string) *rig {
 	t.Helper()
 	return newRigOn(t, onHost{}, name)
 }
 
-// newRigOn prepares a cluster somewhere.
+// newRigOn prepares a cluster on a site.
 func newRigOn(t testing.TB, where site, name string) *rig {
 	t.Helper()
 	dir := filepath.Join(built.dir, name)
@@ -64,18 +65,18 @@ func newRigOn(t testing.TB, where site, name string) *rig {
 	return r
 }
 
-// size is how much of everything a document asks for.
+// size is the size of a cluster in the document, with further settings.
 type size struct {
 	controlPlanes, workers, gateways int
 	kubernetes                       string // release; empty: the default
-	pool                             string // more lines of the pool of workers, six blanks deep
-	extra                            string // more lines of spec, two blanks deep
+	pool                             string // more lines for the pool of workers, indented by six spaces
+	extra                            string // more lines for spec, indented by two spaces
 }
 
-// document writes the rig's document. Without gateways the endpoint is the site's.
+// document writes the rig's document. A cluster without gateways has the site's endpoint.
 func (r *rig) document(s size) {
 	r.t.Helper()
-	r.calm.end() // what is done by the one before is none of its business
+	r.calm.end() // a pending check of the previous document would fail
 	r.size = s
 	var b strings.Builder
 	endpoint, controlPlane := fmt.Sprintf("    gateways:\n      replicas: %d\n", s.gateways), ""
@@ -98,8 +99,8 @@ func (r *rig) document(s size) {
 	}
 }
 
-// run runs naupegos with the rig's state. What changes the cluster and ends with 0 must have done all there is to do: plan finds nothing, at
-// once and a minute later.
+// run runs naupegos with the rig's state. After a command that changes the cluster and ends with 0, plan must find nothing to do, at once and a
+// minute later.
 func (r *rig) run(args ...string) result {
 	r.t.Helper()
 	if !changes(args) {
@@ -116,20 +117,20 @@ func (r *rig) run(args ...string) result {
 	return res
 }
 
-// call runs naupegos with the rig's state and judges nothing.
+// call runs naupegos with the rig's state, without any check.
 func (r *rig) call(args ...string) result {
 	r.t.Helper()
 	return naupegos(r.t, r.invocation(), append([]string{"--state-dir", r.state}, args...)...)
 }
 
-// invocation is how naupegos is run for this cluster.
+// invocation returns the way in which naupegos is run for this cluster.
 func (r *rig) invocation() invocation {
 	inv := r.inv
 	inv.env = append(r.site.env(), inv.env...)
 	return inv
 }
 
-// must runs naupegos and fails the test at any other exit status than code.
+// must runs naupegos and fails the test if the exit status is not code.
 func (r *rig) must(code int, args ...string) result {
 	r.t.Helper()
 	res := r.run(args...)
@@ -159,11 +160,11 @@ func (r *rig) unchanged() {
 // ssh runs a shell command on a machine through naupegos ssh; it must succeed.
 func (r *rig) ssh(machine, command string) string {
 	r.t.Helper()
-	r.calm.end() // it may change anything
+	r.calm.end() // the command may change anything
 	return r.look(machine, command)
 }
 
-// look is ssh for a command that changes nothing.
+// look is ssh for commands without side effects.
 func (r *rig) look(machine, command string) string {
 	r.t.Helper()
 	return r.remote(0, machine, command).stdout
@@ -174,7 +175,7 @@ func (r *rig) remote(code int, machine, command string) result {
 	return r.must(code, "ssh", r.name, machine, "--", command)
 }
 
-// passesItsTest runs naupegos test, asserts that everything holds that is tried, and returns the details by name.
+// passesItsTest runs naupegos test, asserts that all checks pass, and returns the details by name.
 func (r *rig) passesItsTest(t *testing.T) map[string]string {
 	t.Helper()
 	var report struct{ Items []addons.Proof }
@@ -192,12 +193,12 @@ func (r *rig) passesItsTest(t *testing.T) map[string]string {
 	return details
 }
 
-// status returns what naupegos status says.
+// status returns the output of naupegos status.
 func (r *rig) status() report.Status {
 	r.t.Helper()
 	var s report.Status
 	res := r.run("status", r.name, "-o", "json")
-	if res.code != 0 && res.code != 5 { // 5: not all is well, as the answer says
+	if res.code != 0 && res.code != 5 { // 5: the cluster is not healthy, as the answer says
 		r.t.Fatal(res)
 	}
 	if err := json.Unmarshal([]byte(res.stdout), &s); err != nil {
@@ -206,12 +207,12 @@ func (r *rig) status() report.Status {
 	return s
 }
 
-// settle is how long status may take to find everything well after an apply that has ended with 0: what it waited for was well, so this is
-// only for what a busy host makes of single requests.
+// settle is the time limit for a healthy status after an apply that ended with 0. Apply has waited for health, so this allows only for single
+// requests that a busy host delays.
 const settle = 15 * time.Second
 
-// healthy asserts that status shows as many machines as the document asks for, all of them well, and each control-plane
-// machine a voter of etcd; it returns that status.
+// healthy asserts that status shows all machines of the document, all healthy, with each control-plane machine a voter of etcd. It returns the
+// status.
 func (r *rig) healthy() report.Status {
 	r.t.Helper()
 	var s report.Status
@@ -226,7 +227,7 @@ func (r *rig) healthy() report.Status {
 	return s
 }
 
-// check compares what status says with what is wanted.
+// check compares a status with the wanted size.
 func (s size) check(st report.Status) error {
 	if !st.Healthy {
 		return fmt.Errorf("not healthy: %+v", st)
@@ -247,7 +248,7 @@ func (s size) check(st report.Status) error {
 	return nil
 }
 
-// machinesOf lists machines of a role with what status says of them.
+// machinesOf lists the machines of a role in a status.
 func machinesOf(st report.Status, role provider.Role) []report.MachineStatus {
 	var out []report.MachineStatus
 	for _, m := range st.Machines {
@@ -258,7 +259,7 @@ func machinesOf(st report.Status, role provider.Role) []report.MachineStatus {
 	return out
 }
 
-// record reads what the store knows of the cluster, and remembers its ID. It returns nil where there is no such cluster.
+// record reads the cluster from the store, and keeps its ID. It returns nil if the store does not have the cluster.
 func (r *rig) record() *store.Cluster {
 	if _, err := os.Stat(r.state); err != nil {
 		return nil
@@ -271,13 +272,16 @@ func (r *rig) record() *store.Cluster {
 	defer st.Close()
 	c, err := st.Cluster(context.Background(), r.name)
 	if err != nil {
+		if fail.KindOf(err) != fail.NotFound {
+			r.t.Error(err)
+		}
 		return nil
 	}
 	r.id = c.ID
 	return c
 }
 
-// kill has a machine lose its power, and returns when: the network goes first, so that nothing that dies can say goodbye.
+// kill cuts a machine's power, and returns when: the network goes first, so that dying programs can't close their connections.
 func (r *rig) kill(machine string) time.Time {
 	r.t.Helper()
 	r.calm.end()
@@ -290,7 +294,7 @@ func (r *rig) kill(machine string) time.Time {
 		r.t.Fatalf("%s has no link: %v: %s", machine, err, text)
 	}
 	began := time.Now()
-	// The bridge lets nothing through any more. The link stays up: a runner that sees it down would mend it.
+	// The bridge drops the machine's traffic. The link stays up, because a runner would repair one that is down.
 	if out, err := exec.Command("bridge", "link", "set", "dev", record.Link, "state", "0").CombinedOutput(); err != nil {
 		r.t.Fatalf("%v: %s", err, out)
 	}
@@ -298,7 +302,7 @@ func (r *rig) kill(machine string) time.Time {
 	return began
 }
 
-// kubeconfig is the administrator's.
+// kubeconfig returns the administrator's kubeconfig.
 func (r *rig) kubeconfig() []byte {
 	r.t.Helper()
 	return []byte(r.must(0, "kubeconfig", r.name).stdout)
@@ -307,7 +311,7 @@ func (r *rig) kubeconfig() []byte {
 // destroy destroys the cluster and asserts that nothing of it is left.
 func (r *rig) destroy() {
 	r.t.Helper()
-	r.site.host(r) // which nobody can tell any more afterwards
+	r.site.host(r) // it can't be found out afterwards
 	if r.t.Failed() {
 		r.evidence()
 	}
@@ -322,7 +326,7 @@ func (r *rig) gone() {
 	r.site.gone(r)
 }
 
-// destroyQuietly removes what a failed test has left, without judging.
+// destroyQuietly removes a failed test's cluster, without checks.
 func (r *rig) destroyQuietly() {
 	if r.record() == nil {
 		return
@@ -332,7 +336,7 @@ func (r *rig) destroyQuietly() {
 	}
 }
 
-// initOf returns the host's number of a machine's first process.
+// initOf returns the PID, on the host, of a machine's first process.
 func (r *rig) initOf(machine string) string {
 	r.t.Helper()
 	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
@@ -351,7 +355,7 @@ func (r *rig) initOf(machine string) string {
 			continue
 		}
 		for line := range strings.Lines(string(status)) {
-			// The last number is the one in the process's own name space.
+			// The last number is the PID in the process's own namespace.
 			if f := strings.Fields(line); len(f) == 3 && f[0] == "NSpid:" && f[2] == "1" {
 				return pid
 			}

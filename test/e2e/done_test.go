@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// lasting is how long after a command that ended with 0 plan must still find nothing to do: longer than anybody goes on believing what was
-// so before. The controller manager's 40 s for a kubelet that is silent are the longest of all.
+// lasting is how long plan must find nothing to do after a command that ended with 0. It exceeds every delay after which components notice a
+// failure; the longest is the controller manager's 40 s for a silent kubelet.
 const lasting = time.Minute
 
-// verbs that change a cluster, and of these the ones that take it to what its document says.
+// Verbs that change a cluster, and the part of them after which it conforms to its document.
 var (
 	changing  = []string{"apply", "destroy", "node", "machine", "certs", "upgrade", "reset", "renew", "repair", "update"}
 	finishing = [][]string{{"apply"}, {"node", "replace"}, {"upgrade"}}
@@ -26,8 +26,8 @@ func finishes(args []string) bool {
 	return slices.ContainsFunc(finishing, func(verb []string) bool { return len(args) >= len(verb) && slices.Equal(args[:len(verb)], verb) })
 }
 
-// finished asserts that a command which said that all is done has told the truth. The plan of a minute later is made in the background,
-// unless the cluster is changed before.
+// finished asserts that plan finds nothing to do after a command that reported success. It checks again a minute later, in the background, unless
+// the cluster is changed before.
 func (r *rig) finished(res result) {
 	r.t.Helper()
 	if p := r.plans(r.invocation()); p.code != 0 {
@@ -37,7 +37,7 @@ func (r *rig) finished(res result) {
 	r.lasts()
 }
 
-// plans makes a plan, and another one for a while where API or etcd do not answer: nothing may have happened to them, but a busy host.
+// plans makes a plan. It tries again for a while if API or etcd do not answer, which can happen on a busy host.
 func (r *rig) plans(inv invocation) result {
 	for began := time.Now(); ; {
 		p := naupegos(r.whole, inv, "--state-dir", r.state, "plan", "-f", r.file)
@@ -48,7 +48,7 @@ func (r *rig) plans(inv invocation) result {
 	}
 }
 
-// lasts has a plan made in a minute, unless the cluster is changed before: there must be nothing to do still. It asks for no second one.
+// lasts makes a plan in a minute, without a second try, and asserts that there is nothing to do. It does not do so if the cluster is changed before.
 func (r *rig) lasts() {
 	if r.calm.lasts() {
 		return
@@ -62,7 +62,7 @@ func (r *rig) lasts() {
 	})
 }
 
-// stillDone waits for the plan of a minute after the last command, where nothing has changed the cluster since.
+// stillDone waits for the plan of a minute after the last command, unless the cluster has been changed since.
 func (r *rig) stillDone() {
 	if !r.t.Failed() {
 		r.calm.wait()
@@ -70,14 +70,14 @@ func (r *rig) stillDone() {
 	r.calm.end()
 }
 
-// calm is the time in which nobody changes a cluster.
+// calm is a period without changes of a cluster.
 type calm struct {
 	mu   sync.Mutex
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-// begin has check called when the time has been long enough. Its context ends when somebody changes the cluster.
+// begin calls check when the period is long enough. Its context ends when the cluster is about to be changed.
 func (c *calm) begin(check func(context.Context)) {
 	c.end()
 	ctx, stop := context.WithCancel(context.Background())
@@ -97,14 +97,14 @@ func (c *calm) begin(check func(context.Context)) {
 	}()
 }
 
-// lasts reports whether the check is still due, or was made and nothing has changed since.
+// lasts reports whether the check is pending, or has been made without a change since.
 func (c *calm) lasts() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.done != nil
 }
 
-// wait waits until the check was made, if one is due.
+// wait waits for a pending check.
 func (c *calm) wait() {
 	c.mu.Lock()
 	done := c.done
@@ -114,7 +114,7 @@ func (c *calm) wait() {
 	}
 }
 
-// end says that the cluster is about to be changed.
+// end announces a change of the cluster.
 func (c *calm) end() {
 	c.mu.Lock()
 	stop, done := c.stop, c.done

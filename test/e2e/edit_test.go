@@ -14,13 +14,13 @@ import (
 
 // Changes to a document.
 const (
-	auditLog   = "  security:\n    auditLog:\n      enabled: false\n"                         // it is on by default: API servers restart
-	lessStrict = "  security:\n    cisDefaults: false\n    auditLog:\n      enabled: false\n" // the controllers and kubelets restart too
+	auditLog   = "  security:\n    auditLog:\n      enabled: false\n"                         // on by default: API servers restart
+	lessStrict = "  security:\n    cisDefaults: false\n    auditLog:\n      enabled: false\n" // controllers and kubelets restart, too
 	poolLabel  = "      labels:\n        e2e.example.org/edited: \"true\"\n"
 	otherKey   = "  access:\n    sshKeys:\n      - ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA e2e\n"
 )
 
-// editsNothing lets somebody else log in, which is a file on every machine, and gives a pool's nodes a label: nothing restarts.
+// editsNothing admits another SSH key, which is a file on every machine, and labels a pool's nodes: nothing restarts.
 func editsNothing(t *testing.T, r *rig, l *load) {
 	to := r.size
 	to.extra += otherKey
@@ -37,7 +37,7 @@ func editsNothing(t *testing.T, r *rig, l *load) {
 	}
 }
 
-// editsPrograms restarts kubelets, API servers and controllers: never two API servers at a time, and nothing else.
+// editsPrograms restarts kubelets, API servers and controllers, and nothing else; never two API servers at a time.
 func editsPrograms(t *testing.T, r *rig, l *load) {
 	to := r.size
 	to.extra += lessStrict
@@ -50,7 +50,7 @@ func editsPrograms(t *testing.T, r *rig, l *load) {
 	}
 }
 
-// edit applies a changed document to the living cluster, and asserts that just these programs were started again on machines of these roles.
+// edit applies a changed document to the living cluster, and asserts that exactly these programs restart on machines of these roles.
 func (r *rig) edit(t *testing.T, l *load, to size, restarts map[provider.Role][]string) {
 	t.Helper()
 	before, m := r.programs(), l.mark()
@@ -72,13 +72,13 @@ func (r *rig) edit(t *testing.T, l *load, to size, restarts map[provider.Role][]
 	l.verify(t)
 }
 
-// program is one of the programs that a cluster consists of, on one machine.
+// program is a program of the cluster on one machine.
 type program struct {
 	machine, name string
 	role          provider.Role
 }
 
-// programs says which process each is: its number and when it began.
+// programs returns the process of each program: its PID and start time.
 func (r *rig) programs() map[program]string {
 	r.t.Helper()
 	names := map[provider.Role]string{
@@ -102,9 +102,9 @@ func (r *rig) programs() map[program]string {
 	return out
 }
 
-// watchServers asks every API server continually whether it is ready. The function that it returns lists when more than one was down, and the
-// servers that never were, although all restart. A server is down from its first refusal of a connection to its next answer; a server that is merely
-// slow on a busy host is not.
+// watchServers asks every API server continually whether it is ready. The returned function lists the times when more than one was down, and the
+// servers that never were, although all should restart. A server is down from its first refused connection to its next answer; a slow answer on
+// a busy host does not count.
 func (r *rig) watchServers(t *testing.T) func() []string {
 	t.Helper()
 	cfg := r.restConfig()
@@ -117,7 +117,7 @@ func (r *rig) watchServers(t *testing.T) func() []string {
 	return func() []string { return together(all) }
 }
 
-// together stops asking, and lists when more than one of the servers was down, and the servers that never were.
+// together stops the probes, and lists the times when more than one server was down, and the servers that never were.
 func together(all []*prober) []string {
 	var downs []span
 	var out []string
@@ -141,7 +141,7 @@ func together(all []*prober) []string {
 	return out
 }
 
-// runtimeRestarts has the containerd of one of several workers restart: its pods are moved before, and may come back afterwards.
+// runtimeRestarts restarts the containerd of one of several workers: its pods move away before, and may come back afterwards.
 func runtimeRestarts(t *testing.T, r *rig, l *load) {
 	w, m := machinesOf(r.status(), provider.Worker)[0].Name, l.mark()
 	r.ssh(w, "echo '# changed by hand' >> /etc/containerd/config.toml")

@@ -14,8 +14,8 @@ import (
 
 const decrypted = "  security:\n    encryptionAtRest: false\n"
 
-// encryptionChanges turns encryption at rest off and on, and rotates its key, with a Secret that was there before; each time all Secrets lie in
-// etcd as they should, and are read. One of the two is sampled.
+// encryptionChanges turns encryption at rest off and on, or rotates its key, with a Secret from before; make test samples one of the two. Each time
+// all Secrets must be stored in etcd as configured, and be readable.
 func (r *rig) encryptionChanges(t *testing.T, s size, cp string) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "kept", Namespace: "default"}, StringData: map[string]string{"word": "unchanged"}}
@@ -30,7 +30,7 @@ func (r *rig) encryptionChanges(t *testing.T, s size, cp string) {
 			s.extra = extra + decrypted
 			r.document(s)
 			r.apply()
-			r.secretsLie(t, cp, "k8s\x00\n") // protobuf's first bytes of an object that is not encrypted
+			r.secretsLie(t, cp, "k8s\x00\n") // first bytes of an unencrypted object in protobuf
 			s.extra = extra
 			r.document(s)
 			r.apply()
@@ -45,7 +45,7 @@ func (r *rig) encryptionChanges(t *testing.T, s size, cp string) {
 			if config := r.look(cp, "cat /etc/kubernetes/naupegos/encryption.yaml"); strings.Contains(config, "key1") {
 				t.Error("API servers still have the former key")
 			}
-			// A store from before knows nothing of key2. It learns it from the API servers, and takes it from nobody.
+			// An older store does not have key2. It learns the key from the API servers, and takes no other key.
 			elsewhere := r.restored(older)
 			if res := elsewhere(0, "apply", "-f", r.file, "--yes"); !strings.Contains(res.stderr, "encrypt all Secrets in etcd with key2") {
 				t.Errorf("a store that is older than the cluster does\n%v", res)
@@ -57,7 +57,7 @@ func (r *rig) encryptionChanges(t *testing.T, s size, cp string) {
 	r.unchanged()
 }
 
-// secretsLie asserts that all Secrets lie in etcd, which is a unit on cp, with values that begin with prefix, and that the one of
+// secretsLie asserts that all Secrets are stored in etcd, which is a unit on cp, with values that begin with prefix, and that the Secret of
 // encryptionChanges can be read.
 func (r *rig) secretsLie(t *testing.T, cp, prefix string) {
 	t.Helper()

@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// TestEtcdService makes a cluster whose etcd is a systemd unit, and takes its control plane from one machine to three under a client; one
-// of them loses its power and comes back. There are no workers: pods run there, as the smoke test shows.
+// TestEtcdService makes a cluster with etcd as a systemd unit, and grows its control plane from one machine to three under a client; one of them
+// loses its power and comes back. There are no workers: pods run on the control plane, which the smoke test shows.
 func TestEtcdService(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "etcdsvc")
@@ -45,14 +45,14 @@ func TestEtcdService(t *testing.T) {
 	r.destroy()
 }
 
-// applyInParts builds the cluster part by part. What is asked for too early is refused, what was left out is said; afterwards nothing is to do.
+// applyInParts builds the cluster part by part. A part that is too early must be refused, omitted parts reported, and nothing left to do in the end.
 func (r *rig) applyInParts(parts ...string) {
 	r.t.Helper()
 	if res := r.must(5, "apply", "-f", r.file, "--yes", "--only", parts[1]); !strings.Contains(res.stderr, "gateways can't come before infrastructure") {
 		r.t.Errorf("the wrong reason: %v", res)
 	}
 	for i, part := range parts {
-		res := r.call("apply", "-f", r.file, "--yes", "--only", part) // it does not end with nothing to do
+		res := r.call("apply", "-f", r.file, "--yes", "--only", part) // more is left to do, which run would not accept
 		if res.code != 0 {
 			r.t.Fatalf("want exit status 0: %v", res)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// saving returns what writes files that report why a test failed, into .evidence/TEST/PART/ at the top of the work tree.
+// saving returns a function that writes files about a failed test into .evidence/TEST/PART/ at the top of the work tree.
 func saving(t testing.TB, part string) (save func(name, text string)) {
 	t.Helper()
 	dir := filepath.Join("..", "..", ".evidence", strings.ReplaceAll(t.Name(), "/", "_"), part)
@@ -26,8 +26,8 @@ func saving(t testing.TB, part string) (save func(name, text string)) {
 	}
 }
 
-// evidence collects, after a failure and before the cluster goes, what reports why: the journal of runs, status, machines'
-// consoles, their journals and their pods' logs, into .evidence/TEST/CLUSTER/ at the top of the work tree.
+// evidence collects information about a failed test before the cluster is removed: the journal of runs, the status, and the machines' consoles,
+// journals and pods' logs, into .evidence/TEST/CLUSTER/ at the top of the work tree.
 func (r *rig) evidence() {
 	if r.record() == nil {
 		return
@@ -50,7 +50,7 @@ func (r *rig) evidence() {
 	}
 }
 
-// asRoot is a shell command that runs another one as root; who logs in to a host may be somebody else.
+// asRoot returns a shell command that runs another one as root; the login user of a host may be somebody else.
 func asRoot(command string) string {
 	return `if [ "$(id -u)" = 0 ]; then ` + command + `; else sudo -n sh -c '` + command + `'; fi`
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestFirstMinutes is what a new user types, with what they see: testdata/firstminutes/first.txtar. The command, the machines and the
-// cluster are the real ones; the bundle is this host's.
+// TestFirstMinutes runs a new user's first commands and compares their output: testdata/firstminutes/first.txtar. The command, the machines and
+// the cluster are real; the bundle is this host's.
 func TestFirstMinutes(t *testing.T) {
 	r := newRig(t, "first")
-	r.state = filepath.Join(r.dir, "naupegos") // where the user's XDG_STATE_HOME has it
+	r.state = filepath.Join(r.dir, "naupegos") // as with the user's XDG_STATE_HOME
 	caches, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)

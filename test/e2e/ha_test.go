@@ -56,7 +56,7 @@ func TestHA(t *testing.T) {
 	r.destroy()
 }
 
-// secondApply asserts that an apply of what is there already is quick and does nothing.
+// secondApply asserts that an apply without changes is quick and does nothing.
 func secondApply(t *testing.T, r *rig, _ *load) {
 	looked := r.must(0, "plan", "-f", r.file).took
 	res := r.must(0, "apply", "-f", r.file, "--yes")
@@ -64,7 +64,7 @@ func secondApply(t *testing.T, r *rig, _ *load) {
 	if !strings.Contains(res.stdout, "No changes") {
 		t.Errorf("it changed something: %v", res)
 	}
-	if limit := max(r.site.quick()*slower, 2*looked); res.took > limit { // all it does is to plan, which takes long where all is slow
+	if limit := max(r.site.quick()*slower, 2*looked); res.took > limit { // it only plans, which takes long on a slow host
 		t.Errorf("it took %v, want %v", res.took, limit)
 	}
 }
@@ -77,7 +77,7 @@ func (r *rig) vipHolder() string {
 			continue
 		}
 		for line := range strings.Lines(r.look(g.Name, "ip -o -4 addr show scope global")) {
-			if f := strings.Fields(line); len(f) > 3 && !strings.HasPrefix(f[3], g.Address+"/") { // another one than its own
+			if f := strings.Fields(line); len(f) > 3 && !strings.HasPrefix(f[3], g.Address+"/") { // an address other than its own
 				return g.Name
 			}
 		}
@@ -108,21 +108,21 @@ func gatewayDies(t *testing.T, r *rig, l *load) {
 	l.verify(t)
 }
 
-// prober asks /readyz all the time, by a new connection each time.
+// prober requests /readyz continuously, each time with a new connection.
 type prober struct {
 	t    testing.TB
-	stop func() // returns when it does not ask any more
+	stop func() // returns when the probes have ended
 	mu   sync.Mutex
 	runs []probe
 
-	refused time.Time // when the server refused a connection first; zero: it has answered since
+	refused time.Time // first refused connection; zero: the server has answered since
 	downs   []span
 }
 
-// span is a time in which a server was down: from its first refusal to its next answer.
+// span is a time when a server was down: from its first refusal to its next answer.
 type span struct{ from, to time.Time }
 
-// probe is one request that was answered.
+// probe is an answered request.
 type probe struct{ asked, answered time.Time }
 
 func newProber(t testing.TB, cfg *rest.Config) *prober {
@@ -173,8 +173,8 @@ func (p *prober) ask(ctx context.Context, client *http.Client, url string) {
 	}
 }
 
-// outage waits for answers in a row to what was asked after since, without a gap of a second, and returns how long after since the first
-// answer came, and the first of those in a row: on a busy host, an API server that can be reached makes gaps of its own.
+// outage waits for a row of answers without a gap of a second, counting only requests after since. It returns how long after since the first
+// answer came, and how long after since that row began: on a busy host, a reachable API server has gaps of its own.
 func (p *prober) outage(since time.Time) (back, steady time.Duration) {
 	p.t.Helper()
 	const inRow, hole = 20, time.Second
@@ -202,7 +202,7 @@ func (p *prober) outage(since time.Time) (back, steady time.Duration) {
 	return back, steady
 }
 
-// controlPlaneDies kills the machine with etcd's leader, which hurts most.
+// controlPlaneDies kills the machine with etcd's leader, which is the worst case.
 func controlPlaneDies(t *testing.T, r *rig, l *load) {
 	victim := ""
 	for _, m := range machinesOf(r.status(), provider.ControlPlane) {
@@ -229,7 +229,7 @@ func controlPlaneDies(t *testing.T, r *rig, l *load) {
 	l.verify(t)
 }
 
-// scaleTo takes control plane and workers up or down, and has a second apply come in between. What was edited stays.
+// scaleTo scales control plane and workers up or down, with a concurrent apply in between. Earlier edits must survive.
 func scaleTo(to size) func(*testing.T, *rig, *load) {
 	return func(t *testing.T, r *rig, l *load) {
 		to := to
@@ -256,7 +256,7 @@ func scaleTo(to size) func(*testing.T, *rig, *load) {
 	}
 }
 
-// excluded asserts that an apply beside a running one is refused with the holder's name.
+// excluded asserts that a second apply is refused with the name of the running one's holder.
 func (r *rig) excluded(done <-chan struct{}) {
 	r.t.Helper()
 	until(r.t, time.Minute, 100*time.Millisecond, func() error {
@@ -278,7 +278,7 @@ func (r *rig) excluded(done <-chan struct{}) {
 	r.t.Logf("second apply: %s", strings.TrimSpace(res.stderr))
 }
 
-// drift changes what is managed and removes what is needed on a worker.
+// drift changes managed files and removes required parts on a worker.
 func drift(t *testing.T, r *rig, _ *load) {
 	w := machinesOf(r.status(), provider.Worker)[0].Name
 	r.ssh(w, "echo '# changed by hand' >> /etc/containerd/config.toml; rm /etc/kubernetes/kubelet.conf; systemctl stop kubelet")
@@ -293,7 +293,7 @@ func drift(t *testing.T, r *rig, _ *load) {
 	r.unchanged()
 }
 
-// inside runs a command in a machine's name spaces from this host, as somebody with access to the disk could.
+// inside runs a command in a machine's namespaces from this host, as somebody with access to the disk could.
 func (r *rig) inside(machine string, argv ...string) string {
 	r.t.Helper()
 	r.calm.end()
@@ -330,7 +330,7 @@ func hostKeyChanges(t *testing.T, r *rig, _ *load) {
 	r.unchanged()
 }
 
-// hostReboots takes away all that lives in the kernel only: machines, their mounts, the bridge, the rules.
+// hostReboots removes all state that exists only in the kernel: machines, their mounts, the bridge, the rules.
 func hostReboots(t *testing.T, r *rig, l *load) {
 	l.end()
 	for _, m := range r.status().Machines {
@@ -348,7 +348,7 @@ func hostReboots(t *testing.T, r *rig, l *load) {
 	r.unchanged()
 }
 
-// TestGrow takes a control plane from one machine to three under a client. There are no workers: pods run there, as the smoke test shows.
+// TestGrow grows a control plane from one machine to three under a client. There are no workers: pods run on the control plane, which the smoke test shows.
 func TestGrow(t *testing.T) {
 	testkit.OnlyFull(t, "TestEtcdService and TestOpenStack do the same to clusters that they have")
 	t.Parallel()
@@ -360,7 +360,7 @@ func TestGrow(t *testing.T) {
 	m := l.mark()
 	r.document(size{controlPlanes: 3, gateways: 1, extra: auditLog})
 	r.apply()
-	l.suffered(t, "scale control plane 1 → 3, without an audit log", m, harsh) // the only API server is restarted
+	l.suffered(t, "scale control plane 1 → 3, without an audit log", m, harsh) // the only API server restarts
 	r.healthy()
 	r.unchanged()
 	l.verify(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// clean asserts that a host which left a cluster runs on as it was before. One that began with a bundle's images and binaries has lost these.
+// clean asserts that a host that left a cluster is as it was before. A host that began with a bundle's images and binaries has lost them.
 func (f *fleet) clean(t testing.TB, name, before string) {
 	t.Helper()
 	f.run(name, "test ! -e /root/.ssh/authorized_keys2")
@@ -26,7 +26,7 @@ func (f *fleet) clean(t testing.TB, name, before string) {
 	}
 }
 
-// strip takes from hosts what they have of a bundle: a cluster has to send them all.
+// strip removes a bundle's files from hosts, so that a cluster must send them all.
 func (f *fleet) strip(names ...string) {
 	f.t.Helper()
 	for _, n := range names {
@@ -35,7 +35,7 @@ func (f *fleet) strip(names ...string) {
 	}
 }
 
-// sudoer is a user of the fleet's machines who is let in by the fleet's key, and may become root.
+// sudoer is a user of the fleet's machines who logs in with the fleet's key and may become root.
 const sudoer = "keeper"
 
 // hire adds the sudoer.
@@ -48,8 +48,8 @@ func (f *fleet) hire(names ...string) {
 	}
 }
 
-// census lists what a cluster could leave on a machine: files where clusters put theirs, units, links, processes, mounts. What cloud-init
-// writes in its last stage, which comes at its own time, is left out.
+// census lists everything that a cluster could leave on a machine: files in the places that clusters use, units, links, processes, mounts. It omits
+// the files that cloud-init writes in its last stage, at any time.
 func (f *fleet) census(name string) string {
 	f.t.Helper()
 	return f.run(name, `
@@ -67,7 +67,7 @@ ip6tables-save 2>/dev/null | grep -E 'KUBE|FLANNEL|CNI' | sed 's/^/ip6tables /'
 true`)
 }
 
-// difference lists lines that only one of two texts has.
+// difference lists the lines that only one of two texts has.
 func difference(before, after string) []string {
 	had, has := map[string]bool{}, map[string]bool{}
 	for line := range strings.Lines(before) {

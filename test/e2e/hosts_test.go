@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// hosts are somebody's machines, with what each is for in the document. A spare one is not in it at first.
+// hosts are a user's machines, with their roles in the document. The document does not contain the spare one at first.
 var hosts = []struct{ name, role string }{
 	{"host-g", "gateway"}, {"host-h", "gateway"}, {"host-a", "control-plane"}, {"host-b", "control-plane"}, {"host-c", "control-plane"},
 	{"host-d", "worker"}, {"host-e", "worker"}, {spareHost, "control-plane"},
@@ -29,8 +29,8 @@ var hosts = []struct{ name, role string }{
 
 const spareHost = "host-f"
 
-// TestHostsProvider makes a highly available cluster of machines that exist already and are given by address and host key, where who logs in
-// is not root; takes it through what befalls hosts, resets them, and away again: the machines stay, what was put on them goes.
+// TestHostsProvider makes a highly available cluster of existing machines, given by address and host key, with a login user other than root. It
+// puts the cluster through the failures of hosts, resets it, and removes it: the machines stay, without any trace of the cluster.
 func TestHostsProvider(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -43,7 +43,7 @@ func TestHostsProvider(t *testing.T) {
 	f.hire(names...)
 	if testkit.Full() {
 		f.strip(names...)
-	} else { // the others have already what the cluster would send them
+	} else { // the other hosts already have the files that the cluster would send
 		f.strip("host-e", spareHost)
 	}
 	before := map[string]string{}
@@ -72,11 +72,11 @@ func TestHostsProvider(t *testing.T) {
 	r.hostsReset(t, f, before)
 	r.must(0, "destroy", r.name, "--yes")
 	for _, n := range names {
-		f.clean(t, n, before[n]) // which proves that it still runs, and lets its owner in
+		f.clean(t, n, before[n]) // the check shows that it still runs, and lets its owner log in
 	}
 }
 
-// fencedOff asserts that a machine's packet filter keeps us, who are no machine of the cluster, from ports on which it listens. Its SSH answers.
+// fencedOff asserts that a machine's packet filter blocks ports where it listens for us, who are no machine of the cluster. SSH answers.
 func fencedOff(t *testing.T, address string, ports ...string) {
 	t.Helper()
 	for _, port := range append(ports, "22") {
@@ -87,16 +87,17 @@ func fencedOff(t *testing.T, address string, ports ...string) {
 		if open := err == nil; open != (port == "22") {
 			t.Errorf("port %s of %s: %v", port, address, err)
 		} else if timeout, ok := errors.AsType[net.Error](err); !open && (!ok || !timeout.Timeout()) {
-			t.Errorf("port %s of %s is not filtered: %v", port, address, err) // nothing listens there
+			t.Errorf("port %s of %s is not filtered: %v", port, address, err) // the port is not open, but not filtered either
 		}
 	}
 }
 
-// hostsRestart shuts a host down, which is seen, and has its owner switch it on again, and reboot another one. Both come back by themselves.
+// hostsRestart shuts a host down, which status notices, and switches it on again as its owner would, and reboots another one. Both recover by
+// themselves.
 func (r *rig) hostsRestart(t *testing.T, f *fleet, off, reboots string) {
 	t.Helper()
 	stopped := r.must(0, "machine", "stop", r.name, off, "--yes")
-	until(t, time.Minute, 100*time.Millisecond, func() error { // it does not answer any more; its last processes may take a moment
+	until(t, time.Minute, 100*time.Millisecond, func() error { // it no longer answers; its last processes may take a moment
 		if m := testkit.Value(f.p.Machine(t.Context(), off))(t); m.State != provider.Stopped {
 			return fmt.Errorf("%s was shut down, and is %s", off, m.State)
 		}
@@ -133,14 +134,13 @@ func (r *rig) hostsRestart(t *testing.T, f *fleet, off, reboots string) {
 	r.unchanged()
 }
 
-// bootTime tells one boot of a machine from another.
+// bootTime tells a machine's boots apart.
 const bootTime = "systemctl show -p UserspaceTimestampMonotonic --value"
 
-// hostsLeave has the spare host take the place of another one, and a worker leave, by one edit. Both are as they were, and the worker can
-// come back.
+// hostsLeave replaces a host by the spare one and removes a worker, in one edit. Both are as they were before, and the worker can come back.
 func (r *rig) hostsLeave(t *testing.T, f *fleet, before map[string]string, replaced, worker string) {
 	t.Helper()
-	r.leads(replaced) // who comes has to hear from who goes
+	r.leads(replaced) // the new member must learn from the leaving one
 	r.hostsDocument(f, replaced, worker)
 	plan := r.must(2, "plan", "-f", r.file).stdout
 	for _, want := range []string{"through the packet filters", "configure control-plane " + spareHost, "drain node " + worker, "clean " + replaced, "release host " + worker} {
@@ -162,7 +162,7 @@ func (r *rig) hostsLeave(t *testing.T, f *fleet, before map[string]string, repla
 	r.healthy()
 }
 
-// leads has a machine's member lead etcd, whose members are pods.
+// leads makes a machine's member the leader of etcd, with etcd's members in pods.
 func (r *rig) leads(machine string) {
 	r.t.Helper()
 	const pki = "/etc/kubernetes/pki/etcd/"
@@ -185,10 +185,10 @@ func (r *rig) leads(machine string) {
 	etcdctl("--endpoints", strings.Join(all, ","), "move-leader", id)
 }
 
-// somebodysKey may log in, by the document.
+// somebodysKey may log in, according to the document.
 const somebodysKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA e2e"
 
-// neverReached adds a host that does not answer: nothing is begun anywhere.
+// neverReached adds an unreachable host: no machine is changed.
 func (r *rig) neverReached(f *fleet) {
 	r.t.Helper()
 	doc, err := os.ReadFile(r.file)
@@ -211,7 +211,7 @@ func (r *rig) neverReached(f *fleet) {
 	}
 }
 
-// hostsDocument writes a document whose machines are the fleet's but for some.
+// hostsDocument writes a document with the fleet's machines, except some.
 func (r *rig) hostsDocument(f *fleet, without ...string) {
 	r.t.Helper()
 	r.calm.end()

@@ -18,11 +18,11 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// kubespray has the layout that Kubespray adds to kubeadm: certificates in /etc/kubernetes/ssl, to which kubeadm's directory links, a kubelet that runs by
-// kubelet.env and a configuration of its own, a load balancer on each worker, and containerd's configuration in version 2.
+// kubespray returns the layout that Kubespray adds to kubeadm: certificates in /etc/kubernetes/ssl, a link to it from kubeadm's directory, kubelets
+// with kubelet.env and their own configuration, a load balancer on each worker, and containerd's configuration in version 2.
 func kubespray(cps []string) like {
 	return like{
-		images:  "control-plane", // etcd's gateway is the load balancer
+		images:  "control-plane", // the load balancer uses etcd's gateway
 		cluster: "certificatesDir: /etc/kubernetes/ssl\napiServer: {certSANs: [localhost, 127.0.0.1, kubernetes, kubernetes.default.svc.cluster.local]}\n",
 		before: func(c *somebodys, machine string) {
 			c.run(machine, "mkdir -p /etc/kubernetes/ssl && ln -s ssl /etc/kubernetes/pki")
@@ -46,7 +46,7 @@ func kubespray(cps []string) like {
 	}
 }
 
-// nginxProxy stands for Kubespray's load balancer: another program, the same name, place and port.
+// nginxProxy replaces Kubespray's load balancer: another program with the same name, place and port.
 const nginxProxy = `apiVersion: v1
 kind: Pod
 metadata: {name: nginx-proxy, namespace: kube-system, labels: {k8s-app: kube-nginx}}
@@ -60,7 +60,7 @@ spec:
     command: [etcd, gateway, start, --listen-addr=127.0.0.1:6443, "--endpoints=%s"]
 `
 
-// kubesprayKubelet runs a kubelet by Kubespray's unit and files.
+// kubesprayKubelet runs a kubelet with Kubespray's unit and files.
 const kubesprayKubelet = `set -e
 cp /var/lib/kubelet/config.yaml /etc/kubernetes/kubelet-config.yaml
 cat > /etc/kubernetes/kubelet.env <<'EOF'
@@ -86,7 +86,7 @@ rm -r /etc/systemd/system/kubelet.service.d
 systemctl daemon-reload
 systemctl restart kubelet.service`
 
-// containerdV2 writes a machine's configuration of containerd as Kubespray does, in version 2, with a setting that no document can hold.
+// containerdV2 returns a machine's containerd configuration in Kubespray's form, version 2, with a setting that documents do not support.
 func containerdV2(v3 string) string {
 	line := func(key string) string {
 		for l := range strings.Lines(v3) {
@@ -105,7 +105,8 @@ func containerdV2(v3 string) string {
 		"[" + cri + ".cni]\n  bin_dir = \"/opt/cni/bin\"\n  conf_dir = \"/etc/cni/net.d\"\n"
 }
 
-// kubeone has the layout that KubeOne adds to kubeadm: nodes have names with a domain, as on AWS, servers have its flags, and kubelets ask for serving certificates.
+// kubeone returns the layout that KubeOne adds to kubeadm: node names with a domain, as on AWS, its server flags, and kubelets that request serving
+// certificates.
 func kubeone(f *fleet) like {
 	return like{
 		node: func(machine string) string {
@@ -145,7 +146,7 @@ func TestImportKubespray(t *testing.T) {
 	l.live(t, nil)
 }
 
-// TestImportKubeOne takes a cluster over that is as KubeOne makes them.
+// TestImportKubeOne imports a cluster with KubeOne's layout, then scales, upgrades and releases it.
 func TestImportKubeOne(t *testing.T) {
 	testkit.OnlyFull(t, "TestLayouts of internal/cluster/adopt reads what KubeOne leaves")
 	t.Parallel()
@@ -163,7 +164,7 @@ func TestImportKubeOne(t *testing.T) {
 	l.live(t, func() { f.run(cp, askAdmin+"taint node "+l.node(worker)+" "+taint+"-") })
 }
 
-// layoutTest is a cluster of an installer's that is taken over.
+// layoutTest is an installer's cluster to import.
 type layoutTest struct {
 	*somebodys
 	r             *rig
@@ -175,7 +176,7 @@ func (l *layoutTest) from() []string {
 	return []string{"import", l.r.name, "--from", l.machine[l.cps[0]].Address, "--identity", filepath.Join(l.r.dir, "id_ed25519"), "--known-hosts", filepath.Join(l.r.dir, "known_hosts")}
 }
 
-// look has import look at the cluster, which must be adoptable, and say all of says.
+// look runs import without adoption, which must find the cluster adoptable and print all of says.
 func (l *layoutTest) look(t *testing.T, says ...string) (report adopt.Report) {
 	t.Helper()
 	testkit.Must(t, os.WriteFile(filepath.Join(l.r.dir, "id_ed25519"), l.key, 0o600))
@@ -194,7 +195,7 @@ func (l *layoutTest) look(t *testing.T, says ...string) (report adopt.Report) {
 	return report
 }
 
-// live takes the cluster over without a restart, and applies, scales, upgrades and releases it. adopted runs between import and apply.
+// live imports the cluster without a restart, and applies, scales, upgrades and releases it. adopted runs between import and apply.
 func (l *layoutTest) live(t *testing.T, adopted func()) {
 	t.Helper()
 	r, cp := l.r, l.cps[0]
@@ -209,7 +210,7 @@ func (l *layoutTest) live(t *testing.T, adopted func()) {
 			return nil
 		})
 	}
-	r.must(4, append(l.from(), "--adopt", "--yes")...) // it loses settings
+	r.must(4, append(l.from(), "--adopt", "--yes")...) // the import loses settings, which requires consent
 	r.must(0, append(l.from(), "--adopt", "--yes", "--consent", "lose-settings")...)
 	for _, m := range machines {
 		if now := nodeRunsOn(l.fleet, cp, m, l.node(m)); now != before[m] {

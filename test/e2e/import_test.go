@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// known writes a known_hosts file of the fleet's machines.
+// known writes a known_hosts file for the fleet's machines.
 func (f *fleet) known(t *testing.T, path string) {
 	t.Helper()
 	var b strings.Builder
@@ -29,14 +29,14 @@ func (f *fleet) known(t *testing.T, path string) {
 	testkit.Must(t, os.WriteFile(path, []byte(b.String()), 0o600))
 }
 
-// nodeRuns lists the containers of a node's pods, the processes of kubelet and containerd, and by what they run. Controller managers and
-// schedulers are left out: they end by themselves where this host is too slow for their leases.
+// nodeRuns lists the containers of a node's pods, and the processes of kubelet and containerd with their command lines. It omits controller managers
+// and schedulers, which exit by themselves if the host is too slow for their leases.
 func nodeRuns(f *fleet, cp, node string) string {
 	f.t.Helper()
 	return nodeRunsOn(f, cp, node, node)
 }
 
-// nodeRunsOn is nodeRuns for a node with another name than its machine.
+// nodeRunsOn is nodeRuns for a node whose name differs from its machine's.
 func nodeRunsOn(f *fleet, cp, machine, node string) string {
 	f.t.Helper()
 	return f.run(cp, askAdmin+`get pods -A --field-selector spec.nodeName=`+node+` -o 'jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[*].containerID}{"\n"}{end}' |
@@ -45,7 +45,7 @@ sha256sum /etc/kubernetes/manifests/* /var/lib/kubelet/config.yaml /var/lib/kube
 true`)
 }
 
-// TestImport has somebody make a cluster by bare kubeadm, takes it over without a restart, and does with it what is done with every cluster.
+// TestImport makes a cluster with plain kubeadm, imports it without a restart, and then performs the usual operations on it.
 func TestImport(t *testing.T) {
 	testkit.OnlyFull(t, "internal/cluster/adopt reads what kubeadm has written")
 	t.Parallel()
@@ -132,8 +132,8 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestImportSeveral has a server take over a control plane of three machines, whose etcd manifests two forms of kubeadm have written, upgrade it, and
-// leave it to its owner.
+// TestImportSeveral imports, through a server, a control plane of three machines with etcd manifests in two forms of kubeadm, upgrades it, and
+// releases it to its owner.
 func TestImportSeveral(t *testing.T) {
 	testkit.OnlyFull(t, "internal/cluster/adopt reads what kubeadm has written")
 	t.Parallel()
@@ -153,7 +153,7 @@ func TestImportSeveral(t *testing.T) {
 		if err != nil || !strings.Contains(out, "--initial-cluster="+own+"\n") {
 			return fmt.Errorf("etcd on %s does not run by its new manifest: %v\n%s", upgraded, err, out) //nolint:errorlint // there may be none
 		}
-		if out, err = c.try(cps[0], mirror); err != nil || out == "" || out == running { // what runs before the import is compared with what runs after it
+		if out, err = c.try(cps[0], mirror); err != nil || out == "" || out == running { // the test compares the running containers before and after the import
 			return fmt.Errorf("the API does not show the new etcd of %s: %v\n%s", upgraded, err, out) //nolint:errorlint // there may be none
 		}
 		return nil
@@ -213,7 +213,7 @@ func TestImportSeveral(t *testing.T) {
 	}
 }
 
-// refused tries what is refused before anything is begun.
+// refused tries imports that are refused before they change anything.
 func (c *somebodys) refused(t *testing.T, r *rig, from []string, known, worker string) {
 	t.Helper()
 	pinned := testkit.Value(os.ReadFile(known))(t)
@@ -242,14 +242,14 @@ func (c *somebodys) refused(t *testing.T, r *rig, from []string, known, worker s
 	}
 }
 
-// adoptIt adopts a cluster, killed at every boundary of a step.
+// adoptIt adopts a cluster, killed at every step boundary.
 func adoptIt(t *testing.T, r *rig, from []string) {
 	t.Helper()
 	killed := invocation{bin: built.kill, env: []string{"NAUPEGOS_KILL_ONCE=" + filepath.Join(r.dir, "import-boundaries")}}
 	began, died := time.Now(), 0
 	for {
 		res := naupegos(t, killed, append([]string{"--state-dir", r.state}, append(from, "--adopt", "--yes")...)...)
-		if res.code == 0 || res.code == 6 && died > 0 { // killed behind the very last step, it is taken over by now
+		if res.code == 0 || res.code == 6 && died > 0 { // killed after the last step, the import is complete
 			break
 		}
 		if died++; res.code != -1 || died > 20 {

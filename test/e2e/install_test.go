@@ -30,15 +30,15 @@ import (
 	"github.com/naupegos/naupegos/test/rack"
 )
 
-// systemsEnv is where the system images lie that machines are installed with.
+// systemsEnv names the directory with the system images for machines.
 const systemsEnv = "NAUPEGOS_TEST_SYSTEMS"
 
-// badSystem is how the ID begins of a system that does not come up.
+// badSystem is the beginning of the ID of a system that does not boot.
 const badSystem = "bad0"
 
-// TestInstall: machines with BIOS and with UEFI that nobody has installed before get a system over the network, boot it from their disks, let us in by the
-// host keys that they have told, and are sent to their disks when they boot from the network again; with secure boot they boot the same disk. A system
-// that does not come up is left by itself; one that does runs from the other slot.
+// TestInstall installs new machines with BIOS and with UEFI over the network. They boot from their disks, we log in with the host keys that they have
+// reported, and when they boot from the network again they are sent to their disks; with secure boot they boot the same disk. A machine falls back from
+// a system that does not boot, and runs a good one from the other slot.
 func TestInstall(t *testing.T) {
 	testkit.OnlyFull(t, "TestMetal has such machines installed, too, and makes them a cluster's")
 	if os.Getenv(systemsEnv) == "" {
@@ -104,7 +104,7 @@ func TestInstall(t *testing.T) {
 		boots(modern, func() { p.run("machine", "power", modern.Name, "cycle", "--network", "--yes") })
 	})
 
-	t.Run("secure boot", func(t *testing.T) { // which iPXE, unsigned, does not pass: the firmware goes on with the disk
+	t.Run("secure boot", func(t *testing.T) { // iPXE is unsigned and refused: the firmware continues with the disk
 		boots(modern, func() { testkit.Must(t, errors.Join(modern.Switch(false), modern.SecureBoot(), modern.Switch(true))) })
 		until(t, 5*time.Minute*slower, time.Second, func() error { // the agent may report before sshd listens
 			_, err := try(modern, "dmesg | grep 'Secure boot enabled'")
@@ -152,10 +152,10 @@ func TestInstall(t *testing.T) {
 	})
 }
 
-// goodSystem is what a system image without a bundle says of its release.
+// goodSystem is the release in a system image without a bundle.
 const goodSystem = "none"
 
-// makeSystems makes a system image, and one of it that has no init.
+// makeSystems makes a system image, and a copy without an init.
 func makeSystems(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(built.dir, "systems")
@@ -184,7 +184,7 @@ func makeSystems(t *testing.T) string {
 	return dir
 }
 
-// packed compresses a file, and says what it has become.
+// packed compresses a file, and returns the description of the result.
 func packed(from, to, path string) (b order.Blob, err error) {
 	in, err := os.Open(from)
 	if err != nil {
@@ -209,7 +209,7 @@ func packed(from, to, path string) (b order.Blob, err error) {
 	return b, nil
 }
 
-// runs waits until a machine reports from a slot that it has what it is to have.
+// runs waits until a machine reports from a slot that it has the wanted configuration.
 func (p *provisioning) runs(m *rack.Machine, slot string) {
 	p.t.Helper()
 	until(p.t, 20*time.Minute*slower, 2*time.Second, func() error {
@@ -233,7 +233,7 @@ func saysProgress(d client.Detail) string {
 	return fmt.Sprintf("%s, %d of %d bytes", d.Progress.Stage, d.Progress.Done, d.Progress.Total)
 }
 
-// post sends a body to the server, by the operator's token.
+// post sends a body to the server, with the operator's token.
 func (p *provisioning) post(path, body string) {
 	p.t.Helper()
 	req := testkit.Value(http.NewRequestWithContext(p.t.Context(), http.MethodPost, "https://"+p.server.address+path, strings.NewReader(body)))(p.t)
@@ -245,7 +245,7 @@ func (p *provisioning) post(path, body string) {
 	}
 }
 
-// client believes the server by its authority.
+// client returns a client that trusts the server's authority.
 func (p *provisioning) client() *http.Client {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(testkit.Value(os.ReadFile(filepath.Join(p.server.state, "server-ca.crt")))(p.t))

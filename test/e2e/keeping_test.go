@@ -21,8 +21,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestKeeping: a server keeps a cluster that was made through it, as the document says: it proves the backup that there is, once, sees that apply would
-// do nothing, and has the pool grow as an autoscaler asks at the server's listener. What it did, and that it was the server, is in journal and audit.
+// TestKeeping: a server maintains a cluster that was made through it, according to the document. It proves the existing backup once, finds that
+// apply would change nothing, and grows the pool when an autoscaler asks at the server's listener. Journal and audit name the server as the author.
 func TestKeeping(t *testing.T) {
 	testkit.OnlyFull(t, "the board's unit tests have each duty done, TestRestore rehearses a real backup, and TestProtocol has the real autoscaler's protocol")
 	r := newRig(t, "keeping")
@@ -41,7 +41,7 @@ func TestKeeping(t *testing.T) {
 	began := time.Now()
 	r.apply()
 
-	r.inv = here // what only whoever has the store may see, and the autoscaler's Secret
+	r.inv = here // some commands, and the autoscaler's Secret, require access to the store
 	r.proven(t, made)
 	t.Logf("FIGURE the backup was proven unasked after %v", time.Since(began).Round(time.Second))
 	r.ran(t, "backup rehearse", unasked, who)
@@ -72,7 +72,7 @@ func TestKeeping(t *testing.T) {
 	t.Logf("FIGURE the node was Ready after %v", time.Since(began).Round(100*time.Millisecond))
 	r.settled(t, c, 2)
 	r.ran(t, "autoscale", "cluster-autoscaler", who)
-	r.size.workers = 2 // which the document does not say
+	r.size.workers = 2 // the document says otherwise
 	r.healthy()
 	r.quiet(t)
 
@@ -85,26 +85,26 @@ func TestKeeping(t *testing.T) {
 		}
 		c, err := net.Dial("tcp", at)
 		if err != nil {
-			return nil // nobody listens
+			return nil // connection refused
 		}
 		return fmt.Errorf("the autoscaler of a cluster that is gone is answered at %s: %v", at, c.Close()) //nolint:errorlint // there should be none
 	})
 }
 
-// unasked is who does what a document has servers do.
+// unasked is the name that unattended tasks have in the journal.
 const unasked = "naupegos (unattended)"
 
-// answered runs naupegos for an answer in JSON.
+// answered runs naupegos and parses its answer in JSON.
 func answered[T any](t *testing.T, r *rig, args ...string) (answer T) {
 	t.Helper()
 	testkit.Must(t, json.Unmarshal([]byte(r.must(0, append(args, "-o", "json")...).stdout), &answer))
 	return answer
 }
 
-// provenObjects is what a proof says of what a cluster has.
+// provenObjects matches the objects in a proof.
 var provenObjects = regexp.MustCompile(`shows all [1-9]\d* objects of [1-9]\d* resources, digest [0-9a-f]{64}`)
 
-// proven waits until a backup is proven unasked, at the first attempt.
+// proven waits until a server has proven a backup unasked, at the first attempt.
 func (r *rig) proven(t *testing.T, made sets.Set) {
 	t.Helper()
 	until(t, 5*time.Minute*slower, time.Second, func() error {
@@ -127,7 +127,7 @@ func (r *rig) proven(t *testing.T, made sets.Set) {
 	}
 }
 
-// ran waits until all runs of a verb have ended, asserts that they have succeeded, for whom and by which process, and returns how many there are.
+// ran waits until all runs of a verb have ended, and returns their number. It asserts that they succeeded, for this user and by this process.
 func (r *rig) ran(t *testing.T, verb, whom, process string) int {
 	t.Helper()
 	var all []plan.RunRecord
@@ -146,13 +146,13 @@ func (r *rig) ran(t *testing.T, verb, whom, process string) int {
 	return len(all)
 }
 
-// duties is what servers do unasked, and what came of it last.
+// duties returns the unattended tasks of the servers, with their last outcome.
 func (r *rig) duties(t *testing.T) []store.Duty {
 	t.Helper()
 	return answered[api.ServerStatus](t, r, "server", "status").Duties
 }
 
-// quiet waits until all that servers do unasked was done once more, and nothing was found to be done.
+// quiet waits until all unattended tasks have run again and found nothing to do.
 func (r *rig) quiet(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -163,7 +163,7 @@ func (r *rig) quiet(t *testing.T) {
 		}
 		for _, d := range all {
 			fine := d.Outcome == store.DutyNothing && d.Ended.After(began)
-			if d.Kind == "autoscale" { // which does not end
+			if d.Kind == "autoscale" { // it does not end
 				fine = d.Outcome == store.DutyDone && d.Holder != ""
 			}
 			if !fine || d.Failures > 0 {

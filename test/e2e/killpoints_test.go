@@ -19,9 +19,9 @@ import (
 // killedSize is the small cluster of TestKillAtEveryStep.
 var killedSize = size{controlPlanes: 1, workers: 1, extra: "  smokeTest: false\n"}
 
-// TestKillAtEveryStep kills applies of small clusters with SIGKILL at step boundaries: the next apply must end in the same cluster, and
-// destroy, which is killed as well, must leave nothing. The first apply of a new cluster dies at one of two boundaries, and with -full at every one; one cluster's
-// applies die at each boundary in turn then, too.
+// TestKillAtEveryStep kills applies of small clusters with SIGKILL at step boundaries: the next apply must end in the same cluster, and destroy, which
+// is killed as well, must leave nothing behind. The first apply of a new cluster is killed at one of two boundaries, with -full at every one; with -full, the
+// applies of one cluster are also killed at each boundary in turn.
 func TestKillAtEveryStep(t *testing.T) {
 	t.Parallel()
 	t.Run("each in turn", func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestKillAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestKillAtRandomSteps does the same with a highly available cluster at one boundary; with -full at eight, and at each in turn.
+// TestKillAtRandomSteps kills an apply of a highly available cluster at one boundary; with -full at eight, and at each in turn.
 func TestKillAtRandomSteps(t *testing.T) {
 	t.Parallel()
 	s := size{controlPlanes: 3, workers: 2, gateways: 2, extra: killedSize.extra}
@@ -56,7 +56,7 @@ func TestKillAtRandomSteps(t *testing.T) {
 	}
 }
 
-// plannedStep is a step as plan shows it.
+// plannedStep is a step in the output of plan.
 type plannedStep struct{ ID, Action string }
 
 // planned returns the steps of a new cluster's plan.
@@ -70,7 +70,7 @@ func (r *rig) planned() []plannedStep {
 	return p.Steps
 }
 
-// boundaries numbers what is before and after each step of a new cluster's plan.
+// boundaries numbers the boundaries before and after each step of a new cluster's plan.
 func boundaries(t *testing.T, name string, s size) (all []int) {
 	r := newRig(t, name)
 	r.document(s)
@@ -80,7 +80,7 @@ func boundaries(t *testing.T, name string, s size) (all []int) {
 	return all
 }
 
-// killInTurn has apply die at every boundary once: each run gets one boundary further than the one before, until one comes to its end.
+// killInTurn kills an apply once at every boundary: each run gets one boundary further than the previous, until one finishes.
 func killInTurn(t *testing.T, name string, s size) {
 	r := newRig(t, name)
 	r.document(s)
@@ -88,7 +88,7 @@ func killInTurn(t *testing.T, name string, s size) {
 	passed := filepath.Join(r.dir, "boundaries")
 	began, runs := time.Now(), 0
 	for r.applyKilled("NAUPEGOS_KILL_ONCE="+passed) != "" {
-		if runs++; runs > 3*len(steps) { // there are two, and the steps of mending what was left half done
+		if runs++; runs > 3*len(steps) { // two boundaries a step, and the steps that repair interrupted ones
 			t.Fatalf("no apply comes to its end after %d", runs)
 		}
 	}
@@ -98,7 +98,7 @@ func killInTurn(t *testing.T, name string, s size) {
 		t.Fatal(err)
 	}
 	seen := strings.Split(string(text), "\n")
-	for _, step := range steps { // one that is done before its own end, or is not waited for any more, is in no later plan
+	for _, step := range steps { // later plans omit a step that was done before its end, or does not need to wait any more
 		if !slices.Contains(seen, string(plan.BeforeStep)+" "+step.ID) && step.Action != string(plan.Wait) {
 			t.Errorf("no apply was killed before %s", step.ID)
 		}
@@ -115,7 +115,7 @@ func killOnce(t *testing.T, name string, n int, s size) {
 	r.survived(s)
 }
 
-// killed runs a command that dies where env says, and returns where, and what it came to until then; where is empty if it came to its end. Any
+// killed runs a command that is killed at the boundary in env. It returns the boundary, empty if the command ended by itself, and the result. Any
 // goroutine may call it.
 func (r *rig) killed(env string, args ...string) (where string, res result) {
 	r.t.Helper()
@@ -138,7 +138,7 @@ func (r *rig) killed(env string, args ...string) (where string, res result) {
 	return where, res
 }
 
-// killedAt is killed at the n-th boundary, before which the command must not end.
+// killedAt kills a command at the n-th boundary. The command must not end before.
 func (r *rig) killedAt(n int, args ...string) result {
 	r.t.Helper()
 	where, res := r.killed("NAUPEGOS_KILL_AT="+itoa(n), args...)
@@ -148,7 +148,7 @@ func (r *rig) killedAt(n int, args ...string) result {
 	return res
 }
 
-// applyKilled runs an apply that dies where env says, and returns where; empty where it came to its end.
+// applyKilled runs an apply that is killed at the boundary in env, and returns the boundary; empty if the apply ended by itself.
 func (r *rig) applyKilled(env string) (where string) {
 	r.t.Helper()
 	where, res := r.killed(env, "apply", "-f", r.file, "--yes")
@@ -158,7 +158,7 @@ func (r *rig) applyKilled(env string) (where string) {
 	return where
 }
 
-// survived examines a cluster after all applies, and destroys it.
+// survived checks a cluster after all applies, and destroys it.
 func (r *rig) survived(s size) {
 	r.t.Helper()
 	r.sameCluster(s)
@@ -168,11 +168,11 @@ func (r *rig) survived(s size) {
 	}
 }
 
-// destroyDies destroys the cluster by a destroy that dies at a boundary which chance chooses, with -full by one that dies at every one, and another
-// that goes on: nothing is left on the host, and nothing in the store.
+// destroyDies kills a destroy at a random boundary, with -full at every one, and lets the next one finish: nothing is left on the host and in the
+// store.
 func (r *rig) destroyDies() {
 	r.t.Helper()
-	r.site.host(r) // which nobody can tell any more afterwards
+	r.site.host(r) // it can't be found out afterwards
 	args := []string{"destroy", r.name, "--yes"}
 	if steps := r.size.controlPlanes + r.size.workers + r.size.gateways + 3; !testkit.Full() { // those three: the network, the rest, the store
 		r.killedAt(1+testkit.Rand(r.t).IntN(2*steps), args...)
@@ -180,14 +180,14 @@ func (r *rig) destroyDies() {
 		died, once := 0, "NAUPEGOS_KILL_ONCE="+filepath.Join(r.dir, "destroy-boundaries")
 		for r.record() != nil && r.diesAgain(&died, 2*steps, once, args...) {
 		}
-		if died < 2*3+1 { // of machines that go at once, not every boundary is met
+		if died < 2*3+1 { // machines are removed at the same time, so that not every boundary is met
 			r.t.Errorf("destroy was killed %d times only", died)
 		}
 		r.t.Logf("FIGURE a destroy of %d steps was killed at %d boundaries", steps, died)
 	}
 	if r.record() != nil {
 		r.destroy()
-	} else { // killed behind the very last step, it is forgotten by now
+	} else { // killed after the last step, the cluster is forgotten
 		r.gone()
 	}
 	if res := r.must(0, "status"); !strings.Contains(res.stdout, "No clusters") {
@@ -195,8 +195,8 @@ func (r *rig) destroyDies() {
 	}
 }
 
-// diesAgain runs a command that may die once more, and reports whether it did; died counts. It must come to its end after most deaths. Any goroutine may
-// call it.
+// diesAgain runs a command that may be killed once more, and reports whether it was; died counts. It must finish after at most most kills. Any
+// goroutine may call it.
 func (r *rig) diesAgain(died *int, most int, env string, args ...string) bool {
 	r.t.Helper()
 	where, res := r.killed(env, args...)
@@ -213,8 +213,8 @@ func (r *rig) diesAgain(died *int, most int, env string, args ...string) bool {
 	return where != ""
 }
 
-// sameCluster asserts that the cluster is as the document says, whatever happened on the way: the same machines and no
-// other, every node Ready, every control-plane machine a healthy voter and no other, and nothing left to do.
+// sameCluster asserts that the cluster conforms to the document: exactly its machines, every node Ready, exactly the control-plane machines healthy
+// voters, and nothing left to do.
 func (r *rig) sameCluster(s size) {
 	r.t.Helper()
 	want := map[string]string{}
@@ -235,7 +235,7 @@ func (r *rig) sameCluster(s size) {
 			r.t.Errorf("node is not ready: %+v", m)
 		}
 	}
-	until(r.t, time.Minute, time.Second, func() error { // of a cloud, a server's machine goes after the server
+	until(r.t, time.Minute, time.Second, func() error { // in a cloud, a server's machine goes after the server
 		records, err := filepath.Glob(r.machineDir("*"))
 		if err == nil && len(records) != len(want) {
 			err = fmt.Errorf("want %d machines on this host: %v", len(want), records)
@@ -245,7 +245,7 @@ func (r *rig) sameCluster(s size) {
 	r.unchanged()
 }
 
-// clusterID is the ID that the store gave the cluster.
+// clusterID returns the cluster's ID in the store.
 func (r *rig) clusterID() string {
 	r.t.Helper()
 	if r.record() == nil {

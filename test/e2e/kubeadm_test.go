@@ -16,8 +16,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestKubeadmCompat proves that a small cluster of ours keeps its secrets, and is an ordinary kubeadm cluster: kubeadm plans an upgrade of
-// it, knows its certificates, and joins a machine that Naupegos knows nothing of.
+// TestKubeadmCompat: a small cluster of ours keeps its secrets, and is an ordinary kubeadm cluster: kubeadm plans an upgrade of it, lists its
+// certificates, and joins a machine that Naupegos does not manage.
 func TestKubeadmCompat(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "compat")
@@ -43,7 +43,7 @@ func TestKubeadmCompat(t *testing.T) {
 // kubeadmKnows asserts that kubeadm, on a control-plane machine, plans upgrades and lists certificates.
 func (r *rig) kubeadmKnows(t *testing.T, cp, version string) {
 	t.Helper()
-	// To its own version there is nothing to plan; to the next one everything.
+	// Its own version needs no upgrade; the next one needs all of it.
 	out := r.ssh(cp, "kubeadm upgrade plan "+version+" --ignore-preflight-errors=SystemVerification 2>&1")
 	t.Logf("kubeadm upgrade plan %s:\n%s", version, out)
 	if !strings.Contains(out, "Cluster version: "+strings.TrimPrefix(version, "v")) {
@@ -69,7 +69,7 @@ func (r *rig) kubeadmKnows(t *testing.T, cp, version string) {
 	}
 }
 
-// nextPatch is the patch release after this one.
+// nextPatch returns the next patch release.
 func nextPatch(t testing.TB, version string) string {
 	t.Helper()
 	i := strings.LastIndex(version, ".")
@@ -80,13 +80,13 @@ func nextPatch(t testing.TB, version string) string {
 	return version[:i+1] + itoa(n+1)
 }
 
-// joinForeign joins a machine of somebody else's with kubeadm and runs a pod there.
+// joinForeign joins a foreign machine with kubeadm and runs a pod there.
 func (r *rig) joinForeign(cp, worker, version string) {
 	t := r.t
 	const node = "foreign-1"
 	f := newFleet(t, "e2ejoin", bundletest.Of(t, version), node)
-	// What a distribution's packages bring: runtime, kubelet with its unit, kubeadm, CNI plugins, kernel settings. Nothing of
-	// the cluster, and no CNI configuration.
+	// The contents of a distribution's packages: runtime, kubelet with its unit, kubeadm, CNI plugins, kernel settings. No files of the cluster and no
+	// CNI configuration.
 	prepared := r.ssh(worker, "tar -C / -chf - usr/local/bin/containerd usr/local/bin/containerd-shim-runc-v2 usr/local/bin/kubelet usr/local/bin/kubeadm "+
 		"opt/cni/bin etc/containerd")
 	f.unpack(node, []byte(prepared))
@@ -123,14 +123,14 @@ func (r *rig) joinForeign(cp, worker, version string) {
 	t.Logf("FIGURE kubeadm join to Ready: %v", time.Since(began).Round(100*time.Millisecond))
 	r.runPod(node, version)
 	r.foreignRequests(node)
-	r.unchanged() // somebody else's node is none of our business
-	// As its owner would take it out again.
+	r.unchanged() // a foreign node is not managed
+	// Remove it as its owner would.
 	if err := api.CoreV1().Nodes().Delete(t.Context(), node, metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
 }
 
-// runPod runs a pod of the bundle's pause image on a node.
+// runPod runs a pod with the bundle's pause image on a node.
 func (r *rig) runPod(node, version string) {
 	r.t.Helper()
 	pause, err := bundletest.Of(r.t, version).Image("pause")
@@ -157,7 +157,7 @@ func (r *rig) runPod(node, version string) {
 	})
 }
 
-// foreignRequests asserts that nobody signs a serving certificate for a machine that is not ours: that is for its owner.
+// foreignRequests asserts that nothing signs a serving certificate for a foreign machine: that is up to its owner.
 func (r *rig) foreignRequests(node string) {
 	r.t.Helper()
 	until(r.t, time.Minute, 250*time.Millisecond, func() error {

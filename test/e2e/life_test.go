@@ -12,9 +12,9 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestLife takes one highly available cluster through the life that users expect of it, under a client that counts what fails: an apply that is killed
-// and continued, an edit that restarts servers, a lost control-plane machine, an upgrade and its way back, a rotation of all keys, a backup that is
-// rehearsed and restored. It is make test's only local cluster; TestHA and its neighbours try each of these in more ways.
+// TestLife takes one highly available cluster through a typical life, under a client that counts failures: an apply that is killed and continued, an
+// edit that restarts servers, a lost control-plane machine, an upgrade and the way back, a rotation of all keys, and a backup that is rehearsed and
+// restored. It is make test's only local cluster; TestHA and its neighbours test each of these in more ways.
 func TestLife(t *testing.T) {
 	r := newRig(t, "life")
 	at := directory(t, r.dir)
@@ -37,7 +37,7 @@ func TestLife(t *testing.T) {
 	r.destroy()
 }
 
-// comesBackFrom rehearses a backup, destroys the cluster, and restores it: every object is what it was.
+// comesBackFrom rehearses a backup, destroys the cluster, and restores it: every object is unchanged.
 func (r *rig) comesBackFrom(t *testing.T) {
 	before := r.fill(20)
 	var made sets.Set
@@ -47,7 +47,7 @@ func (r *rig) comesBackFrom(t *testing.T) {
 	r.destroy()
 	restored := r.must(0, "backup", "restore", r.name, "--from", made.ID, "-f", r.file, "--yes")
 	t.Logf("FIGURE rehearsal: %v, restore: %v", rehearsed.took.Round(time.Second), restored.took.Round(time.Second))
-	after := r.kept(clientOf(t, old)) // by the kubeconfig from before
+	after := r.kept(clientOf(t, old)) // with the old kubeconfig
 	for key, digest := range before {
 		if after[key] != digest {
 			t.Errorf("%s is not what it was", key)

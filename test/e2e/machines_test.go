@@ -21,19 +21,19 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// fleet is machines on this host that belong to no cluster: somebody's hosts.
+// fleet is a set of machines on this host that belong to no cluster: a user's hosts.
 type fleet struct {
 	t       testing.TB
 	p       *local.Provider
 	key     []byte // private, for SSH
 	dialer  *remote.Dialer
 	machine map[string]provider.Machine
-	bare    map[string]bool // by name: nothing of a bundle lies on it; see strip
+	bare    map[string]bool // by name: machines without a bundle's files; see strip
 }
 
-// newFleet makes and boots machines of these names, destroyed when the test ends. With a bundle, its images and binaries
-// lie on them as they do on a cluster's machines. Their ID begins with name and is new each time: two runs of a test on one
-// host must not take each other's machines for their own.
+// newFleet creates and boots machines of these names, which are destroyed when the test ends. With a bundle, they contain its images and binaries as
+// a cluster's machines do. The fleet's ID begins with name and is unique, so that two runs of a test on one host do not take each other's machines
+// for their own.
 func newFleet(t testing.TB, name string, b *bundle.Bundle, names ...string) *fleet {
 	t.Helper()
 	var unique [4]byte
@@ -89,7 +89,7 @@ func newFleet(t testing.TB, name string, b *bundle.Bundle, names ...string) *fle
 	return f
 }
 
-// fleetOptions are those of the fleet with an ID. It is in the test's own network, where the test has one.
+// fleetOptions returns the options of a fleet. If the test has its own network namespace, the fleet is in it.
 func fleetOptions(id string, b *bundle.Bundle, keys []string) local.Options {
 	return local.Options{
 		ClusterID: id, ClusterName: id, Bundle: b, AgentBinary: filepath.Join(filepath.Dir(built.bin), "naupegos-agent"),
@@ -120,7 +120,7 @@ func (f *fleet) try(name, command string) (string, error) {
 	return string(out), err
 }
 
-// run runs a shell command on a machine; it must succeed.
+// run runs a shell command on a machine, which must succeed.
 func (f *fleet) run(name, command string) string {
 	f.t.Helper()
 	out, err := f.try(name, command)
@@ -130,7 +130,7 @@ func (f *fleet) run(name, command string) string {
 	return out
 }
 
-// unpack unpacks a tar archive on a machine, over its root.
+// unpack unpacks a tar archive on a machine, over its root directory.
 func (f *fleet) unpack(name string, archive []byte) {
 	f.t.Helper()
 	if _, err := tar.NewReader(bytes.NewReader(archive)).Next(); err != nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// Where TestMain has put what it built. Set once, before any test runs.
+// The programs that TestMain built. Set once, before any test runs.
 var built struct {
 	dir  string // of this run, on a real disk
-	bin  string // naupegos, as make build makes it
+	bin  string // naupegos, as built by make build
 	kill string // naupegos with kill points, for crash tests
 }
 
-// slower is how much more time than on an ordinary host everything is given: 1 to 3.
+// slower is the factor for all time limits on this host: 1 to 3.
 var slower time.Duration
 
-// atOnce is how many tests that may run side by side do: most of a small cluster's time is waiting. On a host where the start of a program
-// takes long, so does everything that kubelets and runtimes do, and probes of clusters that make each other slower run out of time.
+// atOnce returns the number of parallel tests to run at once, because a small cluster mostly waits, and the time that a program takes to start. If
+// that is long, so is all work of kubelets and runtimes, and clusters that slow each other down fail their probes.
 func atOnce() (n int, start time.Duration, err error) {
 	if start, err = testkit.ProgramStart(); err != nil {
 		return 0, 0, err
@@ -70,16 +70,16 @@ func runAll(m *testing.M) (code int, err error) {
 	}
 	slower = time.Duration(4 - n)
 	fmt.Printf("a program starts in %v here: tests that may run side by side do so %d at a time\n", start.Round(10*time.Microsecond), n)
-	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil { // which the command line may say otherwise
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil { // unless the command line sets it
 		return 1, err
 	}
 	return m.Run(), nil
 }
 
-// builtEnv is where a test that runs on in another process has the commands.
+// builtEnv names the directory of the built programs, for a test that runs in another process.
 const builtEnv = "NAUPEGOS_TEST_BUILT"
 
-// build makes the commands. The agent lies beside each, because that is where naupegos looks for it.
+// build builds the programs, each with the agent beside it, where naupegos looks for it.
 func build() error {
 	built.bin = filepath.Join(built.dir, "bin", "naupegos")
 	built.kill = filepath.Join(built.dir, "kill", "naupegos")

@@ -33,8 +33,8 @@ spec:
   smokeTest: false
 `
 
-// TestMetalFull: a whole cluster of emulated machines, its control plane on one with UEFI, and a worker with BIOS. The worker is then replaced where
-// no other machine is free: the same one is installed again, and joins as another than it was.
+// TestMetalFull makes a whole cluster of emulated machines, with the control plane on one with UEFI and a worker on one with BIOS. Then it replaces
+// the worker without another free machine: the same machine is installed again, and joins with a new identity.
 func TestMetalFull(t *testing.T) {
 	testkit.OnlyFull(t, "TestMetal has a control plane that need not be emulated, and does more with its workers")
 	b := bundletest.Of(t, release.Default)
@@ -61,7 +61,7 @@ func TestMetalFull(t *testing.T) {
 	p.ready(2)
 	lap("the cluster is there")
 	const worker = "rack-old-1"
-	const hostKey = "cat /etc/ssh/ssh_host_ed25519_key.pub" // made at installation; machine-id is QEMU's UUID of the machine
+	const hostKey = "cat /etc/ssh/ssh_host_ed25519_key.pub" // made during the installation; the machine ID is QEMU's UUID of the machine
 	was := p.in(worker, hostKey)
 	p.in(worker, "touch /root/former")
 

@@ -25,15 +25,15 @@ import (
 	"github.com/naupegos/naupegos/test/rack"
 )
 
-// sharedMAC is the address of a card that BMCs show each server of a kind.
+// sharedMAC is the MAC address of a card that the BMCs of all servers of a kind show.
 const sharedMAC = "be:3a:f2:b6:05:9f"
 
-// dataDisk is the size of disks beside the system's. They are smaller, so that an installation would choose one of them if it were free.
+// dataDisk is the size of the data disks. They are smaller than the system's, so that an installation would choose a free one.
 const dataDisk = 10 << 30
 
-// TestMetalHardware boots and installs machines whose hardware is not the usual: an NVMe disk behind two ports, disks behind virtio-scsi with serial numbers,
-// one of them with sectors of 4096 bytes, cards whose address another machine has, too, and 257 cards. Of two data disks, one of ZFS and one of a RAID
-// with its superblock at the end, not a byte changes.
+// TestMetalHardware boots and installs machines with unusual hardware: an NVMe disk behind two ports, virtio-scsi disks with serial numbers, one of
+// them with sectors of 4096 bytes, cards with an address that another machine has, too, and 257 cards. Of two data disks, one of ZFS and one of a RAID
+// with its superblock at the end, not a byte may change.
 func TestMetalHardware(t *testing.T) {
 	testkit.OnlyFull(t, "TestMetal installs machines, too, and TestKindsOfDisks and TestKindsOfMachines show disks of more kinds")
 	if os.Getenv(systemsEnv) == "" {
@@ -53,7 +53,7 @@ func TestMetalHardware(t *testing.T) {
 	for _, file := range []string{zfs, raid, empty} {
 		before[file] = digest(t, file)
 	}
-	// With UEFI: by BIOS, ports stood still in the firmware after its installation, for a cause that is not known yet.
+	// With UEFI: with BIOS, ports hung in the firmware after its installation, for an unknown reason.
 	ports := p.add(rack.Spec{Name: "ports", UEFI: true, MemoryMiB: 1024, Odd: rack.Odd{TwoPorts: true, SharedMAC: sharedMAC,
 		Disks: []rack.Disk{{File: zfs, Serial: "DATA-ZFS"}, {File: raid, Serial: "DATA-RAID"}, {File: empty, Serial: "EMPTY-4K", SectorBytes: 4096}}}})
 	twin := p.add(rack.Spec{Name: "twin", MemoryMiB: 768, Odd: rack.Odd{SharedMAC: sharedMAC}})
@@ -126,7 +126,7 @@ func TestMetalHardware(t *testing.T) {
 	})
 	lap("the RAID's disk is refused")
 	p.run("machine", "install", ports.Name, "--slot-size", "3", "--kubernetes", goodSystem)
-	p.run("machine", "reinstall", ports.Name, "--yes") // it runs the discovery image still, and asks again
+	p.run("machine", "reinstall", ports.Name, "--yes") // it still runs the discovery image, and asks again
 	p.runs(ports, "a")
 	lap("the system runs from the NVMe disk")
 	if !hasPartition(t, filepath.Join(p.dir, ports.Name, "disk"), slots.NameState) {
@@ -136,7 +136,7 @@ func TestMetalHardware(t *testing.T) {
 	p.same(before)
 }
 
-// image makes a disk's sparse file.
+// image makes a sparse file for a disk.
 func (p *provisioning) image(name string, fill func(*testing.T, *os.File)) string {
 	p.t.Helper()
 	f := testkit.Value(os.Create(filepath.Join(p.dir, name+".disk")))(p.t)
@@ -146,7 +146,7 @@ func (p *provisioning) image(name string, fill func(*testing.T, *os.File)) strin
 	return f.Name()
 }
 
-// same fails if files are other ones than before.
+// same fails if the content of a file has changed.
 func (p *provisioning) same(before map[string]string) {
 	p.t.Helper()
 	for file, was := range before {
@@ -156,7 +156,7 @@ func (p *provisioning) same(before map[string]string) {
 	}
 }
 
-// writeZFS writes what zpool create leaves on a bare disk, and data.
+// writeZFS writes what zpool create writes to a whole disk, and data.
 func writeZFS(t *testing.T, f *os.File) {
 	for _, label := range []int64{0, 256 << 10, dataDisk - 512<<10, dataDisk - 256<<10} {
 		for i := range int64(128) {
@@ -166,13 +166,13 @@ func writeZFS(t *testing.T, f *os.File) {
 	put(t, f, dataDisk/2, 0x6461746120312121)
 }
 
-// writeRAID writes a member of a RAID with metadata 1.0, whose superblock is at the end.
+// writeRAID writes a member of a RAID with metadata 1.0, which has its superblock at the end, and data.
 func writeRAID(t *testing.T, f *os.File) {
 	put(t, f, dataDisk-8192, 1<<32|0xa92b4efc)
 	put(t, f, dataDisk/3/512*512, 0x6461746120322121)
 }
 
-// put writes words.
+// put writes words in little-endian order.
 func put(t *testing.T, f *os.File, at int64, words ...uint64) {
 	t.Helper()
 	var b []byte
@@ -182,7 +182,7 @@ func put(t *testing.T, f *os.File, at int64, words ...uint64) {
 	testkit.Value(f.WriteAt(b, at))(t)
 }
 
-// digest is that of a sparse file's blocks that are not zeros, with their places.
+// digest returns a digest of a sparse file's non-zero blocks and their offsets.
 func digest(t *testing.T, file string) string {
 	t.Helper()
 	f := testkit.Value(os.Open(file))(t)
@@ -205,7 +205,7 @@ func digest(t *testing.T, file string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// hasPartition reports whether a disk's GPT has a partition of a name.
+// hasPartition reports whether a disk's GPT has a partition of this name.
 func hasPartition(t *testing.T, disk, name string) bool {
 	t.Helper()
 	f := testkit.Value(os.Open(disk))(t)

@@ -24,8 +24,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// makeMetalSystems makes a system image with what workers need of a bundle, in the directory good; next has another that is the same, but for its name,
-// and bad one of the same kernel that has no init. It returns the directory that they are in.
+// makeMetalSystems makes a system image with the part of a bundle that workers need, in the directory good; next contains the same image under
+// another ID, and bad one with the same kernel but without an init. It returns their parent directory.
 func makeMetalSystems(t *testing.T, b *bundle.Bundle) string {
 	t.Helper()
 	dir := filepath.Join(built.dir, "systems")
@@ -61,7 +61,7 @@ func writeSystem(dir string, s *order.System) error {
 	return os.WriteFile(filepath.Join(dir, "manifest.json"), data, 0o644)
 }
 
-// withoutInit makes a file system with the kernel of a system image and nothing else, with room for what a machine takes over.
+// withoutInit makes a file system that contains only the kernel of a system image, with room for the files that a machine carries over.
 func withoutInit(t *testing.T, packed string) string {
 	t.Helper()
 	raw, bad, tree := filepath.Join(built.dir, "good.raw"), filepath.Join(built.dir, "bad.raw"), filepath.Join(built.dir, "bad.tree")
@@ -96,7 +96,7 @@ func withoutInit(t *testing.T, packed string) string {
 	return bad
 }
 
-// prepareFleet makes the image of machines of fleets, for tests in a network of their own, which has no mirror.
+// prepareFleet makes the image for machines of fleets, for tests in their own network namespace, which has no mirror.
 func prepareFleet(t *testing.T, b *bundle.Bundle) {
 	t.Helper()
 	p := testkit.Value(local.New(fleetOptions("e2eprepare", b, nil)))(t)

@@ -30,7 +30,7 @@ import (
 	"github.com/naupegos/naupegos/test/rack"
 )
 
-// racked is the cluster on physical machines, and its machines: the first is a container of this host, the others are emulated.
+// The cluster on physical machines, and its machines: the first is a container of this host, the others are emulated.
 const (
 	racked       = "racked"
 	rackedCP     = racked + "-cp-1"
@@ -56,10 +56,10 @@ spec:
   smokeTest: false
 `
 
-// TestMetal leads from power-on to a cluster and back: machines of which nobody knows anything, with BIOS and with UEFI, are switched on by IPMI,
-// boot over the network, say what they are, are approved, taken by the pools of a document, installed, boot from their disks, and join as workers a
-// cluster whose control plane runs in a container of this host. One takes another system, drained, under the lease; the other leaves one that does
-// not come up by itself. What the cluster has used it gives back.
+// TestMetal goes from power-on to a cluster and back: unknown machines with BIOS and with UEFI are switched on by IPMI, boot over the network, report
+// their facts, are approved, claimed for the pools of a document and installed, boot from their disks, and join a cluster as workers; its control plane
+// runs in a container of this host. One changes to another system, drained, under the lease; the other falls back from a system that does not boot.
+// In the end the cluster returns all machines.
 func TestMetal(t *testing.T) {
 	b := bundletest.Of(t, release.Default)
 	if os.Getenv(systemsEnv) == "" {
@@ -144,13 +144,13 @@ func TestMetal(t *testing.T) {
 	lap("the machines are given back")
 }
 
-// whoItIs tells one machine from another, whatever system it runs.
+// whoItIs shows the identity of a machine, independent of its system.
 const whoItIs = "cat /etc/machine-id /etc/ssh/ssh_host_ed25519_key.pub"
 
-// serveFleet has a server on the bridge of a fleet, which gives out addresses to other machines there.
+// serveFleet starts a server on the bridge of a fleet, which assigns addresses to other machines there.
 func serveFleet(t *testing.T, f *fleet) *provisioning {
 	t.Helper()
-	for _, line := range []string{"link set " + f.p.Bridge() + " type bridge mcast_snooping 0"} { // nobody asks who wants to hear router solicitations
+	for _, line := range []string{"link set " + f.p.Bridge() + " type bridge mcast_snooping 0"} { // no querier exists, and router solicitations must get through
 		if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
 			t.Fatalf("ip %s: %v: %s", line, err, out)
 		}
@@ -164,8 +164,8 @@ func serveFleet(t *testing.T, f *fleet) *provisioning {
 	return serveRack(t, network{f.p.Bridge(), netip.AddrFrom4(at), 200, 250})
 }
 
-// enlist has a container of a fleet be one of the machines that the server knows, approved, and installed once it is told to be: what a machine does
-// that boots from the network, but for the disk. It returns its UUID.
+// enlist makes a container of a fleet one of the server's machines: approved, and installed once ordered. It acts like a machine that boots from
+// the network, except for the disk. It returns the machine's UUID.
 func (p *provisioning) enlist(f *fleet, name string) string {
 	t := p.t
 	t.Helper()
@@ -205,7 +205,7 @@ func (p *provisioning) enlist(f *fleet, name string) string {
 	return uuid
 }
 
-// settle waits until a container is to be installed, and has it be what it was ordered to be, with the agent as a service.
+// settle waits for the order to install a container, and turns it into the ordered machine, with the agent as a service.
 func (p *provisioning) settle(ctx context.Context, f *fleet, name string, id install.Identity) error {
 	server, err := ask.New(ask.Identity{UUID: id.UUID, Server: id.Server, Authority: []byte(id.Authority), Key: id.Key, Certificate: []byte(id.Certificate)})
 	if err != nil {
@@ -233,7 +233,7 @@ func (p *provisioning) settle(ctx context.Context, f *fleet, name string, id ins
 	}
 	files := map[string]string{
 		install.StateDir + "/" + install.IdentityFile: string(identity), install.InstalledFile: string(installed),
-		"/etc/naupegos-cmdline":                      "naupegos.slot=a\n", // that of the host's kernel says nothing
+		"/etc/naupegos-cmdline":                      "naupegos.slot=a\n", // the command line of the host's kernel names no slot
 		"/root/.ssh/authorized_keys2":                strings.Join(o.SSHKeys, "\n") + "\n",
 		"/etc/systemd/system/naupegos-agent.service": "[Service]\nBindReadOnlyPaths=/etc/naupegos-cmdline:/proc/cmdline\nExecStart=/usr/local/lib/naupegos/naupegos-agent keep\n",
 	}
@@ -255,7 +255,7 @@ func (p *provisioning) settle(ctx context.Context, f *fleet, name string, id ins
 	return err
 }
 
-// offers has the server have a system of those that makeMetalSystems makes, as the newest.
+// offers adds a system of makeMetalSystems to the server, as the newest.
 func (p *provisioning) offers(name string) {
 	p.t.Helper()
 	all := image.SystemsDir(p.server.state)
@@ -265,7 +265,7 @@ func (p *provisioning) offers(name string) {
 	}
 }
 
-// withdraw takes a system away again.
+// withdraw removes such a system again.
 func (p *provisioning) withdraw(name string) {
 	p.t.Helper()
 	for _, e := range testkit.Value(os.ReadDir(filepath.Join(os.Getenv(systemsEnv), name)))(p.t) {
@@ -283,7 +283,7 @@ func (p *provisioning) in(machine, command string) string {
 	return r.stdout
 }
 
-// hasten has a machine's agent report every ten seconds until its system is another one, and know no mirror, for there is none.
+// hasten makes a machine's agent report every ten seconds until its system changes, and removes its mirrors, because none is reachable.
 func (p *provisioning) hasten(machine string) {
 	p.t.Helper()
 	p.in(machine, `set -e
@@ -298,7 +298,7 @@ systemctl restart naupegos-agent`)
 // nodes lists the cluster's nodes.
 func (p *provisioning) nodes() ([]nodes.NodeRow, error) {
 	r := naupegos(p.t, p.asking(), "node", "list", p.cluster, "-o", "json")
-	if r.code != 0 || r.stderr != "" { // the reason why the API does not answer
+	if r.code != 0 || r.stderr != "" { // stderr: why the API does not answer
 		return nil, errors.New(r.String())
 	}
 	var l struct{ Items []nodes.NodeRow }
@@ -306,7 +306,7 @@ func (p *provisioning) nodes() ([]nodes.NodeRow, error) {
 	return l.Items, err
 }
 
-// ready waits until so many nodes are Ready, and take pods, and there are no others.
+// ready waits until exactly n nodes exist, all Ready and schedulable.
 func (p *provisioning) ready(n int) {
 	p.t.Helper()
 	until(p.t, settle*slower, time.Second, func() error {
@@ -318,7 +318,7 @@ func (p *provisioning) ready(n int) {
 	})
 }
 
-// renewed updates a worker alone, sees it be drained and have the place of those that reboot meanwhile, and give that back in the end.
+// renewed updates one worker, and asserts that it is drained and holds the reboot slot meanwhile, and gives the slot back.
 func (p *provisioning) renewed(t *testing.T, m *rack.Machine) result {
 	t.Helper()
 	worker := p.cluster + "-" + m.Name + "-1"
@@ -342,7 +342,7 @@ func (p *provisioning) renewed(t *testing.T, m *rack.Machine) result {
 	if ended != nil {
 		t.Fatalf("the machine had no place among those that reboot: %v", *ended)
 	}
-	// node list would wait for the machine that reboots, until its node takes pods again.
+	// node list would wait for the rebooting machine, until its node takes pods again.
 	if n, err := api.Node(t.Context(), worker); err != nil || !n.Unschedulable {
 		t.Errorf("%s reboots, and takes pods: %+v, %v", worker, n, err)
 	}

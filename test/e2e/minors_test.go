@@ -15,11 +15,11 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// flawless is what a client suffers that has the host to itself: it runs beside no other test.
+// flawless is the bound of a client with the host to itself: the test runs alone.
 var flawless = bound{failed: 0, stall: unhurt.stall}
 
-// TestMinors takes a highly available cluster over two minors by one command, to the end of both, under a client that lists, watches and writes and
-// never tries again. It runs beside no other test: no request may fail.
+// TestMinors takes a highly available cluster over two minor versions with one command, to the end of both, under a client that lists, watches and
+// writes without retries. It runs alone: no request may fail.
 func TestMinors(t *testing.T) {
 	testkit.OnlyFull(t, "TestHA takes one minor, and internal/cluster/hops goes from every release to every other one")
 	from, through, to := release.Former(2), release.Former(1), release.Default
@@ -66,7 +66,7 @@ func TestMinors(t *testing.T) {
 	r.destroy()
 }
 
-// tags asserts that as many pods of the control plane, of cluster DNS and of kube-proxy are ready as there should be, and none of another release.
+// tags asserts that all pods of the control plane, cluster DNS and kube-proxy are ready, and none is of another release.
 func (r *rig) tags(s size, version string) {
 	r.t.Helper()
 	rel, known := release.Find(version)

@@ -33,8 +33,8 @@ spec:
   smokeTest: false
 `
 
-// TestNode leads one emulated machine from power-on to a node of a cluster: it boots over the network, is discovered, approved, installed, boots from
-// its disk and joins a control plane that runs in a container of this host. TestMetal does more with more machines.
+// TestNode takes one emulated machine from power-on to a node: it boots over the network, is discovered, approved and installed, boots from its disk,
+// and joins a control plane that runs in a container of this host. TestMetal does more with more machines.
 func TestNode(t *testing.T) {
 	b := bundletest.Of(t, release.Default)
 	if os.Getenv(systemsEnv) == "" {

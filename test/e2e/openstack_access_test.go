@@ -25,7 +25,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube"
 )
 
-// handOver writes a hand-over of the cluster into a directory of the rig's, and returns that.
+// handOver writes a hand-over of the cluster into a directory of the rig, and returns the directory.
 func (r *rig) handOver(to string) string {
 	r.t.Helper()
 	dir := filepath.Join(r.dir, to)
@@ -33,7 +33,7 @@ func (r *rig) handOver(to string) string {
 	return dir
 }
 
-// handedOver does what somebody does first who was handed a cluster over: asks the cluster, logs in to each machine, asks the cloud.
+// handedOver uses a hand-over as its recipient would: it asks the cluster, logs in to each machine, and asks the cloud.
 func handedOver(t *testing.T, r *rig, _ *load) {
 	dir := r.handOver("handover")
 	conf, err := os.ReadFile(filepath.Join(dir, "kubeconfig"))
@@ -79,7 +79,7 @@ func handedOver(t *testing.T, r *rig, _ *load) {
 	}
 }
 
-// loginFrom logs in to the cloud with a hand-over's clouds.yaml, whose paths begin in its directory.
+// loginFrom logs in to the cloud with a hand-over's clouds.yaml; its paths are relative to its directory.
 func loginFrom(ctx context.Context, dir string) (*gophercloud.ServiceClient, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "clouds.yaml"))
 	if err != nil {
@@ -105,8 +105,8 @@ func loginFrom(ctx context.Context, dir string) (*gophercloud.ServiceClient, err
 	return openstack.NewComputeV2(p, endpoint)
 }
 
-// credentialRotated rotates the credential with which the cluster's controllers ask the cloud: they go on with another one, which the cloud
-// lets make no other calls than theirs. What was handed over is none of either, and goes on.
+// credentialRotated rotates the credential of the cluster's controllers: they continue with a new one, which the cloud limits to their calls. The
+// credential in a hand-over is a different one, and stays valid.
 func credentialRotated(t *testing.T, r *rig, _ *load) {
 	s := r.site.(*onCloud) //nolint:forcetypeassert // of a cluster in a cloud
 	before := s.credentials(r)
@@ -141,7 +141,7 @@ func credentialRotated(t *testing.T, r *rig, _ *load) {
 	r.unchanged()
 }
 
-// credentials lists the IDs of the application credentials that are the cluster's own.
+// credentials lists the IDs of the cluster's application credentials.
 func (s *onCloud) credentials(r *rig) []string {
 	r.t.Helper()
 	all, err := s.api.of(r.t.Context(), r.clusterID())

@@ -21,15 +21,15 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// cloudAPI asks the cloud itself what it has, knowing nothing of how Naupegos marks what it makes.
+// cloudAPI reads the cloud's resources, independently of the marks that Naupegos gives them.
 type cloudAPI struct {
 	lists []list
 	by    map[string]*gophercloud.ServiceClient
 }
 
-// list is one kind of things: where they are listed, and under which key.
+// list is a kind of resources, with the path and the key of its list.
 type list struct {
-	service, path, key, wrap string // wrap: each item lies within an object of this one key
+	service, path, key, wrap string // wrap: the only key of the object around each item, if there is one
 }
 
 func login(ctx context.Context, b *bed.Bed) (*cloudAPI, error) {
@@ -66,8 +66,8 @@ func login(ctx context.Context, b *bed.Bed) (*cloudAPI, error) {
 	return a, nil
 }
 
-// readAgain repeats a read that the cloud answers with trouble of its own, twice at most: Octavia answers a list with 500 while what it
-// lists is deleted, as the other cluster's load balancer may be. Every other failure is final.
+// readAgain repeats a read twice if the cloud answers with an internal error: Octavia answers a list with 500 while a listed object is being
+// deleted, as may happen with the other cluster's load balancer. Every other failure is final.
 func readAgain(ctx context.Context, method, _ string, _ *gophercloud.RequestOpts, err error, failures uint) error {
 	if failures > 2 || method != http.MethodGet || !gophercloud.ResponseCodeIs(err, http.StatusInternalServerError) {
 		return err
@@ -75,15 +75,15 @@ func readAgain(ctx context.Context, method, _ string, _ *gophercloud.RequestOpts
 	return cloudcalls.Sleep(ctx, time.Second)
 }
 
-// thing is one resource as the cloud lists it.
+// thing is a resource in a list of the cloud.
 type thing struct {
 	kind, id, name string
-	text           []byte // all that its list says of it, as JSON
+	text           []byte // its item in the list, as JSON
 }
 
 func (t thing) String() string { return fmt.Sprintf("%s %s (%s)", t.kind, t.name, t.id) }
 
-// of lists every thing of which anything at all - name, tag, description, metadata - speaks of the cluster with this ID.
+// of lists every resource that mentions the cluster's ID anywhere: in its name, tags, description or metadata.
 func (a *cloudAPI) of(ctx context.Context, id string) ([]thing, error) {
 	if id == "" {
 		return nil, errors.New("of which cluster?")
@@ -149,13 +149,13 @@ func (a *cloudAPI) network(ctx context.Context, name string) (string, error) {
 	return ids[0], nil
 }
 
-// lookAlikes are things of somebody else's that a careless tool would take for the cluster's.
+// lookAlikes are foreign resources that a careless tool would take for the cluster's.
 type lookAlikes struct {
 	api *cloudAPI
-	ids map[string]string // where each is, by its ID
+	ids map[string]string // address of each, by its ID
 }
 
-// plantLookAlikes makes a network and a volume that carry the cluster's ID as a part of their names and marks. They go with the test.
+// plantLookAlikes creates a network and a volume with the cluster's ID as a part of their names and marks. The end of the test deletes them.
 func (a *cloudAPI) plantLookAlikes(t testing.TB, r *rig) *lookAlikes {
 	t.Helper()
 	l := &lookAlikes{api: a, ids: map[string]string{}}
@@ -185,7 +185,7 @@ func (a *cloudAPI) plantLookAlikes(t testing.TB, r *rig) *lookAlikes {
 
 func (l *lookAlikes) owns(t thing) bool { return l != nil && l.ids[t.id] != "" }
 
-// survive asserts that all of them are still there.
+// survive asserts that all of them still exist.
 func (l *lookAlikes) survive(t testing.TB) {
 	t.Helper()
 	for _, url := range l.ids {

@@ -20,11 +20,11 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// sentMiB is how much a machine with all inside may receive until it is a node; it is sent hundreds more where it lacks the bundle.
+// sentMiB is the limit of the data sent to a machine of the image until it is a node; without the bundle in the image it would be hundreds more.
 const sentMiB = 48
 
-// TestOwnImage makes an image, uploads it to the real Glance, and applies a cluster whose machines have that image's root file system:
-// nothing of the bundle is sent to them.
+// TestOwnImage makes an image, uploads it to the real Glance, and applies a cluster whose machines have that image's root file system: nothing of
+// the bundle is sent to them.
 func TestOwnImage(t *testing.T) {
 	c := newCloudWith(t, filepath.Join(built.dir, "own-images"))
 	r, s := c.rig(t, "own", 0)
@@ -45,7 +45,7 @@ func TestOwnImage(t *testing.T) {
 	r.destroy()
 }
 
-// upload makes an image and uploads it, twice: there is nothing to do the second time. It returns its name.
+// upload makes an image and uploads it twice; the second upload must do nothing. It returns the image's name.
 func (s *onCloud) upload(t *testing.T, r *rig) string {
 	t.Helper()
 	file := filepath.Join(r.dir, s.begin+"own.qcow2")
@@ -62,7 +62,7 @@ func (s *onCloud) upload(t *testing.T, r *rig) string {
 			t.Cleanup(func() { s.deleteImage(t, made.ID) })
 		}
 	}
-	if err := os.Remove(file); err != nil { // Glance has it
+	if err := os.Remove(file); err != nil { // Glance has a copy
 		t.Error(err)
 	}
 	return made.Name
@@ -75,13 +75,13 @@ func (s *onCloud) deleteImage(t *testing.T, id string) {
 	}
 }
 
-// hasAll asserts that a machine is one of the image, and was sent nothing that the image has.
+// hasAll asserts that a machine has the image's root file system, and received none of the image's files.
 func (s *onCloud) hasAll(t *testing.T, r *rig, name string) {
 	t.Helper()
 	if inside := r.ssh(name, "cat /usr/local/lib/naupegos/image"); !strings.Contains(inside, v1alpha1.LatestKubernetes) {
 		t.Errorf("%s is not a machine of the image: %q", name, inside)
 	}
-	// its machine ID was written when its disk was made
+	// The machine ID was written when the disk was made.
 	if sent := r.ssh(name, fmt.Sprintf("find %s %s -type f -newer /etc/machine-id", machine.BlobDir, machine.AgentDir)); sent != "" {
 		t.Errorf("%s was sent %s", name, sent)
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// TestReadAgain: what the cloud answers with 500 is read again, twice; what it refuses, or was asked to change, is not.
+// TestReadAgain: reads that the cloud answers with 500 are repeated twice; refused requests and changes are not.
 func TestReadAgain(t *testing.T) {
 	for _, c := range []struct {
 		name, method string
-		answers      []int // in turn; the last one from then on
+		answers      []int // in turn; the last one repeats
 		calls        int32
 		ok           bool
 	}{

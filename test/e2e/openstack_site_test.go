@@ -29,30 +29,30 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/runner/runner"
 )
 
-// cloud is the OpenStack test bed with a runner that makes servers of this test's networks real. Rigs share it.
+// cloud is the OpenStack test bed with a runner that runs the servers on this test's networks as containers. Rigs share it.
 type cloud struct {
 	bed   *bed.Bed
 	api   *cloudAPI
-	begin string // of the names of all clusters: two runs of a test on one host must not serve each other's
-	octet byte   // of the subnets: the same
+	begin string // prefix of all clusters' names: two runs of a test on one host must not serve each other's
+	octet byte   // of the subnets, for the same reason
 	log   string // the runner's
 	image string // of machines
 
 	mu    sync.Mutex
-	hosts map[string]string // this host's ID of a cluster's machines, by the cluster's
+	hosts map[string]string // this host's ID of a cluster's machines, by the cluster's ID
 }
 
-// bedTime bounds starting and stopping the bed, whose databases are made where it never ran on this host.
+// bedTime limits starting and stopping the bed, including the creation of its databases on a new host.
 const bedTime = 12 * time.Minute
 
-// newCloud starts the bed where it does not run, and stops it after the test then; and a runner for the test's clusters. It
-// skips the test where the bed can't run.
+// newCloud starts the bed unless it runs already, and stops it after the test in that case; it also starts a runner for the test's clusters. It
+// skips the test if the bed can't run.
 func newCloud(t *testing.T) *cloud {
 	t.Helper()
 	return newCloudWith(t, "")
 }
 
-// newCloudWith has the runner keep what it makes of images in a directory of its own.
+// newCloudWith makes the runner keep its unpacked images in its own directory, unless images is empty.
 func newCloudWith(t *testing.T, images string) *cloud {
 	t.Helper()
 	var unique [3]byte
@@ -73,12 +73,12 @@ func newCloudWith(t *testing.T, images string) *cloud {
 	return c
 }
 
-// rig prepares the n-th cluster in the cloud; nothing is made yet.
+// rig prepares the n-th cluster in the cloud, without creating it.
 func (c *cloud) rig(t *testing.T, name string, n byte) (*rig, *onCloud) {
 	t.Helper()
 	s := &onCloud{cloud: c, entry: bed.Cloud, cidr: fmt.Sprintf("10.94.%d.0/24", c.octet+n)}
 	r := newRigOn(t, s, c.begin+name)
-	r.inv.timeout = 10 * time.Minute // all services of the cloud share this machine with the cluster
+	r.inv.timeout = 10 * time.Minute // all services of the cloud share this host with the cluster
 	return r, s
 }
 
@@ -104,7 +104,7 @@ func startBed(t *testing.T) *bed.Bed {
 	return b
 }
 
-// ensureBundle returns a release's bundle with the addons of OpenStack, built where this host has none.
+// ensureBundle returns a release's bundle with the addons for OpenStack, and builds it if this host lacks it.
 func ensureBundle(t *testing.T, kubernetes string) *bundle.Bundle {
 	t.Helper()
 	b, err := bundletest.Library(t).Ensure(t.Context(), kubernetes, bundle.EnsureOptions{Addons: []string{bundle.AddonOpenStack}})
@@ -152,9 +152,9 @@ func (c *cloud) run(t *testing.T, images string) {
 // onCloud is the site of one cluster in the cloud.
 type onCloud struct {
 	*cloud
-	entry string // of clouds.yaml: how the cloud is reached
+	entry string // entry of clouds.yaml for the cloud
 	cidr  string
-	alike *lookAlikes // of others; nil before plant
+	alike *lookAlikes // foreign resources; nil before plant
 }
 
 func (s *onCloud) provider() string {
@@ -168,13 +168,13 @@ func (s *onCloud) endpoint() (string, string) {
 
 func (s *onCloud) env() []string { return []string{"OS_CLIENT_CONFIG_FILE=" + s.bed.CloudsYAML()} }
 
-// quick is dear here: all services of the cloud share this machine with the cluster.
+// quick is long here: all services of the cloud share this host with the cluster.
 func (s *onCloud) quick() time.Duration { return 30 * time.Second }
 
-// failover is dear for the same reason, and another cluster grows meanwhile; on an idle host it is 1.6 s.
+// failover is long for the same reason, and because another cluster grows meanwhile; on an idle host it takes 1.6 s.
 func (s *onCloud) failover() time.Duration { return 15 * time.Second }
 
-// host knows a cluster's machines by the network that they are on, as the runner does.
+// host identifies a cluster's machines by their network, as the runner does.
 func (s *onCloud) host(r *rig) string {
 	r.t.Helper()
 	s.mu.Lock()
@@ -200,7 +200,7 @@ func (s *onCloud) off(r *rig, machine string) {
 	r.must(0, "machine", "kill", r.name, machine, "--yes")
 }
 
-// gone looks at the cloud's own lists, and at this host, where machines and bridge go a little later than their servers.
+// gone checks the cloud's lists, and this host, where machines and the bridge go a little later than their servers.
 func (s *onCloud) gone(r *rig) {
 	r.t.Helper()
 	left, err := s.api.of(r.t.Context(), r.id)
@@ -223,8 +223,8 @@ func (s *onCloud) gone(r *rig) {
 	})
 }
 
-// search looks at what the cloud keeps of the cluster: all that its lists say, and user-data, metadata and consoles of servers
-// as Nova's database and this host have them.
+// search passes the cloud's data about the cluster to clean: its items in all lists, and the user data, metadata and consoles of servers, from
+// Nova's database and this host.
 func (s *onCloud) search(r *rig, clean func(where string, text []byte)) {
 	r.t.Helper()
 	things, err := s.api.of(r.t.Context(), r.clusterID())
@@ -280,7 +280,7 @@ func (s *onCloud) searchServer(r *rig, t thing, clean func(where string, text []
 	clean("Nova's console of "+t.name, console)
 }
 
-// unpackUserData undoes what user-data go through on their way to Nova.
+// unpackUserData reverts the encoding of user data for Nova.
 func unpackUserData(text string) ([]byte, error) {
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
@@ -293,7 +293,7 @@ func unpackUserData(text string) ([]byte, error) {
 	return io.ReadAll(z)
 }
 
-// evidence saves what the services and the runner have said, and what the cloud has of the cluster.
+// evidence saves the logs of the services and the runner, and the cluster's resources in the cloud.
 func (s *onCloud) evidence(r *rig, save func(name, text string)) {
 	for name, text := range s.bed.LastLogs() {
 		save("openstack."+name, text)

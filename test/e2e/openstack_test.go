@@ -11,9 +11,9 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// TestOpenStack takes two clusters on the real OpenStack services of test/openstack through the life of local ones: one behind
-// Octavia, with Services and claims that the cloud serves, and one behind gateways, in a region that speaks TLS with a certificate
-// of a private authority and has no Octavia. make test has the first.
+// TestOpenStack takes two clusters on the real OpenStack services of test/openstack through the life of local ones: one behind Octavia, with
+// Services and claims served by the cloud, and one behind gateways, in a region that uses TLS with a private authority and has no Octavia. make test
+// runs the first.
 func TestOpenStack(t *testing.T) {
 	c := newCloud(t)
 	t.Run("octavia", func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestOpenStack(t *testing.T) {
 			edited.controlPlanes = 3
 		}
 		r.document(z)
-		_, noSecret := r.applySearched(t) // its smoke test asks for a Service and a claim
+		_, noSecret := r.applySearched(t) // its smoke test uses a Service and a claim
 		s.alike = c.api.plantLookAlikes(t, r)
 		r.sameCluster(z)
 		l := startLoad(t, r)
@@ -37,7 +37,7 @@ func TestOpenStack(t *testing.T) {
 					t.Errorf("of the cloud its test says %q", got)
 				}
 			}},
-			// What restarts cp-1 has the next wait for it, while members join whose machines did not exist when it began to wait.
+			// The edit restarts cp-1. The next step waits for it, while members join with machines that did not exist when the wait began.
 			{"scale up", scaleTo(edited)},
 			{"a control-plane machine dies and is replaced", func(t *testing.T, r *rig, l *load) {
 				testkit.OnlyFull(t, "TestLife replaces one")
@@ -57,7 +57,7 @@ func TestOpenStack(t *testing.T) {
 		z := size{controlPlanes: 1, workers: 2, gateways: 2}
 		r.document(z)
 		asked := s.tlsRequests()
-		applied, noSecret := r.applySearched(t) // its smoke test asks for a claim alone
+		applied, noSecret := r.applySearched(t) // its smoke test uses only a claim
 		s.alike = c.api.plantLookAlikes(t, r)
 		r.sameCluster(z)
 		s.behindTLS(r, applied, asked)
@@ -77,7 +77,7 @@ func TestOpenStack(t *testing.T) {
 	})
 }
 
-// cloudReset takes Kubernetes off all servers of a cluster, which stay, and builds another cluster on them.
+// cloudReset removes Kubernetes from all servers of a cluster, which stay, and builds another cluster on them.
 func cloudReset(t *testing.T, r *rig, _ *load) {
 	testkit.OnlyFull(t, "TestHostsProvider resets hosts")
 	var machines []string
@@ -95,8 +95,8 @@ func (r *rig) applySearched(t *testing.T) (applied result, noSecret part) {
 	return applied, part{"no secret is anywhere", func(_ *testing.T, r *rig, _ *load) { r.secretsNowhere(args, applied) }}
 }
 
-// TestOpenStackUpgrade takes a cluster behind Octavia from the former release to the default under a client. Its workers' roll boots one machine
-// more, of which nobody knows the address before.
+// TestOpenStackUpgrade upgrades a cluster behind Octavia from the former release to the default under a client. The roll of its workers boots one
+// more machine, with an address that is unknown before.
 func TestOpenStackUpgrade(t *testing.T) {
 	testkit.OnlyFull(t, "TestHA upgrades behind gateways, and TestOpenStack rolls a control plane behind Octavia")
 	c := newCloud(t)

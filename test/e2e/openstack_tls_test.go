@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// refusesBalancers asserts that a cluster behind Octavia is refused, before anything is made, in a region that has none.
+// refusesBalancers asserts that a cluster behind Octavia is refused, before anything is created, in a region without Octavia.
 func (c *cloud) refusesBalancers(t *testing.T) {
 	t.Helper()
 	r, s := c.rig(t, "nolb", 1)
@@ -35,7 +35,7 @@ func (c *cloud) refusesBalancers(t *testing.T) {
 	}
 }
 
-// tlsRequests returns what the bed's proxy has logged of requests to the region behind TLS, a line each: who, where, what.
+// tlsRequests returns the requests to the region with TLS from the log of the bed's proxy, one line each: client, path, result.
 func (s *onCloud) tlsRequests() []string {
 	text, err := os.ReadFile(s.bed.Service("haproxy").LogFile())
 	if err != nil {
@@ -44,8 +44,8 @@ func (s *onCloud) tlsRequests() []string {
 	return strings.Split(string(text), "\n")
 }
 
-// behindTLS asserts that a cluster was told that its cloud has no load balancers, and that what runs in it speaks TLS to the cloud,
-// whose authority it knows. before is what tlsRequests returned before the cluster was made.
+// behindTLS asserts that the cluster reports the cloud's lack of load balancers, and that its pods use TLS with the cloud and trust its authority.
+// before is the result of tlsRequests before the cluster was made.
 func (s *onCloud) behindTLS(r *rig, applied result, before []string) {
 	r.t.Helper()
 	for _, want := range []string{

@@ -13,8 +13,8 @@ type part struct {
 	do   func(*testing.T, *rig, *load)
 }
 
-// live takes the cluster through parts of its life. Each starts from what the one before has left, so the first failure ends
-// the test; the rig collects evidence of the cluster as it is then.
+// live takes the cluster through parts of its life. Each part starts from the result of the previous one, so the first failure ends the test; the
+// rig then collects evidence of the cluster's state.
 func (r *rig) live(t *testing.T, l *load, parts []part) {
 	t.Helper()
 	for _, p := range parts {

@@ -20,10 +20,10 @@ import (
 	"github.com/naupegos/naupegos/test/rack"
 )
 
-// discoveryEnv is where the discovery image lies that a test in a network namespace of its own has its machines boot: there is no mirror there.
+// discoveryEnv names the directory with the discovery image, for tests in their own network namespace, which has no mirror to build it from.
 const discoveryEnv = "NAUPEGOS_TEST_DISCOVERY"
 
-// inRack runs a test in a network namespace of its own, with the discovery image at hand, and reports whether this is there.
+// inRack runs a test in its own network namespace, with a discovery image, and reports whether this process is in the namespace; see OwnNetwork.
 func inRack(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(discoveryEnv) == "" {
@@ -43,25 +43,25 @@ func inRack(t *testing.T) bool {
 type provisioning struct {
 	t       *testing.T
 	dir     string
-	link    string // the bridge
+	link    string // name of the bridge
 	server  *served
 	token   string
-	cluster string                   // that is made of the machines
+	cluster string                   // name of the cluster on the machines
 	machine map[string]*rack.Machine // by name
 }
 
-// network is that of a rack: a bridge of this process's network namespace, this host's address there, and which ones of its /24 machines are given.
+// network is a rack's network: a bridge in this process's network namespace, this host's address on it, and the range of its /24 for machines.
 type network struct {
 	link        string
 	address     netip.Addr
 	first, last byte
 }
 
-// newProvisioning makes a bridge with a server, which gives out addresses there.
+// newProvisioning makes a bridge with a server that assigns addresses on it.
 func newProvisioning(t *testing.T, flags ...string) *provisioning {
 	t.Helper()
 	n := network{"rack", netip.MustParseAddr("10.91.0.1"), 100, 150}
-	// Else the other link answers for the bridge's address, too, and what is sent to it doesn't come in over the bridge.
+	// Otherwise the other link answers for the bridge's address, too, and packets to it don't arrive over the bridge.
 	testkit.Must(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0o644))
 	for _, line := range []string{
 		"link add " + n.link + " type bridge forward_delay 0 mcast_snooping 0", "address add " + n.address.String() + "/24 dev " + n.link, "link set " + n.link + " up",
@@ -74,7 +74,7 @@ func newProvisioning(t *testing.T, flags ...string) *provisioning {
 	return serveRack(t, n, flags...)
 }
 
-// serveRack has a server give out addresses on a bridge that is there.
+// serveRack starts a server that assigns addresses on an existing bridge.
 func serveRack(t *testing.T, n network, flags ...string) *provisioning {
 	t.Helper()
 	p := &provisioning{t: t, dir: filepath.Join(built.dir, "rack"), link: n.link, machine: map[string]*rack.Machine{}}
@@ -102,7 +102,7 @@ func serveRack(t *testing.T, n network, flags ...string) *provisioning {
 	return p
 }
 
-// run has the command ask the server, which has to do what it is asked.
+// run runs a command through the server, which must succeed.
 func (p *provisioning) run(args ...string) string {
 	p.t.Helper()
 	r := naupegos(p.t, p.asking(), args...)
@@ -116,7 +116,7 @@ func (p *provisioning) asking() invocation {
 	return invocation{timeout: 45 * time.Minute, env: []string{"NAUPEGOS_SERVER=https://" + p.server.address, "NAUPEGOS_TOKEN=" + p.token, "NAUPEGOS_SERVER_CA=" + filepath.Join(p.server.state, "server-ca.crt")}}
 }
 
-// show returns what the server knows of a machine.
+// show returns the server's record of a machine.
 func (p *provisioning) show(machine string) (d client.Detail, err error) {
 	r := naupegos(p.t, p.asking(), "machine", "show", machine, "-o", "json")
 	if r.code != 0 {
@@ -125,7 +125,7 @@ func (p *provisioning) show(machine string) (d client.Detail, err error) {
 	return d, json.Unmarshal([]byte(r.stdout), &d)
 }
 
-// add puts a machine into the rack, off and with an empty disk.
+// add puts a machine into the rack, switched off and with an empty disk.
 func (p *provisioning) add(s rack.Spec) *rack.Machine {
 	t := p.t
 	t.Helper()
@@ -142,7 +142,7 @@ func (p *provisioning) add(s rack.Spec) *rack.Machine {
 	return m
 }
 
-// discovered waits until machines that were switched on have said what they are, and says which BMC they have.
+// discovered waits until machines that were switched on have reported their facts.
 func (p *provisioning) discovered(machines ...*rack.Machine) {
 	t := p.t
 	t.Helper()
@@ -157,7 +157,7 @@ func (p *provisioning) discovered(machines ...*rack.Machine) {
 	}
 }
 
-// employed switches machines on by IPMI, and has them be approved, named, and switched by their BMCs from then on.
+// employed switches machines on by IPMI, approves and names them, and gives the server access to their BMCs.
 func (p *provisioning) employed(machines ...*rack.Machine) {
 	t := p.t
 	t.Helper()
@@ -178,8 +178,8 @@ func (p *provisioning) employed(machines ...*rack.Machine) {
 	}
 }
 
-// TestDiscovery: machines of which nobody knows anything, with BIOS and with UEFI, are switched on, boot over the network, and say what they are;
-// somebody approves them, and they are switched by IPMI.
+// TestDiscovery: unknown machines with BIOS and with UEFI are switched on, boot over the network and report their facts; they are approved, and
+// then switched by IPMI.
 func TestDiscovery(t *testing.T) {
 	if !inRack(t) {
 		return

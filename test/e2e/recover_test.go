@@ -19,8 +19,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestRecover: two of three control-plane machines lose their disks while clients write. Etcd is recovered from the third one, killed at a step
-// boundary once: what was answered up to the revision that it tells is there, what came after is not, and the others join again.
+// TestRecover: two of three control-plane machines lose their disks while clients write. Etcd is recovered from the third one; the recovery is killed
+// at a step boundary once. Writes acknowledged up to the revision that it reports exist, later ones do not, and the other machines join again.
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "recover")
@@ -82,12 +82,12 @@ func TestRecover(t *testing.T) {
 	r.destroy()
 }
 
-// writer has several clients write at once.
+// writer has several clients that write at the same time.
 type writer struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	mu     sync.Mutex
-	agreed map[string]int64 // revision by name, of what was answered
+	agreed map[string]int64 // revision of acknowledged objects, by name
 }
 
 func (r *rig) write(t *testing.T) *writer {
@@ -100,7 +100,7 @@ func (r *rig) write(t *testing.T) *writer {
 				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("written-%d-%d", c, i), Labels: map[string]string{"written": "by-us"}}}
 				made, err := client.CoreV1().ConfigMaps("default").Create(ctx, cm, metav1.CreateOptions{})
 				if err != nil {
-					continue // not answered: it may be there or not
+					continue // not acknowledged: it may exist or not
 				}
 				rev, err := strconv.ParseInt(made.ResourceVersion, 10, 64)
 				if err != nil {
@@ -116,7 +116,7 @@ func (r *rig) write(t *testing.T) *writer {
 	return w
 }
 
-// waitFor waits until n writes were answered.
+// waitFor waits until n writes are acknowledged.
 func (w *writer) waitFor(t *testing.T, n int) {
 	t.Helper()
 	until(t, time.Minute, 100*time.Millisecond, func() error {
@@ -129,7 +129,7 @@ func (w *writer) waitFor(t *testing.T, n int) {
 	})
 }
 
-// end stops writing and returns what was answered.
+// end stops the writers and returns the acknowledged objects.
 func (w *writer) end() map[string]int64 {
 	w.cancel()
 	w.wg.Wait()

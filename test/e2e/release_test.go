@@ -15,13 +15,13 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// runs lists what runs on a machine: containers with their processes, units with theirs, and the manifests of static pods.
+// runs lists a machine's containers and units with their processes, and the manifests of static pods.
 const runs = `ctr -n k8s.io tasks ls | sort
 systemctl show -p MainPID kubelet.service containerd.service
 sha256sum /etc/kubernetes/manifests/* 2>/dev/null
 true`
 
-// ofNaupegos lists what a release must not leave: its state and programs, links to them, processes, units, tables, rights.
+// ofNaupegos lists everything that a release must remove: Naupegos' state and programs, links to them, processes, units, tables, rights.
 const ofNaupegos = `ls -d /var/lib/naupegos /usr/local/lib/naupegos/agent 2>/dev/null
 find /usr/local/bin /opt/cni/bin -type l -lname '*naupegos*'
 ps -eo comm= | grep naupegos
@@ -31,8 +31,8 @@ true`
 
 const askAdmin = "kubectl --kubeconfig /etc/kubernetes/admin.conf "
 
-// TestRelease makes a small cluster on somebody's hosts and lets it go, killed at every boundary of a step: nothing restarts, nothing of Naupegos
-// is left, and kubeadm goes on with it.
+// TestRelease makes a small cluster on a user's hosts and releases it, killed at every step boundary: nothing restarts, no trace of Naupegos stays,
+// and kubeadm can manage the cluster.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	var plain v1alpha1.Cluster
@@ -58,7 +58,7 @@ func TestRelease(t *testing.T) {
 	if res := r.must(2, "release", r.name, dir, "--dry-run"); strings.Contains(res.stdout, "restart unit") || !strings.Contains(res.stdout, "Disruption: none") {
 		t.Errorf("something is to restart: %v", res)
 	}
-	until(t, time.Minute, 500*time.Millisecond, func() error { // what the smoke test has made goes by itself
+	until(t, time.Minute, 500*time.Millisecond, func() error { // the objects of the smoke test go by themselves
 		if all := f.run(cp, askAdmin+"get pods -A --no-headers | grep -v ^kube- || true"); all != "" {
 			return fmt.Errorf("there are pods besides: %s", all)
 		}
@@ -70,7 +70,7 @@ func TestRelease(t *testing.T) {
 	began, died := time.Now(), 0
 	for {
 		res := naupegos(t, killed, "--state-dir", r.state, "release", r.name, dir, "--yes")
-		if res.code == 9 && died > 0 || res.code == 0 { // killed behind the very last step, it is forgotten by now
+		if res.code == 9 && died > 0 || res.code == 0 { // killed after the last step, the cluster is forgotten
 			break
 		}
 		if died++; res.code != -1 || died > 20 {
@@ -105,7 +105,7 @@ func TestRelease(t *testing.T) {
 	ownersCluster(t, f, cp, worker, later)
 }
 
-// ownersCluster has kubeadm do what a cluster's owner does: look at certificates and renew them, and join a machine.
+// ownersCluster runs kubeadm as a cluster's owner does: it lists and renews certificates, and joins a machine.
 func ownersCluster(t *testing.T, f *fleet, cp, worker, later string) {
 	out := f.run(cp, "kubeadm certs check-expiration 2>&1")
 	if !strings.Contains(out, "etcd-ca") || strings.Contains(out, "MISSING") {
@@ -121,7 +121,7 @@ func ownersCluster(t *testing.T, f *fleet, cp, worker, later string) {
 		"opt/cni/bin etc/containerd etc/systemd/system/containerd.service etc/systemd/system/kubelet.service etc/systemd/system/kubelet.service.d/10-kubeadm.conf")))
 	f.run(later, "sysctl -q -w net.ipv4.ip_forward=1; systemctl daemon-reload && systemctl enable --now containerd.service && systemctl enable kubelet.service")
 	f.join(t, cp, later)
-	// Kubelets' serving certificates are the owner's to approve; then their logs can be read through the API.
+	// The owner approves kubelets' serving certificates; then their logs can be read through the API.
 	until(t, time.Minute, 500*time.Millisecond, func() error {
 		waiting := strings.Fields(f.run(cp, askAdmin+"get csr --no-headers | awk '/kubernetes.io.kubelet-serving/ && /Pending/ {print $1}'"))
 		if len(waiting) == 0 {

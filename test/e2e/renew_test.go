@@ -19,8 +19,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// renews has every certificate be due: renew replaces them all, and what is served, and no pod restarts; a cluster of which apply would change
-// more is left as it is.
+// renews makes every certificate due: renew replaces them all, servers use the new ones, and no pod restarts. It refuses a cluster with other
+// pending changes.
 func (r *rig) renews(t *testing.T, worker string) {
 	t.Helper()
 	if out := r.must(0, "renew", r.name, "--yes").stdout; !strings.Contains(out, "nothing is due before ") {
@@ -30,7 +30,7 @@ func (r *rig) renews(t *testing.T, worker string) {
 	was := r.served()
 	inv := r.invocation()
 	inv.bin, inv.env = built.kill, append(inv.env, "NAUPEGOS_RENEW_BEFORE=8759h59m")
-	until(t, 2*time.Minute, time.Second, func() error { // the youngest of them becomes due a minute after it was issued
+	until(t, 2*time.Minute, time.Second, func() error { // the youngest one becomes due a minute after it was issued
 		for _, c := range r.certificates() {
 			if left := time.Until(c.NotAfter); !c.CA && left > 8759*time.Hour+59*time.Minute {
 				return fmt.Errorf("%s is valid for %v", c.Name, left)
@@ -73,7 +73,7 @@ func (r *rig) renews(t *testing.T, worker string) {
 	r.healthy()
 }
 
-// certificates returns all certificates of the cluster by their names; those of authorities begin with "authority ".
+// certificates returns all certificates of the cluster by name; the names of authorities begin with "authority ".
 func (r *rig) certificates() map[string]pki.CertInfo {
 	r.t.Helper()
 	var list struct{ Items []pki.CertInfo }
@@ -91,7 +91,7 @@ func (r *rig) certificates() map[string]pki.CertInfo {
 	return all
 }
 
-// served returns the fingerprint of the certificate that the first API server shows.
+// served returns the fingerprint of the first API server's certificate.
 func (r *rig) served() string {
 	r.t.Helper()
 	at := machinesOf(r.status(), provider.ControlPlane)[0].Address
@@ -101,7 +101,7 @@ func (r *rig) served() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// lastingPods is restarts without what a smoke test leaves for a moment.
+// lastingPods is restarts without the short-lived pods of a smoke test.
 func (r *rig) lastingPods() map[string]string {
 	all := r.restarts()
 	maps.DeleteFunc(all, func(pod, _ string) bool { return strings.HasPrefix(pod, "naupegos-smoke/") })

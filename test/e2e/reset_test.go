@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// remains lists what a reset must not leave on a machine: processes, files of the cluster, packet filter tables and links.
+// remains lists everything that a reset must remove from a machine: processes, files of the cluster, packet filter tables and links.
 const remains = `ps -eo comm=,args= | grep -vE '^(sh|grep|ps|sudo) ' | grep -E 'kube|etcd|containerd|flannel|coredns|pause|naupegos'
 find /etc/kubernetes /var/lib/etcd /var/lib/kubelet /etc/cni/net.d /var/lib/cni /run/flannel -type f 2>/dev/null
 test ! -e /var/lib/naupegos || find /var/lib/naupegos/agent -type f ! -name lock
@@ -23,7 +23,7 @@ nft list tables | grep -E 'kube|flannel|cni|naupegos'
 ip -br link | grep -E 'cni0|flannel|veth'
 true`
 
-// isClean asserts that nothing of a cluster is on a machine.
+// isClean asserts that nothing of a cluster is left on a machine.
 func (r *rig) isClean(t *testing.T, machine string) {
 	t.Helper()
 	if left := strings.TrimSpace(r.look(machine, remains)); left != "" {
@@ -31,7 +31,7 @@ func (r *rig) isClean(t *testing.T, machine string) {
 	}
 }
 
-// hostsReset takes Kubernetes off all hosts of a cluster: each runs on as it was before. With -full, another cluster is built on them.
+// hostsReset removes Kubernetes from all hosts of a cluster, which are then as they were before. With -full, it builds another cluster on them.
 func (r *rig) hostsReset(t *testing.T, f *fleet, before map[string]string) {
 	t.Helper()
 	began := time.Now()
@@ -50,7 +50,7 @@ func (r *rig) hostsReset(t *testing.T, f *fleet, before map[string]string) {
 	}
 }
 
-// resetsOne takes a worker out, finds it clean, and has it join again.
+// resetsOne resets a worker, asserts that it is clean, and lets it join again.
 func (r *rig) resetsOne(t *testing.T, worker string) {
 	began := time.Now()
 	r.must(0, "reset", r.name, "--machine", worker, "--yes")
@@ -63,8 +63,8 @@ func (r *rig) resetsOne(t *testing.T, worker string) {
 	r.healthy()
 }
 
-// resetsAll takes Kubernetes off all machines, killed at every boundary of its steps, and builds another cluster on them: the machines are the same, and nobody
-// gets in by what was of the former one.
+// resetsAll removes Kubernetes from all machines, killed at every step boundary, and builds another cluster on them: the machines are the same, and
+// the former cluster's credentials do not work.
 func (r *rig) resetsAll(t *testing.T, machines ...string) {
 	old := filepath.Join(r.dir, "former.conf")
 	testkit.Must(t, os.WriteFile(old, []byte(r.must(0, "kubeconfig", r.name).stdout), 0o600))

@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// newer finds the release in a manifest.
+// newer matches the release in a manifest.
 var newer = regexp.MustCompile(`"kubernetes": "[^"]*"`)
 
 // restoredKind is the custom resource of TestRestore.
@@ -35,8 +35,8 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `
 
-// TestRestore destroys a cluster and rebuilds it from a backup that one of its machines has made on schedule, and that was rehearsed: every object is what it was, and who could sign in still
-// can. The restore is killed at a step boundary once, and goes on by itself or by apply.
+// TestRestore destroys a cluster and rebuilds it from a rehearsed backup that one of its machines made on schedule: every object is unchanged, and
+// old credentials still work. The restore is killed at a step boundary once, and continued by restore or apply.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "restore")
@@ -87,7 +87,7 @@ func TestRestore(t *testing.T) {
 	t.Logf("FIGURE restore of %d objects: %v until it was killed at boundary %d, then %v by %s", proof.Objects,
 		died.took.Round(100*time.Millisecond), boundary, time.Since(began).Round(100*time.Millisecond), again[0])
 
-	after := r.kept(clientOf(t, old)) // by the old kubeconfig
+	after := r.kept(clientOf(t, old)) // with the old kubeconfig
 	for key, digest := range before {
 		if after[key] != digest {
 			t.Errorf("%s is not what it was", key)
@@ -105,7 +105,7 @@ func TestRestore(t *testing.T) {
 	r.destroy()
 }
 
-// fill makes n Secrets, ConfigMaps and custom resources each in namespace kept, and returns what is there then.
+// fill creates n Secrets, ConfigMaps and custom resources each in namespace kept, and returns digests of the namespace's objects.
 func (r *rig) fill(n int) map[string]string {
 	r.t.Helper()
 	client := clientOf(r.t, r.kubeconfig())
@@ -120,7 +120,7 @@ func (r *rig) fill(n int) map[string]string {
 		fmt.Fprintf(&all, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d, namespace: kept}\ndata: {word: w%d}\n", i, i)
 		fmt.Fprintf(&all, "---\napiVersion: test.naupegos.dev/v1\nkind: Sail\nmetadata: {name: c%d, namespace: kept}\nspec: {area: %d}\n", i, i)
 	}
-	until(r.t, time.Minute, time.Second, func() error { return apply(all.String()) }) // the kind has to be known first
+	until(r.t, time.Minute, time.Second, func() error { return apply(all.String()) }) // the API must know the kind first
 	until(r.t, time.Minute, time.Second, func() error {
 		_, err := r.api().CoreV1().ServiceAccounts("kept").Get(r.t.Context(), "default", metav1.GetOptions{})
 		return err
@@ -132,7 +132,7 @@ func (r *rig) fill(n int) map[string]string {
 	return kept
 }
 
-// kept digests what is in namespace kept, without what comes and goes by itself.
+// kept returns digests of the objects in namespace kept, except objects that come and go by themselves.
 func (r *rig) kept(client *kube.Client) map[string]string {
 	r.t.Helper()
 	all := map[string]string{}
@@ -154,7 +154,7 @@ func clientOf(t testing.TB, kubeconfig []byte) *kube.Client {
 	return c
 }
 
-// refusesBadSets: a living cluster is not restored, and damaged sets are proven by nobody.
+// refusesBadSets: a living cluster is not restored, and a damaged set is not proven.
 func (r *rig) refusesBadSets(id, sets string) {
 	r.t.Helper()
 	r.must(4, "backup", "restore", r.name, "--from", id, "--yes")
@@ -199,8 +199,8 @@ func (r *rig) refusesBadSets(id, sets string) {
 	}
 }
 
-// putsBack: a set is put into the place of what the living cluster holds: what was changed, made and deleted since is as it was then, pods that there
-// are not any more end, and the cluster serves.
+// putsBack restores a set into the living cluster: objects changed, created and deleted since are as they were then, pods that no longer exist end,
+// and the cluster serves.
 func (r *rig) putsBack(id string, before map[string]string) {
 	r.t.Helper()
 	const since = "apiVersion: v1\nkind: Namespace\nmetadata: {name: since}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c0, namespace: kept}\ndata: {word: changed}\n"

@@ -23,8 +23,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// keysRotate rotates all authorities and keys under the client, which takes a new kubeconfig as soon as it gets one; the rotation is killed on its
-// way. In the end what was there before is refused, and no pod was restarted.
+// keysRotate rotates all authorities and keys under the client, which switches to a new kubeconfig once it gets one; the rotation is killed on the
+// way. In the end the old credentials are refused, and no pod was restarted.
 func keysRotate(t *testing.T, r *rig, l *load) {
 	cp, worker := machinesOf(r.status(), provider.ControlPlane)[0].Name, machinesOf(r.status(), provider.Worker)[0].Name
 	old, pods, login := r.restConfig(), r.restarts(), r.look(worker, "cat /root/.ssh/authorized_keys")
@@ -88,7 +88,7 @@ func keysRotate(t *testing.T, r *rig, l *load) {
 	r.unchanged()
 }
 
-// rotationIsAbandoned takes a rotation back that died while machines were told of the next keys.
+// rotationIsAbandoned abandons a rotation that was killed while it distributed the next keys to the machines.
 func (r *rig) rotationIsAbandoned(t *testing.T, l *load) {
 	t.Helper()
 	m, old := l.mark(), r.restConfig()
@@ -103,7 +103,7 @@ func (r *rig) rotationIsAbandoned(t *testing.T, l *load) {
 	r.unchanged()
 }
 
-// trustsOne asserts that a control-plane machine trusts no other authority than one each.
+// trustsOne asserts that a control-plane machine trusts exactly one authority of each kind.
 func (r *rig) trustsOne(machine string) {
 	r.t.Helper()
 	trusted := r.look(machine, "grep -c BEGIN /etc/kubernetes/pki/ca.crt /etc/kubernetes/pki/sa.pub /etc/kubernetes/pki/etcd/ca.crt /etc/kubernetes/pki/front-proxy-ca.crt")
@@ -112,17 +112,17 @@ func (r *rig) trustsOne(machine string) {
 	}
 }
 
-// rotationDies rotates all authorities and keys, dies at a boundary that chance chooses, and goes on by the same command or by apply; with -full by
-// applies that die at every one. It returns what the last of them came to.
+// rotationDies rotates all authorities and keys, killed at a random boundary, and continues with the same command or apply; with -full, applies are
+// killed at every boundary. It returns the last result.
 func (r *rig) rotationDies() result {
 	r.t.Helper()
 	rotate, apply := []string{"certs", "rotate", r.name, "--all", "--yes"}, []string{"apply", "-f", r.file, "--yes"}
 	machines := r.size.controlPlanes + r.size.workers + r.size.gateways
 	if !testkit.Full() {
-		// Each of the three phases takes a step for a machine, or others in its place.
+		// Each of the three phases has a step for each machine, or other steps in its place.
 		r.killedAt(1+testkit.Rand(r.t).IntN(2*3*machines), rotate...)
 		res := r.run(testkit.Sample(r.t, 1, [][]string{rotate, apply})[0]...)
-		if res.code == 4 && strings.Contains(res.stderr, "naupegos apply continues that") { // the keys were rotated already, the encryption was not
+		if res.code == 4 && strings.Contains(res.stderr, "naupegos apply continues that") { // the keys were rotated already, but not the encryption
 			res = r.run(apply...)
 		}
 		return res
@@ -137,7 +137,7 @@ func (r *rig) rotationDies() result {
 	return r.run(apply...)
 }
 
-// takesNewKubeconfig has the client take the first kubeconfig whose certificate another authority has signed.
+// takesNewKubeconfig switches the client to the first kubeconfig with a certificate of another authority.
 func (r *rig) takesNewKubeconfig(l *load, old *rest.Config, done <-chan struct{}) {
 	r.t.Helper()
 	until(r.t, 15*time.Minute, time.Second, func() error {
@@ -157,7 +157,7 @@ func (r *rig) takesNewKubeconfig(l *load, old *rest.Config, done <-chan struct{}
 	})
 }
 
-// issuer identifies the authority that has signed a certificate.
+// issuer returns the key ID of the authority that signed a certificate.
 func issuer(t testing.TB, cert []byte) []byte {
 	t.Helper()
 	b, _ := pem.Decode(cert)
@@ -167,7 +167,7 @@ func issuer(t testing.TB, cert []byte) []byte {
 	return testkit.Value(x509.ParseCertificate(b.Bytes))(t).AuthorityKeyId
 }
 
-// restarts tells of each pod but those of the control plane which one it is, and how often its containers were restarted.
+// restarts returns the UID and the number of restarts of each running pod, except the control plane's.
 func (r *rig) restarts() map[string]string {
 	r.t.Helper()
 	list := testkit.Value(r.api().CoreV1().Pods("").List(r.t.Context(), metav1.ListOptions{}))(r.t)
@@ -178,7 +178,7 @@ func (r *rig) restarts() map[string]string {
 	all := map[string]string{}
 	for i := range list.Items {
 		p := &list.Items[i]
-		if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static || p.Status.Phase != corev1.PodRunning || !nodes[p.Spec.NodeName] { // Kubernetes forgets those of a node that is gone after a minute
+		if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static || p.Status.Phase != corev1.PodRunning || !nodes[p.Spec.NodeName] { // for a minute, Kubernetes still lists the pods of a removed node
 			continue
 		}
 		n := int32(0)
@@ -193,14 +193,14 @@ func (r *rig) restarts() map[string]string {
 	return all
 }
 
-// accountToken asks for a token of a service account.
+// accountToken requests a token for a service account.
 func (r *rig) accountToken() string {
 	r.t.Helper()
 	req := &authenticationv1.TokenRequest{}
 	return testkit.Value(r.api().CoreV1().ServiceAccounts("default").CreateToken(r.t.Context(), "default", req, metav1.CreateOptions{}))(r.t).Status.Token
 }
 
-// storedToken returns the token in a Secret, which is made where there is none.
+// storedToken returns the token in a Secret, which it creates if needed.
 func (r *rig) storedToken() (token string) {
 	r.t.Helper()
 	secrets := r.api().CoreV1().Secrets("default")
@@ -221,7 +221,7 @@ func (r *rig) storedToken() (token string) {
 	return token
 }
 
-// identify asks who the holder of a configuration is.
+// identify asks the API for the identity behind a configuration.
 func identify(t testing.TB, cfg *rest.Config) error {
 	t.Helper()
 	_, err := testkit.Value(kubernetes.NewForConfig(cfg))(t).AuthenticationV1().SelfSubjectReviews().
@@ -229,17 +229,17 @@ func identify(t testing.TB, cfg *rest.Config) error {
 	return err
 }
 
-// refused asserts that every API server refuses a configuration, and not for want of trust in the server.
+// refused asserts that every API server refuses a configuration as unauthorized.
 func (r *rig) refused(what string, cfg *rest.Config) {
 	r.t.Helper()
-	for range 6 { // by the endpoint: one after another
+	for range 6 { // the endpoint uses the servers in turn
 		if err := identify(r.t, rest.CopyConfig(cfg)); !apierrors.IsUnauthorized(err) {
 			r.t.Errorf("%s is not refused: %v", what, err)
 		}
 	}
 }
 
-// logs asks kubelet on a machine, through an API server, for what a pod of its has logged.
+// logs reads the logs of a pod on a machine from kubelet, through an API server.
 func (r *rig) logs(machine string) error {
 	pods, err := r.api().CoreV1().Pods("kube-system").List(r.t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + machine})
 	if err != nil {

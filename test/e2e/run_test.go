@@ -16,10 +16,10 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// result is what one run of the command came to.
+// result is the result of a run of the command.
 type result struct {
 	args   []string
-	code   int // exit status; -1 where a signal ended it
+	code   int // exit status; -1 if a signal ended the command
 	stdout string
 	stderr string
 	took   time.Duration
@@ -29,17 +29,17 @@ func (r result) String() string {
 	return "naupegos " + strings.Join(r.args, " ") + ": exit status " + itoa(r.code) + "\n" + r.stdout + r.stderr
 }
 
-// invocation is how naupegos is run.
+// invocation describes how to run naupegos.
 type invocation struct {
 	bin     string        // default built.bin
-	env     []string      // besides this process's own
+	env     []string      // in addition to this process's environment
 	stdin   string        //
 	timeout time.Duration // default 5 minutes
-	wrap    []string      // a command line before naupegos' own: unshare, setpriv
+	wrap    []string      // command line before naupegos' own: unshare, setpriv
 }
 
-// naupegos runs the command and returns what it came to, whatever that was. It never outlives the test's bounds. Any goroutine may call it:
-// where the command can't even be started, the test has failed and the exit status is -1.
+// naupegos runs the command and returns its result, within a time limit. Any goroutine may call it: if the command can't be started, the test has
+// failed and the exit status is -1.
 func naupegos(t testing.TB, i invocation, args ...string) result {
 	t.Helper()
 	if i.bin == "" {
@@ -75,7 +75,7 @@ func naupegos(t testing.TB, i invocation, args ...string) result {
 	return r
 }
 
-// until polls condition every interval and fails the test with its last words where it never holds.
+// until polls condition every interval and fails the test with its last error if it never succeeds.
 func until(t testing.TB, limit, interval time.Duration, condition func() error) {
 	t.Helper()
 	testkit.Until(t, limit, interval, condition)

@@ -18,16 +18,16 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// s3Server is a real server that speaks S3, built from the Go module proxy; internal/backup/s3 is tested against the same.
+// s3Server is a real S3 server, built from the Go module proxy; internal/backup/s3 is tested with it, too.
 const s3Server = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 
-// place is where a cluster's backups go.
+// place is the destination of a cluster's backups.
 type place struct {
-	sets string // the directory on this host that they are found in
+	sets string // directory on this host where they appear
 	spec string // lines of spec.backup
 }
 
-// bucket runs a server of S3 that this host's machines reach, until the test ends.
+// bucket runs an S3 server that this host's machines can reach, until the test ends.
 func bucket(t *testing.T, dir string) place {
 	t.Helper()
 	c, err := net.Dial("udp", "192.0.2.1:9") // sends nothing
@@ -63,7 +63,7 @@ func bucket(t *testing.T, dir string) place {
 	}
 }
 
-// directory is a directory of this host. It only looks as if machines shared it: see collect.
+// directory returns a directory of this host, which stands for one that the machines share: see collect.
 func directory(t *testing.T, dir string) place {
 	t.Helper()
 	at := filepath.Join(dir, "shared")
@@ -71,7 +71,7 @@ func directory(t *testing.T, dir string) place {
 	return place{sets: at, spec: "    to: {directory: " + at + "}\n    schedule: \"@monthly\"\n    keep: {last: 20}\n"}
 }
 
-// listed are the sets that naupegos backup list tells of.
+// listed returns the sets that naupegos backup list shows.
 func (r *rig) listed() []sets.Set {
 	r.t.Helper()
 	var all struct{ Items []sets.Set }
@@ -79,7 +79,7 @@ func (r *rig) listed() []sets.Set {
 	return all.Items
 }
 
-// madeOnSchedule waits until a machine has made a set after all that there is now, and returns it. It sees to it that no turn has had two.
+// madeOnSchedule waits until a machine has made a new set, and returns it. It also asserts that no turn of the schedule has produced two sets.
 func (r *rig) madeOnSchedule() sets.Set {
 	r.t.Helper()
 	now, turns := time.Now(), map[string]string{}
@@ -106,7 +106,7 @@ func (r *rig) madeOnSchedule() sets.Set {
 	return made
 }
 
-// madeAtOnce has a machine make a set now, as its timer would, and brings it to where this host looks for it.
+// madeAtOnce makes a machine create a set now, as its timer would, and copies it to the place on this host.
 func (r *rig) madeAtOnce(machine string, at place) sets.Set {
 	r.t.Helper()
 	if got := r.ssh(machine, "systemctl is-active naupegos-backup.timer; stat -c %a "+at.sets+" 2>&1 || true"); !strings.HasPrefix(got, "active\n") {
@@ -127,7 +127,7 @@ func (r *rig) madeAtOnce(machine string, at place) sets.Set {
 	return sets.Set{}
 }
 
-// collect copies a set from a machine to the same place on this host.
+// collect copies a set from a machine to the same path on this host.
 func (r *rig) collect(machine, dir string, on *backups.Scheduled) {
 	r.t.Helper()
 	to := filepath.Join(dir, on.Last.ID)

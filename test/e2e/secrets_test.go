@@ -26,15 +26,15 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// needle is a piece of a secret by which it is recognised wherever it turns up.
+// needle is a piece of a secret that identifies it in any text.
 type needle struct {
 	name string // of the secret
 	text []byte
 }
 
-// secretsNowhere looks for the cluster's real secrets, and for one planted through the API, wherever they must not be: user-data, consoles,
-// logs, journals, process arguments, output, the store's file, etcd's data, the support archive. args returns the arguments of processes
-// that were seen, applied is what its first apply has said.
+// secretsNowhere searches for the cluster's real secrets, and for one planted through the API, wherever they must not be: user data, consoles, logs,
+// journals, process arguments, output, the store's file, etcd's data, the support archive. args returns the observed arguments of processes; applied
+// is the result of the cluster's first apply.
 func (r *rig) secretsNowhere(args func() []byte, applied result) {
 	t := r.t
 	t.Helper()
@@ -71,7 +71,7 @@ func (r *rig) secretsNowhere(args func() []byte, applied result) {
 	r.site.search(r, clean)
 }
 
-// search looks for all needles at once, for there are gigabytes to be searched.
+// search finds all needles in one pass, because there are gigabytes of text.
 type search struct {
 	by [1 << 16][]needle // by their first two bytes
 }
@@ -85,7 +85,7 @@ func newSearch(needles []needle) *search {
 	return s
 }
 
-// in returns the names of the secrets of which a needle is in text, each once.
+// in returns the names of the secrets with a needle in text, each once.
 func (s *search) in(text []byte) []string {
 	var names []string
 	for i := 0; i+1 < len(text); i++ {
@@ -98,7 +98,7 @@ func (s *search) in(text []byte) []string {
 	return names
 }
 
-// needles takes pieces of every secret of the cluster that the store holds.
+// needles returns pieces of all secrets of the cluster in the store.
 func (r *rig) needles() []needle {
 	r.t.Helper()
 	id := r.clusterID()
@@ -125,7 +125,7 @@ func (r *rig) needles() []needle {
 	return out
 }
 
-// bare is what is secret of a value that says more than that: the "secret" of a JSON object.
+// bare returns the secret part of a value: the field "secret" of a JSON object, or else the whole value.
 func bare(value []byte) []byte {
 	var o struct{ Secret string }
 	if json.Unmarshal(value, &o) == nil && o.Secret != "" {
@@ -134,8 +134,8 @@ func bare(value []byte) []byte {
 	return value
 }
 
-// pieces cuts what is recognisable out of a secret: of PEM, the private numbers only (a key's public half may be seen), raw,
-// as they stand in the PEM and in base64 of that; of anything else the value, as it stands, in hexadecimal and in base64.
+// pieces returns recognisable pieces of a secret. Of PEM these are only the private numbers, because public keys may be visible: raw, as in the PEM,
+// and in base64 of that. Of other values they are the value itself, in hexadecimal and in base64.
 func pieces(t testing.TB, name string, value []byte) []needle {
 	t.Helper()
 	var out []needle
@@ -155,7 +155,7 @@ func pieces(t testing.TB, name string, value []byte) []needle {
 			t.Fatalf("%s: its private number is not in its encoding", name)
 		}
 		text := pem.EncodeToMemory(b)
-		// Where the number stands in the text: every three bytes are four characters, in lines of 64.
+		// Where the number is in the text: every three bytes are four characters, in lines of 64.
 		body := bytes.IndexByte(text, '\n') + 1
 		from, to := (at+2)/3*4, (at+len(private))/3*4
 		var line []byte // the longest piece of it within one line
@@ -182,7 +182,7 @@ func pieces(t testing.TB, name string, value []byte) []needle {
 		needle{name + " (base64)", []byte(base64.StdEncoding.EncodeToString(value))})
 }
 
-// privateNumber is the part of a private key that nobody else may know.
+// privateNumber returns the secret part of a private key.
 func privateNumber(t testing.TB, name string, b *pem.Block) []byte {
 	t.Helper()
 	key, err := ssh.ParseRawPrivateKey(pem.EncodeToMemory(b))
@@ -207,7 +207,7 @@ func privateNumber(t testing.TB, name string, b *pem.Block) []byte {
 	return nil
 }
 
-// searchStore looks into the store's files, except the identity that opens its secrets, which must be its owner's alone.
+// searchStore searches the store's files, except for the identity that decrypts its secrets, which only its owner may read.
 func (r *rig) searchStore(clean func(string, []byte)) {
 	r.t.Helper()
 	err := filepath.WalkDir(r.state, func(path string, d fs.DirEntry, err error) error {
@@ -233,10 +233,10 @@ func (r *rig) searchStore(clean func(string, []byte)) {
 	}
 }
 
-// homes are where secrets of a machine belong; there each file that holds one must be closed to others.
+// homes are the directories for a machine's secrets; every file with a secret in them must be closed to other users.
 var homes = []string{"/upper/etc/kubernetes/", "/upper/etc/etcd/", "/upper/var/lib/kubelet/", "/volumes/kubelet/", "/upper/root/.ssh/", "/upper/etc/ssh/"}
 
-// programOf tells large files of unpacked images apart, which are the same on all machines and most of what there is; "" for other files.
+// programOf identifies large files of unpacked images, which all machines share and which make up most of the data; "" for other files.
 func programOf(path string, size int64) string {
 	_, in, ok := strings.Cut(path, "/io.containerd.snapshotter.v1.overlayfs/snapshots/")
 	if !ok || size < 1<<20 {
@@ -246,7 +246,7 @@ func programOf(path string, size int64) string {
 	return fmt.Sprint(name, " ", size)
 }
 
-// searchMachines looks into every file of every machine, programs of images once, whatever it is: user-data, consoles, logs, journals, etcd's data.
+// searchMachines searches every file of every machine, and images' programs once: user data, consoles, logs, journals, etcd's data.
 func (r *rig) searchMachines(s *search) {
 	r.t.Helper()
 	root := filepath.Join(machineRoot, r.site.host(r))
@@ -257,7 +257,7 @@ func (r *rig) searchMachines(s *search) {
 		}
 		rel := strings.TrimPrefix(path, root)
 		if d.IsDir() && strings.Contains(rel, "/mnt") || strings.Contains(rel, "/volumes/containerd/io.containerd.content") {
-			return filepath.SkipDir // mnt is a mount point; content is images
+			return filepath.SkipDir // mnt is a mount point; content holds images
 		}
 		info, err := d.Info()
 		if err != nil || !info.Mode().IsRegular() || info.Size() > 256<<20 {
@@ -304,7 +304,7 @@ func (r *rig) searchMachines(s *search) {
 	}
 }
 
-// searchArchive looks into the support archive.
+// searchArchive searches the support archive.
 func (r *rig) searchArchive(clean func(string, []byte)) {
 	r.t.Helper()
 	dir := filepath.Join(r.dir, "support")

@@ -36,7 +36,7 @@ type served struct {
 	log     bytes.Buffer
 }
 
-// serve has a server on a store serve until the test ends.
+// serve starts a server on a store, until the test ends.
 func serve(t *testing.T, env []string, state string) *served {
 	t.Helper()
 	at := func() string { return fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t)) }
@@ -46,13 +46,13 @@ func serve(t *testing.T, env []string, state string) *served {
 	return s
 }
 
-// afar is how naupegos asks the server, with a token.
+// afar returns the invocation of naupegos that uses the server with a token.
 func (s *served) afar(token string) invocation {
 	return invocation{timeout: 10 * time.Minute, env: []string{"NAUPEGOS_SERVER=https://" + s.address, "NAUPEGOS_TOKEN=" + token,
 		"NAUPEGOS_SERVER_CA=" + filepath.Join(s.state, "server-ca.crt")}}
 }
 
-// Write takes the server's log.
+// Write appends to the server's log.
 func (s *served) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,14 +69,14 @@ func (s *served) text() string {
 	return s.log.String()
 }
 
-// testPolicy lets documents use what tests need of their host.
+// testPolicy permits the use of the host that tests need.
 const testPolicy = `apiVersion: naupegos.dev/v1alpha1
 kind: ServerPolicy
 providers: [local, hosts, openstack, metal]
 clusters: [{autoscalePorts: 1024-65535}]
 `
 
-// start starts the server, and waits until it is well.
+// start starts the server, and waits until it is healthy.
 func (s *served) start() {
 	s.t.Helper()
 	policy := s.state + ".policy.yaml"
@@ -100,13 +100,13 @@ func (s *served) start() {
 
 // kill ends the server as a power cut does.
 func (s *served) kill() {
-	_ = s.cmd.Process.Kill() // it may have ended
+	_ = s.cmd.Process.Kill() // the process may have ended
 	_ = s.cmd.Wait()
 }
 
-// TestServers: two servers share a PostgreSQL database. What one plans is what the command plans; the one that carries an apply out is killed
-// in the midst of it, and the other one goes on; whoever waits sees the end, and the command finds nothing left to do. Then the other one puts a backup
-// back.
+// TestServers: two servers share a PostgreSQL database. A server's plan equals the command's. The server that runs an apply is killed, and the
+// other one continues: waiting clients see the end, and the command finds nothing left to do. Then the other server restores a backup into the living
+// cluster.
 func TestServers(t *testing.T) {
 	testkit.OnlyFull(t, "the board's unit tests have a server vanish at three moments, and TestScript a job done by a real server")
 	const name = "servers"
@@ -145,7 +145,7 @@ spec:
 		got <- naupegos(t, servers[0].afar(token), "--state-dir", state, "apply", "-f", file, "--yes")
 	}()
 	var victim, other *served
-	until(t, 5*time.Minute, 20*time.Millisecond, func() error { // machines are being made, or are there
+	until(t, 5*time.Minute, 20*time.Millisecond, func() error { // machines are being made, or exist already
 		for i, s := range servers {
 			if s.said("job taken") {
 				victim, other = s, servers[1-i]
@@ -163,7 +163,7 @@ spec:
 		}
 		return nil
 	})
-	victim.start() // so that whoever waits there is answered again
+	victim.start() // clients that wait there get answers again
 	if r := <-got; r.code != 0 || !strings.Contains(r.stdout, "Cluster "+name+" is up") {
 		t.Fatalf("%v\n%s", r, &other.log)
 	}
@@ -175,7 +175,7 @@ spec:
 	}
 	run(other.afar(token), 0, "status", name)
 
-	// What the cluster holds is put back by a server.
+	// A server restores a backup into the living cluster.
 	run(other.afar(token), 0, "backup", "create", name)
 	r := &rig{t: t, site: onHost{}, name: name, state: state, inv: here}
 	_, err := r.api().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "since"}}, metav1.CreateOptions{})

@@ -10,28 +10,28 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local"
 )
 
-// site is where a rig's machines come from, and what a test must know of it besides what the command says. Whatever the
-// provider, machines are containers of this host in the end.
+// site is the source of a rig's machines, with facts that a test needs in addition to the command's output. With every provider, machines end up as
+// containers of this host.
 type site interface {
-	// provider renders what the document says below spec.provider.
+	// provider renders the document's spec.provider.
 	provider() string
-	// endpoint renders spec.endpoint, and lines that go with it below spec.controlPlane, of a cluster without gateways.
+	// endpoint renders spec.endpoint of a cluster without gateways, and further lines for spec.controlPlane.
 	endpoint() (endpoint, controlPlane string)
-	// env is what naupegos needs in its environment.
+	// env returns additional environment variables for naupegos.
 	env() []string
-	// quick is how long an apply may take that finds nothing to do, on a machine that other work keeps busy.
+	// quick is the time limit of an apply without changes, on a busy host.
 	quick() time.Duration
-	// failover is how soon the API must answer again where the gateway dies that has the virtual address.
+	// failover is the time limit until the API answers again after the death of the gateway with the virtual address.
 	failover() time.Duration
-	// host is the ID under which this host keeps the machines of the rig's cluster.
+	// host returns the ID under which this host keeps the machines of the rig's cluster.
 	host(r *rig) string
-	// off switches a machine off as if its power had failed.
+	// off cuts a machine's power.
 	off(r *rig, machine string)
-	// gone asserts that nothing of the destroyed cluster is left, and that what others have is.
+	// gone asserts that nothing of the destroyed cluster is left, and that foreign resources still exist.
 	gone(r *rig)
-	// search has clean look at what the site itself keeps of the cluster, where no secret may be.
+	// search passes the site's data about the cluster to clean, which reports secrets in it.
 	search(r *rig, clean func(where string, text []byte))
-	// evidence saves what tells, besides machines and the command, why a test has failed.
+	// evidence saves the site's information about a failed test, in addition to the machines' and the command's.
 	evidence(r *rig, save func(name, text string))
 }
 
@@ -44,9 +44,9 @@ func (onHost) endpoint() (string, string) { return "    kind: direct\n", "" }
 
 func (onHost) env() []string { return nil }
 
-func (onHost) quick() time.Duration { return 3 * time.Second } // 1 s is the goal on an idle one
+func (onHost) quick() time.Duration { return 3 * time.Second } // 1 s is the goal on an idle host
 
-func (onHost) failover() time.Duration { return 6 * time.Second } // 3 s is the goal on an idle one
+func (onHost) failover() time.Duration { return 6 * time.Second } // 3 s is the goal on an idle host
 
 func (onHost) host(r *rig) string {
 	r.t.Helper()
@@ -67,7 +67,7 @@ func (s onHost) off(r *rig, machine string) {
 func (onHost) gone(r *rig) {
 	r.t.Helper()
 	id := r.id
-	if id == "" { // it ended before the store knew it
+	if id == "" { // the test ended before the store had the cluster
 		id = r.name + "-"
 	}
 	for _, d := range r.was.diff(takeSnapshot(r.t), id) {
@@ -79,13 +79,13 @@ func (onHost) search(*rig, func(string, []byte)) {}
 
 func (onHost) evidence(*rig, func(string, string)) {}
 
-// machineDir is where this host keeps a machine of the rig's.
+// machineDir returns this host's directory for a machine of the rig.
 func (r *rig) machineDir(machine string) string {
 	r.t.Helper()
 	return filepath.Join(machineRoot, r.site.host(r), "machines", machine)
 }
 
-// consoles returns the consoles of the rig's machines, by name.
+// consoles returns the console output of the rig's machines, by name.
 func (r *rig) consoles() map[string]string {
 	out := map[string]string{}
 	paths, _ := filepath.Glob(r.machineDir("*") + "/console.log")

@@ -16,16 +16,15 @@ import (
 	"testing"
 )
 
-// snapshot is everything on this host that a cluster could leave behind, one line a thing.
+// snapshot is everything on this host that a cluster could leave behind, one line for each object.
 type snapshot map[string]bool
 
 const (
-	machineRoot = "/var/lib/naupegos/local" // where local machines' records and disks lie
-	hostDir     = "/run/naupegos"           // what is one for all clusters on this host
+	machineRoot = "/var/lib/naupegos/local" // records and disks of local machines
+	hostDir     = "/run/naupegos"           // state that all clusters on this host share
 )
 
-// takeSnapshot looks at links, mounts of every process's name space, nftables and iptables, cgroups, files and processes
-// that have to do with Naupegos.
+// takeSnapshot lists links, mounts of every process's namespace, nftables and iptables, cgroups, files and processes that belong to Naupegos.
 func takeSnapshot(t testing.TB) snapshot {
 	t.Helper()
 	s := snapshot{}
@@ -54,25 +53,25 @@ func takeSnapshot(t testing.TB) snapshot {
 	return s
 }
 
-// counters are what changes all the time in lists of rules and links.
+// counters matches the changing parts of packet filter rules and links.
 var counters = regexp.MustCompile(`\[\d+:\d+\]|<[A-Z,_]+>`)
 
 var named = regexp.MustCompile(`nau-?[0-9a-f]{8}|naupegos`)
 
-// ours reports whether a line speaks of anything of Naupegos.
+// ours reports whether a line is about Naupegos.
 func ours(line string) bool { return named.MatchString(line) }
 
-// mountOf finds whose mount a line of mountinfo tells of: an overlay's options name its directories.
+// mountOf matches the machine's directory in a line of mountinfo: an overlay's options contain it.
 var mountOf = regexp.MustCompile(machineRoot + `/[^/, ]+`)
 
 var zombie = regexp.MustCompile(`\) [ZX] `)
 
-// processes notes processes of machines, by the cgroup they are in, and mounts in every process's name space.
+// processes adds the processes of machines, by cgroup, and the mounts in every process's namespace.
 func (s snapshot) processes() {
 	pids, _ := filepath.Glob("/proc/[0-9]*")
 	seen := map[string]bool{}
 	for _, p := range pids {
-		// Processes end while we look: what can't be read is gone. So is a zombie, which only waits for its parent.
+		// Processes end meanwhile: an unreadable one is gone. So is a zombie, which only waits for its parent.
 		if stat, err := os.ReadFile(p + "/stat"); err != nil || zombie.Match(stat) {
 			continue
 		}
@@ -103,7 +102,7 @@ func (s snapshot) processes() {
 	}
 }
 
-// files notes what lies under root down to a depth, if its path names a cluster.
+// files adds the files under root, down to a depth, whose paths name a cluster.
 func (s snapshot) files(t testing.TB, root string, depth int) {
 	base := strings.Count(root, "/")
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -125,9 +124,9 @@ func (s snapshot) files(t testing.TB, root string, depth int) {
 
 var clusterID = regexp.MustCompile(`nau-?([0-9a-f]{8})|naupegos_(?:os_)?([0-9a-f]{8})|-([0-9a-f]{8})\b`)
 
-// diff says what differs, leaving out what names another cluster than id: others may come and go meanwhile.
-// Where no cluster is left, nothing at all may be. Of a cluster that never got an ID, id is its name and a dash: then all is its own that
-// names no cluster of another name whose records lie on this host.
+// diff returns the differences, without lines that name a cluster other than id, because other clusters may come and go meanwhile. If no cluster
+// is left, nothing at all may differ. If a cluster never got an ID, id is its name and a dash; then every line counts, except lines that name a cluster
+// with another name and records on this host.
 func (s snapshot) diff(now snapshot, id string) []string {
 	short := ""
 	if m := ending.FindStringSubmatch(id); m != nil {
@@ -151,7 +150,7 @@ func (s snapshot) diff(now snapshot, id string) []string {
 		}
 	}
 	for line := range s {
-		if !now[line] && !shared(line) && !foreign(line) { // what is shared goes with the last cluster
+		if !now[line] && !shared(line) && !foreign(line) { // shared lines go with the last cluster
 			out = append(out, "gone "+line)
 		}
 	}
@@ -161,7 +160,7 @@ func (s snapshot) diff(now snapshot, id string) []string {
 
 var ending = regexp.MustCompile(`-([0-9a-f]{8})$`)
 
-// others are the short IDs of clusters of other names whose records lie on this host.
+// others returns the short IDs of clusters with other names and records on this host.
 func (s snapshot) others(id string) map[string]bool {
 	out := map[string]bool{}
 	for line := range s {
@@ -173,7 +172,7 @@ func (s snapshot) others(id string) map[string]bool {
 	return out
 }
 
-// shorts are the short IDs of the clusters that a line names.
+// shorts returns the short IDs of the clusters in a line.
 func shorts(line string) []string {
 	var out []string
 	for _, m := range clusterID.FindAllStringSubmatch(line, -1) {
@@ -182,7 +181,7 @@ func shorts(line string) []string {
 	return out
 }
 
-// shared reports whether a line speaks of what all clusters share.
+// shared reports whether a line is about a resource that all clusters share.
 func shared(line string) bool {
 	for _, path := range []string{hostDir, "/sys/fs/cgroup"} {
 		if strings.HasPrefix(line, "file "+path) && !clusterID.MatchString(line) {
@@ -192,7 +191,7 @@ func shared(line string) bool {
 	return false
 }
 
-// othersThan reports whether a line names a cluster, but not the one with this short ID, or what others share with it.
+// othersThan reports whether a line names only clusters other than the one with this short ID, or a resource that they share with it.
 func othersThan(line, short string) bool {
 	if shared(line) {
 		return othersLive()
@@ -201,13 +200,13 @@ func othersThan(line, short string) bool {
 	return len(named) > 0 && !slices.Contains(named, short)
 }
 
-// othersLive reports whether clusters of others are on this host, which keep what all share.
+// othersLive reports whether other clusters exist on this host, which keep the shared resources.
 func othersLive() bool {
 	nets, err := filepath.Glob(filepath.Join(machineRoot, "*", "network.json"))
 	return err == nil && len(nets) > 0
 }
 
-// stateFiles lists a state directory, without what SQLite keeps beside its file while it is open.
+// stateFiles lists a state directory, without SQLite's temporary files.
 func stateFiles(t testing.TB, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -223,7 +222,7 @@ func stateFiles(t testing.TB, dir string) string {
 	return strings.Join(names, "\n")
 }
 
-// TestLeftovers tells a cluster's own leftovers from what others have.
+// TestLeftovers distinguishes a cluster's own leftovers from other clusters' objects.
 func TestLeftovers(t *testing.T) {
 	record := func(id string) string { return "file " + machineRoot + "/" + id }
 	of := func(lines ...string) snapshot {

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// backup is a copy of a rig's store, with the passphrase that opens it.
+// backup is a backup of a rig's store, with the passphrase that decrypts it.
 type backup struct{ file, word string }
 
 func (r *rig) backedUp() backup {
@@ -23,7 +23,7 @@ func (r *rig) backedUp() backup {
 	return b
 }
 
-// restored puts a backup into a state directory of its own, and returns how naupegos is run there, to end with a code.
+// restored restores a backup into a new state directory, and returns a function that runs naupegos there, which must end with the given code.
 func (r *rig) restored(b backup) func(code int, args ...string) result {
 	r.t.Helper()
 	elsewhere := filepath.Join(r.t.TempDir(), "state")
@@ -41,8 +41,7 @@ func (r *rig) restored(b backup) func(code int, args ...string) result {
 	return there
 }
 
-// storeRestored is the drill of somebody whose machine is lost: a backup is restored elsewhere, and from there the cluster is as it should
-// be.
+// storeRestored restores a backup of the store elsewhere, as after the loss of the operator's machine. An apply from there finds nothing to do.
 func storeRestored(t *testing.T, r *rig, _ *load) {
 	there := r.restored(r.backedUp())
 	const reminder = "was restored from a backup of"

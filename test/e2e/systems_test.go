@@ -21,8 +21,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// buildSystem places a system image of these options below dir. The image comes from the user's cache if an earlier run built it from the same agent,
-// bundle and code: installing Debian's packages and compressing the result take minutes.
+// buildSystem puts a system image with these options below dir. It reuses an image in the user's cache from the same agent, bundle and code, because
+// installing Debian's packages and compressing the result take minutes.
 func buildSystem(t *testing.T, o image.Options, dir string) *order.System {
 	t.Helper()
 	began := time.Now()
@@ -47,7 +47,7 @@ func buildSystem(t *testing.T, o image.Options, dir string) *order.System {
 	return s
 }
 
-// systemKey names the content of a system image: the options, the agent, and the code that builds the image.
+// systemKey identifies the content of a system image: the options, the agent, and the code that builds the image.
 func systemKey(t *testing.T, o image.Options) string {
 	t.Helper()
 	sum := sha256.New()
@@ -65,7 +65,7 @@ func systemKey(t *testing.T, o image.Options) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// removeOldSystems removes cached images that no test has looked for in two days.
+// removeOldSystems removes cached images that no test has used for two days.
 func removeOldSystems(t *testing.T, cache string) {
 	t.Helper()
 	for _, lock := range testkit.Value(filepath.Glob(filepath.Join(cache, "*", "lock")))(t) {

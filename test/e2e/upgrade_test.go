@@ -24,11 +24,11 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// unhurt is what a client suffers in an upgrade: nothing where the host has time for it. Beside other tests a request may take longer than
-// the client waits.
+// unhurt is the bound of a client in an upgrade: no failures if the host has time. Beside other tests a request may take longer than the client
+// waits.
 var unhurt = bound{failed: 3, stall: 10 * time.Second}
 
-// upgrades are the ways in which an upgrade may go: each begins where the cluster runs the former release.
+// upgrades are the possible courses of an upgrade: each begins with the former release.
 var upgrades = []part{
 	{"an upgrade is taken back", upgradeTakenBack},
 	{"an upgrade is killed at every step", func(t *testing.T, r *rig, l *load) {
@@ -49,7 +49,7 @@ var upgrades = []part{
 	{"an upgrade is finished", upgradeFinished},
 }
 
-// upgradeTakenBack takes the cluster from the former release to the hop from which there is a way back, and takes that way.
+// upgradeTakenBack upgrades from the former release to the last hop with a way back, and goes back.
 func upgradeTakenBack(t *testing.T, r *rig, l *load) {
 	soak(t, r, l, func() { r.apply() })
 	r.goesBack(t, l)
@@ -61,7 +61,7 @@ func (r *rig) goesBack(t *testing.T, l *load) {
 	r.runs(release.Former(1), release.Former(1))
 }
 
-// upgradeFinished takes the cluster from the former release to the default, by its way back and beyond it, the workers with a surge of one.
+// upgradeFinished upgrades from the former release to the default and finishes the upgrade, with a surge of one worker.
 func upgradeFinished(t *testing.T, r *rig, l *load) {
 	soak(t, r, l, func() { r.apply() })
 	r.size.extra += "  updates: {maxSurge: 1}\n"
@@ -76,7 +76,7 @@ func upgradeFinished(t *testing.T, r *rig, l *load) {
 	}
 }
 
-// soak takes the cluster to the hop from which there is a way back, by its document, which it has applied.
+// soak upgrades to the last hop with a way back: it writes the document, and apply applies it.
 func soak(t *testing.T, r *rig, l *load, apply func()) {
 	t.Helper()
 	to := r.size
@@ -97,7 +97,7 @@ func soak(t *testing.T, r *rig, l *load, apply func()) {
 	}
 }
 
-// upgrade goes on with an upgrade under the client.
+// upgrade continues an upgrade under the client.
 func (r *rig) upgrade(t *testing.T, l *load, what string, flags ...string) {
 	t.Helper()
 	w, m, began := startWatch(t, l), l.mark(), time.Now()
@@ -109,7 +109,7 @@ func (r *rig) upgrade(t *testing.T, l *load, what string, flags ...string) {
 	r.healthy()
 }
 
-// podTakers counts the workers that take pods, all the time.
+// podTakers counts the schedulable workers continuously.
 type podTakers struct {
 	stop        context.CancelFunc
 	done        sync.WaitGroup
@@ -117,7 +117,7 @@ type podTakers struct {
 	failed      []string
 }
 
-// countWorkers starts one by l's way to the API.
+// countWorkers starts a count through l's client.
 func countWorkers(t testing.TB, l *load) *podTakers {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &podTakers{stop: stop, least: 1000}
@@ -160,7 +160,7 @@ func countWorkers(t testing.TB, l *load) *podTakers {
 	return c
 }
 
-// takesPods reports whether pods may be put on a node.
+// takesPods reports whether a node is Ready and schedulable.
 func takesPods(n *corev1.Node) bool {
 	return !n.Spec.Unschedulable && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
@@ -177,7 +177,7 @@ func (c *podTakers) count(takes map[string]bool) {
 	c.least, c.most = min(c.least, n), max(c.most, n)
 }
 
-// end stops it, and asserts that there were never fewer than wanted, and once more.
+// end stops the count, and asserts that there were always at least wanted workers and at some time, but never more than, one more.
 func (c *podTakers) end(t testing.TB, wanted int) {
 	t.Helper()
 	c.stop()
@@ -188,7 +188,7 @@ func (c *podTakers) end(t testing.TB, wanted int) {
 	}
 }
 
-// pauses finishes an upgrade as far as a control-plane machine: it runs the new release then, and no worker does.
+// pauses finishes an upgrade up to a control-plane machine: it runs the new release then, and the workers do not.
 func (r *rig) pauses(t *testing.T, machine string) {
 	t.Helper()
 	r.calm.end()
@@ -209,8 +209,8 @@ func (r *rig) pauses(t *testing.T, machine string) {
 	}
 }
 
-// runs asserts which releases the servers of the control plane and the kubelets are of, by what the programs that run say themselves: what
-// kubelet tells the API of its static pods may be minutes old.
+// runs asserts the releases of the control plane's servers and of the kubelets, as the running programs report them: kubelet's report about its static
+// pods may be minutes old.
 func (r *rig) runs(servers, kubelets string) {
 	r.t.Helper()
 	for _, m := range r.status().Machines {
@@ -228,8 +228,8 @@ func (r *rig) runs(servers, kubelets string) {
 	}
 }
 
-// TestStuckUpgrade has one control-plane machine whose API server does not come up on the new release. The upgrade stops there and says so, the
-// cluster serves on, and --back leads back although the machine is as sick as before; once it is mended the upgrade goes through.
+// TestStuckUpgrade has a control-plane machine on which the new API server does not start. The upgrade stops there and reports it, the cluster
+// keeps serving, and --back works although the machine is still sick; after the repair, the upgrade succeeds.
 func TestStuckUpgrade(t *testing.T) {
 	testkit.OnlyFull(t, "TestHA takes an upgrade back, and unit tests have one changed its mind in the middle of each hop")
 	t.Parallel()
@@ -237,7 +237,7 @@ func TestStuckUpgrade(t *testing.T) {
 	r.document(size{controlPlanes: 3, workers: 1, gateways: 2, kubernetes: release.Former(1), extra: "  timeouts: {machineBoot: 3m, nodeReady: 3m, drain: 1m, step: 3m}\n"})
 	r.apply()
 	sick := r.name + "-cp-2"
-	// Whichever machine is rolled first, and whoever leads by then: on this one the new release alone can't run.
+	// Regardless of the order of the roll and of the leader: only the new release can't run on this machine.
 	r.ssh(sick, `cat > /root/sickness <<'END'
 while sleep 0.2; do
   if grep -q "kube-apiserver:`+release.Default+`" /etc/kubernetes/manifests/kube-apiserver.yaml; then kill -9 $(pidof kube-apiserver) 2>/dev/null; fi
@@ -255,7 +255,7 @@ systemd-run --quiet --unit=sickness sh /root/sickness`)
 	t.Logf("FIGURE the upgrade stopped after %v: %s", res.took.Round(time.Second), strings.TrimSpace(res.stderr[strings.LastIndex(strings.TrimSpace(res.stderr), "\n")+1:]))
 	l.flows(t, 5)
 	for _, m := range r.status().Machines {
-		// The sick machine's kubelet reports to the API server beside it.
+		// The sick machine's kubelet reports to the API server on the same machine.
 		if m.Role != string(provider.Gateway) && (m.Node != "Ready" && m.Name != sick || m.Version != release.Former(1)) {
 			t.Errorf("no machine should have gone beyond its servers, and the others' nodes be Ready: %+v", m)
 		}
@@ -277,7 +277,7 @@ systemd-run --quiet --unit=sickness sh /root/sickness`)
 	r.destroy()
 }
 
-// watcher lists and watches the client's objects all the time. A watch that its server ends is begun again, by the same connection or another.
+// watcher lists and watches the load's objects continuously. If the server ends a watch, the watcher begins another one.
 type watcher struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -286,7 +286,7 @@ type watcher struct {
 	failed                 []string
 }
 
-// startWatch starts one beside l.
+// startWatch starts a watcher beside l.
 func startWatch(t testing.TB, l *load) *watcher {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &watcher{stop: stop}
@@ -319,7 +319,7 @@ func startWatch(t testing.TB, l *load) *watcher {
 	return w
 }
 
-// end stops it, and asserts that no more of what it asked failed than may.
+// end stops the watcher, and asserts that its failures are within bounds.
 func (w *watcher) end(t testing.TB, at bound) {
 	t.Helper()
 	w.stop()

@@ -23,8 +23,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestUpkeep brings machines' packages up to date and lets a sick one be healed, while a pod on another worker does not notice, and never two
-// nodes are away at once.
+// TestUpkeep updates machines' packages and repairs a sick machine, while a pod on another worker keeps running; never two nodes may be away at
+// once.
 func TestUpkeep(t *testing.T) {
 	testkit.OnlyFull(t, "the agent's integration test with the real apt, and the plans of repair and update in unit tests")
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestUpkeep(t *testing.T) {
 	st := r.status()
 	cp, workers := machinesOf(st, provider.ControlPlane)[0].Name, machinesOf(st, provider.Worker)
 	sick, other := workers[0].Name, workers[1].Name
-	r.ssh(cp, "truncate -s 0 /etc/apt/sources.list; rm -f /etc/apt/sources.list.d/*") // its mirror has nothing newer, whatever the day
+	r.ssh(cp, "truncate -s 0 /etc/apt/sources.list; rm -f /etc/apt/sources.list.d/*") // so that there are no newer packages, on any day
 	r.runPod(other, release.Default)
 	was := r.pod("on-" + other)
 	most := r.mostAway(t)
@@ -51,12 +51,12 @@ func TestUpkeep(t *testing.T) {
 		t.Errorf("a pod on a machine that nobody touched was %s, and is %s", was, now)
 	}
 
-	r.offers(sick, "1.1") // it is another machine by now
+	r.offers(sick, "1.1") // the machine has been replaced
 	r.ssh(sick, "apt-get -q update && apt-get -qy install harbour")
 	for _, w := range []string{sick, other} {
 		r.offers(w, "2.0")
 	}
-	testkit.Must(t, r.api().CoreV1().Pods("default").Delete(t.Context(), "on-"+other, metav1.DeleteOptions{})) // nobody would make it again elsewhere
+	testkit.Must(t, r.api().CoreV1().Pods("default").Delete(t.Context(), "on-"+other, metav1.DeleteOptions{})) // a drain would not recreate it elsewhere
 	r.updates(t, []string{sick, other}, "2.0")
 	for _, w := range []string{sick, other} {
 		r.offers(w, "3.0")
@@ -69,7 +69,7 @@ func TestUpkeep(t *testing.T) {
 	r.destroy()
 }
 
-// offers puts a mirror with one version of a package onto a machine, as the only one that it knows. The package asks for a reboot.
+// offers makes a mirror with one version of a package the only mirror of a machine. The package requests a reboot.
 func (r *rig) offers(machine, version string) {
 	r.t.Helper()
 	tree := r.t.TempDir()
@@ -91,7 +91,7 @@ func (r *rig) offers(machine, version string) {
 		put([]byte("deb [trusted=yes] file:/srv/mirror ./\n"), "/etc/apt/sources.list"))
 }
 
-// updates has machines, and no others, be updated: the plan says to what, each is rebooted and lets pods in again.
+// updates updates exactly these machines: the plan names the version, and each machine is rebooted and takes pods again.
 func (r *rig) updates(t *testing.T, machines []string, version string, flags ...string) {
 	t.Helper()
 	args := append([]string{"update", r.name}, flags...)
@@ -117,7 +117,7 @@ func (r *rig) updates(t *testing.T, machines []string, version string, flags ...
 	r.must(0, append(args, "--plan")...)
 }
 
-// updatesKilled kills an update at every boundary of its steps: what is left each time is finished, and both machines are well in the end.
+// updatesKilled kills an update at every step boundary: the next one continues it, and in the end both machines are healthy.
 func (r *rig) updatesKilled(t *testing.T, machines ...string) {
 	t.Helper()
 	killed := invocation{bin: built.kill, env: []string{"NAUPEGOS_KILL_ONCE=" + filepath.Join(r.dir, "boundaries")}}
@@ -141,7 +141,7 @@ func (r *rig) updatesKilled(t *testing.T, machines ...string) {
 	r.letsIn(t)
 }
 
-// rebootKilled kills a reboot that somebody asked for while the machine is off: the next run has it come back, and reboots it no second time.
+// rebootKilled kills a requested reboot while the machine is off: the next run starts the machine, and does not reboot it again.
 func (r *rig) rebootKilled(t *testing.T, machine string) {
 	t.Helper()
 	pid, was := r.initOf(machine), r.look(machine, "cat /proc/sys/kernel/random/boot_id")
@@ -166,7 +166,7 @@ func (r *rig) rebootKilled(t *testing.T, machine string) {
 	r.letsIn(t)
 }
 
-// letsIn asserts that all is well and no node is left cordoned.
+// letsIn asserts that the cluster is healthy and no node is left cordoned.
 func (r *rig) letsIn(t *testing.T) {
 	t.Helper()
 	for _, m := range r.healthy().Machines {
@@ -176,7 +176,7 @@ func (r *rig) letsIn(t *testing.T) {
 	}
 }
 
-// climbs breaks kubelet so that no reboot mends it: the machine climbs the whole ladder and is replaced.
+// climbs breaks kubelet so that no reboot helps: the machine goes through all rungs of the ladder and is replaced.
 func (r *rig) climbs(t *testing.T, sick string) {
 	t.Helper()
 	r.must(0, "repair", r.name, "--plan")
@@ -186,7 +186,7 @@ func (r *rig) climbs(t *testing.T, sick string) {
 		name, said string
 		code       int
 	}{{"reboot", "rebooted at", 5}, {"power-cycle", "power-cycled at", 5}, {"replace", "replaced at", 0}} {
-		until(t, 3*time.Minute, 2*time.Second, func() error { // the controller manager misses it, and it is given its time
+		until(t, 3*time.Minute, 2*time.Second, func() error { // the controller manager must notice, and the delay must pass
 			if res := r.call("repair", r.name, "--plan", "-o", "json"); res.code != 2 || !strings.Contains(res.stdout, sick) {
 				return fmt.Errorf("nothing is to be repaired yet: %v", res)
 			}
@@ -206,7 +206,7 @@ func (r *rig) climbs(t *testing.T, sick string) {
 	r.unchanged()
 }
 
-// comesBack kills a machine: it is switched on again, and nothing more. What was tried before is forgotten by then.
+// comesBack cuts a machine's power: repair only switches it on again. Earlier attempts must be forgotten by then.
 func (r *rig) comesBack(t *testing.T, sick string) {
 	t.Helper()
 	until(t, 3*time.Minute, 2*time.Second, func() error {
@@ -233,14 +233,14 @@ func (r *rig) comesBack(t *testing.T, sick string) {
 	r.healthy()
 }
 
-// pod says which pod of this name there is, and how often it was restarted.
+// pod returns the UID, node and number of restarts of a pod.
 func (r *rig) pod(name string) string {
 	r.t.Helper()
 	p := testkit.Value(r.api().CoreV1().Pods("default").Get(r.t.Context(), name, metav1.GetOptions{}))(r.t)
 	return fmt.Sprintf("%s on %s, restarted %d times", p.UID, p.Spec.NodeName, p.Status.ContainerStatuses[0].RestartCount)
 }
 
-// mostAway watches nodes; what it returns says how many were away, drained or not Ready, at once at most.
+// mostAway watches nodes; the returned function returns the highest number of nodes that were drained or not Ready at once.
 func (r *rig) mostAway(t *testing.T) func() int {
 	ctx, stop := context.WithCancel(t.Context())
 	most := make(chan int, 1)
@@ -250,7 +250,7 @@ func (r *rig) mostAway(t *testing.T) func() int {
 		for ; ctx.Err() == nil; <-time.After(250 * time.Millisecond) {
 			list, err := api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 			if err != nil {
-				continue // nobody is counted whom nobody sees
+				continue // an unanswered list does not count
 			}
 			away := 0
 			for i := range list.Items {

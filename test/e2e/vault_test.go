@@ -20,8 +20,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestVault makes a cluster whose authorities are in a real Vault, set up by the commands that naupegos prints: nobody else has their keys, certificates
-// are renewed, kubelets' too, authorities are rotated by who may do that, and while Vault is gone only what needs it waits.
+// TestVault makes a cluster with authorities in a real Vault, set up with the commands that naupegos prints: only Vault has their keys, certificates
+// are renewed, kubelets' too, only a special token can rotate authorities, and without Vault only operations that need it wait.
 func TestVault(t *testing.T) {
 	testkit.OnlyFull(t, "internal/cluster renders such a cluster by a Vault that is written by hand; the real one is compiled for ten minutes")
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestVault(t *testing.T) {
 	r.vaultGone(t, v, issuer)
 }
 
-// vaultRotates rotates everything under a client, by a token for that: without it nothing is begun. In Vault the former issuers sign nothing more.
+// vaultRotates rotates everything under a client, which requires a special token. In Vault, the former issuers are read-only then.
 func (r *rig) vaultRotates(t *testing.T, v *vaulttest.Server) {
 	if res := r.must(8, "certs", "rotate", r.name, "--all", "--yes"); !strings.Contains(res.stderr, "VAULT_ROTATION_TOKEN") {
 		t.Errorf("a rotation without a token for it: %v", res)
@@ -76,10 +76,10 @@ func (r *rig) vaultRotates(t *testing.T, v *vaulttest.Server) {
 		}
 	}
 	r.hasNoAuthorityKey(t)
-	r.unchanged() // by what signs in every day
+	r.unchanged() // with the everyday login
 }
 
-// vaultGone takes Vault away: what is there is looked at and left as ever, and an apply that begins a machine meanwhile is gone on with later.
+// vaultGone stops Vault: the existing cluster is healthy and unchanged, and an interrupted apply that adds a machine continues later.
 func (r *rig) vaultGone(t *testing.T, v *vaulttest.Server, issuer string) {
 	v.Stop()
 	r.healthy()
@@ -99,13 +99,13 @@ func (r *rig) vaultGone(t *testing.T, v *vaulttest.Server, issuer string) {
 	r.hasNoAuthorityKey(t)
 }
 
-// hasNoAuthorityKey looks at every private key in the store and on machines: none is that of an authority.
+// hasNoAuthorityKey asserts that no private key in the store and on machines belongs to an authority.
 func (r *rig) hasNoAuthorityKey(t *testing.T) {
 	t.Helper()
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: r.state}))(t)
 	defer st.Close()
 	rec := testkit.Value(st.Cluster(t.Context(), r.name))(t)
-	found := map[string]string{} // PEM, by where it is
+	found := map[string]string{} // PEM, by location
 	var authorities []*x509.Certificate
 	secrets := st.Secrets(rec.ID)
 	for _, name := range testkit.Value(secrets.Names(t.Context()))(t) {

@@ -15,19 +15,19 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// login is one way to log in to a host, good or bad.
+// login is one way to log in to a host, right or wrong.
 type login struct {
 	name     string
 	hosts    string // fields of spec.provider.hosts, separated by ;
 	machines string // one machine per line; empty: the host at 10.4.0.11
 	env      string
-	before   string // runs on the host
-	after    string // runs on the host
+	before   string // runs on the host before the plan
+	after    string // runs on the host after the plan
 	works    bool
 	noBundle bool
 }
 
-// as logs in as a user.
+// as returns the field for a user.
 func as(user string) string { return "user: " + user }
 
 const (
@@ -40,7 +40,7 @@ const (
 	through     = "- {address: 10.3.0.11, role: control-plane, hostKey: HOST}"
 )
 
-// bastions returns the field with these bastions: each is an address and more fields.
+// bastions returns the field for these bastions: each is an address, followed by further fields.
 func bastions(user string, all ...string) string {
 	for i, b := range all {
 		key := "BASTION"
@@ -143,8 +143,8 @@ func all() []login {
 	}
 }
 
-// TestLogins compares the plan for each login, in make test for 20 of them, with its golden file. A bad login gives one warning that names cause and remedy, and apply does
-// not begin.
+// TestLogins compares the plan for each login with its golden file; make test does so for 20 of them. A wrong login gives one warning that names
+// cause and remedy, and apply changes nothing.
 func TestLogins(t *testing.T) {
 	s := newSite(t)
 	s.write(t, "known_hosts", "10.3.0.11 "+s.host+"\n10.1.0.2,10.2.0.2 "+s.bastion+"\n")
@@ -182,7 +182,7 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// aboutMachines removes the plan's part about the cluster, which is the same for every login and changes with Naupegos.
+// aboutMachines removes the plan's part about the cluster, which is the same for all logins and changes with Naupegos.
 func aboutMachines(text string) string {
 	if _, rest, found := strings.Cut(text, "\n\n"); found && strings.HasPrefix(text, "cluster\n") {
 		text = rest
@@ -190,9 +190,9 @@ func aboutMachines(text string) string {
 	return regexp.MustCompile(`(?m)^Plan: .*\n`).ReplaceAllString(text, "")
 }
 
-const runLimit = 3 * time.Minute // of a command: one login waits until its time is up
+const runLimit = 3 * time.Minute // of a command: one login waits until its timeout
 
-// naupegos runs a command with a store of its own.
+// naupegos runs a command with its own store.
 func (s *site) naupegos(t *testing.T, l login, args ...string) (string, int) {
 	t.Helper()
 	env := []string{"XDG_STATE_HOME=" + t.TempDir()}
@@ -214,7 +214,7 @@ func (s *site) naupegos(t *testing.T, l login, args ...string) (string, int) {
 	return fmt.Sprintf("%sexit status %d\n", s.normal(out), status), status
 }
 
-// normal replaces what differs between runs.
+// normal replaces text that differs between runs.
 func (s *site) normal(text string) string {
 	for pattern, with := range map[string]string{
 		`SHA256:[A-Za-z0-9+/]{43}`:           "SHA256:…",
@@ -228,7 +228,7 @@ func (s *site) normal(text string) string {
 	return text
 }
 
-// document renders the document of a login.
+// document returns a document for a login.
 func (s *site) document(l login) string {
 	var b strings.Builder
 	b.WriteString("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: harbour}\nspec:\n  endpoint: {kind: direct}\n  controlPlane: {schedulable: true}\n  provider:\n    hosts:\n      sshKeyFile: id\n")

@@ -1,6 +1,6 @@
 //go:build integration
 
-// Package logins_test runs naupegos plan against real OpenSSH servers, sudo, PAM, shells and translations.
+// Package logins_test runs naupegos plan against real OpenSSH servers, with sudo, PAM, shells and translated messages.
 package logins_test
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// site is an operator, two bastions and a host, in namespaces of their own.
+// site is an operator, two bastions and a host, in their own namespaces.
 type site struct {
 	dir     string // keys, logs and programs
 	pid     int    // a process in the operator's namespaces
@@ -32,7 +32,7 @@ type site struct {
 	bastion string // the bastions' public key
 }
 
-const startLimit = 5 * time.Minute // of the site: it generates a locale
+const startLimit = 5 * time.Minute // for the site, which generates a locale
 
 // newSite starts testdata/site.sh in new namespaces and waits until all servers listen.
 func newSite(t *testing.T) *site {
@@ -76,7 +76,7 @@ func (s *site) start(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // the first process of its PID namespace takes the others with it
+		_ = cmd.Process.Kill() // ending the first process of its PID namespace ends the others
 		<-ended
 		runtime.UnlockOSThread()
 		if t.Failed() {
@@ -107,7 +107,7 @@ func (s *site) start(t *testing.T) {
 	})
 }
 
-// inside runs a program as the operator and returns its output and its error output, in that order.
+// inside runs a program as the operator. It returns the output followed by the error output.
 func (s *site) inside(t *testing.T, limit time.Duration, env []string, argv ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -129,7 +129,7 @@ func (s *site) onHost(t *testing.T, command string) {
 	}
 }
 
-// haveABundle puts an empty bundle of the default release into the operator's library: plan needs it, and sends nothing of it.
+// haveABundle puts an empty bundle of the default release into the operator's library: plan needs it, and does not use its content.
 func (s *site) haveABundle(t *testing.T) {
 	t.Helper()
 	manifest := fmt.Sprintf(`{"schema":1,"kubernetes":%q,"platform":"linux/%s","origin":"built"}`, release.Default, runtime.GOARCH)

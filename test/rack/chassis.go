@@ -8,7 +8,7 @@ import (
 	"github.com/bougou/go-ipmi/pkg/types"
 )
 
-// chassis switches a machine. What it is told of the next boot it remembers as any does: see mock.Chassis.
+// chassis switches a machine. Like real ones, it remembers the device for the next boot: see mock.Chassis.
 type chassis struct {
 	*mock.Chassis
 	m *Machine
@@ -26,13 +26,13 @@ func (c *chassis) SetPower(_ context.Context, on bool) error { return c.m.power.
 // PowerCycle implements hal.ChassisHAL.
 func (c *chassis) PowerCycle(context.Context) error { return c.m.power.cycle() }
 
-// ColdReset implements hal.ChassisHAL. To a machine it is all one whether its power was away for a moment.
+// ColdReset implements hal.ChassisHAL. To a machine it is the same as a power cycle.
 func (c *chassis) ColdReset(context.Context) error { return c.m.power.cycle() }
 
-// WarmReset implements hal.ChassisHAL: by it the library has a machine shut down, as its power button does.
+// WarmReset implements hal.ChassisHAL: the library calls it to shut a machine down, as its power button does.
 func (c *chassis) WarmReset(context.Context) error { return c.m.button() }
 
-// once returns from where the machine is to boot next, and forgets it: true, from its disk.
+// once returns the device for the next boot, and forgets it; true: the disk.
 func (c *chassis) once(ctx context.Context) (disk bool, err error) {
 	f, err := c.GetBootFlags(ctx)
 	if err != nil || !f.BootFlagsValid {

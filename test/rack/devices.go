@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// Disk is a further disk of a machine, behind virtio-scsi. Its file has to be there.
+// Disk is a further disk of a machine, behind virtio-scsi. Its file must exist.
 type Disk struct {
 	File        string
 	Serial      string // page 0x80 of its vital product data
 	SectorBytes int    // 0: 512
 }
 
-// Odd is hardware that a usual machine does not have.
+// Odd is unusual hardware of a machine.
 type Odd struct {
 	TwoPorts  bool   // the system's disk is a namespace of an NVMe subsystem with two controllers
-	Disks     []Disk // beside the system's
-	SharedMAC string // of a card on USB and of one on PCI, neither of them with a link: other machines may have the same
+	Disks     []Disk // in addition to the system's disk
+	SharedMAC string // of a USB card and a PCI card, both without a link; other machines may have the same address
 	Cards     int    // further network cards without a link
 }
 
-// systemDisk returns the arguments for the disk that the machine is installed on.
+// systemDisk returns the arguments for the system's disk.
 func (m *Machine) systemDisk(index string) []string {
 	if !m.TwoPorts {
 		return []string{"-device", "virtio-blk-pci,drive=disk,bootindex=" + index + ",serial=" + m.serial()}
@@ -50,7 +50,7 @@ func (o Odd) devices() (args []string) {
 	return append(args, o.cards()...)
 }
 
-// cards returns the arguments for cards behind bridges, eight to a slot. Without interrupts of their own they don't exhaust those of the processor.
+// cards returns the arguments for cards behind bridges, eight to a slot. They have no interrupts of their own, which could exhaust the processor's.
 func (o Odd) cards() (args []string) {
 	const slots, functions = 31, 8
 	if o.Cards > 0 {

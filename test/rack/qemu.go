@@ -17,14 +17,14 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// power is the switch of a machine: a process that runs while it is on.
+// power is the power switch of a machine, which is a process that runs while the machine is on.
 type power struct {
 	start func(disk bool) (*exec.Cmd, *bytes.Buffer)
-	boot  func(context.Context) (disk bool, err error) // from where it boots next
+	boot  func(context.Context) (disk bool, err error) // returns the device for the next boot
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when the process has
+	ended chan struct{} // closed when the process has ended
 }
 
 func (p *power) isOn() bool {
@@ -33,7 +33,7 @@ func (p *power) isOn() bool {
 	return p.running()
 }
 
-// running: a machine that shuts down by itself is off then.
+// running reports whether the machine is on; one that shuts itself down is off.
 func (p *power) running() bool {
 	if p.cmd == nil {
 		return false
@@ -101,8 +101,8 @@ func (p *power) end() error {
 	}
 }
 
-// start returns the command that is the machine. It looks at the network first, as most do; the server sends it to its disk where it is
-// installed. The process ends with this one.
+// start returns the command that runs the machine. The machine tries the network first, as most do; once it is installed, the server sends it to
+// its disk. The process ends with this one.
 func (m *Machine) start(disk bool) (*exec.Cmd, *bytes.Buffer) {
 	first, second := "1", "2"
 	if disk {
@@ -117,7 +117,7 @@ func (m *Machine) start(disk bool) (*exec.Cmd, *bytes.Buffer) {
 	}
 	args = append(args, m.systemDisk(second)...)
 	card := "virtio-net-pci,netdev=net,bootindex=" + first + ",mac=" + m.MAC
-	if m.UEFI { // its own PXE, without waiting for IPv6
+	if m.UEFI { // the firmware's own PXE, without waiting for IPv6
 		card += ",romfile="
 		code := "/usr/share/OVMF/OVMF_CODE_4M.fd"
 		if m.secure {
@@ -144,13 +144,13 @@ func (m *Machine) button() error {
 		return err
 	}
 	_, err = c.Write([]byte("system_powerdown\n"))
-	if err == nil { // QEMU reads what was written before it sees the end
+	if err == nil { // QEMU reads the written data before it sees the end
 		err = c.(*net.UnixConn).CloseWrite()
 	}
 	return errors.Join(err, c.Close())
 }
 
-// plug makes the link of the machine's network card.
+// plug creates the link of the machine's network card.
 func (m *Machine) plug(ctx context.Context) error {
 	if err := m.unplug(); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (m *Machine) plug(ctx context.Context) error {
 	return nil
 }
 
-// unplug removes it.
+// unplug removes the link.
 func (m *Machine) unplug() error {
 	if _, err := os.Stat("/sys/class/net/" + m.Tap); err != nil {
 		return nil //nolint:nilerr // it is not there

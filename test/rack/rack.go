@@ -1,7 +1,7 @@
-// Package rack is a rack of emulated machines: QEMU processes with disks that stay, and a BMC each, which switches its machine by IPMI. Tests have
-// naupegos server boot, install and switch them as it does physical ones; so does the demo.
+// Package rack emulates a rack of machines: QEMU processes with persistent disks, each with a BMC that switches it by IPMI. Tests and the demo let
+// naupegos server boot, install and switch them like physical machines.
 //
-// It knows nothing of Naupegos: what it is told comes by IPMI and over the network.
+// It does not depend on Naupegos, which uses it by IPMI and over the network.
 package rack
 
 import (
@@ -21,10 +21,10 @@ import (
 	"github.com/bougou/go-ipmi/pkg/transport/udp"
 )
 
-// User is who may switch machines' power.
+// User is the user of the BMCs.
 const User = "admin"
 
-// Spec says what a machine is.
+// Spec describes a machine.
 type Spec struct {
 	Name      string // also the end of its disk's serial number: DISK-NAME
 	MAC       string
@@ -32,16 +32,16 @@ type Spec struct {
 	CPUs      int    // 0: 1
 	MemoryMiB int    // 0: 1536
 	DiskGiB   int    // 0: 12
-	Tap       string // the link that the machine is plugged in by; empty: "tap-" + Name
-	BMC       string // HOST:PORT, UDP, where its BMC answers
-	Password  string // of User there
+	Tap       string // network link of the machine; empty: "tap-" + Name
+	BMC       string // HOST:PORT, UDP, of its BMC
+	Password  string // of User on the BMC
 	Odd
 }
 
-// Machine is one that can be switched on.
+// Machine is an emulated machine.
 type Machine struct {
 	Spec
-	UUID string // as the firmware says it
+	UUID string // as reported by the firmware
 
 	dir    string
 	bridge string
@@ -51,8 +51,8 @@ type Machine struct {
 	secure bool // guarded by power.mu
 }
 
-// New makes a machine with an empty disk, unless dir has it already, and has its BMC answer. It is off. bridge is the link that its network card
-// is plugged into, in the network namespace of this process.
+// New makes a machine with an empty disk, or uses the one in dir, and starts its BMC. The machine is off. Its network card is connected to the link
+// bridge in this process's network namespace.
 func New(ctx context.Context, dir, bridge string, s Spec) (*Machine, error) {
 	s.CPUs = max(1, s.CPUs)
 	if s.MemoryMiB == 0 {
@@ -78,7 +78,7 @@ func New(ctx context.Context, dir, bridge string, s Spec) (*Machine, error) {
 	return m, nil
 }
 
-// makeDisk makes the disk, and where the firmware keeps its variables.
+// makeDisk makes the disk, and the file for the firmware's variables.
 func (m *Machine) makeDisk() error {
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return err
@@ -103,20 +103,20 @@ func (m *Machine) makeDisk() error {
 func (m *Machine) disk() string      { return filepath.Join(m.dir, "disk") }
 func (m *Machine) variables() string { return filepath.Join(m.dir, "variables") }
 
-// ConsoleFile has what the machine says on its serial console, since it was made.
+// ConsoleFile returns the path of the machine's serial console output.
 func (m *Machine) ConsoleFile() string { return filepath.Join(m.dir, "console") }
 
-// Console returns what the machine has said.
+// Console returns the output of the serial console.
 func (m *Machine) Console() string {
-	data, _ := os.ReadFile(m.ConsoleFile()) // there is none before it was switched on
+	data, _ := os.ReadFile(m.ConsoleFile()) // the file does not exist before the first start
 	return string(data)
 }
 
-// Switch switches the machine on, or takes its power away, as somebody does who stands before it.
+// Switch switches the machine's power on or off, without a shutdown.
 func (m *Machine) Switch(on bool) error { return m.power.set(on) }
 
-// SecureBoot has the firmware of a machine with UEFI start only what Microsoft has signed, from when it is switched on next; the firmware's variables
-// are then as they were delivered.
+// SecureBoot makes the firmware of a machine with UEFI start only programs signed by Microsoft, from the next start on; it resets the firmware's
+// variables to their defaults.
 func (m *Machine) SecureBoot() error {
 	m.power.mu.Lock()
 	defer m.power.mu.Unlock()
@@ -131,23 +131,23 @@ func (m *Machine) SecureBoot() error {
 // On reports whether the machine is on.
 func (m *Machine) On() bool { return m.power.isOn() }
 
-// Close switches the machine off, and its BMC with it. The disk stays.
+// Close switches the machine and its BMC off. The disk stays.
 func (m *Machine) Close() error {
-	_ = m.ipmi.Close() // whatever becomes of it, the machine is switched off
+	_ = m.ipmi.Close() // the machine is switched off in any case
 	err := m.conn.Close()
-	if errors.Is(err, net.ErrClosed) { // the server has done it
+	if errors.Is(err, net.ErrClosed) { // the server has closed it
 		err = nil
 	}
 	return errors.Join(err, m.power.set(false), m.unplug())
 }
 
-// hardware is what the BMC switches.
+// hardware is the machine as the BMC sees it.
 type hardware struct {
 	*mock.HAL
 	chassis *chassis
 }
 
-// serve has the BMC answer until Close.
+// serve starts the BMC, until Close.
 func (m *Machine) serve(ctx context.Context) error {
 	ch := &chassis{Chassis: &mock.Chassis{}, m: m}
 	m.power.boot = ch.once
@@ -168,5 +168,5 @@ func (m *Machine) serve(ctx context.Context) error {
 	return nil
 }
 
-// settle is how long QEMU has to end.
+// settle is the time for QEMU to end.
 const settle = 10 * time.Second

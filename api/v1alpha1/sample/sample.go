@@ -1,6 +1,6 @@
-// Package sample writes documents for users to begin with.
+// Package sample writes documents for users to start from.
 //
-// It knows documents alone.
+// It knows only documents.
 package sample
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// NoWorkers is the number of worker machines of a cluster that has none.
+// NoWorkers stands for a cluster without worker machines.
 const NoWorkers = -1
 
 // Options are the values that New writes. Zero fields get their defaults.
@@ -33,7 +33,7 @@ type Options struct {
 	VIP           string                 // virtual address, for kind gateways with provider hosts or metal
 	EtcdMode      string                 // "stacked" (default) or "service"
 	SSHKeyFile    string                 // with provider hosts; default "~/.ssh/id_ed25519"
-	Hosts         []v1alpha1.HostMachine // with provider hosts; default: made-up machines, to be replaced
+	Hosts         []v1alpha1.HostMachine // with provider hosts; default: placeholder machines, to be replaced
 
 	Cloud           string // with provider openstack: name in clouds.yaml; default $OS_CLOUD or the OS_* variables
 	ExternalNetwork string // with provider openstack; default the cloud's only one
@@ -44,8 +44,8 @@ type Options struct {
 //go:embed init.yaml.tmpl
 var initTemplate string
 
-// New writes a commented, minimal document that v1alpha1.Parse accepts. Options that make no valid document are an error of kind
-// fail.Invalid, an Errors where the document would be at fault.
+// New writes a commented, minimal document that v1alpha1.Parse accepts. For options that make no valid document it returns an error of kind
+// fail.Invalid, which is an Errors if the fault is in the document.
 func New(o Options) ([]byte, error) {
 	o.fill()
 	if known := v1alpha1.Providers(); !slices.Contains(known, o.Provider) {
@@ -65,7 +65,7 @@ func New(o Options) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// fill sets the zero fields to their defaults.
+// fill sets zero fields to their defaults.
 func (o *Options) fill() {
 	or(&o.Name, "demo")
 	or(&o.Provider, v1alpha1.ProviderLocal)
@@ -89,7 +89,7 @@ func (o *Options) fill() {
 	if o.Endpoint == v1alpha1.EndpointGateways {
 		or(&o.Gateways, 2)
 		if o.Provider == v1alpha1.ProviderMetal {
-			or(&o.VIP, v1alpha1.MadeUpVIP) // to be replaced
+			or(&o.VIP, v1alpha1.MadeUpVIP) // a placeholder, to be replaced
 		}
 	}
 	if o.Provider == v1alpha1.ProviderHosts && len(o.Hosts) == 0 {
@@ -105,13 +105,13 @@ func or[T comparable](p *T, v T) {
 	}
 }
 
-// scalar writes a text so that YAML reads just this text.
+// scalar writes a text as a YAML scalar that is read back as the same text.
 func scalar(s string) (string, error) {
 	b, err := yaml.Marshal(s)
 	return strings.TrimSpace(string(b)), err
 }
 
-// madeUpHosts fills in machines with addresses of the documentation network, for the user to replace.
+// madeUpHosts fills in placeholder machines with addresses of the documentation network, which the user has to replace.
 func (o *Options) madeUpHosts() {
 	add := func(role string, n, first int) {
 		for i := range n {
@@ -126,7 +126,7 @@ func (o *Options) madeUpHosts() {
 	add(v1alpha1.RoleWorker, min(o.Workers, 100), 101)
 }
 
-// MadeUp reports whether the machines are not the user's own, for the template.
+// MadeUp reports whether the machines are placeholders. The template calls it.
 func (o Options) MadeUp() bool {
 	return len(o.Hosts) > 0 && o.Hosts[0].HostKey == v1alpha1.MadeUpHostKey
 }

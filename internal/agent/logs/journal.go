@@ -17,17 +17,17 @@ import (
 	"github.com/naupegos/naupegos/internal/logs"
 )
 
-// entry is an entry of the journal, as journalctl prints it.
+// entry is a journal entry as journalctl prints it.
 type entry struct {
 	Time       string  `json:"__REALTIME_TIMESTAMP"` // microseconds
 	Cursor     string  `json:"__CURSOR"`
 	Message    message `json:"MESSAGE"`
 	Unit       string  `json:"_SYSTEMD_UNIT"`
-	About      string  `json:"UNIT"` // of systemd's own entries
+	About      string  `json:"UNIT"` // in systemd's own entries: the unit that they are about
 	Identifier string  `json:"SYSLOG_IDENTIFIER"`
 }
 
-// message is a text, or the bytes of one that is not UTF-8.
+// message is a text, possibly made from bytes that are not UTF-8.
 type message string
 
 // UnmarshalJSON implements json.Unmarshaler. A field that occurs several times is an array of its values.
@@ -59,7 +59,7 @@ func (m *message) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// journal reads what there is.
+// journal reads the existing entries.
 func (r *reading) journal(ctx context.Context, emit func(logs.Line) error) error {
 	args := []string{}
 	if !r.Since.IsZero() {
@@ -71,7 +71,7 @@ func (r *reading) journal(ctx context.Context, emit func(logs.Line) error) error
 	return r.journalctl(ctx, emit, args...)
 }
 
-// followJournal goes on where journal stopped. A unit that restarts is followed further: journalctl selects by name.
+// followJournal continues where journal stopped. It keeps following a unit that restarts, because journalctl selects by name.
 func (r *reading) followJournal(ctx context.Context, emit func(logs.Line) error) error {
 	args := []string{"--follow", "--lines=all"}
 	if r.cursor != "" {
@@ -121,7 +121,7 @@ func (r *reading) entries(out io.Reader, emit func(logs.Line) error) error {
 	for {
 		data, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // an entry that is cut was not complete when journalctl ended
+			return nil // a truncated entry was incomplete when journalctl ended
 		}
 		if err != nil {
 			return fail.Wrap(fail.Internal, err, "read the journal")

@@ -21,14 +21,14 @@ type Reader struct {
 	Journalctl string // program; empty: journalctl
 }
 
-// longest bounds a line in bytes; the rest of a longer one is left out.
+// longest is the maximum length of a line in bytes; the rest of a longer line is dropped.
 const longest = 64 << 10
 
-// every is how often files are looked at for more lines, and directories for more files.
+// every is the interval at which files are checked for more lines, and directories for more files.
 const every = 300 * time.Millisecond
 
-// Send writes the lines that are asked for to w, one JSON object each. With Follow it writes a line that says Present after those that there
-// were, and goes on until ctx ends or w fails.
+// Send writes the requested lines to w, one JSON object each. With Follow, it writes a Present line after the existing lines and continues until ctx
+// ends or w fails.
 func (r Reader) Send(ctx context.Context, req logs.Request, w io.Writer) error {
 	grep, err := regexp.Compile(req.Grep)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r Reader) Send(ctx context.Context, req logs.Request, w io.Writer) error {
 	return err
 }
 
-// ended says that the reader went away.
+// ended turns the error of a reader that went away into fail.Interrupted.
 func ended(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && fail.KindOf(err) == fail.KindOf(ctx.Err()) {
 		return fail.Wrap(fail.Interrupted, err, "read the logs")
@@ -75,7 +75,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// reading is one Send at work.
+// reading is the state of one Send.
 type reading struct {
 	Reader
 	logs.Request
@@ -84,9 +84,9 @@ type reading struct {
 	sync.WaitGroup
 	mu     sync.Mutex
 	err    error
-	cursor string           // of the last entry of the journal that was read
+	cursor string           // of the last journal entry that was read
 	from   time.Time        // when reading began
-	read   map[string]int64 // how much of each file was read
+	read   map[string]int64 // bytes read, by file
 }
 
 func (r *reading) fail(err error) {
@@ -103,7 +103,7 @@ func (r *reading) failure() error {
 	return r.err
 }
 
-// present starts to read what there is: one source for the journal, one for each file.
+// present starts reading the existing lines: one source for the journal, and one for each file.
 func (r *reading) present(ctx context.Context) (sources []<-chan logs.Line) {
 	r.from, r.read = time.Now(), map[string]int64{}
 	start := func(read func(emit func(logs.Line) error) error) {
@@ -142,7 +142,7 @@ func (r *reading) present(ctx context.Context) (sources []<-chan logs.Line) {
 	return sources
 }
 
-// coming starts to read what is written from now on.
+// coming starts reading lines that are written from now on.
 func (r *reading) coming(ctx context.Context) <-chan logs.Line {
 	c := make(chan logs.Line, 64)
 	emit := passTo(ctx, c)
@@ -178,7 +178,7 @@ func passTo(ctx context.Context, c chan<- logs.Line) func(logs.Line) error {
 	}
 }
 
-// tail passes on the last lines alone, at the end; all of them at once where most is 0.
+// tail passes on only the last lines, when it is flushed; with most 0 it passes on every line at once.
 type tail struct {
 	most int
 	send func(logs.Line) error

@@ -1,6 +1,6 @@
-// Package bundles finds the bundles of Kubernetes releases in the operator's library, and makes those that are not there.
+// Package bundles finds the bundles of Kubernetes releases in the operator's library, and obtains missing ones.
 //
-// How a bundle is made is internal/bundle's business.
+// Package bundle builds bundles.
 package bundles
 
 import (
@@ -21,17 +21,17 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local"
 )
 
-// Need says how much a verb needs the bundle of a cluster's Kubernetes release.
+// Need is how much a verb needs the bundle of a cluster's Kubernetes release.
 type Need int
 
-// The needs, the least first.
+// The needs, the lowest first.
 const (
 	NotNeeded Need = iota // not at all
-	IfHere                // if it is here
-	Made                  // pulled or built if it isn't here
+	IfHere                // only if the library has it
+	Made                  // pulled or built if the library lacks it
 )
 
-// Library opens the library of bundles in a directory; empty, it is the default one.
+// Library opens the library of bundles in a directory; "" is the default directory.
 func Library(root string) (*bundle.Library, error) {
 	if root == "" {
 		var err error
@@ -42,15 +42,16 @@ func Library(root string) (*bundle.Library, error) {
 	return bundle.OpenLibrary(root)
 }
 
-// Get finds or makes the bundle of a Kubernetes release for the cluster of a document: the one that the cluster was built with (was) where it is here, else the
-// newest. A bundle that was made since is not taken unasked: it would replace what runs on every machine. It tells w of one that is not here.
+// Get finds or obtains the bundle of a Kubernetes release for a document's cluster: the cluster's current bundle, with ID was, if the library
+// has it, else the newest one. It does not switch to a newer bundle unasked, because that would replace the programs on every machine. It also
+// returns the newest bundle, and writes a notice to w if the library has no suitable one.
 func Get(ctx context.Context, w io.Writer, doc *v1alpha1.Cluster, version string, need Need, was string) (use, newest *bundle.Bundle, err error) {
 	lib, err := Library("")
 	if err != nil {
 		return nil, nil, err
 	}
 	addons := AddonsOf(doc)
-	if own := covering(ctx, lib, was, version, addons); own != nil { // an addon that left the document needs no other bundle
+	if own := covering(ctx, lib, was, version, addons); own != nil { // removing an addon from the document requires no other bundle
 		return own, own, nil
 	}
 	if newest, err = lib.Find(ctx, version, addons...); fail.KindOf(err) == fail.NotFound {
@@ -60,7 +61,7 @@ func Get(ctx context.Context, w io.Writer, doc *v1alpha1.Cluster, version string
 		return newest, newest, err
 	}
 	own, err := lib.Get(ctx, was)
-	if newest == nil { // to plan by the cluster's own bundle shows what changes; the bundle that the document wants is got before anything is done
+	if newest == nil { // planning with the cluster's own bundle shows the changes; the apply obtains the document's bundle before the first step
 		if err != nil || own.Manifest.Kubernetes != version {
 			own = nil
 		}
@@ -75,7 +76,7 @@ func Get(ctx context.Context, w io.Writer, doc *v1alpha1.Cluster, version string
 	return own, newest, nil
 }
 
-// covering returns the bundle with this ID if it is here, is of the release, and has these sets of addons and more; else nil.
+// covering returns the bundle with this ID if the library has it, it is of the release, and it has all these sets of addons and more; else nil.
 func covering(ctx context.Context, lib *bundle.Library, id, version string, addons []string) *bundle.Bundle {
 	if id == "" {
 		return nil
@@ -87,7 +88,7 @@ func covering(ctx context.Context, lib *bundle.Library, id, version string, addo
 	return own
 }
 
-// obtain gets a bundle that is not here, if it is needed so much.
+// obtain pulls or builds a bundle that the library lacks. With IfHere it only writes a notice to w and returns nil.
 func obtain(ctx context.Context, w io.Writer, lib *bundle.Library, doc *v1alpha1.Cluster, version string, need Need) (b *bundle.Bundle, err error) {
 	if need == IfHere {
 		fmt.Fprintf(w, "The bundle of Kubernetes %s is not available here yet: apply gets it first; compiling it takes 10 to 25 minutes on two cores.\n", version)
@@ -100,7 +101,7 @@ func obtain(ctx context.Context, w io.Writer, lib *bundle.Library, doc *v1alpha1
 	report := progress.Bundle(w)
 	group, ctx := errgroup.WithContext(ctx)
 	if l := doc.Spec.Provider.Local; l != nil && os.Geteuid() == 0 {
-		group.Go(func() error { return makeBase(ctx, l.Image.Suite, report) }) // it is mostly waiting, as for a mirror
+		group.Go(func() error { return makeBase(ctx, l.Image.Suite, report) }) // it mostly waits for a mirror, as the bundle does
 	}
 	group.Go(func() error {
 		b, err = lib.Ensure(ctx, version, bundle.EnsureOptions{Addons: AddonsOf(doc), Progress: report})
@@ -126,19 +127,19 @@ func Check(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (her
 	return err == nil, err
 }
 
-// CheckRelease refuses a document whose release no bundle can be made of, and none is here.
+// CheckRelease refuses a document if its release has no recipe and the library has no bundle of it.
 func CheckRelease(ctx context.Context, doc *v1alpha1.Cluster) error {
 	refused := checkRelease(doc.Spec.Kubernetes.Version)
 	if refused == nil {
 		return nil
 	}
-	if here, _ := Check(ctx, doc, doc.Spec.Kubernetes.Version, ""); here { // one that can't be read is not here
+	if here, _ := Check(ctx, doc, doc.Spec.Kubernetes.Version, ""); here { // an unreadable bundle counts as missing
 		return nil
 	}
 	return refused
 }
 
-// CheckLocated is CheckRelease with the place in the document's file.
+// CheckLocated is CheckRelease with the error's position in the document's file.
 func CheckLocated(ctx context.Context, doc *v1alpha1.Cluster, file string, data []byte) error {
 	err := CheckRelease(ctx, doc)
 	var refused, cause *fail.Error
@@ -163,7 +164,7 @@ type Once struct {
 	told map[string]bool
 }
 
-// Write drops a notice that it has passed on before.
+// Write drops a notice that it has already passed on.
 func (o *Once) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -177,7 +178,7 @@ func (o *Once) Write(p []byte) (int, error) {
 	return o.To.Write(p)
 }
 
-// makeBase puts the root file system of local machines into the cache, and reports it as a component of a bundle is reported.
+// makeBase puts the root file system of local machines into the cache, and reports it as if it were a component of a bundle.
 func makeBase(ctx context.Context, suite string, report func(bundle.Event)) error {
 	e := bundle.Event{Component: "debian " + suite, Phase: "make"}
 	report(e)
@@ -190,7 +191,7 @@ func makeBase(ctx context.Context, suite string, report func(bundle.Event)) erro
 	return err
 }
 
-// AddonsOf lists the sets of addons that a document's bundle has.
+// AddonsOf lists the sets of addons that a document needs in its bundle.
 func AddonsOf(doc *v1alpha1.Cluster) []string {
 	var sets []string
 	if doc.Spec.Provider.OpenStack != nil {

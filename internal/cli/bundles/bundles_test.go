@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestClusterKeepsItsBundle: a bundle of the release that was made since is not taken unasked.
+// TestClusterKeepsItsBundle: a cluster does not switch unasked to a newer bundle of its release.
 func TestClusterKeepsItsBundle(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestOnce: a notice that is given several times is passed on once, another one too.
+// TestOnce: a repeated notice is passed on once, and a different notice is passed on, too.
 func TestOnce(t *testing.T) {
 	var b strings.Builder
 	w := &Once{To: &b}

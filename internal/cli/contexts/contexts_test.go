@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestReadRefuses: each mistake of the file ends with the file's line, all fields at once, and no secret in the text.
+// TestReadRefuses: errors name the line of each mistake in the file, report all wrong fields at once, and never contain a secret.
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"contexts:\n- name: a\n  cluter: x\n":     ":3: there is no field cluter; did you mean cluster?",
@@ -39,7 +39,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// TestReadRefusesForeignHands: whoever may write the file chooses who gets the user's token.
+// TestReadRefusesForeignHands: a file that others can write is refused, because its contexts choose who gets the user's token.
 func TestReadRefusesForeignHands(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	testkit.Must(t, os.WriteFile(path, nil, 0o600))
@@ -48,7 +48,7 @@ func TestReadRefusesForeignHands(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, "chmod 600")
 }
 
-// TestWriteIsPrivate: what is written has mode 0600 and reads back.
+// TestWriteIsPrivate: the written file has mode 0600 and reads back.
 func TestWriteIsPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "config.yaml")
 	f := &File{path: path, Current: "a", Contexts: []Context{{Name: "a", Server: "https://x", Cluster: "demo"}}}
@@ -62,7 +62,7 @@ func TestWriteIsPrivate(t *testing.T) {
 	}
 }
 
-// TestOrder: flags win over the environment, which wins over the file; a context's token and cluster never meet another place.
+// TestOrder: flags win over the environment, which wins over the file; a context's token and cluster are never used with another place.
 func TestOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	testkit.Must(t, os.WriteFile(path, []byte(`current: prod

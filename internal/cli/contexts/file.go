@@ -1,6 +1,6 @@
-// Package contexts reads and writes the user's configuration file, whose contexts say where clusters are kept, and chooses among them.
+// Package contexts reads and writes the user's configuration file, whose contexts say where clusters are kept, and selects one of them.
 //
-// It opens no store and asks no server.
+// It opens no store and sends no request to a server.
 package contexts
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Context is one place where clusters are kept, under a name: a server, a team's database, or a state directory.
+// Context is one named place where clusters are kept: a server, a team's database, or a state directory.
 // Keys in the file are named after the flags.
 type Context struct {
 	Name      string `yaml:"name" json:"name"`
@@ -32,13 +32,13 @@ type Context struct {
 	TokenFile string `yaml:"token-file,omitempty" json:"tokenFile,omitempty"` // a path: the file never holds a token
 	Store     string `yaml:"store,omitempty" json:"store,omitempty"`
 	StateDir  string `yaml:"state-dir,omitempty" json:"stateDir,omitempty"`
-	Cluster   string `yaml:"cluster,omitempty" json:"cluster,omitempty"` // stands in for NAME
+	Cluster   string `yaml:"cluster,omitempty" json:"cluster,omitempty"` // default for NAME
 }
 
-// located reports whether the context names a place; without one, it stands for this user's own store.
+// located reports whether the context names a place; a context without one means this user's own store.
 func (c *Context) located() bool { return c.Server != "" || c.Store != "" || c.StateDir != "" }
 
-// place says in words where the context's clusters are.
+// place describes, for messages, where the context's clusters are.
 func (c *Context) place() string {
 	for _, at := range []string{c.Server, c.Store, c.StateDir} {
 		if at != "" {
@@ -57,16 +57,16 @@ type Selection struct {
 // File is the configuration file.
 type File struct {
 	Current  string     `yaml:"current,omitempty"`
-	Previous *Selection `yaml:"previous,omitempty"` // what `naupegos use -` goes back to
+	Previous *Selection `yaml:"previous,omitempty"` // `naupegos use -` returns to it
 	Contexts []Context  `yaml:"contexts,omitempty"`
 
 	path string
 }
 
-// own is the context of this user's own store; it needs no entry until a cluster is chosen.
+// own is the name of the context for this user's own store; the file has no entry for it until a cluster is chosen.
 const own = "default"
 
-// Path returns where the configuration file is: $XDG_CONFIG_HOME/naupegos/config.yaml. Empty: this user has no home.
+// Path returns the path of the configuration file, $XDG_CONFIG_HOME/naupegos/config.yaml, or "" if this user has no home.
 func Path() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -75,7 +75,7 @@ func Path() string {
 	return filepath.Join(dir, "naupegos", "config.yaml")
 }
 
-// Read reads the configuration file; one that does not exist is empty.
+// Read reads the configuration file; a missing file is an empty one.
 func Read(path string) (*File, error) {
 	f := &File{path: path}
 	if path == "" {
@@ -92,16 +92,16 @@ func Read(path string) (*File, error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "read the configuration file")
 	}
-	if info.Mode().Perm()&0o022 != 0 { // whoever writes it chooses who gets this user's token
+	if info.Mode().Perm()&0o022 != 0 { // its writers choose who gets this user's token
 		return nil, fail.New(fail.Refused, "other users may write the configuration file (mode %04o)", info.Mode().Perm()).At(path).Do("chmod 600 %s", path)
 	}
 	return f, f.parse(data)
 }
 
-// position finds the line of an error of the YAML library.
+// position matches the line number in an error of the YAML library.
 var position = regexp.MustCompile(`line (\d+): (.*)`)
 
-// parse reads the file strictly. Errors name file and line, and all that is wrong with fields is told at once.
+// parse reads the file strictly. Errors name file and line; all wrong fields are reported together.
 func (f *File) parse(data []byte) error {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
@@ -128,10 +128,10 @@ func (f *File) parse(data []byte) error {
 	return fail.New(fail.Invalid, "%s:%s", f.path, strings.Join(all, "\n"+f.path+":")).Do("mend the file, or remove it: naupegos use --add writes another one")
 }
 
-// unknown is how the YAML library calls a field that does not exist.
+// unknown matches the YAML library's error about an unknown field.
 var unknown = regexp.MustCompile(`^field (\S+) not found in type contexts\.(\w+)$`)
 
-// inWords says what is wrong without the names of Go's types.
+// inWords rewrites an error of the YAML library without names of Go types.
 func inWords(text string) string {
 	at := unknown.FindStringSubmatch(text)
 	if strings.HasPrefix(text, "cannot unmarshal") { // the library repeats the value
@@ -153,7 +153,7 @@ func inWords(text string) string {
 	return fmt.Sprintf("there is no field %s; there are %s", at[1], strings.Join(known, ", "))
 }
 
-// wrong is an error at the nth context, or of the whole file if n is negative.
+// wrong returns an error at the line of the nth context, or about the whole file if n is negative.
 func (f *File) wrong(data []byte, n int, problem string, args ...any) error {
 	where := f.path
 	var lines struct {
@@ -182,10 +182,10 @@ func (f *File) check(data []byte) error {
 	return nil
 }
 
-// name is what contexts may be called: nothing that reads as a flag, a path or `-`.
+// name matches valid names of contexts, which can't be mistaken for a flag, a path or `-`.
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]*$`)
 
-// Check refuses a context that names two places, or holds a secret.
+// Check refuses a context that names two places or holds a secret.
 func (c *Context) Check() error {
 	switch {
 	case !name.MatchString(c.Name):
@@ -204,17 +204,17 @@ func (c *Context) Check() error {
 	return nil
 }
 
-// hasPassword reports whether an address holds a secret.
+// hasPassword reports whether an address contains a secret.
 func hasPassword(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
-		return strings.Contains(address, "@") // may be a mistyped one
+		return strings.Contains(address, "@") // perhaps a mistyped address with a password
 	}
 	_, set := u.User.Password()
 	return set || u.Query().Has("password") || u.Query().Has("sslpassword")
 }
 
-// context finds a context by its name; nil: there is none.
+// context returns the context of this name, or nil.
 func (f *File) context(name string) *Context {
 	for i := range f.Contexts {
 		if f.Contexts[i].Name == name {
@@ -224,7 +224,7 @@ func (f *File) context(name string) *Context {
 	return nil
 }
 
-// names lists the contexts.
+// names lists the contexts' names.
 func (f *File) names() (names []string) {
 	for i := range f.Contexts {
 		names = append(names, f.Contexts[i].Name)
@@ -232,7 +232,7 @@ func (f *File) names() (names []string) {
 	return names
 }
 
-// known suggests contexts in place of one that does not exist.
+// known returns the end of a message about an unknown context: a suggestion, or the known names.
 func (f *File) known(name string) string {
 	if near := fail.Nearest(name, f.names()); near != "" {
 		return "; did you mean " + near + "?"
@@ -243,7 +243,7 @@ func (f *File) known(name string) string {
 	return "; there are " + strings.Join(f.names(), ", ")
 }
 
-// write replaces the file. Run by root in a user's home (sudo -E), it leaves the file the user's.
+// write replaces the file. If root writes into a user's home (sudo -E), the user keeps owning the file and its directory.
 func (f *File) write() error {
 	if f.path == "" {
 		return fail.New(fail.Invalid, "this user has no place for a configuration file").Do("set $HOME or $XDG_CONFIG_HOME")
@@ -272,7 +272,7 @@ func (f *File) write() error {
 	return nil
 }
 
-// ownerOf returns who owns a directory, or the nearest one above it that exists.
+// ownerOf returns the owner of a directory, or of its nearest parent that exists.
 func ownerOf(dir string) *syscall.Stat_t {
 	for {
 		info, err := os.Stat(dir)

@@ -9,10 +9,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Flags are the global flags that say where clusters are kept. What they leave open comes from the environment, then from the context.
+// Flags are the global flags that say where clusters are kept. The environment, and then the context, supply the settings that flags omit.
 type Flags struct {
 	Server, CA, Context string
-	Store, StateDir     *string // flags of their own
+	Store, StateDir     *string // bound by the caller
 
 	path   string // of the configuration file; empty: Path
 	read   bool
@@ -28,7 +28,7 @@ func (f *Flags) Bind(c *cobra.Command) {
 	c.PersistentFlags().StringVar(&f.Context, "context", "", "context of the configuration file to use (default $NAUPEGOS_CONTEXT, else the one that naupegos use chose)")
 }
 
-// given returns the place that flags or the environment name, which wins over a context's.
+// given returns the place that flags or the environment name, and the flag or variable; it wins over a context's place.
 func (f *Flags) given() (flag, value string) {
 	for _, at := range []struct{ flag, value string }{
 		{"--server", f.Server}, {"--store", *f.Store}, {"--state-dir", *f.StateDir}, {"$NAUPEGOS_SERVER", os.Getenv("NAUPEGOS_SERVER")}, {"$NAUPEGOS_STORE", os.Getenv("NAUPEGOS_STORE")},
@@ -40,8 +40,8 @@ func (f *Flags) given() (flag, value string) {
 	return "", ""
 }
 
-// Now returns the context in use, with what flags and the environment say in place of its own settings. Where they name a place, none of the
-// context's settings holds, and Name is empty: its token is for its own server, and its cluster is one of its own.
+// Now returns the context in use, with its settings replaced by flags and the environment. If these name a place other than the context's, no
+// setting of the context applies and Name is empty: its token and its cluster belong to its own place.
 func (f *Flags) Now() (Context, error) {
 	if f.read {
 		return f.now, f.failed
@@ -88,7 +88,7 @@ func (f *Flags) choose() (c Context, err error) {
 	return Context{}, nil
 }
 
-// Cluster returns the default cluster, and what chose it; empty: none.
+// Cluster returns the default cluster, and the setting that chose it; empty: no default.
 func (f *Flags) Cluster() (cluster, from string, err error) {
 	if cluster = os.Getenv("NAUPEGOS_CLUSTER"); cluster != "" {
 		return cluster, "$NAUPEGOS_CLUSTER", nil
@@ -97,5 +97,5 @@ func (f *Flags) Cluster() (cluster, from string, err error) {
 	return c.Cluster, "naupegos use", err
 }
 
-// Forget has the configuration file read again.
+// Forget makes the next call read the configuration file again.
 func (f *Flags) Forget() { f.read = false }

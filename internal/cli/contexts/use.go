@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Host is what the operator's command lends naupegos use.
+// Host holds the parts of the operator's command that naupegos use needs.
 type Host struct {
 	Out      io.Writer
 	Flags    *Flags
@@ -84,7 +84,7 @@ state directory, nothing of the context is used.
 			if err != nil || len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			clusters, _ := h.Clusters(cmd.Context()) // completion has no way to tell an error
+			clusters, _ := h.Clusters(cmd.Context()) // completion can't report an error
 			return append(clusters, f.names()...), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
@@ -104,11 +104,11 @@ func btoi(b bool) int {
 	return 0
 }
 
-// listed is what naupegos use prints without an argument.
+// listed is the output of naupegos use without an argument.
 type listed struct {
 	Current  string    `json:"current"`           // the context in use
 	Cluster  string    `json:"cluster,omitempty"` // the cluster in use
-	From     string    `json:"from"`              // what chose the context
+	From     string    `json:"from"`              // the setting that chose the context
 	Contexts []Context `json:"contexts"`
 }
 
@@ -152,7 +152,7 @@ func (h Host) list(f *File, out *output.Format) error {
 	})
 }
 
-// add puts a context into the file, with paths that hold from every directory. The first one is chosen at once.
+// add adds a context to the file, with absolute paths. The first context becomes the current one.
 func (h Host) add(f *File, c Context) error {
 	if strings.Contains(c.Name, "/") {
 		return fail.New(fail.Invalid, "%q is no name of a context", c.Name).Do("a slash parts a context from a cluster")
@@ -211,7 +211,7 @@ func (h Host) remove(f *File, name string) error {
 	return err
 }
 
-// find tells what a user means: a context, a cluster, or a cluster of a context.
+// find resolves the user's argument: a context, a cluster, or a cluster of a context.
 func (h Host) find(ctx context.Context, f *File, asked string) (Selection, error) {
 	if at, cluster, both := strings.Cut(asked, "/"); both {
 		if f.context(at) == nil && at != own {
@@ -228,7 +228,7 @@ func (h Host) find(ctx context.Context, f *File, asked string) (Selection, error
 	}
 	now := cmp.Or(f.Current, own)
 	if known != nil {
-		// A context can be left even while its server does not answer: then no cluster is in the way.
+		// If the server does not answer, the context can still be left: no cluster conflicts with its name then.
 		if clusters, err := h.Clusters(ctx); err == nil && slices.Contains(clusters, asked) {
 			return Selection{}, fail.New(fail.Invalid, "%s is a context and a cluster", asked).Do("naupegos use %s/%s chooses the cluster, naupegos use %s/%s the context", now, asked, asked, known.Cluster)
 		}
@@ -248,7 +248,7 @@ func (h Host) find(ctx context.Context, f *File, asked string) (Selection, error
 	return Selection{Context: current.Name, Cluster: asked}, nil
 }
 
-// exists refuses a cluster that the context in use does not know.
+// exists returns fail.NotFound for a cluster that the context in use does not have.
 func (h Host) exists(ctx context.Context, cluster string) error {
 	if cluster == "" {
 		return nil
@@ -271,7 +271,7 @@ func (h Host) exists(ctx context.Context, cluster string) error {
 	return e.Do("known clusters: %s", strings.Join(all, ", "))
 }
 
-// choose writes a choice, and remembers the one before it.
+// choose writes a selection, and records the previous one.
 func (h Host) choose(f *File, s Selection) error {
 	before := Selection{Context: cmp.Or(f.Current, own)}
 	if at := f.context(before.Context); at != nil {

@@ -1,6 +1,6 @@
-// Package differ is the verb diff: it compares a document with its cluster and prints the differences alone.
+// Package differ implements the verb diff, which compares a document with its cluster and prints only the differences.
 //
-// It reads plans; making them is its host's business.
+// It reads plans, which its host makes.
 package differ
 
 import (
@@ -18,29 +18,29 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/show"
 )
 
-// Host is what the operator's command lends the verb.
+// Host holds the parts of the operator's command that the verb needs.
 type Host struct {
 	Out, Err io.Writer
 	Color    func(io.Writer) bool
-	// Plan plans apply for the document in a file or, without one, for the stored document of the cluster name. later says what could not be seen.
+	// Plan plans apply for the document in a file or, without one, for the stored document of the cluster name. later describes parts that it could not see.
 	Plan     func(ctx context.Context, file, name string) (p *plan.Plan, later string, err error)
-	Machines func(ctx context.Context, name string) ([]string, error) // of a cluster that is stored
-	Differs  error                                                    // ends the command where something differs
+	Machines func(ctx context.Context, name string) ([]string, error) // of a stored cluster
+	Differs  error                                                    // returned if there are differences
 }
 
-// differences is what diff prints for programs.
+// differences is the output of diff for programs.
 type differences struct {
 	Cluster  string        `json:"cluster"`
 	Differs  bool          `json:"differs"`
-	Document []delta.Delta `json:"document"` // the fields in which the document differs from the one that was applied last
-	Parts    []part        `json:"parts"`    // where the cluster differs from the document
+	Document []delta.Delta `json:"document"` // fields that differ from the last applied document
+	Parts    []part        `json:"parts"`    // differences between the cluster and the document
 }
 
-// part is one machine, or what belongs to the whole cluster.
+// part is one machine, or the resources of the whole cluster.
 type part struct {
 	Name        string        `json:"name"` // the machine's name, or "cluster"
 	Differences []delta.Delta `json:"differences"`
-	Steps       []string      `json:"steps,omitempty"` // what apply does besides, for people
+	Steps       []string      `json:"steps,omitempty"` // further actions of apply, for people
 }
 
 // New returns the verb.
@@ -84,7 +84,7 @@ Exit status: 0 if nothing differs, 2 if anything does, any other on errors.`,
 	return c
 }
 
-// only leaves of a plan what is about one machine. Of the document nothing is.
+// only reduces a plan to the steps of one machine. It removes the document's differences.
 func (h Host) only(ctx context.Context, p *plan.Plan, machine string) (*plan.Plan, error) {
 	full := p.Cluster + "-" + machine
 	one := *p
@@ -120,7 +120,7 @@ func (h Host) print(p *plan.Plan, later string, out *output.Format) error {
 	return err
 }
 
-// of collects the differences of a plan.
+// of collects the differences in a plan.
 func of(p *plan.Plan) differences {
 	d := differences{Cluster: p.Cluster, Document: p.Document, Parts: []part{}}
 	if d.Document == nil {

@@ -1,4 +1,4 @@
-// Package flags contains values of flags that several commands share. It checks the user's values and knows nothing of the commands.
+// Package flags contains the values of flags that several commands share. It checks the user's input and does not depend on the commands.
 package flags
 
 import (
@@ -11,22 +11,22 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Consents is the value of --consent. Set refuses a name that no plan asks for: its refusal would come late, or never.
+// Consents is the value of --consent. Set refuses a name that no plan requests, because otherwise the mistake would show late, or never.
 type Consents struct {
 	Given []string
-	Known []string // what plans may ask for
+	Known []string // names that plans may request
 }
 
-// Has reports whether a kind was consented to as a whole.
+// Has reports whether the user consented to a whole kind.
 func (c *Consents) Has(kind string) bool { return slices.Contains(c.Given, kind) }
 
 // String lists the names.
 func (c *Consents) String() string { return strings.Join(c.Given, ",") }
 
-// Type is what help calls the value.
+// Type returns the value's type for the help.
 func (c *Consents) Type() string { return "strings" }
 
-// Set adds names, which commas part.
+// Set adds names, separated by commas.
 func (c *Consents) Set(names string) error {
 	for name := range strings.SplitSeq(names, ",") {
 		name = strings.TrimSpace(name)
@@ -44,10 +44,10 @@ type AtLeastOne int
 // String returns the number.
 func (n *AtLeastOne) String() string { return strconv.Itoa(int(*n)) }
 
-// Type is what help calls the value.
+// Type returns the value's type for the help.
 func (n *AtLeastOne) Type() string { return "int" }
 
-// Set reads the number.
+// Set parses the number.
 func (n *AtLeastOne) Set(text string) error {
 	v, err := strconv.Atoi(text)
 	if err != nil || v < 1 {
@@ -60,7 +60,7 @@ func (n *AtLeastOne) Set(text string) error {
 // Parts is the value of --only.
 type Parts []parts.Part
 
-// Usage is the flag's text in help.
+// Usage returns the flag's text for the help.
 func (f *Parts) Usage() string {
 	return "only these parts of the cluster, separated by commas: " + parts.Words(parts.All())
 }
@@ -68,10 +68,10 @@ func (f *Parts) Usage() string {
 // String lists the parts.
 func (f *Parts) String() string { return parts.Words(*f) }
 
-// Type is what help calls the value.
+// Type returns the value's type for the help.
 func (f *Parts) Type() string { return "strings" }
 
-// Set adds parts, which commas part.
+// Set adds parts, separated by commas.
 func (f *Parts) Set(names string) error {
 	all := strings.Split(strings.ReplaceAll(names, " ", ""), ",")
 	for _, p := range *f {

@@ -1,7 +1,7 @@
-// Package hostkeys makes machines of a new document from the addresses of hosts: it asks each host for its SSH key and shows the fingerprints
-// for a person to confirm.
+// Package hostkeys turns host addresses into the machines of a new document: it scans each host's SSH key and shows the fingerprints for a
+// person to confirm.
 //
-// It logs in nowhere.
+// It logs in to no host.
 package hostkeys
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Scan asks one host for its key: remote.ScanHostKey.
+// Scan gets a host's key; see remote.ScanHostKey.
 type Scan func(ctx context.Context, address string, port int) (line, fingerprint string, err error)
 
-// atOnce is how many hosts are asked at the same time.
+// atOnce is how many hosts are scanned at the same time.
 const atOnce = 16
 
-// Machines returns the machines at [ROLE=]ADDRESS, with their host keys. Of the addresses without a role, the first controlPlanes become
-// control-plane machines and the rest workers. confirm asks whether the fingerprints, which are written to w, are right.
+// Machines returns the machines for hosts, which are given as [ROLE=]ADDRESS, with their host keys. Of the addresses without a role, the first
+// controlPlanes become control-plane machines and the rest workers. confirm asks whether the fingerprints, which are written to w, are right.
 func Machines(ctx context.Context, hosts []string, controlPlanes int, scan Scan, w io.Writer, confirm func(question string) error) ([]v1alpha1.HostMachine, error) {
 	machines, err := Parse(hosts, controlPlanes)
 	if err != nil {
@@ -51,7 +51,7 @@ func Machines(ctx context.Context, hosts []string, controlPlanes int, scan Scan,
 	return machines, confirm("Are these fingerprints right?")
 }
 
-// Parse reads [ROLE=]ADDRESS.
+// Parse parses hosts, which are given as [ROLE=]ADDRESS; see Machines.
 func Parse(hosts []string, controlPlanes int) ([]v1alpha1.HostMachine, error) {
 	roles := []string{v1alpha1.RoleGateway, v1alpha1.RoleControlPlane, v1alpha1.RoleWorker}
 	var machines []v1alpha1.HostMachine
@@ -81,7 +81,7 @@ func Parse(hosts []string, controlPlanes int) ([]v1alpha1.HostMachine, error) {
 	return machines, nil
 }
 
-// Count returns how many machines have a role.
+// Count returns the number of machines with a role.
 func Count(machines []v1alpha1.HostMachine, role string) (n int) {
 	for _, m := range machines {
 		if m.Role == role {

@@ -1,7 +1,7 @@
 //go:build killpoints
 
-// Package killpoint has tests kill this program at the boundaries of steps, and has certificates be due early. It does nothing unless it is built
-// with the tag killpoints.
+// Package killpoint lets tests kill this program at step boundaries, and make certificates due early. It does nothing unless it is built with the
+// tag killpoints.
 package killpoint
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// RenewBefore is NAUPEGOS_RENEW_BEFORE, how long before its end a certificate is due; 0 means what it means to package pki.
+// RenewBefore returns NAUPEGOS_RENEW_BEFORE, how long before its end a certificate is due; 0 means the default of package pki.
 func RenewBefore() time.Duration {
 	text := os.Getenv("NAUPEGOS_RENEW_BEFORE")
 	if text == "" {
@@ -31,15 +31,15 @@ func RenewBefore() time.Duration {
 	return d
 }
 
-// Hook kills this process at a boundary of a step (before or after one): at the n-th, n from NAUPEGOS_KILL_AT; or at the first that
-// the file NAUPEGOS_KILL_ONCE does not name, which it adds there, so that run after run gets one boundary further.
+// Hook returns a function that kills this process at a boundary before or after a step: at the boundary with the number NAUPEGOS_KILL_AT, or at the
+// first one that the file NAUPEGOS_KILL_ONCE does not contain. It adds that to the file, so that each run gets one boundary further.
 func Hook() func(string, plan.Phase) {
 	at, err := strconv.Atoi(os.Getenv("NAUPEGOS_KILL_AT"))
 	once := os.Getenv("NAUPEGOS_KILL_ONCE")
 	if (err != nil || at <= 0) && once == "" {
 		return nil
 	}
-	var mu sync.Mutex // who dies holds it: nobody else gets past a boundary
+	var mu sync.Mutex // held during the kill, so that no other goroutine passes a boundary
 	n := 0
 	return func(step string, phase plan.Phase) {
 		mu.Lock()
@@ -53,7 +53,7 @@ func Hook() func(string, plan.Phase) {
 	}
 }
 
-// isNew reports whether the file did not name the boundary; it does afterwards.
+// isNew reports whether the file lacks the boundary, and adds it.
 func isNew(file, where string) bool {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

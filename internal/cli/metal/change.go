@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/client"
 )
 
-// do has a verb done with each machine, and says so.
+// do performs a verb on each machine, and prints the result.
 func (v *Verbs) do(ctx context.Context, c *client.Client, machines []string, verb string, o client.Order, done string) error {
 	for _, name := range machines {
 		if _, err := c.Do(ctx, name, verb, o); err != nil {
@@ -97,7 +97,7 @@ func (v *Verbs) assign() *cobra.Command {
 		})
 	c.Flags().StringVar(&o.Cluster, "cluster", "", "the cluster")
 	c.Flags().StringVar(&o.Pool, "pool", registry.ControlPlanePool, "the pool")
-	_ = c.MarkFlagRequired("cluster") // fails only for a flag that isn't there
+	_ = c.MarkFlagRequired("cluster") // fails only for a flag that does not exist
 	return c
 }
 
@@ -236,7 +236,7 @@ Workers get what is left.`,
 	return c
 }
 
-// pools reads POOL=NUMBER.
+// pools parses POOL=NUMBER.
 func pools(texts []string) (all []registry.Pool, err error) {
 	for _, text := range texts {
 		p := registry.Pool{}

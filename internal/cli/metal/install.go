@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// wanted is what the flags of machine install say.
+// wanted holds the flags of machine install.
 type wanted struct {
 	order              order.Order
 	system, kubernetes string
@@ -73,7 +73,7 @@ WWID; names that the machine has not reported are refused.`+meant,
 	return c
 }
 
-// orderFor is the order for a machine.
+// orderFor returns the order for a machine.
 func (w *wanted) orderFor(ctx context.Context, c *client.Client, machine string) (*order.Order, error) {
 	m, err := c.Show(ctx, machine)
 	if err != nil {
@@ -115,7 +115,7 @@ func (w *wanted) orderFor(ctx context.Context, c *client.Client, machine string)
 	return &o, o.Check()
 }
 
-// choose finds the system image that is meant.
+// choose returns the system image that the flags select.
 func (w *wanted) choose(ctx context.Context, c *client.Client) (order.System, error) {
 	all, err := c.Systems(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/client"
 )
 
-// lockTokens: machine lock-token.
+// lockTokens returns machine lock-token.
 func (v *Verbs) lockTokens() *cobra.Command {
 	c := &cobra.Command{
 		Use: "lock-token", Short: "Manage tokens of groups of machines that reboot in turn",

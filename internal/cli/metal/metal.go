@@ -1,6 +1,6 @@
-// Package metal is the verbs about the physical machines that a server knows: flags in, one call of the server, output out.
+// Package metal implements the verbs about a server's physical machines. They parse flags, make one call of the server and print the result.
 //
-// It knows the registry by its API alone.
+// It depends only on the registry's API.
 package metal
 
 import (
@@ -18,20 +18,20 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/client"
 )
 
-// Host is what the operator's command lends these verbs.
+// Host holds the parts of the operator's command that these verbs need.
 type Host struct {
 	Out, Err io.Writer
-	Server   func() (Server, error)                // the one that is named; without a URL none is
-	Confirm  func(yes bool, question string) error // asks, unless yes
+	Server   func() (Server, error)                // the server that the user named; an empty URL if none
+	Confirm  func(yes bool, question string) error // asks the question, unless yes is set
 }
 
-// Server is the one whose machines are meant, and who asks it.
+// Server is the server that manages the machines, with the operator's token.
 type Server struct {
 	URL, Token string
-	CA         []byte // PEM: by what the server is believed; empty: by what this host believes
+	CA         []byte // PEM authorities for the server's certificate; empty: this host's
 }
 
-// Verbs are the verbs, and how they reach the server.
+// Verbs implements the verbs.
 type Verbs struct{ h Host }
 
 // Extend adds the verbs to a command.
@@ -42,13 +42,13 @@ func Extend(c *cobra.Command, h Host) *Verbs {
 	return v
 }
 
-// Wanted reports whether a server is named.
+// Wanted reports whether the user named a server.
 func (v *Verbs) Wanted() bool {
 	s, err := v.h.Server()
 	return err != nil || s.URL != ""
 }
 
-// client returns what asks the server.
+// client returns a client of the server.
 func (v *Verbs) client() (*client.Client, error) {
 	s, err := v.h.Server()
 	if err != nil {
@@ -67,10 +67,10 @@ func (v *Verbs) client() (*client.Client, error) {
 	}
 	transport := &http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second}
 	return &client.Client{Server: s.URL, HTTP: &http.Client{Transport: bearer{s.Token, transport}, Timeout: 3 * time.Minute,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil // a token is for one server
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil // a token must not go to another server
 }
 
-// bearer shows a token with each request.
+// bearer adds a token to each request.
 type bearer struct {
 	token string
 	next  http.RoundTripper
@@ -85,7 +85,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// verb is a command whose first argument is a machine.
+// verb returns a command with a machine as its first argument.
 func (v *Verbs) verb(use, short, long, example string, args cobra.PositionalArgs, do func(ctx context.Context, c *client.Client, args []string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: args,
@@ -99,5 +99,5 @@ func (v *Verbs) verb(use, short, long, example string, args cobra.PositionalArgs
 	}
 }
 
-// MACHINE as the help has it.
+// Explains MACHINE in the help.
 const meant = "\n\nMACHINE is the machine's UUID, one of its MAC addresses, or its name."

@@ -18,13 +18,13 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// Filter says which machines a list has.
+// Filter selects the machines of a list.
 type Filter struct {
 	query  client.Query
 	labels []string
 }
 
-// Labels are the conditions of -l, as a selector.
+// Labels returns the conditions of -l, as a selector.
 func (f *Filter) Labels() string { return strings.Join(f.labels, ",") }
 
 // Bind adds the flags of a filter.
@@ -41,7 +41,7 @@ func (f *Filter) Bind(c *cobra.Command) {
 	c.Flags().StringVar(&q.Order, "sort", "", "with --server: sort by uuid, name, state or seen; -name is the other way")
 }
 
-// List prints the machines that a server knows.
+// List prints the machines of the server.
 func (v *Verbs) List(ctx context.Context, f *Filter, out *output.Format) error {
 	c, err := v.client()
 	if err != nil {
@@ -87,7 +87,7 @@ func table(w io.Writer, all []client.Machine, now time.Time) error {
 	return notes.Write(w)
 }
 
-// remark is what somebody should know of a machine.
+// remark returns a noteworthy fact about a machine.
 func remark(m client.Machine) string {
 	switch {
 	case len(m.Claims) > 1:
@@ -117,7 +117,7 @@ func ago(at, now time.Time) string {
 	return now.Sub(at).Round(time.Second).String() + " ago"
 }
 
-// show: machine show.
+// show returns machine show.
 func (v *Verbs) show() *cobra.Command {
 	var out output.Format
 	c := v.verb("show MACHINE", "Show a physical machine: facts, decisions, boots and events",
@@ -134,7 +134,7 @@ func (v *Verbs) show() *cobra.Command {
 	return c
 }
 
-// progressed says how far a stage of an installation is.
+// progressed describes the progress within a stage of an installation.
 func progressed(p *registry.Progress) string {
 	switch {
 	case p.Total > 0:
@@ -218,7 +218,7 @@ func by(d client.Detail) string {
 	return "by " + d.ApprovedBy
 }
 
-// journal: machine journal.
+// journal returns machine journal.
 func (v *Verbs) journal() *cobra.Command {
 	var boot string
 	var install bool
@@ -246,7 +246,7 @@ func (v *Verbs) journal() *cobra.Command {
 	return c
 }
 
-// expiry renders a time; zero is never.
+// expiry formats a time; zero is never.
 func expiry(at time.Time) string {
 	if at.IsZero() {
 		return "never"
@@ -254,7 +254,7 @@ func expiry(at time.Time) string {
 	return at.Local().Format(time.DateTime)
 }
 
-// locks: machine locks.
+// locks returns machine locks.
 func (v *Verbs) locks() *cobra.Command {
 	var out output.Format
 	c := v.verb("locks", "List the physical machines that are being installed or may reboot",
@@ -277,7 +277,7 @@ func (v *Verbs) locks() *cobra.Command {
 	return c
 }
 
-// pairs reads KEY=VALUE.
+// pairs parses KEY=VALUE.
 func pairs(texts []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, text := range texts {

@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/netboot/boot"
 )
 
-// The profiles of machines that no group is for.
+// The profiles of machines that match no group.
 const (
 	discoveryProfile = "naupegos-discovery"
 	diskProfile      = "naupegos-disk"
@@ -26,21 +26,21 @@ const (
 
 const (
 	noImage    = "none"
-	imageAgain = 5 * time.Minute // after an image could not be made
+	imageAgain = 5 * time.Minute // pause after an image could not be made
 )
 
-// Discovery is what a server adds to a site, so that machines that no group is for boot the discovery image.
+// Discovery configures the discovery image, which machines boot that match no group.
 type Discovery struct {
-	HTTPS     string // where the server is asked by machines that have booted it, as --listen-https has it
-	Authority string // by what they believe the server: "sha256:…"
+	HTTPS     string // address of the server for machines that booted the image, in the form of --listen-https
+	Authority string // digest of the server's authority for these machines: "sha256:…"
 	Agent     func() (string, error)
-	// Disk reports whether the machine of these labels starts from its disk.
+	// Disk reports whether the machine with these labels boots from its disk.
 	Disk func(ctx context.Context, labels map[string]string) (bool, error)
 	Log  *slog.Logger
 }
 
-// Discover has machines that no group is for boot the discovery image, once there is one, and returns what makes it. It returns nil where the
-// operator wants none, and where no interface is served: nobody could say then by which address machines reach the server.
+// Discover makes machines that match no group boot the discovery image, once it exists, and returns a function that makes the image. It returns nil
+// if the operator wants no image, or if no interface is served, because then the server's address for machines is unknown.
 func (s Site) Discover(f *Flags, d Discovery) (func(context.Context) error, error) {
 	if f.iface == "" && (f.image != "" || len(f.args) > 0) {
 		return nil, fail.New(fail.Invalid, "--discovery-image and --discovery-arg need --netboot-interface")
@@ -55,7 +55,7 @@ func (s Site) Discover(f *Flags, d Discovery) (func(context.Context) error, erro
 	var ready atomic.Bool
 	s.Fallback = func(ctx context.Context, labels map[string]string) string {
 		disk, err := d.Disk(ctx, labels)
-		if err != nil { // the image has the machine ask again, and installs nothing that may not be
+		if err != nil { // the image makes the machine ask again, and installs nothing without permission
 			d.Log.Error("whether a machine is installed is not known; it boots the discovery image", "labels", labels, "error", err.Error())
 		}
 		switch {
@@ -92,7 +92,7 @@ func (s Site) Discover(f *Flags, d Discovery) (func(context.Context) error, erro
 	}, nil
 }
 
-// url is where machines ask the server: at the address of the interface that they boot over, unless it listens at another one alone.
+// url returns the server's URL for machines. Its address is that of the interface that they boot over, unless the server listens only at another one.
 func (d Discovery) url(address netip.Addr) (string, error) {
 	host, port, err := net.SplitHostPort(d.HTTPS)
 	if err != nil || port == "0" {
@@ -104,7 +104,7 @@ func (d Discovery) url(address netip.Addr) (string, error) {
 	return "https://" + net.JoinHostPort(host, port), nil
 }
 
-// arguments are those of the kernel. UEFI wants to be told which file is the initramfs.
+// arguments returns the kernel's arguments. UEFI requires the name of the initramfs.
 func (d Discovery) arguments(server string, more []string) []string {
 	return append([]string{
 		"initrd=" + discovery.InitrdFile, "naupegos.server=" + server, "naupegos.authority=" + d.Authority, "BOOTIF=01-${mac:hexhyp}",
@@ -112,7 +112,7 @@ func (d Discovery) arguments(server string, more []string) []string {
 	}, more...)
 }
 
-// image is the operator's, or one that is made where there is none yet.
+// image returns the operator's image, or builds one if none exists.
 func (d Discovery) image(ctx context.Context, dir string) (*discovery.Image, error) {
 	if dir != "" {
 		return discovery.Open(dir)
@@ -128,8 +128,8 @@ func (d Discovery) image(ctx context.Context, dir string) (*discovery.Image, err
 	return discovery.Build(ctx, discovery.Options{Agent: agent, Cache: cache, Progress: logged{d.Log}})
 }
 
-// serveImage puts an image among the assets, in a directory of its own, so that a machine that boots has kernel and initramfs of one image. Others
-// are removed.
+// serveImage puts an image among the assets, in its own directory, so that a booting machine gets kernel and initramfs of the same image. It removes
+// other images.
 func (s Site) serveImage(image *discovery.Image, profiles map[string]boot.Profile, args []string) error {
 	top := filepath.Join(s.dir, "assets", "discovery")
 	if err := image.CopyTo(filepath.Join(top, image.ID)); err != nil {
@@ -153,7 +153,7 @@ func (s Site) serveImage(image *discovery.Image, profiles map[string]boot.Profil
 	return nil
 }
 
-// logged has the log hear how far an image is.
+// logged logs the progress of building an image.
 type logged struct{ log *slog.Logger }
 
 // Status implements plan.Progress.

@@ -23,12 +23,12 @@ import (
 )
 
 const (
-	telling  = 250 * time.Millisecond // how often the front process reports
-	again    = time.Second            // after the main process did not answer
-	patience = time.Minute            // until it has to
+	telling  = 250 * time.Millisecond // interval of the front process's reports
+	again    = time.Second            // pause after the main process did not answer
+	patience = time.Minute            // time limit for the main process's answer
 )
 
-// Front serves machines that boot, in the front process.
+// Front serves booting machines in the front process.
 type Front struct {
 	main      *front.Main
 	log       *slog.Logger
@@ -36,19 +36,19 @@ type Front struct {
 	files     *boot.Catalog
 	known     *boot.Catalog
 	handler   http.Handler
-	service   *netboot.Service // nil serves no interface
+	service   *netboot.Service // nil if no interface is served
 	forwarded map[string]bool  // patterns that the main process counts
 
 	mu    sync.Mutex
 	asked []string
-	bytes int                    // of these
-	seen  map[requests]*requests // by those without count and time
+	bytes int                    // bytes of asked
+	seen  map[requests]*requests // by the request without count and time
 }
 
-// OpenFront gets the catalogs from the main process, and opens the sockets of the interface that cfg names, if any.
+// OpenFront gets the catalogs from the main process, and opens the sockets of the interface in cfg, if any.
 func OpenFront(ctx context.Context, cfg netboot.Config, main *front.Main, log *slog.Logger) (*Front, error) {
 	cfg.Log = log
-	f := &Front{main: main, log: peer.Quiet(log), // a line for each request would be too many
+	f := &Front{main: main, log: peer.Quiet(log), // one line for each request would be too many
 		files: boot.NewCatalog(), known: boot.NewCatalog(), seen: map[requests]*requests{}, forwarded: map[string]bool{"GET /healthz": true}}
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -83,7 +83,7 @@ func (f *Front) Part(forwarded []Forwarded) server.Part {
 	for _, m := range forwarded {
 		f.forwarded[m.Pattern] = true
 		if m.Timeout > 0 {
-			m.Timeout += 10 * time.Second // the main process' own answer about its time comes first
+			m.Timeout += 10 * time.Second // the main process's own timeout answer comes first
 		}
 		p.Mounts = append(p.Mounts, server.Mount{Pattern: m.Pattern, Handler: f.main, On: server.Boot, Scope: server.Machine(), MaxBody: m.MaxBody, Timeout: m.Timeout, Stream: m.Stream})
 	}
@@ -125,7 +125,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ask asks the main process.
+// ask sends a request to the main process.
 func (f *Front) ask(ctx context.Context, method, path string, body []byte) (int, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://main"+path, bytes.NewReader(body))
 	if err != nil {
@@ -135,7 +135,7 @@ func (f *Front) ask(ctx context.Context, method, path string, body []byte) (int,
 	if err != nil {
 		return 0, nil, fail.Wrap(fail.Unreachable, err, "ask the server")
 	}
-	defer a.Body.Close() // read to its end, or given up
+	defer a.Body.Close() // read to its end, or abandoned
 	data, err := io.ReadAll(a.Body)
 	if err == nil && a.StatusCode >= 300 {
 		err = errors.New(a.Status)
@@ -146,7 +146,7 @@ func (f *Front) ask(ctx context.Context, method, path string, body []byte) (int,
 	return a.StatusCode, data, nil
 }
 
-// refresh waits until the main process has other catalogs, and takes them.
+// refresh waits until the main process has new catalogs, and adopts them.
 func (f *Front) refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, polling+patience)
 	defer cancel()
@@ -164,7 +164,7 @@ func (f *Front) refresh(ctx context.Context) error {
 	return nil
 }
 
-// fallback asks which profile a machine has that no group is for.
+// fallback asks for the profile of a machine that matches no group.
 func (f *Front) fallback(ctx context.Context, labels map[string]string) string {
 	query := url.Values{}
 	for k, v := range labels {
@@ -178,7 +178,7 @@ func (f *Front) fallback(ctx context.Context, labels map[string]string) string {
 	return string(data)
 }
 
-// note remembers who asked what to boot.
+// note records a machine's request for what to boot, for the next report.
 func (f *Front) note(query string) {
 	if len(query) > 1024 {
 		return
@@ -191,7 +191,7 @@ func (f *Front) note(query string) {
 	}
 }
 
-// Observe counts an answer of the front process. The main process counts its own.
+// Observe counts an answer of the front process. The main process counts its own answers.
 func (f *Front) Observe(r *http.Request, code int, took time.Duration) {
 	if f.forwarded[r.Pattern] || len(r.Method) > 16 {
 		return

@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// two are the main server and the front, in one process.
+// two is a main server and a front, in one process.
 type two struct {
 	t      *testing.T
 	boot   string // directory
@@ -36,7 +36,7 @@ type two struct {
 	counted []string
 }
 
-// newTwo starts both. The main server has an open route that tells whose request it gets, and one for operators.
+// newTwo starts both. The main server has an open route that returns the client's address, and a route for operators.
 func newTwo(t *testing.T, proxies ...string) *two {
 	w := &two{t: t, boot: netbooting.Dir(t.TempDir()), socket: filepath.Join(t.TempDir(), "socket")}
 	log := slog.New(slog.DiscardHandler)
@@ -98,7 +98,7 @@ func (w *two) count(r *http.Request, code int, _ time.Duration) {
 	w.counted = append(w.counted, fmt.Sprint(r.Method, " ", r.Pattern, " ", code))
 }
 
-// ask asks the front by a connection from an address.
+// ask sends the front a request from an address.
 func (w *two) ask(from, method, path, body string, header ...string) (int, string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
@@ -115,7 +115,7 @@ func (w *two) ask(from, method, path, body string, header ...string) (int, strin
 	return resp.StatusCode, string(data)
 }
 
-// TestFrontAnswersMachines: the front answers machines from what the main server knows, follows its changes, and tells it who asked.
+// TestFrontAnswersMachines: the front answers machines from the main server's catalogs, follows their changes, and reports the requests.
 func TestFrontAnswersMachines(t *testing.T) {
 	w := newTwo(t)
 	for _, c := range []struct {
@@ -133,7 +133,7 @@ func TestFrontAnswersMachines(t *testing.T) {
 	}
 	testkit.Until(t, 20*time.Second, 20*time.Millisecond, func() error {
 		code, body := w.ask("127.0.0.1", "GET", "/healthz", "")
-		if code != 200 || !strings.Contains(body, `"boot directory":true`) { // as soon as the main server watches it
+		if code != 200 || !strings.Contains(body, `"boot directory":true`) { // once the main server watches it
 			return fmt.Errorf("%d %s", code, body)
 		}
 		return nil
@@ -154,7 +154,7 @@ func TestFrontAnswersMachines(t *testing.T) {
 	})
 }
 
-// TestFrontFollowsTheDirectory: machines get a change of the boot directory soon.
+// TestFrontFollowsTheDirectory: machines soon see a change of the boot directory.
 func TestFrontFollowsTheDirectory(t *testing.T) {
 	w := newTwo(t)
 	testkit.Until(t, 20*time.Second, 20*time.Millisecond, func() error {
@@ -166,7 +166,7 @@ func TestFrontFollowsTheDirectory(t *testing.T) {
 	})
 }
 
-// TestClientOfTheFront: the main server sees the address of a client, behind a proxy or not, whatever the client writes.
+// TestClientOfTheFront: the main server sees the address of a client, behind a proxy or not, regardless of the client's headers.
 func TestClientOfTheFront(t *testing.T) {
 	w := newTwo(t, "127.0.0.7")
 	for name, c := range map[string]struct {
@@ -193,7 +193,7 @@ func TestClientOfTheFront(t *testing.T) {
 	}
 }
 
-// TestLimitsAreTheClients: the front counts connections by the address of its client, and the socket between the two servers limits no client.
+// TestLimitsAreTheClients: the front counts connections by client address, and the socket between the two servers limits no client.
 func TestLimitsAreTheClients(t *testing.T) {
 	w := newTwo(t)
 	dial := func(from string) net.Conn {
@@ -202,7 +202,7 @@ func TestLimitsAreTheClients(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
-	begin := func(c net.Conn) net.Conn { // its request waits for the last byte of its body
+	begin := func(c net.Conn) net.Conn { // the request waits for the last byte of its body
 		testkit.Must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 		_, _ = io.WriteString(c, "POST /whose HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nx") // refused, perhaps
 		return c
@@ -220,7 +220,7 @@ func TestLimitsAreTheClients(t *testing.T) {
 	if answered(begin(dial("127.0.0.3"))) {
 		t.Error("an address has 11 connections")
 	}
-	for i := range 20 { // more than any one address may have, all forwarded over the socket at once
+	for i := range 20 { // more than one address may have, all forwarded over the socket at once
 		open = append(open, begin(dial(fmt.Sprintf("127.0.1.%d", 1+i))))
 	}
 	for i, c := range open {
@@ -230,7 +230,7 @@ func TestLimitsAreTheClients(t *testing.T) {
 	}
 }
 
-// TestMainIsGone: machines are answered while the main server does not answer, and hear when to ask again.
+// TestMainIsGone: without the main server, machines still get answers, and are told when to ask again.
 func TestMainIsGone(t *testing.T) {
 	w := newTwo(t)
 	w.stop()

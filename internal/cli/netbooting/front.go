@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/problem"
 )
 
-// The front process asks the main process at these paths.
+// The paths at which the front process contacts the main process.
 const (
 	catalogPath = front.Prefix + "catalog"
 	profilePath = front.Prefix + "profile"
@@ -29,21 +29,21 @@ const (
 )
 
 const (
-	polling   = 30 * time.Second // how long the answer about catalogs waits for a change
+	polling   = 30 * time.Second // time that a request for catalogs waits for a change
 	mostAsked = 4096             // queries in one message
 	maxAsked  = 512 << 10        // bytes of these
 	mostKinds = 256              // kinds of requests in one message
 	mostAlike = 100_000          // requests in one message
 )
 
-// catalogs answer machines.
+// catalogs are the data for answering machines.
 type catalogs struct {
 	Version  string      `json:"version"`
 	Files    boot.Config `json:"files"`
 	Registry boot.Config `json:"registry"`
 }
 
-// told is the front process' report of its requests.
+// told is the front process's report of its requests.
 type told struct {
 	Asked    []string   `json:"asked,omitempty"` // queries of machines that asked what to boot
 	Requests []requests `json:"requests,omitempty"`
@@ -55,7 +55,7 @@ type requests struct {
 	Method  string        `json:"method"`
 	Code    int           `json:"code"`
 	Count   int           `json:"count"`
-	Took    time.Duration `json:"took"` // all of them together
+	Took    time.Duration `json:"took"` // total time
 }
 
 // Forwarded is a route that the main process answers for the front process.
@@ -108,7 +108,7 @@ func (s Site) ForFront() netboot.Config {
 // Assets opens kernels and images for the front process.
 func (s Site) Assets() boot.Assets { return boot.AssetsOf(s.dir) }
 
-// FrontMounts answer the front process. asked hears which machines asked what to boot, observe hears of requests that the front process answered.
+// FrontMounts returns the routes for the front process. asked is called with machines' queries, observe with the front process's requests.
 func (s Site) FrontMounts(asked func(url.Values), observe func(*http.Request, int, time.Duration)) []server.Mount {
 	on := func(pattern string, h http.HandlerFunc) server.Mount {
 		return server.Mount{Pattern: pattern, Handler: h, On: server.Front, Scope: server.Machine()}
@@ -121,7 +121,7 @@ func (s Site) FrontMounts(asked func(url.Values), observe func(*http.Request, in
 		}
 		t.hear(asked, observe)
 	})
-	hear.MaxBody = 8 * maxAsked // as JSON escapes them
+	hear.MaxBody = 8 * maxAsked // JSON escapes them
 	return []server.Mount{
 		hear,
 		on("GET "+catalogPath, s.giveCatalogs),
@@ -133,8 +133,8 @@ func (s Site) FrontMounts(asked func(url.Values), observe func(*http.Request, in
 	}
 }
 
-// hear passes on those parts of a report that an honest front process could have written: an attacker in that process must not fill the metrics with
-// names, or keep this process busy.
+// hear passes on only data that an honest front process could have written: an attacker in that process must not fill the metrics with names or keep
+// this process busy.
 func (t told) hear(asked func(url.Values), observe func(*http.Request, int, time.Duration)) {
 	for _, q := range t.Asked[:min(len(t.Asked), mostAsked)] {
 		if values, err := url.ParseQuery(q); err == nil {
@@ -154,7 +154,7 @@ func (t told) hear(asked func(url.Values), observe func(*http.Request, int, time
 	}
 }
 
-// giveCatalogs sends the catalogs to a front process whose own are out of date. It holds the request until they are, or its time is up.
+// giveCatalogs sends the catalogs to a front process with old ones. Until there are new ones, it holds the request, up to a time limit.
 func (s Site) giveCatalogs(w http.ResponseWriter, r *http.Request) {
 	limit := time.NewTimer(polling)
 	defer limit.Stop()

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// Cache is where discovery images and the packages that they are made of are kept.
+// Cache returns the directory for discovery images and the packages that they are made of.
 func Cache() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// imported is what naupegos server import-matchbox has done, or would do.
+// imported is the result of naupegos server import-matchbox, or its dry run.
 type imported struct {
 	*boot.Import
 	Directory string `json:"directory"`
@@ -70,7 +70,7 @@ func carryOut(ctx context.Context, plan *boot.Import, replace bool) error {
 	return plan.Run(ctx, replace)
 }
 
-// print tells of it on a terminal.
+// print prints the result for people.
 func (i imported) print(w io.Writer) error {
 	verb := "Imported"
 	if !i.Done {

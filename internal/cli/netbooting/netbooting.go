@@ -1,5 +1,5 @@
-// Package netbooting is what the operator says of machines that boot from the network: the flags of naupegos server for it, and the verb that
-// takes over a matchbox. Flags in, one call, output out.
+// Package netbooting implements the flags of naupegos server for machines that boot from the network, and the verb that imports a matchbox. It parses
+// flags, makes one call and prints the result.
 package netbooting
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/naupegos/naupegos/internal/netboot/dhcp"
 )
 
-// Dir is where a state directory has what machines boot.
+// Dir returns the directory with the boot configuration in a state directory.
 func Dir(stateDir string) string { return filepath.Join(stateDir, "boot") }
 
-// Flags are those of naupegos server that are about machines that boot from the network.
+// Flags are the flags of naupegos server about machines that boot from the network.
 type Flags struct {
 	iface, address, mode, span, router string
 	dns                                []string
@@ -42,7 +42,7 @@ func (f *Flags) Bind(set *pflag.FlagSet) {
 	set.DurationVar(&f.lease, "dhcp-lease", time.Hour, "with --dhcp on: how long an address is leased")
 }
 
-// Config returns what the flags say. httpAddress is that of the boot endpoints, as --listen-http has it.
+// Config returns the configuration from the flags. httpAddress is the address of the boot endpoints, in the form of --listen-http.
 func (f *Flags) Config(stateDir, httpAddress string, log *slog.Logger) (netboot.Config, error) {
 	cfg := netboot.Config{Interface: f.iface, DHCP: netboot.Mode(f.mode), Lease: f.lease, Log: log}
 	if f.iface == "" {

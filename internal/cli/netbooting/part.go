@@ -7,14 +7,14 @@ import (
 	"github.com/naupegos/naupegos/internal/server"
 )
 
-// Site is what the server does for machines that boot.
+// Site is the server's service for booting machines.
 type Site struct {
 	*netboot.Site
 	dir string
 	cfg netboot.Config
 }
 
-// Open opens it as the flags say: what machines boot is in the state directory, and they are told the address httpAddress.
+// Open opens the service according to the flags. The boot configuration is in the state directory, and machines are told the address httpAddress.
 func Open(f *Flags, stateDir, httpAddress string, log *slog.Logger) (Site, error) {
 	cfg, err := f.Config(stateDir, httpAddress, log)
 	if err != nil {
@@ -24,7 +24,7 @@ func Open(f *Flags, stateDir, httpAddress string, log *slog.Logger) (Site, error
 	return Site{s, Dir(stateDir), cfg}, err
 }
 
-// Part returns it as a part of a server, for machines that boot over HTTPS. The front process serves plain HTTP.
+// Part returns the service as a part of a server, for machines that boot over HTTPS. The front process serves plain HTTP.
 func (s Site) Part() server.Part {
 	p := server.Part{Name: "boot", Run: s.Run, Health: s.Health}
 	for _, pattern := range netboot.Paths {

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// Dash returns what a cell has where there is nothing: a dash.
+// Dash returns s, or a dash if it is empty.
 func Dash(s string) string {
 	if s == "" {
 		return "-"
@@ -17,13 +17,13 @@ func Dash(s string) string {
 	return s
 }
 
-// cellWidth is how many characters a cell of a table may have; an error of a machine may have hundreds, in several lines.
+// cellWidth is the maximum number of characters in a cell; a machine's error may have hundreds, in several lines.
 const cellWidth = 48
 
-// Footnotes are what did not fit into a table's cells.
+// Footnotes are the texts that did not fit into a table's cells.
 type Footnotes []string
 
-// Cell returns text where it fits, else its beginning: the whole becomes a footnote.
+// Cell returns text if it fits, else its beginning; the whole text becomes a footnote.
 func (f *Footnotes) Cell(row, text string) string {
 	line := []rune(strings.Join(strings.Fields(text), " "))
 	if len(line) <= cellWidth {

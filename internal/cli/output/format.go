@@ -1,6 +1,6 @@
-// Package output is what verbs print: tables for people, JSON, YAML and templates of them for programs, errors for either.
+// Package output prints the output of verbs: tables for people, JSON, YAML and their templates for programs, and errors for both.
 //
-// It knows nothing of clusters.
+// It does not depend on clusters.
 package output
 
 import (
@@ -18,16 +18,16 @@ import (
 // Format is the -o flag of verbs that list something.
 type Format struct {
 	name  string
-	write func(io.Writer, any) error // of formats that are made from JSON's data
+	write func(io.Writer, any) error // for formats made from the JSON data
 }
 
-// plainFormats are those that take no argument, and templated those that take one.
+// plainFormats take no argument, and templated formats take one.
 var (
 	plainFormats = []string{"table", "wide", "json", "yaml", "name"}
 	templated    = []string{"jsonpath", "jsonpath-file", "go-template", "go-template-file", "custom-columns", "custom-columns-file"}
 )
 
-// Formats lists what -o takes, for completion.
+// Formats lists the values of -o, for completion.
 func Formats() []string {
 	all := append([]string{}, plainFormats...)
 	for _, name := range templated {
@@ -48,7 +48,7 @@ func (o *Format) String() string { return o.name }
 // Type implements pflag.Value.
 func (o *Format) Type() string { return "string" }
 
-// Set implements pflag.Value: another format, or a template that can't be read, is refused before the verb does anything.
+// Set implements pflag.Value. It refuses unknown formats and invalid templates before the verb begins.
 func (o *Format) Set(text string) error {
 	name, template, given := strings.Cut(text, "=")
 	for _, plain := range plainFormats {
@@ -81,13 +81,13 @@ func (o *Format) Set(text string) error {
 	return e.Do("use %s, or %s with a template", strings.Join(plainFormats, ", "), strings.Join(templated, ", "))
 }
 
-// IsTable reports whether people are to read the output.
+// IsTable reports whether the output is for people.
 func (o *Format) IsTable() bool { return o.name == "table" || o.name == "wide" || o.name == "" }
 
-// Wide reports whether tables show all that they have.
+// Wide reports whether tables show all columns.
 func (o *Format) Wide() bool { return o.name == "wide" }
 
-// Print writes v in the format that was chosen, or calls table.
+// Print writes v in the selected format, or calls table.
 func (o *Format) Print(w io.Writer, v any, table func(io.Writer) error) error {
 	switch {
 	case o.write != nil:
@@ -112,7 +112,7 @@ func (o *Format) Print(w io.Writer, v any, table func(io.Writer) error) error {
 		if err != nil {
 			return fmt.Errorf("write YAML: %w", err)
 		}
-		if bytes.ContainsFunc(text, hidden) { // YAML writes such characters as they are; JSON is YAML, too
+		if bytes.ContainsFunc(text, hidden) { // YAML writes such characters unchanged; JSON is YAML, too
 			return writeJSON(w, v)
 		}
 		_, err = w.Write(text)

@@ -18,7 +18,7 @@ type machineRow struct {
 	Pool  string `json:"pool,omitempty"`
 }
 
-// TestFormats is stumble 12: what kubectl's users type after -o.
+// TestFormats is stumble 12: the values of -o that kubectl's users type.
 func TestFormats(t *testing.T) {
 	rows := []machineRow{{"demo-cp-1", "control-plane", 123456789, ""}, {"demo-a-1", "worker\x1b[2J", 2, "a"}}
 	path := filepath.Join(t.TempDir(), "t")
@@ -63,7 +63,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestWrongFormats: what can't be printed is refused before the verb begins.
+// TestWrongFormats: an unknown format or invalid template is refused before the verb begins.
 func TestWrongFormats(t *testing.T) {
 	for format, want := range map[string]string{
 		"jsn": "did you mean json?", "excel": "use table, wide, json", "jsonpath": "write it as jsonpath=TEMPLATE", "jsonpath=": "has no template", "jsonpath={.x": "unclosed action",
@@ -74,7 +74,7 @@ func TestWrongFormats(t *testing.T) {
 	}
 }
 
-// TestSelector: entries are chosen by their fields; a field that does not exist is refused, for it would match nothing.
+// TestSelector: entries are selected by their fields; an unknown field is refused, because it would match no entry.
 func TestSelector(t *testing.T) {
 	rows := []machineRow{{"a", "control-plane", 1, ""}, {"b", "worker", 2, "x"}, {"c", "worker", 3, "y"}}
 	for text, want := range map[string]string{"role=worker": "bc", "role!=worker": "a", "pool in (x,y),count=3": "c", "!pool": "a", "pool": "bc", "role=none": "", "": "abc"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// outputSchema is the version of what -o json and -o yaml print: fields may be added under the same version.
+// outputSchema is the version of the output of -o json and -o yaml; new fields do not change it.
 const outputSchema = 1
 
 // versioned renders v as JSON with the schema's version as its first field. Lists become the field items of an object.
@@ -31,7 +31,7 @@ func versioned(v any) ([]byte, error) {
 	return append(append(append(head, `"items":`...), b...), '}'), nil
 }
 
-// writeJSON prints v for programs.
+// writeJSON prints v as indented JSON.
 func writeJSON(w io.Writer, v any) error {
 	b, err := versioned(v)
 	if err != nil {
@@ -46,7 +46,7 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
-// WriteLine prints v for programs that read a line at a time.
+// WriteLine prints v as one line of JSON.
 func WriteLine(w io.Writer, v any) error {
 	b, err := versioned(v)
 	if err != nil {
@@ -56,17 +56,17 @@ func WriteLine(w io.Writer, v any) error {
 	return err
 }
 
-// failure is an error for programs, on standard error.
+// failure is an error as JSON, on standard error.
 type failure struct {
-	Error    string          `json:"error"`              // as people see it
+	Error    string          `json:"error"`              // the text that people see
 	Kind     string          `json:"kind"`               // see docs/reference/exit-codes.md
 	Code     int             `json:"exitCode"`           //
 	Where    string          `json:"where,omitempty"`    // the machine, file or resource
 	Hint     string          `json:"hint,omitempty"`     // what to do
-	Problems v1alpha1.Errors `json:"problems,omitempty"` // each thing that is wrong with a document
+	Problems v1alpha1.Errors `json:"problems,omitempty"` // all mistakes in a document
 }
 
-// WriteError prints an error for programs.
+// WriteError prints an error as JSON.
 func WriteError(w io.Writer, err error) error { return writeJSON(w, failureOf(err)) }
 
 func failureOf(err error) failure {

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Selector is the -l flag of verbs that list something: conditions on the fields of an entry, written as kubectl's on labels.
+// Selector is the -l flag of verbs that list something: conditions on the fields of an entry, in the syntax of kubectl's label selectors.
 type Selector struct {
 	text string
 	by   labels.Selector
@@ -48,7 +48,7 @@ func SelectBy[T any](text string, rows []T) ([]T, error) {
 	return Select(&s, rows)
 }
 
-// Select returns the entries that match. It refuses fields that entries do not have: a misspelt one would match nothing.
+// Select returns the entries that match. It refuses fields that entries do not have: a misspelt field would match no entry.
 func Select[T any](s *Selector, rows []T) ([]T, error) {
 	if s.by == nil {
 		return rows, nil
@@ -94,7 +94,7 @@ func has(known []string, key string) bool {
 	return false
 }
 
-// fieldNames lists the names that JSON has for a struct's fields.
+// fieldNames lists the JSON names of a struct's fields.
 func fieldNames(t reflect.Type) (names []string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -9,16 +9,16 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Table aligns columns. It is the only way to print some: what its cells hold may be somebody else's text, and reaches no terminal as it is.
+// Table aligns columns. All aligned output goes through it, because cells may hold foreign text, which must not reach a terminal unescaped.
 type Table struct{ t *tabwriter.Writer }
 
 // NewTable begins a table.
 func NewTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)} }
 
-// Head writes a line as it is, with a tab between cells.
+// Head writes a line unchanged, with a tab between cells.
 func (t *Table) Head(line string) { fmt.Fprintln(t.t, line) }
 
-// Row writes what a format makes of cells. Tabs and lines of the format count, and those of a cell are shown. An empty cell is a dash.
+// Row writes cells in a format. Tabs and newlines of the format separate cells and lines; in a cell they are escaped. An empty cell is a dash.
 func (t *Table) Row(format string, cells ...any) {
 	for i, c := range cells {
 		switch c := c.(type) {
@@ -37,7 +37,7 @@ func (t *Table) Row(format string, cells ...any) {
 // Flush writes the table.
 func (t *Table) Flush() error { return t.t.Flush() }
 
-// inert writes what JSON lets through and a terminal may obey as JSON's escapes, which say the same.
+// inert replaces characters that JSON allows and a terminal may interpret by equivalent JSON escapes.
 func inert(data []byte) []byte {
 	if !bytes.ContainsFunc(data, hidden) {
 		return data
@@ -53,5 +53,5 @@ func inert(data []byte) []byte {
 	return b.Bytes()
 }
 
-// hidden reports whether a character within JSON has to be escaped. JSON itself escapes control characters of ASCII; lines are its layout.
+// hidden reports whether a character in JSON must be escaped. JSON itself escapes ASCII control characters; its newlines are layout.
 func hidden(r rune) bool { return r != '\n' && r != '\t' && words.Cell(string(r)) != string(r) }

@@ -24,7 +24,7 @@ func TestTableShowsForeignTextWithoutObeyingIt(t *testing.T) {
 	}
 }
 
-// TestJSONIsInert: what a program reads is the same, and a terminal that shows it obeys nothing.
+// TestJSONIsInert: a program reads the original value, and a terminal that shows the JSON interprets none of it.
 func TestJSONIsInert(t *testing.T) {
 	in := map[string]string{"text": "a\u202eb\u009b2J\x7f\x1b]0;x\a\nü"}
 	for _, format := range []string{"json", "yaml"} {
@@ -43,7 +43,7 @@ func TestJSONIsInert(t *testing.T) {
 	}
 }
 
-// TestNoTableBesides: a table that is aligned elsewhere would print foreign text as it is.
+// TestNoTableBesides: other code must not align tables, because it would print foreign text unescaped.
 func TestNoTableBesides(t *testing.T) {
 	err := fs.WalkDir(os.DirFS(".."), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || path == "output/table.go" || strings.HasSuffix(path, "_test.go") {

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// generic is what -o json prints, as data. Numbers are numbers, and whole ones stay whole.
+// generic returns the output of -o json as data. Whole numbers stay integers.
 func generic(v any) (data any, err error) {
 	raw, err := versioned(v)
 	if err != nil {
@@ -50,7 +50,7 @@ func numbers(v any) any {
 	return v
 }
 
-// harmless shows characters that a terminal would obey, and leaves lines and tabs.
+// harmless escapes characters that a terminal would interpret, except newlines and tabs.
 func harmless(text []byte) []byte {
 	if !bytes.ContainsFunc(text, hidden) {
 		return text
@@ -66,7 +66,7 @@ func harmless(text []byte) []byte {
 	return b.Bytes()
 }
 
-// parseTemplate reads the template of a format.
+// parseTemplate reads the template for a format.
 func parseTemplate(format, text string) (func(io.Writer, any) error, error) {
 	kind, fromFile := strings.CutSuffix(format, "-file")
 	if fromFile {
@@ -86,7 +86,7 @@ func parseTemplate(format, text string) (func(io.Writer, any) error, error) {
 		}
 		return func(w io.Writer, data any) error { return t.Execute(w, data) }, nil
 	}
-	if fromFile { // two lines, titles and paths, as kubectl has it
+	if fromFile { // two lines, titles and paths, as kubectl expects
 		lines := strings.Split(strings.TrimSpace(text), "\n")
 		if len(lines) != 2 || len(strings.Fields(lines[0])) != len(strings.Fields(lines[1])) {
 			return nil, fmt.Errorf("the file needs two lines: titles, and as many paths")
@@ -100,7 +100,7 @@ func parseTemplate(format, text string) (func(io.Writer, any) error, error) {
 	return parseColumns(text)
 }
 
-// parsePath reads a JSONPath template. A path alone needs no braces.
+// parsePath parses a JSONPath template. A single path needs no braces.
 func parsePath(text string) (func(io.Writer, any) error, error) {
 	if !strings.Contains(text, "{") && (strings.HasPrefix(text, ".") || strings.HasPrefix(text, "$")) {
 		text = "{" + text + "}"
@@ -112,7 +112,7 @@ func parsePath(text string) (func(io.Writer, any) error, error) {
 	return p.Execute, nil
 }
 
-// column is one of custom-columns.
+// column is a column of custom-columns.
 type column struct {
 	title string
 	path  func(io.Writer, any) error
@@ -157,7 +157,7 @@ func parseColumns(text string) (func(io.Writer, any) error, error) {
 	}, nil
 }
 
-// items are the entries of a list, or the one thing that is not a list.
+// items returns the entries of a list, or the data itself if it is not a list.
 func items(data any) []any {
 	if top, ok := data.(map[string]any); ok {
 		if list, ok := top["items"].([]any); ok {
@@ -170,7 +170,7 @@ func items(data any) []any {
 	return []any{data}
 }
 
-// nameKeys are the fields that name an entry, the first one that there is.
+// nameKeys are the fields that may name an entry, in the order of preference.
 var nameKeys = []string{"name", "id", "cluster", "seq", "kubernetes"}
 
 // writeNames prints the name of each entry, or its ID.

@@ -9,10 +9,10 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle"
 )
 
-// every is how often a long phase says that it goes on.
+// every is the interval at which a long phase reports that it continues.
 const every = 10 * time.Second
 
-// Bundle returns a function that tells about a bundle being made, one line when a phase ends and one now and then.
+// Bundle returns a function that reports the making of a bundle: a line at the end of each phase, and one now and then.
 func Bundle(w io.Writer) func(bundle.Event) {
 	var mu sync.Mutex
 	last := map[string]time.Time{}

@@ -1,6 +1,6 @@
-// Package progress shows long pieces of work as lines: what is begun, how far it has come now and then, what is done.
+// Package progress shows long work as lines: when a phase begins, its progress now and then, and when the work is done.
 //
-// What a plan's steps are at is shown by plan/show.
+// Package plan/show shows the progress of a plan's steps.
 package progress
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Lines shows the status of one long piece of work as lines: each phase when it begins, and how far it has come now and then.
+// Lines shows the status of one long piece of work as lines: the begin of each phase, and its progress now and then.
 type Lines struct {
 	w io.Writer
 
@@ -19,10 +19,10 @@ type Lines struct {
 	last  time.Time
 }
 
-// NewLines returns one that writes to w.
+// NewLines returns Lines that write to w.
 func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
 
-// Status implements plan.Progress. A phase is known by its format.
+// Status implements plan.Progress. It identifies a phase by its format.
 func (l *Lines) Status(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,8 +33,8 @@ func (l *Lines) Status(format string, args ...any) {
 	fmt.Fprintf(l.w, "  "+format+"\n", args...)
 }
 
-// None is for work of which begin and end are reported.
+// None is for work that reports only begin and end.
 type None struct{}
 
-// Status drops what is going on.
+// Status does nothing.
 func (None) Status(string, ...any) {}

@@ -1,6 +1,6 @@
-// Package savedplan is the file that plan --out writes and apply carries out: a plan, the document it is of, and what it was made from.
+// Package savedplan implements the file that plan --out writes and apply executes: a plan, its document, and the observations that it is based on.
 //
-// It decides whether carrying the plan out is still what was shown; carrying it out is the verb's business.
+// It checks whether executing the plan still does what was shown; the verb executes it.
 package savedplan
 
 import (
@@ -28,38 +28,37 @@ const (
 	format = 1
 )
 
-// Plan is what the file holds. It has no secret. Fields may be added; one that gets another
-// meaning makes another format.
+// Plan is the content of the file. It contains no secret. Fields may be added; a field with a new meaning requires a new format.
 type Plan struct {
 	Kind      string          `json:"kind"`
 	Format    int             `json:"format"`
-	Naupegos  string          `json:"naupegos"` // the version that wrote it
+	Naupegos  string          `json:"naupegos"` // version that wrote it
 	Made      time.Time       `json:"made"`
 	Cluster   string          `json:"cluster"`
-	ClusterID string          `json:"clusterID"` // a new cluster gets it
-	New       bool            `json:"new"`       // the store did not know the cluster
+	ClusterID string          `json:"clusterID"` // ID for a new cluster, too
+	New       bool            `json:"new"`       // the store did not have the cluster
 	Document  string          `json:"document"`
-	Only      []parts.Part    `json:"only,omitempty"` // parts of the cluster that it is of; none: all
+	Only      []parts.Part    `json:"only,omitempty"` // parts of the cluster that the plan covers; none: all
 	Observed  State           `json:"observed"`
 	More      bool            `json:"more"`             // apply plans again afterwards, and may find more to do
-	Agreed    *Agreed         `json:"agreed,omitempty"` // a server made it, and holds it to that; nil: this command did
-	Plan      json.RawMessage `json:"plan"`             // as plan -o json prints it
+	Agreed    *Agreed         `json:"agreed,omitempty"` // the request for a server's plan; nil: this command made it
+	Plan      json.RawMessage `json:"plan"`             // as in the output of plan -o json
 	Checksum  string          `json:"checksum"`
 }
 
-// Agreed is what a server is asked for by whoever agrees to a plan of its.
+// Agreed is the request that executes a server's plan, once the user agrees.
 type Agreed struct {
 	Asked  operate.Asked `json:"asked"`
 	Digest string        `json:"digest"`
 }
 
-// State is what a plan was made from.
+// State is the observed state that a plan is based on.
 type State struct {
 	Digest string   `json:"digest"` // of Things
 	Things []string `json:"things"`
 }
 
-// stateOf describes what a plan of the session was made from.
+// stateOf returns the state that a session's plan is based on.
 func stateOf(s *operate.Session, ap *cluster.Applied) State {
 	things := s.Things(ap)
 	return State{Digest: sum([]byte(strings.Join(things, "\n"))), Things: things}
@@ -67,14 +66,14 @@ func stateOf(s *operate.Session, ap *cluster.Applied) State {
 
 func sum(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
 
-// checksum is that of everything but itself.
+// checksum returns the checksum of all other fields.
 func (p Plan) checksum() (string, error) {
 	p.Checksum = ""
 	data, err := json.Marshal(p)
 	return sum(data), err
 }
 
-// Write saves a session's plan in a file that only its owner reads. version is this program's.
+// Write saves a session's plan in a file that only its owner can read. version is this program's version.
 func Write(path, version string, s *operate.Session, document []byte, only []parts.Part, ap *cluster.Applied) error {
 	steps, err := json.Marshal(show.JSON(ap.Plan))
 	if err != nil {
@@ -85,9 +84,9 @@ func Write(path, version string, s *operate.Session, document []byte, only []par
 	}.write(path, version)
 }
 
-// WriteAgreed saves a server's plan in a file that only its owner reads.
+// WriteAgreed saves a server's plan in a file that only its owner can read.
 func WriteAgreed(path, version string, p Plan) error {
-	p.Observed.Digest = sum(nil) // the server's digest is of what it was made from
+	p.Observed.Digest = sum(nil) // the server's own digest covers the state
 	return p.write(path, version)
 }
 
@@ -103,7 +102,7 @@ func (p Plan) write(path, version string) (err error) {
 	return wholefile.Replace(path, append(data, '\n'), 0o600)
 }
 
-// Read reads a saved plan, and the document in it.
+// Read reads a saved plan, and parses its document.
 func Read(path string) (*Plan, *v1alpha1.Cluster, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -124,7 +123,7 @@ func Read(path string) (*Plan, *v1alpha1.Cluster, error) {
 	return &p, doc, err
 }
 
-// notAPlan says what a file is that should have been a saved plan.
+// notAPlan returns an error about a file that is not a saved plan.
 func notAPlan(path string, data []byte) error {
 	for line := range bytes.Lines(data) {
 		if bytes.HasPrefix(line, []byte("apiVersion:")) || bytes.HasPrefix(line, []byte("kind: Cluster")) {
@@ -134,7 +133,7 @@ func notAPlan(path string, data []byte) error {
 	return fail.New(fail.Invalid, "this is not a saved plan").At(path).Do("naupegos plan -f FILE --out PLAN writes one; a document is applied with -f")
 }
 
-// Check refuses the saved plan where carrying it out would be something else by now than what was shown.
+// Check refuses a saved plan if executing it would now differ from the shown plan.
 func (p *Plan) Check(s *operate.Session, ap *cluster.Applied) error {
 	var changes []string
 	switch {

@@ -56,7 +56,7 @@ The log is a chain: each entry contains the hash of the previous entry, and a si
 	return c
 }
 
-// audit reads from the server, if one is given, or else from the store.
+// audit reads from the named server, or else from the store.
 func (h Host) audit(ctx context.Context, q store.AuditQuery) (all []store.AuditEntry, err error) {
 	c, err := h.Remote()
 	if err != nil {
@@ -131,7 +131,7 @@ Exit status: 0 if the log is intact, 4 if it is not.`,
 	return c
 }
 
-// parseHead reads ENTRY:HASH.
+// parseHead parses ENTRY:HASH.
 func parseHead(text string) (e store.AuditEntry, err error) {
 	if text == "" {
 		return e, nil
@@ -144,7 +144,7 @@ func parseHead(text string) (e store.AuditEntry, err error) {
 	return e, nil
 }
 
-// holds checks that the log has an entry that is known from elsewhere.
+// holds checks that the log contains a known entry.
 type holds struct {
 	known store.AuditEntry
 	seen  bool
@@ -168,7 +168,7 @@ func (x *holds) end(found store.Verified) error {
 	return nil
 }
 
-// verify checks the log of the store, or an export.
+// verify checks the log of the store, or an exported file.
 func (h Host) verify(ctx context.Context, file, key string, known store.AuditEntry) (found store.Verified, err error) {
 	x := &holds{known: known}
 	if file != "" {
@@ -199,7 +199,7 @@ func (h Host) verify(ctx context.Context, file, key string, known store.AuditEnt
 	return found, err
 }
 
-// exported is a line of an export: first the end of the chain, then its entries.
+// exported is a line of an export, whose first line is the end of the chain, followed by the entries.
 type exported struct {
 	Head  *store.AuditHead  `json:"head,omitempty"`
 	Entry *store.AuditEntry `json:"entry,omitempty"`

@@ -29,7 +29,7 @@ keeps their values encrypted. Each credential is bound to hosts and to clusters.
 	return c
 }
 
-// maxCredential is more than any value may have.
+// maxCredential is the size limit of a credential in bytes.
 const maxCredential = 1 << 20
 
 func newCredentialAddCmd(h Host) *cobra.Command {
@@ -91,7 +91,7 @@ func readCredential(file string, in io.Reader) ([]byte, error) {
 	return value, nil
 }
 
-// withCredentials does something with the credentials of the store. What changes them is in the audit: action says what; empty: nothing is changed.
+// withCredentials calls do with the credentials of the store. Unless action is empty, it records the action in the audit.
 func (h Host) withCredentials(ctx context.Context, action string, do func(policy.Credentials) error) error {
 	return h.withStore(ctx, func(st store.Store) error {
 		err := do(policy.NewCredentials(st.ServerSecrets()))
@@ -109,7 +109,7 @@ func (h Host) withCredentials(ctx context.Context, action string, do func(policy
 	})
 }
 
-// localUser is who runs this command, for the audit.
+// localUser returns the user of this command, for the audit.
 func localUser() string {
 	u, err := user.Current()
 	if err != nil {

@@ -23,27 +23,27 @@ import (
 	"github.com/naupegos/naupegos/internal/server/front"
 )
 
-// frontVerb is the verb of naupegos server that runs its front process.
+// frontVerb is the verb of naupegos server that runs the front process.
 const frontVerb = "front"
 
-// frontSettings tell the front process how to serve machines that boot. They hold no secret.
+// frontSettings are the front process's settings for serving booting machines. They contain no secret.
 type frontSettings struct {
 	Boot      netboot.Config         `json:"boot"`
-	Forwarded []netbooting.Forwarded `json:"forwarded"` // the main process answers these
+	Forwarded []netbooting.Forwarded `json:"forwarded"` // paths that the main process answers
 	Limits    server.Limits          `json:"limits"`
 	Proxies   []netip.Prefix         `json:"proxies"`
 	LogFormat string                 `json:"log"`
 	Drain     time.Duration          `json:"drain"`
 }
 
-// facing is the front process, with the address that it serves.
+// facing is the front process with its listener for machines.
 type facing struct {
 	*front.Supervisor
 	plain   *net.TCPListener
 	proxies []netip.Prefix
 }
 
-// face binds the address for machines and prepares the front process of a server with these parts.
+// face listens on the address for machines and starts the front process of a server with these parts.
 func (h Host) face(ctx context.Context, f *flags, site netbooting.Site, parts []server.Part, log *slog.Logger) (*facing, error) {
 	proxies, err := server.ParseProxies(f.proxies)
 	if err != nil {
@@ -66,21 +66,21 @@ func (h Host) face(ctx context.Context, f *flags, site netbooting.Site, parts []
 	return &facing{s, plain, proxies}, nil
 }
 
-// address returns the address that machines ask, with the port that the kernel chose.
+// address returns the address that machines use, with the port that the kernel chose.
 func (f *facing) address() string { return f.plain.Addr().String() }
 
-// Close gives the address back; the front process has a descriptor of its own.
+// Close closes the listener and the supervisor; the front process has its own descriptor.
 func (f *facing) Close() error { return errors.Join(f.plain.Close(), f.Supervisor.Close()) }
 
-// part keeps the front process running and calls ready when it first serves.
+// part keeps the front process running, and calls ready when it serves for the first time.
 func (f *facing) part(ready func() error) server.Part {
 	return server.Part{Name: "front", Health: f.Health, Run: func(ctx context.Context) error {
-		context.AfterFunc(ctx, func() { _ = f.plain.Close() }) // the front process takes no more connections then, and this process must not hold them either
+		context.AfterFunc(ctx, func() { _ = f.plain.Close() }) // the front process stops accepting connections then, and this process must not hold them either
 		return f.Run(ctx, ready)
 	}}
 }
 
-// newFrontCmd returns the verb that is the front process.
+// newFrontCmd returns the verb that runs the front process.
 func newFrontCmd(h Host) *cobra.Command {
 	return &cobra.Command{
 		Use: frontVerb, Hidden: true, Args: cobra.NoArgs,
@@ -96,7 +96,7 @@ func newFrontCmd(h Host) *cobra.Command {
 	}
 }
 
-// front serves machines until the main process wants it to end.
+// front serves machines until the main process ends it.
 func (h Host) front(ctx context.Context, stdin io.Reader) error {
 	p, err := front.Enter(stdin)
 	if err != nil {
@@ -133,7 +133,7 @@ func (h Host) front(ctx context.Context, stdin io.Reader) error {
 	return s.Serve(running)
 }
 
-// shared returns a writer that both the log and the front process may use; files are.
+// shared returns a writer that the log and the front process may use at the same time; a file is one already.
 func shared(w io.Writer) io.Writer {
 	if _, ok := w.(*os.File); ok {
 		return w
@@ -141,7 +141,7 @@ func shared(w io.Writer) io.Writer {
 	return &together{w: w}
 }
 
-// together is a writer that several goroutines share.
+// together is a writer for several goroutines.
 type together struct {
 	mu sync.Mutex
 	w  io.Writer

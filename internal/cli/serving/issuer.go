@@ -10,7 +10,7 @@ import (
 	oidc "github.com/naupegos/naupegos/internal/server/issuer"
 )
 
-// issuerFlags say whose ID tokens operators may show.
+// issuerFlags describe the issuer of the ID tokens that operators may present.
 type issuerFlags struct {
 	c     oidc.Config
 	pages oidc.Pages
@@ -31,7 +31,7 @@ func (f *issuerFlags) bind(c *cobra.Command) {
 	c.Flags().StringVar(&f.ca, "oidc-ca", "", "file with the certificate authority of the provider (default those that this host trusts)")
 }
 
-// open returns the issuer; nil: none is named.
+// open returns the issuer, or nil if the flags name none.
 func (f *issuerFlags) open() (*oidc.Issuer, error) {
 	if f.c.URL == "" {
 		if len(f.rules) > 0 || f.ca != "" || f.pages.URL != "" {

@@ -32,7 +32,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// machineFlags are those about physical machines.
+// machineFlags are the flags about physical machines.
 type machineFlags struct {
 	approve    []string
 	installs   int
@@ -56,7 +56,7 @@ func (f *machineFlags) bind(c *cobra.Command) {
 	c.Flags().IntVar(&f.pending.Burst, "discovery-burst", 100, "how many of them it may send at once")
 }
 
-// check refuses bounds that nothing could keep to.
+// check refuses limits that are too small to work.
 func (f *machineFlags) check() error {
 	for flag, ok := range map[string]bool{
 		"--pending-machines": f.pending.Total > 0, "--pending-per-address": f.pending.PerAddress > 0, "--pending-size": f.pending.Size >= 1024, "--pending-time": f.pending.Age >= time.Minute,
@@ -69,7 +69,7 @@ func (f *machineFlags) check() error {
 	return nil
 }
 
-// machineLife is how long a machine's certificate is valid. A machine that was not heard of for so long has to enrol again.
+// machineLife is the validity of a machine's certificate. A machine must enrol again if it is silent for that long.
 const machineLife = 5 * 365 * 24 * time.Hour
 
 // issuer signs the certificates of machines.
@@ -102,8 +102,8 @@ func (c clusters) ClusterID(ctx context.Context, name string) (string, error) {
 	return found.ID, nil
 }
 
-// machines returns the part of the server that knows physical machines, what it knows them by, and who signs their certificates. It notes who asks the boot
-// endpoints what to boot, and compares what machines have with what they would get there.
+// machines returns the part of the server that manages physical machines, their registry, and the authorities of their certificates. It
+// wraps the boot endpoints so that the registry learns of requests and can compare a machine's configuration with the current one.
 func (h Host) machines(ctx context.Context, st store.Store, f *flags, site netbooting.Site, boot *server.Part, told *metrics.Metrics, stop func(), log *slog.Logger) (server.Part, *registry.Registry, *x509.CertPool, error) {
 	if err := f.machine.check(); err != nil {
 		return server.Part{}, nil, nil, err
@@ -141,8 +141,8 @@ func (h Host) machines(ctx context.Context, st store.Store, f *flags, site netbo
 	return server.Part{Name: "machines", Mounts: mounts, Run: run}, reg, ca.Pool(), nil
 }
 
-// discovery has machines that no group is for boot the discovery image, and those that were installed their disk. What makes the image runs with
-// the part that knows machines.
+// discovery makes the server offer the discovery image to machines that match no group, and the local disk to installed machines. The image is
+// built while the part machines runs.
 func (h Host) discovery(site netbooting.Site, f *flags, authority string, reg *registry.Registry, machines *server.Part, log *slog.Logger) error {
 	run, err := site.Discover(&f.boot, netbooting.Discovery{HTTPS: f.https, Authority: authority, Agent: h.Agent, Log: log,
 		Disk: func(ctx context.Context, labels map[string]string) (bool, error) {
@@ -169,7 +169,7 @@ func (h Host) discovery(site netbooting.Site, f *flags, authority string, reg *r
 	return nil
 }
 
-// attach has the registry hear of whoever asks what to boot, and returns what asks the boot endpoints for Ignition.
+// attach makes the registry record requests to /ipxe, and returns a function that asks the boot endpoints for a machine's Ignition config.
 func attach(reg *registry.Registry, boot *server.Part, log *slog.Logger) (*routes.Boots, func(context.Context, string) ([]byte, error)) {
 	boots := routes.NewBoots(reg, log)
 	var ignition func(context.Context, string) ([]byte, error)
@@ -184,15 +184,15 @@ func attach(reg *registry.Registry, boot *server.Part, log *slog.Logger) (*route
 	return boots, ignition
 }
 
-// backedUp says what POST /backup/db has done.
+// backedUp is the answer to POST /backup/db.
 type backedUp struct {
 	File     string    `json:"dest_fs"`
 	Size     int64     `json:"dest_size"`
-	Duration float64   `json:"backup_duration"` // seconds; nobody is locked out meanwhile
+	Duration float64   `json:"backup_duration"` // seconds; the backup blocks no other use of the store
 	At       time.Time `json:"ts"`
 }
 
-// backup writes a copy of the store, encrypted to its own identity, beside it.
+// backup writes a copy of the store, encrypted to the store's own identity, into the directory backups beside the store.
 func (h Host) backup(ctx context.Context, st store.Store) (*backedUp, error) {
 	began := time.Now().UTC()
 	dir := filepath.Join(st.Dir(), "backups")
@@ -218,7 +218,7 @@ func (h Host) backup(ctx context.Context, st store.Store) (*backedUp, error) {
 	return &backedUp{File: path, Size: info.Size(), Duration: time.Since(began).Seconds(), At: began}, nil
 }
 
-// backupTo writes and closes a file.
+// backupTo writes and closes a backup file.
 func (h Host) backupTo(ctx context.Context, st store.Store, f *os.File) error {
 	err := h.Backup(ctx, f, st.Recipient())
 	if err == nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// metrics returns what the server tells Prometheus.
+// metrics returns the server's Prometheus metrics.
 func (h Host) metrics(st store.Store, log *slog.Logger) *metrics.Metrics {
 	return metrics.New(metrics.Config{Store: st, Version: h.Version, Log: log, Expiry: h.expiry})
 }
 
-// expiry looks when a cluster's certificates end.
+// expiry returns when a cluster's certificates expire.
 func (h Host) expiry(ctx context.Context, name string) (e metrics.Expiry, err error) {
 	st, err := h.OpenStore(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (h Host) expiry(ctx context.Context, name string) (e metrics.Expiry, err er
 	return e, s.CloseWith(err)
 }
 
-// ended counts a job that has ended.
+// ended returns a function that counts a finished job.
 func ended(m *metrics.Metrics) func(string, error) {
 	return func(verb string, err error) {
 		outcome := "done"

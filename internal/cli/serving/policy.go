@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/work"
 )
 
-// policyFlags say what documents may use of the server's host.
+// policyFlags select the policy for documents' use of the server's host.
 type policyFlags struct {
 	file      string
 	providers []string
@@ -24,7 +24,7 @@ func (f *policyFlags) bind(to *pflag.FlagSet) {
 	to.StringSliceVar(&f.providers, "providers", nil, "providers that documents may name: "+strings.Join(v1alpha1.Providers(), ", ")+" (default: openstack,metal); with local, whoever has the role operate is root on this host")
 }
 
-// read returns the policy. A file that can't be read, or is wrong, is an error: the server does not start without it.
+// read returns the policy. A missing, unreadable or invalid file is an error, so that the server does not start without its policy.
 func (f *policyFlags) read() (*policy.Policy, error) {
 	rules := v1alpha1.DefaultServerPolicy()
 	if f.file != "" {
@@ -49,7 +49,7 @@ func (f *policyFlags) read() (*policy.Policy, error) {
 	return policy.New(rules), nil
 }
 
-// under returns a host whose every session keeps to a policy. Sessions get their options nowhere else.
+// under returns a host whose sessions are all bound by a policy. Sessions get their options only from the host.
 func (h Host) under(p *policy.Policy) Host {
 	options, look := h.Options, h.Look
 	h.Options = func(a operate.Asked, n work.Need) operate.Options {

@@ -12,20 +12,20 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Times of presence: a server that says nothing for so long counts as gone.
+// Times of presence: a server without a beat for presenceTTL counts as gone.
 const (
 	presenceTTL  = 30 * time.Second
 	presenceBeat = 10 * time.Second
 )
 
-// presence says in the store that this server is at work, so that nobody restores the store below it.
+// presence records in the store that this server is running, so that no restore replaces the store under it.
 type presence struct {
 	st   store.Store
 	info store.ServerInfo
 	log  *slog.Logger
 }
 
-// appear says it for the first time, before anything else is read from the store.
+// appear records the server for the first time, before anything else is read from the store.
 func appear(ctx context.Context, st store.Store, version string, f *flags, log *slog.Logger) (*presence, error) {
 	id := make([]byte, 8)
 	_, _ = rand.Read(id) // never fails: crypto/rand ends the program instead
@@ -33,7 +33,7 @@ func appear(ctx context.Context, st store.Store, version string, f *flags, log *
 	return p, st.BeatServer(ctx, p.info, presenceTTL)
 }
 
-// leave says that it is over.
+// leave removes the record.
 func (p *presence) leave(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -42,14 +42,14 @@ func (p *presence) leave(ctx context.Context) {
 	}
 }
 
-// part keeps saying it while the server serves. A database that is away is /healthz's to tell.
+// part renews the record while the server runs. It ignores a database that is away, which /healthz reports.
 func (p *presence) part() server.Part {
 	return server.Part{Name: "presence", Run: func(ctx context.Context) error {
 		tick := time.NewTicker(presenceBeat)
 		defer tick.Stop()
 		for {
 			err := p.st.BeatServer(ctx, p.info, presenceTTL)
-			if errors.Is(err, store.ErrRenewed) { // whatever starts the server again has it read the new identity
+			if errors.Is(err, store.ErrRenewed) { // after the service manager's restart, the server reads the new identity
 				return err
 			}
 			if err != nil && ctx.Err() == nil {

@@ -31,7 +31,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// What is there of a cluster that operators of another one must not hear of, in whatever they did not ask by that name.
+// Facts about a foreign cluster and its machine, which operators of another cluster must not see in any answer, unless their request contains them.
 const (
 	foreignCluster = "harbourmaster"
 	foreignWord    = "wordoftheirs"
@@ -39,7 +39,7 @@ const (
 	foreignMAC     = "52:54:00:f0:0d:01"
 )
 
-// world is a whole server, with a cluster and a machine that belong to somebody else.
+// world is a whole server with a foreign cluster and machine.
 type world struct {
 	t       *testing.T
 	parts   []server.Part
@@ -65,7 +65,7 @@ func newWorld(t *testing.T) *world {
 		},
 		Look: func(string) operate.Options { return operate.Options{Agent: agent, ReadOnly: true, Say: io.Discard} }}
 	f := flags{http: "127.0.0.1:0", https: "127.0.0.1:0"}
-	f.machine.bind(&cobra.Command{}) // the usual limits
+	f.machine.bind(&cobra.Command{}) // the default limits
 	gate := access.NewGate(st, log)
 	boot := server.Part{}
 	told := h.metrics(st, log)
@@ -76,7 +76,7 @@ func newWorld(t *testing.T) *world {
 	testkit.Must(t, err)
 	parts = append(parts, machines, told.Part(), nobody.Part())
 	for i := range parts {
-		parts[i].Run = nil // requests are all that it is about
+		parts[i].Run = nil // the test needs only the requests
 	}
 	ca := testkit.Value(authority.Open(t.Context(), st.ServerSecrets(), "server"))(t)
 	s := testkit.Value(server.Listen(t.Context(), server.Config{ListenHTTP: "127.0.0.1:0", ListenHTTPS: "127.0.0.1:0", Serving: testkit.Value(ca.Serve(nil, log))(t), Clients: known,
@@ -99,7 +99,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// furnish puts a cluster of somebody else's into the store, with a run and a job.
+// furnish puts a foreign cluster into the store, with a run and a job.
 func (w *world) furnish() {
 	ctx := w.t.Context()
 	c := testkit.Value(w.store.CreateCluster(ctx, store.Cluster{Name: foreignCluster, Provider: "metal", Document: []byte("# " + foreignWord + "\nkind: Cluster\n")}))(w.t)
@@ -111,7 +111,7 @@ func (w *world) furnish() {
 	testkit.Must(w.t, w.store.Note(ctx, store.AuditEntry{At: time.Now(), Who: foreignWord, Action: "POST /x", Cluster: foreignCluster, Outcome: "done"}))
 }
 
-// foreign names somebody else's thing for each part of a path. A new part has to be added here.
+// foreign replaces the variables of a pattern by foreign objects. Extend it for routes with a new variable.
 func (w *world) foreign(pattern string) (path string, known bool) {
 	things := map[string]string{"name": foreignCluster, "uuid": foreignUUID, "machine": foreignUUID, "selector": "uuid=" + foreignUUID, "boot": "c0ffee00-0000-4000-8000-000000000001",
 		"roles": "kubernetes-node", "role": "kubernetes-node", "verb": "name", "result": "success"}
@@ -128,7 +128,7 @@ func (w *world) foreign(pattern string) (path string, known bool) {
 	return path, known
 }
 
-// bodies are what asks for somebody else's cluster at routes whose body names it. A new route that decides by itself has to be added here.
+// bodies are requests for a foreign cluster, for routes that take it from the body. Extend them for a new route that decides access itself.
 var bodies = map[string]string{
 	"POST /api/v1/plans":   `{"verb": "apply", "cluster": "` + foreignCluster + `"}`,
 	"POST /api/v1/jobs":    `{"verb": "destroy", "cluster": "` + foreignCluster + `", "digest": "x"}`,
@@ -141,7 +141,7 @@ type got struct {
 	body string
 }
 
-// ask asks as a program does, or, for pages, as a browser. Only the beginning of an answer that streams is read.
+// ask sends a request as a program, or for pages as a browser. It reads only the beginning of a streamed answer.
 func (w *world) ask(m server.Mount, method, path, body, token string) got {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
@@ -163,12 +163,12 @@ func (w *world) ask(m server.Mount, method, path, body, token string) got {
 	}
 	resp := testkit.Value(w.client.Do(r))(w.t)
 	defer resp.Body.Close()
-	data, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<20)) // what is cut off was long enough
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<20)) // the beginning suffices
 	return got{resp.StatusCode, string(data)}
 }
 
-// TestEveryRouteKeepsForeignersOut goes through all routes of a server, as they are mounted: with each role, limited to another cluster, and without a
-// token. Nobody gets a byte of what is not theirs, and each is answered 403 or 404.
+// TestEveryRouteKeepsForeignersOut goes through all mounted routes of a server: without a token, and with each role, limited to another cluster. No
+// answer contains foreign data, and requests are answered with 401, 403 or 404.
 func TestEveryRouteKeepsForeignersOut(t *testing.T) {
 	w := newWorld(t)
 	roles := []server.Role{server.Read, server.Operate, server.Admin}
@@ -192,13 +192,13 @@ func TestEveryRouteKeepsForeignersOut(t *testing.T) {
 				t.Errorf("%s: this test does not know what a part of the path is", m.Pattern)
 				continue
 			}
-			if m.On == server.Front { // it answers the front process and no client
+			if m.On == server.Front { // only the front process may use it
 				if a := w.ask(m, method, path, "", whole[server.Admin]); a.code != 404 {
 					t.Errorf("%s answers a client: %d %.300s", m.Pattern, a.code, a.body)
 				}
 				continue
 			}
-			if m.Need == server.Anybody { // it tells nothing to anybody, or acts for one machine alone
+			if m.Need == server.Anybody { // it returns no data, or acts for one machine alone
 				continue
 			}
 			routes++
@@ -222,7 +222,7 @@ func TestEveryRouteKeepsForeignersOut(t *testing.T) {
 					}
 				}
 			}
-			if strings.Contains(pattern, "{name}") { // a cluster of theirs that is not there: errors help with what there is
+			if strings.Contains(pattern, "{name}") { // an own cluster that does not exist: errors must not suggest foreign names
 				for _, role := range roles {
 					own := strings.ReplaceAll(path, foreignCluster, "demo")
 					w.nothing(m, role, own, w.ask(m, method, own, body, scoped[role]))
@@ -230,7 +230,7 @@ func TestEveryRouteKeepsForeignersOut(t *testing.T) {
 			}
 			for _, role := range roles {
 				enough := slices.Index(roles, role) >= slices.Index(roles, m.Need)
-				if enough && (method != "GET" || m.Stream) { // what is allowed is other tests' business, and may take its time
+				if enough && (method != "GET" || m.Stream) { // a permitted action may take its time, and other tests cover it
 					continue
 				}
 				if a := w.ask(m, method, path, body, whole[role]); (a.code == 403 || a.code == 401) == enough {
@@ -246,7 +246,7 @@ func TestEveryRouteKeepsForeignersOut(t *testing.T) {
 	testkit.Value(store.VerifyAudit(t.Context(), w.store))(t)
 }
 
-// nothing checks that an answer has nothing of somebody else's, but what was asked by its name.
+// nothing checks that an answer contains no foreign data, except for texts that the request contains.
 func (w *world) nothing(m server.Mount, role server.Role, asked string, a got) {
 	w.t.Helper()
 	for _, word := range []string{foreignWord, foreignCluster, foreignMAC, foreignUUID, w.job, w.run} {

@@ -1,6 +1,6 @@
-// Package serving is the verb that runs the server, and those that administer one: flags in, one call, output out.
+// Package serving holds the verbs that run and administer a server. They parse flags, make one call and print its result.
 //
-// It puts the parts of a server together; what each of them does lies in the package that it is of.
+// It assembles the server from parts, which other packages implement.
 package serving
 
 import (
@@ -35,24 +35,24 @@ import (
 	"github.com/naupegos/naupegos/internal/web"
 )
 
-// caFile is the file in the state directory that clients of the server are given.
+// caFile is the file in the state directory with the authority that clients need.
 const caFile = "server-ca.crt"
 
-// Host is what the operator's command lends the server.
+// Host holds the parts of the operator's command that the server needs.
 type Host struct {
 	Out, Err  io.Writer
-	OpenStore func(context.Context) (store.Store, error)     // makes it where there is none
-	Options   func(operate.Asked, work.Need) operate.Options // of a session that plans or carries out
-	Look      func(cluster string) operate.Options           // of one that looks
+	OpenStore func(context.Context) (store.Store, error)     // creates a missing store
+	Options   func(operate.Asked, work.Need) operate.Options // for a session that plans or executes
+	Look      func(cluster string) operate.Options           // for a session that only observes
 	Backup    Backup
-	Agent     func() (string, error)         // naupegos-agent on this host
-	Remote    func() (*client.Client, error) // of the server that is named; nil: none is
-	Verbs     []*cobra.Command               // that whoever keeps the store has: backup and restore
-	StateDir  func() (string, error)         // where this user's store is, or would be
+	Agent     func() (string, error)         // path of naupegos-agent on this host
+	Remote    func() (*client.Client, error) // for the server that the user named; nil if none
+	Verbs     []*cobra.Command               // verbs for the store's owner: backup and restore
+	StateDir  func() (string, error)         // directory of this user's store, which may not exist yet
 	Version   string
 }
 
-// flags are those of naupegos server.
+// flags are the flags of naupegos server.
 type flags struct {
 	http, https, cert, key string
 	names                  []string
@@ -62,8 +62,8 @@ type flags struct {
 	machine                machineFlags
 	issuer                 issuerFlags
 	bounds                 access.Bounds
-	proxies                []string // that are trusted
-	auditTo                []string // where the audit is forwarded to
+	proxies                []string // trusted proxies
+	auditTo                []string // targets of the forwarded audit log
 	boot                   netbooting.Flags
 	policy                 policyFlags
 	health                 time.Duration
@@ -139,7 +139,7 @@ func (h Host) logger(format string) (*slog.Logger, error) {
 	return nil, fail.New(fail.Invalid, "--log-format %q", format).Do("choose text or json")
 }
 
-// serve runs the server until it is stopped.
+// serve runs the server until its context ends.
 func (h Host) serve(ctx context.Context, f *flags) error {
 	h.Err = shared(h.Err)
 	log, err := h.logger(f.logFormat)
@@ -232,7 +232,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	return err
 }
 
-// endSoftly ends the server, which lets requests finish, when soft closes.
+// endSoftly calls end, which lets requests finish, when soft closes.
 func (f *flags) endSoftly(running context.Context, soft <-chan struct{}, end func(), log *slog.Logger) {
 	select {
 	case <-soft:
@@ -254,7 +254,7 @@ func (f *flags) forwards(st store.Store, log *slog.Logger) (parts []server.Part,
 	return parts, nil
 }
 
-// parts puts together what the server does for operators, until ctx ends: jobs, the API and the pages.
+// parts returns the parts of the server for operators: jobs, the API and the pages. They run until ctx ends.
 func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, signIn *oidc.Issuer, reg *registry.Registry, told *metrics.Metrics, log *slog.Logger, f *flags) ([]server.Part, error) {
 	here, _, err := net.SplitHostPort(f.https)
 	if err != nil {
@@ -284,7 +284,7 @@ func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, sign
 	}, nil
 }
 
-// certificate returns what the server serves with, and writes what clients of its own authority need.
+// certificate returns the server's certificate. If its own authority issues it, certificate also writes the authority to the file for clients.
 func (f *flags) certificate(ctx context.Context, st store.Store, log *slog.Logger) (*authority.Serving, error) {
 	switch {
 	case (f.cert == "") != (f.key == ""):
@@ -302,7 +302,7 @@ func (f *flags) certificate(ctx context.Context, st store.Store, log *slog.Logge
 	return ca.Serve(f.names, log)
 }
 
-// shown is an address as somebody on this host uses it.
+// shown returns an address as users on this host can use it.
 func shown(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// withStore does something with the store.
+// withStore opens the store and calls do.
 func (h Host) withStore(ctx context.Context, do func(store.Store) error) error {
 	st, err := h.OpenStore(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ cluster or for all.`,
 	return c
 }
 
-// created is a token that was made, with what only its operator gets.
+// created is a new token, with the secret that only its operator gets.
 type created struct {
 	Secret string `json:"token"`
 	store.Token

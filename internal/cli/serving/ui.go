@@ -29,7 +29,7 @@ import (
 	"github.com/naupegos/naupegos/internal/web"
 )
 
-// uiFlags are those of naupegos ui.
+// uiFlags are the flags of naupegos ui.
 type uiFlags struct {
 	noOpen bool
 	port   uint16
@@ -61,7 +61,7 @@ Ctrl-C ends it, and signs the browser out. Running steps end first; the next nau
 	return c
 }
 
-// ui serves the pages on loopback until it is stopped.
+// ui serves the pages on loopback until its context ends.
 func (h Host) ui(ctx context.Context, f *uiFlags) error {
 	soft, hard, stop := plan.Interruptible(ctx)
 	defer stop()
@@ -107,7 +107,7 @@ func (h Host) ui(ctx context.Context, f *uiFlags) error {
 	go func() { served <- s.Serve(running) }()
 	uninvite, err := h.invite(ctx, "http://"+at.Addr().String()+link.Path+"#"+key, at, f)
 	defer uninvite()
-	if err != nil { // nobody can use the server
+	if err != nil { // without a link, the server is useless
 		end()
 		return errors.Join(err, <-served)
 	}
@@ -121,8 +121,8 @@ func (h Host) ui(ctx context.Context, f *uiFlags) error {
 	return <-served
 }
 
-// uiParts are the parts of the server that naupegos ui runs: its pages, its own jobs, and the health of clusters. Unattended tasks are for naupegos
-// server.
+// uiParts returns the parts of the server that naupegos ui runs: its pages, its own jobs, and the health of clusters. Unattended tasks run only
+// in naupegos server.
 func (h Host) uiParts(ctx context.Context, st store.Store, door *link.Door, at *net.TCPListener, log *slog.Logger) ([]server.Part, error) {
 	gate := access.NewGate(st, log)
 	gate.Bound(access.Bounds{Fresh: link.Life, Idle: link.Life})
@@ -144,8 +144,8 @@ func (h Host) uiParts(ctx context.Context, st store.Store, door *link.Door, at *
 	return []server.Part{{Name: "audit", Run: gate.Summarize}, {Name: "jobs", Run: board.Run}, ui}, nil
 }
 
-// onlyLoopback refuses requests that name another host: a page elsewhere whose name resolves to 127.0.0.1 must reach nothing (DNS rebinding). Ports may
-// differ: ssh -L chooses its own.
+// onlyLoopback refuses requests that name another host: a foreign page whose name resolves to 127.0.0.1 must reach nothing (DNS rebinding). It
+// accepts any port, because ssh -L chooses its own.
 func onlyLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -162,7 +162,7 @@ func onlyLoopback(next http.Handler) http.Handler {
 	})
 }
 
-// uiUser names the user of this host in jobs and in the audit.
+// uiUser returns the name of this host's user, for jobs and the audit.
 func uiUser() string {
 	name := "uid " + strconv.Itoa(os.Getuid())
 	if u, err := user.Current(); err == nil {
@@ -174,7 +174,7 @@ func uiUser() string {
 	return name
 }
 
-// invite opens the link in the user's browser, or prints it. The returned function removes what that left.
+// invite opens the link in the user's browser, or prints it. The returned function removes the files that it left.
 func (h Host) invite(ctx context.Context, to string, at *net.TCPListener, f *uiFlags) (uninvite func(), err error) {
 	uninvite = func() {}
 	why := "--no-open"
@@ -197,7 +197,7 @@ func (h Host) invite(ctx context.Context, to string, at *net.TCPListener, f *uiF
 	return uninvite, err
 }
 
-// unopenable says why no browser can be opened here; empty: one can.
+// unopenable says why no browser can be opened here; empty if one can.
 func unopenable() string {
 	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
 		if os.Getenv("SSH_CONNECTION") != "" {
@@ -211,14 +211,14 @@ func unopenable() string {
 	return ""
 }
 
-// openBrowser leads the user's browser to the link through a file that this user alone can read: everybody on the host can read arguments.
+// openBrowser opens the link through a file that only this user can read, because all users of a host can read the arguments of commands.
 func openBrowser(ctx context.Context, to string) (remove func(), err error) {
 	remove = func() {}
-	dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "naupegos-ui-") // empty: the directory for temporary files
+	dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "naupegos-ui-") // "" means the directory for temporary files
 	if err != nil {
 		return remove, err
 	}
-	remove = func() { _ = os.RemoveAll(dir) } // what stays is a link that no longer works
+	remove = func() { _ = os.RemoveAll(dir) } // a file that stays contains only a link that no longer works
 	file := filepath.Join(dir, "open.html")
 	page := `<!doctype html><meta charset="utf-8"><title>Naupegos</title><meta http-equiv="refresh" content="0; url=` + to + `">`
 	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
@@ -228,6 +228,6 @@ func openBrowser(ctx context.Context, to string) (remove func(), err error) {
 	if err := c.Start(); err != nil {
 		return remove, err
 	}
-	go func() { _ = c.Wait() }() // a browser that does not open leaves the printed link
+	go func() { _ = c.Wait() }() // if no browser opens, the user has the printed link
 	return remove, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestUIInABrowser follows the link in Chromium: signed in within two seconds of the command, and the key has left the address.
+// TestUIInABrowser follows the link in Chromium: the user is signed in within two seconds, and the key is gone from the address.
 func TestUIInABrowser(t *testing.T) {
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Fatal("chromium is not installed: hack/setup test installs it")
@@ -22,7 +22,7 @@ func TestUIInABrowser(t *testing.T) {
 	defer stop()
 	ctx, end := chromedp.NewContext(alloc)
 	defer end()
-	testkit.Must(t, chromedp.Do(ctx, chromedp.Navigate("about:blank"))) // the browser runs already, as its user's does
+	testkit.Must(t, chromedp.Do(ctx, chromedp.Navigate("about:blank"))) // the browser runs already, as a user's does
 	began := time.Now()
 	link, stopped := openUI(t)
 	testkit.Must(t, chromedp.Do(ctx, chromedp.Navigate(link), chromedp.WaitVisible(`form[action="/ui/logout"] button`)))

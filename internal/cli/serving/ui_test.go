@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// openUI runs naupegos ui on a new store and returns its link. end ends it as Ctrl-C does, and returns its error.
+// openUI runs naupegos ui on a new store and returns its link. end stops it as Ctrl-C does, and returns its error.
 func openUI(t *testing.T) (link string, end func() error) {
 	t.Helper()
 	at := store.Location{Dir: t.TempDir()}
@@ -52,7 +52,7 @@ func openUI(t *testing.T) (link string, end func() error) {
 	}
 }
 
-// follow opens the link as a browser does, and returns the page that it ends on.
+// follow opens the link as a browser does, and returns the final page.
 func follow(t *testing.T, c *http.Client, link string) (code int, body string) {
 	t.Helper()
 	page, key, _ := strings.Cut(link, "#")
@@ -72,7 +72,7 @@ func TestUISignsInWithinTwoSeconds(t *testing.T) {
 		t.Errorf("the key is not in the fragment alone: %s", page)
 	}
 
-	// What must not use the link up: a browser that did not open it, another host's name, and a guess.
+	// These requests must not use the link up: one by a browser that did not open it, one with another host's name, and a guessed key.
 	bare := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	r := testkit.Value(bare.PostForm(page, url.Values{"key": {key}}))(t)
 	testkit.Must(t, r.Body.Close())
@@ -107,7 +107,7 @@ func TestUISignsInWithinTwoSeconds(t *testing.T) {
 	}
 }
 
-// TestUICookieIsStrict keeps the session from other sites and from scripts.
+// TestUICookieIsStrict: other sites and scripts can't use the session cookie.
 func TestUICookieIsStrict(t *testing.T) {
 	link, end := openUI(t)
 	page, key, _ := strings.Cut(link, "#")

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// bindHealth binds how often the server looks at clusters.
+// bindHealth adds the flag for the interval between looks at clusters.
 func bindHealth(to *pflag.FlagSet, every *time.Duration) {
 	to.DurationVar(every, "health-interval", watch.Usual, "how often to look at each cluster's health, for the pages and the metrics; 0 turns it off. Slow looks come less often")
 }
@@ -36,7 +36,7 @@ func (h Host) watching(st store.Store, every time.Duration, log *slog.Logger) (s
 	return part, nil
 }
 
-// lookAt observes a cluster now.
+// lookAt observes a cluster.
 func (h Host) lookAt(ctx context.Context, name string) (*report.Status, error) {
 	st, err := h.OpenStore(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 )
 
-// defaultTail is how many lines of each machine are shown if neither --tail nor --since says it.
+// defaultTail is the number of lines shown of each machine without --tail and --since.
 const defaultTail = 100
 
 // NewLogs returns the verb logs.
@@ -51,7 +51,7 @@ type logsVerb struct {
 	logs.Request
 	since  time.Duration
 	output string
-	old    archive // as logs wrote it before there was support
+	old    archive // the archive that the hidden flag --file still writes; naupegos support replaces it
 }
 
 func (v *logsVerb) bind(c *cobra.Command) {
@@ -65,10 +65,10 @@ func (v *logsVerb) bind(c *cobra.Command) {
 	f.DurationVar(&v.since, "since", 0, "show lines of that long ago and later, such as 10m")
 	f.StringVar(&v.Grep, "grep", "", "show only lines that match a regular expression")
 	f.StringVarP(&v.output, "output", "o", "text", "output format: text or json (one object a line)")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)) // it fails only for a flag that has one already
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)) // it fails only for a flag that already has a completion
 	f.StringVar(&v.old.file, "file", "", "archive to write")
 	f.StringVar(&v.old.dir, "dir", ".", "directory of the archive, if --file is not given")
-	_ = f.MarkHidden("file") // they fail only for flags that are absent
+	_ = f.MarkHidden("file") // they fail only for flags that do not exist
 	_ = f.MarkHidden("dir")
 }
 
@@ -99,7 +99,7 @@ func (v *logsVerb) run(c *cobra.Command, cluster string, machines []string) erro
 	return r.end(c.Context(), v.Follow)
 }
 
-// check refuses flags that mean nothing together.
+// check refuses invalid and contradictory flags, and a server, which logs does not use.
 func (v *logsVerb) check(c *cobra.Command) error {
 	server, err := v.Server()
 	switch {
@@ -131,10 +131,10 @@ func (v *logsVerb) check(c *cobra.Command) error {
 	return nil
 }
 
-// request is the request as an agent takes it.
+// request returns the request for a machine's agent. Unless since is zero, it asks for the lines from then on.
 func (v *logsVerb) request(since time.Time) (string, error) {
 	r := v.Request
-	if !since.IsZero() { // after a break
+	if !since.IsZero() { // after a lost connection
 		r.Since, r.Tail = since, 0
 	}
 	data, err := json.Marshal(r)
@@ -144,11 +144,11 @@ func (v *logsVerb) request(since time.Time) (string, error) {
 	return string(data), nil
 }
 
-// result says how showing ended.
+// result is the outcome of showing logs.
 type result struct {
 	err    error // of writing
 	shown  int   // machines that gave all their lines
-	failed error // the first error of a machine; it was shown
+	failed error // the first error of a machine; it has been printed
 }
 
 // end returns the error of the command: an interrupted --follow succeeded.

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/logs"
 )
 
-// says is a machine that writes lines, by their seconds; -1 is the line that says Present.
+// says returns a machine that sends lines with these times in seconds; -1 sends the Present line.
 func says(name string, seconds ...int) asked {
 	return asked{name, func(_ context.Context, _ string, w io.Writer) error { return lines(w, seconds...) }}
 }
@@ -33,7 +33,7 @@ func lines(w io.Writer, seconds ...int) error {
 	return nil
 }
 
-// buffer is written to and read at the same time.
+// buffer allows a write and a read at the same time.
 type buffer struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -55,8 +55,8 @@ func verbTo(out, errOut io.Writer) *logsVerb {
 	return &logsVerb{Host: Host{Out: out, Err: errOut, Color: func(io.Writer) bool { return false }}, output: "text"}
 }
 
-// TestMerged: the lines of machines come in the order of time, a machine that fails is named and does not stop the rest, and nothing that a
-// terminal would obey goes through.
+// TestMerged: the lines of all machines are printed in the order of time, a failing machine is named and does not stop the others, and the output
+// has no control sequences.
 func TestMerged(t *testing.T) {
 	var out, errOut buffer
 	v := verbTo(&out, &errOut)
@@ -100,7 +100,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// TestFollow: a connection that breaks is made again and goes on after the last line; an interrupt ends the verb without an error.
+// TestFollow: a lost connection is made again and continues after the last line; an interrupt ends the verb without an error.
 func TestFollow(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

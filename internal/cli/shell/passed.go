@@ -6,10 +6,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// passed are the flags of OpenSSH that were given, in their order.
+// passed are the flags of OpenSSH that the user gave, in order.
 type passed []string
 
-// openSSHFlags are the flags of ssh(1) that can be passed on. Flags that say where and as whom ssh connects are left out: Naupegos says that.
+// openSSHFlags are the flags of ssh(1) that can be passed on. It omits the flags for the destination and the user, which Naupegos determines.
 var openSSHFlags = []struct{ letter, name, value, usage string }{
 	{"L", "local-forward", "[BIND:]PORT:HOST:PORT", "ssh: forward a port of this host to HOST:PORT, as the machine reaches it (repeatable)"},
 	{"R", "remote-forward", "[BIND:]PORT:HOST:PORT", "ssh: forward a port of the machine to HOST:PORT, as this host reaches it (repeatable)"},
@@ -41,7 +41,7 @@ func (p *passed) bind(f *pflag.FlagSet) {
 	}
 }
 
-// one is one flag of OpenSSH.
+// one is the value of one OpenSSH flag; it adds the flag to those passed on.
 type one struct {
 	to            *passed
 	letter, value string

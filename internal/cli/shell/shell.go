@@ -1,6 +1,6 @@
 // Package shell holds the verbs that log in to a cluster's machines: ssh, ssh-config, logs, and support, which collects an archive.
 //
-// It plans and changes nothing.
+// It makes no plans and changes no cluster.
 package shell
 
 import (
@@ -11,15 +11,15 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 )
 
-// Host is what the operator's command lends these verbs.
+// Host holds the parts of the operator's command that these verbs need.
 type Host struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Color    func(io.Writer) bool
-	Server   func() (*client.Client, error) // of the server that is named; nil: none is
+	Server   func() (*client.Client, error) // for the server that the user named; nil if none
 	Exit     func(status int) error         // ends the command with the status of a remote one
 	Version  string
 
-	// On does something with a cluster that the store knows; whole: with its bundle, if that is on this host.
+	// On runs do on a cluster of the store, with its bundle if whole is set and the bundle is on this host.
 	On func(ctx context.Context, cluster string, whole bool, do func(*operate.Session) error) error
 }

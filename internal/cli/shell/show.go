@@ -19,21 +19,21 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// Bounds of reading logs.
+// Limits for reading logs.
 const (
 	mostMachines = 200
-	longestLine  = 1 << 20 // of JSON that a machine sends
+	longestLine  = 1 << 20 // bytes of JSON a line from a machine
 	again        = 2 * time.Second
 )
 
 // asked is a machine whose logs are read.
 type asked struct {
 	name string
-	// read runs the agent's verb logs with a request, and writes what it says to w until it ends.
+	// read runs the agent's verb logs with a request, and writes its output to w until it ends.
 	read func(ctx context.Context, request string, w io.Writer) error
 }
 
-// find returns the machines that are named, or all that run.
+// find returns the named machines, or all running ones.
 func (v *logsVerb) find(ctx context.Context, s *operate.Session, names []string) ([]asked, error) {
 	found, _, err := s.Cluster.MachineList(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func stream(ctx context.Context, s *operate.Session, h remote.Host, w io.Writer,
 	return s.Cluster.Dialer.AgentStream(ctx, h, w, "logs", request)
 }
 
-// show prints the lines of machines in the order of time.
+// show prints the lines of all machines in the order of time.
 func (v *logsVerb) show(ctx context.Context, from []asked) (r result) {
 	ctx, cancel := context.WithCancel(ctx)
 	out := newPrinter(v, from)
@@ -129,14 +129,14 @@ func (v *logsVerb) show(ctx context.Context, from []asked) (r result) {
 	return r
 }
 
-// together passes the lines of several sources on in one.
+// together merges several sources into one, as lines arrive.
 func together(ctx context.Context, sources []<-chan logs.Line) <-chan logs.Line {
 	c := make(chan logs.Line)
 	var all sync.WaitGroup
 	for _, s := range sources {
 		all.Go(func() {
 			for l := range s {
-				if l.Present { // after a break
+				if l.Present { // sent again after a lost connection
 					continue
 				}
 				select {
@@ -161,14 +161,14 @@ type reader struct {
 	to      chan<- logs.Line
 	problem func(machine string, err error)
 
-	present bool      // the machine has given the lines that there were
+	present bool      // the machine has sent its existing lines
 	last    time.Time // of its last line
 }
 
-// final are the kinds of errors that trying again does not cure.
+// final lists the kinds of errors that a retry can't cure.
 var final = []fail.Kind{fail.Invalid, fail.Refused, fail.Unauthorized, fail.NotFound}
 
-// run reads until the machine has given all its lines; with --follow until ctx ends: after a break of the connection it goes on where it stopped.
+// run reads until the machine has sent all its lines. With --follow it reads until ctx ends; after a lost connection it continues after the last line.
 func (r *reader) run(ctx context.Context) {
 	since, said := time.Time{}, false
 	for {
@@ -183,7 +183,7 @@ func (r *reader) run(ctx context.Context) {
 			r.problem(r.from.name, err)
 			said = true
 		}
-		// Before the machine has given the lines that there are, all others wait for it.
+		// Until the machine has sent its existing lines, all others wait for it: no retry.
 		if !r.verb.Follow || !r.present || slices.Contains(final, fail.KindOf(err)) {
 			return
 		}
@@ -207,7 +207,7 @@ func (r *reader) once(ctx context.Context, since time.Time) error {
 	ended := make(chan error, 1)
 	go func() {
 		err := r.from.read(ctx, request, in)
-		_ = in.CloseWithError(err) // nil is the end
+		_ = in.CloseWithError(err) // nil means EOF
 		ended <- err
 	}()
 	read := r.lines(ctx, out)
@@ -236,24 +236,24 @@ func (r *reader) lines(ctx context.Context, in io.Reader) error {
 			return ctx.Err()
 		}
 		if r.last = l.Time; l.Present {
-			r.present, r.last = true, began // the machine had no line, or an older one
+			r.present, r.last = true, began // the machine had no line, or only older ones
 		}
 	}
 	return lines.Err()
 }
 
-// stamp is how people read times.
+// stamp is the layout of times for people.
 const stamp = "2006-01-02T15:04:05.000Z"
 
 // printer writes lines for people or programs.
 type printer struct {
 	out    *bufio.Writer
 	json   bool
-	width  int // of the longest name of a machine
+	width  int // of the longest machine name
 	colour map[string]string
 }
 
-// colours of machines, one after another.
+// colours are the colours of the machines, in turn.
 var colours = []string{"36", "33", "32", "35", "34", "96", "93", "92", "95", "94"}
 
 func newPrinter(v *logsVerb, from []asked) *printer {

@@ -69,13 +69,13 @@ connection. Its key and configuration then lie in a private temporary directory 
 			return err
 		},
 	}
-	c.Flags().SetInterspersed(false) // flags after MACHINE's command are the command's
+	c.Flags().SetInterspersed(false) // flags after MACHINE's command belong to the command
 	given.bind(c.Flags())
 	return c
 }
 
-// split takes the first n words that are no flags out of args, and parses the flags before and between them, and those that follow. The rest is
-// not parsed: flags there belong to a command.
+// split takes the first n words that are not flags from args, and parses the flags before, between and directly after them. It does not parse
+// the rest, whose flags belong to a command.
 func split(f *pflag.FlagSet, args []string, n int) (words, rest []string, err error) {
 	for rest = args; len(rest) > 0 && len(words) < n; rest = f.Args() {
 		words = append(words, rest[0])
@@ -86,7 +86,7 @@ func split(f *pflag.FlagSet, args []string, n int) (words, rest []string, err er
 	return words, rest, nil
 }
 
-// native connects this program's streams with a machine; with a terminal there if only a shell is wanted.
+// native connects this program's streams with a machine. Without a command it opens a terminal there.
 func (h Host) native(ctx context.Context, s *operate.Session, machine, command string) (int, error) {
 	in, inOK := h.In.(*os.File)
 	out, outOK := h.Out.(*os.File)
@@ -102,7 +102,7 @@ func (h Host) native(ctx context.Context, s *operate.Session, machine, command s
 	return s.Cluster.Shell(ctx, machine, t, "")
 }
 
-// openSSH has OpenSSH make the connection.
+// openSSH connects with OpenSSH.
 func (h Host) openSSH(ctx context.Context, s *operate.Session, machine string, flags []string, command string) (status int, err error) {
 	program, err := exec.LookPath("ssh")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestSplit: flags before the command are ssh's, those behind it are the command's, as with ssh.
+// TestSplit: flags before the command are ssh's and flags after it are the command's, as with ssh.
 func TestSplit(t *testing.T) {
 	for _, c := range []struct{ args, names, flags, command string }{
 		{"demo cp-1", "demo cp-1", "", ""},
@@ -40,7 +40,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestUnknownFlag: a flag that ssh has and Naupegos decides itself is refused, not taken for the command.
+// TestUnknownFlag: an ssh flag that Naupegos sets itself is refused, and not taken for the command.
 func TestUnknownFlag(t *testing.T) {
 	for _, args := range []string{"demo cp-1 -p 2222", "demo cp-1 -F /dev/null", "demo cp-1 -J other", "demo cp-1 -L"} {
 		var given passed

@@ -63,7 +63,7 @@ func (a *archive) write(ctx context.Context, cluster string) error {
 	return err
 }
 
-// collect writes the archive, or asks the server to make it.
+// collect writes the archive, or asks the server for it.
 func (a *archive) collect(ctx context.Context, cluster, file string, o support.Options) (problems []support.Problem, err error) {
 	if c, err := a.Server(); err != nil {
 		return nil, err

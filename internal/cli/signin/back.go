@@ -12,10 +12,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// returnPath is where the provider sends the browser back to.
+// returnPath is the path that the provider redirects the browser to.
 const returnPath = "/callback"
 
-// comeBack waits for a browser that comes back from the provider.
+// comeBack handles the browser's return from the provider.
 type comeBack struct {
 	state string
 	once  chan answer
@@ -30,7 +30,7 @@ func newReturn() *comeBack {
 	return &comeBack{state: oauth2.GenerateVerifier(), once: make(chan answer, 1)}
 }
 
-// ServeHTTP takes the first answer that knows the state. Others are nobody's: any page in the browser can ask loopback.
+// ServeHTTP accepts the first answer with the right state. It ignores others, because any page in the browser can send requests to loopback.
 func (b *comeBack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if r.Method != http.MethodGet || r.URL.Path != returnPath || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(b.state)) != 1 {
@@ -53,20 +53,20 @@ func (b *comeBack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.err != nil {
 		text = "Not signed in: see the terminal.\n"
 	}
-	_, _ = w.Write([]byte(text)) // the browser may be gone; the answer is here
+	_, _ = w.Write([]byte(text)) // the browser may have left, but its answer arrived
 	select {
 	case b.once <- a:
-	default: // the page was loaded again
+	default: // the user reloaded the page
 	}
 }
 
-// wait serves until the browser is back.
+// wait serves until the browser returns.
 func (b *comeBack) wait(ctx context.Context, l net.Listener) (string, error) {
 	s := &http.Server{Handler: b, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	defer func() {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // the browser is to have its page
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second) // let the browser get its page
 		defer cancel()
 		if s.Shutdown(bounded) != nil {
 			_ = s.Close()

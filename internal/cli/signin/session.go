@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/issuer"
 )
 
-// session is what a file keeps of one sign-in.
+// session is the stored session of one sign-in.
 type session struct {
 	Server  string        `json:"server"`
 	SignIn  issuer.SignIn `json:"signIn"`
@@ -33,13 +33,13 @@ type session struct {
 // early is how long before its end an ID token is renewed.
 const early = 30 * time.Second
 
-// file is where the session with a server is kept.
+// file returns the path of the file for the session with a server.
 func file(dir, server string) string {
 	sum := sha256.Sum256([]byte(strings.TrimRight(server, "/")))
 	return filepath.Join(dir, "signed-in", hex.EncodeToString(sum[:8])+".json")
 }
 
-// take checks what the provider gave, and keeps it.
+// take verifies the provider's tokens, and puts them into the session.
 func (s *session) take(ctx context.Context, p *oidc.Provider, got *oauth2.Token) (*oidc.IDToken, error) {
 	raw, _ := got.Extra("id_token").(string)
 	if raw == "" {
@@ -74,7 +74,7 @@ func remove(path string) error {
 	return nil
 }
 
-// read returns nil where nobody has signed in.
+// read reads a session. It returns nil if nobody has signed in.
 func read(path string) (*session, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,20 +88,20 @@ func read(path string) (*session, error) {
 		return nil, fail.Wrap(fail.Invalid, err, "read the sign-in")
 	}
 	s := new(session)
-	if json.Unmarshal(data, s) != nil { // the cause may hold a part of it
+	if json.Unmarshal(data, s) != nil { // the cause may contain a part of it
 		return nil, fail.New(fail.Invalid, "the sign-in is damaged").At(path).Do("naupegos login makes it again")
 	}
 	return s, nil
 }
 
-// Token returns the ID token for a server, renewed where it is about to end; none where nobody has signed in there.
+// Token returns the ID token for a server, renewed if it is about to end; "" if nobody has signed in there.
 func Token(ctx context.Context, dir, server string) (string, error) {
 	path := file(dir, server)
 	s, err := read(path)
 	if err != nil || s == nil || time.Until(s.Expires) > early {
 		return s.token(), err
 	}
-	// A refresh token is often good for once: two commands at a time would take it from each other.
+	// A refresh token often works only once, so concurrent commands must not use the same one.
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return "", fail.Wrap(fail.Refused, err, "renew the sign-in")
@@ -123,7 +123,7 @@ func (s *session) token() string {
 	return s.IDToken
 }
 
-// renew gets another ID token by the refresh token.
+// renew gets a new ID token with the refresh token.
 func (s *session) renew(ctx context.Context, path string) (string, error) {
 	over := fail.New(fail.Unauthorized, "the sign-in is over").At(s.Server).Do("naupegos login --server %s", s.Server)
 	if s.Refresh == "" {
@@ -147,7 +147,7 @@ func (s *session) renew(ctx context.Context, path string) (string, error) {
 	return s.IDToken, s.write(path)
 }
 
-// refused is what went wrong with the provider's token endpoint, without what was sent there.
+// refused returns the error of the provider's token endpoint, without the data that was sent there.
 func refused(err error) error {
 	if answered := (*oauth2.RetrieveError)(nil); errors.As(err, &answered) {
 		return fail.New(fail.Unauthorized, "the provider gives no token: status %d, %.100q %.300q", answered.Response.StatusCode, answered.ErrorCode, answered.ErrorDescription)
@@ -155,7 +155,7 @@ func refused(err error) error {
 	return fail.Wrap(fail.Unreachable, err, "ask the provider for a token")
 }
 
-// locked polls: flock(2) can't be given a deadline without signals.
+// locked waits for the lock by polling: flock(2) can't have a deadline without signals.
 func locked(ctx context.Context, f *os.File) error {
 	for tick := time.Tick(50 * time.Millisecond); ; {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)

@@ -1,6 +1,6 @@
-// Package signin has operators sign in to a server with their organisation's OpenID Connect provider: naupegos login and logout.
+// Package signin implements naupegos login and logout, with which operators sign in to a server through their organisation's OpenID Connect provider.
 //
-// It keeps what it got in a file of the operator's own, and renews it. What an ID token is good for, the server says.
+// It stores the session in a file of the operator, and renews it. The server decides which rights an ID token gives.
 package signin
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/naupegos/naupegos/internal/server/issuer"
 )
 
-// Host is what the operator's command lends these verbs.
+// Host holds the parts of the operator's command that these verbs need.
 type Host struct {
 	Out, Err io.Writer
-	Server   func() (client.Config, error) // that is named; without a URL none is
-	Dir      func() (string, error)        // this user's own
+	Server   func() (client.Config, error) // for the server that the user named; an empty URL if none
+	Dir      func() (string, error)        // this user's own directory
 }
 
-// flags are those of login.
+// flags are the flags of login.
 type flags struct {
 	port    int
 	timeout time.Duration
@@ -105,7 +105,7 @@ func (h Host) where() (conf client.Config, dir string, err error) {
 	return conf, dir, err
 }
 
-// provider asks the issuer what it is.
+// provider gets the issuer's configuration.
 func provider(ctx context.Context, how issuer.SignIn) (context.Context, *oidc.Provider, error) {
 	hc, err := issuer.Client([]byte(how.CA))
 	if err != nil {
@@ -119,7 +119,7 @@ func provider(ctx context.Context, how issuer.SignIn) (context.Context, *oidc.Pr
 	return ctx, p, nil
 }
 
-// signIn leads somebody through the provider's pages. It returns what is kept, and who they are.
+// signIn takes the user through the provider's pages. It returns the session and the user's name.
 func (h Host) signIn(ctx context.Context, conf client.Config, f *flags) (s *session, name string, err error) {
 	how, err := client.SignIn(ctx, conf)
 	if err != nil {
@@ -165,7 +165,7 @@ func (h Host) signIn(ctx context.Context, conf client.Config, f *flags) (s *sess
 	return s, who(token), nil
 }
 
-// who is an ID token's operator, for people.
+// who returns the operator of an ID token, for people.
 func who(t *oidc.IDToken) string {
 	var claims struct {
 		Email string `json:"email"`

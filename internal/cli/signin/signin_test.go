@@ -28,7 +28,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// notes is a store that has no tokens, and keeps the audit.
+// notes is a store without tokens that records the audit.
 type notes struct {
 	store.Access
 	mu  sync.Mutex
@@ -46,7 +46,7 @@ func (n *notes) Note(_ context.Context, e store.AuditEntry) error {
 	return nil
 }
 
-// site is a real OpenID provider, and a server that believes it.
+// site is a real OpenID provider, and a server that accepts its tokens.
 type site struct {
 	host   Host
 	dir    string
@@ -86,7 +86,7 @@ func newSite(t *testing.T, rules ...string) *site {
 	return s
 }
 
-// run runs a verb.
+// login runs naupegos login.
 func (s *site) login(ctx context.Context, args ...string) error {
 	c := NewLogin(s.host)
 	c.SetArgs(args)
@@ -108,7 +108,7 @@ func (s *site) address(t *testing.T) string {
 	return ""
 }
 
-// browse signs somebody in on the provider's page, as a browser does, and returns what is shown at last.
+// browse signs a user in on the provider's page, as a browser does, and returns the final page.
 func browse(t *testing.T, at, name string) string {
 	t.Helper()
 	browser := &http.Client{Jar: testkit.Value(cookiejar.New(nil))(t), Timeout: time.Minute}
@@ -125,7 +125,7 @@ func browse(t *testing.T, at, name string) string {
 	return string(testkit.Value(io.ReadAll(res.Body))(t))
 }
 
-// signedIn has somebody sign in.
+// signedIn signs a user in.
 func (s *site) signedIn(t *testing.T, name string) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -136,7 +136,7 @@ func (s *site) signedIn(t *testing.T, name string) {
 	testkit.Must(t, <-done)
 }
 
-// change asks the server for something that needs the role operate.
+// change sends the server a request that requires the role operate.
 func (s *site) change(t *testing.T, token string) (int, string) {
 	t.Helper()
 	req := testkit.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, s.conf.URL+"/change", nil))(t)
@@ -147,7 +147,7 @@ func (s *site) change(t *testing.T, token string) (int, string) {
 	return res.StatusCode, string(testkit.Value(io.ReadAll(res.Body))(t))
 }
 
-// TestSignIn: somebody signs in, is known to the server by the rule that fits them, is signed in for longer, and signs out.
+// TestSignIn: a user signs in, gets the role of the matching rule on the server, renews the session, and signs out.
 func TestSignIn(t *testing.T) {
 	s := newSite(t, "admin=sub:nobody", "operate=sub:id1", "read=sub:id1")
 	s.signedIn(t, "test-user@127.0.0.1")
@@ -163,7 +163,7 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("the audit: %+v", s.notes.all)
 	}
 
-	// One whose token is about to end gets another one, once.
+	// A session with a token about to end is renewed once.
 	old := testkit.Value(read(path))(t)
 	soon := *old
 	soon.Expires = time.Now().Add(time.Second)
@@ -176,7 +176,7 @@ func TestSignIn(t *testing.T) {
 	if code, _ := s.change(t, renewed); code != http.StatusOK {
 		t.Errorf("the renewed token: %d", code)
 	}
-	// The former refresh token is spent: the sign-in is over.
+	// The former refresh token has been used: the session is over.
 	testkit.Must(t, soon.write(path))
 	_, err := Token(t.Context(), s.dir, s.conf.URL)
 	testkit.Fails(t, err, fail.Unauthorized, "naupegos login")
@@ -189,7 +189,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestNoRole: whom no rule fits is told so, and a token that was tampered with, or is for somebody else, is not believed.
+// TestNoRole: an error says that no rule matches a user, and tokens that were tampered with or are for another client are refused.
 func TestNoRole(t *testing.T) {
 	s := newSite(t, "read=sub:id2")
 	s.signedIn(t, "test-user@127.0.0.1")
@@ -209,7 +209,7 @@ func TestNoRole(t *testing.T) {
 	testkit.Fails(t, err, fail.Unauthorized, "for another client")
 }
 
-// TestBrowserGoesAstray: what comes back without the state is nobody's, and a refusal of the provider ends the wait.
+// TestBrowserGoesAstray: an answer without the state is ignored, and the provider's refusal ends the wait.
 func TestBrowserGoesAstray(t *testing.T) {
 	s := newSite(t, "read=sub:id1")
 	done := make(chan error, 1)

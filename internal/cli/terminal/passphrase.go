@@ -15,8 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Passphrase reads a passphrase from the first line of a file or, where none is named, from the terminal; twice says to ask again, for one
-// that nobody has typed before.
+// Passphrase reads a passphrase from the first line of a file or, if file is empty, from the terminal; with twice it asks again, for a new
+// passphrase.
 func Passphrase(in io.Reader, w io.Writer, file string, twice bool) (string, error) {
 	if file != "" {
 		return passphraseFrom(file)
@@ -58,7 +58,7 @@ func passphraseFrom(file string) (string, error) {
 	return line, nil
 }
 
-// Asker returns what asks questions on a terminal, whose answers are not shown; nil if in is none.
+// Asker returns a function that asks questions on a terminal without echoing the answers; nil if in is not a terminal.
 func Asker(in io.Reader, w io.Writer) func(question string) (string, error) {
 	tty, ok := in.(*os.File)
 	if !ok || !Is(tty) {
@@ -67,7 +67,7 @@ func Asker(in io.Reader, w io.Writer) func(question string) (string, error) {
 	return func(question string) (string, error) { return Secret(tty, w, question) }
 }
 
-// Secret reads a line that is not shown. Ctrl-C is an answer, too, and leaves the terminal as it was.
+// Secret reads a line without echo. On Ctrl-C it restores the terminal and returns fail.Interrupted.
 func Secret(in *os.File, w io.Writer, question string) (string, error) {
 	fd := int(in.Fd())
 	before, err := term.GetState(fd)
@@ -83,7 +83,7 @@ func Secret(in *os.File, w io.Writer, question string) (string, error) {
 	}
 	read := make(chan answer, 1)
 	fmt.Fprint(w, question)
-	go func() { // where a signal comes first, it ends with the process
+	go func() { // if a signal comes first, it ends with the process
 		text, err := term.ReadPassword(fd)
 		read <- answer{text, err}
 	}()

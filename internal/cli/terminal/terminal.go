@@ -1,6 +1,6 @@
-// Package terminal asks and measures the terminal that a verb runs on: one-line answers, passphrases that nothing shows, its width.
+// Package terminal reads from the terminal of a verb, one-line answers and passphrases without echo, and measures its width.
 //
-// It knows nothing of verbs and clusters.
+// It depends on neither verbs nor clusters.
 package terminal
 
 import (
@@ -25,7 +25,7 @@ func Is(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Width is how many columns there are: a terminal's own, else 120.
+// Width returns the number of columns: a terminal's own, else 120.
 func Width(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
@@ -35,7 +35,7 @@ func Width(w io.Writer) int {
 	return 120
 }
 
-// Answer reads one line. Ctrl-C is an answer, too: what is held by then, such as a lease, is given back.
+// Answer reads one line. Ctrl-C counts as an empty answer, so that the caller releases its lease and other resources.
 func Answer(in io.Reader, w io.Writer) (string, error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -45,7 +45,7 @@ func Answer(in io.Reader, w io.Writer) (string, error) {
 		err  error
 	}
 	read := make(chan answer, 1)
-	go func() { // where a signal comes first, it ends with the process
+	go func() { // if a signal comes first, it ends with the process
 		line, err := bufio.NewReader(in).ReadString('\n')
 		read <- answer{line, err}
 	}()
@@ -61,7 +61,7 @@ func Answer(in io.Reader, w io.Writer) (string, error) {
 	}
 }
 
-// Confirm asks a question, which y answers, or the text that is to be typed if there is one.
+// Confirm asks a question. The answer that confirms is typed or, if typed is empty, y.
 func Confirm(in io.Reader, w io.Writer, question, typed string) error {
 	if typed == "" {
 		fmt.Fprintf(w, "%s [y/N] ", question)

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestPassphrase types passphrases where nothing shows them, twice for a new one.
+// TestPassphrase types passphrases, which are not echoed, twice for a new one.
 func TestPassphrase(t *testing.T) {
 	for typed, want := range map[string]string{"horse\nhorse\n": "", "horse\ncow\n": "differ", "\n": "is empty"} {
 		user, program := testkit.Terminal(t)

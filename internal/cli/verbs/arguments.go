@@ -1,6 +1,6 @@
-// Package verbs dresses the tree of commands: it checks and completes arguments, suggests what was meant, and lays out help.
+// Package verbs dresses the tree of commands: it checks and completes arguments, suggests corrections, and lays out help.
 //
-// It knows commands by their usage texts and clusters by their names only.
+// It knows commands only by their usage texts, and clusters only by their names.
 package verbs
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Names looks up what arguments may name.
+// Names looks up names for arguments.
 type Names struct {
 	Err      io.Writer
-	Default  func() (cluster, from string, err error)                // the cluster that stands in for NAME, and what chose it; empty: none
+	Default  func() (cluster, from string, err error)                // default cluster and the setting that chose it; empty: no default
 	Clusters func(context.Context) ([]string, error)                 // all clusters
 	Machines func(ctx context.Context, cluster string) (of []string) // a cluster's machines, as far as they are known
-	Server   func() bool                                             // whether a server is named
+	Server   func() bool                                             // whether the user named a server
 }
 
 // Path is a command's name without the program's: "node list".
@@ -33,8 +33,8 @@ func Path(c *cobra.Command) string {
 	return strings.Join(words, " ")
 }
 
-// CheckArguments makes wrong arguments and unknown commands end as invalid input, as wrong flags do, for c and all below it, and completes
-// arguments by the default cluster.
+// CheckArguments turns wrong arguments and unknown commands into fail.Invalid, as wrong flags are, for c and all commands below it. It fills in
+// the default cluster.
 func CheckArguments(c *cobra.Command, n *Names) {
 	switch check := c.Args; {
 	case !c.Runnable() && c.HasSubCommands():
@@ -72,7 +72,7 @@ func CheckArguments(c *cobra.Command, n *Names) {
 	}
 }
 
-// wrongArguments says which argument is missing or too much, by the names that the usage gives them.
+// wrongArguments returns a message that says which argument is missing or extra, by its name in the usage.
 func wrongArguments(c *cobra.Command, args []string, err error) string {
 	required := requiredArguments(c.Use)
 	switch {
@@ -84,7 +84,7 @@ func wrongArguments(c *cobra.Command, args []string, err error) string {
 	return err.Error()
 }
 
-// requiredArguments lists the arguments that a usage requires; it leaves out flags with their values and what is in brackets.
+// requiredArguments lists the arguments that a usage requires, without flags, their values and anything in brackets.
 func requiredArguments(use string) (names []string) {
 	optional, flag := false, false
 	for _, word := range strings.Fields(use)[1:] {
@@ -103,25 +103,25 @@ func requiredArguments(use string) (names []string) {
 	return names
 }
 
-// filling says when the default cluster stands in for NAME.
+// filling says when NAME defaults to the default cluster.
 type filling int
 
 const (
-	never    filling = iota // NAME is optional and its absence means something else, or it is no cluster
+	never    filling = iota // a missing NAME has its own meaning, or NAME is no cluster
 	always                  // wherever NAME is missing
-	explicit                // never, because the verb ends data: NAME must be typed
+	explicit                // never, because the verb deletes data: NAME must be typed
 )
 
-// ends are the verbs that end data, or a cluster's place in the store.
+// ends lists the verbs that delete data, or a cluster's entry in the store.
 var ends = []string{"destroy", "reset", "release", "backup restore", "etcd recover", "backup prune"}
 
-// wholesale are verbs that act on the whole cluster if no machine is named, which takes its name.
+// wholesale lists the verbs that act on the whole cluster if no machine is named; they then require NAME.
 var wholesale = []string{"machine stop", "machine kill", "machine reboot"}
 
-// other are verbs that mean something by a missing NAME, and those whose NAME is no cluster.
+// other lists the verbs for which a missing NAME has its own meaning, or whose NAME is no cluster.
 var other = []string{"doctor", "import", "server credential add", "server credential remove", "server token create"}
 
-// usage is what a command's usage says about its arguments.
+// usage describes a command's arguments, as its usage text gives them.
 type usage struct {
 	fills        filling
 	nameOptional bool
@@ -130,7 +130,7 @@ type usage struct {
 	machines     bool // the argument after NAME is a machine
 }
 
-// usageOf reads a command's usage.
+// usageOf parses a command's usage text.
 func usageOf(c *cobra.Command) usage {
 	_, text, _ := strings.Cut(c.Use, " ")
 	text, _, _ = strings.Cut(text, " |") // "NAME... | --all", "NAME | -f FILE"
@@ -168,7 +168,7 @@ func usageOf(c *cobra.Command) usage {
 
 func requiredList(use string) string { return " " + strings.Join(requiredArguments(use), " ") + " " }
 
-// chosenElsewhere reports whether flags or the verb's other name say that no single cluster is meant.
+// chosenElsewhere reports whether flags or the alias of the verb select something other than a single cluster.
 func (n *Names) chosenElsewhere(c *cobra.Command, u usage) bool {
 	if all := c.Flags().Lookup("all"); all != nil && all.Changed && (u.nameOptional || u.severalNames) {
 		return true
@@ -179,7 +179,7 @@ func (n *Names) chosenElsewhere(c *cobra.Command, u usage) bool {
 	return slices.Contains([]string{"ls", "clusters"}, c.CalledAs()) || Path(c) == "machine list" && n.Server()
 }
 
-// complete puts the default cluster in front of arguments that leave NAME out. Every verb's arguments go through it.
+// complete inserts the default cluster before arguments that omit NAME. Every verb's arguments pass through it.
 func (n *Names) complete(c *cobra.Command, args []string) ([]string, error) {
 	u := usageOf(c)
 	if u.fills == never || n.chosenElsewhere(c, u) {
@@ -189,7 +189,7 @@ func (n *Names) complete(c *cobra.Command, args []string) ([]string, error) {
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		given = dash
 	}
-	if given > 0 && (u.severalNames || u.most >= 0 && given > u.most) { // NAME is there
+	if given > 0 && (u.severalNames || u.most >= 0 && given > u.most) { // NAME is among them
 		return args, nil
 	}
 	name, from, err := n.Default()
@@ -215,13 +215,13 @@ func (n *Names) complete(c *cobra.Command, args []string) ([]string, error) {
 	return append([]string{name}, args...), nil
 }
 
-// quiet reports whether standard error holds JSON lines, among which no other text may be.
+// quiet reports whether standard error carries JSON lines, which no other text may interrupt.
 func quiet(c *cobra.Command) bool {
 	f := c.Flags().Lookup("progress")
 	return f != nil && f.Value.String() == "json"
 }
 
-// named reports whether the first argument names a cluster. It refuses what may mean two things, and what reads as a misspelt cluster.
+// named reports whether the first argument names a cluster. It refuses an ambiguous argument, and one that looks like a misspelt cluster.
 func (n *Names) named(ctx context.Context, u usage, name string, args []string) (bool, error) {
 	first, enough := args[0], len(args) > u.least
 	if first == name {
@@ -241,7 +241,7 @@ func (n *Names) named(ctx context.Context, u usage, name string, args []string) 
 		return false, fail.New(fail.Invalid, "%s is a cluster, and a machine of %s", first, name).Do("give both names: %s %s, or %s MACHINE", name, first, first)
 	case cluster:
 		return !machine, nil
-	case machine || !enough || u.most < 0 && !u.machines: // what follows NAME is free text
+	case machine || !enough || u.most < 0 && !u.machines: // the text after NAME is free
 		return false, nil
 	}
 	if near := fail.Nearest(first, clusters); near != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// TestComplete: demo is chosen; there are clusters demo, prod and web, and demo has machines demo-cp-1 and demo-web.
+// TestComplete: the default cluster is demo; clusters demo, prod and web exist, and demo has machines demo-cp-1 and demo-web.
 func TestComplete(t *testing.T) {
 	for _, c := range []struct{ use, typed, want string }{
 		{"test NAME", "", "demo"},
@@ -98,7 +98,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestMisspelt: a command that does not exist is told before its flags, which are unknown with it.
+// TestMisspelt: an unknown command is reported before its flags, which are unknown as well.
 func TestMisspelt(t *testing.T) {
 	root := &cobra.Command{Use: "naupegos"}
 	root.PersistentFlags().String("store", "", "")
@@ -120,7 +120,7 @@ func TestMisspelt(t *testing.T) {
 	}
 }
 
-// TestWrap: lines break at words at 60 columns, and keep their indent.
+// TestWrap: lines break at words at 60 columns, and keep their indentation.
 func TestWrap(t *testing.T) {
 	got := wrap("  naupegos server token create dashboard --expires 8760h with more text that goes on\nshort", 60)
 	want := "  naupegos server token create dashboard --expires 8760h\n  with more text that goes on\nshort"

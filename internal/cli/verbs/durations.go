@@ -12,10 +12,10 @@ import (
 // longUnits are the units that Go's durations lack, in hours.
 var longUnits = map[string]float64{"d": 24, "w": 7 * 24}
 
-// longUnit finds a number with one of them.
+// longUnit matches a number with a long unit.
 var longUnit = regexp.MustCompile(`([0-9]*\.?[0-9]+)([dw])`)
 
-// inHours writes days and weeks as hours; what is no number stays, for Go's own error.
+// inHours converts days and weeks to hours. It leaves other texts for Go's own error.
 func inHours(text string) string {
 	return longUnit.ReplaceAllStringFunc(text, func(part string) string {
 		at := longUnit.FindStringSubmatch(part)
@@ -27,18 +27,18 @@ func inHours(text string) string {
 	})
 }
 
-// duration is the value of every flag that takes a duration: 30d and 2w, too.
+// duration is the value of every flag that takes a duration, including 30d and 2w.
 type duration struct{ pflag.Value }
 
 // Set implements pflag.Value.
 func (d duration) Set(text string) error {
 	if err := d.Value.Set(inHours(text)); err != nil {
-		return fmt.Errorf("%q is no duration; write it as 90s, 5m, 8h, 30d or 2w", text) // cause withheld: it is of the text in hours, which the user did not write
+		return fmt.Errorf("%q is no duration; write it as 90s, 5m, 8h, 30d or 2w", text) // cause withheld: it quotes the text in hours, which the user did not write
 	}
 	return nil
 }
 
-// TakeDays makes all flags for durations of c and all below it take days and weeks.
+// TakeDays makes all duration flags of c and all commands below it accept days and weeks.
 func TakeDays(c *cobra.Command) {
 	for _, set := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
 		set.VisitAll(func(f *pflag.Flag) {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestDurations: days and weeks are durations as hours are, and what is none is told with how to write one.
+// TestDurations: days and weeks are valid durations, and an invalid duration is refused with the correct notation.
 func TestDurations(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"30d": 720 * time.Hour, "1d12h": 36 * time.Hour, "2w": 336 * time.Hour, "1.5d": 36 * time.Hour, "5m": 5 * time.Minute, "-1d": -24 * time.Hour, "0": 0, "1h30m": 90 * time.Minute, "d": -1, "30": -1, "30days": -1, "": -1,

@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// formerFlags are former or other names of flags that still work and that no help shows, by the name that they have now.
+// formerFlags maps a flag's name to its former or alternative names, which still work but appear in no help.
 var formerFlags = map[string][]string{"backups": {"to"}, "file": {"out"}}
 
-// TakeFormerFlags makes flags of c and all below it answer to their former names, unless the command has another flag of that name.
+// TakeFormerFlags makes flags of c and all commands below it accept their former names, unless the command has another flag of that name.
 func TakeFormerFlags(c *cobra.Command) {
 	set := c.Flags()
 	is := map[string]string{}
 	for now, former := range formerFlags {
-		if f := set.Lookup(now); f == nil || now == "file" && strings.Contains(f.Usage, "document") { // that file is read
+		if f := set.Lookup(now); f == nil || now == "file" && strings.Contains(f.Usage, "document") { // its file is an input, not an output
 			continue
 		}
 		for _, name := range former {
@@ -35,21 +35,24 @@ func TakeFormerFlags(c *cobra.Command) {
 			return pflag.NormalizedName(name)
 		})
 	}
-	if f := set.Lookup("plan"); f != nil && set.Lookup("dry-run") != nil {
-		f.Hidden = true
-		set.Lookup("dry-run").Usage = "print the plan and change nothing, with the output and exit status of naupegos plan"
-	}
 	for _, sub := range c.Commands() {
 		TakeFormerFlags(sub)
 	}
 }
 
-// release is the value of a flag that names a release of Kubernetes: 1.37.2 is v1.37.2.
+// DryRun binds --dry-run, and its hidden second name --plan, to dry.
+func DryRun(c *cobra.Command, dry *bool) {
+	c.Flags().BoolVar(dry, "dry-run", false, "print the plan and change nothing, with the output and exit status of naupegos plan")
+	c.Flags().BoolVar(dry, "plan", false, "the same as --dry-run")
+	c.Flags().Lookup("plan").Hidden = true
+}
+
+// release is the value of a flag that names a release of Kubernetes; it accepts 1.37.2 for v1.37.2.
 type release struct{ pflag.Value }
 
 var bareRelease = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 
-// aRelease is what a release looks like.
+// aRelease matches a release.
 var aRelease = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 
 // Set implements pflag.Value.
@@ -63,7 +66,7 @@ func (r release) Set(text string) error {
 	return r.Value.Set(text)
 }
 
-// TakeReleases makes all flags for a release of Kubernetes, of c and all below it, take it with and without its v.
+// TakeReleases makes all flags for a Kubernetes release, of c and all commands below it, accept a release without its v.
 func TakeReleases(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		named := f.Name == "kubernetes" || f.Name == "to" && Path(c) == "upgrade"
@@ -76,8 +79,8 @@ func TakeReleases(c *cobra.Command) {
 	}
 }
 
-// waiting reads --wait as kubectl and helm do: `--wait --timeout 5m`, and `--wait 5m`, whose value would else be an argument. It returns the
-// arguments that are left.
+// waiting accepts --wait as kubectl and helm write it, `--wait --timeout 5m`, and also `--wait 5m`, where cobra sees 5m as an argument. It
+// returns the remaining arguments.
 func waiting(c *cobra.Command, args []string) ([]string, error) {
 	wait := c.Flags().Lookup("wait")
 	if wait == nil || !wait.Changed || wait.Value.Type() != "duration" {

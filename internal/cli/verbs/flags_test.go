@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestWaiting is stumble 11: what users of kubectl and helm type.
+// TestWaiting is stumble 11: --wait as users of kubectl and helm type it.
 func TestWaiting(t *testing.T) {
 	for typed, want := range map[string]time.Duration{
 		"demo": 0, "demo --wait": 10 * time.Minute, "demo --wait=5s": 5 * time.Second, "demo --wait 5s": 5 * time.Second, "demo --wait --timeout 5m": 5 * time.Minute, "demo --timeout 5m": 0, "--wait demo": 10 * time.Minute, "--wait 1d demo": -1,
@@ -30,7 +30,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// TestReleases is stumble 20: a release without its v, and what is none.
+// TestReleases is stumble 20: a release without its v, and texts that are no release.
 func TestReleases(t *testing.T) {
 	for typed, want := range map[string]string{"1.37.2": "v1.37.2", "v1.37.2": "v1.37.2", "1.37": "", "latest": "", "v1.37.2-rc.1": "", "": ""} {
 		var to string
@@ -50,8 +50,7 @@ func TestFormerFlags(t *testing.T) {
 	var dry bool
 	c := &cobra.Command{Use: "restore NAME"}
 	c.Flags().StringVar(&at, "backups", "", "directory")
-	c.Flags().BoolVar(&dry, "plan", false, "")
-	c.Flags().BoolVar(&dry, "dry-run", false, "")
+	DryRun(c, &dry)
 	TakeFormerFlags(c)
 	if err := c.ParseFlags([]string{"--to", "x", "--plan"}); err != nil || at != "x" || !dry {
 		t.Errorf("%q, %v, %v", at, dry, err)

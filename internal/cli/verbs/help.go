@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 )
 
-// Help returns cobra's help command, except that help on what does not exist is an error.
+// Help returns cobra's help command, except that help on an unknown command is an error.
 func Help(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND...]", Short: "Show the help of a command", Example: "  naupegos help node replace",
@@ -53,7 +53,7 @@ func options() *cobra.Command {
 	}
 }
 
-// LayOutHelp lays out usage and help of root and all below it: wrapped at the terminal's width, without the global flags.
+// LayOutHelp lays out usage and help of root and all commands below it: wrapped at the terminal's width, without the global flags.
 func LayOutHelp(root *cobra.Command) {
 	root.AddCommand(options())
 	root.SetUsageFunc(func(c *cobra.Command) error { return writeUsage(c.OutOrStderr(), c) })
@@ -73,14 +73,14 @@ func LayOutHelp(root *cobra.Command) {
 // plugin is the program's name as a plugin of kubectl.
 const plugin = "kubectl-naupegos"
 
-// AsPlugin has texts call the command `kubectl naupegos` if kubectl runs it under the name of a plugin.
+// AsPlugin makes texts call the command `kubectl naupegos` if kubectl runs it as a plugin, which the program's name shows.
 func AsPlugin(root *cobra.Command, program string) {
 	if filepath.Base(program) == plugin {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl naupegos"}
 	}
 }
 
-// renamed writes commands of a text as the user types them.
+// renamed replaces command names in a text by what the user types.
 func renamed(c *cobra.Command, text string) string {
 	own, shown := c.Root().Name(), c.Root().DisplayName()
 	if own == shown {
@@ -89,7 +89,7 @@ func renamed(c *cobra.Command, text string) string {
 	return strings.NewReplacer("  "+own+" ", "  "+shown+" ", "\n"+own+" ", "\n"+shown+" ", "$ "+own+" ", "$ "+shown+" ").Replace(text)
 }
 
-// writeUsage writes all of a command's help but its description.
+// writeUsage writes all of a command's help except its description.
 func writeUsage(w io.Writer, c *cobra.Command) error {
 	width := terminal.Width(w)
 	var b strings.Builder
@@ -136,7 +136,7 @@ func writeUsage(w io.Writer, c *cobra.Command) error {
 	return err
 }
 
-// wrap breaks lines that are too long at words, and indents what follows as the line is. Lines of a text that fits stay as they are.
+// wrap breaks long lines at words and gives the continuation the line's indentation. Lines that fit are unchanged.
 func wrap(text string, width int) string {
 	width = max(width, 30)
 	var out []string

@@ -10,16 +10,16 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// otherWords are other tools' words, by the verb that they mean here.
+// otherWords maps a verb to the words that other tools use for it.
 var otherWords = map[string][]string{
 	"apply": {"create", "up", "build"}, "destroy": {"down", "remove"}, "status": {"get", "list", "show"},
 	"init": {"new", "generate"}, "validate": {"check", "lint"}, "plan": {"preview"}, "ssh": {"exec", "shell"}, "use": {"context", "config", "switch"},
 }
 
-// aliases are other names of verbs, by their paths; each `list` is also `ls`, and each `remove` also `rm` and `delete`.
+// aliases maps a verb's path to its other names; every `list` is also `ls`, and every `remove` also `rm` and `delete`.
 var aliases = map[string][]string{"status": {"ls", "clusters"}, "destroy": {"rm", "delete"}}
 
-// AddAliases gives c and all below it the other names that people type.
+// AddAliases gives c and all commands below it their aliases.
 func AddAliases(c *cobra.Command) {
 	c.Aliases = append(c.Aliases, aliases[Path(c)]...)
 	if c.HasParent() && c.Parent().HasParent() {
@@ -63,7 +63,7 @@ func unknownCommand(c *cobra.Command, name string) error {
 	return err.Do("see %s --help", c.CommandPath())
 }
 
-// Misspelt returns an error for a command that does not exist. It looks before flags are read: those of a misspelt command are unknown, too.
+// Misspelt returns an error for an unknown command. It runs before flags are parsed, because a misspelt command's flags are unknown, too.
 func Misspelt(root *cobra.Command, args []string) error {
 	c := root
 	for i := 0; i < len(args); i++ {
@@ -119,12 +119,12 @@ func takesNext(c *cobra.Command, word string) bool {
 	return f != nil && f.NoOptDefVal == ""
 }
 
-// otherFlags are other tools' flags, by what they are called here.
+// otherFlags maps flags of other tools to the flags here.
 var otherFlags = map[string]string{
 	"auto-approve": "yes", "force": "yes", "assume-yes": "yes", "filename": "file", "selector": "selector", "kube-context": "context", "dryrun": "dry-run", "out": "output", "format": "output",
 }
 
-// FlagError says which flag is wrong, and which one was meant.
+// FlagError returns an error that names the wrong flag and suggests the right one.
 func FlagError(c *cobra.Command, err error) error {
 	e := fail.Wrap(fail.Invalid, err, "command line")
 	var unknown *pflag.NotExistError

@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// backupWords says how a cluster's backups are.
+// backupWords describes the state of a cluster's backups.
 func backupWords(b *backups.Backups, name string, now time.Time) string {
 	ago := func(at time.Time) string { return coarse(now.Sub(at)) + " old" }
 	switch {
@@ -23,7 +23,7 @@ func backupWords(b *backups.Backups, name string, now time.Time) string {
 	return "the last is " + ago(b.Last) + ", the last proven one " + ago(b.Proven)
 }
 
-// scheduleWords says how the backups are that machines make by themselves.
+// scheduleWords describes the state of the backups that machines make on a schedule.
 func scheduleWords(s *backups.Scheduled, name string, now time.Time) string {
 	if s.Problem != "" {
 		return s.Schedule + ": " + s.Problem
@@ -44,7 +44,7 @@ func scheduleWords(s *backups.Scheduled, name string, now time.Time) string {
 	return is
 }
 
-// coarse is an age in words that do not change at each look.
+// coarse returns an age that seldom changes: hours, or from two days on, days.
 func coarse(d time.Duration) string {
 	switch h := int(d.Hours()); {
 	case h < 1:

@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Host is what the operator's command lends these commands.
+// Host holds the parts of the operator's command that these commands need.
 type Host struct {
 	Out      io.Writer
 	Screen   func() Screen
@@ -152,7 +152,7 @@ func (p *page) nodes(all []kube.NodeLoad) {
 	p.table("Nodes", []column{{head: "NODE"}, {head: "PODS READY"}, {head: "POD LIMIT", keep: 2}, {head: "CPU REQUESTED"}, {head: "MEMORY REQUESTED"}, {head: "RUNTIME", keep: 1}, {head: "CONDITIONS", keep: 3}}, rows)
 }
 
-// pressed lists the conditions that are not as on a healthy node.
+// pressed lists the conditions that differ from a healthy node's.
 func pressed(all []kube.Condition) string {
 	var odd []string
 	for _, c := range all {
@@ -220,7 +220,7 @@ func (p *page) machine(d *operate.Description) {
 	p.certificates(d, 20)
 }
 
-// plain writes facts that may be painted: they are not foreign.
+// plain writes facts. It keeps the colours of painted ones, which contain no foreign text.
 func (p *page) plain(all []fact) {
 	width := 0
 	for _, f := range all {

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 )
 
-// eventsEvery is the pause between two looks of events --watch.
+// eventsEvery is the interval of events --watch.
 const eventsEvery = 2 * time.Second
 
 // eventsFlags are the flags of naupegos events.
@@ -73,7 +73,7 @@ func complain(w io.Writer, problem string) {
 	fmt.Fprintf(w, "Kubernetes' events are missing: %s\n", clean(problem))
 }
 
-// follow prints events as they happen. A look that fails is reported once, and the next one tries again.
+// follow prints events as they happen. It reports a failed look once, and tries again.
 func (h Host) follow(ctx context.Context, stderr io.Writer, cluster string, f *eventsFlags) error {
 	seen := map[string]time.Time{}
 	told := ""
@@ -105,7 +105,7 @@ func (h Host) follow(ctx context.Context, stderr io.Writer, cluster string, f *e
 	}
 }
 
-// printNew prints the events that were not printed yet.
+// printNew prints the events that are not in seen, and adds them to it.
 func (h Host) printNew(items []operate.Happened, seen map[string]time.Time, f *eventsFlags) error {
 	for _, e := range items {
 		if _, known := seen[e.ID]; known {
@@ -125,7 +125,7 @@ func (h Host) printNew(items []operate.Happened, seen map[string]time.Time, f *e
 	return nil
 }
 
-// forget drops old entries: no later list holds them.
+// forget drops old entries, which no later list contains.
 func forget(seen map[string]time.Time, before time.Time) {
 	for id, at := range seen {
 		if at.Before(before) {
@@ -173,7 +173,7 @@ func counted(e operate.Happened) string {
 	return text
 }
 
-// event writes one event on a line of its own.
+// event writes one event on its own line.
 func (s Screen) event(w io.Writer, e operate.Happened) error {
 	kind := kindOf(e.Warning)
 	_, err := fmt.Fprintf(w, "%s  %s  %s  %s  %s\n", e.At.Local().Format(time.TimeOnly), s.paint(kindColor(kind), kind), clean(e.Reason), clean(e.Object), counted(e))

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestEventsFollow: each event is printed once, as one JSON object a line, and a look that fails ends nothing.
+// TestEventsFollow: each event is printed once, as one JSON object a line, and a failed look does not end the command.
 func TestEventsFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	looks := 0
@@ -41,7 +41,7 @@ func TestEventsFollow(t *testing.T) {
 	if err := h.printNew([]operate.Happened{item("0", "zero")}, map[string]time.Time{}, f); err != nil {
 		t.Fatal(err)
 	}
-	_ = h.follow(ctx, &stderr, "demo", f) // ends by its context
+	_ = h.follow(ctx, &stderr, "demo", f) // ends with its context
 	var texts []string
 	for line := range strings.Lines(out.String()) {
 		var v struct {
@@ -65,7 +65,7 @@ func TestEventsFollow(t *testing.T) {
 	}
 }
 
-// TestEventsAreInert: the text of a cluster gives a terminal no orders, and lines fit.
+// TestEventsAreInert: text from a cluster can't control the terminal, and lines fit.
 func TestEventsAreInert(t *testing.T) {
 	now := time.Now()
 	items := []operate.Happened{{ID: "1", At: now.Add(-time.Minute), Warning: true, Object: "Pod a/\x1b[2Jb", Reason: "Back\nOff", Text: "\x1b]0;x\aback-off restarting failed container, which is a long story", Count: 7}}
@@ -79,7 +79,7 @@ func TestEventsAreInert(t *testing.T) {
 	}
 }
 
-// describedMachine is a machine with something in every section.
+// describedMachine is a machine with content in every section.
 func describedMachine(now time.Time) *operate.Description {
 	st := drifting()
 	m := st.Machines[0]
@@ -94,7 +94,7 @@ func describedMachine(now time.Time) *operate.Description {
 		Problems:     []string{"demo-cp-2: does not answer"}}
 }
 
-// TestDescribe: a machine's page has every section, and fits.
+// TestDescribe: a machine's page has every section, and fits the screen.
 func TestDescribe(t *testing.T) {
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.Local)
 	for _, width := range []int{60, 100, 200} {

@@ -1,6 +1,6 @@
-// Package watch shows clusters to people: their state, what is known of each part, and what happens to them.
+// Package watch shows clusters to people: their state, the facts about each part, and their events.
 //
-// It renders what others have observed, and decides nothing.
+// It renders other packages' observations, and decides nothing.
 package watch
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Screen says how output is rendered.
+// Screen describes the terminal or file that output goes to.
 type Screen struct {
 	Width int  // columns
-	Color bool // a terminal that wants colours
+	Color bool // use colours
 }
 
 // The colours in use, as ANSI sequences.
@@ -29,7 +29,7 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// paint colours text; without a colour it stays as it is.
+// paint colours text; an empty colour leaves it unchanged.
 func (s Screen) paint(color, text string) string {
 	if !s.Color || color == "" || text == "" {
 		return text
@@ -40,15 +40,15 @@ func (s Screen) paint(color, text string) string {
 // column is a column of a table.
 type column struct {
 	head string
-	keep int                      // columns with the lowest number go first if the screen is narrow; 0: never
-	tint func(cell string) string // the colour of a cell; nil: none
+	keep int                      // on a narrow screen, columns with the lowest number are dropped first; 0: never
+	tint func(cell string) string // colour of a cell; nil: none
 }
 
 // gap separates columns.
 const gap = "  "
 
-// table writes rows in aligned columns. On a narrow screen it leaves columns out, and wraps the cells that still do not fit, at words.
-// Cells may hold foreign text: no terminal obeys it.
+// table writes rows in aligned columns. On a narrow screen it drops columns, and then wraps cells that still do not fit, at words.
+// Cells may hold foreign text, which can't control the terminal.
 func (s Screen) table(w io.Writer, columns []column, rows [][]string) error {
 	for _, row := range rows {
 		for i := range row {
@@ -110,7 +110,7 @@ func total(shown []int, width func(int) int) int {
 	return n
 }
 
-// comfortable is how narrow a column becomes by wrapping before others are left out.
+// comfortable is the width down to which columns wrap before other columns are dropped.
 const comfortable = 20
 
 // longest returns the width of a column's longest word.
@@ -124,7 +124,8 @@ func longest(i int, columns []column, rows [][]string) int {
 	return n
 }
 
-// widths returns the columns' widths. If a row is too wide, the columns with the most to give wrap: to a comfortable width, and then to their longest words.
+// widths returns the columns' widths. If a row is too wide, the columns with the most room wrap, first down to a comfortable width and then to
+// their longest words.
 func (s Screen) widths(shown []int, width func(int) int, floors ...func(int) int) map[int]int {
 	out := map[int]int{}
 	for _, i := range shown {
@@ -149,7 +150,7 @@ func (s Screen) widths(shown []int, width func(int) int, floors ...func(int) int
 	return out
 }
 
-// lay renders one row as one or more lines.
+// lay renders one row, as one or more lines.
 func lay(row []string, shown []int, widths map[int]int, paint func(int, string) string) (lines []string) {
 	cells := map[int][]string{}
 	most := 0
@@ -196,7 +197,7 @@ func wrap(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// paragraph writes text wrapped at words; lines after the first are indented.
+// paragraph writes text wrapped at words, after first; rest indents the further lines.
 func (s Screen) paragraph(w io.Writer, first, rest, text string) error {
 	indent := max(ansi.StringWidth(first), ansi.StringWidth(rest))
 	for i, line := range wrap(text, max(s.Width-indent, 20)) {
@@ -214,7 +215,7 @@ func (s Screen) paragraph(w io.Writer, first, rest, text string) error {
 // fact is a labelled line.
 type fact struct{ label, text string }
 
-// facts writes labelled lines, aligned; facts without a text are left out.
+// facts writes labelled lines, aligned; it omits facts without text.
 func (s Screen) facts(w io.Writer, indent string, all []fact) error {
 	label := 0
 	for _, f := range all {
@@ -234,5 +235,5 @@ func (s Screen) facts(w io.Writer, indent string, all []fact) error {
 	return nil
 }
 
-// clean makes foreign text fit for one line of a terminal.
+// clean makes foreign text safe and fit for one line of a terminal.
 func clean(s string) string { return words.Line(s) }

@@ -17,7 +17,7 @@ import (
 type Frame struct {
 	At       time.Time     `json:"at"`
 	Clusters []TopCluster  `json:"clusters"`
-	Problem  string        `json:"problem,omitempty"` // why the list of clusters is not the newest
+	Problem  string        `json:"problem,omitempty"` // why the list of clusters is out of date
 	States   map[State]int `json:"states"`            // how many clusters are in each state
 }
 
@@ -33,8 +33,8 @@ type TopCluster struct {
 	Cause      string         `json:"cause,omitempty"`
 	Remedy     string         `json:"remedy,omitempty"`
 	Seen       time.Time      `json:"seen,omitzero"`     // when it was last seen; zero: never
-	Problem    string         `json:"problem,omitempty"` // why it was not seen since
-	Job        string         `json:"job,omitempty"`     // the verb that works on it, and its holder
+	Problem    string         `json:"problem,omitempty"` // why no later look succeeded
+	Job        string         `json:"job,omitempty"`     // verb of the job that works on it, and its holder
 	Quorum     *report.Quorum `json:"quorum,omitempty"`
 	Leader     string         `json:"leader,omitempty"` // of etcd
 	DB         int64          `json:"etcdBytes,omitempty"`
@@ -56,10 +56,10 @@ type TopMachine struct {
 	MemoryTotal int64  `json:"memoryTotalBytes"`
 	Disk        int64  `json:"diskBytes"`
 	DiskTotal   int64  `json:"diskTotalBytes"`
-	Measured    bool   `json:"measured"` // its kubelet said what it uses
+	Measured    bool   `json:"measured"` // whether its kubelet reported its usage
 }
 
-// known is what was last seen of a cluster.
+// known is the last known state of a cluster.
 type known struct {
 	row     operate.Row
 	status  *report.Status // nil: never seen
@@ -68,7 +68,7 @@ type known struct {
 	problem string // of the last look; empty: it succeeded
 }
 
-// usage is what a node used when it was measured.
+// usage is a node's measured resource usage.
 type usage struct{ cpu, memory, memoryTotal, disk, diskTotal int64 }
 
 // usages indexes a list by node.
@@ -82,7 +82,7 @@ func usages(list *operate.UsageList) map[string]usage {
 	return out
 }
 
-// frameOf renders what is known as a frame.
+// frameOf renders the known clusters as a frame.
 func frameOf(all []*known, problem string, now time.Time) *Frame {
 	f := &Frame{At: now, Clusters: []TopCluster{}, Problem: problem, States: map[State]int{}}
 	for _, k := range all {
@@ -122,7 +122,7 @@ func (k *known) cluster() TopCluster {
 	return c
 }
 
-// headline sums a frame up.
+// headline summarizes a frame.
 func (f *Frame) headline() string {
 	var parts []string
 	for _, state := range []State{"unhealthy", "drifted", "healthy", "unknown"} {
@@ -228,7 +228,7 @@ func share(part, whole int64) string {
 	return fmt.Sprintf("%s/%s %d%%", size(part), size(whole), 100*part/whole)
 }
 
-// merge brings the list of clusters up to date: what was seen of those that stay, stays.
+// merge returns the known clusters of a new list. Clusters that stay keep their last known state.
 func merge(all []*known, rows []operate.Row, only string) []*known {
 	var out []*known
 	for _, r := range rows {

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Pauses of the screen: between two looks at a cluster, and between two lists of clusters.
+// Intervals of the screen: between looks at a cluster, and between lists of clusters.
 const (
 	lookEvery = 5 * time.Second
 	listEvery = 2 * time.Second
@@ -32,11 +32,11 @@ type model struct {
 
 	all           []*known
 	problem       string          // of the last list
-	asking        map[string]bool // clusters that are being asked
+	asking        map[string]bool // clusters with a look under way
 	width, height int
 
 	at      int    // the selected line
-	confirm string // the machine whose node is to be drained, while the question stands
+	confirm string // machine whose node will be drained if the user confirms
 	told    string // a message below the screen
 
 	detail       []string // lines of the details; nil: none are shown
@@ -72,7 +72,7 @@ type (
 // Init implements tea.Model.
 func (m *model) Init() tea.Cmd { return tea.Batch(append(m.lookAll(), m.clock(), m.list())...) }
 
-// clock makes ages on the screen pass.
+// clock sends a tick each second, so that the ages on the screen advance.
 func (m *model) clock() tea.Cmd {
 	return tea.Tick(time.Second, func(t time.Time) tea.Msg { return tick(t) })
 }
@@ -84,7 +84,7 @@ func (m *model) list() tea.Cmd {
 	})
 }
 
-// lookAll asks the clusters that are not being asked and were never asked.
+// lookAll looks at the clusters without a result yet.
 func (m *model) lookAll() (cmds []tea.Cmd) {
 	for _, k := range m.all {
 		if k.seen.IsZero() && k.problem == "" {
@@ -94,7 +94,7 @@ func (m *model) lookAll() (cmds []tea.Cmd) {
 	return cmds
 }
 
-// ask looks at a cluster in the background: the screen waits for none.
+// ask looks at a cluster in the background, unless a look is under way: the screen never waits.
 func (m *model) ask(cluster string) tea.Cmd {
 	if m.asking[cluster] {
 		return nil
@@ -152,7 +152,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// key obeys a key.
+// key handles a key.
 func (m *model) key(key string) tea.Cmd {
 	switch {
 	case key == "ctrl+c":
@@ -192,7 +192,7 @@ func (m *model) key(key string) tea.Cmd {
 	return nil
 }
 
-// answer obeys the answer to the question whether a node is to be drained.
+// answer handles the user's answer to the question whether to drain a node.
 func (m *model) answer(key string) tea.Cmd {
 	on := m.selected(m.targets())
 	machine := m.confirm
@@ -217,7 +217,7 @@ func (m *model) onMachine(on target, args ...string) tea.Cmd {
 	return m.run(args...)
 }
 
-// run runs this program outside of the screen. Global flags come first: "--" may follow.
+// run runs this program outside of the screen. Global flags come first, because args may contain "--".
 func (m *model) run(args ...string) tea.Cmd {
 	command := m.h.Command
 	if command == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// stateColor returns the colour of a state or of a word that stands for one.
+// stateColor returns the colour of a state, or of a word that names one.
 func stateColor(word string) string {
 	switch {
 	case word == string(report.Healthy), word == "running", word == "up to date", strings.HasPrefix(word, "Ready"), word == "leader", word == "voter":
@@ -25,7 +25,7 @@ func stateColor(word string) string {
 	return red
 }
 
-// Status writes a cluster's status: first its state, the cause and the command that helps.
+// Status writes a cluster's status, beginning with its state, the cause and the command that helps.
 func (s Screen) Status(w io.Writer, st *report.Status, now time.Time) error {
 	if err := s.summary(w, st); err != nil {
 		return err

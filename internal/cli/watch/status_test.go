@@ -16,7 +16,7 @@ import (
 
 const long = "cut off: dial tcp 10.77.0.22:22: i/o timeout\n  tried 3 times\n  since 2026-11-22 21:00:00, by way of the bridge nau0badc0de of this host"
 
-// drifting is a cluster with something to say in every column.
+// drifting is a cluster with content in every column.
 func drifting() *report.Status {
 	return &report.Status{Name: "demo", Provider: "local", Kubernetes: "v1.37.2", Endpoint: "10.77.0.100:6443", API: "ready", Etcd: "2 of 3 voters healthy, 2 needed", State: report.Unhealthy,
 		Causes: []report.Cause{
@@ -34,7 +34,7 @@ func drifting() *report.Status {
 		}}
 }
 
-// TestStatusFits: at any width no word is broken, lines fit, and an error of several lines stands below the table, once.
+// TestStatusFits: at any width no word is broken, lines fit, and a multi-line error stands below the table, once.
 func TestStatusFits(t *testing.T) {
 	for _, width := range []int{60, 100, 200} {
 		var out bytes.Buffer
@@ -47,7 +47,7 @@ func TestStatusFits(t *testing.T) {
 	}
 }
 
-// TestClustersFit: so does the list of clusters.
+// TestClustersFit is TestStatusFits for the list of clusters.
 func TestClustersFit(t *testing.T) {
 	at := time.Date(2026, 11, 28, 9, 0, 0, 0, time.Local)
 	rows := []operate.Row{
@@ -63,7 +63,7 @@ func TestClustersFit(t *testing.T) {
 	}
 }
 
-// checkFits fails if a line above the footnotes is wider than the screen or a word of the head is broken.
+// checkFits fails if a line above the footnotes is wider than the screen or a word of the table's head is broken.
 func checkFits(t *testing.T, text string, width int) {
 	t.Helper()
 	above, _, _ := strings.Cut(text, "\n  demo-cp-3: ")
@@ -79,7 +79,7 @@ func checkFits(t *testing.T, text string, width int) {
 	}
 }
 
-// TestStatusColours: the state is coloured on a terminal, and what is printed elsewhere has no escape sequence.
+// TestStatusColours: the state is coloured on a terminal, and other output has no escape sequences.
 func TestStatusColours(t *testing.T) {
 	var plain, color bytes.Buffer
 	testkit.Must(t, Screen{Width: 100}.Status(&plain, drifting(), time.Time{}))
@@ -95,7 +95,7 @@ func TestStatusColours(t *testing.T) {
 	}
 }
 
-// TestForeignTextIsInert: what a machine or a cluster writes gives a terminal no orders.
+// TestForeignTextIsInert: text from a machine or a cluster can't control the terminal.
 func TestForeignTextIsInert(t *testing.T) {
 	st := drifting()
 	st.API, st.Machines[0].Node, st.Causes[0].Text = "\x1b]0;x\a", "\x1b[2Jgone", "\x1b[31mred\nFAKE"

@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 )
 
-// TopHost is what the operator's command lends naupegos top.
+// TopHost holds the parts of the operator's command that naupegos top needs.
 type TopHost struct {
 	In       io.Reader
 	Out      io.Writer
@@ -29,7 +29,7 @@ type TopHost struct {
 	Status   func(ctx context.Context, cluster string) (*report.Status, error)
 	Usage    func(ctx context.Context, cluster string) (*operate.UsageList, error)
 	Describe func(ctx context.Context, cluster string, in operate.Subject) (*operate.Description, error)
-	// Command returns this program with arguments, for what runs outside of the screen.
+	// Command returns this program with arguments, to run outside of the screen.
 	Command func(args ...string) *exec.Cmd
 }
 
@@ -79,13 +79,13 @@ question, q quits.
 	return c
 }
 
-// globals lists the global flags that were given, for commands that the screen runs.
+// globals lists the global flags that the user gave, for commands that the screen runs.
 func globals(flags *pflag.FlagSet) (args []string) {
 	flags.Visit(func(f *pflag.Flag) { args = append(args, "--"+f.Name+"="+f.Value.String()) })
 	return args
 }
 
-// look asks one cluster. What it answers becomes known; what was known stays if it does not answer.
+// look gets the status and the usage of one cluster; the usage is nil if it is not available.
 func (h TopHost) look(ctx context.Context, cluster string, within time.Duration) (*report.Status, *operate.UsageList, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -107,7 +107,7 @@ func (h TopHost) look(ctx context.Context, cluster string, within time.Duration)
 	return st, used, err
 }
 
-// learn records the outcome of a look.
+// learn records the outcome of a look. A failed look changes only the problem.
 func (k *known) learn(st *report.Status, used *operate.UsageList, err error, now time.Time) {
 	if err != nil {
 		k.problem = err.Error()
@@ -119,7 +119,7 @@ func (k *known) learn(st *report.Status, used *operate.UsageList, err error, now
 	}
 }
 
-// once looks at everything for at most within.
+// once looks at all clusters, for at most within.
 func (h TopHost) once(ctx context.Context, only string, within time.Duration) (*Frame, error) {
 	rows, err := h.List(ctx)
 	if err != nil {
@@ -163,7 +163,7 @@ func joined(all []string) string {
 	return text
 }
 
-// live shows the screen until its user quits.
+// live shows the screen until the user quits.
 func (h TopHost) live(ctx context.Context, only string, within time.Duration, globals []string) error {
 	rows, err := h.List(ctx)
 	if err != nil {

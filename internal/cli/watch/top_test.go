@@ -22,7 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// fleet is a host with a cluster that answers, and one that hangs until its question is given up.
+// fleet is a host with cluster demo, which answers, and cluster hung, which blocks until the context ends.
 func fleet() TopHost {
 	return TopHost{
 		Screen: func() Screen { return Screen{Width: 120} },
@@ -53,7 +53,7 @@ func fleet() TopHost {
 	}
 }
 
-// TestTopOnce: one frame has the cluster that answers, and says of the other that it does not.
+// TestTopOnce: one frame shows the cluster that answers, and reports that the other does not.
 func TestTopOnce(t *testing.T) {
 	began := time.Now()
 	f, err := fleet().once(t.Context(), "", 300*time.Millisecond)
@@ -79,11 +79,11 @@ func TestTopOnce(t *testing.T) {
 	}
 }
 
-// TestTopNeedsATerminal: without one the error says what prints a frame.
+// TestTopNeedsATerminal: without a terminal the error names --once, which prints one frame.
 func TestTopNeedsATerminal(t *testing.T) {
 	for _, args := range [][]string{{}, {"-o", "json"}, {"--once", "--timeout", "-1s"}} {
 		c := NewTop(fleet())
-		c.SetArgs(args) // never nil: that means those of the test
+		c.SetArgs(args) // never nil: cobra would take the arguments of the test program
 		c.SilenceErrors, c.SilenceUsage = true, true
 		if err := c.Execute(); fail.KindOf(err) != fail.Invalid || len(args) < 3 && !strings.Contains(err.Error(), "--once") {
 			t.Errorf("%q: %v", args, err)
@@ -91,7 +91,7 @@ func TestTopNeedsATerminal(t *testing.T) {
 	}
 }
 
-// screenOf is a model whose cluster demo has been seen, and whose cluster hung was not.
+// screenOf returns a model with cluster demo, which was seen, and cluster hung, which was not.
 func screenOf(t *testing.T) *model {
 	t.Helper()
 	h := fleet()
@@ -104,7 +104,7 @@ func screenOf(t *testing.T) *model {
 	return m
 }
 
-// TestTopKeepsWhatItKnew: a cluster that stops answering shows what was seen last, and why nothing newer.
+// TestTopKeepsWhatItKnew: the screen shows a cluster's last known state and why there is no newer one, once the cluster stops answering.
 func TestTopKeepsWhatItKnew(t *testing.T) {
 	m := screenOf(t)
 	m.Update(looked{"demo", nil, nil, fail.New(fail.Unreachable, "no route"), time.Now()})
@@ -119,7 +119,7 @@ func TestTopKeepsWhatItKnew(t *testing.T) {
 	}
 }
 
-// TestTopKeys: keys select, ask before they drain, and run this program for shells and logs.
+// TestTopKeys: keys select lines, ask before they drain a node, and run this program for shells and logs.
 func TestTopKeys(t *testing.T) {
 	m := screenOf(t)
 	var ranWith []string

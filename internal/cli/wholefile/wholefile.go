@@ -1,6 +1,6 @@
-// Package wholefile writes files that a verb names, whole or not at all: to a temporary name beside them, synced, renamed.
+// Package wholefile writes files atomically: under a temporary name in the same directory, synced, then renamed.
 //
-// It knows nothing of what is in them.
+// It does not depend on the files' content.
 package wholefile
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Rewrite puts new content in place of a file's, whole or not at all, and keeps its mode. A link stays a link.
+// Rewrite replaces the content of a file atomically, and keeps its mode. A link stays a link.
 func Rewrite(path string, data []byte) (err error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return fail.Wrap(fail.Invalid, err, "write %s", path)
@@ -24,7 +24,7 @@ func Rewrite(path string, data []byte) (err error) {
 	return Replace(path, data, info.Mode().Perm())
 }
 
-// Replace writes a file, whole or not at all, in place of one that may be there.
+// Replace writes a file atomically, and replaces an existing one.
 func Replace(path string, data []byte, mode os.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".naupegos-*")
 	if err != nil {
@@ -32,7 +32,7 @@ func Replace(path string, data []byte, mode os.FileMode) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = f.Close() // closed already, or the first error says more
+			_ = f.Close() // closed already, or the first error is more useful
 			_ = os.Remove(f.Name())
 		}
 	}()
@@ -49,13 +49,13 @@ func Replace(path string, data []byte, mode os.FileMode) (err error) {
 	return nil
 }
 
-// Write makes a file appear only when it is whole.
+// Write makes a file appear only when it is complete.
 func Write(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return fail.Wrap(fail.Refused, err, "write file").At(path)
 	}
-	defer os.Remove(f.Name()) // gone after the rename
+	defer os.Remove(f.Name()) // fails after the rename
 	if err = write(f); err == nil {
 		err = errors.Join(f.Chmod(0o644), f.Sync())
 	}

@@ -1,4 +1,4 @@
-// Package addons applies what runs on a cluster from its first minute: kubeadm's records, addons and the cloud's credential; and it proves that the cluster
+// Package addons applies what runs in a cluster from the start: kubeadm's records, addons and the cloud's credential. It also proves that the cluster
 // works.
 package addons
 
@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// Addons applies and checks the addons of one cluster.
+// Addons applies and checks the addons of a cluster.
 type Addons struct {
 	*backups.Keeper
 }
@@ -57,13 +57,13 @@ func (c *Addons) PhaseStep(name string, ph layout.Phase) *plan.Step {
 	}
 }
 
-// unanswered matches kubeadm's errors for an API, or an etcd behind it, that did not answer in time: the messages of Go's net packages and of API servers.
-// One that has just started knows no administrators yet.
+// unanswered matches kubeadm's errors for an API, or an etcd behind it, that did not answer in time: messages of Go's net packages and of API
+// servers. It also matches the refusal of an API server that has just started and does not know its administrators yet.
 var unanswered = regexp.MustCompile(`Client\.Timeout exceeded|TLS handshake timeout|context deadline exceeded|i/o timeout|connection (refused|reset by peer|lost)|unexpected EOF|` +
 	`etcdserver: (request timed out|leader changed|no leader)|currently unable to handle the request|is forbidden: User "kubernetes-admin"`)
 
-// PerhapsLater marks the failure of a kubeadm phase as worth another try if a slow or absent API caused it: kubeadm waits ten seconds for an answer, and
-// skips what exists already.
+// PerhapsLater makes the failure of a kubeadm phase retryable if a slow or absent API caused it: kubeadm waits only ten seconds for an answer, and
+// skips what already exists.
 func PerhapsLater(err error) error {
 	var ended *remote.ExitError
 	if !errors.As(err, &ended) || !unanswered.MatchString(ended.Stderr) {
@@ -72,7 +72,7 @@ func PerhapsLater(err error) error {
 	return fail.Wrap(fail.NotReady, err, "the Kubernetes API did not answer kubeadm in time")
 }
 
-// Admit lets administrators in: it must come before anything else that our own kubeconfig asks for.
+// Admit gives administrators their rights. It must run before anything else that uses our own kubeconfig.
 func (c *Addons) Admit(ctx context.Context) error {
 	endpoint, err := c.Endpoint(ctx)
 	if err != nil {
@@ -96,8 +96,8 @@ func (c *Addons) Admit(ctx context.Context) error {
 	return c.admitted(ctx)
 }
 
-// admitted reports whether administrators may act by now: an API server learns of a new binding a moment after it was stored.
-// It asks by the connection that the steps after it will use. fail.NotReady while they may not.
+// admitted returns fail.NotReady until administrators have their rights: an API server learns of a new binding shortly after it is stored. It uses
+// the same connection as the following steps.
 func (c *Addons) admitted(ctx context.Context) error {
 	client, err := c.Kube(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func (c *Addons) AddonStep(a addon.Addon) *plan.Step {
 	}
 }
 
-// waitAddons waits until what the cloud's addons run is available.
+// waitAddons waits until the workloads of the cloud's addons are available.
 func (c *Addons) waitAddons(ctx context.Context, client *kube.Client, p plan.Progress) error {
 	for _, a := range c.CloudAddonList() {
 		if err := waitWorkloads(ctx, client, a, p); err != nil {
@@ -152,7 +152,7 @@ func (c *Addons) waitAddons(ctx context.Context, client *kube.Client, p plan.Pro
 	return nil
 }
 
-// waitWorkloads waits until what an addon runs is available.
+// waitWorkloads waits until the workloads of an addon are available.
 func waitWorkloads(ctx context.Context, client *kube.Client, a addon.Addon, p plan.Progress) error {
 	for _, w := range a.Workloads {
 		p.Status("waiting for %s", w.Name)

@@ -16,10 +16,10 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// CredentialStep is the ID of the step that makes the restricted credential of a cloud.
+// CredentialStep is the ID of the step that creates the restricted cloud credential.
 const CredentialStep = "cloud/credential" //nolint:gosec // a name
 
-// KeepCredential stores the restricted credential of the cloud among the cluster's secrets.
+// KeepCredential stores the restricted cloud credential among the cluster's secrets.
 func (c *Addons) KeepCredential(ctx context.Context, cred provider.CloudCredential) error {
 	data, err := json.Marshal(cred) //nolint:gosec // it is encrypted where it goes
 	if err != nil {
@@ -28,14 +28,14 @@ func (c *Addons) KeepCredential(ctx context.Context, cred provider.CloudCredenti
 	return c.Secrets.Put(ctx, observe.SecretCredential, data)
 }
 
-// TellReach tells once where a credential reaches farther than the cluster needs; checkCredential does so later.
+// TellReach notes once, when a credential is created, that it reaches farther than the cluster needs; CheckCredential reports it later.
 func TellReach(cred provider.CloudCredential, p plan.Progress) {
 	if n, ok := p.(plan.Noter); ok && cred.Reach != "" {
 		n.Note("the cluster's credential gives access to the whole project: %s", cred.Reach)
 	}
 }
 
-// CheckCredential checks what the cluster's restricted credential permits; it returns nothing if there is none.
+// CheckCredential checks what the cluster's restricted credential permits. It returns no check if there is no credential.
 func (c *Addons) CheckCredential(ctx context.Context) ([]provider.Check, error) {
 	cred, err := c.Credential(ctx)
 	if err != nil || cred == nil || c.Cloud() == nil {
@@ -50,8 +50,8 @@ func (c *Addons) CheckCredential(ctx context.Context) ([]provider.Check, error) 
 	return []provider.Check{check}, nil
 }
 
-// CloudsYAML renders a clouds.yaml to hand over, with a credential that is made for it and ends then. fail.NotFound where the cluster is on
-// no cloud.
+// CloudsYAML renders a clouds.yaml to hand over, with a new credential that expires at until. It returns fail.NotFound if the cluster is not on a
+// cloud.
 func (c *Addons) CloudsYAML(ctx context.Context, until time.Time) ([]byte, error) {
 	cloud := c.Cloud()
 	if cloud == nil {
@@ -64,8 +64,8 @@ func (c *Addons) CloudsYAML(ctx context.Context, until time.Time) ([]byte, error
 	return cred.CloudsYAML(c.Name(), handover.CloudCAFile)
 }
 
-// PlanRotateCredential plans a new cloud credential for the cluster's controllers, its use, and the deletion of the former one.
-// unbounded says why it shall have no access rules; empty: it shall.
+// PlanRotateCredential plans a new cloud credential for the cluster's controllers, its use, and the deletion of the old one. A non-empty unbounded is
+// the reason for creating it without access rules.
 func (c *Addons) PlanRotateCredential(ctx context.Context, unbounded string) (*plan.Plan, error) {
 	cloud := c.Cloud()
 	if cloud == nil {
@@ -74,7 +74,7 @@ func (c *Addons) PlanRotateCredential(ctx context.Context, unbounded string) (*p
 	if !c.Facts.Bootstrapped() {
 		return nil, env.ErrNotBootstrapped(c.Name())
 	}
-	if _, err := cloud.Home(ctx); err != nil { // the login tells which services the cloud has
+	if _, err := cloud.Home(ctx); err != nil { // the login shows which services the cloud has
 		return nil, err
 	}
 	var graph plan.Graph

@@ -21,17 +21,17 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Proof is one thing that was tried on a living cluster.
+// Proof is the result of one test on a running cluster.
 type Proof struct {
 	Name    string  `json:"name"`              // "api", "gateway/demo-gw-1", "dns", "service", "cloud"
 	Title   string  `json:"title"`             // the tested function, in words
 	Passed  bool    `json:"passed"`            // the test passed
 	Detail  string  `json:"detail,omitempty"`  // the request and where it was sent from
 	Failure string  `json:"failure,omitempty"` // why it failed, and what to do
-	Seconds float64 `json:"seconds"`           // that it took
+	Seconds float64 `json:"seconds"`           // duration
 }
 
-// PlanTest is Prove as a plan of one step. made receives the results; a failed proof is no error of the step.
+// PlanTest returns a plan of one step that runs Prove. made receives the results; a failed proof does not fail the step.
 func (c *Addons) PlanTest(limit time.Duration, made func([]Proof)) (*plan.Plan, error) {
 	if !c.Facts.Bootstrapped() {
 		return nil, env.ErrNotBootstrapped(c.Name())
@@ -54,15 +54,15 @@ func (c *Addons) PlanTest(limit time.Duration, made func([]Proof)) (*plan.Plan, 
 	}}}, nil
 }
 
-// testTimeout bounds all that a test tries.
+// testTimeout limits the whole test.
 const testTimeout = time.Hour
 
-// nodePortNodes bounds on how many nodes a NodePort is asked.
+// nodePortNodes limits the number of nodes on which a NodePort is tested.
 const nodePortNodes = 5
 
-// Prove tries the functions of a cluster one by one: the API through the endpoint and every gateway, cluster DNS, a Service by address, by name and by node
-// ports, and in a cloud its load balancers and volumes. It leaves nothing behind. limit bounds each proof; 0 is the usual time. tell receives each proof as
-// soon as it is known. Prove returns an error only if it could not begin.
+// Prove tests the functions of a cluster one by one: the API through the endpoint and every gateway, cluster DNS, a Service by address, by name and
+// by node ports, and in a cloud its load balancers and volumes. It leaves nothing behind. limit bounds each proof; 0 means the usual time. tell
+// receives each proof as soon as it is complete. Prove returns an error only if it could not start.
 func (c *Addons) Prove(ctx context.Context, limit time.Duration, p plan.Progress, tell func(Proof)) ([]Proof, error) {
 	if !c.Facts.Bootstrapped() {
 		return nil, env.ErrNotBootstrapped(c.Name())
@@ -94,7 +94,7 @@ func (c *Addons) Prove(ctx context.Context, limit time.Duration, p plan.Progress
 			return "", c.CheckGateway(ctx, name)
 		})
 	}
-	if !up { // nothing else can be asked
+	if !up { // nothing else can be tested
 		return out, ctx.Err()
 	}
 	try("dns", "cluster DNS is available", time.Minute, c.proveDNS)
@@ -161,17 +161,17 @@ func (c *Addons) proveService(ctx context.Context, p plan.Progress) (string, err
 	return fmt.Sprintf("from %s to %s; NodePort of %s", r.Client, strings.Join(r.Backends, ", "), strings.Join(ports, ", ")), nil
 }
 
-// notAsked is the place of an answer from a load balancer that could not be reached from anywhere.
+// notAsked is askBalancer's result for a load balancer that could not be reached from anywhere.
 const notAsked = "nowhere: its address can't be reached from here, and there is no gateway"
 
-// reachTimeout is how long a load balancer's address, which has only just been given, is tried for the first connection.
+// reachTimeout is how long to wait for the first connection to a load balancer's address, which has only just been assigned.
 const reachTimeout = 20 * time.Second
 
 const askTimeout = 3 * time.Second // for one request
 
-// askBalancer requests a load balancer from here and from the gateways until one request is answered, and returns where it was sent from. Machines with
-// kube-proxy can't ask, because kube-proxy answers in the load balancer's place. If no connection succeeds and the cluster has no gateway, which would lie
-// in the same network, the load balancer counts as not asked.
+// askBalancer sends requests to a load balancer from the local host and from the gateways until one is answered, and returns where that request was
+// sent from. Other machines are no use, because their kube-proxy answers in the load balancer's place. If no connection succeeds and the cluster has
+// no gateway, which would be in the same network, it returns notAsked.
 func (c *Addons) askBalancer(ctx context.Context, address, answer string) (string, error) {
 	places := []place{{"here", (&net.Dialer{}).DialContext}}
 	for _, name := range c.NamesOf(provider.Gateway) {
@@ -186,7 +186,7 @@ func (c *Addons) askBalancer(ctx context.Context, address, answer string) (strin
 	return ask(ctx, places, reachTimeout, address, answer)
 }
 
-// place is from where something is asked.
+// place is an origin of test requests.
 type place struct {
 	name string
 	dial dial
@@ -194,7 +194,8 @@ type place struct {
 
 type dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// ask asks from each place in turn, without an end but that of ctx where there are several, or the one gets a connection within reach.
+// ask sends a request from each place in turn until one is answered or ctx ends. If there is only one place, it gives up and returns notAsked once
+// reach has passed without a connection.
 func ask(ctx context.Context, places []place, reach time.Duration, address, answer string) (string, error) {
 	connected := false
 	for began := time.Now(); ; {
@@ -221,7 +222,7 @@ func ask(ctx context.Context, places []place, reach time.Duration, address, answ
 	}
 }
 
-// askOnce sends a request, on a connection of its own.
+// askOnce sends one request on a new connection.
 func askOnce(ctx context.Context, d dial, address, answer string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -15,11 +15,11 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestAsk: who is behind a load balancer has to answer; one that nobody can reach from here alone is not asked.
+// TestAsk: a reachable load balancer must pass requests to its backend; one that can't be reached from the only place is not tested.
 func TestAsk(t *testing.T) {
 	var early atomic.Int32
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Host != "192.0.2.7" || early.Add(1) < 2 { // it takes a moment to learn of who is behind it
+		if r.Host != "192.0.2.7" || early.Add(1) < 2 { // it does not know its backends at once
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		_, _ = w.Write([]byte("echo\n"))

@@ -15,10 +15,10 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// ConsentVolumes is the consent to remove an addon that provides volumes while volumes of it exist.
+// ConsentVolumes is the consent to remove an addon that provides volumes while such volumes exist.
 const ConsentVolumes = "volumes"
 
-// SiteTimeout bounds the proof that an addon of the document works.
+// SiteTimeout limits the proof that an addon of the document works.
 const SiteTimeout = 5 * time.Minute
 
 const (
@@ -26,7 +26,7 @@ const (
 	removePrefix = "remove-addon/"
 )
 
-// OfSite reports whether a step's ID is that of a step that proves or removes an addon of the document.
+// OfSite reports whether a step ID belongs to a step that proves or removes an addon of the document.
 func OfSite(id string) bool {
 	return strings.HasPrefix(id, worksPrefix) || strings.HasPrefix(id, removePrefix)
 }
@@ -46,7 +46,7 @@ func (c *Addons) WorksStep(a addon.Addon) *plan.Step {
 	}
 }
 
-// siteWorks waits for the workloads of an addon and uses it as its users do. It returns what it saw.
+// siteWorks waits for the workloads of an addon and uses the addon as its users do. It returns what it observed.
 func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) (string, error) {
 	client, err := c.Kube(ctx)
 	if err != nil {

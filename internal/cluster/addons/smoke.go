@@ -10,16 +10,16 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// SmokeTimeout bounds the smoke test with its repetitions.
+// SmokeTimeout limits the smoke test, including retries.
 const SmokeTimeout = 3 * time.Minute
 
-// CloudSmokeTimeout bounds the smoke test of the cloud, whose load balancers may take minutes.
+// CloudSmokeTimeout limits the smoke test of the cloud, whose load balancers may take minutes.
 const CloudSmokeTimeout = 15 * time.Minute
 
 // SmokeStep is the ID of the smoke test.
 const SmokeStep = "smoke"
 
-// Smoke runs a pod behind a Service, and asks the Service by address and by name.
+// Smoke runs a pod behind a Service, and sends requests to the Service by address and by name.
 func (c *Addons) Smoke(ctx context.Context, p plan.Progress) error {
 	client, err := c.Kube(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *Addons) Smoke(ctx context.Context, p plan.Progress) error {
 	return c.Facts.Set(ctx, memory.Smoked, "true")
 }
 
-// CloudSmoke obtains a load balancer and a volume from the cloud, and describes them.
+// CloudSmoke obtains a load balancer and a volume from the cloud, and returns a description of them.
 func (c *Addons) CloudSmoke(ctx context.Context, p plan.Progress) (string, error) {
 	client, err := c.Kube(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package env holds the inputs of all work on a cluster: its document, facts, keys, bundles and provider, and the list of wanted machines. It observes
-// nothing but the provider's machines, and plans nothing.
+// Package env holds the inputs of all work on a cluster: its document, facts, keys, bundles and provider, and the list of wanted machines. It
+// observes only the provider's machines, and plans nothing.
 package env
 
 import (
@@ -24,14 +24,14 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Env is the knowledge about a cluster before anything is asked: its document, and the facts of earlier runs.
+// Env is what is known about a cluster before any machine is contacted: its document, and the facts of earlier runs.
 type Env struct {
 	Doc         *v1alpha1.Cluster
 	Record      *store.Cluster
 	Facts       *memory.Facts
-	Current     *bundle.Bundle            // of the release that machines run; nil: it is not here, or one of the others is not
-	Newest      *bundle.Bundle            // the newest one of that release; Current may be an older one that the cluster was built with
-	ByRelease   map[string]*bundle.Bundle // by version, of all releases that are used in the middle of an upgrade
+	Current     *bundle.Bundle            // of the release that machines run; nil if it or the bundle of another running release is not in the library
+	Newest      *bundle.Bundle            // the newest bundle of that release; Current may be an older one, with which the cluster was built
+	ByRelease   map[string]*bundle.Bundle // bundles of all releases in use during an upgrade, by version
 	Find        Bundles
 	Agent       AgentBinary
 	Secrets     pki.Secrets
@@ -40,32 +40,32 @@ type Env struct {
 	Vault       *vault.Server // signs the cluster's certificates; nil: pki does
 	Prov        provider.Provider
 	Credentials Credentials
-	Bare        bool          // machines are to be without what only Naupegos uses
+	Bare        bool          // leave out everything on machines that only Naupegos uses
 	StateDir    string        // the store's directory
-	PublicKeys  []string      // Naupegos' own SSH keys that machines let in, as lines of authorized_keys; it uses the first
-	Rotation    string        // the fact of the rotation whose phase this Env works in
-	slotMu      sync.Mutex    // guards slots; LoadTarget holds it during the first look, for which all others wait
+	PublicKeys  []string      // Naupegos' own SSH keys that machines accept, as lines of authorized_keys; it uses the first
+	Rotation    string        // fact of the rotation whose phase this Env works in
+	slotMu      sync.Mutex    // guards slots; LoadTarget holds it during the first look, for which other callers wait
 	slots       []wanted.Slot // the wanted machines, which Known returns
 }
 
 // Name returns the cluster's name.
 func (c *Env) Name() string { return c.Doc.Metadata.Name }
 
-// Bundle returns the bundle of the release that machines run; nil where it is not here.
+// Bundle returns the bundle of the release that machines run, or nil if the library does not have it.
 func (c *Env) Bundle() *bundle.Bundle { return c.Current }
 
-// AgentBinary is naupegos-agent on this side.
+// AgentBinary is the naupegos-agent program on the local host.
 type AgentBinary struct {
-	Path   string // here
+	Path   string // local path
 	Digest string // SHA-256, hexadecimal
 }
 
-// RemotePath is where the agent lies on machines.
+// RemotePath returns the path of the agent on machines.
 func (a AgentBinary) RemotePath() string {
 	return machine.AgentDir + "/" + a.Digest + "/naupegos-agent"
 }
 
-// ReadAgent finds naupegos-agent in a file of this side and takes its digest.
+// ReadAgent returns the naupegos-agent program in a local file, with its digest.
 func ReadAgent(path string) (AgentBinary, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -79,12 +79,12 @@ func ReadAgent(path string) (AgentBinary, error) {
 	return AgentBinary{Path: path, Digest: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
-// ErrNotBootstrapped says that a verb needs a cluster that has come up once.
+// ErrNotBootstrapped is the error of a verb that needs a cluster that has been up before.
 func ErrNotBootstrapped(name string) error {
 	return fail.New(fail.NotReady, "cluster %s has not come up yet", name).Do("naupegos apply finishes it")
 }
 
-// ErrNoSuchMachine names the machines that there are.
+// ErrNoSuchMachine is the error of an unknown machine name; its hint lists the known machines.
 func ErrNoSuchMachine(name, cluster string, known []string) error {
 	err := fail.New(fail.NotFound, "cluster %s has no machine %s", cluster, name)
 	if len(known) == 0 {
@@ -93,8 +93,7 @@ func ErrNoSuchMachine(name, cluster string, known []string) error {
 	return err.Do("%s", Among(name, known))
 }
 
-// Among is the hint about a name that is not among those known: the nearest name, also of one that was given without the cluster's name before it, and
-// all of them.
+// Among returns the hint for an unknown name: the nearest known name, also if the cluster's name was left out in front, and all known names.
 func Among(name string, known []string) string {
 	all := "it has " + strings.Join(known, ", ")
 	near := fail.Nearest(name, known)
@@ -113,7 +112,7 @@ func Among(name string, known []string) string {
 	return all
 }
 
-// EtcdTime bounds a request to etcd, observeTime an observation of an API or etcd that may not answer: timeouts.connect raises both for slow hosts.
+// EtcdTime bounds a request to etcd: 8 seconds, or timeouts.connect if that is longer.
 func EtcdTime(doc *v1alpha1.Cluster) time.Duration {
 	return max(8*time.Second, doc.Spec.Timeouts.Connect.Duration)
 }

@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// Course is the place of a hop on the way from one release to another.
+// Course is the position of a hop on the way from one release to another.
 type Course struct {
 	From, To string
-	Hop, Of  int // from 1; Hop is 0 for a way back, and for a hop that is not on the direct way
+	Hop, Of  int // from 1; Hop is 0 on the way back, and for a hop that is not on the direct way
 }
 
-// CourseOf returns the course of the hop from what all parts run to what they are told to run. It returns the zero value if nothing is under way.
+// CourseOf returns the course of the hop from the releases that run to the releases that are wanted next. It returns the zero value if none is under
+// way.
 func CourseOf(run, told Releases, g Goal) Course {
 	switch {
 	case run == told:

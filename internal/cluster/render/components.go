@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 )
 
-// settings returns what the document says of how Kubernetes' and etcd's programs run.
+// settings returns the document's settings of Kubernetes' and etcd's programs.
 func settings(spec v1alpha1.Spec) (layout.Settings, error) {
 	k := spec.Kubernetes
 	s := layout.Settings{
@@ -47,18 +47,18 @@ func arguments(list []v1alpha1.Arg) (out []layout.Argument) {
 	return out
 }
 
-// configText decodes fields of a configuration file; they have been validated.
+// configText decodes fields of a configuration file. The text has been validated.
 func configText(text string) (map[string]any, error) {
 	out := map[string]any{}
 	if err := yaml.Unmarshal([]byte(text), &out); err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read a configuration text of the document")
 	}
-	delete(out, "apiVersion") // they are the release's
+	delete(out, "apiVersion") // the release decides them
 	delete(out, "kind")
 	return out, nil
 }
 
-// set adds a flag with a number, unless it is left out.
+// set adds a numeric flag, unless its value is 0.
 func set(args []layout.Argument, name string, value int) []layout.Argument {
 	if value == 0 {
 		return args
@@ -113,7 +113,7 @@ func etcdProgram(e v1alpha1.Etcd) layout.Program {
 	return p
 }
 
-// kubeletProgram returns how kubelets run, by the fields of their configuration file.
+// kubeletProgram returns the kubelet settings as fields of the kubelet configuration file.
 func kubeletProgram(k v1alpha1.Kubelet) (layout.Program, error) {
 	config, err := configText(k.Config)
 	p := layout.Program{Gates: k.FeatureGates, Args: arguments(k.ExtraArgs), Config: config}
@@ -161,7 +161,7 @@ func anyMap(m map[string]string) map[string]any {
 	return out
 }
 
-// poolKubelet returns how the kubelets of a pool run, nil where it is as the cluster's do.
+// poolKubelet returns the kubelet settings of a pool, or nil for machines that are in no pool.
 func poolKubelet(spec v1alpha1.Spec, pool string) (*layout.Program, error) {
 	i := slices.IndexFunc(spec.Workers, func(p v1alpha1.Pool) bool { return p.Name == pool })
 	if i < 0 {

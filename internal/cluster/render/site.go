@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// outside renders how a machine reaches the proxy and registries; role is what it runs.
+// outside renders a machine's access to the proxy and registries; role is the configuration of the machine's role.
 func (c *Renderer) outside(ctx context.Context, s wanted.Slot, role machine.Config) (machine.Config, error) {
 	conf := machine.Config{Machine: s.Name}
 	if p := c.Doc.Spec.Proxy; p != nil {
@@ -48,7 +48,7 @@ func (c *Renderer) outside(ctx context.Context, s wanted.Slot, role machine.Conf
 	return conf, err
 }
 
-// NoProxy lists what the cluster's machines reach without the proxy.
+// NoProxy lists the destinations that the cluster's machines reach without the proxy.
 func (c *Renderer) NoProxy(ctx context.Context) ([]string, error) {
 	endpoint, err := c.Endpoint(ctx)
 	if err != nil {
@@ -71,8 +71,8 @@ func (c *Renderer) NoProxy(ctx context.Context) ([]string, error) {
 	return site.NoProxy(c.Doc, endpoint, inside, networks), nil
 }
 
-// account gets the user and the password for the service at a URL; nil: the document refers to none. The last known ones serve where a file is not at hand,
-// except on a server, which uses no copy of a credential that was removed.
+// account returns the user and password for the service at a URL, or nil if the document refers to none. If the file is missing, the last known
+// credential is used, except on a server, which never uses a copy of a removed credential.
 func (c *Renderer) account(ctx context.Context, auth *v1alpha1.BasicAuth, url string) (*site.Account, error) {
 	if auth == nil {
 		return nil, nil

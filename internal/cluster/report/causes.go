@@ -17,9 +17,9 @@ type signs struct {
 	built    bool   // the API has answered once
 	apiErr   error  // why the API does not answer
 	etcdErr  error  // why etcd does not answer
-	underway *Cause // a reset, release, import, recovery or restore that has not come to its end
-	restored string // when the backup was made that the store was restored from; empty: the store was not restored
-	pending  bool   // the stored document differs from the one that the cluster was last brought to
+	underway *Cause // an unfinished reset, release, import, recovery or restore
+	restored string // time of the backup from which the store was restored; empty: the store was not restored
+	pending  bool   // the stored document differs from the document that the cluster was last brought to
 	moving   bool   // an upgrade is not finished
 	soaking  string // what an upgrade waits for, in words
 	rotating bool   // a rotation is not finished
@@ -32,7 +32,7 @@ type signs struct {
 	proxy    bool // a foreign kubeadm has reset kube-proxy
 }
 
-// causes lists everything that keeps a cluster from being healthy, the most severe first, and then what is worth knowing.
+// causes lists everything that keeps a cluster from being healthy, the most severe first, and then remarks.
 func causes(s *Status, g signs) []Cause {
 	j := &judgement{s: s, g: g}
 	j.wholeCluster()
@@ -83,18 +83,18 @@ func stateOf(kind string) State {
 	return Unhealthy
 }
 
-// finding is a cause before alike ones of several machines are folded.
+// finding is a cause before the findings of several machines are joined.
 type finding struct {
 	kind         string
 	machine      string // empty: the whole cluster
-	text         string // of the whole cluster; or what follows the machine's name, for one machine
-	many         string // what follows the names of several machines; empty: alike findings are not folded
-	before       string // what precedes the names: "label tier of "
+	text         string // of the whole cluster: the text; of one machine: what follows its name
+	many         string // text after the names of several machines; empty: equal findings are not joined
+	before       string // text before the names: "label tier of "
 	remedy, does string
 	doesMany     string
 }
 
-// fold joins findings that differ only in their machine, in order.
+// fold joins findings that differ only in their machine, and keeps their order.
 func fold(found []finding) (out []Cause) {
 	at := map[finding]int{}
 	texts := map[int]finding{}
@@ -121,7 +121,7 @@ func fold(found []finding) (out []Cause) {
 	return out
 }
 
-// mostNames is how many machines a cause names.
+// mostNames is the maximum number of machines that a cause names.
 const mostNames = 3
 
 // names lists machines for people: "a, b and c", or "a, b, c and 4 more".
@@ -145,7 +145,7 @@ type judgement struct {
 
 func (j *judgement) add(f finding) { j.found = append(j.found, f) }
 
-// apply is the command that brings the cluster to its document.
+// apply returns the command that brings the cluster to its document.
 func (j *judgement) apply() string { return "naupegos apply -f " + j.file() }
 
 func (j *judgement) file() string {
@@ -217,7 +217,7 @@ func (j *judgement) members(states ...string) (all []string) {
 	return all
 }
 
-// machine finds what is wrong with one machine. Consequences of a finding, such as the silent kubelet of a machine that is off, are no findings.
+// machine finds the problems of one machine. It leaves out consequences of a finding, such as the silent kubelet of a machine that is off.
 func (j *judgement) machine(m MachineStatus) {
 	f := finding{machine: m.Name}
 	switch m.State {
@@ -247,7 +247,7 @@ func (j *judgement) replacement(m MachineStatus) {
 	j.add(finding{kind: "replacement", machine: m.Name, text: " is to be replaced", many: " are to be replaced", remedy: j.apply(), does: "replaces it", doesMany: "replaces them"})
 }
 
-// running finds what is wrong with a machine that runs.
+// running finds the problems of a running machine.
 func (j *judgement) running(m MachineStatus) {
 	sick := m.Problem != "" && m.Config != toBeReplaced
 	if sick {
@@ -287,12 +287,12 @@ func (j *judgement) running(m MachineStatus) {
 	j.configuration(m, sick)
 }
 
-// silentEtcd reports whether etcd as a whole is among the findings.
+// silentEtcd reports whether a finding says that etcd as a whole does not answer or has lost its quorum.
 func (j *judgement) silentEtcd() bool {
 	return slices.ContainsFunc(j.found, func(f finding) bool { return f.kind == "etcd-silent" || f.kind == "quorum-lost" })
 }
 
-// configuration finds what differs on a machine and its node.
+// configuration finds differences on a machine and its node.
 func (j *judgement) configuration(m MachineStatus, sick bool) {
 	if m.Config == toBeReplaced {
 		j.replacement(m)
@@ -350,11 +350,11 @@ func wereChanged(n int) string {
 	return " were changed on the machine"
 }
 
-// stopped lists the units that the agent would only start: they have been up before.
+// stopped lists the units that the agent would only start, because they have been up before.
 func stopped(differs []Difference) (units []string) {
 	for _, d := range differs {
 		if d.Action == "create" {
-			return nil // the machine was never configured, or gets something new
+			return nil // the machine was never configured, or lacks something that is new
 		}
 		if d.Kind == "unit" && d.Action == "start" {
 			units = append(units, d.Name)
@@ -363,7 +363,7 @@ func stopped(differs []Difference) (units []string) {
 	return units
 }
 
-// kindsOf names n differences: by their kind if they share one, by name if there is only one.
+// kindsOf describes n differences: by name if there is only one, by their kind if they share one.
 func kindsOf(differs []Difference, n int) string {
 	if len(differs) == 0 || len(differs) != n {
 		return words.Count(n, "setting", "settings")
@@ -382,7 +382,7 @@ func kindsOf(differs []Difference, n int) string {
 	return words.Count(n, kind, plural)
 }
 
-// quorumMargin finds an etcd that tolerates fewer failures than its size allows.
+// quorumMargin reports an etcd that tolerates fewer failures than its size allows.
 func (j *judgement) quorumMargin() {
 	q := j.s.Quorum
 	if q == nil || j.g.etcdErr != nil || q.Healthy < q.Needed || q.Healthy == q.Voters {
@@ -416,7 +416,7 @@ func (j *judgement) certificates() {
 	}
 }
 
-// drift finds what apply would change about the cluster as a whole.
+// drift finds changes that apply would make to the cluster as a whole.
 func (j *judgement) drift() {
 	if !j.g.built {
 		return
@@ -445,7 +445,7 @@ func (j *judgement) drift() {
 	}
 }
 
-// notes finds what is worth knowing of a healthy cluster.
+// notes adds remarks about a healthy cluster.
 func (j *judgement) notes() {
 	name := j.s.Name
 	if j.g.soaking != "" {

@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
-// sound is a healthy cluster of three control-plane machines, a worker and a gateway, and its signs.
+// sound returns a healthy cluster of three control-plane machines, a worker and a gateway, and its signs.
 func sound() (*Status, *signs) {
 	s := &Status{Name: "demo", Provider: "local", Kubernetes: "v1.37.2", API: "ready", DocumentFile: "cluster.yaml",
 		Quorum: &Quorum{Voters: 3, Healthy: 3, Needed: 2, Tolerates: 1}, Expires: noon.Add(300 * 24 * time.Hour), ExpiresOf: "demo-cp-1/apiserver"}
@@ -26,7 +26,7 @@ func sound() (*Status, *signs) {
 	return s, &signs{now: noon, built: true, unpacked: true}
 }
 
-// down makes a machine one that its provider reports as off, with what follows from that.
+// down makes the provider report a machine as off, with the usual consequences.
 func down(s *Status, name string) {
 	m := machineOf(s, name)
 	m.State, m.Config, m.Changes = "stopped", "-", nil
@@ -49,7 +49,7 @@ func changed(s *Status, name string, all ...Difference) {
 	m.Config, m.Changes, m.Differs = "changes", &n, all
 }
 
-// TestCauses: each kind of cause leads to its state, and the first line names the cause and the command that helps.
+// TestCauses: each kind of cause leads to its state, and the summary names the cause and the command that fixes it.
 func TestCauses(t *testing.T) {
 	file := func(name string) Difference {
 		return Difference{Kind: "file", Name: name, Action: "update", Why: "content differs"}
@@ -57,7 +57,7 @@ func TestCauses(t *testing.T) {
 	for name, c := range map[string]struct {
 		with  func(*Status, *signs)
 		state State
-		line  string // what follows "Cluster demo (local, Kubernetes v1.37.2) is healthy"; from ": " on
+		line  string // of the summary: what follows "Cluster demo (local, Kubernetes v1.37.2) is healthy"; from ": " on
 		kinds string // of all causes, in order
 	}{
 		"healthy": {func(*Status, *signs) {}, Healthy, "", ""},
@@ -234,7 +234,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestKindsAreRanked: a kind outside of the ranking would sort last and count as unhealthy.
+// TestKindsAreRanked: every kind is in the ranking; a kind outside of it would sort last and count as unhealthy.
 func TestKindsAreRanked(t *testing.T) {
 	seen := map[string]bool{}
 	for _, k := range kinds {

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Member is a machine's etcd member in numbers.
+// Member holds the numbers of a machine's etcd member.
 type Member struct {
 	Leader  bool   `json:"leader"`
 	Learner bool   `json:"learner"`
@@ -23,7 +23,7 @@ type Member struct {
 	Lag     uint64 `json:"lag"`          // entries behind the furthest member
 }
 
-// memberNumbers returns the numbers of a machine's etcd member; nil if it has none, or etcd does not answer.
+// memberNumbers returns the numbers of a machine's etcd member, or nil if there is no member or etcd does not answer.
 func memberNumbers(o *observe.Observed, name string) *Member {
 	m, ok := o.Member(name)
 	if !ok {
@@ -38,13 +38,13 @@ func memberNumbers(o *observe.Observed, name string) *Member {
 	return out
 }
 
-// Insight is what the Kubernetes API knows about a cluster.
+// Insight is what the Kubernetes API reports about a cluster.
 type Insight struct {
 	Nodes  []kube.NodeLoad `json:"nodes,omitempty"`
 	Events []kube.Event    `json:"events,omitempty"` // oldest first
 }
 
-// Insight asks the Kubernetes API for nodes with what runs on them, and for the newest events since a time, at most a number.
+// Insight asks the Kubernetes API for nodes and their load, and for the newest events since a time, at most a given number.
 func (c *Reporter) Insight(ctx context.Context, since time.Time, most int) (*Insight, error) {
 	if !c.Facts.Bootstrapped() {
 		return nil, env.ErrNotBootstrapped(c.Name())
@@ -63,13 +63,13 @@ func (c *Reporter) Insight(ctx context.Context, since time.Time, most int) (*Ins
 	return &Insight{Nodes: loads, Events: events}, err
 }
 
-// usageTime bounds asking one kubelet.
+// usageTime limits a request to one kubelet.
 const usageTime = 5 * time.Second
 
-// askedAtOnce bounds how many kubelets are asked at once.
+// askedAtOnce limits how many kubelets are asked at once.
 const askedAtOnce = 8
 
-// Usage asks the nodes' kubelets what the nodes use. A node that does not answer is left out.
+// Usage asks the nodes' kubelets for their resource usage. A node that does not answer is left out.
 func (c *Reporter) Usage(ctx context.Context) ([]kube.Usage, error) {
 	if !c.Facts.Bootstrapped() {
 		return nil, env.ErrNotBootstrapped(c.Name())
@@ -110,7 +110,7 @@ func (c *Reporter) Usage(ctx context.Context) ([]kube.Usage, error) {
 	return out, ctx.Err()
 }
 
-// Units asks a machine which of its units run since when, and which are down.
+// Units asks a machine since when its units run, and which units are down.
 func (c *Reporter) Units(ctx context.Context, name string) (machine.Life, error) {
 	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package report tells how a cluster is: its status, its checks, and the logs of its machines.
+// Package report reports on a cluster: its status, its checks, and the logs of its machines.
 package report
 
 import "github.com/naupegos/naupegos/internal/cluster/removal"

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/objects"
 )
 
-// signs collects what causes needs to know besides the status.
+// signs collects the inputs of causes besides the status.
 func (c *Reporter) signs(o *observe.Observed, now time.Time) signs {
 	g := signs{
 		now: now, built: c.Facts.Bootstrapped(), apiErr: o.APIErr, etcdErr: o.EtcdErr, underway: c.underway(), pending: c.pending(),
@@ -49,7 +49,7 @@ func (c *Reporter) signs(o *observe.Observed, now time.Time) signs {
 	return g
 }
 
-// pending reports whether the stored document differs from the one that the cluster was last brought to. Defaults of this release count for both.
+// pending reports whether the stored document differs from the document that the cluster was last brought to. Both get the defaults of this release.
 func (c *Reporter) pending() bool {
 	was := c.Facts.Get(memory.Converged)
 	if was == "" || len(c.Record.Document) == 0 {
@@ -68,7 +68,7 @@ func (c *Reporter) pending() bool {
 	return errA == nil && errB == nil && string(a) != string(b)
 }
 
-// underway returns the verb that was begun and has not come to its end, as a cause; nil if there is none.
+// underway returns an unfinished verb as a cause, or nil if there is none.
 func (c *Reporter) underway() *Cause {
 	name := c.Name()
 	switch {

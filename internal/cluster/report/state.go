@@ -8,19 +8,19 @@ import (
 	"github.com/naupegos/naupegos/internal/etcd"
 )
 
-// State sums a cluster up in a word.
+// State describes a cluster in one word.
 type State string
 
 // The states of a cluster.
 const (
-	Healthy   State = "healthy"   // everything exists, runs, answers and is as wanted
-	Drifted   State = "drifted"   // everything serves, but something is not as wanted: apply has work to do
+	Healthy   State = "healthy"   // everything exists, runs, answers and matches the document
+	Drifted   State = "drifted"   // everything serves, but something differs from the document: apply has work to do
 	Unhealthy State = "unhealthy" // something is missing, down, silent or expired
 )
 
-// Cause is one reason for a state, with the command that helps.
+// Cause is one reason for a state, with the command that fixes it.
 type Cause struct {
-	State    State    `json:"state"` // that this cause alone leads to; healthy: merely worth knowing
+	State    State    `json:"state"` // state that this cause alone leads to; healthy: only a remark
 	Kind     string   `json:"kind"`  // such as "machine-off"
 	Machines []string `json:"machines,omitempty"`
 	Text     string   `json:"text"`             // such as "demo-cp-2 is off"
@@ -44,12 +44,12 @@ type Quorum struct {
 	Tolerates int `json:"tolerates"` // how many more voters may fail
 }
 
-// quorumOf returns the numbers of a projection.
+// quorumOf returns the counts of a projection.
 func quorumOf(p etcd.Projection) *Quorum {
 	return &Quorum{Voters: p.Voters, Healthy: p.Healthy, Needed: p.Quorum, Tolerates: p.Tolerates}
 }
 
-// setState judges the cluster: it fills in the causes and what follows from them. Status calls it last.
+// setState judges the cluster: it fills in the causes, the state, and the first cause and remedy. Status calls it last.
 func (s *Status) setState(g signs) {
 	s.Causes = causes(s, g)
 	s.State, s.Cause, s.Remedy = Healthy, "", ""
@@ -62,7 +62,7 @@ func (s *Status) setState(g signs) {
 	s.Healthy = s.State == Healthy
 }
 
-// StateWord returns the state. A server of an older release sends only whether the cluster is healthy.
+// StateWord returns the state. For a server of an older release, which sends only whether the cluster is healthy, it returns Healthy or Unhealthy.
 func (s *Status) StateWord() State {
 	switch {
 	case s.State != "":
@@ -73,7 +73,7 @@ func (s *Status) StateWord() State {
 	return Unhealthy
 }
 
-// Summary is one line about the cluster: its state, the first cause, the command that helps, and how many causes follow.
+// Summary describes the cluster in one line: its state, the first cause, the command that fixes it, and the number of further causes.
 func (s *Status) Summary() string {
 	line := fmt.Sprintf("Cluster %s (%s, Kubernetes %s) is %s", s.Name, s.Provider, s.Kubernetes, s.StateWord())
 	if len(s.Causes) == 0 {

@@ -24,56 +24,56 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// Status is a cluster as it is now.
+// Status is the present state of a cluster.
 type Status struct {
 	Name       string           `json:"name"`
 	ID         string           `json:"id"`
 	Provider   string           `json:"provider"`
 	Kubernetes string           `json:"kubernetes"`           // version that the document wants
 	Bundle     string           `json:"bundle,omitempty"`     // ID of the bundle that the cluster was last brought to
-	Upgrade    string           `json:"upgrade,omitempty"`    // where an upgrade stands
-	Rotation   string           `json:"rotation,omitempty"`   // where a rotation of authorities and keys stands
-	Reset      string           `json:"reset,omitempty"`      // where a reset stands
-	BundleNote string           `json:"bundleNote,omitempty"` // that the bundle here is another one, or that there is a newer one
+	Upgrade    string           `json:"upgrade,omitempty"`    // progress of an upgrade
+	Rotation   string           `json:"rotation,omitempty"`   // progress of a rotation of authorities and keys
+	Reset      string           `json:"reset,omitempty"`      // progress of a reset
+	BundleNote string           `json:"bundleNote,omitempty"` // says that the bundle at hand is another one, or that a newer one is at hand
 	Endpoint   string           `json:"endpoint,omitempty"`
-	State      State            `json:"state"`            // in a word
+	State      State            `json:"state"`            // one word
 	Cause      string           `json:"cause,omitempty"`  // the most severe of causes; empty if healthy
-	Remedy     string           `json:"remedy,omitempty"` // the command that helps against cause
-	Causes     []Cause          `json:"causes,omitempty"` // everything that keeps the cluster from being healthy, and what is worth knowing
+	Remedy     string           `json:"remedy,omitempty"` // the command that fixes cause
+	Causes     []Cause          `json:"causes,omitempty"` // everything that keeps the cluster from being healthy, followed by remarks
 	Healthy    bool             `json:"healthy"`          // state is healthy
 	API        string           `json:"api"`              // "ready", or why not
 	Etcd       string           `json:"etcd"`             // "3 of 3 voters healthy, 2 needed", or why etcd does not answer
-	Quorum     *Quorum          `json:"quorum,omitempty"` // the numbers of etcd's voters; none if etcd does not answer
+	Quorum     *Quorum          `json:"quorum,omitempty"` // counts of etcd's voters; absent if etcd does not answer
 	Machines   []MachineStatus  `json:"machines"`
-	Expires    time.Time        `json:"certificateExpires,omitzero"` // of the certificate that expires first
+	Expires    time.Time        `json:"certificateExpires,omitzero"` // expiry of the certificate that expires first
 	ExpiresOf  string           `json:"certificateName,omitempty"`
-	Due        []string         `json:"certificatesDue,omitempty"` // names of certificates that the next apply renews
+	Due        []string         `json:"certificatesDue,omitempty"` // names of the certificates that the next apply renews
 	Backups    *backups.Backups `json:"backups,omitempty"`
-	Repairs    []string         `json:"repairs,omitempty"` // attempts to heal machines that are or were not Ready, a sentence each
-	// DocumentFile is the file that the stored document was last applied from, as its user named it; empty: none is known.
+	Repairs    []string         `json:"repairs,omitempty"` // attempts to repair machines that are or were not Ready, one sentence each
+	// DocumentFile is the file from which the stored document was last applied, as its user named it; empty: unknown.
 	DocumentFile string `json:"documentFile,omitempty"`
 }
 
-// MachineStatus is one machine as it is now.
+// MachineStatus is the present state of a machine.
 type MachineStatus struct {
 	Name    string `json:"name"`
 	Role    string `json:"role"`
 	Pool    string `json:"pool,omitempty"`
 	Address string `json:"address,omitempty"`
 	State   string `json:"state"`             // the provider's word, or "missing", "unwanted"
-	Config  string `json:"config"`            // "up to date", "3 changes", or why it can't be told
-	Changes *int   `json:"changes,omitempty"` // how many settings of the machine differ; none if it was not asked
-	Problem string `json:"problem,omitempty"` // why it can't be asked for its configuration
+	Config  string `json:"config"`            // "up to date", "3 changes", or why it is unknown
+	Changes *int   `json:"changes,omitempty"` // number of differing settings of the machine; absent if the machine was not asked
+	Problem string `json:"problem,omitempty"` // why the machine can't be asked for its configuration
 	Node    string `json:"node,omitempty"`    // "Ready", "Ready, cordoned", or why not; empty for gateways
 	Version string `json:"version,omitempty"` // kubelet's
-	Etcd    string `json:"etcd,omitempty"`    // "voter", "leader", "learner", or what is wrong
+	Etcd    string `json:"etcd,omitempty"`    // "voter", "leader", "learner", or the problem
 
-	Member      *Member      `json:"member,omitempty"`      // of etcd, in numbers
+	Member      *Member      `json:"member,omitempty"`      // numbers of its etcd member
 	Differs     []Difference `json:"differs,omitempty"`     // at most 20 of the changes
-	NodeDiffers []string     `json:"nodeDiffers,omitempty"` // labels and taints of the node that differ, such as "label tier: (none) -> web"
+	NodeDiffers []string     `json:"nodeDiffers,omitempty"` // differing labels and taints of the node, such as "label tier: (none) -> web"
 }
 
-// Status observes the cluster and sums up.
+// Status observes the cluster and summarizes its state.
 func (c *Reporter) Status(ctx context.Context) (*Status, error) {
 	o, err := c.onlyLook(ctx)
 	if err != nil {
@@ -123,18 +123,18 @@ func (m MachineStatus) OK() bool {
 	return m.State == string(provider.Running) && m.Config == upToDate && (m.Node == "" || m.Node == "Ready" || m.Node == "Ready, cordoned")
 }
 
-// Difference is one setting of a machine that differs.
+// Difference is one differing setting of a machine.
 type Difference struct {
 	Kind   string `json:"kind"`          // "user", "file", "directory", "binary", "image", "sysctl", "module", "unit"
 	Name   string `json:"name"`          // path or unit
-	Action string `json:"action"`        // that apply takes: "create", "update", "remove", "start", "stop", "restart", "reload", "enable"
-	Why    string `json:"why,omitempty"` // never any content of a secret
+	Action string `json:"action"`        // the change that apply makes: "create", "update", "remove", "start", "stop", "restart", "reload", "enable"
+	Why    string `json:"why,omitempty"` // never the content of a secret
 }
 
-// mostDiffers is how many differences of a machine a status lists.
+// mostDiffers is the maximum number of differences that a status lists per machine.
 const mostDiffers = 20
 
-// RepairNote describes the attempts to heal a machine; "" if there were none.
+// RepairNote describes the attempts to repair a machine; "" if there were none.
 func (c *Reporter) RepairNote(name string) string {
 	l, err := upkeep.ParseLadder(c.Facts.Of(memory.Repair, name))
 	if err != nil || len(l.Tries) == 0 {
@@ -143,7 +143,7 @@ func (c *Reporter) RepairNote(name string) string {
 	return name + ": " + strings.Join(l.Words(), ", ")
 }
 
-// Words of a machine's state, configuration, node and etcd member.
+// Words for the state of a machine, its configuration, node and etcd member.
 const (
 	upToDate      = "up to date"
 	missing       = "missing"
@@ -155,7 +155,7 @@ const (
 	unknown       = "unknown"
 )
 
-// MachineStatus summarizes what was observed of a wanted machine.
+// MachineStatus summarizes the observations of a wanted machine.
 func (c *Reporter) MachineStatus(o *observe.Observed, w wanted.Slot) MachineStatus {
 	m := MachineStatus{Name: w.Name, Role: string(w.Role), Pool: w.Pool, State: missing, Config: "-"}
 	seen := o.Machines[w.Name]
@@ -198,7 +198,7 @@ func configStatus(s *observe.Seen) string {
 	return words.Count(len(s.Report.Changes)+len(s.Report.Missing), "change", "changes")
 }
 
-// differences records what the machine's agent would change, or why it could not be asked.
+// differences records what the machine's agent would change, or why the agent could not be asked.
 func (m *MachineStatus) differences(s *observe.Seen) {
 	if s.Err != nil && s.Machine.State == provider.Running {
 		m.Problem = s.Err.Error()
@@ -250,7 +250,7 @@ func (c *Reporter) etcdStatus(o *observe.Observed) string {
 	return nodes.EtcdProjection(o)
 }
 
-// CertificateStatus finds the certificate that expires first and the certificates that are due: only the next apply renews them.
+// CertificateStatus finds the certificate that expires first, and the certificates that are due for renewal by the next apply.
 func (c *Reporter) CertificateStatus(ctx context.Context, s *Status, now time.Time) error {
 	certs, err := c.Certificates(ctx)
 	if err != nil {
@@ -270,7 +270,7 @@ func (c *Reporter) CertificateStatus(ctx context.Context, s *Status, now time.Ti
 // Certificates lists every certificate that Naupegos issued for the cluster.
 func (c *Reporter) Certificates(ctx context.Context) ([]pki.CertInfo, error) { return c.PKI.List(ctx) }
 
-// onlyLook is Observe for callers that change nothing: it requests no certificates in place of those that are due.
+// onlyLook observes the cluster like Observe, but does not renew certificates that are due. It is for callers that change nothing.
 func (c *Reporter) onlyLook(ctx context.Context) (*observe.Observed, error) {
 	if c.Vault != nil {
 		c.PKI.HoldRenewals(true)
@@ -289,8 +289,8 @@ func (c *Reporter) providerWarnings(name string) (out []provider.Check) {
 	return out
 }
 
-// Check reports whether the provider can serve what the document wants, and which machines that exist don't answer. It changes nothing.
-// The error is one of looking; what is found wrong is a check.
+// Check reports whether the provider can serve the document, and which existing machines do not answer. It changes nothing. Problems that it finds
+// are checks; it returns an error only if it can't look.
 func (c *Reporter) Check(ctx context.Context) ([]provider.Check, error) {
 	out, err := c.CheckIssuer(ctx)
 	if err != nil {
@@ -327,7 +327,7 @@ func (c *Reporter) Check(ctx context.Context) ([]provider.Check, error) {
 	return out, nil
 }
 
-// CheckMachine turns what was observed of a machine into a check.
+// CheckMachine turns the observation of a machine into a check.
 func CheckMachine(name string, seen *observe.Seen) provider.Check {
 	check := provider.Check{Name: "machine " + name, Result: provider.Fine, Detail: "answers"}
 	switch {
@@ -343,18 +343,18 @@ func CheckMachine(name string, seen *observe.Seen) provider.Check {
 	return check
 }
 
-// logMachines bounds how many machines are asked at once for what they logged.
+// logMachines limits how many machines are asked for their logs at once.
 const logMachines = 8
 
-// consoler is a provider that keeps its machines' consoles.
+// consoler is a provider that keeps its machines' console logs.
 type consoler interface {
 	// Console returns the end of a machine's console log, at most limit bytes.
 	Console(name string, limit int64) ([]byte, error)
 }
 
-// Logs writes a support archive (tar, gzip) about the whole cluster to w: what the machines' units and containers logged, what
-// the machines are, the cluster's status and document. Whatever can't be had is listed and does not fail the rest. Everything
-// is redacted: the cluster's own secrets and whatever looks like one.
+// Logs writes a support archive (tar, gzip) about the whole cluster to w: the logs of the machines' units and containers, facts about the machines,
+// the cluster's status and document. Parts that can't be read are listed and do not fail the rest. Everything is redacted: the cluster's own secrets,
+// and any text that looks like a secret.
 func (c *Reporter) Logs(ctx context.Context, w io.Writer, o support.Options) ([]support.Problem, error) {
 	r, err := support.NewRedactor(ctx, c.Secrets)
 	if err != nil {
@@ -397,7 +397,7 @@ func (c *Reporter) collect(ctx context.Context, col *support.Collection) error {
 	col.JSON("facts.json", func() (any, error) { return c.Facts.All(), nil })
 	col.JSON("machines.json", func() (any, error) { return inv, nil })
 	col.JSON("nodes.json", func() (any, error) { return c.NodeList(ctx) })
-	// The last one, for it makes new slots.
+	// Status comes last, because it creates new slots.
 	col.JSON("status.json", func() (any, error) { return c.Status(ctx) })
 	return ctx.Err()
 }

@@ -5,13 +5,13 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Layer is a part of a machine's configuration with the name of who wants it.
+// Layer is a part of a machine's configuration and the name of its owner.
 type Layer struct {
 	Owner string
 	machine.Config
 }
 
-// Clash returns fail.Invalid if the document's settings want what another layer has already: a path, a unit or a kernel setting.
+// Clash returns fail.Invalid if the document's settings contain a path, unit or kernel setting that another layer already sets.
 func Clash(name string, settings machine.Config, layers ...Layer) error {
 	for _, l := range layers {
 		taken := things(l.Config)
@@ -25,7 +25,7 @@ func Clash(name string, settings machine.Config, layers ...Layer) error {
 	return nil
 }
 
-// things lists what only one layer may have.
+// things lists the items of a configuration that only one layer may set.
 func things(c machine.Config) map[string]bool {
 	out := map[string]bool{}
 	for _, f := range c.Files {

@@ -1,4 +1,4 @@
-// Package site renders what a document adds to machines for its site: settings of the machines, the HTTP proxy and registries.
+// Package site renders a document's site-specific additions to machines: machine settings, the HTTP proxy and registries.
 //
-// It knows the document and machine configurations, and nothing of running clusters; credentials come from the caller.
+// It knows the document and machine configurations, but no running cluster. Credentials come from the caller.
 package site

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// The files by which programs on a machine find the proxy.
+// The files in which programs on a machine find the proxy.
 const (
 	ProxyEnvironment   = "/etc/naupegos/proxy.env"
 	NoProxyEnvironment = "/etc/naupegos/no-proxy.env"
@@ -20,15 +20,16 @@ const (
 	proxyDropIn        = "30-naupegos-proxy.conf"
 )
 
-// ProxyParams say how machines reach the outside.
+// ProxyParams describe how machines reach destinations outside the cluster.
 type ProxyParams struct {
 	Proxy    v1alpha1.Proxy
 	Account  *Account       // for the proxy; nil: none
-	Inside   []string       // what they reach without it, by NoProxy
-	Runtimes []machine.Unit // units on this machine that go outside
+	Inside   []string       // destinations that machines reach without the proxy, from NoProxy
+	Runtimes []machine.Unit // units on this machine that connect to the outside
 }
 
-// NoProxy lists what machines reach without the proxy, each once and sorted: what the document says, and what is in the cluster.
+// NoProxy returns the destinations that machines reach without the proxy: those in the document and those in the cluster, sorted and without
+// duplicates.
 func NoProxy(doc *v1alpha1.Cluster, endpoint string, machines, networks []string) []string {
 	host := endpoint
 	if h, _, err := net.SplitHostPort(endpoint); err == nil {
@@ -56,8 +57,8 @@ func prefixes(list []string) (out []netip.Prefix) {
 	return out
 }
 
-// Proxy renders the files of the proxy, and drop-ins for the units that pull. They restart when the proxy changes, and not when a machine joins: what is
-// inside matters to them only by the endpoint and the networks, which stay.
+// Proxy renders the files of the proxy, and drop-ins for the units that pull images. These units restart when the proxy changes but not when a
+// machine joins: they need only the endpoint and the networks, which do not change.
 func Proxy(p ProxyParams) machine.Config {
 	var env, apt strings.Builder
 	for _, s := range []struct{ name, scheme, address string }{{"HTTP_PROXY", "http", p.Proxy.HTTP}, {"HTTPS_PROXY", "https", p.Proxy.HTTPS}} {
@@ -89,7 +90,7 @@ func Proxy(p ProxyParams) machine.Config {
 	return c
 }
 
-// withAccount puts user and password into a proxy's address.
+// withAccount adds user and password to a proxy's address.
 func withAccount(address string, a *Account) string {
 	u, err := url.Parse(address)
 	if a == nil || err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// CertsDir has a directory for each registry. containerd reads it at every pull.
+// CertsDir contains a directory for each registry. containerd reads it at every pull.
 const CertsDir = "/etc/containerd/certs.d"
 
 // Account is a user with a password.
 type Account struct{ User, Password string }
 
-// authorization returns the value of the HTTP header. containerd sends it to the host, and to the host's token server if it has one.
+// authorization returns the value of the HTTP header Authorization. containerd sends it to the host and to the host's token server, if there is one.
 func (a Account) authorization() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(a.User+":"+a.Password))
 }
@@ -28,10 +28,10 @@ type Endpoint struct {
 	Account  *Account // nil: none
 }
 
-// AccountOf gets the user and the password that a document refers to, for the service at a URL.
+// AccountOf returns the user and password to which a document refers for the service at a URL.
 type AccountOf func(auth *v1alpha1.BasicAuth, url string) (*Account, error)
 
-// ServerURL returns the address of a registry by its host.
+// ServerURL returns the URL of the registry at a host.
 func ServerURL(host string) string {
 	if host = v1alpha1.RegistryHost(host); host == "docker.io" {
 		host = "registry-1.docker.io"
@@ -71,7 +71,7 @@ func Registries(registries []v1alpha1.Registry, account AccountOf) ([]machine.Fi
 	return files, nil
 }
 
-// hostsFile is a hosts.toml under way, with the certificates that it names.
+// hostsFile builds a hosts.toml and the certificates that it refers to.
 type hostsFile struct {
 	dir    string
 	text   strings.Builder

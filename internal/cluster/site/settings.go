@@ -15,10 +15,10 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// AuthoritiesDir holds the authorities that a machine trusts besides the system's own, where update-ca-certificates(8) finds them.
+// AuthoritiesDir holds the CA certificates that a machine trusts in addition to the system's own; update-ca-certificates(8) reads them there.
 const AuthoritiesDir = "/usr/local/share/ca-certificates"
 
-// Settings renders a document's settings of one machine. They must be valid.
+// Settings renders a document's settings of one machine. The settings must be valid.
 func Settings(s v1alpha1.MachineSettings, f machine.Facts) machine.Config {
 	c := machine.Config{Sysctls: s.Sysctls, Modules: s.Modules, Packages: slices.Clone(s.Packages)}
 	for _, file := range s.Files {
@@ -49,7 +49,7 @@ func Settings(s v1alpha1.MachineSettings, f machine.Facts) machine.Config {
 func fileMode(text string) fs.FileMode {
 	n, err := strconv.ParseUint(text, 8, 12)
 	if err != nil {
-		return 0o644 // validation has refused everything but a mode
+		return 0o644 // validation accepts only octal modes
 	}
 	mode := fs.FileMode(n & 0o777)
 	for bit, flag := range map[uint64]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
@@ -60,8 +60,8 @@ func fileMode(text string) fs.FileMode {
 	return mode
 }
 
-// units renders units. A unit watches the files of the document that its content names; a service that a timer, socket or path of the same name starts is
-// left to that.
+// units renders units. A unit watches the files of the document that its content mentions. A service that a timer, socket or path of the same name
+// starts is not started by the agent.
 func units(s v1alpha1.MachineSettings) []machine.Unit {
 	var out []machine.Unit
 	for _, u := range s.Units {
@@ -80,7 +80,7 @@ func units(s v1alpha1.MachineSettings) []machine.Unit {
 	return out
 }
 
-// repository renders a source of packages in the form of deb822(5), and its key.
+// repository renders a package source in the format of deb822(5), and its key.
 func repository(r v1alpha1.PackageRepository) []machine.File {
 	components := r.Components
 	if len(components) == 0 && !strings.HasSuffix(r.Suite, "/") {
@@ -100,7 +100,7 @@ func repository(r v1alpha1.PackageRepository) []machine.File {
 	return []machine.File{key, source}
 }
 
-// addTime adds time zone and time servers. The files of both time daemons are written; the one that a machine lacks reads none.
+// addTime adds time zone and time servers. It writes the files of both time daemons; a file whose daemon is not installed has no effect.
 func addTime(c *machine.Config, s v1alpha1.MachineSettings) {
 	if s.TimeZone != "" {
 		c.Links = append(c.Links, machine.Link{Path: "/etc/localtime", Target: "/usr/share/zoneinfo/" + s.TimeZone})
@@ -119,13 +119,13 @@ func addTime(c *machine.Config, s v1alpha1.MachineSettings) {
 		text("/etc/chrony/sources.d/naupegos.sources", chrony.String()))
 }
 
-// addDNS adds name servers: to systemd-resolved where it runs, else in resolv.conf, which DHCP clients are kept from writing.
+// addDNS adds name servers: to systemd-resolved if it runs, otherwise to resolv.conf, which DHCP clients are then kept from overwriting.
 func addDNS(c *machine.Config, d v1alpha1.DNS, f machine.Facts) {
 	if len(d.Servers) == 0 {
 		return
 	}
 	if f.ResolvConf != "" {
-		domains := append(slices.Clone(d.SearchDomains), "~.") // every other name goes to these servers, too
+		domains := append(slices.Clone(d.SearchDomains), "~.") // all other names are resolved by these servers, too
 		c.Files = append(c.Files, text("/etc/systemd/resolved.conf.d/90-naupegos.conf",
 			"[Resolve]\nDNS="+strings.Join(d.Servers, " ")+"\nDomains="+strings.Join(domains, " ")+"\n"))
 		return
@@ -143,7 +143,7 @@ func addDNS(c *machine.Config, d v1alpha1.DNS, f machine.Facts) {
 		text("/etc/NetworkManager/conf.d/90-naupegos.conf", "[main]\ndns=none\n"))
 }
 
-// fingerprint names a certificate, whatever its white space.
+// fingerprint returns a name for a certificate that does not depend on white space.
 func fingerprint(text string) string {
 	data := []byte(text)
 	if block, _ := pem.Decode(data); block != nil {

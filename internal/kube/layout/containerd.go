@@ -6,7 +6,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// containerdConfig renders containerd 2's config.toml. What is not said is containerd's default.
+// containerdConfig renders containerd 2's config.toml. Settings that it leaves out have containerd's defaults.
 func (p Params) containerdConfig(n Node) (string, error) {
 	pause, err := p.of(n).image("pause")
 	if err != nil {
@@ -45,5 +45,5 @@ state = "/run/containerd"
 `, machine.ContainerdRoot, pause.Ref, certsD, !n.Facts.SysResource, !n.Facts.AppArmor, n.Facts.CgroupVersion == 2, cniBinDir, cniConfDir), nil
 }
 
-// authoritiesDir holds the authorities that the system trusts besides its own; containerd reads them when it starts.
+// authoritiesDir holds the CA certificates that are trusted in addition to the system's own; containerd reads them when it starts.
 const authoritiesDir = "/usr/local/share/ca-certificates"

@@ -20,48 +20,49 @@ const (
 	EtcdService = "service" // as a systemd unit on every control-plane machine
 )
 
-// The pod networks that are known.
+// The supported pod networks.
 const (
 	CNIFlannel = "flannel"
-	CNINone    = "none" // somebody else brings one
+	CNINone    = "none" // the user installs one
 )
 
-// Params is what the machines of one cluster have in common: what their configurations are rendered from.
+// Params holds the properties that all machines of a cluster share. Their configurations are rendered from it.
 type Params struct {
 	ClusterName   string   // also the cluster's name in kubeconfigs
-	Endpoint      string   // host:port at which the API is reached by everyone but the control plane itself
+	Endpoint      string   // host:port at which everything except the control plane itself reaches the API
 	PodCIDR       string   // "10.244.0.0/16"
 	ServiceCIDR   string   // "10.96.0.0/16"
 	DNSDomain     string   // "cluster.local"
-	Release       Release  // of the cluster: what is recorded of it and installed into it
-	Servers       Servers  // what API servers, controller managers and schedulers run; zero: what their machine runs
-	Ahead         Release  // what lies on machines ahead of its use; zero: nothing
+	Release       Release  // of the cluster: recorded in it, and used for what is installed into it
+	Servers       Servers  // release of API servers, controller managers and schedulers; zero: that of their machine
+	Ahead         Release  // release whose files machines hold in advance; zero: none
 	EtcdMode      string   // EtcdStacked or EtcdService
 	ControlPlanes []Node   // all of them; the first one bootstraps and keeps super-admin.conf
 	APIServerSANs []string // further names and addresses of the API server
 	CNI           string   // CNIFlannel or CNINone
 
 	AuditLog     bool     // keep an audit log on control-plane machines
-	AuditOptions AuditLog // how it is kept
-	// Encryption lists by what API servers read Secrets in etcd: names of keys, and Plaintext. They write by the first. Empty means Plaintext.
+	AuditOptions AuditLog // how the audit log is kept
+	// Encryption lists the providers by which API servers read Secrets in etcd: names of keys, and Plaintext. API servers write with the first. Empty
+	// means Plaintext.
 	Encryption []string
 	Harden     bool // the CIS benchmark's settings that go beyond kubeadm's defaults
-	// ExternalCloud says that a cloud controller manager tells nodes' addresses, zones and provider IDs: kubelets register them
-	// with the taint node.cloudprovider.kubernetes.io/uninitialized, which it takes away. Nothing but what tolerates that taint
-	// runs before. The API server and kube-controller-manager of these releases need no flag for it.
+	// ExternalCloud says that a cloud controller manager sets nodes' addresses, zones and provider IDs. Kubelets register nodes with the taint
+	// node.cloudprovider.kubernetes.io/uninitialized, which the manager removes; until then, only pods that tolerate the taint run. The API server
+	// and kube-controller-manager of these releases need no flag for it.
 	ExternalCloud bool
-	// ExternalCA says that the authorities' keys are elsewhere, on no machine: nothing in the cluster signs certificates. Kubelets have theirs from
-	// us then, as everything else does, and renew none.
+	// ExternalCA says that no machine holds the authorities' keys, so that nothing in the cluster signs certificates. Kubelets then get their
+	// certificates from Naupegos, as everything else does, and do not renew them.
 	ExternalCA bool
-	// SharedKernel says that some machine shares its host's kernel (a container): kube-proxy, which is configured for all at once, leaves
-	// global kernel settings alone. Kubelets go by what their own machine is.
+	// SharedKernel says that some machine shares its host's kernel (a container). kube-proxy, which has one configuration for all machines, then
+	// leaves global kernel settings alone. Kubelets use the facts of their own machine.
 	SharedKernel bool
 
-	Settings Settings // what the document says of the programs
+	Settings Settings // the document's settings of the programs
 
-	Unattended bool                // nobody approves kubelets' serving certificates
+	Unattended bool                // nothing approves kubelets' serving certificates
 	AgentPath  string              // of naupegos-agent on machines
-	Machines   map[string][]string // addresses of every machine by node name, by which kubelets' serving certificates are approved
+	Machines   map[string][]string // addresses of every machine by node name, for the approval of kubelets' serving certificates
 }
 
 // AuditLog says how an audit log is kept. Zero values mean the defaults.
@@ -72,26 +73,25 @@ type AuditLog struct {
 	Policy     string // YAML of an audit.k8s.io/v1 Policy; default: the one in manifests/
 }
 
-// Node is one machine as Kubernetes will know it.
+// Node is a machine as Kubernetes will know it.
 type Node struct {
-	Name    string            // the node's name; where the host's name is another, the kubelet is told
-	Address string            // where the other machines reach it
-	Labels  map[string]string // given at registration; those that kubelets may not give themselves are left out
-	Taints  []corev1.Taint    // given at registration
+	Name    string            // the node's name; kubelet gets it as a flag if the host's name differs
+	Address string            // address at which the other machines reach it
+	Labels  map[string]string // set at registration; labels that kubelets may not set themselves are left out
+	Taints  []corev1.Taint    // set at registration
 	Facts   machine.Facts
-	Release Release       // what the machine runs; zero where it is the cluster's
-	Cloud   CloudInstance // what the machine is in the cloud; zero where there is none or it is not known yet
-	// Kubelet is how the machine's kubelet runs, where it is not as the cluster's.
+	Release Release       // release that the machine runs; zero: the cluster's
+	Cloud   CloudInstance // the machine's server in the cloud; zero if there is no cloud or the server is not known yet
+	// Kubelet holds the settings of the machine's kubelet; nil: the cluster's.
 	Kubelet *Program
-	// Schedulable lets ordinary pods onto a machine of the control plane: without Taints it gets the usual one otherwise.
+	// Schedulable lets ordinary pods run on a control-plane machine. Otherwise a machine without Taints gets the usual one.
 	Schedulable bool
-	// ResolvConf is the resolv.conf that pods inherit from; empty means /etc/resolv.conf. Where systemd-resolved runs it is
-	// /run/systemd/resolve/resolv.conf.
+	// ResolvConf is the resolv.conf that pods inherit; empty means /etc/resolv.conf. With systemd-resolved it is /run/systemd/resolve/resolv.conf.
 	ResolvConf string
 }
 
-// EtcdStart says how a machine's etcd member starts for the first time; afterwards etcd ignores it. It must stay the same
-// as long as the machine lives, for a changed manifest restarts the member.
+// EtcdStart says how a machine's etcd member starts for the first time; afterwards etcd ignores it. It must not change during the machine's life,
+// because a changed manifest restarts the member.
 type EtcdStart struct {
 	InitialCluster map[string]string // peer URLs by member name
 	State          string            // "new" or "existing"
@@ -104,10 +104,10 @@ const (
 	EtcdPeerPort   = 2380
 )
 
-// PeerURL returns the URL at which the other members reach n's etcd.
+// PeerURL returns the URL at which other members reach n's etcd.
 func PeerURL(n Node) string { return "https://" + hostPort(n.Address, EtcdPeerPort) }
 
-// ClientURL returns the URL at which n's etcd is reached by clients.
+// ClientURL returns the URL at which clients reach n's etcd.
 func ClientURL(n Node) string { return "https://" + hostPort(n.Address, EtcdClientPort) }
 
 // NewEtcd returns the start of a new etcd cluster of all control planes at once.
@@ -139,7 +139,7 @@ func (p Params) serviceAddress(n int) string {
 	return a.String()
 }
 
-// Check reports what is wrong with p, as a defect of the caller: users' input has been validated before.
+// Check reports problems with p as defects of the caller: users' input has been validated before.
 func (p Params) Check() error {
 	var wrong []string
 	note := func(bad bool, what string) {

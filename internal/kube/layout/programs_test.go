@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// testSettings sets something of every program.
+// testSettings sets at least one setting of every program.
 func testSettings() Settings {
 	return Settings{
 		APIServer: Program{
@@ -76,7 +76,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsOfOlderMachine: a machine of an older minor takes over what its own release knows.
+// TestSettingsOfOlderMachine: a machine of an older minor gets only the settings that its own release knows.
 func TestSettingsOfOlderMachine(t *testing.T) {
 	p := testParams()
 	p.Settings = testSettings()
@@ -86,7 +86,7 @@ func TestSettingsOfOlderMachine(t *testing.T) {
 	if text := textOf(t, c, manifestOf("kube-controller-manager")); !strings.Contains(text, "concurrent-service-syncs") {
 		t.Errorf("1.36 knows the flag:\n%s", text)
 	}
-	// In the middle of an upgrade the newer servers behave as the older minor: they take what both know.
+	// In the middle of an upgrade the newer servers emulate the older minor: they get only flags that both know.
 	p.Servers = Servers{Release: testRelease(release.Default), Emulates: "1.36"}
 	p.Settings.ControllerManager.Args = append(p.Settings.ControllerManager.Args, Argument{"concurrent-disruption-syncs", "3"})
 	c = testkit.Value(p.ControlPlane(t.Context(), testPKI(t, testTime), member, p.NewEtcd()))(t)
@@ -95,7 +95,7 @@ func TestSettingsOfOlderMachine(t *testing.T) {
 	}
 }
 
-// TestPoolSettings: a machine's own kubelet settings replace the cluster's, and those of the cluster are recorded.
+// TestPoolSettings: a machine's own kubelet settings override the cluster's, and kubeadm's records contain the cluster's.
 func TestPoolSettings(t *testing.T) {
 	p := testParams()
 	p.Settings = testSettings()
@@ -109,7 +109,7 @@ func TestPoolSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsRemoved: without settings a machine is what it was before, and kubelet forgets its managers' state.
+// TestSettingsRemoved: removing all settings restores the machine's original configuration, and kubelet forgets its managers' state.
 func TestSettingsRemoved(t *testing.T) {
 	p := testParams()
 	k := testPKI(t, testTime)
@@ -126,7 +126,7 @@ func TestSettingsRemoved(t *testing.T) {
 	}
 }
 
-// TestOurFlagsAreRefused: whatever kubeadm and we give a program because the cluster depends on it, extraArgs can't replace.
+// TestOurFlagsAreRefused: extraArgs can't override a flag that kubeadm or Naupegos sets because the cluster depends on it.
 func TestOurFlagsAreRefused(t *testing.T) {
 	p := testParams()
 	n := p.ControlPlanes[0]

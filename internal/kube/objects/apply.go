@@ -25,16 +25,16 @@ import (
 // FieldManager is the field manager of everything that this package applies.
 const FieldManager = "naupegos"
 
-// Metadata of applied objects; those without an addon have no AddonLabel.
+// Metadata of applied objects. Objects without an addon have no AddonLabel.
 const (
-	AddonLabel       = "naupegos.dev/addon"  // the addon, or the set of the document, that it belongs to
-	DigestAnnotation = "naupegos.dev/digest" // of the object as it was wanted when it was applied last
+	AddonLabel       = "naupegos.dev/addon"  // the addon, or the set of the document, that the object belongs to
+	DigestAnnotation = "naupegos.dev/digest" // digest of the object as it was last applied
 )
 
 // Options are the options of Apply.
 type Options struct {
-	Addon string // labels every object with it and keeps an inventory under this name; empty: neither
-	Prune bool   // removes what an earlier Apply of the same addon made and the manifests no longer hold
+	Addon string // labels every object with this name and keeps an inventory under it; empty: no label and no inventory
+	Prune bool   // removes objects that an earlier Apply of the same addon made and that the manifests no longer contain
 
 	// Shared: people and other programs work on the objects, too. Apply then refuses an object that belongs to another set, and fields that another program
 	// manages, unless Force is set. Fields that people changed with kubectl are taken back.
@@ -45,7 +45,7 @@ type Options struct {
 	Helm string
 }
 
-// Result says what was done.
+// Result lists the applied and the removed objects.
 type Result struct {
 	Applied []string // "Deployment kube-system/coredns", in order
 	Pruned  []string
@@ -92,7 +92,7 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 		return result, err
 	}
 	keep := refs(objects)
-	// Recorded before anything is made: what an interrupted apply made is known to the next one.
+	// Recorded before anything is created, so that the next Apply knows the objects of an interrupted one.
 	if err := c.record(ctx, o, "", union(before.Objects, keep)); err != nil {
 		return result, err
 	}
@@ -172,7 +172,7 @@ func (c *Applier) applyOne(ctx context.Context, wanted *unstructured.Unstructure
 	} else {
 		_, err = r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
 	}
-	if u.GetKind() == "StorageClass" && answer.Immutable(err) { // volumes that were made by it don't need it any more
+	if u.GetKind() == "StorageClass" && answer.Immutable(err) { // volumes made with the class do not need it any more
 		if err := r.Delete(ctx, u.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return answer.Error(ctx, err, "replace %s", manifest.Name(u)).At(c.Host)
 		}
@@ -182,9 +182,9 @@ func (c *Applier) applyOne(ctx context.Context, wanted *unstructured.Unstructure
 		e := answer.Error(ctx, err, "apply %s", manifest.Name(u)).At(c.Host)
 		switch {
 		case answer.MissingNamespace(err):
-			e.Kind = fail.NotReady // kube-system comes a moment after the API; others come with their own manifests
+			e.Kind = fail.NotReady // kube-system appears shortly after the API; other namespaces come with their own manifests
 		case strings.Contains(err.Error(), "failed to create typed patch object"):
-			e.Kind = fail.Invalid // a field of the wrong type, which the API server calls an internal error
+			e.Kind = fail.Invalid // a field of the wrong type, which the API server reports as an internal error
 		}
 		return e
 	}
@@ -212,7 +212,7 @@ func (c *Applier) resource(ctx context.Context, r ref) (dynamic.ResourceInterfac
 	return c.Dynamic.Resource(m.Resource).Namespace(r.namespace()), nil
 }
 
-// Mapping looks up a kind in the API's discovery. For an unknown kind the mapper refreshes once: the kind may be new.
+// Mapping looks up a kind in the API's discovery. For an unknown kind, which may be new, it refreshes the mapper once.
 func (c *Applier) Mapping(ctx context.Context, apiVersion, kind string) (*meta.RESTMapping, error) {
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
 	m, err := c.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)

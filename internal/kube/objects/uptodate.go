@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// waitEstablished waits until the API serves a custom resource definition: seconds at most, bounded by ctx and a minute.
+// waitEstablished waits until the API serves a custom resource definition. This takes seconds; the limit is a minute.
 func (c *Applier) waitEstablished(ctx context.Context, u *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -45,9 +45,8 @@ func established(u *unstructured.Unstructured) bool {
 	})
 }
 
-// UpToDate reports whether the cluster holds the objects of the manifests as they were applied last: every object is there and
-// carries the digest of what is wanted now. It costs one request a kind (with an addon) or one an object, and does not see
-// fields that others changed since; Apply mends these.
+// UpToDate reports whether the cluster holds the objects of the manifests as last applied: every object exists and carries the digest of the wanted
+// content. It costs one request per kind (with an addon) or per object. It does not notice fields that others changed since; Apply corrects them.
 func (c *Applier) UpToDate(ctx context.Context, manifests []byte, o Options) (bool, error) {
 	objects, err := manifest.Parse(manifests)
 	if err != nil {

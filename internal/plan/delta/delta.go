@@ -1,6 +1,6 @@
-// Package delta describes what one step changes: the lines of a file, the state of a unit, a field with its old and its new value.
+// Package delta describes what one step changes: the lines of a file, the state of a unit, or the old and new value of a field.
 //
-// It knows neither plans nor machines, and never holds the content of a secret: whoever makes a Delta masks it.
+// It knows neither plans nor machines. It never holds a secret: the creator of a Delta masks the content.
 package delta
 
 import (
@@ -10,30 +10,30 @@ import (
 	"time"
 )
 
-// Masked stands for what a secret was and becomes.
+// Masked replaces both values of a secret that changes.
 const Masked = "(secret, changed)"
 
-// None stands for a value that does not exist.
+// None represents a value that does not exist.
 const None = "(none)"
 
-// Delta is one difference between what exists and what is wanted.
+// Delta is one difference between the existing and the wanted state.
 type Delta struct {
 	Kind   string `json:"kind"`             // "file", "unit", "sysctl", "package", "label", "taint", "object", "field", …
 	Name   string `json:"name"`             // path, unit, key, or "DaemonSet kube-system/kube-proxy"
-	Field  string `json:"field,omitempty"`  // of an object: the field that differs
+	Field  string `json:"field,omitempty"`  // of an object: the differing field
 	Action string `json:"action"`           // "create", "update", "remove", "restart", …
 	Why    string `json:"why,omitempty"`    // for people: "content differs"
 	Secret bool   `json:"secret,omitempty"` // neither the old nor the new content is shown
 
-	Old *string `json:"old,omitempty"` // a value; absent: none
+	Old *string `json:"old,omitempty"` // previous value; absent: none
 	New *string `json:"new,omitempty"`
 
-	From  *Content `json:"from,omitempty"`  // of a file: what lies there; absent: nothing, or unknown
-	To    *Content `json:"to,omitempty"`    // of a file: what is to lie there; absent: nothing
-	Hunks []Hunk   `json:"hunks,omitempty"` // the lines that differ, with some lines around them
-	Cut   int      `json:"cut,omitempty"`   // how many differing lines Hunks leaves out
+	From  *Content `json:"from,omitempty"`  // of a file: the existing content; absent: no file, or unknown
+	To    *Content `json:"to,omitempty"`    // of a file: the wanted content; absent: no file
+	Hunks []Hunk   `json:"hunks,omitempty"` // the differing lines, with some context
+	Cut   int      `json:"cut,omitempty"`   // number of differing lines that hunks leaves out
 
-	// Modified is when a file on a machine changed last, by the machine's clock.
+	// Modified is the time of the last change of a file on a machine, by the machine's clock.
 	Modified time.Time `json:"modified,omitzero"`
 	ByHand   bool      `json:"byHand,omitempty"` // Modified is later than the last run on the cluster
 }
@@ -45,7 +45,7 @@ type Content struct {
 	Digest string `json:"digest,omitempty"` // "sha256:…"; only of content that is not shown
 }
 
-// Value returns a delta of one value. An empty text is a value: nil is none.
+// Value returns a delta of one value. nil means no value; an empty text is a value.
 func Value(kind, name string, from, to *string) Delta {
 	d := Delta{Kind: kind, Name: name, Action: "update", Old: from, New: to}
 	switch {
@@ -57,13 +57,13 @@ func Value(kind, name string, from, to *string) Delta {
 	return d
 }
 
-// IsValue reports whether the delta is of one value, which is short enough to be shown always.
+// IsValue reports whether the delta is of one value. Values are short enough to be shown always.
 func (d *Delta) IsValue() bool { return len(d.Hunks) == 0 && (d.Old != nil || d.New != nil) }
 
-// Detail says in one line what changes.
+// Detail describes the change in one line.
 func (d *Delta) Detail() string {
 	switch {
-	case d.Kind == "sysctl" && d.Why != "": // as agents say it
+	case d.Kind == "sysctl" && d.Why != "": // the agent's own words suffice
 	case d.Kind == "object":
 		what := d.Action + " " + d.Name
 		if d.Field != "" {
@@ -87,7 +87,7 @@ func (d *Delta) Detail() string {
 	return line
 }
 
-// values is "old -> new"; "" if there are none.
+// values returns "old -> new", or "" if there are no values.
 func (d *Delta) values() string {
 	switch {
 	case d.Secret:
@@ -108,7 +108,7 @@ func orNone(v *string) string {
 	return *v
 }
 
-// Line is Detail with what of the content is known without its lines: how many change, or the sizes of what is not shown.
+// Line returns Detail and, in numbers, the change of the content: how many lines change, or the sizes of contents that are not shown.
 func (d *Delta) Line() string {
 	line := d.Detail()
 	if extra := d.extra(); extra != "" {
@@ -123,7 +123,7 @@ func (d *Delta) Line() string {
 func (d *Delta) extra() string {
 	if d.Secret {
 		if d.Kind == "object" || d.IsValue() {
-			return "" // Detail has said it
+			return "" // Detail already says it
 		}
 		return Masked
 	}
@@ -162,7 +162,7 @@ func (d *Delta) Counts() (added, removed int) {
 	return added, removed
 }
 
-// Same reports whether two deltas show the same change, whenever a file was modified.
+// Same reports whether two deltas show the same change, regardless of when a file was modified.
 func (d *Delta) Same(o *Delta) bool {
 	value := func(a, b *string) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
 	content := func(a, b *Content) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }

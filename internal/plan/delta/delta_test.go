@@ -51,7 +51,7 @@ func TestHunksAreBounded(t *testing.T) {
 		t.Errorf("%d lines shown, %d cut", added, cut)
 	}
 	var a, b strings.Builder
-	for i := range 3000 { // more than the table may hold: replaced as a whole
+	for i := range 3000 { // too large for the table: replaced as a whole
 		a.WriteString(strings.Repeat("a", i%7) + "\n")
 		b.WriteString(strings.Repeat("b", i%5) + "\n")
 	}

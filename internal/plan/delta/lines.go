@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// Hunk is a part of a text in which lines differ, as in a unified diff.
+// Hunk is a part of a text in which lines differ, like a hunk of a unified diff.
 type Hunk struct {
-	From  int      `json:"from"`  // the first line of the old text, from 1; 0: the old text has none
+	From  int      `json:"from"`  // first line of the old text, from 1; 0: there is no old text
 	To    int      `json:"to"`    // the first line of the new text
 	Lines []string `json:"lines"` // each begins with " ", "-" or "+"
 }
 
-// around is how many equal lines a hunk has before and after those that differ.
+// around is the number of equal lines that a hunk shows before and after the differing ones.
 const around = 3
 
-// mostLines is how many differing lines of one text are shown.
+// mostLines is the maximum number of differing lines that are shown of one text.
 const mostLines = 400
 
-// Header is the hunk's first line in a unified diff.
+// Header returns the hunk's header line in a unified diff.
 func (h Hunk) Header() string {
 	was, is := h.counts()
 	return fmt.Sprintf("@@ -%d,%d +%d,%d @@", h.From, was, h.To, is)
 }
 
-// counts returns how many lines of the old and of the new text the hunk has.
+// counts returns how many lines of the old and of the new text the hunk covers.
 func (h Hunk) counts() (was, is int) {
 	for _, l := range h.Lines {
 		if l[0] != '+' {
@@ -42,7 +42,7 @@ func (h Hunk) equal(o Hunk) bool {
 	return h.From == o.From && h.To == o.To && slices.Equal(h.Lines, o.Lines)
 }
 
-// Hunks compares two texts line by line. cut is how many differing lines are left out.
+// Hunks compares two texts line by line. cut is the number of differing lines that are left out.
 func Hunks(from, to string) (hunks []Hunk, cut int) {
 	var now *Hunk
 	all := lines(split(from), split(to))
@@ -91,7 +91,7 @@ func Hunks(from, to string) (hunks []Hunk, cut int) {
 	return hunks, cut
 }
 
-// split cuts a text into lines. That the last one lacks its end is a difference, too.
+// split splits a text into lines. A missing newline at the end counts as a difference of the last line.
 func split(text string) []string {
 	if text == "" {
 		return nil
@@ -104,10 +104,10 @@ func split(text string) []string {
 	return out
 }
 
-// most bounds the table that lines fills; texts that differ in more lines are replaced as a whole.
+// most limits the size of the table that lines fills. If two texts would need a larger one, all differing lines are replaced as a whole.
 const most = 4_000_000
 
-// lines turns one list of lines into another by the longest common subsequence. Each line of the result begins with its sign.
+// lines returns an edit script from one list of lines to the other, by the longest common subsequence. Each line begins with its sign.
 func lines(a, b []string) (all []string) {
 	begin := 0
 	for begin < len(a) && begin < len(b) && a[begin] == b[begin] {
@@ -142,7 +142,8 @@ func lines(a, b []string) (all []string) {
 	return all
 }
 
-// table holds the length of the longest common subsequence of what follows each pair of lines; nil if it would be too large.
+// table holds the length of the longest common subsequence of the remainders after each pair of lines. It returns nil if the table would be too
+// large.
 func table(x, y []string) [][]int32 {
 	if len(x)*len(y) > most {
 		return nil

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Tree compares two documents that are made of maps, lists and values, as JSON decodes them, field by field. kind and name are those of the deltas;
-// without a name, each delta is named by its field. secret says which fields are masked, by their
-// paths and values.
+// Tree compares two documents of maps, lists and values, as JSON decodes them, field by field. kind and name become those of the deltas; if name is
+// empty, each delta is named by its field. secret decides, by path and value, which fields are masked.
 func Tree(kind, name string, from, to any, secret func(path, value string) bool) (all []Delta) {
 	was, is := map[string]*string{}, map[string]*string{}
 	flatten(was, "", from)
@@ -35,7 +34,7 @@ func Tree(kind, name string, from, to any, secret func(path, value string) bool)
 	return all
 }
 
-// long shows values of several lines by the lines that differ.
+// long replaces values of several lines by a line-by-line comparison.
 func (d *Delta) long() {
 	if !strings.Contains(text(d.Old)+text(d.New), "\n") {
 		return
@@ -52,7 +51,7 @@ func text(v *string) string {
 	return *v
 }
 
-// flatten puts the leaves below v into to, by their paths. An empty map or list is a leaf.
+// flatten stores the leaves below v in to, by path. An empty map or list is a leaf.
 func flatten(to map[string]*string, path string, v any) {
 	leaf := func(text string) { to[strings.TrimPrefix(path, ".")] = &text }
 	switch v := v.(type) {
@@ -82,7 +81,7 @@ func flatten(to map[string]*string, path string, v any) {
 	}
 }
 
-// index names an element of a list: by its name if it has one, so that one more element does not change all that follow.
+// index names a list element: by its name if it has one, so that inserting an element does not change all that follow.
 func index(i int, v any) string {
 	if m, ok := v.(map[string]any); ok {
 		if name, ok := m["name"].(string); ok && name != "" {

@@ -18,7 +18,7 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// paint puts text into a colour if on.
+// paint wraps text in a colour if on is true.
 func paint(on bool, color, text string) string {
 	if !on || text == "" {
 		return text
@@ -26,7 +26,7 @@ func paint(on bool, color, text string) string {
 	return color + text + reset
 }
 
-// WantColor reports whether colours should be written to w: it is a terminal, and NO_COLOR is not set.
+// WantColor reports whether colours should be written to w: w is a terminal, and NO_COLOR is not set.
 func WantColor(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && isTerminal(w) }
 
 func isTerminal(w io.Writer) bool {

@@ -10,11 +10,11 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// run is a record with what can be told from its times.
+// run is a record with methods that evaluate its times.
 type run struct{ *plan.RunRecord }
 
-// criticalPath returns the steps that decided how long the run took, by ID: from the step that ended last back through
-// the need that ended last. Where a step waited for a free slot rather than a need, the path has a gap.
+// criticalPath returns, by ID, the steps that decided the run's duration: from the step that ended last back through the need that ended last. If a
+// step waited for a free slot instead of a need, the path has a gap.
 func (r run) criticalPath() map[string]bool {
 	byID := make(map[string]*plan.StepRecord, len(r.Steps))
 	var last *plan.StepRecord
@@ -39,7 +39,7 @@ func (r run) criticalPath() map[string]bool {
 	return path
 }
 
-// endOf is when a step ended; for one that never did, the last moment that the record knows of.
+// endOf returns when a step ended, or, if it never did, the last moment in the record.
 func (r run) endOf(s *plan.StepRecord) time.Time {
 	if !s.Ended.IsZero() {
 		return s.Ended
@@ -47,7 +47,7 @@ func (r run) endOf(s *plan.StepRecord) time.Time {
 	return r.lastMoment()
 }
 
-// lastMoment is the latest time in the record.
+// lastMoment returns the latest time in the record.
 func (r run) lastMoment() time.Time {
 	end := r.Started
 	later := func(t time.Time) {
@@ -66,7 +66,7 @@ func (r run) lastMoment() time.Time {
 	return end
 }
 
-// startedSteps returns the steps that were started, by start time; steps that never started are left out.
+// startedSteps returns the steps that were started, by start time.
 func (r run) startedSteps() []*plan.StepRecord {
 	var list []*plan.StepRecord
 	for i := range r.Steps {
@@ -78,10 +78,10 @@ func (r run) startedSteps() []*plan.StepRecord {
 	return list
 }
 
-// took is how long a step ran; for one that never ended, how long it is known to have run.
+// took returns how long a step ran; if it never ended, how long it is known to have run.
 func (r run) took(s *plan.StepRecord) time.Duration { return r.endOf(s).Sub(s.Started) }
 
-// headline sums the record up in one line.
+// headline summarizes the record in one line.
 func (r run) headline() string {
 	n := 0
 	for i := range r.Steps {

@@ -9,9 +9,9 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Different returns the steps that tell where something differs: those with deltas and, of what has none, those that do more than to wait.
+// Different returns the steps that describe a difference: steps with deltas and, for subjects without deltas, steps that do more than wait.
 func Different(p *plan.Plan) (steps []*plan.Step) {
-	shown := map[string]bool{} // subjects whose differences are known; the other steps for them follow from these
+	shown := map[string]bool{} // subjects whose differences are known; their other steps follow from these
 	for _, s := range p.Steps {
 		shown[s.Subject] = shown[s.Subject] || len(s.Deltas) > 0 && s.Subject != "cluster"
 	}
@@ -23,7 +23,7 @@ func Different(p *plan.Plan) (steps []*plan.Step) {
 	return steps
 }
 
-// WriteDiff prints the differences that a plan is about, and nothing else: of the document, then of each machine, equal ones together.
+// WriteDiff prints only the differences that a plan removes: those of the document, then those of each machine, with equal ones together.
 func WriteDiff(w io.Writer, p *plan.Plan, as Look) error {
 	b := bufio.NewWriter(w)
 	t := &textWriter{w: b, Look: as}

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Differences compares a plan with one that was saved as JSON: what is done, to what, why, with which consents and in which order.
-// One line each: "-" was saved and is not there now, "+" is new, "~" is another. None: carrying out the one is carrying out the other.
+// Differences compares a plan with one that was saved as JSON: actions, subjects, reasons, consents and order. It returns one line per difference:
+// "-" was saved and is missing now, "+" is new, "~" has changed. If there are none, executing one plan is the same as executing the other.
 func Differences(p *plan.Plan, saved []byte) ([]string, error) {
 	var was, is planJSON
 	if err := json.Unmarshal(saved, &was); err != nil {
@@ -36,7 +36,7 @@ func Differences(p *plan.Plan, saved []byte) ([]string, error) {
 	}
 	for _, s := range was.Steps {
 		if now, ok := steps[s.ID]; ok {
-			if was.Document == nil { // an earlier naupegos saved it, without the contents
+			if was.Document == nil { // an earlier naupegos saved it, without contents
 				now.Differences, s.Differences = nil, nil
 			}
 			out = append(out, s.differences(now)...)
@@ -61,7 +61,7 @@ func (s stepJSON) line() string {
 	return text
 }
 
-// differences names the fields in which a step is another one now.
+// differences returns the fields in which a step has changed.
 func (s stepJSON) differences(now stepJSON) []string {
 	var out []string
 	differ := func(what, was, is string) {
@@ -95,7 +95,7 @@ func (s stepJSON) differences(now stepJSON) []string {
 	return out
 }
 
-// unlike returns the differences of s that o does not show. The Details tell of those that o lacks altogether.
+// unlike returns the differences of s that o shows differently. Differences that o lacks entirely are already covered by the Details.
 func unlike(s, o stepJSON) (out []delta.Delta) {
 	for _, d := range s.Differences {
 		same := slices.ContainsFunc(o.Differences, func(p delta.Delta) bool { return d.Same(&p) })

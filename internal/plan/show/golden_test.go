@@ -20,7 +20,7 @@ import (
 
 func done(context.Context, plan.Progress) error { return nil }
 
-// sample is a plan with one of everything.
+// sample returns a plan with one of everything.
 func sample() *plan.Plan {
 	return &plan.Plan{Verb: "apply", Cluster: "demo", Warnings: []string{"no machine has an \x1b[31maddress\noutside.", "the image is old."}, Steps: []*plan.Step{
 		{ID: "network", Action: plan.Create, Title: "create network 10.1.0.0/24", Subject: "cluster", Reason: "there is none", Run: done},
@@ -33,7 +33,7 @@ func sample() *plan.Plan {
 	}}
 }
 
-// record is a run with one of everything.
+// record returns a run with one of everything.
 func record() plan.RunRecord {
 	t0 := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	at := func(ms int) time.Time { return t0.Add(time.Duration(ms) * time.Millisecond) }
@@ -84,7 +84,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestWriteEvent: a plan reads the same in a line of its own as alone.
+// TestWriteEvent: a plan is rendered the same in a line of its own as alone.
 func TestWriteEvent(t *testing.T) {
 	p := sample()
 	p.Steps[0].Reason = "1 < 3"

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Group is a part of a plan under one heading: the steps of one subject, or equal steps of several.
+// Group is a part of a plan under one heading: the steps of one subject, or equal steps of several machines.
 type Group struct {
 	Title string // "cluster", "demo-cp-1", or "7 machines: demo-cp-1, …"
 	Items []Item
@@ -29,13 +29,13 @@ func (i Item) Mark() string { mark, _ := look(i.Step.Action); return mark }
 // Line is one thing that an item changes.
 type Line struct {
 	Text     string
-	Mark     string    // "+", "~" or "-"; empty: what happens besides
-	Variants []Variant // the lines that change; several where machines differ
+	Mark     string    // "+", "~" or "-"; empty: a detail without a delta
+	Variants []Variant // the changed lines; more than one variant if machines differ
 }
 
-// Variant is how the lines of a file change on some machines.
+// Variant holds the changed lines of a file on some machines.
 type Variant struct {
-	On    string // the machines; empty: on all of the item
+	On    string // the machines; empty: all machines of the item
 	Hunks []delta.Hunk
 	Cut   int
 }
@@ -71,13 +71,13 @@ func Groups(p *plan.Plan) (groups []Group) {
 	return groups
 }
 
-// key is the same for steps that differ in their machine alone. The lines of files may differ, too: Variants show them.
+// key is equal for steps that differ only in their machine. The changed lines of files may differ, too: Variants show them.
 func key(s *plan.Step) string {
 	if s.Subject == "cluster" {
 		return s.ID
 	}
 	parts := []string{strings.Replace(s.ID, s.Subject, "", 1), string(s.Action), string(s.Stage), s.Reason, s.Consent, string(s.Disruption()), strings.Join(s.Details, "\n")}
-	if s.Consent != "" { // each is agreed to by itself
+	if s.Consent != "" { // the user consents to each separately
 		parts = append(parts, s.Subject)
 	}
 	for i := range s.Deltas {
@@ -96,7 +96,7 @@ func subjectsOf(steps []*plan.Step) (out []string) {
 	return out
 }
 
-// common is the title of several steps: the words with which all begin and end. The heading names the machines.
+// common returns the title of several steps: the words that all of them begin and end with. The heading names the machines.
 func common(steps []*plan.Step) string {
 	var titles [][]string
 	for _, s := range steps {
@@ -120,7 +120,7 @@ func common(steps []*plan.Step) string {
 	return strings.Join(slices.Concat(begin, end), " ")
 }
 
-// linesOf lists what equal steps change. Details that a delta tells better give way to it.
+// linesOf lists the changes of equal steps. A detail that has a delta is replaced by the delta's line.
 func linesOf(steps []*plan.Step) (all []Line) {
 	first := steps[0]
 	told := map[string]bool{}
@@ -145,7 +145,7 @@ func linesOf(steps []*plan.Step) (all []Line) {
 	return all
 }
 
-// lineOf is what the i-th delta of equal steps shows.
+// lineOf returns the line for the i-th delta of equal steps.
 func lineOf(steps []*plan.Step, i int) Line {
 	d := &steps[0].Deltas[i]
 	l := Line{Text: words.Line(d.Line()), Mark: markOf(d.Action)}
@@ -177,7 +177,7 @@ func lineOf(steps []*plan.Step, i int) Line {
 	return l
 }
 
-// SafeHunks are hunks without what a terminal or a browser takes for orders: escape sequences, and characters that reorder text.
+// SafeHunks returns hunks without escape sequences and characters that reorder text, which terminals and browsers would interpret.
 func SafeHunks(hunks []delta.Hunk) []delta.Hunk {
 	out := slices.Clone(hunks)
 	for i := range out {

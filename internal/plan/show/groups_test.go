@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// drifted is a plan of five machines with one of every kind of difference.
+// drifted returns a plan for five machines with every kind of difference.
 func drifted() *plan.Plan {
 	web, old := "web", "db"
 	file := func(name, line string) delta.Delta {
@@ -44,7 +44,8 @@ func drifted() *plan.Plan {
 	return p
 }
 
-// TestPlanShowsContent is stumble 6: the summary first, equal steps together, short differences always, lines of files on request, secrets never.
+// TestPlanShowsContent: the summary comes first, equal steps are grouped, short differences are always shown, lines of files on request, secrets
+// never.
 func TestPlanShowsContent(t *testing.T) {
 	for name, as := range map[string]Look{"drifted.txt": {}, "drifted.diff.txt": {Hunks: true}, "drifted.color.txt": {Color: true, Hunks: true}} {
 		var b bytes.Buffer
@@ -90,7 +91,7 @@ func TestFoldedOrNot(t *testing.T) {
 	}
 }
 
-// TestDifferencesSurviveJSON: a server's plan shows what a plan of this host shows, and an agreement does not depend on when a file was touched.
+// TestDifferencesSurviveJSON: a server's plan shows the same as a local plan, and an agreement does not depend on when a file was modified.
 func TestDifferencesSurviveJSON(t *testing.T) {
 	p := drifted()
 	raw := testkit.Value(json.Marshal(JSON(p)))(t)

@@ -25,7 +25,7 @@ const (
 	topMargin  = 24
 )
 
-// picture is what the template draws.
+// picture is the template's input.
 type picture struct {
 	Title, Run, Holder, When string
 	Width, Height            int
@@ -43,10 +43,10 @@ type row struct {
 	Y            int
 	Label, Hover string
 	X, W         float64
-	Class        string // state, and "critical" where it is
+	Class        string // state, and "critical" on the critical path
 	Took         string
 	TookX        float64
-	TookEnd      bool // the text stands left of the bar
+	TookEnd      bool // the text is to the left of the bar
 	Retries      []retryMark
 	Err          string
 	ID, State    string
@@ -58,11 +58,11 @@ type retryMark struct {
 	Hover string
 }
 
-// WriteHTML draws a run as a Gantt picture in one self-contained HTML page: no script, nothing loaded from elsewhere,
-// light or dark as the reader likes it. The critical path stands out; hovering shows what each step was.
+// WriteHTML draws a run as a Gantt chart in a self-contained HTML page: no scripts, nothing loaded from elsewhere, light or dark by the reader's
+// preference. The critical path is highlighted; hovering over a step shows its details.
 func WriteHTML(w io.Writer, r plan.RunRecord) error { return writeTimeline(w, "page", r) }
 
-// WritePicture draws what WriteHTML does as a part of somebody else's page, whose style sheet has to know its classes.
+// WritePicture draws the same as WriteHTML, as a part of another page whose style sheet must define the classes.
 func WritePicture(w io.Writer, r plan.RunRecord) error { return writeTimeline(w, "picture", r) }
 
 func writeTimeline(w io.Writer, part string, r plan.RunRecord) error {
@@ -130,7 +130,7 @@ func (r run) row(s *plan.StepRecord, y int, x func(time.Time) float64, critical 
 	return out
 }
 
-// ticks returns marks at round times: 5 to 10 of them.
+// ticks returns 5 to 10 marks at round times.
 func ticks(total time.Duration) []tickMark {
 	step := math.Pow(10, math.Floor(math.Log10(total.Seconds())))
 	for total.Seconds()/step > 10 {

@@ -10,21 +10,21 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/delta"
 )
 
-// planJSON is the plan as `naupegos plan -o json` prints it. Fields may be added, never renamed or given another meaning.
+// planJSON is the plan as `naupegos plan -o json` prints it. Fields may be added, but never renamed or given another meaning.
 type planJSON struct {
 	Verb       string              `json:"verb"`
 	Title      string              `json:"title,omitempty"`   // the verb with its arguments
 	Subject    string              `json:"subject,omitempty"` // what the verb acts on: machines, a pool, a backup
 	Cluster    string              `json:"cluster"`
 	Changes    bool                `json:"changes"`                   // false: nothing to do
-	Summary    map[plan.Action]int `json:"summary"`                   // steps by action; absent: none of it
-	Consents   []string            `json:"consents"`                  // all that carrying it out asks for, sorted
+	Summary    map[plan.Action]int `json:"summary"`                   // number of steps by action; actions without steps are absent
+	Consents   []string            `json:"consents"`                  // all consents that the plan requires, sorted
 	Disruption plan.Disruption     `json:"disruption"`                // the highest class among the steps
-	Warnings   []string            `json:"warnings"`                  // what is odd about what is wanted, for people
-	LeftOut    []string            `json:"leftOut"`                   // what else is to be done, for people: the plan is of a part of the cluster
+	Warnings   []string            `json:"warnings"`                  // odd but possible wishes, for people
+	LeftOut    []string            `json:"leftOut"`                   // further work, for people: the plan covers only a part of the cluster
 	Document   []delta.Delta       `json:"document"`                  // the fields in which the document differs from the one that was applied last
-	Estimate   float64             `json:"estimateSeconds,omitempty"` // how long it takes, by earlier runs of equal steps; absent: unknown
-	Steps      []stepJSON          `json:"steps"`                     // in the order of planning; needs tell the order of execution
+	Estimate   float64             `json:"estimateSeconds,omitempty"` // expected duration, based on earlier runs of equal steps; absent: unknown
+	Steps      []stepJSON          `json:"steps"`                     // in the order of planning; needs define the order of execution
 }
 
 type stepJSON struct {
@@ -34,19 +34,20 @@ type stepJSON struct {
 	Subject        string          `json:"subject"`
 	Reason         string          `json:"reason,omitempty"`
 	Details        []string        `json:"details,omitempty"`
-	Differences    []delta.Delta   `json:"differences,omitempty"` // what changes, with its content; secrets are masked
-	Stage          plan.Stage      `json:"stage,omitempty"`       // the phase of the plan that it is in
+	Differences    []delta.Delta   `json:"differences,omitempty"` // the changes with their content; secrets are masked
+	Stage          plan.Stage      `json:"stage,omitempty"`       // the phase of the plan that it belongs to
 	Needs          []string        `json:"needs,omitempty"`
 	Consent        string          `json:"consent,omitempty"`
 	Disruption     plan.Disruption `json:"disruption"`
-	Announces      plan.Disruption `json:"announces,omitempty"`      // the highest class of what later plans of the same command do
+	Announces      plan.Disruption `json:"announces,omitempty"`      // the highest class of later plans of the same command
 	TimeoutSeconds float64         `json:"timeoutSeconds,omitempty"` // absent: the default
 }
 
-// JSON returns what a plan is as JSON, in a stable shape: its fields are always there, in the same order.
+// JSON returns a plan as JSON in a stable form: all fields are present, in the same order.
 func JSON(p *plan.Plan) json.Marshaler { return newPlanJSON(p) }
 
-// Agreed returns what an agreement to a plan covers: JSON without what may change while the plan stays the same, the estimate and when files were modified.
+// Agreed returns the part of a plan that an agreement covers: JSON without details that may change while the plan stays the same, namely the estimate
+// and modification times of files.
 func Agreed(p *plan.Plan) json.Marshaler {
 	out := newPlanJSON(p)
 	out.Estimate = 0
@@ -87,13 +88,13 @@ func newPlanJSON(p *plan.Plan) *planJSON {
 	return out
 }
 
-// MarshalJSON encodes the plan the same way wherever it stands: alone, or in a line of an encoder that leaves < and > as they are.
+// MarshalJSON encodes the plan the same way everywhere: alone, or through an encoder that does not escape < and >.
 func (p *planJSON) MarshalJSON() ([]byte, error) {
 	type fields planJSON
 	return json.Marshal((*fields)(p))
 }
 
-// Parse returns the plan that JSON told of: what it shows and covers. It can't be carried out: its steps have nothing to run.
+// Parse returns the plan that was encoded by JSON. It can be shown and compared but not executed, because its steps have no Run.
 func Parse(data []byte) (*plan.Plan, error) {
 	var in planJSON
 	if err := json.Unmarshal(data, &in); err != nil {

@@ -26,12 +26,12 @@ type lineJSON struct {
 	State   plan.StepState `json:"state,omitempty"`
 	Status  string         `json:"status,omitempty"`
 	Attempt int            `json:"attempt,omitempty"`
-	Seconds *float64       `json:"seconds,omitempty"` // since the step (of end: the run) started, where it is over
+	Seconds *float64       `json:"seconds,omitempty"` // since the step (of end: the run) started, if it is over
 	Error   string         `json:"error,omitempty"`
 	Outcome plan.Outcome   `json:"outcome,omitempty"` // of end
 	Text    string         `json:"text,omitempty"`    // of note
-	Plan    *planJSON      `json:"plan,omitempty"`    // of plan: what is about to be carried out
-	// Evidence is of end: what was observed meanwhile.
+	Plan    *planJSON      `json:"plan,omitempty"`    // of plan: the plan that is about to be executed
+	// Evidence is of end: the observations made during the run.
 	Evidence *plan.Evidence `json:"evidence,omitempty"`
 }
 
@@ -45,17 +45,17 @@ func (o *jsonLines) Begin(p *plan.Plan, at time.Time) {
 	o.put(lineJSON{Event: "begin", Time: at, Verb: p.Verb, Title: p.Title, Subject: p.Subject, Cluster: p.Cluster, Steps: len(p.Steps)})
 }
 
-// WriteEvent writes a plan as a line of its own, as the observer of kind ObserveJSON writes what follows. The error is that of w.
+// WriteEvent writes a plan as a line of its own, in the format of the observer of kind ObserveJSON. It returns the error of w.
 func WriteEvent(w io.Writer, p *plan.Plan, at time.Time) error {
 	return newJSONLines(w).enc.Encode(lineJSON{Event: "plan", Time: at, Verb: p.Verb, Title: p.Title, Subject: p.Subject, Cluster: p.Cluster, Steps: len(p.Steps), Plan: newPlanJSON(p)})
 }
 
-// WriteSteps writes the steps of a run that begins, for a Replay that was not shown its plan.
+// WriteSteps writes the steps of a run that begins, for a Replay that has not seen its plan.
 func WriteSteps(w io.Writer, p *plan.Plan, at time.Time) error {
 	return newJSONLines(w).enc.Encode(lineJSON{Event: eventSteps, Time: at, Plan: newPlanJSON(p)})
 }
 
-// eventSteps is no event of ObserveJSON.
+// eventSteps is internal: ObserveJSON does not write it.
 const eventSteps = "steps"
 
 func (o *jsonLines) Event(e plan.Event) {
@@ -79,7 +79,7 @@ func (o *jsonLines) End(r *plan.Result) {
 	})
 }
 
-// put writes one line. Who reads it may have gone away; the run goes on without.
+// put writes one line. It ignores errors: the run goes on even if the reader has gone away.
 func (o *jsonLines) put(l lineJSON) { _ = o.enc.Encode(l) }
 
 func seconds(d time.Duration) *float64 {

@@ -1,7 +1,7 @@
-// Package show has plans and their runs seen by people and programs: a plan as text or JSON, a run while it happens as a live tree, as
-// lines or as JSON, and a recorded one as a timeline on the terminal or in a web page.
+// Package show presents plans and their runs to people and programs: a plan as text or JSON, a run in progress as a live tree, as lines or as JSON,
+// and a recorded run as a timeline on the terminal or in a web page.
 //
-// It decides nothing about what is carried out, and knows nothing of Kubernetes or machines.
+// It does not decide what is executed, and knows nothing of Kubernetes or machines.
 package show
 
 import (
@@ -17,12 +17,12 @@ type ObserverKind string
 const (
 	ObserveAuto  ObserverKind = ""      // ObserveTTY on a terminal, ObservePlain elsewhere
 	ObserveTTY   ObserverKind = "tty"   // live tree
-	ObservePlain ObserverKind = "plain" // one line an event
-	ObserveJSON  ObserverKind = "json"  // one JSON object a line
+	ObservePlain ObserverKind = "plain" // one line per event
+	ObserveJSON  ObserverKind = "json"  // one JSON object per line
 	ObserveNone  ObserverKind = "none"  // nothing
 )
 
-// NewObserver returns an observer of a kind that writes to w. Colours are left out where NO_COLOR is set.
+// NewObserver returns an observer of a kind that writes to w, without colours if NO_COLOR is set.
 func NewObserver(w io.Writer, kind ObserverKind) plan.Observer {
 	if kind == ObserveAuto {
 		kind = ObservePlain

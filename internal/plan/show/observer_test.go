@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// play shows a short run to an observer, in made-up time.
+// play feeds a short run with fixed times to an observer.
 func play(o plan.Observer) {
 	t0 := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	p := sample()
@@ -58,7 +58,7 @@ func TestJSONObserver(t *testing.T) {
 	}
 }
 
-// screen is a terminal that knows the few sequences that the live tree uses.
+// screen is a terminal emulator for the few sequences that the live tree uses.
 type screen struct {
 	mu     sync.Mutex
 	lines  []string
@@ -136,7 +136,7 @@ func TestTTYObserver(t *testing.T) {
 	}
 }
 
-// TestTTYFits renders trees of many sizes into terminals of many sizes.
+// TestTTYFits renders trees of many sizes on terminals of many sizes.
 func TestTTYFits(t *testing.T) {
 	o := newTTY(&screen{})
 	for n := range 40 {

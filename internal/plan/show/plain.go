@@ -9,12 +9,12 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// plain writes one line when a step starts, ends, or has something new to say after a failed attempt.
+// plain writes one line when a step starts, ends, or reports a new error after a failed attempt.
 type plain struct {
 	w     io.Writer
 	color bool
 	began time.Time
-	last  map[string]string // by step: the last retry shown
+	last  map[string]string // by step: the last retry that was shown
 }
 
 func newPlain(w io.Writer) *plain {
@@ -55,7 +55,7 @@ func (o *plain) line(at time.Time, mark, color, text string) {
 	fmt.Fprintf(o.w, "%7s %s %s\n", words.Duration(at.Sub(o.began)), paint(o.color && color != "", color, mark), words.Line(text))
 }
 
-// stateLook is how a step's state is shown.
+// stateLook returns the mark and colour of a step's state.
 func stateLook(s plan.StepState) (mark, color string) {
 	switch s {
 	case plan.Succeeded:
@@ -73,7 +73,7 @@ func stateLook(s plan.StepState) (mark, color string) {
 	}
 }
 
-// endLine sums a run up: "apply demo: 40 steps done in 18.3s".
+// endLine summarizes a run: "apply demo: 40 steps done in 18.3s".
 func endLine(r *plan.Result) string {
 	s := fmt.Sprintf("%s: %d of %s done in %s", words.Line(r.Heading()), r.Count(plan.Succeeded),
 		words.Count(len(r.Steps), "step", "steps"), words.Duration(r.Ended.Sub(r.Started)))

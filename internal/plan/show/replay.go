@@ -9,9 +9,9 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// Replay has an observer see a run that happens elsewhere, by the lines that the observer of kind ObserveJSON writes there.
+// Replay shows a remote run to an observer, from the lines that an observer of kind ObserveJSON writes there.
 type Replay struct {
-	// Plan is called with each plan that is about to be carried out.
+	// Plan is called with each plan that is about to be executed.
 	Plan func(*plan.Plan) error
 	// Observer returns a new observer, for one run.
 	Observer func() plan.Observer
@@ -22,7 +22,7 @@ type Replay struct {
 	records  map[string]*plan.StepRecord
 }
 
-// Line takes one line. What this version does not know is left out.
+// Line processes one line. It ignores content that this version does not know.
 func (r *Replay) Line(line []byte) error {
 	var l lineJSON
 	if err := json.Unmarshal(line, &l); err != nil {
@@ -53,7 +53,7 @@ func (r *Replay) Line(line []byte) error {
 	return nil
 }
 
-// Abandon ends what is shown of a run that nobody goes on with, and leaves the terminal as it was.
+// Abandon ends the display of a run that will not continue, and restores the terminal.
 func (r *Replay) Abandon() {
 	if r.observer != nil {
 		r.end(lineJSON{Time: time.Now(), Outcome: plan.OutcomeGone})
@@ -61,7 +61,7 @@ func (r *Replay) Abandon() {
 }
 
 func (r *Replay) begin(l lineJSON) {
-	r.Abandon() // another server has gone on
+	r.Abandon() // another server has taken over
 	if r.plan == nil {
 		r.plan = &plan.Plan{Verb: l.Verb, Title: l.Title, Subject: l.Subject, Cluster: l.Cluster}
 	}
@@ -105,7 +105,7 @@ func (r *Replay) end(l lineJSON) {
 	}
 	for _, s := range r.plan.Steps {
 		rec := r.records[s.ID]
-		if rec.State == plan.Pending { // nobody tells of what was never begun
+		if rec.State == plan.Pending { // there are no events for steps that never started
 			rec.State = plan.Skipped
 		}
 		res.Steps = append(res.Steps, *rec)

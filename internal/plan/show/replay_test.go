@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestReplayIsTheSame: whoever watches from afar sees what is seen at hand.
+// TestReplayIsTheSame: a remote run looks the same as a local one.
 func TestReplayIsTheSame(t *testing.T) {
 	tries := 0
 	p := &plan.Plan{Verb: "apply", Cluster: "demo", Warnings: []string{"odd"}, Steps: []*plan.Step{
@@ -47,7 +47,7 @@ func TestReplayIsTheSame(t *testing.T) {
 	if d := cmp.Diff(here.String(), there.String()); d != "" {
 		t.Error(d)
 	}
-	var other, shown bytes.Buffer // a plan that holds nothing new is not shown, its steps are known all the same
+	var other, shown bytes.Buffer // a plan without anything new is not shown, but its steps are known
 	less := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: p.Steps[:1]}
 	testkit.Must(t, WriteSteps(&other, less, time.Now()))
 	_, err = plan.Execute(t.Context(), less, plan.Options{Observer: newJSONLines(&other)})
@@ -59,13 +59,13 @@ func TestReplayIsTheSame(t *testing.T) {
 	if !strings.Contains(shown.String(), "1 of 1 step done") {
 		t.Errorf("shown was %s", &shown)
 	}
-	r.Abandon() // it has ended: nothing more is shown
+	r.Abandon() // after the end, nothing more is shown
 	if d := cmp.Diff(here.String(), there.String()); d != "" {
 		t.Error(d)
 	}
 }
 
-// twice is two observers of one run.
+// twice passes one run to two observers.
 type twice struct{ a, b plan.Observer }
 
 func (o twice) Begin(p *plan.Plan, at time.Time) { o.a.Begin(p, at); o.b.Begin(p, at) }

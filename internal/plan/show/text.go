@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// actionLook is how an action is shown, in the order of the summary line.
+// actionLook says how actions are shown, in the order of the summary line.
 var actionLook = []struct {
 	action            plan.Action
 	mark, color, word string
@@ -33,7 +33,7 @@ func look(a plan.Action) (mark, color string) {
 	return "?", reset
 }
 
-// Summary is the plan in one line: "Plan: 12 to create, 3 to change, 0 to destroy; about 10 s by history." or "No changes."
+// Summary returns the plan in one line: "Plan: 12 to create, 3 to change, 0 to destroy; about 10 s by history." or "No changes."
 func Summary(p *plan.Plan) string {
 	if p.Empty() {
 		return "No changes."
@@ -52,7 +52,7 @@ func Summary(p *plan.Plan) string {
 	return line + "."
 }
 
-// roughly rounds a duration to what an estimate can promise: seconds, then minutes.
+// roughly rounds a duration to the accuracy of an estimate: seconds, then minutes.
 func roughly(d time.Duration) string {
 	if d < 90*time.Second {
 		return fmt.Sprintf("%d s", max(1, int(d.Round(time.Second).Seconds())))
@@ -60,17 +60,21 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%d min", int(d.Round(time.Minute).Minutes()))
 }
 
-// disruptionWords say what the plan disturbs, one sentence for each class that is among its steps.
+// disruptionWords describe what the plan disturbs, in one sentence for each class among its steps.
 func disruptionWords(p *plan.Plan) []string {
 	if p.Disruption() == plan.Final {
 		return []string{"removes cluster " + p.Cluster + " and all its data."}
 	}
 	has, later := map[plan.Disruption]bool{}, map[plan.Disruption]bool{}
-	var removed []string
+	var removed, replaced []string // machines that go, and machines that stay but lose their data
 	for _, s := range p.Steps {
 		has[s.Disruption()], later[s.Announces] = true, true
-		if s.Removes && !slices.Contains(removed, words.Line(s.Subject)) {
-			removed = append(removed, words.Line(s.Subject))
+		list := &removed
+		if s.Action == plan.Change {
+			list = &replaced
+		}
+		if s.Removes && !slices.Contains(*list, words.Line(s.Subject)) {
+			*list = append(*list, words.Line(s.Subject))
 		}
 	}
 	var sentences []string
@@ -79,10 +83,13 @@ func disruptionWords(p *plan.Plan) []string {
 	}
 	if len(removed) > 0 {
 		what := "removes " + words.First(removed, 10) + " permanently"
-		if p.Verb == "reset" { // the machine itself stays
+		if p.Verb == "reset" { // the machine itself is kept
 			what = "removes Kubernetes from " + words.First(removed, 10)
 		}
 		sentences = append(sentences, what+", with the data that is stored only there.")
+	}
+	if len(replaced) > 0 {
+		sentences = append(sentences, "replaces data on "+words.First(replaced, 10)+"; the steps below say what is lost.")
 	}
 	switch {
 	case has[plan.Rolling]:
@@ -99,11 +106,11 @@ func disruptionWords(p *plan.Plan) []string {
 // Look says how a plan is shown.
 type Look struct {
 	Color bool
-	Hunks bool // with the lines of files that change
+	Hunks bool // show the changed lines of files
 }
 
-// WriteText prints a plan for people: the summary, how the document differs from the stored one, the steps under their machines, equal ones together, and the
-// warnings last. The error is that of w.
+// WriteText prints a plan for people: the summary, how the document differs from the stored one, the steps by machine, with equal ones together, and
+// finally the warnings. It returns the error of w.
 func WriteText(w io.Writer, p *plan.Plan, as Look) error {
 	b := bufio.NewWriter(w)
 	t := &textWriter{w: b, Look: as}
@@ -125,7 +132,7 @@ func WriteText(w io.Writer, p *plan.Plan, as Look) error {
 	if t.hidden {
 		fmt.Fprintln(b, "naupegos plan --diff shows the lines that change.")
 	}
-	if t.lines > page { // the summary has left the screen
+	if t.lines > page { // the summary has scrolled off the screen
 		fmt.Fprintln(b, paint(as.Color, bold, Summary(p)))
 	}
 	if err := writeWarnings(b, p, as.Color); err != nil {
@@ -134,7 +141,7 @@ func WriteText(w io.Writer, p *plan.Plan, as Look) error {
 	return b.Flush()
 }
 
-// page is how many lines of steps a small terminal shows.
+// page is the number of lines of steps that a small terminal shows.
 const page = 20
 
 // textWriter writes the parts of a plan.
@@ -142,7 +149,7 @@ type textWriter struct {
 	Look
 	w      io.Writer
 	lines  int
-	hidden bool // there were hunks that were not shown
+	hidden bool // some hunks were not shown
 }
 
 // head writes the summary.
@@ -156,7 +163,7 @@ func (t *textWriter) head(p *plan.Plan) {
 	}
 }
 
-// Notes are the lines below the summary: what the plan disturbs, and what it leaves out.
+// Notes returns the lines below the summary: what the plan disturbs, and what it leaves out.
 func Notes(p *plan.Plan) (lines []string) {
 	if !p.Empty() {
 		for _, sentence := range disruptionWords(p) {
@@ -188,7 +195,7 @@ func (t *textWriter) item(i Item) {
 
 var markColor = map[string]string{"+": green, "~": yellow, "-": red}
 
-// line writes one thing that changes, and its hunks.
+// line writes one change and its hunks.
 func (t *textWriter) line(l Line, indent string) {
 	t.lines++
 	text := paint(t.Color, faint, l.Text)
@@ -220,7 +227,7 @@ func (t *textWriter) hunks(v Variant, indent string) {
 	}
 }
 
-// writeWarnings prints the warnings alone, each on a line of its own; nothing where there are none.
+// writeWarnings prints only the warnings, one per line.
 func writeWarnings(w io.Writer, p *plan.Plan, color bool) error {
 	for _, text := range p.Warnings {
 		if _, err := fmt.Fprintln(w, paint(color, yellow, "Warning:")+" "+words.Line(text)); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// TestLeftOut is said also where nothing is left to do.
+// TestLeftOut: a plan without steps also shows what it leaves out.
 func TestLeftOut(t *testing.T) {
 	var b bytes.Buffer
 	if err := WriteText(&b, &plan.Plan{LeftOut: []string{"2 steps of cluster"}}, Look{}); err != nil || b.String() != "No changes.\nLeft out: 2 steps of cluster.\n" {

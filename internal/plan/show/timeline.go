@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// WriteTimeline draws a run as bars over time for a terminal width columns wide (at least 40): '█' on the critical path,
-// '▒' off it, '░' for a failed or stopped step, '!' where an attempt failed and was repeated.
+// WriteTimeline draws a run as bars over time for a terminal that is width columns wide (at least 40): '█' on the critical path, '▒' off it, '░' for
+// a failed or stopped step, '!' where an attempt failed and was repeated.
 func WriteTimeline(w io.Writer, record plan.RunRecord, width int) error {
 	r := run{&record}
 	width = max(width, 40)
@@ -48,7 +48,7 @@ func WriteTimeline(w io.Writer, record plan.RunRecord, width int) error {
 	return b.Flush()
 }
 
-// track renders one step's bar in room columns.
+// track renders the bar of one step in room columns.
 func (r run) track(s *plan.StepRecord, room int, critical bool) string {
 	total := max(r.lastMoment().Sub(r.Started), time.Millisecond)
 	column := func(t time.Time) int {

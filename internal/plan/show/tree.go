@@ -11,8 +11,8 @@ import (
 
 const spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
-// tree renders the running steps under their subjects, and the progress bar; o.mu is held. No line is wider than width-1,
-// and there are at most height-1 of them: where the tree is too high it becomes a list, cut at the end.
+// tree renders the running steps by subject, and the progress bar; o.mu is held. No line is wider than width-1, and there are at most height-1 lines:
+// a tree that is too high becomes a list, which is cut at the end.
 func (o *tty) tree(width, height int) []string {
 	room := max(height-2, 1) // the bar takes one line, the cursor another
 	lines := o.grouped(width)
@@ -66,7 +66,7 @@ func (o *tty) stepLine(l *live, name string, width int) string {
 	return line
 }
 
-// bar renders "━━━━──── 12/40  14.2s".
+// bar returns "━━━━──── 12/40  14.2s".
 func (o *tty) bar(width int) string {
 	tail := fmt.Sprintf(" %d/%d  %s", o.over, o.total, words.Duration(o.now().Sub(o.began)))
 	if o.failed > 0 {

@@ -17,15 +17,15 @@ import (
 
 const frameEvery = 100 * time.Millisecond
 
-// tty shows running steps as a live tree at the bottom of the terminal; what is over scrolls up above it.
-// Each frame is one write, overdraws the last one line by line, and never wraps, so that nothing flickers.
+// tty shows running steps as a live tree at the bottom of the terminal; lines about finished steps scroll up above it. Each frame is one write,
+// overwrites the last one line by line, and never wraps, which avoids flicker.
 type tty struct {
 	w     io.Writer
 	color bool
 	size  func() (width, height int)
 	now   func() time.Time
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	began   time.Time
 	total   int
 	over    int
@@ -33,7 +33,7 @@ type tty struct {
 	spin    int
 	running []*live  // in the order of start
 	above   []string // lines to scroll up with the next frame
-	drawn   int      // lines of the last frame that the next one overdraws
+	drawn   int      // number of lines of the last frame, which the next one overwrites
 	quit    chan struct{}
 	gone    chan struct{}
 }
@@ -43,7 +43,7 @@ type live struct {
 	step    *plan.Step
 	started time.Time
 	status  string
-	retry   string // the last attempt's error
+	retry   string // error of the last attempt
 }
 
 func newTTY(w io.Writer) *tty {
@@ -131,7 +131,7 @@ func (o *tty) End(r *plan.Result) {
 	o.draw(false)
 }
 
-// draw overdraws the last frame; o.mu is held. An error of the terminal is nobody's business: the run goes on.
+// draw overwrites the last frame; o.mu is held. It ignores errors of the terminal: the run continues.
 func (o *tty) draw(withTree bool) {
 	width, height := o.size()
 	var tree []string
@@ -139,7 +139,7 @@ func (o *tty) draw(withTree bool) {
 		tree = o.tree(width, height)
 	}
 	var b strings.Builder
-	b.WriteString("\x1b[?2026h") // terminals that can, show the frame at once
+	b.WriteString("\x1b[?2026h") // supporting terminals show the frame at once
 	if o.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", o.drawn)
 	}
@@ -152,7 +152,7 @@ func (o *tty) draw(withTree bool) {
 	_, _ = io.WriteString(o.w, b.String())
 }
 
-// stepName is a step in one phrase: its subject, unless the title names it, and its title.
+// stepName describes a step in one phrase: its title, preceded by its subject unless the title names it.
 func stepName(s *plan.Step) string {
 	if s.Subject == "" || strings.Contains(s.Title, s.Subject) {
 		return words.Line(s.Title)

@@ -48,7 +48,7 @@ func TestConformanceOnHosts(t *testing.T) {
 	}
 	known := &memory{}
 	p := func(t testing.TB) provider.Provider { // with connections of its own, as each run of the command has
-		d := remote.NewDialer([]remote.Key{f.key}, remote.Options{ConnectTimeout: 4 * time.Second}) // a host that is off is asked many times
+		d := remote.NewDialer([]remote.Key{f.key}, remote.Options{ConnectTimeout: 20 * time.Second}) // sshd of a busy host greets late
 		t.Cleanup(func() { testkit.Must(t, d.Close()) })
 		return New(doc, d, known)
 	}

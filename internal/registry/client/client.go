@@ -1,4 +1,4 @@
-// Package client is the API of the registry of machines as those use it who ask a server over the network: its bodies, and calls.
+// Package client is a client of the machine registry's API over the network: bodies and calls.
 package client
 
 import (
@@ -25,29 +25,29 @@ import (
 type Machine struct {
 	UUID        string            `json:"uuid"`
 	Name        string            `json:"name,omitempty"`
-	MAC         string            `json:"mac"` // that it boots by
+	MAC         string            `json:"mac"` // of the boot interface
 	Address     string            `json:"address,omitempty"`
 	Disks       string            `json:"disks,omitempty"` // in words
 	State       string            `json:"state"`
-	Why         string            `json:"why,omitempty"` // it is in its state
+	Why         string            `json:"why,omitempty"` // why the machine is in its state
 	Approval    string            `json:"approval"`
 	Asks        string            `json:"asks,omitempty"`   // fingerprint of a key that waits for approval
-	Claims      []Claim           `json:"claims,omitempty"` // where several claim to be this machine: all of them
+	Claims      []Claim           `json:"claims,omitempty"` // if there are several claims to be this machine: all of them
 	Rivals      []string          `json:"rivals,omitempty"` // UUIDs of other machines that wait for approval and claim its MAC addresses
 	Cluster     string            `json:"cluster,omitempty"`
 	Pool        string            `json:"pool,omitempty"`
 	Seat        int               `json:"seat,omitempty"` // its place in the pool
 	Roles       []string          `json:"roles,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
-	Maintenance string            `json:"maintenance,omitempty"` // why it is not to be used now
+	Maintenance string            `json:"maintenance,omitempty"` // why it must not be used now
 	Unusable    string            `json:"unusable,omitempty"`    // why it can't be given to a cluster
-	Strategy    string            `json:"strategy,omitempty"`    // how it takes updates; empty: not at all
-	UpToDate    *bool             `json:"upToDate,omitempty"`    // absent: not known
+	Strategy    string            `json:"strategy,omitempty"`    // for updates; empty: none
+	UpToDate    *bool             `json:"upToDate,omitempty"`    // absent: unknown
 	Seen        time.Time         `json:"seen"`
-	Reported    time.Time         `json:"reported,omitzero"` // when its installed system was heard of last
+	Reported    time.Time         `json:"reported,omitzero"` // last report of its installed system
 }
 
-// Of is a machine as lists have it. Whether it can be used is said where its facts are known.
+// Of returns a machine in the form of lists. Unusable takes the facts into account if they are known.
 func Of(m registry.Machine) Machine {
 	rec := m.Record
 	out := Machine{UUID: m.UUID, Name: m.Name, Address: rec.Address, Disks: rec.Disks, State: m.State, Why: rec.Why, Approval: m.Approval,
@@ -80,23 +80,23 @@ func Of(m registry.Machine) Machine {
 
 // Claim is one of several claims to be the same machine.
 type Claim struct {
-	Key   string    `json:"key"`            // what approve names it by: the fingerprint of its key, or mac:ADDRESS where it has shown none
-	From  string    `json:"from,omitempty"` // the address that it came from; of IPv6 the /64
+	Key   string    `json:"key"`            // name for approve: the fingerprint of its key, or mac:ADDRESS if it has none
+	From  string    `json:"from,omitempty"` // address that it came from; for IPv6 the /64
 	MACs  []string  `json:"macs"`           // the first ones
 	Since time.Time `json:"since"`
 	Seen  time.Time `json:"seen,omitzero"`
 }
 
-// NewLockToken asks for a token of a group of machines that reboot in turn.
+// NewLockToken requests a token for a group of machines that reboot in turn.
 type NewLockToken struct {
 	Group   string `json:"group"`
-	Seconds int64  `json:"seconds,omitempty"` // for which it is valid; 0: for ever
+	Seconds int64  `json:"seconds,omitempty"` // validity; 0: unlimited
 }
 
-// MadeLockToken is a token that was made.
+// MadeLockToken is a new token.
 type MadeLockToken struct {
 	metal.LockToken
-	Token string `json:"token"` // is shown here alone
+	Token string `json:"token"` // shown only here
 }
 
 // LockTokens are the tokens of groups.
@@ -110,73 +110,73 @@ type Page struct {
 	Total int       `json:"total"` // of the whole list
 }
 
-// Detail is all that is known of a machine.
+// Detail is a machine's full record.
 type Detail struct {
 	Machine
 	Key        string        `json:"key,omitempty"` // fingerprint of the approved key
 	ApprovedBy string        `json:"approvedBy,omitempty"`
 	ApprovedAt time.Time     `json:"approvedAt,omitzero"`
-	Installed  time.Time     `json:"installed,omitzero"` // when that succeeded last
+	Installed  time.Time     `json:"installed,omitzero"` // last successful installation
 	Failures   int           `json:"failures,omitempty"` // of installations since then
-	Wanted     string        `json:"wanted,omitempty"`   // digest of what should be installed
+	Wanted     string        `json:"wanted,omitempty"`   // digest of the configuration that should be installed
 	Report     *metal.Report `json:"report,omitempty"`
-	// Order is what is to be installed, and Progress how far that is.
+	// Order is the installation order, and Progress its progress.
 	Order    *order.Order       `json:"order,omitempty"`
 	Progress *registry.Progress `json:"progress,omitempty"`
-	HostKeys []string           `json:"hostKeys,omitempty"` // by which SSH knows its installed system
-	Slot     string             `json:"slot,omitempty"`     // that it runs from
-	Refused  string             `json:"refused,omitempty"`  // digest of what it has tried, and has gone back from
+	HostKeys []string           `json:"hostKeys,omitempty"` // SSH host keys of its installed system
+	Slot     string             `json:"slot,omitempty"`     // slot of the running system
+	Refused  string             `json:"refused,omitempty"`  // digest of a system that it tried and fell back from
 	Facts    *facts.Discovery   `json:"facts,omitempty"`
 	Boots    []metal.Boot       `json:"boots"`  // the newest first
 	Events   []metal.Event      `json:"events"` // the newest first
 }
 
-// Order is what an operator wants of a machine. Which fields a verb reads is said by it.
+// Order holds the parameters of an operator's verb. Each verb reads its own fields.
 type Order struct {
-	Key     string            `json:"key,omitempty"`     // approve: the fingerprint that is meant
-	Name    string            `json:"name,omitempty"`    // name: empty takes the name away
+	Key     string            `json:"key,omitempty"`     // approve: fingerprint of the key
+	Name    string            `json:"name,omitempty"`    // name: empty removes the name
 	Labels  map[string]string `json:"labels,omitempty"`  // label
-	Without []string          `json:"without,omitempty"` // label: those to take away
+	Without []string          `json:"without,omitempty"` // label: labels to remove
 	Why     string            `json:"why,omitempty"`     // maintenance: empty ends it
 	Cluster string            `json:"cluster,omitempty"` // assign
 	Pool    string            `json:"pool,omitempty"`    // assign
 	Digest  string            `json:"digest,omitempty"`  // want
-	// Strategy is how the machine takes updates from then on: one of registry.Strategies; empty: it takes none.
+	// Strategy is the machine's strategy for updates: one of registry.Strategies; empty: none.
 	Strategy string `json:"strategy,omitempty"`
-	// Address, User and Password are of a BMC, and so are the next ones; an empty address forgets it.
+	// Address and the following fields describe a BMC; an empty address removes it.
 	Address  string `json:"address,omitempty"`
 	User     string `json:"user,omitempty"`
-	Password string `json:"password,omitempty"` // is never answered with
-	Protocol string `json:"protocol,omitempty"` // ipmi, or redfish; the rest is of that
-	// Fingerprint (sha256:HEX) or Authorities (PEM) say which certificate of it is trusted.
+	Password string `json:"password,omitempty"` // never in answers
+	Protocol string `json:"protocol,omitempty"` // ipmi or redfish; the following fields are for redfish
+	// Fingerprint (sha256:HEX) or Authorities (PEM) define the trusted certificate.
 	Fingerprint string `json:"fingerprint,omitempty"`
 	Authorities string `json:"authorities,omitempty"`
-	System      string `json:"system,omitempty"` // the machine's ID there, where it has several
+	System      string `json:"system,omitempty"` // the machine's ID on the BMC, if that has several
 }
 
-// Switching says what is to be done with a machine's power.
+// Switching is a power action.
 type Switching struct {
 	Action string `json:"action"`         // status, on, off, cycle, reset or shutdown
-	Boot   string `json:"boot,omitempty"` // what it boots from next, once: network or disk; empty: as usual
+	Boot   string `json:"boot,omitempty"` // device for the next boot only: network or disk; empty: as usual
 }
 
-// Switched says how a machine's power is.
+// Switched is a machine's power state.
 type Switched struct {
 	On bool `json:"on"`
 }
 
-// Scheduling asks for a cluster's machines.
+// Scheduling requests machines for a cluster.
 type Scheduling struct {
 	registry.Wanted
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// Query is a list's.
+// Query is the query of a list.
 type Query struct {
 	metal.Query
 }
 
-// Values is the query as a URL has it.
+// Values returns the query in the form of a URL.
 func (q Query) Values() url.Values {
 	v := url.Values{}
 	for key, value := range map[string]string{"state": q.State, "approval": q.Approval, "cluster": q.Cluster, "pool": q.Pool, "role": q.Role, "text": q.Text, "order": q.Order, "unusable": q.Unusable} {
@@ -199,7 +199,7 @@ func (q Query) Values() url.Values {
 	return v
 }
 
-// QueryOf reads what Values has written.
+// QueryOf parses the result of Values.
 func QueryOf(v url.Values) (metal.Query, error) {
 	q := metal.Query{State: v.Get("state"), Approval: v.Get("approval"), Cluster: v.Get("cluster"), Pool: v.Get("pool"), Role: v.Get("role"),
 		Text: v.Get("text"), Order: v.Get("order"), Unusable: v.Get("unusable"), Free: v.Get("free") == "true", Labels: map[string]string{}}
@@ -222,10 +222,10 @@ func QueryOf(v url.Values) (metal.Query, error) {
 	return q, nil
 }
 
-// Client asks a server.
+// Client is a client of a server.
 type Client struct {
 	Server string       // https://HOST:PORT
-	HTTP   *http.Client // believes the server's certificate, and shows whoever asks
+	HTTP   *http.Client // verifies the server's certificate, and authenticates the operator
 }
 
 // List returns a page of machines.
@@ -233,7 +233,7 @@ func (c *Client) List(ctx context.Context, q Query) (page Page, err error) {
 	return page, c.call(ctx, http.MethodGet, "/api/v1/machines?"+q.Values().Encode(), nil, &page)
 }
 
-// Show returns all that is known of a machine: by UUID, MAC address or name.
+// Show returns a machine's full record, by UUID, MAC address or name.
 func (c *Client) Show(ctx context.Context, machine string) (d Detail, err error) {
 	return d, c.call(ctx, http.MethodGet, "/api/v1/machines/"+url.PathEscape(machine), nil, &d)
 }
@@ -244,17 +244,17 @@ func (c *Client) Journal(ctx context.Context, machine, boot, kind string) (j met
 	return j, c.call(ctx, http.MethodGet, "/api/v1/machines/"+url.PathEscape(machine)+"/journal?"+v.Encode(), nil, &j)
 }
 
-// Do has something done with a machine: approve, reject, name, label, maintenance, strategy, assign, unassign, reinstall, want or bmc.
+// Do performs a verb on a machine: approve, reject, name, label, maintenance, strategy, assign, unassign, reinstall, want or bmc.
 func (c *Client) Do(ctx context.Context, machine, verb string, o Order) (m Machine, err error) {
 	return m, c.call(ctx, http.MethodPost, "/api/v1/machines/"+url.PathEscape(machine)+"/"+verb, o, &m)
 }
 
-// Power does something with a machine's power.
+// Power performs a power action on a machine.
 func (c *Client) Power(ctx context.Context, machine string, s Switching) (out Switched, err error) {
 	return out, c.call(ctx, http.MethodPost, "/api/v1/machines/"+url.PathEscape(machine)+"/power", s, &out)
 }
 
-// Systems are the system images that machines can be installed with.
+// Systems are the system images for installation.
 type Systems struct {
 	Items []order.System `json:"items"`
 }
@@ -264,7 +264,7 @@ func (c *Client) Systems(ctx context.Context) (out Systems, err error) {
 	return out, c.call(ctx, http.MethodGet, "/api/v1/systems", nil, &out)
 }
 
-// Install says what is to be installed on a machine; nil takes that back.
+// Install sets the installation order of a machine; nil withdraws it.
 func (c *Client) Install(ctx context.Context, machine string, o *order.Order) (m Machine, err error) {
 	var body any = o
 	if o == nil {
@@ -278,7 +278,7 @@ func (c *Client) Forget(ctx context.Context, machine string) error {
 	return c.call(ctx, http.MethodDelete, "/api/v1/machines/"+url.PathEscape(machine), nil, nil)
 }
 
-// Schedule gives a cluster its machines.
+// Schedule assigns machines to a cluster.
 func (c *Client) Schedule(ctx context.Context, s Scheduling) (d registry.Decision, err error) {
 	return d, c.call(ctx, http.MethodPost, "/api/v1/schedule", s, &d)
 }

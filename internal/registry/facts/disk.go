@@ -9,19 +9,19 @@ import (
 type Disk struct {
 	Path      string   `json:"path"`
 	SizeBytes int64    `json:"size-bytes"`
-	Serial    string   `json:"serial,omitempty"` // as its label and lsblk show it
-	WWID      string   `json:"wwid,omitempty"`   // "naa.…", "eui.…", "t10.…": unique in the world, where the disk has one
+	Serial    string   `json:"serial,omitempty"` // as on its label and in lsblk
+	WWID      string   `json:"wwid,omitempty"`   // "naa.…", "eui.…", "t10.…": unique in the world; empty if the disk has none
 	Model     string   `json:"model,omitempty"`
-	Type      string   `json:"type,omitempty"`    // nvme, sata, scsi, virtio, usb, mmc, one that no firmware boots from, or one on a network
-	Rotates   bool     `json:"rotates,omitempty"` // it is no SSD
+	Type      string   `json:"type,omitempty"`    // nvme, sata, scsi, virtio, usb, mmc, a type that no firmware boots from, or a network type
+	Rotates   bool     `json:"rotates,omitempty"` // not an SSD
 	Removable bool     `json:"removable,omitempty"`
-	Holds     []string `json:"holds,omitempty"` // what is on it: "gpt", "ext", "lvm"…, "something unknown"; nothing: it is empty
-	// What follows are obstacles, which most disks don't have.
+	Holds     []string `json:"holds,omitempty"` // content: "gpt", "ext", "lvm"…, "something unknown"; none: the disk is empty
+	// Obstacles, which most disks don't have.
 	SectorBytes int      `json:"sector-bytes,omitempty"` // other than 512
 	ReadOnly    bool     `json:"read-only,omitempty"`
-	Zoned       string   `json:"zoned,omitempty"`      // "host-managed": it has to be written in order
-	Paths       []string `json:"paths,omitempty"`      // further devices that are this disk
-	Unreadable  string   `json:"unreadable,omitempty"` // why what it holds is not known
+	Zoned       string   `json:"zoned,omitempty"`      // "host-managed": the disk must be written in order
+	Paths       []string `json:"paths,omitempty"`      // further devices that are the same disk
+	Unreadable  string   `json:"unreadable,omitempty"` // why the content is unknown
 }
 
 // Types of devices that no firmware boots from.
@@ -30,17 +30,17 @@ const (
 	DiskFlash = "mtd"
 )
 
-// Types of disks that are reached over a network. Other machines may have them, too.
+// Types of disks on a network. Other machines may have them, too.
 const (
 	DiskFC     = "fc"
 	DiskISCSI  = "iscsi"
 	DiskNVMeoF = "nvme-of"
 )
 
-// Sector is the size of sectors that system images are made for.
+// Sector is the size of sectors that system images require.
 const Sector = 512
 
-// Obstacle says why a disk can't have a system, whatever an order says; empty if it can.
+// Obstacle says why a disk can't hold a system, regardless of the order; empty if it can.
 func (d Disk) Obstacle() string {
 	switch {
 	case len(d.Paths) > 0:
@@ -63,7 +63,7 @@ func (d Disk) Obstacle() string {
 	return ""
 }
 
-// Unasked says why a disk is the system's only if an order names it; empty if it needs no name.
+// Unasked says why a disk holds the system only if an order names it; empty if it needs no name.
 func (d Disk) Unasked() string {
 	switch {
 	case d.Removable:
@@ -74,7 +74,7 @@ func (d Disk) Unasked() string {
 	return ""
 }
 
-// Obstacles lists in words all that is shown of a disk beside its content.
+// Obstacles lists in words all facts about a disk except its content.
 func (d Disk) Obstacles() string {
 	var all []string
 	if o := d.Obstacle(); o != "" {
@@ -89,13 +89,13 @@ func (d Disk) Obstacles() string {
 	return strings.Join(all, ", ")
 }
 
-// Is reports whether a disk is meant by a serial number or WWID. Case, blanks, and the prefixes that programs put before a WWID don't count.
+// Is reports whether a serial number or WWID names a disk. It ignores case, blanks, and the prefixes that programs put before a WWID.
 func (d Disk) Is(name string) bool {
 	n := DiskName(name)
 	return n != "" && (n == DiskName(d.Serial) || n == DiskName(d.WWID))
 }
 
-// IsAny reports whether a disk is meant by one of several names.
+// IsAny reports whether one of several names names a disk.
 func (d Disk) IsAny(names []string) bool {
 	for _, n := range names {
 		if d.Is(n) {
@@ -118,8 +118,8 @@ func (d Disk) Title() string {
 	return d.Path + " (neither serial number nor WWID: it can't be named)"
 }
 
-// DiskName puts a serial number or WWID into the form in which names are compared: lsblk and udev write "0x5000c500a1b2c3d4" and
-// "wwn-0x5000c500a1b2c3d4" where the kernel writes "naa.5000c500a1b2c3d4", and blanks as underscores.
+// DiskName returns a serial number or WWID in the form for comparisons: lsblk and udev write "0x5000c500a1b2c3d4" and "wwn-0x5000c500a1b2c3d4"
+// for the kernel's "naa.5000c500a1b2c3d4", and underscores for blanks.
 func DiskName(name string) string {
 	n := strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == ' ' || r == '\t' || r == '_' }), " ")
 	for _, prefix := range []string{"/dev/disk/by-id/", "wwn-", "nvme-eui.", "naa.", "eui.", "uuid.", "0x"} {
@@ -128,7 +128,7 @@ func DiskName(name string) string {
 	return n
 }
 
-// Distinct reports whether a WWID tells disks apart: some firmware reports zeros, or one digit repeated.
+// Distinct reports whether a WWID can identify a disk: some firmware reports zeros, or one repeated digit.
 func Distinct(wwid string) bool {
 	n := DiskName(wwid)
 	return strings.Trim(n, "0-. ") != "" && strings.Trim(n, n[:1]+"-. ") != ""
@@ -164,7 +164,7 @@ func DiskTitles(disks []Disk) string {
 	return strings.Join(all, ", ")
 }
 
-// Consents reports whether one of the names means this disk and no other.
+// Consents reports whether one of the names names this disk and no other.
 func Consents(all []Disk, d Disk, names []string) bool {
 	for _, n := range names {
 		if d.Is(n) && count(all, n) == 1 {
@@ -174,7 +174,7 @@ func Consents(all []Disk, d Disk, names []string) bool {
 	return false
 }
 
-// Ambiguous says that names mean this disk and others, so that they don't count as consent; empty if they don't.
+// Ambiguous describes names that name this disk and others, so that they don't count as consent; empty if there are none.
 func Ambiguous(all []Disk, d Disk, names []string) string {
 	for _, n := range names {
 		if c := count(all, n); d.Is(n) && c > 1 {
@@ -184,7 +184,7 @@ func Ambiguous(all []Disk, d Disk, names []string) string {
 	return ""
 }
 
-// count says how many disks a name means.
+// count returns the number of disks that a name names.
 func count(all []Disk, name string) (n int) {
 	for _, d := range all {
 		if d.Is(name) {
@@ -194,7 +194,7 @@ func count(all []Disk, name string) (n int) {
 	return n
 }
 
-// What a disk holds that Naupegos has installed, or whose installation was cut off: it may be installed again without consent.
+// Contents of a disk that Naupegos has installed, or partly installed: it may be installed again without consent.
 const (
 	Ours       = "naupegos"
 	Unfinished = "an unfinished installation"

@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// dummyUUID says why a UUID is one that makers leave in many machines; empty if it looks like a machine's own. Firmware disagrees about the order of
-// bytes, so that each UUID is looked at in all orders that are in use.
+// dummyUUID says why a UUID is a maker's default that many machines have; empty if it looks unique. Firmware disagrees about the order of bytes, so it
+// checks each UUID in all orders in use.
 func dummyUUID(uuid string) string {
 	raw, err := hex.DecodeString(strings.ReplaceAll(uuid, "-", ""))
 	if err != nil || len(raw) != 16 {
@@ -48,8 +48,8 @@ func printable(b []byte) bool {
 	return len(text) > 0 && !slices.ContainsFunc(text, func(c byte) bool { return c < ' ' || c > '~' })
 }
 
-// orders returns a UUID as it is, with the first three fields turned (SMBIOS 2.6), each half word turned, each word turned, all turned, and with any
-// two of these done.
+// orders returns a UUID unchanged, with the first three fields reversed (SMBIOS 2.6), each half word reversed, each word reversed, all reversed, and
+// with any two of these.
 func orders(raw []byte) [][]byte {
 	turns := [][]int{{4, 2, 2}, {2, 2, 2, 2, 2, 2, 2, 2}, {4, 4, 4, 4}, {16}}
 	all := [][]byte{raw}
@@ -70,7 +70,7 @@ func orders(raw []byte) [][]byte {
 	return all
 }
 
-// boardMAC reports whether a UUID is zeros and a MAC address, as Supermicro's are.
+// boardMAC reports whether a UUID consists of zeros and a MAC address, as Supermicro's do.
 func boardMAC(b []byte) bool {
 	mac := slices.Clone(b[10:])
 	unicast := mac[0]&1 == 0
@@ -92,7 +92,7 @@ func periodic(b []byte) bool {
 	return false
 }
 
-// covered counts how many elements belong to runs of at least three that stay the same, or count by one, by 0x11 (aabbcc) or by 0x22 (123456).
+// covered counts the elements in runs of at least three that are equal, or count by one, by 0x11 (aabbcc) or by 0x22 (123456).
 func covered[T byte | uint16](list []T) (n int) {
 	steps := []T{0, 1, 0x11, 0x22}
 	for from := 0; from < len(list); {
@@ -145,15 +145,15 @@ var (
 	names   = regexp.MustCompile(`^((the )?(system|chassis|base ?board|board|product|default|sample|test|dummy)?[ -]?(manufacturer|vendor|product ?name|name|serial|serial ?(number|no\.?)|s/n|sn|version|sku|asset|asset ?tag|string|uuid)( ?\d+)?)$`)
 )
 
-// joined are dummies whose words are not separated, or have a number behind them: "ToBeFilledByOEM", "SerNum0", "Default string000". Signs and blanks are
-// left out.
+// joined matches dummies without separators between words, or with a number after them: "ToBeFilledByOEM", "SerNum0", "Default string000". Signs
+// and blanks have been removed.
 var joined = regexp.MustCompile(`^((tobe)?(filled|set|defined|determined|programmed|updated)(by)?(oem)?|(oem)?(default)(string)?|oem|(type\d)?(system|chassis|baseboard|board|product|oem)?(serialnumber|sernum|partnum|assettagnum|assettag|manufacturer|serial)|insert\w*here|badindex|outofspec|reserved|placeholder|example|unknow|nodata|nodimm|not(supported|filled|assigned|entered|initialized))(\d*|x*)$|^tb[df]$`)
 
 // numbered matches a few letters and a number that counts: "MB-1234567890", "SSN12345678901234567".
 var numbered = regexp.MustCompile(`^[a-z]{1,3}(\d{9,})$`)
 
-// DummyText reports whether a text of SMBIOS is what makers write where they have nothing to say: "To be filled by O.E.M.", "Default string",
-// "System Serial Number", "None", "123456789", "00000000". A real word behind such a beginning is not known, so only whole texts count.
+// DummyText reports whether an SMBIOS text is a maker's placeholder: "To be filled by O.E.M.", "Default string", "System Serial Number", "None",
+// "123456789", "00000000". A real value may begin in the same way, so only whole texts count.
 func DummyText(text string) bool {
 	t := strings.ToLower(strings.Join(strings.Fields(text), " "))
 	bare := strings.Trim(t, "()[]<>{}$:\"' ")
@@ -165,7 +165,7 @@ func DummyText(text string) bool {
 	}, t)
 	switch {
 	case t == "":
-		return false // nothing is no dummy: it is nothing
+		return false // an empty text is not a dummy
 	case letters == "":
 		return true
 	case names.MatchString(bare), filler(bare), joined.MatchString(letters):
@@ -218,7 +218,7 @@ func counts(t string) bool {
 	return first != 0
 }
 
-// leaveOutDummies takes out what makers leave in many machines, and remembers what it was.
+// leaveOutDummies removes makers' defaults, and records them.
 func (s *System) leaveOutDummies() {
 	s.Ignored = nil
 	for _, f := range []struct {

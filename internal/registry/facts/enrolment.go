@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// SignatureHeader has the signature of a request's body by the machine's key.
+// SignatureHeader is the header with the signature of a request's body by the machine's key.
 const SignatureHeader = "Naupegos-Signature"
 
 // NewKey makes the key of a machine, on that machine.
@@ -27,7 +27,7 @@ func NewKey() (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// NewRequest asks for a certificate for the key of the machine of a UUID.
+// NewRequest makes a certificate request for a machine's key and UUID.
 func NewRequest(key crypto.Signer, uuid string) (string, error) {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: uuid}}, key)
 	if err != nil {
@@ -46,8 +46,7 @@ func Sign(key crypto.Signer, body []byte) (string, error) {
 	return base64.StdEncoding.EncodeToString(sig), nil
 }
 
-// Key returns the public key that the enrolment asks for, and its fingerprint, where the body was signed by it: fail.Unauthorized if it
-// was not.
+// Key returns the public key of the enrolment, and its fingerprint, if that key signed the body, and otherwise fail.Unauthorized.
 func (e *Enrolment) Key(uuid string, body []byte, signature string) (public *ecdsa.PublicKey, fingerprint string, err error) {
 	block, _ := pem.Decode([]byte(e.Request))
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {
@@ -72,11 +71,11 @@ func (e *Enrolment) Key(uuid string, body []byte, signature string) (public *ecd
 	return public, Fingerprint(public), nil
 }
 
-// Fingerprint names a public key.
+// Fingerprint returns the fingerprint of a public key.
 func Fingerprint(public crypto.PublicKey) string {
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {
-		return "" // no key that machines have
+		return "" // not a key of a machine
 	}
 	sum := sha256.Sum256(der)
 	return hex.EncodeToString(sum[:])

@@ -1,25 +1,25 @@
-// Package facts is what a machine says of itself: the body that it is discovered by, read and checked, and words about it.
+// Package facts defines a machine's report of its facts, with which it is discovered: it parses and checks the body, and describes it in words.
 //
-// The body is the older system's, with keys of our own beside it; machines of that system are understood as they are. The package knows
-// nothing of the server, of clusters and of how facts are found: the agent imports it as well.
+// The body is the older system's, with additional keys; reports of that system's machines are accepted. The package depends neither on the server,
+// nor on clusters, nor on how facts are found: the agent imports it as well.
 package facts
 
-// Discovery is the body by which a machine says what it is.
+// Discovery is a machine's report of its facts.
 type Discovery struct {
 	Boot       BootInfo    `json:"boot-info"`
 	Interfaces []Interface `json:"interfaces"`
 	Disks      []Disk      `json:"disks"`
 	LLDP       LLDP        `json:"lldp"`
 	Journal    []string    `json:"ignition-journal"`
-	// What follows, machines of the older system don't say.
+	// Fields that machines of the older system don't send.
 	System    *System    `json:"system,omitempty"`
 	Enrolment *Enrolment `json:"enrolment,omitempty"`
 }
 
-// BootInfo says which machine it is, and which of its boots.
+// BootInfo identifies the machine, and its boot.
 type BootInfo struct {
-	UUID     string `json:"uuid"`      // of SMBIOS
-	MAC      string `json:"mac"`       // that it has booted by
+	UUID     string `json:"uuid"`      // from SMBIOS
+	MAC      string `json:"mac"`       // of the boot interface
 	RandomID string `json:"random-id"` // of the boot
 }
 
@@ -32,19 +32,19 @@ type Interface struct {
 	Netmask   int      `json:"netmask"`
 	Gateway   string   `json:"gateway"`
 	FQDN      []string `json:"fqdn"`
-	Addresses []string `json:"addresses,omitempty"` // all, with their prefix lengths
+	Addresses []string `json:"addresses,omitempty"` // all addresses, with their prefix lengths
 	Link      bool     `json:"link,omitempty"`      // there is a carrier
 	Speed     int      `json:"speed,omitempty"`     // Mbit/s
 	Driver    string   `json:"driver,omitempty"`
-	// What follows says whether the card's address is the machine's own. The older system does not report it.
+	// The following fields show whether the card's address is the machine's own. The older system does not report them.
 	Bus       string `json:"bus,omitempty"`       // "pci", "usb", "virtio"…
-	Permanent string `json:"permanent,omitempty"` // the address that the card was made with
-	Virtual   bool   `json:"virtual,omitempty"`   // it is a virtual function of another card
+	Permanent string `json:"permanent,omitempty"` // the card's built-in address
+	Virtual   bool   `json:"virtual,omitempty"`   // a virtual function of another card
 	// Ignored says why the address does not identify the machine. The server writes it.
 	Ignored string `json:"ignored,omitempty"`
 }
 
-// LLDP is what the switches next to the machine say of themselves.
+// LLDP contains the reports of the switches next to the machine.
 type LLDP struct {
 	IsFile bool     `json:"is_file"`
 	Data   LLDPData `json:"data"`
@@ -74,7 +74,7 @@ type Chassis struct {
 	Name string `json:"name"`
 }
 
-// System is what SMBIOS and the kernel say of the machine as a whole.
+// System contains the facts about the whole machine from SMBIOS and the kernel.
 type System struct {
 	Manufacturer string `json:"manufacturer,omitempty"`
 	Product      string `json:"product,omitempty"`
@@ -83,21 +83,20 @@ type System struct {
 	CPU          string `json:"cpu,omitempty"`
 	CPUs         int    `json:"cpus,omitempty"`
 	MemoryBytes  int64  `json:"memory-bytes,omitempty"`
-	BMC          string `json:"bmc,omitempty"` // its address, or how the machine reaches it
+	BMC          string `json:"bmc,omitempty"` // its address, or the machine's way to it
 	Kernel       string `json:"kernel,omitempty"`
 	Architecture string `json:"architecture,omitempty"`
-	// Ignored lists what the firmware says and makers have left in many machines. The server writes it.
+	// Ignored lists makers' defaults in the firmware, which many machines have. The server writes it.
 	Ignored []string `json:"ignored,omitempty"`
 }
 
-// Enrolment is the key by which the machine is to be known from now on. The request is signed by it; see Sign.
+// Enrolment is the machine's future key, which must sign the request; see Sign.
 type Enrolment struct {
-	Request  string `json:"request"`  // a PKCS #10 certificate request, PEM: it has the public key, and is signed by the private one
-	Sequence int64  `json:"sequence"` // grows with each body that this key signs: one that is sent again is refused
+	Request  string `json:"request"`  // a PKCS #10 certificate request, PEM: it contains the public key, and is signed by the private one
+	Sequence int64  `json:"sequence"` // grows with each body that this key signs: repeated bodies are refused
 }
 
-// ChassisOf returns the ID of the switch that the interface of a name is connected to, of the first one that has any where that has none;
-// empty if nothing is known.
+// ChassisOf returns the ID of the switch on the interface of this name, or else of the first interface with a known switch; empty if none is known.
 func (d *Discovery) ChassisOf(name string) string {
 	first := ""
 	for _, n := range d.LLDP.Data.Interfaces {

@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// normalInterfaces checks interfaces. Only the address that the machine has booted by has to be a good one: those of others may be of InfiniBand, of
-// virtual functions without one, or no address at all, and are left out.
+// normalInterfaces checks interfaces. Only the boot interface must have a valid address: others may be InfiniBand, virtual functions without an
+// address, or invalid, and are left out.
 func (d *Discovery) normalInterfaces() error {
 	seen := map[string]string{}
 	for i := range d.Interfaces {
@@ -18,7 +18,7 @@ func (d *Discovery) normalInterfaces() error {
 		cleanAll(&n.Name, &n.MAC, &n.IPv4, &n.CIDRv4, &n.Gateway, &n.Driver, &n.Bus, &n.Permanent)
 		n.FQDN, n.Addresses = cleanList(n.FQDN, 16, maxText), cleanList(n.Addresses, 64, maxText)
 		n.Ignored = ""
-		n.Permanent, _ = ParseMAC(n.Permanent) // one that is none is not permanent
+		n.Permanent, _ = ParseMAC(n.Permanent) // an invalid address is dropped
 		d.normalMAC(n, seen)
 		if err := n.normalAddresses(n.is(d.Boot.MAC)); err != nil {
 			return err
@@ -30,7 +30,7 @@ func (d *Discovery) normalInterfaces() error {
 	return nil
 }
 
-// normalMAC puts an address into its one form. One that is no Ethernet address, or that another interface has, is left out.
+// normalMAC normalizes an address. It drops an address that is not an Ethernet address, or that another interface has.
 func (d *Discovery) normalMAC(n *Interface, seen map[string]string) {
 	if n.MAC == "" { // tunnels have none
 		return
@@ -40,7 +40,7 @@ func (d *Discovery) normalMAC(n *Interface, seen map[string]string) {
 	switch {
 	case err != nil:
 		n.MAC, n.Ignored = "", fmt.Sprintf("%q is no MAC address of Ethernet", clean(n.MAC, 64))
-	case twice: // a bond and its parts, a VLAN
+	case twice: // a bond and its parts, or a VLAN
 		n.MAC = ""
 		if n.Permanent == "" {
 			n.Ignored = "it has the MAC address of " + other
@@ -50,7 +50,7 @@ func (d *Discovery) normalMAC(n *Interface, seen map[string]string) {
 	}
 }
 
-// normalAddresses checks IP addresses. What is none is refused only where the machine booted.
+// normalAddresses checks IP addresses. An invalid one is an error only on the boot interface.
 func (i *Interface) normalAddresses(booted bool) error {
 	if a, err := netip.ParseAddr(i.IPv4); i.IPv4 != "" && (err != nil || !a.Is4()) {
 		if booted {
@@ -67,10 +67,10 @@ func (i *Interface) normalAddresses(booted bool) error {
 	return nil
 }
 
-// is reports whether an interface has an address, or was made with it.
+// is reports whether an interface has an address, or has it built in.
 func (i *Interface) is(mac string) bool { return mac != "" && (i.MAC == mac || i.Permanent == mac) }
 
-// virtualNames are those of interfaces that exist only in a kernel. Reports of the older system say no more than the name.
+// virtualNames matches interfaces that exist only in a kernel. Reports of the older system contain only the name.
 var virtualNames = regexp.MustCompile(`^(lo|bond|team|br|virbr|docker|cni|cali|cilium|flannel|kube|vxlan|veth|dummy|tun|tap|wg|macvlan|ipvlan|usb|cdc|wwan|ib)[-_]?\w*$|[.@:]`)
 
 // notOwn says why an interface's address does not identify the machine; empty if it does.
@@ -88,7 +88,7 @@ func (i *Interface) notOwn() string {
 	return ""
 }
 
-// own is the address by which an interface identifies the machine; empty if there is none.
+// own returns the address by which an interface identifies the machine, or "".
 func (i *Interface) own() string {
 	switch {
 	case i.Ignored != "":
@@ -99,7 +99,7 @@ func (i *Interface) own() string {
 	return i.MAC
 }
 
-// BootInterface returns the interface that the machine has booted by; nil if it names none of that MAC address.
+// BootInterface returns the interface that the machine has booted by, or nil.
 func (d *Discovery) BootInterface() *Interface {
 	for i := range d.Interfaces {
 		if d.Interfaces[i].is(d.Boot.MAC) {
@@ -109,7 +109,7 @@ func (d *Discovery) BootInterface() *Interface {
 	return nil
 }
 
-// MACs returns the MAC addresses that identify the machine, the one that it has booted by first.
+// MACs returns the MAC addresses that identify the machine, the boot interface's first.
 func (d *Discovery) MACs() []string {
 	all := []string{d.Boot.MAC}
 	for i := range d.Interfaces {
@@ -120,7 +120,7 @@ func (d *Discovery) MACs() []string {
 	return all
 }
 
-// Share marks the interface of an address that another machine has, too, so that it identifies neither. The boot interface's is never marked.
+// Share marks an interface with an address that another machine has, too, so that it identifies neither. It never marks the boot interface.
 func (d *Discovery) Share(mac, other string) {
 	for i := range d.Interfaces {
 		if n := &d.Interfaces[i]; n.own() == mac && mac != d.Boot.MAC {

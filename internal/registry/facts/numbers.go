@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// unmarshal decodes JSON, and takes 480103981056.0 and 4.8e11 for the whole numbers that they are: JSON has one kind of number, and some programs
-// write all of them with a fraction.
+// unmarshal decodes JSON, and accepts 480103981056.0 and 4.8e11 as whole numbers: JSON has only one kind of number, and some programs write all of
+// them with a fraction.
 func unmarshal[T any](data []byte) (v T, err error) {
 	err = json.Unmarshal(data, &v)
 	if wrong := (*json.UnmarshalTypeError)(nil); !errors.As(err, &wrong) || !strings.HasPrefix(wrong.Value, "number") {
@@ -26,7 +26,7 @@ func unmarshal[T any](data []byte) (v T, err error) {
 	if e != nil {
 		return v, err
 	}
-	var fresh T // what the first attempt has read would shine through
+	var fresh T // without the remains of the first attempt
 	err = json.Unmarshal(again, &fresh)
 	return fresh, err
 }

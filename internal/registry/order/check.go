@@ -20,7 +20,7 @@ var (
 	groupForm = regexp.MustCompile(`^[A-Za-z0-9.-]{0,64}$`)
 )
 
-// Bounds of an order.
+// Limits of an order.
 const (
 	maxImage = int64(1) << 40 // of a slot
 	maxList  = 256
@@ -30,7 +30,7 @@ const (
 	maxTrial = 24 * 60 * 60
 )
 
-// Check refuses an order that can't be carried out, whatever the machine is like: fail.Invalid, which names the first thing that is wrong.
+// Check refuses an order that no machine can execute: fail.Invalid, which names the first mistake.
 func (o *Order) Check() error {
 	wrong := func(format string, a ...any) error { return fail.New(fail.Invalid, format, a...).At(o.UUID) }
 	switch {

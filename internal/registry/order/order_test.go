@@ -63,7 +63,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is taken is taken again, is the same, and names no path or line that leads elsewhere.
+// FuzzParse: an accepted order is accepted again unchanged, and contains no path or line that leads elsewhere.
 func FuzzParse(f *testing.F) {
 	data, err := json.Marshal(good())
 	if err != nil {

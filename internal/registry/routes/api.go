@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/client"
 )
 
-// Bounds of lists.
+// Limits of lists.
 const (
 	usualPage = 200
 	maxPage   = 1000
@@ -64,7 +64,7 @@ func (h routes) show(w http.ResponseWriter, r *http.Request) error {
 	return write(w, d)
 }
 
-// rivals are the other machines that claim the MAC addresses of one that waits for approval.
+// rivals returns the other machines that claim the MAC addresses of a machine that waits for approval.
 func (h routes) rivals(ctx context.Context, m *registry.Machine) ([]string, error) {
 	if m.Approval == string(registry.Approved) {
 		return nil, nil
@@ -144,7 +144,7 @@ func (h routes) power(w http.ResponseWriter, r *http.Request) error {
 	return write(w, client.Switched{On: on})
 }
 
-// machineAs answers with a machine as lists have it.
+// machineAs answers with a machine in the form of lists.
 func (h routes) machineAs(ctx context.Context, w http.ResponseWriter, uuid string) error {
 	m, err := h.Registry.Machine(ctx, uuid)
 	if err != nil {

@@ -12,23 +12,23 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// waiting is how many machines that boot are remembered until the registry gets to them. Of more at once some are not noted: what they say
-// of themselves a moment later is.
+// waiting is the number of booting machines that wait to be recorded. If there are more at once, some are not recorded; their discovery a moment
+// later is.
 const waiting = 4096
 
-// Boots has the registry note which machines ask what to boot. No machine waits for that.
+// Boots makes the registry record which machines ask what to boot. No machine waits for that.
 type Boots struct {
 	registry *registry.Registry
 	asked    chan facts.Selector
 	log      *slog.Logger
 }
 
-// NewBoots notes boots in a registry; see Run.
+// NewBoots returns Boots for a registry; see Run.
 func NewBoots(r *registry.Registry, log *slog.Logger) *Boots {
 	return &Boots{r, make(chan facts.Selector, waiting), log}
 }
 
-// Watch notes who asks next, by the selector in the query.
+// Watch records the machine that sends each request, by the selector in the query.
 func (b *Boots) Watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.Asked(r.URL.Query())
@@ -36,7 +36,7 @@ func (b *Boots) Watch(next http.Handler) http.Handler {
 	})
 }
 
-// Asked notes who asks next, by the selector in a query. It never waits.
+// Asked records the machine that sent a query, by its selector. It never waits.
 func (b *Boots) Asked(query url.Values) {
 	if s, err := facts.SelectorOf(query); err == nil {
 		select {
@@ -46,7 +46,7 @@ func (b *Boots) Asked(query url.Values) {
 	}
 }
 
-// Run notes until ctx ends. A machine that is not known yet is not noted, nor is one that has a key: anybody can ask in its name.
+// Run records boots until ctx ends. It ignores unknown machines, and machines with a key, because anybody can send a request in their name.
 func (b *Boots) Run(ctx context.Context) error {
 	for {
 		select {
@@ -68,7 +68,7 @@ func (b *Boots) note(ctx context.Context, s facts.Selector) error {
 	return b.registry.Booted(ctx, m)
 }
 
-// IgnitionOf asks the boot endpoints what a machine is to be installed with, as the machine itself would.
+// IgnitionOf returns a function that asks the boot endpoints for a machine's Ignition config, as the machine itself would.
 func IgnitionOf(boot http.Handler) func(ctx context.Context, query string) ([]byte, error) {
 	return func(ctx context.Context, query string) ([]byte, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/ignition?"+query, nil)
@@ -87,7 +87,7 @@ func IgnitionOf(boot http.Handler) func(ctx context.Context, query string) ([]by
 	}
 }
 
-// kept is an answer that stays here.
+// kept is an http.ResponseWriter that keeps the answer.
 type kept struct {
 	header http.Header
 	status int

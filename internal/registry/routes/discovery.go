@@ -10,13 +10,13 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// discovered answers a discovery.
+// discovered is the answer to a discovery.
 type discovered struct {
 	New         bool              `json:"new-discovery"`
 	Approval    registry.Approval `json:"approval"`
 	Proven      bool              `json:"proven"`                // the body was signed by the approved key
 	Certificate string            `json:"certificate,omitempty"` // for that key, PEM
-	Time        time.Time         `json:"time"`                  // of the server: a machine whose clock is wrong sets it
+	Time        time.Time         `json:"time"`                  // the server's clock: a machine with a wrong clock sets its own by it
 }
 
 // discover: POST /discovery.
@@ -37,7 +37,7 @@ func (h routes) discover(w http.ResponseWriter, r *http.Request) error {
 	return write(w, discovered{New: d.New, Approval: d.Approval, Proven: d.Proven, Certificate: d.Certificate, Time: time.Now().UTC()})
 }
 
-// all are all machines, with their facts where they are asked for.
+// all returns all machines, with their facts if the query asks for them.
 func (h routes) all(r *http.Request, q metal.Query) ([]registry.Machine, error) {
 	all, _, err := h.Registry.Find(r.Context(), q)
 	return all, err
@@ -60,7 +60,7 @@ func (h routes) discoveries(w http.ResponseWriter, r *http.Request) error {
 
 // interfaceRow is one interface of one machine.
 type interfaceRow struct {
-	Machine string   `json:"machine"` // its UUID
+	Machine string   `json:"machine"` // UUID
 	MAC     string   `json:"mac"`
 	Name    string   `json:"name"`
 	Netmask int      `json:"netmask"`

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestAgentEnrols has the agent's own part ask the server until somebody approves the machine.
+// TestAgentEnrols: the agent's own code asks the server until the machine is approved.
 func TestAgentEnrols(t *testing.T) {
 	s := newSite(t, registry.Options{})
 	key := testkit.Value(facts.NewKey())(t)

@@ -25,21 +25,21 @@ type fleetRequest struct {
 	} `json:"client_params"`
 }
 
-// fleetError is an error as the protocol has it.
+// fleetError answers with an error in the protocol's form.
 func fleetError(w http.ResponseWriter, status int, kind, value string) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"kind": kind, "value": value}) // whoever asked has gone away
+	_ = json.NewEncoder(w).Encode(map[string]string{"kind": kind, "value": value}) // an error means that the client has left
 	return nil
 }
 
-// caller is who asks: a machine that has shown its certificate, or a client with a token of a group.
+// caller is the client: a machine with its certificate, or a client with a group's token.
 type caller struct {
-	public any // key of the certificate; nil: none was shown
+	public any // key of the certificate; nil: no certificate
 	token  *metal.LockToken
 }
 
-// preReboot: POST /v1/pre-reboot: the caller may reboot, and has the place from then on.
+// preReboot: POST /v1/pre-reboot: the caller may reboot, and holds the place from then on.
 func (h routes) preReboot(w http.ResponseWriter, r *http.Request) error {
 	return h.fleet(w, r, func(ctx context.Context, c caller, group, id string) (err error) {
 		var granted bool
@@ -60,7 +60,7 @@ func (h routes) preReboot(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// steadyState: POST /v1/steady-state: the caller is back, and gives its own place back if it has one.
+// steadyState: POST /v1/steady-state: the caller is back, and returns its own place if it holds one.
 func (h routes) steadyState(w http.ResponseWriter, r *http.Request) error {
 	return h.fleet(w, r, func(ctx context.Context, c caller, group, id string) (err error) {
 		if c.token != nil {
@@ -72,7 +72,7 @@ func (h routes) steadyState(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// fleet is what both have in common. Callers show who they are before their body is read.
+// fleet is the common part of both. Callers are authenticated before their body is read.
 func (h routes) fleet(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, c caller, group, id string) error) error {
 	if r.Header.Get("fleet-lock-protocol") != "true" {
 		return fleetError(w, http.StatusBadRequest, "missing_header", "the header fleet-lock-protocol: true is missing")
@@ -90,7 +90,7 @@ func (h routes) fleet(w http.ResponseWriter, r *http.Request, do func(ctx contex
 		return fleetError(w, http.StatusBadRequest, "invalid_request", "the body is not {client_params: {id, group}}")
 	}
 	id := in.Client.ID
-	if !printable(id) || !printable(in.Client.Group) { // operators type what machine locks shows
+	if !printable(id) || !printable(in.Client.Group) { // operators type the names that machine locks shows
 		return fleetError(w, http.StatusBadRequest, "invalid_client_params", "id and group need to be text of at most 256 bytes that can be printed, without blanks")
 	}
 	if c.token == nil {
@@ -107,12 +107,12 @@ func (h routes) fleet(w http.ResponseWriter, r *http.Request, do func(ctx contex
 	return say(w, http.StatusOK, "")
 }
 
-// printable reports whether a name is shown as it is, so that it can be typed.
+// printable reports whether a name is shown unchanged, so that it can be typed.
 func printable(name string) bool {
 	return len(name) <= 256 && utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
 }
 
-// fleetFailed answers with an error as the protocol has it.
+// fleetFailed answers with an error in the protocol's form.
 func (h routes) fleetFailed(w http.ResponseWriter, r *http.Request, err error) error {
 	switch fail.KindOf(err) {
 	case fail.Invalid:
@@ -130,8 +130,8 @@ func (h routes) fleetFailed(w http.ResponseWriter, r *http.Request, err error) e
 	return fleetError(w, http.StatusInternalServerError, "internal", err.Error())
 }
 
-// caller finds out who asks: fail.Unauthorized where nothing shows it. Zincati has the token in the user information of its base URL, which it sends
-// by basic authentication.
+// caller authenticates the client, or returns fail.Unauthorized. Zincati has the token in the user information of its base URL, which it sends by basic
+// authentication.
 func (h routes) caller(r *http.Request) (c caller, err error) {
 	secret := ""
 	if _, password, ok := r.BasicAuth(); ok {
@@ -151,7 +151,7 @@ func (h routes) caller(r *http.Request) (c caller, err error) {
 		Do("naupegos machine lock-token create GROUP makes a token; Zincati has it in its base URL: http://group:TOKEN@SERVER:8080/")
 }
 
-// proven returns the UUID of the machine that an ID is, whose key the caller has shown.
+// proven returns the UUID of the machine that an ID names, if the caller has shown the machine's key.
 func (h routes) proven(ctx context.Context, c caller, id string) (string, error) {
 	m, _, err := h.Registry.HolderOf(ctx, id)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// FuzzRequests: anybody on the provisioning network may send anything to what is open there: it is answered, by no failure of the server's own, and
-// with JSON where that is said.
+// FuzzRequests: anybody on the provisioning network may send anything to the open routes. Each request gets an answer that is not an internal error,
+// with JSON if the header says so.
 func FuzzRequests(f *testing.F) {
 	s := newSite(f, registry.Options{})
 	client := &http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// owner returns the machine of the path, where whoever asks has its approved key. Unlike machine, it knows no exception.
+// owner returns the machine in the path if the client has its approved key. Unlike machine, it makes no exception.
 func (h routes) owner(r *http.Request) (*registry.Machine, error) {
 	uuid, err := facts.ParseUUID(r.PathValue("uuid"))
 	if err != nil {
@@ -27,7 +27,7 @@ func (h routes) owner(r *http.Request) (*registry.Machine, error) {
 	return m, h.mayActFor(r, m)
 }
 
-// ordered: GET /api/v1/order/<uuid>: what the machine should be.
+// ordered: GET /api/v1/order/<uuid>: the machine's installation order.
 func (h routes) ordered(w http.ResponseWriter, r *http.Request) error {
 	m, err := h.owner(r)
 	if err != nil {
@@ -40,7 +40,7 @@ func (h routes) ordered(w http.ResponseWriter, r *http.Request) error {
 	return write(w, o)
 }
 
-// granted is an installation that may begin.
+// granted is an authorized installation.
 type granted struct {
 	Order   *order.Order `json:"order"`
 	Expires time.Time    `json:"expires"`
@@ -115,7 +115,7 @@ func (h routes) installed(w http.ResponseWriter, r *http.Request) error {
 	return write(w, map[string]bool{"ok": in.OK})
 }
 
-// order: POST /api/v1/machines/<machine>/order; an empty object takes the order back.
+// order: POST /api/v1/machines/<machine>/order; an empty object withdraws the order.
 func (h routes) order(w http.ResponseWriter, r *http.Request) error {
 	uuid, err := h.Registry.Resolve(r.Context(), r.PathValue("machine"))
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// orderFor is an order that can be carried out.
+// orderFor returns a valid order.
 func orderFor(uuid, host string) *order.Order {
 	sum := strings.Repeat("ab", 32)
 	b := order.Blob{Path: "/assets/systems/x/root.zst", SHA256: sum, Size: 1, RawSHA256: sum, RawSize: 1}
 	return &order.Order{Schema: order.Schema, UUID: uuid, Hostname: host, System: order.System{ID: "sha256:" + sum, Root: b, Head: b}}
 }
 
-// TestInstallOrder: an order is for the machine's own key alone; an installation is authorized, renewed, and ends.
+// TestInstallOrder: an order is only for the machine's own key; an installation is authorized, renewed, and ends.
 func TestInstallOrder(t *testing.T) {
 	s := newSite(t, registry.Options{Installs: 1, InstallRetries: 2})
 	const uuid = "b7f5f93a-b029-475f-b3a4-479ba198cb83"
@@ -77,7 +77,7 @@ func TestInstallOrder(t *testing.T) {
 	ask(mine, "POST", path+"/finish", `{"ok":false,"log":["the disk is broken"]}`, 200, "false")
 	ask(mine, "POST", path, "", 200, "")
 	ask(mine, "POST", path+"/finish", `{"ok":false,"log":["again"]}`, 200, "false")
-	ask(mine, "POST", path, "", 403, "failed 2 times") // bounded
+	ask(mine, "POST", path, "", 403, "failed 2 times") // limited
 	testkit.Value(s.registry.Reinstall(t.Context(), uuid, "ann"))(t)
 	ask(mine, "POST", path, "", 200, "")
 	ask(mine, "POST", path+"/finish", `{"ok":true,"host_keys":["no key"]}`, 400, "host key")

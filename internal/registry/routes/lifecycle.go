@@ -53,7 +53,7 @@ func (h routes) finish(w http.ResponseWriter, r *http.Request) error {
 	return say(w, http.StatusOK, result)
 }
 
-// lines splits a log, whatever is in it.
+// lines splits a log into lines, whatever its content.
 func lines(log []byte) []string {
 	text := strings.TrimRight(strings.ToValidUTF8(string(log), "\ufffd"), "\n")
 	if text == "" {
@@ -62,7 +62,7 @@ func lines(log []byte) []string {
 	return strings.Split(text, "\n")
 }
 
-// canonical is JSON in its one form: keys sorted, no spaces. Numbers stay as they are written.
+// canonical returns JSON in canonical form: sorted keys, no spaces. Numbers stay as they are written.
 func canonical(data []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -77,7 +77,7 @@ func canonical(data []byte) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// digest of an Ignition configuration, whatever its form.
+// digest returns the digest of an Ignition configuration, independent of its formatting.
 func digest(ignition []byte) (string, error) {
 	data, err := canonical(ignition)
 	if err != nil {
@@ -87,10 +87,10 @@ func digest(ignition []byte) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// statusOutdated is the older system's: it is no HTTP status of anybody else.
+// statusOutdated is the older system's status for an outdated machine; it is not a standard HTTP status.
 const statusOutdated = 210
 
-// reportIgnition: POST /lifecycle/ignition/<selector>; the body is what is installed.
+// reportIgnition: POST /lifecycle/ignition/<selector>; the body is the installed configuration.
 func (h routes) reportIgnition(w http.ResponseWriter, r *http.Request) error {
 	selector := r.PathValue("selector")
 	m, err := h.machine(r, selector)
@@ -105,7 +105,7 @@ func (h routes) reportIgnition(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return as(http.StatusNotAcceptable, fail.Wrap(fail.Invalid, err, "read the Ignition configuration that is installed"))
 	}
-	if h.Ignition != nil && m.Approval == string(registry.Approved) { // a stranger decides nothing about a machine
+	if h.Ignition != nil && m.Approval == string(registry.Approved) { // strangers' reports must not change a machine's wanted digest
 		if err := h.want(r, m, selector); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (h routes) reportIgnition(w http.ResponseWriter, r *http.Request) error {
 	return say(w, http.StatusOK, "Up-to-date")
 }
 
-// want remembers what the machine would be installed with now, where there is something.
+// want stores the digest of the configuration that the machine would get now, if there is one.
 func (h routes) want(r *http.Request, m *registry.Machine, selector string) error {
 	data, err := h.Ignition(r.Context(), selector)
 	if fail.KindOf(err) == fail.NotFound {
@@ -141,19 +141,19 @@ func (h routes) want(r *http.Request, m *registry.Machine, selector string) erro
 	return err
 }
 
-// reporting is what a machine's agent says each minute.
+// reporting is an agent's report, which it sends each minute.
 type reporting struct {
 	UUID     string `json:"uuid"`
 	BootID   string `json:"boot_id"`
-	Digest   string `json:"digest"`   // of what is installed
+	Digest   string `json:"digest"`   // of the installed configuration
 	Sequence int64  `json:"sequence"` // grows with each report
-	// What the agent of an installed machine says, too.
+	// Fields from the agent of an installed machine.
 	Slot     string   `json:"slot,omitempty"`
 	HostKeys []string `json:"host_keys,omitempty"`
-	Refused  string   `json:"refused,omitempty"` // digest of what it has tried, and has gone back from
+	Refused  string   `json:"refused,omitempty"` // digest of a system that it tried and fell back from
 }
 
-// reported answers a report.
+// reported is the answer to a report.
 type reported struct {
 	UpToDate bool   `json:"up_to_date"`
 	Wanted   string `json:"wanted,omitempty"` // digest of what should be installed
@@ -196,7 +196,7 @@ func (h routes) report(w http.ResponseWriter, r *http.Request) error {
 	return write(w, out)
 }
 
-// from is the address that a request came from.
+// from returns the client address of a request.
 func from(r *http.Request) string {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -213,7 +213,7 @@ func (h routes) strategy(w http.ResponseWriter, r *http.Request) error {
 	}
 	s := m.Record.Strategy
 	if s.Kind == "" {
-		w.WriteHeader(http.StatusUnauthorized) // the older system's word for a machine that nobody has said anything about
+		w.WriteHeader(http.StatusUnauthorized) // the older system's status for a machine without a strategy
 		return nil
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -275,7 +275,7 @@ type lifeRow struct {
 	LastChange *time.Time `json:"last-change-date,omitempty"`
 }
 
-// life lists the machines of which put says something.
+// life lists the machines for which put fills a row.
 func (h routes) life(w http.ResponseWriter, r *http.Request, put func(m registry.Machine, row *lifeRow) bool) error {
 	all, err := h.all(r, metal.Query{})
 	if err != nil {
@@ -326,7 +326,7 @@ func (h routes) strategies(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// viewRow is a machine as the older system's page showed it.
+// viewRow is a machine in the form of the older system's page.
 type viewRow struct {
 	MAC            string     `json:"MAC"`
 	CIDR           string     `json:"CIDR"`

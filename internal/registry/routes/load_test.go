@@ -28,25 +28,25 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// promised is how long 99 of 100 requests of ten thousand machines may take, on a host that does nothing else.
+// promised is the time limit for 99 of 100 requests of ten thousand machines, on an otherwise idle host.
 const promised = 50 * time.Millisecond
 
-// TestManyMachines has a hundred machines discover, enrol, report and ask for locks.
+// TestManyMachines: a hundred machines discover, enrol, report and ask for locks.
 func TestManyMachines(t *testing.T) { alone(t, 100, 2, time.Second) }
 
-// TestTenThousandMachines is the same with ten thousand, each of which reports once a minute, for ten minutes.
+// TestTenThousandMachines does the same with ten thousand machines, each of which reports once a minute, for ten minutes.
 func TestTenThousandMachines(t *testing.T) {
 	testkit.OnlyFull(t, "TestManyMachines does the same with a hundred machines")
 	alone(t, 10_000, minutes(t), time.Minute)
 }
 
-// minutes is how long the large tests last: ten, or what NAUPEGOS_MINUTES says.
+// minutes returns the duration of the large tests: ten, or NAUPEGOS_MINUTES.
 func minutes(t *testing.T) int {
 	t.Helper()
 	return testkit.Value(strconv.Atoi(cmp.Or(os.Getenv("NAUPEGOS_MINUTES"), "10")))(t)
 }
 
-// alone has a crowd use one server with a store of its own.
+// alone runs a crowd against one server with its own store.
 func alone(t *testing.T, n, rounds int, round time.Duration) {
 	at := store.Location{Dir: t.TempDir()}
 	st := testkit.Value(store.Open(t.Context(), at))(t)
@@ -61,22 +61,22 @@ func alone(t *testing.T, n, rounds int, round time.Duration) {
 	c.check(t)
 }
 
-// crowd are machines that use servers.
+// crowd is a set of machines that use servers.
 type crowd struct {
 	st    store.Store
 	doors []*process
 	roots *x509.CertPool
 	plain *http.Client // without a certificate
 	all   []*member
-	held  atomic.Int64 // how many believe that they have the lock
+	held  atomic.Int64 // number of machines that believe that they hold the lock
 }
 
 // member is a machine of a crowd.
 type member struct {
 	uuid, mac string
 	key       *ecdsa.PrivateKey
-	client    *http.Client // with its certificate; each request has a connection of its own, as of a machine that reports once a minute
-	acked     int64        // the last report that a server has acknowledged
+	client    *http.Client // with its certificate; each request has its own connection, because real machines report only once a minute
+	acked     int64        // the last acknowledged report
 }
 
 func newCrowd(t *testing.T, st store.Store, n int, doors ...*process) *crowd {
@@ -93,20 +93,20 @@ func (c *crowd) client(certs ...tls.Certificate) *http.Client {
 	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: c.roots, Certificates: certs}}}
 }
 
-// enrol has all enrol as quickly as they can.
+// enrol enrols all machines as quickly as possible.
 func (c *crowd) enrol(t *testing.T) {
 	began, took := time.Now(), &times{}
 	each(len(c.all), 0, func(i int, _ time.Time) { took.of(func() error { return c.all[i].enrol(c, i) }) })
 	t.Logf("%d machines enrolled in %s: %s", len(c.all), time.Since(began).Round(time.Millisecond), took)
 	took.must(t)
 	reg := registry.New(c.st.Metal(), registry.Options{})
-	for i := 0; i < len(c.all); i += 100 { // those that ask for locks
+	for i := 0; i < len(c.all); i += 100 { // the machines that ask for locks
 		testkit.Value(reg.Label(t.Context(), c.all[i].uuid, map[string]string{registry.LockGroup: "crowd"}, nil))(t)
 	}
 }
 
-// round has each report once, evenly over a time. Meanwhile one of a hundred asks for a lock and gives it back, all of one group, and others
-// ask for nothing at all: that says what any request costs on this host now.
+// round lets each machine report once, evenly over a time. Meanwhile one in a hundred asks for a lock of one group and returns it, and others send
+// requests without work, which measure the cost of any request on this host.
 func (c *crowd) round(t *testing.T, sequence int, over time.Duration, halfway func()) {
 	reports, locks, nothing := &times{}, &times{}, &times{}
 	half := make(chan struct{})
@@ -133,13 +133,13 @@ func (c *crowd) round(t *testing.T, sequence int, over time.Duration, halfway fu
 	for _, got := range []*times{reports, locks, nothing} {
 		got.must(t)
 	}
-	// A host that is busy with something else makes everybody wait: what the registry adds can't be seen there.
+	// On a busy host all requests wait, and the registry's share can't be measured.
 	if p99 := max(reports.at(0.99), locks.at(0.99)); len(c.all) >= 10_000 && len(c.doors) == 1 && nothing.at(0.99) < promised/2 && p99 >= promised {
 		t.Errorf("99 of 100 requests took up to %s, where nothing at all takes %s: %s are promised", p99, nothing.at(0.99), promised)
 	}
 }
 
-// check looks whether all that was acknowledged is there.
+// check asserts that all acknowledged data is stored.
 func (c *crowd) check(t *testing.T) {
 	all, _, err := c.st.Metal().Find(t.Context(), metal.Query{State: string(registry.Running), Approval: string(registry.Approved)})
 	if err != nil || len(all) != len(c.all) {
@@ -159,8 +159,8 @@ func (c *crowd) check(t *testing.T) {
 	}
 }
 
-// ask asks a server, and where there are several the next one if that is gone. conflict says what to do where an answer was lost and the
-// request turns out to have been carried out; nil: it is an error.
+// ask sends a request to a server, and to the next one if that is gone. conflict is called if an answer was lost and the request turns out to have
+// been executed; nil: that is an error.
 func (c *crowd) ask(client *http.Client, first int, what func(*process) (url, body string), conflict func() error, headers ...string) error {
 	deadline := time.Now().Add(time.Minute)
 	for i := first; ; i++ {
@@ -178,7 +178,7 @@ func (c *crowd) ask(client *http.Client, first int, what func(*process) (url, bo
 	}
 }
 
-// enrol says what the machine is; a rule approves it.
+// enrol reports the machine's facts; a rule approves it.
 func (m *member) enrol(c *crowd, first int) (err error) {
 	if m.key, err = facts.NewKey(); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (m *member) report(c *crowd, first int, sequence int64) error {
 	return err
 }
 
-// lock asks until it has the lock, and gives it back.
+// lock asks until it gets the lock, and returns it.
 func (m *member) lock(c *crowd, first int, took *times) {
 	body := `{"client_params": {"id": "` + m.uuid + `", "group": "crowd"}}`
 	to := func(path string) error {
@@ -241,7 +241,7 @@ func (m *member) lock(c *crowd, first int, took *times) {
 		if others == nil {
 			break
 		}
-		time.Sleep(20 * time.Millisecond) // as who asks again and again
+		time.Sleep(20 * time.Millisecond) // as a client that asks again and again
 	}
 	took.of(func() error {
 		if n := c.held.Add(1); n != 1 {
@@ -253,7 +253,7 @@ func (m *member) lock(c *crowd, first int, took *times) {
 	took.of(func() error { return to("/v1/steady-state") })
 }
 
-// answer is one that is not 200.
+// answer is an answer with a status other than 200.
 type answer struct {
 	status int
 	text   string
@@ -261,7 +261,7 @@ type answer struct {
 
 func (a *answer) Error() string { return fmt.Sprintf("%d: %s", a.status, a.text) }
 
-// send posts a body; none is a GET.
+// send posts a body; an empty body makes a GET request.
 func send(c *http.Client, url, body string, headers ...string) (string, error) {
 	method := http.MethodPost
 	if body == "" {
@@ -286,7 +286,7 @@ func send(c *http.Client, url, body string, headers ...string) (string, error) {
 	return string(data), err
 }
 
-// times are how long requests took, and what went wrong.
+// times records the durations of requests, and the errors.
 type times struct {
 	mu   sync.Mutex
 	took []time.Duration
@@ -306,7 +306,7 @@ func (t *times) since(began time.Time, do func() error) {
 	}
 }
 
-// at is the time that a share of all took at most.
+// at returns the maximum duration of a share of all requests.
 func (t *times) at(share float64) time.Duration {
 	if len(t.took) == 0 {
 		return 0
@@ -315,7 +315,7 @@ func (t *times) at(share float64) time.Duration {
 	return t.took[min(len(t.took)-1, int(share*float64(len(t.took))))].Round(100 * time.Microsecond)
 }
 
-// String is the figures for people.
+// String returns the figures for people.
 func (t *times) String() string {
 	return fmt.Sprintf("%d, %d failed, p50 %s, p99 %s, longest %s", len(t.took), len(t.errs), t.at(0.5), t.at(0.99), t.at(1))
 }
@@ -327,7 +327,7 @@ func (t *times) must(tb testing.TB) {
 	}
 }
 
-// each does something n times, 64 at once at most: evenly over a time, or (0) as quickly as it can. due is when each should begin.
+// each calls do n times, at most 64 at once: evenly over a time or, if that is 0, as quickly as possible. due is the time when each call should begin.
 func each(n int, over time.Duration, do func(i int, due time.Time)) {
 	began := time.Now()
 	var wg sync.WaitGroup

@@ -1,7 +1,7 @@
-// Package routes speaks HTTP for the registry of machines: what machines ask and say while they boot, are installed and run, the older
-// system's routes with the same selectors and bodies, and the API that operators' clients use.
+// Package routes is the HTTP interface of the registry of machines: the routes for machines that boot, are installed and run, the older system's
+// routes with the same selectors and bodies, and the API for operators' clients.
 //
-// Handlers only translate. Which listener a route is on, and which role it needs, stands in one table (Mounts).
+// Handlers only translate. One table (Mounts) has the listener and the role of each route.
 package routes
 
 import (
@@ -23,22 +23,22 @@ import (
 	"github.com/naupegos/naupegos/internal/server/problem"
 )
 
-// Options are what the routes need beside the registry. What is nil answers that it is not here.
+// Options are the dependencies of the routes in addition to the registry. A route with a nil dependency answers that it is not available.
 type Options struct {
 	Registry *registry.Registry
-	// Ignition returns what a machine is to be installed with, for the query that it would ask for it with.
+	// Ignition returns a machine's Ignition config for installation, for the machine's own query.
 	Ignition func(ctx context.Context, query string) ([]byte, error)
-	// Backup writes a copy of the store, and returns what it says of it.
+	// Backup writes a copy of the store, and returns its description.
 	Backup func(ctx context.Context) (any, error)
-	// Systems lists the system images that machines can be installed with; nil: there are none.
+	// Systems lists the system images for installation; nil: none.
 	Systems func() ([]order.System, error)
-	// Shutdown has the server stop.
+	// Shutdown stops the server.
 	Shutdown func()
-	// Settings are what the server was started with; no secrets.
+	// Settings are the server's settings, without secrets.
 	Settings map[string]any
-	// Who names the operator who asks, for what is remembered; nil: nobody is named.
+	// Who returns the operator's name for records; nil: none.
 	Who func(r *http.Request) string
-	Log *slog.Logger // nil: nothing is told
+	Log *slog.Logger // nil: no log
 }
 
 // routes are the handlers.
@@ -47,7 +47,7 @@ type routes struct {
 	strangers *peer.Log
 }
 
-// answering is how long an answer may take: a machine that is switched takes its time.
+// answering is the time limit of an answer: switching a machine takes long.
 const answering = 2 * time.Minute
 
 // handler is a handler that may fail.
@@ -55,8 +55,8 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 
 // Mounts lists all routes: what each answers, where, and to whom.
 //
-// Machines that boot have no key yet, or software that knows of none: what is on Boot is open to anybody on the provisioning network, and gives
-// no secrets away. Where a route acts for one machine, and that machine has a key that somebody approved, it needs that key; see machine.
+// Booting machines have no key yet, or software without support for one: the routes on Boot are open to anybody on the provisioning network, and
+// reveal no secrets. If a route acts for one machine with an approved key, it requires that key; see machine.
 func Mounts(o Options) []server.Mount {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -64,7 +64,7 @@ func Mounts(o Options) []server.Mount {
 	h := routes{o, peer.NewLog(o.Log)}
 	var all []server.Mount
 	add := func(on server.Listener, need server.Role, pattern string, do handler) {
-		scope := server.Everything() // physical machines are of no cluster in particular
+		scope := server.Everything() // physical machines belong to no cluster
 		if need == server.Anybody {
 			scope = server.Machine()
 		}
@@ -126,7 +126,7 @@ func Mounts(o Options) []server.Mount {
 	return all
 }
 
-// statusError is an error that has a status of its own.
+// statusError is an error with its own status.
 type statusError struct {
 	error
 	status int
@@ -135,7 +135,7 @@ type statusError struct {
 // Unwrap returns the error.
 func (e statusError) Unwrap() error { return e.error }
 
-// as gives an error of what was sent the status that the older system had for it. Another error passes.
+// as gives an error about the request the older system's status. It returns other errors unchanged.
 func as(status int, err error) error {
 	if fail.KindOf(err) == fail.Invalid {
 		return statusError{err, status}
@@ -143,7 +143,7 @@ func as(status int, err error) error {
 	return err
 }
 
-// answer has errors become problem documents.
+// answer turns a handler's errors into problem documents.
 func (h routes) answer(do handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := do(w, r)
@@ -171,11 +171,11 @@ func write(w http.ResponseWriter, v any) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(data, '\n')) // whoever asked has gone away
+	_, _ = w.Write(append(data, '\n')) // an error means that the client has left
 	return nil
 }
 
-// say answers with a line of text.
+// say answers with one line of text.
 func say(w http.ResponseWriter, status int, text string) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
@@ -184,7 +184,7 @@ func say(w http.ResponseWriter, status int, text string) error {
 	return nil
 }
 
-// body reads a request's body; the server bounds it.
+// body reads a request's body, within the server's limit.
 func body(r *http.Request) ([]byte, error) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -193,7 +193,7 @@ func body(r *http.Request) ([]byte, error) {
 	return data, nil
 }
 
-// decode reads a request's body as JSON with no other keys than those of v.
+// decode parses a request's body as JSON, and refuses unknown keys.
 func decode(r *http.Request, v any) error {
 	data, err := body(r)
 	if err != nil {
@@ -207,8 +207,8 @@ func decode(r *http.Request, v any) error {
 	return nil
 }
 
-// machine returns the machine that a selector names, where whoever asks may act for it: with its key, or, as long as no key of it was
-// approved, without.
+// machine returns the machine that a selector names, if the client may act for it: with its key or, as long as it has no approved key, without
+// one.
 func (h routes) machine(r *http.Request, selector string) (*registry.Machine, error) {
 	s, err := facts.ParseSelector(selector)
 	if err != nil {
@@ -221,7 +221,7 @@ func (h routes) machine(r *http.Request, selector string) (*registry.Machine, er
 	return m, h.mayActFor(r, m)
 }
 
-// mayActFor refuses whoever has not the key that a machine has: fail.Unauthorized.
+// mayActFor returns fail.Unauthorized unless the client has the machine's key.
 func (h routes) mayActFor(r *http.Request, m *registry.Machine) error {
 	if m.Record.Key == "" {
 		return nil
@@ -233,7 +233,7 @@ func (h routes) mayActFor(r *http.Request, m *registry.Machine) error {
 	return h.Registry.Knows(m, r.TLS.PeerCertificates[0].PublicKey)
 }
 
-// who names whoever asks.
+// who returns the name of the operator.
 func (h routes) who(r *http.Request) string {
 	if h.Who != nil {
 		if w := h.Who(r); w != "" {

@@ -27,7 +27,7 @@ const (
 	mac1  = "52:54:00:e8:32:5b"
 )
 
-// TestOlderSystem goes through the older system's routes in the order in which a rack's life uses them: its selectors, bodies and statuses.
+// TestOlderSystem uses the older system's routes in the order of a rack's life, with its selectors, bodies and statuses.
 func TestOlderSystem(t *testing.T) {
 	s := newSite(t, registry.Options{Installs: 1})
 	plain, operator := &http.Client{Timeout: time.Minute}, s.machine(nil)
@@ -138,7 +138,7 @@ func TestOlderSystem(t *testing.T) {
 	}
 }
 
-// TestFleetLock: only machines of the group that show their key have places, and clients that show a token of the group.
+// TestFleetLock: only machines of the group that show their key get places, and clients that show the group's token.
 func TestFleetLock(t *testing.T) {
 	s := newSite(t, registry.Options{RebootTTL: time.Hour})
 	ctx := t.Context()
@@ -198,18 +198,18 @@ func TestFleetLock(t *testing.T) {
 	}
 }
 
-// TestZincati: it shows a token by basic authentication, and the machine is known by its SMBIOS UUID where its configuration has that as
-// identity.node_uuid, else by the ID that an operator has bound to it. Forgetting the machine gives its place back.
+// TestZincati: Zincati shows a token by basic authentication. The machine is identified by its SMBIOS UUID if Zincati's identity.node_uuid has it,
+// else by the ID that an operator has bound to it. Forgetting the machine releases its place.
 func TestZincati(t *testing.T) {
 	s := newSite(t, registry.Options{})
-	// Of the machine ID 0a0a…: systemd-id128 machine-id --app-specific=de35106b6ec24688b63afddaa156679b, which is HMAC-SHA256 cut to a UUID.
+	// From the machine ID 0a0a…: systemd-id128 machine-id --app-specific=de35106b6ec24688b63afddaa156679b, which is HMAC-SHA256 cut to a UUID.
 	const id, keyed, plain = "20ea3894cd9c419d8fa2840259381abc", "b7f5f93a-b029-475f-b3a4-479ba198cb83", "b7f5f93a-b029-475f-b3a4-479ba198cb84"
 	secret, token, err := s.registry.NewLockToken(t.Context(), "workers", time.Hour)
 	testkit.Must(t, err)
 	ask := func(path, id string, status int, words string) {
 		t.Helper()
 		body := `{"client_params":{"id":"` + id + `","group":"workers"}}`
-		address := strings.Replace(s.http, "http://", "http://workers:"+secret+"@", 1) + "/v1/" + path // as Zincati's base_url has it
+		address := strings.Replace(s.http, "http://", "http://workers:"+secret+"@", 1) + "/v1/" + path // in the form of Zincati's base_url
 		if got, answer := s.ask(&http.Client{}, server.Anybody, "POST", address, body, "fleet-lock-protocol", "true", "Content-Type", "application/json"); got != status || !strings.Contains(answer, words) {
 			t.Errorf("%s of %s: %d %s", path, id, got, answer)
 		}
@@ -241,7 +241,7 @@ func TestZincati(t *testing.T) {
 	ask("steady-state", bare, 200, "")
 	ask("pre-reboot", strings.ReplaceAll(keyed, "-", ""), 401, "certificate")
 
-	ask("pre-reboot", id, 200, "") // the ID is no machine's
+	ask("pre-reboot", id, 200, "") // the ID belongs to no machine
 	holders("token " + token.ID + ": " + id + " " + id)
 	ask("steady-state", id, 200, "")
 	label(keyed, registry.LockLabel, id)
@@ -257,7 +257,7 @@ func TestZincati(t *testing.T) {
 	holders()
 }
 
-// TestLockTokens: administrators make and revoke tokens of groups.
+// TestLockTokens: administrators create and revoke groups' tokens.
 func TestLockTokens(t *testing.T) {
 	s := newSite(t, registry.Options{})
 	c := s.machine(nil)
@@ -288,7 +288,7 @@ func TestLockTokens(t *testing.T) {
 	}
 }
 
-// TestTooManyDiscoveries of one address are refused with a status that the agent asks again after.
+// TestTooManyDiscoveries: too many discoveries from one address are refused with a status after which the agent tries again.
 func TestTooManyDiscoveries(t *testing.T) {
 	s := newSite(t, registry.Options{Limits: registry.Limits{Burst: 3, Rate: 0.01}})
 	for n := range 5 {
@@ -299,7 +299,7 @@ func TestTooManyDiscoveries(t *testing.T) {
 	}
 }
 
-// enrol has a machine with a key be approved, and returns what it asks with from then on.
+// enrol enrols a machine with a key, and returns its certificate.
 func (s *site) enrol(key *ecdsa.PrivateKey) *tls.Certificate { return s.enrolAs(3, key) }
 
 func (s *site) enrolAs(n int, key *ecdsa.PrivateKey) *tls.Certificate {
@@ -322,7 +322,7 @@ func (s *site) enrolAs(n int, key *ecdsa.PrivateKey) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
 }
 
-// TestKeyIsNeeded: once a machine has a key, nobody acts for it without.
+// TestKeyIsNeeded: once a machine has a key, requests in its name require the key.
 func TestKeyIsNeeded(t *testing.T) {
 	s := newSite(t, registry.Options{})
 	key := testkit.Value(facts.NewKey())(t)
@@ -356,7 +356,7 @@ func TestKeyIsNeeded(t *testing.T) {
 	testkit.Value(s.registry.Reject(t.Context(), uuid, "ann"))(t)
 	another := testkit.Value(facts.NewKey())(t)
 	testkit.Value(s.registry.Approve(t.Context(), uuid, "", "ann"))(t)
-	s.enrol(another) // approved with another key: the certificate of the old one is good for nothing
+	s.enrol(another) // approved with another key: the old certificate is invalid now
 	if status, body := s.ask(mine, server.Anybody, "POST", s.https+"/api/v1/report", report(9)); status != 401 {
 		t.Errorf("%d %s", status, body)
 	}
@@ -429,7 +429,7 @@ func TestClient(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid)
 }
 
-// header shows a token.
+// header adds a token.
 type header struct{ next http.RoundTripper }
 
 func (h header) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -438,7 +438,7 @@ func (h header) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.next.RoundTrip(r)
 }
 
-// TestDocumented holds the table of routes, and that of states, against the code.
+// TestDocumented compares the documented tables of routes and states with the code.
 func TestDocumented(t *testing.T) {
 	page := string(testkit.Value(os.ReadFile("../../../docs/reference/machine-api.md"))(t))
 	for _, m := range routes.Mounts(routes.Options{}) {

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// macOf is the address that a machine boots by.
+// macOf returns the MAC address of a machine's boot interface.
 func macOf(m registry.Machine) string {
 	if len(m.MACs) == 0 {
 		return ""
@@ -35,7 +35,7 @@ func (h routes) schedules(w http.ResponseWriter, r *http.Request) error {
 	return write(w, out)
 }
 
-// scheduling is the body of POST /scheduler, and its answer.
+// scheduling is the body of POST /scheduler, and of its answer.
 type scheduling struct {
 	Roles    []string `json:"roles"`
 	Selector struct {
@@ -43,7 +43,7 @@ type scheduling struct {
 	} `json:"selector"`
 }
 
-// setRoles: POST /scheduler. The machine has exactly these roles then; none takes all away.
+// setRoles: POST /scheduler. It gives the machine exactly these roles; an empty list removes all.
 func (h routes) setRoles(w http.ResponseWriter, r *http.Request) error {
 	data, err := body(r)
 	if err != nil {
@@ -84,7 +84,7 @@ type scheduledRow struct {
 	Roles   []string `json:"roles,omitempty"`
 }
 
-// row is a machine with the interface that it boots by.
+// row returns a machine's row, with its boot interface.
 func row(m registry.Machine) scheduledRow {
 	out := scheduledRow{MAC: macOf(m), UUID: m.UUID, Roles: m.Roles, AsBoot: true, FQDN: []string{}}
 	if m.Facts != nil {
@@ -125,7 +125,7 @@ func (h routes) available(w http.ResponseWriter, r *http.Request) error {
 	return write(w, out)
 }
 
-// addresses: GET /scheduler/ip-list/<role>: of the interfaces that the machines boot by.
+// addresses: GET /scheduler/ip-list/<role>: the addresses of the machines' boot interfaces.
 func (h routes) addresses(w http.ResponseWriter, r *http.Request) error {
 	all, err := h.all(r, metal.Query{Role: r.PathValue("role"), Facts: true})
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// The test binary runs itself as a server of its own process, on the store in $ROUTES_TEST_DIR, or in the database of $ROUTES_TEST_URL.
+// The test binary runs itself as a server process, on the store in $ROUTES_TEST_DIR, or in the database of $ROUTES_TEST_URL.
 const dirEnv, urlEnv = "ROUTES_TEST_DIR", "ROUTES_TEST_URL"
 
 func TestMain(m *testing.M) {
@@ -38,10 +38,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// addresses are where a server is.
+// addresses are the addresses of a server.
 type addresses struct{ HTTP, HTTPS string }
 
-// serveAlone serves until standard input ends, and says where.
+// serveAlone serves until standard input ends, and prints its addresses.
 func serveAlone(at store.Location) (err error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -58,13 +58,13 @@ func serveAlone(at store.Location) (err error) {
 		return err
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // whoever has started this ends it
+		_, _ = io.Copy(io.Discard, os.Stdin) // the test ends it
 		stop()
 	}()
 	return srv.Serve(ctx)
 }
 
-// listen makes a server of the routes of a store, whose guard knows the tests' tokens.
+// listen makes a server with the routes on a store, with a guard that accepts the tests' tokens.
 func listen(ctx context.Context, st store.Store, o registry.Options, r routes.Options) (*server.Server, *authority.Authority, *registry.Registry, error) {
 	own, err := authority.Open(ctx, st.ServerSecrets(), "server")
 	if err != nil {
@@ -98,13 +98,13 @@ func listen(ctx context.Context, st store.Store, o registry.Options, r routes.Op
 	return srv, own, r.Registry, err
 }
 
-// process is a server that is a process of its own.
+// process is a server process.
 type process struct {
 	addresses
 	cmd *exec.Cmd
 }
 
-// spawn starts a server on a store, and waits until it listens. It ends with the test.
+// spawn starts a server on a store, and waits until it listens. It stops with the test.
 func spawn(t *testing.T, at store.Location) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0])}
@@ -116,7 +116,7 @@ func spawn(t *testing.T, at store.Location) *process {
 		_ = in.Close()
 		end := time.AfterFunc(time.Minute, func() { _ = p.cmd.Process.Kill() })
 		defer end.Stop()
-		_ = p.cmd.Wait() // one that was killed says so
+		_ = p.cmd.Wait() // an error if it was killed
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	if err != nil {
@@ -126,7 +126,7 @@ func spawn(t *testing.T, at store.Location) *process {
 	return p
 }
 
-// memory is what the process has in memory, now and at most.
+// memory returns the memory of the process, now and at its peak.
 func (p *process) memory(t *testing.T) string {
 	t.Helper()
 	var words []string

@@ -19,18 +19,17 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestTwoServersOneKilled has two hundred machines use two servers on one PostgreSQL, one of which is killed.
+// TestTwoServersOneKilled: two hundred machines use two servers on one PostgreSQL database, and one server is killed.
 func TestTwoServersOneKilled(t *testing.T) { shared(t, 200, 3, 3*time.Second) }
 
-// TestTenThousandMachinesTwoServers is the same with ten thousand, each of which reports once a minute, for ten minutes.
+// TestTenThousandMachinesTwoServers does the same with ten thousand machines, each of which reports once a minute, for ten minutes.
 func TestTenThousandMachinesTwoServers(t *testing.T) {
 	testkit.OnlyFull(t, "TestTwoServersOneKilled does the same with two hundred machines")
 	shared(t, 10_000, minutes(t), time.Minute)
 }
 
-// shared has a crowd use two servers on one database. Both give machines away to two clusters at once, again and again. In the middle of
-// the middle round one server is killed: whoever asked it asks the other one. No seat, role or lock is given twice, and no report is
-// lost after it was acknowledged.
+// shared runs a crowd against two servers on one database. Both assign machines to two clusters at once, repeatedly. In the middle of the middle
+// round one server is killed, and its clients turn to the other one. No seat, role or lock may be given twice, and no acknowledged report may be lost.
 func shared(t *testing.T, n, rounds int, round time.Duration) {
 	pg := storetest.StartPostgres(t)
 	at := store.Location{Dir: t.TempDir(), URL: storetest.WithPassword(t, pg.NewDatabase(t))}
@@ -57,18 +56,18 @@ func shared(t *testing.T, n, rounds int, round time.Duration) {
 	c.checkSeats(t, 1+rounds)
 }
 
-// give has a server give machines to a cluster: three for its control plane, and some workers.
+// give makes a server assign machines to a cluster: three for its control plane, and some workers.
 func (c *crowd) give(first int, cluster string, workers int) error {
 	body, err := json.Marshal(client.Scheduling{Wanted: registry.Wanted{Cluster: cluster, ControlPlane: registry.Pool{Replicas: 3}, Workers: []registry.Pool{{Name: "w", Replicas: workers}}}})
 	if err != nil {
 		return err
 	}
 	operator := c.client()
-	again := func() error { return c.give(first+1, cluster, workers) } // the database had both decide at once, and refused one
+	again := func() error { return c.give(first+1, cluster, workers) } // both servers decided at once, and the database refused one
 	return c.ask(operator, first, func(d *process) (string, string) { return d.HTTPS + "/api/v1/schedule", string(body) }, again, "Authorization", tokens[server.Operate])
 }
 
-// checkSeats looks who has got what: each pool what was wanted last, no machine in two, no seat twice.
+// checkSeats checks the assignments: each pool has its last wanted size, no machine is in two pools, and no seat is given twice.
 func (c *crowd) checkSeats(t *testing.T, workers int) {
 	all, _, err := c.st.Metal().Find(t.Context(), metal.Query{})
 	testkit.Must(t, err)

@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// legacy is a body as the older system's machines send it: of machine n, at a boot.
+// legacy returns a body in the form of the older system: from machine n, at a boot.
 func legacy(n int, boot string) string {
 	return fmt.Sprintf(`{"boot-info": {"uuid": "b7f5f93a-b029-475f-b3a4-479ba198cb8%x", "mac": "52:54:00:e8:32:5%x", "random-id": %q},
 	 "interfaces": [{"ipv4": "127.0.0.1", "cidrv4": "127.0.0.1/8", "netmask": 8, "mac": "", "name": "lo", "gateway": "10.0.0.1", "fqdn": []},
@@ -41,7 +41,7 @@ func (i issuer) IssueMachine(uuid string, public any) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 }
 
-// switchboard is a BMC that believes one password; the real thing is tested beside registry/bmc.
+// switchboard is a BMC that accepts one password; registry/bmc tests real protocols.
 type switchboard struct{}
 
 func (switchboard) Power(_ context.Context, a bmc.Access, action, _ string) (bool, error) {
@@ -57,11 +57,11 @@ type site struct {
 	http, https string
 	roots       *x509.CertPool
 	registry    *registry.Registry
-	ignition    string // what machines are to have; empty: nothing is known
+	ignition    string // the machines' configuration; empty: unknown
 	stopped     bool
 }
 
-// tokens that the test's guard knows.
+// tokens that the test's guard accepts.
 var tokens = map[server.Role]string{server.Read: "r", server.Operate: "ro", server.Admin: "roa"}
 
 func newSite(t testing.TB, o registry.Options) *site {
@@ -89,7 +89,7 @@ func newSite(t testing.TB, o registry.Options) *site {
 	return s
 }
 
-// machine is a client as machines are: over HTTPS, with a certificate where there is one.
+// machine returns a machine's client: over HTTPS, with a certificate if there is one.
 func (s *site) machine(cert *tls.Certificate) *http.Client {
 	c := &tls.Config{RootCAs: s.roots}
 	if cert != nil {
@@ -100,7 +100,7 @@ func (s *site) machine(cert *tls.Certificate) *http.Client {
 	return &http.Client{Transport: tr, Timeout: time.Minute}
 }
 
-// ask asks, and returns status and body. What begins with / is asked for over HTTP, without a token.
+// ask sends a request, and returns status and body. An address that begins with / is requested over HTTP, without a token.
 func (s *site) ask(c *http.Client, role server.Role, method, address, body string, headers ...string) (int, string) {
 	s.t.Helper()
 	if strings.HasPrefix(address, "/") {

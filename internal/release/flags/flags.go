@@ -1,6 +1,6 @@
-// Package flags knows which flags, feature gates, admission plugins and configuration fields the programs of each supported Kubernetes minor
-// take, and which flags Naupegos sets itself. The tables come from the programs: hack/flags writes them, and its integration test compares them
-// with a bundle. The package is data; it opens nothing and knows nothing of documents or machines.
+// Package flags knows which flags, feature gates, admission plugins and configuration fields the programs of each supported Kubernetes minor accept,
+// and which flags Naupegos sets itself. hack/flags generates the tables from the programs, and its integration test compares them with a bundle. The
+// package is pure data: it opens no files and knows nothing of documents or machines.
 package flags
 
 import (
@@ -38,10 +38,10 @@ type Flag struct {
 type Gate struct {
 	Stage   string // "alpha", "beta", "ga" or "deprecated"
 	Default bool
-	Locked  bool // setting it to anything else than Default keeps the program from starting
+	Locked  bool // the program does not start if the gate is set to anything but Default
 }
 
-// Repeats reports whether a flag of a program may appear several times, each adding to the former.
+// Repeats reports whether a flag of a program may appear several times, each occurrence adding to the previous ones.
 func (f Flag) Repeats(program string) bool {
 	if program == Etcd {
 		return false
@@ -54,10 +54,10 @@ func (f Flag) Repeats(program string) bool {
 	return false
 }
 
-// Table is what the programs of one minor take.
+// Table lists what the programs of one minor accept.
 type Table struct {
 	Minor     string // "1.37"
-	Release   string // the table was made of this release's programs
+	Release   string // release from whose programs the table was generated
 	flags     map[string]map[string]Flag
 	gates     map[string]Gate
 	etcdGates map[string]Gate
@@ -91,13 +91,13 @@ func (t Table) gatesOf(program string) map[string]Gate {
 	return t.gates // the programs of one release share their gates
 }
 
-// Field returns the type of a field of a program's configuration file by its path, "logging.format"; items of lists have no index.
+// Field returns the type of a field of a program's configuration file by its path, such as "logging.format"; list items have no index.
 func (t Table) Field(program, field string) (string, bool) {
 	typ, ok := t.fields[program][field]
 	return typ, ok
 }
 
-// Fields lists the paths of the fields of a program's configuration file that lie directly in parent; empty means the file itself.
+// Fields lists the fields of a program's configuration file directly below parent; an empty parent means the file itself.
 func (t Table) Fields(program, parent string) (names []string) {
 	for _, p := range slices.Sorted(maps.Keys(t.fields[program])) {
 		dir, name := path.Split(strings.ReplaceAll(p, ".", "/"))
@@ -114,16 +114,16 @@ func (t Table) Plugin(name string) bool { return t.plugins[name] }
 // Plugins lists the admission plugins of the API server.
 func (t Table) Plugins() []string { return slices.Sorted(maps.Keys(t.plugins)) }
 
-// API reports whether the API server knows a version of an API, "apps/v1".
+// API reports whether the API server knows an API version, such as "apps/v1".
 func (t Table) API(version string) bool { return t.apis[version] }
 
-// APIs lists the versions of APIs that the API server knows, served by default or not.
+// APIs lists the API versions that the API server knows, whether or not it serves them by default.
 func (t Table) APIs() []string { return slices.Sorted(maps.Keys(t.apis)) }
 
 //go:embed tables/*.txt
 var files embed.FS
 
-// Of returns the table of a minor, "1.37"; false if the minor is not supported.
+// Of returns the table of a minor, such as "1.37"; false if the minor is not supported.
 func Of(minor string) (Table, bool) {
 	t, ok := tables()[minor]
 	return t, ok
@@ -146,7 +146,7 @@ var tables = sync.OnceValue(func() map[string]Table {
 	return all
 })
 
-// parse reads a table: one item a line, below a heading in brackets. hack/flags writes no other form, and a test reads every table.
+// parse reads a table: one item per line, below headings in brackets. It expects exactly the format that hack/flags writes; a test reads every table.
 func parse(minor, text string) Table {
 	t := Table{
 		Minor: minor, flags: map[string]map[string]Flag{}, gates: map[string]Gate{}, etcdGates: map[string]Gate{},

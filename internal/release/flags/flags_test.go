@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// TestTables: each supported minor has a table with something in each of its parts, made of the newest release of the minor.
+// TestTables: each supported minor has a table without empty parts, generated from the newest release of the minor.
 func TestTables(t *testing.T) {
 	for _, minor := range release.Minors() {
 		table, ok := Of(minor)
@@ -41,7 +41,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestInsteadNamesFlags: a flag that extraArgs refuse is one that the program of some supported minor has.
+// TestInsteadNamesFlags: every flag that extraArgs refuse exists in the program of some supported minor.
 func TestInsteadNamesFlags(t *testing.T) {
 	had := func(lookup func(Table) bool) bool {
 		return slices.ContainsFunc(release.Minors(), func(m string) bool { table, _ := Of(m); return lookup(table) })

@@ -1,16 +1,16 @@
 package flags
 
-// Sets says that Naupegos sets a flag itself, and what to do about it.
+// Sets is Instead's answer for a flag that Naupegos sets itself.
 const Sets = "Naupegos sets it"
 
-// The fields of a document that stand for flags; "spec.kubernetes.kubelet" stands for a pool's kubelet, too.
+// Prefixes of the document fields that replace flags; "spec.kubernetes.kubelet" also stands for a pool's kubelet.
 const (
 	api     = "spec.kubernetes.apiServer."
 	manager = "spec.kubernetes.controllerManager."
 	kubelet = "spec.kubernetes.kubelet."
 )
 
-// Instead says what to use in place of a flag: a field of the document, or Sets. It is empty for a flag that extraArgs may have.
+// Instead returns what to use in place of a flag: a field of the document, or Sets. It is empty for a flag that extraArgs may contain.
 func Instead(program, flag string) string {
 	return instead[program][flag]
 }
@@ -18,8 +18,8 @@ func Instead(program, flag string) string {
 // InsteadOfField is Instead for a field of a configuration file.
 func InsteadOfField(program, field string) string { return insteadOfFields[program][field] }
 
-// instead has every flag that extraArgs refuse. Those that Naupegos sets and a cluster can well have otherwise (profiling, requests' timeouts, TLS
-// versions, etcd's compaction) are not among them: extraArgs replace them.
+// instead contains every flag that extraArgs refuse. Flags that Naupegos sets but a cluster can change (profiling, request timeouts, TLS versions,
+// etcd's compaction) are missing: extraArgs override them.
 var instead = map[string]map[string]string{
 	APIServer: merged(all(Sets,
 		"advertise-address", "allow-privileged", "client-ca-file", "enable-bootstrap-token-auth", "etcd-cafile", "etcd-certfile", "etcd-keyfile",
@@ -113,7 +113,7 @@ var instead = map[string]map[string]string{
 	}),
 }
 
-// insteadOfFields has every field that a configuration text refuses.
+// insteadOfFields contains every field that a configuration text refuses.
 var insteadOfFields = map[string]map[string]string{
 	Kubelet: merged(all(Sets,
 		"staticPodPath", "staticPodURL", "containerRuntimeEndpoint", "cgroupDriver", "clusterDNS", "clusterDomain", "rotateCertificates",

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Check reports why a program would refuse a value of the flag, in the words "expected …"; empty if it would take it. Values that a program
-// reads in a form of its own pass.
+// Check reports why a program would refuse a value of the flag, as "expected …"; empty if the program would accept it. Values of flags with a format
+// of their own always pass.
 func (f Flag) Check(value string) string {
 	switch f.Type {
 	case "bool", "WarningOnlyBool":
@@ -56,7 +56,7 @@ func (f Flag) Check(value string) string {
 	return ""
 }
 
-// whole reports why a value is no whole number of the type.
+// whole reports why a value is not a whole number of the type.
 func whole(typ, value string) string {
 	bits := 64
 	if strings.HasSuffix(typ, "32") || typ == "Level" {
@@ -74,7 +74,7 @@ func whole(typ, value string) string {
 	return ""
 }
 
-// pairs checks NAME=VALUE, with commas between them.
+// pairs checks a comma-separated list of NAME=VALUE.
 func pairs(value string, ok func(string) bool, expected string) string {
 	for _, part := range strings.Split(value, ",") {
 		name, v, found := strings.Cut(part, "=")
@@ -85,7 +85,7 @@ func pairs(value string, ok func(string) bool, expected string) string {
 	return ""
 }
 
-// CheckField reports what is wrong with a value of a configuration field, as YAML decodes it, by the type that the table has of it.
+// CheckField reports why a configuration field of the table's type typ would refuse a value, as decoded from YAML; empty if it would accept it.
 func CheckField(typ string, value any) string {
 	if elem, ok := strings.CutPrefix(typ, "list:"); ok {
 		list, ok := value.([]any)

@@ -1,6 +1,6 @@
-// Package access finds out which operator asks the server, whether they may, and writes down what they did.
+// Package access authenticates operators, authorizes their requests, and records them in the audit.
 //
-// Operators show tokens; of a token the store has its hash. What is asked for is the handlers' business.
+// Operators present tokens; the store has only their hashes. The package does not depend on the handlers.
 package access
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server"
 )
 
-// roles are those that a token can have, the least first.
+// roles are the roles that a token can have, the lowest first.
 var roles = []server.Role{server.Read, server.Operate, server.Admin}
 
 // Roles lists the roles that a token can have, for people.
@@ -25,19 +25,19 @@ func Roles() []string {
 	return names
 }
 
-// Operator is who asks.
+// Operator is the author of a request.
 type Operator struct {
-	Name    string // of the token, and its ID: "ann (3f…)"
-	ID      string // of the token
+	Name    string // the token's name and ID: "ann (3f…)"
+	ID      string // ID of the token
 	Role    server.Role
-	Cluster string // the only cluster that they may see; empty: all
+	Cluster string // the only cluster that the operator may see; empty: all
 	// Via is the sign-in method, and Session the token or session that was presented, for the audit.
 	Via, Session string
 	// SignedIn is the time of the sign-in with the provider; zero for a token.
 	SignedIn time.Time
 }
 
-// Ways to sign in, as the audit names them.
+// Sign-in methods, as in the audit.
 const (
 	ViaToken        = "token"
 	ViaTokenPages   = "token, pages"
@@ -60,8 +60,8 @@ func (o Operator) Admit(r *http.Request, need server.Role, scope server.Scope) (
 	return cluster, o.May(need, cluster)
 }
 
-// May refuses what the operator has no right to do on a cluster; empty, it is of no cluster in particular. A cluster that they may not see is
-// not told from one that does not exist.
+// May refuses an operator without the role on a cluster; an empty cluster means that the request concerns no particular one. A cluster that the
+// operator may not see looks like a missing one.
 func (o Operator) May(need server.Role, cluster string) error {
 	if o.Cluster != "" && o.Cluster != cluster {
 		if cluster == "" {
@@ -87,10 +87,10 @@ func (o Operator) Told(err error) error {
 // Sees reports whether the operator may see a cluster.
 func (o Operator) Sees(cluster string) bool { return o.Cluster == "" || o.Cluster == cluster }
 
-// key is the context's.
+// key is the type of the context's key.
 type key struct{}
 
-// From returns who asks. Without Guard around it is nobody, who may nothing.
+// From returns the operator of a request. Without Guard, it is an operator without rights.
 func From(ctx context.Context) Operator {
 	o, _ := ctx.Value(key{}).(*asked)
 	if o == nil {
@@ -103,27 +103,27 @@ func From(ctx context.Context) Operator {
 type asked struct {
 	Operator
 	cluster string
-	asks    string       // what the request asks for, behind its path in the audit: a verb with its arguments
+	asks    string       // what the request is for, in addition to its path, for the audit: a verb with its arguments
 	looks   bool         // the request only reads, although its method is POST
 	begun   func() error // records in the audit that the request begins
 	fresh   func() error // refuses a sign-in that is too old
 }
 
-// About notes which cluster a request is about, for the audit.
+// About notes the cluster of a request, for the audit.
 func About(ctx context.Context, cluster string) {
 	if o, _ := ctx.Value(key{}).(*asked); o != nil {
 		o.cluster = cluster
 	}
 }
 
-// Asks notes which verb a request asks for, with its arguments, for the audit.
+// Asks notes the verb of a request with its arguments, for the audit.
 func Asks(ctx context.Context, title string) {
 	if o, _ := ctx.Value(key{}).(*asked); o != nil {
 		o.asks = title
 	}
 }
 
-// Looks notes that a request which is posted only looks: it is in the audit where it is refused, as reading is.
+// Looks notes that a POST request only reads: like other reads, it is in the audit only if it is refused.
 func Looks(ctx context.Context) {
 	if o, _ := ctx.Value(key{}).(*asked); o != nil {
 		o.looks = true

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// gate is one of a new store.
+// gate returns a gate on a new store.
 func gate(t *testing.T) (*Gate, store.Store) {
 	t.Helper()
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
@@ -23,7 +23,7 @@ func gate(t *testing.T) (*Gate, store.Store) {
 	return NewGate(st, slog.New(slog.DiscardHandler)), st
 }
 
-// ask asks a guarded handler that says who asked.
+// ask sends a request to a guarded handler that returns the operator.
 func ask(g *Gate, need server.Role, method, token string) *httptest.ResponseRecorder {
 	return askAt(g, need, method, token, func(w http.ResponseWriter, r *http.Request) {
 		About(r.Context(), "demo")
@@ -95,14 +95,14 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestReadingIsNotAudited, being refused is.
+// TestReadingIsNotAudited: reads are not in the audit, but refused reads are.
 func TestReadingIsNotAudited(t *testing.T) {
 	g, st := gate(t)
 	good, _, err := NewToken(t.Context(), st, "ann", server.Read, "", 0)
 	testkit.Must(t, err)
 	ask(g, server.Read, http.MethodGet, good)
 	ask(g, server.Admin, http.MethodGet, good)
-	// So it is with what is posted because it takes something, and only looks.
+	// The same applies to POST requests that only read.
 	for _, code := range []int{http.StatusOK, http.StatusConflict} {
 		askAt(g, server.Read, http.MethodPost, good, func(w http.ResponseWriter, r *http.Request) {
 			Looks(r.Context())
@@ -138,7 +138,7 @@ func TestTooManyWrongTokens(t *testing.T) {
 	}
 }
 
-// TestOneCluster: a token of one cluster sees no other, and nothing that is of all.
+// TestOneCluster: a token for one cluster sees no other cluster, and nothing that concerns all of them.
 func TestOneCluster(t *testing.T) {
 	o := Operator{Name: "ann", Role: server.Operate, Cluster: "demo"}
 	testkit.Must(t, o.May(server.Operate, "demo"))

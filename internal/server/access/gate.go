@@ -19,7 +19,7 @@ import (
 // Issuer authenticates operators by tokens of an identity provider.
 type Issuer interface {
 	Operator(ctx context.Context, token string) (Operator, error)
-	// Again returns the current operator of a session: fail.Unauthorized if a new sign-in is needed.
+	// Again returns the current operator of a session, or fail.Unauthorized if a new sign-in is needed.
 	Again(x *store.Session) (Operator, error)
 }
 
@@ -30,7 +30,7 @@ type Bounds struct {
 	Watch time.Duration // interval between checks of a stream's reader; default 2 seconds
 }
 
-// Gate lets operators in.
+// Gate authenticates operators and guards routes.
 type Gate struct {
 	issuer Issuer // optional
 	st     store.Access
@@ -42,7 +42,7 @@ type Gate struct {
 	broken atomic.Bool // the last write to the audit failed
 }
 
-// NewGate returns a gate that knows the tokens of a store.
+// NewGate returns a gate that accepts the tokens of a store.
 func NewGate(st store.Access, log *slog.Logger) *Gate {
 	g := &Gate{st: st, log: log, limits: newLimits(), quiet: peer.NewRepeats[store.AuditEntry](mostSources, time.Now), used: &uses{}}
 	g.Bound(Bounds{})

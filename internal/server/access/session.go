@@ -19,28 +19,28 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// sessionPrefix begins what a browser keeps of a session, which is good for pages alone: the API takes no sessions.
+// sessionPrefix begins the secret of a browser's session, which works only for the pages: the API accepts no sessions.
 const sessionPrefix = "session_"
 
-// Question is what a sign-in by an issuer has begun with, and what the answer has to fit.
+// Question is the question of a sign-in with an issuer, which the issuer's answer must match.
 type Question struct{ State, Nonce, Verifier string }
 
-// SignedIn is what an issuer has said of somebody who has signed in to the pages.
+// SignedIn describes a user who has signed in to the pages.
 type SignedIn struct {
-	Operator                            // who they are now
+	Operator                            // the current operator
 	Issuer, Subject, Name string        // for a token, Issuer is empty and Subject is the token's ID
-	Claims                []byte        // JSON: what rules go by
-	Token                 string        // the ID token, by which the issuer ends its own session; empty: by nothing
-	Life                  time.Duration // after which they sign in again
+	Claims                []byte        // JSON: the claims that rules use
+	Token                 string        // the ID token with which the issuer can end its own session; empty: none
+	Life                  time.Duration // then a new sign-in is needed
 }
 
-// Left is a session that was ended.
+// Left is an ended session.
 type Left struct {
-	Issuer string // empty: there was none
-	Token  string // as SignedIn has it
+	Issuer string // empty: there was no session with an issuer
+	Token  string // as in SignedIn
 }
 
-// Begin begins a session, in the place of the one that the browser has had, and returns what the browser keeps: nothing else has it.
+// Begin begins a session, which replaces the browser's previous one, and returns its secret. Only the browser keeps that.
 func (g *Gate) Begin(r *http.Request, had string, in SignedIn) (secret string, err error) {
 	ctx := r.Context()
 	random, id := make([]byte, 32), make([]byte, 8)
@@ -65,7 +65,7 @@ func (g *Gate) Begin(r *http.Request, had string, in SignedIn) (secret string, e
 	return sessionPrefix + x.ID + "_" + half, err
 }
 
-// End ends the session that a browser has, and returns which one. What is no session, or none any more, is none to end.
+// End ends a browser's session, and returns it. An invalid or ended session is no error.
 func (g *Gate) End(r *http.Request, had string) (left Left, err error) {
 	x, err := g.session(r.Context(), had)
 	if err == nil {
@@ -81,7 +81,7 @@ func (g *Gate) End(r *http.Request, had string) (left Left, err error) {
 	return left, err
 }
 
-// sealing is what seals by a session's secret half, which the browser alone has: nobody who has the store can show an ID token that is in it.
+// sealing returns a cipher with a key from the half of a session's secret that only the browser has: the store alone does not reveal the ID token.
 func sealing(half string) (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, []byte(half), nil, "naupegos session hint", 32)
 	if err != nil {
@@ -94,16 +94,16 @@ func sealing(half string) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// seal seals an ID token; none stays none.
+// seal encrypts an ID token; "" stays "".
 func seal(half, token string) string {
 	a, err := sealing(half)
-	if err != nil || token == "" { // the key is as long as it has to be
+	if err != nil || token == "" { // never an error: the key's length is right
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(a.Seal(nil, nil, []byte(token), nil)) //nolint:gosec // it makes a nonce of its own
 }
 
-// unseal returns an ID token; what can't be unsealed is none, and the session ends without it.
+// unseal decrypts an ID token. If that fails it returns "", and the session ends without the token.
 func unseal(half, sealed string) string {
 	data, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil || len(data) == 0 {
@@ -120,7 +120,7 @@ func unseal(half, sealed string) string {
 	return string(token)
 }
 
-// session returns the session that a browser has. The answers to all that are wrong are the same.
+// session returns a browser's session. All invalid sessions get the same error.
 func (g *Gate) session(ctx context.Context, secret string) (*store.Session, error) {
 	over := fail.New(fail.Unauthorized, "the session has ended").Do("sign in again")
 	id, half, ours := halves(secret)
@@ -150,7 +150,7 @@ func (g *Gate) session(ctx context.Context, secret string) (*store.Session, erro
 	return x, nil
 }
 
-// halves takes what a browser keeps of a session apart.
+// halves splits a session's secret into its ID and the secret half.
 func halves(secret string) (id, half string, ours bool) {
 	text, ours := strings.CutPrefix(secret, sessionPrefix)
 	id, half, _ = strings.Cut(text, "_")

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestLeft: who has ended a session gets the ID token that it began with, and nobody who has the store alone does.
+// TestLeft: the end of a session returns its ID token, which the store alone does not reveal.
 func TestLeft(t *testing.T) {
 	g, st := gate(t)
 	r := httptest.NewRequest("POST", "/ui/logout", nil)

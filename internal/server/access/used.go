@@ -15,7 +15,7 @@ type uses struct {
 	noted map[string]time.Time
 }
 
-// note records the last use, at most once a minute. If the store can't be written, the request goes on.
+// note records the last use, at most once a minute. If that fails, the request continues.
 func (u *uses) note(name string, write func(at time.Time) error, log *slog.Logger) {
 	now := time.Now()
 	u.mu.Lock()

@@ -1,6 +1,6 @@
-// Package api is what operators ask the server over HTTPS: clusters, plans, jobs and history, described by OpenAPI 3.1.
+// Package api serves the operators' API over HTTPS: clusters, plans, jobs and history, described by OpenAPI 3.1.
 //
-// Handlers only translate: what they are asked for is done by operate, directly or as a job of internal/server/work.
+// Handlers only translate: package operate does the work, directly or in a job of internal/server/work.
 package api
 
 import (
@@ -26,34 +26,34 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Config is what the API works with.
+// Config configures the API.
 type Config struct {
 	Store store.Store
-	// Open opens a store of its own for each session, which closes it.
+	// Open opens a separate store for each session, which closes it.
 	Open    func(context.Context) (store.Store, error)
 	Options func(a operate.Asked, n work.Need) operate.Options
-	Look    func(a string) operate.Options // for a session that only looks at a cluster
+	Look    func(a string) operate.Options // options of a session that only observes a cluster
 	Board   *work.Board
 	Log     *slog.Logger
 	Version string
 }
 
-// api answers.
+// api serves the API.
 type api struct {
 	Config
 	huma huma.API
 	mux  *http.ServeMux
 	all  []server.Mount  // one per operation
-	stop context.Context // ends with the server: nobody follows a job for longer
+	stop context.Context // ends with the server, and with it every follower of a job
 }
 
-// Times that answers may take. A plan may have to wait for a bundle.
+// Time limits of answers. A plan may have to wait for a bundle.
 const (
 	short = time.Minute
 	long  = 45 * time.Minute
 )
 
-// Part returns the API as a part of the server. Followers of jobs are let go when ctx ends.
+// Part returns the API as a part of the server. Streams of jobs end when ctx ends.
 func Part(ctx context.Context, c Config) server.Part {
 	mux := http.NewServeMux()
 	conf := huma.DefaultConfig("Naupegos", c.Version)
@@ -81,7 +81,7 @@ func Part(ctx context.Context, c Config) server.Part {
 // mostBody limits a request's body, which may be a document.
 const mostBody = 6 << 20
 
-// schemaName names a type in the description: several packages have types of the same name.
+// schemaName names a type in the description, because several packages have types of the same name.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer {
@@ -95,12 +95,12 @@ func schemaName(t reflect.Type, hint string) string {
 	}
 }
 
-// operation is what an operation of the API has beside its input and output.
+// operation describes an operation of the API, except its input and output.
 type operation struct {
 	id, method, path, summary, text string
 	role                            server.Role
 	scope                           server.Scope
-	within                          time.Duration // 0: short
+	within                          time.Duration // time limit; 0: short
 }
 
 // add registers an operation as its own mount with role and scope. Its errors become problem documents, and it has a timeout.
@@ -124,13 +124,13 @@ func add[I, O any](a *api, o operation, do func(context.Context, *I) (*O, error)
 	})
 }
 
-// may refuses what the operator has no right to do on a cluster, and notes for the audit which one it is about.
+// may refuses an operator without the role on a cluster, and notes the cluster for the audit.
 func may(ctx context.Context, need server.Role, cluster string) error {
 	access.About(ctx, cluster)
 	return access.From(ctx).May(need, cluster)
 }
 
-// openAPI answers with the description of the API.
+// openAPI serves the description of the API.
 func (a *api) openAPI(w http.ResponseWriter, _ *http.Request) {
 	data, err := a.huma.OpenAPI().MarshalJSON()
 	if err != nil {
@@ -138,7 +138,7 @@ func (a *api) openAPI(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/openapi+json")
-	_, _ = w.Write(data) // whoever asked has gone away
+	_, _ = w.Write(data) // an error means that the client has left
 }
 
 //go:embed docs.html.tmpl
@@ -150,7 +150,7 @@ type route struct {
 	*huma.Operation
 }
 
-// docs answers with the description of the API as a page. It needs no script, and nothing from elsewhere.
+// docs serves the description of the API as a page, without scripts and external resources.
 func (a *api) docs(w http.ResponseWriter, _ *http.Request) {
 	page, err := template.New("docs").Parse(docsText)
 	if err != nil {

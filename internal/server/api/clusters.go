@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// Named is a request about one cluster. It is exported for huma to see it where it is embedded.
+// Named is a request about one cluster. It is exported so that huma sees it as an embedded struct.
 type Named struct {
 	Name string `path:"name" maxLength:"63" doc:"The cluster's name"`
 }
@@ -29,7 +29,7 @@ type documentOf struct {
 	Body        []byte
 }
 
-// clusters registers what is asked about clusters.
+// clusters registers the operations on clusters.
 func (a *api) clusters() {
 	add(a, operation{id: "list-clusters", method: http.MethodGet, path: "/api/v1/clusters", role: server.Read, scope: server.Own(), within: 2 * time.Minute,
 		summary: "List clusters", text: "Those that the token may see. With within, each is looked at for its health."}, a.list)
@@ -60,12 +60,12 @@ func (a *api) list(ctx context.Context, in *struct {
 	return out, nil
 }
 
-// look observes a cluster now.
+// look observes a cluster.
 func (a *api) look(ctx context.Context, name string) (*report.Status, error) {
 	return lookAt(ctx, a, name, func(s *operate.Session) (*report.Status, error) { return s.Cluster.Status(ctx) })
 }
 
-// lookAt opens a session that only looks at a cluster, and returns what see sees.
+// lookAt opens a session that only observes a cluster, and returns the result of see.
 func lookAt[T any](ctx context.Context, a *api, name string, see func(*operate.Session) (T, error)) (out T, err error) {
 	st, err := a.Open(ctx)
 	if err != nil {

@@ -50,7 +50,7 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 	if out.Body.Items = runs; runs == nil {
 		out.Body.Items = []plan.RunRecord{}
 	}
-	if err == nil && in.Cluster != "" && len(runs) == 0 { // nothing was done yet, or there never was such a cluster
+	if err == nil && in.Cluster != "" && len(runs) == 0 { // distinguishes a cluster without runs from an unknown one
 		_, err = a.Store.Cluster(ctx, in.Cluster)
 	}
 	return out, err

@@ -26,7 +26,7 @@ type jobList struct {
 	}
 }
 
-// JobID is a request about one job. It is exported for huma to see it where it is embedded.
+// JobID is a request about one job. It is exported so that huma sees it as an embedded struct.
 type JobID struct {
 	ID string `path:"id" maxLength:"64" doc:"The job's ID"`
 }
@@ -114,7 +114,7 @@ func (a *api) stopJob(ctx context.Context, in *struct {
 	return &jobOf{j}, err
 }
 
-// events streams what a job tells.
+// events streams a job's output.
 func (a *api) events(ctx context.Context, in *struct {
 	JobID
 	Last string `header:"Last-Event-ID" maxLength:"20" doc:"The last event that was seen"`
@@ -139,7 +139,7 @@ func (a *api) events(ctx context.Context, in *struct {
 	}}, nil
 }
 
-// follower is one who follows a job.
+// follower is a client that follows a job.
 type follower struct {
 	a       *api
 	w       io.Writer
@@ -148,21 +148,21 @@ type follower struct {
 	after   int64
 }
 
-// Times of followers: how often another server's job is looked at, and how often a silent stream shows that it lives.
+// Times of followers: the interval of looks at another server's job, and the interval of signs of life in a silent stream.
 const (
 	lookAgain = 500 * time.Millisecond
 	alive     = 15 * time.Second
-	following = 24 * time.Hour // after which a client reconnects
+	following = 24 * time.Hour // then the client must reconnect
 	page      = 500
 )
 
-// follow writes what a job tells until it has ended, its follower goes, or the server stops.
+// follow writes a job's output until the job has ended, the client leaves, or the server stops.
 func (f *follower) follow(ctx context.Context) error {
 	tick, sign := time.NewTicker(lookAgain), time.NewTicker(alive)
 	defer tick.Stop()
 	defer sign.Stop()
 	for {
-		changed := f.a.Board.Changed() // before looking: what comes meanwhile wakes
+		changed := f.a.Board.Changed() // before the look, so that output during it wakes
 		ended, err := f.write(ctx)
 		if err != nil || ended {
 			return err
@@ -180,12 +180,12 @@ func (f *follower) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-f.a.stop.Done():
-			return nil // whoever follows comes back, to this server or to another
+			return nil // the client reconnects, to this server or another
 		}
 	}
 }
 
-// write writes what is new. Whether the job has ended is asked first: what it told before is there then.
+// write writes new output. It first checks whether the job has ended, so that the output is complete in that case.
 func (f *follower) write(ctx context.Context) (ended bool, err error) {
 	j, err := f.a.Store.Job(ctx, f.id)
 	if err != nil {

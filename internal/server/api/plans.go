@@ -17,14 +17,14 @@ import (
 	"github.com/naupegos/naupegos/internal/server/work"
 )
 
-// PlanRequest asks what a verb would do.
+// PlanRequest requests the plan of a verb.
 type PlanRequest struct {
 	operate.Asked
 	Look    bool `json:"look,omitempty" doc:"See whether there is anything to do, and plan no more than that takes: the answer is idle, and found"`
 	Prepare bool `json:"prepare,omitempty" doc:"Make first what carrying it out needs, such as a bundle (minutes): a job needs the digest of such a plan"`
 }
 
-// Planned is what a verb would do. Whoever agrees to it names its digest.
+// Planned is the plan of a verb. A client agrees to it by its digest.
 type Planned struct {
 	Plan      json.RawMessage `json:"plan" doc:"As naupegos plan -o json prints it"`
 	Digest    string          `json:"digest" doc:"Of the plan, of the document and of the cluster"`
@@ -38,7 +38,7 @@ type Planned struct {
 	Idle      bool            `json:"idle,omitempty" doc:"There is nothing to do, and nothing to remember: no job is needed"`
 }
 
-// Agreed asks for a job: what was planned, by its digest.
+// Agreed requests a job that executes a plan, named by its digest.
 type Agreed struct{ work.Order }
 
 type planned struct{ Body Planned }
@@ -52,16 +52,16 @@ func (a *api) plans() {
 		text:    "The server logs in to its hosts by SSH, and changes nothing. The verb import takes the cluster over."}, a.lookAtForeign)
 }
 
-// foreign bounds a look at a cluster of somebody else's.
+// foreign is the time limit of a look at a foreign cluster.
 const foreign = 10 * time.Minute
 
-// ForeignRequest says which cluster is looked at, and what it is to be called.
+// ForeignRequest names a foreign cluster's host, and the cluster's future name.
 type ForeignRequest struct {
 	Cluster string `json:"cluster" maxLength:"63" doc:"What the cluster is to be called"`
 	operate.Import
 }
 
-// Foreign is what was seen of it.
+// Foreign is the result of a look at a foreign cluster.
 type Foreign struct {
 	Report json.RawMessage `json:"report" doc:"As naupegos import -o json prints it"`
 	Text   string          `json:"text" doc:"The document, below comments that say where the cluster differs"`
@@ -87,7 +87,7 @@ func (a *api) lookAtForeign(ctx context.Context, in *struct{ Body ForeignRequest
 	return out, errors.Join(err, f.Close())
 }
 
-// mayAsk refuses what the operator may not ask for: about another cluster, whose backup is meant, as well.
+// mayAsk refuses a request that the operator may not make. That includes a request that uses another cluster's backup.
 func mayAsk(ctx context.Context, need server.Role, name string, asked *operate.Asked) error {
 	access.Asks(ctx, asked.About().Title)
 	if of := asked.Of(); of != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// ServerStatus is what servers on one store are at.
+// ServerStatus is the status of the servers on one store.
 type ServerStatus struct {
 	Store    string             `json:"store" doc:"Where the store is"`
 	Servers  []store.ServerInfo `json:"servers" doc:"The servers that are at work on it"`
@@ -19,7 +19,7 @@ type ServerStatus struct {
 	Duties   []store.Duty       `json:"duties" doc:"Unattended tasks, and their latest results"`
 }
 
-// StatusOf reads from a store what its servers are at, about the clusters that somebody sees.
+// StatusOf reads the status of a store's servers, limited to the clusters that the operator sees.
 func StatusOf(ctx context.Context, st store.Store, sees func(cluster string) bool) (*ServerStatus, error) {
 	s := &ServerStatus{Store: st.Where(), Jobs: []store.Job{}, Duties: []store.Duty{}}
 	var err error
@@ -35,7 +35,7 @@ func StatusOf(ctx context.Context, st store.Store, sees func(cluster string) boo
 			s.Clusters++
 		}
 	}
-	if sees("") { // physical machines are of no cluster in particular
+	if sees("") { // physical machines belong to no cluster
 		if s.Machines, err = st.Metal().Counts(ctx); err != nil {
 			return nil, err
 		}

@@ -12,13 +12,13 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 )
 
-// seen is a request to see something of a cluster that has to be said exactly.
+// seen is a request for a view with parameters.
 type seen[In any] struct {
 	Named
 	Body In
 }
 
-// views registers what can be seen of a cluster.
+// views registers the views of a cluster.
 func (a *api) views() {
 	view(a, operate.Nodes, "List machines and the nodes on them")
 	view(a, operate.Machines, "List machines as their provider sees them")
@@ -37,7 +37,7 @@ func (a *api) views() {
 	view(a, operate.ReleaseView, "Get all that the cluster's owner needs once Naupegos has forgotten it, authorities and keys included")
 }
 
-// view registers one view. What takes something is posted, and so are secrets: that somebody has got these is in the audit.
+// view registers one view. Views with parameters use POST, and so do secrets, so that the audit records who got them.
 func view[In, T any](a *api, v operate.View[In, T], summary string) {
 	o := operation{id: "cluster-" + v.Name, method: http.MethodGet, path: "/api/v1/clusters/{name}/" + v.Name, role: server.Read, scope: server.Cluster("name"), within: cmp.Or(v.Within, 2*time.Minute), summary: summary}
 	if v.Secret {

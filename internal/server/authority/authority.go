@@ -1,7 +1,7 @@
-// Package authority is the server's own certificate authority and the certificate that it serves with.
+// Package authority implements the server's own certificate authority and its serving certificate.
 //
-// Both are made at first start and lie encrypted in the store, so that several servers on one database have the same authority. The package
-// knows nothing of clusters: their authorities are internal/pki's.
+// Both are made at the first start and stored encrypted, so that several servers on one database have the same authority. Clusters' authorities are
+// in internal/pki.
 package authority
 
 import (
@@ -24,14 +24,14 @@ import (
 const (
 	caLife   = 10 * 365 * 24 * time.Hour
 	leafLife = 90 * 24 * time.Hour
-	backdate = 5 * time.Minute // clocks differ
+	backdate = 5 * time.Minute // because clocks differ
 )
 
-// Secrets is where the authority is remembered, encrypted; a part of store.Secrets.
+// Secrets stores the authority, encrypted; it is a part of store.Secrets.
 type Secrets interface {
-	// PutIfAbsent stores a secret unless there is one of this name, and returns what is stored then.
+	// PutIfAbsent stores a secret unless one of this name exists, and returns the stored value.
 	PutIfAbsent(ctx context.Context, name string, value []byte) ([]byte, error)
-	// Get returns the value of a secret: fail.NotFound if there is none of this name.
+	// Get returns the value of a secret, or fail.NotFound.
 	Get(ctx context.Context, name string) ([]byte, error)
 }
 
@@ -42,7 +42,7 @@ type Authority struct {
 	pem  []byte
 }
 
-// Open returns the authority of a name, made first where secrets have none. Of several who make it at once, all get the same one.
+// Open returns the authority of this name, and makes it if it is missing. Servers that make it at the same time all get the same one.
 func Open(ctx context.Context, s Secrets, name string) (*Authority, error) {
 	data, err := s.Get(ctx, "authority/"+name)
 	if fail.KindOf(err) == fail.NotFound {
@@ -57,7 +57,7 @@ func Open(ctx context.Context, s Secrets, name string) (*Authority, error) {
 	return parse(data)
 }
 
-// newAuthority makes a self-signed authority: certificate and key as PEM.
+// newAuthority makes a self-signed authority, and returns certificate and key as PEM.
 func newAuthority(name string) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -83,7 +83,7 @@ func newAuthority(name string) ([]byte, error) {
 	return append(encode("CERTIFICATE", der), encode("PRIVATE KEY", raw)...), nil
 }
 
-// parse reads what newAuthority made. An error never holds the text.
+// parse parses the result of newAuthority. Its errors never contain the text.
 func parse(data []byte) (*Authority, error) {
 	damaged := func() error {
 		return fail.New(fail.Internal, "the server's authority is damaged in the store").Do("put back a backup: naupegos store restore")
@@ -108,7 +108,7 @@ func parse(data []byte) (*Authority, error) {
 	return &Authority{cert: cert, key: signer, pem: encode("CERTIFICATE", c.Bytes)}, nil
 }
 
-// PEM returns the authority's certificate, by which what it signed is verified. It is no secret.
+// PEM returns the authority's certificate, for verifying the certificates that it signed. It is no secret.
 func (a *Authority) PEM() []byte { return bytes.Clone(a.pem) }
 
 // Pool returns the authority's certificate as a pool.
@@ -118,8 +118,8 @@ func (a *Authority) Pool() *x509.CertPool {
 	return pool
 }
 
-// Sign returns a certificate (DER) for a public key by a template, which says who it is for and what. Serial number and times are set here:
-// it is valid for so long, or until the authority ends.
+// Sign returns a certificate (DER) for a public key, with the subject and usage of a template. Sign sets the serial number, and the validity: for
+// life, but at most until the authority ends.
 func (a *Authority) Sign(c x509.Certificate, public crypto.PublicKey, life time.Duration) ([]byte, error) {
 	serial, err := newSerial()
 	if err != nil {

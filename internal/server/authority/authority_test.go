@@ -66,7 +66,7 @@ func TestOneAuthority(t *testing.T) {
 	testkit.Fails(t, err, fail.Internal, "damaged")
 }
 
-// TestFilesAreReadAgain: a certificate that somebody else renews is taken without a restart.
+// TestFilesAreReadAgain: a certificate that another program renews is used without a restart.
 func TestFilesAreReadAgain(t *testing.T) {
 	a := testkit.Value(Open(t.Context(), &memory{all: map[string][]byte{}}, "server"))(t)
 	dir := t.TempDir()

@@ -20,10 +20,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// look is how often a serving certificate is looked at: whether it is due, its files were changed, or this host has other addresses.
+// look is the interval of checks whether a serving certificate is due, its files have changed, or this host has other addresses.
 const look = 30 * time.Second
 
-// Serving is the certificate that a server serves with. It is exchanged while connections stay.
+// Serving is a server's certificate. It can be exchanged while connections continue.
 type Serving struct {
 	current atomic.Pointer[tls.Certificate]
 	renew   func() (*tls.Certificate, error) // nil: the current one stays
@@ -51,7 +51,7 @@ func (a *Authority) Serve(names []string, log *slog.Logger) (*Serving, error) {
 	return s, s.refresh()
 }
 
-// Files returns the certificate and key in two files (PEM), which are read again when they change.
+// Files returns the certificate and key in two files (PEM), which it reads again when they change.
 func Files(cert, key string, log *slog.Logger) (*Serving, error) {
 	s := &Serving{log: log}
 	var read [2]time.Time
@@ -67,7 +67,7 @@ func Files(cert, key string, log *slog.Logger) (*Serving, error) {
 		if s.current.Load() != nil && now == read {
 			return nil, nil
 		}
-		c, err := tls.LoadX509KeyPair(cert, key) // the error holds no part of the files
+		c, err := tls.LoadX509KeyPair(cert, key) // the error contains no part of the files
 		if err != nil {
 			return nil, fail.Wrap(fail.Invalid, err, "read the server's certificate").At(cert)
 		}
@@ -77,7 +77,7 @@ func Files(cert, key string, log *slog.Logger) (*Serving, error) {
 	return s, s.refresh()
 }
 
-// refresh exchanges the certificate where another one is wanted.
+// refresh exchanges the certificate if a new one is available.
 func (s *Serving) refresh() error {
 	c, err := s.renew()
 	if err != nil || c == nil {
@@ -88,7 +88,7 @@ func (s *Serving) refresh() error {
 	return nil
 }
 
-// Keep exchanges the certificate when it is time, until ctx ends. What goes wrong is logged and tried again.
+// Keep exchanges the certificate when needed, until ctx ends. It logs errors, and tries again.
 func (s *Serving) Keep(ctx context.Context) error {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
@@ -104,8 +104,8 @@ func (s *Serving) Keep(ctx context.Context) error {
 	}
 }
 
-// Config returns the TLS configuration of a server that serves with the certificate, and believes clients' certificates that are of
-// clients (nil: asks for none).
+// Config returns the TLS configuration for the certificate. It requests clients' certificates and accepts those signed by clients (nil: requests
+// none).
 func (s *Serving) Config(clients *x509.CertPool) *tls.Config {
 	c := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -117,7 +117,7 @@ func (s *Serving) Config(clients *x509.CertPool) *tls.Config {
 	return c
 }
 
-// Root names whoever has signed the certificate, the last one of its chain: "sha256:" and the digest of that certificate.
+// Root returns "sha256:" and the digest of the authority's certificate, which is the last one of the chain.
 func (s *Serving) Root() string {
 	chain := s.current.Load().Certificate
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(chain[len(chain)-1]))
@@ -147,11 +147,11 @@ func (a *Authority) leaf(names []string) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read the server's certificate")
 	}
-	// The authority goes with it: machines that boot know it by its fingerprint alone.
+	// The authority is included, because booting machines know only its fingerprint.
 	return &tls.Certificate{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: key, Leaf: leaf}, nil
 }
 
-// HostNames lists the names and addresses by which this host may be asked, sorted.
+// HostNames lists the names and addresses of this host, sorted.
 func HostNames(more []string) ([]string, error) {
 	names := append([]string{"localhost", "127.0.0.1", "::1"}, more...)
 	if host, err := os.Hostname(); err == nil && host != "" {

@@ -19,26 +19,26 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// CallbackPath is where the issuer sends browsers back to that sign in to the pages.
+// CallbackPath is the path that the issuer redirects browsers to after a sign-in.
 const CallbackPath = "/ui/login/callback"
 
-// LeftPath is where the issuer sends browsers back to that have signed out there.
+// LeftPath is the path that the issuer redirects browsers to after a sign-out.
 const LeftPath = "/ui/login/out"
 
-// mostHint is how long an ID token may be that an issuer ends its session by: it goes in an address.
+// mostHint is the maximum length of an ID token for the issuer's sign-out, because it is part of an address.
 const mostHint = 4 << 10
 
-// Bounds of a session of the pages, and how far two clocks may be apart.
+// Limits of a session of the pages, and the tolerated difference between two clocks.
 const (
 	shortest, longest = time.Minute, 7 * 24 * time.Hour
 	skew              = 5 * time.Minute
 )
 
-// Pages says how operators sign in to the web pages.
+// Pages configures the sign-in to the web pages.
 type Pages struct {
-	URL      string // where browsers have the server: https://HOST[:PORT]
-	ClientID string // for whom the tokens have to be that pages ask for
-	Secret   string // a file with what the client proves by who it is, read each time; empty: it is a public one
+	URL      string // address of the server for browsers: https://HOST[:PORT]
+	ClientID string // client ID of the pages
+	Secret   string // file with the client's secret, read each time; empty: a public client
 	Life     time.Duration
 }
 
@@ -81,23 +81,23 @@ func (p *Pages) secret() (string, error) {
 	return text, nil
 }
 
-// ForPages reports whether operators sign in to the pages by the issuer.
+// ForPages reports whether operators sign in to the pages with the issuer.
 func (i *Issuer) ForPages() bool { return i != nil && i.c.Pages != nil }
 
-// Home is where browsers have the pages.
+// Home returns the address of the pages for browsers.
 func (i *Issuer) Home() string { return i.c.Pages.URL }
 
-// Host is what people call the issuer.
+// Host returns the issuer's name for people.
 func (i *Issuer) Host() string {
-	u, _ := url.Parse(i.c.URL) // New has seen to it
+	u, _ := url.Parse(i.c.URL) // New has checked it
 	return u.Host
 }
 
-// client is how the issuer knows the pages.
+// client returns the pages' OAuth 2.0 configuration.
 func (i *Issuer) client(p *oidc.Provider) (c oauth2.Config, err error) {
 	c = oauth2.Config{ClientID: i.c.Pages.ClientID, Endpoint: p.Endpoint(), RedirectURL: i.c.Pages.URL + CallbackPath}
 	for _, s := range i.c.Scopes {
-		if s != oidc.ScopeOfflineAccess { // a session asks nothing later
+		if s != oidc.ScopeOfflineAccess { // a session needs no later access
 			c.Scopes = append(c.Scopes, s)
 		}
 	}
@@ -117,7 +117,7 @@ func (i *Issuer) client(p *oidc.Provider) (c oauth2.Config, err error) {
 	return c, nil
 }
 
-// Ask returns where a browser signs in, and what its answer has to fit.
+// Ask returns where a browser signs in, and the question that the answer must match.
 func (i *Issuer) Ask(ctx context.Context) (at string, q access.Question, err error) {
 	p, err := i.known(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func (i *Issuer) Ask(ctx context.Context) (at string, q access.Question, err err
 	return c.AuthCodeURL(q.State, oidc.Nonce(q.Nonce), oauth2.S256ChallengeOption(q.Verifier)), q, nil
 }
 
-// Answer returns who has signed in, by the query that the browser came back with.
+// Answer returns who has signed in, from the query with which the browser came back.
 func (i *Issuer) Answer(ctx context.Context, q access.Question, came url.Values) (in access.SignedIn, err error) {
 	switch {
 	case came.Get("error") != "":
@@ -180,8 +180,8 @@ func (i *Issuer) Answer(ctx context.Context, q access.Question, came url.Values)
 	return in, err
 }
 
-// Leave returns where a browser whose session was ended here signs out at the issuer, too (OpenID Connect RP-Initiated Logout); empty: the issuer has no
-// such page.
+// Leave returns where a browser with an ended session signs out at the issuer, too (OpenID Connect RP-Initiated Logout); empty: the issuer has no such
+// page.
 func (i *Issuer) Leave(ctx context.Context, left access.Left) (at string, err error) {
 	if left.Issuer != i.c.URL {
 		return "", nil
@@ -213,7 +213,7 @@ func (i *Issuer) Leave(ctx context.Context, left access.Left) (at string, err er
 	return u.String(), nil
 }
 
-// ask adds what an ID token does not say and rules go by: many issuers tell it at their userinfo endpoint alone.
+// ask adds claims that rules need and that the ID token lacks: many issuers return them only at their userinfo endpoint.
 func (i *Issuer) ask(ctx context.Context, p *oidc.Provider, got *oauth2.Token, subject string, claims map[string]any) error {
 	lacks := func(name string) bool { return name != "" && claims[name] == nil }
 	if p.UserInfoEndpoint() == "" || !lacks(i.c.NameBy) && !slices.ContainsFunc(i.c.Rules, func(r Rule) bool { return slices.ContainsFunc(r.wants(), func(w Want) bool { return lacks(w.Claim) }) }) {
@@ -238,7 +238,7 @@ func (i *Issuer) ask(ctx context.Context, p *oidc.Provider, got *oauth2.Token, s
 	return nil
 }
 
-// signedIn returns who has signed in, by an ID token that the issuer has just given.
+// signedIn returns who has signed in, from an ID token that the issuer has just issued.
 func (i *Issuer) signedIn(ctx context.Context, p *oidc.Provider, q access.Question, raw string) (in access.SignedIn, claims map[string]any, err error) {
 	token, err := p.Verifier(&oidc.Config{ClientID: i.c.Pages.ClientID}).Verify(ctx, raw)
 	if err != nil {
@@ -251,7 +251,7 @@ func (i *Issuer) signedIn(ctx context.Context, p *oidc.Provider, q access.Questi
 	if token.Nonce != q.Nonce {
 		return in, nil, fail.New(fail.Unauthorized, "the ID token is not the one to this question").Do("sign in again")
 	}
-	if n := len(token.Subject); n == 0 || n > 255 || plain(token.Subject) != token.Subject { // as OpenID Connect Core has it
+	if n := len(token.Subject); n == 0 || n > 255 || plain(token.Subject) != token.Subject { // required by OpenID Connect Core
 		return in, nil, fail.New(fail.Unauthorized, "the ID token names nobody")
 	}
 	if err := token.Claims(&claims); err != nil {
@@ -265,7 +265,7 @@ func (i *Issuer) signedIn(ctx context.Context, p *oidc.Provider, q access.Questi
 	return in, claims, nil
 }
 
-// needed leaves of claims what rules go by, and the name.
+// needed returns only the claims that rules use, and the name.
 func (i *Issuer) needed(claims map[string]any) map[string]any {
 	claims = maps.Clone(claims)
 	maps.DeleteFunc(claims, func(name string, _ any) bool {
@@ -274,7 +274,7 @@ func (i *Issuer) needed(claims map[string]any) map[string]any {
 	return claims
 }
 
-// Again implements access.Issuer: rules are those of now. Whom none fits any more signs in again, and is told then.
+// Again implements access.Issuer. It applies the current rules: if none matches, a new sign-in is needed, which reports that.
 func (i *Issuer) Again(x *store.Session) (access.Operator, error) {
 	var claims map[string]any
 	over := fail.New(fail.Unauthorized, "the session is of another time").Do("sign in again")

@@ -23,20 +23,20 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// idp is an issuer that says whatever a test has it say.
+// idp is an issuer with answers that the test sets.
 type idp struct {
 	t      *testing.T
 	oidc   oidctest.Server
 	url    string
 	key    *ecdsa.PrivateKey
 	claims map[string]any // of the next ID token
-	token  func() string  // in the place of one of claims
-	info   map[string]any // of the userinfo endpoint; nil: there is none
-	out    string         // where browsers sign out; empty: nowhere
+	token  func() string  // replaces a token with claims
+	info   map[string]any // from the userinfo endpoint; nil: no endpoint
+	out    string         // address to sign out; empty: none
 	status int            // of the token endpoint
-	asked  url.Values     // by the last exchange
-	user   string         // of its basic authentication
-	down   bool           // no keys
+	asked  url.Values     // parameters of the last exchange
+	user   string         // user of its basic authentication
+	down   bool           // serves no keys
 }
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
@@ -103,7 +103,7 @@ func (i *idp) signed(key *ecdsa.PrivateKey) string {
 	return oidctest.SignIDToken(key, "k", "ES256", string(testkit.Value(json.Marshal(i.claims))(i.t)))
 }
 
-// believed is a server's side of it.
+// believed returns an Issuer that accepts its tokens.
 func (i *idp) believed(secret string) *Issuer {
 	i.t.Helper()
 	rules := []Rule{{Role: "operate", Claim: "groups", Value: "platform"}, {Role: "read", Claim: "groups", Value: "team"}}
@@ -111,7 +111,7 @@ func (i *idp) believed(secret string) *Issuer {
 		Pages: &Pages{URL: "https://boot.example.org:8443/", ClientID: "pages", Secret: secret, Life: time.Hour}}))(i.t)
 }
 
-// good are claims that are believed.
+// good returns valid claims.
 func (i *idp) good(q access.Question) map[string]any {
 	return map[string]any{"iss": i.url, "aud": "pages", "sub": "id1", "nonce": q.Nonce, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
 		"groups": []string{"platform"}, "email": "ann@example.org", "phone": "4711"}
@@ -141,12 +141,12 @@ func TestCode(t *testing.T) {
 	if i.asked.Get("code") != "c" || i.asked.Get("code_verifier") != q.Verifier || i.asked.Get("client_id") != "pages" || i.user != "" {
 		t.Errorf("the exchange was %v by %q", i.asked, i.user)
 	}
-	// Rules are those of now: a session is worth what they give it.
+	// The current rules apply to a session.
 	x := &store.Session{Issuer: in.Issuer, Subject: in.Subject, Claims: in.Claims}
 	if at := in.SignedIn; time.Since(at).Abs() > time.Hour {
 		t.Errorf("they have proven who they are at %s", at)
 	}
-	in.Operator.SignedIn = time.Time{} // the session has it
+	in.Operator.SignedIn = time.Time{} // stored separately in the session
 	if o := testkit.Value(b.Again(x))(t); o != in.Operator {
 		t.Errorf("later it is %+v", o)
 	}
@@ -158,7 +158,7 @@ func TestCode(t *testing.T) {
 	testkit.Fails(t, err, fail.Unauthorized, "sign in again")
 }
 
-// TestForgedAnswers: what is not the issuer's answer to this question, for this client and of now, signs nobody in.
+// TestForgedAnswers: an answer that is not the issuer's, not for this question, not for this client or not current is refused.
 func TestForgedAnswers(t *testing.T) {
 	i := newIDP(t)
 	b := i.believed("")
@@ -220,7 +220,7 @@ func unsigned(i *idp) string {
 	return "eyJhbGciOiJub25lIn0." + claims + "."
 }
 
-// TestUserinfo: claims that the ID token lacks come from the userinfo endpoint, if it tells of the same person; none of those it has does.
+// TestUserinfo: claims that the ID token lacks come from the userinfo endpoint, if it describes the same user; they never replace the token's claims.
 func TestUserinfo(t *testing.T) {
 	i := newIDP(t)
 	i.info = map[string]any{"sub": "id1", "groups": []string{"platform"}, "email": "eve@example.org"}
@@ -248,7 +248,7 @@ func TestUserinfo(t *testing.T) {
 	testkit.Fails(t, err, fail.Unauthorized, "another user")
 }
 
-// TestIssuerIsAway: that it does not answer is said so, and is no refusal.
+// TestIssuerIsAway: an unreachable issuer is reported as such, and not as a refusal.
 func TestIssuerIsAway(t *testing.T) {
 	i := newIDP(t)
 	b := i.believed("")
@@ -264,8 +264,8 @@ func TestIssuerIsAway(t *testing.T) {
 	testkit.Fails(t, err, fail.Unreachable, "what it is")
 }
 
-// TestLeave: a browser is led to where the issuer has it sign out, with the ID token of its session, and back; where the issuer has no such page, or the
-// session was another's, nowhere.
+// TestLeave: a browser is sent to the issuer's page for signing out, with the ID token of its session, and back; if the issuer has no such page, or
+// another issuer's session has ended, there is no address.
 func TestLeave(t *testing.T) {
 	i := newIDP(t)
 	left := access.Left{Issuer: i.url, Token: "a.b.c"}
@@ -290,7 +290,7 @@ func TestLeave(t *testing.T) {
 		_, err := i.believed("").Leave(t.Context(), left)
 		testkit.Fails(t, err, fail.Unreachable, "is not an address")
 	}
-	// It is remembered with who has signed in, unless it is too long for an address.
+	// The session keeps the token, unless it is too long for an address.
 	_, q, err := b.Ask(t.Context())
 	testkit.Must(t, err)
 	i.claims = i.good(q)

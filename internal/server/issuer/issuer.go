@@ -1,6 +1,6 @@
-// Package issuer believes the ID tokens of an OpenID Connect provider: whose they are, and which role their claims give.
+// Package issuer verifies ID tokens of an OpenID Connect provider, and derives operators and their roles from the claims.
 //
-// It knows no operator by name: rules say which claims have which role. How somebody comes to an ID token is the business of internal/cli/signin.
+// It has no list of operators: rules assign roles to claims. internal/cli/signin obtains ID tokens.
 package issuer
 
 import (
@@ -25,21 +25,21 @@ import (
 	"github.com/naupegos/naupegos/internal/server/problem"
 )
 
-// Path is where clients of the server ask how they sign in.
+// Path is the path where clients of the server learn how to sign in.
 const Path = "/api/v1/sign-in"
 
-// Config says who is believed.
+// Config describes the issuer.
 type Config struct {
 	URL      string // of the issuer, as in its tokens
-	ClientID string // for whom its tokens have to be
+	ClientID string // audience of its tokens
 	Scopes   []string
-	NameBy   string // the claim that operators are called by; the subject stands for one that is not there
+	NameBy   string // the claim with an operator's name; if it is missing, the subject is the name
 	Rules    []Rule
-	Pages    *Pages // nil: to the pages operators come by tokens alone
-	CA       []byte // PEM: who signed the issuer's certificate, and nobody else; empty: those that this host believes
+	Pages    *Pages // nil: operators sign in to the pages only with tokens
+	CA       []byte // PEM: the only authorities for the issuer's certificate; empty: this host's
 }
 
-// SignIn is what a client has to know to sign in.
+// SignIn is the information that a client needs to sign in.
 type SignIn struct {
 	Issuer   string   `json:"issuer"`
 	ClientID string   `json:"clientID"`
@@ -47,7 +47,7 @@ type SignIn struct {
 	CA       string   `json:"ca,omitempty"`
 }
 
-// Issuer believes the tokens of one issuer.
+// Issuer verifies the tokens of one issuer.
 type Issuer struct {
 	c    Config
 	http *http.Client
@@ -58,10 +58,10 @@ type Issuer struct {
 	why      error
 }
 
-// retry is how seldom an issuer that does not answer is asked what it is.
+// retry is the shortest interval between requests to an issuer that does not answer.
 const retry = 5 * time.Second
 
-// New asks the issuer nothing yet: a server comes up without it.
+// New returns an issuer without contacting it, so that a server can start without it.
 func New(c Config) (*Issuer, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -80,7 +80,7 @@ func New(c Config) (*Issuer, error) {
 	return &Issuer{c: c, http: hc}, err
 }
 
-// Client returns what an issuer is asked with.
+// Client returns an HTTP client for an issuer.
 func Client(ca []byte) (*http.Client, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(ca) > 0 {
@@ -92,7 +92,7 @@ func Client(ca []byte) (*http.Client, error) {
 	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}}, nil
 }
 
-// known returns what the issuer says that it is; it is asked once that is needed.
+// known returns the issuer's configuration, which it requests at first use.
 func (i *Issuer) known(ctx context.Context) (*oidc.Provider, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -103,7 +103,7 @@ func (i *Issuer) known(ctx context.Context) (*oidc.Provider, error) {
 		return nil, i.why
 	}
 	i.tried = time.Now()
-	// The keys are fetched again by the same client, long after this request.
+	// The same client fetches new keys, long after this request.
 	p, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), i.http), i.c.URL)
 	if err != nil {
 		i.why = fail.Wrap(fail.Unreachable, err, "ask the issuer %s what it is", i.c.URL)
@@ -113,7 +113,7 @@ func (i *Issuer) known(ctx context.Context) (*oidc.Provider, error) {
 	return p, nil
 }
 
-// Operator returns whose ID token it is: fail.Unauthorized where it is not to be believed, fail.Refused where it gives no role.
+// Operator returns the operator of an ID token: fail.Unauthorized if the token is invalid, fail.Refused if it gives no role.
 func (i *Issuer) Operator(ctx context.Context, raw string) (o access.Operator, err error) {
 	p, err := i.known(ctx)
 	if err != nil {
@@ -162,7 +162,7 @@ func proven(token *oidc.IDToken, claims map[string]any) time.Time {
 	return token.IssuedAt.UTC()
 }
 
-// of returns the operator that claims make of somebody: fail.Refused where they give no role.
+// of returns the operator for claims, or fail.Refused if they give no role.
 func (i *Issuer) of(subject string, claims map[string]any) (o access.Operator, err error) {
 	name := i.name(subject, claims)
 	for _, r := range i.c.Rules {
@@ -173,7 +173,7 @@ func (i *Issuer) of(subject string, claims map[string]any) (o access.Operator, e
 	return o, fail.New(fail.Refused, "no rule of this server gives %s a role", name).Do("whoever keeps the server names one by --oidc-role")
 }
 
-// name is what somebody is called.
+// name returns a user's name.
 func (i *Issuer) name(subject string, claims map[string]any) string {
 	name, _ := claims[i.c.NameBy].(string)
 	if name == "" || len(name) > 100 {
@@ -182,7 +182,7 @@ func (i *Issuer) name(subject string, claims map[string]any) string {
 	return plain(name)
 }
 
-// plain is what somebody is called without what terminals would take for orders.
+// plain removes characters from a name that a terminal would interpret.
 func plain(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -219,7 +219,7 @@ func reason(err error) string {
 	return "it is malformed"
 }
 
-// Part tells clients how they sign in, which is no secret; without an issuer, that they can't.
+// Part returns the route that tells clients how to sign in, which is no secret; without an issuer, that they can't.
 func (i *Issuer) Part() server.Part {
 	return server.Part{Name: "sign-in", Mounts: []server.Mount{{Pattern: "GET " + Path, Need: server.Anybody, Scope: server.Public(), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if i == nil {
@@ -227,6 +227,6 @@ func (i *Issuer) Part() server.Part {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(SignIn{Issuer: i.c.URL, ClientID: i.c.ClientID, Scopes: i.c.Scopes, CA: string(i.c.CA)}) // whoever asked has gone away
+		_ = json.NewEncoder(w).Encode(SignIn{Issuer: i.c.URL, ClientID: i.c.ClientID, Scopes: i.c.Scopes, CA: string(i.c.CA)}) // an error means that the client has left
 	})}}}
 }

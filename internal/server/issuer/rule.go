@@ -13,9 +13,9 @@ import (
 // Rule grants a role to operators that have all of its claims. The first matching rule applies.
 type Rule struct {
 	Role    server.Role
-	Cluster string // the only one that they may see; empty: all
+	Cluster string // the only cluster that the operator may see; empty: all
 	Claim   string
-	Value   string // of the claim, or one of a list
+	Value   string // the claim's value, or one of a list
 	And     []Want // further claims, all required
 }
 
@@ -28,7 +28,7 @@ func (r Rule) wants() []Want { return append([]Want{{r.Claim, r.Value}}, r.And..
 // joint matches the start of a further claim: & and its name.
 var joint = regexp.MustCompile(`&[A-Za-z_][A-Za-z0-9_./-]*:`)
 
-// ParseRule reads [CLUSTER/]ROLE=CLAIM:VALUE[&CLAIM:VALUE]….
+// ParseRule parses [CLUSTER/]ROLE=CLAIM:VALUE[&CLAIM:VALUE]….
 func ParseRule(text string) (r Rule, err error) {
 	left, right, ok := strings.Cut(text, "=")
 	if at := joint.FindAllStringIndex(right, -1); at != nil {

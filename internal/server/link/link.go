@@ -1,7 +1,7 @@
-// Package link signs the user of this host in to the web pages by a link that works once.
+// Package link signs the user of this host in to the web pages with a link that works once.
 //
-// The link's key travels in the fragment of an address, which browsers send to no server, and from there in the body of a request: it ends in no log and
-// in no history. The package knows nothing of pages.
+// The link's key is in the fragment of the address, which browsers send to no server. The page sends it in the body of a request, so that it gets
+// into no log and no history. The package does not depend on the pages.
 package link
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Times of a link, and of the session that it begins.
+// Lifetimes of a link, and of the session that it begins.
 const (
 	Valid = 5 * time.Minute
 	Life  = 12 * time.Hour
@@ -30,16 +30,16 @@ const (
 // Path is the page that a link opens.
 const Path = "/ui/open"
 
-// Door is an access.Issuer that lets one user of this host in, once, by a link.
+// Door is an access.Issuer that signs in one user of this host, once, by a link.
 type Door struct {
 	user, issuer string
-	binding      []byte // key of Browser's MAC
+	binding      []byte // key of the MAC in Browser
 	mu           sync.Mutex
 	key          [sha256.Size]byte
-	until        time.Time // zero: the link was used
+	until        time.Time // expiry of the link; zero once the link was used
 }
 
-// New returns a door for a user, and the key of its link.
+// New returns a door for a user, and the key of the door's link.
 func New(user string, now time.Time) (d *Door, key string) {
 	d = &Door{user: user, issuer: "naupegos ui " + random(), binding: []byte(random()), until: now.Add(Valid)}
 	key = random()
@@ -54,13 +54,13 @@ func random() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// Browser returns what binds a browser that opened the link to its sign-in: a nonce, with a MAC of this process.
+// Browser returns a new value, a nonce with a MAC, that binds a browser which opened the link to its sign-in.
 func (d *Door) Browser() string {
 	nonce := random()
 	return nonce + "." + d.sign(nonce)
 }
 
-// Bound reports whether Browser returned this.
+// Bound reports whether Browser returned this value.
 func (d *Door) Bound(browser string) bool {
 	nonce, mac, _ := strings.Cut(browser, ".")
 	return nonce != "" && hmac.Equal([]byte(mac), []byte(d.sign(nonce)))
@@ -72,7 +72,7 @@ func (d *Door) sign(nonce string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
 }
 
-// Enter exchanges the key of the link for a sign-in. A key works once: the second request with it fails, whoever sends it.
+// Enter exchanges the key of the link for a sign-in. A key works once: any second request with it fails.
 func (d *Door) Enter(key string, now time.Time) (in access.SignedIn, err error) {
 	sum := sha256.Sum256([]byte(key))
 	d.mu.Lock()
@@ -89,19 +89,19 @@ func (d *Door) Enter(key string, now time.Time) (in access.SignedIn, err error) 
 	return access.SignedIn{Operator: d.operator(), Issuer: d.issuer, Subject: d.user, Name: d.user, Life: Life}, nil
 }
 
-// Who returns the name of the user in jobs and in the audit. Names of other operators end in a parenthesis, so none of them equals it.
+// Who returns the user's name for jobs and the audit. Other operators' names end in a parenthesis, so none of them equals it.
 func (d *Door) Who() string { return d.user + " by naupegos ui" }
 
 func (d *Door) operator() access.Operator {
 	return access.Operator{Name: d.Who(), ID: "local " + d.user, Role: server.Admin, Via: access.ViaLink}
 }
 
-// Operator implements access.Issuer: no token signs in here.
+// Operator implements access.Issuer. It refuses all tokens.
 func (d *Door) Operator(context.Context, string) (access.Operator, error) {
 	return access.Operator{}, fail.New(fail.Unauthorized, "this server accepts no tokens").Do("naupegos server accepts them")
 }
 
-// Again implements access.Issuer: a session is good for as long as the process that began it.
+// Again implements access.Issuer: a session is valid as long as the process that began it.
 func (d *Door) Again(x *store.Session) (access.Operator, error) {
 	if x.Issuer != d.issuer {
 		return access.Operator{}, fail.New(fail.Unauthorized, "the session has ended").Do("run naupegos ui again")

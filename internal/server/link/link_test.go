@@ -48,7 +48,7 @@ func TestLinkWorksOnceAndForAWhile(t *testing.T) {
 	}
 }
 
-// TestWrongKeyLeavesTheLink keeps the link for its user when somebody else guesses.
+// TestWrongKeyLeavesTheLink: wrong guesses do not use the link up.
 func TestWrongKeyLeavesTheLink(t *testing.T) {
 	d, key := New("ann", time.Now())
 	if _, err := d.Enter("guess", time.Now()); err == nil {

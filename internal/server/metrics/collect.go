@@ -14,7 +14,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("naupegos_"+name, help, labels, nil)
 }
 
-// What is read from the store.
+// Metrics from the store.
 var (
 	info      = describe("build_info", "The version of this server.", "version")
 	servers   = describe("servers", "Servers that are at work on the store.")
@@ -38,7 +38,7 @@ var (
 	expires   = describe("certificate_expiry_timestamp_seconds", "When the first certificate of a cluster ends: of its authorities, or of all others.", "cluster", "authority")
 )
 
-// collector reads the store whenever it is asked.
+// collector reads the store at each scrape.
 type collector struct{ m *Metrics }
 
 // Describe implements prometheus.Collector.
@@ -49,7 +49,7 @@ func (collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. What can't be read is left out, and counted.
+// Collect implements prometheus.Collector. It omits and counts metrics that can't be read.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	m := c.m
 	ctx, cancel := context.WithTimeout(context.Background(), m.c.Within)
@@ -125,10 +125,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// keepExpiry is how long an answer about certificates is good for: they end in months, and each look opens secrets.
+// keepExpiry is how long the expiry of certificates is cached: they last for months, and each look decrypts secrets.
 const keepExpiry = 5 * time.Minute
 
-// tellExpiries tells when certificates end.
+// tellExpiries emits the expiry of certificates.
 func (m *Metrics) tellExpiries(ctx context.Context, all []store.Cluster, gauge func(d *prometheus.Desc, v float64, labels ...string)) {
 	if m.c.Expiry == nil {
 		return
@@ -158,7 +158,7 @@ func (m *Metrics) tellExpiries(ctx context.Context, all []store.Cluster, gauge f
 	m.expiries = fresh
 }
 
-// unix is a time as Prometheus has it; 0: never.
+// unix converts a time for Prometheus; zero becomes 0, which means never.
 func unix(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -166,7 +166,7 @@ func unix(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1000
 }
 
-// tellHealth tells how clusters were when a server last looked. Clusters that no server has looked at yet are left out.
+// tellHealth emits the last recorded health of clusters. It omits clusters that no server has looked at yet.
 func tellHealth(ctx context.Context, st store.Store, all []store.Cluster, gauge func(d *prometheus.Desc, v float64, labels ...string)) error {
 	known, err := watch.All(ctx, st)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package metrics is what the server tells Prometheus: its requests and jobs, and what the store knows of clusters, machines and duties.
+// Package metrics serves metrics to Prometheus: requests and jobs of this server, and the store's clusters, machines and unattended tasks.
 //
-// It reads the store when it is asked, so that what several servers on one store tell of it is the same. It changes nothing.
+// It reads the store at each scrape, so that all servers on a store report the same about it. It changes nothing.
 package metrics
 
 import (
@@ -19,21 +19,21 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Expiry is when certificates of a cluster end: the earliest of its authorities, and of the others. Zero: there are none.
+// Expiry is the earliest expiry of a cluster's authorities, and of its other certificates. Zero: no certificate.
 type Expiry struct{ Authority, Leaf time.Time }
 
-// Config is what is told of.
+// Config configures the metrics.
 type Config struct {
 	Store   store.Store
 	Version string
 	Log     *slog.Logger
-	// Expiry looks when the certificates of a cluster end. Answers are kept for a while. nil: it is not told.
+	// Expiry returns when the certificates of a cluster expire. Results are cached. nil: the metric is omitted.
 	Expiry func(ctx context.Context, cluster string) (Expiry, error)
-	// Within bounds how long the store may take; 0: 10 s.
+	// Within is the time limit for reading the store; 0: 10 s.
 	Within time.Duration
 }
 
-// Metrics counts, and tells.
+// Metrics counts events, and serves them with the store's metrics.
 type Metrics struct {
 	c        Config
 	registry *prometheus.Registry
@@ -47,13 +47,13 @@ type Metrics struct {
 	expiries map[string]looked
 }
 
-// looked is an expiry that was looked for.
+// looked is a cached expiry.
 type looked struct {
 	Expiry
 	at time.Time
 }
 
-// New returns metrics that have counted nothing yet.
+// New returns metrics with all counters at zero.
 func New(c Config) *Metrics {
 	if c.Within == 0 {
 		c.Within = 10 * time.Second
@@ -71,26 +71,26 @@ func New(c Config) *Metrics {
 	return m
 }
 
-// Request counts a request that was answered.
+// Request counts an answered request.
 func (m *Metrics) Request(r *http.Request, code int, took time.Duration) {
 	route := r.Pattern
 	if route == "" {
-		route = "none" // what is mounted nowhere is asked for by many names
+		route = "none" // unmounted paths have unlimited names
 	}
 	method := r.Method
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch:
-	default: // anybody may make one up
+	default: // clients may send any method
 		method = "other"
 	}
 	m.requests.WithLabelValues(route, method, strconv.Itoa(code)).Inc()
 	m.took.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// Job counts a job that has ended; outcome is the kind of its error, or done.
+// Job counts an ended job; outcome is the kind of its error, or done.
 func (m *Metrics) Job(verb, outcome string) { m.jobs.WithLabelValues(verb, outcome).Inc() }
 
-// Unattended counts what was done unasked.
+// Unattended counts an ended run of an unattended task.
 func (m *Metrics) Unattended(d store.Duty) {
 	m.runs.WithLabelValues(d.Cluster, d.Kind, d.Outcome).Inc()
 }

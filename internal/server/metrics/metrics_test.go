@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// told returns what a server with one of everything tells.
+// told returns the metrics of a server with one object of each kind.
 func told(t *testing.T) string {
 	t.Helper()
 	ctx := t.Context()
@@ -90,7 +90,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestStoreAway: what the store can't tell is left out, and counted.
+// TestStoreAway: metrics that can't be read from the store are omitted, and counted.
 func TestStoreAway(t *testing.T) {
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
 	testkit.Must(t, st.Close())
@@ -107,7 +107,7 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
-// parsed reads what a server tells as Prometheus does: by name, the labels of each metric. Those of a histogram have three names.
+// parsed parses metrics as Prometheus does: the labels of each metric by its name, and the server's own metrics. A histogram has three names.
 func parsed(t *testing.T, text string) (labels map[string][]string, own []string) {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -135,8 +135,8 @@ func parsed(t *testing.T, text string) (labels map[string][]string, own []string
 	return labels, own
 }
 
-// TestDashboard: each metric of the dashboard is one that the server tells, with the labels that it is looked at by, and those that are the
-// server's own are on it.
+// TestDashboard: the server serves each metric of the dashboard, with the labels that the dashboard uses, and the dashboard shows all of the
+// server's own metrics.
 func TestDashboard(t *testing.T) {
 	var board struct {
 		Panels []struct {
@@ -188,7 +188,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestReference: the page about metrics has the server's own with their labels, and no others.
+// TestReference: the page about metrics lists exactly the server's own metrics, with their labels.
 func TestReference(t *testing.T) {
 	page := string(testkit.Value(os.ReadFile("../../../docs/reference/server.md"))(t))
 	labels, own := parsed(t, told(t))
@@ -214,7 +214,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestAlerts finds each metric of the alert rules among those that the server tells.
+// TestAlerts: the server serves each metric in the alert rules.
 func TestAlerts(t *testing.T) {
 	labels, _ := parsed(t, told(t))
 	rules := string(testkit.Value(os.ReadFile("../../../examples/prometheus/alerts.yaml"))(t))

@@ -1,7 +1,7 @@
-// Package problem turns errors into problem documents (RFC 9457) and back: what the server answers where it can't do what was asked, and what
-// its client makes of that.
+// Package problem converts errors to problem documents (RFC 9457) and back. The server answers failed requests with such documents, and its clients
+// turn them into errors.
 //
-// The kinds of internal/fail decide the status. The package knows nothing of what was asked.
+// The kinds of internal/fail determine the status. The package does not depend on the requests.
 package problem
 
 import (
@@ -19,26 +19,26 @@ const ContentType = "application/problem+json"
 
 // Problem is a problem document. Fields may be added, never renamed or given another meaning.
 type Problem struct {
-	Type   string `json:"type"`   // "about:blank": the status and the kind say all
+	Type   string `json:"type"`   // "about:blank": status and kind suffice
 	Title  string `json:"title"`  // the kind, for people
 	Status int    `json:"status"` // the same as the response's
 	Detail string `json:"detail"` // what was attempted, where, why it failed, and what to do about it
-	// Errors are single things that are wrong with what was asked.
+	// Errors are the single mistakes in the request.
 	Errors []struct {
 		Message  string `json:"message"`
 		Location string `json:"location"`
 	} `json:"errors,omitempty"`
-	Kind string `json:"kind"` // as the exit codes of the command have them: "not ready", "conflict", …
+	Kind string `json:"kind"` // as in the command's exit codes: "not ready", "conflict", …
 }
 
-// statuses are those of the kinds. What has none is 500.
+// statuses maps kinds to statuses. The default is 500.
 var statuses = map[fail.Kind]int{
 	fail.Invalid: http.StatusBadRequest, fail.Refused: http.StatusForbidden, fail.NotReady: http.StatusServiceUnavailable,
 	fail.Conflict: http.StatusConflict, fail.Unreachable: http.StatusBadGateway, fail.Unauthorized: http.StatusUnauthorized,
 	fail.Interrupted: http.StatusServiceUnavailable, fail.NotFound: http.StatusNotFound,
 }
 
-// Of returns the document of an error. It says all that the error says: errors hold no secrets.
+// Of returns the document of an error. It contains the error's whole text, because errors contain no secrets.
 func Of(err error) *Problem {
 	kind := fail.KindOf(err)
 	status, ok := statuses[kind]
@@ -65,13 +65,13 @@ func (p *Problem) Write(w http.ResponseWriter) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="naupegos"`)
 	}
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // whoever asked has gone away
+	_ = json.NewEncoder(w).Encode(p) // an error means that the client has left
 }
 
-// Err returns the error that the document tells of, with its kind.
+// Err returns the document's error, with its kind.
 func (p *Problem) Err() error { return fail.New(fail.Named(p.Kind), "%s", p.Detail) }
 
-// Error returns the detail: with GetStatus and ContentType it makes the document an error that huma answers with.
+// Error returns the detail. Together with GetStatus and ContentType it makes the document an error for huma.
 func (p *Problem) Error() string { return p.Detail }
 
 // GetStatus returns the status.
@@ -80,7 +80,7 @@ func (p *Problem) GetStatus() int { return p.Status }
 // ContentType returns the document's media type.
 func (p *Problem) ContentType(string) string { return ContentType }
 
-// Read returns the error that a response tells of, which is none of success. It reads no more than a problem document may have.
+// Read returns the error in a response, or nil after success. It reads at most the maximum size of a problem document.
 func Read(res *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err != nil {
@@ -90,7 +90,7 @@ func Read(res *http.Response) error {
 	if err := json.Unmarshal(data, &p); err != nil || p.Detail == "" {
 		return (&Problem{Kind: kindOf(res.StatusCode).String(), Detail: "the server answered " + res.Status}).Err()
 	}
-	if p.Kind == "" { // another one's document
+	if p.Kind == "" { // a document of another program
 		p.Kind = kindOf(res.StatusCode).String()
 		for _, e := range p.Errors {
 			p.Detail += "; " + e.Location + ": " + e.Message
@@ -99,7 +99,7 @@ func Read(res *http.Response) error {
 	return p.Err()
 }
 
-// kindOf is the kind of a status that came without a document, as from a proxy in between.
+// kindOf returns the kind for a status without a document, for example from a proxy.
 func kindOf(status int) fail.Kind {
 	switch status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// TestThereAndBack: an error comes out at the client's side as it went in at the server's.
+// TestThereAndBack: the client gets the same error as the server returned.
 func TestThereAndBack(t *testing.T) {
 	for kind, status := range map[fail.Kind]int{
 		fail.Internal: 500, fail.Invalid: 400, fail.Refused: 403, fail.NotReady: 503, fail.Conflict: 409, fail.Unreachable: 502,

@@ -18,10 +18,10 @@ const (
 	Healthy   = "healthy"
 	Drifted   = "drifted"   // everything works; apply would change something
 	Unhealthy = "unhealthy" // something does not work
-	Unknown   = "unknown"   // it did not answer
+	Unknown   = "unknown"   // the cluster did not answer
 )
 
-// Summary is what lists and metrics show of a cluster.
+// Summary is the part of a cluster's health that lists and metrics show.
 type Summary struct {
 	Kubernetes    string    `json:"kubernetes"`
 	Endpoint      string    `json:"endpoint,omitempty"`
@@ -30,15 +30,15 @@ type Summary struct {
 	Gateways      Members   `json:"gateways"`
 	Nodes         Members   `json:"nodes"`
 	Voters        Members   `json:"voters"`
-	Backup        time.Time `json:"backup,omitzero"` // when the last one was made
-	Proven        time.Time `json:"proven,omitzero"` // when the last one was made that a rehearsal proved
+	Backup        time.Time `json:"backup,omitzero"` // time of the last backup
+	Proven        time.Time `json:"proven,omitzero"` // time of the last backup that a rehearsal proved
 	BackupProblem string    `json:"backupProblem,omitempty"`
-	Certificate   time.Time `json:"certificate,omitzero"` // when the first certificate expires
+	Certificate   time.Time `json:"certificate,omitzero"` // expiry of the first certificate to expire
 	CertificateOf string    `json:"certificateOf,omitempty"`
-	Note          string    `json:"note,omitempty"` // where an upgrade, a rotation or a reset stands
+	Note          string    `json:"note,omitempty"` // stage of an upgrade, a rotation or a reset
 }
 
-// Members are those that are well, of those that are wanted.
+// Members counts the healthy members among the wanted ones.
 type Members struct {
 	Well   int `json:"well"`
 	Wanted int `json:"wanted"`
@@ -47,7 +47,7 @@ type Members struct {
 // String returns "2/3".
 func (m Members) String() string { return fmt.Sprintf("%d/%d", m.Well, m.Wanted) }
 
-// Full reports whether all are well.
+// Full reports whether all wanted members are healthy.
 func (m Members) Full() bool { return m.Well >= m.Wanted }
 
 func (m *Members) add(well bool) {
@@ -57,13 +57,13 @@ func (m *Members) add(well bool) {
 	}
 }
 
-// Health is how a cluster was when a server last looked.
+// Health is a cluster's health when a server last looked.
 type Health struct {
 	State, Cause, Remedy string
-	Looked               time.Time // zero: nobody has looked yet
-	Answered             time.Time // of Summary and Status; zero: it never answered
+	Looked               time.Time // zero: no server has looked yet
+	Answered             time.Time // time of Summary and Status; zero: the cluster never answered
 	Summary              Summary
-	Status               *report.Status // of Of alone; nil: it never answered
+	Status               *report.Status // only from Of; nil: the cluster never answered
 }
 
 // All returns the health of all clusters by ID, without their statuses.
@@ -81,7 +81,7 @@ func All(ctx context.Context, st store.Store) (map[string]Health, error) {
 	return all, nil
 }
 
-// Of returns the health of a cluster. Its state is unknown if nobody has looked yet.
+// Of returns the health of a cluster. Its state is unknown if no server has looked yet.
 func Of(ctx context.Context, st store.Store, clusterID string) (Health, error) {
 	r, err := st.Health().Get(ctx, clusterID)
 	if err != nil || r == nil {
@@ -146,7 +146,7 @@ const (
 
 func ready(node string) bool { return node == "Ready" || strings.HasPrefix(node, "Ready,") }
 
-// Judge returns the state of a cluster, its cause in one line, and the command that helps. Both are empty if it is healthy.
+// Judge returns the state of a cluster, the cause in one line, and the command that helps. Cause and command are empty if the cluster is healthy.
 func Judge(name string, s *report.Status, seen error) (state, cause, remedy string) {
 	if seen != nil {
 		return Unknown, line(seen.Error()), "naupegos status " + name

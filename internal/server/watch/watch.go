@@ -1,6 +1,6 @@
-// Package watch looks at clusters every now and then and records their health, so that pages and metrics show it at once, with its age.
+// Package watch looks at clusters at intervals and records their health, so that pages and metrics show it at once, with its age.
 //
-// Of several servers on a store, one looks at each cluster at a time. A look changes nothing. The package knows nothing of HTTP.
+// Only one of several servers on a store looks at a cluster at a time. A look changes nothing. The package does not depend on HTTP.
 package watch
 
 import (
@@ -16,30 +16,30 @@ import (
 	"github.com/naupegos/naupegos/internal/store/health"
 )
 
-// Bounds of the looks of one server.
+// Limits of the looks of one server.
 const (
-	Usual    = time.Minute      // between two looks at a cluster
-	deadline = 45 * time.Second // of one look
-	most     = 4                // looks at once
-	// share bounds the time that a server spends on one cluster: a look that took a minute is repeated after ten.
+	Usual    = time.Minute      // usual interval between looks at a cluster
+	deadline = 45 * time.Second // time limit of one look
+	most     = 4                // number of looks at once
+	// share limits the time that a server spends on one cluster: a look that took a minute is repeated after ten.
 	share = 10
 )
 
 // Config configures a watcher.
 type Config struct {
 	Store store.Store
-	// Look observes a cluster now.
+	// Look observes a cluster.
 	Look  func(ctx context.Context, cluster string) (*report.Status, error)
-	Every time.Duration // between two looks at a cluster
-	Self  string        // of this server, unique
+	Every time.Duration // interval between looks at a cluster
+	Self  string        // unique ID of this server
 	Log   *slog.Logger
-	Tick  time.Duration // between two searches for looks that are due; 0: a tenth of Every, at most 5 s
+	Tick  time.Duration // interval between searches for due looks; 0: a tenth of Every, between 100 ms and 5 s
 }
 
 // Watcher looks at clusters.
 type Watcher struct{ c Config }
 
-// New returns a watcher. Run has it look.
+// New returns a watcher, which looks at clusters while Run runs.
 func New(c Config) *Watcher {
 	if c.Tick <= 0 {
 		c.Tick = min(max(c.Every/10, 100*time.Millisecond), 5*time.Second)
@@ -66,7 +66,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// round begins the looks that are due, and waits for room.
+// round starts the looks that are due, and waits for a free slot before each.
 func (w *Watcher) round(ctx context.Context, slots chan struct{}, looking *sync.WaitGroup) error {
 	all, err := w.c.Store.Clusters(ctx)
 	if err != nil {
@@ -94,13 +94,13 @@ func (w *Watcher) round(ctx context.Context, slots chan struct{}, looking *sync.
 	return nil
 }
 
-// look looks at one cluster and records what it saw.
+// look looks at one cluster and records its health.
 func (w *Watcher) look(ctx context.Context, c store.Cluster) {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	s, err := w.see(bounded, c.Name)
-	if ctx.Err() != nil { // this server stops: the reservation expires
+	if ctx.Err() != nil { // this server stops, and the reservation expires
 		return
 	}
 	if err != nil && bounded.Err() != nil {
@@ -115,7 +115,7 @@ func (w *Watcher) look(ctx context.Context, c store.Cluster) {
 	}
 }
 
-// see returns what Look does; a panic is an error.
+// see calls Look, and turns a panic into an error.
 func (w *Watcher) see(ctx context.Context, name string) (s *report.Status, err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -126,7 +126,7 @@ func (w *Watcher) see(ctx context.Context, name string) (s *report.Status, err e
 	return w.c.Look(ctx, name)
 }
 
-// recordOf returns what to record of a look.
+// recordOf returns the record of a look's result.
 func recordOf(id, name string, s *report.Status, seen error) (r health.Record, err error) {
 	r.ClusterID = id
 	r.State, r.Cause, r.Remedy = Judge(name, s, seen)

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// well is a cluster of two machines without a fault.
+// well returns the status of a healthy cluster of two machines.
 func well() *report.Status {
 	return &report.Status{Name: "demo", State: report.Healthy, Healthy: true, API: "ready", Etcd: "1 of 1 voters healthy, 1 needed", Quorum: &report.Quorum{Voters: 1, Healthy: 1, Needed: 1}, Machines: []report.MachineStatus{
 		{Name: "demo-cp-1", Role: "control-plane", State: "running", Config: "up to date", Node: "Ready", Etcd: "leader"},
@@ -23,7 +23,7 @@ func well() *report.Status {
 	}}
 }
 
-// TestJudge: a look without an answer is unknown; a status says the rest itself.
+// TestJudge: a cluster that did not answer is unknown; otherwise the status determines the state.
 func TestJudge(t *testing.T) {
 	if state, cause, remedy := Judge("demo", well(), nil); state != Healthy || cause+remedy != "" {
 		t.Errorf("well: %s, %q, %q", state, cause, remedy)
@@ -51,7 +51,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// TestWatchersShareClusters has two servers look at many clusters: each look is one server's, few at once, and a cluster that hangs delays no other.
+// TestWatchersShareClusters: of two servers only one makes each look, looks at once are few, and a cluster that hangs delays no other.
 func TestWatchersShareClusters(t *testing.T) {
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
 	t.Cleanup(func() { testkit.Must(t, st.Close()) })

@@ -16,11 +16,11 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Answering a cluster's autoscaler is a duty that does not end: the server that has it keeps it, and the others look whether it still does. Each
-// cluster has a port and a certificate of its own authorities. One port for all would need another authority beside them: a server shows its certificate
-// before it sees the autoscaler's, and autoscalers that reach it by an address say no name.
+// Answering a cluster's autoscaler is a duty without an end: one server keeps it, and the others check that it still does. Each cluster has its own
+// port, with a certificate of its own authorities. A common port would need another authority in addition: a server shows its certificate before it
+// sees the autoscaler's, and an autoscaler that uses an IP address sends no server name.
 
-// autoscales is how soon a document that has its autoscaler be answered has that begun again, once it has changed; 0: it has not.
+// autoscales returns how soon the duty begins again after a change of the document; 0: the document does not want it.
 func autoscales(u *v1alpha1.Unattended) time.Duration {
 	if u.Autoscale {
 		return time.Millisecond
@@ -28,10 +28,10 @@ func autoscales(u *v1alpha1.Unattended) time.Duration {
 	return 0
 }
 
-// errNoMore is why a cluster's autoscaler is not answered any further as it was.
+// errNoMore is the cause of stopping an answer that the document no longer wants in this form.
 var errNoMore = errors.New("the document says otherwise, or the cluster is gone")
 
-// answer answers a cluster's autoscaler until ctx ends, another server does it, or the document says otherwise, which is no error.
+// answer answers a cluster's autoscaler until ctx ends, another server takes over, or the document no longer wants it, which is no error.
 func (b *Board) answer(ctx context.Context, d *store.Duty) (_ string, err error) {
 	rec, err := b.c.Store.Cluster(ctx, d.Cluster)
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *Board) answer(ctx context.Context, d *store.Duty) (_ string, err error)
 	}
 	asked := operate.Asked{Verb: operate.Autoscale, Cluster: d.Cluster}
 	o := b.c.Options(asked, Need{Look: true})
-	if err := o.Admit(ctx, b.c.Store, doc); err != nil { // before the port is taken
+	if err := o.Admit(ctx, b.c.Store, doc); err != nil { // before it takes the port
 		return "", err
 	}
 	l, err := b.listen(ctx, d.Cluster, doc.Spec.Unattended.AutoscalePort)
@@ -62,7 +62,7 @@ func (b *Board) answer(ctx context.Context, d *store.Duty) (_ string, err error)
 	}
 	answering, stop := context.WithCancelCause(ctx)
 	up := make(chan []string, 1)
-	d.Outcome = "" // until it is known, what came of it last stays
+	d.Outcome = "" // until the listener is up, the last outcome stays
 	var kept sync.WaitGroup
 	kept.Go(func() {
 		b.keepAnswering(answering, d, rec.ID, doc.Spec.Unattended.AutoscalePort, stop, up, l.Addr().String())
@@ -89,7 +89,7 @@ func (b *Board) answer(ctx context.Context, d *store.Duty) (_ string, err error)
 	return "", err
 }
 
-// listen takes the port of a cluster.
+// listen listens on the port of a cluster.
 func (b *Board) listen(ctx context.Context, name string, port int) (net.Listener, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,15 +111,15 @@ func (b *Board) listen(ctx context.Context, name string, port int) (net.Listener
 	return nil, fail.Wrap(fail.Refused, err, "listen for its autoscaler").At(name).Do("see who is there with ss -ltnp, or " + do)
 }
 
-// hush says that nobody listens at the port of a cluster any more.
+// hush records that this server no longer listens on the port of a cluster.
 func (b *Board) hush(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.answering, name)
 }
 
-// keepAnswering keeps the duty until ctx ends, and stops where another server has it, or where the document says otherwise. Once the listener is up, the
-// store has where.
+// keepAnswering renews the duty until ctx ends. It calls stop if another server has the duty or the document no longer wants it in this form. Once the
+// listener is up, it records the address in the store.
 func (b *Board) keepAnswering(ctx context.Context, d *store.Duty, id string, port int, stop func(error), up <-chan []string, at string) {
 	look, keep := time.NewTicker(b.c.Tick), time.NewTicker(ttl/3)
 	defer look.Stop()
@@ -154,7 +154,7 @@ func (b *Board) keepAnswering(ctx context.Context, d *store.Duty, id string, por
 	}
 }
 
-// saysOtherwise reports whether a cluster's autoscaler is not to be answered any more as it is. A document that can't be read says nothing.
+// saysOtherwise reports whether the document no longer wants this answer, or the cluster is gone. An unreadable document changes nothing.
 func (b *Board) saysOtherwise(ctx context.Context, name, id string, port int) bool {
 	rec, err := b.c.Store.Cluster(ctx, name)
 	if err != nil {
@@ -164,7 +164,7 @@ func (b *Board) saysOtherwise(ctx context.Context, name, id string, port int) bo
 	return rec.ID != id || err == nil && (!doc.Spec.Unattended.Autoscale || doc.Spec.Unattended.AutoscalePort != port)
 }
 
-// willing is the front of what an autoscaler asks for: that the document has it answered is the agreement.
+// willing is the front for an autoscaler's requests: the document's setting is the user's agreement.
 type willing struct{ nobody }
 
 // Agree implements operate.Front.

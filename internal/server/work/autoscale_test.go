@@ -26,7 +26,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// scaling has the document of a cluster say that servers answer its autoscaler at a port; 0: that they don't.
+// scaling sets the port in a cluster's document at which servers answer its autoscaler; 0: they don't.
 func (s *site) scaling(t *testing.T, name string, port int) *store.Cluster {
 	t.Helper()
 	text := strings.Replace(document, "name: demo", "name: "+name, 1)
@@ -46,7 +46,7 @@ func (s *site) scaling(t *testing.T, name string, port int) *store.Cluster {
 	return c
 }
 
-// autoscaler is a client as a cluster's autoscaler is one.
+// autoscaler returns a client that is configured like a cluster's autoscaler.
 func (s *site) autoscaler(t *testing.T, c *store.Cluster, port int) externalgrpc.CloudProviderClient {
 	t.Helper()
 	k := pki.Open(s.store.Secrets(c.ID), pki.Options{})
@@ -78,7 +78,7 @@ func (s *site) answered(t *testing.T, c externalgrpc.CloudProviderClient) {
 	})
 }
 
-// closed waits until nobody listens.
+// closed waits until no server listens on the port.
 func closed(t *testing.T, port int) {
 	t.Helper()
 	testkit.Until(t, time.Minute, 20*time.Millisecond, func() error {
@@ -90,7 +90,7 @@ func closed(t *testing.T, port int) {
 	})
 }
 
-// server attends until stop is called.
+// server runs Attend until stop is called.
 func (s *site) server(t *testing.T) (b *Board, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -114,8 +114,8 @@ func (b *Board) answersFor(name string) bool {
 	return yes
 }
 
-// TestAnswering: of two servers one answers the autoscaler of a cluster, as its document says, by the cluster's certificates; where it stops, the other one
-// does; where the document names another port, or none, it is that.
+// TestAnswering: one of two servers answers a cluster's autoscaler, according to its document and with the cluster's certificates; if it stops, the other
+// one does; a new port in the document, or none, takes effect.
 func TestAnswering(t *testing.T) {
 	s := newSite(t)
 	port, other := testkit.FreePort(t), testkit.FreePort(t)
@@ -124,7 +124,7 @@ func TestAnswering(t *testing.T) {
 	client := s.autoscaler(t, rec, port)
 	s.answered(t, client)
 	two, stopTwo := s.server(t)
-	// The cluster was never made: where apply has more to do, the autoscaler changes nothing.
+	// The cluster was never made: while apply has more to do, the autoscaler changes nothing.
 	_, err := client.NodeGroupIncreaseSize(t.Context(), &externalgrpc.NodeGroupIncreaseSizeRequest{Id: "a", Delta: 1})
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "has not come up yet") {
 		t.Errorf("on a cluster that is not there: %v", err)
@@ -175,7 +175,7 @@ func TestAnswering(t *testing.T) {
 	stopTwo()
 }
 
-// TestSamePort: of two clusters with the same port one is answered, and what comes of the other one says why it is not.
+// TestSamePort: one of two clusters with the same port is answered, and the other one's duty reports why it is not.
 func TestSamePort(t *testing.T) {
 	s := newSite(t)
 	port := testkit.FreePort(t)
@@ -196,7 +196,7 @@ func TestSamePort(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	s.answered(t, s.autoscaler(t, demo, port))
-	free := testkit.FreePort(t) // what was wrong is put right: it is seen after the pause
+	free := testkit.FreePort(t) // the corrected port is noticed after the pause
 	s.scaling(t, "harbour", free)
 	s.answered(t, s.autoscaler(t, testkit.Value(s.store.Cluster(t.Context(), "harbour"))(t), free))
 	log := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{Who: unattended, Cluster: "harbour"}))(t)
@@ -207,7 +207,7 @@ func TestSamePort(t *testing.T) {
 	closed(t, port)
 }
 
-// TestAnswerLost: a server that another one has taken it from answers no more.
+// TestAnswerLost: a server stops answering if another one has taken over the duty.
 func TestAnswerLost(t *testing.T) {
 	s := newSite(t)
 	port := testkit.FreePort(t)

@@ -12,34 +12,34 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Drift is the duty of looking whether apply would change something. The others are called by the verb that they carry out.
+// Drift is the duty of checking whether apply would change anything. The other duties are named after the verbs that they execute.
 const Drift = "drift"
 
-// unattended is who does what nobody asked for, in jobs and in the audit.
+// unattended is the user of unattended tasks, in jobs and in the audit.
 const unattended = "naupegos (unattended)"
 
 // Times of duties.
 const (
-	dutyTTL   = 30 * time.Minute // a duty that a server holds for longer is another's, which finds its job at work
-	soonAgain = time.Minute      // after what somebody else was in the way of
+	dutyTTL   = 30 * time.Minute // a duty that a server holds for longer goes to another server, which finds the running job
+	soonAgain = time.Minute      // pause after a conflict with other work on the cluster
 	mostDone  = 4                // duties at once
 )
 
 // kind is a kind of duty.
 type kind struct {
-	// every is how often a document has it done; 0: it has not.
+	// every returns the interval in a document; 0: the document does not want the duty.
 	every func(u *v1alpha1.Unattended) time.Duration
-	// do does it, and says for people what was done; empty: nothing.
+	// do performs the duty, and describes for people what it did; empty: nothing.
 	do  func(b *Board, ctx context.Context, d *store.Duty) (what string, err error)
-	ttl time.Duration // how long it is the server's that has it, unless that keeps it
-	// lasts: it does not end by itself. It takes no room of those that do, and of failures that follow each other the first alone is for the audit.
+	ttl time.Duration // how long a server may hold the duty without renewing it
+	// lasts: the duty does not end by itself. It takes no room from others, and only the first of successive failures is recorded in the audit.
 	lasts bool
-	alone bool // one at a time here, of all clusters
-	// Pauses after a failure: at first, and at most. What is done seldomer anyway is not tried more often.
+	alone bool // only one at a time on this server, for all clusters
+	// The first and the longest pause after failures. A duty with a longer interval is not tried more often than that.
 	first, most time.Duration
 }
 
-// kinds are all that documents can have servers do, by name.
+// kinds are all duties that documents can request, by name.
 var kinds = map[string]*kind{
 	Drift: {every: func(u *v1alpha1.Unattended) time.Duration { return u.Drift.Duration }, do: (*Board).drift,
 		ttl: dutyTTL, first: time.Minute, most: time.Hour},
@@ -47,14 +47,14 @@ var kinds = map[string]*kind{
 		ttl: dutyTTL, first: time.Minute, most: time.Hour},
 	operate.Repair: {every: func(u *v1alpha1.Unattended) time.Duration { return u.Repair.Duration }, do: (*Board).unasked,
 		ttl: dutyTTL, first: time.Minute, most: time.Hour},
-	// It starts etcd and an API server here, and the others have to get along beside them.
+	// It starts etcd and an API server on this host, which must leave room for other work.
 	operate.Rehearse: {every: func(u *v1alpha1.Unattended) time.Duration { return u.Rehearse.Duration }, do: (*Board).rehearse,
 		ttl: dutyTTL, alone: true, first: time.Minute, most: time.Hour},
 	operate.Autoscale: {every: autoscales, do: (*Board).answer,
 		ttl: ttl, lasts: true, first: 5 * time.Second, most: 5 * time.Minute},
 }
 
-// duties are what a document has servers do, and how often.
+// duties returns the duties that a document requests, with their intervals.
 func duties(doc *v1alpha1.Cluster) map[string]time.Duration {
 	all := map[string]time.Duration{}
 	for name, k := range kinds {
@@ -65,12 +65,12 @@ func duties(doc *v1alpha1.Cluster) map[string]time.Duration {
 	return all
 }
 
-// pause is how long what has failed so often waits: twice as long each time.
+// pause returns the pause after so many failures, which doubles each time.
 func (k *kind) pause(every time.Duration, failures int) time.Duration {
 	return min(k.first<<min(failures-1, 10), max(every, k.most))
 }
 
-// told reports whether what came of a duty is for the audit.
+// told reports whether the outcome of a duty is recorded in the audit.
 func (k *kind) told(d *store.Duty) bool {
 	switch d.Outcome {
 	case store.DutyDone:
@@ -81,14 +81,14 @@ func (k *kind) told(d *store.Duty) bool {
 	return false
 }
 
-// duty names a duty.
+// duty identifies a duty.
 type duty struct{ cluster, kind string }
 
-// Attend does what clusters' documents have servers do unasked, until ctx ends. Of several servers on a store, one does each.
+// Attend performs the unattended tasks that clusters' documents request, until ctx ends. Each task is performed by one of the servers on a store.
 func (b *Board) Attend(ctx context.Context) error {
 	tick := time.NewTicker(b.c.Tick)
 	defer tick.Stop()
-	defer b.attending.Wait() // what is under way sees that ctx has ended
+	defer b.attending.Wait() // running duties see that ctx has ended
 	for {
 		if err := b.attend(ctx); err != nil && ctx.Err() == nil {
 			b.c.Log.Error("what is to be done unasked could not be looked for", "error", err.Error())
@@ -101,7 +101,7 @@ func (b *Board) Attend(ctx context.Context) error {
 	}
 }
 
-// attend begins what is due, as far as there is room.
+// attend begins the due duties, as far as there is room.
 func (b *Board) attend(ctx context.Context) error {
 	clusters, err := b.c.Store.Clusters(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (b *Board) attend(ctx context.Context) error {
 	}
 	for _, c := range clusters {
 		doc, err := v1alpha1.Parse("the stored document of "+c.Name, c.Document)
-		if err != nil { // naupegos status says why; what is known of its duties stays
+		if err != nil { // naupegos status reports the error; the records of its duties stay
 			maps.DeleteFunc(last, func(of duty, _ store.Duty) bool { return of.cluster == c.Name })
 			continue
 		}
@@ -133,7 +133,7 @@ func (b *Board) attend(ctx context.Context) error {
 			}
 		}
 	}
-	for of := range last { // those of clusters that are gone, or that want them no longer
+	for of := range last { // duties of removed clusters, and duties that documents no longer request
 		if err := b.c.Store.DropDuty(ctx, of.cluster, of.kind); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (b *Board) attend(ctx context.Context) error {
 	return nil
 }
 
-// begin has a duty done beside, unless it is not due, another server has it, or there is no room here now.
+// begin performs a duty in the background, unless it is not due, another server holds it, or this server has no room.
 func (b *Board) begin(ctx context.Context, of duty, every time.Duration) error {
 	if !b.enter(of) {
 		return nil
@@ -158,7 +158,7 @@ func (b *Board) begin(ctx context.Context, of duty, every time.Duration) error {
 	return nil
 }
 
-// enter reports whether there is room for a duty here, and keeps it until leave.
+// enter reports whether there is room for a duty, and reserves it until leave.
 func (b *Board) enter(of duty) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -184,7 +184,7 @@ func (b *Board) leave(of duty) {
 	delete(b.doing, of)
 }
 
-// discharge does a duty, and notes what came of it: in the store, in the audit where something was changed or found, and in the log.
+// discharge performs a duty, and records the outcome in the store, in the log, and for changes, findings and failures in the audit.
 func (b *Board) discharge(ctx context.Context, d *store.Duty, every time.Duration) {
 	k, log := kinds[d.Kind], b.c.Log.With("cluster", d.Cluster, "duty", d.Kind)
 	again := every
@@ -194,9 +194,9 @@ func (b *Board) discharge(ctx context.Context, d *store.Duty, every time.Duratio
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	switch {
-	case err != nil && ctx.Err() != nil: // this server stops: another one shall do it
+	case err != nil && ctx.Err() != nil: // this server stops, and another one shall perform it
 		d.Outcome, d.Message, again = store.DutyPutOff, "its server was stopped", 0
-	case fail.KindOf(err) == fail.Conflict: // somebody is at work on the cluster
+	case fail.KindOf(err) == fail.Conflict: // other work on the cluster is under way
 		d.Outcome, d.Message, again = store.DutyPutOff, err.Error(), min(every, soonAgain)
 	case err != nil:
 		d.Failures++
@@ -234,7 +234,7 @@ func (b *Board) discharge(ctx context.Context, d *store.Duty, every time.Duratio
 	}
 }
 
-// do does a duty. What panics has failed, and waits: a server that ends of it would do it again as soon as it runs.
+// do performs a duty. A panic counts as a failure, with its pause: a server that exits would repeat it right after its restart.
 func (b *Board) do(ctx context.Context, k *kind, d *store.Duty) (_ string, err error) {
 	defer func() {
 		if why := recover(); why != nil {

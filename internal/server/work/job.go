@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// job is one job while this server carries it out.
+// job is a job that this server runs.
 type job struct {
 	*store.Job
 	b     *Board
@@ -27,10 +27,10 @@ type job struct {
 	more  bool // more was found to do than was agreed to
 }
 
-// errLost is why a job ends that another server has by now, or that could not be kept.
+// errLost ends a job that another server has taken over, or that could not be renewed.
 var errLost = fail.New(fail.Conflict, "the job was lost: this server was held up, and another one may go on with it")
 
-// carryOut carries a job out, from its claim to its end.
+// carryOut runs a job, from its claim to its end.
 func (b *Board) carryOut(ctx context.Context, claimed *store.Job) {
 	hard, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
@@ -38,7 +38,7 @@ func (b *Board) carryOut(ctx context.Context, claimed *store.Job) {
 	j.lines = newLines(j)
 	log := b.c.Log.With("job", j.ID, "verb", j.Verb, "cluster", j.Cluster, "by", j.Who, "attempt", j.Generation)
 	log.Info("job taken")
-	j.obey(claimed.Stop) // it may have been told while nobody had it
+	j.obey(claimed.Stop) // the request to stop may have come before the claim
 	kept := make(chan struct{})
 	go func() { defer close(kept); j.keep(ctx, hard) }()
 	done, err := j.do(hard)
@@ -60,7 +60,7 @@ func (b *Board) carryOut(ctx context.Context, claimed *store.Job) {
 	}
 }
 
-// settle records how a job ended, or gives it back: where it ended for this server's sake, it goes on elsewhere.
+// settle records the outcome of a job. If the job ended only because this server stops, settle returns it for another server to continue.
 func (j *job) settle(ctx context.Context, done operate.Done, err error) error {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
@@ -78,7 +78,7 @@ func (j *job) settle(ctx context.Context, done operate.Done, err error) error {
 	return j.b.c.Store.EndJob(bounded, j.Job, raw)
 }
 
-// keep has the job stay this server's, and stops it where that is asked for, until hard ends.
+// keep renews the job until hard ends, and stops the job on request.
 func (j *job) keep(ctx, hard context.Context) {
 	poked := make(chan struct{}, 1)
 	j.b.mu.Lock()
@@ -123,7 +123,7 @@ func (j *job) keep(ctx, hard context.Context) {
 	}
 }
 
-// obey stops the job as far as it is asked to.
+// obey stops the job as far as requested.
 func (j *job) obey(stop store.Stop) {
 	if stop >= store.StopSoft {
 		j.Stop = stop
@@ -136,10 +136,10 @@ func (j *job) obey(stop store.Stop) {
 
 func (j *job) stopSoft() { j.once.Do(func() { close(j.soft) }) }
 
-// waitForLease is how long a job that was another server's waits for the lease that one may still seem to hold.
+// waitForLease is how long a job waits for the cluster's lease, which a vanished server may still seem to hold.
 const waitForLease = 2 * ttl
 
-// do plans and carries out.
+// do makes and executes the plan.
 func (j *job) do(hard context.Context) (done operate.Done, err error) {
 	if err := json.Unmarshal(j.Request, &j.order); err != nil {
 		return done, fail.Wrap(fail.Internal, err, "read the job")
@@ -147,11 +147,11 @@ func (j *job) do(hard context.Context) (done operate.Done, err error) {
 	if over, err := j.resume(hard); over || err != nil {
 		return operate.Done{Changed: over}, err
 	}
-	ctx, cancel := context.WithCancel(hard) // the session lives by it
+	ctx, cancel := context.WithCancel(hard) // the session ends with it
 	defer cancel()
 	begun, err := j.begin(ctx, cancel)
 	if fail.KindOf(err) == fail.NotFound && j.Agreed != nil && (j.Verb == operate.Destroy || j.Verb == operate.Release) {
-		return operate.Done{Changed: true}, nil // the server before this one got so far
+		return operate.Done{Changed: true}, nil // a previous server has already removed the cluster
 	}
 	if err != nil {
 		return done, err
@@ -176,7 +176,7 @@ func (j *job) do(hard context.Context) (done operate.Done, err error) {
 	return begun.CarryOut(ctx, t)
 }
 
-// resume looks how far a server got that had the job before: what it was agreed to do may have begun, or be over.
+// resume finds out how far a previous server got: the agreed plan may have begun, or be done.
 func (j *job) resume(ctx context.Context) (over bool, err error) {
 	if j.Agreed == nil {
 		return false, nil
@@ -197,11 +197,11 @@ func (j *job) resume(ctx context.Context) (over bool, err error) {
 	return false, nil
 }
 
-// recentRuns is in how many of a cluster's last runs those of a job are looked for: while it has not ended nobody else is at work there.
+// recentRuns is the number of a cluster's last runs that resume searches; until the job ends, no other work adds many runs.
 const recentRuns = 50
 
-// begin opens the session and plans; a soft stop cancels that, too, for nothing of the plan is done yet. The lease of a server that vanished is
-// waited for.
+// begin opens the session and makes the plan. A soft stop cancels this, too, because no step has begun yet. begin waits for the lease of a vanished
+// server.
 func (j *job) begin(ctx context.Context, cancel func()) (begun *operate.Begun, err error) {
 	over := make(chan struct{})
 	var heeding sync.WaitGroup
@@ -245,7 +245,7 @@ func (j *job) begin(ctx context.Context, cancel func()) (begun *operate.Begun, e
 	}
 }
 
-// agree refuses a plan that is another one than what was agreed to, and remembers it. What a server does unasked is agreed to by the document.
+// agree refuses a plan that differs from the agreed one, and otherwise stores it. An unattended task is agreed to in the document.
 func (j *job) agree(ctx context.Context, begun *operate.Begun) error {
 	is, err := begun.Digest()
 	if err != nil {
@@ -261,12 +261,12 @@ func (j *job) agree(ctx context.Context, begun *operate.Begun) error {
 	return j.b.c.Store.AgreeJob(ctx, j.Job, raw)
 }
 
-// Need says what a session is for.
+// Need is the purpose of a session.
 type Need struct {
-	Look     bool      // it is seen whether there is anything to do, and no more
-	CarryOut bool      // what is planned is carried out: under the lease
-	Prepare  bool      // what carrying it out needs is made before it is planned
-	Say      io.Writer // takes lines about what is made meanwhile
+	Look     bool      // only look whether there is anything to do
+	CarryOut bool      // execute the plan, under the lease
+	Prepare  bool      // before planning, make everything that the execution needs
+	Say      io.Writer // receives lines about that
 }
 
 // Show implements operate.Front.
@@ -281,7 +281,7 @@ func (j *job) Show(p *plan.Plan, later string) error {
 	return nil
 }
 
-// Agree implements operate.Front: nobody is there to be asked, and what was agreed to beforehand is all.
+// Agree implements operate.Front: it can't ask, so it refuses everything that was not agreed to beforehand.
 func (j *job) Agree(string) error {
 	if j.order.Yes {
 		return nil
@@ -295,7 +295,7 @@ func (j *job) Observer() plan.Observer {
 	return observer{show.NewObserver(j.lines.json(), show.ObserveJSON), j}
 }
 
-// observer tells what a run is of before it begins: one that holds nothing new is not shown.
+// observer writes the steps of a run before it begins, because Show omits a plan that was shown before.
 type observer struct {
 	plan.Observer
 	j *job

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lines is what a job tells, as lines of JSON in the store. Lines are written in batches: a run makes many.
+// lines writes a job's output to the store, as lines of JSON. It writes in batches, because a run produces many.
 type lines struct {
 	j       *job
 	mu      sync.Mutex
@@ -25,14 +25,14 @@ func newLines(j *job) *lines {
 	return l
 }
 
-// said is a line about what is made before a run, or besides.
+// said is a line of text, about work before or beside a run.
 type said struct {
 	Event string    `json:"event"` // "say"
 	Time  time.Time `json:"time"`
 	Text  string    `json:"text"`
 }
 
-// Write takes text for whoever waits, a line at a time.
+// Write adds text for waiting clients, one entry a line.
 func (l *lines) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *lines) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// json returns a writer of lines that are JSON already, one a call.
+// json returns a writer for lines that are JSON already, one a call.
 func (l *lines) json() io.Writer { return jsonOf{l} }
 
 type jsonOf struct{ l *lines }
@@ -64,7 +64,7 @@ func (o jsonOf) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// run writes what is pending until close.
+// run writes pending lines until close.
 func (l *lines) run() {
 	defer close(l.done)
 	tick := time.NewTicker(flush)
@@ -80,7 +80,7 @@ func (l *lines) run() {
 	}
 }
 
-// write writes what is pending. What can't be written is tried again with what comes next, as far as memory is meant for it.
+// write writes the pending lines. If that fails, it keeps them for the next time, up to a limit.
 func (l *lines) write() {
 	l.mu.Lock()
 	batch := l.pending
@@ -103,7 +103,7 @@ func (l *lines) write() {
 	l.j.b.tellChanged()
 }
 
-// close writes the rest.
+// close writes the remaining lines.
 func (l *lines) close() {
 	close(l.stop)
 	<-l.done

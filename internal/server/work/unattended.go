@@ -15,13 +15,13 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Times of what is done unasked.
+// Time limits of unattended tasks.
 const (
 	lookTime  = 10 * time.Minute
-	proveTime = 25 * time.Minute // a rehearsal has no job that another server would find
+	proveTime = 25 * time.Minute // a rehearsal has no job that another server could find
 )
 
-// drift looks whether apply would do something, and says what.
+// drift describes what apply would do; empty: nothing.
 func (b *Board) drift(ctx context.Context, d *store.Duty) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -42,8 +42,8 @@ func (b *Board) drift(ctx context.Context, d *store.Duty) (string, error) {
 	return text, begun.Close()
 }
 
-// rehearse proves the newest backup unless it is proven, and says which one. It is no job: a cluster has one at a time, and nothing of the cluster
-// is touched that others would have to wait for.
+// rehearse proves the newest backup unless it is proven, and says which one. It does not use a job: a cluster has one job at a time, and a rehearsal
+// changes nothing in the cluster that others must wait for.
 func (b *Board) rehearse(ctx context.Context, d *store.Duty) (text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, proveTime)
 	defer cancel()
@@ -67,7 +67,7 @@ func (b *Board) rehearse(ctx context.Context, d *store.Duty) (text string, err e
 	return fmt.Sprintf("backup %s is proven: %d objects, %d Secrets decrypted", done.Proof.Set, done.Proof.Objects, done.Proof.Secrets), nil
 }
 
-// nobody is the front of what is done without a job, and without a question.
+// nobody is the front for work without a job and without questions.
 type nobody struct{}
 
 // Show implements operate.Front.
@@ -76,10 +76,10 @@ func (nobody) Show(*plan.Plan, string) error { return nil }
 // Agree implements operate.Front.
 func (nobody) Agree(string) error { return fail.New(fail.Internal, "nobody is there to be asked") }
 
-// Observer implements operate.Front: the journal has what happens.
+// Observer implements operate.Front: the journal records the progress.
 func (nobody) Observer() plan.Observer { return show.NewObserver(io.Discard, show.ObserveNone) }
 
-// unasked has a verb carried out by a job where a look shows that there is something for it to do, and waits for its end.
+// unasked looks whether a verb has anything to do. If so, it adds a job for the verb and waits for its end.
 func (b *Board) unasked(ctx context.Context, d *store.Duty) (string, error) {
 	wanted, note, err := b.wanted(ctx, d.Cluster, d.Kind)
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *Board) unasked(ctx context.Context, d *store.Duty) (string, error) {
 	for j.State != store.JobEnded {
 		select {
 		case <-tick.C:
-		case <-ctx.Done(): // the job goes on without this server
+		case <-ctx.Done(): // the job continues without this server
 			return "", ctx.Err()
 		}
 		if j, err = b.c.Store.Job(ctx, d.Job); err != nil {
@@ -121,7 +121,7 @@ func (b *Board) unasked(ctx context.Context, d *store.Duty) (string, error) {
 	return "nothing was left to be done", nil
 }
 
-// wanted looks whether a verb has something to do, without the cluster's lease. note says what nothing can be done about.
+// wanted reports whether a verb has anything to do, without taking the cluster's lease. note describes problems that the verb can't solve.
 func (b *Board) wanted(ctx context.Context, name, verb string) (wanted bool, note string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()

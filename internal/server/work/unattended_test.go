@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// attended is a site whose document has servers renew certificates and look for drift.
+// attended returns a site with a document that requests renewals of certificates and checks for drift.
 func attended(t *testing.T) (*site, *store.Cluster) {
 	t.Helper()
 	s := newSite(t)
@@ -29,7 +29,7 @@ func attended(t *testing.T) (*site, *store.Cluster) {
 	return s, c
 }
 
-// attend has servers at work until check is content.
+// attend runs servers until check succeeds.
 func (s *site) attend(t *testing.T, servers int, check func() error) (told []store.Duty) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -66,8 +66,8 @@ func (s *site) duty(ctx context.Context, kind string) (*store.Duty, error) {
 	return &all[i], nil
 }
 
-// TestUnattended: of three servers one does what is due, by one job, which is in the audit; what fails is told, and waits; what the document
-// does not name any more is forgotten.
+// TestUnattended: one of three servers performs a due task, with one job, which the audit records; a failure is reported, and tried again after a pause; a
+// task that the document no longer requests is dropped.
 func TestUnattended(t *testing.T) {
 	s, c := attended(t)
 	long := time.Now().Add(-300 * 24 * time.Hour)
@@ -80,7 +80,7 @@ func TestUnattended(t *testing.T) {
 		}
 		return err
 	})
-	// The cluster has no machines: apply would do more than renew, and renew does not.
+	// The cluster has no machines: apply would do more than renew, so renew refuses.
 	if renew.Outcome != store.DutyFailed || renew.Failures != 1 || renew.Message == "" || !renew.Succeeded.IsZero() {
 		t.Errorf("renew: %+v", renew)
 	}
@@ -123,7 +123,7 @@ func TestUnattended(t *testing.T) {
 	})
 }
 
-// TestNothingDue: where there is nothing to be done no job is made, and the next look comes in time.
+// TestNothingDue: if there is nothing to do, no job is added, and the next look comes after the interval.
 func TestNothingDue(t *testing.T) {
 	s, _ := attended(t)
 	var renew *store.Duty
@@ -139,7 +139,7 @@ func TestNothingDue(t *testing.T) {
 	}
 }
 
-// TestPutOff: while an operator's job of the cluster has not ended, what servers do unasked waits, and that is no failure.
+// TestPutOff: unattended tasks wait for an operator's job on the cluster, and this is no failure.
 func TestPutOff(t *testing.T) {
 	s, c := attended(t)
 	long := time.Now().Add(-300 * 24 * time.Hour)
@@ -158,8 +158,8 @@ func TestPutOff(t *testing.T) {
 	}
 }
 
-// TestRehearse: the newest backup is rehearsed unless it is proven, whoever is at work on the cluster; that there is none, and that one can't be proven,
-// are failures, which are told as others are.
+// TestRehearse: the newest backup is rehearsed unless it is proven, also during other work on the cluster; a missing backup and a failed rehearsal are
+// failures, which are reported as usual.
 func TestRehearse(t *testing.T) {
 	s, c := attended(t)
 	b := s.newBoard()
@@ -202,7 +202,7 @@ func TestRehearse(t *testing.T) {
 	}
 }
 
-// TestOneRehearsal: while a rehearsal is done here no other one is begun, and other duties are.
+// TestOneRehearsal: during a rehearsal this server begins no other one, but other duties.
 func TestOneRehearsal(t *testing.T) {
 	s := newSite(t)
 	c := testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
@@ -228,7 +228,7 @@ func TestOneRehearsal(t *testing.T) {
 	}
 }
 
-// TestRoom: so many duties are done at once, and each once; those that last take no room.
+// TestRoom: the number of duties at once is limited, and each is performed once; lasting duties do not count.
 func TestRoom(t *testing.T) {
 	b := New(Config{})
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -259,7 +259,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestPanic: a defect in a look is a failure that waits, and not the server's end.
+// TestPanic: a panic in a look is a failure with a pause, and does not end the server.
 func TestPanic(t *testing.T) {
 	s, _ := attended(t)
 	b := s.newBoard()
@@ -275,7 +275,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestUnreadable: what is known of the duties of a cluster whose document this server can't read stays; those of a cluster that is gone do not.
+// TestUnreadable: the duties of a cluster with an unreadable document keep their records; the duties of a removed cluster do not.
 func TestUnreadable(t *testing.T) {
 	s, _ := attended(t)
 	c := testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
@@ -290,7 +290,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestPause grows, and ends.
+// TestPause: the pause grows up to its limit.
 func TestPause(t *testing.T) {
 	for _, c := range []struct {
 		kind     string
@@ -308,7 +308,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestKinds: all that a document can name is a kind of duty.
+// TestKinds: every task that a document can request is a kind of duty.
 func TestKinds(t *testing.T) {
 	doc := &v1alpha1.Cluster{}
 	if all := duties(doc); len(all) != 0 {

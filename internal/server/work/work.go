@@ -1,8 +1,8 @@
-// Package work carries out the jobs that operators give the server: it takes them from the store, one server at a time, and has operate do what
-// was agreed to.
+// Package work runs the jobs that operators give the server: it claims them from the store, each for one server, and lets package operate execute
+// the agreed plan.
 //
-// A job outlives its server: another one on the same store goes on with it, by planning again and doing what was agreed to. The package knows
-// nothing of HTTP.
+// A job outlives its server: another one on the same store continues it, by planning again and executing what was agreed to. The package does not
+// depend on HTTP.
 package work
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Times of the board. A job whose server does not beat for a ttl is another's.
+// Times of the board. A job without a beat of its server for a ttl goes to another server.
 const (
 	ttl   = 30 * time.Second
 	beat  = 2 * time.Second
@@ -26,7 +26,7 @@ const (
 	most  = 4 // jobs at once
 )
 
-// Order is a job as it lies in the store.
+// Order is a job in the store.
 type Order struct {
 	operate.Asked
 	Digest   string   `json:"digest" doc:"Of the plan that is agreed to"`
@@ -35,21 +35,21 @@ type Order struct {
 	Parallel int      `json:"parallel,omitempty" minimum:"0" maximum:"256" doc:"Most steps at once; 0: 16"`
 }
 
-// queued is an order as it lies in the store.
+// queued is an order in the store.
 type queued struct {
 	Order
-	Unasked bool `json:"unasked,omitempty"` // a server has it done by itself: nobody has agreed to a plan
+	Unasked bool `json:"unasked,omitempty"` // an unattended task, with no agreed plan
 }
 
-// Result is what came of a job.
+// Result is the result of a job.
 type Result struct {
 	operate.Done
-	More  bool   `json:"more,omitempty"`  // it ended because more was found to do than was agreed to
-	Kind  string `json:"kind,omitempty"`  // of the error; empty: none
+	More  bool   `json:"more,omitempty"`  // the job ended because more was found to do than was agreed to
+	Kind  string `json:"kind,omitempty"`  // kind of the error; empty: none
 	Error string `json:"error,omitempty"` // for people
 }
 
-// Err returns the error that a job ended with; nil: none.
+// Err returns the error of a job, or nil.
 func (r Result) Err() error {
 	if r.Kind == "" {
 		return nil
@@ -57,40 +57,40 @@ func (r Result) Err() error {
 	return fail.New(fail.Named(r.Kind), "%s", r.Error)
 }
 
-// Config is what a board works with.
+// Config configures a board.
 type Config struct {
 	Store store.Store
-	// Open opens a store of its own for each job: a session closes it.
+	// Open opens a separate store for each job; the session closes it.
 	Open func(context.Context) (store.Store, error)
-	// Options says with what a session works: its bundle, its agent. say takes lines about what is made meanwhile.
+	// Options returns the options of a session, such as its bundle and agent.
 	Options func(a operate.Asked, n Need) operate.Options
 	Log     *slog.Logger
 	Version string
-	Of      []string      // the board takes jobs of these requesters alone; none: of all
-	Drain   time.Duration // how long running steps have to end after a stop
-	Tick    time.Duration // how often it is looked for what is to be done unasked; 0: 5 s
-	// Here is the host that autoscalers are answered at (empty: all addresses), and Reached says by which names and addresses they reach it.
+	Of      []string      // the board takes only jobs of these users; empty: of all
+	Drain   time.Duration // time for running steps to end after a stop
+	Tick    time.Duration // interval between looks for due unattended tasks; 0: 5 s
+	// Here is the host part of the addresses for autoscalers (empty: all addresses); Reached returns the server's names and addresses for them.
 	Here    string
 	Reached func() ([]string, error)
-	// Ended and Attended are told, where they are set, of jobs that have ended and of what was done unasked.
+	// Ended and Attended, if set, are called after jobs and unattended tasks.
 	Ended    func(verb string, err error)
 	Attended func(d store.Duty)
 }
 
-// Board takes jobs and carries them out.
+// Board claims jobs and runs them.
 type Board struct {
 	c       Config
 	mu      sync.Mutex
 	wake    chan struct{}
-	running map[string]chan struct{} // by job: asks it to look whether it is to stop
-	changed chan struct{}            // closed, and made anew, when a job of this server has told something
+	running map[string]chan struct{} // by job: makes it check for a request to stop
+	changed chan struct{}            // closed and replaced when a job of this server has new output
 
-	doing     map[duty]bool  // the duties that are under way here
+	doing     map[duty]bool  // the duties that run on this server
 	attending sync.WaitGroup // of them
-	answering map[string]int // by cluster: the port at which its autoscaler is answered here
+	answering map[string]int // by cluster: the port at which this server answers its autoscaler
 }
 
-// New returns a board. Run has it work.
+// New returns a board, which works while Run runs.
 func New(c Config) *Board {
 	if c.Drain <= 0 {
 		c.Drain = 30 * time.Second
@@ -118,7 +118,7 @@ func (b *Board) add(ctx context.Context, who, cluster string, o queued) (*store.
 	return j, err
 }
 
-// Stop asks a job to stop. One that another server has learns of it within seconds.
+// Stop requests a job to stop. A job on another server notices within seconds.
 func (b *Board) Stop(ctx context.Context, id string, s store.Stop) error {
 	if err := b.c.Store.StopJob(ctx, id, s); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (b *Board) Stop(ctx context.Context, id string, s store.Stop) error {
 	return nil
 }
 
-// Changed is closed once a job of this server has told something. Jobs of other servers are to be looked at in time.
+// Changed returns a channel that is closed when a job of this server has new output. Poll for the output of other servers' jobs.
 func (b *Board) Changed() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,12 +149,11 @@ func (b *Board) tellChanged() {
 func (b *Board) poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it was asked already
+	default: // it was requested already
 	}
 }
 
-// Run takes jobs until ctx ends. Then it takes no more, running steps end, and what is left is for another server, or for this one's next
-// start.
+// Run takes jobs until ctx ends. Then running steps end, and the remaining work is left for another server, or for this server's next start.
 func (b *Board) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -25,7 +25,7 @@ spec:
   workers: [{name: a, replicas: 2}]
 `
 
-// site is a store with a cluster that has no machines yet, and a board for it.
+// site is a store with a cluster without machines, and a board.
 type site struct {
 	at    store.Location
 	store store.Store
@@ -35,7 +35,7 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{at: store.Location{Dir: t.TempDir()}}
-	testkit.Must(t, os.WriteFile(filepath.Join(s.at.Dir, "agent"), []byte("#!/bin/false\n"), 0o755)) // no job gets as far as running it
+	testkit.Must(t, os.WriteFile(filepath.Join(s.at.Dir, "agent"), []byte("#!/bin/false\n"), 0o755)) // no job runs it
 	s.store = testkit.Value(s.open(t.Context()))(t)
 	t.Cleanup(func() { testkit.Must(t, s.store.Close()) })
 	testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "demo", Provider: "local", Document: []byte(document)}))(t)
@@ -66,7 +66,7 @@ func (s *site) plan(t *testing.T) (operate.Asked, string, []byte) {
 	return asked, testkit.Value(b.Digest())(t), testkit.Value(json.Marshal(show.JSON(b.First.Plan)))(t)
 }
 
-// run has a board work until a job has ended.
+// run runs a board until a job has ended.
 func (s *site) run(t *testing.T, id string) (*store.Job, Result) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -86,7 +86,7 @@ func (s *site) run(t *testing.T, id string) (*store.Job, Result) {
 	return j, r
 }
 
-// TestJob: what was agreed to is done, told, and in the journal.
+// TestJob: the agreed plan is executed, with output, and recorded in the journal.
 func TestJob(t *testing.T) {
 	s := newSite(t)
 	asked, digest, _ := s.plan(t)
@@ -112,7 +112,7 @@ func TestJob(t *testing.T) {
 	testkit.Fails(t, err, fail.NotFound)
 }
 
-// TestAnotherPlan: what nobody was shown is not done.
+// TestAnotherPlan: a plan that differs from the shown one is not executed.
 func TestAnotherPlan(t *testing.T) {
 	s := newSite(t)
 	asked, digest, _ := s.plan(t)
@@ -126,8 +126,8 @@ func TestAnotherPlan(t *testing.T) {
 	testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
 }
 
-// TestServerVanishes: another server goes on with what was agreed to, before its plan was remembered and after, and where the cluster is gone
-// already.
+// TestServerVanishes: another server continues the agreed plan, whether the first one vanished before it stored the plan or after, or after it removed
+// the cluster.
 func TestServerVanishes(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T, s *site, j *store.Job, plan []byte){
 		"before it had planned": func(*testing.T, *site, *store.Job, []byte) {},
@@ -143,7 +143,7 @@ func TestServerVanishes(t *testing.T) {
 			s := newSite(t)
 			asked, digest, plan := s.plan(t)
 			j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: asked, Digest: digest}))(t)
-			lost := testkit.Value(s.store.ClaimJob(t.Context(), time.Millisecond))(t) // by a server that is never heard of again
+			lost := testkit.Value(s.store.ClaimJob(t.Context(), time.Millisecond))(t) // by a server that vanishes
 			prepare(t, s, lost, plan)
 			j, r := s.run(t, j.ID)
 			if r.Err() != nil || !r.Changed || j.Generation < 2 {
@@ -154,7 +154,7 @@ func TestServerVanishes(t *testing.T) {
 	}
 }
 
-// TestMoreThanWasAgreed: what goes beyond the plan that was agreed to before a server vanished is not done unasked.
+// TestMoreThanWasAgreed: after a server vanished, work beyond the agreed plan requires a new agreement.
 func TestMoreThanWasAgreed(t *testing.T) {
 	s := newSite(t)
 	asked, digest, _ := s.plan(t)
@@ -167,7 +167,7 @@ func TestMoreThanWasAgreed(t *testing.T) {
 	testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
 }
 
-// TestStoppedBeforeItBegan: a job that is told to stop does nothing.
+// TestStoppedBeforeItBegan: a job that is stopped before it begins does nothing.
 func TestStoppedBeforeItBegan(t *testing.T) {
 	s := newSite(t)
 	asked, digest, _ := s.plan(t)
@@ -179,14 +179,14 @@ func TestStoppedBeforeItBegan(t *testing.T) {
 	testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
 }
 
-// TestStoppedWhilePlanning: until something is done, a soft stop ends a job at once.
+// TestStoppedWhilePlanning: before the first step, a soft stop ends a job at once.
 func TestStoppedWhilePlanning(t *testing.T) {
 	s := newSite(t)
 	asked, digest, _ := s.plan(t)
 	j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: asked, Digest: digest}))(t)
 	s.board.c.Open = func(ctx context.Context) (store.Store, error) {
 		testkit.Must(t, s.board.Stop(ctx, j.ID, store.StopSoft))
-		<-ctx.Done() // as a bundle that is made, or a backup that is rehearsed
+		<-ctx.Done() // as while a bundle is made or a backup rehearsed
 		return nil, fail.Wrap(fail.Unreachable, ctx.Err(), "open the store")
 	}
 	if _, r := s.run(t, j.ID); fail.KindOf(r.Err()) != fail.Interrupted || !strings.Contains(r.Error, "before a step was done") {
@@ -195,7 +195,7 @@ func TestStoppedWhilePlanning(t *testing.T) {
 	testkit.Value(s.store.Cluster(t.Context(), "demo"))(t)
 }
 
-// TestReleasedByAServerThatVanished: what was to be released is gone, as was agreed.
+// TestReleasedByAServerThatVanished: a cluster that a vanished server has already released is gone, as agreed.
 func TestReleasedByAServerThatVanished(t *testing.T) {
 	s := newSite(t)
 	j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: operate.Asked{Verb: operate.Release, Cluster: "demo"}, Digest: "sha256:0"}))(t)

@@ -1,7 +1,7 @@
-// Package health is the store's part for how clusters were when a server last looked.
+// Package health stores, for each cluster, how a server found it at the last look.
 //
-// It speaks SQL as internal/store does, which opens the database; the same on SQLite and PostgreSQL. It knows nothing of what states and reports mean:
-// internal/server/watch does.
+// It uses SQL on the database that internal/store opens, the same on SQLite and PostgreSQL. The meaning of states and reports is known only to
+// internal/server/watch.
 package health
 
 import (
@@ -15,32 +15,32 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// Store remembers one record per cluster.
+// Store keeps one record per cluster.
 type Store interface {
 	// Take reserves the next look at a cluster for ttl, and reports whether it is due and no look is reserved, by this holder
 	// or another. The database's clock decides.
 	Take(ctx context.Context, clusterID, holder string, ttl time.Duration) (bool, error)
-	// Put writes what the holder of a look saw, and when the next look is due. A record without a report leaves the last one. fail.Conflict if another
-	// has the look by now, or the cluster is gone.
+	// Put stores what the holder of a look saw, and when the next look is due. A record without a report keeps the previous report. It returns
+	// fail.Conflict if another holder has taken the look over or the cluster is gone.
 	Put(ctx context.Context, holder string, r Record, again time.Duration) error
 	// Hurry makes the next look due now.
 	Hurry(ctx context.Context, clusterID string) error
-	// All returns the records of all clusters without their reports, by cluster ID.
+	// All returns the records of all clusters, without their reports, by cluster ID.
 	All(ctx context.Context) (map[string]Record, error)
-	// Get returns a cluster's record; nil: nobody has looked yet.
+	// Get returns a cluster's record, or nil if no look has been recorded yet.
 	Get(ctx context.Context, clusterID string) (*Record, error)
 }
 
-// Record is how a cluster was.
+// Record is the state of a cluster at the last look.
 type Record struct {
 	ClusterID string
 	Looked    time.Time // zero: never
-	Answered  time.Time // when Report was made; zero: there is none
+	Answered  time.Time // when Report was made; zero if there is no report
 	State     string
 	Cause     string
 	Remedy    string
 	Summary   json.RawMessage
-	Report    json.RawMessage // of the last look that got an answer
+	Report    json.RawMessage // of the last look that the cluster answered
 }
 
 type records struct{ db metal.DB }
@@ -66,7 +66,7 @@ func (s records) Take(ctx context.Context, clusterID, holder string, ttl time.Du
 		mine = n == 1
 		return err
 	})
-	if s.db.IsForeignKey(err) { // the cluster is gone; asked here, because PostgreSQL commits no transaction with a failed statement
+	if s.db.IsForeignKey(err) { // the cluster is gone; checked outside the transaction, because PostgreSQL commits no transaction with a failed statement
 		return false, nil
 	}
 	return mine, s.db.Wrap(err, "reserve a look at a cluster")

@@ -1,6 +1,6 @@
-// Package sshtest has both ends of SSH for tests: a login to real machines, and a server in the test's own process.
+// Package sshtest provides both ends of SSH for tests: a login to real machines, and a server in the test's process.
 //
-// It is for tests only and knows nothing of the packages it serves.
+// It is for tests only and depends on none of the packages that it serves.
 package sshtest
 
 import (
@@ -24,20 +24,20 @@ func NewKey(t testing.TB) ssh.Signer {
 	return testkit.Value(ssh.NewSignerFromKey(key))(t)
 }
 
-// AuthorizedKey returns the line of authorized_keys or known_hosts for a key, without a comment.
+// AuthorizedKey returns a key's line for authorized_keys or known_hosts, without a comment.
 func AuthorizedKey(key ssh.PublicKey) string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 }
 
-// Login is how a test comes onto a machine.
+// Login is a test's login to machines.
 type Login struct {
 	User    string // empty: root
 	Key     ssh.Signer
-	HostKey ssh.PublicKey // which the machine has to have; nil: any
-	Timeout time.Duration // of connecting; 0: 5 s
+	HostKey ssh.PublicKey // the machine's key; nil: any
+	Timeout time.Duration // of the connection; 0: 5 s
 }
 
-// Dial logs in at an address (HOST:PORT, or HOST for port 22). The error is that of the one attempt: see testkit.Until.
+// Dial logs in at an address (HOST:PORT, or HOST for port 22). It makes one attempt; see testkit.Until for retries.
 func (l Login) Dial(address string) (*ssh.Client, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		address = net.JoinHostPort(address, "22")
@@ -55,7 +55,7 @@ func (l Login) Dial(address string) (*ssh.Client, error) {
 	return ssh.Dial("tcp", address, c)
 }
 
-// Run logs in, runs one command and returns what it wrote to both its outputs, without the space around.
+// Run logs in, runs one command and returns its output and error output together, without surrounding space.
 func (l Login) Run(address, command string) (string, error) {
 	c, err := l.Dial(address)
 	if err != nil {
@@ -65,7 +65,7 @@ func (l Login) Run(address, command string) (string, error) {
 	return Run(c, command)
 }
 
-// Run is Login.Run on a connection that is there.
+// Run is Login.Run on an existing connection.
 func Run(c *ssh.Client, command string) (string, error) {
 	s, err := c.NewSession()
 	if err != nil {

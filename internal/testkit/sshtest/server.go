@@ -19,16 +19,16 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// Server is an SSH server in this process, on loopback. Commands run on this host, through sh as sshd would.
+// Server is an SSH server in this process, on loopback. It runs commands on this host, through sh as sshd does.
 type Server struct {
 	net.Listener
 	HostKey ssh.Signer
 	Logins  atomic.Int32
-	Execs   atomic.Int32 // commands that were asked for
-	Mute    atomic.Bool  // accept and say nothing
+	Execs   atomic.Int32 // number of requested commands
+	Mute    atomic.Bool  // accept connections and send nothing
 	PTY     atomic.Value // the last request for a terminal, a string
 	Sizes   chan [2]int  // columns and rows of each change of the terminal's size
-	// Command, where it is set, changes each command before it runs.
+	// Command, if set, changes each command before it runs.
 	Command func(string) string
 
 	user  ssh.PublicKey
@@ -36,7 +36,7 @@ type Server struct {
 	conns []net.Conn
 }
 
-// NewServer starts a server that lets the owner of one key in, as whichever user, until the test ends.
+// NewServer starts a server until the test ends. It admits the owner of one key, under any user name.
 func NewServer(t testing.TB, user ssh.PublicKey) *Server {
 	t.Helper()
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -60,7 +60,7 @@ func NewServer(t testing.TB, user ssh.PublicKey) *Server {
 // Port returns the port that the server listens at.
 func (s *Server) Port() int { return s.Addr().(*net.TCPAddr).Port }
 
-// Cut breaks all connections.
+// Cut closes all connections.
 func (s *Server) Cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *Server) session(ctx context.Context, nc ssh.NewChannel) {
 		return
 	}
 	for r := range reqs {
-		ok, then := true, func() {} // what follows comes after the answer, as with sshd
+		ok, then := true, func() {} // then runs after the answer, as in sshd
 		switch r.Type {
 		case "exec":
 			n := binary.BigEndian.Uint32(r.Payload)
@@ -167,7 +167,7 @@ func (s *Server) session(ctx context.Context, nc ssh.NewChannel) {
 	}
 }
 
-// run runs a command until it ends, or the connection does.
+// run runs a command until it or the connection ends.
 func run(ctx context.Context, ch ssh.Channel, command string) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

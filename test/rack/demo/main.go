@@ -1,6 +1,6 @@
 // Command demo shows how a rack becomes a cluster: two emulated machines, one with BIOS and one with UEFI, are switched on by IPMI, boot from a
-// naupegos server, are approved, installed, and join a cluster, one as its control plane and one as a worker. It prints where the server's pages
-// are, and runs until it is stopped by Ctrl-C or SIGTERM. It then removes all but its directory, says so, and ends with status 0.
+// naupegos server, are approved, installed, and join a cluster, one as its control plane and one as a worker. The demo prints the address of the
+// server's pages, and runs until Ctrl-C or SIGTERM. Then it removes everything except its directory, reports that, and ends with status 0.
 package main
 
 import (
@@ -66,14 +66,14 @@ func main() {
 	}
 }
 
-// demo is one run.
+// demo is one run of the demo.
 type demo struct {
 	bin, dir string
 	out      io.Writer
 	standing []standing
 }
 
-// standing is something that the demo has made, and removes.
+// standing is a resource that the demo has created and must remove.
 type standing struct {
 	name, gone string // gone says what becomes of it: "removed"
 	remove     func() error
@@ -83,8 +83,8 @@ func (d *demo) stands(name, gone string, remove func() error) {
 	d.standing = append(d.standing, standing{name, gone, remove})
 }
 
-// until carries run out, then removes what stands, the last first. Being asked to stop is no failure, whatever it has interrupted; that something
-// could not be removed is one.
+// until calls run, then removes all resources, the last first. A request to stop is no failure, whatever it interrupts; a failed removal is a
+// failure.
 func (d *demo) until(ctx context.Context, run func(context.Context) error) error {
 	err := run(ctx)
 	if ctx.Err() != nil {
@@ -104,7 +104,7 @@ func (d *demo) until(ctx context.Context, run func(context.Context) error) error
 
 func (d *demo) state() string { return filepath.Join(d.dir, "state") }
 
-// naupegos runs the command, and shows what it says.
+// naupegos runs the command, and shows its output.
 func (d *demo) naupegos(ctx context.Context, args ...string) error {
 	fmt.Fprintln(d.out, "$ naupegos", strings.Join(args, " "))
 	cmd := d.command(ctx, args...)
@@ -114,14 +114,14 @@ func (d *demo) naupegos(ctx context.Context, args ...string) error {
 
 func (d *demo) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, d.bin, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this process, which passes it on once: a second one would have no images removed
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for this process, which passes it on once: a second one would prevent the removal of images
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 30 * time.Second
 	cmd.Env = append(os.Environ(), "NAUPEGOS_SERVER="+web, "NAUPEGOS_TOKEN_FILE="+filepath.Join(d.dir, "token"), "NAUPEGOS_SERVER_CA="+filepath.Join(d.state(), "server-ca.crt"))
 	return cmd
 }
 
-// forget removes what a demo has left that was interrupted: all but images.
+// forget removes the resources of an interrupted demo, except images.
 func (d *demo) forget() error {
 	left, err := filepath.Glob(filepath.Join(d.state(), "*"))
 	if err != nil {
@@ -149,7 +149,7 @@ func (d *demo) run(ctx context.Context, kubernetes string) error {
 	if err := d.naupegos(ctx, "--state-dir", d.state(), "image", "system", "--virtual", "--kubernetes", kubernetes); err != nil {
 		return err
 	}
-	if err := removeBridge(ctx); err != nil { // of a demo that was killed
+	if err := removeBridge(ctx); err != nil { // of a killed demo
 		return err
 	}
 	d.stands("bridge "+bridge, "removed", func() error { return removeBridge(context.WithoutCancel(ctx)) })
@@ -172,7 +172,7 @@ func removeBridge(ctx context.Context) error {
 	return err
 }
 
-// serve starts the server, and makes a token for whoever looks at its pages.
+// serve starts the server, and creates a token for its pages.
 func (d *demo) serve(ctx context.Context, discovery string) error {
 	cmd := exec.Command(d.bin, "server", "--state-dir", d.state(), "--listen-http", address+":8080", "--listen-https", address+":8443", "--netboot-interface", bridge,
 		"--dhcp", "on", "--dhcp-range", "10.92.0.100-10.92.0.150", "--dhcp-router", address, "--discovery-image", discovery, "--discovery-arg", "naupegos.pause=2s")
@@ -213,7 +213,7 @@ func (d *demo) serve(ctx context.Context, discovery string) error {
 	return nil
 }
 
-// apply goes on twice at most where a step has failed: an emulated control plane on a slow host may not answer for minutes.
+// apply tries at most twice more after a failed step, because an emulated control plane on a slow host may not answer for minutes.
 func (d *demo) apply(ctx context.Context, file string) (err error) {
 	for range 3 {
 		if err = d.naupegos(ctx, "apply", "-f", file, "--yes"); err == nil || ctx.Err() != nil {
@@ -245,7 +245,7 @@ func (d *demo) rack(ctx context.Context) error {
 		}
 	}
 	for _, m := range all {
-		var shown struct{ Asks string } // the key: nobody but this demo is on its network
+		var shown struct{ Asks string } // the key needs no comparison: this demo is alone on its network
 		err := tool.Until(ctx, 2*time.Second, func() (bool, error) {
 			out, err := d.command(ctx, "machine", "show", m.MAC, "-o", "json").Output()
 			return err == nil && json.Unmarshal(out, &shown) == nil && shown.Asks != "", nil
@@ -275,7 +275,7 @@ func (d *demo) rack(ctx context.Context) error {
 		}
 	}
 	d.stands("cluster "+cluster, "destroyed", func() error {
-		ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM) // who is in a hurry leaves it at switching the machines off
+		ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM) // another Ctrl-C skips everything except switching the machines off
 		defer stop()
 		return d.naupegos(ctx, "destroy", cluster, "--yes")
 	})

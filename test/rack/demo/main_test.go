@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestStoppedByASignal: a signal ends the demo without an error, and all that stands is removed, the last first, with words for each.
+// TestStoppedByASignal: a signal ends the demo without an error; all resources are removed, the last first, and each removal is reported.
 func TestStoppedByASignal(t *testing.T) {
 	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
 	defer stop()
@@ -25,7 +25,7 @@ func TestStoppedByASignal(t *testing.T) {
 			return err
 		}
 		<-ctx.Done()
-		return errors.New("signal: interrupt") // as of a command that was under way
+		return errors.New("signal: interrupt") // as from a running command
 	})
 	if err != nil || strings.Join(removed, " ") != "machine server bridge" {
 		t.Errorf("removed %v: %v", removed, err)
@@ -35,7 +35,7 @@ func TestStoppedByASignal(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotRemovedIsTold: it does not keep the rest from being removed, and what failed before is told, too.
+// TestWhatIsNotRemovedIsTold: a failed removal does not prevent the others, and an earlier failure is reported, too.
 func TestWhatIsNotRemovedIsTold(t *testing.T) {
 	var out strings.Builder
 	d := &demo{out: &out}
@@ -48,7 +48,7 @@ func TestWhatIsNotRemovedIsTold(t *testing.T) {
 	}
 }
 
-// TestInterruptsReachCommandsOnce: the terminal sends Ctrl-C to a whole group of processes; commands are in their own.
+// TestInterruptsReachCommandsOnce: the terminal sends Ctrl-C to a whole process group, so commands have their own.
 func TestInterruptsReachCommandsOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w, err := os.Pipe()
