@@ -53,7 +53,7 @@ const (
 )
 
 // SourceFiles lists the files and directories of the operator that a document's sets name, each once, in order.
-func (c *Cluster) SourceFiles() []string {
+func SourceFiles(c *Cluster) []string {
 	var all []string
 	add := func(paths ...string) {
 		for _, p := range paths {

@@ -39,7 +39,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkRegistries(r)
 	c.checkSecurity(r)
 	c.checkAddons(r)
-	c.checkSets(r)
+	checkSets(c, r)
 	c.checkPKI(r)
 	c.checkAccess(r)
 	c.checkCloud(r)

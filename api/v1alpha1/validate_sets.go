@@ -16,11 +16,11 @@ import (
 const maxSetTimeout = time.Hour
 
 // checkSets checks spec.manifests, spec.charts and the contents of their files.
-func (c *Cluster) checkSets(r *findings) {
+func checkSets(c *Cluster, r *findings) {
 	seen := map[string]int{}
 	for i, m := range c.Spec.Manifests {
 		field := strict.Item("spec.manifests", i)
-		c.checkSetName(r, "spec.manifests", i, m.Name, m.Namespace, seen)
+		checkSetName(r, "spec.manifests", i, m.Name, m.Namespace, seen)
 		given := 0
 		for _, s := range []struct{ key, value string }{{"file", m.File}, {"dir", m.Dir}, {"kustomize", m.Kustomize}} {
 			if s.value != "" {
@@ -39,7 +39,7 @@ func (c *Cluster) checkSets(r *findings) {
 	seen = map[string]int{}
 	for i, ch := range c.Spec.Charts {
 		field := strict.Item("spec.charts", i)
-		c.checkSetName(r, "spec.charts", i, ch.Name, ch.Namespace, seen)
+		checkSetName(r, "spec.charts", i, ch.Name, ch.Namespace, seen)
 		if ch.Chart != "" {
 			checkSource(r, field+".chart", ch.Chart)
 		}
@@ -48,13 +48,13 @@ func (c *Cluster) checkSets(r *findings) {
 		}
 		checkSetTimeout(r, field, ch.Timeout)
 	}
-	c.checkSources(r)
+	checkSources(c, r)
 }
 
 // setName is the form of the names of sets and namespaces.
 var setName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-func (c *Cluster) checkSetName(r *findings, list string, i int, name, namespace string, seen map[string]int) {
+func checkSetName(r *findings, list string, i int, name, namespace string, seen map[string]int) {
 	const hint = "lower-case letters, digits and dashes"
 	if name != "" && (!setName.MatchString(name) || len(name) > 40) {
 		r.Add(strict.Item(list, i)+".name", strict.Quote(name)+" is not the name of a set", hint+", up to 40")
@@ -86,8 +86,8 @@ func checkSetTimeout(r *findings, field string, d Duration) {
 }
 
 // checkSources checks that each content belongs to a file that a set names.
-func (c *Cluster) checkSources(r *findings) {
-	named := c.SourceFiles()
+func checkSources(c *Cluster, r *findings) {
+	named := SourceFiles(c)
 	for p, content := range c.Sources {
 		field := "sources[" + strict.Clip(p) + "]"
 		if !slices.Contains(named, p) {

@@ -145,7 +145,7 @@ func (c *Cluster) planWarnings(o *observe.Observed) []string {
 	if newer := c.NewerBundle(); newer != "" {
 		all = append(all, newer)
 	}
-	all = append(all, c.setImages()...)
+	all = append(all, setImages(c)...)
 	for _, obstacle := range o.Obstacles {
 		all = append(all, "before the upgrade is finished: "+obstacle)
 	}

@@ -52,7 +52,7 @@ func (a *applying) planSets() error {
 }
 
 // setImages warns of images that machines pull from registries, for the bundle lacks them.
-func (c *Cluster) setImages() []string {
+func setImages(c *Cluster) []string {
 	rendered, err := c.RenderSets(context.Background(), nil)
 	if err != nil || len(rendered) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (c *Cluster) setImages() []string {
 	for _, s := range siteset.Of(c.Doc) {
 		var pulled []string
 		for _, ref := range siteset.Images(rendered[s.Key]) {
-			if !c.bundled(ref) {
+			if !bundled(c, ref) {
 				pulled = append(pulled, ref)
 			}
 		}
@@ -73,7 +73,7 @@ func (c *Cluster) setImages() []string {
 }
 
 // bundled reports whether the bundle brings an image to the machines.
-func (c *Cluster) bundled(ref string) bool {
+func bundled(c *Cluster, ref string) bool {
 	if c.Current == nil {
 		return false
 	}

@@ -27,7 +27,7 @@ func ReadDocument(shown, dir string, data []byte) (*v1alpha1.Cluster, []byte, er
 		return doc, data, err
 	}
 	sources, all := map[string]string{}, 0
-	for _, p := range doc.SourceFiles() {
+	for _, p := range v1alpha1.SourceFiles(doc) {
 		if doc.Sources[p] != "" { // a stored document: its files are elsewhere
 			continue
 		}
