@@ -50,6 +50,10 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, f Field) {
 	case reflect.Struct:
 		d.mapping(path, n, v)
 	case reflect.Map:
+		if v.Type().Elem().Kind() == reflect.Interface {
+			d.free(path, n, v)
+			return
+		}
 		d.freeMapping(path, n, v)
 	case reflect.Slice:
 		d.list(path, n, v, f)
@@ -129,6 +133,49 @@ func (d *decoder) freeMapping(path string, n *yaml.Node, v reflect.Value) {
 	if m.Len() > 0 { // "{}" is the same as left out
 		v.Set(m)
 	}
+}
+
+// free decodes a mapping of anything that JSON can hold.
+func (d *decoder) free(path string, n *yaml.Node, v reflect.Value) {
+	if n.Kind != yaml.MappingNode {
+		d.AddAt(Position{n.Line, n.Column}, path, "expected a mapping (key: value), got "+Describe(n), "")
+		return
+	}
+	if !d.plain(path, n) {
+		return
+	}
+	m := map[string]any{}
+	if err := n.Decode(&m); err != nil && strings.Contains(err.Error(), "already defined") {
+		return // eachKey has reported it
+	} else if err != nil {
+		d.AddAt(Position{n.Line, n.Column}, path, "can't be read: "+err.Error(), "")
+		return
+	}
+	if len(m) > 0 {
+		v.Set(reflect.ValueOf(m))
+	}
+}
+
+// plain reports whether nothing below a node needs more than JSON, and reports the first thing that does.
+func (d *decoder) plain(path string, n *yaml.Node) bool {
+	at := Position{n.Line, n.Column}
+	switch {
+	case n.Kind == yaml.AliasNode:
+		d.AddAt(at, path, "aliases (*"+Clip(n.Value)+") are not read", "write the value out")
+		return false
+	case n.Style&yaml.TaggedStyle != 0:
+		d.AddAt(at, path, "YAML tags ("+Clip(n.Tag)+") are not read", "write the plain value")
+		return false
+	case n.Kind != yaml.MappingNode:
+		return !slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return !d.plain(path, c) })
+	}
+	ok := true
+	d.eachKey(path, n, func(key string) string { return Join(path, Clip(key)) }, func(key string, k, val *yaml.Node) {
+		p := Join(path, Clip(key))
+		d.Where[p] = Position{k.Line, k.Column}
+		ok = ok && d.plain(p, val)
+	})
+	return ok
 }
 
 // eachKey calls do for each text key at its first occurrence, and reports all other keys. named returns the path of a key.

@@ -16,9 +16,31 @@ import (
 // MaxDocumentBytes is the maximum size of a document; Document refuses larger ones without parsing.
 const MaxDocumentBytes = 1 << 20
 
+// maxContentBytes bounds the lines that hold contents of files: see content.
+const maxContentBytes = 5 << 20
+
+// content matches a line that holds the content of a file in base64, as Naupegos writes it into documents. Such lines are single values and don't count
+// towards MaxDocumentBytes.
+var content = regexp.MustCompile(`(?m)^ *"?[^"\n]{1,1000}"?: "?[A-Za-z0-9+/=]*"?,?$`)
+
+// tooLarge reports whether a document is larger than anything that Naupegos reads.
+func tooLarge(data []byte) bool {
+	if len(data) <= MaxDocumentBytes {
+		return false
+	}
+	if len(data) > MaxDocumentBytes+maxContentBytes {
+		return true
+	}
+	size := len(data)
+	for _, at := range content.FindAllIndex(data, -1) {
+		size -= at[1] - at[0]
+	}
+	return size > MaxDocumentBytes
+}
+
 // Document returns the root of the single document in data. If data is not such a document, it reports why and returns nil.
 func (r *Findings) Document(data []byte) *yaml.Node {
-	if len(data) > MaxDocumentBytes {
+	if tooLarge(data) {
 		r.AddAt(Position{}, "", fmt.Sprintf("is larger than %d KiB", MaxDocumentBytes>>10), "is this the right file?")
 		return nil
 	}

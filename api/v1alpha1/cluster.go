@@ -10,6 +10,8 @@ type Cluster struct {
 	Metadata Metadata `json:"metadata" yaml:"metadata" jsonschema:"required"`
 	// What the cluster should be.
 	Spec Spec `json:"spec" yaml:"spec" jsonschema:"required"`
+	// Contents of the files that spec.manifests and spec.charts name, by path: a compressed archive in base64. Naupegos fills it in when it reads the files; leave it out.
+	Sources map[string]string `json:"sources,omitempty" yaml:"sources,omitempty"`
 }
 
 // Metadata names the cluster.
@@ -46,6 +48,10 @@ type Spec struct {
 	Identity Identity `json:"identity,omitzero" yaml:"identity,omitempty"`
 	// Components that run in the cluster for its users. Each addon is installed, upgraded and removed with the cluster.
 	Addons []Addon `json:"addons,omitempty" yaml:"addons,omitempty" jsonschema:"maxItems=50"`
+	// Manifests and kustomizations of your own: applied, kept and removed with the cluster.
+	Manifests []Manifests `json:"manifests,omitempty" yaml:"manifests,omitempty" jsonschema:"maxItems=50"`
+	// Helm charts of your own: rendered without the cluster, applied, kept and removed with it.
+	Charts []Chart `json:"charts,omitempty" yaml:"charts,omitempty" jsonschema:"maxItems=50"`
 	// The cluster's certificate authorities.
 	PKI PKI `json:"pki,omitzero" yaml:"pki,omitempty"`
 	// Who may log in to the machines.

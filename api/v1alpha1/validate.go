@@ -41,6 +41,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkSecurity(r)
 	c.Spec.Identity.check(r, c.Spec.Kubernetes.DNSDomain)
 	c.checkAddons(r)
+	checkSets(c, r)
 	c.checkPKI(r)
 	c.checkAccess(r)
 	c.checkCloud(r)

@@ -21,6 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/work"
+	"github.com/naupegos/naupegos/internal/siteset"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -47,8 +48,7 @@ func (a *App) readDocument(path string) (*v1alpha1.Cluster, []byte, error) {
 	if path == "" {
 		return nil, nil, fail.New(fail.Invalid, "no document given").Do("name it with -f FILE; naupegos init writes one")
 	}
-	var data []byte
-	var err error
+	dir, data, err := filepath.Dir(path), []byte(nil), error(nil)
 	if path == "-" {
 		path = "standard input"
 		data, err = io.ReadAll(a.In)
@@ -58,8 +58,7 @@ func (a *App) readDocument(path string) (*v1alpha1.Cluster, []byte, error) {
 	if err != nil {
 		return nil, nil, fail.Wrap(fail.Invalid, err, "read the document")
 	}
-	doc, err := v1alpha1.ParseFilledIn(path, data)
-	return doc, data, err
+	return siteset.ReadDocument(path, dir, data)
 }
 
 // located adds the positions in the document to a refusal of changes.

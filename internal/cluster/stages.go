@@ -30,7 +30,7 @@ func (a *applying) partOf(s *plan.Step) parts.Part {
 		return parts.Test
 	case slices.ContainsFunc(a.o.Want, gateway) || slices.ContainsFunc(a.o.Remove, leaving):
 		return parts.Gateways
-	case s.ID == addons.CredentialStep || slices.ContainsFunc(append(a.CloudAddonList(), addon.Site(a.Doc)...), func(ad addon.Addon) bool { return addons.AddonID(ad.Name) == s.ID }) || addons.OfSite(s.ID):
+	case s.ID == addons.CredentialStep || slices.ContainsFunc(append(a.CloudAddonList(), addon.Site(a.Doc)...), func(ad addon.Addon) bool { return addons.AddonID(ad.Name) == s.ID }) || addons.OfSite(s.ID) || addons.OfSet(s.ID):
 		return parts.Addons
 	}
 	return parts.Cluster
@@ -88,6 +88,9 @@ func (c *Cluster) steps(o *observe.Observed, machines []*plan.Step) ([]*plan.Ste
 		}
 		a.planForgetWireGuard()
 		a.planSmoke()
+		if err := a.planSets(); err != nil {
+			return nil, err
+		}
 		if err := a.planLaying(); err != nil {
 			return nil, err
 		}

@@ -25,7 +25,7 @@ func (c *Client) Holds(ctx context.Context, k Check) error {
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "check %s", k.Name)
 	}
-	m, err := c.mapping(ctx, ref{APIVersion: k.APIVersion, Kind: k.Kind})
+	m, err := c.Mapping(ctx, k.APIVersion, k.Kind)
 	if err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "check %s", k.Name)
 	}

@@ -18,10 +18,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/objects"
 )
 
 // FieldManager is the field manager of everything that this package applies.
-const FieldManager = "naupegos"
+const FieldManager = objects.FieldManager
+
+// ApplyOptions are the options of Client.Apply.
+type ApplyOptions = objects.Options
 
 // ClientOptions says how to reach the API.
 type ClientOptions struct {
@@ -39,8 +43,7 @@ type Client struct {
 	set     kubernetes.Interface // requests, bounded by timeout
 	watch   kubernetes.Interface // watches, bounded by the caller's context only
 	dynamic dynamic.Interface
-	meta    metadata.Interface
-	mapper  *restmapper.DeferredDiscoveryRESTMapper
+	*objects.Applier
 }
 
 // NewClient prepares a client from a kubeconfig. It opens no connection. A kubeconfig that can't be read is fail.Invalid.
@@ -86,7 +89,8 @@ func (c *Client) connect(cfg *rest.Config, unbounded *http.Client) error {
 	if c.dynamic, err = dynamic.NewForConfigAndClient(cfg, c.http); err != nil {
 		return err
 	}
-	if c.meta, err = metadata.NewForConfigAndClient(cfg, c.http); err != nil {
+	meta, err := metadata.NewForConfigAndClient(cfg, c.http)
+	if err != nil {
 		return err
 	}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, c.http)
@@ -94,7 +98,7 @@ func (c *Client) connect(cfg *rest.Config, unbounded *http.Client) error {
 		return err
 	}
 	c.set, c.watch = set, watch
-	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
+	c.Applier = &objects.Applier{Host: c.server, Set: set, Dynamic: c.dynamic, Meta: meta, Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))}
 	return nil
 }
 

@@ -2,95 +2,18 @@ package kube
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net"
-	"net/url"
-	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/answer"
 )
 
 // apiError gives an error of client-go a kind and says what was attempted.
 func apiError(ctx context.Context, err error, format string, args ...any) *fail.Error {
-	return fail.Wrap(kindOf(ctx, err), err, "%s", fmt.Sprintf(format, args...))
+	return answer.Error(ctx, err, format, args...)
 }
 
-func kindOf(ctx context.Context, err error) fail.Kind {
-	var netErr net.Error
-	var urlErr *url.Error
-	switch {
-	case errors.Is(ctx.Err(), context.Canceled):
-		return fail.Interrupted
-	case fail.KindOf(err) != fail.Internal && !errors.Is(err, context.DeadlineExceeded):
-		return fail.KindOf(err)
-	case apierrors.IsNotFound(err):
-		return fail.NotFound
-	case apierrors.HasStatusCause(err, "NamespaceTerminating"):
-		return fail.NotReady
-	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
-		return fail.Unauthorized
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return fail.Conflict
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err):
-		return fail.Invalid
-	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsTooManyRequests(err),
-		apierrors.IsServiceUnavailable(err), apierrors.IsInternalError(err), meta.IsNoMatchError(err):
-		return fail.NotReady
-	case strings.Contains(err.Error(), "x509: ") || strings.Contains(err.Error(), "tls: "):
-		return fail.Unauthorized
-	case errors.As(err, &netErr), errors.As(err, &urlErr), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), outOfTime(err):
-		return fail.Unreachable
-	}
-	return fail.Internal
-}
-
-// outOfTime reports whether client-go gave up because its next attempt could not begin before the deadline; it has no error
-// value for that.
-func outOfTime(err error) bool {
-	return strings.Contains(err.Error(), "would exceed context deadline")
-}
-
-// missingNamespace reports whether a request failed because its namespace does not exist.
-func missingNamespace(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && apierrors.IsNotFound(err) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
-}
-
-// immutable reports whether the API refused to change a field that never changes.
-func immutable(err error) bool {
-	return apierrors.IsInvalid(err) && (strings.Contains(err.Error(), "is immutable") || strings.Contains(err.Error(), "are forbidden"))
-}
-
-// poll calls ask until it returns nil or an error that waiting can't mend, or ctx ends; then poll returns the last error with the kind of
-// ctx's end. It is for conditions that can't be watched.
+// poll is answer.Poll.
 func poll(ctx context.Context, every time.Duration, ask func(ctx context.Context) error) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		err := ask(ctx)
-		if err == nil || (!fail.Waitable(err) && ctx.Err() == nil) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ended(ctx, err)
-		case <-tick.C:
-		}
-	}
-}
-
-// ended returns the error of a wait that ctx ended: the last reason, with the kind of the context's end.
-func ended(ctx context.Context, last error) error {
-	kind := fail.KindOf(ctx.Err())
-	if last == nil {
-		return fail.Wrap(kind, ctx.Err(), "wait")
-	}
-	return fail.Wrap(kind, last, "gave up waiting")
+	return answer.Poll(ctx, every, ask)
 }

@@ -22,6 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/answer"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
@@ -111,15 +112,6 @@ func TestMarkConflicts(t *testing.T) {
 		if fail.KindOf(err) != c.kind || changed != (tried == c.conflicts+1) {
 			t.Errorf("after %d conflicts: changed is %v, error is %v", tried, changed, err)
 		}
-	}
-}
-
-func TestUnion(t *testing.T) {
-	a := []ref{{"v1", "ConfigMap", "x", "a"}, {"apps/v1beta1", "Deployment", "x", "d"}}
-	b := []ref{{"apps/v1", "Deployment", "x", "d"}, {"v1", "ConfigMap", "y", "a"}}
-	want := []ref{{"v1", "ConfigMap", "x", "a"}, {"apps/v1", "Deployment", "x", "d"}, {"v1", "ConfigMap", "y", "a"}}
-	if d := cmp.Diff(want, union(a, b)); d != "" {
-		t.Error(d)
 	}
 }
 
@@ -264,7 +256,7 @@ func TestKindOf(t *testing.T) {
 		{context.DeadlineExceeded, fail.Unreachable},
 		{errors.New("odd"), fail.Internal},
 	} {
-		if got := kindOf(t.Context(), tc.err); got != tc.want {
+		if got := answer.Kind(t.Context(), tc.err); got != tc.want {
 			t.Errorf("%v: got %s, want %s", tc.err, got, tc.want)
 		}
 	}

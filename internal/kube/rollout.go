@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,12 +48,16 @@ func (c *Client) waitRollout(ctx context.Context, kind, namespace, name string, 
 	state := progress{missing: "it does not exist"}
 	err := follow(ctx, f, func(objects map[string]runtime.Object) (bool, error) {
 		state = rollout(objects[manifest.Key(namespace, name)])
+		if state.failed {
+			return false, &fail.Error{Kind: fail.NotReady, What: "it does not run again by itself", Final: true}
+		}
 		return state.missing == "", nil
 	})
 	if err == nil {
 		return nil
 	}
 	e := fail.Wrap(fail.KindOf(err), err, "wait for %s %s/%s: %s", kind, namespace, name, state.missing).At(c.server)
+	e.Final = state.failed
 	if why := c.troubles(ctx, namespace, state.selector); len(why) > 0 {
 		e.What += ": " + strings.Join(why, "; ")
 	}
@@ -63,6 +68,7 @@ func (c *Client) waitRollout(ctx context.Context, kind, namespace, name string, 
 type progress struct {
 	missing  string
 	selector *metav1.LabelSelector
+	failed   bool // for good
 }
 
 func rollout(o runtime.Object) progress {
@@ -74,6 +80,10 @@ func rollout(o runtime.Object) progress {
 		}
 		s := w.Status
 		return progress{selector: w.Spec.Selector, missing: lacking(w.Generation, s.ObservedGeneration, want, s.UpdatedReplicas, s.AvailableReplicas, s.Replicas)}
+	case *appsv1.StatefulSet:
+		return statefulSetProgress(w)
+	case *batchv1.Job:
+		return jobProgress(w)
 	case *appsv1.DaemonSet:
 		s := w.Status
 		return progress{selector: w.Spec.Selector, missing: lacking(w.Generation, s.ObservedGeneration, s.DesiredNumberScheduled, s.UpdatedNumberScheduled, s.NumberAvailable, s.UpdatedNumberScheduled)}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/answer"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
@@ -36,7 +37,7 @@ func follow(ctx context.Context, f follower, done func(map[string]runtime.Object
 		}
 		select {
 		case <-ctx.Done():
-			return ended(ctx, last)
+			return answer.Ended(ctx, last)
 		case <-time.After(retryPause):
 		}
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // Execute executes the plan: it starts every step whose needs have succeeded, at most Options.Parallel at once, in the order in which they became
-// ready. After a failure no new steps start (unless KeepGoing is set); running ones finish. Once the run has begun, the result is not nil and an
+// ready. After a failure no new steps start (unless KeepGoing is set or the step is Apart); running ones finish. Once the run has begun, the result is not nil and an
 // error is a *RunError; before that (faulty plan, missing consent, no journal) nothing has been changed. A plan without steps leaves no trace.
 //
 // Closing Options.Stop ends the run after the running steps. Cancelling ctx ends it at once, and the cause (context.WithCancelCause), if there is
@@ -114,7 +114,7 @@ func (x *execution) schedule(ctx context.Context) {
 			running--
 			if e.state == Succeeded {
 				ready = append(ready, x.release(e.step)...)
-			} else if !x.o.KeepGoing {
+			} else if !x.o.KeepGoing && (e.state != Failed || !x.plan.Steps[e.step].Apart) {
 				halted = true
 			}
 		case <-stop:

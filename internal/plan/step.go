@@ -38,6 +38,7 @@ type Step struct {
 	Consent string        // name of the consent without which the plan is refused; empty: none
 	Rolling bool          // it restarts or removes one of several serving instances, one after another
 	Removes bool          // it removes its subject for good, with everything that only the subject holds
+	Apart   bool          // its failure holds up only the steps that need it
 	// Announces is the highest class of later plans of the same command, which Details describe; empty if no plans follow.
 	Announces Disruption
 	Timeout   time.Duration // limit for the step including retries; 0 means the plan's default

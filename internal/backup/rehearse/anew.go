@@ -12,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/kube/objects"
 )
 
 // Anew describes a different cluster that starts from a set, with its own authorities and keys.
@@ -51,7 +52,7 @@ func former(o kube.Counted) bool {
 	}
 	// An addon's workloads and their configuration go, because apply creates them from the document. The rest of the addon (kinds, classes, rights)
 	// stays, and so does its inventory.
-	return o.Object.GetLabels()[kube.AddonLabel] != "" && !strings.HasPrefix(o.Object.GetName(), kube.InventoryPrefix) &&
+	return o.Object.GetLabels()[objects.AddonLabel] != "" && !strings.HasPrefix(o.Object.GetName(), objects.InventoryPrefix) &&
 		slices.Contains([]string{"configmaps", "secrets", "daemonsets.apps", "deployments.apps"}, o.Resource)
 }
 

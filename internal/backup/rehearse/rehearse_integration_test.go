@@ -40,8 +40,8 @@ spec:
     schedulable: true
 `
 
-// objects are the objects of the set's cluster: one of each kind with a special storage format.
-const objects = `apiVersion: apiextensions.k8s.io/v1
+// objectsOfSet are the objects of the set's cluster: one of each kind with a special storage format.
+const objectsOfSet = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: sails.test.naupegos.dev}
 spec:
@@ -126,7 +126,7 @@ func made(t *testing.T, version string, n int) Set {
 	defer client.Close()
 	testkit.Must(t, s.await(ctx, "kube-apiserver", client.Ready))
 	ca := testkit.Value(k.CABundle(ctx, pki.KubernetesCA))(t)
-	all := objects + "---\n" + layout.AdminsBinding + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: default}\ndata:\n  ca.crt: |\n" +
+	all := objectsOfSet + "---\n" + layout.AdminsBinding + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: default}\ndata:\n  ca.crt: |\n" +
 		"    " + strings.ReplaceAll(strings.TrimSpace(string(ca)), "\n", "\n    ") + "\n"
 	for i := range n {
 		all += fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata: {name: s%d, namespace: default}\nstringData: {word: w%d}\n", i, i)

@@ -182,7 +182,7 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 			return nil
 		}
 		if o.Addons[a.Name] = ok; !ok {
-			o.AddonDeltas[a.Name] = kube.Differences(ctx, client, manifests, kube.ApplyOptions{Addon: a.Name})
+			o.AddonDeltas[a.Name] = client.Differences(ctx, manifests, kube.ApplyOptions{Addon: a.Name})
 		}
 	}
 	if err := c.observeSurplus(ctx, client, o); err != nil {

@@ -1,7 +1,9 @@
 package observe
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -99,7 +101,9 @@ func (c *Observer) DocumentDeltas() ([]delta.Delta, error) {
 func CompareDocuments(from, to *v1alpha1.Cluster) ([]delta.Delta, error) {
 	var trees [2]any
 	for i, doc := range []*v1alpha1.Cluster{from, to} {
-		data, err := json.Marshal(doc)
+		short := *doc
+		short.Sources = digests(doc.Sources)
+		data, err := json.Marshal(&short)
 		if err == nil {
 			err = json.Unmarshal(data, &trees[i])
 		}
@@ -108,4 +112,13 @@ func CompareDocuments(from, to *v1alpha1.Cluster) ([]delta.Delta, error) {
 		}
 	}
 	return delta.Tree("field", "", trees[0], trees[1], func(_, value string) bool { return machine.Sensitive([]byte(value)) }), nil
+}
+
+// digests replaces the contents of files by their digests.
+func digests(contents map[string]string) map[string]string {
+	out := map[string]string{}
+	for p, text := range contents {
+		out[p] = fmt.Sprintf("sha256:%.12x", sha256.Sum256([]byte(text)))
+	}
+	return out
 }

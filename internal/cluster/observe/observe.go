@@ -42,6 +42,8 @@ type Observed struct {
 	Addons                map[string]bool          // whether an addon's manifests are in the cluster and as we want them
 	AddonDeltas           map[string][]delta.Delta // of the addons that are not: what differs
 	Surplus               []SurplusAddon           // addons that the document no longer lists
+	Sets                  map[string]*SeenSet      // manifests and charts of the document, by key; those that are missing could not be seen
+	SurplusSets           []SurplusSet             // sets that the document no longer lists
 	Want                  []wanted.Slot            // machines that should exist
 	Remove                []provider.Machine       // machines that should go
 	Obstacles             []string                 // what may hold an upgrade up, or break by it
@@ -152,7 +154,10 @@ func (c *Observer) ObserveAPI(ctx context.Context, o *Observed) error {
 	if c.Current == nil {
 		return nil
 	}
-	return c.observeAddons(ctx, client, o)
+	if err := c.observeAddons(ctx, client, o); err != nil || o.APIErr != nil {
+		return err
+	}
+	return c.observeSets(ctx, client, o)
 }
 
 // ObserveEtcd lists members and their health.

@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/kube/objects"
 )
 
 // signs collects the inputs of causes besides the status.
@@ -36,6 +37,11 @@ func (c *Reporter) signs(o *observe.Observed, now time.Time) signs {
 		for name, same := range o.Addons {
 			if !same {
 				g.addons = append(g.addons, name)
+			}
+		}
+		for key, seen := range o.Sets {
+			if !seen.Clean() {
+				g.addons = append(g.addons, objects.SetTitle(key))
 			}
 		}
 		slices.Sort(g.addons)

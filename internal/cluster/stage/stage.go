@@ -21,6 +21,7 @@ const (
 	RollWorkers      plan.Stage = "roll-workers"       // in as many lanes as may be unavailable
 	Advance          plan.Stage = "advance"            // an upgrade, or a rotation, goes on
 	Retire           plan.Stage = "retire"             // machines that are no longer wanted go
+	Sets             plan.Stage = "sets"               // the document's manifests and charts
 	Prove            plan.Stage = "prove"              // smoke tests
 	Forget           plan.Stage = "forget"             // facts about removed machines
 	Lay              plan.Stage = "lay"                // the store's data is copied to machines that make backups
@@ -57,6 +58,7 @@ var ApplyRules = []plan.Rule{
 	{Stage: RollWorkers, Waits: []plan.Stage{Machines}, Per: plan.SameSubject},
 	{Stage: Retire, Waits: []plan.Stage{Bootstrap, Join, Balance, RollControlPlane, Workers, Nodes, RollWorkers}},
 	{Stage: Prove, Waits: []plan.Stage{Record, Balance, Nodes, RollWorkers, Retire}},
+	{Stage: Sets, Waits: []plan.Stage{Record, Balance, Nodes, RollWorkers, Retire}},
 	{Stage: Advance, Waits: []plan.Stage{Record, Balance, Workers, Nodes, RollWorkers, Retire, Prove}},
 	{Stage: Forget, Waits: []plan.Stage{Retire}},
 	{Stage: Lay, Waits: []plan.Stage{Advance, Forget}},

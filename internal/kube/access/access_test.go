@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/objects"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -27,8 +27,8 @@ apiserver_authentication_config_controller_last_config_info{apiserver_id_hash="s
 // TestMaker tells by its labels who made a binding.
 func TestMaker(t *testing.T) {
 	for want, of := range map[string]metav1.ObjectMeta{
-		ByDocument:   {Labels: map[string]string{kube.AddonLabel: "identity"}},
-		ByNaupegos:   {Labels: map[string]string{kube.AddonLabel: "flannel"}},
+		ByDocument:   {Labels: map[string]string{objects.AddonLabel: "identity"}},
+		ByNaupegos:   {Labels: map[string]string{objects.AddonLabel: "flannel"}},
 		ByKubernetes: {Labels: map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults"}},
 		ByOthers:     {},
 	} {

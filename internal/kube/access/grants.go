@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/objects"
 )
 
 // The makers of bindings.
@@ -90,9 +91,9 @@ func grants(of metav1.ObjectMeta, subjects []rbacv1.Subject, role rbacv1.RoleRef
 
 func maker(of metav1.ObjectMeta, addon string) string {
 	switch {
-	case of.Labels[kube.AddonLabel] == addon:
+	case of.Labels[objects.AddonLabel] == addon:
 		return ByDocument
-	case of.Labels[kube.AddonLabel] != "" || of.Annotations[kube.DigestAnnotation] != "":
+	case of.Labels[objects.AddonLabel] != "" || of.Annotations[objects.DigestAnnotation] != "":
 		return ByNaupegos
 	case of.Labels["kubernetes.io/bootstrapping"] != "":
 		return ByKubernetes

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
@@ -40,8 +41,13 @@ func Parse(manifests []byte) ([]*unstructured.Unstructured, error) {
 		}
 		out = append(out, objects...)
 	}
-	slices.SortStableFunc(out, func(a, b *unstructured.Unstructured) int { return Rank(a) - Rank(b) })
+	Sort(out)
 	return out, nil
+}
+
+// Sort puts objects into the order in which they can be created.
+func Sort(objects []*unstructured.Unstructured) {
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return Rank(a) - Rank(b) })
 }
 
 func parseOne(doc []byte) ([]*unstructured.Unstructured, error) {
@@ -135,4 +141,14 @@ func Key(namespace, name string) string {
 		return name
 	}
 	return namespace + "/" + name
+}
+
+// Defines returns the kind that a CustomResourceDefinition defines.
+func Defines(u *unstructured.Unstructured) (schema.GroupKind, bool) {
+	if u.GetKind() != "CustomResourceDefinition" {
+		return schema.GroupKind{}, false
+	}
+	group, _, _ := unstructured.NestedString(u.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(u.Object, "spec", "names", "kind")
+	return schema.GroupKind{Group: group, Kind: kind}, true
 }

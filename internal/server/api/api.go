@@ -79,7 +79,7 @@ func Part(ctx context.Context, c Config) server.Part {
 }
 
 // mostBody limits a request's body, which may be a document.
-const mostBody = 4 << 20
+const mostBody = 6 << 20
 
 // schemaName names a type in the description, because several packages have types of the same name.
 func schemaName(t reflect.Type, hint string) string {

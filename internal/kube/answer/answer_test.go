@@ -1,4 +1,4 @@
-package kube
+package answer
 
 import (
 	"errors"
@@ -18,11 +18,11 @@ func TestKindOfBrokenConnections(t *testing.T) {
 		"no time to retry": errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline - error from a previous attempt: EOF"),
 		"refused":          &url.Error{Op: "Get", URL: "https://192.0.2.1", Err: errors.New("connection refused")},
 	} {
-		if got := kindOf(t.Context(), err); got != fail.Unreachable {
+		if got := Kind(t.Context(), err); got != fail.Unreachable {
 			t.Errorf("%s: %v, want unreachable", name, got)
 		}
 	}
-	if got := kindOf(t.Context(), errors.New("something else")); got != fail.Internal {
+	if got := Kind(t.Context(), errors.New("something else")); got != fail.Internal {
 		t.Errorf("an unknown error is %v", got)
 	}
 }

@@ -1,19 +1,23 @@
-package kube
+package objects
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/naupegos/naupegos/internal/kube/answer"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // Delete removes the objects of the manifests and, with an addon, all other objects in its inventory, and the inventory last.
 // An object that does not exist is no error. Objects are deleted in the reverse order of Apply; Delete does not wait for their finalizers.
-func (c *Client) Delete(ctx context.Context, manifests []byte, o ApplyOptions) error {
+func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error {
 	objects, err := manifest.Parse(manifests)
 	if err != nil {
 		return err
@@ -25,14 +29,45 @@ func (c *Client) Delete(ctx context.Context, manifests []byte, o ApplyOptions) e
 	all := union(inv.Objects, refs(objects))
 	slices.SortStableFunc(all, func(a, b ref) int { return manifest.Rank(b.object()) - manifest.Rank(a.object()) })
 	for _, r := range all {
-		if err := c.deleteOne(ctx, r); err != nil {
+		if o.Shared {
+			_, err = c.deleteShared(ctx, r, o.Addon)
+		} else {
+			err = c.deleteOne(ctx, r)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return c.forget(ctx, o.Addon)
 }
 
-func (c *Client) deleteOne(ctx context.Context, r ref) error {
+// deleteShared deletes an object of a set. It keeps an object that is another set's by now, and a namespace with objects of others.
+func (c *Applier) deleteShared(ctx context.Context, r ref, addon string) (deleted bool, err error) {
+	if ours, err := c.belongs(ctx, r, addon); err != nil || !ours {
+		return false, err
+	}
+	if r.Kind == "Namespace" && r.APIVersion == "v1" {
+		if other, err := c.occupied(ctx, r.Name, addon); err != nil || other != "" {
+			return false, errors.Join(err, c.release(ctx, r))
+		}
+	}
+	return true, c.deleteOne(ctx, r)
+}
+
+// release takes the label of its set from an object that stays.
+func (c *Applier) release(ctx context.Context, r ref) error {
+	ri, err := c.resource(ctx, r)
+	if err != nil {
+		return err
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, AddonLabel, DigestAnnotation)
+	if _, err := ri.Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}); err != nil && !apierrors.IsNotFound(err) {
+		return answer.Error(ctx, err, "release %s", r).At(c.Host)
+	}
+	return nil
+}
+
+func (c *Applier) deleteOne(ctx context.Context, r ref) error {
 	ri, err := c.resource(ctx, r)
 	if err != nil {
 		if meta.IsNoMatchError(err) { // its kind is gone, and all objects with it
@@ -43,13 +78,13 @@ func (c *Client) deleteOne(ctx context.Context, r ref) error {
 	background := metav1.DeletePropagationBackground
 	err = ri.Delete(ctx, r.Name, metav1.DeleteOptions{PropagationPolicy: &background})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return apiError(ctx, err, "delete %s", r).At(c.server)
+		return answer.Error(ctx, err, "delete %s", r).At(c.Host)
 	}
 	return nil
 }
 
 // prune deletes the objects that are in before but not in keep and still carry the label of this addon.
-func (c *Client) prune(ctx context.Context, before, keep []ref, addon string) ([]string, error) {
+func (c *Applier) prune(ctx context.Context, before, keep []ref, addon string) ([]string, error) {
 	var out []string
 	kept := map[string]bool{}
 	for _, r := range keep {
@@ -66,7 +101,14 @@ func (c *Client) prune(ctx context.Context, before, keep []ref, addon string) ([
 		if !ours {
 			continue
 		}
-		if err := c.deleteOne(ctx, r); err != nil {
+		if r.Kind == "Namespace" {
+			if ours, err = c.deleteShared(ctx, r, addon); !ours && err == nil {
+				continue
+			}
+		} else {
+			err = c.deleteOne(ctx, r)
+		}
+		if err != nil {
 			return out, err
 		}
 		out = append(out, r.String())
@@ -74,7 +116,7 @@ func (c *Client) prune(ctx context.Context, before, keep []ref, addon string) ([
 	return out, nil
 }
 
-func (c *Client) belongs(ctx context.Context, r ref, addon string) (bool, error) {
+func (c *Applier) belongs(ctx context.Context, r ref, addon string) (bool, error) {
 	ri, err := c.resource(ctx, r)
 	if err != nil {
 		if meta.IsNoMatchError(err) {
@@ -87,7 +129,7 @@ func (c *Client) belongs(ctx context.Context, r ref, addon string) (bool, error)
 		return false, nil
 	}
 	if err != nil {
-		return false, apiError(ctx, err, "get %s", r).At(c.server)
+		return false, answer.Error(ctx, err, "get %s", r).At(c.Host)
 	}
 	return u.GetLabels()[AddonLabel] == addon, nil
 }

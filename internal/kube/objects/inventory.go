@@ -1,4 +1,4 @@
-package kube
+package objects
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/answer"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
@@ -27,10 +28,17 @@ type ref struct {
 	Name       string `json:"name"`
 }
 
+// Ref names one object of the cluster.
+type Ref ref
+
+// String renders a reference for messages.
+func (r Ref) String() string { return ref(r).String() }
+
 // inventory lists the objects of an addon. It is stored in a ConfigMap of kube-system.
 type inventory struct {
 	Digest  string // of the manifests applied last; empty while an apply is unfinished
 	Objects []ref
+	Once    bool // the set is applied a single time
 }
 
 // InventoryPrefix is the prefix of the names of the ConfigMaps that hold inventories.
@@ -89,19 +97,19 @@ func union(a, b []ref) []ref {
 	return out
 }
 
-func (c *Client) inventory(ctx context.Context, addon string) (inventory, error) {
+func (c *Applier) inventory(ctx context.Context, addon string) (inventory, error) {
 	var inv inventory
 	if addon == "" {
 		return inv, nil
 	}
-	cm, err := c.set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, inventoryName(addon), metav1.GetOptions{})
+	cm, err := c.Set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, inventoryName(addon), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return inv, nil
 	}
 	if err != nil {
-		return inv, apiError(ctx, err, "get the inventory of addon %s", addon).At(c.server)
+		return inv, answer.Error(ctx, err, "get the inventory of addon %s", addon).At(c.Host)
 	}
-	inv.Digest = cm.Data["digest"]
+	inv.Digest, inv.Once = cm.Data["digest"], cm.Data["mode"] == "once"
 	if err := json.Unmarshal([]byte(cm.Data["objects"]), &inv.Objects); err != nil {
 		return inv, fail.Wrap(fail.Invalid, err, "read the inventory of addon %s in ConfigMap kube-system/%s", addon, cm.Name).
 			Do("delete that ConfigMap and apply again; nothing will be pruned then")
@@ -109,7 +117,8 @@ func (c *Client) inventory(ctx context.Context, addon string) (inventory, error)
 	return inv, nil
 }
 
-func (c *Client) record(ctx context.Context, addon, digest string, objects []ref) error {
+func (c *Applier) record(ctx context.Context, o Options, digest string, objects []ref) error {
+	addon := o.Addon
 	if addon == "" {
 		return nil
 	}
@@ -117,12 +126,15 @@ func (c *Client) record(ctx context.Context, addon, digest string, objects []ref
 	if err != nil {
 		return fmt.Errorf("inventory of addon %s: %w", addon, err)
 	}
-	cm := corev1ac.ConfigMap(inventoryName(addon), metav1.NamespaceSystem).WithLabels(map[string]string{AddonLabel: addon}).
-		WithData(map[string]string{"digest": digest, "objects": string(raw)})
-	_, err = c.set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Apply(ctx, cm, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	data := map[string]string{"digest": digest, "objects": string(raw)}
+	if o.Once {
+		data["mode"] = "once"
+	}
+	cm := corev1ac.ConfigMap(inventoryName(addon), metav1.NamespaceSystem).WithLabels(map[string]string{AddonLabel: addon}).WithData(data)
+	_, err = c.Set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Apply(ctx, cm, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
 	if err != nil {
-		e := apiError(ctx, err, "write the inventory of addon %s", addon).At(c.server)
-		if missingNamespace(err) {
+		e := answer.Error(ctx, err, "write the inventory of addon %s", addon).At(c.Host)
+		if answer.MissingNamespace(err) {
 			e.Kind = fail.NotReady
 		}
 		return e
@@ -130,22 +142,22 @@ func (c *Client) record(ctx context.Context, addon, digest string, objects []ref
 	return nil
 }
 
-func (c *Client) forget(ctx context.Context, addon string) error {
+func (c *Applier) forget(ctx context.Context, addon string) error {
 	if addon == "" {
 		return nil
 	}
-	err := c.set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Delete(ctx, inventoryName(addon), metav1.DeleteOptions{})
+	err := c.Set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Delete(ctx, inventoryName(addon), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return apiError(ctx, err, "delete the inventory of addon %s", addon).At(c.server)
+		return answer.Error(ctx, err, "delete the inventory of addon %s", addon).At(c.Host)
 	}
 	return nil
 }
 
 // Addons lists the addons that have an inventory, sorted.
-func (c *Client) Addons(ctx context.Context) ([]string, error) {
-	list, err := c.set.CoreV1().ConfigMaps(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: AddonLabel})
+func (c *Applier) Addons(ctx context.Context) ([]string, error) {
+	list, err := c.Set.CoreV1().ConfigMaps(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: AddonLabel})
 	if err != nil {
-		return nil, apiError(ctx, err, "list addons").At(c.server)
+		return nil, answer.Error(ctx, err, "list addons").At(c.Host)
 	}
 	var out []string
 	for _, cm := range list.Items {
@@ -168,21 +180,31 @@ func intact(o *metav1.PartialObjectMetadata) bool {
 	return true
 }
 
+// Inventory lists the objects that a set made, and whether it was applied a single time.
+func (c *Applier) Inventory(ctx context.Context, addon string) (all []Ref, once bool, err error) {
+	inv, err := c.inventory(ctx, addon)
+	out := make([]Ref, len(inv.Objects))
+	for i, r := range inv.Objects {
+		out[i] = Ref(r)
+	}
+	return out, inv.Once, err
+}
+
 // sameKind reports whether all the given objects, which are of one kind, exist with their digests.
-func (c *Client) sameKind(ctx context.Context, objects []*unstructured.Unstructured, addon string) (bool, error) {
-	m, err := c.mapping(ctx, refOf(objects[0]))
+func (c *Applier) sameKind(ctx context.Context, objects []*unstructured.Unstructured, addon string) (bool, error) {
+	m, err := c.Mapping(ctx, objects[0].GetAPIVersion(), objects[0].GetKind())
 	if meta.IsNoMatchError(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	r := c.meta.Resource(m.Resource)
+	r := c.Meta.Resource(m.Resource)
 	there := map[string]string{}
 	if addon != "" {
 		list, err := r.Namespace(corev1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: AddonLabel + "=" + addon})
 		if err != nil {
-			return false, apiError(ctx, err, "list %s of addon %s", m.Resource.Resource, addon).At(c.server)
+			return false, answer.Error(ctx, err, "list %s of addon %s", m.Resource.Resource, addon).At(c.Host)
 		}
 		for _, o := range list.Items {
 			if intact(&o) {
@@ -203,7 +225,7 @@ func (c *Client) sameKind(ctx context.Context, objects []*unstructured.Unstructu
 		if addon == "" {
 			o, err := r.Namespace(namespace).Get(ctx, u.GetName(), metav1.GetOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
-				return false, apiError(ctx, err, "get %s", manifest.Name(u)).At(c.server)
+				return false, answer.Error(ctx, err, "get %s", manifest.Name(u)).At(c.Host)
 			}
 			known = err == nil
 			if known {

@@ -1,0 +1,281 @@
+// Package chart renders Helm charts without a cluster: no lookup, no network, no clock that changes the result.
+//
+// It is pure: files and values in, objects and hooks out.
+package chart
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+	v2 "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/engine"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
+)
+
+// Release says for what a chart is rendered.
+type Release struct {
+	Name, Namespace string
+	Version         string         // that the chart must have; empty: any
+	Values          map[string]any // over those of the files
+	ValuesFiles     [][]byte
+	Kubernetes      string   // the cluster's release, "v1.37.2"
+	APIs            []string // "apps/v1" and "apps/v1/Deployment" of all kinds that the cluster serves; nil: those of a bare cluster
+}
+
+// Rendered is a rendered chart.
+type Rendered struct {
+	Objects       []*unstructured.Unstructured // with the definitions of crds/
+	Before, After []Hook                       // in their order
+}
+
+// Render renders the chart with these files, by path below the chart's directory. An error names the file and line of the chart.
+func Render(files map[string][]byte, r Release) (Rendered, error) {
+	c, err := load(files)
+	if err != nil {
+		return Rendered{}, err
+	}
+	if err := check(c, r); err != nil {
+		return Rendered{}, err
+	}
+	values, err := r.values()
+	if err != nil {
+		return Rendered{}, err
+	}
+	texts, err := render(c, values, r)
+	if err != nil {
+		return Rendered{}, err
+	}
+	again, err := render(c, values, r)
+	if err != nil {
+		return Rendered{}, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if texts[name] != again[name] {
+			return Rendered{}, fail.New(fail.Refused, "the template makes something else each time (a random value, a new certificate, or the time)").At(name).
+				Do("set the value that the chart would generate, so that a plan shows what will be applied")
+		}
+	}
+	return collect(c, texts)
+}
+
+// load reads a chart and the charts in it.
+func load(files map[string][]byte) (*v2.Chart, error) {
+	var list []*archive.BufferedFile
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		list = append(list, &archive.BufferedFile{Name: name, Data: files[name]})
+	}
+	if files["Chart.yaml"] == nil {
+		return nil, fail.New(fail.Invalid, "the chart has no Chart.yaml").Do("name the directory that holds it")
+	}
+	c, err := loader.LoadFiles(list)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the chart")
+	}
+	if err := c.Validate(); err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the chart").At("Chart.yaml")
+	}
+	return c, nil
+}
+
+// check refuses a chart that is not what the release wants, or not whole.
+func check(c *v2.Chart, r Release) error {
+	m := c.Metadata
+	if r.Version != "" && strings.TrimPrefix(r.Version, "v") != strings.TrimPrefix(m.Version, "v") {
+		return fail.New(fail.Invalid, "the chart %s has version %s, not %s", m.Name, m.Version, r.Version).At("Chart.yaml")
+	}
+	if m.Type == "library" {
+		return fail.New(fail.Invalid, "the chart %s is a library for other charts", m.Name).At("Chart.yaml")
+	}
+	if m.KubeVersion != "" && !chartutil.IsCompatibleRange(m.KubeVersion, r.Kubernetes) {
+		return fail.New(fail.Invalid, "the chart %s is for Kubernetes %s, and the cluster's release is %s", m.Name, m.KubeVersion, r.Kubernetes).At("Chart.yaml")
+	}
+	var missing []string
+	for _, d := range m.Dependencies {
+		if !slices.ContainsFunc(c.Dependencies(), func(in *v2.Chart) bool { return in.Name() == d.Name }) {
+			missing = append(missing, d.Name)
+		}
+	}
+	if len(missing) > 0 {
+		return fail.New(fail.Invalid, "the chart %s lacks in charts/: %s", m.Name, strings.Join(missing, ", ")).At("Chart.yaml").Do("helm dependency build, then apply again")
+	}
+	return nil
+}
+
+// values merges the files and the document's own values, with the types that Helm gives them.
+func (r Release) values() (map[string]any, error) {
+	all := map[string]any{}
+	for i, data := range r.ValuesFiles {
+		v, err := common.ReadValues(data)
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the values file %d", i+1)
+		}
+		all = loader.MergeMaps(all, v)
+	}
+	data, err := yaml.Marshal(r.Values)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the values")
+	}
+	own, err := common.ReadValues(data)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the values")
+	}
+	return loader.MergeMaps(all, own), nil
+}
+
+// render executes the templates of a chart. It works on a copy of the values: Helm changes them.
+func render(c *v2.Chart, values map[string]any, r Release) (map[string]string, error) {
+	data, err := yaml.Marshal(values)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the values")
+	}
+	vals, err := common.ReadValues(data)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the values")
+	}
+	if err := chartutil.ProcessDependencies(c, vals); err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the charts in the chart")
+	}
+	caps, err := r.capabilities()
+	if err != nil {
+		return nil, err
+	}
+	all, err := util.ToRenderValuesWithSchemaValidation(c, vals, common.ReleaseOptions{Name: r.Name, Namespace: r.Namespace, Revision: 1, IsInstall: true}, caps, true)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "merge the values")
+	}
+	if merged, err := all.Table("Values"); err == nil {
+		if err := validate(c, merged, c.Name()); err != nil {
+			return nil, err
+		}
+	}
+	e := engine.Engine{CustomTemplateFuncs: map[string]any{
+		"lookup": func(_, kind, namespace, name string) (map[string]any, error) {
+			return nil, fmt.Errorf("lookup of %s %s/%s: charts are rendered without access to the cluster", kind, namespace, name)
+		},
+	}}
+	texts, err := e.Render(c, all)
+	if err != nil {
+		return nil, located(err)
+	}
+	return texts, nil
+}
+
+// capabilities describes the cluster to templates.
+func (r Release) capabilities() (*common.Capabilities, error) {
+	v, err := common.ParseKubeVersion(r.Kubernetes)
+	if err != nil {
+		return nil, fail.Wrap(fail.Internal, err, "read the release %q", r.Kubernetes)
+	}
+	caps := common.DefaultCapabilities.Copy()
+	caps.KubeVersion = *v
+	if r.APIs != nil {
+		caps.APIVersions = common.VersionSet(r.APIs)
+	}
+	return caps, nil
+}
+
+// place matches the file and line that Helm names in an error of a template.
+var place = regexp.MustCompile(`\(?([\w.-]+/[^\s:()]+:\d+(?::\d+)?)\)?`)
+
+// located puts the innermost place of a template's error in front. Helm writes one place a line, the outermost first.
+func located(err error) error {
+	text := strings.TrimSpace(err.Error())
+	places := place.FindAllStringSubmatch(text, -1)
+	if len(places) == 0 {
+		return fail.New(fail.Invalid, "render the chart: %s", oneLine(text))
+	}
+	lines := strings.Split(text, "\n")
+	what := strings.TrimSpace(lines[len(lines)-1])
+	if len(lines) == 1 {
+		what = place.ReplaceAllString(what, "")
+		what = strings.TrimPrefix(strings.TrimSpace(strings.ReplaceAll(what, "parse error at :", "")), "template: ")
+	}
+	e := fail.New(fail.Invalid, "render the chart: %s", oneLine(what)).At(places[len(places)-1][1])
+	if strings.Contains(text, "without access to the cluster") {
+		e.Kind = fail.Refused
+		return e.Do("set the values that the chart would look up, or apply its objects as manifests")
+	}
+	return e
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// BareAPIs lists the versions and kinds of a cluster without definitions.
+func BareAPIs() []string { return slices.Clone([]string(common.DefaultCapabilities.APIVersions)) }
+
+// collect parses the rendered files into objects and hooks.
+func collect(c *v2.Chart, texts map[string]string) (Rendered, error) {
+	var out Rendered
+	for _, crd := range c.CRDObjects() {
+		objects, err := parse(crd.Filename, crd.File.Data)
+		if err != nil {
+			return out, err
+		}
+		out.Objects = append(out.Objects, objects...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if path.Base(name) == "NOTES.txt" || strings.HasPrefix(path.Base(name), "_") {
+			continue
+		}
+		objects, err := parse(name, []byte(texts[name]))
+		if err != nil {
+			return out, err
+		}
+		for _, u := range objects {
+			if u.GetAnnotations()[annotationHook] == "" {
+				out.Objects = append(out.Objects, u)
+			} else if err := out.addHook(name, u); err != nil {
+				return out, err
+			}
+		}
+	}
+	sortHooks(out.Before)
+	sortHooks(out.After)
+	manifest.Sort(out.Objects)
+	return out, nil
+}
+
+// parse reads the objects of a rendered file as Helm does, which takes the last of two equal keys.
+func parse(name string, text []byte) ([]*unstructured.Unstructured, error) {
+	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	var out []*unstructured.Unstructured
+	for {
+		doc, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
+		}
+		raw, err := yaml.YAMLToJSON(doc)
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
+		}
+		if s := string(bytes.TrimSpace(raw)); s == "null" || s == "{}" {
+			continue
+		}
+		objects, err := manifest.Parse(raw)
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
+		}
+		out = append(out, objects...)
+	}
+}

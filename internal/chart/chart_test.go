@@ -1,0 +1,124 @@
+package chart
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
+)
+
+const meta = "apiVersion: v2\nname: web\nversion: 1.2.0\n"
+
+// files returns a chart with these files besides Chart.yaml.
+func files(more map[string]string) map[string][]byte {
+	out := map[string][]byte{"Chart.yaml": []byte(meta)}
+	for name, text := range more {
+		out[name] = []byte(text)
+	}
+	return out
+}
+
+func release() Release { return Release{Name: "shop", Namespace: "apps", Kubernetes: "v1.37.2"} }
+
+const configMap = `apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-conf
+  namespace: {{ .Release.Namespace }}
+data:
+  port: {{ .Values.port | quote }}
+  monitored: {{ .Capabilities.APIVersions.Has "monitoring.coreos.com/v1" | quote }}
+  kube: {{ .Capabilities.KubeVersion.Version }}
+`
+
+// TestRender renders values from files and the document, definitions, and hooks in the order of their weights.
+func TestRender(t *testing.T) {
+	hook := func(name, kind, events, weight string) string {
+		return "apiVersion: v1\nkind: " + kind + "\nmetadata:\n  name: " + name + "\n  annotations: {helm.sh/hook: \"" + events + "\", helm.sh/hook-weight: \"" + weight +
+			"\", helm.sh/hook-delete-policy: hook-succeeded}\n"
+	}
+	r := release()
+	r.ValuesFiles = [][]byte{[]byte("port: 1\nname: a\n"), []byte("port: 2\n")}
+	r.Values = map[string]any{"port": 8080}
+	r.APIs = append(BareAPIs(), "monitoring.coreos.com/v1")
+	got, err := Render(files(map[string]string{
+		"values.yaml": "port: 0\n", "templates/conf.yaml": configMap, "templates/NOTES.txt": "{{ .Values.port }} is not YAML: [", "templates/_helpers.tpl": `{{ define "x" }}x{{ end }}`,
+		"crds/sail.yaml":      "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: sails.example.org}\n",
+		"templates/a.yaml":    hook("migrate", "Job", "pre-install,pre-upgrade", "5"),
+		"templates/b.yaml":    hook("rights", "ServiceAccount", "pre-install,pre-rollback", "-5"),
+		"templates/test.yaml": hook("probe", "Pod", "test", "0"),
+		"templates/c.yaml":    hook("check", "Job", "post-install", "0"),
+		"templates/none.yaml": "{{ if .Values.none }}x{{ end }}\n---\n# nothing\n",
+	}), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, u := range got.Objects {
+		names = append(names, manifest.Name(u))
+	}
+	if want := []string{"CustomResourceDefinition sails.example.org", "ConfigMap apps/shop-conf"}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
+	}
+	data := got.Objects[1].Object["data"].(map[string]any)
+	if data["port"] != "8080" || data["monitored"] != "true" || data["kube"] != "v1.37.2" {
+		t.Errorf("%v", data)
+	}
+	if len(got.Before) != 2 || got.Before[0].Object.GetName() != "rights" || got.Before[1].Object.GetName() != "migrate" || got.Before[1].Keep || !Jobs(got.Before) {
+		t.Errorf("before: %+v", got.Before)
+	}
+	if len(got.After) != 1 || got.After[0].Object.GetName() != "check" {
+		t.Errorf("after: %+v", got.After)
+	}
+}
+
+// TestBadCharts lists charts that are refused, with what the message must name.
+func TestBadCharts(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		kind  fail.Kind
+		want  []string
+	}{
+		"syntax":           {map[string]string{"templates/a.yaml": "a: 1\n\nb: {{ end }}\n"}, fail.Invalid, []string{"web/templates/a.yaml:3"}},
+		"unknown function": {map[string]string{"templates/a.yaml": "a: {{ nope }}\n"}, fail.Invalid, []string{"web/templates/a.yaml:1", "nope"}},
+		"lookup":           {map[string]string{"templates/a.yaml": "a: 1\nb: {{ (lookup \"v1\" \"Secret\" \"apps\" \"x\") }}\n"}, fail.Refused, []string{"web/templates/a.yaml:2", "Secret apps/x", "without access to the cluster"}},
+		"lookup in a helper": {map[string]string{"templates/_h.tpl": "{{ define \"h\" }}\n{{ lookup \"v1\" \"Secret\" \"a\" \"b\" }}{{ end }}",
+			"templates/a.yaml": "a: {{ include \"h\" . }}\n"}, fail.Refused, []string{"web/templates/_h.tpl:2"}},
+		"required":        {map[string]string{"templates/a.yaml": "a: {{ required \"set host\" .Values.host }}\n"}, fail.Invalid, []string{"web/templates/a.yaml:1", "set host"}},
+		"fail":            {map[string]string{"templates/a.yaml": "{{ fail \"use v2\" }}\n"}, fail.Invalid, []string{"use v2"}},
+		"no YAML":         {map[string]string{"templates/a.yaml": "a: [\n"}, fail.Invalid, []string{"web/templates/a.yaml"}},
+		"no name":         {map[string]string{"templates/a.yaml": "apiVersion: v1\nkind: Secret\n"}, fail.Invalid, []string{"web/templates/a.yaml", "metadata.name"}},
+		"random":          {map[string]string{"templates/a.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: {p: {{ randAlphaNum 20 }}}\n"}, fail.Refused, []string{"web/templates/a.yaml", "each time"}},
+		"hook":            {map[string]string{"templates/a.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: bye, annotations: {helm.sh/hook: pre-delete}}\n"}, fail.Refused, []string{"Job bye", "pre-delete"}},
+		"weight":          {map[string]string{"templates/a.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {helm.sh/hook: pre-install, helm.sh/hook-weight: soon}}\n"}, fail.Invalid, []string{"soon", "Job j"}},
+		"schema":          {map[string]string{"values.yaml": "port: x\nmode: a\n", "values.schema.json": `{"properties":{"port":{"type":"integer"},"mode":{"enum":["b"]}}}`}, fail.Invalid, []string{"values.schema.json", "port", "want integer", "mode"}},
+		"schema fetches":  {map[string]string{"values.schema.json": `{"$ref":"http://127.0.0.1:1/x"}`}, fail.Invalid, []string{"may not read"}},
+		"library":         {map[string]string{"Chart.yaml": meta + "type: library\n"}, fail.Invalid, []string{"library"}},
+		"other release":   {map[string]string{"Chart.yaml": meta + "kubeVersion: \"<1.20.0\"\n"}, fail.Invalid, []string{"v1.37.2", "<1.20.0"}},
+		"no dependencies": {map[string]string{"Chart.yaml": meta + "dependencies: [{name: redis, version: 1.0.0, repository: x}]\n"}, fail.Invalid, []string{"redis", "helm dependency build"}},
+		"other version":   {map[string]string{}, fail.Invalid, []string{"1.2.0", "not 9"}},
+	} {
+		r := release()
+		if name == "other version" {
+			r.Version = "9"
+		}
+		_, err := Render(files(c.files), r)
+		if fail.KindOf(err) != c.kind {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, w := range c.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %q lacks %q", name, err, w)
+			}
+		}
+		if strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: several lines: %q", name, err)
+		}
+	}
+	if _, err := Render(map[string][]byte{"values.yaml": nil}, release()); fail.KindOf(err) != fail.Invalid {
+		t.Errorf("no chart: %v", err)
+	}
+}

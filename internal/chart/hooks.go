@@ -1,0 +1,85 @@
+package chart
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
+)
+
+// The annotations of hooks.
+const (
+	annotationHook   = "helm.sh/hook"
+	annotationWeight = "helm.sh/hook-weight"
+	annotationDelete = "helm.sh/hook-delete-policy"
+)
+
+// Hook is an object that is made before or after the objects of the chart. A Job must end before the next hook is made.
+type Hook struct {
+	Object *unstructured.Unstructured
+	Weight int
+	Keep   bool // leave it in the cluster once it has succeeded
+}
+
+// addHook puts an object where its hook belongs. Test hooks are left out, unknown ones refused.
+func (out *Rendered) addHook(file string, u *unstructured.Unstructured) error {
+	h := Hook{Object: u, Keep: !strings.Contains(u.GetAnnotations()[annotationDelete], "hook-succeeded")}
+	if w := strings.TrimSpace(u.GetAnnotations()[annotationWeight]); w != "" {
+		n, err := strconv.Atoi(w)
+		if err != nil {
+			return fail.New(fail.Invalid, "the weight %q of the hook %s is no whole number", w, manifest.Name(u)).At(file)
+		}
+		h.Weight = n
+	}
+	before, after, test := false, false, false
+	var others []string
+	for event := range strings.SplitSeq(u.GetAnnotations()[annotationHook], ",") {
+		switch event = strings.TrimSpace(event); event {
+		case "pre-install", "pre-upgrade":
+			before = true
+		case "post-install", "post-upgrade":
+			after = true
+		case "test", "test-success":
+			test = true
+		case "":
+		default:
+			others = append(others, event)
+		}
+	}
+	switch {
+	case !before && !after && !test:
+		return fail.New(fail.Refused, "%s is a hook %s, which has no place in a plan", manifest.Name(u), strings.Join(others, ", ")).At(file).
+			Do("switch it off by the chart's values; pre-install, pre-upgrade, post-install and post-upgrade are run")
+	case !before && !after:
+		return nil
+	}
+	if before {
+		out.Before = append(out.Before, h)
+	}
+	if after {
+		out.After = append(out.After, h)
+	}
+	return nil
+}
+
+// sortHooks puts hooks into the order of their weights, and those of one weight into that in which objects can be made.
+func sortHooks(hooks []Hook) {
+	slices.SortStableFunc(hooks, func(a, b Hook) int {
+		if a.Weight != b.Weight {
+			return a.Weight - b.Weight
+		}
+		if r := manifest.Rank(a.Object) - manifest.Rank(b.Object); r != 0 {
+			return r
+		}
+		return strings.Compare(a.Object.GetName(), b.Object.GetName())
+	})
+}
+
+// Jobs reports whether one of the hooks is a Job.
+func Jobs(hooks []Hook) bool {
+	return slices.ContainsFunc(hooks, func(h Hook) bool { return h.Object.GetKind() == "Job" })
+}

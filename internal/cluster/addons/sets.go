@@ -1,0 +1,279 @@
+package addons
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/naupegos/naupegos/internal/chart"
+	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/objects"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/siteset"
+)
+
+// ConsentDefinitions is the consent to remove a definition while objects of other owners use it.
+const ConsentDefinitions = "definitions"
+
+const (
+	setPrefix       = "set/"
+	beforePrefix    = "hooks-before/"
+	afterPrefix     = "hooks-after/"
+	removeSetPrefix = "remove-set/"
+)
+
+// SetID is the ID of the step that applies a set, and SetWorksID that of the step that waits for it.
+func SetID(key string) string { return setPrefix + key }
+
+// SetWorksID is the ID of the step that waits for a set's workloads.
+func SetWorksID(key string) string { return worksPrefix + key }
+
+// HooksID is the ID of the step that runs a chart's hooks.
+func HooksID(key string, before bool) string {
+	if before {
+		return beforePrefix + key
+	}
+	return afterPrefix + key
+}
+
+// What is known of a set after it was applied (memory.AddonWorks).
+const (
+	setMended = "mended" // differences were mended: no hooks follow
+	setReady  = "ready"  // its workloads are ready: its hooks follow
+	setDone   = "true"
+)
+
+// SetStep applies a set of the document.
+func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet) *plan.Step {
+	step := &plan.Step{
+		ID: SetID(s.Key), Action: plan.Create, Subject: "cluster", Title: "apply " + s.Title, Reason: "the document lists it", Apart: true, Timeout: s.Timeout,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			client, rendered, err := c.renderedSet(ctx, s)
+			if err != nil {
+				return err
+			}
+			state := ""
+			if seen != nil && seen.Finding.Same {
+				state = setMended
+			}
+			if err := c.Facts.SetOf(ctx, memory.AddonWorks, s.Key, state); err != nil {
+				return err
+			}
+			placed, err := client.Place(ctx, rendered.Objects, s.Namespace, s.Key)
+			if err != nil {
+				return err
+			}
+			p.Status("applying %d objects", len(placed))
+			o := s.Options()
+			o.Once = s.Once
+			_, err = client.ApplyObjects(ctx, placed, o)
+			return err
+		},
+	}
+	if seen == nil {
+		return step
+	}
+	step.Deltas = seen.Finding.Deltas
+	if seen.Finding.Known {
+		step.Action, step.Reason = plan.Change, "it is not as the document says"
+	}
+	if seen.Adopts != "" {
+		step.Reason = fmt.Sprintf("it takes over the Helm release %s; its Secret %s stays: delete it, so that nobody runs helm uninstall", s.Helm, seen.Adopts)
+	}
+	for _, why := range seen.Finding.Refused {
+		step.Details = append(step.Details, "will fail: "+why)
+	}
+	giveUp(step, seen.Volumes, seen.Defined)
+	return step
+}
+
+// giveUp asks for consent to lose volumes and definitions with a step.
+func giveUp(step *plan.Step, volumes, defined []string) {
+	for _, v := range volumes {
+		step.Consent = ConsentVolumes
+		step.Details = append(step.Details, v+" is deleted with its data")
+	}
+	for _, d := range defined {
+		step.Consent = ConsentDefinitions
+		step.Details = append(step.Details, d+" is deleted, and these objects with it")
+	}
+}
+
+// renderedSet renders a set for the cluster as it is by now.
+func (c *Addons) renderedSet(ctx context.Context, s *siteset.Set) (*kube.Client, chart.Rendered, error) {
+	client, err := c.Kube(ctx)
+	if err != nil {
+		return nil, chart.Rendered{}, err
+	}
+	all, err := c.RenderSets(ctx, client)
+	return client, all[s.Key], err
+}
+
+// SetWorksStep waits until the workloads of a set are ready.
+func (c *Addons) SetWorksStep(s *siteset.Set) *plan.Step {
+	return &plan.Step{
+		ID: SetWorksID(s.Key), Action: plan.Wait, Subject: "cluster", Title: "wait until " + s.Title + " is ready", Reason: "its workloads should run", Apart: true, Timeout: s.Timeout,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			client, rendered, err := c.renderedSet(ctx, s)
+			if err != nil {
+				return err
+			}
+			placed, err := client.Place(ctx, rendered.Objects, s.Namespace, s.Key)
+			if err != nil {
+				return err
+			}
+			for _, u := range placed {
+				if !kube.Waitable(u.GetAPIVersion(), u.GetKind()) {
+					continue
+				}
+				p.Status("waiting for %s", u.GetName())
+				if err := kube.WaitWorkload(ctx, client, u.GetKind(), u.GetNamespace(), u.GetName()); err != nil {
+					return err
+				}
+			}
+			state := setDone
+			if len(rendered.After) > 0 && c.Facts.Of(memory.AddonWorks, s.Key) != setMended {
+				state = setReady
+			}
+			return c.Facts.SetOf(ctx, memory.AddonWorks, s.Key, state)
+		},
+	}
+}
+
+// HooksStep runs the hooks of a chart that come before its objects, or after them.
+func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before bool) *plan.Step {
+	when := "after"
+	if before {
+		when = "before"
+	}
+	step := &plan.Step{
+		ID: HooksID(s.Key, before), Action: plan.Create, Subject: "cluster", Title: "run the hooks of " + s.Title + " that come " + when + " it", Reason: "the chart has them", Apart: true,
+		Timeout: s.Timeout,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			client, rendered, err := c.renderedSet(ctx, s)
+			if err != nil {
+				return err
+			}
+			now := rendered.After
+			if before {
+				now = rendered.Before
+			}
+			if err := c.runHooks(ctx, client, s, now, p); err != nil || before {
+				return err
+			}
+			return c.Facts.SetOf(ctx, memory.AddonWorks, s.Key, setDone)
+		},
+	}
+	for _, h := range hooks {
+		step.Details = append(step.Details, "run "+h.Object.GetKind()+" "+h.Object.GetName())
+	}
+	return step
+}
+
+// runHooks makes one hook after another and waits for the Jobs among them. It deletes what an earlier run left, and hooks that ask for it.
+func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.Set, hooks []chart.Hook, p plan.Progress) error {
+	var made []chart.Hook
+	for _, h := range hooks {
+		placed, err := client.Place(ctx, one(h), s.Namespace, s.Key)
+		if err != nil {
+			return err
+		}
+		for _, u := range placed {
+			if u.GetKind() == "Job" {
+				p.Status("running Job %s", u.GetName())
+				if err := client.Replace(ctx, u); err != nil {
+					return err
+				}
+				if err := kube.WaitWorkload(ctx, client, "Job", u.GetNamespace(), u.GetName()); err != nil {
+					return fail.Wrap(fail.KindOf(err), err, "run the hook %s of %s", u.GetName(), s.Title)
+				}
+				continue
+			}
+			if _, err := client.ApplyHook(ctx, u, s.Options()); err != nil {
+				return err
+			}
+		}
+		made = append(made, h)
+	}
+	for _, h := range made {
+		if h.Keep {
+			continue
+		}
+		placed, err := client.Place(ctx, one(h), s.Namespace, s.Key)
+		if err != nil {
+			return err
+		}
+		for _, u := range placed {
+			if u.GetKind() != "Namespace" || h.Object.GetKind() == "Namespace" {
+				if err := client.Remove(ctx, u); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// RemoveSetStep removes a set that the document no longer lists.
+func (c *Addons) RemoveSetStep(s observe.SurplusSet) *plan.Step {
+	title := objects.SetTitle(s.Key)
+	step := &plan.Step{
+		ID: removeSetPrefix + s.Key, Action: plan.Destroy, Subject: "cluster", Title: "remove " + title, Reason: "the document no longer lists it", Removes: true, Apart: true,
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			if s.Once {
+				err = client.Forget(ctx, s.Key)
+			} else {
+				err = client.Delete(ctx, nil, kube.ApplyOptions{Addon: s.Key, Shared: true})
+			}
+			if err != nil {
+				return err
+			}
+			return c.Facts.SetOf(ctx, memory.AddonWorks, s.Key, "")
+		},
+	}
+	if s.Once {
+		step.Action, step.Removes, step.Title = plan.Change, false, "forget "+title
+		step.Details = []string{"it was applied once: its objects stay"}
+		return step
+	}
+	for _, name := range s.Objects {
+		step.Details = append(step.Details, "delete "+name)
+	}
+	giveUp(step, s.Volumes, s.Defined)
+	return step
+}
+
+// OfSet reports whether a step's ID is that of a step of the document's manifests and charts.
+func OfSet(id string) bool {
+	for _, prefix := range []string{setPrefix, beforePrefix, afterPrefix, removeSetPrefix} {
+		if strings.HasPrefix(id, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// one returns the object of a hook as a list.
+func one(h chart.Hook) []*unstructured.Unstructured { return []*unstructured.Unstructured{h.Object} }
+
+// SetState reports what is known of a set: whether its workloads were seen ready since it was applied, and whether hooks are left to run.
+func (c *Addons) SetState(key string) (works, hooksLeft bool) {
+	switch c.Facts.Of(memory.AddonWorks, key) {
+	case setDone:
+		return true, false
+	case setReady:
+		return true, true
+	case setMended:
+		return false, false
+	}
+	return false, true
+}

@@ -1,0 +1,152 @@
+package observe
+
+import (
+	"context"
+
+	"github.com/naupegos/naupegos/internal/chart"
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/objects"
+	"github.com/naupegos/naupegos/internal/siteset"
+)
+
+// SeenSet is a set of the document as observed.
+type SeenSet struct {
+	Finding objects.Finding
+	Volumes []string // volumes that an apply would remove, for they left the set
+	Defined []string // definitions with objects of other owners that an apply would remove
+	Adopts  string   // the Secret of the Helm release that an apply takes over; empty: none
+}
+
+// Clean reports whether nothing is to be done.
+func (s *SeenSet) Clean() bool { return s != nil && s.Finding.Clean() }
+
+// SurplusSet is a set that the document no longer lists.
+type SurplusSet struct {
+	Key     string
+	Objects []string
+	Volumes []string // volumes that would be lost with it
+	Defined []string // definitions with objects of other owners
+	Once    bool     // it was applied a single time: its objects stay
+}
+
+// SetCluster describes the cluster to charts, as far as it answers.
+func (c *Observer) SetCluster(ctx context.Context, client *kube.Client) (siteset.Cluster, error) {
+	out := siteset.Cluster{Kubernetes: c.Doc.Spec.Kubernetes.Version}
+	if client == nil {
+		return out, nil
+	}
+	var err error
+	out.APIs, err = client.APIs(ctx)
+	return out, err
+}
+
+// CheckSets renders the document's sets without the cluster, and reports what is wrong with them.
+func (c *Observer) CheckSets(ctx context.Context) error {
+	described, err := c.SetCluster(ctx, nil)
+	if err != nil {
+		return err
+	}
+	_, err = siteset.All(c.Doc, described)
+	return err
+}
+
+// RenderSets renders all sets for the cluster as it is.
+func (c *Observer) RenderSets(ctx context.Context, client *kube.Client) (map[string]chart.Rendered, error) {
+	described, err := c.SetCluster(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	return siteset.All(c.Doc, described)
+}
+
+// observeSets compares the document's sets with the cluster. The API must have answered.
+func (c *Observer) observeSets(ctx context.Context, client *kube.Client, o *Observed) error {
+	if o.Addons == nil { // not all that sets need is known
+		return nil
+	}
+	sets := siteset.Of(c.Doc)
+	o.Sets = map[string]*SeenSet{}
+	if len(sets) > 0 {
+		rendered, err := c.RenderSets(ctx, client)
+		switch fail.KindOf(err) {
+		case fail.Unreachable, fail.NotReady:
+			o.APIErr = err
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, s := range sets {
+			seen, err := c.observeSet(ctx, client, s, rendered[s.Key])
+			if err != nil {
+				o.APIErr = err
+				return nil
+			}
+			o.Sets[s.Key] = seen
+		}
+	}
+	surplus, err := c.surplusSets(ctx, client, sets)
+	if err != nil {
+		o.APIErr = err
+	}
+	o.SurplusSets = surplus
+	return nil
+}
+
+func (c *Observer) observeSet(ctx context.Context, client *kube.Client, s *siteset.Set, r chart.Rendered) (*SeenSet, error) {
+	seen := &SeenSet{}
+	if s.Once {
+		if done, err := client.Applied(ctx, s.Key); err != nil || done {
+			seen.Finding.Same, seen.Finding.Known = done, done
+			return seen, err
+		}
+	}
+	placed, err := client.Place(ctx, r.Objects, s.Namespace, s.Key)
+	if err != nil {
+		return nil, err
+	}
+	if seen.Finding, err = client.Examine(ctx, placed, s.Options()); err != nil {
+		return nil, err
+	}
+	if s.Helm != "" && !seen.Finding.Known {
+		if seen.Adopts, err = client.HelmRelease(ctx, s.Namespace, s.Release); err != nil {
+			return nil, err
+		}
+	}
+	seen.Volumes, seen.Defined, err = client.Lost(ctx, seen.Finding.Pruned)
+	return seen, err
+}
+
+// surplusSets finds sets that the cluster has and the document no longer lists, and what would be lost with them.
+func (c *Observer) surplusSets(ctx context.Context, client *kube.Client, sets []*siteset.Set) ([]SurplusSet, error) {
+	installed, err := client.Addons(ctx)
+	if err != nil {
+		return nil, err
+	}
+	listed := map[string]bool{}
+	for _, s := range sets {
+		listed[s.Key] = true
+	}
+	var out []SurplusSet
+	for _, key := range installed {
+		if !siteset.IsSet(key) || listed[key] {
+			continue
+		}
+		s := SurplusSet{Key: key}
+		going, once, err := client.Inventory(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if s.Once = once; !once {
+			for _, r := range going {
+				s.Objects = append(s.Objects, r.String())
+			}
+			if s.Volumes, s.Defined, err = client.Lost(ctx, going); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}

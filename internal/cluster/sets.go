@@ -1,0 +1,102 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+
+	"github.com/naupegos/naupegos/internal/cluster/addons"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
+	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/siteset"
+)
+
+// planSets applies the manifests and charts of the document that are absent or not as wanted, waits for them, and removes those that left the document.
+func (a *applying) planSets() error {
+	for _, s := range a.o.SurplusSets {
+		a.add(stage.Sets, a.RemoveSetStep(s))
+	}
+	sets := siteset.Of(a.Doc)
+	if len(sets) == 0 {
+		return nil
+	}
+	rendered, err := a.RenderSets(context.Background(), nil) // for the hooks and the order; it asks nothing
+	if err != nil {
+		return err
+	}
+	before := siteset.Needs(sets, rendered)
+	for _, s := range sets {
+		seen, r := a.o.Sets[s.Key], rendered[s.Key]
+		var needs []plan.Need
+		for _, other := range before[s.Key] {
+			needs = append(needs, plan.IfPlanned(addons.SetID(other), addons.SetWorksID(other))...)
+		}
+		var steps []*plan.Step
+		works, hooksLeft := a.SetState(s.Key)
+		apply := !seen.Clean()
+		renewed := apply && (seen == nil || !seen.Finding.Same)
+		if renewed && len(r.Before) > 0 {
+			steps = append(steps, a.HooksStep(s, r.Before, true))
+		}
+		if apply {
+			steps = append(steps, a.SetStep(s, seen))
+		}
+		if apply || !works {
+			steps = append(steps, a.SetWorksStep(s))
+		}
+		if (renewed || hooksLeft && !apply) && len(r.After) > 0 {
+			steps = append(steps, a.HooksStep(s, r.After, false))
+		}
+		a.chain(stage.Sets, steps, needs...)
+	}
+	return nil
+}
+
+// setImages warns of images that machines pull from registries, for the bundle lacks them.
+func setImages(c *Cluster) []string {
+	rendered, err := c.RenderSets(context.Background(), nil)
+	if err != nil || len(rendered) == 0 {
+		return nil
+	}
+	var out []string
+	for _, s := range siteset.Of(c.Doc) {
+		var pulled []string
+		for _, ref := range siteset.Images(rendered[s.Key]) {
+			if !bundled(c, ref) {
+				pulled = append(pulled, ref)
+			}
+		}
+		if len(pulled) > 0 {
+			out = append(out, s.Title+": machines pull images that are not in the bundle: "+list(pulled))
+		}
+	}
+	return out
+}
+
+// bundled reports whether the bundle brings an image to the machines.
+func bundled(c *Cluster, ref string) bool {
+	if c.Current == nil {
+		return false
+	}
+	for _, i := range c.Current.Manifest.Images {
+		if i.Ref == ref {
+			return true
+		}
+	}
+	return false
+}
+
+// list names a few things, and how many more there are.
+func list(all []string) string {
+	const most = 20
+	text := ""
+	for i, s := range slices.Clone(all) {
+		if i == most {
+			return text + ", …"
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += s
+	}
+	return text
+}

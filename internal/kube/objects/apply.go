@@ -1,0 +1,227 @@
+// Package objects applies sets of objects to a cluster: it compares them with the live objects, applies them server-side, keeps an inventory of each set,
+// prunes and deletes.
+package objects
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/answer"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
+)
+
+// FieldManager is the field manager of everything that this package applies.
+const FieldManager = "naupegos"
+
+// Metadata of applied objects. Objects without an addon have no AddonLabel.
+const (
+	AddonLabel       = "naupegos.dev/addon"  // the addon, or the set of the document, that the object belongs to
+	DigestAnnotation = "naupegos.dev/digest" // digest of the object as it was last applied
+)
+
+// Options are the options of Apply.
+type Options struct {
+	Addon string // labels every object with this name and keeps an inventory under it; empty: no label and no inventory
+	Prune bool   // removes objects that an earlier Apply of the same addon made and that the manifests no longer contain
+
+	// Shared: people and other programs work on the objects, too. Apply then refuses an object that belongs to another set, and fields that another program
+	// manages, unless Force is set. Fields that people changed with kubectl are taken back.
+	Shared bool
+	Force  bool
+	Once   bool // the inventory records that the set is applied a single time
+	// Helm names the Helm release, "NAMESPACE/NAME", whose objects the set takes over; empty: none.
+	Helm string
+}
+
+// Result lists the applied and the removed objects.
+type Result struct {
+	Applied []string // "Deployment kube-system/coredns", in order
+	Pruned  []string
+}
+
+// Mapper finds the resources of kinds. Reset forgets what it knows: a definition was added.
+type Mapper interface {
+	meta.RESTMapper
+	Reset()
+}
+
+// Applier applies sets of objects to one cluster.
+type Applier struct {
+	Host    string // the API's URL, for messages
+	Set     kubernetes.Interface
+	Dynamic dynamic.Interface
+	Meta    metadata.Interface
+	Mapper  Mapper
+}
+
+// parallel bounds how many objects are applied or compared at once.
+const parallel = 8
+
+// Apply applies the objects of the manifests (server-side apply, taking over fields that others set) in an order that works: namespaces,
+// definitions (waiting until they are served), rights, configuration, services, workloads, webhooks. After an error some objects may be
+// applied; another Apply finishes the work.
+func (c *Applier) Apply(ctx context.Context, manifests []byte, o Options) (Result, error) {
+	objects, err := manifest.Parse(manifests)
+	if err != nil {
+		return Result{}, err
+	}
+	return c.ApplyObjects(ctx, objects, o)
+}
+
+// ApplyObjects is Apply of objects in their order of manifest.Sort.
+func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unstructured, o Options) (Result, error) {
+	var result Result
+	digest, err := manifest.DigestAll(objects)
+	if err != nil {
+		return result, err
+	}
+	before, err := c.inventory(ctx, o.Addon)
+	if err != nil {
+		return result, err
+	}
+	keep := refs(objects)
+	// Recorded before anything is created, so that the next Apply knows the objects of an interrupted one.
+	if err := c.record(ctx, o, "", union(before.Objects, keep)); err != nil {
+		return result, err
+	}
+	for left := objects; len(left) > 0; {
+		n := sameRank(left)
+		if err := c.applyRank(ctx, left[:n], o); err != nil {
+			return result, err
+		}
+		for _, u := range left[:n] {
+			result.Applied = append(result.Applied, manifest.Name(u))
+		}
+		left = left[n:]
+	}
+	if o.Prune {
+		if result.Pruned, err = c.prune(ctx, before.Objects, keep, o.Addon); err != nil {
+			return result, err
+		}
+	} else {
+		keep = union(before.Objects, keep)
+	}
+	return result, c.record(ctx, o, digest, keep)
+}
+
+func sameRank(objects []*unstructured.Unstructured) int {
+	n := 1
+	for n < len(objects) && manifest.Rank(objects[n]) == manifest.Rank(objects[0]) {
+		n++
+	}
+	return n
+}
+
+func (c *Applier) applyRank(ctx context.Context, objects []*unstructured.Unstructured, o Options) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for _, u := range objects {
+		g.Go(func() error { return c.applyOne(gctx, u.DeepCopy(), o) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, u := range objects {
+		if u.GetKind() == "CustomResourceDefinition" {
+			if err := c.waitEstablished(ctx, u); err != nil {
+				return err
+			}
+			c.Mapper.Reset()
+		}
+	}
+	return nil
+}
+
+// marked returns a copy of an object with the marks of its set.
+func marked(u *unstructured.Unstructured, addon string) (*unstructured.Unstructured, error) {
+	digest, err := manifest.Digest(u)
+	if err != nil {
+		return nil, err
+	}
+	u = u.DeepCopy()
+	u.SetAnnotations(with(u.GetAnnotations(), DigestAnnotation, digest))
+	if addon != "" {
+		u.SetLabels(with(u.GetLabels(), AddonLabel, addon))
+	}
+	return u, nil
+}
+
+func (c *Applier) applyOne(ctx context.Context, wanted *unstructured.Unstructured, o Options) error {
+	u, err := marked(wanted, o.Addon)
+	if err != nil {
+		return err
+	}
+	r, err := c.resource(ctx, refOf(u))
+	if err != nil {
+		return err
+	}
+	if o.Shared {
+		err = c.applyShared(ctx, r, u, o)
+	} else {
+		_, err = r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	}
+	if replaceable[u.GetKind()] && answer.Immutable(err) {
+		if err := r.Delete(ctx, u.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return answer.Error(ctx, err, "replace %s", manifest.Name(u)).At(c.Host)
+		}
+		_, err = r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	}
+	if err != nil {
+		e := answer.Error(ctx, err, "apply %s", manifest.Name(u)).At(c.Host)
+		switch {
+		case answer.MissingNamespace(err):
+			e.Kind = fail.NotReady // kube-system appears shortly after the API; other namespaces come with their own manifests
+		case strings.Contains(err.Error(), "failed to create typed patch object"):
+			e.Kind = fail.Invalid // a field of the wrong type, which the API server reports as an internal error
+		}
+		return e
+	}
+	return nil
+}
+
+// replaceable are kinds whose objects may be deleted and created again if an immutable field changes: volumes do not need the class that they were made
+// with, and a binding has no state.
+var replaceable = map[string]bool{"StorageClass": true, "ClusterRoleBinding": true, "RoleBinding": true}
+
+func with(m map[string]string, key, value string) map[string]string {
+	out := maps.Clone(m)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[key] = value
+	return out
+}
+
+// resource returns the client for objects of a reference's kind, in the reference's namespace if the kind is namespaced.
+func (c *Applier) resource(ctx context.Context, r ref) (dynamic.ResourceInterface, error) {
+	m, err := c.Mapping(ctx, r.APIVersion, r.Kind)
+	if err != nil {
+		return nil, err
+	}
+	if m.Scope.Name() != meta.RESTScopeNameNamespace {
+		return c.Dynamic.Resource(m.Resource), nil
+	}
+	return c.Dynamic.Resource(m.Resource).Namespace(r.namespace()), nil
+}
+
+// Mapping looks up a kind in the API's discovery. For an unknown kind, which may be new, it refreshes the mapper once.
+func (c *Applier) Mapping(ctx context.Context, apiVersion, kind string) (*meta.RESTMapping, error) {
+	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
+	m, err := c.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return nil, answer.Error(ctx, err, "find the kind %s of %s", kind, apiVersion).At(c.Host)
+	}
+	return m, nil
+}

@@ -1,0 +1,196 @@
+package objects
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/answer"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/plan/delta"
+)
+
+// Finding is the comparison of a set of objects with the cluster.
+type Finding struct {
+	Deltas  []delta.Delta
+	Refused []string // why Apply will refuse objects, one a line; only of sets that are Shared
+	Pruned  []Ref    // objects that the set no longer has
+	Same    bool     // the inventory records these very objects
+	Known   bool     // the set was applied before
+}
+
+// Clean reports whether Apply has nothing to do.
+func (f *Finding) Clean() bool {
+	return f.Same && len(f.Deltas) == 0 && len(f.Refused) == 0 && len(f.Pruned) == 0
+}
+
+// Differences lists what Apply would change, field by field, as the API server foresees it. Values of Secrets are masked. An object that can't be compared
+// is listed with the reason.
+func (c *Applier) Differences(ctx context.Context, manifests []byte, o Options) []delta.Delta {
+	all, err := manifest.Parse(manifests)
+	if err != nil {
+		return []delta.Delta{unknown("addon "+o.Addon, err)}
+	}
+	f, err := c.Examine(ctx, all, o)
+	if err != nil {
+		return append(f.Deltas, unknown("addon "+o.Addon, err))
+	}
+	return f.Deltas
+}
+
+// Examine compares a set with the cluster, and foresees by dry runs what Apply would change and refuse.
+func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructured, o Options) (Finding, error) {
+	var f Finding
+	found, refused := make([][]delta.Delta, len(wanted)), make([]string, len(wanted))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for i, u := range wanted {
+		g.Go(func() error {
+			deltas, err := c.compare(gctx, u, o)
+			if o.Shared && fail.KindOf(err) == fail.Conflict {
+				refused[i] = manifest.Name(u) + " " + reason(err)
+				deltas = []delta.Delta{{Kind: "object", Name: manifest.Name(u), Action: "update", Why: "refused: it " + reason(err)}}
+			} else if o.Shared && fail.KindOf(err) == fail.Unreachable {
+				return err
+			} else if err != nil {
+				deltas = []delta.Delta{unknown(manifest.Name(u), err)}
+			}
+			found[i] = deltas
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return f, err
+	}
+	f.Deltas = slices.Concat(found...)
+	f.Refused = slices.DeleteFunc(refused, func(s string) bool { return s == "" })
+	inv, err := c.inventory(ctx, o.Addon)
+	if err != nil {
+		return f, err
+	}
+	digest, err := manifest.DigestAll(wanted)
+	if err != nil {
+		return f, err
+	}
+	f.Same, f.Known = inv.Digest == digest, inv.Digest != ""
+	keep := map[string]bool{}
+	for _, r := range refs(wanted) {
+		keep[r.identity()] = true
+	}
+	for _, r := range inv.Objects {
+		if keep[r.identity()] {
+			continue
+		}
+		if o.Shared { // an interrupted apply may have recorded objects that it never made, and pruned ones
+			if ours, err := c.belongs(ctx, r, o.Addon); err != nil || !ours {
+				continue
+			}
+		}
+		f.Pruned = append(f.Pruned, Ref(r))
+		f.Deltas = append(f.Deltas, delta.Delta{Kind: "object", Name: r.String(), Action: "remove", Why: "the addon no longer has it"})
+	}
+	return f, nil
+}
+
+func unknown(name string, err error) delta.Delta {
+	return delta.Delta{Kind: "object", Name: name, Action: "update", Why: "its fields can't be compared: " + err.Error()}
+}
+
+// compare compares one object with what the API server would make of it.
+func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o Options) ([]delta.Delta, error) {
+	name := manifest.Name(u)
+	r, err := c.resource(ctx, refOf(u))
+	if meta.IsNoMatchError(err) {
+		return created(u)
+	}
+	if err != nil {
+		return nil, err
+	}
+	live, err := r.Get(ctx, u.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return created(u)
+	}
+	if err != nil {
+		return nil, answer.Error(ctx, err, "get %s", name).At(c.Host)
+	}
+	want := u.DeepCopy()
+	if o.Addon != "" {
+		want.SetLabels(with(want.GetLabels(), AddonLabel, o.Addon))
+	}
+	dry := metav1.ApplyOptions{FieldManager: FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}}
+	if o.Shared {
+		want, err = c.applyTo(ctx, r, want, live, o, dry)
+	} else {
+		want, err = r.Apply(ctx, u.GetName(), want, dry)
+	}
+	if err != nil {
+		return nil, answer.Error(ctx, err, "foresee %s", name).At(c.Host)
+	}
+	return delta.Tree("object", name, essence(live), essence(want), secretOf(u)), nil
+}
+
+// created describes an object that does not exist yet, with its lines.
+func created(u *unstructured.Unstructured) ([]delta.Delta, error) {
+	d := delta.Delta{Kind: "object", Name: manifest.Name(u), Action: "create"}
+	text, err := yaml.Marshal(masked("", u.DeepCopy().Object, secretOf(u)))
+	if err != nil {
+		return nil, err
+	}
+	d.Hunks, d.Cut = delta.Hunks("", string(text))
+	return []delta.Delta{d}, nil
+}
+
+// masked replaces secret values.
+func masked(path string, v any, secret func(path, value string) bool) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, below := range v {
+			v[key] = masked(strings.TrimPrefix(path+"."+key, "."), below, secret)
+		}
+	case []any:
+		for i, below := range v {
+			v[i] = masked(path+"[]", below, secret)
+		}
+	case string:
+		if secret(path, v) && path != "kind" && path != "apiVersion" && path != "type" {
+			return "(secret)"
+		}
+	}
+	return v
+}
+
+// essence is an object without the fields that the API server writes, and without its digest.
+func essence(u *unstructured.Unstructured) map[string]any {
+	out := u.DeepCopy()
+	delete(out.Object, "status")
+	for _, field := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"} {
+		unstructured.RemoveNestedField(out.Object, "metadata", field)
+	}
+	annotations := out.GetAnnotations()
+	delete(annotations, DigestAnnotation)
+	delete(annotations, lastApplied)
+	if out.SetAnnotations(annotations); len(annotations) == 0 {
+		unstructured.RemoveNestedField(out.Object, "metadata", "annotations")
+	}
+	return out.Object
+}
+
+// lastApplied is where kubectl apply keeps the whole object, a Secret's values too.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// secretOf says which values of an object are secret: all data of a Secret, and what looks like one elsewhere.
+func secretOf(u *unstructured.Unstructured) func(path, value string) bool {
+	isSecret := u.GetKind() == "Secret"
+	return func(path, value string) bool {
+		return isSecret && !strings.HasPrefix(path, "metadata.") || machine.Sensitive([]byte(value))
+	}
+}

@@ -1,0 +1,151 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/answer"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
+)
+
+// systemNamespaces belong to Kubernetes.
+var systemNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
+
+// Place puts objects without a namespace into the set's, takes the namespace from objects of kinds that have none, and adds the set's namespace to the set
+// unless it is there already and not the set's own. It returns copies, in order.
+func (c *Applier) Place(ctx context.Context, all []*unstructured.Unstructured, namespace, addon string) ([]*unstructured.Unstructured, error) {
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	var out []*unstructured.Unstructured
+	uses, holds := false, false
+	for _, u := range all {
+		u = u.DeepCopy()
+		yes, known, err := c.namespaced(ctx, u, all)
+		switch {
+		case err != nil:
+			return nil, err
+		case known && !yes:
+			u.SetNamespace("")
+		case known && u.GetNamespace() == "":
+			u.SetNamespace(namespace)
+		}
+		uses = uses || u.GetNamespace() == namespace
+		holds = holds || u.GetKind() == "Namespace" && u.GetAPIVersion() == "v1" && u.GetName() == namespace
+		out = append(out, u)
+	}
+	if uses && !holds && !slices.Contains(systemNamespaces, namespace) {
+		ns, err := c.Set.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, answer.Error(ctx, err, "get Namespace %s", namespace).At(c.Host)
+		}
+		if err != nil || ns.Labels[AddonLabel] == addon {
+			out = append(out, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}})
+		}
+	}
+	manifest.Sort(out)
+	return out, nil
+}
+
+// occupied names an object of a namespace that does not belong to the set; "" if there is none. It leaves out objects that others own and objects that
+// Kubernetes puts into each namespace.
+func (c *Applier) occupied(ctx context.Context, namespace, addon string) (string, error) {
+	lists, err := c.Set.Discovery().ServerPreferredResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return "", answer.Error(ctx, err, "ask which resources the API serves").At(c.Host)
+	}
+	for _, l := range lists {
+		gv, err := schema.ParseGroupVersion(l.GroupVersion)
+		if err != nil {
+			return "", fail.Wrap(fail.Internal, err, "read which resources the API serves")
+		}
+		for _, r := range l.APIResources {
+			if !r.Namespaced || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") || strings.Contains(r.Name, "/") ||
+				slices.Contains([]string{"events", "endpoints", "endpointslices", "leases"}, r.Name) || gv.Group == "metrics.k8s.io" {
+				continue
+			}
+			found, err := c.Meta.Resource(gv.WithResource(r.Name)).Namespace(namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return "", answer.Error(ctx, err, "list %s of namespace %s", r.Name, namespace).At(c.Host)
+			}
+			for i := range found.Items {
+				if o := &found.Items[i]; foreign(o, r.Kind, addon) {
+					return r.Kind + " " + o.Name, nil
+				}
+			}
+		}
+	}
+	return "", nil
+}
+
+func foreign(o *metav1.PartialObjectMetadata, kind, addon string) bool {
+	ofNamespace := kind == "ServiceAccount" && o.Name == "default" || kind == "ConfigMap" && o.Name == "kube-root-ca.crt"
+	return !ofNamespace && len(o.OwnerReferences) == 0 && o.DeletionTimestamp == nil && o.Labels[AddonLabel] != addon
+}
+
+// Lost lists data and definitions that go with objects: volumes, and definitions with objects that are not among those that go.
+func (c *Applier) Lost(ctx context.Context, going []Ref) (volumes, definitions []string, err error) {
+	gone := map[string]bool{}
+	for _, r := range going {
+		gone[ref(r).identity()] = true
+	}
+	for _, r := range going {
+		switch r.Kind {
+		case "PersistentVolumeClaim", "PersistentVolume":
+			volumes = append(volumes, ref(r).String())
+		case "CustomResourceDefinition":
+			n, err := c.objectsOf(ctx, ref(r), gone)
+			if err != nil {
+				return nil, nil, err
+			}
+			if n > 0 {
+				definitions = append(definitions, fmt.Sprintf("%s with %d objects of other owners", ref(r), n))
+			}
+		}
+	}
+	return volumes, definitions, nil
+}
+
+// objectsOf counts the objects of a definition that are not among those that go.
+func (c *Applier) objectsOf(ctx context.Context, r ref, gone map[string]bool) (int, error) {
+	ri, err := c.resource(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	d, err := ri.Get(ctx, r.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, answer.Error(ctx, err, "get %s", r).At(c.Host)
+	}
+	gk, _ := manifest.Defines(d)
+	m, err := c.Mapper.RESTMapping(gk)
+	if meta.IsNoMatchError(err) {
+		return 0, nil // it was never served
+	}
+	if err != nil {
+		return 0, answer.Error(ctx, err, "find the kind %s", gk.Kind).At(c.Host)
+	}
+	list, err := c.Meta.Resource(m.Resource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, answer.Error(ctx, err, "list %s", m.Resource.Resource).At(c.Host)
+	}
+	n := 0
+	for _, o := range list.Items {
+		if !gone[(ref{APIVersion: m.GroupVersionKind.GroupVersion().String(), Kind: gk.Kind, Namespace: o.Namespace, Name: o.Name}).identity()] {
+			n++
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,217 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/csaupgrade"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/answer"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
+)
+
+// The annotations by which Helm marks the objects of its releases.
+const (
+	helmRelease   = "meta.helm.sh/release-name"
+	helmNamespace = "meta.helm.sh/release-namespace"
+)
+
+// applyShared applies one object that others may work on, too.
+func (c *Applier) applyShared(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, o Options) error {
+	live, err := r.Get(ctx, u.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		live, err = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	if live != nil {
+		if err := c.inherit(ctx, r, live); err != nil {
+			return err
+		}
+	}
+	_, err = c.applyTo(ctx, r, u, live, o, metav1.ApplyOptions{FieldManager: FieldManager})
+	return err
+}
+
+// applyTo applies an object in place of the live one, which may be nil. fail.Conflict says whose the object or its fields are.
+func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, live *unstructured.Unstructured, o Options, with metav1.ApplyOptions) (*unstructured.Unstructured, error) {
+	if live != nil {
+		if owner := ownerOf(live, o); owner != "" {
+			return nil, fail.New(fail.Conflict, "belongs to %s", owner).At(manifest.Name(u)).Do("give it another name, or remove it there first")
+		}
+	}
+	with.Force = o.Force
+	out, err := r.Apply(ctx, u.GetName(), u, with)
+	if !apierrors.IsConflict(err) || o.Force {
+		return out, err
+	}
+	fields, all := conflicts(err, o)
+	if !all {
+		return nil, err
+	}
+	if len(fields) > 0 {
+		return nil, fail.New(fail.Conflict, "has fields that others manage: %s", strings.Join(fields, ", ")).At(manifest.Name(u)).
+			Do("leave these fields out, or set force: true to take them over")
+	}
+	with.Force = true // the other managers are people
+	return r.Apply(ctx, u.GetName(), u, with)
+}
+
+// reason returns the words of a conflict.
+func reason(err error) string {
+	var e *fail.Error
+	if errors.As(err, &e) {
+		var inner *fail.Error
+		if e.Err != nil && errors.As(e.Err, &inner) {
+			e = inner
+		}
+		return e.What
+	}
+	return err.Error()
+}
+
+// ownerOf names the set, addon or Helm release that a live object belongs to; "" if the set of the options may take it.
+func ownerOf(live *unstructured.Unstructured, o Options) string {
+	if addon := live.GetLabels()[AddonLabel]; addon != "" {
+		if addon == o.Addon {
+			return ""
+		}
+		return SetTitle(addon)
+	}
+	a := live.GetAnnotations()
+	if name := a[helmRelease]; name != "" && a[helmNamespace]+"/"+name != o.Helm {
+		return "Helm release " + a[helmNamespace] + "/" + name
+	}
+	if live.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults" || live.GetLabels()["kubernetes.io/cluster-service"] == "true" {
+		return "Kubernetes itself"
+	}
+	switch live.GetKind() {
+	case "Namespace":
+		if slices.Contains(systemNamespaces, live.GetName()) {
+			return "Kubernetes itself"
+		}
+	case "PriorityClass":
+		if strings.HasPrefix(live.GetName(), "system-") {
+			return "Kubernetes itself"
+		}
+	}
+	return ""
+}
+
+// The prefixes of the inventories of sets of the document. Other inventories are those of addons.
+const (
+	ManifestsPrefix = "manifests."
+	ChartPrefix     = "charts."
+)
+
+// SetTitle names an inventory for people.
+func SetTitle(inventory string) string {
+	if name, ok := strings.CutPrefix(inventory, ManifestsPrefix); ok {
+		return "manifests " + name
+	}
+	if name, ok := strings.CutPrefix(inventory, ChartPrefix); ok {
+		return "chart " + name
+	}
+	return "addon " + inventory
+}
+
+// manager matches the manager in the message of a conflict.
+var manager = regexp.MustCompile(`conflict with "([^"]+)"`)
+
+// conflicts lists the fields of a conflict that belong to programs, "spec.replicas (kube-controller-manager)". all reports whether the error says it for
+// each field.
+func conflicts(err error, o Options) (fields []string, all bool) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil, false
+	}
+	for _, cause := range status.Status().Details.Causes {
+		m := manager.FindStringSubmatch(cause.Message)
+		if cause.Type != metav1.CauseTypeFieldManagerConflict || m == nil {
+			return nil, false
+		}
+		if !person(m[1], o) {
+			fields = append(fields, strings.TrimPrefix(cause.Field, ".")+" ("+m[1]+")")
+		}
+	}
+	return fields, len(status.Status().Details.Causes) > 0
+}
+
+// person reports whether a field manager stands for a person's edit, or for the Helm release that the set takes over.
+func person(name string, o Options) bool {
+	return strings.HasPrefix(name, "kubectl") || name == "before-first-apply" || o.Helm != "" && strings.EqualFold(name, "helm")
+}
+
+// inherit makes fields that kubectl apply or Helm set the set's own, so that a field that leaves the set leaves the object.
+func (c *Applier) inherit(ctx context.Context, r dynamic.ResourceInterface, live *unstructured.Unstructured) error {
+	former := sets.New("kubectl-client-side-apply", "helm", "Helm", "before-first-apply")
+	if !slices.ContainsFunc(live.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+		return former.Has(m.Manager) && m.Operation == metav1.ManagedFieldsOperationUpdate && m.Subresource == ""
+	}) {
+		return nil
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, former, FieldManager)
+	if err != nil {
+		return fmt.Errorf("take over the fields of %s: %w", manifest.Name(live), err)
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	_, err = r.Patch(ctx, live.GetName(), "application/json-patch+json", patch, metav1.PatchOptions{FieldManager: FieldManager})
+	return err
+}
+
+// HelmRelease returns the name of the Secret with the newest revision of a Helm release; "" if there is none.
+func (c *Applier) HelmRelease(ctx context.Context, namespace, name string) (string, error) {
+	list, err := c.Set.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,status=deployed,name=" + name})
+	if err != nil {
+		return "", answer.Error(ctx, err, "look for the Helm release %s/%s", namespace, name).At(c.Host)
+	}
+	newest := ""
+	for _, s := range list.Items {
+		if string(s.Type) == "helm.sh/release.v1" {
+			newest = s.Name
+		}
+	}
+	return newest, nil
+}
+
+// Applied reports whether the set was applied completely before, whatever it holds now.
+func (c *Applier) Applied(ctx context.Context, addon string) (bool, error) {
+	inv, err := c.inventory(ctx, addon)
+	return inv.Digest != "", err
+}
+
+// Forget removes the inventory of a set and leaves its objects.
+func (c *Applier) Forget(ctx context.Context, addon string) error { return c.forget(ctx, addon) }
+
+// namespaced reports whether a kind is namespaced; unknown if neither the API nor a definition among the objects says it.
+func (c *Applier) namespaced(ctx context.Context, u *unstructured.Unstructured, among []*unstructured.Unstructured) (yes, known bool, err error) {
+	m, err := c.Mapping(ctx, u.GetAPIVersion(), u.GetKind())
+	if err == nil {
+		return m.Scope.Name() == meta.RESTScopeNameNamespace, true, nil
+	}
+	if !meta.IsNoMatchError(err) {
+		return false, false, err
+	}
+	gk := u.GroupVersionKind().GroupKind()
+	for _, d := range among {
+		if defined, ok := manifest.Defines(d); ok && defined == gk {
+			scope, _, _ := unstructured.NestedString(d.Object, "spec", "scope")
+			return scope == "Namespaced", true, nil
+		}
+	}
+	return false, false, nil
+}
