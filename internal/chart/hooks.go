@@ -31,7 +31,7 @@ func (out *Rendered) addHook(file string, u *unstructured.Unstructured) error {
 	if w := strings.TrimSpace(u.GetAnnotations()[annotationWeight]); w != "" {
 		n, err := strconv.Atoi(w)
 		if err != nil {
-			return fail.New(fail.Invalid, "the weight %q of the hook %s is no whole number", w, manifest.Name(u)).At(file)
+			return fail.Wrap(fail.Invalid, err, "the weight %q of the hook %s is no whole number", w, manifest.Name(u)).At(file)
 		}
 		h.Weight = n
 	}

@@ -58,7 +58,7 @@ func unpack(text string) (files, error) {
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, fail.New(fail.Invalid, "is not base64")
+		return nil, fail.Wrap(fail.Invalid, err, "is not base64")
 	}
 	return untar(bytes.NewReader(data), "")
 }
