@@ -39,7 +39,7 @@ func AddAliases(c *cobra.Command) {
 
 func unknownCommand(c *cobra.Command, name string) error {
 	err := fail.New(fail.Invalid, "%s has no command %q", c.CommandPath(), name)
-	known, meant := []string(nil), []string(nil)
+	known, meant, begun := []string(nil), []string(nil), []string(nil)
 	for _, sub := range c.Commands() {
 		if !sub.IsAvailableCommand() {
 			continue
@@ -50,9 +50,12 @@ func unknownCommand(c *cobra.Command, name string) error {
 			}
 		}
 		if len(name) > 1 && strings.HasPrefix(sub.Name(), strings.ToLower(name)) {
-			meant = append(meant, sub.Name())
+			begun = append(begun, sub.Name())
 		}
 		known = append(append(known, sub.Name()), sub.Aliases...)
+	}
+	if len(meant) == 0 {
+		meant = begun
 	}
 	if near := fail.Nearest(name, known); near != "" && len(meant) == 0 {
 		meant = append(meant, near)
