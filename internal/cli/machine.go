@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/metal"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/verbs"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -171,6 +172,7 @@ func newPowerCmd(a *App, p power) *cobra.Command {
 	} else {
 		f.yes = true
 	}
+	verbs.DryRun(c, &f.dry)
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/cluster/stage"
@@ -107,5 +108,5 @@ func (a *applying) replacement(s wanted.Slot) []*plan.Step {
 
 // Consents lists the names of all consents that plans ask for.
 func Consents() []string {
-	return []string{provider.ConsentAddresses, nodes.ConsentLeave, ConsentLost, staged.ConsentObstacles, env.ConsentBundle, nodes.ConsentReplace}
+	return []string{provider.ConsentAddresses, nodes.ConsentLeave, ConsentLost, staged.ConsentObstacles, env.ConsentBundle, nodes.ConsentReplace, addons.ConsentVolumes, addons.ConsentDefinitions}
 }

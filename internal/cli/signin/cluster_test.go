@@ -18,6 +18,8 @@ import (
 
 	"github.com/zitadel/oidc/v3/example/server/exampleop"
 	"github.com/zitadel/oidc/v3/example/server/storage"
+	"github.com/zitadel/oidc/v3/pkg/oidc"
+	"github.com/zitadel/oidc/v3/pkg/op"
 
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -33,13 +35,39 @@ type people struct {
 	signIn cluster.SignIn
 }
 
+// publicDevices lets the client of devices do without a secret, as programs on people's machines must.
+type publicDevices struct{ *storage.Storage }
+
+// GetClientByClientID implements op.Storage.
+func (s publicDevices) GetClientByClientID(ctx context.Context, id string) (op.Client, error) {
+	c, err := s.Storage.GetClientByClientID(ctx, id)
+	if err == nil && id == "device" {
+		c = publicClient{c}
+	}
+	return c, err
+}
+
+// CompleteDeviceAuthorization implements op.DeviceAuthorizationStorage. The example's page gives the name of its only user, and its tokens need the ID.
+func (s publicDevices) CompleteDeviceAuthorization(ctx context.Context, userCode, _ string) error {
+	return s.Storage.CompleteDeviceAuthorization(ctx, userCode, "id1")
+}
+
+// publicClient is a client without a secret.
+type publicClient struct{ op.Client }
+
+// AuthMethod implements op.Client.
+func (publicClient) AuthMethod() oidc.AuthMethod { return oidc.AuthMethodNone }
+
+// ApplicationType implements op.Client.
+func (publicClient) ApplicationType() op.ApplicationType { return op.ApplicationTypeNative }
+
 func newPeople(t *testing.T, clientID string) *people {
 	t.Helper()
 	var provider http.Handler
 	idp := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { provider.ServeHTTP(w, r) }))
 	t.Cleanup(idp.Close)
 	storage.RegisterClients(storage.NativeClient("kubernetes", "http://127.0.0.1/callback"), storage.DeviceClient("device", ""))
-	provider = exampleop.SetupServer(idp.URL, storage.NewStorage(storage.NewUserStore(idp.URL)), slog.New(slog.DiscardHandler), false)
+	provider = exampleop.SetupServer(idp.URL, publicDevices{storage.NewStorage(storage.NewUserStore(idp.URL))}, slog.New(slog.DiscardHandler), false)
 	p := &people{dir: t.TempDir(), out: &testkit.Buffer{}, said: &testkit.Buffer{}}
 	p.signIn = cluster.SignIn{
 		Name: "corp", URL: idp.URL, ClientID: clientID, Scopes: []string{"openid", "email", "offline_access"},

@@ -94,13 +94,13 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet) *plan.Step {
 
 // giveUp asks for consent to lose volumes and definitions with a step.
 func giveUp(step *plan.Step, volumes, defined []string) {
-	for _, v := range volumes {
-		step.Consent = ConsentVolumes
-		step.Details = append(step.Details, v+" is deleted with its data")
-	}
 	for _, d := range defined {
 		step.Consent = ConsentDefinitions
 		step.Details = append(step.Details, d+" is deleted, and these objects with it")
+	}
+	for _, v := range volumes { // the stronger consent counts if both are lost; the details name all
+		step.Consent = ConsentVolumes
+		step.Details = append(step.Details, v+" is deleted with its data")
 	}
 }
 

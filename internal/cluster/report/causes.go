@@ -435,7 +435,10 @@ func (j *judgement) drift() {
 		j.add(finding{kind: "document", text: "the stored document has not been applied", remedy: j.apply(), does: "applies it"})
 	}
 	for _, name := range g.addons {
-		j.add(finding{kind: "addon", text: "addon " + name + " differs", remedy: j.apply(), does: "corrects it"})
+		if !strings.Contains(name, " ") { // sets say what they are: "manifests shop"
+			name = "addon " + name
+		}
+		j.add(finding{kind: "addon", text: name + " differs", remedy: j.apply(), does: "corrects it"})
 	}
 	if g.records || g.proxy {
 		j.add(finding{kind: "records", text: "kubeadm's records in the cluster differ", remedy: j.apply(), does: "writes them again"})

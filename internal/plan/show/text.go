@@ -66,15 +66,18 @@ func disruptionWords(p *plan.Plan) []string {
 		return []string{"removes cluster " + p.Cluster + " and all its data."}
 	}
 	has, later := map[plan.Disruption]bool{}, map[plan.Disruption]bool{}
-	var removed, replaced []string // machines that go, and machines that stay but lose their data
+	var removed, replaced, dropped []string // machines that go, machines that stay but lose their data, and parts of the cluster that go
 	for _, s := range p.Steps {
 		has[s.Disruption()], later[s.Announces] = true, true
-		list := &removed
-		if s.Action == plan.Change {
+		list, what := &removed, s.Subject
+		switch {
+		case s.Action == plan.Change:
 			list = &replaced
+		case s.Subject == "cluster":
+			list, what = &dropped, strings.TrimPrefix(s.Title, "remove ")
 		}
-		if s.Removes && !slices.Contains(*list, words.Line(s.Subject)) {
-			*list = append(*list, words.Line(s.Subject))
+		if s.Removes && !slices.Contains(*list, words.Line(what)) {
+			*list = append(*list, words.Line(what))
 		}
 	}
 	var sentences []string
@@ -87,6 +90,9 @@ func disruptionWords(p *plan.Plan) []string {
 			what = "removes Kubernetes from " + words.First(removed, 10)
 		}
 		sentences = append(sentences, what+", with the data that is stored only there.")
+	}
+	if len(dropped) > 0 {
+		sentences = append(sentences, "removes "+words.First(dropped, 10)+" from the cluster; the steps below say what goes with it.")
 	}
 	if len(replaced) > 0 {
 		sentences = append(sentences, "replaces data on "+words.First(replaced, 10)+"; the steps below say what is lost.")
