@@ -7,6 +7,10 @@ import (
 	"net/url"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -24,5 +28,17 @@ func TestKindOfBrokenConnections(t *testing.T) {
 	}
 	if got := Kind(t.Context(), errors.New("something else")); got != fail.Internal {
 		t.Errorf("an unknown error is %v", got)
+	}
+}
+
+// TestImmutable lists the API's words about fields that never change.
+func TestImmutable(t *testing.T) {
+	for said, want := range map[string]bool{
+		"field is immutable": true, "updates to parameters are forbidden.": true, "cannot change roleRef": true, "must be positive": false,
+	} {
+		err := apierrors.NewInvalid(schema.GroupKind{Kind: "StorageClass"}, "slow", field.ErrorList{field.Invalid(field.NewPath("x"), nil, said)})
+		if got := Immutable(err); got != want {
+			t.Errorf("%q: %t", said, got)
+		}
 	}
 }
