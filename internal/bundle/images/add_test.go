@@ -27,7 +27,7 @@ func TestAddFromRegistry(t *testing.T) {
 	s := newServer(t, false)
 	index := s.push(t, "team/app:v1", indexFor(t, "app", "linux/amd64", "linux/arm64/v8"))
 	single := s.push(t, "tool:2", imageFor(t, "linux/amd64", "tool"))
-	s.user = "robot"
+	s.admit("robot")
 	lib := newLibrary(t)
 	o := Options{Platforms: []string{"linux/amd64"}, Access: Access{User: "robot", Password: "secret-word", CA: s.ca}}
 	added := testkit.Value(Add(t.Context(), lib, parse(t, s.host+"/team/app:v1", s.host+"/tool@"+single), o))(t)
@@ -85,7 +85,7 @@ func TestAddRefuses(t *testing.T) {
 	pinned := s.push(t, "app:v1", indexFor(t, "app", "linux/amd64", "linux/arm64"))
 	s.push(t, "arm:v1", imageFor(t, "linux/arm64", "arm"))
 	s.push(t, "chart:v1", mutate.ConfigMediaType(imageFor(t, "linux/amd64", "chart"), "application/vnd.cncf.helm.config.v1+json"))
-	s.user = "robot"
+	s.admit("robot")
 	good := Access{User: "robot", Password: "secret-word", CA: s.ca}
 	for name, c := range map[string]struct {
 		ref    string
@@ -144,13 +144,13 @@ func TestAddDamaged(t *testing.T) {
 	o := Options{Platforms: []string{"linux/amd64"}}
 	lib := newLibrary(t)
 	for name, body := range map[string]string{"other content": strings.Repeat("y", 4096+20), "short": "x"} {
-		s.tamper = func(w http.ResponseWriter, r *http.Request) bool {
+		s.tampers(func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasSuffix(r.URL.Path, layer.String()) {
 				return false
 			}
 			_, _ = w.Write([]byte(body))
 			return true
-		}
+		})
 		if _, err := Add(t.Context(), lib, parse(t, s.host+"/app:v1"), o); err == nil {
 			t.Errorf("%s: added", name)
 		}
@@ -162,7 +162,7 @@ func TestAddDamaged(t *testing.T) {
 	if kept == 0 || kept > 2 {
 		t.Errorf("%d files are kept, want those that were complete", kept)
 	}
-	s.tamper = nil
+	s.tampers(nil)
 	testkit.Value(Add(t.Context(), lib, parse(t, s.host+"/app:v1"), o))(t)
 	testkit.Must(t, lib.VerifySet(t.Context(), bundle.DefaultSet))
 }

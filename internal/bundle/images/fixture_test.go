@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -32,6 +33,7 @@ type server struct {
 	*httptest.Server
 	host     string
 	ca       []byte
+	mu       sync.Mutex                                        // guards the fields below
 	user     string                                            // empty: anybody may read
 	tamper   func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
 	requests int
@@ -43,13 +45,16 @@ func newServer(t *testing.T, plain bool) *server {
 	s := &server{}
 	inner := registries.New(registries.Logger(log.New(io.Discard, "", 0)))
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
 		s.requests++
-		if user, password, _ := r.BasicAuth(); s.user != "" && (user != s.user || password != "secret-word") {
+		wanted, tamper := s.user, s.tamper
+		s.mu.Unlock()
+		if user, password, _ := r.BasicAuth(); wanted != "" && (user != wanted || password != "secret-word") {
 			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		if s.tamper != nil && s.tamper(w, r) {
+		if tamper != nil && tamper(w, r) {
 			return
 		}
 		inner.ServeHTTP(w, r)
@@ -65,6 +70,21 @@ func newServer(t *testing.T, plain bool) *server {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	t.Setenv("HOME", t.TempDir())
 	return s
+}
+
+// admit makes the registry ask for a user, and returns the former one.
+func (s *server) admit(user string) (former string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	former, s.user = s.user, user
+	return former
+}
+
+// tampers sets what answers in place of the registry.
+func (s *server) tampers(with func(w http.ResponseWriter, r *http.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tamper = with
 }
 
 // imageFor makes an image of one layer.
@@ -94,9 +114,8 @@ func (s *server) push(t *testing.T, ref string, what remote.Taggable) string {
 	t.Helper()
 	options := []remote.Option{remote.WithTransport(s.Client().Transport)}
 	tag := testkit.Value(name.ParseReference(s.host+"/"+ref, name.WeakValidation))(t)
-	user := s.user
-	s.user = ""
-	defer func() { s.user = user }()
+	user := s.admit("")
+	defer s.admit(user)
 	switch x := what.(type) {
 	case v1.ImageIndex:
 		testkit.Must(t, remote.WriteIndex(tag, x, options...))

@@ -25,7 +25,7 @@ func TestAddKilled(t *testing.T) {
 	s.push(t, "app:v1", imageFor(t, "linux/amd64", "app"))
 	layer := testkit.Value(testkit.Value(imageFor(t, "linux/amd64", "app").Layers())(t)[0].Digest())(t)
 	begun, release := make(chan struct{}), make(chan struct{})
-	s.tamper = func(w http.ResponseWriter, r *http.Request) bool {
+	s.tampers(func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, layer.String()) {
 			return false
 		}
@@ -35,7 +35,7 @@ func TestAddKilled(t *testing.T) {
 		close(begun)
 		<-release
 		return true
-	}
+	})
 	lib := newLibrary(t)
 	child := exec.Command(os.Args[0], "-test.run=^TestAddKilled$")
 	child.Env = append(os.Environ(), "ADD_TO="+lib.Root(), "ADD_IMAGE="+s.host+"/app:v1")
@@ -56,7 +56,7 @@ func TestAddKilled(t *testing.T) {
 			t.Errorf("%s is visible, and is %s", name, got)
 		}
 	}
-	s.tamper = nil
+	s.tampers(nil)
 	testkit.Value(Add(t.Context(), lib, parse(t, s.host+"/app:v1"), Options{Platforms: []string{"linux/amd64"}}))(t)
 	testkit.Must(t, lib.VerifySet(t.Context(), bundle.DefaultSet))
 	if left := testkit.Value(os.ReadDir(filepath.Join(lib.Root(), "tmp")))(t); len(left) > 0 {
