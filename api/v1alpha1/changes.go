@@ -150,7 +150,7 @@ func orNone(s string) string {
 	return s
 }
 
-// Locate fills in the positions of the fields in a document, or those of the nearest enclosing fields, and sorts the changes by them.
+// Locate sets the positions of the changed fields in a document, or of the nearest enclosing fields, and sorts the changes by position.
 func (r Refusal) Locate(file string, data []byte) Refusal {
 	f := strict.New(file)
 	root := f.Document(bytes.Clone(data))

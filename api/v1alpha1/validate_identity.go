@@ -53,7 +53,7 @@ func (id Identity) check(r *findings, dnsDomain string) {
 	id.checkBindings(r)
 }
 
-// paths has API servers' names of fields, and those of the document.
+// paths maps API servers' names of fields to the document's.
 var paths = strings.NewReplacer("jwt[", issuersAt+"[", ".issuer.certificateAuthority", ".ca", ".issuer.audienceMatchPolicy", ".audiences", ".issuer.", ".", ".claimMappings", ".claims",
 	".valueExpression", ".expression")
 
@@ -87,7 +87,7 @@ func (id Identity) checkAuthenticators(r *findings, dnsDomain string) {
 	}
 }
 
-// everybody are the names of those who do not sign in.
+// everybody lists the names that Kubernetes gives to users who do not sign in.
 var everybody = []string{"system:anonymous", "system:unauthenticated"}
 
 // checkBindings demands one subject and a role that can exist.

@@ -83,7 +83,7 @@ func (l *Library) addBlob(ctx context.Context, name string, r io.Reader, mode fs
 	return a, l.keep(f.Name(), a)
 }
 
-// addBlobAs stores the content of r if it has the size and the digest in want. It returns what the content has.
+// addBlobAs stores the content of r if it has the size and the digest in want. It returns the actual size and digest.
 func (l *Library) addBlobAs(ctx context.Context, want Artifact, r io.Reader) (Artifact, error) {
 	f, err := os.CreateTemp(l.tmpDir(), "blob-*")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Imported is what a file of Export held.
+// Imported lists the bundles and sets that Import added.
 type Imported struct {
 	Bundle *Bundle    // nil: none
 	Sets   []AddedSet // they replace those with the same names

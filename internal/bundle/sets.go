@@ -270,18 +270,9 @@ func (l *Library) VerifySet(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	var problems []error
-	for _, a := range s.Artifacts() {
-		problem, err := l.verifyBlob(ctx, a)
-		if err != nil {
-			return err
-		}
-		if problem != nil {
-			problems = append(problems, problem)
-		}
-	}
-	if len(problems) == 0 {
-		return nil
+	problems, err := l.verifyAll(ctx, s.Artifacts())
+	if err != nil || len(problems) == 0 {
+		return err
 	}
 	return fail.Wrap(fail.Invalid, errors.Join(problems...), "%d of %d files are not what the set says", len(problems), len(s.Artifacts())).
 		At("set " + name).Do("add its images again: naupegos bundle add replaces damaged files")

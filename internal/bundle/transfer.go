@@ -87,7 +87,7 @@ func (l *Library) exportTo(ctx context.Context, t *tar.Writer, b *Bundle, sets [
 	return nil
 }
 
-// exportPart writes a manifest and those of its files that are not in the file yet.
+// exportPart writes a manifest, and its files unless the archive already holds them.
 func (l *Library) exportPart(ctx context.Context, t *tar.Writer, name string, manifest []byte, files []Artifact, written map[string]bool) error {
 	if err := t.WriteHeader(exportHeader(name, int64(len(manifest)))); err != nil {
 		return err

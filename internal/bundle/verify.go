@@ -18,21 +18,26 @@ func (l *Library) Verify(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	var problems []error
-	for _, a := range b.Manifest.artifacts() {
+	problems, err := l.verifyAll(ctx, b.Manifest.artifacts())
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	return fail.Wrap(fail.Invalid, errors.Join(problems...), "%d of %d artifacts are not what the manifest says", len(problems), len(b.Manifest.artifacts())).
+		At("bundle "+b.ID[:12]).Do("remove it and build, pull or import it again: naupegos bundle remove %s", b.ID[:12])
+}
+
+// verifyAll returns the defects of blobs as problems, and a failure to read one as err.
+func (l *Library) verifyAll(ctx context.Context, all []Artifact) (problems []error, err error) {
+	for _, a := range all {
 		problem, err := l.verifyBlob(ctx, a)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if problem != nil {
 			problems = append(problems, problem)
 		}
 	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return fail.Wrap(fail.Invalid, errors.Join(problems...), "%d of %d artifacts are not what the manifest says", len(problems), len(b.Manifest.artifacts())).
-		At("bundle "+b.ID[:12]).Do("remove it and build, pull or import it again: naupegos bundle remove %s", b.ID[:12])
+	return problems, nil
 }
 
 // verifyBlob returns a defect of a blob as problem, and a failure to read the blob as err.

@@ -30,14 +30,14 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// Release says for what a chart is rendered.
+// Release describes the release that a chart is rendered for.
 type Release struct {
 	Name, Namespace string
-	Version         string         // that the chart must have; empty: any
-	Values          map[string]any // over those of the files
+	Version         string         // required version of the chart; empty: any
+	Values          map[string]any // override ValuesFiles
 	ValuesFiles     [][]byte
 	Kubernetes      string   // the cluster's release, "v1.37.2"
-	APIs            []string // "apps/v1" and "apps/v1/Deployment" of all kinds that the cluster serves; nil: those of a bare cluster
+	APIs            []string // "apps/v1" and "apps/v1/Deployment" of all kinds that the cluster serves; nil: the kinds of a bare cluster
 }
 
 // Rendered is a rendered chart.
@@ -95,7 +95,7 @@ func load(files map[string][]byte) (*v2.Chart, error) {
 	return c, nil
 }
 
-// check refuses a chart that is not what the release wants, or not whole.
+// check refuses a chart that does not fit the release, or lacks parts.
 func check(c *v2.Chart, r Release) error {
 	m := c.Metadata
 	if r.Version != "" && strings.TrimPrefix(r.Version, "v") != strings.TrimPrefix(m.Version, "v") {

@@ -74,7 +74,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestBadCharts lists charts that are refused, with what the message must name.
+// TestBadCharts lists refused charts, with the words that the message must contain.
 func TestBadCharts(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string

@@ -66,7 +66,7 @@ func (out *Rendered) addHook(file string, u *unstructured.Unstructured) error {
 	return nil
 }
 
-// sortHooks puts hooks into the order of their weights, and those of one weight into that in which objects can be made.
+// sortHooks orders hooks by weight, and hooks of equal weight so that each object comes after the objects it needs.
 func sortHooks(hooks []Hook) {
 	slices.SortStableFunc(hooks, func(a, b Hook) int {
 		if a.Weight != b.Weight {

@@ -93,7 +93,7 @@ func waitLoaded(ctx context.Context, c *Cluster, name string, config []byte) err
 // lastWords prints the last line of the API server's log about its list of issuers.
 const lastWords = `f=$(ls -t /var/log/pods/kube-system_kube-apiserver-*/kube-apiserver/*.log | head -n 1) && grep -F 'authentication config' "$f" | tail -n 1 | cut -c 1-1000`
 
-// whyNotLoaded returns what the API server's log says; nil if it says nothing.
+// whyNotLoaded returns the API server's log lines about the file; nil if it has none.
 func whyNotLoaded(ctx context.Context, c *Cluster, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// identityLab is a running cluster whose document has this identity.
+// identityLab returns a running cluster with this spec.identity.
 func identityLab(t *testing.T, identity string) *lab {
 	t.Helper()
 	doc := testkit.Value(v1alpha1.Parse("cluster.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"+

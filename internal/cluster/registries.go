@@ -21,7 +21,7 @@ import (
 // registryCheckTime bounds the check from all machines.
 const registryCheckTime = registrycheck.Timeout + 5*time.Second
 
-// checkRegistries tries registries and mirrors from the machines whose way to them is about to change, and returns one error for each that can't be used
+// checkRegistries tries registries and mirrors from the machines whose configuration is about to change, and returns one error for each unusable one
 // from a machine. Machines that do not run yet can't be asked.
 func checkRegistries(ctx context.Context, c *Cluster, o *observe.Observed) []error {
 	var names []string

@@ -65,7 +65,7 @@ func (c *cache) get() (Index, error) {
 	return index, nil
 }
 
-// maxManifest bounds what is read of a manifest.
+// maxManifest is the number of bytes of a manifest that the server reads.
 const maxManifest = 4 << 20
 
 // files returns the media types of an image's files, by digest.

@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Options says what is served, where and to whom.
+// Options configures a server.
 type Options struct {
 	Listen    string   // "10.0.0.1:5443"
 	Index     string   // file with an Index; a change counts from the next request on

@@ -13,7 +13,7 @@ import (
 
 const good = "Basic bWU6c2VjcmV0LXdvcmQ=" // me:secret-word
 
-// TestCheck tells what is wrong with an endpoint, without the password.
+// TestCheck names the defect of each endpoint, without the password.
 func TestCheck(t *testing.T) {
 	var tokens *httptest.Server
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -242,7 +242,7 @@ func (c *collector) config(ctx context.Context, r Reference, d v1.Descriptor) (v
 	return config, nil
 }
 
-// store stores what the library lacks.
+// store stores the files that the library lacks.
 func (c *collector) store(ctx context.Context, a *bundle.Addition) error {
 	var files []bundle.Artifact
 	for _, digest := range slices.Sorted(maps.Keys(c.open)) {

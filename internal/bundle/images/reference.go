@@ -14,7 +14,7 @@ type Reference struct {
 	Text   string // as written
 	Name   string // "docker.io/library/nginx"
 	Tag    string // empty: none was written, and there is a digest
-	Digest string // "sha256:…"; empty: nobody has pinned the image
+	Digest string // "sha256:…"; empty: the image is not pinned
 }
 
 // String returns the whole name with tag and digest.

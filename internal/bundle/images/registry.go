@@ -145,7 +145,7 @@ func (s *stalling) Close() error {
 	return err
 }
 
-// registryError says what a registry answered, and what to do.
+// registryError wraps a registry's answer, with advice.
 func registryError(ctx context.Context, err error, r Reference) error {
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 		return ctx.Err()

@@ -101,7 +101,7 @@ func (b *bundleCmd) listCmd() *cobra.Command {
 	return c
 }
 
-// Listed is what a library holds.
+// Listed describes the content of a library.
 type Listed struct {
 	Items []*bundle.Bundle  `json:"items"` // the bundles
 	Sets  []bundle.AddedSet `json:"sets"`  // the sets of images, sorted by name

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 )
 
-// Host is what the operator's command lends these verbs.
+// Host gives these commands access to the program's flags, streams and store.
 type Host struct {
 	Out        io.Writer
 	Kubeconfig func(ctx context.Context, name string, who operate.KubeconfigFor) (*operate.Files, error)

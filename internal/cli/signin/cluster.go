@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/issuer"
 )
 
-// byCode signs somebody in who enters a code in a browser anywhere.
+// byCode signs the user in by a code that is entered in a browser on any device.
 func (h Host) byCode(ctx context.Context, p *oidc.Provider, how issuer.SignIn) (*session, string, error) {
 	o := oauth2.Config{ClientID: how.ClientID, Endpoint: p.Endpoint(), Scopes: how.Scopes}
 	if o.Endpoint.DeviceAuthURL == "" {
@@ -51,7 +51,7 @@ func (h Host) byCode(ctx context.Context, p *oidc.Provider, how issuer.SignIn) (
 	return s, who(token), nil
 }
 
-// signInOf converts what a cluster says of an issuer.
+// signInOf converts a cluster's description of an issuer.
 func signInOf(i *cluster.SignIn) issuer.SignIn {
 	return issuer.SignIn{Issuer: i.URL, ClientID: i.ClientID, Scopes: i.Scopes, CA: string(i.CA)}
 }
@@ -59,7 +59,7 @@ func signInOf(i *cluster.SignIn) issuer.SignIn {
 // keyOf identifies a sign-in with an issuer: several clusters may share it.
 func keyOf(how issuer.SignIn) string { return how.Issuer + "#" + how.ClientID }
 
-// toCluster signs somebody in to a cluster.
+// toCluster signs the user in to a cluster.
 func (h Host) toCluster(ctx context.Context, name string, f *flags) error {
 	e, err := h.Entrance(ctx, name)
 	if err != nil {

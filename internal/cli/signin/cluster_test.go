@@ -79,7 +79,7 @@ func newPeople(t *testing.T, clientID string) *people {
 	return p
 }
 
-// printed waits for what a verb prints.
+// printed waits until a command has printed a match, and returns its first group.
 func (p *people) printed(t *testing.T, what *regexp.Regexp) string {
 	t.Helper()
 	for deadline, tick := time.Now().Add(time.Minute), time.Tick(10*time.Millisecond); time.Now().Before(deadline); <-tick {
@@ -99,7 +99,7 @@ func (p *people) getToken(ctx context.Context) error {
 	return c.ExecuteContext(ctx)
 }
 
-// token signs somebody in through get-token and a browser, and returns the token that kubectl gets.
+// token signs the user in through get-token and a browser, and returns the token that kubectl gets.
 func (p *people) token(t *testing.T) string {
 	t.Helper()
 	done := make(chan error, 1)
@@ -118,7 +118,7 @@ func (p *people) credential(t *testing.T) (c execCredential) {
 	return c
 }
 
-// TestGetToken: the first call signs its user in, later ones use and renew what is kept, and a call without a terminal never waits for a browser.
+// TestGetToken: the first call signs the user in, later calls use and renew the stored token, and a call without a terminal never waits for a browser.
 func TestGetToken(t *testing.T) {
 	p := newPeople(t, "kubernetes")
 	t.Setenv(execInfo, `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}`)

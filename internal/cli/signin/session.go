@@ -74,7 +74,7 @@ func remove(path string) error {
 	return nil
 }
 
-// read reads a session. It returns nil if nobody has signed in.
+// read reads a session. It returns nil if there is none.
 func read(path string) (*session, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +94,7 @@ func read(path string) (*session, error) {
 	return s, nil
 }
 
-// Token returns the ID token for a server, renewed if it is about to end; "" if nobody has signed in there.
+// Token returns the ID token for a server, renewed if it is about to end; "" if the user has not signed in there.
 func Token(ctx context.Context, dir, server string) (string, error) {
 	s, err := current(ctx, file(dir, server), nil)
 	return s.token(), err

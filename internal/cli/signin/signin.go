@@ -81,7 +81,7 @@ that ask a server use it when neither $NAUPEGOS_TOKEN nor $NAUPEGOS_TOKEN_FILE i
 	return c
 }
 
-// toServer signs somebody in to the server that is named.
+// toServer signs the user in to the named server.
 func (h Host) toServer(ctx context.Context, f *flags) error {
 	conf, dir, err := h.where()
 	if err != nil {

@@ -41,7 +41,7 @@ func HooksID(key string, before bool) string {
 	return afterPrefix + key
 }
 
-// What is known of a set after it was applied (memory.AddonWorks).
+// The states of a set after it was applied (memory.AddonWorks).
 const (
 	setMended = "mended" // differences were mended: no hooks follow
 	setReady  = "ready"  // its workloads are ready: its hooks follow
@@ -265,7 +265,7 @@ func OfSet(id string) bool {
 // one returns the object of a hook as a list.
 func one(h chart.Hook) []*unstructured.Unstructured { return []*unstructured.Unstructured{h.Object} }
 
-// SetState reports what is known of a set: whether its workloads were seen ready since it was applied, and whether hooks are left to run.
+// SetState reports whether a set's workloads were ready since it was applied, and whether hooks are still to run.
 func (c *Addons) SetState(key string) (works, hooksLeft bool) {
 	switch c.Facts.Of(memory.AddonWorks, key) {
 	case setDone:

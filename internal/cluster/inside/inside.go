@@ -31,7 +31,7 @@ type Params struct {
 	Listen    string // "10.0.0.1:5443"
 	Cert, Key []byte // PEM
 	Images    []imageserver.Image
-	Blobs     []Blob // the files of the images, but for those that containerd has
+	Blobs     []Blob // files of the images that containerd lacks
 }
 
 // Blob is a file of an image.

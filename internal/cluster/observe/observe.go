@@ -42,7 +42,7 @@ type Observed struct {
 	Addons                map[string]bool          // whether an addon's manifests are in the cluster and as we want them
 	AddonDeltas           map[string][]delta.Delta // of the addons that are not: what differs
 	Surplus               []SurplusAddon           // addons that the document no longer lists
-	Sets                  map[string]*SeenSet      // manifests and charts of the document, by key; those that are missing could not be seen
+	Sets                  map[string]*SeenSet      // manifests and charts of the document, by key; a missing one could not be observed
 	SurplusSets           []SurplusSet             // sets that the document no longer lists
 	Want                  []wanted.Slot            // machines that should exist
 	Remove                []provider.Machine       // machines that should go

@@ -41,7 +41,7 @@ func (c *Observer) SetCluster(ctx context.Context, client *kube.Client) (siteset
 	return out, err
 }
 
-// CheckSets renders the document's sets without the cluster, and reports what is wrong with them.
+// CheckSets renders the document's sets without the cluster, and reports their errors.
 func (c *Observer) CheckSets(ctx context.Context) error {
 	described, err := c.SetCluster(ctx, nil)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/site"
 )
 
-// RegistryCheck returns what a machine's check of registries and mirrors tries.
+// RegistryCheck returns the request for a machine's check of registries and mirrors.
 func (c *Renderer) RegistryCheck(ctx context.Context) (registrycheck.Request, error) {
 	var r registrycheck.Request
 	var err error

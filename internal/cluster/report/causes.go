@@ -14,22 +14,22 @@ import (
 // signs are the inputs of causes besides the status itself.
 type signs struct {
 	now      time.Time
-	built    bool   // the API has answered once
-	apiErr   error  // why the API does not answer
-	etcdErr  error  // why etcd does not answer
-	underway *Cause // an unfinished reset, release, import, recovery or restore
-	restored string // time of the backup from which the store was restored; empty: the store was not restored
-	pending  bool   // the stored document differs from the document that the cluster was last brought to
-	moving   bool   // an upgrade is not finished
-	soaking  string // what an upgrade waits for, in words
-	rotating bool   // a rotation is not finished
-	held     string // what a rotation waits for, in words
-	bundle   string // the consent without which apply refuses the bundle at hand
-	newer    bool   // a newer bundle is at hand
-	unpacked bool   // the cluster's bundle is at hand
-	records  bool   // kubeadm's records in the cluster differ
-	addons   []string
-	proxy    bool // a foreign kubeadm has reset kube-proxy
+	built    bool     // the API has answered once
+	apiErr   error    // why the API does not answer
+	etcdErr  error    // why etcd does not answer
+	underway *Cause   // an unfinished reset, release, import, recovery or restore
+	restored string   // time of the backup from which the store was restored; empty: the store was not restored
+	pending  bool     // the stored document differs from the document that the cluster was last brought to
+	moving   bool     // an upgrade is not finished
+	soaking  string   // what an upgrade waits for, in words
+	rotating bool     // a rotation is not finished
+	held     string   // what a rotation waits for, in words
+	bundle   string   // the consent without which apply refuses the bundle at hand
+	newer    bool     // a newer bundle is at hand
+	unpacked bool     // the cluster's bundle is at hand
+	records  bool     // kubeadm's records in the cluster differ
+	addons   []string // titles of addons and sets that differ: "addon flannel", "chart web"
+	proxy    bool     // a foreign kubeadm has reset kube-proxy
 }
 
 // causes lists everything that keeps a cluster from being healthy, the most severe first, and then remarks.
@@ -435,9 +435,6 @@ func (j *judgement) drift() {
 		j.add(finding{kind: "document", text: "the stored document has not been applied", remedy: j.apply(), does: "applies it"})
 	}
 	for _, name := range g.addons {
-		if !strings.Contains(name, " ") { // sets say what they are: "manifests shop"
-			name = "addon " + name
-		}
 		j.add(finding{kind: "addon", text: name + " differs", remedy: j.apply(), does: "corrects it"})
 	}
 	if g.records || g.proxy {

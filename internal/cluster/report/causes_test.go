@@ -189,7 +189,7 @@ func TestCauses(t *testing.T) {
 			m.Config, m.Changes = toBeReplaced, nil
 		}, Drifted,
 			": demo-general-1 is to be replaced: naupegos apply -f cluster.yaml replaces it", "replacement"},
-		"addon": {func(_ *Status, g *signs) { g.addons = []string{"flannel"} }, Drifted, ": addon flannel differs: naupegos apply -f cluster.yaml corrects it", "addon"},
+		"addon": {func(_ *Status, g *signs) { g.addons = []string{"addon flannel"} }, Drifted, ": addon flannel differs: naupegos apply -f cluster.yaml corrects it", "addon"},
 		"records": {func(_ *Status, g *signs) { g.records = true }, Drifted,
 			": kubeadm's records in the cluster differ: naupegos apply -f cluster.yaml writes them again", "records"},
 		"other bundle": {func(_ *Status, g *signs) { g.bundle = "other-bundle" }, Drifted,

@@ -36,7 +36,7 @@ func (c *Reporter) signs(o *observe.Observed, now time.Time) signs {
 		g.records, g.proxy = !o.Recorded, o.ProxyTimeoutsReverted
 		for name, same := range o.Addons {
 			if !same {
-				g.addons = append(g.addons, name)
+				g.addons = append(g.addons, "addon "+name)
 			}
 		}
 		for key, seen := range o.Sets {

@@ -85,7 +85,7 @@ func Registries(registries []v1alpha1.Registry, inside *Inside, account AccountO
 	return files, nil
 }
 
-// Endpoints lists what a check from a machine can try: every mirror, and the registries that the document says something about themselves.
+// Endpoints lists the endpoints that a machine can check: every mirror, and the registries that the document itself configures.
 func Endpoints(registries []v1alpha1.Registry, account AccountOf) ([]registrycheck.Endpoint, error) {
 	var out []registrycheck.Endpoint
 	add := func(r v1alpha1.Registry, whole bool, e Endpoint, auth *v1alpha1.BasicAuth) error {

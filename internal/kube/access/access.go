@@ -46,7 +46,7 @@ func loaded(metrics, config []byte, server string) error {
 	return fail.New(fail.NotReady, "the API server has not loaded its list of issuers yet (%s failed attempts)", failures).At(server)
 }
 
-// MissingNamespaces returns those of the namespaces that do not exist.
+// MissingNamespaces returns the given namespaces that do not exist.
 func MissingNamespaces(ctx context.Context, c *kube.Client, names []string) ([]string, error) {
 	var missing []string
 	for _, name := range names {

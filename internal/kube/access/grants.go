@@ -35,7 +35,7 @@ type Grant struct {
 // Scope says where the role applies.
 func (g Grant) Scope() string { return cmp.Or(g.Namespace, "*") }
 
-// Grants lists who has which role, sorted by subject. addon is the one whose bindings the document lists.
+// Grants lists the roles of each subject, sorted by subject. addon is the label of the bindings that the document lists.
 func Grants(ctx context.Context, c *kube.Client, addon string) ([]Grant, error) {
 	rbac := kube.Set(c).RbacV1()
 	roles := map[string]bool{}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestIssuersRestartNothing: issuers come and go in the file alone; the digest that restarts the API server stays what it is without any.
+// TestIssuersRestartNothing: a change of issuers changes their file, and not the digest that restarts the API server.
 func TestIssuersRestartNothing(t *testing.T) {
 	k := testPKI(t, testTime)
 	without := render(t, testParams(), k, 0)

@@ -51,7 +51,7 @@ type Result struct {
 	Pruned  []string
 }
 
-// Mapper finds the resources of kinds. Reset forgets what it knows: a definition was added.
+// Mapper finds the resources of kinds. Reset clears its cache after a definition was added.
 type Mapper interface {
 	meta.RESTMapper
 	Reset()

@@ -105,7 +105,7 @@ func unknown(name string, err error) delta.Delta {
 	return delta.Delta{Kind: "object", Name: name, Action: "update", Why: "its fields can't be compared: " + err.Error()}
 }
 
-// compare compares one object with what the API server would make of it.
+// compare compares one object with the API server's dry run of it.
 func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o Options) ([]delta.Delta, error) {
 	name := manifest.Name(u)
 	r, err := c.resource(ctx, refOf(u))

@@ -169,7 +169,7 @@ func (c *Applier) Addons(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// intact reports whether nobody has edited the rights that an object gives. Who edits a field becomes its manager; of other kinds, controllers do so as
+// intact reports whether the subjects of a role binding are unedited: an editor of a field becomes its manager. For other kinds it returns true, because controllers edit them as
 // a matter of course.
 func intact(o *metav1.PartialObjectMetadata) bool {
 	for _, m := range o.ManagedFields {

@@ -93,7 +93,7 @@ func foreign(o *metav1.PartialObjectMetadata, kind, addon string) bool {
 	return !ofNamespace && len(o.OwnerReferences) == 0 && o.DeletionTimestamp == nil && o.Labels[AddonLabel] != addon
 }
 
-// Lost lists data and definitions that go with objects: volumes, and definitions with objects that are not among those that go.
+// Lost lists what a removal of objects destroys besides them: volumes, and objects of other owners whose definitions are removed.
 func (c *Applier) Lost(ctx context.Context, going []Ref) (volumes, definitions []string, err error) {
 	gone := map[string]bool{}
 	for _, r := range going {
@@ -116,7 +116,7 @@ func (c *Applier) Lost(ctx context.Context, going []Ref) (volumes, definitions [
 	return volumes, definitions, nil
 }
 
-// objectsOf counts the objects of a definition that are not among those that go.
+// objectsOf counts the objects of a definition that the removal does not include.
 func (c *Applier) objectsOf(ctx context.Context, r ref, gone map[string]bool) (int, error) {
 	ri, err := c.resource(ctx, r)
 	if err != nil {

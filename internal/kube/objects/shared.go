@@ -45,7 +45,7 @@ func (c *Applier) applyShared(ctx context.Context, r dynamic.ResourceInterface, 
 	return err
 }
 
-// applyTo applies an object in place of the live one, which may be nil. fail.Conflict says whose the object or its fields are.
+// applyTo applies an object in place of the live one, which may be nil. fail.Conflict names the owner of the object or of its fields.
 func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, live *unstructured.Unstructured, o Options, with metav1.ApplyOptions) (*unstructured.Unstructured, error) {
 	if live != nil {
 		if owner := ownerOf(live, o); owner != "" {
@@ -110,7 +110,7 @@ func ownerOf(live *unstructured.Unstructured, o Options) string {
 	return ""
 }
 
-// The prefixes of the inventories of sets of the document. Other inventories are those of addons.
+// Prefixes of the inventories of the document's sets. Inventories without them belong to addons.
 const (
 	ManifestsPrefix = "manifests."
 	ChartPrefix     = "charts."
