@@ -43,6 +43,10 @@ type ClusterPolicy struct {
 	BackupDirectories []string `json:"backupDirectories,omitempty" yaml:"backupDirectories,omitempty" jsonschema:"maxItems=100"`
 	// Ports that spec.unattended.autoscalePort may name: FIRST-LAST.
 	AutoscalePorts string `json:"autoscalePorts,omitempty" yaml:"autoscalePorts,omitempty" jsonschema:"default=8086-8185"`
+	// Allow spec.charts. The server executes a chart's templates, and nothing bounds the time and memory that a hostile one takes. Default: false.
+	Charts bool `json:"charts,omitempty" yaml:"charts,omitempty"`
+	// Sets of images of the server's library that spec.registry.sets may name. Default: none; the set "site" serves every cluster.
+	ImageSets []string `json:"imageSets,omitempty" yaml:"imageSets,omitempty" jsonschema:"maxItems=100"`
 }
 
 // DefaultServerPolicy is the policy of a server that was given none.

@@ -37,6 +37,7 @@ func (p *Policy) Check(ctx context.Context, creds Credentials, doc, was *v1alpha
 	for _, f := range c.fields {
 		c.add(c.field(f))
 	}
+	c.library()
 	return errors.Join(c.refused...)
 }
 
@@ -75,6 +76,23 @@ type check struct {
 func (c *check) add(err error) {
 	if err != nil {
 		c.refused = append(c.refused, err)
+	}
+}
+
+// library refuses charts, whose templates the server would execute, and sets of images that the rule does not list: they may hold another team's images.
+func (c *check) library() {
+	if len(c.doc.Spec.Charts) > 0 && !c.rule.Charts {
+		c.add(refuse("spec.charts", "cluster %s may not have charts", c.doc.Metadata.Name).
+			Do("use spec.manifests with what helm template prints; or the server's administrator allows it with charts: true"))
+	}
+	if c.doc.Spec.Registry == nil {
+		return
+	}
+	for i, name := range c.doc.Spec.Registry.Sets {
+		if name != v1alpha1.DefaultImageSet && !slices.Contains(c.rule.ImageSets, name) {
+			c.add(refuse(fmt.Sprintf("spec.registry.sets[%d]", i), "cluster %s may not use the set %s of the server's library", c.doc.Metadata.Name, name).
+				Do("the server's administrator can allow it with imageSets"))
+		}
 	}
 }
 

@@ -63,6 +63,8 @@ clusters:
   releases: [v1.37]
   backupDirectories: [/srv/backups]
   autoscalePorts: "9000"
+  charts: true
+  imageSets: [web]
 `)))(t)
 	creds := policy.NewCredentials(memory{"authority": "other secrets are no credentials"})
 	for _, c := range []policy.Credential{
@@ -134,6 +136,11 @@ clusters:
 		{"prod-a", metal + "unattended: {autoscale: true, autoscalePort: 9000}\nworkers: [{name: a, maxReplicas: 3}]", ""},
 		{"prod-a", metal + "unattended: {autoscale: true, autoscalePort: 8086}\nworkers: [{name: a, maxReplicas: 3}]", "may not use port 8086"},
 		{"prod-a", metal, ""},
+		{"demo", metal + "charts: [{name: web, chart: web.tgz}]", "spec.charts: the server's policy: cluster demo may not have charts"},
+		{"prod-a", metal + "charts: [{name: web, chart: web.tgz}]", ""},
+		{"demo", metal + "registry: {sets: [site, web]}", "spec.registry.sets[1]: the server's policy: cluster demo may not use the set web"},
+		{"prod-a", metal + "registry: {sets: [web]}", ""},
+		{"demo", metal + "registry: {}", ""},
 		{"prod-a", metal + "kubernetes: {version: v1.36.0}", "cluster prod-a may not run Kubernetes v1.36.0"},
 		{"demo", metal + "kubernetes: {version: v1.36.0}", ""},
 		{"demo", metal + "endpoint: {address: localhost}", "spec.endpoint.address: the server's policy: cluster demo may not connect to https://localhost:6443 from the server"},
