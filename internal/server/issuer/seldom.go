@@ -6,9 +6,8 @@ import (
 	"net/http"
 	"sync"
 
-	"golang.org/x/time/rate"
-
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 )
 
 // mostAnswer is the maximum length of an issuer's public answer in bytes.
@@ -18,7 +17,7 @@ const mostAnswer = 1 << 20
 // so strangers could have a server flood its issuer. Over the limit, the last answer is repeated.
 type seldom struct {
 	next  http.RoundTripper
-	limit *rate.Limiter
+	limit *peer.Rates
 
 	mu   sync.Mutex
 	last map[string]kept // by URL
@@ -31,7 +30,7 @@ type kept struct {
 }
 
 func newSeldom(next http.RoundTripper) *seldom {
-	return &seldom{next: next, limit: rate.NewLimiter(1, 10), last: map[string]kept{}}
+	return &seldom{next: next, limit: peer.NewRates(1, 10, 1), last: map[string]kept{}}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -40,7 +39,7 @@ func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 		return s.next.RoundTrip(r)
 	}
 	at := r.URL.String()
-	if !s.limit.Allow() {
+	if !s.limit.Allow("") {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if k, ok := s.last[at]; ok {
