@@ -8,7 +8,7 @@ import (
 // TestAdmissionConfig keeps the plugins of the base and exempts kube-system, once.
 func TestAdmissionConfig(t *testing.T) {
 	base := "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n- name: EventRateLimit\n  configuration: {kind: Configuration}\n"
-	p := PodSecurity{Levels: map[string]string{"enforce": "baseline", "enforce-version": "latest"}, Namespaces: []string{"storage", "kube-system"}, Usernames: []string{"corp:alice"}}
+	p := PodSecurity{Enforce: "baseline", EnforceVersion: "latest", Namespaces: []string{"storage", "kube-system"}, Usernames: []string{"corp:alice"}}
 	for _, b := range []string{"", base} {
 		got, err := AdmissionConfig(b, p)
 		if err != nil {

@@ -99,11 +99,7 @@ func apiServer(a v1alpha1.APIServer) layout.Program {
 func admission(files []layout.ProgramFile, text string, p *v1alpha1.PodSecurity) ([]layout.ProgramFile, error) {
 	if p != nil {
 		var err error
-		levels := map[string]string{
-			"enforce": p.Enforce, "enforce-version": p.EnforceVersion, "audit": p.Audit, "audit-version": p.AuditVersion, "warn": p.Warn, "warn-version": p.WarnVersion,
-		}
-		e := p.Exemptions
-		text, err = identity.AdmissionConfig(text, identity.PodSecurity{Levels: levels, Namespaces: e.Namespaces, Usernames: e.Usernames, RuntimeClasses: e.RuntimeClasses})
+		text, err = identity.AdmissionConfig(text, p.Config())
 		if err != nil {
 			return nil, err
 		}
