@@ -19,7 +19,7 @@ func (p PodSecurity) Config() identity.PodSecurity {
 }
 
 // checkPodSecurity checks versions and exemptions, and that the plugin has no other configuration.
-func (c *Cluster) checkPodSecurity(r *findings) {
+func checkPodSecurity(c *Cluster, r *findings) {
 	p := c.Spec.Identity.PodSecurity
 	if p == nil {
 		return
