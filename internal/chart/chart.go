@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"path"
@@ -37,6 +38,7 @@ type Release struct {
 	ValuesFiles     [][]byte
 	Kubernetes      string   // the cluster's release, "v1.37.2"
 	APIs            []string // "apps/v1" and "apps/v1/Deployment" of all kinds that the cluster serves; nil: the kinds of a bare cluster
+	limits          limits
 }
 
 // Rendered is a rendered chart.
@@ -58,11 +60,11 @@ func Render(files map[string][]byte, r Release) (Rendered, error) {
 	if err != nil {
 		return Rendered{}, err
 	}
-	texts, err := render(c, values, r, false)
+	texts, err := render(c, values, r, refuseLookup, false)
 	if err != nil {
 		return Rendered{}, err
 	}
-	again, err := render(c, values, r, true)
+	again, err := render(c, values, r, refuseLookup, true)
 	if err != nil {
 		return Rendered{}, err
 	}
@@ -140,7 +142,7 @@ func (r Release) values() (map[string]any, error) {
 }
 
 // render executes the templates of a chart, with the clock and the luck of now or of a later time. It works on a copy of the values: Helm changes them.
-func render(c *v2.Chart, values map[string]any, r Release, later bool) (map[string]string, error) {
+func render(c *v2.Chart, values map[string]any, r Release, lookup lookup, later bool) (map[string]string, error) {
 	data, err := yaml.Marshal(values)
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "read the values")
@@ -165,12 +167,21 @@ func render(c *v2.Chart, values map[string]any, r Release, later bool) (map[stri
 			return nil, err
 		}
 	}
-	e := engine.Engine{CustomTemplateFuncs: funcs(later)}
-	texts, err := e.Render(c, all)
-	if err != nil {
-		return nil, located(err)
-	}
-	return texts, nil
+	e := engine.Engine{CustomTemplateFuncs: funcs(lookup, later)}
+	return r.limits.keep(func() (map[string]string, error) {
+		texts, err := e.Render(c, all)
+		if err != nil {
+			return nil, located(err)
+		}
+		return texts, nil
+	})
+}
+
+// lookup is Helm's function that reads an object of the cluster.
+type lookup func(version, kind, namespace, name string) (map[string]any, error)
+
+func refuseLookup(_, kind, namespace, name string) (map[string]any, error) {
+	return nil, fmt.Errorf("lookup of %s %s/%s: charts are rendered without access to the cluster", kind, namespace, name)
 }
 
 // capabilities describes the cluster to templates.

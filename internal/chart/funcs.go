@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,7 +15,7 @@ const apart = (400*24+1)*time.Hour + time.Minute + time.Second
 
 // funcs replaces functions of templates whose result depends on more than their arguments. Each chart is rendered twice, now and as if later: the clock
 // and random numbers differ for certain, so that charts whose objects depend on them are found. Lists of a mapping's keys and values are sorted.
-func funcs(later bool) map[string]any {
+func funcs(find lookup, later bool) map[string]any {
 	now := time.Now
 	if later {
 		now = func() time.Time { return time.Now().Add(apart) }
@@ -31,10 +30,9 @@ func funcs(later bool) map[string]any {
 	}
 	all := sprig.GenericFuncMap()
 	out := map[string]any{
-		"lookup": func(_, kind, namespace, name string) (map[string]any, error) {
-			return nil, fmt.Errorf("lookup of %s %s/%s: charts are rendered without access to the cluster", kind, namespace, name)
-		},
-		"now": now,
+		"lookup": find,
+		"repeat": repeat,
+		"now":    now,
 		"ago": func(t any) string {
 			then, ok := at(t).(time.Time)
 			if !ok {
