@@ -35,6 +35,7 @@ type odd struct {
 	resetAs   func(w http.ResponseWriter)                       // answers a reset; nil: 204
 	info      string                                            // body of the ActionInfo
 	elsewhere map[string]string                                 // further bodies by path
+	moved     func(path string) (code int, to string)           // redirects a path; code 0: it does not
 }
 
 // fake serves an odd BMC.
@@ -81,6 +82,15 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seen = append(f.seen, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+r.Header.Get("If-Match")))
+	if f.moved != nil {
+		if code, to := f.moved(r.URL.Path); code != 0 {
+			if to != "" {
+				w.Header().Set("Location", to)
+			}
+			w.WriteHeader(code)
+			return
+		}
+	}
 	user, password, basic := r.BasicAuth()
 	known := r.Header.Get("X-Auth-Token") == "token" && f.open > 0 || basic && !f.noBasic && user == "admin" && password == testkit.Secret
 	switch p := strings.TrimSuffix(r.URL.Path, "/"); {

@@ -54,13 +54,8 @@ func (a Access) client() *http.Client {
 			DisableCompression: true, // some controllers change the tags of what they compress
 			TLSClientConfig:    c, DialContext: (&net.Dialer{Timeout: answers}).DialContext, TLSHandshakeTimeout: begins, ResponseHeaderTimeout: begins,
 		}},
-		Timeout: settles,
-		CheckRedirect: func(_ *http.Request, via []*http.Request) error { // patient lets none lead elsewhere
-			if len(via) >= 5 {
-				return http.ErrUseLastResponse
-			}
-			return nil
-		},
+		Timeout:       settles,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // redfishClient.do follows redirects
 	}
 }
 
