@@ -2,6 +2,7 @@ package bmc
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -35,6 +36,7 @@ type odd struct {
 	resetAs   func(w http.ResponseWriter)                       // answers a reset; nil: 204
 	info      string                                            // body of the ActionInfo
 	elsewhere map[string]string                                 // further bodies by path
+	tls       *tls.Config                                       // nil: the usual
 	moved     func(path string) (code int, to string)           // redirects a path; code 0: it does not
 }
 
@@ -70,7 +72,9 @@ func serve(t *testing.T, o odd) (*fake, Access) {
 	if f.at == "" {
 		f.at = "/redfish/v1/Systems/1"
 	}
-	s := httptest.NewTLSServer(f)
+	s := httptest.NewUnstartedServer(f)
+	s.TLS = o.tls
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	sum := sha256.Sum256(s.Certificate().Raw)
 	return f, Access{Protocol: ProtocolRedfish, Address: strings.TrimPrefix(s.URL, "https://"), User: "admin", Password: []byte(testkit.Secret),
