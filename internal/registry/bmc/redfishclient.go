@@ -57,6 +57,7 @@ func (a *answer) etags() (out []string) {
 type httpError struct {
 	status int
 	text   string
+	basic  bool // it asks for the password with the request
 }
 
 func (e *httpError) Error() string {
@@ -72,12 +73,24 @@ func statusOf(err error) int {
 	return 0
 }
 
+// asksBasic reports whether a refusal asks for the password with the request.
+func asksBasic(h http.Header) bool {
+	return slices.ContainsFunc(h.Values("WWW-Authenticate"), func(v string) bool { return strings.Contains(strings.ToLower(v), "basic") })
+}
+
+// offersBasic reports whether err is a refusal that does.
+func offersBasic(err error) bool {
+	var e *httpError
+	return errors.As(err, &e) && e.basic
+}
+
 // logIn opens a session, and returns the paths of the controller's machines. Where sessions are not to be had, each request has the password: the
 // specification wants both of every service, and many have one of them.
 func logIn(ctx context.Context, a Access) (*redfishClient, []string, error) {
 	const what = "log in to the machine's BMC"
 	c := &redfishClient{access: a, http: a.client()}
 	root, err := c.get(ctx, "/redfish/v1/", "Systems", "Links", "SessionService")
+	offered := err == nil // sessions, if the root names them
 	if code := statusOf(err); code == http.StatusUnauthorized || code == http.StatusForbidden {
 		root = &answer{} // it tells strangers nothing: paths are those of the specification
 		root.fields = fields{"SessionService": json.RawMessage(`"/redfish/v1/SessionService"`)}
@@ -95,6 +108,11 @@ func logIn(ctx context.Context, a Access) (*redfishClient, []string, error) {
 	opened := errors.New("the service has no sessions")
 	if sessions != "" {
 		if opened = c.open(hasty(ctx), sessions); opened != nil && statusOf(opened) == 0 {
+			return nil, nil, a.refused(opened, what)
+		}
+		// The same password with a request would be a second failure: controllers lock accounts after a few. Where it is another service that wants to
+		// know who asks, as a proxy does, it says so.
+		if statusOf(opened) == http.StatusUnauthorized && offered && !offersBasic(opened) {
 			return nil, nil, a.refused(opened, what)
 		}
 	}
@@ -218,14 +236,14 @@ func (c *redfishClient) do(ctx context.Context, method, at, match string, body a
 		to := resp.Header.Get("Location")
 		if to == "" || !slices.Contains(redirects, resp.StatusCode) {
 			defer func() { _ = resp.Body.Close() }()
-			return nil, &httpError{resp.StatusCode, c.reason(resp.Body)}
+			return nil, &httpError{resp.StatusCode, c.reason(resp.Body), asksBasic(resp.Header)}
 		}
 		_ = resp.Body.Close()
 		if path, err = c.redirected(resp.Request.URL, to); err != nil {
 			return nil, err
 		}
 		if followed == mostRedirects {
-			return nil, &httpError{resp.StatusCode, fmt.Sprintf("the BMC redirects more than %d times, at last to %q", mostRedirects, path)}
+			return nil, &httpError{status: resp.StatusCode, text: fmt.Sprintf("the BMC redirects more than %d times, at last to %q", mostRedirects, path)}
 		}
 		if resp.StatusCode == http.StatusSeeOther { // the request was carried out, and its result is at the other path
 			method, content = http.MethodGet, nil

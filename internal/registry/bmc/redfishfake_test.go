@@ -23,6 +23,7 @@ type odd struct {
 	root      string                                            // body; empty: the usual
 	rootCode  int                                               // status of the root without a login
 	sessions  func(f *fake) (int, string)                       // answers a login; nil: it is accepted
+	asks      string                                            // WWW-Authenticate of a 401
 	noBasic   bool                                              // passwords with requests are refused
 	system    string                                            // body with %s for the power state as JSON and %s for the boot override's mode
 	at        string                                            // its path
@@ -50,6 +51,7 @@ type fake struct {
 	seen   []string
 	open   int
 	logins int
+	basics int // requests with a password
 	looks  int
 }
 
@@ -96,6 +98,12 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	user, password, basic := r.BasicAuth()
+	if basic {
+		f.basics++
+	}
+	if f.asks != "" {
+		w.Header().Set("WWW-Authenticate", f.asks) // of use with a 401 alone
+	}
 	known := r.Header.Get("X-Auth-Token") == "token" && f.open > 0 || basic && !f.noBasic && user == "admin" && password == testkit.Secret
 	switch p := strings.TrimSuffix(r.URL.Path, "/"); {
 	case p == "/redfish/v1":
