@@ -2,6 +2,8 @@ package bmc
 
 import (
 	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -45,5 +47,18 @@ func TestNoCommonCipher(t *testing.T) {
 			_, err := Controllers{}.Power(t.Context(), a, "status", AsUsual)
 			testkit.Fails(t, err, fail.Unreachable, "TLS 1.2", "--protocol ipmi")
 		})
+	}
+}
+
+// TestPlainHTTP says that a service without TLS is one, and sends it nothing.
+func TestPlainHTTP(t *testing.T) {
+	asked := false
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	t.Cleanup(s.Close)
+	a := Access{Protocol: ProtocolRedfish, Address: strings.TrimPrefix(s.URL, "http://"), User: "admin", Password: []byte(testkit.Secret)}
+	_, err := Controllers{}.Power(t.Context(), a, "status", AsUsual)
+	testkit.Fails(t, err, fail.Unreachable, "plain HTTP", "--ssl-certificate")
+	if asked {
+		t.Error("it was asked")
 	}
 }
