@@ -166,6 +166,9 @@ func (l *logins) hostKeys(s remote.Settings, port int, names ...string) ([]strin
 	if l.conf == nil {
 		return nil, nil
 	}
+	if s.Alias != "" { // ssh knows the host by no other name, and under this one has no port
+		names, port = []string{s.Alias}, 22
+	}
 	files := s.KnownHosts
 	if len(files) == 0 {
 		files = []string{"~/.ssh/known_hosts"}
