@@ -167,8 +167,17 @@ func (l *logins) hostKeys(s remote.Settings, port int, names ...string) ([]strin
 		return nil, nil
 	}
 	if s.Alias != "" { // ssh knows the host by no other name, and under this one has no port
-		names, port = []string{s.Alias}, 22
+		return l.lookUp(s, remote.Known.Exact, 22, s.Alias)
 	}
+	keys, err := l.lookUp(s, remote.Known.Exact, port, names...)
+	if err != nil || len(keys) > 0 || l.doc.TrustOnFirstUse {
+		return keys, err // a line without a port may be of another machine behind this address: it must not keep a first key from being trusted
+	}
+	return l.lookUp(s, remote.Known.Keys, port, names...)
+}
+
+// lookUp returns the keys of the first name that a known_hosts file of the client configuration has.
+func (l *logins) lookUp(s remote.Settings, keysOf func(remote.Known, string, int) ([]string, error), port int, names ...string) ([]string, error) {
 	files := s.KnownHosts
 	if len(files) == 0 {
 		files = []string{"~/.ssh/known_hosts"}
@@ -182,7 +191,7 @@ func (l *logins) hostKeys(s remote.Settings, port int, names ...string) ([]strin
 			if name == "" {
 				continue
 			}
-			if keys, err := known.Keys(name, port); err != nil || len(keys) > 0 {
+			if keys, err := keysOf(known, name, port); err != nil || len(keys) > 0 {
 				return keys, err
 			}
 		}

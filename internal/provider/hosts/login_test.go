@@ -83,3 +83,30 @@ func TestHostKeyAlias(t *testing.T) {
 		t.Errorf("the jump host is %+v", m.Login.Via)
 	}
 }
+
+// TestKeyWithoutPort: a known_hosts line without a port applies to a host on another port if no line names that port, unless the first key is trusted: the
+// line may be that of another machine behind the same address.
+func TestKeyWithoutPort(t *testing.T) {
+	const keyB = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINVGOquRPP5AaKh1Fiun2SMOML+A5rSwA17xCIFyRdtN"
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	conf, known := filepath.Join(dir, "config"), filepath.Join(dir, "known")
+	testkit.Must(t, os.WriteFile(known, []byte("10.0.0.11 "+keyA+"\n10.0.0.12 "+keyA+"\n[cp2]:2222 "+keyB+"\n"), 0o600))
+	testkit.Must(t, os.WriteFile(conf, []byte("Host *\n  Port 2222\n  UserKnownHostsFile "+known+"\n"), 0o600))
+	for _, c := range []struct {
+		name, address string
+		trust         bool
+		want          []string
+	}{
+		{"cp1", "10.0.0.11", false, []string{keyA}},
+		{"cp1", "10.0.0.11", true, nil},
+		{"cp2", "10.0.0.12", false, []string{keyB}},
+		{"cp2", "10.0.0.12", true, []string{keyB}},
+	} {
+		m := provider.Machine{Name: c.name, Address: c.address}
+		testkit.Must(t, newLogins(&v1alpha1.Hosts{SSHConfig: conf, User: "root", Port: 22, TrustOnFirstUse: c.trust}).fill(&m, &v1alpha1.HostMachine{Address: c.address}))
+		if !slices.Equal(m.HostKeys, c.want) {
+			t.Errorf("%s, first key trusted %t: %q, want %q", c.name, c.trust, m.HostKeys, c.want)
+		}
+	}
+}
