@@ -83,9 +83,9 @@ func (l *logins) fill(m *provider.Machine, h *v1alpha1.HostMachine) error {
 	if m.Login.Address == m.Address {
 		m.Login.Address = ""
 	}
-	m.Login.Sudo = sudoName(l.doc.SudoPassword)
+	m.Login.Sudo = sudoName(l.doc.SudoPassword, "")
 	if h.SudoPassword != nil {
-		m.Login.Sudo = sudoName(h.SudoPassword)
+		m.Login.Sudo = sudoName(h.SudoPassword, m.Name)
 	}
 	if m.Login.Via, err = l.via(s); err != nil {
 		return err
@@ -221,8 +221,8 @@ func (l *logins) read(file string) (remote.Known, error) {
 	return k, err
 }
 
-// sudoName describes a password's source.
-func sudoName(p *v1alpha1.PasswordSource) string {
+// sudoName describes a password's source. The prompt of a single machine names the machine.
+func sudoName(p *v1alpha1.PasswordSource, own string) string {
 	switch {
 	case p == nil:
 		return ""
@@ -230,6 +230,8 @@ func sudoName(p *v1alpha1.PasswordSource) string {
 		return "file:" + p.File
 	case p.Env != "":
 		return "env:" + p.Env
+	case p.Prompt && own != "":
+		return "prompt:" + own
 	case p.Prompt:
 		return "prompt"
 	}

@@ -110,3 +110,18 @@ func TestKeyWithoutPort(t *testing.T) {
 		}
 	}
 }
+
+// TestSudoOfMachines: a machine's own prompt is told from that of other machines.
+func TestSudoOfMachines(t *testing.T) {
+	own := &v1alpha1.PasswordSource{Prompt: true}
+	for _, c := range []struct {
+		all, own *v1alpha1.PasswordSource
+		want     string
+	}{{nil, own, "prompt:cp1"}, {own, nil, "prompt"}, {own, own, "prompt:cp1"}, {own, &v1alpha1.PasswordSource{Env: "A"}, "env:A"}} {
+		m := provider.Machine{Name: "cp1"}
+		testkit.Must(t, newLogins(&v1alpha1.Hosts{SudoPassword: c.all}).fill(&m, &v1alpha1.HostMachine{HostKey: keyA, SudoPassword: c.own}))
+		if m.Login.Sudo != c.want {
+			t.Errorf("the source is %q, want %q", m.Login.Sudo, c.want)
+		}
+	}
+}
