@@ -65,7 +65,7 @@ type Machine struct {
 type Login struct {
 	Address string `json:",omitempty"` // IP address or DNS name; empty: the machine's
 	KeyFile string `json:",omitempty"` // of the private key that logs in; empty: that of most machines
-	Sudo    string `json:",omitempty"` // names the password that sudo asks for: "file:PATH", "env:NAME" or "prompt"; empty: there is none
+	Sudo    string `json:",omitempty"` // names the password that sudo asks for: "file:PATH", "env:NAME", "prompt" or "prompt:MACHINE"; empty: there is none
 	Via     []Jump `json:",omitempty"` // jump hosts, one after another, the first reached from here
 }
 

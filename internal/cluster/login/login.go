@@ -180,7 +180,11 @@ func (l *Logins) fromFile(file string) ([]remote.Key, error) {
 func (l *Logins) SudoPassword(_ context.Context, h remote.Host) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p, ok := l.passwords[h.Sudo]; ok {
+	source := h.Sudo
+	if source == "prompt" { // each user has a password
+		source += " for " + h.User
+	}
+	if p, ok := l.passwords[source]; ok {
 		return p, nil
 	}
 	if l.o.Closed {
@@ -191,7 +195,7 @@ func (l *Logins) SudoPassword(_ context.Context, h remote.Host) (string, error) 
 		err = fail.New(fail.Invalid, "the password is empty").Do("check where sudoPassword leads")
 	}
 	if err == nil {
-		l.passwords[h.Sudo] = p
+		l.passwords[source] = p
 	}
 	return p, err
 }
@@ -210,6 +214,9 @@ func (l *Logins) password(h remote.Host) (string, error) {
 	}
 	if l.o.Ask == nil {
 		return "", fail.New(fail.Refused, "sudo asks for a password, and there is no terminal to ask for it").Do("name it by sudoPassword.file or sudoPassword.env")
+	}
+	if name != "" {
+		return l.o.Ask("Password of sudo for " + h.User + " on " + h.Name + ": ")
 	}
 	return l.o.Ask("Password of sudo for " + h.User + " (" + h.Name + " and other machines): ")
 }

@@ -213,3 +213,27 @@ func TestSudoPassword(t *testing.T) {
 		t.Errorf("asked %d times", asked)
 	}
 }
+
+// TestSudoPrompts: each machine with a prompt of its own, and each user of the common prompt, is asked for once.
+func TestSudoPrompts(t *testing.T) {
+	_, text := private(t, "ed25519", "")
+	var asked []string
+	l := testkit.Value(New(Options{Hosts: &v1alpha1.Hosts{SSHKeyFile: write(t, filepath.Join(t.TempDir(), "key"), text)}, Ask: func(q string) (string, error) {
+		asked = append(asked, q)
+		return "the answer to " + q, nil
+	}}))(t)
+	for range 2 {
+		for _, h := range []remote.Host{
+			{Name: "a", User: "me", Sudo: "prompt:a"}, {Name: "b", User: "you", Sudo: "prompt:b"},
+			{Name: "c", User: "me", Sudo: "prompt"}, {Name: "d", User: "me", Sudo: "prompt"}, {Name: "e", User: "you", Sudo: "prompt"},
+		} {
+			p := testkit.Value(l.SudoPassword(t.Context(), h))(t)
+			if !strings.Contains(p, " for "+h.User+" ") || strings.Contains(h.Sudo, ":") && !strings.HasSuffix(p, " on "+h.Name+": ") {
+				t.Errorf("%s gets %q", h.Name, p)
+			}
+		}
+	}
+	if len(asked) != 4 {
+		t.Errorf("asked %d times: %q", len(asked), asked)
+	}
+}

@@ -83,9 +83,9 @@ func (l *logins) fill(m *provider.Machine, h *v1alpha1.HostMachine) error {
 	if m.Login.Address == m.Address {
 		m.Login.Address = ""
 	}
-	m.Login.Sudo = sudoName(l.doc.SudoPassword)
+	m.Login.Sudo = sudoName(l.doc.SudoPassword, "")
 	if h.SudoPassword != nil {
-		m.Login.Sudo = sudoName(h.SudoPassword)
+		m.Login.Sudo = sudoName(h.SudoPassword, m.Name)
 	}
 	if m.Login.Via, err = l.via(s); err != nil {
 		return err
@@ -166,6 +166,18 @@ func (l *logins) hostKeys(s remote.Settings, port int, names ...string) ([]strin
 	if l.conf == nil {
 		return nil, nil
 	}
+	if s.Alias != "" { // ssh knows the host by no other name, and under this one has no port
+		return l.lookUp(s, remote.Known.Exact, 22, s.Alias)
+	}
+	keys, err := l.lookUp(s, remote.Known.Exact, port, names...)
+	if err != nil || len(keys) > 0 || l.doc.TrustOnFirstUse {
+		return keys, err // a line without a port may be of another machine behind this address: it must not keep a first key from being trusted
+	}
+	return l.lookUp(s, remote.Known.Keys, port, names...)
+}
+
+// lookUp returns the keys of the first name that a known_hosts file of the client configuration has.
+func (l *logins) lookUp(s remote.Settings, keysOf func(remote.Known, string, int) ([]string, error), port int, names ...string) ([]string, error) {
 	files := s.KnownHosts
 	if len(files) == 0 {
 		files = []string{"~/.ssh/known_hosts"}
@@ -179,7 +191,7 @@ func (l *logins) hostKeys(s remote.Settings, port int, names ...string) ([]strin
 			if name == "" {
 				continue
 			}
-			if keys, err := known.Keys(name, port); err != nil || len(keys) > 0 {
+			if keys, err := keysOf(known, name, port); err != nil || len(keys) > 0 {
 				return keys, err
 			}
 		}
@@ -209,8 +221,8 @@ func (l *logins) read(file string) (remote.Known, error) {
 	return k, err
 }
 
-// sudoName describes a password's source.
-func sudoName(p *v1alpha1.PasswordSource) string {
+// sudoName describes a password's source. The prompt of a single machine names the machine.
+func sudoName(p *v1alpha1.PasswordSource, own string) string {
 	switch {
 	case p == nil:
 		return ""
@@ -218,6 +230,8 @@ func sudoName(p *v1alpha1.PasswordSource) string {
 		return "file:" + p.File
 	case p.Env != "":
 		return "env:" + p.Env
+	case p.Prompt && own != "":
+		return "prompt:" + own
 	case p.Prompt:
 		return "prompt"
 	}
