@@ -248,6 +248,9 @@ func (c *Addons) RemoveSetStep(s observe.SurplusSet) *plan.Step {
 	for _, name := range s.Objects {
 		step.Details = append(step.Details, "delete "+name)
 	}
+	for _, name := range s.Stays {
+		step.Details = append(step.Details, "keep "+name+": its helm.sh/resource-policy is keep")
+	}
 	giveUp(step, s.Volumes, s.Defined)
 	return step
 }

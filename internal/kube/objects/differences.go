@@ -91,7 +91,12 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 			continue
 		}
 		if o.Shared { // an interrupted apply may have recorded objects that it never made, and pruned ones
-			if ours, err := c.belongs(ctx, r, o.Addon); err != nil || !ours {
+			live, err := c.owned(ctx, r, o.Addon)
+			if err != nil || live == nil {
+				continue
+			}
+			if stays(live) {
+				f.Deltas = append(f.Deltas, delta.Delta{Kind: "object", Name: r.String(), Action: "update", Why: "it leaves the set and stays: its helm.sh/resource-policy is keep"})
 				continue
 			}
 		}

@@ -180,16 +180,6 @@ func intact(o *metav1.PartialObjectMetadata) bool {
 	return true
 }
 
-// Inventory lists the objects that a set made, and whether it was applied a single time.
-func (c *Applier) Inventory(ctx context.Context, addon string) (all []Ref, once bool, err error) {
-	inv, err := c.inventory(ctx, addon)
-	out := make([]Ref, len(inv.Objects))
-	for i, r := range inv.Objects {
-		out[i] = Ref(r)
-	}
-	return out, inv.Once, err
-}
-
 // sameKind reports whether all the given objects, which are of one kind, exist with their digests.
 func (c *Applier) sameKind(ctx context.Context, objects []*unstructured.Unstructured, addon string) (bool, error) {
 	m, err := c.Mapping(ctx, objects[0].GetAPIVersion(), objects[0].GetKind())

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/naupegos/naupegos/internal/kube/answer"
@@ -41,10 +43,14 @@ func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error
 	return c.forget(ctx, o.Addon)
 }
 
-// deleteShared deletes an object of a set. It keeps an object that is another set's by now, and a namespace with objects of others.
+// deleteShared deletes an object of a set. It keeps an object that is another set's by now, one that is to stay, and a namespace with objects of others.
 func (c *Applier) deleteShared(ctx context.Context, r ref, addon string) (deleted bool, err error) {
-	if ours, err := c.belongs(ctx, r, addon); err != nil || !ours {
+	live, err := c.owned(ctx, r, addon)
+	if err != nil || live == nil {
 		return false, err
+	}
+	if stays(live) {
+		return false, c.release(ctx, r)
 	}
 	if r.Kind == "Namespace" && r.APIVersion == "v1" {
 		if other, err := c.occupied(ctx, r.Name, addon); err != nil || other != "" {
@@ -52,6 +58,11 @@ func (c *Applier) deleteShared(ctx context.Context, r ref, addon string) (delete
 		}
 	}
 	return true, c.deleteOne(ctx, r)
+}
+
+// stays reports whether an object is to outlive its set, as Helm's charts mark it.
+func stays(live *unstructured.Unstructured) bool {
+	return strings.EqualFold(strings.TrimSpace(live.GetAnnotations()["helm.sh/resource-policy"]), "keep")
 }
 
 // release takes the label of its set from an object that stays.
@@ -94,42 +105,57 @@ func (c *Applier) prune(ctx context.Context, before, keep []ref, addon string) (
 		if kept[r.identity()] {
 			continue
 		}
-		ours, err := c.belongs(ctx, r, addon)
+		deleted, err := c.deleteShared(ctx, r, addon)
 		if err != nil {
 			return out, err
 		}
-		if !ours {
+		if !deleted {
 			continue
-		}
-		if r.Kind == "Namespace" {
-			if ours, err = c.deleteShared(ctx, r, addon); !ours && err == nil {
-				continue
-			}
-		} else {
-			err = c.deleteOne(ctx, r)
-		}
-		if err != nil {
-			return out, err
 		}
 		out = append(out, r.String())
 	}
 	return out, nil
 }
 
-func (c *Applier) belongs(ctx context.Context, r ref, addon string) (bool, error) {
+// owned returns the live object if it belongs to the set; nil if it does not, or does not exist.
+func (c *Applier) owned(ctx context.Context, r ref, addon string) (*unstructured.Unstructured, error) {
 	ri, err := c.resource(ctx, r)
 	if err != nil {
 		if meta.IsNoMatchError(err) {
-			return false, nil
+			return nil, nil
 		}
-		return false, err
+		return nil, err
 	}
 	u, err := ri.Get(ctx, r.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, answer.Error(ctx, err, "get %s", r).At(c.Host)
+		return nil, answer.Error(ctx, err, "get %s", r).At(c.Host)
 	}
-	return u.GetLabels()[AddonLabel] == addon, nil
+	if u.GetLabels()[AddonLabel] != addon {
+		return nil, nil
+	}
+	return u, nil
+}
+
+// Departing lists the objects that a removal of the set deletes and those that stay, and reports whether the set was applied a single time.
+func (c *Applier) Departing(ctx context.Context, addon string) (going, staying []Ref, once bool, err error) {
+	inv, err := c.inventory(ctx, addon)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	for _, r := range inv.Objects {
+		live, err := c.owned(ctx, r, addon)
+		switch {
+		case err != nil:
+			return nil, nil, false, err
+		case live == nil:
+		case inv.Once || stays(live):
+			staying = append(staying, Ref(r))
+		default:
+			going = append(going, Ref(r))
+		}
+	}
+	return going, staying, inv.Once, nil
 }
