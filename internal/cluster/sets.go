@@ -40,7 +40,7 @@ func (a *applying) planSets() error {
 		if apply {
 			steps = append(steps, a.SetStep(s, seen))
 		}
-		if apply || !works {
+		if apply && (seen == nil || !seen.Finding.OnlyMode()) || !works {
 			steps = append(steps, a.SetWorksStep(s))
 		}
 		if (renewed || hooksLeft && !apply) && len(r.After) > 0 {

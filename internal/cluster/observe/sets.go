@@ -98,8 +98,8 @@ func (c *Observer) observeSets(ctx context.Context, client *kube.Client, o *Obse
 func (c *Observer) observeSet(ctx context.Context, client *kube.Client, s *siteset.Set, r chart.Rendered) (*SeenSet, error) {
 	seen := &SeenSet{}
 	if s.Once {
-		if done, err := client.Applied(ctx, s.Key); err != nil || done {
-			seen.Finding.Same, seen.Finding.Known = done, done
+		var err error
+		if seen.Finding, err = client.Applied(ctx, s.Options()); err != nil || seen.Finding.Known {
 			return seen, err
 		}
 	}

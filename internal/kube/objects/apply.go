@@ -93,10 +93,14 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 	}
 	keep := refs(objects)
 	// Recorded before anything is created, so that the next Apply knows the objects of an interrupted one.
-	if err := c.record(ctx, o, "", union(before.Objects, keep)); err != nil {
+	if err := c.record(ctx, o, inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs}); err != nil {
 		return result, err
 	}
-	for left := objects; len(left) > 0; {
+	left, err := c.unended(ctx, objects, before)
+	if err != nil {
+		return result, err
+	}
+	for len(left) > 0 {
 		n := sameRank(left)
 		if err := c.applyRank(ctx, left[:n], o); err != nil {
 			return result, err
@@ -113,7 +117,11 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 	} else {
 		keep = union(before.Objects, keep)
 	}
-	return result, c.record(ctx, o, digest, keep)
+	jobs, err := vanishing(objects)
+	if err != nil {
+		return result, err
+	}
+	return result, c.record(ctx, o, inventory{Digest: digest, Objects: keep, Jobs: jobs})
 }
 
 func sameRank(objects []*unstructured.Unstructured) int {

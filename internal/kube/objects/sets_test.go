@@ -41,3 +41,58 @@ func TestKeep(t *testing.T) {
 		}
 	}
 }
+
+// TestMode: a change of the mode alone is a difference in both directions, and Remember writes it without touching an object.
+func TestMode(t *testing.T) {
+	s, full := newSea(t), Options{Addon: "manifests.shop", Prune: true, Shared: true}
+	once := full
+	once.Once = true
+	s.apply(t, configMap, full)
+	f, err := s.Applied(t.Context(), once)
+	if err != nil || f.Clean() || !f.OnlyMode() {
+		t.Errorf("full, then once: %+v %v", f, err)
+	}
+	before := len(s.dyn.Actions())
+	if err := s.Remember(t.Context(), once); err != nil || len(s.dyn.Actions()) != before {
+		t.Errorf("the change of the mode touched objects: %v %v", s.dyn.Actions()[before:], err)
+	}
+	if f, err := s.Applied(t.Context(), once); err != nil || !f.Clean() {
+		t.Errorf("recorded: %+v %v", f, err)
+	}
+	if f := s.examine(t, configMap, full); f.Clean() || !f.OnlyMode() {
+		t.Errorf("once, then full: %+v", f)
+	}
+	if err := s.Remember(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	if f := s.examine(t, configMap, full); !f.Clean() {
+		t.Errorf("recorded again: %+v", f)
+	}
+}
+
+const shortJob = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: seed, namespace: shop}\nspec: {ttlSecondsAfterFinished: 5, template: {spec: {containers: [{name: a, image: a}]}}}\n"
+
+// TestVanishedJob: a Job that the cluster deleted when it had ended is no difference, and the repair of another object does not run it again. A changed Job runs.
+func TestVanishedJob(t *testing.T) {
+	s, o := newSea(t), Options{Addon: "manifests.shop", Prune: true, Shared: true}
+	both := configMap + "---\n" + shortJob
+	s.apply(t, both, o)
+	if err := s.Remove(t.Context(), parsed(t, shortJob)[0]); err != nil {
+		t.Fatal(err)
+	}
+	if f := s.examine(t, both, o); !f.Clean() {
+		t.Errorf("the Job is gone:\n%s", words(f))
+	}
+	s.apply(t, both, o)
+	if s.live(t, shortJob) != nil {
+		t.Error("the Job runs again")
+	}
+	changed := strings.Replace(both, "image: a", "image: b", 1)
+	if f := s.examine(t, changed, o); !strings.Contains(words(f), "create Job shop/seed") && !strings.Contains(words(f), "create object Job shop/seed") {
+		t.Errorf("another image:\n%s", words(f))
+	}
+	s.apply(t, changed, o)
+	if s.live(t, shortJob) == nil {
+		t.Error("the changed Job does not run")
+	}
+}

@@ -188,10 +188,20 @@ func (c *Applier) HelmRelease(ctx context.Context, namespace, name string) (stri
 	return newest, nil
 }
 
-// Applied reports whether the set was applied completely before, whatever it holds now.
-func (c *Applier) Applied(ctx context.Context, addon string) (bool, error) {
-	inv, err := c.inventory(ctx, addon)
-	return inv.Digest != "", err
+// Applied finds whether the set was applied completely before, and in which mode, whatever it holds now. It is the comparison of a set that is applied once.
+func (c *Applier) Applied(ctx context.Context, o Options) (Finding, error) {
+	inv, err := c.inventory(ctx, o.Addon)
+	done := inv.Digest != ""
+	return Finding{Same: done, Known: done, Mode: done && inv.Once != o.Once}, err
+}
+
+// Remember writes the mode of the options into the inventory, and changes no object.
+func (c *Applier) Remember(ctx context.Context, o Options) error {
+	inv, err := c.inventory(ctx, o.Addon)
+	if err != nil {
+		return err
+	}
+	return c.record(ctx, o, inv)
 }
 
 // Forget removes the inventory of a set and leaves its objects.
