@@ -6,19 +6,23 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/answer"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // Delete removes the objects of the manifests and, with an addon, all other objects in its inventory, and the inventory last.
-// An object that does not exist is no error. Objects are deleted in the reverse order of Apply; Delete does not wait for their finalizers.
+// An object that does not exist is no error. Objects are deleted in the reverse order of Apply. Before it deletes what may be their operators, Delete waits
+// until custom resources are gone, as long as ctx allows.
 func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error {
 	objects, err := manifest.Parse(manifests)
 	if err != nil {
@@ -28,19 +32,78 @@ func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error
 	if err != nil {
 		return err
 	}
-	all := union(inv.Objects, refs(objects))
-	slices.SortStableFunc(all, func(a, b ref) int { return manifest.Rank(b.object()) - manifest.Rank(a.object()) })
-	for _, r := range all {
+	_, err = c.takeAway(ctx, union(inv.Objects, refs(objects)), func(r ref) (bool, error) {
 		if o.Shared {
-			_, err = c.deleteShared(ctx, r, o.Addon)
-		} else {
-			err = c.deleteOne(ctx, r)
+			return c.deleteShared(ctx, r, o.Addon)
 		}
-		if err != nil {
-			return err
-		}
+		return true, c.deleteOne(ctx, r)
+	})
+	if err != nil {
+		return err
 	}
 	return c.forget(ctx, o.Addon)
+}
+
+// takeAway removes objects in the reverse order of their creation, and returns those that remove deleted. Finalizers of custom resources need their operators,
+// rights and definitions: these go after the custom resources are gone.
+func (c *Applier) takeAway(ctx context.Context, all []ref, remove func(ref) (deleted bool, err error)) ([]string, error) {
+	var out []string
+	var leaving []ref
+	slices.SortStableFunc(all, func(a, b ref) int { return manifest.Rank(b.object()) - manifest.Rank(a.object()) })
+	last := manifest.Rank(&unstructured.Unstructured{}) // the rank of custom resources
+	for _, r := range all {
+		if manifest.Rank(r.object()) < last && len(leaving) > 0 {
+			if err := c.waitGone(ctx, leaving); err != nil {
+				return out, err
+			}
+			leaving = nil
+		}
+		deleted, err := remove(r)
+		if err != nil {
+			return out, err
+		}
+		if deleted {
+			out = append(out, r.String())
+			if manifest.Rank(r.object()) == last && custom(r) {
+				leaving = append(leaving, r)
+			}
+		}
+	}
+	return out, nil
+}
+
+// custom reports whether an object is of a kind that Kubernetes does not bring.
+func custom(r ref) bool {
+	return !scheme.Scheme.IsGroupRegistered(r.object().GroupVersionKind().Group)
+}
+
+// waitGone waits until deleted objects are gone. The error names the first that is not, and its finalizers.
+func (c *Applier) waitGone(ctx context.Context, all []ref) error {
+	return answer.Poll(ctx, 200*time.Millisecond, func(ctx context.Context) error {
+		for _, r := range all {
+			ri, err := c.resource(ctx, r)
+			if meta.IsNoMatchError(err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			live, err := ri.Get(ctx, r.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return answer.Error(ctx, err, "get %s", r).At(c.Host)
+			}
+			e := fail.New(fail.NotReady, "%s is deleted but not gone", r).At(c.Host)
+			if f := live.GetFinalizers(); len(f) > 0 {
+				e.What += ": it has the finalizer " + strings.Join(f, ", ")
+				e = e.Do("look why the controller of the finalizer does not finish, then apply again")
+			}
+			return e
+		}
+		return nil
+	})
 }
 
 // deleteShared deletes an object of a set. It keeps an object that is another set's by now, one that is to stay, and a namespace with objects of others.
@@ -96,25 +159,12 @@ func (c *Applier) deleteOne(ctx context.Context, r ref) error {
 
 // prune deletes the objects that are in before but not in keep and still carry the label of this addon.
 func (c *Applier) prune(ctx context.Context, before, keep []ref, addon string) ([]string, error) {
-	var out []string
 	kept := map[string]bool{}
 	for _, r := range keep {
 		kept[r.identity()] = true
 	}
-	for _, r := range before {
-		if kept[r.identity()] {
-			continue
-		}
-		deleted, err := c.deleteShared(ctx, r, addon)
-		if err != nil {
-			return out, err
-		}
-		if !deleted {
-			continue
-		}
-		out = append(out, r.String())
-	}
-	return out, nil
+	going := slices.DeleteFunc(slices.Clone(before), func(r ref) bool { return kept[r.identity()] })
+	return c.takeAway(ctx, going, func(r ref) (bool, error) { return c.deleteShared(ctx, r, addon) })
 }
 
 // owned returns the live object if it belongs to the set; nil if it does not, or does not exist.

@@ -1,8 +1,15 @@
 package objects
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	ktest "k8s.io/client-go/testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
 )
 
 const (
@@ -94,5 +101,41 @@ func TestVanishedJob(t *testing.T) {
 	s.apply(t, changed, o)
 	if s.live(t, shortJob) == nil {
 		t.Error("the changed Job does not run")
+	}
+}
+
+const (
+	operator = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: captain, namespace: shop}\n"
+	sail     = "apiVersion: example.org/v1\nkind: Sail\nmetadata: {name: jib, namespace: shop, finalizers: [example.org/furl]}\n"
+)
+
+// TestOperatorOutlivesFinalizers: while a custom resource has a finalizer, its operator stays; the error names both, and the removal goes on when it is gone.
+func TestOperatorOutlivesFinalizers(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		s, o := newSea(t), Options{Addon: "manifests.fleet", Prune: true, Shared: true}
+		all := configMap + "---\n" + operator + "---\n" + sail
+		s.apply(t, all, o)
+		furled := false
+		s.dyn.PrependReactor("delete", "sails", func(ktest.Action) (bool, runtime.Object, error) { return !furled, nil, nil })
+		remove := func(ctx context.Context) error {
+			if whole {
+				return s.Delete(ctx, nil, o)
+			}
+			_, err := s.ApplyObjects(ctx, parsed(t, configMap), o)
+			return err
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		err := remove(ctx)
+		cancel()
+		if err == nil || !fail.Waitable(err) || !strings.Contains(err.Error(), "Sail shop/jib") || !strings.Contains(err.Error(), "example.org/furl") {
+			t.Errorf("whole %t: %v", whole, err)
+		}
+		if s.live(t, operator) == nil {
+			t.Errorf("whole %t: the operator is gone before its object", whole)
+		}
+		furled = true
+		if err := remove(t.Context()); err != nil || s.live(t, operator) != nil || s.live(t, sail) != nil {
+			t.Errorf("whole %t: at last: %v", whole, err)
+		}
 	}
 }
