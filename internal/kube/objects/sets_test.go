@@ -139,3 +139,25 @@ func TestOperatorOutlivesFinalizers(t *testing.T) {
 		}
 	}
 }
+
+// TestForgottenSet: what a forgotten set leaves belongs to no set, and a label whose set is not there binds no object. A set that is there is respected.
+func TestForgottenSet(t *testing.T) {
+	s, first, second := newSea(t), Options{Addon: "manifests.first", Prune: true, Shared: true, Once: true}, Options{Addon: "manifests.second", Prune: true, Shared: true}
+	s.apply(t, configMap, first)
+	if f := s.examine(t, configMap, second); len(f.Refused) != 1 || !strings.Contains(words(f), "manifests first") {
+		t.Errorf("while the first set is there:\n%s", words(f))
+	}
+	if err := s.Forget(t.Context(), first.Addon); err != nil {
+		t.Fatal(err)
+	}
+	if u := s.live(t, configMap); u == nil || u.GetLabels()[AddonLabel] != "" {
+		t.Errorf("forgotten: %v", u)
+	}
+	if _, err := s.ApplyHook(t.Context(), parsed(t, sail)[0], Options{Addon: "charts.gone", Shared: true}); err != nil {
+		t.Fatal(err)
+	}
+	s.apply(t, configMap+"---\n"+sail, second)
+	if got := s.live(t, sail).GetLabels()[AddonLabel]; got != second.Addon {
+		t.Errorf("the hook's object belongs to %q", got)
+	}
+}
