@@ -147,6 +147,12 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 	} else {
 		want, err = r.Apply(ctx, u.GetName(), want, dry)
 	}
+	if o.Shared && answer.Immutable(err) {
+		if refused := replacement(u, live, err); refused != nil {
+			return nil, refused
+		}
+		return []delta.Delta{{Kind: "object", Name: name, Action: "update", Why: "a field that never changes differs (" + told(err) + "): it is deleted and made again"}}, nil
+	}
 	if err != nil {
 		return nil, answer.Error(ctx, err, "foresee %s", name).At(c.Host)
 	}

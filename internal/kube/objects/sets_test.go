@@ -6,7 +6,12 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	ktest "k8s.io/client-go/testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -159,5 +164,38 @@ func TestForgottenSet(t *testing.T) {
 	s.apply(t, configMap+"---\n"+sail, second)
 	if got := s.live(t, sail).GetLabels()[AddonLabel]; got != second.Addon {
 		t.Errorf("the hook's object belongs to %q", got)
+	}
+}
+
+// TestImmutableFields: a change of a field that never changes is refused with a remedy, and without the value; a Job that has ended is made again.
+func TestImmutableFields(t *testing.T) {
+	s, o := newSea(t), Options{Addon: "manifests.shop", Prune: true, Shared: true}
+	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: seed, namespace: shop}\nspec: {template: a}\n"
+	s.apply(t, job, o)
+	s.dyn.PrependReactor("patch", "jobs", func(a ktest.Action) (bool, runtime.Object, error) {
+		p := a.(ktest.PatchActionImpl)
+		live, err := s.dyn.Tracker().Get(p.GetResource(), p.GetNamespace(), p.GetName())
+		if p.GetPatchType() != types.ApplyPatchType || err != nil || !strings.Contains(string(p.GetPatch()), `"template":"b"`) || live.(*unstructured.Unstructured).Object["spec"].(map[string]any)["template"] == "b" {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "seed", field.ErrorList{field.Invalid(field.NewPath("spec", "template"), map[string]any{"env": "hunter22"}, "field is immutable")})
+	})
+	changed := strings.Replace(job, "template: a", "template: b", 1)
+	f := s.examine(t, changed, o)
+	if len(f.Refused) != 1 || !strings.Contains(f.Refused[0], "spec.template: field is immutable") || !strings.Contains(f.Refused[0], "wait until the Job has ended") || strings.Contains(words(f), "hunter22") {
+		t.Errorf("a Job that runs: %q\n%s", f.Refused, words(f))
+	}
+	if _, err := s.ApplyObjects(t.Context(), parsed(t, changed), o); fail.KindOf(err) != fail.Conflict {
+		t.Errorf("a Job that runs: %v", err)
+	}
+	s.edit(t, job, func(u *unstructured.Unstructured) {
+		u.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Complete", "status": "True"}}}
+	})
+	if f := s.examine(t, changed, o); len(f.Refused) != 0 || !strings.Contains(words(f), "deleted and made again") {
+		t.Errorf("a Job that has ended: %q\n%s", f.Refused, words(f))
+	}
+	s.apply(t, changed, o)
+	if u := s.live(t, job); u == nil || u.Object["spec"].(map[string]any)["template"] != "b" {
+		t.Errorf("replaced: %v", u)
 	}
 }

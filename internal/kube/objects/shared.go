@@ -81,6 +81,9 @@ func reason(err error) string {
 		if e.Err != nil && errors.As(e.Err, &inner) {
 			e = inner
 		}
+		if e.Hint != "" {
+			return e.What + " (" + e.Hint + ")"
+		}
 		return e.What
 	}
 	return err.Error()
