@@ -51,7 +51,7 @@ func (a *applying) setSteps(s *siteset.Set, seen *observe.SeenSet, r chart.Rende
 	if apply {
 		steps = append(steps, a.SetStep(s, seen, install))
 	}
-	if apply || !works {
+	if apply && (seen == nil || !seen.Finding.OnlyMode()) || !works {
 		steps = append(steps, a.SetWorksStep(s))
 	}
 	if after := chart.Due(r.After, install); (renewed || hooksLeft && !apply) && len(after) > 0 {

@@ -36,7 +36,7 @@ type Set struct {
 
 // Options returns the options by which the set is applied.
 func (s *Set) Options() objects.Options {
-	return objects.Options{Addon: s.Key, Prune: true, Shared: true, Force: s.Force, Helm: s.Helm}
+	return objects.Options{Addon: s.Key, Prune: true, Shared: true, Force: s.Force, Once: s.Once, Helm: s.Helm}
 }
 
 // Cluster is what rendering depends on besides the document.

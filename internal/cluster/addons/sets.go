@@ -75,14 +75,15 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *p
 				return err
 			}
 			p.Status("applying %d objects", len(placed))
-			o := s.Options()
-			o.Once = s.Once
-			_, err = client.ApplyObjects(ctx, placed, o)
+			_, err = client.ApplyObjects(ctx, placed, s.Options())
 			return err
 		},
 	}
 	if seen == nil {
 		return step
+	}
+	if seen.Finding.OnlyMode() {
+		return c.modeStep(s, step)
 	}
 	step.Deltas = seen.Finding.Deltas
 	if seen.Finding.Known {
@@ -95,6 +96,23 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *p
 		step.Details = append(step.Details, "will fail: "+why)
 	}
 	giveUp(step, seen.Volumes, seen.Defined)
+	return step
+}
+
+// modeStep makes the step record the set's mode, which alone has changed.
+func (c *Addons) modeStep(s *siteset.Set, step *plan.Step) *plan.Step {
+	step.Action, step.Title, step.Reason = plan.Change, "record the mode of "+s.Title, "the document has another mode"
+	step.Details = []string{"its objects are kept as the document says, and deleted with it"}
+	if s.Once {
+		step.Details = []string{"its objects are left alone, and stay without it"}
+	}
+	step.Run = func(ctx context.Context, _ plan.Progress) error {
+		client, err := c.Kube(ctx)
+		if err != nil {
+			return err
+		}
+		return client.Remember(ctx, s.Options())
+	}
 	return step
 }
 
@@ -138,7 +156,7 @@ func (c *Addons) SetWorksStep(s *siteset.Set) *plan.Step {
 					continue
 				}
 				p.Status("waiting for %s", u.GetName())
-				if err := kube.WaitWorkload(ctx, client, u.GetKind(), u.GetNamespace(), u.GetName()); err != nil {
+				if err := kube.WaitObject(ctx, client, u); err != nil {
 					return err
 				}
 			}
@@ -202,7 +220,7 @@ func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.S
 				if err := client.Replace(ctx, u); err != nil {
 					return err
 				}
-				if err := kube.WaitWorkload(ctx, client, "Job", u.GetNamespace(), u.GetName()); err != nil {
+				if err := kube.WaitObject(ctx, client, u); err != nil {
 					return fail.Wrap(fail.KindOf(err), err, "run the hook %s of %s", u.GetName(), s.Title)
 				}
 				continue
@@ -260,6 +278,9 @@ func (c *Addons) RemoveSetStep(s observe.SurplusSet) *plan.Step {
 	}
 	for _, name := range s.Objects {
 		step.Details = append(step.Details, "delete "+name)
+	}
+	for _, name := range s.Stays {
+		step.Details = append(step.Details, "keep "+name+": its helm.sh/resource-policy is keep")
 	}
 	giveUp(step, s.Volumes, s.Defined)
 	return step

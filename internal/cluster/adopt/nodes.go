@@ -193,14 +193,16 @@ func taintsOf(n kube.SurveyedNode) (out []v1alpha1.Taint) {
 // kubernetesRoles are labels that kubeadm puts on control-plane nodes.
 var kubernetesRoles = []string{controlPlaneRole, "node-role.kubernetes.io/master"}
 
-// given leaves of a node's labels those that somebody has put on it. A cloud names the zones of its nodes itself.
+// given leaves of a node's labels those that its owner put there. A cloud names the zones of its nodes itself.
 func given(n kube.SurveyedNode) map[string]string {
 	out := custom(n.Labels)
-	maps.DeleteFunc(out, func(key, _ string) bool { return n.ProviderID != "" && strings.HasPrefix(key, "topology.kubernetes.io/") })
+	maps.DeleteFunc(out, func(key, _ string) bool {
+		return n.ProviderID != "" && strings.HasPrefix(key, "topology.kubernetes.io/")
+	})
 	return out
 }
 
-// custom leaves of labels those that somebody has put on a node.
+// custom leaves of labels those that its owner put there.
 func custom(labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
 	maps.DeleteFunc(out, func(key, _ string) bool {
