@@ -159,7 +159,7 @@ func diskType(root host.Root, name, where string) string {
 	}
 	switch {
 	case strings.Contains(where, "/usb"):
-		return "usb"
+		return facts.DiskUSB
 	case strings.Contains(where, "/ata"):
 		return "sata"
 	case strings.HasPrefix(name, "sd"):

@@ -106,6 +106,7 @@ func TestKindsOfMachines(t *testing.T) {
 		"persistent memory by sectors": {[]placed{placedAt("LNXSYSTM:00/ndbus0/region0/btt0.0", "pmem0s"), placedAt("LNXSYSTM:00/ndbus0/region0/pmem1.1", "pmem1.1"), placedAt("LNXSYSTM:00/ndbus0/region1/blk1.0", "ndblk1.0")}, nil,
 			"ndblk1.0 pmem: is persistent memory\npmem0s pmem: is persistent memory\npmem1.1 pmem: is persistent memory"},
 		"a BMC's virtual media": {[]placed{placedAt("pci0000:00/usb1/1-2/1-2:1.0/host4/target4:0:0/4:0:0:0", "sda", "removable", "1\n", "device/model", "Virtual HDisk0\n")}, nil, "sda usb: can be taken out"},
+		"a stick":               {[]placed{placedAt("pci0000:00/usb1/1-2/1-2:1.0/host4/target4:0:0/4:0:0:0", "sda", "removable", "0\n", "device/model", "Extreme\n")}, nil, "sda usb: is on USB"},
 		"host-aware zones":      {[]placed{placedAt(pci+"/ata1/host0/target0:0:0/0:0:0:0", "sda", "queue/zoned", "host-aware\n")}, nil, "sda sata"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -82,6 +82,9 @@ func TestChoose(t *testing.T) {
 		"only a LUN of iSCSI":                 {disks: []facts.Disk{odd(func(d *facts.Disk) { d.Type = facts.DiskISCSI })}, want: "is on a network (iscsi)"},
 		"a LUN by its name":                   {rule: order.Disk{Serial: "O"}, disks: []facts.Disk{odd(func(d *facts.Disk) { d.Type = facts.DiskNVMeoF })}, want: "/dev/sdx"},
 		"what can be taken out":               {disks: []facts.Disk{usb}, want: "can be taken out"},
+		"a stick beside a larger disk":        {disks: []facts.Disk{odd(func(d *facts.Disk) { d.Type = facts.DiskUSB }), disk("sda", "A", 480)}, want: "/dev/sda"},
+		"a stick alone":                       {disks: []facts.Disk{odd(func(d *facts.Disk) { d.Type = facts.DiskUSB })}, want: "is on USB"},
+		"a stick by its name":                 {rule: order.Disk{Serial: "O"}, disks: []facts.Disk{odd(func(d *facts.Disk) { d.Type = facts.DiskUSB })}, want: "/dev/sdx"},
 		"what can be taken out, by its name":  {rule: order.Disk{Serial: "U"}, disks: []facts.Disk{usb}, want: "/dev/sdz"},
 	} {
 		t.Run(name, func(t *testing.T) {

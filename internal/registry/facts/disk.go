@@ -30,6 +30,9 @@ const (
 	DiskFlash = "mtd"
 )
 
+// DiskUSB is the type of disks on USB: sticks, which few say that they can be taken out, and modules inside that hold a maker's or an operator's tools.
+const DiskUSB = "usb"
+
 // Types of disks on a network. Other machines may have them, too.
 const (
 	DiskFC     = "fc"
@@ -68,6 +71,8 @@ func (d Disk) Unasked() string {
 	switch {
 	case d.Removable:
 		return "can be taken out"
+	case d.Type == DiskUSB:
+		return "is on USB"
 	case d.Type == DiskFC || d.Type == DiskISCSI || d.Type == DiskNVMeoF:
 		return "is on a network (" + d.Type + "), where other machines may have it, too"
 	}

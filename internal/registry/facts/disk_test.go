@@ -61,3 +61,20 @@ func TestObstacles(t *testing.T) {
 		t.Error(good.Obstacles())
 	}
 }
+
+// TestUnasked: sticks, USB modules and disks on a network need a name; a machine's own disks do not.
+func TestUnasked(t *testing.T) {
+	for words, d := range map[string]Disk{
+		"can be taken out": {Removable: true, Type: "usb"}, "is on USB": {Type: "usb"}, "is on a network (fc)": {Type: DiskFC}, "is on a network (iscsi)": {Type: DiskISCSI},
+		"is on a network (nvme-of)": {Type: DiskNVMeoF},
+	} {
+		if why := d.Unasked(); !strings.HasPrefix(why, words) {
+			t.Errorf("%+v: %q, not %q", d, why, words)
+		}
+	}
+	for _, kind := range []string{"nvme", "sata", "scsi", "virtio", "mmc", ""} {
+		if why := (Disk{Type: kind}).Unasked(); why != "" {
+			t.Errorf("%s: %q", kind, why)
+		}
+	}
+}
