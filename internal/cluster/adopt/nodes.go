@@ -196,7 +196,9 @@ var kubernetesRoles = []string{controlPlaneRole, "node-role.kubernetes.io/master
 // given leaves of a node's labels those that somebody has put on it. A cloud names the zones of its nodes itself.
 func given(n kube.SurveyedNode) map[string]string {
 	out := custom(n.Labels)
-	maps.DeleteFunc(out, func(key, _ string) bool { return n.ProviderID != "" && strings.HasPrefix(key, "topology.kubernetes.io/") })
+	maps.DeleteFunc(out, func(key, _ string) bool {
+		return n.ProviderID != "" && strings.HasPrefix(key, "topology.kubernetes.io/")
+	})
 	return out
 }
 
