@@ -105,13 +105,14 @@ func manifests(doc *v1alpha1.Cluster, m v1alpha1.Manifests) (chart.Rendered, err
 		out.Objects = all
 		return out, nil
 	}
-	p := m.File + m.Dir + m.Kustomize
+	top, below := m.KustomizeTop()
+	p := m.File + m.Dir + top
 	fs, err := source(doc, p)
 	if err != nil {
 		return out, err
 	}
 	if m.Kustomize != "" {
-		text, err := build(fs)
+		text, err := build(fs, below)
 		if err == nil {
 			out.Objects, err = manifest.Parse(text)
 		}

@@ -52,7 +52,13 @@ func TestLook(t *testing.T) {
 	}
 	testkit.Value(facts.Parse(testkit.Value(json.Marshal(d))(t)))(t)
 	_, err := Look(host.Root(t.TempDir()), "")
-	testkit.Fails(t, err, fail.Refused, "UUID")
+	testkit.Fails(t, err, fail.Refused, "UUID", "has to run as root")
+	dummy := machine(t)
+	testkit.Must(t, os.WriteFile(dummy.Path("/sys/class/dmi/id/product_uuid"), []byte("03000200-0400-0500-0006-000700080009\n"), 0o600))
+	_, err = Look(dummy, "")
+	if testkit.Fails(t, err, fail.Refused, "not a machine's own", "set one in the machine's firmware"); strings.Contains(err.Error(), "root") {
+		t.Errorf("the hint is of another error: %v", err)
+	}
 	if g := defaultGateways("Iface\tDestination\tGateway\neth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\n"); g["eth0"] != "10.0.0.1" {
 		t.Errorf("%v", g)
 	}

@@ -22,9 +22,14 @@ import (
 // Look finds out what the machine is, as its kernel tells it. boot is the MAC address that it has booted by; empty: that of the interface
 // with the default route. Neighbours are Listen's business.
 func Look(root host.Root, boot string) (*facts.Discovery, error) {
-	uuid, err := facts.ParseUUID(root.Read("/sys/class/dmi/id/product_uuid"))
-	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "read the machine's UUID").At("/sys/class/dmi/id/product_uuid").Do("the agent has to run as root, on a machine with SMBIOS")
+	const at = "/sys/class/dmi/id/product_uuid"
+	said := root.Read(at)
+	uuid, err := facts.ParseUUID(said)
+	switch {
+	case said == "":
+		return nil, fail.New(fail.Refused, "the machine's UUID can't be read").At(at).Do("the agent has to run as root, on a machine with SMBIOS")
+	case err != nil:
+		return nil, fail.Wrap(fail.Refused, err, "read the machine's UUID").At(at) // err has the hint
 	}
 	d := &facts.Discovery{Boot: facts.BootInfo{UUID: uuid, RandomID: root.Read("/proc/sys/kernel/random/boot_id")},
 		LLDP: facts.LLDP{Data: facts.LLDPData{Interfaces: []facts.Neighbour{}}}, Journal: []string{}}

@@ -9,6 +9,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -45,6 +47,9 @@ type Access struct {
 // Actions are what can be done with a machine's power.
 func Actions() []string { return []string{"status", "on", "off", "cycle", "reset", "shutdown"} }
 
+// mostUser is the length of the longest user of IPMI, in bytes.
+const mostUser = 16
+
 const (
 	answers = 5 * time.Second  // how long one answer by IPMI may take
 	settles = 90 * time.Second // how long a machine may take to be on, or off
@@ -78,8 +83,14 @@ func (a Access) Check() error {
 	switch {
 	case most == 0:
 		return wrong("%q is not a protocol of a BMC: use %s or %s", a.Protocol, ProtocolIPMI, ProtocolRedfish)
-	case a.Address == "" || a.User == "" || len(a.Password) == 0 || len(a.Password) > most || strings.ContainsAny(a.Address+a.User, " \t\r\n/@?#"):
+	case a.Address == "" || a.User == "" || len(a.Password) == 0 || len(a.Password) > most || strings.ContainsAny(a.Address, " \t\r\n/@?#"):
 		return wrong("a BMC needs an address (HOST or HOST:PORT), a user and a password of at most %d bytes", most)
+	case strings.ContainsFunc(a.User, unicode.IsControl) || !utf8.ValidString(a.User):
+		return wrong("the BMC's user %q contains control characters", a.User)
+	case a.Protocol != ProtocolRedfish && len(a.User) > mostUser:
+		return wrong("the BMC's user %q is longer than %d bytes, the most that IPMI has", a.User, mostUser).Do("use a shorter one, or --protocol redfish")
+	case a.Protocol == ProtocolRedfish && strings.Contains(a.User, ":"):
+		return wrong("the BMC's user %q contains a colon, which Basic authentication puts behind the user", a.User)
 	case a.Protocol != ProtocolRedfish && a.Fingerprint+a.Authorities+a.System != "":
 		return wrong("a fingerprint, authorities and a system are of Redfish; IPMI has none of them").Do("--protocol redfish")
 	case a.Fingerprint != "" && a.Authorities != "":

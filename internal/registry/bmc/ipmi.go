@@ -81,6 +81,9 @@ func connect(ctx context.Context, a Access) (*client.Client, error) {
 	if err != nil || host == "" || a.User == "" {
 		return nil, fail.New(fail.Invalid, "the machine's BMC is not named by an address and a user").At(a.Address)
 	}
+	if strings.Contains(host, ":") { // the library puts ":PORT" behind it
+		host = "[" + strings.Trim(host, "[]") + "]"
+	}
 	c, err := client.NewClient(host, n, a.User, string(a.Password))
 	if err != nil {
 		return nil, failed(err, a, "reach the machine's BMC")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bougou/go-ipmi/pkg/bmc"
 	"github.com/bougou/go-ipmi/pkg/clock"
@@ -19,13 +20,18 @@ import (
 // controller is a BMC on loopback, with a machine that is off.
 func controller(t *testing.T) (Access, *mock.Chassis) {
 	t.Helper()
+	return controllerAt(t, fmt.Sprint("127.0.0.1:", testkit.FreePort(t)))
+}
+
+// controllerAt is a BMC at an address.
+func controllerAt(t *testing.T, address string) (Access, *mock.Chassis) {
+	t.Helper()
 	h := mock.New()
 	b := bmc.New(bmc.DeviceInfo{DeviceID: 32, IPMIVersion: 0x20}, [16]byte{1}, h, bmc.WithClock(clock.Real))
 	u := testkit.Value(b.Users.Add(2, "admin"))(t)
 	u.SetPassword([]byte("right"))
 	u.Enabled = true
 	u.ChannelAccess[1] = bmc.UserChannelAccess{MaxPrivilege: bmc.PrivilegeLevelAdministrator, Enabled: true}
-	address := fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
 	conn := testkit.Value(udp.Listen(address))(t)
 	s := server.NewServer(b, conn)
 	go func() { _ = s.Serve(context.WithoutCancel(t.Context())) }() // ends with Close
@@ -55,5 +61,22 @@ func TestIPMI(t *testing.T) {
 	testkit.Fails(t, err, fail.Unauthorized, "password")
 	if strings.Contains(err.Error(), "wrong-secret") {
 		t.Errorf("the password is in %v", err)
+	}
+}
+
+// TestIPMIv6 reaches a BMC by its IPv6 address, with and without a port.
+func TestIPMIv6(t *testing.T) {
+	a, _ := controllerAt(t, fmt.Sprintf("[::1]:%d", testkit.FreePort(t)))
+	if on := testkit.Value(Controllers{}.Power(t.Context(), a, "on", AsUsual))(t); !on {
+		t.Error("the machine is off")
+	}
+	for _, address := range []string{"::1", "[::1]", "[::1]:623"} {
+		a.Address = address
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // nothing answers at the usual port
+		_, err := Controllers{}.Power(ctx, a, "status", AsUsual)
+		cancel()
+		if testkit.Fails(t, err, fail.Unreachable); err != nil && (strings.Contains(err.Error(), "colons") || strings.Contains(err.Error(), "resolve")) {
+			t.Errorf("%s is not read: %v", address, err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package bmc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,12 @@ import (
 
 // mostBytes bounds an answer.
 const mostBytes = 64 << 20
+
+// mostRedirects bounds the redirects of one request.
+const mostRedirects = 5
+
+// redirects are the statuses of redirects.
+var redirects = []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect}
 
 // redfishClient speaks to one controller, in a session or with each request's own password.
 type redfishClient struct {
@@ -50,6 +57,7 @@ func (a *answer) etags() (out []string) {
 type httpError struct {
 	status int
 	text   string
+	basic  bool // it asks for the password with the request
 }
 
 func (e *httpError) Error() string {
@@ -65,12 +73,24 @@ func statusOf(err error) int {
 	return 0
 }
 
+// asksBasic reports whether a refusal asks for the password with the request.
+func asksBasic(h http.Header) bool {
+	return slices.ContainsFunc(h.Values("WWW-Authenticate"), func(v string) bool { return strings.Contains(strings.ToLower(v), "basic") })
+}
+
+// offersBasic reports whether err is a refusal that does.
+func offersBasic(err error) bool {
+	var e *httpError
+	return errors.As(err, &e) && e.basic
+}
+
 // logIn opens a session, and returns the paths of the controller's machines. Where sessions are not to be had, each request has the password: the
 // specification wants both of every service, and many have one of them.
 func logIn(ctx context.Context, a Access) (*redfishClient, []string, error) {
 	const what = "log in to the machine's BMC"
 	c := &redfishClient{access: a, http: a.client()}
 	root, err := c.get(ctx, "/redfish/v1/", "Systems", "Links", "SessionService")
+	offered := err == nil // sessions, if the root names them
 	if code := statusOf(err); code == http.StatusUnauthorized || code == http.StatusForbidden {
 		root = &answer{} // it tells strangers nothing: paths are those of the specification
 		root.fields = fields{"SessionService": json.RawMessage(`"/redfish/v1/SessionService"`)}
@@ -88,6 +108,11 @@ func logIn(ctx context.Context, a Access) (*redfishClient, []string, error) {
 	opened := errors.New("the service has no sessions")
 	if sessions != "" {
 		if opened = c.open(hasty(ctx), sessions); opened != nil && statusOf(opened) == 0 {
+			return nil, nil, a.refused(opened, what)
+		}
+		// The same password with a request would be a second failure: controllers lock accounts after a few. Where it is another service that wants to
+		// know who asks, as a proxy does, it says so.
+		if statusOf(opened) == http.StatusUnauthorized && offered && !offersBasic(opened) {
 			return nil, nil, a.refused(opened, what)
 		}
 	}
@@ -191,26 +216,54 @@ func (c *redfishClient) own(at string) (string, error) {
 	return u.RequestURI(), nil
 }
 
+// do sends a request. It follows redirects itself: net/http would turn a PATCH into a GET, whose success would be taken for the PATCH's.
 func (c *redfishClient) do(ctx context.Context, method, at, match string, body any) (*http.Response, error) {
 	path, err := c.own(at)
 	if err != nil {
 		return nil, err
 	}
-	var content io.Reader
+	var content []byte
 	if body != nil {
-		data, err := json.Marshal(body)
-		if err != nil {
+		if content, err = json.Marshal(body); err != nil {
 			return nil, fail.Wrap(fail.Internal, err, "ask a BMC")
 		}
-		content = bytes.NewReader(data)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.access.origin()+path, content)
+	for followed := 0; ; followed++ {
+		resp, err := c.once(ctx, method, path, match, content)
+		if err != nil || resp.StatusCode/100 == 2 {
+			return resp, err
+		}
+		to := resp.Header.Get("Location")
+		if to == "" || !slices.Contains(redirects, resp.StatusCode) {
+			defer func() { _ = resp.Body.Close() }()
+			return nil, &httpError{resp.StatusCode, c.reason(resp.Body), asksBasic(resp.Header)}
+		}
+		_ = resp.Body.Close()
+		if path, err = c.redirected(resp.Request.URL, to); err != nil {
+			return nil, err
+		}
+		if followed == mostRedirects {
+			return nil, &httpError{status: resp.StatusCode, text: fmt.Sprintf("the BMC redirects more than %d times, at last to %q", mostRedirects, path)}
+		}
+		if resp.StatusCode == http.StatusSeeOther { // the request was carried out, and its result is at the other path
+			method, content = http.MethodGet, nil
+		}
+	}
+}
+
+// once sends a request once.
+func (c *redfishClient) once(ctx context.Context, method, path, match string, content []byte) (*http.Response, error) {
+	var body io.Reader
+	if content != nil {
+		body = bytes.NewReader(content)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.access.origin()+path, body)
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "ask a BMC").At(c.access.Address)
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("OData-Version", "4.0")
-	if body != nil {
+	if content != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if match != "" {
@@ -223,15 +276,16 @@ func (c *redfishClient) do(ctx context.Context, method, at, match string, body a
 		req.SetBasicAuth(c.access.User, string(c.access.Password))
 	}
 	req.Close = true // controllers keep few connections
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, err
+	return c.http.Do(req)
+}
+
+// redirected returns the path that a redirect leads to. It has to be the same controller's: requests have the session's token, or the password.
+func (c *redfishClient) redirected(from *url.URL, to string) (string, error) {
+	u, err := from.Parse(to)
+	if err != nil || u.Scheme != from.Scheme || u.User != nil || !strings.EqualFold(u.Hostname(), from.Hostname()) || cmp.Or(u.Port(), "443") != cmp.Or(from.Port(), "443") {
+		return "", fail.Wrap(fail.Refused, err, "the BMC redirects to an address that is not its own: %q", to).At(c.access.Address)
 	}
-	if resp.StatusCode/100 == 2 {
-		return resp, nil
-	}
-	defer func() { _ = resp.Body.Close() }()
-	return nil, &httpError{resp.StatusCode, c.reason(resp.Body)}
+	return c.own(u.RequestURI())
 }
 
 // reason returns a refusal's message without the password: some controllers repeat the request.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -31,6 +32,11 @@ func (a Access) refused(err error, what string) error {
 		return fail.Wrap(fail.Refused, said, "%s", what).At(a.Address)
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return fail.Wrap(fail.Unreachable, errors.New("no answer in time"), "%s", what).At(a.Address).Do("see that Redfish is on there, and its TCP port open")
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return fail.Wrap(fail.Unreachable, errors.New("it answers plain HTTP there, not TLS"), "%s", what).At(a.Address).
+			Do("the password is sent over TLS alone: name the HTTPS port, or give the service a certificate (sushy-emulator: --ssl-certificate and --ssl-key)")
+	case strings.Contains(err.Error(), "tls: "): // crypto/tls has no type for an alert that a peer sent
+		return fail.Wrap(fail.Unreachable, err, "%s", what).At(a.Address).Do("the BMC may know no TLS 1.2, or none of its ciphers that are safe: update its firmware, or use IPMI (--protocol ipmi)")
 	}
 	return fail.Wrap(fail.Unreachable, err, "%s", what).At(a.Address)
 }

@@ -2,6 +2,7 @@ package bmc
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,7 @@ type odd struct {
 	root      string                                            // body; empty: the usual
 	rootCode  int                                               // status of the root without a login
 	sessions  func(f *fake) (int, string)                       // answers a login; nil: it is accepted
+	asks      string                                            // WWW-Authenticate of a 401
 	noBasic   bool                                              // passwords with requests are refused
 	system    string                                            // body with %s for the power state as JSON and %s for the boot override's mode
 	at        string                                            // its path
@@ -35,6 +37,8 @@ type odd struct {
 	resetAs   func(w http.ResponseWriter)                       // answers a reset; nil: 204
 	info      string                                            // body of the ActionInfo
 	elsewhere map[string]string                                 // further bodies by path
+	tls       *tls.Config                                       // nil: the usual
+	moved     func(path string) (code int, to string)           // redirects a path; code 0: it does not
 }
 
 // fake serves an odd BMC.
@@ -47,6 +51,7 @@ type fake struct {
 	seen   []string
 	open   int
 	logins int
+	basics int // requests with a password
 	looks  int
 }
 
@@ -69,7 +74,9 @@ func serve(t *testing.T, o odd) (*fake, Access) {
 	if f.at == "" {
 		f.at = "/redfish/v1/Systems/1"
 	}
-	s := httptest.NewTLSServer(f)
+	s := httptest.NewUnstartedServer(f)
+	s.TLS = o.tls
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	sum := sha256.Sum256(s.Certificate().Raw)
 	return f, Access{Protocol: ProtocolRedfish, Address: strings.TrimPrefix(s.URL, "https://"), User: "admin", Password: []byte(testkit.Secret),
@@ -81,7 +88,22 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seen = append(f.seen, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+r.Header.Get("If-Match")))
+	if f.moved != nil {
+		if code, to := f.moved(r.URL.Path); code != 0 {
+			if to != "" {
+				w.Header().Set("Location", to)
+			}
+			w.WriteHeader(code)
+			return
+		}
+	}
 	user, password, basic := r.BasicAuth()
+	if basic {
+		f.basics++
+	}
+	if f.asks != "" {
+		w.Header().Set("WWW-Authenticate", f.asks) // of use with a 401 alone
+	}
 	known := r.Header.Get("X-Auth-Token") == "token" && f.open > 0 || basic && !f.noBasic && user == "admin" && password == testkit.Secret
 	switch p := strings.TrimSuffix(r.URL.Path, "/"); {
 	case p == "/redfish/v1":

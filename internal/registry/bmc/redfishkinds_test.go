@@ -60,7 +60,7 @@ func TestRedfishLogin(t *testing.T) {
 			bodies = append(bodies, "", "<html></html>")
 		}
 		for _, body := range bodies {
-			cases[http.StatusText(code)+" to a login, "+body] = login{o: odd{sessions: refusing(code, body)}}
+			cases[http.StatusText(code)+" to a login, "+body] = login{o: odd{asks: `Basic realm="BMC"`, sessions: refusing(code, body)}}
 		}
 	}
 	for name, c := range cases {
@@ -90,6 +90,32 @@ func TestRedfishLogin(t *testing.T) {
 			_, err := Controllers{}.Power(ctx, a, "status", AsUsual)
 			if k := fail.KindOf(err); k != fail.Unauthorized && k != fail.Refused && k != fail.NotReady || strings.Contains(err.Error(), testkit.Secret) {
 				t.Errorf("%v: %v", k, err)
+			}
+		})
+	}
+}
+
+// TestRedfishTries counts how often a password is sent at one action: controllers lock accounts after a few wrong ones.
+func TestRedfishTries(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    odd
+		most int
+	}{
+		"sessions and Basic":                  {odd{}, 1},
+		"sessions alone":                      {odd{noBasic: true}, 1},
+		"a 401 that asks for a token":         {odd{asks: "Bearer"}, 1},
+		"a 401 that asks for the password":    {odd{asks: `Bearer, basic realm="x"`}, 2},
+		"no sessions":                         {odd{root: roots["sushy-tools"]}, 1},
+		"a root that tells strangers nothing": {odd{rootCode: 401}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, a := serve(t, c.o)
+			a.Password = []byte("wrong-" + testkit.Secret)
+			_, err := Controllers{}.Power(t.Context(), a, "status", AsUsual)
+			testkit.Fails(t, err, fail.Unauthorized, "user or password are not accepted")
+			if n := f.logins + f.basics; n < 1 || n > c.most {
+				t.Errorf("the password was sent %d times, not %d: %s", n, c.most, strings.Join(f.seen, ", "))
 			}
 		})
 	}

@@ -1,0 +1,64 @@
+package bmc
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestOldCiphers speaks to controllers that have TLS 1.2 with RSA key exchange alone.
+func TestOldCiphers(t *testing.T) {
+	for _, id := range []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_RSA_WITH_AES_256_CBC_SHA, tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_GCM_SHA384} {
+		t.Run(tls.CipherSuiteName(id), func(t *testing.T) {
+			t.Parallel()
+			_, a := serve(t, odd{tls: &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{id}}}) //nolint:gosec // as old controllers are
+			testkit.Value(Controllers{}.Power(t.Context(), a, "status", AsUsual))(t)
+			a.Fingerprint = "sha256:" + strings.Repeat("0", 64)
+			_, err := Controllers{}.Power(t.Context(), a, "status", AsUsual)
+			testkit.Fails(t, err, fail.Unauthorized, "not trusted")
+		})
+	}
+}
+
+// TestNewCiphers: a controller that has better ciphers than RSA key exchange is spoken to with these.
+func TestNewCiphers(t *testing.T) {
+	var used uint16
+	_, a := serve(t, odd{tls: &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}, //nolint:gosec // as many controllers are
+		VerifyConnection: func(s tls.ConnectionState) error { used = s.CipherSuite; return nil }}})
+	testkit.Value(Controllers{}.Power(t.Context(), a, "status", AsUsual))(t)
+	if used != tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 {
+		t.Errorf("the cipher is %s", tls.CipherSuiteName(used))
+	}
+}
+
+// TestNoCommonCipher says what to do about controllers that have no cipher, or no TLS, that is safe.
+func TestNoCommonCipher(t *testing.T) {
+	for name, c := range map[string]*tls.Config{
+		"RC4":     {MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}}, //nolint:gosec // as old controllers are
+		"TLS 1.1": {MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},                         //nolint:gosec // as old controllers are
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, a := serve(t, odd{tls: c})
+			_, err := Controllers{}.Power(t.Context(), a, "status", AsUsual)
+			testkit.Fails(t, err, fail.Unreachable, "TLS 1.2", "--protocol ipmi")
+		})
+	}
+}
+
+// TestPlainHTTP says that a service without TLS is one, and sends it nothing.
+func TestPlainHTTP(t *testing.T) {
+	asked := false
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	t.Cleanup(s.Close)
+	a := Access{Protocol: ProtocolRedfish, Address: strings.TrimPrefix(s.URL, "http://"), User: "admin", Password: []byte(testkit.Secret)}
+	_, err := Controllers{}.Power(t.Context(), a, "status", AsUsual)
+	testkit.Fails(t, err, fail.Unreachable, "plain HTTP", "--ssl-certificate")
+	if asked {
+		t.Error("it was asked")
+	}
+}
