@@ -79,7 +79,7 @@ func (l *logins) fill(m *provider.Machine, h *v1alpha1.HostMachine) error {
 		return err
 	}
 	m.User, m.Port = cmp.Or(h.User, s.User, l.doc.User), cmp.Or(h.Port, s.Port, l.doc.Port)
-	m.Login = provider.Login{Address: cmp.Or(s.HostName, h.SSHAddress), KeyFile: cmp.Or(h.SSHKeyFile, s.KeyFile)}
+	m.Login = provider.Login{Address: cmp.Or(s.HostName, h.SSHAddress), KeyFile: cmp.Or(h.SSHKeyFile, s.KeyFile), CertFiles: s.CertFiles, Agent: s.Agent}
 	if m.Login.Address == m.Address {
 		m.Login.Address = ""
 	}
@@ -156,7 +156,10 @@ func (l *logins) jump(host, user string, port int) (provider.Jump, error) {
 	if err != nil {
 		return provider.Jump{}, err
 	}
-	j := provider.Jump{Address: cmp.Or(s.HostName, host), Port: cmp.Or(port, s.Port, 22), User: cmp.Or(user, s.User, l.doc.User), KeyFile: s.KeyFile}
+	j := provider.Jump{
+		Address: cmp.Or(s.HostName, host), Port: cmp.Or(port, s.Port, 22), User: cmp.Or(user, s.User, l.doc.User),
+		KeyFile: s.KeyFile, CertFiles: s.CertFiles, Agent: s.Agent,
+	}
 	j.HostKeys, err = l.hostKeys(s, j.Port, host, j.Address)
 	return j, err
 }

@@ -24,8 +24,8 @@ func TestLogins(t *testing.T) {
 	conf, known, key := filepath.Join(dir, "config"), filepath.Join(dir, "known"), filepath.Join(dir, "key")
 	testkit.Must(t, os.WriteFile(key, []byte("x"), 0o600))
 	testkit.Must(t, os.WriteFile(known, []byte("198.51.100.11 "+keyA+"\n[bastion.example.org]:2200 "+keyA+"\n"), 0o600))
-	testkit.Must(t, os.WriteFile(conf, []byte("Host cp1\n  HostName 198.51.100.11\n  User ubuntu\n  IdentityFile "+key+"\n  ProxyJump inner\n"+
-		"Host inner\n  ProxyJump me@bastion\nHost bastion\n  HostName bastion.example.org\n  Port 2200\nHost loop\n  ProxyJump loop\nHost *\n  UserKnownHostsFile "+known+"\n"), 0o600))
+	testkit.Must(t, os.WriteFile(conf, []byte("Host cp1\n  HostName 198.51.100.11\n  User ubuntu\n  IdentityFile "+key+"\n  IdentityAgent "+dir+"/a.sock\n  ProxyJump inner\n"+
+		"Host inner\n  ProxyJump me@bastion\nHost bastion\n  HostName bastion.example.org\n  Port 2200\n  IdentityAgent none\n  CertificateFile "+key+"\nHost loop\n  ProxyJump loop\nHost *\n  UserKnownHostsFile "+known+"\n"), 0o600))
 	for _, c := range []struct {
 		name string
 		doc  v1alpha1.Hosts
@@ -42,8 +42,8 @@ func TestLogins(t *testing.T) {
 			provider.Machine{User: "root", Port: 22, HostKeys: []string{keyA}, Login: provider.Login{Sudo: "prompt", Via: []provider.Jump{
 				{Address: "203.0.113.1", Port: 2222, User: "jump", KeyFile: "j", HostKeys: []string{keyA}}, {Address: "203.0.113.2", Port: 22, User: "root", HostKeys: []string{keyA}}}}}},
 		{"configured", v1alpha1.Hosts{User: "root", Port: 22, SSHConfig: conf}, v1alpha1.HostMachine{},
-			provider.Machine{User: "ubuntu", Port: 22, HostKeys: []string{keyA}, Login: provider.Login{Address: "198.51.100.11", KeyFile: key, Via: []provider.Jump{
-				{Address: "bastion.example.org", Port: 2200, User: "me", HostKeys: []string{keyA}}, {Address: "inner", Port: 22, User: "root"}}}}},
+			provider.Machine{User: "ubuntu", Port: 22, HostKeys: []string{keyA}, Login: provider.Login{Address: "198.51.100.11", KeyFile: key, Agent: filepath.Join(dir, "a.sock"), Via: []provider.Jump{
+				{Address: "bastion.example.org", Port: 2200, User: "me", CertFiles: []string{key}, Agent: "none", HostKeys: []string{keyA}}, {Address: "inner", Port: 22, User: "root"}}}}},
 	} {
 		m := provider.Machine{Name: "cp1", Address: "10.0.0.11"}
 		c.host.Address = m.Address
