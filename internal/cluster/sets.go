@@ -7,6 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/delta"
 	"github.com/naupegos/naupegos/internal/siteset"
 )
 
@@ -24,11 +25,15 @@ func (a *applying) planSets() error {
 		return err
 	}
 	before := siteset.Needs(sets, rendered)
+	makers := siteset.Makers(sets, rendered, before, a.missesNamespace)
 	for _, s := range sets {
 		seen, r := a.o.Sets[s.Key], rendered[s.Key]
 		var needs []plan.Need
 		for _, other := range before[s.Key] {
 			needs = append(needs, plan.IfPlanned(addons.SetID(other), addons.SetWorksID(other))...)
+		}
+		if maker := makers[s.Key]; maker != "" && !slices.Contains(before[s.Key], maker) {
+			needs = append(needs, plan.IfPlanned(addons.SetID(maker))...)
 		}
 		var steps []*plan.Step
 		works, hooksLeft := a.SetState(s.Key)
@@ -49,6 +54,19 @@ func (a *applying) planSets() error {
 		a.chain(stage.Sets, steps, needs...)
 	}
 	return nil
+}
+
+// missesNamespace reports whether a set is to make a namespace.
+func (a *applying) missesNamespace(namespace string) bool {
+	for _, s := range siteset.Of(a.Doc) {
+		seen := a.o.Sets[s.Key]
+		if s.Namespace == namespace && (seen == nil || slices.ContainsFunc(seen.Finding.Deltas, func(d delta.Delta) bool {
+			return d.Action == "create" && d.Name == "Namespace "+namespace
+		})) {
+			return true
+		}
+	}
+	return false
 }
 
 // setImages warns of images that machines pull from registries, for the bundle lacks them.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -264,6 +265,40 @@ func Needs(sets []*Set, all map[string]chart.Rendered) map[string][]string {
 			need(namespaces[u.GetNamespace()])
 		}
 		need(namespaces[s.Namespace])
+	}
+	return out
+}
+
+// Makers names for each set the set that makes its namespace, if others use the same one, no set holds it as an object and missing says that it is not there. The
+// maker is the first in the document that needs none of the others. Needs are those of Needs.
+func Makers(sets []*Set, all map[string]chart.Rendered, needs map[string][]string, missing func(namespace string) bool) map[string]string {
+	held := map[string]bool{metav1.NamespaceDefault: true, metav1.NamespaceSystem: true, metav1.NamespacePublic: true, "": true}
+	for _, s := range sets {
+		for _, u := range all[s.Key].Objects {
+			held[u.GetName()] = held[u.GetName()] || u.GetKind() == "Namespace"
+		}
+	}
+	users := map[string][]*Set{}
+	for _, s := range sets {
+		if !held[s.Namespace] && missing(s.Namespace) {
+			users[s.Namespace] = append(users[s.Namespace], s)
+		}
+	}
+	out := map[string]string{}
+	var reaches func(from, to string) bool
+	reaches = func(from, to string) bool {
+		return from == to || out[from] != "" && reaches(out[from], to) || slices.ContainsFunc(needs[from], func(n string) bool { return reaches(n, to) })
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(users)) {
+		same := users[namespace]
+		maker := same[slices.IndexFunc(same, func(s *Set) bool {
+			return !slices.ContainsFunc(same, func(other *Set) bool { return other != s && reaches(s.Key, other.Key) })
+		})]
+		for _, s := range same {
+			if s != maker && !reaches(maker.Key, s.Key) {
+				out[s.Key] = maker.Key
+			}
+		}
 	}
 	return out
 }
