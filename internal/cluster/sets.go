@@ -14,7 +14,14 @@ import (
 // planSets applies the manifests and charts of the document that are absent or not as wanted, waits for them, and removes those that left the document.
 func (a *applying) planSets() error {
 	for _, s := range a.o.SurplusSets {
-		a.add(stage.Sets, a.RemoveSetStep(s))
+		var heirs []string // take objects over before the others are deleted
+		for key, seen := range a.o.Sets {
+			if seen != nil && slices.Contains(seen.From, s.Key) {
+				heirs = append(heirs, addons.SetID(key))
+			}
+		}
+		slices.Sort(heirs)
+		a.add(stage.Sets, a.RemoveSetStep(s), plan.IfPlanned(heirs...)...)
 	}
 	sets := siteset.Of(a.Doc)
 	if len(sets) == 0 {
@@ -28,6 +35,9 @@ func (a *applying) planSets() error {
 	makers := siteset.Makers(sets, rendered, before, a.missesNamespace)
 	for _, s := range sets {
 		seen, r := a.o.Sets[s.Key], rendered[s.Key]
+		if seen != nil {
+			s.From = seen.From
+		}
 		var needs []plan.Need
 		for _, other := range before[s.Key] {
 			needs = append(needs, plan.IfPlanned(addons.SetID(other), addons.SetWorksID(other))...)

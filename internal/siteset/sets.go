@@ -30,14 +30,15 @@ type Set struct {
 	Once      bool // applied a single time
 	Force     bool
 	Timeout   time.Duration
-	Helm      string // of a chart: the Helm release whose objects it takes over, "NAMESPACE/NAME"
-	Release   string // of a chart: its name
+	Helm      string   // of a chart: the Helm release whose objects it takes over, "NAMESPACE/NAME"
+	Release   string   // of a chart: its name
+	From      []string // inventories of sets that leave the document, whose objects it takes over
 	render    func(Cluster) (chart.Rendered, error)
 }
 
 // Options returns the options by which the set is applied.
 func (s *Set) Options() objects.Options {
-	return objects.Options{Addon: s.Key, Prune: true, Shared: true, Force: s.Force, Once: s.Once, Helm: s.Helm}
+	return objects.Options{Addon: s.Key, Prune: true, Shared: true, Force: s.Force, Once: s.Once, Helm: s.Helm, From: s.From}
 }
 
 // Cluster is what rendering depends on besides the document.

@@ -64,7 +64,7 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet) *plan.Step {
 			if err := c.Facts.SetOf(ctx, memory.AddonWorks, s.Key, state); err != nil {
 				return err
 			}
-			placed, err := client.Place(ctx, rendered.Objects, s.Namespace, s.Key)
+			placed, err := client.Place(ctx, rendered.Objects, s.Namespace, s.Key, s.From...)
 			if err != nil {
 				return err
 			}
@@ -141,7 +141,7 @@ func (c *Addons) SetWorksStep(s *siteset.Set) *plan.Step {
 			if err != nil {
 				return err
 			}
-			placed, err := client.Place(ctx, rendered.Objects, s.Namespace, s.Key)
+			placed, err := client.Place(ctx, rendered.Objects, s.Namespace, s.Key, s.From...)
 			if err != nil {
 				return err
 			}
@@ -197,7 +197,7 @@ func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before bool) *pla
 func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.Set, hooks []chart.Hook, p plan.Progress) error {
 	var made []chart.Hook
 	for _, h := range hooks {
-		placed, err := client.Place(ctx, one(h), s.Namespace, s.Key)
+		placed, err := client.Place(ctx, one(h), s.Namespace, s.Key, s.From...)
 		if err != nil {
 			return err
 		}
@@ -222,7 +222,7 @@ func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.S
 		if h.Keep {
 			continue
 		}
-		placed, err := client.Place(ctx, one(h), s.Namespace, s.Key)
+		placed, err := client.Place(ctx, one(h), s.Namespace, s.Key, s.From...)
 		if err != nil {
 			return err
 		}
@@ -265,6 +265,9 @@ func (c *Addons) RemoveSetStep(s observe.SurplusSet) *plan.Step {
 	}
 	for _, name := range s.Objects {
 		step.Details = append(step.Details, "delete "+name)
+	}
+	for _, name := range s.Handed {
+		step.Details = append(step.Details, name+" goes over to another set")
 	}
 	for _, name := range s.Stays {
 		step.Details = append(step.Details, "keep "+name+": its helm.sh/resource-policy is keep")

@@ -199,3 +199,23 @@ func TestImmutableFields(t *testing.T) {
 		t.Errorf("replaced: %v", u)
 	}
 }
+
+// TestRenamedSet: a set takes the objects of one that leaves the document over, and the removal of that one leaves them.
+func TestRenamedSet(t *testing.T) {
+	s, former, o := newSea(t), Options{Addon: "manifests.web", Prune: true, Shared: true}, Options{Addon: "manifests.site", Prune: true, Shared: true}
+	s.apply(t, configMap+"---\n"+operator, former)
+	if f := s.examine(t, operator, o); len(f.Refused) != 1 {
+		t.Errorf("while both are listed:\n%s", words(f))
+	}
+	o.From = []string{former.Addon}
+	if f := s.examine(t, operator, o); len(f.Refused) != 0 {
+		t.Errorf("refused:\n%s", words(f))
+	}
+	s.apply(t, operator, o)
+	if err := s.Delete(t.Context(), nil, former); err != nil {
+		t.Fatal(err)
+	}
+	if u := s.live(t, operator); u == nil || u.GetLabels()[AddonLabel] != o.Addon || s.live(t, configMap) != nil {
+		t.Errorf("the Deployment: %v; the ConfigMap: %v", u, s.live(t, configMap))
+	}
+}

@@ -92,7 +92,7 @@ func reason(err error) string {
 // ownerOf is owner by the object's marks alone.
 func ownerOf(live *unstructured.Unstructured, o Options) string {
 	if addon := live.GetLabels()[AddonLabel]; addon != "" {
-		if addon == o.Addon {
+		if addon == o.Addon || slices.Contains(o.From, addon) {
 			return ""
 		}
 		return SetTitle(addon)
