@@ -193,7 +193,7 @@ func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before bool) *pla
 	return step
 }
 
-// runHooks makes one hook after another and waits for the Jobs among them. It deletes what an earlier run left, and hooks that ask for it.
+// runHooks makes one hook after another and waits for the Jobs and Pods among them. It deletes what an earlier run left, and hooks that ask for it.
 func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.Set, hooks []chart.Hook, p plan.Progress) error {
 	var made []chart.Hook
 	for _, h := range hooks {
@@ -202,8 +202,8 @@ func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.S
 			return err
 		}
 		for _, u := range placed {
-			if u.GetKind() == "Job" {
-				p.Status("running Job %s", u.GetName())
+			if u.GetKind() == "Job" || u.GetKind() == "Pod" {
+				p.Status("running %s %s", u.GetKind(), u.GetName())
 				if err := client.Replace(ctx, u); err != nil {
 					return err
 				}
