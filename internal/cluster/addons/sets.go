@@ -86,6 +86,9 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet) *plan.Step {
 	if seen.Adopts != "" {
 		step.Reason = fmt.Sprintf("it takes over the Helm release %s; its Secret %s stays: delete it, so that nobody runs helm uninstall", s.Helm, seen.Adopts)
 	}
+	if seen.Adopts != "" {
+		step.Details = append(step.Details, "fields that Helm set and the chart lacks go, without a line above")
+	}
 	for _, why := range seen.Finding.Refused {
 		step.Details = append(step.Details, "will fail: "+why)
 	}

@@ -2,6 +2,8 @@ package objects
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -217,5 +219,43 @@ func TestRenamedSet(t *testing.T) {
 	}
 	if u := s.live(t, operator); u == nil || u.GetLabels()[AddonLabel] != o.Addon || s.live(t, configMap) != nil {
 		t.Errorf("the Deployment: %v; the ConfigMap: %v", u, s.live(t, configMap))
+	}
+}
+
+// TestInheritance: fields of Helm 3 and 4 and of kubectl become the set's own; those of controllers and of status do not.
+func TestInheritance(t *testing.T) {
+	entry := func(manager, operation, subresource, name string) any {
+		m := map[string]any{"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:data": map[string]any{"f:" + name: map[string]any{}}}}
+		if subresource != "" {
+			m["subresource"] = subresource
+		}
+		return m
+	}
+	u := parsed(t, configMap)[0]
+	u.Object["metadata"].(map[string]any)["managedFields"] = []any{
+		entry("helm", "Apply", "", "four"), entry("Helm", "Update", "", "three"), entry("kubectl", "Apply", "", "server"), entry("tuner", "Apply", "", "tuned"), entry("helm", "Update", "status", "state"),
+	}
+	raw, err := inheritance(u)
+	var patch []struct {
+		Path  string
+		Value any
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &patch)
+	}
+	if err != nil || len(patch) == 0 || patch[0].Path != "/metadata/managedFields" {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	left := map[string]string{}
+	for _, m := range patch[0].Value.([]any) {
+		m := m.(map[string]any)
+		left[m["manager"].(string)+" "+m["operation"].(string)] = fmt.Sprint(m["fieldsV1"])
+	}
+	ours := left[FieldManager+" Apply"]
+	if len(left) != 3 || !strings.Contains(ours, "f:four") || !strings.Contains(ours, "f:three") || !strings.Contains(ours, "f:server") || strings.Contains(ours, "tuned") || left["tuner Apply"] == "" || left["helm Update"] == "" {
+		t.Errorf("%v", left)
+	}
+	if raw, err := inheritance(parsed(t, configMap)[0]); err != nil || raw != nil {
+		t.Errorf("nothing to take over: %s %v", raw, err)
 	}
 }
