@@ -9,13 +9,21 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/plan/delta"
 	"github.com/naupegos/naupegos/internal/siteset"
 )
 
 // planSets applies the manifests and charts of the document that are absent or not as wanted, waits for them, and removes those that left the document.
 func (a *applying) planSets() error {
 	for _, s := range a.o.SurplusSets {
-		a.add(stage.Sets, a.RemoveSetStep(s))
+		var heirs []string // take objects over before the others are deleted
+		for key, seen := range a.o.Sets {
+			if seen != nil && slices.Contains(seen.From, s.Key) {
+				heirs = append(heirs, addons.SetID(key))
+			}
+		}
+		slices.Sort(heirs)
+		a.add(stage.Sets, a.RemoveSetStep(s), plan.IfPlanned(heirs...)...)
 	}
 	sets := siteset.Of(a.Doc)
 	if len(sets) == 0 {
@@ -26,11 +34,18 @@ func (a *applying) planSets() error {
 		return err
 	}
 	before := siteset.Needs(sets, rendered)
+	makers := siteset.Makers(sets, rendered, before, a.missesNamespace)
 	for _, s := range sets {
 		seen, r := a.o.Sets[s.Key], rendered[s.Key]
+		if seen != nil {
+			s.From = seen.From
+		}
 		var needs []plan.Need
 		for _, other := range before[s.Key] {
 			needs = append(needs, plan.IfPlanned(addons.SetID(other), addons.SetWorksID(other))...)
+		}
+		if maker := makers[s.Key]; maker != "" && !slices.Contains(before[s.Key], maker) {
+			needs = append(needs, plan.IfPlanned(addons.SetID(maker))...)
 		}
 		a.chain(stage.Sets, a.setSteps(s, seen, r), needs...)
 	}
@@ -58,6 +73,19 @@ func (a *applying) setSteps(s *siteset.Set, seen *observe.SeenSet, r chart.Rende
 		steps = append(steps, a.HooksStep(s, after, false, install))
 	}
 	return steps
+}
+
+// missesNamespace reports whether a set is to make a namespace.
+func (a *applying) missesNamespace(namespace string) bool {
+	for _, s := range siteset.Of(a.Doc) {
+		seen := a.o.Sets[s.Key]
+		if s.Namespace == namespace && (seen == nil || slices.ContainsFunc(seen.Finding.Deltas, func(d delta.Delta) bool {
+			return d.Action == "create" && d.Name == "Namespace "+namespace
+		})) {
+			return true
+		}
+	}
+	return false
 }
 
 // setImages warns of images that machines pull from registries, for the bundle lacks them.

@@ -87,6 +87,8 @@ func rollout(o runtime.Object) progress {
 		return statefulSetProgress(w)
 	case *batchv1.Job:
 		return jobProgress(w)
+	case *corev1.Pod:
+		return podProgress(w)
 	case *appsv1.DaemonSet:
 		s := w.Status
 		return progress{selector: w.Spec.Selector, missing: lacking(w.Generation, s.ObservedGeneration, s.DesiredNumberScheduled, s.UpdatedNumberScheduled, s.NumberAvailable, s.UpdatedNumberScheduled)}

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -24,10 +25,13 @@ func Waitable(apiVersion, kind string) bool {
 	return false
 }
 
-// WaitObject is WaitWorkload of an object as it was applied. A Job that the cluster deletes when it has ended, and that is gone, has ended.
+// WaitObject is WaitWorkload of an object as it was applied, and waits until a Pod has ended. A Job that the cluster deletes when it has ended, and that is gone, has ended.
 func WaitObject(ctx context.Context, c *Client, u *unstructured.Unstructured) error {
-	if objects.Vanishes(u) {
+	switch {
+	case objects.Vanishes(u):
 		return c.waitJob(ctx, u.GetNamespace(), u.GetName(), true)
+	case u.GetKind() == "Pod":
+		return c.waitPod(ctx, u.GetNamespace(), u.GetName())
 	}
 	return WaitWorkload(ctx, c, u.GetKind(), u.GetNamespace(), u.GetName())
 }
@@ -63,6 +67,32 @@ func (c *Client) waitJob(ctx context.Context, namespace, name string, vanishes b
 			return c.watch.BatchV1().Jobs(namespace).Watch(ctx, o)
 		},
 	})
+}
+
+func (c *Client) waitPod(ctx context.Context, namespace, name string) error {
+	return c.waitRollout(ctx, "Pod", namespace, name, follower{
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.set.CoreV1().Pods(namespace).List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.watch.CoreV1().Pods(namespace).Watch(ctx, o)
+		},
+	})
+}
+
+// podProgress is that of a Pod that is to end.
+func podProgress(p *corev1.Pod) progress {
+	switch p.Status.Phase {
+	case corev1.PodSucceeded:
+		return progress{}
+	case corev1.PodFailed:
+		return progress{missing: "it failed: " + strings.TrimPrefix(trouble(p), "pod "), failed: true}
+	}
+	missing := "it has not ended"
+	if why := trouble(p); why != "" {
+		missing += ": " + why
+	}
+	return progress{missing: missing}
 }
 
 func statefulSetProgress(w *appsv1.StatefulSet) progress {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -29,14 +30,15 @@ type Set struct {
 	Once      bool // applied a single time
 	Force     bool
 	Timeout   time.Duration
-	Helm      string // of a chart: the Helm release whose objects it takes over, "NAMESPACE/NAME"
-	Release   string // of a chart: its name
+	Helm      string   // of a chart: the Helm release whose objects it takes over, "NAMESPACE/NAME"
+	Release   string   // of a chart: its name
+	From      []string // inventories of sets that leave the document, whose objects it takes over
 	render    func(Cluster) (chart.Rendered, error)
 }
 
 // Options returns the options by which the set is applied.
 func (s *Set) Options() objects.Options {
-	return objects.Options{Addon: s.Key, Prune: true, Shared: true, Force: s.Force, Once: s.Once, Helm: s.Helm}
+	return objects.Options{Addon: s.Key, Prune: true, Shared: true, Force: s.Force, Once: s.Once, Helm: s.Helm, From: s.From}
 }
 
 // Cluster is what rendering depends on besides the document.
@@ -265,6 +267,40 @@ func Needs(sets []*Set, all map[string]chart.Rendered) map[string][]string {
 			need(namespaces[u.GetNamespace()])
 		}
 		need(namespaces[s.Namespace])
+	}
+	return out
+}
+
+// Makers names for each set the set that makes its namespace, if others use the same one, no set holds it as an object and missing says that it is not there. The
+// maker is the first in the document that needs none of the others. Needs are those of Needs.
+func Makers(sets []*Set, all map[string]chart.Rendered, needs map[string][]string, missing func(namespace string) bool) map[string]string {
+	held := map[string]bool{metav1.NamespaceDefault: true, metav1.NamespaceSystem: true, metav1.NamespacePublic: true, "": true}
+	for _, s := range sets {
+		for _, u := range all[s.Key].Objects {
+			held[u.GetName()] = held[u.GetName()] || u.GetKind() == "Namespace"
+		}
+	}
+	users := map[string][]*Set{}
+	for _, s := range sets {
+		if !held[s.Namespace] && missing(s.Namespace) {
+			users[s.Namespace] = append(users[s.Namespace], s)
+		}
+	}
+	out := map[string]string{}
+	var reaches func(from, to string) bool
+	reaches = func(from, to string) bool {
+		return from == to || out[from] != "" && reaches(out[from], to) || slices.ContainsFunc(needs[from], func(n string) bool { return reaches(n, to) })
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(users)) {
+		same := users[namespace]
+		maker := same[slices.IndexFunc(same, func(s *Set) bool {
+			return !slices.ContainsFunc(same, func(other *Set) bool { return other != s && reaches(s.Key, other.Key) })
+		})]
+		for _, s := range same {
+			if s != maker && !reaches(maker.Key, s.Key) {
+				out[s.Key] = maker.Key
+			}
+		}
 	}
 	return out
 }

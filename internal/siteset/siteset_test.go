@@ -4,11 +4,14 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/chart"
@@ -194,5 +197,27 @@ func TestImages(t *testing.T) {
 		"spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: c, image: c:1}]}}}}}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {template: {spec: " + pod + "}}\n")))(t)
 	if got := Images(chart.Rendered{Objects: objects}); !slices.Equal(got, []string{"a:1", "b:1", "c:1"}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestMakers: of sets that share a namespace, the first that needs none of the others makes it, unless it is there or an object of a set.
+func TestMakers(t *testing.T) {
+	sets := []*Set{{Key: "a", Namespace: "mon"}, {Key: "b", Namespace: "mon"}, {Key: "c", Namespace: "mon"}, {Key: "d", Namespace: "there"}, {Key: "e", Namespace: "there"}, {Key: "f", Namespace: "kube-system"}, {Key: "g", Namespace: "kube-system"}}
+	missing := func(namespace string) bool { return namespace != "there" }
+	for _, c := range []struct {
+		needs map[string][]string
+		want  string
+	}{
+		{nil, "map[b:a c:a]"},
+		{map[string][]string{"a": {"c"}}, "map[a:b c:b]"},
+		{map[string][]string{"a": {"c"}, "b": {"a"}}, "map[a:c b:c]"},
+	} {
+		if got := fmt.Sprint(Makers(sets, nil, c.needs, missing)); got != c.want {
+			t.Errorf("needs %v: %s, want %s", c.needs, got, c.want)
+		}
+	}
+	held := map[string]chart.Rendered{"b": {Objects: []*unstructured.Unstructured{{Object: map[string]any{"kind": "Namespace", "metadata": map[string]any{"name": "mon"}}}}}}
+	if got := Makers(sets, held, nil, missing); len(got) != 0 {
+		t.Errorf("a set has the namespace: %v", got)
 	}
 }

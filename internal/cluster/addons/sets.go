@@ -70,7 +70,7 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *p
 			if err := c.Facts.SetOf(ctx, memory.AddonWorks, s.Key, state); err != nil {
 				return err
 			}
-			placed, err := client.Place(ctx, rendered.Objects, s.Namespace, s.Key)
+			placed, err := client.Place(ctx, rendered.Objects, s.Namespace, s.Key, s.From...)
 			if err != nil {
 				return err
 			}
@@ -91,6 +91,9 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *p
 	}
 	if seen.Adopts != "" {
 		step.Reason = fmt.Sprintf("it takes over the Helm release %s; its Secret %s stays: delete it, so that nobody runs helm uninstall", s.Helm, seen.Adopts)
+	}
+	if seen.Adopts != "" {
+		step.Details = append(step.Details, "fields that Helm set and the chart lacks go, without a line above")
 	}
 	for _, why := range seen.Finding.Refused {
 		step.Details = append(step.Details, "will fail: "+why)
@@ -147,7 +150,7 @@ func (c *Addons) SetWorksStep(s *siteset.Set) *plan.Step {
 			if err != nil {
 				return err
 			}
-			placed, err := client.Place(ctx, rendered.Objects, s.Namespace, s.Key)
+			placed, err := client.Place(ctx, rendered.Objects, s.Namespace, s.Key, s.From...)
 			if err != nil {
 				return err
 			}
@@ -206,17 +209,17 @@ func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before, install b
 	return step
 }
 
-// runHooks makes one hook after another and waits for the Jobs among them. It deletes what an earlier run left, and hooks that ask for it.
+// runHooks makes one hook after another and waits for the Jobs and Pods among them. It deletes what an earlier run left, and hooks that ask for it.
 func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.Set, hooks []chart.Hook, p plan.Progress) error {
 	var made []chart.Hook
 	for _, h := range hooks {
-		placed, err := client.Place(ctx, one(h), s.Namespace, s.Key)
+		placed, err := client.Place(ctx, one(h), s.Namespace, s.Key, s.From...)
 		if err != nil {
 			return err
 		}
 		for _, u := range placed {
-			if u.GetKind() == "Job" {
-				p.Status("running Job %s", u.GetName())
+			if u.GetKind() == "Job" || u.GetKind() == "Pod" {
+				p.Status("running %s %s", u.GetKind(), u.GetName())
 				if err := client.Replace(ctx, u); err != nil {
 					return err
 				}
@@ -235,7 +238,7 @@ func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.S
 		if h.Keep {
 			continue
 		}
-		placed, err := client.Place(ctx, one(h), s.Namespace, s.Key)
+		placed, err := client.Place(ctx, one(h), s.Namespace, s.Key, s.From...)
 		if err != nil {
 			return err
 		}
@@ -278,6 +281,9 @@ func (c *Addons) RemoveSetStep(s observe.SurplusSet) *plan.Step {
 	}
 	for _, name := range s.Objects {
 		step.Details = append(step.Details, "delete "+name)
+	}
+	for _, name := range s.Handed {
+		step.Details = append(step.Details, name+" goes over to another set")
 	}
 	for _, name := range s.Stays {
 		step.Details = append(step.Details, "keep "+name+": its helm.sh/resource-policy is keep")

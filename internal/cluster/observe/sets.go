@@ -2,6 +2,9 @@ package observe
 
 import (
 	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/naupegos/naupegos/internal/chart"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -15,6 +18,7 @@ type SeenSet struct {
 	Finding objects.Finding
 	Volumes []string // volumes that an apply would remove, for they left the set
 	Defined []string // definitions with objects of other owners that an apply would remove
+	From    []string // sets that leave the document, whose objects it takes over
 	Adopts  string   // the Secret of the Helm release that an apply takes over; empty: none
 }
 
@@ -26,6 +30,7 @@ type SurplusSet struct {
 	Key     string
 	Objects []string
 	Stays   []string // objects that their set keeps
+	Handed  []string // objects that sets of the document take over
 	Volumes []string // volumes that would be lost with it
 	Defined []string // definitions with objects of other owners
 	Once    bool     // it was applied a single time: its objects stay
@@ -68,6 +73,12 @@ func (c *Observer) observeSets(ctx context.Context, client *kube.Client, o *Obse
 	}
 	sets := siteset.Of(c.Doc)
 	o.Sets = map[string]*SeenSet{}
+	left, err := c.leaving(ctx, client, sets)
+	if err != nil {
+		o.APIErr = err
+		return nil
+	}
+	handed := map[string]bool{}
 	if len(sets) > 0 {
 		rendered, err := c.RenderSets(ctx, client)
 		switch fail.KindOf(err) {
@@ -79,7 +90,7 @@ func (c *Observer) observeSets(ctx context.Context, client *kube.Client, o *Obse
 			return err
 		}
 		for _, s := range sets {
-			seen, err := c.observeSet(ctx, client, s, rendered[s.Key])
+			seen, err := c.observeSet(ctx, client, s, rendered[s.Key], left, handed)
 			if err != nil {
 				o.APIErr = err
 				return nil
@@ -87,7 +98,7 @@ func (c *Observer) observeSets(ctx context.Context, client *kube.Client, o *Obse
 			o.Sets[s.Key] = seen
 		}
 	}
-	surplus, err := c.surplusSets(ctx, client, sets)
+	surplus, err := c.surplusSets(ctx, client, left, handed)
 	if err != nil {
 		o.APIErr = err
 	}
@@ -95,18 +106,22 @@ func (c *Observer) observeSets(ctx context.Context, client *kube.Client, o *Obse
 	return nil
 }
 
-func (c *Observer) observeSet(ctx context.Context, client *kube.Client, s *siteset.Set, r chart.Rendered) (*SeenSet, error) {
+func (c *Observer) observeSet(ctx context.Context, client *kube.Client, s *siteset.Set, r chart.Rendered, left []departing, handed map[string]bool) (*SeenSet, error) {
 	seen := &SeenSet{}
+	for _, d := range left {
+		s.From = append(s.From, d.key)
+	}
 	if s.Once {
 		var err error
 		if seen.Finding, err = client.Applied(ctx, s.Options()); err != nil || seen.Finding.Known {
 			return seen, err
 		}
 	}
-	placed, err := client.Place(ctx, r.Objects, s.Namespace, s.Key)
+	placed, err := client.Place(ctx, r.Objects, s.Namespace, s.Key, s.From...)
 	if err != nil {
 		return nil, err
 	}
+	seen.From = heirloom(placed, left, handed)
 	if seen.Finding, err = client.Examine(ctx, placed, s.Options()); err != nil {
 		return nil, err
 	}
@@ -119,27 +134,64 @@ func (c *Observer) observeSet(ctx context.Context, client *kube.Client, s *sites
 	return seen, err
 }
 
-// surplusSets finds sets that the cluster has and the document no longer lists, and what would be lost with them.
-func (c *Observer) surplusSets(ctx context.Context, client *kube.Client, sets []*siteset.Set) ([]SurplusSet, error) {
+// departing is a set that the cluster has and the document no longer lists.
+type departing struct {
+	key            string
+	going, staying []objects.Ref
+	once           bool
+}
+
+func (c *Observer) leaving(ctx context.Context, client *kube.Client, sets []*siteset.Set) ([]departing, error) {
 	installed, err := client.Addons(ctx)
 	if err != nil {
 		return nil, err
 	}
-	listed := map[string]bool{}
-	for _, s := range sets {
-		listed[s.Key] = true
-	}
-	var out []SurplusSet
+	var out []departing
 	for _, key := range installed {
-		if !siteset.IsSet(key) || listed[key] {
+		if !siteset.IsSet(key) || slices.ContainsFunc(sets, func(s *siteset.Set) bool { return s.Key == key }) {
 			continue
 		}
-		s := SurplusSet{Key: key}
-		going, staying, once, err := client.Departing(ctx, key)
-		if err != nil {
+		d := departing{key: key}
+		if d.going, d.staying, d.once, err = client.Departing(ctx, key); err != nil {
 			return nil, err
 		}
-		s.Once, s.Objects, s.Stays = once, names(going), names(staying)
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// heirloom names the departing sets that own objects of a set, and adds these objects to handed, by identity.
+func heirloom(placed []*unstructured.Unstructured, left []departing, handed map[string]bool) []string {
+	wanted := map[string]bool{}
+	for _, u := range placed {
+		wanted[objects.RefOf(u).Identity()] = true
+	}
+	var from []string
+	for _, d := range left {
+		for _, r := range slices.Concat(d.going, d.staying) {
+			if id := r.Identity(); wanted[id] {
+				handed[id] = true
+				if !slices.Contains(from, d.key) {
+					from = append(from, d.key)
+				}
+			}
+		}
+	}
+	return from
+}
+
+// surplusSets says what becomes of departing sets, and what is lost with them.
+func (c *Observer) surplusSets(ctx context.Context, client *kube.Client, left []departing, handed map[string]bool) ([]SurplusSet, error) {
+	inherited := func(r objects.Ref) bool { return handed[r.Identity()] }
+	kept := func(r objects.Ref) bool { return !inherited(r) }
+	var out []SurplusSet
+	for _, d := range left {
+		going := slices.DeleteFunc(slices.Clone(d.going), inherited)
+		s := SurplusSet{
+			Key: d.key, Once: d.once, Objects: names(going), Stays: names(slices.DeleteFunc(slices.Clone(d.staying), inherited)),
+			Handed: names(slices.DeleteFunc(slices.Concat(d.going, d.staying), kept)),
+		}
+		var err error
 		if s.Volumes, s.Defined, err = client.Lost(ctx, going); err != nil {
 			return nil, err
 		}

@@ -45,6 +45,7 @@ type Options struct {
 	Once   bool // the inventory records that the set is applied a single time
 	// Helm names the Helm release, "NAMESPACE/NAME", whose objects the set takes over; empty: none.
 	Helm string
+	From []string // sets that leave the document: this one takes their objects over
 }
 
 // Result lists the applied and the removed objects.

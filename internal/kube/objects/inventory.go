@@ -31,6 +31,12 @@ type ref struct {
 // Ref names one object of the cluster.
 type Ref ref
 
+// Identity is the same for all versions of a group.
+func (r Ref) Identity() string { return ref(r).identity() }
+
+// RefOf returns the reference of an object.
+func RefOf(u *unstructured.Unstructured) Ref { return Ref(refOf(u)) }
+
 // String renders a reference for messages.
 func (r Ref) String() string { return ref(r).String() }
 

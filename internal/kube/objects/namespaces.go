@@ -22,8 +22,8 @@ import (
 var systemNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
 
 // Place puts objects without a namespace into the set's, takes the namespace from objects of kinds that have none, and adds the set's namespace to the set
-// unless it is there already and not the set's own. It returns copies, in order.
-func (c *Applier) Place(ctx context.Context, all []*unstructured.Unstructured, namespace, addon string) ([]*unstructured.Unstructured, error) {
+// unless it is there already and neither the set's own nor that of the sets that it follows. It returns copies, in order.
+func (c *Applier) Place(ctx context.Context, all []*unstructured.Unstructured, namespace, addon string, from ...string) ([]*unstructured.Unstructured, error) {
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
@@ -49,7 +49,7 @@ func (c *Applier) Place(ctx context.Context, all []*unstructured.Unstructured, n
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, answer.Error(ctx, err, "get Namespace %s", namespace).At(c.Host)
 		}
-		if err != nil || ns.Labels[AddonLabel] == addon {
+		if err != nil || ns.Labels[AddonLabel] == addon || slices.Contains(from, ns.Labels[AddonLabel]) {
 			out = append(out, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}})
 		}
 	}

@@ -2,6 +2,8 @@ package objects
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -197,5 +199,63 @@ func TestImmutableFields(t *testing.T) {
 	s.apply(t, changed, o)
 	if u := s.live(t, job); u == nil || u.Object["spec"].(map[string]any)["template"] != "b" {
 		t.Errorf("replaced: %v", u)
+	}
+}
+
+// TestRenamedSet: a set takes the objects of one that leaves the document over, and the removal of that one leaves them.
+func TestRenamedSet(t *testing.T) {
+	s, former, o := newSea(t), Options{Addon: "manifests.web", Prune: true, Shared: true}, Options{Addon: "manifests.site", Prune: true, Shared: true}
+	s.apply(t, configMap+"---\n"+operator, former)
+	if f := s.examine(t, operator, o); len(f.Refused) != 1 {
+		t.Errorf("while both are listed:\n%s", words(f))
+	}
+	o.From = []string{former.Addon}
+	if f := s.examine(t, operator, o); len(f.Refused) != 0 {
+		t.Errorf("refused:\n%s", words(f))
+	}
+	s.apply(t, operator, o)
+	if err := s.Delete(t.Context(), nil, former); err != nil {
+		t.Fatal(err)
+	}
+	if u := s.live(t, operator); u == nil || u.GetLabels()[AddonLabel] != o.Addon || s.live(t, configMap) != nil {
+		t.Errorf("the Deployment: %v; the ConfigMap: %v", u, s.live(t, configMap))
+	}
+}
+
+// TestInheritance: fields of Helm 3 and 4 and of kubectl become the set's own; those of controllers and of status do not.
+func TestInheritance(t *testing.T) {
+	entry := func(manager, operation, subresource, name string) any {
+		m := map[string]any{"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:data": map[string]any{"f:" + name: map[string]any{}}}}
+		if subresource != "" {
+			m["subresource"] = subresource
+		}
+		return m
+	}
+	u := parsed(t, configMap)[0]
+	u.Object["metadata"].(map[string]any)["managedFields"] = []any{
+		entry("helm", "Apply", "", "four"), entry("Helm", "Update", "", "three"), entry("kubectl", "Apply", "", "server"), entry("tuner", "Apply", "", "tuned"), entry("helm", "Update", "status", "state"),
+	}
+	raw, err := inheritance(u)
+	var patch []struct {
+		Path  string
+		Value any
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &patch)
+	}
+	if err != nil || len(patch) == 0 || patch[0].Path != "/metadata/managedFields" {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	left := map[string]string{}
+	for _, m := range patch[0].Value.([]any) {
+		m := m.(map[string]any)
+		left[m["manager"].(string)+" "+m["operation"].(string)] = fmt.Sprint(m["fieldsV1"])
+	}
+	ours := left[FieldManager+" Apply"]
+	if len(left) != 3 || !strings.Contains(ours, "f:four") || !strings.Contains(ours, "f:three") || !strings.Contains(ours, "f:server") || strings.Contains(ours, "tuned") || left["tuner Apply"] == "" || left["helm Update"] == "" {
+		t.Errorf("%v", left)
+	}
+	if raw, err := inheritance(parsed(t, configMap)[0]); err != nil || raw != nil {
+		t.Errorf("nothing to take over: %s %v", raw, err)
 	}
 }

@@ -37,8 +37,10 @@ func (c *Applier) applyShared(ctx context.Context, r dynamic.ResourceInterface, 
 		return err
 	}
 	if live != nil {
-		if err := c.inherit(ctx, r, live); err != nil {
-			return err
+		if owner, err := c.owner(ctx, live, o); err == nil && owner == "" { // applyTo refuses it otherwise
+			if err := c.inherit(ctx, r, live); err != nil {
+				return err
+			}
 		}
 	}
 	_, err = c.applyTo(ctx, r, u, live, o, metav1.ApplyOptions{FieldManager: FieldManager})
@@ -92,7 +94,7 @@ func reason(err error) string {
 // ownerOf is owner by the object's marks alone.
 func ownerOf(live *unstructured.Unstructured, o Options) string {
 	if addon := live.GetLabels()[AddonLabel]; addon != "" {
-		if addon == o.Addon {
+		if addon == o.Addon || slices.Contains(o.From, addon) {
 			return ""
 		}
 		return SetTitle(addon)
@@ -161,15 +163,9 @@ func person(name string, o Options) bool {
 	return strings.HasPrefix(name, "kubectl") || name == "before-first-apply" || o.Helm != "" && strings.EqualFold(name, "helm")
 }
 
-// inherit makes fields that kubectl apply or Helm set the set's own, so that a field that leaves the set leaves the object.
+// inherit makes fields that kubectl or Helm set the set's own, so that a field that leaves the set leaves the object.
 func (c *Applier) inherit(ctx context.Context, r dynamic.ResourceInterface, live *unstructured.Unstructured) error {
-	former := sets.New("kubectl-client-side-apply", "helm", "Helm", "before-first-apply")
-	if !slices.ContainsFunc(live.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
-		return former.Has(m.Manager) && m.Operation == metav1.ManagedFieldsOperationUpdate && m.Subresource == ""
-	}) {
-		return nil
-	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, former, FieldManager)
+	patch, err := inheritance(live)
 	if err != nil {
 		return fmt.Errorf("take over the fields of %s: %w", manifest.Name(live), err)
 	}
@@ -178,6 +174,28 @@ func (c *Applier) inherit(ctx context.Context, r dynamic.ResourceInterface, live
 	}
 	_, err = r.Patch(ctx, live.GetName(), "application/json-patch+json", patch, metav1.PatchOptions{FieldManager: FieldManager})
 	return err
+}
+
+// inheritance is the patch of inherit; empty if there is nothing to take over. Helm 3 and kubectl apply update; Helm 4 and kubectl apply --server-side apply.
+func inheritance(live *unstructured.Unstructured) ([]byte, error) {
+	updating, applying := sets.New("kubectl-client-side-apply", "helm", "Helm", "before-first-apply"), sets.New("kubectl", "helm", "Helm")
+	fields, found := live.GetManagedFields(), sets.New[string]()
+	for i, m := range fields {
+		switch {
+		case m.Subresource != "":
+		case m.Operation == metav1.ManagedFieldsOperationUpdate && updating.Has(m.Manager):
+			found.Insert(m.Manager)
+		case m.Operation == metav1.ManagedFieldsOperationApply && applying.Has(m.Manager):
+			fields[i].Manager, fields[i].Operation = "before-"+m.Manager, metav1.ManagedFieldsOperationUpdate // the upgrade knows updates alone
+			found.Insert(fields[i].Manager)
+		}
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	live = live.DeepCopy()
+	live.SetManagedFields(fields)
+	return csaupgrade.UpgradeManagedFieldsPatch(live, found, FieldManager)
 }
 
 // HelmRelease returns the name of the Secret with the newest revision of a Helm release; "" if there is none.
