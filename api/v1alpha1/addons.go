@@ -3,18 +3,22 @@ package v1alpha1
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod.
-	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path"`
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics"`
 	// Settings of the addon metrics-server.
 	MetricsServer *MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
 	// Settings of the addon local-path.
 	LocalPath *LocalPath `json:"localPath,omitempty" yaml:"localPath,omitempty"`
+	// Settings of the addon node-exporter.
+	NodeExporter *NodeExporter `json:"nodeExporter,omitempty" yaml:"nodeExporter,omitempty"`
 }
 
 // The addons.
 const (
-	AddonMetricsServer = "metrics-server"
-	AddonLocalPath     = "local-path"
+	AddonMetricsServer    = "metrics-server"
+	AddonLocalPath        = "local-path"
+	AddonNodeExporter     = "node-exporter"
+	AddonKubeStateMetrics = "kube-state-metrics"
 )
 
 // MetricsServer collects the CPU and memory usage of nodes and pods from the kubelets.
@@ -37,6 +41,12 @@ type LocalPath struct {
 	ReclaimPolicy string `json:"reclaimPolicy,omitempty" yaml:"reclaimPolicy,omitempty" jsonschema:"default=Delete,enum=Delete,enum=Retain"`
 }
 
+// NodeExporter serves the metrics of each machine (processors, memory, disks, network) at the machine's own address.
+type NodeExporter struct {
+	// Port on each machine, below the node ports and apart from the ports of Kubernetes.
+	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=9100,minimum=1024,maximum=65535"`
+}
+
 // Addon returns the addon of this name with defaults filled in, or nil if the document does not list it.
 func (c *Cluster) Addon(name string) *Addon {
 	for i := range c.Spec.Addons {
@@ -54,6 +64,10 @@ func (c *Cluster) defaultAddons() {
 		case AddonMetricsServer:
 			if a.MetricsServer == nil {
 				a.MetricsServer = &MetricsServer{}
+			}
+		case AddonNodeExporter:
+			if a.NodeExporter == nil {
+				a.NodeExporter = &NodeExporter{}
 			}
 		case AddonLocalPath:
 			if a.LocalPath == nil {

@@ -183,6 +183,8 @@ var changeRules = rules{
 	"spec.addons[].metricsServer":            {Class: ChangeFree},
 	"spec.addons[].metricsServer.replicas":   {Class: ChangeFree},
 	"spec.addons[].metricsServer.resolution": {Class: ChangeFree},
+	"spec.addons[].nodeExporter":             {Class: ChangeFree},
+	"spec.addons[].nodeExporter.port":        {Class: ChangeFree},
 	"spec.addons[].localPath":                {Class: ChangeFree},
 	"spec.addons[].localPath.path":           {Class: ChangeFree, Say: "existing volumes stay where they are"},
 	"spec.addons[].localPath.storageClass":   {Class: ChangeFree, Say: "the class of the former name is removed; its volumes stay"},

@@ -21,15 +21,16 @@ func siteDocument(t *testing.T, addons string) *v1alpha1.Cluster {
 func siteBundle() bundle.Manifest {
 	return bundle.Manifest{Kubernetes: "v1.37.2", Images: []bundle.Image{
 		{Name: bundle.ImageMetricsServer, Ref: bundle.Repository + "/metrics-server:v0.9.0"}, {Name: bundle.ImageLocalPath, Ref: bundle.Repository + "/local-path-provisioner:v0.0.30-1"},
+		{Name: bundle.ImageNodeExporter, Ref: bundle.Repository + "/node-exporter:v1.12.1"}, {Name: bundle.ImageKubeStateMetrics, Ref: bundle.Repository + "/kube-state-metrics:v2.18.0"},
 	}}
 }
 
 // TestSite compares the manifests of each addon, with default settings and with each setting changed.
 func TestSite(t *testing.T) {
 	for name, list := range map[string]string{
-		"defaults": "[{name: metrics-server}, {name: local-path}]",
+		"defaults": "[{name: metrics-server}, {name: local-path}, {name: node-exporter}, {name: kube-state-metrics}]",
 		"settings": "[{name: metrics-server, metricsServer: {replicas: 2, resolution: 1m}}, " +
-			"{name: local-path, localPath: {path: /data/volumes, storageClass: fast, default: false, reclaimPolicy: Retain}}]",
+			"{name: local-path, localPath: {path: /data/volumes, storageClass: fast, default: false, reclaimPolicy: Retain}}, {name: node-exporter, nodeExporter: {port: 9110}}]",
 	} {
 		doc := siteDocument(t, list)
 		listed := Site(doc)

@@ -3,6 +3,7 @@ package addons
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/proof"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
@@ -60,6 +62,14 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		p.Status("waiting for the first metrics")
 		n, err := kube.WaitMeasuredNodes(ctx, client)
 		return "metrics of " + words.Count(n, "node", "nodes"), err
+	case addon.NameNodeExporter:
+		p.Status("reading the metrics of each machine")
+		n, err := proof.WaitPodMetrics(ctx, client, a.Name, strconv.Itoa(c.Doc.Addon(a.Name).NodeExporter.Port), "node_uname_info")
+		return "metrics of " + words.Count(n, "machine", "machines"), err
+	case addon.NameKubeStateMetrics:
+		p.Status("reading the metrics of nodes")
+		_, err := proof.WaitPodMetrics(ctx, client, a.Name, "8080", "kube_node_info")
+		return "metrics of the API's objects", err
 	case addon.NameLocalPath:
 		img, err := c.Current.Image("echo")
 		if err != nil {
