@@ -26,7 +26,7 @@ func (c *Cluster) checkAddons(r *findings) {
 		for _, s := range []struct {
 			key, of string
 			given   bool
-		}{{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil}} {
+		}{{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil}, {"metallb", AddonMetalLB, a.MetalLB != nil}} {
 			if s.given && s.of != a.Name {
 				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
 			}
@@ -38,6 +38,9 @@ func (c *Cluster) checkAddons(r *findings) {
 		}
 		if l := a.LocalPath; l != nil {
 			c.checkLocalPath(r, field+".localPath", l)
+		}
+		if a.Name == AddonMetalLB {
+			c.checkMetalLB(r, field, a.MetalLB)
 		}
 		if n := a.NodeExporter; n != nil {
 			c.checkNodeExporter(r, field+".nodeExporter", n)

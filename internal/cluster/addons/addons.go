@@ -3,6 +3,7 @@
 package addons
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"regexp"
@@ -165,7 +166,7 @@ func waitWorkloads(ctx context.Context, client *kube.Client, a addon.Addon, p pl
 		if w.Kind == "DaemonSet" {
 			wait = client.WaitDaemonSet
 		}
-		if err := wait(ctx, addon.Namespace, w.Name); err != nil {
+		if err := wait(ctx, cmp.Or(w.In, addon.Namespace), w.Name); err != nil {
 			return err
 		}
 	}

@@ -70,6 +70,8 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		p.Status("reading the metrics of nodes")
 		_, err := proof.WaitPodMetrics(ctx, client, a.Name, "8080", "kube_node_info")
 		return "metrics of the API's objects", err
+	case addon.NameMetalLB:
+		return c.metalLBWorks(ctx, client, p)
 	case addon.NameLocalPath:
 		img, err := c.Current.Image("echo")
 		if err != nil {
@@ -81,6 +83,24 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		return fmt.Sprintf("a volume after %s", r.Volume.Round(time.Second/10)), err
 	}
 	return "", fail.New(fail.Internal, "addon %q has no proof", a.Name)
+}
+
+// metalLBWorks requests an address for a Service and sends it a request, unless no pool has an address to give.
+func (c *Addons) metalLBWorks(ctx context.Context, client *kube.Client, p plan.Progress) (string, error) {
+	p.Status("waiting for the pools of addresses")
+	free, err := proof.WaitAddressPools(ctx, client, len(c.Doc.Addon(addon.NameMetalLB).MetalLB.Pools))
+	if err != nil {
+		return "", err
+	}
+	if free == 0 {
+		return "the pools that give addresses by themselves have none left to try with", nil
+	}
+	img, err := c.Current.Image("echo")
+	if err != nil {
+		return "", err
+	}
+	r, err := client.CloudSmoke(ctx, kube.CloudSmokeOptions{Image: img.Ref, NoVolume: true, Timeout: SiteTimeout, Status: p.Status, Ask: c.askBalancer})
+	return fmt.Sprintf("address %s after %s, asked from %s", r.Address, r.LoadBalancer.Round(time.Second/10), r.Asked), err
 }
 
 // RemoveAddonStep removes an addon that the document no longer lists.
@@ -100,6 +120,10 @@ func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 	}
 	if s.Name == addon.NameBindings {
 		step.Title, step.Reason = "remove the role bindings of the document", "spec.identity.bindings is empty"
+	}
+	for _, d := range s.Defined {
+		step.Consent = ConsentDefinitions
+		step.Details = append(step.Details, d+" is deleted, and these objects with it")
 	}
 	if len(s.Volumes) > 0 {
 		step.Consent = ConsentVolumes
