@@ -137,6 +137,11 @@ func (c *Addons) AddonStep(a addon.Addon) *plan.Step {
 			if err := c.Facts.SetOf(ctx, memory.AddonWorks, a.Name, ""); err != nil {
 				return err
 			}
+			if a.Name == addon.NameMetalLB {
+				if err := c.poolsApart(ctx); err != nil {
+					return err
+				}
+			}
 			if a.Name == addon.NameBindings {
 				if err := c.makeNamespaces(ctx, client); err != nil {
 					return err

@@ -3,10 +3,14 @@ package addons
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
@@ -83,6 +87,35 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		return fmt.Sprintf("a volume after %s", r.Volume.Round(time.Second/10)), err
 	}
 	return "", fail.New(fail.Internal, "addon %q has no proof", a.Name)
+}
+
+// poolsApart returns an error if a pool of addresses contains an address of the cluster's own that the document does not tell.
+func (c *Addons) poolsApart(ctx context.Context) error {
+	machines, err := c.Addresses(ctx)
+	if err != nil {
+		return err
+	}
+	taken := map[string]string{}
+	for _, m := range machines {
+		taken[m.Address] = "machine " + m.Name
+	}
+	if c.Doc.Spec.Endpoint.Kind == v1alpha1.EndpointGateways {
+		vip, err := c.VIP(ctx)
+		if err != nil {
+			return err
+		}
+		taken[vip] = "the API's endpoint"
+	}
+	for _, pool := range c.Doc.Addon(addon.NameMetalLB).MetalLB.Pools {
+		for _, r := range pool.Ranges() {
+			for _, text := range slices.Sorted(maps.Keys(taken)) {
+				if a, err := netip.ParseAddr(text); err == nil && r.Contains(a) {
+					return fail.New(fail.Invalid, "pool %q of addon metallb contains %s, the address of %s", pool.Name, text, taken[text]).Do("leave the address out of the pool")
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // metalLBWorks requests an address for a Service and sends it a request, unless no pool has an address to give.
