@@ -131,11 +131,11 @@ func (a *App) partDone(name, file string, only []parts.Part, first *plan.Plan, c
 	return err
 }
 
-// handOver prints that the cluster is up, and for a new cluster, further commands.
+// handOver prints how the apply ended, and for a new cluster, further commands.
 func (a *App) handOver(name string, done operate.Done) error {
 	took := done.Took(a.bundled)
 	if !done.Created {
-		_, err := io.WriteString(a.Out, done.Ended(name, "up", took))
+		_, err := io.WriteString(a.Out, done.Ended(name, "as wanted", took))
 		return err
 	}
 	_, err := fmt.Fprintf(a.Out, `Cluster %[1]s is up (%[2]s).

@@ -9,6 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
+	"github.com/naupegos/naupegos/internal/kube/objects"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -46,6 +47,12 @@ func TestSiteAddons(t *testing.T) {
 	}
 	if again := l.mustPlan(installed()); again != "" {
 		t.Errorf("a second apply would do:\n%s", again)
+	}
+	edited := installed()
+	edited.Addons[v1alpha1.AddonMetricsServer] = false
+	edited.AddonFindings = map[string]objects.Finding{v1alpha1.AddonMetricsServer: {Known: true}}
+	if change := l.mustPlan(edited); !strings.Contains(change, "change  addon/metrics-server") || strings.Contains(change, "create ") {
+		t.Errorf("an addon that was edited by hand is planned as:\n%s", change)
 	}
 	o := installed()
 	o.Surplus = []observe.SurplusAddon{{Name: v1alpha1.AddonMetricsServer}, {Name: v1alpha1.AddonLocalPath, Volumes: []string{"shop/data (pvc-1)"}}}

@@ -112,8 +112,11 @@ func (a *applying) planAddons() {
 		if ad.Name != observe.AddonApprover && ad.Name != observe.AddonFlannel {
 			needs = plan.IfPlanned(addons.CredentialStep, addons.AddonID(addon.NameCloudConfig))
 		}
-		s := a.AddonStep(ad)
-		s.Deltas = a.o.AddonDeltas[ad.Name]
+		s, seen := a.AddonStep(ad), a.o.AddonFindings[ad.Name]
+		s.Deltas = seen.Deltas
+		if seen.Known {
+			s.Action, s.Title, s.Reason = plan.Change, "update "+ad.Title, "it is not as the document and the bundle say"
+		}
 		a.add(stage.Record, s, needs...)
 	}
 	for _, s := range a.o.Surplus {

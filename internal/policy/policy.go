@@ -200,12 +200,21 @@ func (c *check) clusterAddress(f v1alpha1.HostField) error {
 		return refuse(f.Path, "%v", err)
 	}
 	ip, err := netip.ParseAddr(to.Host)
-	inner := err == nil && (ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast()) ||
-		err != nil && (to.Host == "localhost" || strings.HasSuffix(to.Host, ".localhost"))
+	inner := err == nil && Inner(ip) || err != nil && Localhost(to.Host)
 	if c.listed(to) || !inner && len(c.rule.Endpoints) == 0 {
 		return nil
 	}
 	return refuse(f.Path, "cluster %s may not connect to %s from the server", c.doc.Metadata.Name, to).Do("the server's administrator can allow it with endpoints")
+}
+
+// Inner reports whether an address is one of the server itself or of its link, such as a cloud's metadata service.
+func Inner(ip netip.Addr) bool {
+	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast()
+}
+
+// Localhost reports whether a name always means the server itself (RFC 6761).
+func Localhost(name string) bool {
+	return name == "localhost" || strings.HasSuffix(name, ".localhost")
 }
 
 func (c *check) release(f v1alpha1.HostField) error {

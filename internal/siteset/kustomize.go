@@ -2,7 +2,9 @@ package siteset
 
 import (
 	"bytes"
-	"maps"
+	"errors"
+	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -11,22 +13,38 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+	k8syaml "sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// build builds the kustomization of a directory. Nothing outside of the directory is read, and nothing is fetched.
+// Limits of what kustomize reads to build one kustomization: a directory counts each time another one refers to it, and an alias counts as what it stands for.
+const (
+	maxBuilds = 1000
+	maxRead   = 64 << 20
+	maxNodes  = 1_000_000
+)
+
+// kustomizations are the file names that kustomize looks for in a directory.
+var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+
+// build builds the kustomization of a directory. Nothing outside of the directory is read, and nothing is fetched: kustomize's loader fetches every URL and
+// clones every repository that a kustomization names, in this process, so it gets only kustomizations that this package wrote.
 func build(fs files) ([]byte, error) {
-	if !slices.ContainsFunc(kustomizations, func(n string) bool { return fs[n] != nil }) {
+	r := &rewriter{fs: fs, out: files{}, cost: map[string]cost{}}
+	if !r.holds("") {
 		return nil, fail.New(fail.Invalid, "the directory has no kustomization.yaml")
 	}
-	for _, name := range slices.Sorted(maps.Keys(fs)) {
-		if err := checkPaths(fs, name); err != nil {
-			return nil, err
-		}
+	if _, err := r.directory("", nil); err != nil {
+		return nil, err
 	}
 	mem := filesys.MakeFsInMemory()
 	for name, data := range fs {
+		if slices.Contains(kustomizations, path.Base(name)) {
+			if data = r.out[name]; data == nil { // no other one refers to its directory
+				continue
+			}
+		}
 		if err := mem.WriteFile("/set/"+name, data); err != nil {
 			return nil, fail.Wrap(fail.Internal, err, "build the kustomization")
 		}
@@ -44,86 +62,214 @@ func build(fs files) ([]byte, error) {
 	return out, nil
 }
 
-var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
-
-// pathKeys are the keys of kustomizations, and of the configuration of their generators and transformers, whose values name files or directories.
-var pathKeys = []string{"resources", "bases", "components", "crds", "configurations", "generators", "transformers", "validators", "patchesStrategicMerge",
-	"path", "files", "envs", "env", "valuesFile", "additionalValuesFiles", "repo", "paths"}
-
-// checkPaths refuses a file of a kustomization that names something outside of the directory: kustomize would fetch it.
-func checkPaths(fs files, name string) error {
-	if !slices.Contains([]string{".yaml", ".yml", ".json", ""}, path.Ext(name)) {
-		return nil
-	}
-	own := slices.Contains(kustomizations, path.Base(name))
-	for dec := yaml.NewDecoder(bytes.NewReader(fs[name])); ; {
-		var n yaml.Node
-		if err := dec.Decode(&n); err != nil {
-			return nil //nolint:nilerr // kustomize reports what is no YAML, and end of file is no error
-		}
-		var head struct {
-			APIVersion string `yaml:"apiVersion"`
-		}
-		if n.Decode(&head) != nil || !own && !strings.HasPrefix(head.APIVersion, "kustomize.config.k8s.io/") && head.APIVersion != "builtin" {
-			continue
-		}
-		if err := checkNode(fs, name, "", &n); err != nil {
-			return err
-		}
-	}
+// rewriter writes the kustomizations of a set again, as kustomize's own parser reads them, with local paths only.
+type rewriter struct {
+	fs   files
+	out  files // the kustomizations that were written
+	cost map[string]cost
 }
 
-func checkNode(fs files, name, key string, n *yaml.Node) error {
-	switch n.Kind {
-	case yaml.ScalarNode:
-		if slices.Contains(pathKeys, key) {
-			return checkPath(fs, name, key, n)
+// cost is what kustomize reads to build a directory.
+type cost struct{ builds, bytes int }
+
+func (c *cost) add(more cost) { c.builds, c.bytes = c.builds+more.builds, c.bytes+more.bytes }
+
+// holds reports whether a directory has a kustomization.
+func (r *rewriter) holds(dir string) bool {
+	return slices.ContainsFunc(kustomizations, func(n string) bool { return r.fs[path.Join(dir, n)] != nil })
+}
+
+// directory rewrites the kustomization of a directory and of those below it. above are the directories that refer to it.
+func (r *rewriter) directory(dir string, above []string) (cost, error) {
+	if known, ok := r.cost[dir]; ok {
+		return known, nil
+	}
+	if slices.Contains(above, dir) {
+		return cost{}, fail.New(fail.Invalid, "kustomization %s refers to itself: %s", path.Join(dir, "."), strings.Join(append(above, dir), " -> "))
+	}
+	total := cost{builds: 1}
+	for _, n := range kustomizations {
+		name := path.Join(dir, n)
+		if r.fs[name] == nil {
+			continue
 		}
-	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if k := n.Content[i].Value; k == "helmCharts" || k == "helmChartInflationGenerator" {
-				return fail.New(fail.Refused, "line %d: a kustomization that renders Helm charts is not built", n.Content[i].Line).At(name).Do("list the chart in spec.charts")
-			}
-			below := n.Content[i].Value
-			if key == "patches" && below == "patch" || below == "literals" {
-				continue
-			}
-			if err := checkNode(fs, name, below, n.Content[i+1]); err != nil {
-				return err
-			}
+		var k types.Kustomization
+		if err := bounded(name, r.fs[name]); err != nil {
+			return cost{}, err
 		}
-	default:
-		for _, c := range n.Content {
-			if err := checkNode(fs, name, key, c); err != nil {
-				return err
-			}
+		if err := k.Unmarshal(r.fs[name]); err != nil {
+			return cost{}, fail.New(fail.Invalid, "read the kustomization: %s", strings.Join(strings.Fields(err.Error()), " ")).At(name)
 		}
+		k.FixKustomization()
+		if err := refusePlugins(name, &k); err != nil {
+			return cost{}, err
+		}
+		l := &localizer{rewriter: r, name: name, dir: dir, above: append(slices.Clone(above), dir), cost: total}
+		l.kustomization(&k)
+		if l.err != nil {
+			return cost{}, l.err
+		}
+		written, err := k8syaml.Marshal(k)
+		if err != nil {
+			return cost{}, fail.Wrap(fail.Internal, err, "write the kustomization").At(name)
+		}
+		r.out[name], total = written, l.cost
+	}
+	if total.builds > maxBuilds || total.bytes > maxRead {
+		return cost{}, fail.New(fail.Invalid, "building the kustomization %s reads %d kustomizations and %d MiB; %d and %d are allowed", path.Join(dir, "."), total.builds, total.bytes>>20, maxBuilds, maxRead>>20)
+	}
+	r.cost[dir] = total
+	return total, nil
+}
+
+// refusePlugins refuses fields whose files are programs' configuration: these name further files, and may fetch them.
+func refusePlugins(name string, k *types.Kustomization) error {
+	for field, used := range map[string]bool{"generators": len(k.Generators) > 0, "transformers": len(k.Transformers) > 0, "validators": len(k.Validators) > 0} {
+		if used {
+			return fail.New(fail.Refused, "%s are not supported", field).At(name).Do("use kustomize's own fields, such as configMapGenerator, patches, labels, replacements")
+		}
+	}
+	if len(k.HelmCharts) > 0 || len(k.HelmChartInflationGenerator) > 0 || k.HelmGlobals != nil {
+		return fail.New(fail.Refused, "a kustomization that renders Helm charts is not built").At(name).Do("list the chart in spec.charts")
 	}
 	return nil
 }
 
-func checkPath(fs files, name, key string, n *yaml.Node) error {
-	p := n.Value
-	if strings.Contains(p, "\n") || strings.HasPrefix(strings.TrimSpace(p), "{") || p == "" { // written out in its place
-		return nil
-	}
-	if key == "files" {
-		if _, after, ok := strings.Cut(p, "="); ok {
-			p = after
+// localizer makes every path of one kustomization local.
+type localizer struct {
+	*rewriter
+	name, dir string
+	above     []string
+	cost      cost
+	err       error // the first one
+}
+
+func (l *localizer) kustomization(k *types.Kustomization) {
+	for _, list := range [][]string{k.Resources, k.Components, k.Crds, k.Configurations} {
+		for i := range list {
+			list[i] = l.parsed(list[i])
 		}
 	}
-	if key == "path" && strings.HasPrefix(p, "/") { // of a JSON patch
+	for i, p := range k.PatchesStrategicMerge {
+		if text := string(p); strings.Contains(text, "\n") || strings.HasPrefix(strings.TrimSpace(text), "{") {
+			l.bounded([]byte(text)) // the patch itself
+		} else {
+			k.PatchesStrategicMerge[i] = types.PatchStrategicMerge(l.parsed(text))
+		}
+	}
+	for _, list := range [][]types.Patch{k.Patches, k.PatchesJson6902} {
+		for i := range list {
+			l.bounded([]byte(list[i].Patch))
+			if list[i].Path != "" {
+				list[i].Path = l.parsed(list[i].Path)
+			}
+		}
+	}
+	for i := range k.Replacements {
+		if p := &k.Replacements[i].Path; *p != "" {
+			*p = l.parsed(*p)
+		}
+	}
+	for i := range k.ConfigMapGenerator {
+		l.pairs(&k.ConfigMapGenerator[i].KvPairSources)
+	}
+	for i := range k.SecretGenerator {
+		l.pairs(&k.SecretGenerator[i].KvPairSources)
+	}
+	if p, ok := k.OpenAPI["path"]; ok {
+		k.OpenAPI["path"] = l.parsed(p)
+	}
+}
+
+// parsed returns the local path of a file that kustomize parses, or of a directory.
+func (l *localizer) parsed(p string) string {
+	out := l.local(p)
+	l.bounded(l.fs[path.Join(l.dir, p)])
+	return out
+}
+
+func (l *localizer) bounded(text []byte) {
+	if l.err == nil {
+		l.err = bounded(l.name, text)
+	}
+}
+
+func (l *localizer) pairs(s *types.KvPairSources) {
+	for i, p := range s.FileSources {
+		if key, file, ok := strings.Cut(p, "="); ok {
+			s.FileSources[i] = key + "=" + l.local(file)
+		} else {
+			s.FileSources[i] = l.local(p)
+		}
+	}
+	for i := range s.EnvSources {
+		s.EnvSources[i] = l.local(s.EnvSources[i])
+	}
+}
+
+// local returns the path of a file or directory of the set in a form that can be neither a URL nor a repository's address.
+func (l *localizer) local(p string) string {
+	at := path.Join(l.dir, p)
+	if at == "." {
+		at = ""
+	}
+	switch _, file := l.fs[at]; {
+	case l.err != nil:
+	case p == "" || path.IsAbs(p) || at == ".." || strings.HasPrefix(at, "../"):
+		l.refuse(p)
+	case file:
+		l.cost.bytes += len(l.fs[at])
+	case l.holds(at):
+		more, err := l.directory(at, l.above)
+		l.cost.add(more)
+		l.err = err
+	default:
+		l.refuse(p)
+	}
+	return "./" + path.Clean(p)
+}
+
+func (l *localizer) refuse(p string) {
+	where := ""
+	if before, _, ok := strings.Cut(string(l.fs[l.name]), p); ok && p != "" {
+		where = fmt.Sprintf("line %d: ", strings.Count(before, "\n")+1)
+	}
+	l.err = fail.New(fail.Refused, "%s%q is not in the directory", where, p).At(l.name).Do("put it into the directory: nothing outside of it is read, and nothing is fetched")
+}
+
+// bounded refuses YAML whose aliases stand for more than a cluster could hold: kustomize writes them out.
+func bounded(name string, data []byte) error {
+	if !bytes.Contains(data, []byte("*")) {
 		return nil
 	}
-	at := path.Join(path.Dir(name), p)
-	inside := !path.IsAbs(p) && at != ".." && !strings.HasPrefix(at, "../")
-	for f := range fs {
-		if inside && (f == at || at == "." || strings.HasPrefix(f, at+"/")) {
+	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var n yaml.Node
+		if err := dec.Decode(&n); errors.Is(err, io.EOF) {
 			return nil
+		} else if err != nil {
+			return fail.Wrap(fail.Invalid, err, "read YAML").At(name)
+		}
+		if writtenOut(&n, map[*yaml.Node]int{}) > maxNodes {
+			return fail.New(fail.Invalid, "its aliases stand for more than %d values", maxNodes).At(name)
 		}
 	}
-	if key == "path" && !strings.Contains(p, "/") && !strings.Contains(p, ":") { // a field path of a replacement or transformer
-		return nil
+}
+
+// writtenOut counts the values of a node with its aliases written out, up to a little more than maxNodes.
+func writtenOut(n *yaml.Node, known map[*yaml.Node]int) int {
+	if count, ok := known[n]; ok {
+		return count
 	}
-	return fail.New(fail.Refused, "line %d: %q is not in the directory", n.Line, n.Value).At(name).Do("put it into the directory: nothing outside of it is read, and nothing is fetched")
+	known[n] = maxNodes + 1 // an alias within what it stands for
+	count := 1
+	if n.Kind == yaml.AliasNode {
+		count = writtenOut(n.Alias, known)
+	}
+	for _, c := range n.Content {
+		if count = min(count+writtenOut(c, known), maxNodes+1); count > maxNodes {
+			break
+		}
+	}
+	known[n] = count
+	return count
 }

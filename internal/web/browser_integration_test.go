@@ -4,7 +4,6 @@ package web
 
 import (
 	"context"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
+	"github.com/naupegos/naupegos/internal/testkit/chromium"
 )
 
 // browser is Chromium on a test site.
@@ -32,16 +32,8 @@ func startBrowser(t *testing.T) *browser {
 
 func startBrowserAt(t *testing.T, s *site) *browser {
 	t.Helper()
-	if _, err := exec.LookPath("chromium"); err != nil {
-		t.Fatal("chromium is not installed: hack/setup test installs it")
-	}
 	s.pages.watched = 300 * time.Millisecond
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.IgnoreCertErrors,
-		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1400, 900), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
-	alloc, stop := chromedp.NewExecAllocator(t.Context(), opts...)
-	t.Cleanup(stop)
-	ctx, end := chromedp.NewContext(alloc)
-	t.Cleanup(end)
+	ctx := chromium.Start(t, chromedp.IgnoreCertErrors, chromedp.Flag("disable-quic", true))
 	ctx, late := context.WithTimeout(ctx, map[bool]time.Duration{false: 5 * time.Minute, true: 20 * time.Minute}[testkit.Full()])
 	t.Cleanup(late)
 	b := &browser{s, ctx}

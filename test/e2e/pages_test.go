@@ -18,10 +18,11 @@ import (
 
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
+	"github.com/naupegos/naupegos/internal/testkit/chromium"
 )
 
-// chromium is a browser that operates a cluster through the pages of naupegos ui.
-type chromium struct {
+// browser is a Chromium that operates a cluster through the pages of naupegos ui.
+type browser struct {
 	r   *rig
 	ctx context.Context
 }
@@ -91,11 +92,8 @@ func TestPages(t *testing.T) {
 const carryOut = `input[name="digest"] ~ p button.go`
 
 // opensUI starts naupegos ui on the rig's store, and Chromium at its link.
-func (r *rig) opensUI(t *testing.T) *chromium {
+func (r *rig) opensUI(t *testing.T) *browser {
 	t.Helper()
-	if _, err := exec.LookPath("chromium"); err != nil {
-		t.Fatal("chromium is not installed: hack/setup test installs it")
-	}
 	log := testkit.Value(os.Create(filepath.Join(r.dir, "ui.log")))(t)
 	cmd := exec.Command(built.bin, "--state-dir", r.state, "ui", "--no-open")
 	cmd.Env = append(os.Environ(), "NO_COLOR=1")
@@ -121,25 +119,18 @@ func (r *rig) opensUI(t *testing.T) *chromium {
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
-		chromedp.WindowSize(1400, 900), chromedp.Flag("disable-component-update", true))
-	alloc, stop := chromedp.NewExecAllocator(t.Context(), opts...)
-	t.Cleanup(stop)
-	ctx, end := chromedp.NewContext(alloc)
-	t.Cleanup(end)
-	testkit.Must(t, chromedp.Do(ctx, chromedp.Navigate("about:blank"))) // the browser lives as long as the context of its first action
-	b := &chromium{r, ctx}
+	b := &browser{r, chromium.Start(t)}
 	b.do(chromedp.Navigate(link), chromedp.WaitVisible(`form[action="/ui/logout"] button`))
 	return b
 }
 
 // page returns the address of a page of the site at which the browser is.
-func (b *chromium) page(path string) string {
+func (b *browser) page(path string) string {
 	b.r.t.Helper()
 	return b.text("location.origin") + path
 }
 
-func (b *chromium) do(actions ...chromedp.Action[chromedp.Void]) {
+func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.r.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, 2*time.Minute)
 	defer cancel()
@@ -147,13 +138,13 @@ func (b *chromium) do(actions ...chromedp.Action[chromedp.Void]) {
 }
 
 // eval runs JavaScript on the page.
-func (b *chromium) eval(script string) {
+func (b *browser) eval(script string) {
 	b.r.t.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](script + "; undefined"))
 }
 
 // text returns the value of a JavaScript expression.
-func (b *chromium) text(expression string) string {
+func (b *browser) text(expression string) string {
 	b.r.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, 2*time.Minute)
 	defer cancel()
@@ -161,7 +152,7 @@ func (b *chromium) text(expression string) string {
 }
 
 // leads acts, and waits until another page below a path shows an element. A plan may take a while: the server observes the cluster first.
-func (b *chromium) leads(to string, action chromedp.Action[chromedp.Void], shows string) {
+func (b *browser) leads(to string, action chromedp.Action[chromedp.Void], shows string) {
 	b.r.t.Helper()
 	b.eval(`window.before = true`)
 	b.do(action)
@@ -178,27 +169,27 @@ func (b *chromium) leads(to string, action chromedp.Action[chromedp.Void], shows
 }
 
 // opens opens a tab of the cluster.
-func (b *chromium) opens(tab string) {
+func (b *browser) opens(tab string) {
 	b.r.t.Helper()
 	to := "/ui/clusters/" + b.r.name + "/" + tab
 	b.leads(to, chromedp.Navigate(b.page(to)), ".tabs")
 }
 
 // plans submits a form of the page, and waits for the plan.
-func (b *chromium) plans(button string) {
+func (b *browser) plans(button string) {
 	b.r.t.Helper()
 	b.leads("/ui/clusters/"+b.r.name+"/plan", chromedp.Click(button), carryOut)
 }
 
 // asks opens the actions of the cluster and plans one.
-func (b *chromium) asks(button string) {
+func (b *browser) asks(button string) {
 	b.r.t.Helper()
 	b.opens("actions")
 	b.plans(button)
 }
 
 // carriesOut consents to the plan that the page shows, carries it out, and waits until its job has succeeded.
-func (b *chromium) carriesOut(what string) {
+func (b *browser) carriesOut(what string) {
 	b.r.t.Helper()
 	began := time.Now()
 	b.eval(`for (const c of document.querySelectorAll("input[name=consent]")) c.checked = true`)

@@ -3,26 +3,18 @@
 package serving
 
 import (
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
 	"github.com/naupegos/naupegos/internal/testkit"
+	"github.com/naupegos/naupegos/internal/testkit/chromium"
 )
 
 // TestUIInABrowser follows the link in Chromium: the user is signed in within two seconds, and the key is gone from the address.
 func TestUIInABrowser(t *testing.T) {
-	if _, err := exec.LookPath("chromium"); err != nil {
-		t.Fatal("chromium is not installed: hack/setup test installs it")
-	}
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.Flag("disable-component-update", true))
-	alloc, stop := chromedp.NewExecAllocator(t.Context(), opts...)
-	defer stop()
-	ctx, end := chromedp.NewContext(alloc)
-	defer end()
-	testkit.Must(t, chromedp.Do(ctx, chromedp.Navigate("about:blank"))) // the browser runs already, as a user's does
+	ctx := chromium.Start(t) // the browser runs already, as its user's does
 	began := time.Now()
 	link, stopped := openUI(t)
 	testkit.Must(t, chromedp.Do(ctx, chromedp.Navigate(link), chromedp.WaitVisible(`form[action="/ui/logout"] button`)))

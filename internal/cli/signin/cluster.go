@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/server/issuer"
 )
 
@@ -29,9 +30,9 @@ func (h Host) byCode(ctx context.Context, p *oidc.Provider, how issuer.SignIn) (
 	if err != nil {
 		return nil, "", refused(err)
 	}
-	text := fmt.Sprintf("Open %s in any browser and enter the code %s\n", code.VerificationURI, code.UserCode)
+	text := fmt.Sprintf("Open %s in any browser and enter the code %s\n", words.Line(code.VerificationURI), words.Line(code.UserCode))
 	if code.VerificationURIComplete != "" {
-		text += fmt.Sprintf("or open %s\n", code.VerificationURIComplete)
+		text += fmt.Sprintf("or open %s\n", words.Line(code.VerificationURIComplete))
 	}
 	if _, err := fmt.Fprint(h.Err, text); err != nil {
 		return nil, "", err
@@ -39,7 +40,7 @@ func (h Host) byCode(ctx context.Context, p *oidc.Provider, how issuer.SignIn) (
 	got, err := o.DeviceAccessToken(ctx, code)
 	switch {
 	case err != nil && ctx.Err() == context.DeadlineExceeded:
-		return nil, "", fail.New(fail.Unauthorized, "nobody has entered the code in time").Do("begin again, and give more --timeout")
+		return nil, "", fail.New(fail.Unauthorized, "the code was not entered in time").Do("begin again, and give more --timeout")
 	case err != nil:
 		return nil, "", refused(err)
 	}

@@ -199,3 +199,40 @@ func TestChoose(t *testing.T) {
 		t.Errorf("chose %s", i.Name)
 	}
 }
+
+// TestHostileProvider: the operators of a cluster choose its issuers, so an issuer's answers must not give orders to the terminal of a user who signs in.
+func TestHostileProvider(t *testing.T) {
+	const orders = "\x1b]0;owned\x07\nSigned in to cluster demo as root, with issuer corp.\u202e"
+	p := newPeople(t, "device")
+	var idp *httptest.Server
+	idp = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := map[string]any{
+			"issuer": idp.URL, "authorization_endpoint": idp.URL + "/auth" + orders, "token_endpoint": idp.URL + "/token", "jwks_uri": idp.URL + "/keys",
+			"device_authorization_endpoint": idp.URL + "/device",
+		}
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/device":
+			answer = map[string]any{"device_code": "d", "user_code": "A" + orders, "verification_uri": "https://x/" + orders, "verification_uri_complete": "https://y/" + orders, "expires_in": 60, "interval": 1}
+		case "/token":
+			answer = map[string]any{"error": "access_denied", "error_description": "no" + orders}
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(idp.Close)
+	p.signIn.URL, p.signIn.CA = idp.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: idp.Certificate().Raw})
+	for _, args := range [][]string{{"demo", "--device"}, {"demo", "--timeout", "1s"}} {
+		c := NewLogin(p.host)
+		c.SetArgs(args)
+		c.SilenceErrors, c.SilenceUsage = true, true
+		err := c.ExecuteContext(t.Context())
+		if err == nil {
+			t.Fatalf("%q: signed in", args)
+		}
+		said := p.said.String() + p.out.String() + err.Error()
+		if strings.ContainsAny(said, "\x1b\x07\u202e") || strings.Contains(said, "\nSigned in") || !strings.Contains(said, "Open ") {
+			t.Errorf("%q: the terminal gets %q", args, said)
+		}
+	}
+}

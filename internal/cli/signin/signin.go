@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/server/issuer"
 )
 
@@ -176,7 +177,7 @@ func (h Host) signIn(ctx context.Context, how issuer.SignIn, f *flags) (s *sessi
 		options = append(options, oauth2.SetAuthURLParam("prompt", "login"), oauth2.SetAuthURLParam("max_age", "0"))
 	}
 	at := o.AuthCodeURL(back.state, options...)
-	if _, err := fmt.Fprintf(h.Err, "Open this in a browser on this machine:\n\n  %s\n\n", at); err != nil {
+	if _, err := fmt.Fprintf(h.Err, "Open this in a browser on this machine:\n\n  %s\n\n", words.Line(at)); err != nil {
 		return nil, "", err
 	}
 	code, err := back.wait(ctx, l)
@@ -199,7 +200,10 @@ func (h Host) signIn(ctx context.Context, how issuer.SignIn, f *flags) (s *sessi
 }
 
 // who returns the operator of an ID token, for people.
-func who(t *oidc.IDToken) string {
+func who(t *oidc.IDToken) string { return words.Line(claimed(t)) }
+
+// claimed returns the user's name as the provider wrote it.
+func claimed(t *oidc.IDToken) string {
 	var claims struct {
 		Email string `json:"email"`
 		Name  string `json:"preferred_username"`

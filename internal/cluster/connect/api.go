@@ -3,13 +3,16 @@ package connect
 import (
 	"context"
 	"net"
+	"net/netip"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -203,7 +206,7 @@ func (c *Conn) DialAPI(ctx context.Context, network, addr string) (net.Conn, err
 	if err != nil { // not yet
 		outer = addr
 	}
-	conn, err := (&net.Dialer{Timeout: 3 * time.Second}).DialContext(ctx, network, outer)
+	conn, err := dialer(outer, c.Credentials.Closed).DialContext(ctx, network, outer)
 	if err == nil {
 		return conn, nil
 	}
@@ -217,6 +220,22 @@ func (c *Conn) DialAPI(ctx context.Context, network, addr string) (net.Conn, err
 		}
 	}
 	return nil, fail.Wrap(fail.Unreachable, err, "reach the Kubernetes API at %s", outer)
+}
+
+// dialer returns a dialer for the API. On a server, it follows no name to the server itself or to a metadata service: the policy saw only the name.
+func dialer(addr string, closed bool) *net.Dialer {
+	d := &net.Dialer{Timeout: 3 * time.Second}
+	host, _, _ := net.SplitHostPort(addr) // DialContext reports a wrong address
+	if _, err := netip.ParseAddr(host); err == nil || !closed || policy.Localhost(host) {
+		return d // the policy has checked it
+	}
+	d.Control = func(_, to string, _ syscall.RawConn) error {
+		if at, err := netip.ParseAddrPort(to); err != nil || policy.Inner(at.Addr()) {
+			return fail.New(fail.Refused, "%s is %s, which a server's clusters may not reach", host, to).Do("use an address of the cluster in spec.endpoint.address")
+		}
+		return nil
+	}
+	return d
 }
 
 // Kubeconfig renders the administrator's kubeconfig.

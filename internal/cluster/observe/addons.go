@@ -14,7 +14,6 @@ import (
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/kube/objects"
-	"github.com/naupegos/naupegos/internal/plan/delta"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -165,7 +164,7 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 		o.APIErr = err
 		return nil
 	}
-	o.Addons, o.AddonDeltas = map[string]bool{}, map[string][]delta.Delta{}
+	o.Addons, o.AddonFindings = map[string]bool{}, map[string]objects.Finding{}
 	for _, a := range c.AddonList() {
 		manifests, err := c.Manifests(ctx, p, a.Name)
 		if fail.KindOf(err) == fail.NotFound && c.Doc.Addon(a.Name) != nil { // the bundle at hand, of a plan that changes nothing, lacks its image
@@ -184,7 +183,7 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 			return nil
 		}
 		if o.Addons[a.Name] = ok; !ok {
-			o.AddonDeltas[a.Name] = client.Differences(ctx, manifests, kube.ApplyOptions{Addon: a.Name})
+			o.AddonFindings[a.Name] = client.Differences(ctx, manifests, kube.ApplyOptions{Addon: a.Name})
 		}
 	}
 	if err := c.observeSurplus(ctx, client, o); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/etcd"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/objects"
 	"github.com/naupegos/naupegos/internal/machine"
-	"github.com/naupegos/naupegos/internal/plan/delta"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
@@ -29,25 +29,25 @@ type Observer struct {
 // Observed is what Observe found: the provider's machines, each machine's own report, and, if they answer, the Kubernetes API and etcd.
 type Observed struct {
 	Inventory             *provider.Inventory
-	Machines              map[string]*Seen         // by name; every machine of the inventory but those in Replaced
-	Replaced              map[string]*Seen         // by name; machines to be replaced
-	Drifted               map[string][]string      // by name; what only another machine mends, of those in Replaced
-	Nodes                 map[string]kube.NodeInfo // by name; nil where the API does not answer
-	APIErr                error                    // why the API does not answer; nil where it does or where it isn't there yet
-	Members               []etcd.Member            // nil where etcd does not answer
-	Health                []etcd.Health            // of Members
-	EtcdErr               error                    // why etcd does not answer
-	Recorded              bool                     // kubeadm's records and addons are in the cluster and as we want them
-	ProxyTimeoutsReverted bool                     // a foreign kubeadm has reset kube-proxy to its defaults
-	Addons                map[string]bool          // whether an addon's manifests are in the cluster and as we want them
-	AddonDeltas           map[string][]delta.Delta // of the addons that are not: what differs
-	Surplus               []SurplusAddon           // addons that the document no longer lists
-	Sets                  map[string]*SeenSet      // manifests and charts of the document, by key; a missing one could not be observed
-	SurplusSets           []SurplusSet             // sets that the document no longer lists
-	Want                  []wanted.Slot            // machines that should exist
-	Remove                []provider.Machine       // machines that should go
-	Obstacles             []string                 // what may hold an upgrade up, or break by it
-	Warnings              []string                 // the provider's warnings about planned and present machines
+	Machines              map[string]*Seen           // by name; every machine of the inventory but those in Replaced
+	Replaced              map[string]*Seen           // by name; machines to be replaced
+	Drifted               map[string][]string        // by name; what only another machine mends, of those in Replaced
+	Nodes                 map[string]kube.NodeInfo   // by name; nil where the API does not answer
+	APIErr                error                      // why the API does not answer; nil where it does or where it isn't there yet
+	Members               []etcd.Member              // nil where etcd does not answer
+	Health                []etcd.Health              // of Members
+	EtcdErr               error                      // why etcd does not answer
+	Recorded              bool                       // kubeadm's records and addons are in the cluster and as we want them
+	ProxyTimeoutsReverted bool                       // a foreign kubeadm has reset kube-proxy to its defaults
+	Addons                map[string]bool            // whether an addon's manifests are in the cluster and as we want them
+	AddonFindings         map[string]objects.Finding // of the addons that are not: what differs
+	Surplus               []SurplusAddon             // addons that the document no longer lists
+	Sets                  map[string]*SeenSet        // manifests and charts of the document, by key; a missing one could not be observed
+	SurplusSets           []SurplusSet               // sets that the document no longer lists
+	Want                  []wanted.Slot              // machines that should exist
+	Remove                []provider.Machine         // machines that should go
+	Obstacles             []string                   // what may hold an upgrade up, or break by it
+	Warnings              []string                   // the provider's warnings about planned and present machines
 }
 
 // Seen is one machine as observed.

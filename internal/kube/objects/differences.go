@@ -33,18 +33,18 @@ func (f *Finding) Clean() bool {
 	return f.Same && len(f.Deltas) == 0 && len(f.Refused) == 0 && len(f.Pruned) == 0
 }
 
-// Differences lists what Apply would change, field by field, as the API server foresees it. Values of Secrets are masked. An object that can't be compared
+// Differences finds what Apply would change, field by field, as the API server foresees it. Values of Secrets are masked. An object that can't be compared
 // is listed with the reason.
-func (c *Applier) Differences(ctx context.Context, manifests []byte, o Options) []delta.Delta {
+func (c *Applier) Differences(ctx context.Context, manifests []byte, o Options) Finding {
 	all, err := manifest.Parse(manifests)
 	if err != nil {
-		return []delta.Delta{unknown("addon "+o.Addon, err)}
+		return Finding{Deltas: []delta.Delta{unknown("addon "+o.Addon, err)}}
 	}
 	f, err := c.Examine(ctx, all, o)
 	if err != nil {
-		return append(f.Deltas, unknown("addon "+o.Addon, err))
+		f.Deltas = append(f.Deltas, unknown("addon "+o.Addon, err))
 	}
-	return f.Deltas
+	return f
 }
 
 // Examine compares a set with the cluster, and foresees by dry runs what Apply would change and refuse.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ type idp struct {
 	asked  url.Values     // parameters of the last exchange
 	user   string         // user of its basic authentication
 	down   bool           // serves no keys
+	keys   atomic.Int32   // requests for its keys
 }
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {
@@ -59,6 +61,9 @@ func (i *idp) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	say := func(v any) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(v)
+	}
+	if r.URL.Path == "/keys" {
+		i.keys.Add(1)
 	}
 	switch {
 	case r.URL.Path == "/keys" && i.down:

@@ -77,7 +77,11 @@ func New(c Config) (*Issuer, error) {
 		return nil, err
 	}
 	hc, err := Client(c.CA)
-	return &Issuer{c: c, http: hc}, err
+	if err != nil {
+		return nil, err
+	}
+	hc.Transport = newSeldom(hc.Transport)
+	return &Issuer{c: c, http: hc}, nil
 }
 
 // Client returns an HTTP client for an issuer.
