@@ -16,7 +16,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/naupegos/naupegos/internal/bundle"
@@ -48,7 +47,7 @@ func addonList(without ...string) string {
 	return out
 }
 
-// TestAddons: a cluster has the catalogue's addons from the start. Each works, as a user sees it; an edit by hand is shown and taken back; each is removed alone
+// TestAddons: a cluster has the catalogue's addons from the start. Each works, as a user sees it, and is removed alone
 // and leaves nothing.
 func TestAddons(t *testing.T) {
 	testkit.OnlyFull(t, "the manifests' golden files, and TestSiteAddons has the plan")
@@ -66,15 +65,6 @@ func TestAddons(t *testing.T) {
 	}
 	r.servesMetrics(t)
 	r.balances(t)
-
-	set := r.clientset(time.Minute)
-	scale := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"kube-state-metrics","args":["--port=8080"]}]}}}}`)
-	_, err := set.AppsV1().Deployments("kube-system").Patch(t.Context(), "kube-state-metrics", types.StrategicMergePatchType, scale, metav1.PatchOptions{FieldManager: "kubectl-edit"})
-	testkit.Must(t, err)
-	if d := r.run("diff", "-f", r.file); !strings.Contains(d.stdout, "kube-state-metrics") || !strings.Contains(d.stdout, "telemetry-port") {
-		t.Errorf("an edit by hand is not shown: %v", d)
-	}
-	r.apply()
 
 	var without []string
 	for _, a := range addonSettings {
