@@ -3,18 +3,25 @@ package v1alpha1
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod.
-	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path"`
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb"`
 	// Settings of the addon metrics-server.
 	MetricsServer *MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
 	// Settings of the addon local-path.
 	LocalPath *LocalPath `json:"localPath,omitempty" yaml:"localPath,omitempty"`
+	// Settings of the addon node-exporter.
+	NodeExporter *NodeExporter `json:"nodeExporter,omitempty" yaml:"nodeExporter,omitempty"`
+	// Settings of the addon metallb.
+	MetalLB *MetalLB `json:"metallb,omitempty" yaml:"metallb,omitempty"`
 }
 
 // The addons.
 const (
-	AddonMetricsServer = "metrics-server"
-	AddonLocalPath     = "local-path"
+	AddonMetricsServer    = "metrics-server"
+	AddonLocalPath        = "local-path"
+	AddonNodeExporter     = "node-exporter"
+	AddonKubeStateMetrics = "kube-state-metrics"
+	AddonMetalLB          = "metallb"
 )
 
 // MetricsServer collects the CPU and memory usage of nodes and pods from the kubelets.
@@ -37,6 +44,50 @@ type LocalPath struct {
 	ReclaimPolicy string `json:"reclaimPolicy,omitempty" yaml:"reclaimPolicy,omitempty" jsonschema:"default=Delete,enum=Delete,enum=Retain"`
 }
 
+// NodeExporter serves the metrics of each machine (processors, memory, disks, network) at the machine's own address.
+type NodeExporter struct {
+	// Port on each machine, below the node ports and apart from the ports of Kubernetes.
+	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=9100,minimum=1024,maximum=65535" host:"none"`
+}
+
+// MetalLB gives Services of type LoadBalancer addresses and announces them. Not with provider openstack, whose cloud has load balancers.
+type MetalLB struct {
+	// The addresses. A Service takes one of the first pool with a free address, or of the pool that its annotation metallb.io/address-pool names.
+	Pools []AddressPool `json:"pools" yaml:"pools" jsonschema:"required,minItems=1,maxItems=20"`
+	// Routers to which all machines announce the addresses of pools with advertise bgp.
+	Peers []BGPPeer `json:"peers,omitempty" yaml:"peers,omitempty" jsonschema:"maxItems=20"`
+}
+
+// AddressPool is a pool of addresses for Services.
+type AddressPool struct {
+	// Name of the pool.
+	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
+	// Free IPv4 addresses, as ranges (192.168.1.200-192.168.1.220) or networks (192.168.1.192/28).
+	Addresses []string `json:"addresses" yaml:"addresses" jsonschema:"required,minItems=1,maxItems=50"`
+	// How the machines make the addresses known: layer2 answers ARP in the machines' own network, bgp announces them to the peers.
+	Advertise string `json:"advertise,omitempty" yaml:"advertise,omitempty" jsonschema:"default=layer2,enum=layer2,enum=bgp"`
+	// Give addresses of this pool to Services that do not name it. Left out: true.
+	AutoAssign *bool `json:"autoAssign,omitempty" yaml:"autoAssign,omitempty"`
+}
+
+// The ways to advertise addresses.
+const (
+	AdvertiseLayer2 = "layer2"
+	AdvertiseBGP    = "bgp"
+)
+
+// BGPPeer is a router.
+type BGPPeer struct {
+	// IPv4 address of the router.
+	Address string `json:"address" yaml:"address" jsonschema:"required" host:"none"`
+	// Its TCP port.
+	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=179,minimum=1,maximum=65535" host:"none"`
+	// Number of the router's autonomous system.
+	ASN int `json:"asn" yaml:"asn" jsonschema:"required,minimum=1,maximum=4294967295"`
+	// Number of the machines' autonomous system.
+	MyASN int `json:"myASN" yaml:"myASN" jsonschema:"required,minimum=1,maximum=4294967295"`
+}
+
 // Addon returns the addon of this name with defaults filled in, or nil if the document does not list it.
 func (c *Cluster) Addon(name string) *Addon {
 	for i := range c.Spec.Addons {
@@ -55,6 +106,17 @@ func (c *Cluster) defaultAddons() {
 			if a.MetricsServer == nil {
 				a.MetricsServer = &MetricsServer{}
 			}
+		case AddonMetalLB:
+			for i := range a.MetalLB.pools() {
+				if p := &a.MetalLB.Pools[i]; p.AutoAssign == nil {
+					yes := true
+					p.AutoAssign = &yes
+				}
+			}
+		case AddonNodeExporter:
+			if a.NodeExporter == nil {
+				a.NodeExporter = &NodeExporter{}
+			}
 		case AddonLocalPath:
 			if a.LocalPath == nil {
 				a.LocalPath = &LocalPath{}
@@ -65,4 +127,12 @@ func (c *Cluster) defaultAddons() {
 			}
 		}
 	}
+}
+
+// pools returns the pools; none of nil.
+func (m *MetalLB) pools() []AddressPool {
+	if m == nil {
+		return nil
+	}
+	return m.Pools
 }

@@ -26,7 +26,7 @@ func (c *Cluster) checkAddons(r *findings) {
 		for _, s := range []struct {
 			key, of string
 			given   bool
-		}{{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}} {
+		}{{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil}, {"metallb", AddonMetalLB, a.MetalLB != nil}} {
 			if s.given && s.of != a.Name {
 				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
 			}
@@ -39,6 +39,29 @@ func (c *Cluster) checkAddons(r *findings) {
 		if l := a.LocalPath; l != nil {
 			c.checkLocalPath(r, field+".localPath", l)
 		}
+		if a.Name == AddonMetalLB {
+			c.checkMetalLB(r, field, a.MetalLB)
+		}
+		if n := a.NodeExporter; n != nil {
+			c.checkNodeExporter(r, field+".nodeExporter", n)
+		}
+	}
+}
+
+// machinePorts are the TCP ports that programs of a cluster's machines listen on.
+var machinePorts = map[int]string{2379: "etcd", 2380: "etcd", 2381: "etcd", 6443: "the API server", 10248: "kubelet", 10249: "kube-proxy", 10250: "kubelet", 10256: "kube-proxy",
+	10257: "kube-controller-manager", 10258: "the cloud controller manager", 10259: "kube-scheduler"}
+
+// The node ports of Services, as the API server has them by default.
+const firstNodePort, lastNodePort = 30000, 32767
+
+func (c *Cluster) checkNodeExporter(r *findings, field string, n *NodeExporter) {
+	who, taken := machinePorts[n.Port]
+	if n.Port >= firstNodePort && n.Port <= lastNodePort {
+		who, taken = "Services (node ports)", true
+	}
+	if taken {
+		r.Add(field+".port", fmt.Sprintf("port %d belongs to %s", n.Port, who), "take another, such as 9100")
 	}
 }
 

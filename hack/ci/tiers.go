@@ -54,7 +54,7 @@ var tiers = []tier{
 	{name: "lint", command: "make lint", full: true, limit: time.Hour},
 	{name: "openstack", tags: "integration,openstack", skip: calls + "|" + bedAlone, bed: true, needs: "build bundle-openstack", full: true, limit: time.Hour},
 	{name: "clusters", tags: "e2e", skip: strings.Join([]string{life, inCloud, onRack, upgraded, killed}, "|"),
-		needs: "build bundle bundle-former bundle-openstack", full: true, limit: 4 * time.Hour},
+		needs: "build bundle bundle-former bundle-openstack bundle-addons", full: true, limit: 4 * time.Hour},
 	{name: "upgrades", tags: "e2e", only: upgraded, needs: "build bundle bundle-former bundle-earlier", full: true, limit: 4 * time.Hour},
 	{name: "killed", tags: "e2e", only: killed, needs: "build bundle", full: true, limit: 4 * time.Hour},
 	{name: "clouds", tags: "e2e", only: inCloud, skip: cloud, bed: true, needs: "build bundle-openstack bundle-openstack-former", full: true, limit: 3 * time.Hour},
@@ -76,6 +76,7 @@ var steps = []step{
 	{"bundle-former", "bin/naupegos bundle build --kubernetes " + release.Former(1)},
 	{"bundle-earlier", "bin/naupegos bundle build --kubernetes " + release.Former(2)},
 	{"bundle-openstack", "bin/naupegos bundle build --addons openstack --kubernetes " + release.Default},
+	{"bundle-addons", "bin/naupegos bundle build --addons kube-state-metrics,local-path,metallb,metrics-server,node-exporter --kubernetes " + release.Default},
 	{"bundle-openstack-former", "bin/naupegos bundle build --addons openstack --kubernetes " + release.Former(1)},
 }
 

@@ -20,10 +20,13 @@ type Addon struct {
 	Workloads []Workload // to wait for after applying
 }
 
-// Workload is a workload in kube-system that must run for the addon to work.
-type Workload struct{ Kind, Name string } // "DaemonSet" or "Deployment"
+// Workload is a workload that must run for the addon to work.
+type Workload struct {
+	Kind, Name string // "DaemonSet" or "Deployment"
+	In         string // namespace; empty: Namespace
+}
 
-// Namespace is the namespace of all workloads and Secrets of the catalogue.
+// Namespace is the namespace of workloads and Secrets that name no other.
 const Namespace = "kube-system"
 
 // render fills a template.

@@ -68,10 +68,10 @@ func OpenStackAddons(noVolumes bool) []Addon {
 	all := []Addon{
 		{Name: NameCloudConfig, Title: "the cluster's own cloud credential", Secret: true,
 			Reason: "the cloud's controllers request load balancers and volumes with it"},
-		{Name: NameOpenStack, Title: "the cloud controller manager", Workloads: []Workload{{"DaemonSet", NameOpenStack}},
+		{Name: NameOpenStack, Title: "the cloud controller manager", Workloads: []Workload{{Kind: "DaemonSet", Name: NameOpenStack}},
 			Reason: "it sets nodes' addresses and zones, and creates load balancers for Services"},
 		{Name: NameCinderCSI, Title: "the storage driver (Cinder CSI)",
-			Workloads: []Workload{{"Deployment", "csi-cinder-controller"}, {"DaemonSet", "csi-cinder-node"}},
+			Workloads: []Workload{{Kind: "Deployment", Name: "csi-cinder-controller"}, {Kind: "DaemonSet", Name: "csi-cinder-node"}},
 			Reason:    "it creates volumes in the cloud for PersistentVolumeClaims"},
 	}
 	if noVolumes {

@@ -5,6 +5,8 @@ import (
 	_ "embed" // for the manifests
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
@@ -13,9 +15,18 @@ import (
 
 // The addons that documents may list.
 const (
-	NameMetricsServer = v1alpha1.AddonMetricsServer
-	NameLocalPath     = v1alpha1.AddonLocalPath
+	NameMetricsServer    = v1alpha1.AddonMetricsServer
+	NameLocalPath        = v1alpha1.AddonLocalPath
+	NameNodeExporter     = v1alpha1.AddonNodeExporter
+	NameKubeStateMetrics = v1alpha1.AddonKubeStateMetrics
+	NameMetalLB          = v1alpha1.AddonMetalLB
 )
+
+// metalLBNamespace is the namespace of the addon metallb, whose controller reads and writes Secrets.
+const metalLBNamespace = "metallb-system"
+
+// OwnDefinitions are the definitions whose objects the addons' own programs write: nothing is lost with them.
+var OwnDefinitions = []string{"configurationstates.metallb.io", "servicebgpstatuses.metallb.io", "servicel2statuses.metallb.io"}
 
 // LocalPathProvisioner is the provisioner in the StorageClass and the PersistentVolumes of the addon local-path.
 const LocalPathProvisioner = "rancher.io/local-path"
@@ -28,6 +39,12 @@ var (
 	metricsServerManifest string
 	//go:embed manifests/local-path.yaml
 	localPathManifest string
+	//go:embed manifests/node-exporter.yaml
+	nodeExporterManifest string
+	//go:embed manifests/kube-state-metrics.yaml
+	kubeStateMetricsManifest string
+	//go:embed manifests/metallb.yaml
+	metalLBManifest string
 )
 
 // Site lists the addons of a document in the document's order, without their manifests.
@@ -37,38 +54,102 @@ func Site(doc *v1alpha1.Cluster) []Addon {
 		switch a.Name {
 		case v1alpha1.AddonMetricsServer:
 			out = append(out, Addon{Name: a.Name, Title: "metrics-server", Reason: "kubectl top and the autoscaling of pods read its metrics",
-				Workloads: []Workload{{"Deployment", a.Name}}})
+				Workloads: []Workload{{Kind: "Deployment", Name: a.Name}}})
 		case v1alpha1.AddonLocalPath:
 			out = append(out, Addon{Name: a.Name, Title: "volumes in directories of nodes (local-path)", Reason: "it creates volumes for PersistentVolumeClaims",
-				Workloads: []Workload{{"Deployment", localPathDeployment}}})
+				Workloads: []Workload{{Kind: "Deployment", Name: localPathDeployment}}})
+		case v1alpha1.AddonNodeExporter:
+			out = append(out, Addon{Name: a.Name, Title: "metrics of the machines (node-exporter)", Reason: "Prometheus reads the figures of machines from it",
+				Workloads: []Workload{{Kind: "DaemonSet", Name: a.Name}}})
+		case v1alpha1.AddonMetalLB:
+			out = append(out, Addon{Name: a.Name, Title: "addresses for Services (metallb)", Reason: "Services of type LoadBalancer get addresses from it",
+				Workloads: []Workload{{"Deployment", "metallb-controller", metalLBNamespace}, {"DaemonSet", "metallb-speaker", metalLBNamespace}}})
+		case v1alpha1.AddonKubeStateMetrics:
+			out = append(out, Addon{Name: a.Name, Title: "metrics of the API's objects (kube-state-metrics)", Reason: "Prometheus reads the state of workloads from it",
+				Workloads: []Workload{{Kind: "Deployment", Name: a.Name}}})
 		}
 	}
 	return out
 }
 
 // SiteNames lists the names of all addons that documents may list.
-func SiteNames() []string { return []string{v1alpha1.AddonLocalPath, v1alpha1.AddonMetricsServer} }
+func SiteNames() []string { return slices.Sorted(maps.Keys(renderers)) }
+
+// Input is what the manifests of a document's addons are made from.
+type Input struct {
+	Doc    *v1alpha1.Cluster
+	Bundle bundle.Manifest
+	// Definitions returns the definitions of custom resources of a set of addons in the bundle.
+	Definitions func(set string) ([]byte, error)
+}
+
+// renderers render the addons of documents by name.
+var renderers = map[string]func(Input, v1alpha1.Addon) ([]byte, error){
+	NameMetricsServer: metricsServer, NameLocalPath: localPath, NameNodeExporter: nodeExporter, NameKubeStateMetrics: kubeStateMetrics, NameMetalLB: metalLB,
+}
 
 // RenderSite renders one addon of a document with the images of a bundle. It returns fail.NotFound if the bundle lacks an image.
-func RenderSite(a v1alpha1.Addon, m bundle.Manifest) ([]byte, error) {
-	switch a.Name {
-	case v1alpha1.AddonMetricsServer:
-		ref, err := image(m, bundle.ImageMetricsServer, bundle.AddonMetricsServer)
-		if err != nil {
-			return nil, err
-		}
-		return render(a.Name, metricsServerManifest, map[string]any{"Image": ref, "Replicas": a.MetricsServer.Replicas, "Resolution": a.MetricsServer.Resolution.String()})
-	case v1alpha1.AddonLocalPath:
-		ref, err := image(m, bundle.ImageLocalPath, bundle.AddonLocalPath)
-		if err != nil {
-			return nil, err
-		}
-		l := a.LocalPath
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s", ref, l.Path))
-		return render(a.Name, localPathManifest, map[string]any{
-			"Image": ref, "StorageClass": l.StorageClass, "Default": l.Default != nil && *l.Default, "ReclaimPolicy": l.ReclaimPolicy, "Path": l.Path,
-			"Checksum": hex.EncodeToString(sum[:8]),
-		})
+func RenderSite(in Input, a v1alpha1.Addon) ([]byte, error) {
+	f := renderers[a.Name]
+	if f == nil {
+		return nil, fail.New(fail.Internal, "no addon %q", a.Name)
 	}
-	return nil, fail.New(fail.Internal, "no addon %q", a.Name)
+	return f(in, a)
+}
+
+func metricsServer(in Input, a v1alpha1.Addon) ([]byte, error) {
+	ref, err := image(in.Bundle, bundle.ImageMetricsServer, bundle.AddonMetricsServer)
+	if err != nil {
+		return nil, err
+	}
+	return render(a.Name, metricsServerManifest, map[string]any{"Image": ref, "Replicas": a.MetricsServer.Replicas, "Resolution": a.MetricsServer.Resolution.String()})
+}
+
+func localPath(in Input, a v1alpha1.Addon) ([]byte, error) {
+	ref, err := image(in.Bundle, bundle.ImageLocalPath, bundle.AddonLocalPath)
+	if err != nil {
+		return nil, err
+	}
+	l := a.LocalPath
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s", ref, l.Path))
+	return render(a.Name, localPathManifest, map[string]any{
+		"Image": ref, "StorageClass": l.StorageClass, "Default": l.Default != nil && *l.Default, "ReclaimPolicy": l.ReclaimPolicy, "Path": l.Path,
+		"Checksum": hex.EncodeToString(sum[:8]),
+	})
+}
+
+func nodeExporter(in Input, a v1alpha1.Addon) ([]byte, error) {
+	ref, err := image(in.Bundle, bundle.ImageNodeExporter, bundle.AddonNodeExporter)
+	if err != nil {
+		return nil, err
+	}
+	return render(a.Name, nodeExporterManifest, map[string]any{"Image": ref, "Port": a.NodeExporter.Port})
+}
+
+func kubeStateMetrics(in Input, a v1alpha1.Addon) ([]byte, error) {
+	ref, err := image(in.Bundle, bundle.ImageKubeStateMetrics, bundle.AddonKubeState)
+	if err != nil {
+		return nil, err
+	}
+	return render(a.Name, kubeStateMetricsManifest, map[string]any{"Image": ref})
+}
+
+func metalLB(in Input, a v1alpha1.Addon) ([]byte, error) {
+	controller, err := image(in.Bundle, bundle.ImageMetalLBController, bundle.AddonMetalLB)
+	if err != nil {
+		return nil, err
+	}
+	speaker, err := image(in.Bundle, bundle.ImageMetalLBSpeaker, bundle.AddonMetalLB)
+	if err != nil {
+		return nil, err
+	}
+	definitions, err := in.Definitions(bundle.AddonMetalLB)
+	if err != nil {
+		return nil, err
+	}
+	out, err := render(a.Name, metalLBManifest, map[string]any{
+		"Controller": controller, "Speaker": speaker, "Pools": a.MetalLB.Pools, "Peers": a.MetalLB.Peers,
+		"ControlPlane": in.Doc.WorkerCount() == 0 || in.Doc.Spec.ControlPlane.Schedulable,
+	})
+	return slices.Concat(definitions, []byte("---\n"), out), err
 }

@@ -1,6 +1,7 @@
 package addon
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -21,15 +22,27 @@ func siteDocument(t *testing.T, addons string) *v1alpha1.Cluster {
 func siteBundle() bundle.Manifest {
 	return bundle.Manifest{Kubernetes: "v1.37.2", Images: []bundle.Image{
 		{Name: bundle.ImageMetricsServer, Ref: bundle.Repository + "/metrics-server:v0.9.0"}, {Name: bundle.ImageLocalPath, Ref: bundle.Repository + "/local-path-provisioner:v0.0.30-1"},
+		{Name: bundle.ImageNodeExporter, Ref: bundle.Repository + "/node-exporter:v1.12.1"}, {Name: bundle.ImageKubeStateMetrics, Ref: bundle.Repository + "/kube-state-metrics:v2.18.0"},
+		{Name: bundle.ImageMetalLBController, Ref: bundle.Repository + "/metallb-controller:v0.16.2"}, {Name: bundle.ImageMetalLBSpeaker, Ref: bundle.Repository + "/metallb-speaker:v0.16.2"},
+	}}
+}
+
+// input returns what the addons of a document are rendered from, with one definition in place of those that bundles have.
+func input(doc *v1alpha1.Cluster, m bundle.Manifest) Input {
+	return Input{Doc: doc, Bundle: m, Definitions: func(set string) ([]byte, error) {
+		return []byte("---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: of." + set + "\n"), nil
 	}}
 }
 
 // TestSite compares the manifests of each addon, with default settings and with each setting changed.
 func TestSite(t *testing.T) {
 	for name, list := range map[string]string{
-		"defaults": "[{name: metrics-server}, {name: local-path}]",
+		"defaults": "[{name: metrics-server}, {name: local-path}, {name: node-exporter}, {name: kube-state-metrics}, " +
+			"{name: metallb, metallb: {pools: [{name: services, addresses: [192.168.7.200-192.168.7.220]}]}}]",
 		"settings": "[{name: metrics-server, metricsServer: {replicas: 2, resolution: 1m}}, " +
-			"{name: local-path, localPath: {path: /data/volumes, storageClass: fast, default: false, reclaimPolicy: Retain}}]",
+			"{name: local-path, localPath: {path: /data/volumes, storageClass: fast, default: false, reclaimPolicy: Retain}}, {name: node-exporter, nodeExporter: {port: 9110}}, " +
+			"{name: metallb, metallb: {pools: [{name: lan, addresses: [192.168.7.0/28, 192.168.8.1-192.168.8.9], autoAssign: false}, {name: routed, addresses: [198.51.100.0/24], advertise: bgp}], " +
+			"peers: [{address: 192.168.7.254, asn: 64500, myASN: 64501}, {address: 192.168.7.253, port: 1179, asn: 4200000000, myASN: 64501}]}}]",
 	} {
 		doc := siteDocument(t, list)
 		listed := Site(doc)
@@ -37,7 +50,7 @@ func TestSite(t *testing.T) {
 			t.Fatalf("%s: %d addons of %d", name, len(listed), len(doc.Spec.Addons))
 		}
 		for i, a := range doc.Spec.Addons {
-			got, err := RenderSite(a, siteBundle())
+			got, err := RenderSite(input(doc, siteBundle()), a)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,7 +62,7 @@ func TestSite(t *testing.T) {
 			for _, w := range listed[i].Workloads { // apply waits for them
 				found := false
 				for _, o := range objects {
-					found = found || o.GetKind() == w.Kind && o.GetName() == w.Name && o.GetNamespace() == Namespace
+					found = found || o.GetKind() == w.Kind && o.GetName() == w.Name && o.GetNamespace() == cmp.Or(w.In, Namespace)
 				}
 				if !found {
 					t.Errorf("%s: the manifests lack %s %s", a.Name, w.Kind, w.Name)
@@ -62,11 +75,15 @@ func TestSite(t *testing.T) {
 // TestEveryAddonOfDocuments: every addon that documents may list can be rendered, is listed by Site, and has a set of images.
 func TestEveryAddonOfDocuments(t *testing.T) {
 	for _, name := range SiteNames() {
-		doc := siteDocument(t, "[{name: "+name+"}]")
-		if _, err := RenderSite(doc.Spec.Addons[0], siteBundle()); err != nil || len(Site(doc)) != 1 {
+		settings := ""
+		if name == NameMetalLB {
+			settings = ", metallb: {pools: [{name: a, addresses: [192.168.7.0/28]}]}"
+		}
+		doc := siteDocument(t, "[{name: "+name+settings+"}]")
+		if _, err := RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0]); err != nil || len(Site(doc)) != 1 {
 			t.Errorf("%s: %v", name, err)
 		}
-		_, err := RenderSite(doc.Spec.Addons[0], bundle.Manifest{Kubernetes: "v1.37.2", Addons: []string{"openstack"}})
+		_, err := RenderSite(input(doc, bundle.Manifest{Kubernetes: "v1.37.2", Addons: []string{"openstack"}}), doc.Spec.Addons[0])
 		if fail.KindOf(err) != fail.NotFound || !strings.Contains(err.Error(), "--addons openstack,"+name) {
 			t.Errorf("%s without its images: %v", name, err)
 		}

@@ -10,9 +10,12 @@ import (
 
 // The sets of addons, by the names with which users request them in bundles.
 const (
-	AddonOpenStack     = "openstack"      // for clusters on OpenStack: the cloud controller manager, and the Cinder CSI driver with its sidecars
-	AddonMetricsServer = "metrics-server" // the API metrics.k8s.io: kubectl top, autoscaling of pods
-	AddonLocalPath     = "local-path"     // volumes in a directory of the node: Rancher's provisioner
+	AddonOpenStack     = "openstack"          // for clusters on OpenStack: the cloud controller manager, and the Cinder CSI driver with its sidecars
+	AddonMetricsServer = "metrics-server"     // the API metrics.k8s.io: kubectl top, autoscaling of pods
+	AddonLocalPath     = "local-path"         // volumes in a directory of the node: Rancher's provisioner
+	AddonNodeExporter  = "node-exporter"      // metrics of machines: Prometheus' exporter
+	AddonMetalLB       = "metallb"            // addresses for Services of type LoadBalancer
+	AddonKubeState     = "kube-state-metrics" // metrics of the API's objects
 )
 
 // addonSet is a set of addons: its compiled programs and its images.
@@ -28,8 +31,11 @@ type addonSet struct {
 // addonSets is the table of the sets, sorted by name.
 func addonSets() []addonSet {
 	return []addonSet{
+		{name: AddonKubeState, compiled: func(recipe) component { return kubeStateMetrics() }, images: kubeStateMetricsImages},
 		{name: AddonLocalPath, compiled: func(recipe) component { return localPath() }, debian: []string{"busybox-static"}, take: (*debianParts).takeShell, images: localPathImages},
+		{name: AddonMetalLB, compiled: func(recipe) component { return metalLB() }, images: metalLBImages},
 		{name: AddonMetricsServer, compiled: func(recipe) component { return metricsServer() }, images: metricsServerImages},
+		{name: AddonNodeExporter, compiled: func(recipe) component { return nodeExporter() }, images: nodeExporterImages},
 		{name: AddonOpenStack, compiled: recipe.openstack, parts: sidecars(), debian: storagePackages(), take: (*debianParts).takeStorage, images: recipe.openstackImages},
 	}
 }

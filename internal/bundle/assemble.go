@@ -182,7 +182,11 @@ func (a *assembly) pack(ctx context.Context, d *debian, in ingredients) (*Manife
 	if err != nil {
 		return nil, err
 	}
-	m.Files = []Artifact{sbom}
+	definitions, err := a.packDefinitions(ctx, in.programs)
+	if err != nil {
+		return nil, err
+	}
+	m.Files = append(definitions, sbom)
 	m.sort()
 	t.finish(false)
 	return m, nil

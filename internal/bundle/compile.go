@@ -45,6 +45,12 @@ func (l *Library) compile(ctx context.Context, g *goTool, c component, r *report
 	for _, t := range c.targets {
 		names = append(names, t.name)
 	}
+	if len(c.definitions) > 0 {
+		if err := c.gather(ctx, g, dir, out); err != nil {
+			return nil, err
+		}
+		names = append(names, definitionsFile(c.name))
+	}
 	return l.store(ctx, c.name, key, out, names)
 }
 
@@ -66,7 +72,8 @@ func (c component) key(g *goTool, files map[string][]byte) (string, error) {
 		Tags, LDFlags      string
 		Targets, DropsFrom []string
 		Files              map[string][]byte
-	}{1, g.version, fixedEnv(), c.name, c.version, c.tags, c.ldflags, targets, drop, files})
+		Definitions        []string `json:",omitempty"`
+	}{1, g.version, fixedEnv(), c.name, c.version, c.tags, c.ldflags, targets, drop, files, c.definitions})
 }
 
 // prepare writes the recipe into dir, downloads the modules and returns the number of packages to compile.

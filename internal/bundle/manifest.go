@@ -15,7 +15,7 @@ type Manifest struct {
 	Components []Component `json:"components"`       // the software it was made from, sorted by name
 	Binaries   []Artifact  `json:"binaries"`         // executables for hosts, sorted by name
 	Images     []Image     `json:"images"`           // container images, sorted by name
-	Files      []Artifact  `json:"files"`            // files for neither hosts nor containers, sorted by name: SBOMName
+	Files      []Artifact  `json:"files"`            // files for neither hosts nor containers, sorted by name: SBOMName, definitions of custom resources
 }
 
 // SBOMName is the name of the CycloneDX bill of materials among Manifest.Files.

@@ -16,8 +16,5 @@ func metricsServer() component {
 }
 
 func metricsServerImages(_ recipe, p programs, _ *debianParts) ([]imageSpec, error) {
-	b := &imageBuilder{programs: p}
-	const bin = "/usr/local/bin/"
-	return []imageSpec{{Name: ImageMetricsServer, Tag: metricsServerVersion, Roles: []string{roleControlPlane, roleWorker}, Entry: []string{bin + ImageMetricsServer},
-		User: nobody, Files: append(b.at(bin, ImageMetricsServer), accounts()...)}}, b.err
+	return single(p, ImageMetricsServer, metricsServerVersion, ImageMetricsServer)
 }

@@ -51,6 +51,8 @@ type component struct {
 	tags    string
 	ldflags string
 	derive  *derivation
+	// definitions are patterns of the module's files with definitions of custom resources. Together they are the file definitions/NAME.yaml.
+	definitions []string
 }
 
 // target is one program. name is the name of its compiled file.

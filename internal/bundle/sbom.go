@@ -23,6 +23,9 @@ func (l *Library) addSBOM(ctx context.Context, m Manifest, base *Bundle, progs p
 		return Artifact{}, err
 	}
 	for _, name := range sortedKeys(progs) {
+		if isDefinitions(name) { // data of a module that the bill names
+			continue
+		}
 		if err := b.program(progs[name]); err != nil {
 			return Artifact{}, err
 		}

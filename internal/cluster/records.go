@@ -130,7 +130,7 @@ func (a *applying) planSite() {
 		if a.o.Addons[ad.Name] && a.Facts.Of(memory.AddonWorks, ad.Name) == "true" {
 			continue
 		}
-		if a.wantsSmoke() || ad.Name != addon.NameLocalPath { // its proof is a pod
+		if a.wantsSmoke() || ad.Name != addon.NameLocalPath && ad.Name != addon.NameMetalLB { // their proof is a pod
 			a.add(stage.Prove, a.WorksStep(ad))
 		}
 	}

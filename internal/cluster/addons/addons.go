@@ -3,6 +3,7 @@
 package addons
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"regexp"
@@ -136,6 +137,11 @@ func (c *Addons) AddonStep(a addon.Addon) *plan.Step {
 			if err := c.Facts.SetOf(ctx, memory.AddonWorks, a.Name, ""); err != nil {
 				return err
 			}
+			if a.Name == addon.NameMetalLB {
+				if err := c.poolsApart(ctx); err != nil {
+					return err
+				}
+			}
 			if a.Name == addon.NameBindings {
 				if err := c.makeNamespaces(ctx, client); err != nil {
 					return err
@@ -165,7 +171,7 @@ func waitWorkloads(ctx context.Context, client *kube.Client, a addon.Addon, p pl
 		if w.Kind == "DaemonSet" {
 			wait = client.WaitDaemonSet
 		}
-		if err := wait(ctx, addon.Namespace, w.Name); err != nil {
+		if err := wait(ctx, cmp.Or(w.In, addon.Namespace), w.Name); err != nil {
 			return err
 		}
 	}

@@ -3,14 +3,20 @@ package addons
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
+	"github.com/naupegos/naupegos/internal/kube/proof"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
@@ -60,6 +66,16 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		p.Status("waiting for the first metrics")
 		n, err := kube.WaitMeasuredNodes(ctx, client)
 		return "metrics of " + words.Count(n, "node", "nodes"), err
+	case addon.NameNodeExporter:
+		p.Status("reading the metrics of each machine")
+		n, err := proof.WaitPodMetrics(ctx, client, a.Name, strconv.Itoa(c.Doc.Addon(a.Name).NodeExporter.Port), "node_uname_info")
+		return "metrics of " + words.Count(n, "machine", "machines"), err
+	case addon.NameKubeStateMetrics:
+		p.Status("reading the metrics of nodes")
+		_, err := proof.WaitPodMetrics(ctx, client, a.Name, "8080", "kube_node_info")
+		return "metrics of the API's objects", err
+	case addon.NameMetalLB:
+		return c.metalLBWorks(ctx, client, p)
 	case addon.NameLocalPath:
 		img, err := c.Current.Image("echo")
 		if err != nil {
@@ -71,6 +87,53 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		return fmt.Sprintf("a volume after %s", r.Volume.Round(time.Second/10)), err
 	}
 	return "", fail.New(fail.Internal, "addon %q has no proof", a.Name)
+}
+
+// poolsApart returns an error if a pool of addresses contains an address of the cluster's own that the document does not tell.
+func (c *Addons) poolsApart(ctx context.Context) error {
+	machines, err := c.Addresses(ctx)
+	if err != nil {
+		return err
+	}
+	taken := map[string]string{}
+	for _, m := range machines {
+		taken[m.Address] = "machine " + m.Name
+	}
+	if c.Doc.Spec.Endpoint.Kind == v1alpha1.EndpointGateways {
+		vip, err := c.VIP(ctx)
+		if err != nil {
+			return err
+		}
+		taken[vip] = "the API's endpoint"
+	}
+	for _, pool := range c.Doc.Addon(addon.NameMetalLB).MetalLB.Pools {
+		for _, r := range pool.Ranges() {
+			for _, text := range slices.Sorted(maps.Keys(taken)) {
+				if a, err := netip.ParseAddr(text); err == nil && r.Contains(a) {
+					return fail.New(fail.Invalid, "pool %q of addon metallb contains %s, the address of %s", pool.Name, text, taken[text]).Do("leave the address out of the pool")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// metalLBWorks requests an address for a Service and sends it a request, unless no pool has an address to give.
+func (c *Addons) metalLBWorks(ctx context.Context, client *kube.Client, p plan.Progress) (string, error) {
+	p.Status("waiting for the pools of addresses")
+	free, err := proof.WaitAddressPools(ctx, client, len(c.Doc.Addon(addon.NameMetalLB).MetalLB.Pools))
+	if err != nil {
+		return "", err
+	}
+	if free == 0 {
+		return "the pools that give addresses by themselves have none left to try with", nil
+	}
+	img, err := c.Current.Image("echo")
+	if err != nil {
+		return "", err
+	}
+	r, err := client.CloudSmoke(ctx, kube.CloudSmokeOptions{Image: img.Ref, NoVolume: true, Timeout: SiteTimeout, Status: p.Status, Ask: c.askBalancer})
+	return fmt.Sprintf("address %s after %s, asked from %s", r.Address, r.LoadBalancer.Round(time.Second/10), r.Asked), err
 }
 
 // RemoveAddonStep removes an addon that the document no longer lists.
@@ -90,6 +153,10 @@ func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 	}
 	if s.Name == addon.NameBindings {
 		step.Title, step.Reason = "remove the role bindings of the document", "spec.identity.bindings is empty"
+	}
+	for _, d := range s.Defined {
+		step.Consent = ConsentDefinitions
+		step.Details = append(step.Details, d+" is deleted, and these objects with it")
 	}
 	if len(s.Volumes) > 0 {
 		step.Consent = ConsentVolumes

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -72,11 +73,15 @@ func (c *Env) ReleaseAt(version string) layout.Release {
 	if version == "" {
 		return layout.Release{}
 	}
-	b := c.Current
+	return layout.Release{Version: version, Bundle: c.BundleAt(version).Manifest}
+}
+
+// BundleAt returns the bundle of a release.
+func (c *Env) BundleAt(version string) *bundle.Bundle {
 	if other := c.ByRelease[version]; other != nil {
-		b = other
+		return other
 	}
-	return layout.Release{Version: version, Bundle: b.Manifest}
+	return c.Current
 }
 
 // Release is the cluster's release: what machines run, and what its records and addons are of.

@@ -30,6 +30,7 @@ type Params struct {
 	Machine      string
 	ControlPlane bool     // it has a member of etcd
 	Registry     int      // port at which it serves images to the machines; 0: none
+	Exporter     int      // port of the addon node-exporter; 0: none
 	VXLAN        bool     // pods of different machines reach each other by flannel
 	Machines     []string // IPv4 addresses of all machines
 	Pods         string   // their network: those of a machine reach its kubelet under their own addresses
@@ -84,6 +85,9 @@ func (p Params) rules(machines []string) []byte {
 	}
 	if p.Registry != 0 {
 		tcp += fmt.Sprintf(", %d", p.Registry)
+	}
+	if p.Exporter != 0 {
+		tcp += fmt.Sprintf(", %d", p.Exporter)
 	}
 	udp := ""
 	if p.VXLAN {

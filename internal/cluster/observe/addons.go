@@ -129,7 +129,8 @@ func (c *Observer) Manifests(ctx context.Context, p layout.Params, name string) 
 		return addon.Bindings(c.Doc)
 	}
 	if a := c.Doc.Addon(name); a != nil {
-		return addon.RenderSite(*a, p.Release.Bundle)
+		definitions := func(set string) ([]byte, error) { return c.BundleAt(p.Release.Version).Definitions(ctx, set) }
+		return addon.RenderSite(addon.Input{Doc: c.Doc, Bundle: p.Release.Bundle, Definitions: definitions}, *a)
 	}
 	cloud, err := c.cloudAddons(ctx, p)
 	return cloud[name], err
@@ -209,6 +210,14 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 				return err
 			}
 		}
+		all, _, err := client.Inventory(ctx, name)
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(r objects.Ref) bool { return slices.Contains(addon.OwnDefinitions, r.Name) })
+		if _, s.Defined, err = client.Lost(ctx, all); err != nil {
+			return err
+		}
 		o.Surplus = append(o.Surplus, s)
 	}
 	return nil
@@ -218,4 +227,5 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 type SurplusAddon struct {
 	Name    string
 	Volumes []string // PersistentVolumes whose data are not removed, but which nothing deletes or provides after it: "shop/data (pvc-1f…)"
+	Defined []string // definitions with objects of other owners, which are deleted with them
 }

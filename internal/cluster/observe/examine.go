@@ -31,6 +31,9 @@ func (c *Observer) CheckFacts(s wanted.Slot, f machine.Facts) error {
 // portsOf lists the TCP ports that a role needs.
 func (c *Observer) portsOf(r provider.Role) []judge.Port {
 	kubelet := []judge.Port{{Number: 10250, Of: "kubelet"}, {Number: 10248, Of: "kubelet", Local: true}}
+	if e := c.Doc.Addon(v1alpha1.AddonNodeExporter); e != nil {
+		kubelet = append(kubelet, judge.Port{Number: e.NodeExporter.Port, Of: "node-exporter"})
+	}
 	switch r {
 	case provider.Gateway:
 		needs := []judge.Port{{Number: c.Doc.Spec.Endpoint.Port, Of: "the endpoint's HAProxy"}, {Number: 8404, Of: "HAProxy's health page", Local: true}}

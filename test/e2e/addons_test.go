@@ -1,0 +1,159 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// inNetwork is the site of local machines in a network of the test's choice, of which the document's pools are parts.
+type inNetwork struct{ onHost }
+
+func (inNetwork) provider() string { return "    local:\n      network: {cidr: 10.76.5.0/24}\n" }
+
+// addonSettings are the addons of the test with their settings, in the document's order.
+var addonSettings = []struct{ name, settings string }{
+	{bundle.AddonMetricsServer, ""}, {bundle.AddonLocalPath, ""}, {bundle.AddonNodeExporter, ", nodeExporter: {port: 9101}"}, {bundle.AddonKubeState, ""},
+	{bundle.AddonMetalLB, ", metallb: {pools: [{name: services, addresses: [10.76.5.200-10.76.5.209]}]}"},
+}
+
+// addonList renders spec.addons without the named ones.
+func addonList(without ...string) string {
+	out := "  addons:\n"
+	for _, a := range addonSettings {
+		if !slices.Contains(without, a.name) {
+			out += "    - {name: " + a.name + a.settings + "}\n"
+		}
+	}
+	if len(without) == len(addonSettings) {
+		return ""
+	}
+	return out
+}
+
+// TestAddons: a cluster has the catalogue's addons from the start. Each works, as a user sees it, and is removed alone
+// and leaves nothing.
+func TestAddons(t *testing.T) {
+	testkit.OnlyFull(t, "the manifests' golden files, and TestSiteAddons has the plan")
+	r := newRigOn(t, inNetwork{}, "addons")
+	cluster := size{controlPlanes: 1, workers: 1, extra: addonList()}
+	r.document(cluster)
+	r.apply()
+	again := r.must(0, "apply", "-f", r.file, "--yes")
+	t.Logf("FIGURE the second apply took %v", again.took.Round(100*time.Millisecond))
+	if !strings.Contains(again.stdout+again.stderr, "No changes") {
+		t.Errorf("the second apply is %v", again)
+	}
+	for name := range r.passesItsTest(t) {
+		t.Logf("proven: %s", name)
+	}
+	r.servesMetrics(t)
+	r.balances(t)
+
+	var without []string
+	for _, a := range addonSettings {
+		without = append(without, a.name)
+		cluster.extra = addonList(without...)
+		r.document(cluster)
+		r.apply()
+		r.leavesNothing(t, a.name)
+	}
+	r.destroy()
+}
+
+// servesMetrics reads the metrics of the machines, and of the API's objects, through the API.
+func (r *rig) servesMetrics(t *testing.T) {
+	t.Helper()
+	get := r.clientset(time.Minute).CoreV1().RESTClient()
+	for _, c := range []struct{ app, port, metric string }{{"node-exporter", "9101", "node_memory_MemTotal_bytes"}, {"kube-state-metrics", "8080", "kube_pod_status_ready"}} {
+		pods := testkit.Value(r.clientset(time.Minute).CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + c.app}))(t)
+		for _, p := range pods.Items {
+			body, err := get.Get().Namespace("kube-system").Resource("pods").SubResource("proxy").Name(p.Name + ":" + c.port).Suffix("metrics").DoRaw(t.Context())
+			if err != nil || !strings.Contains(string(body), c.metric) {
+				t.Errorf("%s does not serve %s: %v", p.Name, c.metric, err)
+			}
+		}
+	}
+}
+
+// balances asks a Service of type LoadBalancer from this host.
+func (r *rig) balances(t *testing.T) {
+	t.Helper()
+	set := r.clientset(time.Minute)
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "kube-system"}, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app.kubernetes.io/name": "kube-state-metrics"},
+		Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+	}}
+	svc = testkit.Value(set.CoreV1().Services("kube-system").Create(t.Context(), svc, metav1.CreateOptions{}))(t)
+	began := time.Now()
+	until(t, time.Minute*slower, time.Second, func() error {
+		got, err := set.CoreV1().Services("kube-system").Get(t.Context(), svc.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(got.Status.LoadBalancer.Ingress) == 0 {
+			return fmt.Errorf("no address")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(got.Status.LoadBalancer.Ingress[0].IP, "80")+"/metrics", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err == nil && !strings.Contains(string(body), "kube_node_info") {
+			err = fmt.Errorf("%s answers %s", got.Status.LoadBalancer.Ingress[0].IP, resp.Status)
+		}
+		return err
+	})
+	t.Logf("FIGURE the Service answered this host after %v", time.Since(began).Round(100*time.Millisecond))
+	testkit.Must(t, set.CoreV1().Services("kube-system").Delete(t.Context(), svc.Name, metav1.DeleteOptions{}))
+}
+
+// leavesNothing asserts that no object of an addon is left.
+func (r *rig) leavesNothing(t *testing.T, addon string) {
+	t.Helper()
+	get := r.clientset(time.Minute).RESTClient()
+	until(t, 2*time.Minute*slower, time.Second, func() error {
+		for _, path := range []string{"/api/v1/pods", "/api/v1/services", "/api/v1/serviceaccounts", "/api/v1/configmaps", "/api/v1/namespaces", "/apis/apps/v1/deployments",
+			"/apis/apps/v1/daemonsets", "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+			"/apis/rbac.authorization.k8s.io/v1/roles", "/apis/rbac.authorization.k8s.io/v1/rolebindings", "/apis/storage.k8s.io/v1/storageclasses",
+			"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/apiregistration.k8s.io/v1/apiservices"} {
+			raw, err := get.Get().AbsPath(path).Param("labelSelector", "naupegos.dev/addon="+addon).DoRaw(t.Context())
+			if err != nil {
+				return err
+			}
+			var list struct {
+				Items []struct{ Metadata metav1.ObjectMeta }
+			}
+			if err := json.Unmarshal(raw, &list); err != nil {
+				return err
+			}
+			if len(list.Items) > 0 {
+				return fmt.Errorf("%s of %s is left among %s", list.Items[0].Metadata.Name, addon, path)
+			}
+		}
+		return nil
+	})
+}
