@@ -210,7 +210,7 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 				return err
 			}
 		}
-		all, _, err := client.Inventory(ctx, name)
+		all, _, _, err := client.Departing(ctx, name)
 		if err != nil {
 			return err
 		}
