@@ -156,6 +156,9 @@ func (d *decoder) free(path string, n *yaml.Node, v reflect.Value) {
 	}
 }
 
+// ambiguous are words that YAML 1.1 and 1.2 read differently (https://yaml.org/type/bool.html).
+var ambiguous = map[string]bool{"yes": true, "no": true, "on": true, "off": true, "y": true, "n": true}
+
 // plain reports whether nothing below a node needs more than JSON, and reports the first thing that does.
 func (d *decoder) plain(path string, n *yaml.Node) bool {
 	at := Position{n.Line, n.Column}
@@ -165,6 +168,12 @@ func (d *decoder) plain(path string, n *yaml.Node) bool {
 		return false
 	case n.Style&yaml.TaggedStyle != 0:
 		d.AddAt(at, path, "YAML tags ("+Clip(n.Tag)+") are not read", "write the plain value")
+		return false
+	case n.Kind == yaml.ScalarNode && n.Style == 0 && ambiguous[strings.ToLower(n.Value)]:
+		d.AddAt(at, path, Clip(n.Value)+" is a truth value in YAML 1.1, which other programs read, and a text in YAML 1.2", "write true or false, or put it in quotes")
+		return false
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!timestamp":
+		d.AddAt(at, path, Clip(n.Value)+" is a date in YAML", "put it in quotes")
 		return false
 	case n.Kind != yaml.MappingNode:
 		return !slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return !d.plain(path, c) })

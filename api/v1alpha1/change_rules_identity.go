@@ -6,7 +6,7 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// identity adds the rules of issuers and bindings: nothing restarts.
+// identity adds the rules of issuers and bindings, for which nothing restarts, and of Pod Security.
 func (r rules) identity() rules {
 	add := func(place string, t reflect.Type, rule ChangeRule) {
 		strict.Walk(t, place, func(path string, _ reflect.Type, f strict.Field) {
@@ -20,5 +20,8 @@ func (r rules) identity() rules {
 	r["spec.identity.issuers[]"], r["spec.identity.bindings"] = issuers, bindings
 	add("spec.identity.issuers[]", reflect.TypeFor[IdentityIssuer](), issuers)
 	add("spec.identity.bindings[]", reflect.TypeFor[Binding](), bindings)
+	security := ChangeRule{Class: ChangeRolling, Say: "the API servers restart; pods that run stay, new ones are checked"}
+	r[podSecurityAt] = security
+	add(podSecurityAt, reflect.TypeFor[PodSecurity](), security)
 	return r
 }

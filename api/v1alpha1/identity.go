@@ -11,10 +11,40 @@ import (
 
 // Identity says who may use the Kubernetes API, and for what, besides holders of the cluster's own certificates and tokens.
 type Identity struct {
-	// OpenID Connect providers whose tokens the API servers accept. A change takes effect within a minute; no API server restarts.
+	// OpenID Connect providers whose tokens the API servers accept. No API server restarts for a change. It takes effect within a minute, but only while all issuers of the new list answer: until then the former list stays, and tokens of a removed issuer are accepted.
 	Issuers []IdentityIssuer `json:"issuers,omitempty" yaml:"issuers,omitempty" jsonschema:"maxItems=64"`
 	// Roles of groups, users and service accounts. A binding that leaves the list leaves the cluster.
 	Bindings []Binding `json:"bindings,omitempty" yaml:"bindings,omitempty" jsonschema:"maxItems=500"`
+	// Pod Security levels of namespaces that have no labels of their own. Left out: privileged everywhere.
+	PodSecurity *PodSecurity `json:"podSecurity,omitempty" yaml:"podSecurity,omitempty"`
+}
+
+// PodSecurity is the configuration of the admission plugin PodSecurity. Labels of a namespace, such as pod-security.kubernetes.io/enforce, override the levels.
+type PodSecurity struct {
+	// Level that pods must comply with. Others are refused.
+	Enforce string `json:"enforce,omitempty" yaml:"enforce,omitempty" jsonschema:"default=privileged,enum=privileged,enum=baseline,enum=restricted"`
+	// Version of the level, such as v1.37, or latest.
+	EnforceVersion string `json:"enforceVersion,omitempty" yaml:"enforceVersion,omitempty" jsonschema:"default=latest,maxLength=20" host:"none"`
+	// Level whose violations are noted in the audit log.
+	Audit string `json:"audit,omitempty" yaml:"audit,omitempty" jsonschema:"default=privileged,enum=privileged,enum=baseline,enum=restricted"`
+	// Version of the level, such as v1.37, or latest.
+	AuditVersion string `json:"auditVersion,omitempty" yaml:"auditVersion,omitempty" jsonschema:"default=latest,maxLength=20" host:"none"`
+	// Level whose violations users are warned of.
+	Warn string `json:"warn,omitempty" yaml:"warn,omitempty" jsonschema:"default=privileged,enum=privileged,enum=baseline,enum=restricted"`
+	// Version of the level, such as v1.37, or latest.
+	WarnVersion string `json:"warnVersion,omitempty" yaml:"warnVersion,omitempty" jsonschema:"default=latest,maxLength=20" host:"none"`
+	// What no level applies to.
+	Exemptions PodSecurityExemptions `json:"exemptions,omitzero" yaml:"exemptions,omitempty"`
+}
+
+// PodSecurityExemptions list what no Pod Security level applies to.
+type PodSecurityExemptions struct {
+	// Namespaces. kube-system is always exempt: the components of the cluster run there.
+	Namespaces []string `json:"namespaces,omitempty" yaml:"namespaces,omitempty" jsonschema:"maxItems=200"`
+	// Users, as Kubernetes knows them, for pods that they create themselves. Pods of a Deployment are created by a controller, for which no exemption applies.
+	Usernames []string `json:"usernames,omitempty" yaml:"usernames,omitempty" jsonschema:"maxItems=200"`
+	// Runtime classes.
+	RuntimeClasses []string `json:"runtimeClasses,omitempty" yaml:"runtimeClasses,omitempty" jsonschema:"maxItems=50"`
 }
 
 // IdentityIssuer is an OpenID Connect provider. API servers reach it from the control-plane machines.

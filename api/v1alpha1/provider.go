@@ -75,9 +75,9 @@ type Hosts struct {
 	SSHKeyFile string `json:"sshKeyFile,omitempty" yaml:"sshKeyFile,omitempty" host:"file"`
 	// Name of a credential (naupegos server credential add) whose value is such a key, instead of sshKeyFile. A server accepts nothing else.
 	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
-	// Offer the keys of the SSH agent at SSH_AUTH_SOCK, after the key in sshKeyFile.
+	// Offer the keys of the SSH agent at SSH_AUTH_SOCK, or at IdentityAgent of sshConfig, after the key in sshKeyFile.
 	SSHAgent bool `json:"sshAgent,omitempty" yaml:"sshAgent,omitempty" jsonschema:"default=false" host:"session"`
-	// OpenSSH client configuration ("~/.ssh/config") with HostName, Port, User, IdentityFile, ProxyJump, HostKeyAlias and UserKnownHostsFile of machines. Naupegos looks up each machine by its sshAddress, name and address. Fields of a machine take precedence over the configuration, and the configuration over fields for all machines.
+	// OpenSSH client configuration ("~/.ssh/config") with HostName, Port, User, IdentityFile, CertificateFile, IdentityAgent, ProxyJump, HostKeyAlias and UserKnownHostsFile of machines. Naupegos looks up each machine by its sshAddress, name and address. Fields of a machine take precedence over the configuration, and the configuration over fields for all machines.
 	SSHConfig string `json:"sshConfig,omitempty" yaml:"sshConfig,omitempty" host:"file"`
 	// Password that sudo asks for on the machines. Left out: sudo must not ask for one.
 	SudoPassword *PasswordSource `json:"sudoPassword,omitempty" yaml:"sudoPassword,omitempty"`

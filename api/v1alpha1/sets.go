@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Manifests are objects of the user's own that Naupegos applies to the cluster and keeps as they are written: exactly one of file, dir, kustomize and inline.
 type Manifests struct {
@@ -10,7 +13,7 @@ type Manifests struct {
 	File string `json:"file,omitempty" yaml:"file,omitempty" jsonschema:"maxLength=500" host:"none"`
 	// Directory whose files *.yaml, *.yml and *.json are read, also below it, relative to the document's file.
 	Dir string `json:"dir,omitempty" yaml:"dir,omitempty" jsonschema:"maxLength=500" host:"none"`
-	// Directory with a kustomization.yaml, relative to the document's file. Everything that it names must lie in the directory.
+	// Directory with a kustomization.yaml, relative to the document's file. Everything that it names must lie in the directory. For an overlay that names directories beside it, write TOP//DIRECTORY, such as deploy//overlays/prod: TOP is read, and DIRECTORY below it is built.
 	Kustomize string `json:"kustomize,omitempty" yaml:"kustomize,omitempty" jsonschema:"maxLength=500" host:"none"`
 	// The YAML documents themselves.
 	Inline string `json:"inline,omitempty" yaml:"inline,omitempty" jsonschema:"maxLength=524288"`
@@ -63,11 +66,18 @@ func SourceFiles(c *Cluster) []string {
 		}
 	}
 	for _, m := range c.Spec.Manifests {
-		add(m.File, m.Dir, m.Kustomize)
+		top, _ := m.KustomizeTop()
+		add(m.File, m.Dir, top)
 	}
 	for _, ch := range c.Spec.Charts {
 		add(ch.Chart)
 		add(ch.ValuesFiles...)
 	}
 	return all
+}
+
+// KustomizeTop returns the directory that is read for a kustomization, and the directory below it that is built; empty: the same.
+func (m *Manifests) KustomizeTop() (top, below string) {
+	top, below, _ = strings.Cut(m.Kustomize, "//")
+	return top, strings.Trim(below, "/")
 }

@@ -40,6 +40,7 @@ func (c *Cluster) check(r *findings) {
 	c.Spec.Registry.check(r)
 	c.checkSecurity(r)
 	c.Spec.Identity.check(r, c.Spec.Kubernetes.DNSDomain)
+	checkPodSecurity(c, r)
 	c.checkAddons(r)
 	checkSets(c, r)
 	c.checkPKI(r)

@@ -38,6 +38,7 @@ type Release struct {
 	ValuesFiles     [][]byte
 	Kubernetes      string   // the cluster's release, "v1.37.2"
 	APIs            []string // "apps/v1" and "apps/v1/Deployment" of all kinds that the cluster serves; nil: the kinds of a bare cluster
+	limits          limits
 }
 
 // Rendered is a rendered chart.
@@ -59,16 +60,16 @@ func Render(files map[string][]byte, r Release) (Rendered, error) {
 	if err != nil {
 		return Rendered{}, err
 	}
-	texts, err := render(c, values, r)
+	texts, err := render(c, values, r, refuseLookup, false)
 	if err != nil {
 		return Rendered{}, err
 	}
-	again, err := render(c, values, r)
+	again, err := render(c, values, r, refuseLookup, true)
 	if err != nil {
 		return Rendered{}, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		if texts[name] != again[name] {
+		if texts[name] != again[name] && !same(name, texts[name], again[name]) {
 			return Rendered{}, fail.New(fail.Refused, "the template makes something else each time (a random value, a new certificate, or the time)").At(name).
 				Do("set the value that the chart would generate, so that a plan shows what will be applied")
 		}
@@ -140,8 +141,8 @@ func (r Release) values() (map[string]any, error) {
 	return loader.MergeMaps(all, own), nil
 }
 
-// render executes the templates of a chart. It works on a copy of the values: Helm changes them.
-func render(c *v2.Chart, values map[string]any, r Release) (map[string]string, error) {
+// render executes the templates of a chart, with the clock and the luck of now or of a later time. It works on a copy of the values: Helm changes them.
+func render(c *v2.Chart, values map[string]any, r Release, lookup lookup, later bool) (map[string]string, error) {
 	data, err := yaml.Marshal(values)
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "read the values")
@@ -166,16 +167,21 @@ func render(c *v2.Chart, values map[string]any, r Release) (map[string]string, e
 			return nil, err
 		}
 	}
-	e := engine.Engine{CustomTemplateFuncs: map[string]any{
-		"lookup": func(_, kind, namespace, name string) (map[string]any, error) {
-			return nil, fmt.Errorf("lookup of %s %s/%s: charts are rendered without access to the cluster", kind, namespace, name)
-		},
-	}}
-	texts, err := e.Render(c, all)
-	if err != nil {
-		return nil, located(err)
-	}
-	return texts, nil
+	e := engine.Engine{CustomTemplateFuncs: funcs(lookup, later)}
+	return r.limits.keep(func() (map[string]string, error) {
+		texts, err := e.Render(c, all)
+		if err != nil {
+			return nil, located(err)
+		}
+		return texts, nil
+	})
+}
+
+// lookup is Helm's function that reads an object of the cluster.
+type lookup func(version, kind, namespace, name string) (map[string]any, error)
+
+func refuseLookup(_, kind, namespace, name string) (map[string]any, error) {
+	return nil, fmt.Errorf("lookup of %s %s/%s: charts are rendered without access to the cluster", kind, namespace, name)
 }
 
 // capabilities describes the cluster to templates.
@@ -232,7 +238,7 @@ func collect(c *v2.Chart, texts map[string]string) (Rendered, error) {
 		out.Objects = append(out.Objects, objects...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		if path.Base(name) == "NOTES.txt" || strings.HasPrefix(path.Base(name), "_") {
+		if isText(name) {
 			continue
 		}
 		objects, err := parse(name, []byte(texts[name]))
@@ -251,6 +257,11 @@ func collect(c *v2.Chart, texts map[string]string) (Rendered, error) {
 	sortHooks(out.After)
 	manifest.Sort(out.Objects)
 	return out, nil
+}
+
+// isText reports whether a rendered file holds no objects.
+func isText(name string) bool {
+	return path.Base(name) == "NOTES.txt" || strings.HasPrefix(path.Base(name), "_")
 }
 
 // parse reads the objects of a rendered file as Helm does, which takes the last of two equal keys.

@@ -74,6 +74,60 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// TestSameEachTime: what depends on the clock or on luck is refused where it would be applied, and nothing else is.
+func TestSameEachTime(t *testing.T) {
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  v: {{ %s | quote }}\n"
+	for expression, ok := range map[string]bool{
+		"now": false, "now | unixEpoch": false, `now | date "2006-01-02"`: false, `now | date "20060102150405"`: false, `now | date "04"`: false, `"" | date "2006"`: false,
+		`now | htmlDate`: false, `dateInZone "2006" now "UTC"`: false, "randInt 0 2": false, "randAlphaNum 8": false, `shuffle "ab"`: false, "uuidv4": false,
+		`ago (toDate "2006-01-02" "2020-01-01")`:         false,
+		`toDate "2006-01-02" "2026-01-05" | date "2006"`: true, `date "2006" 0`: true, "keys .Values.ports | first": true, "values .Values.ports | first": true,
+		"default (randAlphaNum 8) .Values.name": true, `default (now | date "2006") .Values.name`: true, "keys .Values.ports .Values.ports | join `,`": true,
+	} {
+		r := release()
+		r.Values = map[string]any{"name": "set", "ports": map[string]any{"a": 1, "b": 2, "c": 3, "d": 4}}
+		if _, err := Render(files(map[string]string{"templates/a.yaml": strings.Replace(object, "%s", expression, 1)}), r); (err == nil) != ok || err != nil && fail.KindOf(err) != fail.Refused {
+			t.Errorf("%s: %v", expression, err)
+		}
+	}
+	_, err := Render(files(map[string]string{
+		"templates/NOTES.txt":  "{{ now }} {{ randAlphaNum 5 }}",
+		"templates/test.yaml":  "apiVersion: v1\nkind: Pod\nmetadata: {name: t-{{ randAlphaNum 5 | lower }}, annotations: {helm.sh/hook: test}}\n",
+		"templates/plain.yaml": "# made at {{ now }}\n" + strings.Replace(object, "{{ %s | quote }}", "x", 1),
+	}), release())
+	if err != nil {
+		t.Errorf("notes, tests and comments: %v", err)
+	}
+}
+
+// TestHookEvents: hooks of an upgrade do not run with the installation, nor those of an installation again.
+func TestHookEvents(t *testing.T) {
+	job := func(name, events string) string {
+		return "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: " + name + ", annotations: {helm.sh/hook: \"" + events + "\"}}\n"
+	}
+	got, err := Render(files(map[string]string{"templates/a.yaml": job("both", "pre-install,pre-upgrade") + job("check", "pre-upgrade") + job("seed", "post-install") + job("migrate", "post-install, pre-upgrade")}), release())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := func(hooks []Hook) string {
+		text := ""
+		for _, h := range hooks {
+			text += h.Object.GetName() + " "
+		}
+		return text
+	}
+	for _, c := range []struct{ got, want string }{
+		{names(Due(got.Before, true)), "both "}, {names(Due(got.Before, false)), "both check migrate "}, {names(Due(got.After, true)), "migrate seed "}, {names(Due(got.After, false)), ""},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+	if _, err := Render(files(map[string]string{"templates/a.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {helm.sh/hook: pre-install, helm.sh/hook-weight: -5}}\n"}), release()); err == nil || !strings.Contains(err.Error(), "hook-weight") {
+		t.Errorf("a weight without quotes: %v", err)
+	}
+}
+
 // TestBadCharts lists refused charts, with the words that the message must contain.
 func TestBadCharts(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -23,6 +23,13 @@ type Hook struct {
 	Object *unstructured.Unstructured
 	Weight int
 	Keep   bool // leave it in the cluster once it has succeeded
+
+	Install, Upgrade bool // when it runs: with the first installation, with each change after it
+}
+
+// Due returns the hooks that run with the first installation of a chart, or with a change of it.
+func Due(hooks []Hook, install bool) []Hook {
+	return slices.DeleteFunc(slices.Clone(hooks), func(h Hook) bool { return install && !h.Install || !install && !h.Upgrade })
 }
 
 // addHook puts an object where its hook belongs. Test hooks are left out, unknown ones refused.
@@ -35,14 +42,18 @@ func (out *Rendered) addHook(file string, u *unstructured.Unstructured) error {
 		}
 		h.Weight = n
 	}
-	before, after, test := false, false, false
+	before, after, test := h, h, false
 	var others []string
 	for event := range strings.SplitSeq(u.GetAnnotations()[annotationHook], ",") {
 		switch event = strings.TrimSpace(event); event {
-		case "pre-install", "pre-upgrade":
-			before = true
-		case "post-install", "post-upgrade":
-			after = true
+		case "pre-install":
+			before.Install = true
+		case "pre-upgrade":
+			before.Upgrade = true
+		case "post-install":
+			after.Install = true
+		case "post-upgrade":
+			after.Upgrade = true
 		case "test", "test-success":
 			test = true
 		case "":
@@ -50,18 +61,19 @@ func (out *Rendered) addHook(file string, u *unstructured.Unstructured) error {
 			others = append(others, event)
 		}
 	}
+	early, late := before.Install || before.Upgrade, after.Install || after.Upgrade
 	switch {
-	case !before && !after && !test:
+	case !early && !late && !test:
 		return fail.New(fail.Refused, "%s is a hook %s, which has no place in a plan", manifest.Name(u), strings.Join(others, ", ")).At(file).
 			Do("switch it off by the chart's values; pre-install, pre-upgrade, post-install and post-upgrade are run")
-	case !before && !after:
+	case !early && !late:
 		return nil
 	}
-	if before {
-		out.Before = append(out.Before, h)
+	if early {
+		out.Before = append(out.Before, before)
 	}
-	if after {
-		out.After = append(out.After, h)
+	if late {
+		out.After = append(out.After, after)
 	}
 	return nil
 }

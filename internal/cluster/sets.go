@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/naupegos/naupegos/internal/chart"
 	"github.com/naupegos/naupegos/internal/cluster/addons"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/siteset"
@@ -30,25 +32,32 @@ func (a *applying) planSets() error {
 		for _, other := range before[s.Key] {
 			needs = append(needs, plan.IfPlanned(addons.SetID(other), addons.SetWorksID(other))...)
 		}
-		var steps []*plan.Step
-		works, hooksLeft := a.SetState(s.Key)
-		apply := !seen.Clean()
-		renewed := apply && (seen == nil || !seen.Finding.Same)
-		if renewed && len(r.Before) > 0 {
-			steps = append(steps, a.HooksStep(s, r.Before, true))
-		}
-		if apply {
-			steps = append(steps, a.SetStep(s, seen))
-		}
-		if apply || !works {
-			steps = append(steps, a.SetWorksStep(s))
-		}
-		if (renewed || hooksLeft && !apply) && len(r.After) > 0 {
-			steps = append(steps, a.HooksStep(s, r.After, false))
-		}
-		a.chain(stage.Sets, steps, needs...)
+		a.chain(stage.Sets, a.setSteps(s, seen, r), needs...)
 	}
 	return nil
+}
+
+// setSteps returns the steps of one set, each after the one before it.
+func (a *applying) setSteps(s *siteset.Set, seen *observe.SeenSet, r chart.Rendered) (steps []*plan.Step) {
+	works, hooksLeft, install := a.SetState(s.Key)
+	apply := !seen.Clean()
+	renewed := apply && (seen == nil || !seen.Finding.Same)
+	if known := seen != nil && (seen.Finding.Known || seen.Adopts != ""); !known && !a.SetApplied(s.Key) {
+		install = true
+	}
+	if before := chart.Due(r.Before, install); renewed && len(before) > 0 {
+		steps = append(steps, a.HooksStep(s, before, true, install))
+	}
+	if apply {
+		steps = append(steps, a.SetStep(s, seen, install))
+	}
+	if apply && (seen == nil || !seen.Finding.OnlyMode()) || !works {
+		steps = append(steps, a.SetWorksStep(s))
+	}
+	if after := chart.Due(r.After, install); (renewed || hooksLeft && !apply) && len(after) > 0 {
+		steps = append(steps, a.HooksStep(s, after, false, install))
+	}
+	return steps
 }
 
 // setImages warns of images that machines pull from registries, for the bundle lacks them.

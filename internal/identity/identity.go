@@ -40,6 +40,7 @@ func Render(jwt []v1.JWTAuthenticator) ([]byte, error) {
 type Problem struct {
 	Field string // "jwt[0].issuer.url"
 	Text  string
+	Hint  string // what to do; may be empty
 }
 
 // Check returns the problems that API servers find in authenticators, by their own validation. reserved lists the cluster's own issuers.
@@ -56,7 +57,7 @@ func Check(jwt []v1.JWTAuthenticator, reserved ...string) ([]Problem, error) {
 	}
 	var all []Problem
 	for _, e := range validation.ValidateAuthenticationConfiguration(cel.NewDefaultCompiler(), &config, reserved) {
-		all = append(all, Problem{e.Field, text(e)})
+		all = append(all, Problem{Field: e.Field, Text: text(e)})
 	}
 	return all, nil
 }

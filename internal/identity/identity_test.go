@@ -29,16 +29,16 @@ func TestCheck(t *testing.T) {
 		change func(*v1.JWTAuthenticator)
 		want   []identity.Problem
 	}{
-		"http":     {func(a *v1.JWTAuthenticator) { a.Issuer.URL = "http://x" }, []identity.Problem{{"jwt[0].issuer.url", "URL scheme must be https"}}},
-		"reserved": {func(a *v1.JWTAuthenticator) { a.Issuer.URL = "https://own" }, []identity.Problem{{"jwt[0].issuer.url", "URL must not overlap with disallowed issuers: [https://own]"}}},
+		"http":     {func(a *v1.JWTAuthenticator) { a.Issuer.URL = "http://x" }, []identity.Problem{{"jwt[0].issuer.url", "URL scheme must be https", ""}}},
+		"reserved": {func(a *v1.JWTAuthenticator) { a.Issuer.URL = "https://own" }, []identity.Problem{{"jwt[0].issuer.url", "URL must not overlap with disallowed issuers: [https://own]", ""}}},
 		"no such variable": {func(a *v1.JWTAuthenticator) {
 			a.ClaimMappings.Username = v1.PrefixedClaimOrExpression{Expression: "claim.sub"}
-		}, []identity.Problem{{"jwt[0].claimMappings.username.expression", "is no CEL expression: undeclared reference to 'claim' (in container '') (column 1)"}}},
+		}, []identity.Problem{{"jwt[0].claimMappings.username.expression", "is no CEL expression: undeclared reference to 'claim' (in container '') (column 1)", ""}}},
 		"second line": {func(a *v1.JWTAuthenticator) {
 			a.ClaimMappings.Username = v1.PrefixedClaimOrExpression{Expression: "claims.sub +\n  "}
-		}, []identity.Problem{{"jwt[0].claimMappings.username.expression", "is no CEL expression: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER} (line 2, column 3)"}}},
+		}, []identity.Problem{{"jwt[0].claimMappings.username.expression", "is no CEL expression: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER} (line 2, column 3)", ""}}},
 		"not true or false": {func(a *v1.JWTAuthenticator) { a.ClaimValidationRules = []v1.ClaimValidationRule{{Expression: "'x'"}} },
-			[]identity.Problem{{"jwt[0].claimValidationRules[0].expression", "must evaluate to bool"}}},
+			[]identity.Problem{{"jwt[0].claimValidationRules[0].expression", "must evaluate to bool", ""}}},
 		"Kubernetes' own functions": {func(a *v1.JWTAuthenticator) {
 			a.ClaimValidationRules = []v1.ClaimValidationRule{{Expression: "isIP(claims.ip) && url(claims.iss).getHost() == 'x'"}}
 		}, nil},

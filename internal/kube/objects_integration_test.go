@@ -127,7 +127,7 @@ func TestSharedSets(t *testing.T) {
 	// Definitions with objects of others are named as a loss.
 	_, err = c.Apply(ctx, []byte("apiVersion: example.org/v1\nkind: Sail\nmetadata: {name: theirs, namespace: default}\n"), ApplyOptions{})
 	testkit.Must(t, err)
-	going, once, err := c.Inventory(ctx, o.Addon)
+	going, _, once, err := c.Departing(ctx, o.Addon)
 	testkit.Must(t, err)
 	if _, defined, err := c.Lost(ctx, going); err != nil || once || len(defined) != 1 || !strings.Contains(defined[0], "sails.example.org with 1 objects") {
 		t.Errorf("lost: %v %v", defined, err)

@@ -47,6 +47,9 @@ func (c *Client) waitRollout(ctx context.Context, kind, namespace, name string, 
 	f.field = "metadata.name=" + name
 	state := progress{missing: "it does not exist"}
 	err := follow(ctx, f, func(objects map[string]runtime.Object) (bool, error) {
+		if f.vanishes && len(objects) == 0 {
+			return true, nil
+		}
 		state = rollout(objects[manifest.Key(namespace, name)])
 		if state.failed {
 			return false, &fail.Error{Kind: fail.NotReady, What: "it does not run again by itself", Final: true}

@@ -21,6 +21,8 @@ type follower struct {
 	watch func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 	field string // field selector
 	label string // label selector
+	// vanishes: an object that is not there has ended. waitRollout asks it.
+	vanishes bool
 }
 
 // retryPause is the pause before a list is requested again after an error that waiting may mend.

@@ -8,8 +8,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/naupegos/naupegos/internal/kube/objects"
 )
 
 // Waitable reports whether WaitWorkload waits for objects of a kind.
@@ -19,6 +22,14 @@ func Waitable(apiVersion, kind string) bool {
 		return true
 	}
 	return false
+}
+
+// WaitObject is WaitWorkload of an object as it was applied. A Job that the cluster deletes when it has ended, and that is gone, has ended.
+func WaitObject(ctx context.Context, c *Client, u *unstructured.Unstructured) error {
+	if objects.Vanishes(u) {
+		return c.waitJob(ctx, u.GetNamespace(), u.GetName(), true)
+	}
+	return WaitWorkload(ctx, c, u.GetKind(), u.GetNamespace(), u.GetName())
 }
 
 // WaitWorkload watches until a Deployment, DaemonSet or StatefulSet is rolled out, or a Job is complete. If ctx ends first, fail.NotReady names the pods that
@@ -37,16 +48,21 @@ func WaitWorkload(ctx context.Context, c *Client, kind, namespace, name string) 
 			},
 		})
 	case "Job":
-		return c.waitRollout(ctx, kind, namespace, name, follower{
-			list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return c.set.BatchV1().Jobs(namespace).List(ctx, o)
-			},
-			watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return c.watch.BatchV1().Jobs(namespace).Watch(ctx, o)
-			},
-		})
+		return c.waitJob(ctx, namespace, name, false)
 	}
 	return c.WaitDeployment(ctx, namespace, name)
+}
+
+func (c *Client) waitJob(ctx context.Context, namespace, name string, vanishes bool) error {
+	return c.waitRollout(ctx, "Job", namespace, name, follower{
+		vanishes: vanishes,
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.set.BatchV1().Jobs(namespace).List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.watch.BatchV1().Jobs(namespace).Watch(ctx, o)
+		},
+	})
 }
 
 func statefulSetProgress(w *appsv1.StatefulSet) progress {

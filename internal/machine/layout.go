@@ -39,7 +39,7 @@ type Facts struct {
 	DiskFree  int64      `json:"diskFree,omitempty"`  // bytes that root can still write below /var/lib
 	Clock     time.Time  `json:"clock,omitzero"`      // time of the answer, by its own clock
 	Addresses []string   `json:"addresses,omitempty"` // its IPv4 addresses except loopback's
-	Firewall  string     `json:"firewall,omitempty"`  // the active one, "ufw" or "firewalld"
+	Firewall  string     `json:"firewall,omitempty"`  // the active one: "ufw", "firewalld", "nftables", "netfilter-persistent", "shorewall" or "ferm"
 	Services  []string   `json:"services,omitempty"`  // running services that run containers or a cluster
 	SELinux   bool       `json:"seLinux,omitempty"`   // SELinux is enforcing
 }

@@ -63,19 +63,23 @@ type Machine struct {
 
 // Login is one machine's own way by SSH.
 type Login struct {
-	Address string `json:",omitempty"` // IP address or DNS name; empty: the machine's
-	KeyFile string `json:",omitempty"` // of the private key that logs in; empty: that of most machines
-	Sudo    string `json:",omitempty"` // names the password that sudo asks for: "file:PATH", "env:NAME" or "prompt"; empty: there is none
-	Via     []Jump `json:",omitempty"` // jump hosts, one after another, the first reached from here
+	Address   string   `json:",omitempty"` // IP address or DNS name; empty: the machine's
+	KeyFile   string   `json:",omitempty"` // of the private key that logs in; empty: that of most machines
+	CertFiles []string `json:",omitempty"` // certificates of keys
+	Agent     string   `json:",omitempty"` // the SSH agent, as IdentityAgent of ssh_config names it; empty: that of SSH_AUTH_SOCK
+	Sudo      string   `json:",omitempty"` // names the password that sudo asks for: "file:PATH", "env:NAME", "prompt" or "prompt:MACHINE"; empty: there is none
+	Via       []Jump   `json:",omitempty"` // jump hosts, one after another, the first reached from here
 }
 
 // Jump is a jump host.
 type Jump struct {
-	Address  string
-	Port     int      `json:",omitempty"`
-	User     string   `json:",omitempty"`
-	KeyFile  string   `json:",omitempty"`
-	HostKeys []string `json:",omitempty"`
+	Address   string
+	Port      int      `json:",omitempty"`
+	User      string   `json:",omitempty"`
+	KeyFile   string   `json:",omitempty"`
+	CertFiles []string `json:",omitempty"`
+	Agent     string   `json:",omitempty"`
+	HostKeys  []string `json:",omitempty"`
 }
 
 // MayRun reports whether the machine runs, or may for all that is known.

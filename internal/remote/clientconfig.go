@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,7 +31,9 @@ type Settings struct {
 	HostName   string
 	Port       int
 	User       string
-	KeyFile    string   // the first that exists
+	KeyFile    string   // the first that exists; a public key stands for the agent's private one
+	CertFiles  []string // certificates of keys, those that exist
+	Agent      string   // IdentityAgent: a socket, SSH_AUTH_SOCK, or none
 	Jump       []string // [USER@]HOST[:PORT] of each jump host, the first one reached from here
 	NoJump     bool     // ProxyJump none
 	KnownHosts []string // files
@@ -134,7 +137,7 @@ func (c *ClientConfig) ask(name string) (string, error) {
 func (c *ClientConfig) parse(name, text string) (Settings, error) {
 	var s Settings
 	var command string
-	var keys, global []string
+	var keys, certs, global []string
 	s.NoJump = true
 	for line := range strings.Lines(text) {
 		key, v, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -150,6 +153,10 @@ func (c *ClientConfig) parse(name, text string) (Settings, error) {
 			s.Port, _ = strconv.Atoi(v) // ssh has checked it
 		case key == "identityfile" && !strings.EqualFold(v, "none"):
 			keys = append(keys, v)
+		case key == "certificatefile" && !strings.EqualFold(v, "none"):
+			certs = append(certs, v)
+		case key == "identityagent":
+			s.Agent = v
 		case key == "proxyjump":
 			s.Jump, s.NoJump = strings.Split(v, ","), false
 		case key == "proxycommand":
@@ -167,14 +174,38 @@ func (c *ClientConfig) parse(name, text string) (Settings, error) {
 		return s, fail.New(fail.Invalid, "host %s has a ProxyCommand, which is not supported", name).At(c.path).Do("write it as ProxyJump, or list the jump hosts as bastions")
 	}
 	tokens := strings.NewReplacer("%%", "%", "%d", "~", "%h", orElse(s.HostName, name), "%n", name, "%r", s.User, "%u", localUser())
+	path := func(v string) string { return expandHome(tokens.Replace(expandVariables(v))) }
 	for _, f := range keys {
-		f = expandHome(tokens.Replace(f))
-		if _, err := os.Stat(f); err == nil {
+		if f = firstFile(path(f), path(f)+".pub"); f != "" {
 			s.KeyFile = f
 			break
 		}
 	}
+	for _, f := range certs {
+		if f = firstFile(path(f)); f != "" {
+			s.CertFiles = append(s.CertFiles, f)
+		}
+	}
+	s.Agent = path(s.Agent)
 	return s, nil
+}
+
+// firstFile returns the first of paths that exists; empty if none does.
+func firstFile(paths ...string) string {
+	for _, f := range paths {
+		if _, err := os.Stat(f); err == nil {
+			return f
+		}
+	}
+	return ""
+}
+
+// variable is one of the environment, as ssh_config names it.
+var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// expandVariables replaces ${NAME} by the environment's value.
+func expandVariables(v string) string {
+	return variable.ReplaceAllStringFunc(v, func(name string) string { return os.Getenv(name[2 : len(name)-1]) })
 }
 
 // paths lists the files that a value names.

@@ -25,6 +25,8 @@ func TestClientConfig(t *testing.T) {
 		return path
 	}
 	key, spaced, byUser := write("key", "x"), write("my key", "x"), write("ubuntu_key", "x")
+	cert, stub := write("key-by-ca", "x"), write("stub.pub", "x")
+	t.Setenv("NAUPEGOS_TEST_KEYS", dir)
 	write("conf.d/prod", "Host db\n  HostName 198.51.100.9\n")
 	path := write("config", "# mine\r\nInclude "+dir+"/conf.d/*\n"+`
 Host cp1	cp2
@@ -43,6 +45,15 @@ Host=quoted
 Host tokens
   User ubuntu
   IdentityFile `+dir+`/%r_key
+Host variable
+  IdentityFile ${NAUPEGOS_TEST_KEYS}/key
+  CertificateFile ${NAUPEGOS_TEST_KEYS}/key-by-ca
+  CertificateFile ~/no-cert
+  IdentityAgent `+dir+`/%r.sock
+  User me
+Host stub
+  IdentityFile ~/stub
+  IdentityAgent none
 Host odd
   ProxyCommand nc %h %p
 Host direct
@@ -76,6 +87,8 @@ Host *
 		{"six", Settings{HostName: "fd00::11", Jump: []string{"jump@[fd00::1]:2200"}}},
 		{"quoted", Settings{KeyFile: spaced, Alias: "harbour"}},
 		{"tokens", Settings{User: "ubuntu", KeyFile: byUser}},
+		{"variable", Settings{User: "me", KeyFile: key, CertFiles: []string{cert}, Agent: filepath.Join(dir, "me.sock")}},
+		{"stub", Settings{KeyFile: stub, Agent: "none"}},
 		{"direct", Settings{NoJump: true}},
 		{"a.example.net", Settings{Port: 2201}},
 		{"x.example.net", Settings{}},
@@ -144,7 +157,7 @@ func TestAgentKeys(t *testing.T) {
 		}
 	}()
 	t.Setenv("SSH_AUTH_SOCK", socket)
-	keys := testkit.Value(AgentKeys())(t)
+	keys := testkit.Value(AgentKeys(""))(t)
 	if len(keys) != 1 {
 		t.Fatalf("%d keys", len(keys))
 	}
@@ -162,8 +175,16 @@ func TestAgentKeys(t *testing.T) {
 	_, err = FileKeys(locked, []byte("nonsense"), nil, nil)
 	testkit.Fails(t, err, fail.Invalid, "read the SSH private key")
 	t.Setenv("SSH_AUTH_SOCK", "")
-	_, err = AgentKeys()
+	_, err = AgentKeys("")
 	testkit.Fails(t, err, fail.Invalid, "SSH_AUTH_SOCK is not set")
+	t.Setenv("NAUPEGOS_TEST_AGENT", socket)
+	for name, want := range map[string]int{socket: 1, "$NAUPEGOS_TEST_AGENT": 1, "none": 0} {
+		if keys := testkit.Value(AgentKeys(name))(t); len(keys) != want {
+			t.Errorf("the agent %s has %d keys", name, len(keys))
+		}
+	}
+	_, err = AgentKeys(filepath.Join(dir, "nowhere"))
+	testkit.Fails(t, err, fail.Invalid, "connect to the SSH agent", "nowhere")
 }
 
 // TestChain reaches a host behind two jump hosts, each with a key of its own.

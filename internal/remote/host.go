@@ -8,14 +8,16 @@ import (
 
 // Host is a machine that can be reached by SSH.
 type Host struct {
-	Name     string   // for messages
-	Address  string   // IP address or DNS name
-	Port     int      // 0 means 22
-	User     string   // empty means root; another one must be able to use sudo
-	KeyFile  string   // of the private key that logs in, for Options.Signers; empty: that of most hosts
-	Sudo     string   // names the password that sudo asks for, for Options.SudoPassword; empty: sudo must ask for none
-	HostKeys []string // pinned host keys (authorized_keys form); empty is refused unless Options.TrustOnFirstUse is set
-	Via      []Host   // jump hosts, any one of which will do; empty: reached directly
+	Name      string   // for messages
+	Address   string   // IP address or DNS name
+	Port      int      // 0 means 22
+	User      string   // empty means root; another one must be able to use sudo
+	KeyFile   string   // of the private key that logs in, for Options.Signers; empty: that of most hosts
+	CertFiles []string // of keys, that log in before the keys themselves
+	Agent     string   // the SSH agent of Options.Signers, as IdentityAgent names it; empty: that of most hosts
+	Sudo      string   // names the password that sudo asks for, for Options.SudoPassword; empty: sudo must ask for none
+	HostKeys  []string // pinned host keys (authorized_keys form); empty is refused unless Options.TrustOnFirstUse is set
+	Via       []Host   // jump hosts, any one of which will do; empty: reached directly
 }
 
 // addr is what to dial.

@@ -80,7 +80,20 @@ func ParseKnown(name string, text []byte) (Known, error) {
 func (k Known) Skipped() []int { return k.skipped }
 
 // Keys returns the known host keys of an address as lines of authorized_keys, Ed25519 keys first: fail.Unauthorized if all of its keys are revoked.
+// Lines without a port apply to other ports than 22 if no line names the port, as for ssh.
 func (k Known) Keys(address string, port int) ([]string, error) {
+	keys, err := k.Exact(address, port)
+	if err != nil || len(keys) > 0 || port == 22 {
+		return keys, err
+	}
+	if keys, err = k.Exact(address, 22); err != nil {
+		return nil, nil //nolint:nilerr // keys of port 22 alone are revoked: nothing is known of this port
+	}
+	return keys, nil
+}
+
+// Exact returns what Keys does, by lines of this port alone.
+func (k Known) Exact(address string, port int) ([]string, error) {
 	name := strings.ToLower(address)
 	if port != 22 {
 		name = "[" + name + "]:" + strconv.Itoa(port)

@@ -26,7 +26,10 @@ var knownCases = []struct {
 	skipped             int
 }{
 	{"plain", "192.0.2.1 " + knownEd + "\n", "192.0.2.1", 22, []string{knownEd}, 0},
-	{"another port", "192.0.2.1 " + knownEd + "\n", "192.0.2.1", 2222, nil, 0},
+	{"no port", "192.0.2.1 " + knownEd + "\n", "192.0.2.1", 2222, []string{knownEd}, 0},
+	{"no port, and the port", "192.0.2.1 " + knownEd + "\n[192.0.2.1]:2222 " + knownEC + "\n", "192.0.2.1", 2222, []string{knownEC}, 0},
+	{"another port", "[192.0.2.1]:2223 " + knownEd + "\n", "192.0.2.1", 2222, nil, 0},
+	{"revoked without a port", "@revoked 192.0.2.1 " + knownEd + "\n192.0.2.1 " + knownEd + "\n", "192.0.2.1", 2222, nil, 0},
 	{"port", "[192.0.2.2]:2222 " + knownEd + "\n", "192.0.2.2", 2222, []string{knownEd}, 0},
 	{"port, not 22", "[192.0.2.2]:2222 " + knownEd + "\n", "192.0.2.2", 22, nil, 0},
 	{"another host", "192.0.2.1 " + knownEd + "\n", "192.0.2.3", 22, nil, 0},
@@ -109,6 +112,9 @@ func TestKnownAsOpenSSH(t *testing.T) {
 				name = "[" + name + "]:2222"
 			}
 			out, _ := exec.Command(keygen, "-F", name, "-f", file).Output() // 1: not found
+			if len(out) == 0 {                                              // as ssh itself does
+				out, _ = exec.Command(keygen, "-F", c.address, "-f", file).Output()
+			}
 			k := testkit.Value(ParseKnown(file, testkit.Value(os.ReadFile(file))(t)))(t)
 			got := testkit.Value(k.Keys(c.address, c.port))(t)
 			for _, key := range got {

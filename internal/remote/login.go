@@ -67,7 +67,7 @@ var symptoms = []symptom{
 		"sudo requires a terminal (requiretty)", `add "Defaults:USER !requiretty" to sudoers there`,
 	},
 	{
-		regexp.MustCompile(`(?i)not in the sudoers file|not allowed to (?:execute|run)|may not run sudo|I'm sorry USER`), fail.Unauthorized,
+		regexp.MustCompile(`(?i)not in the sudoers file|not allowed to (?:execute|run)|may not run sudo|I'm sorry \S+ I'm afraid`), fail.Unauthorized,
 		"user USER may not use sudo", allowSudo + ", or log in as root",
 	},
 	{

@@ -49,6 +49,7 @@ func TestFirstContact(t *testing.T) {
 		"Japanese":           {"echo 'sudo: パスワードが必要です' >&2; exit 1", fail.Unauthorized, "sudo refuses user debian|パスワードが必要です"},
 		"terminal":           {"echo 'sudo: sorry, you must have a tty to run sudo' >&2; exit 1", fail.Unauthorized, "requiretty|Defaults:debian !requiretty"},
 		"not a sudoer":       {"echo 'debian is not in the sudoers file.  This incident will be reported.' >&2; exit 1", fail.Unauthorized, "may not use sudo|debian ALL=(ALL) NOPASSWD: ALL"},
+		"no sudoer, sudo-rs": {"echo \"sudo: I'm sorry debian. I'm afraid I can't do that\" >&2; exit 1", fail.Unauthorized, "may not use sudo|debian ALL=(ALL) NOPASSWD: ALL"},
 		"not all commands":   {"echo 'Sorry, user debian is not allowed to execute /bin/sh as root on host.' >&2; exit 1", fail.Unauthorized, "may not use sudo"},
 		"no sudo, env":       {"echo 'env: ‘sudo’: No such file or directory' >&2; exit 127", fail.Refused, "sudo is not installed|apt-get install sudo"},
 		"no sudo, German":    {"echo 'env: „sudo“: Datei oder Verzeichnis nicht gefunden' >&2; exit 127", fail.Refused, "sudo is not installed|Datei oder Verzeichnis"},

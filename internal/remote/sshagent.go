@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/x509"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
+	"strings"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -13,26 +15,37 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// AgentKeys returns the keys of the SSH agent that SSH_AUTH_SOCK names. They sign through a connection that stays open while this program runs.
-func AgentKeys() ([]Key, error) {
-	socket := os.Getenv("SSH_AUTH_SOCK")
+// AgentKeys returns the keys of an SSH agent. They sign through a connection that stays open while this program runs. name is as IdentityAgent of
+// ssh_config has it: a socket, or a variable that names one ("SSH_AUTH_SOCK", "$NAME"); empty: SSH_AUTH_SOCK; "none": no agent, and no keys.
+func AgentKeys(name string) ([]Key, error) {
+	variable, isVariable := strings.CutPrefix(name, "$")
+	switch {
+	case strings.EqualFold(name, "none"):
+		return nil, nil
+	case name == "" || name == "SSH_AUTH_SOCK":
+		variable, isVariable = "SSH_AUTH_SOCK", true
+	}
+	socket, place := name, name
+	if isVariable {
+		socket, place = os.Getenv(variable), variable
+	}
 	if socket == "" {
-		return nil, fail.New(fail.Invalid, "no SSH agent is running: SSH_AUTH_SOCK is not set").Do("eval $(ssh-agent) and ssh-add, or leave sshAgent out")
+		return nil, fail.New(fail.Invalid, "no SSH agent is running: %s is not set", variable).Do("eval $(ssh-agent) and ssh-add, or leave sshAgent out")
 	}
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
-		return nil, fail.Wrap(fail.Invalid, err, "connect to the SSH agent").At("SSH_AUTH_SOCK").Do("start it again, or leave sshAgent out")
+		return nil, fail.Wrap(fail.Invalid, err, "connect to the SSH agent").At(place).Do("start it again, or leave sshAgent out")
 	}
 	keys, err := agent.NewClient(conn).Signers()
 	if err != nil {
 		_ = conn.Close() // the first error says more
-		return nil, fail.Wrap(fail.Invalid, err, "list the keys of the SSH agent").At("SSH_AUTH_SOCK")
+		return nil, fail.Wrap(fail.Invalid, err, "list the keys of the SSH agent").At(place)
 	}
 	return keys, nil
 }
 
 // FileKeys returns the key of a private key's file. For a file that is locked by a passphrase it takes the agent's key whose public half lies beside
-// the file; if the agent has none, it asks for the passphrase. passphrase may be nil.
+// the file; if the agent has none, it asks for the passphrase. A file with a public key stands for the agent's private one. passphrase may be nil.
 func FileKeys(path string, private []byte, agents []Key, passphrase func() (string, error)) ([]Key, error) {
 	key, err := ParseKey(private)
 	if err == nil {
@@ -43,6 +56,10 @@ func FileKeys(path string, private []byte, agents []Key, passphrase func() (stri
 		if readErr == nil && bytes.Equal(k.PublicKey().Marshal(), want.Marshal()) {
 			return []Key{k}, nil
 		}
+	}
+	if _, _, _, _, notPublic := ssh.ParseAuthorizedKey(private); notPublic == nil {
+		return nil, fail.New(fail.Invalid, "the file has a public key, and no SSH agent that may be used has its private key").
+			Do("add the private key to the agent (ssh-add) and set sshAgent: true, or name the private key's file")
 	}
 	if !Locked(private) || passphrase == nil {
 		return nil, err
@@ -61,8 +78,12 @@ func FileKeys(path string, private []byte, agents []Key, passphrase func() (stri
 	return []Key{key}, nil
 }
 
-// publicHalf returns a private key's public key: from the .pub file beside it, else from the private file, whose public part is not encrypted.
+// publicHalf returns a private key's public key: from the .pub file beside it, else from the private file, whose public part is not encrypted. A
+// public key is its own.
 func publicHalf(path string, private []byte) (ssh.PublicKey, error) {
+	if key, _, _, _, err := ssh.ParseAuthorizedKey(private); err == nil {
+		return key, nil
+	}
 	if public, err := os.ReadFile(path + ".pub"); err == nil {
 		if key, _, _, _, err := ssh.ParseAuthorizedKey(public); err == nil {
 			return key, nil
@@ -74,6 +95,44 @@ func publicHalf(path string, private []byte) (ssh.PublicKey, error) {
 		return locked.PublicKey, nil
 	}
 	return nil, errors.New("its public half is not known")
+}
+
+// CertFile returns where ssh looks for the certificate of a key's file.
+func CertFile(key string) string { return strings.TrimSuffix(key, ".pub") + "-cert.pub" }
+
+// Certified returns the certificates of files as keys that come before keys, whose private halves sign. A file that is not there, or that is the
+// certificate of another key, adds none.
+func Certified(keys []Key, files ...string) ([]Key, error) {
+	var certified []Key
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the SSH certificate")
+		}
+		public, _, _, _, err := ssh.ParseAuthorizedKey(text)
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the SSH certificate").At(file)
+		}
+		cert, ok := public.(*ssh.Certificate)
+		if !ok || cert.CertType != ssh.UserCert {
+			return nil, fail.New(fail.Invalid, "this is not the SSH certificate of a user").At(file).Do("take the file away, or have the authority sign the key: ssh-keygen -s")
+		}
+		for _, k := range keys {
+			if !bytes.Equal(k.PublicKey().Marshal(), cert.Key.Marshal()) {
+				continue
+			}
+			signer, err := ssh.NewCertSigner(cert, k)
+			if err != nil {
+				return nil, fail.Wrap(fail.Invalid, err, "use the SSH certificate").At(file)
+			}
+			certified = append(certified, signer)
+			break
+		}
+	}
+	return append(certified, keys...), nil
 }
 
 // Locked reports whether a private key is locked by a passphrase.

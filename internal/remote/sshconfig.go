@@ -51,6 +51,12 @@ func SSHConfig(hosts []Host, keyFile, knownHosts string) []byte {
 		if key := cmp.Or(h.KeyFile, keyFile); key != "" {
 			fmt.Fprintf(b, "  IdentityFile %q\n  IdentitiesOnly yes\n", key)
 		}
+		for _, cert := range h.CertFiles {
+			fmt.Fprintf(b, "  CertificateFile %q\n", cert)
+		}
+		if h.Agent != "" {
+			fmt.Fprintf(b, "  IdentityAgent %q\n", h.Agent)
+		}
 		fmt.Fprintf(b, "  UserKnownHostsFile %q\n  GlobalKnownHostsFile /dev/null\n", knownHosts)
 		fmt.Fprintf(b, "  StrictHostKeyChecking yes\n  UpdateHostKeys no\n  PasswordAuthentication no\n  ServerAliveInterval 5\n")
 		if len(h.Via) > 0 {

@@ -22,8 +22,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// sshd runs OpenSSH's server on a free port of loopback, with keys of its own.
-func sshd(t *testing.T, name string, user ssh.Signer) Host {
+// sshd runs OpenSSH's server on a free port of loopback, with keys of its own and further options.
+func sshd(t *testing.T, name string, user ssh.Signer, options ...string) Host {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("sshd must be started by root")
@@ -45,6 +45,9 @@ func sshd(t *testing.T, name string, user ssh.Signer) Host {
 	cmd := exec.Command(program, "-D", "-e", "-f", "/dev/null", "-p", fmt.Sprint(port), "-h", dir+"/host",
 		"-o", "ListenAddress=127.0.0.1", "-o", "AuthorizedKeysFile="+dir+"/keys", "-o", "StrictModes=no", "-o", "UsePAM=no",
 		"-o", "PasswordAuthentication=no", "-o", "PidFile=none", "-o", "PermitRootLogin=prohibit-password")
+	for _, o := range options {
+		cmd.Args = append(cmd.Args, "-o", o)
+	}
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	testkit.Must(t, cmd.Start())
@@ -153,5 +156,46 @@ func TestOpenSSHReadsOurFiles(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "ssh", "-F", dir+"/config", "-o", "BatchMode=yes", "target", "echo", "in").CombinedOutput()
 	if err != nil || string(out) != "in\n" {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestRealCertificates logs in to a host that accepts the certificates of an authority and no key: with keys of all kinds, of files and of ssh-agent.
+func TestRealCertificates(t *testing.T) {
+	dir := t.TempDir()
+	run := func(argv ...string) {
+		if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v: %s", argv, err, out)
+		}
+	}
+	ca := filepath.Join(dir, "ca")
+	run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ca)
+	h := sshd(t, "target", newKey(t), "TrustedUserCAKeys="+ca+".pub", "AuthorizedKeysFile=none")
+	socket := filepath.Join(dir, "agent")
+	served := exec.CommandContext(t.Context(), "ssh-agent", "-D", "-a", socket)
+	testkit.Must(t, served.Start())
+	t.Cleanup(func() { _ = served.Process.Kill(); _ = served.Wait() })
+	testkit.Until(t, eventually, 5*time.Millisecond, func() error { _, err := AgentKeys(socket); return err })
+	for _, kind := range []string{"ed25519", "ecdsa", "rsa"} {
+		file := filepath.Join(dir, kind)
+		run("ssh-keygen", "-q", "-t", kind, "-N", "", "-f", file)
+		run("ssh-keygen", "-q", "-s", ca, "-I", "me", "-n", "root", file+".pub")
+		private := testkit.Value(os.ReadFile(file))(t)
+		keys := testkit.Value(FileKeys(file, private, nil, nil))(t)
+		_, err := dialer(t, Options{}, keys...).Run(t.Context(), h, nil, "true")
+		testkit.Fails(t, err, fail.Unauthorized, "log in as root")
+		_, err = dialer(t, Options{}, testkit.Value(Certified(keys, CertFile(file)))(t)...).Run(t.Context(), h, nil, "true")
+		testkit.Must(t, err)
+
+		testkit.Must(t, os.Rename(CertFile(file), file+"-kept")) // ssh-add would give it to the agent
+		cmd := exec.CommandContext(t.Context(), "ssh-add", "-q", file)
+		cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("ssh-add: %v: %s", err, out)
+		}
+		testkit.Must(t, os.Rename(file+"-kept", CertFile(file)))
+		stub := file + ".pub" // the key is the agent's
+		keys = testkit.Value(FileKeys(stub, testkit.Value(os.ReadFile(stub))(t), testkit.Value(AgentKeys(socket))(t), nil))(t)
+		_, err = dialer(t, Options{}, testkit.Value(Certified(keys, CertFile(stub)))(t)...).Run(t.Context(), h, nil, "true")
+		testkit.Must(t, err)
 	}
 }

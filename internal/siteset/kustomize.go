@@ -28,14 +28,14 @@ const (
 // kustomizations are the file names that kustomize looks for in a directory.
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// build builds the kustomization of a directory. Nothing outside of the directory is read, and nothing is fetched: kustomize's loader fetches every URL and
+// build builds the kustomization in a directory of a set. Nothing outside of the set is read, and nothing is fetched: kustomize's loader fetches every URL and
 // clones every repository that a kustomization names, in this process, so it gets only kustomizations that this package wrote.
-func build(fs files) ([]byte, error) {
+func build(fs files, dir string) ([]byte, error) {
 	r := &rewriter{fs: fs, out: files{}, cost: map[string]cost{}}
-	if !r.holds("") {
-		return nil, fail.New(fail.Invalid, "the directory has no kustomization.yaml")
+	if !r.holds(dir) {
+		return nil, fail.New(fail.Invalid, "the directory has no kustomization.yaml").At(dir).Do("to build a directory below it, write kustomize: TOP//DIRECTORY")
 	}
-	if _, err := r.directory("", nil); err != nil {
+	if _, err := r.directory(dir, nil); err != nil {
 		return nil, err
 	}
 	mem := filesys.MakeFsInMemory()
@@ -51,7 +51,7 @@ func build(fs files) ([]byte, error) {
 	}
 	o := krusty.MakeDefaultOptions()
 	o.LoadRestrictions, o.PluginConfig = types.LoadRestrictionsRootOnly, types.DisabledPluginConfig()
-	all, err := krusty.MakeKustomizer(o).Run(mem, "/set")
+	all, err := krusty.MakeKustomizer(o).Run(mem, path.Join("/set", dir))
 	if err != nil {
 		return nil, fail.New(fail.Invalid, "build the kustomization: %s", strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "/set/", ""))
 	}
@@ -234,7 +234,7 @@ func (l *localizer) refuse(p string) {
 	if before, _, ok := strings.Cut(string(l.fs[l.name]), p); ok && p != "" {
 		where = fmt.Sprintf("line %d: ", strings.Count(before, "\n")+1)
 	}
-	l.err = fail.New(fail.Refused, "%s%q is not in the directory", where, p).At(l.name).Do("put it into the directory: nothing outside of it is read, and nothing is fetched")
+	l.err = fail.New(fail.Refused, "%s%q is not in the directory", where, p).At(l.name).Do("put it into the directory, or name a directory above both (kustomize: TOP//DIRECTORY): nothing outside of it is read, and nothing is fetched")
 }
 
 // bounded refuses YAML whose aliases stand for more than a cluster could hold: kustomize writes them out.

@@ -125,6 +125,33 @@ func TestLocalNames(t *testing.T) {
 	}
 }
 
+// TestOverlay: an overlay names the base beside it; files may have a colon in their names.
+func TestOverlay(t *testing.T) {
+	fs := map[string]string{
+		"deploy/overlays/prod/kustomization.yaml": "resources: [../../base, a:b.yaml]\nnamePrefix: prod-\n", "deploy/overlays/prod/a:b.yaml": object("ConfigMap", "ab"),
+		"deploy/base/kustomization.yaml": "resources: [c.yaml]\n", "deploy/base/c.yaml": object("ConfigMap", "c"),
+	}
+	for spelling, want := range map[string]string{
+		"deploy//overlays/prod": "", "./deploy//overlays/prod/": "", "deploy/overlays/prod": "TOP//DIRECTORY", "deploy": "TOP//DIRECTORY", "deploy//overlays": "overlays", "deploy//../x": "x", "deploy//overlays/prod//..": "..",
+	} {
+		doc, _, err := ReadDocument("cluster.yaml", write(t, fs), []byte(head+"  manifests: [{name: x, kustomize: "+spelling+"}]\n"))
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", spelling, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", spelling, err)
+			continue
+		}
+		got := names(testkit.Value(All(doc, bare))(t)["manifests.x"])
+		if slices.Sort(got); !slices.Equal(got, []string{"ConfigMap prod-ab", "ConfigMap prod-c"}) {
+			t.Errorf("%s: %v", spelling, got)
+		}
+	}
+}
+
 // TestKustomizationsAreBounded: small kustomizations that would read, or write out, without end.
 func TestKustomizationsAreBounded(t *testing.T) {
 	nested := map[string]string{"k/a.yaml": object("ConfigMap", "a")}

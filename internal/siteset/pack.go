@@ -84,7 +84,7 @@ func untar(r io.Reader, strip string) (files, error) {
 			continue
 		case h.Typeflag != tar.TypeReg:
 			return nil, fail.New(fail.Refused, "the archive holds %q, which is neither a file nor a directory", h.Name)
-		case path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../") || strings.Contains(name, ":"):
+		case path.IsAbs(name) || name == ".." || strings.HasPrefix(name, "../"):
 			return nil, fail.New(fail.Refused, "the archive holds %q, which leads out of it", h.Name)
 		case len(out) == maxFiles:
 			return nil, fail.New(fail.Refused, "the archive holds more than %d files", maxFiles)

@@ -101,6 +101,21 @@ func embed(data []byte, sources map[string]string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// ReadChart reads the files of a chart: a directory, or a .tgz.
+func ReadChart(at string) (map[string][]byte, error) {
+	fs, err := readSource(at)
+	if err != nil {
+		return nil, fail.Wrap(fail.KindOf(err), err, "read the chart").At(at).
+			Do("name a directory, a .tgz or an address oci://REGISTRY/PATH:VERSION; helm pull fetches the charts of other repositories")
+	}
+	return fs, nil
+}
+
+// UnpackChart reads the files of a packed chart.
+func UnpackChart(packed []byte) (map[string][]byte, error) {
+	return untar(bytes.NewReader(packed), "chart")
+}
+
 // readSource reads a file, a directory or a packed chart of the operator.
 func readSource(at string) (files, error) {
 	info, err := os.Stat(at)

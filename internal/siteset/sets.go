@@ -36,7 +36,7 @@ type Set struct {
 
 // Options returns the options by which the set is applied.
 func (s *Set) Options() objects.Options {
-	return objects.Options{Addon: s.Key, Prune: true, Shared: true, Force: s.Force, Helm: s.Helm}
+	return objects.Options{Addon: s.Key, Prune: true, Shared: true, Force: s.Force, Once: s.Once, Helm: s.Helm}
 }
 
 // Cluster is what rendering depends on besides the document.
@@ -105,13 +105,14 @@ func manifests(doc *v1alpha1.Cluster, m v1alpha1.Manifests) (chart.Rendered, err
 		out.Objects = all
 		return out, nil
 	}
-	p := m.File + m.Dir + m.Kustomize
+	top, below := m.KustomizeTop()
+	p := m.File + m.Dir + top
 	fs, err := source(doc, p)
 	if err != nil {
 		return out, err
 	}
 	if m.Kustomize != "" {
-		text, err := build(fs)
+		text, err := build(fs, below)
 		if err == nil {
 			out.Objects, err = manifest.Parse(text)
 		}

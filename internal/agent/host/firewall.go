@@ -20,20 +20,27 @@ func Addresses() (out []string) {
 	return out
 }
 
-// Firewall returns the name of the active firewall, "ufw" or "firewalld", or nothing.
+// Firewall returns the name of the active firewall: "firewalld", "ufw", or a service that loads rules which drop what no rule lets in; or nothing.
 func (r Root) Firewall() string {
-	if r.runs("firewalld.service") {
+	switch {
+	case r.runs("firewalld.service"):
 		return "firewalld"
+	case r.ufw():
+		return "ufw"
 	}
+	return r.packetFilter()
+}
+
+func (r Root) ufw() bool {
 	if _, err := os.Stat(r.Path("/usr/sbin/ufw")); err != nil { // a removed package leaves its configuration behind
-		return ""
+		return false
 	}
 	for line := range strings.Lines(r.Read("/etc/ufw/ufw.conf")) {
 		if value, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(line)), "enabled="); ok && strings.Trim(value, `"'`) == "yes" {
-			return "ufw"
+			return true
 		}
 	}
-	return ""
+	return false
 }
 
 // runtimes lists the services of container runtimes and of other Kubernetes distributions.

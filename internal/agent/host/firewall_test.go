@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -64,5 +65,50 @@ func TestAddresses(t *testing.T) {
 		l, err := net.Listen("tcp4", net.JoinHostPort(a, "0")) // works only for an address of this machine
 		testkit.Must(t, err)
 		testkit.Must(t, l.Close())
+	}
+}
+
+// TestPacketFilters: rules that are loaded at boot and drop what no rule lets in are told by their service.
+func TestPacketFilters(t *testing.T) {
+	const nft = "table inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter; policy drop;\n\t}\n}\n"
+	for name, c := range map[string]struct {
+		service, file, text string
+		want                string
+	}{
+		"nftables":               {"nftables", "etc/nftables.conf", "#!/usr/sbin/nft -f\nflush ruleset\n" + nft, "nftables"},
+		"nftables, one line":     {"nftables", "etc/nftables.conf", "table ip f { chain INPUT { type filter hook input priority 0 ; policy drop ; } }", "nftables"},
+		"nftables, own file":     {"nftables", "etc/nftables.d/site.nft", nft, "nftables"},
+		"nftables, accepts":      {"nftables", "etc/nftables.conf", strings.Replace(nft, "policy drop", "policy accept", 1), ""},
+		"nftables, no policy":    {"nftables", "etc/nftables.conf", strings.Replace(nft, "policy drop;", "", 1), ""},
+		"nftables, forward":      {"nftables", "etc/nftables.conf", "table ip f {\n chain input { type filter hook input priority 0; }\n chain forward { type filter hook forward priority 0; policy drop; }\n}", ""},
+		"nftables, comment":      {"nftables", "etc/nftables.conf", "# type filter hook input priority 0; policy drop;\n", ""},
+		"nftables, final rule":   {"nftables", "etc/nftables.conf", "table ip f {\n chain input {\n type filter hook input priority 0; policy accept;\n tcp dport 22 accept\n drop\n }\n}", "nftables"},
+		"nftables, ends counted": {"nftables", "etc/nftables.conf", "table ip f {\n chain input {\n type filter hook input priority 0;\n counter reject with icmp type admin-prohibited\n }\n}", "nftables"},
+		"nftables, some dropped": {"nftables", "etc/nftables.conf", "table ip f {\n chain input {\n type filter hook input priority 0;\n ct state invalid drop\n }\n}", ""},
+		"nftables disabled":      {"", "etc/nftables.conf", nft, ""},
+		"iptables":               {"netfilter-persistent", "etc/iptables/rules.v4", "*filter\n:INPUT DROP [0:0]\n:FORWARD ACCEPT [0:0]\nCOMMIT\n", "netfilter-persistent"},
+		"iptables, final rule":   {"netfilter-persistent", "etc/iptables/rules.v4", "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p tcp --dport 22 -j ACCEPT\n-A INPUT -j REJECT --reject-with icmp-host-prohibited\nCOMMIT\n", "netfilter-persistent"},
+		"iptables, accepts":      {"netfilter-persistent", "etc/iptables/rules.v4", "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n-A INPUT -m conntrack --ctstate INVALID -j DROP\nCOMMIT\n", ""},
+		"iptables, no rules":     {"netfilter-persistent", "etc/other", "", ""},
+		"shorewall":              {"shorewall", "etc/shorewall/policy", "fw all ACCEPT\nnet all DROP\n", "shorewall"},
+		"shorewall, no policy":   {"shorewall", "etc/shorewall/policy", "#SOURCE DEST POLICY\n# net all DROP\n", ""},
+		"shorewall, accepts":     {"shorewall", "etc/shorewall/policy", "all all ACCEPT\n", ""},
+		"shorewall, disabled":    {"", "etc/shorewall/policy", "net all DROP\n", ""},
+		"ferm":                   {"ferm", "etc/ferm/ferm.conf", "table filter {\n chain INPUT {\n policy DROP;\n }\n}\n", "ferm"},
+	} {
+		dir := t.TempDir()
+		wants := filepath.Join(dir, "etc/systemd/system/sysinit.target.wants")
+		testkit.Must(t, os.MkdirAll(wants, 0o755))
+		testkit.Must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(c.file)), 0o755))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, c.file), []byte(c.text), 0o600))
+		if strings.HasPrefix(c.file, "etc/nftables.d") {
+			testkit.Must(t, os.WriteFile(filepath.Join(dir, "etc/nftables.conf"), []byte("flush ruleset\ninclude \"/etc/nftables.d/*.nft\"\n"), 0o600))
+		}
+		if c.service != "" {
+			testkit.Must(t, os.Symlink("/lib/systemd/system/"+c.service+".service", filepath.Join(wants, c.service+".service")))
+		}
+		if got := Root(dir).Firewall(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

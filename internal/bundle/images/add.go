@@ -62,7 +62,7 @@ func Add(ctx context.Context, lib *bundle.Library, refs []Reference, o Options) 
 		return Added{}, err
 	}
 	if o.From == "" {
-		if err := o.Access.check(refs); err != nil {
+		if err := o.Access.Check(refs); err != nil {
 			return Added{}, err
 		}
 	}

@@ -27,14 +27,14 @@ type Access struct {
 	CA             []byte // PEM of an authority to trust besides the system's
 }
 
-// check refuses to send one password to several registries.
-func (a Access) check(refs []Reference) error {
+// Check refuses to send one password to several registries.
+func (a Access) Check(refs []Reference) error {
 	if a.User == "" {
 		return nil
 	}
 	for _, r := range refs {
 		if r.Registry() != refs[0].Registry() {
-			return fail.New(fail.Refused, "the images come from %s and %s, and --username is for one registry", refs[0].Registry(), r.Registry()).
+			return fail.New(fail.Refused, "they come from %s and %s, and --username is for one registry", refs[0].Registry(), r.Registry()).
 				Do("add them in one call for each registry, or use docker login")
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -21,18 +22,28 @@ import (
 type Mention struct {
 	Reference
 	File  string
-	Line  int
+	Line  int    // 0: the object was made, and is in no file
 	Field string // "spec.template.spec.containers[0].image"
 }
 
 // Where returns file, line and field.
-func (m Mention) Where() string { return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Field) }
+func (m Mention) Where() string {
+	if m.Line == 0 {
+		return m.File + ": " + m.Field
+	}
+	return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Field)
+}
 
 // Scanned is the result of a scan.
 type Scanned struct {
 	Images []Mention
 	// Unclear are texts that look like images, in places that may hold anything: arguments, environment variables.
 	Unclear []Mention
+}
+
+// Has reports whether an image was found, with whatever digest.
+func (s *Scanned) Has(r Reference) bool {
+	return slices.ContainsFunc(s.Images, func(m Mention) bool { return m.Name == r.Name && m.Tag == r.Tag })
 }
 
 const (
@@ -73,14 +84,22 @@ func (s *Scanned) Scan(file string, r io.Reader) error {
 	if len(data) > maxFile {
 		return fail.New(fail.Invalid, "a manifest is larger than %d MiB", maxFile>>20).At(file)
 	}
-	w := &walk{out: s, file: file}
+	return s.documents(&walk{out: s, file: file}, data)
+}
+
+// ScanMade finds the images in an object that a program made. where names it in messages.
+func (s *Scanned) ScanMade(where string, object []byte) error {
+	return s.documents(&walk{out: s, file: where, made: true}, object)
+}
+
+func (s *Scanned) documents(w *walk, data []byte) error {
 	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
 		var doc yaml.Node
 		err := dec.Decode(&doc)
 		if errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return fail.Wrap(fail.Invalid, err, "read manifests").At(file).Do("templates are rendered first: naupegos bundle add chart, kubectl kustomize")
+			return fail.Wrap(fail.Invalid, err, "read manifests").At(w.file).Do("templates are rendered first: naupegos bundle add chart, kubectl kustomize")
 		}
 		if err := w.document(&doc); err != nil {
 			return err
@@ -92,6 +111,7 @@ func (s *Scanned) Scan(file string, r io.Reader) error {
 type walk struct {
 	out   *Scanned
 	file  string
+	made  bool // by a program: lines mean nothing
 	nodes int
 }
 
@@ -161,7 +181,9 @@ var (
 	// relatedImage names the variables by which operators learn the images that they start.
 	relatedImage = regexp.MustCompile(`^RELATED_IMAGE_|_IMAGE$`)
 	// likeImage is a text that can hardly be anything but an image: a registry, a path, and a tag or a digest.
-	likeImage = regexp.MustCompile(`(?:^|[=,\s"'])((?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?::[0-9]+)?/[a-z0-9][a-z0-9._/-]*(?::[\w][\w.-]*(?:@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64}))(?:$|[,\s"'])`)
+	likeImage = regexp.MustCompile(`^(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?::[0-9]+)?/[a-z0-9][a-z0-9._/-]*(?::[\w][\w.-]*(?:@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64})$`)
+	// imageFlag is an argument whose name says that its value is an image.
+	imageFlag = regexp.MustCompile(`^--?(?:[a-z][a-z0-9-]*)?image=["']?([^"'=,\s]+)["']?$`)
 )
 
 // text looks at a string.
@@ -179,10 +201,18 @@ func (w *walk) text(path, key string, n *yaml.Node) error {
 			w.unclear(path, n.Line, n.Value)
 			return nil
 		}
-		return at(err, Mention{File: w.file, Line: n.Line, Field: path})
+		return at(err, w.mention(path, n.Line, Reference{}))
 	}
-	for _, m := range likeImage.FindAllStringSubmatch(n.Value, 8) {
-		w.unclear(path, n.Line, m[1])
+	if m := imageFlag.FindStringSubmatch(n.Value); m != nil {
+		if _, err := ParseReference(m[1]); err == nil {
+			w.unclear(path, n.Line, m[1])
+			return nil
+		}
+	}
+	for word := range strings.FieldsFuncSeq(n.Value, func(r rune) bool { return strings.ContainsRune("=,\"'", r) || unicode.IsSpace(r) }) {
+		if likeImage.MatchString(word) {
+			w.unclear(path, n.Line, word)
+		}
 	}
 	return nil
 }
@@ -197,11 +227,18 @@ func at(err error, m Mention) error {
 }
 
 func (w *walk) found(path string, line int, r Reference) {
-	w.out.Images = append(w.out.Images, Mention{Reference: r, File: w.file, Line: line, Field: path})
+	w.out.Images = append(w.out.Images, w.mention(path, line, r))
 }
 
 func (w *walk) unclear(path string, line int, text string) {
-	w.out.Unclear = append(w.out.Unclear, Mention{Reference: Reference{Text: text}, File: w.file, Line: line, Field: path})
+	w.out.Unclear = append(w.out.Unclear, w.mention(path, line, Reference{Text: text}))
+}
+
+func (w *walk) mention(path string, line int, r Reference) Mention {
+	if w.made {
+		line = 0
+	}
+	return Mention{Reference: r, File: w.file, Line: line, Field: path}
 }
 
 // parts looks at a mapping that is an image as a whole: repository and tag, the reference of a volume, a variable of an operator.
@@ -219,7 +256,7 @@ func (w *walk) parts(path, key string, n *yaml.Node) (done bool, _ error) {
 	if ref := valueOf(n, "reference"); ref != nil && ref.Value != "" {
 		r, err := ParseReference(ref.Value)
 		if err != nil {
-			return false, at(err, Mention{File: w.file, Line: ref.Line, Field: path + ".reference"})
+			return false, at(err, w.mention(path+".reference", ref.Line, Reference{}))
 		}
 		w.found(path+".reference", ref.Line, r)
 		return true, nil

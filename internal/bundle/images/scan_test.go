@@ -34,6 +34,8 @@ func TestScan(t *testing.T) {
 		"volume":       {"kind: Pod\nspec:\n  volumes:\n  - name: m\n    image: {reference: 'q.io/m:1', pullPolicy: Always}\n", []string{"5: q.io/m:1"}, nil},
 		"related":      {"spec:\n  containers:\n  - env:\n    - name: RELATED_IMAGE_AGENT\n      value: q.io/a/agent:1\n", []string{"5: q.io/a/agent:1"}, nil},
 		"argument":     {"spec:\n  containers:\n  - args: ['--reloader=quay.io/p/reloader:v1', --listen=0.0.0.0:80]\n", nil, []string{"3: quay.io/p/reloader:v1"}},
+		"arguments":    {"spec: {args: ['--images=q.io/a:1,q.io/b:2,q.io/c:3'], env: [{name: X, value: 'q.io/d:4 q.io/e:5'}]}\n", nil, []string{"1: q.io/a:1", "1: q.io/b:2", "1: q.io/c:3", "1: q.io/d:4", "1: q.io/e:5"}},
+		"flag":         {"spec: {args: ['--reloader-image=team/reloader:v1', -image=busybox, --no-image, '--image=Not One']}\n", nil, []string{"1: team/reloader:v1", "1: busybox"}},
 		"schema":       {"kind: CustomResourceDefinition\nspec:\n  properties:\n    image: {type: string, description: the image}\n", nil, nil},
 		"picture":      {"kind: Shop\nspec:\n  image: https://example.org/logo.png\n", nil, nil},
 		"foreign":      {"kind: Shop\nspec:\n  image: Our Logo\n", nil, []string{"3: Our Logo"}},
@@ -78,6 +80,21 @@ func bomb(n int) string {
 		fmt.Fprintf(&b, "%c: &%c [%s]\n", 'b'+i, 'b'+i, strings.Repeat(fmt.Sprintf("*%c,", 'a'+i), 10))
 	}
 	return b.String()
+}
+
+// TestScanMade names the object in place of a line.
+func TestScanMade(t *testing.T) {
+	var s Scanned
+	testkit.Must(t, s.ScanMade("web/a.yaml: Pod web", []byte(`{"spec":{"containers":[{"image":"a:1","args":["q.io/b:1"]}]}}`)))
+	if len(s.Images) != 1 || s.Images[0].Where() != "web/a.yaml: Pod web: spec.containers[0].image" || len(s.Unclear) != 1 || s.Unclear[0].Line != 0 {
+		t.Errorf("%+v", s)
+	}
+	if !s.Has(s.Images[0].Reference) || s.Has(Reference{Name: "q.io/b", Tag: "1"}) {
+		t.Error("Has is wrong")
+	}
+	if err := s.ScanMade("web/a.yaml: Pod web", []byte(`{"spec":{"containers":[{"image":"A:1"}]}}`)); err == nil || !strings.Contains(err.Error(), "web/a.yaml: Pod web: spec.containers[0].image") {
+		t.Error(err)
+	}
 }
 
 // TestCheckPinned names every place with a tag alone.

@@ -25,6 +25,7 @@ type adding struct {
 	passwordFile string
 	ca           string
 	pin          bool
+	chart        *images.Reference // that was fetched with the same credentials
 	out          output.Format
 }
 
@@ -37,9 +38,9 @@ pods run without another registry. Every image is kept with its digest: what a t
 
 Credentials are those of docker login and podman login, unless --username is given. Plain http is used for registries on
 this host alone.`,
-		Example: "  naupegos bundle add image docker.io/library/nginx:1.29\n  naupegos bundle add manifest shop/ --pin",
+		Example: "  naupegos bundle add image docker.io/library/nginx:1.29\n  naupegos bundle add manifest shop/ --pin\n  naupegos bundle add chart charts/shop --pin",
 	}
-	c.AddCommand(b.addImageCmd(), b.addManifestCmd())
+	c.AddCommand(b.addImageCmd(), b.addManifestCmd(), b.addChartCmd())
 	return c
 }
 
@@ -117,6 +118,11 @@ An image that is named by its tag alone is refused, with file, line and field: t
 			return a.addFound(cmd.Context(), found, strings.Join(args, ", "))
 		},
 	}
+	return a.bindPin(c)
+}
+
+// bindPin adds the flags of additions that find images themselves.
+func (a *adding) bindPin(c *cobra.Command) *cobra.Command {
 	c.Flags().BoolVar(&a.pin, "pin", false, "record the digests that tags mean now")
 	return a.bind(c)
 }
@@ -134,6 +140,11 @@ func (a *adding) addFound(ctx context.Context, found images.Scanned, where strin
 	refs := images.Distinct(found.Images)
 	if len(refs) == 0 {
 		return fail.New(fail.NotFound, "no image found").At(where).Do("name files with Kubernetes objects")
+	}
+	if a.chart != nil {
+		if err := a.options.Access.Check(append(refs, *a.chart)); err != nil {
+			return err
+		}
 	}
 	return a.add(ctx, refs)
 }

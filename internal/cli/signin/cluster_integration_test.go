@@ -5,11 +5,16 @@ package signin
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -63,6 +68,8 @@ func TestIssuersWithoutRestart(t *testing.T) {
 		return layout.AuthenticationConfig(testkit.Value(identity.Render(v1alpha1.Identity{Issuers: issuers}.Authenticators()))(t))
 	}
 	write("authentication.yaml", config())
+	write("admission.yaml", []byte(testkit.Value(identity.AdmissionConfig("", identity.PodSecurity{Enforce: "baseline", EnforceVersion: "latest", Audit: "restricted",
+		AuditVersion: "latest", Warn: "restricted", WarnVersion: "v1.36", Namespaces: []string{"kube-public"}}))(t)))
 
 	etcd, peer, port := testkit.FreePort(t), testkit.FreePort(t), testkit.FreePort(t)
 	binary := func(name string) string { return bundletest.FromImage(t, bundletest.Of(t, release.Default), name) }
@@ -72,7 +79,8 @@ func TestIssuersWithoutRestart(t *testing.T) {
 	server := start(binary("kube-apiserver"), "--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", etcd), "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
 		"--secure-port", fmt.Sprint(port), "--cert-dir", dir, "--tls-cert-file", at("tls.crt"), "--tls-private-key-file", at("tls.key"), "--client-ca-file", at("ca.crt"),
 		"--service-account-key-file", at("tls.key"), "--service-account-signing-key-file", at("tls.key"), "--service-account-issuer", "https://kubernetes.default.svc.cluster.local",
-		"--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "Node,RBAC", "--endpoint-reconciler-type", "none", "--authentication-config", at("authentication.yaml"))
+		"--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "Node,RBAC", "--endpoint-reconciler-type", "none", "--authentication-config", at("authentication.yaml"),
+		"--admission-control-config-file", at("admission.yaml"), "--disable-admission-plugins", "ServiceAccount")
 	kubeconfig := func(user string) []byte {
 		return fmt.Appendf(nil, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q, certificate-authority: %q}}]\nusers: [{name: u, user: %s}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n",
 			fmt.Sprintf("https://127.0.0.1:%d", port), at("ca.crt"), user)
@@ -87,6 +95,7 @@ func TestIssuersWithoutRestart(t *testing.T) {
 	admin := connect(fmt.Sprintf("{client-certificate: %q, client-key: %q}", at("tls.crt"), at("tls.key")))
 	testkit.Must(t, admin.WaitReady(ctx))
 	testkit.Must(t, access.Loaded(ctx, admin, config()))
+	podSecurity(t, fmt.Sprintf("https://127.0.0.1:%d", port), ca.PEM(), pair)
 
 	userA, userB := connect("{token: "+a.token(t)+"}"), connect("{token: "+b.token(t)+"}")
 	// await polls until a user is known by this name; "" stands for a refusal. It returns how long that took.
@@ -127,5 +136,39 @@ func TestIssuersWithoutRestart(t *testing.T) {
 	await(userB, "b:id1")
 	if err := server.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the API server is another process: %v", err)
+	}
+}
+
+// podSecurity: a real API server refuses pods that do not comply, but for exempt namespaces.
+func podSecurity(t *testing.T, server string, ca []byte, admin pki.Pair) {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	own := testkit.Value(tls.X509KeyPair(admin.CertPEM, admin.KeyPEM))(t)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}}}
+	defer client.CloseIdleConnections()
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"hostNetwork":%t,"containers":[{"name":"x","image":"x"}]}}`
+	for _, c := range []struct {
+		namespace string
+		host      bool // what the level baseline forbids
+		want      int
+	}{{"default", true, http.StatusForbidden}, {"default", false, http.StatusCreated}, {"kube-system", true, http.StatusCreated}, {"kube-public", true, http.StatusCreated}} {
+		var answer *http.Response
+		testkit.Until(t, time.Minute, time.Second, func() (err error) { // the API server makes its namespaces after it is ready
+			answer, err = client.Post(server+"/api/v1/namespaces/"+c.namespace+"/pods?dryRun=All", "application/json", strings.NewReader(fmt.Sprintf(pod, c.host)))
+			if err == nil && answer.StatusCode == http.StatusNotFound {
+				err = fmt.Errorf("%s: %s", c.namespace, answer.Status)
+				_ = answer.Body.Close()
+			}
+			return err
+		})
+		text := testkit.Value(io.ReadAll(answer.Body))(t)
+		testkit.Must(t, answer.Body.Close())
+		if answer.StatusCode != c.want || c.want == http.StatusForbidden && !strings.Contains(string(text), "violates PodSecurity") {
+			t.Errorf("%+v: %s: %s", c, answer.Status, text)
+		}
+		if warned := strings.Contains(answer.Header.Get("Warning"), "restricted"); warned != (c.namespace == "default" && !c.host) {
+			t.Errorf("%+v: warning %q", c, answer.Header.Get("Warning"))
+		}
 	}
 }

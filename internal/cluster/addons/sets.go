@@ -43,13 +43,16 @@ func HooksID(key string, before bool) string {
 
 // The states of a set after it was applied (memory.AddonWorks).
 const (
-	setMended = "mended" // differences were mended: no hooks follow
-	setReady  = "ready"  // its workloads are ready: its hooks follow
-	setDone   = "true"
+	setMended     = "mended"     // differences were mended: no hooks follow
+	setInstalling = "installing" // it was applied for the first time
+	setChanging   = "changing"   // it was applied again
+	setInstalled  = "installed"  // its workloads are ready: the hooks of its installation follow
+	setReady      = "ready"      // its workloads are ready: the hooks of its change follow
+	setDone       = "true"
 )
 
 // SetStep applies a set of the document.
-func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet) *plan.Step {
+func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *plan.Step {
 	step := &plan.Step{
 		ID: SetID(s.Key), Action: plan.Create, Subject: "cluster", Title: "apply " + s.Title, Reason: "the document lists it", Apart: true, Timeout: s.Timeout,
 		Run: func(ctx context.Context, p plan.Progress) error {
@@ -57,8 +60,11 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet) *plan.Step {
 			if err != nil {
 				return err
 			}
-			state := ""
-			if seen != nil && seen.Finding.Same {
+			state := setChanging
+			switch {
+			case install:
+				state = setInstalling
+			case seen != nil && seen.Finding.Same:
 				state = setMended
 			}
 			if err := c.Facts.SetOf(ctx, memory.AddonWorks, s.Key, state); err != nil {
@@ -69,14 +75,15 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet) *plan.Step {
 				return err
 			}
 			p.Status("applying %d objects", len(placed))
-			o := s.Options()
-			o.Once = s.Once
-			_, err = client.ApplyObjects(ctx, placed, o)
+			_, err = client.ApplyObjects(ctx, placed, s.Options())
 			return err
 		},
 	}
 	if seen == nil {
 		return step
+	}
+	if seen.Finding.OnlyMode() {
+		return c.modeStep(s, step)
 	}
 	step.Deltas = seen.Finding.Deltas
 	if seen.Finding.Known {
@@ -89,6 +96,23 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet) *plan.Step {
 		step.Details = append(step.Details, "will fail: "+why)
 	}
 	giveUp(step, seen.Volumes, seen.Defined)
+	return step
+}
+
+// modeStep makes the step record the set's mode, which alone has changed.
+func (c *Addons) modeStep(s *siteset.Set, step *plan.Step) *plan.Step {
+	step.Action, step.Title, step.Reason = plan.Change, "record the mode of "+s.Title, "the document has another mode"
+	step.Details = []string{"its objects are kept as the document says, and deleted with it"}
+	if s.Once {
+		step.Details = []string{"its objects are left alone, and stay without it"}
+	}
+	step.Run = func(ctx context.Context, _ plan.Progress) error {
+		client, err := c.Kube(ctx)
+		if err != nil {
+			return err
+		}
+		return client.Remember(ctx, s.Options())
+	}
 	return step
 }
 
@@ -132,21 +156,28 @@ func (c *Addons) SetWorksStep(s *siteset.Set) *plan.Step {
 					continue
 				}
 				p.Status("waiting for %s", u.GetName())
-				if err := kube.WaitWorkload(ctx, client, u.GetKind(), u.GetNamespace(), u.GetName()); err != nil {
+				if err := kube.WaitObject(ctx, client, u); err != nil {
 					return err
 				}
 			}
 			state := setDone
-			if len(rendered.After) > 0 && c.Facts.Of(memory.AddonWorks, s.Key) != setMended {
-				state = setReady
+			switch c.Facts.Of(memory.AddonWorks, s.Key) {
+			case setInstalling, setInstalled:
+				if len(chart.Due(rendered.After, true)) > 0 {
+					state = setInstalled
+				}
+			case setChanging, setReady:
+				if len(chart.Due(rendered.After, false)) > 0 {
+					state = setReady
+				}
 			}
 			return c.Facts.SetOf(ctx, memory.AddonWorks, s.Key, state)
 		},
 	}
 }
 
-// HooksStep runs the hooks of a chart that come before its objects, or after them.
-func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before bool) *plan.Step {
+// HooksStep runs the hooks of a chart that come before its objects, or after them, with its installation or with a change.
+func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before, install bool) *plan.Step {
 	when := "after"
 	if before {
 		when = "before"
@@ -163,7 +194,7 @@ func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before bool) *pla
 			if before {
 				now = rendered.Before
 			}
-			if err := c.runHooks(ctx, client, s, now, p); err != nil || before {
+			if err := c.runHooks(ctx, client, s, chart.Due(now, install), p); err != nil || before {
 				return err
 			}
 			return c.Facts.SetOf(ctx, memory.AddonWorks, s.Key, setDone)
@@ -189,7 +220,7 @@ func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.S
 				if err := client.Replace(ctx, u); err != nil {
 					return err
 				}
-				if err := kube.WaitWorkload(ctx, client, "Job", u.GetNamespace(), u.GetName()); err != nil {
+				if err := kube.WaitObject(ctx, client, u); err != nil {
 					return fail.Wrap(fail.KindOf(err), err, "run the hook %s of %s", u.GetName(), s.Title)
 				}
 				continue
@@ -248,6 +279,9 @@ func (c *Addons) RemoveSetStep(s observe.SurplusSet) *plan.Step {
 	for _, name := range s.Objects {
 		step.Details = append(step.Details, "delete "+name)
 	}
+	for _, name := range s.Stays {
+		step.Details = append(step.Details, "keep "+name+": its helm.sh/resource-policy is keep")
+	}
 	giveUp(step, s.Volumes, s.Defined)
 	return step
 }
@@ -265,15 +299,22 @@ func OfSet(id string) bool {
 // one returns the object of a hook as a list.
 func one(h chart.Hook) []*unstructured.Unstructured { return []*unstructured.Unstructured{h.Object} }
 
-// SetState reports whether a set's workloads were ready since it was applied, and whether hooks are still to run.
-func (c *Addons) SetState(key string) (works, hooksLeft bool) {
+// SetState reports whether a set's workloads were ready since it was applied, and whether hooks are still to run: those of its installation, or of a change.
+func (c *Addons) SetState(key string) (works, hooksLeft, install bool) {
 	switch c.Facts.Of(memory.AddonWorks, key) {
 	case setDone:
-		return true, false
+		return true, false, false
 	case setReady:
-		return true, true
-	case setMended:
-		return false, false
+		return true, true, false
+	case setInstalled:
+		return true, true, true
+	case setInstalling:
+		return false, true, true
+	case setChanging:
+		return false, true, false
 	}
-	return false, true
+	return false, false, false // mended, or applied by another store: its hooks have run
 }
+
+// SetApplied reports whether this store has applied a set.
+func (c *Addons) SetApplied(key string) bool { return c.Facts.Of(memory.AddonWorks, key) != "" }

@@ -214,7 +214,7 @@ func (d *drafting) etcd() {
 		switch {
 		case flags == nil:
 			d.block(h.Name, "join the machine's etcd with kubeadm, or take it out of the control plane", "no etcd lies on it as a static pod")
-		case flags["data-dir"] != "/var/lib/etcd":
+		case path.Clean(flags["data-dir"]) != "/var/lib/etcd":
 			d.block(h.Name, "move etcd's data to /var/lib/etcd (or mount it there), and have etcd's manifest and kubeadm-config say so", "etcd's data lies in %s", flags["data-dir"])
 		case flags["name"] != h.Name:
 			misnamed, hosts = append(misnamed, flags["name"]), append(hosts, h.Name)

@@ -14,7 +14,9 @@ type distribution struct {
 	files   string // a path of its hosts, as factsScript looks for
 }
 
+// distributions: the first that fits counts.
 var distributions = []distribution{
+	{name: "RKE", label: "rke.cattle.io/external-ip", files: "/opt/rke"},
 	{name: "RKE2", version: "+rke2", label: "rke.cattle.io/", files: "/var/lib/rancher/rke2"},
 	{name: "K3s", version: "+k3s", label: "k3s.io/", files: "/var/lib/rancher/k3s"},
 	{name: "MicroK8s", label: "microk8s.io/", files: "/var/snap/microk8s"},
@@ -22,7 +24,6 @@ var distributions = []distribution{
 	{name: "k0s", version: "+k0s", label: "k0sproject.io/", files: "/var/lib/k0s"},
 	{name: "Talos Linux", image: "Talos"},
 	{name: "OpenShift", label: "node.openshift.io/", files: "/etc/machine-config-daemon"},
-	{name: "RKE", label: "rke.cattle.io/external-ip", files: "/opt/rke"},
 	{name: "Amazon EKS", version: "-eks-", label: "eks.amazonaws.com/"},
 	{name: "Google Kubernetes Engine", version: "-gke.", label: "cloud.google.com/gke-"},
 	{name: "Azure Kubernetes Service", label: "kubernetes.azure.com/"},

@@ -17,9 +17,9 @@ const wantedFiles = "etc/os-release etc/hosts etc/kubernetes/admin.conf etc/kube
 	"etc/kubernetes/pki/sa.* etc/kubernetes/pki/etcd/ca.* var/lib/kubelet/config.yaml var/lib/kubelet/kubeadm-flags.env etc/default/kubelet " +
 	"etc/containerd/config.toml etc/containerd/conf.d/*.toml var/lib/naupegos/agent/state.json " + unitFiles
 
-// filesScript writes an archive of the files that exist.
+// filesScript writes an archive of the files that exist. A dangling link is none. tar ends with 1 if a file changed while it was read.
 func filesScript(patterns string) string {
-	return "cd / && ls -d " + patterns + " 2>/dev/null | tar -chf - -T -"
+	return "cd / && for f in " + patterns + `; do test -f "$f" && echo "$f"; done | tar -chf - -T -; test $? -le 1`
 }
 
 // factsScript prints facts about a host and its programs, one "name=value" a line. Tabs separate the words of command lines.

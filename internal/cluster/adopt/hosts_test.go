@@ -191,6 +191,11 @@ func TestDistributions(t *testing.T) {
 		t.Run(name, func(t *testing.T) { c.check(t, bare(t)) })
 	}
 	f := bare(t)
+	label("rke.cattle.io/external-ip")(f)
+	if gaps := testkit.Value(New(options(), f))(t).Gaps; len(gaps) != 1 || gaps[0].What != "it runs RKE" {
+		t.Errorf("a cluster of RKE: %+v", gaps)
+	}
+	f = bare(t)
 	version("v1.37.2+rke2r1")(f)
 	var out strings.Builder
 	d := testkit.Value(New(options(), f))(t)

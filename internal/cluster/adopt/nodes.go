@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -25,7 +26,7 @@ func (d *drafting) apiServers() {
 	for _, h := range cps {
 		flags := h.flags("kube-apiserver")
 		hard = hard && flags["profiling"] == "false" && flags["service-account-extend-token-expiration"] == "false" && flags["tls-min-version"] == "VersionTLS12"
-		if port := flags["secure-port"]; port != strconv.Itoa(layout.APIServerPort) {
+		if port := cmp.Or(flags["secure-port"], "6443"); port != strconv.Itoa(layout.APIServerPort) {
 			d.block(h.Name, fmt.Sprintf("move it to port %d", layout.APIServerPort), "its API server listens on port %s", port)
 		}
 		d.issuer(h)
@@ -141,7 +142,7 @@ func (d *drafting) nodes() {
 				labels = append(labels, nil)
 			}
 			m.Pool = d.want.Spec.Workers[at].Name
-			labels[at] = append(labels[at], n.Labels)
+			labels[at] = append(labels[at], given(n))
 		}
 		hosts.Machines = append(hosts.Machines, m)
 	}
@@ -160,7 +161,7 @@ func (d *drafting) ownLabels() {
 	var nodes, own []string
 	for i, n := range d.f.Survey.Nodes {
 		at := slices.IndexFunc(d.want.Spec.Workers, func(p v1alpha1.Pool) bool { return p.Name == d.want.Spec.Provider.Hosts.Machines[i].Pool })
-		labels := custom(n.Labels)
+		labels := given(n)
 		maps.DeleteFunc(labels, func(name, value string) bool { return at >= 0 && d.want.Spec.Workers[at].Labels[name] == value })
 		if len(labels) > 0 {
 			nodes = append(nodes, n.Name)
@@ -189,20 +190,35 @@ func taintsOf(n kube.SurveyedNode) (out []v1alpha1.Taint) {
 	return out
 }
 
-// custom leaves of labels those that somebody has put on a node.
+// kubernetesRoles are labels that kubeadm puts on control-plane nodes.
+var kubernetesRoles = []string{controlPlaneRole, "node-role.kubernetes.io/master"}
+
+// given leaves of a node's labels those that its owner put there. A cloud names the zones of its nodes itself.
+func given(n kube.SurveyedNode) map[string]string {
+	out := custom(n.Labels)
+	maps.DeleteFunc(out, func(key, _ string) bool {
+		return n.ProviderID != "" && strings.HasPrefix(key, "topology.kubernetes.io/")
+	})
+	return out
+}
+
+// custom leaves of labels those that its owner put there.
 func custom(labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
 	maps.DeleteFunc(out, func(key, _ string) bool {
 		domain, _, _ := strings.Cut(key, "/")
+		if domain == "topology.kubernetes.io" || domain == "node-role.kubernetes.io" && !slices.Contains(kubernetesRoles, key) {
+			return false // of Kubernetes' labels, the ones that owners set
+		}
 		return domain == "kubernetes.io" || domain == "k8s.io" || strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") ||
 			domain == "naupegos.dev" || ownerOf(key, "labels") != ""
 	})
 	return out
 }
 
-// common returns the custom labels that all have.
+// common returns the labels that all have.
 func common(all []map[string]string) map[string]string {
-	out := custom(all[0])
+	out := maps.Clone(all[0])
 	for _, labels := range all[1:] {
 		maps.DeleteFunc(out, func(key, value string) bool { have, ok := labels[key]; return !ok || have != value })
 	}

@@ -244,20 +244,28 @@ func TestReports(t *testing.T) {
 			file := manifestDir + "kube-apiserver.yaml"
 			f.Hosts[0].Files[file] = bytes.Replace(f.Hosts[0].Files[file], []byte("  containers:\n"), []byte("  containers:\n  - name: kms\n    image: kms:v1\n"), 1)
 		}, "", "kube-apiserver: containers beside it in its pod: kms", ""},
-		"capitals":             {endpoint("K8S.Example.ORG:6443"), "", "", "address: k8s.example.org:6443"},
-		"another port":         {endpoint("k8s.example.org:8443"), "", "", "address: k8s.example.org:8443"},
-		"name without port":    {endpoint("cluster-endpoint"), "", "", "address: cluster-endpoint:6443"},
-		"name in /etc/hosts":   {all(endpoint("lb.k8s.local:6443"), puts(1, "/etc/hosts", "127.0.0.1 localhost\n# 192.0.2.7 other\n192.0.2.100\tlb lb.k8s.local # the API\n")), "", "machines find lb.k8s.local in their /etc/hosts", "address: lb.k8s.local:6443"},
-		"names of its own":     {edit("apiServer: {}", "apiServer: {certSANs: [kubernetes.example.org, kube-a, kubernetes.default.svc, localhost, 127.0.0.1, 10.96.0.1, kube-a.example.org]}"), "", "no document can hold: kubernetes.example.org, kube-a.example.org []", ""},
-		"a name of its own":    {edit("apiServer: {}", "apiServer: {certSANs: [kubernetes.example.org, kube-a]}"), "", "", "dnsName: kubernetes.example.org"},
-		"IPv6 endpoint":        {endpoint("\"[fd00::1]:6443\""), "is IPv6", "give the API an address or a name of its own", ""},
-		"local endpoint":       {endpoint("127.0.0.1:6443"), "", "each machine leads on by itself: all use 192.0.2.11:6443", "kind: direct"},
-		"localhost":            {endpoint("localhost:8443"), "", "localhost:8443", "kind: direct"},
-		"image digest":         {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler:v1.37.2@sha256:"+strings.Repeat("a", 64)), "", "", ""},
-		"digest alone":         {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler@sha256:"+strings.Repeat("a", 64)), "", "", ""},
-		"images of a mirror":   {all(replaced("kube-scheduler", "registry.k8s.io/", "mirror.example.org:5000/k8s/"), edit("imageRepository: registry.k8s.io", "imageRepository: mirror.example.org:5000/k8s")), "", "mirror.example.org:5000/k8s becomes the bundle's", ""},
-		"old release":          {func(f *Found) { everything(f, "v1.34.3") }, "it runs Kubernetes v1.34.3, of which naupegos makes no bundle", "a minor at a time", ""},
-		"two releases":         {func(f *Found) { f.Survey.Nodes[1].Version = "v1.36.4" }, "several releases", "bring everything to one release", ""},
+		"capitals":           {endpoint("K8S.Example.ORG:6443"), "", "", "address: k8s.example.org:6443"},
+		"another port":       {endpoint("k8s.example.org:8443"), "", "", "address: k8s.example.org:8443"},
+		"name without port":  {endpoint("cluster-endpoint"), "", "", "address: cluster-endpoint:6443"},
+		"name in /etc/hosts": {all(endpoint("lb.k8s.local:6443"), puts(1, "/etc/hosts", "127.0.0.1 localhost\n# 192.0.2.7 other\n192.0.2.100\tlb lb.k8s.local # the API\n")), "", "machines find lb.k8s.local in their /etc/hosts", "address: lb.k8s.local:6443"},
+		"names of its own":   {edit("apiServer: {}", "apiServer: {certSANs: [kubernetes.example.org, kube-a, kubernetes.default.svc, localhost, 127.0.0.1, 10.96.0.1, kube-a.example.org]}"), "", "no document can hold: kubernetes.example.org, kube-a.example.org []", ""},
+		"a name of its own":  {edit("apiServer: {}", "apiServer: {certSANs: [kubernetes.example.org, kube-a]}"), "", "", "dnsName: kubernetes.example.org"},
+		"IPv6 endpoint":      {endpoint("\"[fd00::1]:6443\""), "is IPv6", "give the API an address or a name of its own", ""},
+		"local endpoint":     {endpoint("127.0.0.1:6443"), "", "each machine leads on by itself: all use 192.0.2.11:6443", "kind: direct"},
+		"localhost":          {endpoint("localhost:8443"), "", "localhost:8443", "kind: direct"},
+		"image digest":       {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler:v1.37.2@sha256:"+strings.Repeat("a", 64)), "", "", ""},
+		"digest alone":       {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler@sha256:"+strings.Repeat("a", 64)), "", "", ""},
+		"images of a mirror": {all(replaced("kube-scheduler", "registry.k8s.io/", "mirror.example.org:5000/k8s/"), edit("imageRepository: registry.k8s.io", "imageRepository: mirror.example.org:5000/k8s")), "", "mirror.example.org:5000/k8s becomes the bundle's", ""},
+		"old release":        {func(f *Found) { everything(f, "v1.34.3") }, "it runs Kubernetes v1.34.3, of which naupegos makes no bundle", "a minor at a time", ""},
+		"two releases":       {func(f *Found) { f.Survey.Nodes[1].Version = "v1.36.4" }, "several releases", "bring everything to one release", ""},
+		"etcd's slash":       {flag("etcd", "data-dir", "/var/lib/etcd/"), "", "", ""},
+		"etcd's other slash": {flag("etcd", "data-dir", "//var/lib//etcd"), "", "", ""},
+		"port left out":      {func(f *Found) { without(f, "kube-apiserver", "secure-port") }, "", "", ""},
+		"labels of Kubernetes": {func(f *Found) {
+			for i := range f.Survey.Nodes {
+				f.Survey.Nodes[i].Labels = map[string]string{"kubernetes.io/hostname": "x", "beta.kubernetes.io/os": "linux", "node-role.kubernetes.io/worker": "", "topology.kubernetes.io/zone": fmt.Sprint(i)}
+			}
+		}, "", "kube-a: topology.kubernetes.io/zone=0", "node-role.kubernetes.io/worker: \"\""},
 		"etcd elsewhere":       {flag("etcd", "data-dir", "/data/etcd"), "etcd's data lies in /data/etcd", "move etcd's data", ""},
 		"etcd of another name": {flag("etcd", "name", "etcd1"), "its etcd member is called etcd1", "join it again", ""},
 		"etcd's own names": {func(f *Found) {

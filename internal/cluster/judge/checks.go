@@ -144,8 +144,13 @@ func firewall(m report) string {
 		return ""
 	}
 	disable := "systemctl disable --now " + m.facts.Firewall
-	if m.facts.Firewall == "ufw" {
+	switch m.facts.Firewall {
+	case "ufw":
 		disable = "ufw disable"
+	case "netfilter-persistent": // its rules stay when it stops
+		disable = "netfilter-persistent flush; systemctl disable netfilter-persistent"
+	case "shorewall": // without clear, its stop closes the machine
+		disable = "shorewall clear; systemctl disable shorewall"
 	}
 	return fmt.Sprintf("%s is active and may block traffic between the cluster's machines, and a timeout would be the only sign: let all of them through there, or run %q "+
 		"(Naupegos has its own packet filter)", m.facts.Firewall, disable)

@@ -109,6 +109,8 @@ func trials() []trial {
 		{"Listeners", node, facts(func(f *machine.Facts) { f.Listeners = []machine.Listener{{Address: "::", Port: 22}} }), 0, "", ""},
 		{"Firewall", node, facts(func(f *machine.Facts) { f.Firewall = "ufw" }), 0, "", `m: ufw is active and may block traffic|let all of them through there, or run "ufw disable"`},
 		{"Firewall", gateway, facts(func(f *machine.Facts) { f.Firewall = "firewalld" }), 0, "", `m: firewalld is active|"systemctl disable --now firewalld"`},
+		{"Firewall", node, facts(func(f *machine.Facts) { f.Firewall = "nftables" }), 0, "", `m: nftables is active|"systemctl disable --now nftables"`},
+		{"Firewall", node, facts(func(f *machine.Facts) { f.Firewall = "netfilter-persistent" }), 0, "", `m: netfilter-persistent is active|"netfilter-persistent flush; systemctl disable netfilter-persistent"`},
 		{"Firewall", node, facts(func(f *machine.Facts) { f.Firewall, f.Fresh = "ufw", false }), 0, "", ""}, // it serves
 		{"Services", node, facts(func(f *machine.Facts) { f.Services = []string{"containerd.service", "docker.service"} }), 0, "",
 			`m: containerd.service, docker.service runs already|run "systemctl disable --now containerd.service docker.service"`},

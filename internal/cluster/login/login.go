@@ -27,32 +27,26 @@ type Options struct {
 
 // Logins answers a remote.Dialer. It is safe for concurrent use.
 type Logins struct {
-	o     Options
-	agent func() ([]remote.Key, error)
+	o Options
 
 	mu        sync.Mutex
-	keys      map[string][]remote.Key // by file
-	passwords map[string]string       // by source
+	agents    map[string][]remote.Key // by remote.Host.Agent
+	keys      map[fileKey][]remote.Key
+	passwords map[string]string // by source
 }
+
+// fileKey is a key's file, and the agent that may have the key in its place.
+type fileKey struct{ file, agent string }
 
 // New returns the logins to hosts. It fails if a key of the document can't be read, before a host is asked anything.
 func New(o Options) (*Logins, error) {
-	l := &Logins{o: o, keys: map[string][]remote.Key{}, passwords: map[string]string{}}
-	l.agent = sync.OnceValues(func() ([]remote.Key, error) {
-		if !o.Hosts.SSHAgent {
-			return nil, nil
-		}
-		if o.Closed {
-			return nil, closed("the SSH agent")
-		}
-		return remote.AgentKeys()
-	})
+	l := &Logins{o: o, agents: map[string][]remote.Key{}, keys: map[fileKey][]remote.Key{}, passwords: map[string]string{}}
 	if len(o.Credential) > 0 {
 		key, err := remote.ParseKey(o.Credential)
 		if err != nil {
 			return nil, fail.Wrap(fail.KindOf(err), err, "read credential %s", o.Hosts.Credential)
 		}
-		l.keys[""] = []remote.Key{key}
+		l.keys[fileKey{}] = []remote.Key{key}
 	}
 	return l, l.ready()
 }
@@ -61,9 +55,33 @@ func closed(what string) error {
 	return fail.New(fail.Refused, "documents may not use %s of the server", what).Do("name a credential: spec.provider.hosts.credential")
 }
 
+// agent returns the keys of an SSH agent; the caller holds l.mu.
+func (l *Logins) agent(name string) ([]remote.Key, error) {
+	if !l.o.Hosts.SSHAgent {
+		return nil, nil
+	}
+	if l.o.Closed {
+		return nil, closed("the SSH agent")
+	}
+	if keys, ok := l.agents[name]; ok {
+		return keys, nil
+	}
+	keys, err := remote.AgentKeys(name)
+	if err == nil {
+		l.agents[name] = keys
+	}
+	return keys, err
+}
+
 // ready reads every key that needs no question.
 func (l *Logins) ready() error {
-	if _, err := l.agent(); err != nil {
+	l.mu.Lock()
+	_, err := l.agent("")
+	l.mu.Unlock()
+	if err != nil && !l.o.Closed && l.o.Hosts.SSHConfig != "" {
+		return nil // hosts may name other agents there
+	}
+	if err != nil {
 		return err
 	}
 	files := []string{l.o.Hosts.SSHKeyFile}
@@ -81,7 +99,7 @@ func (l *Logins) ready() error {
 		if data, _, err := l.read(f); err == nil && remote.Locked(data) && l.o.Ask != nil {
 			continue // it is unlocked once a host is asked
 		}
-		if _, err := l.fromFile(f); err != nil {
+		if _, err := l.fromFile(f, ""); err != nil {
 			return err
 		}
 	}
@@ -90,11 +108,13 @@ func (l *Logins) ready() error {
 
 // Signers returns the keys that log in to a host: that of its file first, so that an agent full of keys does not use up the host's patience.
 func (l *Logins) Signers(h remote.Host) ([]remote.Key, error) {
-	keys, err := l.ownKeys(h.KeyFile)
+	keys, err := l.ownKeys(h.KeyFile, h.Agent)
 	if err != nil {
 		return nil, err
 	}
-	more, err := l.agent()
+	l.mu.Lock()
+	more, err := l.agent(h.Agent)
+	l.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
@@ -107,19 +127,19 @@ func (l *Logins) Signers(h remote.Host) ([]remote.Key, error) {
 	if len(all) == 0 {
 		return nil, fail.New(fail.Invalid, "there is no key to log in with").Do("name one by sshKeyFile, or add one to the SSH agent: ssh-add")
 	}
-	return all, nil
+	return remote.Certified(all, h.CertFiles...)
 }
 
 // ownKeys returns the keys of a host's file, or the keys of all hosts if it has none. If a client configuration names no file, ssh's default files apply.
-func (l *Logins) ownKeys(file string) ([]remote.Key, error) {
+func (l *Logins) ownKeys(file, agent string) ([]remote.Key, error) {
 	h := l.o.Hosts
 	switch {
 	case file == "" && h.Credential != "":
-		return l.keys[""], nil
+		return l.keys[fileKey{}], nil
 	case file == "" && h.SSHKeyFile == "" && h.SSHConfig != "" && !h.SSHAgent && !l.o.Closed:
 		var all []remote.Key
 		for _, f := range remote.DefaultKeyFiles() {
-			keys, err := l.fromFile(f)
+			keys, err := l.fromFile(f, agent)
 			if err != nil {
 				return nil, err
 			}
@@ -132,7 +152,7 @@ func (l *Logins) ownKeys(file string) ([]remote.Key, error) {
 	if file == "" {
 		return nil, nil
 	}
-	return l.fromFile(file)
+	return l.fromFile(file, agent)
 }
 
 // read reads a private key's file.
@@ -149,18 +169,18 @@ func (l *Logins) read(file string) (data []byte, path string, err error) {
 	return data, path, nil
 }
 
-// fromFile returns the keys of a file.
-func (l *Logins) fromFile(file string) ([]remote.Key, error) {
+// fromFile returns the keys of a file: its certificate's first, if that lies beside it.
+func (l *Logins) fromFile(file, agent string) ([]remote.Key, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if keys, ok := l.keys[file]; ok {
+	if keys, ok := l.keys[fileKey{file, agent}]; ok {
 		return keys, nil
 	}
 	data, path, err := l.read(file)
 	if err != nil {
 		return nil, err
 	}
-	agents, err := l.agent()
+	agents, err := l.agent(agent)
 	if err != nil {
 		return nil, err
 	}
@@ -169,10 +189,13 @@ func (l *Logins) fromFile(file string) ([]remote.Key, error) {
 		ask = func() (string, error) { return l.o.Ask("Passphrase of " + path + ": ") }
 	}
 	keys, err := remote.FileKeys(path, data, agents, ask)
+	if err == nil {
+		keys, err = remote.Certified(keys, remote.CertFile(path))
+	}
 	if err != nil {
 		return nil, fail.Wrap(fail.KindOf(err), err, "read the SSH key").At(path)
 	}
-	l.keys[file] = keys
+	l.keys[fileKey{file, agent}] = keys
 	return keys, nil
 }
 
@@ -180,7 +203,11 @@ func (l *Logins) fromFile(file string) ([]remote.Key, error) {
 func (l *Logins) SudoPassword(_ context.Context, h remote.Host) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p, ok := l.passwords[h.Sudo]; ok {
+	source := h.Sudo
+	if source == "prompt" { // each user has a password
+		source += " for " + h.User
+	}
+	if p, ok := l.passwords[source]; ok {
 		return p, nil
 	}
 	if l.o.Closed {
@@ -191,7 +218,7 @@ func (l *Logins) SudoPassword(_ context.Context, h remote.Host) (string, error) 
 		err = fail.New(fail.Invalid, "the password is empty").Do("check where sudoPassword leads")
 	}
 	if err == nil {
-		l.passwords[h.Sudo] = p
+		l.passwords[source] = p
 	}
 	return p, err
 }
@@ -210,6 +237,9 @@ func (l *Logins) password(h remote.Host) (string, error) {
 	}
 	if l.o.Ask == nil {
 		return "", fail.New(fail.Refused, "sudo asks for a password, and there is no terminal to ask for it").Do("name it by sudoPassword.file or sudoPassword.env")
+	}
+	if name != "" {
+		return l.o.Ask("Password of sudo for " + h.User + " on " + h.Name + ": ")
 	}
 	return l.o.Ask("Password of sudo for " + h.User + " (" + h.Name + " and other machines): ")
 }
@@ -254,7 +284,10 @@ func Absolute(hs []remote.Host, all string) (out []remote.Host, key string, err 
 		return path
 	}
 	for _, h := range hs {
-		h.KeyFile = abs(h.KeyFile)
+		h.KeyFile, h.CertFiles = abs(h.KeyFile), slices.Clone(h.CertFiles)
+		for i := range h.CertFiles {
+			h.CertFiles[i] = abs(h.CertFiles[i])
+		}
 		if h.Via, _, err = Absolute(h.Via, ""); err != nil {
 			return nil, "", err
 		}

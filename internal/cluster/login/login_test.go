@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func write(t *testing.T, path string, data []byte) string {
 }
 
 // runAgent runs an SSH agent with keys.
-func runAgent(t *testing.T, keys ...any) {
+func runAgent(t *testing.T, keys ...any) (socket string) {
 	t.Helper()
 	ring, dir := agent.NewKeyring(), testkit.Value(os.MkdirTemp("", "agent-"))(t)
 	for _, k := range keys {
@@ -66,6 +67,7 @@ func runAgent(t *testing.T, keys ...any) {
 		}
 	}()
 	t.Setenv("SSH_AUTH_SOCK", filepath.Join(dir, "s"))
+	return filepath.Join(dir, "s")
 }
 
 // TestKeys reads keys of all kinds, locked and not, and offers the file's key before an agent full of keys.
@@ -213,3 +215,102 @@ func TestSudoPassword(t *testing.T) {
 		t.Errorf("asked %d times", asked)
 	}
 }
+
+// TestSudoPrompts: each machine with a prompt of its own, and each user of the common prompt, is asked for once.
+func TestSudoPrompts(t *testing.T) {
+	_, text := private(t, "ed25519", "")
+	var asked []string
+	l := testkit.Value(New(Options{Hosts: &v1alpha1.Hosts{SSHKeyFile: write(t, filepath.Join(t.TempDir(), "key"), text)}, Ask: func(q string) (string, error) {
+		asked = append(asked, q)
+		return "the answer to " + q, nil
+	}}))(t)
+	for range 2 {
+		for _, h := range []remote.Host{
+			{Name: "a", User: "me", Sudo: "prompt:a"}, {Name: "b", User: "you", Sudo: "prompt:b"},
+			{Name: "c", User: "me", Sudo: "prompt"}, {Name: "d", User: "me", Sudo: "prompt"}, {Name: "e", User: "you", Sudo: "prompt"},
+		} {
+			p := testkit.Value(l.SudoPassword(t.Context(), h))(t)
+			if !strings.Contains(p, " for "+h.User+" ") || strings.Contains(h.Sudo, ":") && !strings.HasSuffix(p, " on "+h.Name+": ") {
+				t.Errorf("%s gets %q", h.Name, p)
+			}
+		}
+	}
+	if len(asked) != 4 {
+		t.Errorf("asked %d times: %q", len(asked), asked)
+	}
+}
+
+// TestPublicKeyFile: a file with a public key stands for the agent's private one, as for ssh.
+func TestPublicKeyFile(t *testing.T) {
+	raw, _ := private(t, "ed25519", "")
+	other, _ := private(t, "ecdsa", "")
+	public := remote.PublicKey(testkit.Value(ssh.NewSignerFromKey(raw))(t))
+	path := write(t, filepath.Join(t.TempDir(), "id.pub"), []byte(public+" me@laptop\n"))
+	_, err := New(Options{Hosts: &v1alpha1.Hosts{SSHKeyFile: path}, Ask: func(string) (string, error) { t.Error("a passphrase was asked for"); return "", nil }})
+	testkit.Fails(t, err, fail.Invalid, "the file has a public key, and no SSH agent that may be used has its private key", "sshAgent: true")
+	runAgent(t, other, raw)
+	keys := testkit.Value(testkit.Value(New(Options{Hosts: &v1alpha1.Hosts{SSHKeyFile: path, SSHAgent: true}}))(t).Signers(remote.Host{}))(t)
+	if len(keys) != 2 || remote.PublicKey(keys[0]) != public {
+		t.Errorf("%d keys, the first is not the file's", len(keys))
+	}
+}
+
+// TestAgentOfHost: a host's own agent takes the place of SSH_AUTH_SOCK, which need not be set if a client configuration may name it.
+func TestAgentOfHost(t *testing.T) {
+	mine, _ := private(t, "ed25519", "")
+	socket := runAgent(t, mine)
+	t.Setenv("SSH_AUTH_SOCK", "")
+	t.Setenv("HOME", t.TempDir())
+	l := testkit.Value(New(Options{Hosts: &v1alpha1.Hosts{SSHAgent: true, SSHConfig: "~/.ssh/config"}}))(t)
+	keys := testkit.Value(l.Signers(remote.Host{Agent: socket}))(t)
+	if len(keys) != 1 || remote.PublicKey(keys[0]) != remote.PublicKey(testkit.Value(ssh.NewSignerFromKey(mine))(t)) {
+		t.Errorf("%d keys of the host's agent", len(keys))
+	}
+	for agent, want := range map[string]string{"": "SSH_AUTH_SOCK is not set", "none": "there is no key to log in with"} {
+		_, err := l.Signers(remote.Host{Agent: agent})
+		testkit.Fails(t, err, fail.Invalid, want)
+	}
+	l = testkit.Value(New(Options{Hosts: &v1alpha1.Hosts{SSHConfig: "~/.ssh/config"}}))(t) // sshAgent is not set
+	_, err := l.Signers(remote.Host{Agent: socket})
+	testkit.Fails(t, err, fail.Invalid, "there is no key to log in with")
+}
+
+// TestCertificates: the certificate beside a key, or one that a client configuration names, logs in before the key.
+func TestCertificates(t *testing.T) {
+	dir := t.TempDir()
+	raw, text := private(t, "rsa", "")
+	key, authority := testkit.Value(ssh.NewSignerFromKey(raw))(t), testkit.Value(ssh.NewSignerFromKey(first(private(t, "ed25519", ""))))(t)
+	certify := func(name string, of ssh.PublicKey, kind uint32) string {
+		c := &ssh.Certificate{Key: of, CertType: kind, ValidPrincipals: []string{"me"}, ValidBefore: ssh.CertTimeInfinity}
+		testkit.Must(t, c.SignCert(rand.Reader, authority))
+		return write(t, filepath.Join(dir, name), ssh.MarshalAuthorizedKey(c))
+	}
+	path := write(t, filepath.Join(dir, "id"), text)
+	hosts := &v1alpha1.Hosts{SSHKeyFile: path}
+	kinds := func(h remote.Host) (all []string) {
+		for _, k := range testkit.Value(testkit.Value(New(Options{Hosts: hosts}))(t).Signers(h))(t) {
+			all = append(all, k.PublicKey().Type())
+		}
+		return all
+	}
+	plain, both := []string{ssh.KeyAlgoRSA}, []string{ssh.CertAlgoRSAv01, ssh.KeyAlgoRSA}
+	named := certify("by-authority", key.PublicKey(), ssh.UserCert)
+	for _, c := range []struct {
+		name string
+		h    remote.Host
+		want []string
+	}{{"none", remote.Host{}, plain}, {"named", remote.Host{CertFiles: []string{named}}, both}, {"of another key", remote.Host{CertFiles: []string{certify("other", authority.PublicKey(), ssh.UserCert)}}, plain}} {
+		if got := kinds(c.h); !slices.Equal(got, c.want) {
+			t.Errorf("certificate: %s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	certify("id-cert.pub", key.PublicKey(), ssh.UserCert)
+	if got := kinds(remote.Host{}); !slices.Equal(got, both) {
+		t.Errorf("certificate beside the key: %q", got)
+	}
+	certify("id-cert.pub", key.PublicKey(), ssh.HostCert)
+	_, err := New(Options{Hosts: hosts})
+	testkit.Fails(t, err, fail.Invalid, "id-cert.pub", "this is not the SSH certificate of a user")
+}
+
+func first(key any, _ []byte) any { return key }

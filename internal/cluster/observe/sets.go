@@ -25,6 +25,7 @@ func (s *SeenSet) Clean() bool { return s != nil && s.Finding.Clean() }
 type SurplusSet struct {
 	Key     string
 	Objects []string
+	Stays   []string // objects that their set keeps
 	Volumes []string // volumes that would be lost with it
 	Defined []string // definitions with objects of other owners
 	Once    bool     // it was applied a single time: its objects stay
@@ -97,8 +98,8 @@ func (c *Observer) observeSets(ctx context.Context, client *kube.Client, o *Obse
 func (c *Observer) observeSet(ctx context.Context, client *kube.Client, s *siteset.Set, r chart.Rendered) (*SeenSet, error) {
 	seen := &SeenSet{}
 	if s.Once {
-		if done, err := client.Applied(ctx, s.Key); err != nil || done {
-			seen.Finding.Same, seen.Finding.Known = done, done
+		var err error
+		if seen.Finding, err = client.Applied(ctx, s.Options()); err != nil || seen.Finding.Known {
 			return seen, err
 		}
 	}
@@ -134,19 +135,23 @@ func (c *Observer) surplusSets(ctx context.Context, client *kube.Client, sets []
 			continue
 		}
 		s := SurplusSet{Key: key}
-		going, once, err := client.Inventory(ctx, key)
+		going, staying, once, err := client.Departing(ctx, key)
 		if err != nil {
 			return nil, err
 		}
-		if s.Once = once; !once {
-			for _, r := range going {
-				s.Objects = append(s.Objects, r.String())
-			}
-			if s.Volumes, s.Defined, err = client.Lost(ctx, going); err != nil {
-				return nil, err
-			}
+		s.Once, s.Objects, s.Stays = once, names(going), names(staying)
+		if s.Volumes, s.Defined, err = client.Lost(ctx, going); err != nil {
+			return nil, err
 		}
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+func names(all []objects.Ref) []string {
+	var out []string
+	for _, r := range all {
+		out = append(out, r.String())
+	}
+	return out
 }

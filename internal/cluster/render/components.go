@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/identity"
 	"github.com/naupegos/naupegos/internal/kube/layout"
 )
 
@@ -26,6 +27,9 @@ func settings(spec v1alpha1.Spec) (layout.Settings, error) {
 		AuditWebhook: k.APIServer.AuditWebhook != nil,
 	}
 	var err error
+	if s.APIServer.Files, err = admission(s.APIServer.Files, k.APIServer.AdmissionConfig, spec.Identity.PodSecurity); err != nil {
+		return s, err
+	}
 	if s.Scheduler.Config, err = configText(k.Scheduler.Config); err != nil {
 		return s, err
 	}
@@ -85,13 +89,25 @@ func apiServer(a v1alpha1.APIServer) layout.Program {
 		p.Args = append(p.Args, layout.Argument{Name: "watch-cache-sizes", Value: strings.Join(list, ",")})
 	}
 	p.Args = append(p.Args, arguments(a.ExtraArgs)...)
-	if a.AdmissionConfig != "" {
-		p.Files = append(p.Files, layout.ProgramFile{Flag: "admission-control-config-file", Name: "admission.yaml", Content: a.AdmissionConfig})
-	}
 	if w := a.AuditWebhook; w != nil {
 		p.Files = append(p.Files, layout.ProgramFile{Flag: "audit-webhook-config-file", Name: "audit-webhook.yaml", Content: layout.WebhookKubeconfig(w.URL, w.CA)})
 	}
 	return p
+}
+
+// admission adds the configuration of the API server's admission plugins, if there is any.
+func admission(files []layout.ProgramFile, text string, p *v1alpha1.PodSecurity) ([]layout.ProgramFile, error) {
+	if p != nil {
+		var err error
+		text, err = identity.AdmissionConfig(text, p.Config())
+		if err != nil {
+			return nil, err
+		}
+	}
+	if text == "" {
+		return files, nil
+	}
+	return append(files, layout.ProgramFile{Flag: "admission-control-config-file", Name: "admission.yaml", Content: text}), nil
 }
 
 func controllerManager(m v1alpha1.ControllerManager) layout.Program {

@@ -8,11 +8,13 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -63,21 +65,93 @@ func parseOne(doc []byte) ([]*unstructured.Unstructured, error) {
 	if err := u.UnmarshalJSON(raw); err != nil { // integers stay integers
 		return nil, err
 	}
-	if u.IsList() {
-		list, err := u.ToList()
+	return expand(u)
+}
+
+// expand returns an object, or the objects of a List, checked and in the form that is applied.
+func expand(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	if items, found := u.Object["items"]; u.GetKind() == "List" && (!found || items == nil) {
+		return nil, nil // a template without rows
+	}
+	if !u.IsList() {
+		return []*unstructured.Unstructured{u}, complete(u)
+	}
+	list, err := u.ToList()
+	if err != nil {
+		return nil, err
+	}
+	var out []*unstructured.Unstructured
+	for i := range list.Items {
+		objects, err := expand(&list.Items[i])
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("item %d: %w", i+1, err)
 		}
-		var out []*unstructured.Unstructured
-		for i := range list.Items {
-			out = append(out, &list.Items[i])
-		}
-		return out, nil
+		out = append(out, objects...)
+	}
+	return out, nil
+}
+
+// complete checks what an object needs to be applied without loss, and moves the stringData of a Secret to its data: the API server does so too, but with
+// server-side apply a key that leaves stringData would stay in data.
+func complete(u *unstructured.Unstructured) error {
+	if u.GetKind() == "" || u.GetAPIVersion() == "" {
+		return fmt.Errorf("an object has no apiVersion and kind")
 	}
 	if u.GetName() == "" {
-		return nil, fmt.Errorf("%s has no metadata.name", u.GetKind())
+		return fmt.Errorf("%s has no metadata.name", u.GetKind())
 	}
-	return []*unstructured.Unstructured{u}, nil
+	meta, _ := u.Object["metadata"].(map[string]any) // it has a name
+	for _, field := range []string{"labels", "annotations"} {
+		if err := texts(meta, field); err != nil { // otherwise all of them would get lost
+			return fmt.Errorf("%s: metadata.%w", Name(u), err)
+		}
+	}
+	if kind := u.GetKind(); u.GetAPIVersion() != "v1" || kind != "Secret" && kind != "ConfigMap" {
+		return nil
+	}
+	for _, field := range []string{"stringData", "data"} {
+		if err := texts(u.Object, field); err != nil {
+			return fmt.Errorf("%s: %w", Name(u), err)
+		}
+	}
+	if u.GetKind() != "Secret" {
+		return nil
+	}
+	plain, _ := u.Object["stringData"].(map[string]any)
+	delete(u.Object, "stringData")
+	data, _ := u.Object["data"].(map[string]any)
+	if data == nil && len(plain) > 0 {
+		data = map[string]any{}
+		u.Object["data"] = data
+	}
+	for k, v := range plain {
+		data[k] = base64.StdEncoding.EncodeToString([]byte(v.(string)))
+	}
+	return nil
+}
+
+// texts reports a value of a field that is not a text. A value of null counts as an empty text, as in kubectl.
+func texts(in map[string]any, field string) error {
+	if in[field] == nil {
+		delete(in, field)
+		return nil
+	}
+	m, ok := in[field].(map[string]any)
+	if !ok {
+		return fmt.Errorf("%s is no mapping", field)
+	}
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		switch v := m[k].(type) {
+		case nil:
+			m[k] = ""
+		case string:
+		case bool, int64, float64:
+			return fmt.Errorf("%s[%s] is %v, not a text: put the value in quotes", field, k, v)
+		default:
+			return fmt.Errorf("%s[%s] is not a text", field, k)
+		}
+	}
+	return nil
 }
 
 // Rank orders kinds: what others need comes first, what reacts to others last.

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func TestParse(t *testing.T) {
@@ -42,6 +44,45 @@ items: [{apiVersion: v1, kind: Service, metadata: {name: s}}, {apiVersion: v1, k
 	} {
 		if _, err := Parse([]byte("---\n" + bad)); fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), "document") {
 			t.Errorf("%s: got %v, want invalid input that names the document", name, err)
+		}
+	}
+}
+
+// TestComplete: what the API server, or we, would otherwise lose without a word.
+func TestComplete(t *testing.T) {
+	for text, want := range map[string]string{
+		"metadata: {name: x, annotations: {prometheus.io/port: 8080}}":                "ConfigMap x: metadata.annotations[prometheus.io/port] is 8080, not a text: put the value in quotes",
+		"metadata: {name: x, labels: {live: true}}":                                   "metadata.labels[live] is true",
+		"metadata: {name: x, labels: [a]}":                                            "metadata.labels is no mapping",
+		"metadata: {name: x, annotations: {a: {b: c}}}":                               "metadata.annotations[a] is not a text",
+		"metadata: {name: x}\ndata: {port: 8080}":                                     "data[port] is 8080",
+		"metadata: {name: x, annotations: {a: , b: \"8080\"}, labels: }\ndata: {k: }": "",
+	} {
+		objects, err := Parse([]byte("apiVersion: v1\nkind: ConfigMap\n" + text + "\n"))
+		if want == "" && (err != nil || len(objects) != 1 || len(objects[0].GetAnnotations()) != 2) {
+			t.Errorf("%s: %v, %v", text, objects, err)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	secret := testkit.Value(Parse([]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {a: QQ==, b: Qg==}\nstringData: {a: new, c: \"1\"}\n")))(t)[0]
+	if got := fmt.Sprint(secret.Object["data"]); got != "map[a:bmV3 b:Qg== c:MQ==]" || secret.Object["stringData"] != nil {
+		t.Errorf("the Secret has %v", secret.Object)
+	}
+	only := testkit.Value(Parse([]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: {c: s}\n")))(t)[0]
+	if got := fmt.Sprint(only.Object["data"]); got != "map[c:cw==]" {
+		t.Errorf("the Secret has %v", only.Object)
+	}
+	for text, want := range map[string]string{
+		"{apiVersion: v1, kind: List, items: null}": "0", "{apiVersion: v1, kind: List}": "0", "{apiVersion: v1, kind: List, items: []}": "0",
+		"{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret, metadata: {name: s}}]}]}": "1",
+		"{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret, metadata: {}}]}":                                               "item 1: Secret has no metadata.name",
+		"{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Pod, metadata: {generateName: p-}}]}":                                  "metadata.name",
+	} {
+		objects, err := Parse([]byte(text))
+		if got := fmt.Sprint(len(objects)); err == nil && got != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %s objects, %v; want %s", text, got, err, want)
 		}
 	}
 }

@@ -4,7 +4,9 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -93,10 +95,14 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 	}
 	keep := refs(objects)
 	// Recorded before anything is created, so that the next Apply knows the objects of an interrupted one.
-	if err := c.record(ctx, o, "", union(before.Objects, keep)); err != nil {
+	if err := c.record(ctx, o, inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs}); err != nil {
 		return result, err
 	}
-	for left := objects; len(left) > 0; {
+	left, err := c.unended(ctx, objects, before)
+	if err != nil {
+		return result, err
+	}
+	for len(left) > 0 {
 		n := sameRank(left)
 		if err := c.applyRank(ctx, left[:n], o); err != nil {
 			return result, err
@@ -113,7 +119,11 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 	} else {
 		keep = union(before.Objects, keep)
 	}
-	return result, c.record(ctx, o, digest, keep)
+	jobs, err := vanishing(objects)
+	if err != nil {
+		return result, err
+	}
+	return result, c.record(ctx, o, inventory{Digest: digest, Objects: keep, Jobs: jobs})
 }
 
 func sameRank(objects []*unstructured.Unstructured) int {
@@ -172,9 +182,19 @@ func (c *Applier) applyOne(ctx context.Context, wanted *unstructured.Unstructure
 	} else {
 		_, err = r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
 	}
-	if replaceable[u.GetKind()] && answer.Immutable(err) {
-		if err := r.Delete(ctx, u.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return answer.Error(ctx, err, "replace %s", manifest.Name(u)).At(c.Host)
+	if answer.Immutable(err) {
+		live, gone := r.Get(ctx, u.GetName(), metav1.GetOptions{})
+		if gone != nil && !apierrors.IsNotFound(gone) {
+			return answer.Error(ctx, gone, "get %s", manifest.Name(u)).At(c.Host)
+		}
+		if refused := replacement(u, live, err); gone == nil && refused != nil {
+			return refused
+		}
+		if err := c.Remove(ctx, u); err != nil {
+			return err
+		}
+		if err := c.waitGone(ctx, []ref{refOf(u)}); err != nil {
+			return err
 		}
 		_, err = r.Apply(ctx, u.GetName(), u, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
 	}
@@ -194,6 +214,56 @@ func (c *Applier) applyOne(ctx context.Context, wanted *unstructured.Unstructure
 // replaceable are kinds whose objects may be deleted and created again if an immutable field changes: volumes do not need the class that they were made
 // with, and a binding has no state.
 var replaceable = map[string]bool{"StorageClass": true, "ClusterRoleBinding": true, "RoleBinding": true}
+
+// replacement returns nil if the live object may be deleted and made again because a field that never changes differs; else why not, with a remedy.
+func replacement(u, live *unstructured.Unstructured, said error) *fail.Error {
+	if replaceable[u.GetKind()] || isJob(u) && ended(live) {
+		return nil
+	}
+	e := fail.New(fail.Conflict, "would change a field that never changes: %s", told(said)).At(manifest.Name(u))
+	if isJob(u) {
+		return e.Do("wait until the Job has ended, or delete it, then apply")
+	}
+	return e.Do("take the change back, or delete the object (kubectl delete %s), then apply", deletion(u))
+}
+
+func deletion(u *unstructured.Unstructured) string {
+	if u.GetNamespace() == "" {
+		return strings.ToLower(u.GetKind()) + " " + u.GetName()
+	}
+	return "-n " + u.GetNamespace() + " " + strings.ToLower(u.GetKind()) + " " + u.GetName()
+}
+
+// told returns what the API says about an object's fields, without their values.
+func told(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return "the API refuses it"
+	}
+	var all []string
+	for _, cause := range status.Status().Details.Causes {
+		_, why, found := strings.Cut(cause.Message, "}: ") // the message of an invalid value shows the value
+		if !found {
+			why = cause.Message
+			if i := strings.LastIndex(why, ": "); i >= 0 {
+				why = why[i+2:]
+			}
+		}
+		if line := strings.TrimSpace(cause.Field + ": " + why); !slices.Contains(all, line) {
+			all = append(all, line)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// ended reports whether a Job is complete or has failed for good.
+func ended(job *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(job.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		m, ok := c.(map[string]any)
+		return ok && (m["type"] == "Complete" || m["type"] == "Failed") && m["status"] == "True"
+	})
+}
 
 func with(m map[string]string, key, value string) map[string]string {
 	out := maps.Clone(m)

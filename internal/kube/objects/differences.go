@@ -26,10 +26,16 @@ type Finding struct {
 	Pruned  []Ref    // objects that the set no longer has
 	Same    bool     // the inventory records these very objects
 	Known   bool     // the set was applied before
+	Mode    bool     // the inventory records the other mode: applied once, or kept as it is
 }
 
 // Clean reports whether Apply has nothing to do.
-func (f *Finding) Clean() bool {
+func (f *Finding) Clean() bool { return !f.Mode && f.alike() }
+
+// OnlyMode reports whether nothing but the mode in the inventory differs, which Remember writes.
+func (f *Finding) OnlyMode() bool { return f.Mode && f.alike() }
+
+func (f *Finding) alike() bool {
 	return f.Same && len(f.Deltas) == 0 && len(f.Refused) == 0 && len(f.Pruned) == 0
 }
 
@@ -51,11 +57,15 @@ func (c *Applier) Differences(ctx context.Context, manifests []byte, o Options) 
 func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructured, o Options) (Finding, error) {
 	var f Finding
 	found, refused := make([][]delta.Delta, len(wanted)), make([]string, len(wanted))
+	inv, err := c.inventory(ctx, o.Addon)
+	if err != nil {
+		return f, err
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i, u := range wanted {
 		g.Go(func() error {
-			deltas, err := c.compare(gctx, u, o)
+			deltas, err := c.compare(gctx, u, o, inv)
 			if o.Shared && fail.KindOf(err) == fail.Conflict {
 				refused[i] = manifest.Name(u) + " " + reason(err)
 				deltas = []delta.Delta{{Kind: "object", Name: manifest.Name(u), Action: "update", Why: "refused: it " + reason(err)}}
@@ -73,15 +83,12 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 	}
 	f.Deltas = slices.Concat(found...)
 	f.Refused = slices.DeleteFunc(refused, func(s string) bool { return s == "" })
-	inv, err := c.inventory(ctx, o.Addon)
-	if err != nil {
-		return f, err
-	}
 	digest, err := manifest.DigestAll(wanted)
 	if err != nil {
 		return f, err
 	}
 	f.Same, f.Known = inv.Digest == digest, inv.Digest != ""
+	f.Mode = f.Known && inv.Once != o.Once
 	keep := map[string]bool{}
 	for _, r := range refs(wanted) {
 		keep[r.identity()] = true
@@ -91,7 +98,12 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 			continue
 		}
 		if o.Shared { // an interrupted apply may have recorded objects that it never made, and pruned ones
-			if ours, err := c.belongs(ctx, r, o.Addon); err != nil || !ours {
+			live, err := c.owned(ctx, r, o.Addon)
+			if err != nil || live == nil {
+				continue
+			}
+			if stays(live) {
+				f.Deltas = append(f.Deltas, delta.Delta{Kind: "object", Name: r.String(), Action: "update", Why: "it leaves the set and stays: its helm.sh/resource-policy is keep"})
 				continue
 			}
 		}
@@ -106,7 +118,7 @@ func unknown(name string, err error) delta.Delta {
 }
 
 // compare compares one object with the API server's dry run of it.
-func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o Options) ([]delta.Delta, error) {
+func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o Options, inv inventory) ([]delta.Delta, error) {
 	name := manifest.Name(u)
 	r, err := c.resource(ctx, refOf(u))
 	if meta.IsNoMatchError(err) {
@@ -116,6 +128,9 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 		return nil, err
 	}
 	live, err := r.Get(ctx, u.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && inv.ran(u) {
+		return nil, nil
+	}
 	if apierrors.IsNotFound(err) {
 		return created(u)
 	}
@@ -131,6 +146,12 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 		want, err = c.applyTo(ctx, r, want, live, o, dry)
 	} else {
 		want, err = r.Apply(ctx, u.GetName(), want, dry)
+	}
+	if o.Shared && answer.Immutable(err) {
+		if refused := replacement(u, live, err); refused != nil {
+			return nil, refused
+		}
+		return []delta.Delta{{Kind: "object", Name: name, Action: "update", Why: "a field that never changes differs (" + told(err) + "): it is deleted and made again"}}, nil
 	}
 	if err != nil {
 		return nil, answer.Error(ctx, err, "foresee %s", name).At(c.Host)

@@ -38,7 +38,8 @@ func (r Ref) String() string { return ref(r).String() }
 type inventory struct {
 	Digest  string // of the manifests applied last; empty while an apply is unfinished
 	Objects []ref
-	Once    bool // the set is applied a single time
+	Once    bool              // the set is applied a single time
+	Jobs    map[string]string // the digests of Jobs that the cluster deletes when they have ended, by identity, as applied last
 }
 
 // InventoryPrefix is the prefix of the names of the ConfigMaps that hold inventories.
@@ -110,25 +111,36 @@ func (c *Applier) inventory(ctx context.Context, addon string) (inventory, error
 		return inv, answer.Error(ctx, err, "get the inventory of addon %s", addon).At(c.Host)
 	}
 	inv.Digest, inv.Once = cm.Data["digest"], cm.Data["mode"] == "once"
-	if err := json.Unmarshal([]byte(cm.Data["objects"]), &inv.Objects); err != nil {
+	err = json.Unmarshal([]byte(cm.Data["objects"]), &inv.Objects)
+	if jobs := cm.Data["jobs"]; jobs != "" && err == nil {
+		err = json.Unmarshal([]byte(jobs), &inv.Jobs)
+	}
+	if err != nil {
 		return inv, fail.Wrap(fail.Invalid, err, "read the inventory of addon %s in ConfigMap kube-system/%s", addon, cm.Name).
 			Do("delete that ConfigMap and apply again; nothing will be pruned then")
 	}
 	return inv, nil
 }
 
-func (c *Applier) record(ctx context.Context, o Options, digest string, objects []ref) error {
+func (c *Applier) record(ctx context.Context, o Options, inv inventory) error {
 	addon := o.Addon
 	if addon == "" {
 		return nil
 	}
-	raw, err := json.Marshal(objects)
+	raw, err := json.Marshal(inv.Objects)
 	if err != nil {
 		return fmt.Errorf("inventory of addon %s: %w", addon, err)
 	}
-	data := map[string]string{"digest": digest, "objects": string(raw)}
+	data := map[string]string{"digest": inv.Digest, "objects": string(raw)}
 	if o.Once {
 		data["mode"] = "once"
+	}
+	if len(inv.Jobs) > 0 {
+		jobs, err := json.Marshal(inv.Jobs)
+		if err != nil {
+			return fmt.Errorf("inventory of addon %s: %w", addon, err)
+		}
+		data["jobs"] = string(jobs)
 	}
 	cm := corev1ac.ConfigMap(inventoryName(addon), metav1.NamespaceSystem).WithLabels(map[string]string{AddonLabel: addon}).WithData(data)
 	_, err = c.Set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Apply(ctx, cm, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
@@ -178,16 +190,6 @@ func intact(o *metav1.PartialObjectMetadata) bool {
 		}
 	}
 	return true
-}
-
-// Inventory lists the objects that a set made, and whether it was applied a single time.
-func (c *Applier) Inventory(ctx context.Context, addon string) (all []Ref, once bool, err error) {
-	inv, err := c.inventory(ctx, addon)
-	out := make([]Ref, len(inv.Objects))
-	for i, r := range inv.Objects {
-		out[i] = Ref(r)
-	}
-	return out, inv.Once, err
 }
 
 // sameKind reports whether all the given objects, which are of one kind, exist with their digests.

@@ -5,18 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/answer"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // Delete removes the objects of the manifests and, with an addon, all other objects in its inventory, and the inventory last.
-// An object that does not exist is no error. Objects are deleted in the reverse order of Apply; Delete does not wait for their finalizers.
+// An object that does not exist is no error. Objects are deleted in the reverse order of Apply. Before it deletes what may be their operators, Delete waits
+// until custom resources are gone, as long as ctx allows.
 func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error {
 	objects, err := manifest.Parse(manifests)
 	if err != nil {
@@ -26,25 +32,88 @@ func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error
 	if err != nil {
 		return err
 	}
-	all := union(inv.Objects, refs(objects))
-	slices.SortStableFunc(all, func(a, b ref) int { return manifest.Rank(b.object()) - manifest.Rank(a.object()) })
-	for _, r := range all {
+	_, err = c.takeAway(ctx, union(inv.Objects, refs(objects)), func(r ref) (bool, error) {
 		if o.Shared {
-			_, err = c.deleteShared(ctx, r, o.Addon)
-		} else {
-			err = c.deleteOne(ctx, r)
+			return c.deleteShared(ctx, r, o.Addon)
 		}
-		if err != nil {
-			return err
-		}
+		return true, c.deleteOne(ctx, r)
+	})
+	if err != nil {
+		return err
 	}
 	return c.forget(ctx, o.Addon)
 }
 
-// deleteShared deletes an object of a set. It keeps an object that is another set's by now, and a namespace with objects of others.
+// takeAway removes objects in the reverse order of their creation, and returns those that remove deleted. Finalizers of custom resources need their operators,
+// rights and definitions: these go after the custom resources are gone.
+func (c *Applier) takeAway(ctx context.Context, all []ref, remove func(ref) (deleted bool, err error)) ([]string, error) {
+	var out []string
+	var leaving []ref
+	slices.SortStableFunc(all, func(a, b ref) int { return manifest.Rank(b.object()) - manifest.Rank(a.object()) })
+	last := manifest.Rank(&unstructured.Unstructured{}) // the rank of custom resources
+	for _, r := range all {
+		if manifest.Rank(r.object()) < last && len(leaving) > 0 {
+			if err := c.waitGone(ctx, leaving); err != nil {
+				return out, err
+			}
+			leaving = nil
+		}
+		deleted, err := remove(r)
+		if err != nil {
+			return out, err
+		}
+		if deleted {
+			out = append(out, r.String())
+			if manifest.Rank(r.object()) == last && custom(r) {
+				leaving = append(leaving, r)
+			}
+		}
+	}
+	return out, nil
+}
+
+// custom reports whether an object is of a kind that Kubernetes does not bring.
+func custom(r ref) bool {
+	return !scheme.Scheme.IsGroupRegistered(r.object().GroupVersionKind().Group)
+}
+
+// waitGone waits until deleted objects are gone. The error names the first that is not, and its finalizers.
+func (c *Applier) waitGone(ctx context.Context, all []ref) error {
+	return answer.Poll(ctx, 200*time.Millisecond, func(ctx context.Context) error {
+		for _, r := range all {
+			ri, err := c.resource(ctx, r)
+			if meta.IsNoMatchError(err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			live, err := ri.Get(ctx, r.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return answer.Error(ctx, err, "get %s", r).At(c.Host)
+			}
+			e := fail.New(fail.NotReady, "%s is deleted but not gone", r).At(c.Host)
+			if f := live.GetFinalizers(); len(f) > 0 {
+				e.What += ": it has the finalizer " + strings.Join(f, ", ")
+				e = e.Do("look why the controller of the finalizer does not finish, then apply again")
+			}
+			return e
+		}
+		return nil
+	})
+}
+
+// deleteShared deletes an object of a set. It keeps an object that is another set's by now, one that is to stay, and a namespace with objects of others.
 func (c *Applier) deleteShared(ctx context.Context, r ref, addon string) (deleted bool, err error) {
-	if ours, err := c.belongs(ctx, r, addon); err != nil || !ours {
+	live, err := c.owned(ctx, r, addon)
+	if err != nil || live == nil {
 		return false, err
+	}
+	if stays(live) {
+		return false, c.release(ctx, r)
 	}
 	if r.Kind == "Namespace" && r.APIVersion == "v1" {
 		if other, err := c.occupied(ctx, r.Name, addon); err != nil || other != "" {
@@ -52,6 +121,11 @@ func (c *Applier) deleteShared(ctx context.Context, r ref, addon string) (delete
 		}
 	}
 	return true, c.deleteOne(ctx, r)
+}
+
+// stays reports whether an object is to outlive its set, as Helm's charts mark it.
+func stays(live *unstructured.Unstructured) bool {
+	return strings.EqualFold(strings.TrimSpace(live.GetAnnotations()["helm.sh/resource-policy"]), "keep")
 }
 
 // release takes the label of its set from an object that stays.
@@ -85,51 +159,53 @@ func (c *Applier) deleteOne(ctx context.Context, r ref) error {
 
 // prune deletes the objects that are in before but not in keep and still carry the label of this addon.
 func (c *Applier) prune(ctx context.Context, before, keep []ref, addon string) ([]string, error) {
-	var out []string
 	kept := map[string]bool{}
 	for _, r := range keep {
 		kept[r.identity()] = true
 	}
-	for _, r := range before {
-		if kept[r.identity()] {
-			continue
-		}
-		ours, err := c.belongs(ctx, r, addon)
-		if err != nil {
-			return out, err
-		}
-		if !ours {
-			continue
-		}
-		if r.Kind == "Namespace" {
-			if ours, err = c.deleteShared(ctx, r, addon); !ours && err == nil {
-				continue
-			}
-		} else {
-			err = c.deleteOne(ctx, r)
-		}
-		if err != nil {
-			return out, err
-		}
-		out = append(out, r.String())
-	}
-	return out, nil
+	going := slices.DeleteFunc(slices.Clone(before), func(r ref) bool { return kept[r.identity()] })
+	return c.takeAway(ctx, going, func(r ref) (bool, error) { return c.deleteShared(ctx, r, addon) })
 }
 
-func (c *Applier) belongs(ctx context.Context, r ref, addon string) (bool, error) {
+// owned returns the live object if it belongs to the set; nil if it does not, or does not exist.
+func (c *Applier) owned(ctx context.Context, r ref, addon string) (*unstructured.Unstructured, error) {
 	ri, err := c.resource(ctx, r)
 	if err != nil {
 		if meta.IsNoMatchError(err) {
-			return false, nil
+			return nil, nil
 		}
-		return false, err
+		return nil, err
 	}
 	u, err := ri.Get(ctx, r.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, answer.Error(ctx, err, "get %s", r).At(c.Host)
+		return nil, answer.Error(ctx, err, "get %s", r).At(c.Host)
 	}
-	return u.GetLabels()[AddonLabel] == addon, nil
+	if u.GetLabels()[AddonLabel] != addon {
+		return nil, nil
+	}
+	return u, nil
+}
+
+// Departing lists the objects that a removal of the set deletes and those that stay, and reports whether the set was applied a single time.
+func (c *Applier) Departing(ctx context.Context, addon string) (going, staying []Ref, once bool, err error) {
+	inv, err := c.inventory(ctx, addon)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	for _, r := range inv.Objects {
+		live, err := c.owned(ctx, r, addon)
+		switch {
+		case err != nil:
+			return nil, nil, false, err
+		case live == nil:
+		case inv.Once || stays(live):
+			staying = append(staying, Ref(r))
+		default:
+			going = append(going, Ref(r))
+		}
+	}
+	return going, staying, inv.Once, nil
 }

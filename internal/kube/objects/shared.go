@@ -48,7 +48,11 @@ func (c *Applier) applyShared(ctx context.Context, r dynamic.ResourceInterface, 
 // applyTo applies an object in place of the live one, which may be nil. fail.Conflict names the owner of the object or of its fields.
 func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, live *unstructured.Unstructured, o Options, with metav1.ApplyOptions) (*unstructured.Unstructured, error) {
 	if live != nil {
-		if owner := ownerOf(live, o); owner != "" {
+		owner, err := c.owner(ctx, live, o)
+		if err != nil {
+			return nil, err
+		}
+		if owner != "" {
 			return nil, fail.New(fail.Conflict, "belongs to %s", owner).At(manifest.Name(u)).Do("give it another name, or remove it there first")
 		}
 	}
@@ -77,12 +81,15 @@ func reason(err error) string {
 		if e.Err != nil && errors.As(e.Err, &inner) {
 			e = inner
 		}
+		if e.Hint != "" {
+			return e.What + " (" + e.Hint + ")"
+		}
 		return e.What
 	}
 	return err.Error()
 }
 
-// ownerOf names the set, addon or Helm release that a live object belongs to; "" if the set of the options may take it.
+// ownerOf is owner by the object's marks alone.
 func ownerOf(live *unstructured.Unstructured, o Options) string {
 	if addon := live.GetLabels()[AddonLabel]; addon != "" {
 		if addon == o.Addon {
@@ -188,14 +195,69 @@ func (c *Applier) HelmRelease(ctx context.Context, namespace, name string) (stri
 	return newest, nil
 }
 
-// Applied reports whether the set was applied completely before, whatever it holds now.
-func (c *Applier) Applied(ctx context.Context, addon string) (bool, error) {
-	inv, err := c.inventory(ctx, addon)
-	return inv.Digest != "", err
+// Applied finds whether the set was applied completely before, and in which mode, whatever it holds now. It is the comparison of a set that is applied once.
+func (c *Applier) Applied(ctx context.Context, o Options) (Finding, error) {
+	inv, err := c.inventory(ctx, o.Addon)
+	done := inv.Digest != ""
+	return Finding{Same: done, Known: done, Mode: done && inv.Once != o.Once}, err
 }
 
-// Forget removes the inventory of a set and leaves its objects.
-func (c *Applier) Forget(ctx context.Context, addon string) error { return c.forget(ctx, addon) }
+// Remember writes the mode of the options into the inventory, and changes no object.
+func (c *Applier) Remember(ctx context.Context, o Options) error {
+	inv, err := c.inventory(ctx, o.Addon)
+	if err != nil {
+		return err
+	}
+	return c.record(ctx, o, inv)
+}
+
+// Forget removes the inventory of a set and leaves its objects, which belong to no set then.
+func (c *Applier) Forget(ctx context.Context, addon string) error {
+	inv, err := c.inventory(ctx, addon)
+	if err != nil {
+		return err
+	}
+	for _, r := range inv.Objects {
+		live, err := c.owned(ctx, r, addon)
+		if err == nil && live != nil {
+			err = c.release(ctx, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.forget(ctx, addon)
+}
+
+// forgotten reports whether a label names a set of a document that is no longer there. Such labels remain on what a chart's hooks made.
+func (c *Applier) forgotten(ctx context.Context, addon string) (bool, error) {
+	if !strings.HasPrefix(addon, ManifestsPrefix) && !strings.HasPrefix(addon, ChartPrefix) {
+		return false, nil
+	}
+	_, err := c.Set.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, inventoryName(addon), metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, answer.Error(ctx, err, "look for the inventory of %s", SetTitle(addon)).At(c.Host)
+	}
+	return err != nil, nil
+}
+
+// owner names the set, addon or Helm release that a live object belongs to; "" if the set of the options may take it.
+func (c *Applier) owner(ctx context.Context, live *unstructured.Unstructured, o Options) (string, error) {
+	owner := ownerOf(live, o)
+	label := live.GetLabels()[AddonLabel]
+	if owner == "" || label == "" {
+		return owner, nil
+	}
+	free, err := c.forgotten(ctx, label)
+	if err != nil || !free {
+		return owner, err
+	}
+	unlabelled := live.DeepCopy()
+	labels := unlabelled.GetLabels()
+	delete(labels, AddonLabel)
+	unlabelled.SetLabels(labels)
+	return ownerOf(unlabelled, o), nil
+}
 
 // namespaced reports whether a kind is namespaced; unknown if neither the API nor a definition among the objects says it.
 func (c *Applier) namespaced(ctx context.Context, u *unstructured.Unstructured, among []*unstructured.Unstructured) (yes, known bool, err error) {

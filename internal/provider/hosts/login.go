@@ -79,13 +79,13 @@ func (l *logins) fill(m *provider.Machine, h *v1alpha1.HostMachine) error {
 		return err
 	}
 	m.User, m.Port = cmp.Or(h.User, s.User, l.doc.User), cmp.Or(h.Port, s.Port, l.doc.Port)
-	m.Login = provider.Login{Address: cmp.Or(s.HostName, h.SSHAddress), KeyFile: cmp.Or(h.SSHKeyFile, s.KeyFile)}
+	m.Login = provider.Login{Address: cmp.Or(s.HostName, h.SSHAddress), KeyFile: cmp.Or(h.SSHKeyFile, s.KeyFile), CertFiles: s.CertFiles, Agent: s.Agent}
 	if m.Login.Address == m.Address {
 		m.Login.Address = ""
 	}
-	m.Login.Sudo = sudoName(l.doc.SudoPassword)
+	m.Login.Sudo = sudoName(l.doc.SudoPassword, "")
 	if h.SudoPassword != nil {
-		m.Login.Sudo = sudoName(h.SudoPassword)
+		m.Login.Sudo = sudoName(h.SudoPassword, m.Name)
 	}
 	if m.Login.Via, err = l.via(s); err != nil {
 		return err
@@ -156,7 +156,10 @@ func (l *logins) jump(host, user string, port int) (provider.Jump, error) {
 	if err != nil {
 		return provider.Jump{}, err
 	}
-	j := provider.Jump{Address: cmp.Or(s.HostName, host), Port: cmp.Or(port, s.Port, 22), User: cmp.Or(user, s.User, l.doc.User), KeyFile: s.KeyFile}
+	j := provider.Jump{
+		Address: cmp.Or(s.HostName, host), Port: cmp.Or(port, s.Port, 22), User: cmp.Or(user, s.User, l.doc.User),
+		KeyFile: s.KeyFile, CertFiles: s.CertFiles, Agent: s.Agent,
+	}
 	j.HostKeys, err = l.hostKeys(s, j.Port, host, j.Address)
 	return j, err
 }
@@ -166,6 +169,18 @@ func (l *logins) hostKeys(s remote.Settings, port int, names ...string) ([]strin
 	if l.conf == nil {
 		return nil, nil
 	}
+	if s.Alias != "" { // ssh knows the host by no other name, and under this one has no port
+		return l.lookUp(s, remote.Known.Exact, 22, s.Alias)
+	}
+	keys, err := l.lookUp(s, remote.Known.Exact, port, names...)
+	if err != nil || len(keys) > 0 || l.doc.TrustOnFirstUse {
+		return keys, err // a line without a port may be of another machine behind this address: it must not keep a first key from being trusted
+	}
+	return l.lookUp(s, remote.Known.Keys, port, names...)
+}
+
+// lookUp returns the keys of the first name that a known_hosts file of the client configuration has.
+func (l *logins) lookUp(s remote.Settings, keysOf func(remote.Known, string, int) ([]string, error), port int, names ...string) ([]string, error) {
 	files := s.KnownHosts
 	if len(files) == 0 {
 		files = []string{"~/.ssh/known_hosts"}
@@ -179,7 +194,7 @@ func (l *logins) hostKeys(s remote.Settings, port int, names ...string) ([]strin
 			if name == "" {
 				continue
 			}
-			if keys, err := known.Keys(name, port); err != nil || len(keys) > 0 {
+			if keys, err := keysOf(known, name, port); err != nil || len(keys) > 0 {
 				return keys, err
 			}
 		}
@@ -209,8 +224,8 @@ func (l *logins) read(file string) (remote.Known, error) {
 	return k, err
 }
 
-// sudoName describes a password's source.
-func sudoName(p *v1alpha1.PasswordSource) string {
+// sudoName describes a password's source. The prompt of a single machine names the machine.
+func sudoName(p *v1alpha1.PasswordSource, own string) string {
 	switch {
 	case p == nil:
 		return ""
@@ -218,6 +233,8 @@ func sudoName(p *v1alpha1.PasswordSource) string {
 		return "file:" + p.File
 	case p.Env != "":
 		return "env:" + p.Env
+	case p.Prompt && own != "":
+		return "prompt:" + own
 	case p.Prompt:
 		return "prompt"
 	}

@@ -3,6 +3,7 @@ package hosts
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,8 +24,8 @@ func TestLogins(t *testing.T) {
 	conf, known, key := filepath.Join(dir, "config"), filepath.Join(dir, "known"), filepath.Join(dir, "key")
 	testkit.Must(t, os.WriteFile(key, []byte("x"), 0o600))
 	testkit.Must(t, os.WriteFile(known, []byte("198.51.100.11 "+keyA+"\n[bastion.example.org]:2200 "+keyA+"\n"), 0o600))
-	testkit.Must(t, os.WriteFile(conf, []byte("Host cp1\n  HostName 198.51.100.11\n  User ubuntu\n  IdentityFile "+key+"\n  ProxyJump inner\n"+
-		"Host inner\n  ProxyJump me@bastion\nHost bastion\n  HostName bastion.example.org\n  Port 2200\nHost loop\n  ProxyJump loop\nHost *\n  UserKnownHostsFile "+known+"\n"), 0o600))
+	testkit.Must(t, os.WriteFile(conf, []byte("Host cp1\n  HostName 198.51.100.11\n  User ubuntu\n  IdentityFile "+key+"\n  IdentityAgent "+dir+"/a.sock\n  ProxyJump inner\n"+
+		"Host inner\n  ProxyJump me@bastion\nHost bastion\n  HostName bastion.example.org\n  Port 2200\n  IdentityAgent none\n  CertificateFile "+key+"\nHost loop\n  ProxyJump loop\nHost *\n  UserKnownHostsFile "+known+"\n"), 0o600))
 	for _, c := range []struct {
 		name string
 		doc  v1alpha1.Hosts
@@ -41,8 +42,8 @@ func TestLogins(t *testing.T) {
 			provider.Machine{User: "root", Port: 22, HostKeys: []string{keyA}, Login: provider.Login{Sudo: "prompt", Via: []provider.Jump{
 				{Address: "203.0.113.1", Port: 2222, User: "jump", KeyFile: "j", HostKeys: []string{keyA}}, {Address: "203.0.113.2", Port: 22, User: "root", HostKeys: []string{keyA}}}}}},
 		{"configured", v1alpha1.Hosts{User: "root", Port: 22, SSHConfig: conf}, v1alpha1.HostMachine{},
-			provider.Machine{User: "ubuntu", Port: 22, HostKeys: []string{keyA}, Login: provider.Login{Address: "198.51.100.11", KeyFile: key, Via: []provider.Jump{
-				{Address: "bastion.example.org", Port: 2200, User: "me", HostKeys: []string{keyA}}, {Address: "inner", Port: 22, User: "root"}}}}},
+			provider.Machine{User: "ubuntu", Port: 22, HostKeys: []string{keyA}, Login: provider.Login{Address: "198.51.100.11", KeyFile: key, Agent: filepath.Join(dir, "a.sock"), Via: []provider.Jump{
+				{Address: "bastion.example.org", Port: 2200, User: "me", CertFiles: []string{key}, Agent: "none", HostKeys: []string{keyA}}, {Address: "inner", Port: 22, User: "root"}}}}},
 	} {
 		m := provider.Machine{Name: "cp1", Address: "10.0.0.11"}
 		c.host.Address = m.Address
@@ -57,5 +58,70 @@ func TestLogins(t *testing.T) {
 	h := reach.Host(provider.Machine{Name: "m", Address: "10.0.0.1", Login: provider.Login{Via: []provider.Jump{{Address: "first"}, {Address: "second"}}}})
 	if len(h.Via) != 1 || h.Via[0].Address != "second" || len(h.Via[0].Via) != 1 || h.Via[0].Via[0].Address != "first" {
 		t.Errorf("the chain is %+v", h)
+	}
+}
+
+// TestHostKeyAlias: a host with an alias is known under it alone, on any port, as to ssh.
+func TestHostKeyAlias(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	conf, known := filepath.Join(dir, "config"), filepath.Join(dir, "known")
+	testkit.Must(t, os.WriteFile(known, []byte("harbour "+keyA+"\n10.0.0.12 "+keyA+"\n"), 0o600))
+	testkit.Must(t, os.WriteFile(conf, []byte("Host cp1\n  HostName 10.0.0.11\n  Port 2222\n  HostKeyAlias harbour\nHost cp2\n  HostName 10.0.0.12\n  HostKeyAlias quay\n"+
+		"Host cp3\n  ProxyJump bastion\nHost bastion\n  HostKeyAlias harbour\nHost *\n  UserKnownHostsFile "+known+"\n"), 0o600))
+	l := newLogins(&v1alpha1.Hosts{SSHConfig: conf, User: "root", Port: 22})
+	for name, want := range map[string][]string{"cp1": {keyA}, "cp2": nil} {
+		m := provider.Machine{Name: name}
+		testkit.Must(t, l.fill(&m, &v1alpha1.HostMachine{}))
+		if !slices.Equal(m.HostKeys, want) {
+			t.Errorf("%s has the keys %q, want %q", name, m.HostKeys, want)
+		}
+	}
+	m := provider.Machine{Name: "cp3"}
+	testkit.Must(t, l.fill(&m, &v1alpha1.HostMachine{}))
+	if len(m.Login.Via) != 1 || !slices.Equal(m.Login.Via[0].HostKeys, []string{keyA}) {
+		t.Errorf("the jump host is %+v", m.Login.Via)
+	}
+}
+
+// TestKeyWithoutPort: a known_hosts line without a port applies to a host on another port if no line names that port, unless the first key is trusted: the
+// line may be that of another machine behind the same address.
+func TestKeyWithoutPort(t *testing.T) {
+	const keyB = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINVGOquRPP5AaKh1Fiun2SMOML+A5rSwA17xCIFyRdtN"
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	conf, known := filepath.Join(dir, "config"), filepath.Join(dir, "known")
+	testkit.Must(t, os.WriteFile(known, []byte("10.0.0.11 "+keyA+"\n10.0.0.12 "+keyA+"\n[cp2]:2222 "+keyB+"\n"), 0o600))
+	testkit.Must(t, os.WriteFile(conf, []byte("Host *\n  Port 2222\n  UserKnownHostsFile "+known+"\n"), 0o600))
+	for _, c := range []struct {
+		name, address string
+		trust         bool
+		want          []string
+	}{
+		{"cp1", "10.0.0.11", false, []string{keyA}},
+		{"cp1", "10.0.0.11", true, nil},
+		{"cp2", "10.0.0.12", false, []string{keyB}},
+		{"cp2", "10.0.0.12", true, []string{keyB}},
+	} {
+		m := provider.Machine{Name: c.name, Address: c.address}
+		testkit.Must(t, newLogins(&v1alpha1.Hosts{SSHConfig: conf, User: "root", Port: 22, TrustOnFirstUse: c.trust}).fill(&m, &v1alpha1.HostMachine{Address: c.address}))
+		if !slices.Equal(m.HostKeys, c.want) {
+			t.Errorf("%s, first key trusted %t: %q, want %q", c.name, c.trust, m.HostKeys, c.want)
+		}
+	}
+}
+
+// TestSudoOfMachines: a machine's own prompt is told from that of other machines.
+func TestSudoOfMachines(t *testing.T) {
+	own := &v1alpha1.PasswordSource{Prompt: true}
+	for _, c := range []struct {
+		all, own *v1alpha1.PasswordSource
+		want     string
+	}{{nil, own, "prompt:cp1"}, {own, nil, "prompt"}, {own, own, "prompt:cp1"}, {own, &v1alpha1.PasswordSource{Env: "A"}, "env:A"}} {
+		m := provider.Machine{Name: "cp1"}
+		testkit.Must(t, newLogins(&v1alpha1.Hosts{SudoPassword: c.all}).fill(&m, &v1alpha1.HostMachine{HostKey: keyA, SudoPassword: c.own}))
+		if m.Login.Sudo != c.want {
+			t.Errorf("the source is %q, want %q", m.Login.Sudo, c.want)
+		}
 	}
 }

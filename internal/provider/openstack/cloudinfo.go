@@ -210,17 +210,17 @@ func (p *Provider) ClientCertificate() (cert, key []byte, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return cloud.ClientCertificateNamed(n, p.spec().Cloud)
+		return cloud.ClientCertificateNamed(n, p.spec().Cloud, p.spec().Region)
 	case p.opts.Closed:
 		return nil, nil, nil
 	}
-	return cloud.ClientCertificate(p.spec().Cloud)
+	return cloud.ClientCertificate(p.spec().Cloud, p.spec().Region)
 }
 
 // CACert returns the PEM certificates of the cloud's certificate authorities as named in the user's clouds.yaml; empty for the system's.
 func (p *Provider) CACert() (string, error) {
 	if p.opts.Login == nil {
-		return cloud.CACert(p.spec().Cloud)
+		return cloud.CACert(p.spec().Cloud, p.spec().Region)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), credentialTimeout)
 	defer cancel()
@@ -228,7 +228,7 @@ func (p *Provider) CACert() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return cloud.CACertNamed(n, p.spec().Cloud)
+	return cloud.CACertNamed(n, p.spec().Cloud, p.spec().Region)
 }
 
 // credentialTimeout bounds the lookup of a credential.

@@ -63,15 +63,15 @@ func options(s settings.Settings) gophercloud.AuthOptions {
 	return o
 }
 
-// ClientCertificate returns the client certificate and key (PEM) in the user's settings of a cloud; empty if there are none.
-func ClientCertificate(cloud string) (cert, key []byte, err error) {
-	s, err := settings.Trust(settings.System(), cloud)
+// ClientCertificate returns the client certificate and key (PEM) in the user's settings of a cloud and region; empty if there are none.
+func ClientCertificate(cloud, region string) (cert, key []byte, err error) {
+	s, err := settings.Trust(settings.System(), cloud, region)
 	return s.Cert, s.Key, err
 }
 
 // CACert returns the authorities' certificates (PEM) in the user's settings of a cloud of clouds.yaml, by default of $OS_CLOUD; empty if there
 // are none.
-func CACert(cloud string) (string, error) {
-	s, err := settings.Trust(settings.System(), cloud)
+func CACert(cloud, region string) (string, error) {
+	s, err := settings.Trust(settings.System(), cloud, region)
 	return string(s.CACert), err
 }

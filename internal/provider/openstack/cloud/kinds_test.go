@@ -222,7 +222,7 @@ func TestFiles(t *testing.T) {
 		"auth beside the cloud": {files{"clouds.yaml": "clouds:\n  mine:\n  auth:\n    auth_url: x\n"}, nil, "! has no auth section"},
 		"alias of itself":       {files{"clouds.yaml": "clouds: &c {mine: {auth: {<<: *c}}}"}, nil, "! "},
 		"merge of a text":       {files{"clouds.yaml": "clouds: {mine: {auth: {<<: x}}}"}, nil, "! clouds.yaml:1"},
-		"unknown anchor":        {files{"clouds.yaml": "clouds: {mine: *x}"}, nil, "! it is not valid YAML: unknown anchor"},
+		"unknown anchor":        {files{"clouds.yaml": "clouds: {mine: *x}"}, nil, "! it is not valid YAML: a value that begins with * needs quotes"},
 		"many merges":           {files{"clouds.yaml": bomb()}, nil, "! too many keys"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,7 +5,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -66,27 +68,52 @@ func ReadNamed(n provider.NamedCloud, cloud, region string) (Login, error) {
 	}
 	l, err := LoginFrom(namedSource(n), cloud, region)
 	l.Source = `cloud "` + cloud + `" of credential ` + n.Name
-	if err != nil { // its text could repeat a part of the value
-		return l, fail.New(fail.Invalid, "%s can't be read", l.Source).Do("name a cloud of the credential in spec.provider.openstack.cloud; openstack --os-cloud NAME token issue tries the file") // cause withheld: it may quote a secret
+	if err != nil && quotesSecret(n.YAML, err.Error()) {
+		return l, fail.New(fail.Invalid, "%s can't be read", l.Source).Do("openstack --os-cloud NAME token issue tries the file") // cause withheld: it quotes a secret
+	}
+	if err != nil {
+		return l, fail.Wrap(fail.KindOf(err), err, "read %s", l.Source)
 	}
 	return l, n.Allowed(l.Options.IdentityEndpoint)
 }
 
 // CACertNamed is CACert for the clouds.yaml of a named credential.
-func CACertNamed(n provider.NamedCloud, cloud string) (string, error) {
+func CACertNamed(n provider.NamedCloud, cloud, region string) (string, error) {
 	cloud, err := pick(n, cloud)
 	if err != nil {
 		return "", err
 	}
-	s, err := settings.Trust(namedSource(n), cloud)
+	s, err := settings.Trust(namedSource(n), cloud, region)
 	return string(s.CACert), err
 }
 
 // ClientCertificateNamed is ClientCertificate for the clouds.yaml of a named credential.
-func ClientCertificateNamed(n provider.NamedCloud, cloud string) (cert, key []byte, err error) {
+func ClientCertificateNamed(n provider.NamedCloud, cloud, region string) (cert, key []byte, err error) {
 	if cloud, err = pick(n, cloud); err != nil {
 		return nil, nil, err
 	}
-	s, err := settings.Trust(namedSource(n), cloud)
+	s, err := settings.Trust(namedSource(n), cloud, region)
 	return s.Cert, s.Key, err
+}
+
+// secretKeys match the settings whose values are secret.
+var secretKeys = regexp.MustCompile(`(?i)password|passcode|secret|token`)
+
+// quotesSecret reports whether a text repeats a secret of a clouds.yaml, or the file can't be searched for its secrets.
+func quotesSecret(file []byte, text string) bool {
+	var root yaml.Node
+	if yaml.Unmarshal(file, &root) != nil {
+		return true
+	}
+	var found func(n *yaml.Node) bool
+	found = func(n *yaml.Node) bool {
+		for i, c := range n.Content {
+			secret := n.Kind == yaml.MappingNode && i%2 == 1 && secretKeys.MatchString(n.Content[i-1].Value)
+			if secret && c.Value != "" && strings.Contains(text, c.Value) || found(c) {
+				return true
+			}
+		}
+		return false
+	}
+	return found(&root)
 }

@@ -85,13 +85,16 @@ func Read(src Source, cloud, region string) (Settings, error) {
 	return s, nil
 }
 
-// Trust reads only the certificates of a cloud, if a login is set.
-func Trust(src Source, cloud string) (s Settings, err error) {
+// Trust reads only the certificates of a cloud in a region, if a login is set. The region is chosen as by Read.
+func Trust(src Source, cloud, region string) (s Settings, err error) {
 	if cloud == "" && src.Getenv("OS_CLOUD") == "" && src.Getenv("OS_AUTH_URL") == "" {
 		return s, nil
 	}
 	c, err := choose(src, cloud)
 	if err != nil {
+		return s, err
+	}
+	if c, err = c.inRegion(region, src.Getenv("OS_REGION_NAME")); err != nil {
 		return s, err
 	}
 	err = c.trust(src, &s)

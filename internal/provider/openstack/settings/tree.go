@@ -49,7 +49,11 @@ func parse(f found) (root node, err error) {
 		if m := atLine.FindStringSubmatch(err.Error()); m != nil {
 			at += ":" + m[1]
 		}
-		return node{}, fail.New(fail.Invalid, "it is not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: ")).At(at).
+		why := strings.TrimPrefix(err.Error(), "yaml: ")
+		if strings.Contains(why, "unknown anchor") { // it is often a password that begins with an asterisk
+			why = "a value that begins with * needs quotes"
+		}
+		return node{}, fail.New(fail.Invalid, "it is not valid YAML: %s", why).At(at).
 			Do("correct the file; `openstack token issue` reads it too")
 	}
 	if dec.Decode(&second) == nil {

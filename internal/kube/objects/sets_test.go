@@ -1,0 +1,201 @@
+package objects
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ktest "k8s.io/client-go/testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+const (
+	configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, namespace: shop}\ndata: {a: x}\n"
+	keptClaim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data, namespace: shop, annotations: {helm.sh/resource-policy: keep}}\n"
+)
+
+// TestKeep: objects with helm.sh/resource-policy keep stay, whether they or their set leave the document, and no longer belong to the set.
+func TestKeep(t *testing.T) {
+	o := Options{Addon: "charts.shop", Prune: true, Shared: true}
+	for _, whole := range []bool{false, true} {
+		s := newSea(t)
+		s.apply(t, configMap+"---\n"+keptClaim, o)
+		if whole {
+			going, stays, _, err := s.Departing(t.Context(), o.Addon)
+			if err != nil || len(going) != 1 || len(stays) != 1 || stays[0].Kind != "PersistentVolumeClaim" {
+				t.Errorf("departing: %v, stays %v: %v", going, stays, err)
+			}
+			if err := s.Delete(t.Context(), nil, o); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			if f := s.examine(t, configMap, o); f.Clean() || len(f.Pruned) != 0 || !strings.Contains(words(f), "PersistentVolumeClaim shop/data") || !strings.Contains(words(f), "stays") {
+				t.Errorf("pruned %v:\n%s", f.Pruned, words(f))
+			}
+			s.apply(t, configMap, o)
+			if f := s.examine(t, configMap, o); !f.Clean() {
+				t.Errorf("afterwards:\n%s", words(f))
+			}
+		}
+		if u := s.live(t, keptClaim); u == nil || u.GetLabels()[AddonLabel] != "" || u.GetAnnotations()[DigestAnnotation] != "" {
+			t.Errorf("whole %t: the claim is %v", whole, u)
+		}
+		if gone := s.live(t, configMap) == nil; gone != whole {
+			t.Errorf("whole %t: the ConfigMap is gone: %t", whole, gone)
+		}
+	}
+}
+
+// TestMode: a change of the mode alone is a difference in both directions, and Remember writes it without touching an object.
+func TestMode(t *testing.T) {
+	s, full := newSea(t), Options{Addon: "manifests.shop", Prune: true, Shared: true}
+	once := full
+	once.Once = true
+	s.apply(t, configMap, full)
+	f, err := s.Applied(t.Context(), once)
+	if err != nil || f.Clean() || !f.OnlyMode() {
+		t.Errorf("full, then once: %+v %v", f, err)
+	}
+	before := len(s.dyn.Actions())
+	if err := s.Remember(t.Context(), once); err != nil || len(s.dyn.Actions()) != before {
+		t.Errorf("the change of the mode touched objects: %v %v", s.dyn.Actions()[before:], err)
+	}
+	if f, err := s.Applied(t.Context(), once); err != nil || !f.Clean() {
+		t.Errorf("recorded: %+v %v", f, err)
+	}
+	if f := s.examine(t, configMap, full); f.Clean() || !f.OnlyMode() {
+		t.Errorf("once, then full: %+v", f)
+	}
+	if err := s.Remember(t.Context(), full); err != nil {
+		t.Fatal(err)
+	}
+	if f := s.examine(t, configMap, full); !f.Clean() {
+		t.Errorf("recorded again: %+v", f)
+	}
+}
+
+const shortJob = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: seed, namespace: shop}\nspec: {ttlSecondsAfterFinished: 5, template: {spec: {containers: [{name: a, image: a}]}}}\n"
+
+// TestVanishedJob: a Job that the cluster deleted when it had ended is no difference, and the repair of another object does not run it again. A changed Job runs.
+func TestVanishedJob(t *testing.T) {
+	s, o := newSea(t), Options{Addon: "manifests.shop", Prune: true, Shared: true}
+	both := configMap + "---\n" + shortJob
+	s.apply(t, both, o)
+	if err := s.Remove(t.Context(), parsed(t, shortJob)[0]); err != nil {
+		t.Fatal(err)
+	}
+	if f := s.examine(t, both, o); !f.Clean() {
+		t.Errorf("the Job is gone:\n%s", words(f))
+	}
+	s.apply(t, both, o)
+	if s.live(t, shortJob) != nil {
+		t.Error("the Job runs again")
+	}
+	changed := strings.Replace(both, "image: a", "image: b", 1)
+	if f := s.examine(t, changed, o); !strings.Contains(words(f), "create Job shop/seed") && !strings.Contains(words(f), "create object Job shop/seed") {
+		t.Errorf("another image:\n%s", words(f))
+	}
+	s.apply(t, changed, o)
+	if s.live(t, shortJob) == nil {
+		t.Error("the changed Job does not run")
+	}
+}
+
+const (
+	operator = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: captain, namespace: shop}\n"
+	sail     = "apiVersion: example.org/v1\nkind: Sail\nmetadata: {name: jib, namespace: shop, finalizers: [example.org/furl]}\n"
+)
+
+// TestOperatorOutlivesFinalizers: while a custom resource has a finalizer, its operator stays; the error names both, and the removal goes on when it is gone.
+func TestOperatorOutlivesFinalizers(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		s, o := newSea(t), Options{Addon: "manifests.fleet", Prune: true, Shared: true}
+		all := configMap + "---\n" + operator + "---\n" + sail
+		s.apply(t, all, o)
+		furled := false
+		s.dyn.PrependReactor("delete", "sails", func(ktest.Action) (bool, runtime.Object, error) { return !furled, nil, nil })
+		remove := func(ctx context.Context) error {
+			if whole {
+				return s.Delete(ctx, nil, o)
+			}
+			_, err := s.ApplyObjects(ctx, parsed(t, configMap), o)
+			return err
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		err := remove(ctx)
+		cancel()
+		if err == nil || !fail.Waitable(err) || !strings.Contains(err.Error(), "Sail shop/jib") || !strings.Contains(err.Error(), "example.org/furl") {
+			t.Errorf("whole %t: %v", whole, err)
+		}
+		if s.live(t, operator) == nil {
+			t.Errorf("whole %t: the operator is gone before its object", whole)
+		}
+		furled = true
+		if err := remove(t.Context()); err != nil || s.live(t, operator) != nil || s.live(t, sail) != nil {
+			t.Errorf("whole %t: at last: %v", whole, err)
+		}
+	}
+}
+
+// TestForgottenSet: what a forgotten set leaves belongs to no set, and a label whose set is not there binds no object. A set that is there is respected.
+func TestForgottenSet(t *testing.T) {
+	s, first, second := newSea(t), Options{Addon: "manifests.first", Prune: true, Shared: true, Once: true}, Options{Addon: "manifests.second", Prune: true, Shared: true}
+	s.apply(t, configMap, first)
+	if f := s.examine(t, configMap, second); len(f.Refused) != 1 || !strings.Contains(words(f), "manifests first") {
+		t.Errorf("while the first set is there:\n%s", words(f))
+	}
+	if err := s.Forget(t.Context(), first.Addon); err != nil {
+		t.Fatal(err)
+	}
+	if u := s.live(t, configMap); u == nil || u.GetLabels()[AddonLabel] != "" {
+		t.Errorf("forgotten: %v", u)
+	}
+	if _, err := s.ApplyHook(t.Context(), parsed(t, sail)[0], Options{Addon: "charts.gone", Shared: true}); err != nil {
+		t.Fatal(err)
+	}
+	s.apply(t, configMap+"---\n"+sail, second)
+	if got := s.live(t, sail).GetLabels()[AddonLabel]; got != second.Addon {
+		t.Errorf("the hook's object belongs to %q", got)
+	}
+}
+
+// TestImmutableFields: a change of a field that never changes is refused with a remedy, and without the value; a Job that has ended is made again.
+func TestImmutableFields(t *testing.T) {
+	s, o := newSea(t), Options{Addon: "manifests.shop", Prune: true, Shared: true}
+	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: seed, namespace: shop}\nspec: {template: a}\n"
+	s.apply(t, job, o)
+	s.dyn.PrependReactor("patch", "jobs", func(a ktest.Action) (bool, runtime.Object, error) {
+		p := a.(ktest.PatchActionImpl)
+		live, err := s.dyn.Tracker().Get(p.GetResource(), p.GetNamespace(), p.GetName())
+		if p.GetPatchType() != types.ApplyPatchType || err != nil || !strings.Contains(string(p.GetPatch()), `"template":"b"`) || live.(*unstructured.Unstructured).Object["spec"].(map[string]any)["template"] == "b" {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewInvalid(schema.GroupKind{Group: "batch", Kind: "Job"}, "seed", field.ErrorList{field.Invalid(field.NewPath("spec", "template"), map[string]any{"env": "hunter22"}, "field is immutable")})
+	})
+	changed := strings.Replace(job, "template: a", "template: b", 1)
+	f := s.examine(t, changed, o)
+	if len(f.Refused) != 1 || !strings.Contains(f.Refused[0], "spec.template: field is immutable") || !strings.Contains(f.Refused[0], "wait until the Job has ended") || strings.Contains(words(f), "hunter22") {
+		t.Errorf("a Job that runs: %q\n%s", f.Refused, words(f))
+	}
+	if _, err := s.ApplyObjects(t.Context(), parsed(t, changed), o); fail.KindOf(err) != fail.Conflict {
+		t.Errorf("a Job that runs: %v", err)
+	}
+	s.edit(t, job, func(u *unstructured.Unstructured) {
+		u.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Complete", "status": "True"}}}
+	})
+	if f := s.examine(t, changed, o); len(f.Refused) != 0 || !strings.Contains(words(f), "deleted and made again") {
+		t.Errorf("a Job that has ended: %q\n%s", f.Refused, words(f))
+	}
+	s.apply(t, changed, o)
+	if u := s.live(t, job); u == nil || u.Object["spec"].(map[string]any)["template"] != "b" {
+		t.Errorf("replaced: %v", u)
+	}
+}
