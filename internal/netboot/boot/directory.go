@@ -23,10 +23,15 @@ const settle = 100 * time.Millisecond
 // latest bounds how long continuing changes delay the reading of the first one.
 const latest = 700 * time.Millisecond
 
+// polls is how often a directory is looked at without an event: the kernel sees no changes that other hosts make on NFS, CIFS or FUSE, and stops
+// watching what is unmounted.
+const polls = 10 * time.Second
+
 // Directory keeps a catalog as a data directory is.
 type Directory struct {
 	*Catalog
 	path string
+	poll time.Duration
 	log  *slog.Logger
 	lost atomic.Bool // it could not be read when that was tried last
 }
@@ -36,7 +41,7 @@ func (d *Directory) Readable() bool { return !d.lost.Load() }
 
 // OpenDirectory reads the data directory of a matchbox into a catalog. What can't be used in it is told to the log.
 func OpenDirectory(path string, log *slog.Logger) (*Directory, error) {
-	d := &Directory{Catalog: NewCatalog(), path: path, log: log}
+	d := &Directory{Catalog: NewCatalog(), path: path, poll: polls, log: log}
 	return d, d.Load()
 }
 
@@ -72,6 +77,9 @@ func (d *Directory) Watch(ctx context.Context) error {
 		}
 		quiet.Reset(max(0, min(settle, latest-time.Since(first))))
 	}
+	poll := time.NewTicker(d.poll)
+	defer poll.Stop()
+	var read string // the fingerprint of what was read
 	for {
 		select {
 		case <-ctx.Done():
@@ -83,6 +91,10 @@ func (d *Directory) Watch(ctx context.Context) error {
 		case err := <-w.Errors: // as when there were more changes than the kernel keeps
 			d.log.Warn("changes may have been missed, all is read again", "directory", d.path, "reason", err.Error())
 			changed()
+		case <-poll.C:
+			if now, err := fingerprint(d.path); now != read || err == nil && !d.Readable() {
+				changed()
+			}
 		case <-quiet.C:
 			first = time.Time{}
 			// Watched first, then read: what changes in between is read twice, not missed.
@@ -90,6 +102,7 @@ func (d *Directory) Watch(ctx context.Context) error {
 			if err := d.follow(w, links); err != nil {
 				return fail.Wrap(fail.Internal, err, "watch the groups and profiles of machines").At(d.path).Do("raise fs.inotify.max_user_watches")
 			}
+			read, _ = fingerprint(d.path) // Load reports the error
 			if err := d.Load(); err != nil {
 				d.log.Error("boot configuration stays as it was", "directory", d.path, "reason", err.Error())
 			}
@@ -138,12 +151,17 @@ func (d *Directory) watchTree(top string, watch func(string) error) error {
 	}
 	defer in.Close()
 	for _, sub := range directories {
+		if err := watchAll(linkDirs(top, sub), watch); err != nil {
+			return err
+		}
 		err := in.Walk(sub, func(name string, e fs.DirEntry, err error) error {
 			switch {
 			case errors.Is(err, fs.ErrNotExist), within.Escapes(err): // Load says what is wrong with a link
 				return nil
 			case err != nil:
 				return err
+			case e.Type()&fs.ModeSymlink != 0:
+				return watchAll(linkDirs(top, name), watch)
 			case !e.IsDir():
 				return nil
 			}
