@@ -22,6 +22,9 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
+// lockTimeout bounds the wait for an earlier supervisor of the machine, which may still shut it down: on a busy host that takes more than 20 seconds.
+const lockTimeout = 90 * time.Second
+
 // Supervise is a machine's supervisor; dir is the machine's directory. It takes the machine's lock, enters the machine's
 // cgroups, mounts the disk in a mount name space of its own (so that the mount can't outlive the supervisor), boots the machine with
 // systemd-nspawn and puts its network link on the bridge. It boots the machine again after a reboot, bounds its console
@@ -33,7 +36,7 @@ func Supervise(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	lockCtx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	lockCtx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	release, err := files.Lock(lockCtx, lockPath(dir))
 	if err != nil {
