@@ -30,7 +30,7 @@ func (p *AddressPool) Ranges() []AddressRange {
 	return out
 }
 
-// parseRange parses "192.168.1.200-192.168.1.220" or "192.168.1.192/28", or says what is wrong with it.
+// parseRange parses "192.168.1.200-192.168.1.220" or "192.168.1.192/28", or returns the reason why it can't.
 func parseRange(s string) (r AddressRange, problem, hint string) {
 	if strings.Contains(s, "/") {
 		p, problem, hint := parseNetwork(s)

@@ -27,7 +27,7 @@ func siteBundle() bundle.Manifest {
 	}}
 }
 
-// input returns what the addons of a document are rendered from, with one definition in place of those that bundles have.
+// input returns the input for rendering a document's addons. One definition stands for the bundle's definitions.
 func input(doc *v1alpha1.Cluster, m bundle.Manifest) Input {
 	return Input{Doc: doc, Bundle: m, Definitions: func(set string) ([]byte, error) {
 		return []byte("---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: of." + set + "\n"), nil

@@ -100,7 +100,7 @@ func TestSameEachTime(t *testing.T) {
 	}
 }
 
-// TestHookEvents: hooks of an upgrade do not run with the installation, nor those of an installation again.
+// TestHookEvents: an installation runs no upgrade hooks, and an upgrade no installation hooks.
 func TestHookEvents(t *testing.T) {
 	job := func(name, events string) string {
 		return "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: " + name + ", annotations: {helm.sh/hook: \"" + events + "\"}}\n"

@@ -32,10 +32,10 @@ type Look struct {
 	Chart     string // name and version: "web 1.2.0"
 	Documents []Document
 	Listed    string   // the images that the chart's author lists in Chart.yaml, as YAML
-	LookedUp  []string // objects of the cluster that templates ask for; they were told that there are none
+	LookedUp  []string // objects of the cluster that templates look up; each lookup returned nothing
 }
 
-// LookInto renders a chart to see what is in it. It takes charts that Render refuses: those with random values, hooks of all events, and lookups.
+// LookInto renders a chart to see what is in it. It accepts charts that Render refuses: with random values, hooks of all events, or lookups.
 func LookInto(files map[string][]byte, r Release) (Look, error) {
 	c, err := load(files)
 	if err != nil {

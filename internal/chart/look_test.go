@@ -60,7 +60,7 @@ func TestLookInto(t *testing.T) {
 	}
 }
 
-// TestLimits: templates without an end, and those that take all memory, end with one clear error.
+// TestLimits: templates that never end or take all memory end with one clear error.
 func TestLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		template string

@@ -29,7 +29,7 @@ var levelVersion = regexp.MustCompile(`^v1\.(0|[1-9][0-9]{0,3})$`)
 // controllerAccount matches the service accounts of Kubernetes' own controllers.
 var controllerAccount = regexp.MustCompile(`^system:serviceaccount:kube-system:[a-z-]*controller$`)
 
-// Check returns what is wrong with versions and exemptions. own is the minor of the API servers: "v1.37".
+// Check returns the faults of versions and exemptions. own is the minor of the API servers: "v1.37".
 func (p PodSecurity) Check(own string) (all []Problem) {
 	for _, v := range []struct{ field, text string }{{"enforceVersion", p.EnforceVersion}, {"auditVersion", p.AuditVersion}, {"warnVersion", p.WarnVersion}} {
 		switch {

@@ -32,7 +32,7 @@ type Settings struct {
 	Port       int
 	User       string
 	KeyFile    string   // the first that exists; a public key stands for the agent's private one
-	CertFiles  []string // certificates of keys, those that exist
+	CertFiles  []string // existing certificates of the keys
 	Agent      string   // IdentityAgent: a socket, SSH_AUTH_SOCK, or none
 	Jump       []string // [USER@]HOST[:PORT] of each jump host, the first one reached from here
 	NoJump     bool     // ProxyJump none

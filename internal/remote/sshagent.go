@@ -45,7 +45,7 @@ func AgentKeys(name string) ([]Key, error) {
 }
 
 // FileKeys returns the key of a private key's file. For a file that is locked by a passphrase it takes the agent's key whose public half lies beside
-// the file; if the agent has none, it asks for the passphrase. A file with a public key stands for the agent's private one. passphrase may be nil.
+// the file; if the agent has none, it asks for the passphrase. A file with a public key selects the agent's private key. passphrase may be nil.
 func FileKeys(path string, private []byte, agents []Key, passphrase func() (string, error)) ([]Key, error) {
 	key, err := ParseKey(private)
 	if err == nil {

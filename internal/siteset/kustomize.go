@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Limits of what kustomize reads to build one kustomization: a directory counts each time another one refers to it, and an alias counts as what it stands for.
+// Limits of what kustomize reads to build one kustomization: a directory counts each time another one refers to it, and an alias counts as the values it stands for.
 const (
 	maxBuilds = 1000
 	maxRead   = 64 << 20
@@ -260,7 +260,7 @@ func writtenOut(n *yaml.Node, known map[*yaml.Node]int) int {
 	if count, ok := known[n]; ok {
 		return count
 	}
-	known[n] = maxNodes + 1 // an alias within what it stands for
+	known[n] = maxNodes + 1 // an alias inside its own anchor
 	count := 1
 	if n.Kind == yaml.AliasNode {
 		count = writtenOut(n.Alias, known)

@@ -272,7 +272,7 @@ func Needs(sets []*Set, all map[string]chart.Rendered) map[string][]string {
 }
 
 // Makers names for each set the set that makes its namespace, if others use the same one, no set holds it as an object and missing says that it is not there. The
-// maker is the first in the document that needs none of the others. Needs are those of Needs.
+// maker is the first set in the document that needs none of the others, by Needs.
 func Makers(sets []*Set, all map[string]chart.Rendered, needs map[string][]string, missing func(namespace string) bool) map[string]string {
 	held := map[string]bool{metav1.NamespaceDefault: true, metav1.NamespaceSystem: true, metav1.NamespacePublic: true, "": true}
 	for _, s := range sets {

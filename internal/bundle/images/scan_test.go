@@ -82,7 +82,7 @@ func bomb(n int) string {
 	return b.String()
 }
 
-// TestScanMade names the object in place of a line.
+// TestScanMade names the object instead of a line.
 func TestScanMade(t *testing.T) {
 	var s Scanned
 	testkit.Must(t, s.ScanMade("web/a.yaml: Pod web", []byte(`{"spec":{"containers":[{"image":"a:1","args":["q.io/b:1"]}]}}`)))

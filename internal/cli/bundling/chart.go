@@ -30,8 +30,8 @@ func (b *bundleCmd) addChartCmd() *cobra.Command {
 		Long: `Render a Helm chart, with its values and without access to a cluster, and add the images of its objects and hooks as
 naupegos bundle add manifest does. Give the values of spec.charts: they decide which images the chart uses.
 
-Images that can't be found for certain are printed, and not added: those in arguments and other texts, those of test hooks,
-and those that the chart's author lists (artifacthub.io/images) but no object names. An operator may start more images,
+The command prints images that it can't be sure of, and does not add them: images in arguments and other texts, of test hooks,
+and images that the chart's author lists (artifacthub.io/images) but no object names. An operator may start more images,
 which no chart tells.`,
 		Example: `  naupegos bundle add chart charts/shop --values values/shop.yaml --pin
   naupegos bundle add chart shop-1.4.0.tgz --value image.tag=v3 --value metrics.enabled=true

@@ -305,7 +305,7 @@ func OfSet(id string) bool {
 // one returns the object of a hook as a list.
 func one(h chart.Hook) []*unstructured.Unstructured { return []*unstructured.Unstructured{h.Object} }
 
-// SetState reports whether a set's workloads were ready since it was applied, and whether hooks are still to run: those of its installation, or of a change.
+// SetState reports whether a set's workloads were ready since it was applied, whether hooks still have to run, and whether these belong to its installation.
 func (c *Addons) SetState(key string) (works, hooksLeft, install bool) {
 	switch c.Facts.Of(memory.AddonWorks, key) {
 	case setDone:

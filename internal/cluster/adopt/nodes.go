@@ -193,7 +193,7 @@ func taintsOf(n kube.SurveyedNode) (out []v1alpha1.Taint) {
 // kubernetesRoles are labels that kubeadm puts on control-plane nodes.
 var kubernetesRoles = []string{controlPlaneRole, "node-role.kubernetes.io/master"}
 
-// given leaves of a node's labels those that its owner put there. A cloud names the zones of its nodes itself.
+// given returns the labels that the node's owner set. A cloud sets the zones of its nodes itself.
 func given(n kube.SurveyedNode) map[string]string {
 	out := custom(n.Labels)
 	maps.DeleteFunc(out, func(key, _ string) bool {
@@ -202,7 +202,7 @@ func given(n kube.SurveyedNode) map[string]string {
 	return out
 }
 
-// custom leaves of labels those that its owner put there.
+// custom returns the labels that neither Kubernetes nor a cloud sets.
 func custom(labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
 	maps.DeleteFunc(out, func(key, _ string) bool {

@@ -180,7 +180,7 @@ func heirloom(placed []*unstructured.Unstructured, left []departing, handed map[
 	return from
 }
 
-// surplusSets says what becomes of departing sets, and what is lost with them.
+// surplusSets observes departing sets: the objects that go or stay, and the data lost with them.
 func (c *Observer) surplusSets(ctx context.Context, client *kube.Client, left []departing, handed map[string]bool) ([]SurplusSet, error) {
 	inherited := func(r objects.Ref) bool { return handed[r.Identity()] }
 	kept := func(r objects.Ref) bool { return !inherited(r) }

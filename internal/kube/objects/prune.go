@@ -44,7 +44,7 @@ func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error
 	return c.forget(ctx, o.Addon)
 }
 
-// takeAway removes objects in the reverse order of their creation, and returns those that remove deleted. Finalizers of custom resources need their operators,
+// takeAway removes objects in the reverse order of their creation, and returns the objects that remove deleted. Finalizers of custom resources need their operators,
 // rights and definitions: these go after the custom resources are gone.
 func (c *Applier) takeAway(ctx context.Context, all []ref, remove func(ref) (deleted bool, err error)) ([]string, error) {
 	var out []string

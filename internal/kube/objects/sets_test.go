@@ -222,7 +222,7 @@ func TestRenamedSet(t *testing.T) {
 	}
 }
 
-// TestInheritance: fields of Helm 3 and 4 and of kubectl become the set's own; those of controllers and of status do not.
+// TestInheritance: the set takes over fields of Helm 3 and 4 and of kubectl, not fields of controllers and of status.
 func TestInheritance(t *testing.T) {
 	entry := func(manager, operation, subresource, name string) any {
 		m := map[string]any{"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:data": map[string]any{"f:" + name: map[string]any{}}}}

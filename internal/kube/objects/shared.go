@@ -47,7 +47,7 @@ func (c *Applier) applyShared(ctx context.Context, r dynamic.ResourceInterface, 
 	return err
 }
 
-// applyTo applies an object in place of the live one, which may be nil. fail.Conflict names the owner of the object or of its fields.
+// applyTo applies an object over the live one, which may be nil. fail.Conflict names the owner of the object or of its fields.
 func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, live *unstructured.Unstructured, o Options, with metav1.ApplyOptions) (*unstructured.Unstructured, error) {
 	if live != nil {
 		owner, err := c.owner(ctx, live, o)

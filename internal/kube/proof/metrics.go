@@ -1,4 +1,4 @@
-// Package proof uses addons as their users do, through the API alone, and says what it saw. It knows no documents and no bundles.
+// Package proof uses addons as their users do, through the API alone, and returns its observations. It knows neither documents nor bundles.
 package proof
 
 import (

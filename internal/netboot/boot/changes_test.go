@@ -24,7 +24,7 @@ func files(t *testing.T, dir string, content map[string]string) {
 	}
 }
 
-// followed serves a directory that is polled every so often, and returns a wait for what it answers to /generic.
+// followed serves a directory that is polled at an interval, and returns a function that waits for an answer of /generic.
 func followed(t *testing.T, dir string, poll time.Duration) func(want string) {
 	t.Helper()
 	d := testkit.Value(OpenDirectory(dir, slog.New(slog.DiscardHandler)))(t)

@@ -24,7 +24,7 @@ const settle = 100 * time.Millisecond
 const latest = 700 * time.Millisecond
 
 // polls is how often a directory is looked at without an event: the kernel sees no changes that other hosts make on NFS, CIFS or FUSE, and stops
-// watching what is unmounted.
+// watching an unmounted directory.
 const polls = 10 * time.Second
 
 // Directory keeps a catalog as a data directory is.
@@ -79,7 +79,7 @@ func (d *Directory) Watch(ctx context.Context) error {
 	}
 	poll := time.NewTicker(d.poll)
 	defer poll.Stop()
-	var read string // the fingerprint of what was read
+	var read string // fingerprint of the directory when it was last read
 	for {
 		select {
 		case <-ctx.Done():

@@ -111,7 +111,7 @@ func TestKeyWithoutPort(t *testing.T) {
 	}
 }
 
-// TestSudoOfMachines: a machine's own prompt is told from that of other machines.
+// TestSudoOfMachines: each machine with a prompt of its own gets its own password.
 func TestSudoOfMachines(t *testing.T) {
 	own := &v1alpha1.PasswordSource{Prompt: true}
 	for _, c := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestUsers takes users as directories name them, and says what is wrong with others.
+// TestUsers: directory users are accepted, and the error for another user names its fault.
 func TestUsers(t *testing.T) {
 	for user, says := range map[string]string{
 		"svc@corp.example": "", `CORP\svc`: "", "corp/svc": "", "Jane Doe": "", "#1?": "", "jürgen@corp.example": "", strings.Repeat("u", 200): "",

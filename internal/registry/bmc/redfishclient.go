@@ -279,7 +279,7 @@ func (c *redfishClient) once(ctx context.Context, method, path, match string, co
 	return c.http.Do(req)
 }
 
-// redirected returns the path that a redirect leads to. It has to be the same controller's: requests have the session's token, or the password.
+// redirected returns the path of a redirect, which must lead to the same controller: requests carry the session's token or the password.
 func (c *redfishClient) redirected(from *url.URL, to string) (string, error) {
 	u, err := from.Parse(to)
 	if err != nil || u.Scheme != from.Scheme || u.User != nil || !strings.EqualFold(u.Hostname(), from.Hostname()) || cmp.Or(u.Port(), "443") != cmp.Or(from.Port(), "443") {

@@ -29,7 +29,7 @@ func (a Access) origin() string {
 	return "https://" + a.Address
 }
 
-// suites are Go's cipher suites, and those with RSA key exchange, which Go offers only if it is told to: older controllers (iLO 4, iDRAC 8, HDM) have
+// suites are Go's cipher suites and the suites with RSA key exchange, which Go offers only on request: older controllers (iLO 4, iDRAC 8, HDM) have
 // no others. Go prefers its own. The controller proves who it is all the same; who records the traffic and steals its key later can read it.
 func suites() (ids []uint16) {
 	for _, s := range tls.CipherSuites() {

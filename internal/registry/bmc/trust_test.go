@@ -36,7 +36,7 @@ func TestNewCiphers(t *testing.T) {
 	}
 }
 
-// TestNoCommonCipher says what to do about controllers that have no cipher, or no TLS, that is safe.
+// TestNoCommonCipher: the error for a controller without safe ciphers or TLS names the remedy.
 func TestNoCommonCipher(t *testing.T) {
 	for name, c := range map[string]*tls.Config{
 		"RC4":     {MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}}, //nolint:gosec // as old controllers are
