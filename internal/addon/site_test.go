@@ -23,7 +23,7 @@ func siteBundle() bundle.Manifest {
 	return bundle.Manifest{Kubernetes: "v1.37.2", Images: []bundle.Image{
 		{Name: bundle.ImageMetricsServer, Ref: bundle.Repository + "/metrics-server:v0.9.0"}, {Name: bundle.ImageLocalPath, Ref: bundle.Repository + "/local-path-provisioner:v0.0.30-1"},
 		{Name: bundle.ImageNodeExporter, Ref: bundle.Repository + "/node-exporter:v1.12.1"}, {Name: bundle.ImageKubeStateMetrics, Ref: bundle.Repository + "/kube-state-metrics:v2.18.0"},
-		{Name: bundle.ImageMetalLBController, Ref: bundle.Repository + "/metallb-controller:v0.16.2"}, {Name: bundle.ImageMetalLBSpeaker, Ref: bundle.Repository + "/metallb-speaker:v0.16.2"},
+		{Name: bundle.ImageMetalLBController, Ref: bundle.Repository + "/metallb-controller:v0.16.1"}, {Name: bundle.ImageMetalLBSpeaker, Ref: bundle.Repository + "/metallb-speaker:v0.16.1"},
 	}}
 }
 

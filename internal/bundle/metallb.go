@@ -2,7 +2,7 @@ package bundle
 
 const (
 	metalLBModule  = "go.universe.tf/metallb"
-	metalLBVersion = "v0.16.2"
+	metalLBVersion = "v0.16.1"
 )
 
 // The images of AddonMetalLB.
