@@ -43,7 +43,7 @@ type ClusterPolicy struct {
 	BackupDirectories []string `json:"backupDirectories,omitempty" yaml:"backupDirectories,omitempty" jsonschema:"maxItems=100"`
 	// Ports that spec.unattended.autoscalePort may name: FIRST-LAST.
 	AutoscalePorts string `json:"autoscalePorts,omitempty" yaml:"autoscalePorts,omitempty" jsonschema:"default=8086-8185"`
-	// Allow spec.charts. The server executes a chart's templates, and nothing bounds the time and memory that a hostile one takes. Default: false.
+	// Allow spec.charts. The server executes a chart's templates. It gives up on one after a minute or a GiB of memory, but can't stop it: a hostile one takes a processor until the server ends. Default: false.
 	Charts bool `json:"charts,omitempty" yaml:"charts,omitempty"`
 	// Sets of images of the server's library that spec.registry.sets may name. Default: none; the set "site" serves every cluster.
 	ImageSets []string `json:"imageSets,omitempty" yaml:"imageSets,omitempty" jsonschema:"maxItems=100"`

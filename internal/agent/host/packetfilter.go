@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// packetFilter returns the service that loads rules at boot which drop packets to the machine unless a rule lets them in; or nothing.
+// packetFilter returns the service that loads rules at boot which drop packets to the machine unless a rule accepts them; or nothing.
 func (r Root) packetFilter() string {
 	for _, f := range []struct {
 		service string
 		drops   func() bool
 	}{
-		{"nftables", func() bool { return nftDrops(r.nftRules("/etc/nftables.conf", 0)) }},
+		{"nftables", func() bool { return nftDrops(r.nftRules("/etc/nftables.conf", map[string]bool{})) }},
 		{"netfilter-persistent", func() bool { return iptablesDrop(r.Read("/etc/iptables/rules.v4")) }},
 		{"shorewall", func() bool { return shorewallDrops.MatchString(r.Read("/etc/shorewall/policy")) }},
 		{"ferm", func() bool { return fermDrops.MatchString(r.Read("/etc/ferm/ferm.conf")) }},
@@ -44,18 +44,19 @@ var (
 	nftLast        = regexp.MustCompile(`^(?:counter(?: packets \d+ bytes \d+)?\s+|log\s+(?:prefix\s+"[^"]*"\s+)?)*(?:drop|reject(?: with .*)?)$`)
 )
 
-// iptablesDrop reports whether saved rules drop what no rule of INPUT accepts: by the policy, or by the last rule.
+// iptablesDrop reports whether saved rules drop packets that no rule of INPUT accepts: by the policy, or by the last rule.
 func iptablesDrop(text string) bool {
 	rules := iptablesRule.FindAllString(text, -1)
 	return iptablesPolicy.MatchString(text) || len(rules) > 0 && iptablesLast.MatchString(rules[len(rules)-1])
 }
 
-// nftRules reads a file of nftables with the files that it includes.
-func (r Root) nftRules(file string, depth int) string {
-	text := nftComment.ReplaceAllString(r.Read(file), "")
-	if depth >= 4 { // a file may include itself
-		return text
+// nftRules reads a file of nftables with the files that it includes, each once: files may include each other.
+func (r Root) nftRules(file string, read map[string]bool) string {
+	if read[file] {
+		return ""
 	}
+	read[file] = true
+	text := nftComment.ReplaceAllString(r.Read(file), "")
 	for _, m := range nftInclude.FindAllStringSubmatch(text, -1) {
 		pattern := m[1]
 		if !filepath.IsAbs(pattern) {
@@ -67,14 +68,14 @@ func (r Root) nftRules(file string, depth int) string {
 		}
 		for _, f := range files {
 			if inside, err := filepath.Rel(r.Path("/"), f); err == nil {
-				text += "\n" + r.nftRules("/"+inside, depth+1)
+				text += "\n" + r.nftRules("/"+inside, read)
 			}
 		}
 	}
 	return text
 }
 
-// nftDrops reports whether a chain of the hook input drops what none of its rules accepts: by its policy, or by its last rule.
+// nftDrops reports whether a chain of the hook input drops packets that none of its rules accepts: by its policy, or by its last rule.
 func nftDrops(text string) bool {
 	for _, at := range nftInput.FindAllStringIndex(text, -1) {
 		chain := untilClosed(text[at[1]:])

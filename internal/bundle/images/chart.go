@@ -70,7 +70,7 @@ func FetchChart(ctx context.Context, r Reference, a Access) (packed []byte, dige
 		return nil, "", fail.Wrap(fail.Unreachable, err, "read the chart %s", r.Text)
 	}
 	if digestOf(packed) != d.Digest.String() {
-		return nil, "", fail.New(fail.Refused, "%s: the packed chart does not have the digest in its manifest", r.Text).Do("ask whoever runs the registry")
+		return nil, "", fail.New(fail.Refused, "%s: the packed chart does not have the digest in its manifest", r.Text).Do("ask the registry's administrator")
 	}
 	return packed, digest, nil
 }

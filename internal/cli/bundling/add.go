@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/progress"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 // adding is one call of naupegos bundle add.
@@ -130,7 +131,7 @@ func (a *adding) bindPin(c *cobra.Command) *cobra.Command {
 // addFound adds the images of a scan.
 func (a *adding) addFound(ctx context.Context, found images.Scanned, where string) error {
 	for _, m := range found.Unclear {
-		fmt.Fprintf(a.app.Err, "not recognised: %s: %s (add it yourself if it is an image: naupegos bundle add image)\n", m.Where(), m.Text)
+		fmt.Fprintf(a.app.Err, "not recognised: %s: %s (add it yourself if it is an image: naupegos bundle add image)\n", words.Line(m.Where()), words.Line(m.Text))
 	}
 	if !a.pin {
 		if err := images.CheckPinned(found.Images); err != nil {

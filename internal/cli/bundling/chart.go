@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle/images"
 	"github.com/naupegos/naupegos/internal/chart"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/siteset"
 )
@@ -80,10 +81,10 @@ func (a *addingChart) run(ctx context.Context, path string) error {
 		}
 	}
 	for _, object := range look.LookedUp {
-		fmt.Fprintf(a.app.Err, "not known: the chart asks the cluster for %s; images that depend on it may be missing\n", object)
+		fmt.Fprintf(a.app.Err, "not known: the chart asks the cluster for %s; images that depend on it may be missing\n", words.Line(object))
 	}
 	for _, m := range tests.Images {
-		fmt.Fprintf(a.app.Err, "not added: %s: %s (of a test hook; naupegos bundle add image adds it)\n", m.Where(), m.Text)
+		fmt.Fprintf(a.app.Err, "not added: %s: %s (of a test hook; naupegos bundle add image adds it)\n", words.Line(m.Where()), words.Line(m.Text))
 	}
 	a.unlisted(look.Listed, found)
 	return a.addFound(ctx, found, path)
@@ -132,11 +133,11 @@ func (a *addingChart) read(ctx context.Context, path string) (map[string][]byte,
 func (a *addingChart) unlisted(list string, found images.Scanned) {
 	var listed images.Scanned
 	if err := listed.ScanMade("Chart.yaml: annotation artifacthub.io/images", []byte(list)); err != nil {
-		fmt.Fprintf(a.app.Err, "not read: %v\n", err)
+		fmt.Fprintf(a.app.Err, "not read: %s\n", words.Line(err.Error()))
 	}
 	for _, r := range images.Distinct(listed.Images) {
 		if !found.Has(r) {
-			fmt.Fprintf(a.app.Err, "not added: %s (Chart.yaml lists it, and no object names it with these values; naupegos bundle add image adds it)\n", r.Text)
+			fmt.Fprintf(a.app.Err, "not added: %s (Chart.yaml lists it, and no object names it with these values; naupegos bundle add image adds it)\n", words.Line(r.Text))
 		}
 	}
 }
