@@ -63,7 +63,7 @@ func LayOutHelp(root *cobra.Command) {
 		if text == "" {
 			text = c.Short
 		}
-		fmt.Fprintf(w, "%s\n\n", wrap(renamed(c, strings.TrimSpace(text)), terminal.Width(w)))
+		fmt.Fprintf(w, "%s\n\n", wrap(paragraphs(renamed(c, strings.TrimSpace(text))), terminal.Width(w)))
 		if err := writeUsage(w, c); err != nil {
 			c.PrintErrln(err)
 		}
@@ -134,6 +134,22 @@ func writeUsage(w io.Writer, c *cobra.Command) error {
 	fmt.Fprintf(&b, "\nUse \"%s options\" for global flags.\n", c.Root().DisplayName())
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// paragraphs joins the lines of each paragraph, so that wrap can break them at another width. Indented lines stay as they are.
+func paragraphs(text string) string {
+	var out []string
+	open := false // the last line may go on
+	for line := range strings.SplitSeq(text, "\n") {
+		prose := line != "" && line[0] != ' '
+		if prose && open {
+			out[len(out)-1] += " " + line
+		} else {
+			out = append(out, line)
+		}
+		open = prose
+	}
+	return strings.Join(out, "\n")
 }
 
 // wrap breaks long lines at words and gives the continuation the line's indentation. Lines that fit are unchanged.
