@@ -159,6 +159,7 @@ func addVerbs(root *cobra.Command, a *App) {
 	root.SetHelpCommand(verbs.Help(root))
 	groupVerbs(root)
 	verbs.AddAliases(root)
+	verbs.AddCompletion(root)
 	verbs.CheckArguments(root, namesOf(a))
 	verbs.TakeDays(root)
 	verbs.TakeOneFile(root)

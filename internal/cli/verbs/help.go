@@ -41,6 +41,21 @@ func Help(root *cobra.Command) *cobra.Command {
 	}
 }
 
+// AddCompletion adds cobra's command completion early, so that its arguments are checked as those of the other commands are.
+func AddCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	c := child(root, "completion")
+	c.Example = "  naupegos completion bash"
+	for shell, example := range map[string]string{
+		"bash": "  source <(naupegos completion bash)", "zsh": "  source <(naupegos completion zsh)", "fish": "  naupegos completion fish | source",
+		"powershell": "  naupegos completion powershell | Out-String | Invoke-Expression",
+	} {
+		if sub := child(c, shell); sub != nil {
+			sub.Example = example
+		}
+	}
+}
+
 // options prints the global flags, which the help of each command leaves out.
 func options() *cobra.Command {
 	return &cobra.Command{
