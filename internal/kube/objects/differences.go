@@ -70,6 +70,9 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 			if o.Shared && fail.KindOf(err) == fail.Conflict {
 				refused[i] = manifest.Name(u) + " " + reason(err)
 				deltas = []delta.Delta{{Kind: "object", Name: manifest.Name(u), Action: "update", Why: "refused: it " + reason(err)}}
+			} else if o.Shared && fail.KindOf(err) == fail.Invalid {
+				refused[i] = manifest.Name(u) + ": " + reason(err)
+				deltas = []delta.Delta{{Kind: "object", Name: manifest.Name(u), Action: "update", Why: "refused: " + reason(err)}}
 			} else if o.Shared && fail.KindOf(err) == fail.Unreachable {
 				return err
 			} else if err != nil {
@@ -122,6 +125,11 @@ func unknown(name string, err error) delta.Delta {
 func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o Options, inv inventory) ([]delta.Delta, error) {
 	name := manifest.Name(u)
 	r, err := c.resource(ctx, refOf(u))
+	if meta.IsNoMatchError(err) && o.Shared {
+		if err := c.unserved(u); err != nil {
+			return nil, err
+		}
+	}
 	if meta.IsNoMatchError(err) {
 		return created(u)
 	}
@@ -133,6 +141,9 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 		return nil, nil
 	}
 	if apierrors.IsNotFound(err) {
+		if err := c.foreseeNew(ctx, r, u, o); err != nil {
+			return nil, err
+		}
 		return created(u)
 	}
 	if err != nil {
@@ -153,6 +164,9 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 			return nil, refused
 		}
 		return []delta.Delta{{Kind: "object", Name: name, Action: "update", Why: "a field that never changes differs (" + told(err) + "): it is deleted and made again"}}, nil
+	}
+	if o.Shared && refusal(err) != nil {
+		return nil, refusal(err)
 	}
 	if err != nil {
 		return nil, answer.Error(ctx, err, "foresee %s", name).At(c.Host)
