@@ -1,4 +1,4 @@
-// The operator's command.
+// Command naupegos is the operator's command.
 package main
 
 import (
