@@ -100,7 +100,7 @@ func (t tofu) parallel() string { return "-parallelism=" + strconv.Itoa(t.parall
 func (t tofu) run(ctx context.Context, args ...string) error {
 	c := exec.CommandContext(ctx, t.program, append(args, "-no-color")...)
 	c.Dir = t.dir
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                 // Cancel passes Ctrl-C on once: after a second one, OpenTofu would not save its state
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                 // Cancel passes Ctrl-C on once: a second one would lose the state
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGINT) } // OpenTofu saves its state and exits
 	c.WaitDelay = time.Minute
 	c.Env = []string{
