@@ -133,7 +133,7 @@ func (s *Set) unseal(in io.Reader, with []age.Identity) (*tar.Reader, error) {
 	return tar.NewReader(z), nil
 }
 
-// check compares the manifest inside the set, which can't be changed without the set's key, with the manifest beside it.
+// check compares the manifest inside the set, which can't be changed without the set's key, with the manifest file.
 func (s *Set) check(raw []byte) error {
 	var m Manifest
 	if err := json.Unmarshal(raw, &m); err != nil {

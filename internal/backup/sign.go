@@ -73,8 +73,8 @@ func (k PublicKey) Fingerprint() string {
 // Signature authenticates a manifest's author. Only its exact JSON form is accepted.
 type Signature struct {
 	Key PublicKey `json:"key"` // of the cluster
-	// Endorsements authenticate Key to holders of an identity that opens the set: MACs over Key with a key derived from the identity. Without them, anybody
-	// could sign with a key of their own, because age recipients are public.
+	// Endorsements authenticate Key to holders of an identity that opens the set: MACs over Key with a key derived from the identity. Without
+	// them, an attacker could sign with another key, because age recipients are public.
 	Endorsements []string    `json:"endorsements,omitempty"`
 	Delegation   *Delegation `json:"delegation,omitempty"` // nil: Key signed the manifest itself
 	Signature    []byte      `json:"signature"`
