@@ -82,7 +82,8 @@ func TestBackupPlans(t *testing.T) {
 // noSnapshot writes no data.
 func noSnapshot(context.Context, io.Writer) (backup.Etcd, error) { return backup.Etcd{}, nil }
 
-// TestSchedule: with a schedule control-plane machines have a timer, and what the store knows is laid after all else, whenever that changes.
+// TestSchedule: with a schedule, control-plane machines have a timer, and the store's knowledge is copied into etcd after all other steps
+// whenever it changes.
 func TestSchedule(t *testing.T) {
 	doc := document(t, 3, 1, 1)
 	l := newLab(t, doc)
@@ -138,7 +139,7 @@ func TestSchedule(t *testing.T) {
 	}
 	learn()
 	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); p != "" {
-		t.Errorf("what is laid is laid again:\n%s", p)
+		t.Errorf("an unchanged order is copied again:\n%s", p)
 	}
 	l.state("demo-a-1", provider.Stopped)
 	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.Contains(p, "lay:\n  change  "+lay) {
@@ -171,7 +172,7 @@ func TestSchedule(t *testing.T) {
 
 	testkit.Must(t, os.Remove(credentials)) // on another host of the operator's
 	if got := string(testkit.Value(l.BackupCredentials(t.Context()))(t)); !strings.Contains(got, "word") {
-		t.Errorf("what was found before is forgotten: %q", got)
+		t.Errorf("the earlier finding is lost: %q", got)
 	}
 	doc.Spec.Backup.To = &v1alpha1.BackupTarget{Swift: &v1alpha1.BackupSwift{AuthURL: "https://cloud.example.org:5000/v3", Container: "c", CredentialsFile: credentials}}
 	if _, err := l.BackupCredentials(t.Context()); fail.KindOf(err) != fail.Unauthorized {
@@ -200,7 +201,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// recipientOnly is a store of which nothing is asked but who can open backups.
+// recipientOnly is a store that only knows the recipient of backups.
 type recipientOnly struct{ store.Store }
 
 func (recipientOnly) Recipient() string { return "age1store" }

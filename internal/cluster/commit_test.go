@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// TestCommit: what planning makes is in memory alone; committed, it is in the store, and so is all that follows.
+// TestCommit: secrets from planning are only in memory; after Commit, they and all later ones are in the store.
 func TestCommit(t *testing.T) {
 	ctx := t.Context()
 	st, err := store.Open(ctx, store.Location{Dir: t.TempDir()})
@@ -41,7 +41,7 @@ func TestCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, err := over.PutIfAbsent(ctx, "key", []byte("two")); err != nil || string(v) != "one" {
-		t.Errorf("what was planned with is %q now, %v", v, err)
+		t.Errorf("the secret from planning is %q now, %v", v, err)
 	}
 	if err := over.Put(ctx, "later", []byte("three")); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestDNSName: people are told the API's name, and certificates hold it; Naupegos itself goes by the address, for the record of the
-// name may not be there yet.
+// TestDNSName: users see the API's name, and certificates contain it; Naupegos itself uses the address, because the name's record may not exist
+// yet.
 func TestDNSName(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 	if err := l.LoadTarget(t.Context()); err != nil {
@@ -32,11 +32,11 @@ func TestDNSName(t *testing.T) {
 		return host
 	}
 	if got := server(); got != "https://10.0.0.10:6443" {
-		t.Errorf("without a name people are told %s", got)
+		t.Errorf("without a name users see %s", got)
 	}
 	l.Doc.Spec.Endpoint.DNSName, l.Doc.Spec.Endpoint.Port = "k8s.example.org", 443
 	if got := server(); got != "https://k8s.example.org:443" {
-		t.Errorf("people are told %s", got)
+		t.Errorf("users see %s", got)
 	}
 	if names, err := l.OuterNames(t.Context()); err != nil || !slices.Equal(names, []string{"k8s.example.org"}) {
 		t.Errorf("certificates hold %v beside the endpoint: %v", names, err)
@@ -52,7 +52,7 @@ func TestDNSName(t *testing.T) {
 	}
 }
 
-// fronted is a cloud with a floating IP before the API's address, which is not made yet where it is empty.
+// fronted is a cloud with a floating IP in front of the API's address; empty: it does not exist yet.
 type fronted struct {
 	*cloud
 	floating string

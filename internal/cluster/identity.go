@@ -108,13 +108,13 @@ func whyNotLoaded(ctx context.Context, c *Cluster, name string) error {
 	return nil
 }
 
-// Users says who may use a cluster's API, and why.
+// Users lists the users of a cluster's API with their roles.
 type Users struct {
 	Issuers []SignIn       `json:"issuers" doc:"Issuers whose tokens the API servers accept"`
 	Items   []access.Grant `json:"items" doc:"Roles of subjects"`
 }
 
-// UsersOf lists who has which role.
+// UsersOf returns the roles of all users and groups.
 func UsersOf(ctx context.Context, c *Cluster) (*Users, error) {
 	client, err := c.Kube(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func UsersOf(ctx context.Context, c *Cluster) (*Users, error) {
 	return &Users{Issuers: signIns(c), Items: append([]access.Grant{}, grants...)}, nil
 }
 
-// SignIn says how people sign in with an issuer. Nothing of it is secret.
+// SignIn describes how users sign in with an issuer. It contains no secrets.
 type SignIn struct {
 	Name     string   `json:"name"`
 	URL      string   `json:"url"`
@@ -136,14 +136,14 @@ type SignIn struct {
 	CA       []byte   `json:"ca,omitempty" doc:"Certificate (PEM) of the authority that vouches for the issuer"`
 }
 
-// Entrance says where the API is and how people sign in there. Nothing of it is secret.
+// Entrance describes where the API is and how users sign in there. It contains no secrets.
 type Entrance struct {
 	Server  string   `json:"server" doc:"URL of the Kubernetes API"`
 	CA      []byte   `json:"ca" doc:"Certificates (PEM) of the authority that vouches for it"`
 	Issuers []SignIn `json:"issuers"`
 }
 
-// EntranceOf says where the API is and how people sign in there.
+// EntranceOf returns the address of the API and how users sign in there.
 func EntranceOf(ctx context.Context, c *Cluster) (*Entrance, error) {
 	endpoint, err := c.Endpoint(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// TestIngressFollowsTheWorkers: gateways pass web traffic to all workers that have an address, and are told of the others later.
+// TestIngressFollowsTheWorkers: gateways pass web traffic to all workers with an address, and are updated later for the others.
 func TestIngressFollowsTheWorkers(t *testing.T) {
 	doc := document(t, 1, 2, 2)
 	doc.Spec.Endpoint.Gateways.Ingress = &v1alpha1.Ingress{HTTPNodePort: 30080, HTTPSNodePort: 30443}
@@ -34,13 +34,13 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 		t.Errorf("a gateway, and with it the API, waits for a worker: step %d of %+v: %v", i, steps, err)
 	}
 	if !l.addressesPending(t.Context(), o) {
-		t.Error("nobody tells the gateways of the new worker")
+		t.Error("no step updates the gateways for the new worker")
 	}
 	if err := l.Facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 		t.Fatal(err)
 	}
 	if !l.addressesPending(t.Context(), o) {
-		t.Error("nobody tells the gateways of a cluster's first workers")
+		t.Error("no step updates the gateways for a cluster's first workers")
 	}
 
 	l = newLab(t, doc).Running(doc)
