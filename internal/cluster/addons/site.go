@@ -89,7 +89,7 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 	return "", fail.New(fail.Internal, "addon %q has no proof", a.Name)
 }
 
-// poolsApart returns an error if a pool of addresses contains an address of the cluster's own that the document does not tell.
+// poolsApart returns an error if a pool of addresses contains an address of the cluster that is not in the document.
 func (c *Addons) poolsApart(ctx context.Context) error {
 	machines, err := c.Addresses(ctx)
 	if err != nil {
