@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
-// networks finds the cluster's networks and its domain: what servers run with counts first, then what kubeadm has recorded, then its defaults.
+// networks finds the cluster's networks and its domain: from the servers' flags, else from kubeadm's records, else from kubeadm's defaults.
 func (d *drafting) networks() {
 	k, n := &d.want.Spec.Kubernetes, &d.conf.Networking
 	var services, pods, domain string
@@ -69,7 +69,7 @@ func (d *drafting) running(name, runs, recorded, otherwise string) string {
 	return runs
 }
 
-// masked returns networks without host bits: servers take 10.244.0.1/16 as 10.244.0.0/16. Anything else stays as it is.
+// masked returns networks without host bits, because servers treat 10.244.0.1/16 as 10.244.0.0/16. It does not change anything else.
 func masked(networks string) string {
 	list := strings.Split(networks, ",")
 	for i, network := range list {

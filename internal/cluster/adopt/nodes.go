@@ -15,12 +15,12 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 )
 
-// apiServers finds what of the API servers' settings a document says.
+// apiServers adopts the API servers' settings that a document can express.
 func (d *drafting) apiServers() {
 	off, sec := false, &d.want.Spec.Security
 	sec.CISDefaults, sec.EncryptionAtRest, sec.AuditLog.Enabled = &off, &off, &off
 	sec.PacketFilter = &v1alpha1.PacketFilter{Enabled: &off}
-	d.want.Spec.SmokeTest = &off // it goes with a pod network of ours alone
+	d.want.Spec.SmokeTest = &off // the smoke test needs our own pod network
 	cps := d.controlPlane()
 	hard := len(cps) > 0
 	for _, h := range cps {
@@ -42,7 +42,7 @@ func (d *drafting) apiServers() {
 	d.audited(cps[0])
 }
 
-// issuer blocks an API server whose tokens an apply would refuse: the first issuer is that of new tokens, others are of older ones.
+// issuer blocks an API server whose tokens would be invalid after an apply: the first issuer issues new tokens, the others are for older ones.
 func (d *drafting) issuer(h Host) {
 	domain := d.want.Spec.Kubernetes.DNSDomain
 	want, is := "https://kubernetes.default.svc."+domain, h.flags("kube-apiserver")["service-account-issuer"]
@@ -61,7 +61,7 @@ func (h Host) encryption() string {
 // ourKeys are encryption keys that rotation can follow on.
 var ourKeys = regexp.MustCompile(`^key[1-9][0-9]*$`)
 
-// encrypted takes the keys over by which API servers encrypt Secrets.
+// encrypted adopts the keys with which API servers encrypt Secrets.
 func (d *drafting) encrypted(h Host) {
 	const ours = "providers secretbox, with keys called key1, key2 and so on, and identity, for secrets alone"
 	if h.flags("kube-apiserver")[encryptionFlag] != "" && h.encryption() == "" {
@@ -179,7 +179,7 @@ func hasTaint(n kube.SurveyedNode, key string) bool {
 	return slices.ContainsFunc(n.Taints, func(t kube.Taint) bool { return t.Key == key })
 }
 
-// taintsOf returns the taints that the cluster's owner has put on a node: those of programs come and go by themselves.
+// taintsOf returns the taints that the cluster's owner set on a node. Programs manage all others.
 func taintsOf(n kube.SurveyedNode) (out []v1alpha1.Taint) {
 	for _, t := range n.Taints {
 		if ownerOf(t.Key, "taints") == "" {
@@ -234,7 +234,7 @@ func (d *drafting) finish() (err error) {
 		return err
 	}
 	if d.want.Spec.Kubernetes.Version == "" || d.unread || len(d.controlPlane()) == 0 {
-		return nil // another finding tells
+		return nil // covered by another finding
 	}
 	doc, err := v1alpha1.Parse("the document", d.Document)
 	if err == nil {

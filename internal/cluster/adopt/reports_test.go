@@ -108,7 +108,7 @@ func all(changes ...func(*Found)) func(*Found) {
 	}
 }
 
-// moved has a host's authorities lie in another directory, which everything names.
+// moved moves a host's authorities to another directory and updates all references.
 func moved(dir string) func(*Found) {
 	return func(f *Found) {
 		conf(f, "certificatesDir: /etc/kubernetes/pki", "certificatesDir: "+dir)
@@ -340,7 +340,7 @@ func replaced(component, old, replacement string) func(*Found) {
 	}
 }
 
-// TestOwnedKeys: what programs put on nodes for a while is no wish of the owner's.
+// TestOwnedKeys: taints and labels that programs set temporarily are not the owner's.
 func TestOwnedKeys(t *testing.T) {
 	f := bare(t)
 	f.Survey.Nodes[1].Taints = []kube.Taint{

@@ -12,8 +12,8 @@ import (
 // Report is a draft for programs.
 type Report struct {
 	Adoptable bool              `json:"adoptable"`          // nothing blocks
-	Document  *v1alpha1.Cluster `json:"document,omitempty"` // with defaults; absent where the cluster can't be described
-	Gaps      []Gap             `json:"gaps"`               // what is not as naupegos would have made it, the worst last
+	Document  *v1alpha1.Cluster `json:"document,omitempty"` // with defaults; absent if the cluster can't be described
+	Gaps      []Gap             `json:"gaps"`               // differences from a cluster made by naupegos, the worst last
 }
 
 // Report returns the draft for programs.
@@ -35,7 +35,7 @@ func (d *Draft) Lost() (lines []string) {
 	return lines
 }
 
-// Write writes the document for people, below comments that say where the cluster differs from what naupegos would have made.
+// Write writes the document for people, below comments about the differences from a cluster made by naupegos.
 func (d *Draft) Write(w io.Writer) error {
 	var b bytes.Buffer
 	if len(d.Document) == 0 {
