@@ -19,8 +19,8 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Bundles finds or makes the bundle of a Kubernetes release: the one to use and the newest one that is here, which are mostly the same. Both
-// are nil where it is not here, and is not needed enough to be made.
+// Bundles finds or makes the bundle of a Kubernetes release: the one to use and the newest local one, which usually are the same. Both are nil if
+// there is no local bundle and none is necessary.
 type Bundles func(ctx context.Context, version string) (use, newest *bundle.Bundle, err error)
 
 // Gather finds or makes the bundles of all releases that are used.

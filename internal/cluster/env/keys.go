@@ -17,7 +17,7 @@ func (c *Env) ToldRotation() (rotation.Rotation, error) {
 	return rotation.Parse(c.Facts.Get(memory.Rotation))
 }
 
-// Generations are those of all keys that are in use in a phase.
+// Generations returns the generations of all keys that are in use in a phase.
 func (c *Env) Generations(r rotation.Rotation) map[string]pki.Generations {
 	in := map[string]pki.Generations{}
 	for _, key := range pki.Rotated() {
@@ -26,7 +26,7 @@ func (c *Env) Generations(r rotation.Rotation) map[string]pki.Generations {
 	return in
 }
 
-// Generation is the generation of a key that is in use where it is not rotated.
+// Generation returns the generation of a key outside of a rotation.
 func (c *Env) Generation(key string) int {
 	n := 1
 	if fact := c.Facts.Of(memory.Generation, key); fact != "" {

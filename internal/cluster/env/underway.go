@@ -18,7 +18,7 @@ type Recovering struct {
 	Done bool             `json:"done,omitempty"`
 }
 
-// LastRecovery returns how etcd was recovered last; nil where it never was.
+// LastRecovery returns the last recovery of etcd, or nil.
 func (c *Env) LastRecovery() *Recovering {
 	var r Recovering
 	if json.Unmarshal([]byte(c.Facts.Get(memory.Recovering)), &r) != nil { // also if the fact is empty
@@ -62,13 +62,13 @@ func ErrImporting(name string) error {
 	return fail.New(fail.Refused, "cluster %s is not taken over yet", name).Do("naupegos import %s --adopt continues it", name)
 }
 
-// ErrResetting says that a reset has not come to its end.
+// ErrResetting returns the error for an unfinished reset.
 func (c *Env) ErrResetting() error {
 	return fail.New(fail.Refused, "a reset of cluster %s was begun and is not finished", c.Name()).
 		Do("naupegos reset %s continues it; then naupegos apply builds the cluster again", c.Name())
 }
 
-// Restoring is a restore that is under way. It is remembered until the cluster is as its document says, so that the same command continues it.
+// Restoring is a restore in progress. It is recorded until the cluster conforms to its document, so that the same command continues it.
 type Restoring struct {
 	Set        string    `json:"set"`        // the backup's ID
 	Made       time.Time `json:"made"`       // when the backup was made
@@ -82,7 +82,7 @@ type Restoring struct {
 // Restoring returns the restore that is under way; nil if there is none.
 func (c *Env) Restoring() *Restoring { return RestoringBy(c.Facts) }
 
-// RestoringBy returns the restore that facts say is under way; nil if there is none.
+// RestoringBy returns the restore in progress according to facts, or nil.
 func RestoringBy(f *memory.Facts) *Restoring {
 	var r Restoring
 	if json.Unmarshal([]byte(f.Get(memory.Restoring)), &r) != nil { // also if the fact is empty
