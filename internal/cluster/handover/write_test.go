@@ -50,7 +50,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := write(first, true); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "mine.txt") {
-		t.Errorf("somebody's file in it: %v", err)
+		t.Errorf("with a foreign file: %v", err)
 	}
 	left, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil || len(left) != 1 {
@@ -58,7 +58,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWritePlace: what is not a handover is never replaced, and nothing half-written stays.
+// TestWritePlace: only a handover is ever replaced, and a failed write leaves nothing.
 func TestWritePlace(t *testing.T) {
 	parent := t.TempDir()
 	files := map[string][]byte{"README.md": []byte("one")}
