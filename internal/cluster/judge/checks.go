@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// What a machine needs before Naupegos configures it.
+// Requirements of a machine before Naupegos configures it.
 const (
 	kernelMajor, kernelMinor = 5, 13           // the oldest kernel on which kube-proxy starts in nftables mode
 	planeMemory              = 1700 << 20      // bytes: kubeadm's minimum for a control plane
@@ -138,7 +138,7 @@ func clock(m report) error {
 		Do("set it: timedatectl set-ntp true on %s; or correct this host's clock, if that is wrong", m.Name)
 }
 
-// firewall warns, because the facts do not tell whether the firewall lets the cluster's machines through.
+// firewall warns because the facts do not include whether the firewall admits the cluster's machines.
 func firewall(m report) string {
 	if m.facts.Firewall == "" {
 		return ""

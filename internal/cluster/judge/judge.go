@@ -49,7 +49,7 @@ type rule struct {
 // applies reports whether the rule checks a machine.
 func (r rule) applies(m report) bool { return !r.fresh || m.facts.Fresh }
 
-// rules lists the rule of every fact, in order. A test requires a rule for each field of machine.Facts: what no rule checks fails late, as a
+// rules lists the rule of every fact, in order. A test requires a rule for each field of machine.Facts: an unchecked requirement fails late, as a
 // timeout, on machines that are changed already.
 func rules() []rule {
 	return []rule{
