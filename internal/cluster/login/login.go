@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// Options says what Logins may use.
+// Options are the inputs of Logins.
 type Options struct {
 	Hosts      *v1alpha1.Hosts
 	Credential []byte                                // the key that Hosts.Credential names
@@ -35,7 +35,7 @@ type Logins struct {
 	passwords map[string]string // by source
 }
 
-// fileKey is a key's file, and the agent that may have the key in its place.
+// fileKey is a key's file, and the agent that may hold the key instead.
 type fileKey struct{ file, agent string }
 
 // New returns the logins to hosts. It fails if a key of the document can't be read, before a host is asked anything.
@@ -169,7 +169,7 @@ func (l *Logins) read(file string) (data []byte, path string, err error) {
 	return data, path, nil
 }
 
-// fromFile returns the keys of a file: its certificate's first, if that lies beside it.
+// fromFile returns the keys of a file: first its certificate, if there is one next to it.
 func (l *Logins) fromFile(file, agent string) ([]remote.Key, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -167,7 +167,7 @@ func TestWhichKey(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid, "there is no key to log in with")
 }
 
-// TestSudoPassword reads passwords from where documents say, once, and never from a file that others may read.
+// TestSudoPassword reads passwords from the documents' sources, once, and never from a file that others can read.
 func TestSudoPassword(t *testing.T) {
 	dir := t.TempDir()
 	key, text := filepath.Join(dir, "key"), []byte(nil)
@@ -275,7 +275,7 @@ func TestAgentOfHost(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid, "there is no key to log in with")
 }
 
-// TestCertificates: the certificate beside a key, or one that a client configuration names, logs in before the key.
+// TestCertificates: the certificate next to a key, or one that a client configuration names, is tried before the key.
 func TestCertificates(t *testing.T) {
 	dir := t.TempDir()
 	raw, text := private(t, "rsa", "")
