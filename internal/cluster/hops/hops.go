@@ -13,7 +13,7 @@ import (
 
 // Releases are the releases that the parts of a cluster run. A minor upgrade takes three hops, a patch two:
 //
-//	what of the new release is used lies on every machine
+//	the files of the new release are on every machine
 //	the servers run the new release and behave as the old minor (--emulated-version)
 //	everything runs the new release
 //
