@@ -12,7 +12,7 @@ const InitialStep = "etcd/initial"
 // APIStep is the ID of the step that waits for the API.
 const APIStep = "api"
 
-// InitializedStep is the ID of the step that waits until the cloud's controller has told every node its addresses and zone.
+// InitializedStep is the ID of the step that waits until the cloud's controller has set every node's addresses and zone.
 const InitializedStep = "cloud/nodes"
 
 // Ids returns the steps' IDs.
