@@ -42,7 +42,7 @@ func (c *Observer) Credential(ctx context.Context) (*provider.CloudCredential, e
 	return cred, nil
 }
 
-// CloudAddonList lists what clusters on this cloud have, without the manifests. One has to be logged in there.
+// CloudAddonList returns the addons of clusters on this cloud, without manifests. It requires a login to the cloud.
 func (c *Observer) CloudAddonList() []addon.Addon {
 	cloud := c.Cloud()
 	if cloud == nil {
@@ -118,7 +118,7 @@ func (c *Observer) AddonList() []addon.Addon {
 	return list
 }
 
-// Manifests renders one of addonList; nil for those of a cloud as long as the cluster has no credential.
+// Manifests renders an addon of addonList; nil for a cloud's addons while the cluster has no credential.
 func (c *Observer) Manifests(ctx context.Context, p layout.Params, name string) ([]byte, error) {
 	switch name {
 	case AddonApprover:
@@ -136,7 +136,7 @@ func (c *Observer) Manifests(ctx context.Context, p layout.Params, name string) 
 	return cloud[name], err
 }
 
-// RecordDigest identifies what kubeadm's phases should have made known to the cluster.
+// RecordDigest identifies the content that kubeadm's phases record in the cluster.
 func RecordDigest(p layout.Params) (string, error) {
 	conf, err := p.Recorded()
 	if err != nil {
@@ -192,7 +192,7 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 	return nil
 }
 
-// observeSurplus finds addons that the cluster has and the document no longer lists, and what would be lost with them.
+// observeSurplus finds addons that the cluster has and the document no longer lists, and what their removal would lose.
 func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *Observed) error {
 	installed, err := client.Addons(ctx)
 	if err != nil {
@@ -226,6 +226,6 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 // SurplusAddon is an addon that the document no longer lists.
 type SurplusAddon struct {
 	Name    string
-	Volumes []string // PersistentVolumes whose data are not removed, but which nothing deletes or provides after it: "shop/data (pvc-1f…)"
+	Volumes []string // PersistentVolumes whose data stays, but that nothing deletes or mounts any more: "shop/data (pvc-1f…)"
 	Defined []string // definitions with objects of other owners, which are deleted with them
 }

@@ -85,7 +85,7 @@ func ActionFor(s *Seen) plan.Action {
 	return plan.Create
 }
 
-// ReasonFor says why a machine is configured.
+// ReasonFor returns the reason for configuring a machine.
 func ReasonFor(s *Seen, fresh bool) string {
 	switch {
 	case s == nil:

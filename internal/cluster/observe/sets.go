@@ -57,7 +57,7 @@ func (c *Observer) CheckSets(ctx context.Context) error {
 	return err
 }
 
-// RenderSets renders all sets for the cluster as it is.
+// RenderSets renders all sets for the current cluster.
 func (c *Observer) RenderSets(ctx context.Context, client *kube.Client) (map[string]chart.Rendered, error) {
 	described, err := c.SetCluster(ctx, client)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Observer) RenderSets(ctx context.Context, client *kube.Client) (map[str
 
 // observeSets compares the document's sets with the cluster. The API must have answered.
 func (c *Observer) observeSets(ctx context.Context, client *kube.Client, o *Observed) error {
-	if o.Addons == nil { // not all that sets need is known
+	if o.Addons == nil { // some inputs of the sets are unknown
 		return nil
 	}
 	sets := siteset.Of(c.Doc)
