@@ -9,13 +9,13 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// trusts reports whether who has these generations accepts what the other shows.
+// trusts reports whether a part with the generations who accepts the credentials of one with shows.
 func trusts(who, shows pki.Generations) bool {
 	return shows.Signs == who.Signs || shows.Signs == who.Also
 }
 
-// TestPhasesGoTogether has every part accept every other one of the same phase, the one before and the one after, and ends where the former
-// generation is trusted by nobody.
+// TestPhasesGoTogether: every part accepts every other one of the same, the previous and the next phase; at the end, no part trusts the former
+// generation.
 func TestPhasesGoTogether(t *testing.T) {
 	for settled := range 3 {
 		start := max(settled, 1)
@@ -26,7 +26,7 @@ func TestPhasesGoTogether(t *testing.T) {
 				t.Errorf("%s: %v and %v refuse each other", now.Phase, last, g)
 			}
 			if other := now.In(pki.EtcdCA, settled); other != (pki.Generations{Signs: start}) {
-				t.Errorf("%s: what is not rotated is %v", now.Phase, other)
+				t.Errorf("%s: a key that is not rotated has the generations %v", now.Phase, other)
 			}
 			if again, err := rotation.Parse(now.String()); err != nil || again.String() != now.String() {
 				t.Errorf("%q is read as %v: %v", now, again, err)
