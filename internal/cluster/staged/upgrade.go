@@ -114,7 +114,7 @@ func (c *Staged) BeginStep(told hops.Releases) *plan.Step {
 // ConsentObstacles is the consent to an upgrade despite its obstacles.
 const ConsentObstacles = "obstacles"
 
-// HopsAfter says in words what follows on a hop.
+// HopsAfter describes the hops that follow.
 func HopsAfter(now hops.Releases, g hops.Goal) (after []string) {
 	path, err := hops.Path(now, g)
 	if err != nil {
@@ -134,7 +134,7 @@ func HopsAfter(now hops.Releases, g hops.Goal) (after []string) {
 	return after
 }
 
-// Finish has an upgrade go on beyond the last hop from which there is a way back, from the next plan on.
+// Finish makes an upgrade continue, from the next plan on, beyond the last hop that can be reverted.
 func (c *Staged) Finish(ctx context.Context) error {
 	return c.Facts.Set(ctx, memory.Finish, c.Doc.Spec.Kubernetes.Version)
 }
