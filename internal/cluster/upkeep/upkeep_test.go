@@ -73,7 +73,8 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestNeverTwo has two machines fail: while one is given its time nobody else is touched; once nothing is left for it, the other one's turn comes.
+// TestNeverTwo: of two failed machines, the second is not touched while the first one's remedy takes its time; its turn comes once no remedy is
+// left for the first.
 func TestNeverTwo(t *testing.T) {
 	a, b := sick("a", 0), sick("b", -time.Minute)
 	a.ControlPlane = true
@@ -137,7 +138,7 @@ func TestLeftAlone(t *testing.T) {
 		t.Errorf("asked for by name: %+v, %v", r, err)
 	}
 	if r, err = Next([]Sick{cordoned, quorum}, 9, rules, "b", now); err != nil || r.Machine != "" {
-		t.Errorf("quorum comes first, whoever asks: %+v, %v", r, err)
+		t.Errorf("the quorum has precedence over a request: %+v, %v", r, err)
 	}
 }
 
