@@ -139,7 +139,7 @@ func TestSchedule(t *testing.T) {
 	}
 	learn()
 	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); p != "" {
-		t.Errorf("an unchanged order is copied again:\n%s", p)
+		t.Errorf("what is laid is laid again:\n%s", p)
 	}
 	l.state("demo-a-1", provider.Stopped)
 	if p := l.mustPlan(l.observed(nil, controlPlanes(3)...)); !strings.Contains(p, "lay:\n  change  "+lay) {
@@ -172,7 +172,7 @@ func TestSchedule(t *testing.T) {
 
 	testkit.Must(t, os.Remove(credentials)) // on another host of the operator's
 	if got := string(testkit.Value(l.BackupCredentials(t.Context()))(t)); !strings.Contains(got, "word") {
-		t.Errorf("the earlier finding is lost: %q", got)
+		t.Errorf("what was found before is forgotten: %q", got)
 	}
 	doc.Spec.Backup.To = &v1alpha1.BackupTarget{Swift: &v1alpha1.BackupSwift{AuthURL: "https://cloud.example.org:5000/v3", Container: "c", CredentialsFile: credentials}}
 	if _, err := l.BackupCredentials(t.Context()); fail.KindOf(err) != fail.Unauthorized {

@@ -41,7 +41,7 @@ func TestCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, err := over.PutIfAbsent(ctx, "key", []byte("two")); err != nil || string(v) != "one" {
-		t.Errorf("the secret from planning is %q now, %v", v, err)
+		t.Errorf("what was planned with is %q now, %v", v, err)
 	}
 	if err := over.Put(ctx, "later", []byte("three")); err != nil {
 		t.Fatal(err)

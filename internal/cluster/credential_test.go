@@ -317,7 +317,7 @@ func TestCredentialReach(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Join(notes, "\n"); !strings.Contains(got, x.note) || (x.note == "") != (got == "") {
-			t.Errorf("untyped %t: the note is %q", x.untyped, got)
+			t.Errorf("untyped %t: it is told %q", x.untyped, got)
 		}
 		if got := check(); !strings.Contains(got, x.check) {
 			t.Errorf("untyped %t: %s", x.untyped, got)

@@ -218,7 +218,7 @@ func TestStagesAreTold(t *testing.T) {
 then encrypt all Secrets in etcd with key2
 then all API servers write Secrets with key2, and also read them in plaintext`
 	if got != want {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+		t.Errorf("told:\n%s\nwant:\n%s", got, want)
 	}
 }
 

@@ -32,11 +32,11 @@ func TestDNSName(t *testing.T) {
 		return host
 	}
 	if got := server(); got != "https://10.0.0.10:6443" {
-		t.Errorf("without a name users see %s", got)
+		t.Errorf("without a name people are told %s", got)
 	}
 	l.Doc.Spec.Endpoint.DNSName, l.Doc.Spec.Endpoint.Port = "k8s.example.org", 443
 	if got := server(); got != "https://k8s.example.org:443" {
-		t.Errorf("users see %s", got)
+		t.Errorf("people are told %s", got)
 	}
 	if names, err := l.OuterNames(t.Context()); err != nil || !slices.Equal(names, []string{"k8s.example.org"}) {
 		t.Errorf("certificates hold %v beside the endpoint: %v", names, err)

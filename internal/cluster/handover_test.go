@@ -96,7 +96,7 @@ func TestHandoverWithout(t *testing.T) {
 		t.Errorf("%v: %v", slices.Sorted(maps.Keys(files)), err)
 	}
 	if text := string(files[handover.ReadmeFile]); strings.Contains(text, "WireGuard\n") || strings.Contains(text, "clouds.yaml") {
-		t.Errorf("the README mentions missing files:\n%s", text)
+		t.Errorf("it speaks of what is not there:\n%s", text)
 	}
 	broken := func(context.Context, time.Time) ([]byte, error) { return nil, fail.New(fail.Unauthorized, "no") }
 	if _, err := l.Handover(t.Context(), HandoverOptions{CloudsYAML: broken}); fail.KindOf(err) != fail.Unauthorized {
@@ -143,6 +143,6 @@ func TestTrustedKeysAreHandedOn(t *testing.T) {
 		}
 	}
 	if strings.Contains(known, "demo-gw-2,") {
-		t.Errorf("a key that no host has shown is included:\n%s", known)
+		t.Errorf("a key that nobody has shown is known:\n%s", known)
 	}
 }

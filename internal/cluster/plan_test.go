@@ -251,7 +251,7 @@ func TestNothingToDo(t *testing.T) {
 	n.Unschedulable = true
 	o.Nodes["demo-a-1"] = n
 	if got := l.mustPlan(o); got != "" {
-		t.Errorf("a node that an administrator cordoned is touched:\n%s", got)
+		t.Errorf("a node that somebody cordoned is touched:\n%s", got)
 	}
 }
 

@@ -30,6 +30,6 @@ func TestPhasesAreTriedAgain(t *testing.T) {
 		t.Error(err)
 	}
 	if other := errors.New("i/o timeout"); addons.PerhapsLater(other) != other { //nolint:errorlint // the very same
-		t.Error("an error that is not a command's exit was changed")
+		t.Error("what is no command's end is what it was")
 	}
 }

@@ -74,7 +74,7 @@ func TestRecoverRefused(t *testing.T) {
 	_, err := l.RecoverSteps(ctx, o, "demo-cp-1", nil, nil)
 	testkit.Fails(t, err, fail.Unreachable, "does not answer")
 	if l.Recovering() != nil {
-		t.Error("the refused recovery was begun")
+		t.Error("what was refused is begun")
 	}
 	well := l.observed(nil, "demo-cp-1", "demo-cp-3")
 	_, err = l.RecoverSteps(ctx, well, "demo-cp-1", nil, up)
@@ -89,9 +89,9 @@ func TestRecoverRefused(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, "naupegos etcd recover demo --from demo-cp-1 continues")
 	testkit.Must(t, l.SetRecovering(ctx, &env.Recovering{From: "demo-cp-1", Left: &laying.Salvaged{Revision: 90}, Done: true}))
 	if l.Recovering() != nil || l.LastRecovery().Left.Next() != 1_000_000_091 {
-		t.Errorf("the finished recovery is %+v", l.LastRecovery())
+		t.Errorf("what has come to its end is %+v", l.LastRecovery())
 	}
 	if l.Facts.Get(memory.Recovering) == "" {
-		t.Error("the recovery is forgotten")
+		t.Error("nobody knows of it any more")
 	}
 }

@@ -217,7 +217,7 @@ func TestRepairIsRemembered(t *testing.T) {
 		t.Errorf("a minute is not long enough to have recovered: %v", err)
 	}
 	if _, _, err = l.round(well(later.Add(-11*time.Minute)), later); err != nil || l.Facts.Of(memory.Repair, "demo-a-1") != "" {
-		t.Errorf("the attempt is still recorded: %v", err)
+		t.Errorf("what was tried is still remembered: %v", err)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestRepairIsForgottenWithTheMachine(t *testing.T) {
 		gone := l.ThenForget("demo-a-1", func(context.Context, plan.Progress) error { return nil })
 		testkit.Must(t, gone(t.Context(), silent{}))
 		if kept := l.Facts.Of(memory.Repair, "demo-a-1") != ""; kept != replaced || l.Facts.Of(memory.Rebooting, "demo-a-1") != "" || len(l.Decided()) > 0 {
-			t.Errorf("replaced %t: the attempt is still recorded: %t", replaced, kept)
+			t.Errorf("replaced %t: what was tried is kept: %t", replaced, kept)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func TestRestoreLivingPlan(t *testing.T) {
 		}
 	}
 	if r := l.Restoring(); r.Bump != 3_000_000_007 || r.Place().Bump != r.Bump || !backups.RestoresLiving(l.Record) {
-		t.Errorf("it is %+v: revisions must exceed the last observed one", r)
+		t.Errorf("it is %+v: revisions have to grow beyond what was seen", r)
 	}
 	if len(l.InitialMembers()) != 3 || len(l.Facts.Each(memory.EtcdJoin)) > 0 {
 		t.Errorf("etcd begins with %v", l.InitialMembers())

@@ -176,7 +176,7 @@ func TestRotationStays(t *testing.T) {
 		}
 	}
 	if err := l.AbandonRotation(t.Context()); fail.KindOf(err) != fail.Refused {
-		t.Errorf("a rotation in use was reverted: %v", err)
+		t.Errorf("what is in use is taken back: %v", err)
 	}
 	testkit.Must(t, l.FinishRotation(t.Context()))
 	if got := l.phase(); !strings.Contains(got, "configure/demo-a-1") || !l.Rotating() {
@@ -320,6 +320,6 @@ func TestPodsThatMayNotReload(t *testing.T) {
 		}
 	}
 	if got := staged.OlderNotes(pods[1:3], testkit.Value(rotation.Parse("use "+pki.KubernetesCA+":1"))(t), since); got != nil {
-		t.Errorf("no pod is old, but the result is %q", got)
+		t.Errorf("nobody is old, and yet %q", got)
 	}
 }

@@ -220,7 +220,7 @@ func TestIntroduced(t *testing.T) {
 	testkit.Must(t, machines[0].Run(t.Context(), silent{}))
 	told := changes(before, testkit.Value(l.configuration(cp))(t))
 	if !slices.ContainsFunc(told, func(c machine.Change) bool { return c.Name == "/etc/kubernetes/naupegos-machines.json" }) || observe.Disruptive(&machine.Report{Changes: told}) {
-		t.Errorf("%s gets %+v", cp.Name, told)
+		t.Errorf("%s is told %+v", cp.Name, told)
 	}
 }
 

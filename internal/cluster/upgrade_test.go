@@ -272,7 +272,7 @@ func TestOvertaken(t *testing.T) {
 	testkit.Must(t, l.Finish(t.Context()))
 	testkit.Must(t, l.AdvanceReleases(t.Context()))
 	if learned, err := overtaken("v1.37.2"); !learned || err != nil || l.Told() != hops.Of("v1.37.2") || l.Upgrading() {
-		t.Errorf("after learning: %v, %v, releases %v, upgrading %v", learned, err, l.Told(), l.Upgrading())
+		t.Errorf("told so: %v, %v, told %v, upgrading %v", learned, err, l.Told(), l.Upgrading())
 	}
 	if learned, err := overtaken("v1.37.2"); learned || err != nil {
 		t.Errorf("once it knows: %v, %v", learned, err)
@@ -303,7 +303,7 @@ func TestObstaclesNeedConsent(t *testing.T) {
 	}
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.Begun, l.Told().String()))
 	if got := plans(obstacle); strings.Contains(got, "consent") || strings.Contains(got, backups.BackupStep) {
-		t.Errorf("a hop in progress does not continue:\n%s", got)
+		t.Errorf("what was begun goes on:\n%s", got)
 	}
 }
 
@@ -339,7 +339,7 @@ func TestStayWithRelease(t *testing.T) {
 	}
 	named := documentOf(t, old)
 	if staged.StayWithRelease(l.Record, named); named.Spec.Kubernetes.Version != old {
-		t.Errorf("a named release becomes %s", named.Spec.Kubernetes.Version)
+		t.Errorf("what is named becomes %s", named.Spec.Kubernetes.Version)
 	}
 }
 
@@ -365,7 +365,7 @@ func TestSoakEnds(t *testing.T) {
 	}
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.SoakSince, time.Now().Add(-25*time.Hour).UTC().Format(time.RFC3339)))
 	if !l.Upgrading() {
-		t.Error("the plan does not report that there is more to do")
+		t.Error("nobody is told that there is more to do")
 	}
 	golden(t, "upgrade-finish", l.hops(doc)) // as with --finish
 	testkit.Must(t, l.RememberSoak(t.Context()))

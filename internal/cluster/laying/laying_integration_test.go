@@ -160,7 +160,7 @@ func TestSalvage(t *testing.T) {
 		t.Errorf("data that was laid is %q", said)
 	}
 	if _, err := os.Stat(filepath.Join(p.Kept(), "wal")); err != nil {
-		t.Errorf("the former data is not kept: %v", err)
+		t.Errorf("what was there before is not kept: %v", err)
 	}
 	b.start("a", "a="+b.peer["a"])
 	one := b.connect("a")

@@ -26,7 +26,7 @@ func TestPhasesGoTogether(t *testing.T) {
 				t.Errorf("%s: %v and %v refuse each other", now.Phase, last, g)
 			}
 			if other := now.In(pki.EtcdCA, settled); other != (pki.Generations{Signs: start}) {
-				t.Errorf("%s: a key that is not rotated has the generations %v", now.Phase, other)
+				t.Errorf("%s: what is not rotated is %v", now.Phase, other)
 			}
 			if again, err := rotation.Parse(now.String()); err != nil || again.String() != now.String() {
 				t.Errorf("%q is read as %v: %v", now, again, err)

@@ -138,7 +138,7 @@ func TestLeftAlone(t *testing.T) {
 		t.Errorf("asked for by name: %+v, %v", r, err)
 	}
 	if r, err = Next([]Sick{cordoned, quorum}, 9, rules, "b", now); err != nil || r.Machine != "" {
-		t.Errorf("the quorum has precedence over a request: %+v, %v", r, err)
+		t.Errorf("quorum comes first, whoever asks: %+v, %v", r, err)
 	}
 }
 
