@@ -123,7 +123,7 @@ func TestHAProxyFollows(t *testing.T) {
 	srvB.Close()
 	eventually(t, "a dead member is out", port, map[string]bool{"a": true})
 	apply(oneListener(port, []string{"203.0.113.0/24"}, a))
-	eventually(t, "nobody comes in from outside of the allowed CIDRs", port, map[string]bool{"no answer": true})
+	eventually(t, "no client outside of the allowed CIDRs is served", port, map[string]bool{"no answer": true})
 	master := noted[0]
 	if !master.alive() || len(noted) != 1 {
 		t.Errorf("HAProxy was started %d times", len(noted))
