@@ -43,7 +43,7 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent gateway-relay ADDRESS ADDRESS…
                                           pass the VRRP adverts of each gateway on to all others; runs until it is stopped
   naupegos-agent settled [--patience 30s] [--former] PROGRAM=FILE…
-                                          exit 0 where every PROGRAM, which somebody else starts by FILE, has begun since FILE was
+                                          exit 0 if every PROGRAM, which another program starts from FILE, has begun since FILE was
                                           written, or FILE is older than that; 5 where not
   naupegos-agent pause [--for 2s] PROGRAM stop PROGRAM as it is, print "paused", and let it go on where standard input ends, or after that time
   naupegos-agent credentials              what pods on this machine are given: which keys have signed their tokens, which authorities
@@ -63,7 +63,7 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent registries               read registries and mirrors (JSON) from standard input, try each, write those that can't be used (JSON)
   naupegos-agent discover [--server URL] [--authority FILE] [--key FILE] [--mac ADDRESS] [--lldp 35s] [--for 1h] [--set-clock]
                                           look what this machine is, say so to a server of Naupegos, signed by a key that is made here, and
-                                          wait until somebody approves the machine; prints its certificate (JSON). Without --server only
+                                          wait until an operator approves the machine; prints its certificate (JSON). Without --server only
                                           print what the machine is
   naupegos-agent keep [--dir DIR] [--every 1m]
                                           on a machine that naupegos has installed: report what is installed, confirm a system that runs
