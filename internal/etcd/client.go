@@ -70,7 +70,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// open makes a client of the etcd library. Its context outlives ctx's deadline: only Close ends it.
+// open returns a client of the etcd library. Its context outlives ctx's deadline: only Close ends it.
 func open(ctx context.Context, o Options, urls ...string) (*clientv3.Client, error) {
 	opts := []grpc.DialOption{grpc.WithChainUnaryInterceptor(promptly)}
 	if o.Dial != nil {
@@ -114,8 +114,8 @@ func (c *Client) request(ctx context.Context) (context.Context, context.CancelFu
 // notForLearners returns a learner's answer to most requests; the next request goes to another member.
 func notForLearners() error { return rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner) }
 
-// classify gives an error of the etcd client a kind. A request that ran out of its own time while ctx is still alive
-// means that no member answered, which waiting may mend.
+// classify gives an error of the etcd client a kind. A request that timed out while ctx is still alive means that no member answered, which may
+// change.
 func classify(ctx context.Context, err error, format string, args ...any) *fail.Error {
 	what := fmt.Sprintf(format, args...)
 	if ctx.Err() != nil {

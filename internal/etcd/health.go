@@ -62,7 +62,7 @@ func (c *Client) Health(ctx context.Context, members []Member) []Health {
 	return out
 }
 
-// judge finds the answer that came from member m itself, else the reason why there is none.
+// judge returns member m's own answer, or the reason why there is none.
 func (c *Client) judge(m Member, answers []*clientv3.StatusResponse, errs []error) Health {
 	h := Health{ID: m.ID, Name: m.Name, Learner: m.Learner, Err: "none of the known endpoints is this member's"}
 	for i, e := range c.endpoints {

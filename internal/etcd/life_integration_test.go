@@ -225,7 +225,7 @@ func (s *servers) leaderLeaves(ctx context.Context, t *testing.T, c *Client) {
 	s.whenHealth(ctx, t, c, members, "one of those that are left leads", someLeads)
 }
 
-// whenHealth waits until the members' health is as wanted: on a busy machine they elect now and then.
+// whenHealth waits until the members' health is as wanted: on a busy machine they sometimes hold elections.
 func (s *servers) whenHealth(ctx context.Context, t *testing.T, c *Client, members []Member, what string, wanted func([]Health) bool) []Health {
 	t.Helper()
 	var health []Health

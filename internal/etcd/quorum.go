@@ -41,7 +41,7 @@ type MachineView int
 const (
 	Unknown MachineView = iota // not checked
 	InUse                      // the machine is there and meant to stay
-	Drained                    // the machine is there, but its node is drained and it is about to go
+	Drained                    // the machine exists, but its node is drained and it will be removed
 	Gone                       // the machine does not exist or run
 )
 

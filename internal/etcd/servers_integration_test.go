@@ -123,7 +123,7 @@ func (s *servers) bootstrap(names ...string) {
 	}
 }
 
-// connect makes a client that knows the named members and dials by a dialer of its own, as through a jump host.
+// connect returns a client for the named members with a dialer of its own, as through a jump host.
 func (s *servers) connect(names ...string) (*Client, *atomic.Int32) {
 	dialled := new(atomic.Int32)
 	o := Options{TLS: s.tls, Timeout: 2 * time.Second, Dial: func(ctx context.Context, addr string) (net.Conn, error) {
