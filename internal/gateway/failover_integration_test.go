@@ -283,7 +283,7 @@ func (g *gatewayLab) reload(t *testing.T) {
 	eventually(t, "health is known again", func() bool { return g.up(holder) == "cp-1 cp-2 cp-3" })
 }
 
-// serverDies: new connections find another server at once, held ones are closed so that clients notice.
+// serverDies: new connections reach another server at once, and existing ones are closed so that clients notice.
 func (g *gatewayLab) serverDies(t *testing.T) {
 	var held []net.Conn
 	for range 6 {

@@ -192,7 +192,7 @@ type backend struct {
 	answer    atomic.Int64 // of /readyz, nanoseconds
 }
 
-// tls delays handshakes as well: a busy server is slow at everything.
+// tls also delays handshakes: a busy server is slow at everything.
 func (b *backend) tls(leaf tls.Certificate) *tls.Config {
 	return &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		time.Sleep(time.Duration(b.handshake.Load()))
