@@ -18,7 +18,7 @@ var MachinePackages = []string{
 	"ebtables", "haproxy", "keepalived", "curl", "less",
 }
 
-// Excluded paths are of no use on a machine and would be a third of its files.
+// Excluded paths have no use on a machine and would make up a third of its files.
 var Excluded = []string{"/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/doc/*", "/usr/share/lintian/*"}
 
 // Debian describes a root file system.
