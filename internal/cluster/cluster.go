@@ -45,7 +45,7 @@ type Deps struct {
 	Given     *backups.Given                        // secrets and facts of a cluster that is new to the store; nil: none
 	Closed    bool                                  // the document may name credentials, and no files or variables of this host
 	Ask       func(question string) (string, error) // asks for a password on the operator's terminal; nil: there is none
-	ReadOnly  bool                                  // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
+	ReadOnly  bool                                  // nothing is stored before Commit: facts and secrets from planning stay in memory
 	// RenewBefore is how long before its end a certificate is due; 0 means the default of pki.Options.
 	RenewBefore time.Duration
 }

@@ -51,7 +51,7 @@ func TestNextProviders(t *testing.T) {
 						if now[0] != next[0] {
 							written = ""
 						}
-						if now = next; now[0] == wish[0] && written != wish[0] { // all run with it: everything is rewritten
+						if now = next; now[0] == wish[0] && written != wish[0] { // all servers run with the list: Secrets are rewritten
 							written, stored = now[0], map[string]bool{now[0]: true}
 						}
 						if slices.Equal(now, then) && stages >= changed && written == then[0] {

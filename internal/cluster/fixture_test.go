@@ -70,7 +70,7 @@ func document(t *testing.T, controlPlanes, gateways int, pools ...int) *v1alpha1
 	return doc
 }
 
-// cloud is a provider in memory. Machines that it is asked for get an address at once, as local ones do.
+// cloud is a provider in memory. New machines get an address at once, as local ones do.
 type cloud struct {
 	machines map[string]provider.Machine
 	planned  map[string]bool

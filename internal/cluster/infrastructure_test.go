@@ -58,7 +58,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestStrangersOfAStock: machines of a stock have their addresses when they are installed, so that the first apply of a cluster looks again, too.
+// TestStrangersOfAStock: machines of a stock get their addresses when they are installed, so the first apply of a cluster also plans again.
 func TestStrangersOfAStock(t *testing.T) {
 	for _, stock := range []bool{false, true} {
 		l := newLab(t, document(t, 1, 0, 2))

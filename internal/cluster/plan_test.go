@@ -142,7 +142,7 @@ func TestPlans(t *testing.T) {
 			l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
 		}},
-		{"mute-member", func(t *testing.T) string { // all is as wanted on its machine: it may be on its way
+		{"mute-member", func(t *testing.T) string { // its machine is up to date, so the member may be starting
 			l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 			o := l.observed(nil, controlPlanes(3)...)
 			o.Health[1].Reachable = false

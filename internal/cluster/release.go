@@ -109,7 +109,7 @@ func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*pla
 			others = append(others, letGoID(s.Name))
 		}
 	}
-	for _, s := range o.Want { // the others are reached through them
+	for _, s := range o.Want { // other machines are reached through gateways
 		if s.Role == provider.Gateway {
 			graph.Add(stage.Clean, c.letAgentForget(s), plan.After(others...)...)
 		}

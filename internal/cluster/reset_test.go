@@ -68,7 +68,7 @@ func TestResetRefused(t *testing.T) {
 	testkit.Fails(t, err, fail.NotReady, "has not come up yet")
 }
 
-// TestResetIsKilledAnywhere: until it has come to its end apply refuses, and nothing of the first cluster's bootstrap is forgotten before.
+// TestResetIsKilledAnywhere: until the reset is complete, apply refuses to run, and the facts of the first cluster's bootstrap stay.
 func TestResetIsKilledAnywhere(t *testing.T) {
 	ctx := t.Context()
 	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))

@@ -142,7 +142,7 @@ func TestRotationIsAgreedTo(t *testing.T) {
 	}
 }
 
-// TestRotationOfOne touches no more machines than it has to.
+// TestRotationOfOne touches no more machines than necessary.
 func TestRotationOfOne(t *testing.T) {
 	for key, still := range map[string]string{
 		pki.ServiceAccountKeyName: "demo-gw-1", pki.EtcdCA: "demo-a-1", pki.FrontProxyCA: "demo-a-1",
@@ -248,7 +248,7 @@ func TestRotationWaitsForAMachine(t *testing.T) {
 	}
 }
 
-// TestRotationAndUpgrade are not under way at once.
+// TestRotationAndUpgrade: a rotation and an upgrade never run at the same time.
 func TestRotationAndUpgrade(t *testing.T) {
 	l := upgraded(t, "v1.36.4")
 	testkit.Value(l.Rotate(t.Context(), pki.Rotated(), false))(t)

@@ -90,7 +90,7 @@ func TestSurge(t *testing.T) {
 			l := surgeLab(t, 1, []int{4}, []int{3})
 			return l, l.surging(workers...)
 		}},
-		{"surge-scale-down", "", func(t *testing.T) (*lab, string) { // a-3, which goes anyway, serves until the others are changed
+		{"surge-scale-down", "", func(t *testing.T) (*lab, string) { // a-3, which will be removed anyway, serves until the others are changed
 			l := surgeLab(t, 1, []int{2}, []int{3})
 			return l, l.surging(workers[:2]...)
 		}},
@@ -114,7 +114,7 @@ func TestSurge(t *testing.T) {
 			testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-4"))
 			return l, l.surging()
 		}},
-		{"surge-drift", "demo-a-4 surge", func(t *testing.T) (*lab, string) { // consent is for the machine that is replaced alone
+		{"surge-drift", "demo-a-4 surge", func(t *testing.T) (*lab, string) { // only the replaced machine needs consent
 			l := surgeLab(t, 1, []int{3}, []int{3})
 			l.cloud.drift = map[string][]string{"demo-a-1": {"flavor is small, large is wanted"}}
 			drifted := wanted.Decisions{}.With(l.cloud.drift)

@@ -40,7 +40,7 @@ func away(t *testing.T, wanted int) (*lab, *observe.Observed) {
 	return l, o
 }
 
-// TestUnreachableIsSeen: in status and in the plan, each time with why. The others are left alone.
+// TestUnreachableIsSeen: status and plan report the host with the reason, and leave the others alone.
 func TestUnreachableIsSeen(t *testing.T) {
 	l, o := away(t, 2)
 	s := o.Want[slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == "demo-a-2" })]

@@ -31,7 +31,7 @@ type UpdateOptions struct {
 	RebootOnly bool   // no packages: machines are rebooted
 	Pool       string // the workers of this pool alone
 	Machine    string // this machine alone
-	Now        bool   // outside of the window, too
+	Now        bool   // also outside of the window
 }
 
 // Updating is a roll of the machines' operating system as it was planned.

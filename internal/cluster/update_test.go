@@ -128,7 +128,7 @@ func TestUpdateWindow(t *testing.T) {
 	}
 }
 
-// TestUpdateRefusedWhileSick: no other machine is taken away while one is, nor one that etcd can't do without.
+// TestUpdateRefusedWhileSick: no machine is taken away while another one is away, nor one that etcd needs for its quorum.
 func TestUpdateRefusedWhileSick(t *testing.T) {
 	doc := document(t, 3, 2, 2)
 	l := newLab(t, doc).Running(doc)

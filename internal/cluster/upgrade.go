@@ -22,7 +22,7 @@ func (a *applying) planReleases() {
 	if err != nil || told == run || !a.Facts.Bootstrapped() {
 		return
 	}
-	last := told.Machines != run.Machines && a.Facts.Get(memory.Begun) != told.String() // the hop from which no other leads back, before it is begun
+	last := told.Machines != run.Machines && a.Facts.Get(memory.Begun) != told.String() // the last hop that can't be reverted, before it begins
 	if last && len(a.o.Replaced) == 0 {
 		a.add(stage.Prepare, a.BeginStep(told))
 	}

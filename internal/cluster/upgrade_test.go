@@ -129,7 +129,7 @@ func TestUpgradeStages(t *testing.T) {
 	patch := l.hops(documentOf(t, old))
 	golden(t, "upgrade-patch", patch)
 	l.hops(documentOf(t, "v1.36.3"))
-	if again := l.hops(documentOf(t, old)); again != patch { // a snapshot, too
+	if again := l.hops(documentOf(t, old)); again != patch { // the second upgrade also takes a snapshot
 		t.Errorf("the same patch a second time:\n%s", again)
 	}
 }
@@ -203,7 +203,7 @@ func TestTwoMinors(t *testing.T) {
 	}
 }
 
-// TestChangedItsMind takes the wish back in the middle of a hop, from each one.
+// TestChangedItsMind reverts the target in the middle of each hop.
 func TestChangedItsMind(t *testing.T) {
 	const old, next = "v1.36.4", "v1.37.2"
 	for made := range 2 { // complete hops before the interrupted one

@@ -207,7 +207,7 @@ func renamed(data []byte, old, name string) []byte {
 	return regexp.MustCompile(`\b`+regexp.QuoteMeta(old)+`\b`).ReplaceAll(data, []byte(name))
 }
 
-// second makes the second host one of the control plane, too.
+// second also makes the second host a control-plane machine.
 func second(f *Found) {
 	for file, data := range f.Hosts[0].Files {
 		if strings.HasPrefix(file, "/etc/kubernetes/") {

@@ -18,7 +18,7 @@ import (
 // architecture is the architecture of bundles: that of this host.
 const architecture = runtime.GOARCH
 
-// drafting is a draft under way.
+// drafting is a draft in progress.
 type drafting struct {
 	*Draft
 	gaps
@@ -243,8 +243,8 @@ func (d *drafting) etcdElsewhere() bool {
 	return elsewhere
 }
 
-// joined finds the members that have joined the first one without saying so: kubeadm upgrade writes each one's manifest as if it were alone.
-// One that lost its data would begin a cluster of its own by that.
+// joined finds the members that joined the first one although their manifests don't state it: kubeadm upgrade writes each manifest as if the
+// member were alone. With such a manifest, a member that lost its data would start a cluster of its own.
 func (d *drafting) joined() {
 	initial := ""
 	for _, name := range slices.Sorted(maps.Keys(d.members)) {

@@ -386,7 +386,7 @@ func TestWishes(t *testing.T) {
 	}
 }
 
-// TestAuthorities takes over authorities as people keep them: chains, roll-overs, several forms of keys.
+// TestAuthorities adopts authorities in the forms that occur in practice: chains, roll-overs, several forms of keys.
 func TestAuthorities(t *testing.T) {
 	const self = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=kubernetes -days 3650 "
 	for name, c := range map[string]struct{ script, blocks string }{

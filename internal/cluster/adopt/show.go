@@ -21,7 +21,7 @@ func (d *Draft) Report() Report {
 	return Report{Adoptable: len(d.Of(Blocks)) == 0, Document: d.doc, Gaps: d.Gaps}
 }
 
-// Lost lists the settings that the first apply takes away, one a line.
+// Lost lists the settings that the first apply removes, one per line.
 func (d *Draft) Lost() (lines []string) {
 	for _, g := range d.Of(Lost) {
 		if len(g.Details) == 0 {

@@ -48,7 +48,7 @@ func (h Host) staticPods() (pods []staticPod, junk []string) {
 	return pods, junk
 }
 
-// pod finds the manifest that makes a component's pod, by the pod's name. Of several, that of kubeadm's file comes first.
+// pod finds the manifest of a component's pod, by the pod's name. If there are several, kubeadm's file has precedence.
 func (h Host) pod(component string) (p staticPod, ok bool) {
 	file := manifestDir + component + ".yaml"
 	if p, ok = readPod(file, h.Files[file]); ok && p.Metadata.Name == component {

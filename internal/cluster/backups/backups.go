@@ -44,7 +44,7 @@ func (c *Keeper) backupRecipients() []string {
 	return all
 }
 
-// PlanBackup plans to make a backup. made, which may be nil, is called with it.
+// PlanBackup plans to create a backup. It calls made, which may be nil, with the result.
 func (c *Keeper) PlanBackup(reason string, made func(*backup.Set)) (*plan.Plan, error) {
 	if !c.Facts.Bootstrapped() {
 		return nil, env.ErrNotBootstrapped(c.Name())
@@ -248,7 +248,7 @@ func (c *Keeper) Backups(ctx context.Context) *Backups {
 	return b
 }
 
-// Underway refuses to plan anything else before a verb that was begun has come to its end; nil if none was begun.
+// Underway returns an error while another verb is unfinished, else nil.
 func (c *Keeper) Underway(context.Context) error {
 	switch {
 	case c.Facts.Is(memory.Resetting):

@@ -86,7 +86,7 @@ func (c *Keeper) DropSnapshot() error {
 
 // Restored forgets the restore of etcd.
 func (c *Keeper) Restored(ctx context.Context) error {
-	if err := c.DropSnapshot(); err != nil { // a crash may have kept it from going
+	if err := c.DropSnapshot(); err != nil { // a crash may have prevented the removal
 		return err
 	}
 	return c.Facts.Set(ctx, memory.Restoring, "")
@@ -122,7 +122,7 @@ func (c *Keeper) LayStep(name string) *plan.Step {
 	}
 }
 
-// sendForLaying sends a machine the snapshot, and the program that makes a data directory of it.
+// sendForLaying sends a machine the snapshot, and the program that creates a data directory from it.
 func (c *Keeper) sendForLaying(ctx context.Context, name string, r *env.Restoring) error {
 	sealed, err := os.Open(c.SnapshotFile(r))
 	if err != nil {

@@ -75,7 +75,7 @@ func (c *Conn) outerAddress(ctx context.Context) (string, error) {
 	if !ok {
 		return "", nil
 	}
-	if own := c.Doc.Spec.Endpoint.FloatingIP; own != "" { // known before it leads there
+	if own := c.Doc.Spec.Endpoint.FloatingIP; own != "" { // known before it leads to the API
 		return own, nil
 	}
 	host, err := f.PublicVIP(ctx)

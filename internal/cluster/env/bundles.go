@@ -97,8 +97,7 @@ func (c *Env) ReleaseOf(s wanted.Slot) layout.Release {
 	return c.ReleaseAt(hops.OfPool(c.Told(), c.Pin(s)))
 }
 
-// OtherBundle reports whether the bundle at hand is another one of the same release than the one that the cluster, which is up, was
-// built with.
+// OtherBundle reports whether the local bundle differs from the bundle of the same release that the running cluster was built with.
 func (c *Env) OtherBundle() bool {
 	title, was := c.BuiltWith()
 	return c.Current != nil && title == c.Current.Manifest.Title() && was != c.Current.ID && c.Facts.Bootstrapped()

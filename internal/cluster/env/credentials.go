@@ -72,8 +72,8 @@ func (n Credentials) Cloud(doc *v1alpha1.Cluster) func(context.Context) (provide
 	}
 }
 
-// SSHKey returns the private key that logs in to a document's hosts; nil if the document names no credential. The credential must be for all addresses
-// that hosts and jump hosts are reached by.
+// SSHKey returns the private key that logs in to a document's hosts, or nil if the document names no credential. The credential must be valid for
+// all addresses of hosts and jump hosts.
 func (n Credentials) SSHKey(ctx context.Context, doc *v1alpha1.Cluster) ([]byte, error) {
 	name := doc.Spec.Provider.Hosts.Credential
 	switch {

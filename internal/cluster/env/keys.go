@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// ToldRotation returns the rotation that is under way, in the phase for which machines are rendered.
+// ToldRotation returns the rotation in progress, in the phase for which machines are rendered.
 func (c *Env) ToldRotation() (rotation.Rotation, error) {
 	return rotation.Parse(c.Facts.Get(memory.Rotation))
 }
@@ -89,7 +89,7 @@ func (c *Env) EncryptionKey() string {
 	return pki.FirstEncryptionKey
 }
 
-// FinalEncryption lists the providers that API servers have once nothing of the encryption is under way.
+// FinalEncryption lists the providers that API servers have once nothing of the encryption is in progress.
 func (c *Env) FinalEncryption() []string {
 	return FinalProviders(*c.Doc.Spec.Security.EncryptionAtRest, c.EncryptionKey())
 }

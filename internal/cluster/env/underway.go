@@ -27,7 +27,7 @@ func (c *Env) LastRecovery() *Recovering {
 	return &r
 }
 
-// Recovering returns the recovery of etcd that is under way; nil if there is none.
+// Recovering returns the recovery of etcd in progress; nil if there is none.
 func (c *Env) Recovering() *Recovering {
 	if r := c.LastRecovery(); r != nil && !r.Done {
 		return r
@@ -35,12 +35,12 @@ func (c *Env) Recovering() *Recovering {
 	return nil
 }
 
-// Place returns where the recovery lays its files on the machine.
+// Place returns the directories of the recovery's files on the machine.
 func (r *Recovering) Place() laying.Place {
 	return laying.On("/var/lib/naupegos/recovering/"+r.Run, r.Run)
 }
 
-// ErrRecovering refuses another verb while a recovery is under way.
+// ErrRecovering refuses another verb while a recovery is in progress.
 func (c *Env) ErrRecovering() error {
 	return fail.New(fail.Refused, "etcd of cluster %s is being recovered, and that has not come to its end", c.Name()).
 		Do("naupegos etcd recover %s --from %s continues it", c.Name(), c.Recovering().From)
@@ -72,14 +72,14 @@ func (c *Env) ErrResetting() error {
 type Restoring struct {
 	Set        string    `json:"set"`        // the backup's ID
 	Made       time.Time `json:"made"`       // when the backup was made
-	Kubernetes string    `json:"kubernetes"` // the release that it is of
+	Kubernetes string    `json:"kubernetes"` // release of the backup
 	Run        string    `json:"run"`        // tells this restore from others of the same backup
 	// Living: the cluster lives, and its data is replaced; apply waits for the end of that.
 	Living bool  `json:"living,omitempty"`
 	Bump   int64 `json:"bump,omitempty"` // by how much revisions grow: laying.Place
 }
 
-// Restoring returns the restore that is under way; nil if there is none.
+// Restoring returns the restore in progress; nil if there is none.
 func (c *Env) Restoring() *Restoring { return RestoringBy(c.Facts) }
 
 // RestoringBy returns the restore in progress according to facts, or nil.

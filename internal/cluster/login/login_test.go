@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// private makes a private key of a kind, and writes it, locked by a passphrase unless that is empty.
+// private creates a private key of a kind, encrypted unless the passphrase is empty.
 func private(t *testing.T, kind, passphrase string) (key any, text []byte) {
 	t.Helper()
 	switch kind {
@@ -117,7 +117,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestWhichKey: the host's own file, else that of all hosts, else ssh's usual files with sshConfig alone.
+// TestWhichKey: a host's own key file has precedence, then that of all hosts, then, only with sshConfig, ssh's usual files.
 func TestWhichKey(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)

@@ -35,7 +35,7 @@ const (
 	Releasing     Kind = "releasing" // "true" from before a release begins: machines lose what only Naupegos uses
 	Importing     Kind = "importing" // "true" while hosts of a cluster that another tool made are being adopted
 	APINames      Kind = "api-names" // API servers' further names, comma-separated, which an imported cluster's machines use before their first apply
-	Resetting     Kind = "resetting" // "true" from before a reset of all machines begins until it has come to its end
+	Resetting     Kind = "resetting" // "true" from before a reset of all machines begins until it is complete
 
 	Releases    Kind = "releases"       // the releases that the parts of the cluster are configured for (hops.Releases)
 	ReleasesRun Kind = "releases-run"   // the releases that all of them run
@@ -76,7 +76,7 @@ const (
 	AddonWorks       Kind = "addon-works"       // of an addon: "true" once it was proven to work as installed now
 	Unclean          Kind = "unclean"           // of a machine: "true" from when it is to be reset until it is clean
 	Repair           Kind = "repair"            // of a machine: the attempts to repair it (upkeep.Ladder)
-	Rebooting        Kind = "rebooting"         // of a machine that is to be rebooted for naupegos update, until it is well again: the boot ID that it is to get away from
+	Rebooting        Kind = "rebooting"         // of a machine that naupegos update reboots, until it is healthy again: its boot ID before the reboot
 	Released         Kind = "released"          // of a machine: "true" once its agent has forgotten it
 	WireGuardGateway Kind = "wireguard-gateway" // of a machine: its address
 	WireGuardPeer    Kind = "wireguard-peer"    // of a peer: its address

@@ -151,7 +151,7 @@ func (c *Nodes) serverTrouble(ctx context.Context, name string, waited error) er
 
 // nodeTrouble adds the state of the machine's units and their last log lines to waited, the error of a wait that took too long. The result is final.
 func (c *Nodes) nodeTrouble(ctx context.Context, s wanted.Slot, waited error) error {
-	if fail.KindOf(waited) != fail.NotReady { // the API does not answer; this machine may be well
+	if fail.KindOf(waited) != fail.NotReady { // the API does not answer; this machine may be healthy
 		return fail.Wrap(fail.KindOf(waited), waited, "bring the node in").Enough()
 	}
 	h, err := c.Host(ctx, s.Name)

@@ -59,7 +59,7 @@ func (c *Nodes) viewOf(o *observe.Observed, m provider.Machine) etcd.MachineView
 	return etcd.Gone
 }
 
-// Drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
+// Drifted returns the wanted machines that differ from the document in ways that only replacement can fix, with the differences.
 func (c *Nodes) Drifted(o *observe.Observed) (map[string][]string, error) {
 	d, ok := c.Prov.(provider.Drifter)
 	if !ok || !c.Facts.Bootstrapped() {

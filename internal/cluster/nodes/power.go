@@ -40,7 +40,7 @@ func (c *Nodes) PlanPower(ctx context.Context, verb string, machines, states []s
 	return p, nil
 }
 
-// Switches reports whether a machine can be switched on, and off at once.
+// Switches reports whether a machine can be switched on, and off without a shutdown.
 func (c *Nodes) Switches(ctx context.Context, name string) bool {
 	if p, ok := c.Prov.(provider.PartlySwitched); ok {
 		return p.Switches(ctx, name)

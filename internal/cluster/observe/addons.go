@@ -167,7 +167,7 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 	o.Addons, o.AddonFindings = map[string]bool{}, map[string]objects.Finding{}
 	for _, a := range c.AddonList() {
 		manifests, err := c.Manifests(ctx, p, a.Name)
-		if fail.KindOf(err) == fail.NotFound && c.Doc.Addon(a.Name) != nil { // the bundle at hand, of a plan that changes nothing, lacks its image
+		if fail.KindOf(err) == fail.NotFound && c.Doc.Addon(a.Name) != nil { // the local bundle, of a plan without changes, lacks its image
 			o.Addons[a.Name] = false
 			continue
 		}
@@ -200,7 +200,7 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 	}
 	for _, name := range installed {
 		switch {
-		case name == addon.NameBindings && len(c.Doc.Spec.Identity.Bindings) == 0: // no more are listed
+		case name == addon.NameBindings && len(c.Doc.Spec.Identity.Bindings) == 0: // the document lists none any more
 		case !slices.Contains(addon.SiteNames(), name) || c.Doc.Addon(name) != nil:
 			continue
 		}

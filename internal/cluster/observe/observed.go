@@ -117,7 +117,7 @@ func (o *Observed) LeaderLast() []wanted.Slot {
 	return append(others, leader...)
 }
 
-// TakesPods reports whether a machine that goes serves until then.
+// TakesPods reports whether a machine that will be removed serves until then.
 func (o *Observed) TakesPods(m provider.Machine) bool {
 	n := o.Nodes[m.Name]
 	return !o.Dead(m) && n.Ready && !n.Unschedulable

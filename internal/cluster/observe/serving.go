@@ -85,7 +85,7 @@ func (c *Observer) Settled(ctx context.Context, name string, flags ...string) er
 // serverPrograms are the programs of the control plane that share a release; etcd has its own.
 const serverPrograms = "kube-apiserver kube-controller-manager kube-scheduler"
 
-// runs is fail.NotReady while one of a control-plane machine's servers, by its own word, is not of a release, or does not run.
+// Runs returns fail.NotReady while one of a control-plane machine's servers does not run or reports another release.
 func (c *Observer) Runs(ctx context.Context, name, version string) error {
 	h, err := c.Host(ctx, name)
 	if err != nil {

@@ -18,8 +18,8 @@ type SeenSet struct {
 	Finding objects.Finding
 	Volumes []string // volumes that an apply would remove, for they left the set
 	Defined []string // definitions with objects of other owners that an apply would remove
-	From    []string // sets that leave the document, whose objects it takes over
-	Adopts  string   // the Secret of the Helm release that an apply takes over; empty: none
+	From    []string // sets that are removed from the document, whose objects it adopts
+	Adopts  string   // the Secret of the Helm release that an apply adopts; empty: none
 }
 
 // Clean reports whether nothing is to be done.
@@ -30,7 +30,7 @@ type SurplusSet struct {
 	Key     string
 	Objects []string
 	Stays   []string // objects that their set keeps
-	Handed  []string // objects that sets of the document take over
+	Handed  []string // objects that sets of the document adopt
 	Volumes []string // volumes that would be lost with it
 	Defined []string // definitions with objects of other owners
 	Once    bool     // it was applied a single time: its objects stay

@@ -50,7 +50,7 @@ type Selection struct {
 // returns the part of a step.
 func Select(steps []*plan.Step, only []Part, of func(*plan.Step) Part) Selection {
 	var s Selection
-	first := map[string][]Part{}                   // by the step's ID: which other parts a step that is left out waits for, or is of
+	first := map[string][]Part{}                   // by the ID of an omitted step: the other parts that it waits for or belongs to
 	out, waiting := map[Part]int{}, map[Part]int{} // number of omitted steps without, and with, a dependency on another part
 	var held []Part
 	for _, st := range steps {

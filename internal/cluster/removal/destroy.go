@@ -65,8 +65,8 @@ func (c *Removal) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 	return &plan.Plan{Verb: "destroy", Cluster: c.Name(), Steps: steps, Final: true}, err
 }
 
-// planClean cleans machines: gateways last, for the others are reached through them. One that can't be cleaned gets another step, or none. It
-// returns the steps' IDs.
+// planClean cleans machines, gateways last, because they are the way to the others. A machine that can't be cleaned gets another step, or none.
+// It returns the steps' IDs.
 func (c *Removal) planClean(graph *plan.Graph, machines []provider.Machine, cleaned, other func(provider.Machine) *plan.Step) (all []string) {
 	clean := func(role func(provider.Role) bool, needs []plan.Need) (all []string) {
 		for _, m := range machines {
@@ -212,7 +212,7 @@ const (
 type OddVolume struct {
 	Is               string `json:"is"`                         // one of the above
 	PersistentVolume string `json:"persistentVolume,omitempty"` // that names it
-	Claim            string `json:"claim,omitempty"`            // namespace/name that it is of
+	Claim            string `json:"claim,omitempty"`            // namespace/name of its claim
 	Volume           string `json:"volume"`                     // its ID in the cloud
 	Server           string `json:"server,omitempty"`           // the ID of the one that has it attached
 	State            string `json:"state,omitempty"`            // the cloud's word

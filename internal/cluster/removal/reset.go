@@ -188,7 +188,7 @@ func (c *Removal) CheckUnclean(o *observe.Observed) error {
 	return nil
 }
 
-// ResetNote describes a reset that is under way; "" without one.
+// ResetNote describes a reset in progress; "" without one.
 func (c *Removal) ResetNote() string {
 	if c.Facts.Is(memory.Releasing) {
 		return "the cluster is being released: naupegos release " + c.Name() + " continues"

@@ -24,9 +24,9 @@ type signs struct {
 	soaking  string   // why an upgrade waits
 	rotating bool     // a rotation is not finished
 	held     string   // why a rotation waits
-	bundle   string   // the consent without which apply refuses the bundle at hand
-	newer    bool     // a newer bundle is at hand
-	unpacked bool     // the cluster's bundle is at hand
+	bundle   string   // the consent without which apply refuses the local bundle
+	newer    bool     // a newer bundle is available
+	unpacked bool     // the cluster's bundle is available
 	records  bool     // kubeadm's records in the cluster differ
 	addons   []string // titles of addons and sets that differ: "addon flannel", "chart web"
 	proxy    bool     // a foreign kubeadm has reset kube-proxy

@@ -62,7 +62,7 @@ func (c *Staged) mayRotate(ctx context.Context, r rotation.Rotation) error {
 	return c.Vault.MayRotate(ctx, have)
 }
 
-// FinishRotation continues a held rotation. It returns fail.Refused if none is under way.
+// FinishRotation continues a held rotation. It returns fail.Refused if none is in progress.
 func (c *Staged) FinishRotation(ctx context.Context) error {
 	now, err := c.ToldRotation()
 	switch {
@@ -104,7 +104,7 @@ func (c *Staged) AdvanceRotation(ctx context.Context) error {
 	return c.UseKeys(ctx)
 }
 
-// RotationNote describes a rotation that is under way; "" without one.
+// RotationNote describes a rotation in progress; "" without one.
 func (c *Staged) RotationNote() string {
 	now, err := c.ToldRotation()
 	switch {

@@ -309,7 +309,7 @@ func (s *RotationScan) settle(ctx context.Context) error {
 	return s.Forget(ctx)
 }
 
-// Forget deletes the former keys and records the new generations. It records last that no rotation is under way.
+// Forget deletes the former keys and records the new generations. It records last that no rotation is in progress.
 func (s *RotationScan) Forget(ctx context.Context) error {
 	for _, key := range s.Now.Keys() {
 		goes, stays := s.Now.Goes(key), s.Now.In(key, 0).Signs

@@ -77,7 +77,7 @@ func (c *Staged) AdvanceReleases(ctx context.Context) error {
 	return c.Gather(ctx)
 }
 
-// UpgradeNote describes an upgrade that is under way; "" without one.
+// UpgradeNote describes an upgrade in progress; "" without one.
 func (c *Staged) UpgradeNote() string {
 	if c.Moving() {
 		return fmt.Sprintf("to Kubernetes %[1]s, not finished: some parts do not run their next version yet; naupegos upgrade %[2]s --to %[1]s continues", c.Doc.Spec.Kubernetes.Version, c.Name())
@@ -139,7 +139,7 @@ func (c *Staged) Finish(ctx context.Context) error {
 	return c.Facts.Set(ctx, memory.Finish, c.Doc.Spec.Kubernetes.Version)
 }
 
-// ReleaseBefore returns the release to which an upgrade that is under way can go back. It returns fail.Refused without one.
+// ReleaseBefore returns the release to which an upgrade in progress can go back. It returns fail.Refused without one.
 func ReleaseBefore(rec *store.Cluster, doc *v1alpha1.Cluster) (string, error) {
 	told := env.ToldBy(memory.NewFacts(rec, nil), doc.Spec.Kubernetes.Version)
 	if told.Settled() {

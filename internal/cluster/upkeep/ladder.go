@@ -18,8 +18,8 @@ type Rung string
 // The rungs of the ladder, the mildest first.
 const (
 	Reboot    Rung = "reboot"      // shut down cleanly, and started
-	Cycle     Rung = "power-cycle" // switched off at once, and started
-	Reinstall Rung = "reinstall"   // made anew from nothing, where its provider can
+	Cycle     Rung = "power-cycle" // switched off without a shutdown, and started
+	Reinstall Rung = "reinstall"   // installed from scratch, if its provider supports that
 	Replace   Rung = "replace"     // another machine takes its place
 )
 
@@ -108,7 +108,7 @@ func (l Ladder) Resumes(r Rung) bool {
 	return last != nil && last.Rung == r && !last.Done
 }
 
-// Over reports whether the failure is over: the machine has been well since a time, for as long as a rung is given to work.
+// Over reports whether the failure is over: the machine has been healthy for as long as a rung may take.
 func (l Ladder) Over(since, now time.Time, patience time.Duration) bool {
 	if last := l.last(); last != nil && last.At.After(since) {
 		since = last.At // the last attempt has repaired it

@@ -20,7 +20,7 @@ type Sick struct {
 	Leave        string          // why it is repaired only if requested by name; empty: it may be repaired
 	Never        string          // why it is never repaired
 	Cannot       map[Rung]string // which rungs it can't climb, and why
-	Reinstalls   bool            // the machine can be installed anew; else there is no such rung
+	Reinstalls   bool            // the machine can be reinstalled; otherwise there is no such rung
 }
 
 // Rules define when machines are repaired.

@@ -55,7 +55,7 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-// TestCutOff kills the run in the middle of each rung, for ever: a rung is begun twice at most, and the ladder ends.
+// TestCutOff kills the run in the middle of each rung again and again: a rung is begun at most twice, and the ladder ends.
 func TestCutOff(t *testing.T) {
 	s := sick("a", 0)
 	var did []Rung

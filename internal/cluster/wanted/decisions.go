@@ -9,11 +9,11 @@ type Decision string
 const (
 	Remove    Decision = "leave"     // it goes before any other of its group
 	Replace   Decision = "renew"     // another machine of the same name takes its place
-	Reinstall Decision = "reinstall" // the same machine takes its place again, made anew from nothing
+	Reinstall Decision = "reinstall" // the same machine is installed from scratch and takes its place again
 	Surge     Decision = "surge"     // an extra machine for the time in which its pool's own machines are changed; decided before its creation
 )
 
-// Replaces reports whether the machine is to go and its place to be filled anew.
+// Replaces reports whether the machine is removed and its place is filled again.
 func (d Decision) Replaces() bool { return d == Replace || d == Reinstall }
 
 // Decisions maps machine names to decisions.

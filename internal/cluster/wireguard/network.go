@@ -101,8 +101,8 @@ func (n Network) key(ctx context.Context, end End) (string, error) {
 	return string(have), err
 }
 
-// allocate gives every wanted gateway and peer an address of its own. Steps that run side by side come to the same
-// result: it follows from document and facts alone.
+// allocate gives every wanted gateway and peer an address of its own. Concurrent steps get the same result, because it depends only on the
+// document and the facts.
 func (n Network) allocate(ctx context.Context) error {
 	network, err := netip.ParsePrefix(n.Spec.CIDR)
 	if err != nil {
