@@ -95,7 +95,12 @@ func sampleOf(get func(string) string, d *newData) (string, error) {
 
 // newAsked returns the request to apply a new cluster's document.
 func newAsked(r *http.Request) operate.Asked {
-	return operate.Asked{Verb: operate.Apply, From: "the document of this page", Document: strings.ReplaceAll(r.PostFormValue("document"), "\r\n", "\n")}
+	return operate.Asked{Verb: operate.Apply, From: "the document of this page", Document: typed(r)}
+}
+
+// typed returns the document of a form. Browsers send it with the line ends of HTTP.
+func typed(r *http.Request) string {
+	return strings.ReplaceAll(r.PostFormValue("document"), "\r\n", "\n")
 }
 
 // back returns the form with the typed text, the mistakes and the wrong lines.
@@ -136,11 +141,10 @@ func back(f documentForm, err error) *documentForm {
 func orForm(page pageFunc, name func(r *http.Request) string) pageFunc {
 	return func(r *http.Request, who *access.Operator) (*view, error) {
 		v, err := page(r, who)
-		text, typed := r.PostForm["document"]
-		if err == nil || !typed {
+		if _, given := r.PostForm["document"]; err == nil || !given {
 			return v, err
 		}
-		f := documentForm{Action: r.URL.Path, Text: strings.ReplaceAll(strings.Join(text, ""), "\r\n", "\n"), Button: "Plan"}
+		f := documentForm{Action: r.URL.Path, Text: typed(r), Button: "Plan"}
 		return &view{name: "document", Title: strings.TrimSpace("Document " + name(r)), Code: status(err), Command: "naupegos validate -f FILE", Data: back(f, who.Told(err))}, nil
 	}
 }
