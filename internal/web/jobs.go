@@ -109,6 +109,11 @@ func (p *Pages) jobActions() map[string]action {
 	stop := func(what string, how store.Stop) action {
 		return action{what: what, need: server.Operate, scope: about, do: func(r *http.Request, _ *access.Operator) (string, string, error) {
 			id := r.PathValue("id")
+			if how == store.StopHard {
+				if err := ticked(r, id); err != nil {
+					return id, "", err
+				}
+			}
 			return id, "/ui/jobs/" + id, p.c.Board.Stop(r.Context(), id, how)
 		}}
 	}

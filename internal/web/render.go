@@ -172,7 +172,7 @@ func status(err error) int { return problem.Of(err).Status }
 func parse() (map[string]*template.Template, error) {
 	layout, err := template.New("layout").Funcs(template.FuncMap{
 		"days":       func(t time.Time) int { return int(time.Until(t).Hours() / 24) },
-		"healthTone": healthTone, "members": membersTone, "span": span, "when": when, "verb": verbOf, "choose": choose,
+		"healthTone": healthTone, "members": membersTone, "span": span, "when": when, "verb": verbOf, "choose": choose, "cuts": cuts,
 		"ago":   func(t time.Time) string { return ago(t, time.Now()) },
 		"at":    at,
 		"bytes": size,
