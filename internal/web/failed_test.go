@@ -102,3 +102,23 @@ func TestBackToThePlan(t *testing.T) {
 		}
 	}
 }
+
+// TestNewKeepsTheAnswers: a refused answer comes back with all others, and without a place in a document that the user has not seen.
+func TestNewKeepsTheAnswers(t *testing.T) {
+	s := newSite(t)
+	a := s.ask("GET", "/ui/new?name=DEMO_X&provider=openstack&kubernetes=v1.36.4&control-plane=5&workers=7", s.admin, nil)
+	for _, want := range []string{"metadata.name", `name="name" value="DEMO_X"`, "<option selected>openstack<", "<option selected>v1.36.4<", "<option selected>5<", `value="7"`} {
+		if !strings.Contains(a.body, want) {
+			t.Errorf("the form lacks %s: %s", want, a.body)
+		}
+	}
+	if strings.Contains(a.body, "line 7") || strings.Contains(a.body, "column") {
+		t.Errorf("the error names a place: %s", a.body)
+	}
+	a = s.ask("GET", "/ui/new", s.admin, nil)
+	for _, want := range []string{`name="name" value="demo"`, "<option selected>3<", `value="2"`} {
+		if !strings.Contains(a.body, want) {
+			t.Errorf("an empty form lacks %s: %s", want, a.body)
+		}
+	}
+}

@@ -41,7 +41,8 @@ type newData struct {
 	Form      *documentForm // nil: the page asks for the choices first
 	Providers []string
 	Releases  []string
-	Default   string
+
+	Name, Provider, Kubernetes, ControlPlane, Workers string // the answers so far
 }
 
 // newPage asks for the properties of a new cluster, and then shows a matching document.
@@ -49,9 +50,14 @@ func (p *Pages) newPage(r *http.Request, who *access.Operator) (*view, error) {
 	if err := who.May(server.Operate, who.Cluster); err != nil {
 		return nil, err
 	}
-	d := newData{Providers: v1alpha1.Providers(), Releases: upgradesOf(""), Default: release.Versions()[0]}
+	d := newData{Providers: v1alpha1.Providers(), Releases: upgradesOf(""), Name: "demo", Kubernetes: release.Versions()[0], ControlPlane: "3", Workers: "2"}
 	v := &view{name: "new", Title: "Create a cluster", Command: "naupegos init > cluster.yaml\nnaupegos plan -f cluster.yaml\nnaupegos apply -f cluster.yaml"}
 	q := r.URL.Query()
+	for field, to := range map[string]*string{"name": &d.Name, "provider": &d.Provider, "kubernetes": &d.Kubernetes, "control-plane": &d.ControlPlane, "workers": &d.Workers} {
+		if q.Has(field) {
+			*to = q.Get(field)
+		}
+	}
 	if q.Has("provider") {
 		text, err := sampleOf(q.Get, &d)
 		if err != nil {
