@@ -72,6 +72,18 @@ func TestDestroyNeedsTheName(t *testing.T) {
 	j := testkit.Value(s.store.Job(t.Context(), strings.TrimPrefix(a.Get("Location"), "/ui/jobs/")))(t)
 	var order work.Order
 	testkit.Must(t, json.Unmarshal(j.Request, &order))
+// TestTitles: the browser's history tells the tabs of a cluster apart.
+func TestTitles(t *testing.T) {
+	s := newSite(t)
+	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour)}))(t)
+	s.saw(c.ID, &report.Status{Name: "harbour", State: report.Healthy, Machines: []report.MachineStatus{{Name: "harbour-cp-1", Role: "control-plane", State: "running"}}})
+	for path, want := range map[string]string{"": "Overview · harbour", "/nodes": "Nodes · harbour", "/actions": "Actions · harbour", "/document": "Document · harbour", "/machines/harbour-cp-1": "harbour-cp-1 · harbour"} {
+		if a := s.ask("GET", "/ui/clusters/harbour"+path, s.admin, nil); !strings.Contains(a.body, "<title>"+want+" · Naupegos</title>") {
+			t.Errorf("%q lacks the title %q", path, want)
+		}
+	}
+}
+
 	if order.Verb != "destroy" || order.Cluster != "harbour" {
 		t.Errorf("the order is %+v", order)
 	}
