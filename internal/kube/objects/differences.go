@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -178,8 +179,8 @@ func masked(path string, v any, secret func(path, value string) bool) any {
 			v[key] = masked(strings.TrimPrefix(path+"."+key, "."), below, secret)
 		}
 	case []any:
-		for i, below := range v {
-			v[i] = masked(path+"[]", below, secret)
+		for i, name := range delta.Names(v) {
+			v[i] = masked(path+"["+name+"]", v[i], secret)
 		}
 	case string:
 		if secret(path, v) && path != "kind" && path != "apiVersion" && path != "type" {
@@ -208,10 +209,19 @@ func essence(u *unstructured.Unstructured) map[string]any {
 // lastApplied is where kubectl apply keeps the whole object, a Secret's values too.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// secretOf says which values of an object are secret: all data of a Secret, and what looks like one elsewhere.
+// secretOf says which values of an object are secret: all data of a Secret; elsewhere variables, flags and data with the name of a secret, and
+// values that look like one.
 func secretOf(u *unstructured.Unstructured) func(path, value string) bool {
 	isSecret := u.GetKind() == "Secret"
 	return func(path, value string) bool {
-		return isSecret && !strings.HasPrefix(path, "metadata.") || machine.Sensitive([]byte(value))
+		return value != "" && (isSecret && !strings.HasPrefix(path, "metadata.") || secretPath.MatchString(path) || secretFlag.MatchString(value)) || machine.Sensitive([]byte(value))
 	}
 }
+
+// secretPath matches an environment variable or an entry of a ConfigMap whose name ends as that of a secret does, and secretFlag an argument.
+var (
+	secretPath = regexp.MustCompile(`(?i)(\benv\[[^\]]*` + secretName + `\]\.value|^(data|stringData)\.[^\[]*` + secretName + `)$`)
+	secretFlag = regexp.MustCompile(`(?i)^--?[\w.-]*` + secretName + `=.`)
+)
+
+const secretName = `(password|passwd|passphrase|secret|token|credentials?|(private|api|access|signing|encryption)[_.-]?key)(#\d+)?`
