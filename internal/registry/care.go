@@ -77,6 +77,23 @@ func (r *Registry) Reinstall(ctx context.Context, uuid, by string) (*Machine, er
 	})
 }
 
+// Keep takes back that a machine is to be reinstalled, as long as its installation has not begun.
+func (r *Registry) Keep(ctx context.Context, uuid, by string) (*Machine, error) {
+	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		switch {
+		case !rec.Reinstall:
+			return fail.New(fail.Conflict, "the machine is not to be reinstalled").At(uuid)
+		case rec.Installed.IsZero():
+			return fail.New(fail.Refused, "the machine was never installed: it has nothing to keep").At(uuid)
+		case rec.Failures > 0 || State(d.State) == Granted:
+			return fail.New(fail.Refused, "the installation has begun: the disk may be overwritten already").At(uuid).Do("wait until the machine is installed")
+		}
+		rec.Reinstall = false
+		d.Note("not to be reinstalled", "by "+by)
+		return nil
+	})
+}
+
 // Want sets the digest that a machine should report.
 func (r *Registry) Want(ctx context.Context, uuid, digest string) (*Machine, error) {
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {

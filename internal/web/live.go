@@ -13,8 +13,8 @@ import (
 )
 
 // live streams server-sent events about the page in ?of=: "change" when the page's data changes (at first in comparison with ?was=, see
-// since), and "end" when the page will not change any more or does not exist. To find out, it reads the page's data again and compares the
-// digests.
+// since), "here" when it does not, and "end" when the page will not change any more or does not exist. To find out, it reads the page's data
+// again and compares the digests.
 func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	if _, err := p.operator(r); err != nil {
 		http.Error(w, "nobody has signed in", http.StatusUnauthorized)
@@ -36,7 +36,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		now, going := p.look(r, of, who)
-		event := ": still here\n\n" // keeps proxies on the way from closing the connection
+		event := "event: here\ndata: {}\n\n" // for proxies that close silent connections, and for browsers, which notice a dead one by the silence
 		switch {
 		case !going:
 			event = "event: end\ndata: {}\n\n"

@@ -74,7 +74,7 @@ func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 	}
 	left, err := p.c.Gate.End(r, p.kept(r))
 	if err != nil {
-		p.render(w, r, status(err), who, &view{name: "failed", Title: "Still signed in", Failed: err.Error()})
+		p.render(w, r, status(err), who, &view{name: "failed", Title: "Still signed in", Failed: err.Error(), Data: failure{}})
 		return
 	}
 	p.keep(w, "", -1)

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,8 @@ type site struct {
 	gate          *access.Gate
 	sessions      map[string]string // by token, of tokens that have signed in
 	idp           *idp              // provider that operators sign in with; nil: none
+	server        *httptest.Server
+	down          atomic.Bool // a proxy on the way answers that the server does not
 }
 
 func newSite(t *testing.T) *site {
@@ -75,7 +78,13 @@ func newSiteWith(t *testing.T, by func(url string) *issuer.Issuer) *site {
 	options := func(operate.Asked, work.Need) operate.Options { return operate.Options{Agent: agent, ReadOnly: true} }
 	s.board = work.New(work.Config{Store: st, Open: reopen, Options: options, Log: slog.New(slog.DiscardHandler)})
 	mux := http.NewServeMux()
-	srv := httptest.NewTLSServer(mux)
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.down.Load() {
+			http.Error(w, "bad gateway", http.StatusBadGateway)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
 	t.Cleanup(srv.Close)
 	s.gate = access.NewGate(st, slog.New(slog.DiscardHandler))
 	config := Config{
@@ -94,7 +103,7 @@ func newSiteWith(t *testing.T, by func(url string) *issuer.Issuer) *site {
 	}
 	client := srv.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	s.pages, s.url, s.client = pages, srv.URL, client
+	s.pages, s.url, s.client, s.server = pages, srv.URL, client, srv
 	return s
 }
 
