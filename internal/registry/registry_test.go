@@ -126,7 +126,7 @@ func TestLife(t *testing.T) {
 	if j := testkit.Value(r.Journal(ctx, m.UUID, "", registry.InstallJournal))(t); !cmp.Equal(j.Lines, []string{"written"}) || j.BootID != "boot-1" {
 		t.Errorf("%+v", j)
 	}
-	testkit.Value(r.Reinstall(ctx, m.UUID, "ann"))(t)
+	testkit.Value(r.Reinstall(ctx, m.UUID, nil, "ann"))(t)
 	m = testkit.Value(r.Machine(ctx, m.UUID))(t)
 	if a := testkit.Value(r.Authorize(ctx, m))(t); !a.Granted {
 		t.Errorf("%+v", a)
