@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ type Settings struct {
 	Port       int
 	User       string
 	KeyFile    string   // the first that exists; a public key stands for the agent's private one
+	MoreKeys   []string // files that exist of further keys, which are offered after it
 	CertFiles  []string // existing certificates of the keys
 	Agent      string   // IdentityAgent: a socket, SSH_AUTH_SOCK, or none
 	Jump       []string // [USER@]HOST[:PORT] of each jump host, the first one reached from here
@@ -176,9 +178,12 @@ func (c *ClientConfig) parse(name, text string) (Settings, error) {
 	tokens := strings.NewReplacer("%%", "%", "%d", "~", "%h", orElse(s.HostName, name), "%n", name, "%r", s.User, "%u", localUser())
 	path := func(v string) string { return expandHome(tokens.Replace(expandVariables(v))) }
 	for _, f := range keys {
-		if f = firstFile(path(f), path(f)+".pub"); f != "" {
+		switch f = firstFile(path(f), path(f)+".pub"); {
+		case f == "" || f == s.KeyFile || slices.Contains(s.MoreKeys, f):
+		case s.KeyFile == "":
 			s.KeyFile = f
-			break
+		default:
+			s.MoreKeys = append(s.MoreKeys, f)
 		}
 	}
 	for _, f := range certs {

@@ -51,6 +51,11 @@ Host variable
   CertificateFile ~/no-cert
   IdentityAgent `+dir+`/%r.sock
   User me
+Host several
+  IdentityFile ~/none
+  IdentityFile `+key+`
+  IdentityFile ~/ubuntu_key
+  IdentityFile ~/key
 Host stub
   IdentityFile ~/stub
   IdentityAgent none
@@ -88,6 +93,7 @@ Host *
 		{"quoted", Settings{KeyFile: spaced, Alias: "harbour"}},
 		{"tokens", Settings{User: "ubuntu", KeyFile: byUser}},
 		{"variable", Settings{User: "me", KeyFile: key, CertFiles: []string{cert}, Agent: filepath.Join(dir, "me.sock")}},
+		{"several", Settings{KeyFile: key, MoreKeys: []string{byUser}}},
 		{"stub", Settings{KeyFile: stub, Agent: "none"}},
 		{"direct", Settings{NoJump: true}},
 		{"a.example.net", Settings{Port: 2201}},
