@@ -125,6 +125,33 @@ Host *
 	testkit.Fails(t, err, fail.Invalid, "OpenSSH's client is not installed")
 }
 
+// TestClientConfigFinal: blocks that ssh reads the second time count, and take nothing from hosts that they do not match.
+func TestClientConfigFinal(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	for text, want := range map[string]map[string]Settings{
+		"Host cp9\n  HostName 10.9.0.9\nMatch final host 10.9.*\n  User byfinal\n  ProxyJump bastion\n": {
+			"cp9": {HostName: "10.9.0.9", User: "byfinal", Jump: []string{"bastion"}}, "10.9.0.1": {User: "byfinal", Jump: []string{"bastion"}}, "other": {}},
+		"Host plain\n  User me\nMatch final all\n  Port 2222\n": {"plain": {User: "me", Port: 2222}, "other": {Port: 2222}},
+		"CanonicalizeHostname yes\nCanonicalizeFallbackLocal yes\nHost plain\n  User me\nMatch canonical host 10.9.*\n  User ops\n  ProxyJump bastion\n": {
+			"10.9.0.9": {User: "ops", Jump: []string{"bastion"}}, "plain": {User: "me"}},
+	} {
+		path := filepath.Join(dir, "config")
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
+		c := testkit.Value(ReadClientConfig(path))(t)
+		for name, s := range want {
+			got := testkit.Value(c.settings(name))(t)
+			got.KnownHosts = nil
+			if !got.equal(s) {
+				t.Errorf("%s\n%s is %+v, want %+v", text, name, got, s)
+			}
+		}
+	}
+	if left := testkit.Value(filepath.Glob(filepath.Join(os.TempDir(), "naupegos-ssh-*")))(t); len(left) > 0 {
+		t.Errorf("files are left: %v", left)
+	}
+}
+
 func TestJumpHost(t *testing.T) {
 	for text, want := range map[string]struct {
 		user, host string
