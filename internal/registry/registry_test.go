@@ -128,11 +128,11 @@ func TestLife(t *testing.T) {
 	}
 	_, err = r.Keep(ctx, m.UUID, "ann")
 	testkit.Fails(t, err, fail.Conflict, "not to be reinstalled")
-	testkit.Value(r.Reinstall(ctx, m.UUID, "ann"))(t)
+	testkit.Value(r.Reinstall(ctx, m.UUID, nil, "ann"))(t)
 	if m = testkit.Value(r.Keep(ctx, m.UUID, "ann"))(t); m.Record.Reinstall || !m.BootsFromDisk() {
 		t.Errorf("a reinstallation that was taken back: %+v", m.Record)
 	}
-	testkit.Value(r.Reinstall(ctx, m.UUID, "ann"))(t)
+	testkit.Value(r.Reinstall(ctx, m.UUID, nil, "ann"))(t)
 	m = testkit.Value(r.Machine(ctx, m.UUID))(t)
 	if a := testkit.Value(r.Authorize(ctx, m))(t); !a.Granted {
 		t.Errorf("%+v", a)

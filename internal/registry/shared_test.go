@@ -69,3 +69,48 @@ func TestOrderNamesDisks(t *testing.T) {
 	testkit.Value(s.send(t, r))(t)
 	testkit.Value(r.SetOrder(ctx, uuidOf(1), made(func(o *order.Order) { o.Disk.Serial = "X1" }), "ann"))(t) // the machine reports no disks
 }
+
+// TestConsentEnds: consent to overwrite a disk is for what is on it when it is given. It ends with the order that is carried out, changes no digest,
+// and is given anew to reinstall.
+func TestConsentEnds(t *testing.T) {
+	r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}, InstallRetries: 2}), t.Context()
+	s := newSimulated(t, 1, true)
+	s.Disks = []facts.Disk{{Path: "/dev/sda", SizeBytes: 1 << 40, Serial: "S0"}, {Path: "/dev/sdb", SizeBytes: 1 << 40, Serial: "S1", Holds: []string{"zfs"}}}
+	testkit.Value(s.send(t, r))(t)
+	testkit.Value(r.Approve(ctx, uuidOf(1), facts.Fingerprint(s.key.Public()), "ann"))(t)
+	testkit.Value(s.send(t, r))(t)
+	sum := strings.Repeat("a", 64)
+	blob := order.Blob{Path: "/assets/systems/a", SHA256: sum, RawSHA256: sum, Size: 1, RawSize: 1}
+	ordered := order.Order{Schema: order.Schema, UUID: uuidOf(1), Hostname: "a", System: order.System{ID: "sha256:" + sum, Kubernetes: "v1.37.2", Root: blob, Head: blob}, Disk: order.Disk{Consent: []string{"S1"}}}
+	now := func() *registry.Machine { return testkit.Value(r.Machine(ctx, uuidOf(1)))(t) }
+	consents := func(when string, want ...string) {
+		t.Helper()
+		if got := testkit.Value(r.Ordered(now()))(t).Disk.Consent; strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("%s: consent to %q, want %q", when, got, want)
+		}
+		if m := now(); m.Record.Wanted != ordered.Digest() {
+			t.Errorf("%s: the machine should report %s", when, m.Record.Wanted)
+		}
+	}
+	testkit.Value(r.SetOrder(ctx, uuidOf(1), &ordered, "ann"))(t)
+	testkit.Value(r.Authorize(ctx, now()))(t)
+	testkit.Must(t, r.Finish(ctx, now(), false, nil))
+	consents("after a failure", "S1")
+	testkit.Value(r.Authorize(ctx, now()))(t)
+	testkit.Must(t, r.Finish(ctx, now(), true, nil))
+	consents("after the installation")
+	testkit.Value(r.Reinstall(ctx, uuidOf(1), nil, "ann"))(t)
+	consents("to be installed again")
+	testkit.Value(r.Reinstall(ctx, uuidOf(1), []string{"S1"}, "ann"))(t)
+	consents("with new consent", "S1")
+	testkit.Value(r.Report(ctx, now(), "boot-1", ordered.Digest(), 0))(t)
+	consents("to be installed again, and still running", "S1")
+	testkit.Must(t, r.Finish(ctx, now(), true, nil))
+	consents("after the second installation")
+	testkit.Value(r.SetOrder(ctx, uuidOf(1), &ordered, "ann"))(t)
+	consents("ordered again", "S1")
+	testkit.Value(r.Report(ctx, now(), "boot-1", ordered.Digest(), 0))(t)
+	consents("the running machine has what is ordered")
+	_, err := r.Reinstall(ctx, uuidOf(1), []string{"S7"}, "ann")
+	testkit.Fails(t, err, fail.Invalid, "S7", "S1")
+}

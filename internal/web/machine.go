@@ -82,7 +82,7 @@ func (p *Pages) machinePage(r *http.Request, who *access.Operator) (*view, error
 }
 
 // switching is the time limit of a power action.
-const switching = 2 * time.Minute
+const switching = 5 * time.Minute
 
 // wires returns the cables of a machine: one for each interface, with the port and the switch at its other end if LLDP reported them.
 func wires(d *facts.Discovery) (all []wire) {
@@ -206,7 +206,7 @@ func (p *Pages) machineActions() map[string]action {
 		"/ui/machines/{uuid}/reinstall": each("requested a machine's reinstallation", func(r *http.Request, who *access.Operator, uuid string) error {
 			err := ticked(r, uuid)
 			if err == nil {
-				_, err = m.Reinstall(r.Context(), uuid, who.Name)
+				_, err = m.Reinstall(r.Context(), uuid, nil, who.Name)
 			}
 			return err
 		}, "changed"),

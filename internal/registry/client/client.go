@@ -141,6 +141,7 @@ type Order struct {
 	Cluster string            `json:"cluster,omitempty"` // assign
 	Pool    string            `json:"pool,omitempty"`    // assign
 	Digest  string            `json:"digest,omitempty"`  // want
+	Wipe    []string          `json:"wipe,omitempty"`    // reinstall: serial numbers or WWIDs of disks that may be overwritten
 	// Strategy is the machine's strategy for updates: one of registry.Strategies; empty: none.
 	Strategy string `json:"strategy,omitempty"`
 	// Address and the following fields describe a BMC; an empty address removes it.
