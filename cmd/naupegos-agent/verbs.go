@@ -78,7 +78,7 @@ Errors are one line of JSON on standard error: {"kind","what","where","hint"}. E
 
 var errHelp = errors.New("help was asked for")
 
-// dispatch finds the verb.
+// dispatch runs the verb that args name.
 func (c *command) dispatch(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		args = []string{"help"}
@@ -97,7 +97,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 	return verb(ctx, args[1:])
 }
 
-// parse reads flags, which may stand before or behind the given number of words; several, where it is negative.
+// parse reads flags before or after the given number of words. A negative number allows any number of words.
 func (c *command) parse(f *flag.FlagSet, args []string, words int) ([]string, error) {
 	f.SetOutput(io.Discard)
 	var rest []string
@@ -154,7 +154,7 @@ func (c *command) apply(ctx context.Context, args []string) error {
 	return c.answer(report)
 }
 
-// removeOldAgents tidies up after this agent has done its work, and so has shown that it is the one to keep.
+// removeOldAgents removes other agents. It runs after this agent has succeeded, which shows that this agent works.
 func (c *command) removeOldAgents() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -328,7 +328,7 @@ func (c *command) pause(ctx context.Context, args []string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func(in io.Reader) {
-		_, _ = io.Copy(io.Discard, in) // whatever ends it
+		_, _ = io.Copy(io.Discard, in) // any error ends the wait, too
 		cancel()
 	}(c.in)
 	return c.agent.Pause(ctx, words[0], *longest, func() error { return c.println("paused") })
