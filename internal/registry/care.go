@@ -93,7 +93,7 @@ func (r *Registry) Reinstall(ctx context.Context, uuid string, wipe []string, by
 }
 
 // Keep takes back that a machine is to be reinstalled, as long as its installation has not begun.
-func (r *Registry) Keep(ctx context.Context, uuid, by string) (*Machine, error) {
+func Keep(ctx context.Context, r *Registry, uuid, by string) (*Machine, error) {
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
 		switch {
 		case !rec.Reinstall:

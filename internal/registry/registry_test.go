@@ -126,10 +126,10 @@ func TestLife(t *testing.T) {
 	if j := testkit.Value(r.Journal(ctx, m.UUID, "", registry.InstallJournal))(t); !cmp.Equal(j.Lines, []string{"written"}) || j.BootID != "boot-1" {
 		t.Errorf("%+v", j)
 	}
-	_, err = r.Keep(ctx, m.UUID, "ann")
+	_, err = registry.Keep(ctx, r, m.UUID, "ann")
 	testkit.Fails(t, err, fail.Conflict, "not to be reinstalled")
 	testkit.Value(r.Reinstall(ctx, m.UUID, nil, "ann"))(t)
-	if m = testkit.Value(r.Keep(ctx, m.UUID, "ann"))(t); m.Record.Reinstall || !m.BootsFromDisk() {
+	if m = testkit.Value(registry.Keep(ctx, r, m.UUID, "ann"))(t); m.Record.Reinstall || !m.BootsFromDisk() {
 		t.Errorf("a reinstallation that was taken back: %+v", m.Record)
 	}
 	testkit.Value(r.Reinstall(ctx, m.UUID, nil, "ann"))(t)
@@ -137,7 +137,7 @@ func TestLife(t *testing.T) {
 	if a := testkit.Value(r.Authorize(ctx, m))(t); !a.Granted {
 		t.Errorf("%+v", a)
 	}
-	_, err = r.Keep(ctx, m.UUID, "ann")
+	_, err = registry.Keep(ctx, r, m.UUID, "ann")
 	testkit.Fails(t, err, fail.Refused, "has begun")
 	for range 3 {
 		testkit.Value(r.Authorize(ctx, m))(t)

@@ -68,19 +68,19 @@ type failure struct {
 
 // failed shows an error, with a link back to the previous page.
 func (p *Pages) failed(w http.ResponseWriter, r *http.Request, who *access.Operator, err error) {
-	p.fails(w, r, who, err, failure{})
+	fails(p, w, r, who, err, failure{})
 }
 
 // fails shows an error, and what can be done now. The link back leads to the nearest page at or above the address of the previous one: plans have
 // no address to return to.
-func (p *Pages) fails(w http.ResponseWriter, r *http.Request, who *access.Operator, err error, f failure) {
+func fails(p *Pages, w http.ResponseWriter, r *http.Request, who *access.Operator, err error, f failure) {
 	title := "It did not work"
 	if fail.KindOf(err) == fail.NotFound {
 		title = "Not found"
 	}
 	if u, err := url.Parse(r.Referer()); err == nil && u.Host == r.Host && local(u.Path) == u.Path {
 		from := u.RequestURI()
-		for at := u.Path; !p.shows(at); from = at {
+		for at := u.Path; !shows(p, at); from = at {
 			at = path.Dir(at)
 		}
 		if from != "/ui" && from != "/ui/" && from != r.URL.Path {
@@ -91,7 +91,7 @@ func (p *Pages) fails(w http.ResponseWriter, r *http.Request, who *access.Operat
 }
 
 // shows reports whether a path leads to a page, or to no page of these.
-func (p *Pages) shows(at string) bool {
+func shows(p *Pages, at string) bool {
 	mux := http.NewServeMux()
 	for pattern := range p.pages() {
 		mux.Handle("GET "+pattern, http.NotFoundHandler())
@@ -115,16 +115,18 @@ type editing struct {
 }
 
 // editPage returns a typed document to the form that it came from.
-func (p *Pages) editPage(r *http.Request, _ *access.Operator) (*view, error) {
-	name := r.PathValue("name")
-	f := documentForm{Action: "/ui/clusters/" + name + "/plan", Text: typed(r), Button: "Plan"}
-	switch _, err := p.c.Store.Cluster(r.Context(), name); {
-	case fail.KindOf(err) == fail.NotFound:
-		f.Action = "/ui/new"
-	case err != nil:
-		return nil, err
+func editPage(p *Pages) pageFunc {
+	return func(r *http.Request, _ *access.Operator) (*view, error) {
+		name := r.PathValue("name")
+		f := documentForm{Action: "/ui/clusters/" + name + "/plan", Text: typed(r), Button: "Plan"}
+		switch _, err := p.c.Store.Cluster(r.Context(), name); {
+		case fail.KindOf(err) == fail.NotFound:
+			f.Action = "/ui/new"
+		case err != nil:
+			return nil, err
+		}
+		return &view{name: "document", Title: "Document " + name, Command: "naupegos validate -f FILE", Data: &f}, nil
 	}
-	return &view{name: "document", Title: "Document " + name, Command: "naupegos validate -f FILE", Data: &f}, nil
 }
 
 // noPlan answers the address of a plan, which only a form can ask for, with the page of the cluster's document.
@@ -133,17 +135,19 @@ func noPlan(w http.ResponseWriter, r *http.Request) {
 }
 
 // notCarriedOut returns what to offer after a refused agreement to a plan: to plan again, to edit, and the job in the way.
-func (p *Pages) notCarriedOut(r *http.Request, err error) failure {
-	name := r.PathValue("name")
-	f := failure{Plan: &again{name, "Plan again", fieldsSent(r, "digest", "consent", "yes")}, Edit: &editing{name, typed(r)}}
-	if fail.KindOf(err) == fail.Conflict {
-		f.Job, _ = p.openJob(r, name) // without it, the error is shown all the same
+func notCarriedOut(p *Pages) func(r *http.Request, err error) failure {
+	return func(r *http.Request, err error) failure {
+		name := r.PathValue("name")
+		f := failure{Plan: &again{name, "Plan again", fieldsSent(r, "digest", "consent", "yes")}, Edit: &editing{name, typed(r)}}
+		if fail.KindOf(err) == fail.Conflict {
+			f.Job, _ = openJob(p, r, name) // without it, the error is shown all the same
+		}
+		return f
 	}
-	return f
 }
 
 // openJob returns the job of a cluster that has not ended, or nil, and its order.
-func (p *Pages) openJob(r *http.Request, cluster string) (*store.Job, work.Order) {
+func openJob(p *Pages, r *http.Request, cluster string) (*store.Job, work.Order) {
 	var o work.Order
 	jobs, err := p.c.Store.Jobs(r.Context(), cluster, 1) // a cluster has one open job at most, the newest
 	if err != nil || len(jobs) == 0 || jobs[0].State == store.JobEnded || json.Unmarshal(jobs[0].Request, &o) != nil {

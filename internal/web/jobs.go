@@ -132,7 +132,7 @@ func (p *Pages) jobActions() map[string]action {
 			o := work.Order{Asked: asked, Digest: r.PostFormValue("digest"), Consents: r.PostForm["consent"], Yes: r.PostForm.Has("yes")}
 			j, err := p.c.Board.Add(r.Context(), who.Name, r.PathValue("name"), o)
 			if fail.KindOf(err) == fail.Conflict { // the form was sent twice
-				if same, order := p.openJob(r, r.PathValue("name")); same != nil && same.Who == who.Name && o.Digest != "" && order.Digest == o.Digest {
+				if same, order := openJob(p, r, r.PathValue("name")); same != nil && same.Who == who.Name && o.Digest != "" && order.Digest == o.Digest {
 					j, err = same, nil
 				}
 			}
@@ -140,7 +140,7 @@ func (p *Pages) jobActions() map[string]action {
 				return "", "", err
 			}
 			return j.Title + ", job " + j.ID, "/ui/jobs/" + j.ID, nil
-		}, failed: p.notCarriedOut},
+		}, failed: notCarriedOut(p)},
 		"/ui/clusters/{name}/look": hurryAction(p),
 		"/ui/jobs/{id}/stop":       stop("stopped a job", store.StopSoft),
 		"/ui/jobs/{id}/kill":       stop("stopped a job at once", store.StopHard),

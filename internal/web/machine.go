@@ -211,7 +211,7 @@ func (p *Pages) machineActions() map[string]action {
 			return err
 		}, "changed"),
 		"/ui/machines/{uuid}/keep": each("took a machine's reinstallation back", func(r *http.Request, who *access.Operator, uuid string) error {
-			_, err := m.Keep(r.Context(), uuid, who.Name)
+			_, err := registry.Keep(r.Context(), m, uuid, who.Name)
 			return err
 		}, "changed"),
 		"/ui/machines/{uuid}/strategy": each("set a machine's update strategy", func(r *http.Request, _ *access.Operator, uuid string) error {
@@ -221,7 +221,7 @@ func (p *Pages) machineActions() map[string]action {
 		"/ui/machines/{uuid}/assign": each("assigned a machine to a pool", func(r *http.Request, _ *access.Operator, uuid string) error {
 			return m.Assign(r.Context(), uuid, strings.TrimSpace(r.PostFormValue("cluster")), strings.TrimSpace(r.PostFormValue("pool")))
 		}, "changed"),
-		"/ui/machines/{uuid}/power": {what: "controlled a machine's power, or asked for its state", need: server.Operate, scope: server.Everything(), within: switching, do: p.switchAction},
+		"/ui/machines/{uuid}/power": {what: "controlled a machine's power, or asked for its state", need: server.Operate, scope: server.Everything(), within: switching, do: switchAction(p)},
 		"/ui/machines/{uuid}/unassign": each("removed a machine from its pool", func(r *http.Request, _ *access.Operator, uuid string) error {
 			if err := ticked(r, uuid); err != nil {
 				return err
@@ -253,30 +253,32 @@ func ticked(r *http.Request, about string) error {
 // cuts reports whether a power action cuts off what runs on a machine.
 func cuts(act string) bool { return act != "on" && act != "status" }
 
-// switchAction controls a machine's power.
-func (p *Pages) switchAction(r *http.Request, who *access.Operator) (string, string, error) {
-	uuid, err := facts.ParseUUID(r.PathValue("uuid"))
-	if err != nil {
-		return "", "", err
-	}
-	act, boot := r.PostFormValue("action"), r.PostFormValue("boot")
-	if !slices.Contains(registry.PowerActions(), act) {
-		return uuid, "", fail.New(fail.Invalid, "%q is not a power action of these pages", act).At(uuid)
-	}
-	if cuts(act) {
-		if err := ticked(r, uuid); err != nil {
-			return uuid, "", err
+// switchAction returns what controls a machine's power.
+func switchAction(p *Pages) func(r *http.Request, who *access.Operator) (on, to string, err error) {
+	return func(r *http.Request, who *access.Operator) (string, string, error) {
+		uuid, err := facts.ParseUUID(r.PathValue("uuid"))
+		if err != nil {
+			return "", "", err
 		}
+		act, boot := r.PostFormValue("action"), r.PostFormValue("boot")
+		if !slices.Contains(registry.PowerActions(), act) {
+			return uuid, "", fail.New(fail.Invalid, "%q is not a power action of these pages", act).At(uuid)
+		}
+		if cuts(act) {
+			if err := ticked(r, uuid); err != nil {
+				return uuid, "", err
+			}
+		}
+		if act == "status" {
+			boot = ""
+		}
+		on, err := p.c.Machines.SwitchPower(r.Context(), uuid, act, boot, who.Name)
+		done := "off"
+		if on {
+			done = "on"
+		}
+		return uuid, "/ui/machines/" + uuid + "?done=" + done, err
 	}
-	if act == "status" {
-		boot = ""
-	}
-	on, err := p.c.Machines.SwitchPower(r.Context(), uuid, act, boot, who.Name)
-	done := "off"
-	if on {
-		done = "on"
-	}
-	return uuid, "/ui/machines/" + uuid + "?done=" + done, err
 }
 
 // labels parses the form of labels: "rack=r12" sets a label, "rack-" removes it.

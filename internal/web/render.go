@@ -114,7 +114,7 @@ func (p *Pages) act(a action) http.Handler {
 			if a.failed != nil {
 				f = a.failed(r, err)
 			}
-			p.fails(w, r, who, err, f)
+			fails(p, w, r, who, err, f)
 			return
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)

@@ -157,7 +157,7 @@ func (p *Pages) pages() map[string]sight {
 func (p *Pages) plans() map[string]sight {
 	return map[string]sight{
 		"/ui/clusters/{name}/plan": {server.Operate, server.Cluster("name"), orForm(p.planPage, func(r *http.Request) string { return r.PathValue("name") })},
-		"/ui/clusters/{name}/edit": {server.Operate, server.Cluster("name"), p.editPage},
+		"/ui/clusters/{name}/edit": {server.Operate, server.Cluster("name"), editPage(p)},
 		"/ui/new":                  {server.Operate, server.Own(), orForm(p.newPlanPage, func(*http.Request) string { return "" })},
 	}
 }
