@@ -59,6 +59,7 @@ func (p *Pages) handOut(d download) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := p.operator(r)
 		if err != nil {
+			p.unknown(r, err)
 			http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
 			return
 		}

@@ -48,6 +48,9 @@ func (p *Pages) show(of sight) http.Handler {
 			p.failed(w, r, nil, err)
 			return
 		}
+		if err != nil {
+			p.unknown(r, err)
+		}
 		if err != nil && r.Method == http.MethodPost {
 			p.ended(w, r)
 			return
@@ -84,6 +87,9 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operat
 		p.c.Gate.Note(r, *who, r.Method+" "+r.URL.Path, r.PathValue("name"), err)
 		p.failed(w, r, who, err)
 		return
+	}
+	if r.Method == http.MethodPost && r.PostFormValue("document") != "" { // as with the API
+		p.c.Gate.Note(r, *who, r.Method+" "+r.URL.Path, r.PathValue("name"), nil)
 	}
 	if v.Said == "" {
 		v.Said = said[r.URL.Query().Get("done")]
@@ -149,6 +155,7 @@ func (p *Pages) act(a action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := p.operator(r)
 		if err != nil {
+			p.unknown(r, err)
 			http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
 			return
 		}
