@@ -19,11 +19,15 @@ import (
 // requests lead to the page to sign in on.
 func (p *Pages) signedIn(w http.ResponseWriter, r *http.Request) *access.Operator {
 	who, err := p.operator(r)
-	switch {
-	case err == nil:
+	if err == nil {
 		return who
-	case fail.KindOf(err) != fail.Unauthorized:
+	}
+	if fail.KindOf(err) != fail.Unauthorized {
 		p.failed(w, r, nil, err)
+		return nil
+	}
+	p.unknown(r, err)
+	switch {
 	case r.Method == http.MethodPost:
 		p.ended(w, r)
 	default:

@@ -123,8 +123,8 @@ func (p *Pages) jobActions() map[string]action {
 			if err == nil {
 				err = confirmed(r, asked)
 			}
-			if err == nil && asked.Verb == operate.Destroy {
-				err = p.sensitive(r, who, "agreed to destroy", asked.Cluster)
+			if err == nil && asked.Final() {
+				err = p.sensitive(r, who, "agreed to "+asked.Verb, asked.Cluster)
 			}
 			if err != nil {
 				return "", "", err

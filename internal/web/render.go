@@ -70,6 +70,9 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operat
 		p.failed(w, r, who, err)
 		return
 	}
+	if r.Method == http.MethodPost && r.PostFormValue("document") != "" { // as with the API
+		p.c.Gate.Note(r, *who, r.Method+" "+r.URL.Path, r.PathValue("name"), nil)
+	}
 	if v.Said == "" {
 		v.Said = said[r.URL.Query().Get("done")]
 	}

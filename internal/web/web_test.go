@@ -401,3 +401,37 @@ func TestUnasked(t *testing.T) {
 		}
 	}
 }
+
+// TestStrangersAreNoted: forms of other sites, and requests with invalid sessions, are in the audit.
+func TestStrangersAreNoted(t *testing.T) {
+	for name, ask := range map[string]struct {
+		method, path, token, cookie string
+		header                      []string
+		want                        string
+	}{
+		"another site":            {"POST", "/ui/clusters/harbour/kubeconfig", "admin", "", []string{"Sec-Fetch-Site", "cross-site"}, "ada"},
+		"another site, no cookie": {"POST", "/ui/logout", "", "", []string{"Sec-Fetch-Site", "cross-site"}, "nobody"},
+		"no cookie":               {"POST", "/ui/clusters/harbour/kubeconfig", "", "", nil, "nobody"},
+		"a form, no cookie":       {"POST", "/ui/clusters/harbour/apply", "", "", nil, "nobody"},
+		"a guessed cookie":        {"GET", "/ui/clusters", "", "session_0011223344556677_x", nil, "nobody"},
+		"a guess for a stream":    {"GET", "/ui/live?of=/ui/clusters", "", "session_0011223344556677_x", nil, "nobody"},
+	} {
+		s := newSite(t)
+		req := testkit.Value(http.NewRequestWithContext(t.Context(), ask.method, s.url+ask.path, nil))(t)
+		if ask.token != "" {
+			ask.cookie = s.session(s.admin)
+		}
+		if ask.cookie != "" {
+			req.AddCookie(&http.Cookie{Name: cookieName, Value: ask.cookie})
+		}
+		if ask.header != nil {
+			req.Header.Set(ask.header[0], ask.header[1])
+		}
+		resp := testkit.Value(s.client.Do(req))(t)
+		testkit.Must(t, resp.Body.Close())
+		last := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{Limit: 1}))(t)
+		if len(last) != 1 || !strings.HasPrefix(last[0].Outcome, "refused: ") || !strings.HasPrefix(last[0].Who, ask.want) || !strings.Contains(last[0].Action, strings.Split(ask.path, "?")[0]) {
+			t.Errorf("%s: the audit has %+v", name, last)
+		}
+	}
+}
