@@ -61,7 +61,7 @@ var owners = map[string][]string{
 // knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
 var knows = map[string][]string{
 	"api/strict":                   {"internal/fail"},
-	"api/v1alpha1":                 {"api/strict", "internal/expression", "internal/fail", "internal/identity", "internal/place", "internal/release", "internal/release/flags", "internal/schedule"},
+	"api/v1alpha1":                 {"api/strict", "internal/expression", "internal/fail", "internal/identity", "internal/machine/items", "internal/place", "internal/release", "internal/release/flags", "internal/schedule"},
 	"api/v1alpha1/sample":          {"api/v1alpha1", "internal/fail"},
 	"internal/place":               {},
 	"internal/schedule":            {},
@@ -74,6 +74,7 @@ var knows = map[string][]string{
 	"internal/plan/show":           {"internal/fail", "internal/plan", "internal/plan/delta", "internal/plan/words"},
 	"internal/plan/words":          {},
 	"internal/machine":             {"internal/fail"},
+	"internal/machine/items":       {},
 	"internal/agent":               {"internal/agent/host", "internal/fail", "internal/machine"},
 	"internal/agent/registrycheck": {},
 	"internal/agent/imageserver":   {"internal/fail"},
@@ -166,7 +167,7 @@ var knows = map[string][]string{
 	"internal/kube/access":            {"internal/fail", "internal/kube", "internal/kube/objects"},
 	"internal/cluster/env":            {"api/v1alpha1", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/bundle", "internal/cluster/hops", "internal/cluster/laying", "internal/cluster/memory", "internal/cluster/rotation", "internal/cluster/scaling", "internal/cluster/wanted", "internal/fail", "internal/kube/layout", "internal/machine", "internal/pki", "internal/pki/vault", "internal/place", "internal/policy", "internal/provider", "internal/release", "internal/schedule", "internal/store"},
 	"internal/cluster/connect":        {"api/v1alpha1", "internal/cluster/env", "internal/cluster/login", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/policy", "internal/provider", "internal/reach", "internal/remote"},
-	"internal/cluster/render":         {"api/v1alpha1", "internal/addon", "internal/agent/imageserver", "internal/agent/registrycheck", "internal/agent/turns", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/bundle", "internal/cluster/connect", "internal/cluster/filter", "internal/cluster/inside", "internal/cluster/memory", "internal/cluster/site", "internal/cluster/wanted", "internal/cluster/wireguard", "internal/fail", "internal/gateway", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach", "internal/identity"},
+	"internal/cluster/render":         {"api/v1alpha1", "internal/addon", "internal/agent/imageserver", "internal/agent/registrycheck", "internal/agent/turns", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/bundle", "internal/cluster/connect", "internal/cluster/filter", "internal/cluster/inside", "internal/cluster/memory", "internal/cluster/site", "internal/cluster/wanted", "internal/cluster/wireguard", "internal/fail", "internal/gateway", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach", "internal/identity", "internal/release/flags"},
 	"internal/cluster/observe":        {"api/v1alpha1", "internal/addon", "internal/cluster/connect", "internal/cluster/env", "internal/cluster/filter", "internal/cluster/hops", "internal/cluster/inside", "internal/cluster/judge", "internal/cluster/memory", "internal/cluster/render", "internal/cluster/scaling", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/plan", "internal/plan/words", "internal/provider", "internal/release", "internal/remote", "internal/plan/delta", "internal/chart", "internal/kube/objects", "internal/siteset"},
 	"internal/cluster/stage":          {"internal/plan"},
 	"internal/cluster/nodes":          {"internal/cluster/connect", "internal/cluster/env", "internal/cluster/hops", "internal/cluster/memory", "internal/cluster/observe", "internal/cluster/support", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/gateway", "internal/kube", "internal/kube/layout", "internal/machine", "internal/plan", "internal/plan/words", "internal/provider", "internal/remote", "internal/tool"},
