@@ -21,7 +21,7 @@ func (c *command) checkRegistries(ctx context.Context, args []string) error {
 	}
 	var r registrycheck.Request
 	if err := json.NewDecoder(io.LimitReader(c.in, maxCheck)).Decode(&r); err != nil {
-		return fail.New(fail.Invalid, "the list of registries can't be read") // leave out the cause, because it may quote a secret
+		return fail.New(fail.Invalid, "the list of registries can't be read") // cause withheld: it may quote a secret
 	}
 	return c.answer(registrycheck.Check(ctx, r))
 }

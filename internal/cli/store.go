@@ -116,6 +116,19 @@ func (a *App) noteStore(ctx context.Context, action, outcome string) (err error)
 	return access.NoteOnHost(ctx, st, action, "", outcome)
 }
 
+// aroundStore performs an operation that opens the store by itself, and notes it in its audit before and after.
+func (a *App) aroundStore(ctx context.Context, action string, do func() error) error {
+	if err := a.noteStore(ctx, action, "begun"); err != nil {
+		return err
+	}
+	err := do()
+	noted := a.noteStore(context.WithoutCancel(ctx), action, access.Outcome(err))
+	if err == nil {
+		return noted
+	}
+	return err
+}
+
 // onStore performs an operation on the whole store, and notes it in its audit.
 func (a *App) onStore(ctx context.Context, action string, do func() error) (err error) {
 	st, err := a.viewStore(ctx)
@@ -325,15 +338,37 @@ func (a *App) restoreStore(ctx context.Context, file string, f *restoreFlags) er
 	} else if key.Passphrase, err = terminal.Passphrase(a.In, a.Err, f.passphrase, false); err != nil {
 		return err
 	}
+	before := a.noteReplaced(ctx, file)
 	done, err := store.Restore(ctx, at, r, key, f.replace)
 	if err != nil {
+		if before != "" {
+			err = errors.Join(err, a.noteStore(context.WithoutCancel(ctx), "store restore "+file, access.Outcome(err)))
+		}
 		return err
 	}
 	// The former content of the store is gone, including its audit: the restored audit records the restore.
-	if err := a.noteStore(ctx, "store restore, of a backup of "+done.Made.UTC().Format(time.RFC3339), "done"); err != nil {
+	if err := a.noteStore(ctx, "store restore, of a backup of "+done.Made.UTC().Format(time.RFC3339)+before, "done"); err != nil {
 		return err
 	}
 	return f.out.Print(a.Out, done, func(w io.Writer) error { return tellRestored(w, done) })
+}
+
+// noteReplaced notes a restore in the log of the store that it replaces, and returns the head of that log for the restored one: entries since the backup
+// are gone, and an auditor can tell by the head which. It returns "" if there is no store, or it can't be opened: that may be why one is restored.
+func (a *App) noteReplaced(ctx context.Context, file string) string {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return ""
+	}
+	defer st.Close() //nolint:errcheck // it is replaced
+	if err := access.NoteOnHost(ctx, st, "store restore "+file, "", "begun"); err != nil {
+		return ""
+	}
+	head, err := st.AuditHead(ctx)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(", in place of a log that ended with %d:%s", head.Seq, head.Hash)
 }
 
 // tellRestored prints the restored clusters, and the losses.

@@ -31,6 +31,7 @@ import (
 	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/providers"
+	"github.com/naupegos/naupegos/internal/siteset"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -46,6 +47,7 @@ type Deps struct {
 	Closed    bool                                  // the document may name credentials, and no files or variables of this host
 	Ask       func(question string) (string, error) // asks for a password on the operator's terminal; nil: there is none
 	ReadOnly  bool                                  // nothing is stored before Commit: facts and secrets from planning stay in memory
+	Sets      siteset.Renderer                      // renders spec.manifests and spec.charts; nil: in this process
 	// RenewBefore is how long before its end a certificate is due; 0 means the default of pki.Options.
 	RenewBefore time.Duration
 }
@@ -77,7 +79,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 			}
 		}
 	}
-	c.Plane = c
+	c.Plane, c.Sets = c, d.Sets
 	with := pki.Options{RenewBefore: d.RenewBefore}
 	if spec := c.Doc.Spec.PKI.VaultIssuer(); spec != nil {
 		var err error

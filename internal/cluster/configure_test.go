@@ -30,10 +30,10 @@ func TestUnfitMachines(t *testing.T) {
 	}{
 		{machine.Facts{Hostname: "demo-cp-1", OS: "debian 12", Dpkg: true}, fail.Refused, "not systemd"},
 		{machine.Facts{Hostname: "demo-cp-1", OS: "fedora 44", Systemd: true}, fail.Refused, "operating system (fedora 44) has no Debian packages"},
-		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Fresh: true, DiskFree: 2 << 30}, fail.Refused, "2048 MiB are free below /var/lib, 3072 MiB are needed"},
-		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Fresh: true, DiskFree: 4 << 30, Clock: time.Now().Add(-time.Hour)}, fail.Refused, "differs from this host's by"},
-		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Fresh: true, DiskFree: 4 << 30, Clock: time.Now().Add(-time.Minute)}, fail.Internal, ""},
-		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, DiskFree: 1}, fail.Internal, ""}, // it serves: its content is ours
+		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Fresh: true, Volumes: []machine.Volume{{Directory: "/var/lib", Free: 2 << 30}}}, fail.Refused, "2048 MiB are free below /var/lib, 3072 MiB are needed"},
+		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Fresh: true, Volumes: []machine.Volume{{Directory: "/var/lib", Free: 4 << 30}}, Clock: time.Now().Add(-time.Hour)}, fail.Refused, "differs from this host's by"},
+		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Fresh: true, Volumes: []machine.Volume{{Directory: "/var/lib", Free: 4 << 30}}, Clock: time.Now().Add(-time.Minute)}, fail.Internal, ""},
+		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Volumes: []machine.Volume{{Directory: "/var/lib", Free: 1}}}, fail.Internal, ""}, // it serves: its content is ours
 		{machine.Facts{Hostname: "other", OS: "debian 12", Systemd: true, Dpkg: true}, fail.Conflict, `its hostname is "other"`},
 	} {
 		err := l.CheckFacts(wanted.Slot{Name: "demo-cp-1", Role: provider.ControlPlane}, c.facts)

@@ -77,6 +77,7 @@ func (c *Cluster) steps(o *observe.Observed, machines []*plan.Step) ([]*plan.Ste
 		a.planJoins()
 		a.planRecords()
 		a.planAuthentication()
+		a.planAuthorization()
 		a.planEncryption()
 		a.planReleases()
 		if err := a.planRotation(); err != nil {

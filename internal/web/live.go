@@ -13,10 +13,11 @@ import (
 )
 
 // live streams server-sent events about the page in ?of=: "change" when the page's data changes (at first in comparison with ?was=, see
-// since), and "end" when the page will not change any more or does not exist. To find out, it reads the page's data again and compares the
-// digests.
+// since), "here" when it does not, and "end" when the page will not change any more or does not exist. To find out, it reads the page's data
+// again and compares the digests.
 func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
-	if _, err := p.operator(r); err != nil {
+	if _, err := p.who(r, p.c.Gate.Still); err != nil {
+		p.unknown(r, err)
 		http.Error(w, "nobody has signed in", http.StatusUnauthorized)
 		return
 	}
@@ -31,12 +32,12 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	defer tick.Stop()
 	before := r.URL.Query().Get("was") // empty: not known
 	for {
-		who, err := p.operator(r)
+		who, err := p.who(r, p.c.Gate.Still)
 		if err != nil { // e.g. the session was ended meanwhile
 			return
 		}
 		now, going := p.look(r, of, who)
-		event := ": still here\n\n" // keeps proxies on the way from closing the connection
+		event := "event: here\ndata: {}\n\n" // for proxies that close silent connections, and for browsers, which notice a dead one by the silence
 		switch {
 		case !going:
 			event = "event: end\ndata: {}\n\n"

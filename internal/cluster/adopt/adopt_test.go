@@ -130,7 +130,14 @@ func TestGaps(t *testing.T) {
 		"cri-o":             {func(f *Found) { f.Survey.Nodes[2].Runtime = "cri-o://1.37.0" }, Blocks, "its container runtime is cri-o"},
 		"another system":    {func(f *Found) { f.Hosts[0].Facts = map[string]string{"systemd": "yes"} }, Blocks, "no systemd or no Debian packages"},
 		"Windows":           {func(f *Found) { f.Survey.Nodes[1].OS = "windows" }, Blocks, "its operating system is windows"},
-		"no kubeadm":        {func(f *Found) { f.Survey.Records = nil }, Blocks, "no kubeadm-config"},
+		"Windows, not read": {func(f *Found) { f.Survey.Nodes[1].OS, f.Hosts[1] = "windows", Host{Name: f.Hosts[1].Name} }, Blocks, "its operating system is windows"},
+		"a virtual node": {func(f *Found) {
+			f.Survey.Nodes[1].OS, f.Survey.Nodes[1].Addresses, f.Hosts[1] = "", nil, Host{Name: f.Hosts[1].Name}
+		}, Blocks, "its operating system is "},
+		"a control plane's taint": {func(f *Found) {
+			f.Survey.Nodes[0].Taints = append(f.Survey.Nodes[0].Taints, kube.Taint{Key: "dedicated", Value: "infra", Effect: "NoSchedule"})
+		}, Stays, "taints of control-plane nodes: dedicated=infra:NoSchedule"},
+		"no kubeadm": {func(f *Found) { f.Survey.Records = nil }, Blocks, "no kubeadm-config"},
 		"no pod network": {func(f *Found) {
 			conf(f, "podSubnet: 10.244.0.0/16", "podSubnet: \"\"")
 			with(f, "kube-controller-manager", "cluster-cidr", "")

@@ -121,6 +121,7 @@ func (d *drafting) nodes() {
 			d.add(Stays, n.Name, "its node is not ready: "+n.Reason, "mend it before the first apply")
 		}
 		if h.isControlPlane() {
+			d.planeTaints(n)
 			if hasTaint(n, controlPlaneRole) {
 				tainted++
 			} else {
@@ -175,6 +176,19 @@ func (d *drafting) ownLabels() {
 	}
 }
 
+// planeTaints reports further taints of a control-plane node, which no document has.
+func (d *drafting) planeTaints(n kube.SurveyedNode) {
+	var own []string
+	for _, t := range taintsOf(n) {
+		if !slices.Contains(kubernetesRoles, t.Key) {
+			own = append(own, t.Key+"="+t.Value+":"+t.Effect)
+		}
+	}
+	if len(own) > 0 {
+		d.add(Stays, n.Name, "taints of control-plane nodes: "+strings.Join(own, ", "), "machines that join the control plane later do not get them: put them there")
+	}
+}
+
 func hasTaint(n kube.SurveyedNode, key string) bool {
 	return slices.ContainsFunc(n.Taints, func(t kube.Taint) bool { return t.Key == key })
 }
@@ -193,25 +207,32 @@ func taintsOf(n kube.SurveyedNode) (out []v1alpha1.Taint) {
 // kubernetesRoles are labels that kubeadm puts on control-plane nodes.
 var kubernetesRoles = []string{controlPlaneRole, "node-role.kubernetes.io/master"}
 
-// given returns the labels that the node's owner set. A cloud sets the zones of its nodes itself.
+// setLabels are labels that kubelets, kubeadm and clouds set by themselves.
+var setLabels = []string{
+	"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type",
+	"node.kubernetes.io/instance-type", "node.kubernetes.io/windows-build",
+}
+
+// given returns the labels that the node's owner set. A cloud sets the zones of its nodes itself, and kubeadm keeps load balancers off control-plane
+// nodes.
 func given(n kube.SurveyedNode) map[string]string {
 	out := custom(n.Labels)
+	_, plane := n.Labels[controlPlaneRole]
 	maps.DeleteFunc(out, func(key, _ string) bool {
-		return n.ProviderID != "" && strings.HasPrefix(key, "topology.kubernetes.io/")
+		return n.ProviderID != "" && (strings.HasPrefix(key, "topology.kubernetes.io/") || strings.HasPrefix(key, "failure-domain.beta.kubernetes.io/")) ||
+			plane && key == "node.kubernetes.io/exclude-from-external-load-balancers"
 	})
 	return out
 }
 
-// custom returns the labels that neither Kubernetes nor a cloud sets.
+// custom returns the labels that neither Kubernetes nor a known program sets.
 func custom(labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
 	maps.DeleteFunc(out, func(key, _ string) bool {
 		domain, _, _ := strings.Cut(key, "/")
-		if domain == "topology.kubernetes.io" || domain == "node-role.kubernetes.io" && !slices.Contains(kubernetesRoles, key) {
-			return false // of Kubernetes' labels, the ones that owners set
-		}
-		return domain == "kubernetes.io" || domain == "k8s.io" || strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") ||
-			domain == "naupegos.dev" || ownerOf(key, "labels") != ""
+		owner := ownerOf(key, "labels")
+		return slices.Contains(setLabels, key) || slices.Contains(kubernetesRoles, key) || domain == "naupegos.dev" || owner != "" && owner != kubernetes ||
+			domain == "node.cloudprovider.kubernetes.io" || domain == "feature.node.kubernetes.io" || domain == "nfd.node.kubernetes.io"
 	})
 	return out
 }

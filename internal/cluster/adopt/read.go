@@ -7,6 +7,7 @@ package adopt
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,6 +100,10 @@ func (r *Reader) Read(ctx context.Context) (*Found, error) {
 	var g errgroup.Group
 	g.SetLimit(16)
 	for i, n := range survey.Nodes {
+		if n.OS != "linux" { // no machine of ours, which the findings tell; a virtual node has no host at all
+			f.Hosts[i] = Host{Name: n.Name}
+			continue
+		}
 		g.Go(func() error {
 			f.Hosts[i], failed[i] = r.readNode(ctx, n)
 			return nil
@@ -146,6 +151,12 @@ func (r *Reader) host(name, address string) (remote.Host, error) {
 		}
 	}
 	keys, err := r.way.Known.Keys(address, r.way.Port)
+	if err == nil && len(keys) == 0 && name != address { // who logs in by name has pinned the key for the name
+		keys, err = r.way.Known.Keys(name, r.way.Port)
+	}
+	if err == nil && len(keys) == 0 {
+		err = cmp.Or(r.way.Known.Signed(address, r.way.Port), r.way.Known.Signed(name, r.way.Port))
+	}
 	if err != nil {
 		return remote.Host{}, err
 	}

@@ -30,6 +30,7 @@ const (
 	SharedKernel  Kind = "shared-kernel"  // "true" once a machine turned out to be a container, which shares its host's kernel
 	CgroupVersion Kind = "cgroup-version" // "1" or "2": cgroup version of the first control-plane machine, and of the cluster-wide kubelet configuration
 	Authenticated Kind = "authentication" // digest of the AuthenticationConfiguration that all API servers have loaded; empty: one without issuers
+	Authorized    Kind = "authorization"  // digest of the AuthorizationConfiguration that all API servers have loaded; empty: none
 	Recorded      Kind = "kubeadm-config" // digest of the kubeadm configuration that the cluster has recorded
 	Restored      Kind = store.FactRestored
 	Releasing     Kind = "releasing" // "true" from before a release begins: machines lose what only Naupegos uses

@@ -16,14 +16,16 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/objects"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/siteset"
 )
 
 // Observer observes one cluster, and makes its machines match their configuration.
 type Observer struct {
 	*render.Renderer
-	Plane       Plane       // nil: the cluster itself; tests replace it
-	Judge       judge.Judge // checks machines' facts
-	introducing sync.Mutex  // held while the other machines learn of one: their configurations name all known machines
+	Plane       Plane            // nil: the cluster itself; tests replace it
+	Sets        siteset.Renderer // nil: in this process
+	Judge       judge.Judge      // checks machines' facts
+	introducing sync.Mutex       // held while the other machines learn of one: their configurations name all known machines
 }
 
 // Observed is what Observe found: the provider's machines, each machine's own report, and, if they answer, the Kubernetes API and etcd.

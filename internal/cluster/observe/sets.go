@@ -53,7 +53,7 @@ func (c *Observer) CheckSets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = siteset.All(c.Doc, described)
+	_, err = c.allSets(ctx, described)
 	return err
 }
 
@@ -62,6 +62,13 @@ func (c *Observer) RenderSets(ctx context.Context, client *kube.Client) (map[str
 	described, err := c.SetCluster(ctx, client)
 	if err != nil {
 		return nil, err
+	}
+	return c.allSets(ctx, described)
+}
+
+func (c *Observer) allSets(ctx context.Context, described siteset.Cluster) (map[string]chart.Rendered, error) {
+	if c.Sets != nil {
+		return c.Sets(ctx, c.Doc, described)
 	}
 	return siteset.All(c.Doc, described)
 }

@@ -55,6 +55,13 @@ func (c *Renderer) RenderGateway(ctx context.Context, s wanted.Slot, f machine.F
 	if err != nil {
 		return machine.Config{}, err
 	}
+	if link, ok := f.AttachmentOf(self); ok { // the gateways hear each other, and neighbours the virtual address, where the machines' network is
+		p.Interface = link.Interface
+	}
+	if p.Interface == "" {
+		return machine.Config{}, fail.New(fail.Refused, "no interface has its address %s, and it has no default route, so that there is none for the virtual address", self).At(s.Name).
+			Do("give the machine the address that it has on its own interface")
+	}
 	conf, err := gateway.Config(p, gateway.Node{Name: s.Name, Address: self})
 	if err != nil || c.Doc.Spec.Access.WireGuard == nil {
 		return conf, err

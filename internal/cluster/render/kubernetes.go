@@ -27,7 +27,7 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 	}
 	s := c.Doc.Spec
 	p := layout.Params{
-		ClusterName: c.Name(), Endpoint: endpoint, Release: c.Release(), PodCIDR: s.Kubernetes.PodCIDR,
+		ClusterName: c.Name(), Endpoint: endpoint, Release: c.Release(), PodCIDR: s.Kubernetes.PodCIDR, NodeCIDRMaskSize: s.Kubernetes.NodeCIDRMaskSize,
 		ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain,
 		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
 		ExternalCloud: c.Prov.Traits().ExternalCloud,
@@ -40,10 +40,13 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 		return p, err
 	}
 	p.APIServerSANs = append(p.APIServerSANs, s.Kubernetes.APIServer.CertSANs...)
-	if p.Settings, err = settings(s); err != nil {
+	if p.Settings, err = settings(c.Doc); err != nil {
 		return p, err
 	}
 	if p.Issuers, err = identity.Render(s.Identity.Authenticators()); err != nil {
+		return p, err
+	}
+	if p.Authorization, err = c.Authorization(ctx); err != nil {
 		return p, err
 	}
 	machines, err := c.Addresses(ctx)

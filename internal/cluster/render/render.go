@@ -52,7 +52,10 @@ func (c *Renderer) Config(ctx context.Context, s wanted.Slot, f machine.Facts) (
 	if s.Role != provider.Gateway {
 		settings.Release = c.ReleaseOf(s).Version
 	}
-	return machine.Merge(base, role, fence, outside, settings)
+	// Programs read files of the document, too: these are in place before the static pods start or restart.
+	files := machine.Config{Files: settings.Files}
+	settings.Files = nil
+	return machine.Merge(base, files, role, fence, outside, settings)
 }
 
 func (c *Renderer) renderRole(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {
