@@ -116,7 +116,7 @@ var knows = map[string][]string{
 	"internal/release/flags":          {},
 	"internal/cli/bundles":            {"api/v1alpha1", "internal/bundle", "internal/cli/progress", "internal/fail", "internal/provider/local"},
 	"internal/cli/bundling":           {"internal/bundle", "internal/bundle/images", "internal/chart", "internal/siteset", "internal/cli/bundles", "internal/cli/flags", "internal/cli/output", "internal/cli/progress", "internal/cli/terminal", "internal/cli/wholefile", "internal/fail", "internal/plan/words", "internal/release"},
-	"internal/cli/contexts":           {"internal/cli/output", "internal/cli/wholefile", "internal/fail", "internal/userdir"},
+	"internal/cli/contexts":           {"internal/cli/output", "internal/cli/wholefile", "internal/fail", "internal/store", "internal/userdir"},
 	"internal/cli/verbs":              {"internal/cli/terminal", "internal/fail"},
 	"internal/cli/differ":             {"internal/cli/output", "internal/fail", "internal/plan", "internal/plan/delta", "internal/plan/show"},
 	"internal/cli/flags":              {"internal/cluster/parts", "internal/fail", "internal/plan/show"},

@@ -235,8 +235,8 @@ func parse(words []string) (*cobra.Command, error) {
 		return c, err
 	}
 	hidden := ""
-	c.Flags().Visit(func(f *pflag.Flag) {
-		if f.Hidden {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden && f.Changed {
 			hidden = f.Name
 		}
 	})

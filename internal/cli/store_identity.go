@@ -36,7 +36,7 @@ rotate the keys of the clusters (naupegos rotate), because the thief could read 
 				return err
 			}
 			var done *store.Rotated
-			err = a.aroundStore(cmd.Context(), "store rotate", func() (err error) {
+			err = aroundStore(cmd.Context(), a, "store rotate", func() (err error) {
 				done, err = store.Rotate(cmd.Context(), at)
 				return err
 			})

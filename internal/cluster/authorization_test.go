@@ -64,7 +64,7 @@ func TestWebhookCredentials(t *testing.T) {
 			conf, err = l.Config(t.Context(), siteSlots()[0], machine.Facts{CgroupVersion: 2, Interface: "eth0"})
 		}
 		if c.want == "" {
-			if fail.KindOf(err) != fail.Invalid || strings.Contains(err.Error(), "word") {
+			if fail.KindOf(err) != fail.Invalid || strings.Contains(err.Error(), "secret-word") {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue

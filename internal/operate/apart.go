@@ -29,11 +29,14 @@ func keepsOf(doc *v1alpha1.Cluster) (all []kept) {
 	if v := doc.Spec.PKI.VaultIssuer(); v != nil {
 		add("spec.pki.issuer.vault.mount", v.Address, v.Auth.Credential, false, v.Namespace, v.Mount)
 	}
-	to := doc.Spec.Backup.To
-	if to != nil && to.S3 != nil {
+	var to v1alpha1.BackupTarget
+	if b := doc.Spec.Backup; b != nil && b.To != nil {
+		to = *b.To
+	}
+	if to.S3 != nil {
 		add("spec.backup.to.s3.prefix", to.S3.Endpoint, to.S3.Credential, true, to.S3.Bucket, to.S3.Prefix, doc.Metadata.Name)
 	}
-	if to != nil && to.Swift != nil {
+	if to.Swift != nil {
 		add("spec.backup.to.swift.prefix", to.Swift.AuthURL, to.Swift.Credential, true, to.Swift.Container, to.Swift.Prefix, doc.Metadata.Name)
 	}
 	return all

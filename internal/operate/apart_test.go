@@ -12,7 +12,7 @@ import (
 
 // TestClustersKeepApart: no document names the authorities or the backups of another stored one.
 func TestClustersKeepApart(t *testing.T) {
-	const head = "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: %s}\nspec:\n  provider: {metal: {}}\n"
+	const head = "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: %s}\nspec:\n  provider: {metal: {}}\n  endpoint: {vip: 192.0.2.10}\n  workers: [{name: a}]\n"
 	vault := func(address, namespace, mount, credential string) string {
 		return fmt.Sprintf("  pki: {issuer: {vault: {address: %q, namespace: %q, mount: %q, auth: {method: appRole, credential: %s}}}}\n", address, namespace, mount, credential)
 	}

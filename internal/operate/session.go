@@ -78,6 +78,7 @@ type Options struct {
 // The session closes the store, even if opening fails.
 func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o Options) (*Session, error) {
 	s := &Session{Store: st, verb: o.Verb, asked: o.asked, by: o.By, version: o.Version}
+	defer s.afterPanic()
 	name := doc.Metadata.Name
 	rec, err := st.Cluster(ctx, name)
 	if fail.KindOf(err) == fail.NotFound {
@@ -106,6 +107,7 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 // o.Edit returns. The session closes the store, even if opening fails.
 func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Session, *v1alpha1.Cluster, error) {
 	s := &Session{Store: st, verb: o.Verb, asked: o.asked, by: o.By, version: o.Version}
+	defer s.afterPanic()
 	rec, err := st.Cluster(ctx, name)
 	if err != nil {
 		return nil, nil, s.CloseWith(err)
@@ -118,6 +120,14 @@ func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Se
 		return nil, nil, s.CloseWith(err)
 	}
 	return s, doc, nil
+}
+
+// afterPanic closes the session if opening it panicked: a server goes on, and must not keep the lease and the store's connection.
+func (s *Session) afterPanic() {
+	if r := recover(); r != nil {
+		_ = s.Close() // the panic says more
+		panic(r)
+	}
 }
 
 // open takes the lease, rereads the record, edits and admits the document, and opens the cluster, which gets the bundle.

@@ -90,7 +90,6 @@ func TestBombs(t *testing.T) {
 		"copies":       {"kustomize: k", map[string]string{"k/a.yaml": object("ConfigMap", "a") + "data: {a: b}\n", "k/kustomization.yaml": "resources: [a.yaml]\npatches: [{target: {kind: ConfigMap}, patch: '[" + strings.Join(copies, ",") + "]'}]\n"}},
 		"replacements": {"kustomize: k", map[string]string{"k/a.yaml": object("ConfigMap", "a") + "data: {a: b}\n", "k/kustomization.yaml": "resources: [a.yaml]\nreplacements:\n" + doubled}},
 		"aliases":      {"kustomize: k", map[string]string{"k/a.yaml": documents, "k/kustomization.yaml": "resources: [a.yaml]\n"}},
-		"no kustomize": {"file: k", map[string]string{"k": documents}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc, _, err := read("cluster.yaml", write(t, c.fs), []byte(head+"  manifests: [{name: x, "+c.set+"}]\n"))

@@ -135,11 +135,11 @@ func (s *database) auditKey(ctx context.Context) (ed25519.PrivateKey, error) {
 			return nil, fail.Wrap(fail.Internal, e, "create the audit log's key")
 		}
 		// The empty log is signed before the key is stored: an unsigned one beside a key is one that was emptied.
-		if e := s.signEmpty(ctx, made); e != nil {
+		if e := signEmpty(ctx, s, made); e != nil {
 			return nil, e
 		}
 		if seed, err = secrets.PutIfAbsent(ctx, auditKeyName, made.Seed()); err == nil && len(seed) == ed25519.SeedSize && !bytes.Equal(seed, made.Seed()) {
-			err = s.signEmpty(ctx, ed25519.NewKeyFromSeed(seed)) // another process was faster
+			err = signEmpty(ctx, s, ed25519.NewKeyFromSeed(seed)) // another process was faster
 		}
 	}
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *database) auditKey(ctx context.Context) (ed25519.PrivateKey, error) {
 }
 
 // signEmpty signs the head of a log without entries.
-func (s *database) signEmpty(ctx context.Context, key ed25519.PrivateKey) error {
+func signEmpty(ctx context.Context, s *database, key ed25519.PrivateKey) error {
 	empty := AuditHead{First: 1}
 	empty.sign(key)
 	_, err := s.exec(ctx, s.log, "UPDATE audit_head SET hash = '', first = 1, anchor = '', at = $1, signature = $2 WHERE id = 1 AND seq = 0", micros(empty.At), empty.Signature)
@@ -187,7 +187,7 @@ func (s *database) Note(ctx context.Context, e AuditEntry) error {
 		if err != nil {
 			return err
 		}
-		if err := s.vouch(ctx, tx, &head, key.Public().(ed25519.PublicKey)); err != nil { //nolint:errcheck // always that type
+		if err := vouch(ctx, s, tx, &head, key.Public().(ed25519.PublicKey)); err != nil { //nolint:errcheck // always that type
 			return err
 		}
 		last := head.At
@@ -211,7 +211,7 @@ func (s *database) Note(ctx context.Context, e AuditEntry) error {
 }
 
 // vouch refuses a head that the key did not sign, or whose entry is another one: a new signature would hide what a writer of the database did.
-func (s *database) vouch(ctx context.Context, tx *sql.Tx, head *AuditHead, key ed25519.PublicKey) error {
+func vouch(ctx context.Context, s *database, tx *sql.Tx, head *AuditHead, key ed25519.PublicKey) error {
 	if !signs(key, head.signed(), head.Signature) {
 		return broken("the head of the audit log, at entry %d, is not signed with its key; nothing is added to it", head.Seq)
 	}

@@ -26,7 +26,7 @@ func (p *Pages) signedIn(w http.ResponseWriter, r *http.Request) *access.Operato
 		p.failed(w, r, nil, err)
 		return nil
 	}
-	p.unknown(r, err)
+	unknown(p, r, err)
 	switch {
 	case r.Method == http.MethodPost:
 		p.ended(w, r)

@@ -16,8 +16,8 @@ import (
 // since), "here" when it does not, and "end" when the page will not change any more or does not exist. To find out, it reads the page's data
 // again and compares the digests.
 func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
-	if _, err := p.who(r, p.c.Gate.Still); err != nil {
-		p.unknown(r, err)
+	if _, err := asker(p, r, p.c.Gate.Still); err != nil {
+		unknown(p, r, err)
 		http.Error(w, "nobody has signed in", http.StatusUnauthorized)
 		return
 	}
@@ -32,7 +32,7 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	defer tick.Stop()
 	before := r.URL.Query().Get("was") // empty: not known
 	for {
-		who, err := p.who(r, p.c.Gate.Still)
+		who, err := asker(p, r, p.c.Gate.Still)
 		if err != nil { // e.g. the session was ended meanwhile
 			return
 		}

@@ -89,12 +89,12 @@ func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 // operator returns the operator of a request, or fail.Unauthorized if nobody is signed in.
 func (p *Pages) operator(r *http.Request) (*access.Operator, error) {
 	if r.Header.Get("X-Part") != "" { // the page's script asks by itself
-		return p.who(r, p.c.Gate.Still)
+		return asker(p, r, p.c.Gate.Still)
 	}
-	return p.who(r, p.c.Gate.SignIn)
+	return asker(p, r, p.c.Gate.SignIn)
 }
 
-func (p *Pages) who(r *http.Request, signedIn func(*http.Request, string) (access.Operator, error)) (*access.Operator, error) {
+func asker(p *Pages, r *http.Request, signedIn func(*http.Request, string) (access.Operator, error)) (*access.Operator, error) {
 	secret := p.kept(r)
 	if secret == "" {
 		return nil, fail.New(fail.Unauthorized, "nobody has signed in")
@@ -107,16 +107,16 @@ func (p *Pages) who(r *http.Request, signedIn func(*http.Request, string) (acces
 }
 
 // unknown notes in the audit a request without a valid session that shows a secret or would change something.
-func (p *Pages) unknown(r *http.Request, err error) {
+func unknown(p *Pages, r *http.Request, err error) {
 	if p.kept(r) != "" || r.Method == http.MethodPost {
 		p.c.Gate.Note(r, access.Operator{Name: "nobody"}, r.Method+" "+r.URL.Path, "", err)
 	}
 }
 
 // crossed refuses a form of another site.
-func (p *Pages) crossed(w http.ResponseWriter, r *http.Request) {
+func crossed(p *Pages, w http.ResponseWriter, r *http.Request) {
 	by := access.Operator{Name: "nobody"}
-	if who, err := p.who(r, p.c.Gate.Still); err == nil {
+	if who, err := asker(p, r, p.c.Gate.Still); err == nil {
 		by = *who
 	}
 	p.c.Gate.Note(r, by, r.Method+" "+r.URL.Path+" from another site", "", fail.New(fail.Refused, "the form is another site's"))

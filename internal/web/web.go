@@ -69,7 +69,7 @@ type Route struct {
 // New returns the pages.
 func New(c Config) (*Pages, error) {
 	p := &Pages{c: c, guard: http.NewCrossOriginProtection(), watched: 2 * time.Second}
-	p.guard.SetDenyHandler(http.HandlerFunc(p.crossed))
+	p.guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { crossed(p, w, r) }))
 	if p.c.Log == nil {
 		p.c.Log = slog.New(slog.DiscardHandler)
 	}

@@ -215,7 +215,7 @@ func TestJobThatPanics(t *testing.T) {
 	s.board.c.Open = func(ctx context.Context) (store.Store, error) {
 		st, err := s.open(ctx)
 		opened++
-		return countsClose{st, &closed}, err
+		return &countsClose{st, &closed}, err
 	}
 	for name, broken := range map[string]func(a operate.Asked, n Need) operate.Options{
 		"options": func(operate.Asked, Need) operate.Options { panic("options") },
@@ -251,8 +251,12 @@ type countsClose struct {
 	closed *int
 }
 
-func (c countsClose) Close() error {
-	*c.closed++
+// Close counts each store once: closing it again has no effect.
+func (c *countsClose) Close() error {
+	if c.closed != nil {
+		*c.closed++
+		c.closed = nil
+	}
 	return c.Store.Close()
 }
 
