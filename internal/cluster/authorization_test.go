@@ -57,7 +57,7 @@ func TestWebhookCredentials(t *testing.T) {
 		file := filepath.Join(dir, name)
 		testkit.Must(t, os.WriteFile(file, []byte(c.secret), 0o600))
 		l := identityLab(t, "{}")
-		l.Doc = identityLab(t, strings.Replace(webhook, "FILE", "'"+file+"'", 1)).Doc
+		l.Doc = identityDocument(t, strings.Replace(webhook, "FILE", "'"+file+"'", 1))
 		err := l.LoadTarget(t.Context())
 		var conf machine.Config
 		if err == nil {

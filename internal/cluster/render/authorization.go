@@ -28,7 +28,7 @@ func (c *Renderer) Authorization(ctx context.Context) (layout.Authorization, err
 				return out, err
 			}
 			if user = webhookUser(secret); user == nil {
-				return out, fail.New(fail.Invalid, "the credential for %s is none that a webhook takes", w.URL).At(cmp.Or(a.Credential, a.CredentialsFile)).
+				return out, fail.New(fail.Invalid, "the credential for %s has a form that webhooks do not take", w.URL).At(cmp.Or(a.Credential, a.CredentialsFile)).
 					Do("give it one line USER:PASSWORD, one line token=TOKEN, or a client certificate and its key in PEM")
 			}
 		}
