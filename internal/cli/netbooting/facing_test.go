@@ -218,7 +218,7 @@ func TestLimitsAreTheClients(t *testing.T) {
 		open = append(open, begin(dial("127.0.0.3")))
 	}
 	open = append(open, begin(dial("127.0.0.3"))) // makes the address's longest wait end
-	for i := range 20 { // more than one address may have, all forwarded over the socket at once
+	for i := range 20 {                           // more than one address may have, all forwarded over the socket at once
 		open = append(open, begin(dial(fmt.Sprintf("127.0.1.%d", 1+i))))
 	}
 	for i, c := range open[11:] {
