@@ -143,7 +143,11 @@ func mount(dev, dir, kind string, flags uintptr) (func() error, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "make %s", dir)
 	}
-	if err := unix.Mount(dev, dir, kind, flags, ""); err != nil {
+	data := ""
+	if kind == "ext4" && flags&unix.MS_RDONLY != 0 {
+		data = "noload" // replaying the journal would write to a disk that is only looked at
+	}
+	if err := unix.Mount(dev, dir, kind, flags, data); err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "mount %s (%s)", dev, kind).At(dir)
 	}
 	return func() error {
