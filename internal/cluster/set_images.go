@@ -36,7 +36,7 @@ func setImages(c *Cluster) []string {
 	return out
 }
 
-// imagesOf finds the images in a set's objects of all kinds, and in its hooks. An object with an image that nobody can pull has none: its apply says so.
+// imagesOf finds the images in all objects and hooks of a set. It skips an object whose images can't be read: applying the object reports the error.
 func imagesOf(r chart.Rendered) []images.Mention {
 	all := slices.Clone(r.Objects)
 	for _, h := range slices.Concat(r.Before, r.After) {

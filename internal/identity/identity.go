@@ -1,4 +1,4 @@
-// Package identity renders and checks whom API servers believe and ask: the issuers whose tokens they accept, their authorization webhooks, and the
+// Package identity renders and validates the API servers' settings of identity: the issuers whose tokens they accept, their authorization webhooks, and the
 // Pod Security levels. It knows nothing of documents and machines.
 package identity
 

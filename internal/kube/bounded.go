@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// maxAnswer is the most that one answer of an API server may hold, uncompressed: whoever controls a cluster must not fill the memory of the others' server.
+// maxAnswer is the most that one answer of an API server may hold, uncompressed: a tenant's API server must not exhaust the memory of the server that serves other tenants, too.
 const maxAnswer = 256 << 20
 
 // bounded ends answers that are too large.

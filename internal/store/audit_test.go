@@ -144,7 +144,7 @@ func TestClockThatGoesBack(t *testing.T) {
 	}
 }
 
-// TestEntriesWithoutChainAreNotSigned: whoever writes to the database could have added them.
+// TestEntriesWithoutChainAreNotSigned: entries without a chain may come from any writer of the database.
 func TestEntriesWithoutChainAreNotSigned(t *testing.T) {
 	s, change := audited(t, 0)
 	for i := range 3 {

@@ -71,7 +71,7 @@ func TestIPMI(t *testing.T) {
 	}
 }
 
-// TestIPMIPrivileges: an operator may do all that power needs; a user who may not is told so, at once and as what it is.
+// TestIPMIPrivileges: the privilege OPERATOR suffices for power control; the error for a lower one names the privilege at once.
 func TestIPMIPrivileges(t *testing.T) {
 	a, _ := controllerFor(t, fmt.Sprint("127.0.0.1:", testkit.FreePort(t)), bmc.PrivilegeLevelOperator)
 	for _, step := range []struct {

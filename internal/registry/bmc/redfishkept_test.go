@@ -86,7 +86,7 @@ func onlyAt(place string) func(*fake, string, map[string]any) int {
 	return func(_ *fake, at string, _ map[string]any) int { return map[bool]int{true: 400}[at != place] }
 }
 
-// TestRedfishBootTask: a change of settings that becomes a task for the next reset is not waited for; one that fails is told.
+// TestRedfishBootTask: the client does not wait for a settings task that runs at the next reset, and reports a task that fails.
 func TestRedfishBootTask(t *testing.T) {
 	const task = "/redfish/v1/TaskService/Tasks/1"
 	as := func(w http.ResponseWriter) {
