@@ -44,7 +44,7 @@ func installed(ctx context.Context, m boot.Machine) (boot.End, error) {
 	return boot.Reboot, nil
 }
 
-// savedKey returns the key of an earlier or unfinished installation if one of the disks has it.
+// savedKey returns the key of an earlier or unfinished installation, if a disk contains one.
 func savedKey(disks []facts.Disk) *ecdsa.PrivateKey {
 	saved, err := install.SavedKey("/sys", disks, "/mnt")
 	if err != nil {

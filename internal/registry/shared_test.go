@@ -115,8 +115,8 @@ func TestOrderFitsDisks(t *testing.T) {
 	}
 }
 
-// TestConsentEnds: consent to overwrite a disk is for what is on it when it is given. It ends with the order that is carried out, changes no digest,
-// and is given anew to reinstall.
+// TestConsentEnds: consent to overwrite a disk covers the content at that time. It ends with the installation, does not change the order's digest, and
+// must be renewed for a reinstallation.
 func TestConsentEnds(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}, InstallRetries: 2}), t.Context()
 	s := newSimulated(t, 1, true)

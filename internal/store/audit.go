@@ -134,7 +134,7 @@ func (s *database) auditKey(ctx context.Context) (ed25519.PrivateKey, error) {
 		if e != nil {
 			return nil, fail.Wrap(fail.Internal, e, "create the audit log's key")
 		}
-		// The empty log is signed before the key is stored: an unsigned one beside a key is one that was emptied.
+		// Sign the empty log before storing the key: if a key exists, an unsigned empty log means that the log was deleted.
 		if e := signEmpty(ctx, s, made); e != nil {
 			return nil, e
 		}
@@ -210,7 +210,7 @@ func (s *database) Note(ctx context.Context, e AuditEntry) error {
 	return s.wrap(err, "write the audit")
 }
 
-// vouch refuses a head that the key did not sign, or whose entry is another one: a new signature would hide what a writer of the database did.
+// vouch checks the head's signature and the hash of the last entry. Signing a new head on top of a changed log would hide the change.
 func vouch(ctx context.Context, s *database, tx *sql.Tx, head *AuditHead, key ed25519.PublicKey) error {
 	if !signs(key, head.signed(), head.Signature) {
 		return broken("the head of the audit log, at entry %d, is not signed with its key; nothing is added to it", head.Seq)
@@ -220,7 +220,7 @@ func vouch(ctx context.Context, s *database, tx *sql.Tx, head *AuditHead, key ed
 	}
 	last, err := one(ctx, s, tx, value[string], "SELECT hash FROM audit WHERE seq = $1", head.Seq)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && last != head.Hash {
-		return broken("entry %d of the audit log is missing, or another one; nothing is added to it", head.Seq)
+		return broken("entry %d of the audit log is missing or was changed; nothing is added to the log", head.Seq)
 	}
 	return err
 }
@@ -306,7 +306,7 @@ func (s *database) Forwarded(ctx context.Context, sink string) (int64, error) {
 		return 0, err
 	}
 	if at.seq >= head.First && (len(entry) == 0 || entry[0].Seq != at.seq || entry[0].Hash != at.hash) {
-		return 0, broken("entry %d of the audit log, which was forwarded, is missing, or another one", at.seq)
+		return 0, broken("entry %d of the audit log, which was forwarded, is missing or was changed", at.seq)
 	}
 	return at.seq, nil
 }

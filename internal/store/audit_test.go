@@ -166,7 +166,7 @@ func TestClockAheadPrunesLittle(t *testing.T) {
 	}
 }
 
-// TestSinksPosition: a position that the store did not write, or whose entry is another one, is refused; one that was pruned is not.
+// TestSinksPosition: Forwarded refuses positions with a wrong MAC or a changed entry, and accepts positions of pruned entries.
 func TestSinksPosition(t *testing.T) {
 	for name, do := range map[string]func(change func(string, ...any)){
 		"ahead": func(change func(string, ...any)) { change("UPDATE audit_sinks SET seq = 9000000000") },

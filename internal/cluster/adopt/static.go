@@ -125,7 +125,7 @@ func (h Host) staticPodPath() string {
 	return path.Clean(settings["staticPodPath"])
 }
 
-// beside reports other containers in a component's pod, which our manifests do not have.
+// beside reports containers of a component's pod that our manifests lack.
 func (d *drafting) beside(h Host, p staticPod) {
 	own, _ := h.server(p.Metadata.Name)
 	var names []string

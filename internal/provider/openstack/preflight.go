@@ -157,7 +157,7 @@ func (f preflight) ranges() [][2]string {
 	return out
 }
 
-// suits checks that an existing subnet does not overlap the cluster's other networks, and has room beside the addresses that are taken. For a new
+// suits checks that an existing subnet does not overlap the cluster's other networks and has enough free addresses. For a new
 // subnet, the validation of the document already checks this.
 func (f preflight) suits(sub subnets.Subnet, taken int) {
 	own, err := netip.ParsePrefix(sub.CIDR)

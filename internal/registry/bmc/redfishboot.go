@@ -43,8 +43,8 @@ func (r *redfish) bootFrom(ctx context.Context, from string) error {
 	return r.a.refused(err, "have the machine boot from the "+from)
 }
 
-// setBoot sets the target of the next boot. Controllers differ in where that is written, and whether the mode goes with it: what one refuses, or
-// accepts and does not keep, is tried the other way.
+// setBoot sets the target of the next boot. Controllers differ in where they take it and whether they need the mode: if one refuses the target or does not keep it,
+// setBoot tries the next combination.
 func (r *redfish) setBoot(ctx context.Context, target string) error {
 	places := []string{r.s.path}
 	if r.s.settings != "" && r.s.settings != r.s.path {

@@ -15,8 +15,8 @@ var withSettings = strings.Replace(usualSystem, `"Id"`, `"@Redfish.Settings":{"S
 
 const settingsPath = "/redfish/v1/Systems/1/Settings"
 
-// TestRedfishKept: a boot source counts as set only if the controller shows it afterwards. What it does not keep is tried the other way, and a machine
-// whose controller keeps none is not reset.
+// TestRedfishKept: setBoot reads the boot source back. If the controller did not keep it, setBoot tries the other mode and the other place, and fails
+// before the machine is reset if neither is kept.
 func TestRedfishKept(t *testing.T) {
 	has := func(boot map[string]any) bool { return boot["BootSourceOverrideMode"] != nil }
 	partial := func(w http.ResponseWriter) {

@@ -156,7 +156,7 @@ func Parse(data []byte) (*Order, error) {
 	return &o, o.Check()
 }
 
-// Used returns the order as it is after the machine has carried it out: without consent.
+// Used returns the order without its consent to overwrite disks, which ends with the installation.
 func (o *Order) Used() *Order {
 	used := *o
 	used.Disk.Consent = nil
