@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -101,7 +102,7 @@ func ask(ctx context.Context, args []string, asked []byte, limits apartLimits) (
 		return nil, fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "render the manifests and charts")
 	case bounded.Err() != nil || status.Signaled() && status.Signal() == syscall.SIGXCPU:
 		return nil, fail.New(fail.Refused, "rendering the manifests and charts takes longer than %s of a processor or %s", limits.CPU, apartTime).Do("look for aliases, patches and replacements that multiply values")
-	case strings.Contains(said.String(), "out of memory"), strings.Contains(said.String(), "cannot allocate memory"), status.Signaled() && status.Signal() == syscall.SIGKILL:
+	case outOfMemory.MatchString(said.String()), status.Signaled() && status.Signal() == syscall.SIGKILL:
 		return nil, fail.New(fail.Refused, "rendering the manifests and charts takes more than %d MiB of memory", limits.Memory>>20).Do("look for aliases, patches and replacements that multiply values")
 	case out.Len() > apartOutput:
 		return nil, tooLarge()
@@ -117,6 +118,9 @@ func ask(ctx context.Context, args []string, asked []byte, limits apartLimits) (
 	}
 	return a.Sets, nil
 }
+
+// outOfMemory matches the last words of a Go program without memory, also of one with the race detector.
+var outOfMemory = regexp.MustCompile(`out of memory|cannot allocate memory|failed to allocate`)
 
 func tooLarge() error {
 	return fail.New(fail.Refused, "the manifests and charts render to more than %d values or %d MiB", apartValues, apartOutput>>20).Do("split them into several clusters' documents, or apply some by other means")
