@@ -18,7 +18,7 @@ import (
 func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	if _, err := asker(p, r, p.c.Gate.Still); err != nil {
 		unknown(p, r, err)
-		http.Error(w, "nobody has signed in", http.StatusUnauthorized)
+		http.Error(w, "no valid session", http.StatusUnauthorized)
 		return
 	}
 	of, err := url.Parse(local(r.URL.Query().Get("of")))
@@ -41,10 +41,12 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !going:
 			event = "event: end\ndata: {}\n\n"
-		case before != "" && before != now:
+		case before != "" && now != "" && before != now:
 			event = "event: change\ndata: {}\n\n"
 		}
-		before = now
+		if now != "" { // data that can't be read, as in an outage, is no change
+			before = now
+		}
 		if _, err := fmt.Fprint(w, event); err != nil {
 			return
 		}
