@@ -98,6 +98,7 @@ func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff
 		}
 		return err
 	})
+	g.Go(func() error { return a.overruled(c.Sysctls) })
 	g.Go(func() (err error) {
 		if d.modules, err = a.diffModules(c.Modules); err == nil {
 			d.sysctls, err = a.diffSysctls(c.Sysctls, len(d.modules) > 0)
@@ -110,6 +111,12 @@ func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff
 			return nil, interrupted(ctx.Err())
 		}
 		return nil, err
+	}
+	for _, u := range c.Units {
+		if s := d.states[u.Name]; u.Table != "" && s.running() {
+			s.flushed = flushed(ctx, a.run, u.Table)
+			d.states[u.Name] = s
+		}
 	}
 	if err := a.compareBlobs(c, st, d, known); err != nil {
 		return nil, err
