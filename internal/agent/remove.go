@@ -102,7 +102,7 @@ func (a *Agent) removeDirectory(p string, s stPath) error {
 	return fileError(err, "remove the directory", p)
 }
 
-// giveBack gives a directory the mode and owner that it had before us, unless somebody has removed it.
+// giveBack restores the mode and owner that a directory had before us, if the directory still exists.
 func (a *Agent) giveBack(p string, s stPath) error {
 	if !host.IsDir(a.path(p)) {
 		return nil

@@ -17,7 +17,7 @@ import (
 type ResetOptions struct {
 	KeepBlobs bool     // binaries and image archives: the next apply needs no transfer
 	KeepEtcd  bool     // /var/lib/etcd
-	Keep      []string // managed paths that stay as they are: whoever resets the host gets in by them
+	Keep      []string // managed paths that stay as they are: the operator who resets the host logs in by them
 }
 
 // Reset undoes all that applies, and what ran by their grace, did to the host: containers, mounts, networks, files, kernel
@@ -116,7 +116,7 @@ func (r *reset) removeData(ctx context.Context) error {
 		r.did("unit", containerdUnit, "stop")
 	}
 	if len(r.st.Units) == 0 && len(r.st.Paths) == 0 {
-		return nil // nothing of ours here: whatever lies in those directories is somebody else's
+		return nil // nothing of ours here: another owner's files are in those directories
 	}
 	for _, dir := range r.dataDirs() {
 		entries, err := os.ReadDir(r.path(dir))
@@ -139,7 +139,7 @@ func (r *reset) removeData(ctx context.Context) error {
 	}
 	if r.st.Units[containerdUnit].Own {
 		for _, dir := range []string{"/opt/containerd/bin", "/opt/containerd/lib", "/opt/containerd"} {
-			_ = os.Remove(r.path(dir)) // containerd makes them; what somebody has put there keeps them
+			_ = os.Remove(r.path(dir)) // containerd creates them; files that a user has added keep them
 		}
 	}
 	_ = os.Remove(r.path("/etc/cni")) // containerd makes it around net.d; others' configurations keep it from going

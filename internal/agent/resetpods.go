@@ -120,7 +120,7 @@ func (r *reset) dropContainers(ctx context.Context) error {
 	}
 	out, err := r.ctr(ctx, r.config(), "containers", "list", "--quiet")
 	if err != nil {
-		return nil // containerd does not run: its store is kept for whoever it belongs to
+		return nil // containerd does not run: its store is kept for its owner
 	}
 	ids := strings.Fields(string(out))
 	if len(ids) == 0 {
@@ -135,8 +135,8 @@ func (r *reset) dropContainers(ctx context.Context) error {
 	return nil
 }
 
-// unmount detaches what kubelet and containerd mounted, deepest first. Mounts at the directories themselves stay: they were
-// made by whoever set up the machine.
+// unmount detaches what kubelet and containerd mounted, deepest first. Mounts at the directories themselves stay: they
+// belong to the machine's own setup.
 func (r *reset) unmount(context.Context) error {
 	under := []string{"/var/lib/kubelet/", "/run/containerd/", "/run/netns/cni-", "/var/run/netns/cni-", "/run/flannel/"}
 	if r.st.Units[containerdUnit].Own {

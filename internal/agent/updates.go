@@ -19,7 +19,7 @@ var fromBundle = []string{
 	"kubelet", "kubeadm", "kubectl", "kubernetes-cni", "cri-tools", "containerd", "containerd.io", "runc", "cri-o", "docker.io", "docker-ce", "etcd", "etcd-server", "etcd-client",
 }
 
-// quietly has dpkg ask nobody about files that somebody has changed: they stay.
+// quietly makes dpkg keep edited files without asking.
 var quietly = []string{"-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "APT::Keep-Downloaded-Packages=false"}
 
 // rebootFile is there when a package has asked for a reboot, and goes with it.
@@ -98,8 +98,8 @@ func foreseenPackages(text string) (all []machine.PackageUpdate) {
 	return all
 }
 
-// Update brings packages to exactly the versions that want names, and returns what is left. A package that nobody asked for by name stays one that
-// goes with the last one that needs it. What was cut off before is finished first. fail.Conflict where the mirror has moved on since want was made.
+// Update brings packages to exactly the versions that want names, and returns what is left. Packages that were installed only as dependencies stay
+// marked as such. An interrupted update is finished first. It returns fail.Conflict if the mirror has changed since want was made.
 func (a *Agent) Update(ctx context.Context, want machine.Updates) (machine.Updates, error) {
 	unlock, err := a.lock(ctx)
 	if err != nil {

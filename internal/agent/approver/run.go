@@ -17,8 +17,8 @@ type Options struct {
 	Resync     time.Duration // how often everything is looked at again; default 30 s
 }
 
-// Run approves and denies requests until ctx ends. An API server that does not answer is tried again and again: this is a
-// service, and there is nobody to give up to. Only unreadable files at the start are errors.
+// Run approves and denies requests until ctx ends. It asks an API server that does not answer again and again, because a
+// service has no caller to return the error to. Only unreadable files at the start are errors.
 func Run(ctx context.Context, o Options) error {
 	if o.Retry == 0 {
 		o.Retry = time.Second

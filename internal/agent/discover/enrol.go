@@ -27,8 +27,8 @@ type Options struct {
 	HTTP    *http.Client                 // nil: the usual one
 	Pause   time.Duration                // before it asks again, at first; 0: 2 s. It doubles up to Longest
 	Longest time.Duration                // 0: a minute
-	Say     func(string)                 // tells whoever stands before the machine; nil: nobody is told
-	Clock   func(server time.Time) error // is given the server's time; nil: nobody is
+	Say     func(string)                 // writes to the machine's consoles; nil: nothing is written
+	Clock   func(server time.Time) error // receives the server's time; may be nil
 }
 
 // Enrolled is a machine that was approved.

@@ -89,7 +89,7 @@ func identifier(value []byte, mac, address byte) string {
 	return printable(id)
 }
 
-// printable is text of somebody else's; what is none becomes hexadecimal.
+// printable returns text that a neighbour sent, or hexadecimal if it is not text.
 func printable(b []byte) string {
 	text := strings.TrimRight(string(b), "\x00 ")
 	for _, r := range text {
@@ -153,7 +153,7 @@ func hear(ctx context.Context, fd int, index map[int]string) ([]facts.Neighbour,
 		}
 		neighbour, err := parseLLDP(buffer[:n])
 		if err != nil {
-			continue // whoever sends nonsense is no switch
+			continue // a sender of malformed frames is no switch
 		}
 		neighbour.Name = index[at.Ifindex]
 		found = append(found, neighbour)
