@@ -41,7 +41,7 @@ var (
 		"store":      "naupegos server backup and restore, where the server's store is",
 		"ssh":        "naupegos handover NAME DIR, then ssh -F ssh_config MACHINE in DIR: the way to machines is yours, not the server's",
 		"ssh-config": "naupegos handover NAME DIR writes one for this host",
-		"backup key": "run it where the server's store is: the passphrase is for nobody else",
+		"backup key": "run it where the server's store is: the passphrase must not leave that host",
 	}
 )
 

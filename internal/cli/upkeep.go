@@ -41,7 +41,7 @@ round takes the next step. A machine that was Ready for that long has recovered.
 Run it from cron or a timer, unattended: it repairs one machine at a time, never goes below etcd's quorum, and touches
 nothing but that machine. A replacement is refused if apply would change something else as well. If more nodes are not
 Ready than spec.repair.maxUnhealthy allows (a third by default), none is touched: the cause is then unlikely to be in
-the machines. A machine whose node somebody cordoned is left alone. --machine repairs that machine at once, whichever
+the machines. A machine whose node a user cordoned is left alone. --machine repairs that machine at once, whichever
 of spec.repair.after, maxUnhealthy and the cordon would prevent it.
 
 Exit status: 0 if no machine is sick, or the one that was is Ready; 4 if nothing is left to try, too many machines are
@@ -113,7 +113,7 @@ its node is drained, its packages are updated, it is rebooted, and the next mach
 as before (kubelet, node Ready since the boot, etcd, API). Gateways come first, then the control plane, after a backup
 and with etcd's leader last, then the workers. A machine without updates is left alone.
 
-Exactly the versions in the plan are installed. Nothing is removed. Files that somebody edited are kept, and so are
+Exactly the versions in the plan are installed. Nothing is removed. Edited files are kept, and so are
 packages whose programs come from the bundle (kubelet, containerd and the like) and those in spec.updates.os.hold. A
 machine needs a reboot if its packages ask for it or a newer kernel is installed; local machines share their host's
 kernel, and are restarted.

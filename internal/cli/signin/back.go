@@ -40,7 +40,7 @@ func (b *comeBack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var a answer
 	switch {
 	case q.Get("error") != "":
-		a.err = fail.New(fail.Unauthorized, "the provider signs nobody in: %.100q %.300q", q.Get("error"), q.Get("error_description"))
+		a.err = fail.New(fail.Unauthorized, "the provider refused the sign-in: %.100q %.300q", q.Get("error"), q.Get("error_description"))
 	case q.Get("code") == "":
 		a.err = fail.New(fail.Unauthorized, "the provider's answer has no code")
 	default:
