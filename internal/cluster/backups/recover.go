@@ -287,7 +287,7 @@ func FitsAnew(doc, former *v1alpha1.Cluster, named bool) error {
 		}
 	}
 	if v, w := is.PKI.VaultIssuer(), was.PKI.VaultIssuer(); v != nil && w != nil && v.Address == w.Address && v.Mount == w.Mount && v.Namespace == w.Namespace {
-		return refuse("make mounts for the new cluster, and give its document by -f", "the authorities in Vault are the same ones, and would let in whoever they have let in")
+		return refuse("make mounts for the new cluster, and give its document by -f", "both clusters would use the same authorities in Vault, and admit each other's users")
 	}
 	if e := is.Endpoint; named && doc.Metadata.Name != former.Metadata.Name && (is.Provider.Hosts != nil || e.VIP+e.DNSName+e.FloatingIP+e.Address != "") {
 		return refuse("give the new cluster's document by -f", "its document names hosts or an endpoint that are its own")

@@ -280,7 +280,7 @@ func renewStored(ctx context.Context, p plan.Progress, client *kube.Client, key 
 	}
 	if len(names) > 0 {
 		return fail.New(fail.NotReady, "tokens in Secrets must still be made: %s", strings.Join(names, ", ")).
-			Do("where their service accounts are gone nobody makes them: delete those Secrets")
+			Do("if their service account is gone, no controller creates them: delete those Secrets")
 	}
 	return nil
 }
