@@ -47,7 +47,7 @@ func (p Params) controlPlaneLayer(ctx context.Context, k *pki.PKI, n Node, start
 	return c, nil
 }
 
-// starts is what kubelet starts by files. An API server without its etcd keeps whoever asks it waiting.
+// starts is what kubelet starts by files. An API server without its etcd keeps its clients waiting.
 func (p Params) starts() []machine.Start {
 	server := machine.Start{File: manifestOf("kube-apiserver")}
 	var list []machine.Start

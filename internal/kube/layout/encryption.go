@@ -49,8 +49,8 @@ func (p Params) encryptionConfig(ctx context.Context, k *pki.PKI, api string) (s
 // EncryptionKeys are keys by name.
 type EncryptionKeys map[string][]byte
 
-// ReadEncryption reads what encryptionConfig has rendered: the list, as in Params.Encryption, and the keys. No configuration is that of
-// plaintext. What was rendered by somebody else, and has more in it, is fail.Invalid; no error shows any of it.
+// ReadEncryption parses the output of encryptionConfig into the list, as in Params.Encryption, and the keys. An empty configuration means
+// plaintext. A configuration that encryptionConfig can't have rendered is fail.Invalid; errors quote none of it.
 func ReadEncryption(config []byte) (list []string, keys EncryptionKeys, err error) {
 	if len(bytes.TrimSpace(config)) == 0 {
 		return []string{Plaintext}, nil, nil
