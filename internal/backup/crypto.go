@@ -23,7 +23,7 @@ func parseRecipients(texts []string) (all []age.Recipient, err error) {
 		all = append(all, r)
 	}
 	if len(all) == 0 {
-		return nil, fail.New(fail.Invalid, "nobody is named who may open the backup")
+		return nil, fail.New(fail.Invalid, "the backup has no recipients")
 	}
 	return all, nil
 }

@@ -44,7 +44,7 @@ type Asked struct {
 	Backup      string       `json:"backup,omitempty" maxLength:"63" doc:"backup rehearse and restore: the backup's ID, or latest; backup rehearse, left out: the newest of this cluster, unless it is proven"`
 	Restore     *Restore     `json:"restore,omitempty" doc:"backup restore: what comes of it"`
 	Import      *Import      `json:"import,omitempty" doc:"import: how the cluster is reached"`
-	Taken       string       `json:"taken,omitempty" maxLength:"80" doc:"release: which authorities and keys whoever asks has by now, as POST …/release says; not of a plan"`
+	Taken       string       `json:"taken,omitempty" maxLength:"80" doc:"release: digest of the authorities and keys that the caller has, as POST …/release returns it; not for plans"`
 
 	// Resumed says that an earlier process got the agreement and began: only the remaining work is planned. It can't be set over the network.
 	Resumed bool `json:"-"`

@@ -48,7 +48,7 @@ func (k Key) recipients() (all []age.Recipient, err error) {
 		all = append(all, found...)
 	}
 	if len(all) == 0 {
-		return nil, fail.New(fail.Invalid, "nobody is named who may open the backup").Do("name one by --recipient age1…, or give a passphrase")
+		return nil, fail.New(fail.Invalid, "the backup has no recipients").Do("name one by --recipient age1…, or give a passphrase")
 	}
 	return all, nil
 }
