@@ -108,7 +108,7 @@ type Record struct {
 	Failures    int       `json:"failures,omitempty"`  // of installations since the last success
 	Reinstall   bool      `json:"reinstall,omitempty"` // an operator wants it reinstalled
 	Installed   time.Time `json:"installed,omitzero"`  // last successful installation
-	// Had is the last seat that it was returned from: whoever fills that seat again may want another machine, or this one.
+	// Had is the seat from which it was last returned: the planner that fills that seat again may want another machine, or this one.
 	Had *Had `json:"had,omitempty"`
 	// The agent's report about an installed system. Strategies for the older system's machines don't need it.
 	Order    *order.Order `json:"order,omitempty"`    // what to install; Wanted is its digest

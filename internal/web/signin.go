@@ -147,7 +147,7 @@ func (p *Pages) out(done string) string {
 func (p *Pages) leave(w http.ResponseWriter, r *http.Request, left access.Left) {
 	at, err := p.c.Provider.Leave(r.Context(), left)
 	if err != nil {
-		p.c.Log.Warn("somebody who has signed out of the pages could not be led to the provider to sign out there", "error", err.Error())
+		p.c.Log.Warn("an operator who signed out of the pages could not be redirected to the provider to sign out there", "error", err.Error())
 	}
 	if at == "" {
 		http.Redirect(w, r, "/ui/login?done="+outHere, http.StatusSeeOther)

@@ -124,7 +124,7 @@ func cleanList(list []string, most, long int) []string {
 	return list
 }
 
-// clean bounds text of somebody else's, and takes out what is not to be seen.
+// clean shortens foreign text, and removes invisible characters.
 func clean(s string, long int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -48,7 +48,7 @@ func (a *api) plans() {
 		summary: "Show what a verb would do, and change nothing",
 		text:    "Pass the plan's digest to POST /api/v1/jobs. With the role read a plan takes the stored document. A plan with a document or edited, with prepare, and one of a restore or an import needs the role operate."}, a.plan)
 	add(a, operation{id: "look-at-foreign", method: http.MethodPost, path: "/api/v1/imports", role: server.Operate, scope: server.Own(), within: foreign,
-		summary: "Say which document describes a cluster that somebody has made with kubeadm, and where it differs from what Naupegos would have made",
+		summary: "Get the document of a cluster that was created with kubeadm, and its differences from a cluster of Naupegos",
 		text:    "The server logs in to its hosts by SSH, and changes nothing. The verb import takes the cluster over."}, a.lookAtForeign)
 }
 

@@ -138,7 +138,7 @@ func (i *Issuer) Ask(ctx context.Context) (at string, q access.Question, err err
 func (i *Issuer) Answer(ctx context.Context, q access.Question, came url.Values) (in access.SignedIn, err error) {
 	switch {
 	case came.Get("error") != "":
-		return in, fail.New(fail.Unauthorized, "%s signs nobody in: %.100q %.300q", i.Host(), came.Get("error"), came.Get("error_description"))
+		return in, fail.New(fail.Unauthorized, "%s refused the sign-in: %.100q %.300q", i.Host(), came.Get("error"), came.Get("error_description"))
 	case came.Has("iss") && came.Get("iss") != i.c.URL:
 		return in, fail.New(fail.Unauthorized, "the answer is another issuer's").Do("sign in again")
 	case came.Get("code") == "":
@@ -255,7 +255,7 @@ func (i *Issuer) signedIn(ctx context.Context, p *oidc.Provider, q access.Questi
 		return in, nil, fail.New(fail.Unauthorized, "the ID token is not the one to this question").Do("sign in again")
 	}
 	if n := len(token.Subject); n == 0 || n > 255 || plain(token.Subject) != token.Subject { // required by OpenID Connect Core
-		return in, nil, fail.New(fail.Unauthorized, "the ID token names nobody")
+		return in, nil, fail.New(fail.Unauthorized, "the ID token has no usable subject")
 	}
 	if err := token.Claims(&claims); err != nil {
 		return in, nil, fail.Wrap(fail.Unauthorized, err, "read the ID token")

@@ -210,7 +210,7 @@ func (i *Issuer) of(subject string, claims map[string]any) (o access.Operator, e
 			return access.Operator{Name: name + " (" + plain(subject) + ")", ID: "oidc " + subject, Role: r.Role, Cluster: r.Cluster}, nil
 		}
 	}
-	return o, fail.New(fail.Refused, "no rule of this server gives %s a role", name).Do("whoever keeps the server names one by --oidc-role")
+	return o, fail.New(fail.Refused, "no rule of this server gives %s a role", name).Do("the server's administrator names one by --oidc-role")
 }
 
 // name returns a user's name.

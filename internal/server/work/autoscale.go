@@ -165,7 +165,7 @@ func (b *Board) saysOtherwise(ctx context.Context, name, id string, port int) bo
 }
 
 // willing is the front for an autoscaler's requests: the document's setting is the user's agreement.
-type willing struct{ nobody }
+type willing struct{ unattendedFront }
 
 // Agree implements operate.Front.
 func (willing) Agree(string) error { return nil }

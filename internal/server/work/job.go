@@ -313,7 +313,7 @@ func (j *job) Agree(string) error {
 		return nil
 	}
 	j.more = true
-	return fail.New(fail.Interrupted, "more was found to do, which nobody has agreed to").At(j.Cluster)
+	return fail.New(fail.Interrupted, "more changes are needed, which no operator has approved").At(j.Cluster)
 }
 
 // Observer implements operate.Front.

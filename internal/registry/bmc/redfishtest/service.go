@@ -119,7 +119,7 @@ func (s *Service) Busy(requests int, retryAfter string) {
 	s.busy, s.retry = requests, retryAfter
 }
 
-// Stale has somebody else change the machines before the next writes.
+// Stale simulates another client that changes the machines before the next writes.
 func (s *Service) Stale(writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
