@@ -101,7 +101,7 @@ func (p *Provider) gaveUp(m *registry.Machine) bool {
 	return !m.Record.Reinstall && m.Record.Failures >= p.o.Registry.Retries()
 }
 
-// otherKey returns a message if the last that was heard of a machine is a request with a new key, which somebody must approve; else it
+// otherKey returns a message if a machine's latest report is a request with a new key, which an operator must approve; else it
 // returns "". Before installation, a machine's key is only in memory, so a power loss makes the machine ask with a new one.
 func otherKey(m *registry.Machine) string {
 	a := m.Record.Asks
