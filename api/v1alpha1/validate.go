@@ -203,7 +203,7 @@ func (c *Cluster) checkRollouts(r *findings) {
 		r.Add("spec.updates.soak", u.Soak.String()+" is longer than 90 days", "leave it out if you decide otherwise when an upgrade is finished")
 	}
 	if p := c.Spec.Provider; u.Surge() > 0 && (p.Hosts != nil || p.Metal != nil) {
-		r.Add("spec.updates.maxSurge", "needs a provider that makes machines, and "+p.Name()+" has those that are there", "remove it", "spec.provider")
+		r.Add("spec.updates.maxSurge", "needs a provider that creates machines, and "+p.Name()+" does not", "remove it", "spec.provider")
 	}
 	seen := map[string]int{}
 	for i, k := range u.Checks {

@@ -133,7 +133,7 @@ func isSocket(real string) bool {
 }
 
 func interrupted(err error) error {
-	return fail.Wrap(fail.Interrupted, err, "stopped between two actions").Do("run again: it goes on from here")
+	return fail.Wrap(fail.Interrupted, err, "stopped between two actions").Do("run it again: it continues from here")
 }
 
 // unitFailure wraps what systemctl says; nil stays nil.

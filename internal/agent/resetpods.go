@@ -126,7 +126,7 @@ func (r *reset) dropContainers(ctx context.Context) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	// Tasks without a process are left over by their killed shims; removing fails for those that have none.
+	// Killed shims leave tasks without a process behind; removing fails for tasks without a shim.
 	_, _ = r.ctr(ctx, r.config(), append([]string{"tasks", "delete", "--force"}, ids...)...)
 	if _, err := r.ctr(ctx, r.config(), append([]string{"containers", "delete"}, ids...)...); err != nil {
 		return unitFailure(ctx, err, "remove containers")

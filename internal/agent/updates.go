@@ -155,14 +155,14 @@ func (a *Agent) finishPackages(ctx context.Context) error {
 func (a *Agent) foresee(ctx context.Context, args []string, want machine.Updates) error {
 	foreseen, err := a.apt(ctx, append([]string{"--simulate"}, args...)...)
 	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "was not found") {
-		return fail.Wrap(fail.Conflict, err, "the mirror has other versions than were shown").Do("the same command again looks anew")
+		return fail.Wrap(fail.Conflict, err, "the mirror has other versions than were shown").Do("run the same command again: it looks for new versions")
 	}
 	if err != nil {
 		return aptError(ctx, err, "foresee what newer packages bring")
 	}
 	for _, p := range foreseenPackages(string(foreseen)) {
 		if held(p.Name, want.Held) {
-			return fail.New(fail.Refused, "what is to be installed needs another %s, which stays as it is", p.Name).Do("hold the packages that need it, too: spec.updates.os.hold")
+			return fail.New(fail.Refused, "the updates need another %s, which is held", p.Name).Do("also hold the packages that need it: spec.updates.os.hold")
 		}
 	}
 	return nil

@@ -189,7 +189,7 @@ func (v *afar) carryOut(ctx context.Context) (first *plan.Plan, done operate.Don
 			return first, done, err
 		}
 		changed, said, asked = true, done.Said, asked.Then()
-		ask = func(*plan.Plan) string { return "There is more to do. Carry this out, too?" }
+		ask = func(*plan.Plan) string { return "More changes are needed. Carry them out, too?" }
 	}
 }
 
@@ -205,7 +205,7 @@ func (v *afar) carryOutAgreed(ctx context.Context, p *plan.Plan, digest string) 
 	if err != nil || !r.More {
 		return r.Done, err
 	}
-	v.asked, v.question = v.asked.Then(), "There is more to do. Carry this out, too?"
+	v.asked, v.question = v.asked.Then(), "More changes are needed. Carry them out, too?"
 	_, done, err = v.carryOut(ctx)
 	done.Changed = true
 	return done, err
@@ -296,7 +296,7 @@ type watched struct {
 func (w *watched) line(line []byte) error {
 	var kind struct{ Event, Text string }
 	if err := json.Unmarshal(line, &kind); err != nil {
-		return fail.Wrap(fail.Internal, err, "read what the job tells")
+		return fail.Wrap(fail.Internal, err, "read the job's events")
 	}
 	var err error
 	switch {

@@ -143,7 +143,7 @@ func volumeTable(w io.Writer, name string, odd []removal.OddVolume) error {
 		_, err := fmt.Fprintf(w, "The volumes of cluster %s are as its PersistentVolumes say.\n", name)
 		return err
 	}
-	fmt.Fprintf(w, "Volumes of which cluster %s and its cloud don't say the same; nothing was changed:\n", name)
+	fmt.Fprintf(w, "Volumes on which cluster %s and its cloud disagree; nothing was changed:\n", name)
 	t := output.NewTable(w)
 	t.Head("IS\tVOLUME\tPERSISTENTVOLUME\tCLAIM\tSTATE\tSERVER")
 	for _, v := range odd {

@@ -246,7 +246,7 @@ func (a *App) foreign(ctx context.Context, c *client.Client, name string, way *o
 			return r, nil, err
 		}
 		if err := json.Unmarshal(got.Report, &r); err != nil {
-			return r, nil, fail.Wrap(fail.Internal, err, "read what the server has seen")
+			return r, nil, fail.Wrap(fail.Internal, err, "read the server's answer")
 		}
 		return r, func(w io.Writer) error { _, err := io.WriteString(w, got.Text); return err }, nil
 	}

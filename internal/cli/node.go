@@ -127,7 +127,7 @@ nodes stay cordoned until naupegos node uncordon.`,
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout < 0 || grace < 0 {
-				return fail.New(fail.Invalid, "a negative time is none")
+				return fail.New(fail.Invalid, "a time can't be negative")
 			}
 			o.TimeoutSeconds, o.GraceSeconds = seconds(timeout), seconds(grace)
 			return a.onNodes(cmd.Context(), operate.Asked{Verb: "node drain", Drain: &o}, args, "drained")

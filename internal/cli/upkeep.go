@@ -160,7 +160,7 @@ func (a *App) update(ctx context.Context, name string, f *updateFlags) error {
 	case err != nil:
 		return err
 	case p.Empty() && !done.Changed:
-		_, err = fmt.Fprintf(a.Out, "Cluster %s: no machine has anything to be updated.\n", name)
+		_, err = fmt.Fprintf(a.Out, "Cluster %s: no machine has updates.\n", name)
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "Cluster %s: its machines are up to date (%s).\n", name, time.Since(began).Round(100*time.Millisecond))
@@ -198,7 +198,7 @@ The command is refused while etcd has its quorum.
   2. A copy of the survivor's data becomes the data of a cluster with one member. The original is kept aside on that
      machine. Revisions are raised by a billion, so that no watcher takes old objects for new ones; old members can't
      join.
-  3. As in naupegos apply, machines that are gone are created again and join, and so do those that were stopped.
+  3. As in naupegos apply, machines that are gone are created again and join, and stopped ones are started.
 
 A machine that exists but does not answer might come back with others and serve the old data: give it up with
 --consent ` + nodes.ConsentLeave + `=MACHINE. Another machine takes its place. On a host given by address, apply refuses to build

@@ -104,7 +104,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if body != nil {
 		raw, err := json.Marshal(body)
 		if err != nil {
-			return nil, fail.Wrap(fail.Internal, err, "write down what the server is asked")
+			return nil, fail.Wrap(fail.Internal, err, "encode the request")
 		}
 		data = bytes.NewReader(raw)
 	}

@@ -37,7 +37,7 @@ func hasDisks(raw []byte, before, o *order.Order) error {
 		return nil
 	}
 	if err := json.Unmarshal(raw, &known); err != nil {
-		return fail.Wrap(fail.Internal, err, "read what the machine has reported").At(o.UUID)
+		return fail.Wrap(fail.Internal, err, "read the machine's report").At(o.UUID)
 	}
 	missing := facts.Missing(known.Disks, o.Names()...)
 	if before != nil {

@@ -63,7 +63,7 @@ func (k Key) identities() ([]age.Identity, error) {
 	}
 	all, err := age.ParseIdentities(strings.NewReader(string(k.Identities)))
 	if err != nil || len(all) == 0 { // the cause may contain a part of the file
-		return nil, fail.New(fail.Invalid, "there is no age identity (AGE-SECRET-KEY-1…) in what is to open the backup")
+		return nil, fail.New(fail.Invalid, "the identity file holds no age identity (AGE-SECRET-KEY-1…)")
 	}
 	return all, nil
 }

@@ -37,7 +37,7 @@ type Machine struct {
 	Log         func() []string // all lines that Say has written since the machine booted
 }
 
-// End is how the machine goes on.
+// End is what the machine does next.
 type End int
 
 // The ends.

@@ -187,7 +187,7 @@ func (k *keeper) confirm(_ context.Context) error {
 	return k.save()
 }
 
-// settle gives the machine's place among those that reboot back.
+// settle returns the machine's place among the rebooting machines.
 func (k *keeper) settle(ctx context.Context) error {
 	if k.m.Group == "" || k.m.Pending != nil && k.m.Pending.Left {
 		return nil

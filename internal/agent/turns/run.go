@@ -234,7 +234,7 @@ func (r *run) order(ctx context.Context) (o Order, operator []byte, err error) {
 			return o, operator, nil
 		}
 	}
-	return o, nil, fail.New(fail.NotReady, "what the operator's store knows of cluster %s is not in etcd", r.set.Cluster).Do("naupegos apply lays it there")
+	return o, nil, fail.New(fail.NotReady, "the operator's record of cluster %s is not in etcd", r.set.Cluster).Do("naupegos apply stores it there")
 }
 
 // snapshot counts the keys in etcd and writes its data. The count has the member catch up with what the others have decided.

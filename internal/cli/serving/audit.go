@@ -156,7 +156,7 @@ func (x *holds) entry(e *store.AuditEntry) error {
 	}
 	x.seen = true
 	if x.known.Hash != e.Hash {
-		return fail.New(fail.Refused, "entry %d of the audit log is another one than that of --head", e.Seq).Do("the log was replaced")
+		return fail.New(fail.Refused, "entry %d of the audit log differs from --head", e.Seq).Do("the log was replaced")
 	}
 	return nil
 }

@@ -149,7 +149,7 @@ func provider(ctx context.Context, how issuer.SignIn) (context.Context, *oidc.Pr
 	ctx = oidc.ClientContext(ctx, hc)
 	p, err := oidc.NewProvider(ctx, how.Issuer)
 	if err != nil {
-		return ctx, nil, fail.Wrap(fail.Unreachable, err, "ask the issuer %s what it is", how.Issuer)
+		return ctx, nil, fail.Wrap(fail.Unreachable, err, "fetch the issuer %s's configuration", how.Issuer)
 	}
 	return ctx, p, nil
 }

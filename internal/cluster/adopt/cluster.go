@@ -118,7 +118,7 @@ func (d *drafting) release() {
 		do = "bring it to one of " + strings.Join(release.Versions(), ", ") + " with kubeadm upgrade, a minor at a time"
 	}
 	d.noBundle = true
-	d.block(whole, do, "it runs Kubernetes %s, of which naupegos makes no bundle", v)
+	d.block(whole, do, "it runs Kubernetes %s, for which naupegos makes no bundle", v)
 }
 
 // skips reports whether another finding already states that a node can't be a machine.

@@ -258,7 +258,7 @@ func TestReports(t *testing.T) {
 		"image digest":       {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler:v1.37.2@sha256:"+strings.Repeat("a", 64)), "", "", ""},
 		"digest alone":       {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler@sha256:"+strings.Repeat("a", 64)), "", "", ""},
 		"images of a mirror": {all(replaced("kube-scheduler", "registry.k8s.io/", "mirror.example.org:5000/k8s/"), edit("imageRepository: registry.k8s.io", "imageRepository: mirror.example.org:5000/k8s")), "", "mirror.example.org:5000/k8s becomes the bundle's", ""},
-		"old release":        {func(f *Found) { everything(f, "v1.34.3") }, "it runs Kubernetes v1.34.3, of which naupegos makes no bundle", "a minor at a time", ""},
+		"old release":        {func(f *Found) { everything(f, "v1.34.3") }, "it runs Kubernetes v1.34.3, for which naupegos makes no bundle", "a minor at a time", ""},
 		"two releases":       {func(f *Found) { f.Survey.Nodes[1].Version = "v1.36.4" }, "several releases", "bring everything to one release", ""},
 		"etcd's slash":       {flag("etcd", "data-dir", "/var/lib/etcd/"), "", "", ""},
 		"etcd's other slash": {flag("etcd", "data-dir", "//var/lib//etcd"), "", "", ""},

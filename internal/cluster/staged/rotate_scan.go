@@ -92,7 +92,7 @@ func (s *RotationScan) machines(ctx context.Context) error {
 			return err
 		}
 		if what := observe.Describe(&r); len(what) > 0 {
-			return fail.New(fail.NotReady, "it is not as it is told: %s", strings.Join(what, "; ")).At(m.Name).Do("naupegos apply continues")
+			return fail.New(fail.NotReady, "it differs from its configuration: %s", strings.Join(what, "; ")).At(m.Name).Do("naupegos apply continues")
 		}
 		return nil
 	})

@@ -78,7 +78,7 @@ func ReadEncryption(config []byte) (list []string, keys EncryptionKeys, err erro
 		for _, k := range p.Secretbox.Keys {
 			key, err := base64.StdEncoding.DecodeString(k.Secret)
 			if err != nil || len(key) != 32 || k.Name == "" {
-				return nil, nil, fail.New(fail.Invalid, "a key of the configuration is none").At(EncryptionPath)
+				return nil, nil, fail.New(fail.Invalid, "the configuration holds an invalid key").At(EncryptionPath)
 			}
 			list, keys[k.Name] = append(list, k.Name), key
 		}

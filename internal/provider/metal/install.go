@@ -245,7 +245,7 @@ func (p *Provider) wait(ctx context.Context, spec provider.MachineSpec, progress
 		}
 		select {
 		case <-ctx.Done():
-			return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "wait for %s (%s): %s", spec.Name, m.Title(), last).Do("naupegos machine show %s shows what it does; the same command continues", m.UUID)
+			return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "wait for %s (%s): %s", spec.Name, m.Title(), last).Do("naupegos machine show %s shows its progress; the same command continues", m.UUID)
 		case <-tick.C:
 		}
 	}

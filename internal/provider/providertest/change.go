@@ -239,7 +239,7 @@ func (l *life) letGo() {
 	_, before := l.observe()
 	p, steps := l.plan(l.Want)
 	if len(steps) > 0 {
-		l.Errorf("what is there is to be made: %s", steps[0].ID)
+		l.Errorf("an existing resource would be created again: %s", steps[0].ID)
 	}
 	l.must(alone(p.DestroyMachine(l.machine(l.last().Name))))
 	l.destroyed()

@@ -56,7 +56,7 @@ func (l *life) preflight() {
 		testkit.Value(bad.Observe(l.Context()))(l)
 		for range 2 {
 			if err := bad.Preflight(l.Context(), want); fail.KindOf(err) != fail.Refused {
-				l.Errorf("preflight of what can't be had: %v", err)
+				l.Errorf("preflight of an impossible machine: %v", err)
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (l *life) inventory() {
 		l.Errorf("an unknown machine: %v", err)
 	}
 	if d, ok := p.(provider.Drifter); ok && len(d.Drift(l.Want, inv)) > 0 {
-		l.Errorf("new machines differ from what is wanted: %v", d.Drift(l.Want, inv))
+		l.Errorf("new machines differ from the wanted ones: %v", d.Drift(l.Want, inv))
 	}
 	if _, again := l.observe(); !cmp.Equal(inv, again) {
 		l.Errorf("looked at again, it is something else (-before +after):\n%s", cmp.Diff(inv, again))

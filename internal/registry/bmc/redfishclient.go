@@ -188,7 +188,7 @@ func (c *redfishClient) get(ctx context.Context, at string, names ...string) (*a
 	defer func() { _ = resp.Body.Close() }()
 	f, err := readFields(io.LimitReader(resp.Body, mostBytes), names...)
 	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "read what the BMC answers at %s", at).At(c.access.Address).Do("look at its BMC's own pages or event log")
+		return nil, fail.Wrap(fail.Refused, err, "read the BMC's answer at %s", at).At(c.access.Address).Do("look at its BMC's own pages or event log")
 	}
 	return &answer{resp.StatusCode, resp.Header, f}, nil
 }

@@ -116,7 +116,7 @@ func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		if r.Body != nil {
 			if r.GetBody == nil {
-				return nil, errors.New("what was asked of a busy BMC can't be asked again")
+				return nil, errors.New("the request to a busy BMC can't be repeated")
 			}
 			r = r.Clone(r.Context())
 			if r.Body, err = r.GetBody(); err != nil {

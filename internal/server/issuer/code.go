@@ -108,7 +108,7 @@ func (i *Issuer) client(p *oidc.Provider) (c oauth2.Config, err error) {
 		Auth []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := p.Claims(&takes); err != nil {
-		return c, fail.Wrap(fail.Unreachable, err, "read what the issuer %s is", i.c.URL)
+		return c, fail.Wrap(fail.Unreachable, err, "read the issuer %s's configuration", i.c.URL)
 	}
 	c.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if c.ClientSecret == "" || len(takes.Auth) > 0 && !slices.Contains(takes.Auth, "client_secret_basic") {
@@ -197,7 +197,7 @@ func (i *Issuer) Leave(ctx context.Context, left access.Left) (at string, err er
 		At string `json:"end_session_endpoint"`
 	}
 	if err := p.Claims(&has); err != nil {
-		return "", fail.Wrap(fail.Unreachable, err, "read what the issuer %s is", i.c.URL)
+		return "", fail.Wrap(fail.Unreachable, err, "read the issuer %s's configuration", i.c.URL)
 	}
 	if has.At == "" {
 		return "", nil
@@ -224,14 +224,14 @@ func (i *Issuer) ask(ctx context.Context, p *oidc.Provider, got *oauth2.Token, s
 	}
 	info, err := p.UserInfo(oidc.ClientContext(ctx, i.http), oauth2.StaticTokenSource(got))
 	if err != nil {
-		return fail.Wrap(fail.Unreachable, err, "ask the issuer %s who has signed in", i.c.URL)
+		return fail.Wrap(fail.Unreachable, err, "ask the issuer %s for the user's claims", i.c.URL)
 	}
 	if info.Subject != subject {
 		return fail.New(fail.Unauthorized, "%s describes another user than the one who signed in", i.Host())
 	}
 	more := map[string]any{}
 	if err := info.Claims(&more); err != nil {
-		return fail.Wrap(fail.Unauthorized, err, "read what %s tells of who has signed in", i.Host())
+		return fail.Wrap(fail.Unauthorized, err, "read the user's claims from %s", i.Host())
 	}
 	for name, value := range more {
 		if claims[name] == nil {

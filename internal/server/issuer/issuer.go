@@ -112,7 +112,7 @@ func (i *Issuer) known(ctx context.Context) (*oidc.Provider, error) {
 	// The same client fetches new keys, long after this request.
 	p, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), i.http), i.c.URL)
 	if err != nil {
-		i.why = fail.Wrap(fail.Unreachable, err, "ask the issuer %s what it is", i.c.URL)
+		i.why = fail.Wrap(fail.Unreachable, err, "fetch the issuer %s's configuration", i.c.URL)
 		return nil, i.why
 	}
 	i.provider, i.why = p, nil

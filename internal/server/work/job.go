@@ -278,7 +278,7 @@ func (j *job) agree(ctx context.Context, begun *operate.Begun) error {
 		return err
 	}
 	if is != j.order.Digest && !j.order.Unasked {
-		return fail.New(fail.Conflict, "what is there has changed since the plan was made; nothing was done").At(j.Cluster).Do("run the same command again: it plans again")
+		return fail.New(fail.Conflict, "the cluster has changed since the plan was made; nothing was done").At(j.Cluster).Do("run the same command again: it plans again")
 	}
 	raw, err := json.Marshal(show.JSON(begun.First.Plan))
 	if err != nil {

@@ -51,7 +51,7 @@ type Store interface {
 	Events(ctx context.Context, uuid string, limit int) ([]Event, error)
 
 	// Take gives a holder a place of a group, or, where it has one, keeps it for longer. Where all are taken nothing is written, and
-	// granted is false. It never gives more than the bound. who are those that have places then.
+	// granted is false. It never gives more than the bound. who lists the holders of places.
 	Take(ctx context.Context, want Want) (granted bool, who []Slot, err error)
 	// Give gives a place back. One that isn't held is no error; held says whether it was.
 	Give(ctx context.Context, group, holder string) (held bool, err error)

@@ -74,7 +74,7 @@ func (s machines) lock(ctx context.Context, tx Querier, name string) error {
 }
 
 func unknown(uuid string) error {
-	return fail.New(fail.NotFound, "there is no such machine").At(uuid).Do("naupegos machine list shows those that are known")
+	return fail.New(fail.NotFound, "there is no such machine").At(uuid).Do("naupegos machine list shows the known ones")
 }
 
 func micros(t time.Time) int64 {

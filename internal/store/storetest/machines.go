@@ -196,7 +196,7 @@ func reports(t *testing.T, at Opener, _ Database) {
 	}
 }
 
-// manyChangeAtOnce has machines, reports and places change at once, some of which are refused: each gets its own answer.
+// manyChangeAtOnce changes machines, reports and places at once, and some changes are refused: each caller gets its own answer.
 func manyChangeAtOnce(t *testing.T, at Opener, _ Database) {
 	s, ctx := at("").Metal(), t.Context()
 	var wg sync.WaitGroup

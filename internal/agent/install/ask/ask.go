@@ -186,7 +186,7 @@ func (s *Server) call(ctx context.Context, method, path string, in, out any) err
 	if in != nil {
 		data, err := json.Marshal(in)
 		if err != nil {
-			return fail.Wrap(fail.Internal, err, "write what the server is asked")
+			return fail.Wrap(fail.Internal, err, "encode the request")
 		}
 		body = bytes.NewReader(data)
 	}

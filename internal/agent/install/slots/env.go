@@ -63,11 +63,11 @@ func ParseEnv(data []byte) (Env, error) {
 func ReadEnv(path string) (Env, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return Env{}, fail.Wrap(fail.Refused, err, "read what the boot loader remembers")
+		return Env{}, fail.Wrap(fail.Refused, err, "read the boot loader's environment")
 	}
 	e, err := ParseEnv(data)
 	if err != nil {
-		return e, fail.Wrap(fail.Invalid, err, "read what the boot loader remembers").At(path)
+		return e, fail.Wrap(fail.Invalid, err, "read the boot loader's environment").At(path)
 	}
 	return e, nil
 }
@@ -81,11 +81,11 @@ func WriteEnv(path string, e Env) error {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_SYNC, 0)
 	if err != nil {
-		return fail.Wrap(fail.Refused, err, "write what the boot loader remembers")
+		return fail.Wrap(fail.Refused, err, "write the boot loader's environment")
 	}
 	_, err = f.WriteAt(data, 0)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fail.Wrap(fail.Refused, err, "write what the boot loader remembers")
+		return fail.Wrap(fail.Refused, err, "write the boot loader's environment")
 	}
 	return nil
 }
