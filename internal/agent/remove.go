@@ -50,7 +50,7 @@ func (a *Agent) isThere(p string) bool {
 }
 
 // removePaths removes managed paths, children before parents: files and links, and directories that we made and that are
-// empty. What was there before us is put back.
+// empty. The former content is restored.
 func (a *Agent) removePaths(st *state, paths []string) error {
 	dirs := map[string]bool{}
 	for _, p := range paths {

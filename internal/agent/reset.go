@@ -80,7 +80,7 @@ func (r *reset) unitNames() []string {
 	return names
 }
 
-// stopUnits stops all units except containerd, which must still let go of its containers.
+// stopUnits stops all units except containerd, which must still release its containers.
 func (r *reset) stopUnits(ctx context.Context) error {
 	names := slices.DeleteFunc(r.unitNames(), func(n string) bool { return n == containerdUnit })
 	if err := r.retireUnits(ctx, r.st, names); err != nil {

@@ -79,7 +79,7 @@ func held(name string, hold []string) bool {
 	return slices.Contains(fromBundle, bare) || slices.Contains(hold, bare) || slices.Contains(hold, name)
 }
 
-// foreseenPackages reads what apt-get foresees: "Inst NAME [FROM] (TO …)", without FROM where a package comes anew.
+// foreseenPackages reads what apt-get foresees: "Inst NAME [FROM] (TO …)", without FROM for a new package.
 func foreseenPackages(text string) (all []machine.PackageUpdate) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
@@ -201,7 +201,7 @@ func (a *Agent) rebootReasons() (why []string) {
 	return why
 }
 
-// newestKernel returns the newest bootable kernel of the same flavour that is newer than the one that runs; empty where that is it.
+// newestKernel returns the newest bootable kernel of the same flavour as the running one, or "" if the running one is the newest.
 func newestKernel(root host.Root, runs string) (newest string) {
 	version, flavour := kernelVersion(runs)
 	images, err := filepath.Glob(root.Path("/boot/vmlinuz-*"))

@@ -36,7 +36,7 @@ var (
 
 	instead = map[string]string{
 		"kubectl":   "naupegos kubeconfig NAME, and a kubectl of your own",
-		"autoscale": "spec.unattended.autoscale in its document has servers answer the cluster's autoscaler",
+		"autoscale": "with spec.unattended.autoscale in its document, servers answer the cluster's autoscaler",
 		"ui":        "open its pages: https://HOST:PORT/ui/", "server": "run it on the server's host, in an environment that names no server: here it would work on this host's store",
 		"store":      "naupegos server backup and restore, where the server's store is",
 		"ssh":        "naupegos handover NAME DIR, then ssh -F ssh_config MACHINE in DIR: the way to machines is yours, not the server's",

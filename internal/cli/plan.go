@@ -134,7 +134,7 @@ func (a *App) planAfar(ctx context.Context, c *client.Client, doc *v1alpha1.Clus
 		}); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s has the server carry it out.\n", f.save)
+		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s sends it to the server.\n", f.save)
 	}
 	return a.printPlan(p, got.Later, &f.out, f.diff)
 }

@@ -214,7 +214,7 @@ func (c *Client) Foreign(ctx context.Context, r api.ForeignRequest) (*api.Foreig
 	return get[api.Foreign](ctx, c, http.MethodPost, "/api/v1/imports", nil, r)
 }
 
-// Submit has the server carry out what was planned.
+// Submit asks the server to carry out a plan.
 func (c *Client) Submit(ctx context.Context, o work.Order) (*store.Job, error) {
 	return get[store.Job](ctx, c, http.MethodPost, "/api/v1/jobs", nil, o)
 }

@@ -106,7 +106,7 @@ func (c *Client) changeOnce(ctx context.Context, name string, edit func(n *corev
 	return nil
 }
 
-// nodePatch renders the merge patch for an edit, bound to the version that was read; nil where nothing changes.
+// nodePatch renders the merge patch for an edit, bound to the version that was read; nil if nothing changes.
 func nodePatch(n *corev1.Node, edit func(n *corev1.Node)) ([]byte, error) {
 	after := n.DeepCopy()
 	edit(after)

@@ -82,7 +82,7 @@ func lookRotate(b *Begun, _ *store.Cluster, doc *v1alpha1.Cluster, _ []byte) (*E
 		return nil, fail.New(fail.Invalid, "--hold needs --authorities, --service-account, --ssh or --all")
 	case r.SSH && doc.Spec.Provider.Hosts != nil:
 		return nil, fail.New(fail.Invalid, "Naupegos has no SSH key of its own on hosts: it logs in with spec.provider.hosts.sshKeyFile").
-			Do("have the hosts let another key in, and name it in the document")
+			Do("make the hosts accept another key, and name it in the document")
 	}
 	return nil, nil
 }

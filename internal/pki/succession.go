@@ -121,7 +121,7 @@ func (k *PKI) Retire(ctx context.Context, name string, goes, stays int) error {
 	if err != nil {
 		return err
 	}
-	return wrap(k.o.Issuer.Retire(ctx, name, former, present), "have the authority that goes sign nothing any more").at(name)
+	return wrap(k.o.Issuer.Retire(ctx, name, former, present), "retire the former authority").at(name)
 }
 
 // sameKey reports whether two certificates have the same key.

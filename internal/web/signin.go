@@ -136,7 +136,7 @@ func (p *Pages) out(done string) string {
 	switch {
 	case p.c.Provider == nil:
 	case done == outHere:
-		return "You have signed out here. " + p.c.Provider.Host() + " is not told of it, or does not answer: you may still be signed in there. Sign out there, too, where others use this browser."
+		return "You have signed out here. " + p.c.Provider.Host() + " was not informed, or did not answer: you may still be signed in there. Sign out there, too, where others use this browser."
 	case done == outThere:
 		return "You have signed out, here and at " + p.c.Provider.Host() + "."
 	}

@@ -14,7 +14,7 @@ type Options struct {
 	Machines   string // {"nodes":{"NAME":["ADDRESS", …]}}; read again when it changes
 	Log        *slog.Logger
 	Retry      time.Duration // first pause after a failure, doubled up to 15 s; default 1 s
-	Resync     time.Duration // how often everything is looked at again; default 30 s
+	Resync     time.Duration // interval between two looks at all requests; default 30 s
 }
 
 // Run approves and denies requests until ctx ends. It asks an API server that does not answer again and again, because a

@@ -34,7 +34,7 @@ type Options struct {
 // Enrolled is a machine that was approved.
 type Enrolled struct {
 	UUID        string `json:"uuid"`
-	Certificate string `json:"certificate,omitempty"` // PEM; empty where the server gives none
+	Certificate string `json:"certificate,omitempty"` // PEM; empty if the server issues none
 }
 
 // answer is the server's.

@@ -125,7 +125,7 @@ func Listen(ctx context.Context, interfaces []facts.Interface) ([]facts.Neighbou
 	return hear(ctx, fd, index)
 }
 
-// join has an interface take the frames that are sent to switches' neighbours.
+// join makes an interface accept the frames that switches send to their neighbours.
 func join(fd, index int) error {
 	m := unix.PacketMreq{Ifindex: int32(index), Type: unix.PACKET_MR_MULTICAST, Alen: 6, Address: [8]byte{0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e}}
 	return unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &m)

@@ -167,7 +167,7 @@ func PublicKeys(root string) ([]string, error) {
 	return out, nil
 }
 
-// setBoot has the boot loader begin with a slot.
+// setBoot makes the boot loader start a slot.
 func setBoot(espDev, dir string, e slots.Env) (err error) {
 	undo, err := mount(espDev, dir, "vfat", 0)
 	if err != nil {

@@ -88,7 +88,7 @@ func roomFor(dev string, b order.Blob) error {
 	return nil
 }
 
-// Try has the boot loader try the other slot at the next start, once.
+// Try makes the boot loader try the other slot at the next start, once.
 func Try(p Place) error {
 	p.defaults()
 	path := filepath.Join(p.ESP, slots.EnvPath)
@@ -112,7 +112,7 @@ func LoadOther(p Place) error {
 	return inSlot(p.Device(id), p.Mount, func(root string) error { return loadKernel(root, other, id, true) })
 }
 
-// Confirm has the boot loader begin with the slot that runs from now on.
+// Confirm makes the boot loader start the running slot from now on.
 func Confirm(p Place) error {
 	p.defaults()
 	path := filepath.Join(p.ESP, slots.EnvPath)

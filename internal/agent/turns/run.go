@@ -198,7 +198,7 @@ func (r *run) create(ctx context.Context) (*backup.Set, error) {
 	return backup.Create(ctx, t, backup.Source{About: about, Operator: operator, Snapshot: r.snapshot, Sign: sign, Now: r.Now})
 }
 
-// signer returns what signs this machine's sets; nil where the operator's store delegated nothing.
+// signer returns the signer of this machine's sets, or nil if the operator's store has delegated none.
 func (r *run) signer(form *backup.Signature) (*backup.Signer, error) {
 	if form == nil || r.set.SigningKey == "" {
 		return nil, nil
@@ -210,7 +210,7 @@ func (r *run) signer(form *backup.Signature) (*backup.Signer, error) {
 	return backup.DelegatedSigner(key, *form)
 }
 
-// order reads what the operator has laid. It may be laid anew meanwhile.
+// order reads the operator's record, which may be replaced meanwhile.
 func (r *run) order(ctx context.Context) (o Order, operator []byte, err error) {
 	const tries = 3
 	for range tries {

@@ -53,7 +53,7 @@ func (d *drafting) compare() error {
 		return err
 	}
 	for _, dir := range slices.Sorted(maps.Keys(d.moved)) {
-		d.add(Changes, strings.Join(d.moved[dir], ", "), "certificates and keys are read from "+dir+": the first apply writes new ones of the same authorities to /etc/kubernetes/pki, and has all servers read those", "")
+		d.add(Changes, strings.Join(d.moved[dir], ", "), "certificates and keys are read from "+dir+": the first apply writes new ones of the same authorities to /etc/kubernetes/pki, and makes all servers read those", "")
 	}
 	return nil
 }

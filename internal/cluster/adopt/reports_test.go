@@ -268,7 +268,7 @@ func TestReports(t *testing.T) {
 				f.Survey.Nodes[i].Labels = map[string]string{"kubernetes.io/hostname": "x", "beta.kubernetes.io/os": "linux", "node-role.kubernetes.io/worker": "", "topology.kubernetes.io/zone": fmt.Sprint(i)}
 			}
 		}, "", "kube-a: topology.kubernetes.io/zone=0", "node-role.kubernetes.io/worker: \"\""},
-		"etcd elsewhere":       {flag("etcd", "data-dir", "/data/etcd"), "etcd's data lies in /data/etcd", "move etcd's data", ""},
+		"etcd elsewhere":       {flag("etcd", "data-dir", "/data/etcd"), "etcd's data is in /data/etcd", "move etcd's data", ""},
 		"etcd of another name": {flag("etcd", "name", "etcd1"), "its etcd member is called etcd1", "join it again", ""},
 		"etcd's own names": {func(f *Found) {
 			three(t, f, map[string]string{})

@@ -72,7 +72,7 @@ func (p Params) controllerManagerBaseArgs(signer, key string) []arg {
 	}
 }
 
-// controllerManagerVolumes are those of the mounts that kubeadm has to be told of.
+// controllerManagerVolumes are the mounts that kubeadm's configuration has to name.
 func controllerManagerVolumes(p Params, wants release.Minor) []hostMount {
 	ours := controllerManagerMounts(wants)
 	return p.Settings.ControllerManager.mounts(ours)[len(ours):]

@@ -234,7 +234,7 @@ func (l *life) destroyed() {
 	}
 }
 
-// letGo asserts that hosts outlive the cluster: nothing makes, removes or changes them, and one that is let go runs on.
+// letGo asserts that hosts outlive the cluster: nothing makes, removes or changes them, and a released one keeps running.
 func (l *life) letGo() {
 	_, before := l.observe()
 	p, steps := l.plan(l.Want)

@@ -31,7 +31,7 @@ var redirects = []int{http.StatusMovedPermanently, http.StatusFound, http.Status
 type redfishClient struct {
 	access  Access
 	http    *http.Client
-	token   string // of the session; empty: there is none
+	token   string // of the session; may be empty
 	session string // the session's path: logging out deletes it
 	basic   bool
 }
@@ -64,7 +64,7 @@ func (e *httpError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("HTTP %d %s", e.status, e.text))
 }
 
-// statusOf is the HTTP status of a refusal; 0: err is none.
+// statusOf returns the HTTP status of a refusal, or 0 for other errors.
 func statusOf(err error) int {
 	var e *httpError
 	if errors.As(err, &e) {

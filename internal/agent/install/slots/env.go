@@ -34,7 +34,7 @@ func (e Env) Bytes() []byte {
 	return append(b.Bytes(), bytes.Repeat([]byte("#"), envSize-b.Len())...)
 }
 
-// ParseEnv reads the file: fail.Invalid where it is none, or names no slot.
+// ParseEnv parses the file. It returns fail.Invalid for another format, and if the file names no slot.
 func ParseEnv(data []byte) (Env, error) {
 	var e Env
 	if len(data) != envSize || !bytes.HasPrefix(data, []byte(envHead)) {
@@ -90,7 +90,7 @@ func WriteEnv(path string, e Env) error {
 	return nil
 }
 
-// ID is that of a slot's partition.
+// ID is the GUID of a slot's partition.
 func (e Env) ID(slot string) string {
 	if slot == B {
 		return e.B

@@ -112,7 +112,7 @@ func (s *Service) Authorities() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
-// Busy has the service answer the next requests with 503 and Retry-After.
+// Busy makes the service answer the next requests with 503 and Retry-After.
 func (s *Service) Busy(requests int, retryAfter string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
