@@ -143,7 +143,7 @@ type Binding struct {
 	ServiceAccount string `json:"serviceAccount,omitempty" yaml:"serviceAccount,omitempty" jsonschema:"maxLength=320"`
 	// Name of the ClusterRole: cluster-admin, admin, edit, view, or one of yours.
 	Role string `json:"role" yaml:"role" jsonschema:"required,maxLength=200"`
-	// Namespaces in which the role applies; those that do not exist are created, and stay. Left out: the whole cluster.
+	// Namespaces in which the role applies; missing ones are created, and stay. Left out: the whole cluster.
 	Namespaces []string `json:"namespaces,omitempty" yaml:"namespaces,omitempty" jsonschema:"maxItems=200"`
 }
 

@@ -149,7 +149,7 @@ func (id Identity) checkBindings(r *findings) {
 		}
 		switch {
 		case len(given) == 0:
-			r.Add(p, "names nobody", "give it one of group, user, serviceAccount")
+			r.Add(p, "names no subject", "give it one of group, user, serviceAccount")
 		case len(given) > 1:
 			r.Add(p, "names several", "give each of group, user, serviceAccount a binding of its own")
 		}

@@ -283,7 +283,7 @@ func (f *fakeHost) content(p string) string {
 	return string(data)
 }
 
-// agent returns an Agent on this host that owns all files by whoever runs the tests.
+// agent returns an Agent on this host, on which the user who runs the tests owns all files.
 func (f *fakeHost) agent() *Agent {
 	return New(Options{Root: f.root, Runner: f, LockWait: 300 * time.Millisecond,
 		Owner: func(string) (int, int, error) { return os.Geteuid(), os.Getegid(), nil }})

@@ -15,7 +15,7 @@ import (
 type unitState struct {
 	load, active, sub, file, fragment string
 	stale                             bool      // its files changed since systemd read them
-	began                             time.Time // when its process began; zero where there is none
+	began                             time.Time // when its process began; zero without a process
 	flushed                           bool      // its packet filter table has no rules although it is active
 }
 
@@ -51,7 +51,7 @@ func (a *Agent) unitStates(ctx context.Context, names []string) (map[string]unit
 	}
 	blocks := strings.Split(strings.TrimSpace(string(out)), "\n\n")
 	if len(blocks) != len(names) {
-		return nil, fail.New(fail.Internal, "systemd told of %d units when asked about %d", len(blocks), len(names))
+		return nil, fail.New(fail.Internal, "systemd described %d units of %d", len(blocks), len(names))
 	}
 	states := map[string]unitState{}
 	now, uptime := time.Now(), monotonic()

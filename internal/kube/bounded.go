@@ -35,7 +35,7 @@ type boundedBody struct {
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, fail.New(fail.Refused, "the API server's answer is larger than %d MiB", b.most>>20).Do("look at the cluster: what answers is not what it should be, or holds too much")
+		return 0, fail.New(fail.Refused, "the API server's answer is larger than %d MiB", b.most>>20).Do("look at the cluster: another program answers, or it holds too much")
 	}
 	return n, err
 }

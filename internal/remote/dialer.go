@@ -98,7 +98,7 @@ func (d *Dialer) slot(h Host) (*slot, error) {
 	return s, nil
 }
 
-// connect returns the living connection to h, dialling where there is none. One dial at a time goes to each host.
+// connect returns the open connection to h, or dials one. It dials each host once at a time.
 func (d *Dialer) connect(ctx context.Context, h Host) (*conn, error) {
 	s, err := d.slot(h)
 	if err != nil {

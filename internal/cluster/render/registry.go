@@ -126,7 +126,7 @@ func (c *Renderer) imageSet(ctx context.Context, name string) (bundle.Set, error
 	case fail.KindOf(missing) == fail.NotFound && len(kept) > 0:
 		set, err := bundle.ParseSet(kept)
 		if err != nil {
-			return set, fail.Wrap(fail.Internal, err, "read what is known of the set of images %s", name)
+			return set, fail.Wrap(fail.Internal, err, "read the record of the set of images %s", name)
 		}
 		return set, nil
 	case missing != nil:
