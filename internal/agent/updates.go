@@ -178,7 +178,7 @@ func aptError(ctx context.Context, err error, what string) error {
 	case strings.Contains(err.Error(), "Could not get lock"), strings.Contains(err.Error(), "is another process using it"), strings.Contains(err.Error(), "Unable to acquire the dpkg frontend lock"):
 		return fail.Wrap(fail.NotReady, err, "%s", what).Do("something else installs packages: unattended-upgrades, perhaps")
 	}
-	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror; apt-get there says more")
+	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror; apt-get there has details")
 }
 
 // rebootReasons says why the machine has to be rebooted: its packages ask for it, or a newer kernel lies there. Containers have their host's.
