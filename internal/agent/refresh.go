@@ -110,7 +110,7 @@ func beforePackages(ctx context.Context, a *Agent, d *diff) error {
 			continue
 		}
 		if _, err := a.apt(ctx, "update", "-q"); err != nil {
-			return aptFailure(ctx, err, "fetch the lists of packages")
+			return aptError(ctx, err, "fetch the lists of packages")
 		}
 		return nil
 	}

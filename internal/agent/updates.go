@@ -144,7 +144,9 @@ func cutOff(err error) bool {
 
 // finishPackages finishes an installation that was cut off: what was unpacked is configured, and what that needs comes.
 func (a *Agent) finishPackages(ctx context.Context) error {
-	_, err := a.run.Run(ctx, nil, "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
+	_, err := unlocked(ctx, a.unitWait, func() ([]byte, error) {
+		return a.run.Run(ctx, nil, "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
+	})
 	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "dependency problems") {
 		_, err = a.apt(ctx, slices.Concat([]string{"install", "--fix-broken", "-y", "-q", "--no-install-recommends", "--no-remove"}, quietly)...)
 	}
@@ -175,10 +177,12 @@ func aptError(ctx context.Context, err error, what string) error {
 		return nil
 	case ctx.Err() != nil:
 		return interrupted(ctx.Err())
-	case strings.Contains(err.Error(), "Could not get lock"), strings.Contains(err.Error(), "is another process using it"), strings.Contains(err.Error(), "Unable to acquire the dpkg frontend lock"):
+	case fail.KindOf(err) != fail.Internal: // already classified
+		return err
+	case locked(err):
 		return fail.Wrap(fail.NotReady, err, "%s", what).Do("something else installs packages: unattended-upgrades, perhaps")
 	}
-	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror; apt-get there has details")
+	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror, or have the packages installed beforehand; apt-get there has details")
 }
 
 // rebootReasons says why the machine has to be rebooted: its packages ask for it, or a newer kernel lies there. Containers have their host's.

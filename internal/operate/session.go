@@ -161,6 +161,9 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 	s.Record, s.Found = rec, *rec
 	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), Given: s.given, ReadOnly: o.ReadOnly, Closed: o.Policy != nil, Ask: o.Ask,
 		RenewBefore: o.RenewBefore, Sets: o.Sets}
+	if o.Policy != nil {
+		deps.BMCs = o.Policy.BMC
+	}
 	if o.Bundle != nil {
 		deps.Bundles = func(ctx context.Context, version string) (use, newest *bundle.Bundle, err error) {
 			return o.Bundle(ctx, doc, version, memory.BundleOf(rec))

@@ -74,12 +74,12 @@ func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args
 		if stdin != nil {
 			in = stdin()
 		}
-		out := &limitedBuffer{limit: maxAgentOutput, full: cancel}
+		out := &limitedBuffer{limit: d.most, full: cancel}
 		stderr := &tailWriter{limit: maxAgentErrors}
 		status, err := d.exec(ctx, h, in, out, stderr, append([]string{bin}, args...))
 		switch {
 		case out.over:
-			return nil, fail.New(fail.Refused, "naupegos-agent %s says more than %d MiB", args[0], maxAgentOutput>>20).At(h.where()).
+			return nil, fail.New(fail.Refused, "naupegos-agent %s says more than %d MiB", args[0], d.most>>20).At(h.where()).
 				Do("look at the machine: its agent is broken, or another program answers in its place")
 		case err != nil:
 			return nil, err

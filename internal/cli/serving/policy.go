@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"net/netip"
 	"os"
 	"strings"
 
@@ -19,6 +20,7 @@ import (
 type policyFlags struct {
 	file      string
 	providers []string
+	rules     *policy.Policy // once read
 }
 
 func (f *policyFlags) bind(to *pflag.FlagSet) {
@@ -48,7 +50,16 @@ func (f *policyFlags) read() (*policy.Policy, error) {
 	default:
 		rules.Providers = f.providers
 	}
-	return policy.New(rules), nil
+	f.rules = policy.New(rules)
+	return f.rules, nil
+}
+
+// bmcs returns which addresses machines' BMCs may have; nil: all.
+func (f *policyFlags) bmcs() func(netip.Addr) bool {
+	if f.rules == nil {
+		return nil
+	}
+	return f.rules.BMC
 }
 
 // renderVerb is the verb of naupegos server that renders the manifests and charts of one document.

@@ -22,6 +22,7 @@ const containerdUnit = `[Unit]
 Description=containerd container runtime
 Documentation=https://containerd.io
 After=network.target local-fs.target dbus.service
+RequiresMountsFor=/var/lib/containerd
 
 [Service]
 Type=notify

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -61,11 +63,20 @@ func (a Access) client() *http.Client {
 	return &http.Client{
 		Transport: &patient{where: strings.TrimPrefix(a.origin(), "https://"), next: &http.Transport{
 			DisableCompression: true, // some controllers change the tags of what they compress
-			TLSClientConfig:    c, DialContext: (&net.Dialer{Timeout: answers}).DialContext, TLSHandshakeTimeout: begins, ResponseHeaderTimeout: begins,
+			TLSClientConfig:    c, DialContext: (&net.Dialer{Timeout: answers, Control: a.control}).DialContext, TLSHandshakeTimeout: begins, ResponseHeaderTimeout: begins,
 		}},
 		Timeout:       settles,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // redfishClient.do follows redirects
 	}
+}
+
+// control refuses a connection to an address that the policy excludes. It sees the address that a name has led to.
+func (a Access) control(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "read the BMC's address").At(a.Address)
+	}
+	return a.may(to.Addr())
 }
 
 // untrusted says which certificate a controller shows.
