@@ -118,6 +118,12 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 	f.Mending = inv.Digest == "" && inv.Last == digest && inv.Doing == digest
 	f.Hooked = f.Same && o.Hooks != "" && inv.Hooks != "" && inv.Hooks != o.Hooks
 	f.Mode = f.Known && inv.Once != o.Once
+	err = c.leftOut(ctx, &f, wanted, o, inv)
+	return f, err
+}
+
+// leftOut adds the objects that the inventory has and the set no longer has to a finding.
+func (c *Applier) leftOut(ctx context.Context, f *Finding, wanted []*unstructured.Unstructured, o Options, inv inventory) error {
 	keep := map[string]bool{}
 	for _, r := range refs(wanted) {
 		keep[r.identity()] = true
@@ -128,7 +134,10 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 		}
 		if o.Shared { // an interrupted apply may have recorded objects that it never made, and pruned ones
 			live, err := c.owned(ctx, r, o.Addon)
-			if err != nil || live == nil {
+			if err != nil {
+				return err
+			}
+			if live == nil {
 				continue
 			}
 			if heir := o.Heirs[r.identity()]; heir != "" {
@@ -136,14 +145,14 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 				continue
 			}
 			if stays(live) {
-				f.Deltas = append(f.Deltas, delta.Delta{Kind: "object", Name: r.String(), Action: "update", Why: "it leaves the set and stays: its helm.sh/resource-policy is keep"})
+				f.Deltas = append(f.Deltas, delta.Delta{Kind: "object", Name: r.String(), Action: "update", Why: "it leaves the set and stays: its helm.sh/resource-policy is keep, or the cluster needs it"})
 				continue
 			}
 		}
 		f.Pruned = append(f.Pruned, Ref(r))
 		f.Deltas = append(f.Deltas, delta.Delta{Kind: "object", Name: r.String(), Action: "remove", Why: "the addon no longer has it"})
 	}
-	return f, nil
+	return nil
 }
 
 func unknown(name string, err error) delta.Delta {

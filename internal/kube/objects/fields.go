@@ -62,7 +62,7 @@ func claims(m metav1.ManagedFieldsEntry, path ...string) bool {
 }
 
 // cleared returns an object that also clears the fields that the API server refuses although the object does not have them: defaults of what it had before, such
-// as spec.strategy.rollingUpdate when the strategy becomes Recreate. nil: there are none. Fields that somebody manages are not cleared.
+// as spec.strategy.rollingUpdate when the strategy becomes Recreate. nil: there are none. Fields that another program manages are not cleared.
 func cleared(u, live *unstructured.Unstructured, refused error) *unstructured.Unstructured {
 	var status apierrors.APIStatus
 	if live == nil || !apierrors.IsInvalid(refused) || !errors.As(refused, &status) || status.Status().Details == nil {
