@@ -124,9 +124,9 @@ func (a *Agent) Adopt(ctx context.Context, cluster string) error {
 	case st.Adopted == cluster:
 		return nil
 	case st.Adopted != "":
-		return fail.New(fail.Conflict, "the host was taken over with cluster %s", st.Adopted).Do("naupegos release lets go of that one")
+		return fail.New(fail.Conflict, "the host was taken over with cluster %s", st.Adopted).Do("naupegos release releases that one")
 	case len(st.Units) > 0:
-		return fail.New(fail.Conflict, "the host is machine %s of another cluster that naupegos keeps", st.Machine).Do("naupegos release lets go of that one")
+		return fail.New(fail.Conflict, "the host is machine %s of another cluster that naupegos keeps", st.Machine).Do("naupegos release releases that one")
 	}
 	states, err := a.unitStates(ctx, adoptedUnits())
 	if err != nil {
@@ -141,6 +141,10 @@ func (a *Agent) Adopt(ctx context.Context, cluster string) error {
 	}
 	st.Units["kubelet.service"] = stUnit{} // a host that leaves the cluster is no longer a node of it
 	st.Adopted = cluster
+	if otherNamespaces(ctx, a) {
+		held := lookHeld(a.root)
+		st.Held = map[string][]string{machine.ContainerdRoot: held[machine.ContainerdRoot], runDir: held[runDir]}
+	}
 	return a.saveState(st)
 }
 

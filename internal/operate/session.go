@@ -122,7 +122,7 @@ func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Se
 	return s, doc, nil
 }
 
-// afterPanic closes the session if opening it panicked: a server goes on, and must not keep the lease and the store's connection.
+// afterPanic closes the session if opening it panicked: a server continues, and must not keep the lease and the store's connection.
 func (s *Session) afterPanic() {
 	if r := recover(); r != nil {
 		_ = s.Close() // the panic says more

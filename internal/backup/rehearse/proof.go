@@ -206,7 +206,7 @@ func (s *sandbox) serving(ctx context.Context, client *kube.Client) error {
 func (s *sandbox) signIn(ctx context.Context, root *kube.Client, c *census, p *Proof, status func(string, ...any)) error {
 	status("signing in")
 	if len(c.rootCAs) > 0 && !c.names(s.known) {
-		return fail.New(fail.Refused, "the set's authority is not the one that its objects name: snapshot and keys are of different clusters").Do("take another set")
+		return fail.New(fail.Refused, "the set's authority is not the one that its objects name: snapshot and keys are of different clusters").Do("use another set")
 	}
 	admin, err := s.client(ctx, layout.Params.AdminKubeconfig)
 	if err != nil {
@@ -259,7 +259,7 @@ func (c *census) names(authorities []byte) bool {
 func (p *Proof) Checks() []string {
 	return []string{
 		fmt.Sprintf("kube-apiserver %s of bundle %.12s shows all %d objects of %d resources, digest %s", p.Kubernetes, p.Bundle, p.Objects, len(p.Resources), p.Digest),
-		fmt.Sprintf("the %d keys of etcd are those that were counted, at revision %d", p.Keys, p.Revision),
+		fmt.Sprintf("the %d keys of etcd are the counted ones, at revision %d", p.Keys, p.Revision),
 		fmt.Sprintf("all %d Secrets are decrypted", p.Secrets),
 		fmt.Sprintf("an administrator's kubeconfig and %d service-account tokens are accepted", p.Tokens+1),
 		fmt.Sprintf("it took %.1f s", p.Seconds),

@@ -236,7 +236,7 @@ func TestRehearsal(t *testing.T) {
 	}{
 		"truncated":                     {damaged(set, whole[:len(whole)/2]), "damaged"},
 		"a flipped bit":                 {damaged(set, flipped), "damaged"},
-		"another count":                 {miscounted, "does not hold what it says"},
+		"another count":                 {miscounted, "differs from its manifest"},
 		"another encryption key":        {keyless, "can't be decrypted by its own keys"},
 		"the authority of another":      {foreign, "of different clusters"},
 		"a set without one of its keys": {poor, "lacks keys"},

@@ -25,7 +25,7 @@ type policyFlags struct {
 
 func (f *policyFlags) bind(to *pflag.FlagSet) {
 	to.StringVar(&f.file, "policy", "", "file with the ServerPolicy: what documents may use of this host and its network")
-	to.StringSliceVar(&f.providers, "providers", nil, "providers that documents may name: "+strings.Join(v1alpha1.Providers(), ", ")+" (default: openstack,metal); with local, whoever has the role operate is root on this host")
+	to.StringSliceVar(&f.providers, "providers", nil, "providers that documents may name: "+strings.Join(v1alpha1.Providers(), ", ")+" (default: openstack,metal); with local, operators with the role operate are root on this host")
 }
 
 // read returns the policy. A missing, unreadable or invalid file is an error, so that the server does not start without its policy.

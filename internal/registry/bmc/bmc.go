@@ -39,7 +39,7 @@ type Access struct {
 
 	// Of Redfish:
 
-	Fingerprint string // sha256:HEX of the controller's certificate, which is trusted whoever signed it
+	Fingerprint string // sha256:HEX of the controller's certificate, which is then trusted with any signature
 	Authorities string // PEM: who signs the controller's certificate; without both: the system's authorities
 	System      string // the ID of the machine among those of a controller that has several; empty: the one with this UUID
 	UUID        string // the machine's, as its firmware says it

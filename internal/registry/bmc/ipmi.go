@@ -52,7 +52,7 @@ func (IPMI) Power(ctx context.Context, a Access, action, boot string) (on bool, 
 			kind = types.BIOSBootTypeLegacy
 		}
 		if err := c.SetBootDevice(ctx, from, kind, false); err != nil {
-			return false, failed(err, a, "have the machine boot from the "+boot)
+			return false, failed(err, a, "make the machine boot from the "+boot)
 		}
 	}
 	if known {
