@@ -121,14 +121,14 @@ func (p *Provider) nodeZones(ctx context.Context) ([]string, error) {
 	return named, nil
 }
 
-// zone is an availability zone.
-type zone struct {
+// listedZone is an availability zone, as the cloud lists it.
+type listedZone struct {
 	name string
 	away bool // nothing can be made in it for now
 }
 
 // zoneNames returns the sorted names of zones, of those that are away if wanted.
-func zoneNames(zones []zone, away bool) []string {
+func zoneNames(zones []listedZone, away bool) []string {
 	names := []string{}
 	for _, z := range zones {
 		if away || !z.away {
@@ -161,9 +161,9 @@ func (p *Provider) serverZones(ctx context.Context, away bool) ([]string, error)
 	if err := cloud.Get(ctx, c.Compute, &zones, "os-availability-zone"); err != nil {
 		return nil, cloud.Wrap(err, "list availability zones")
 	}
-	p.lookups.serverZones = []zone{}
+	p.lookups.serverZones = []listedZone{}
 	for _, z := range zones.Info {
-		p.lookups.serverZones = append(p.lookups.serverZones, zone{z.Name, !z.State.Available})
+		p.lookups.serverZones = append(p.lookups.serverZones, listedZone{z.Name, !z.State.Available})
 	}
 	return zoneNames(p.lookups.serverZones, away), nil
 }
@@ -190,9 +190,9 @@ func (p *Provider) volumeZones(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, cloud.Wrap(err, "read the availability zones of volumes")
 	}
-	p.lookups.volumeZones = []zone{}
+	p.lookups.volumeZones = []listedZone{}
 	for _, z := range list {
-		p.lookups.volumeZones = append(p.lookups.volumeZones, zone{z.ZoneName, !z.ZoneState.Available})
+		p.lookups.volumeZones = append(p.lookups.volumeZones, listedZone{z.ZoneName, !z.ZoneState.Available})
 	}
 	return zoneNames(p.lookups.volumeZones, true), nil
 }
