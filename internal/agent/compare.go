@@ -92,8 +92,12 @@ func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { d.states, err = a.unitStates(gctx, names); return err })
 	g.Go(func() error { known = a.askImages(gctx, c); return nil })
-	g.Go(func() error { return a.comparePaths(c, st, d) })
-	g.Go(func() (err error) { d.packages, err = a.diffPackages(c.Packages); return err })
+	g.Go(func() (err error) {
+		if d.packages, err = a.diffPackages(c.Packages); err == nil { // before paths: a package may make their owners
+			err = a.comparePaths(c, st, d)
+		}
+		return err
+	})
 	g.Go(func() error { return a.overruled(c.Sysctls) })
 	g.Go(func() (err error) {
 		if d.modules, err = a.diffModules(c.Modules); err == nil {

@@ -116,6 +116,9 @@ func (f *fakeHost) Run(_ context.Context, stdin io.Reader, argv ...string) ([]by
 	case "sync":
 		return nil, nil
 	case "journalctl":
+		if strings.Contains(strings.Join(argv, " "), "silent") {
+			return nil, nil
+		}
 		return []byte("app: bad thing\napp: giving up\n"), nil
 	case "modprobe":
 		if load := f.modules[argv[len(argv)-1]]; load != nil {
@@ -166,6 +169,10 @@ func (f *fakeHost) systemctl(args []string) ([]byte, error) {
 		u := s.Units[n]
 		switch verb {
 		case "show":
+			if strings.HasPrefix(n, hookUnits) {
+				fmt.Fprintf(&out, "Result=exit-code\nExecMainStatus=1\nInvocationID=%s\n", n)
+				continue
+			}
 			f.show(&out, s, n, u)
 		case "start", "restart", "reload":
 			u.Active, u.Ran = "active", map[string]string{}
@@ -276,7 +283,7 @@ func (f *fakeHost) content(p string) string {
 	return string(data)
 }
 
-// agent returns an Agent on this host that owns all files by whoever runs the tests.
+// agent returns an Agent on this host, on which the user who runs the tests owns all files.
 func (f *fakeHost) agent() *Agent {
 	return New(Options{Root: f.root, Runner: f, LockWait: 300 * time.Millisecond,
 		Owner: func(string) (int, int, error) { return os.Geteuid(), os.Getegid(), nil }})

@@ -59,7 +59,7 @@ func takeNotice(ctx context.Context, a *Agent, changed map[string]bool) error {
 			continue
 		}
 		if err := r.run(ctx, a); err != nil {
-			return fail.Wrap(kindOr(err, fail.Internal), err, "have the system take notice of %s", p).At(r.name)
+			return fail.Wrap(kindOr(err, fail.Internal), err, "make the system reread %s", p).At(r.name)
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 type ResetOptions struct {
 	KeepBlobs bool     // binaries and image archives: the next apply needs no transfer
 	KeepEtcd  bool     // /var/lib/etcd
-	Keep      []string // managed paths that stay as they are: whoever resets the host gets in by them
+	Keep      []string // managed paths that stay as they are: the operator who resets the host logs in by them
 }
 
 // Reset undoes all that applies, and what ran by their grace, did to the host: containers, mounts, networks, files, kernel
@@ -78,7 +78,7 @@ func (r *reset) unitNames() []string {
 	return names
 }
 
-// stopUnits stops all units except containerd, which must still let go of its containers.
+// stopUnits stops all units except containerd, which must still release its containers.
 func (r *reset) stopUnits(ctx context.Context) error {
 	names := slices.DeleteFunc(r.unitNames(), func(n string) bool { return n == containerdUnit })
 	if err := r.retireUnits(ctx, r.st, names); err != nil {
@@ -105,7 +105,7 @@ func (r *reset) removeData(ctx context.Context) error {
 	}
 	if r.st.Units[containerdUnit].Own {
 		for _, dir := range []string{"/opt/containerd/bin", "/opt/containerd/lib", "/opt/containerd"} {
-			_ = os.Remove(r.path(dir)) // containerd makes them; what somebody has put there keeps them
+			_ = os.Remove(r.path(dir)) // containerd creates them; files that a user has added keep them
 		}
 	}
 	if r.isNode() {

@@ -120,13 +120,13 @@ func (r *reset) dropContainers(ctx context.Context) error {
 	}
 	out, err := r.ctr(ctx, r.config(), "containers", "list", "--quiet")
 	if err != nil {
-		return nil // containerd does not run: its store is kept for whoever it belongs to
+		return nil // containerd does not run: its store is kept for its owner
 	}
 	ids := strings.Fields(string(out))
 	if len(ids) == 0 {
 		return r.dropImages(ctx)
 	}
-	// Tasks without a process are left over by their killed shims; removing fails for those that have none.
+	// Killed shims leave tasks without a process behind; removing fails for tasks without a shim.
 	_, _ = r.ctr(ctx, r.config(), append([]string{"tasks", "delete", "--force"}, ids...)...)
 	if _, err := r.ctr(ctx, r.config(), append([]string{"containers", "delete"}, ids...)...); err != nil {
 		return unitFailure(ctx, err, "remove containers")
@@ -156,8 +156,8 @@ func (r *reset) dropImages(ctx context.Context) error {
 	return nil
 }
 
-// unmount detaches what kubelet and containerd mounted, deepest first. Mounts at the directories themselves stay: they were
-// made by whoever set up the machine.
+// unmount detaches what kubelet and containerd mounted, deepest first. Mounts at the directories themselves stay: they
+// belong to the machine's own setup.
 func (r *reset) unmount(context.Context) error {
 	if !r.isNode() {
 		return nil

@@ -15,7 +15,7 @@ import (
 type unitState struct {
 	load, active, sub, file, fragment string
 	stale                             bool      // its files changed since systemd read them
-	began                             time.Time // when its process began; zero where there is none
+	began                             time.Time // when its process began; zero without a process
 	flushed                           bool      // its packet filter table has no rules although it is active
 }
 
@@ -51,7 +51,7 @@ func (a *Agent) unitStates(ctx context.Context, names []string) (map[string]unit
 	}
 	blocks := strings.Split(strings.TrimSpace(string(out)), "\n\n")
 	if len(blocks) != len(names) {
-		return nil, fail.New(fail.Internal, "systemd told of %d units when asked about %d", len(blocks), len(names))
+		return nil, fail.New(fail.Internal, "systemd described %d units of %d", len(blocks), len(names))
 	}
 	states := map[string]unitState{}
 	now, uptime := time.Now(), monotonic()
@@ -182,7 +182,7 @@ func (a *Agent) unitError(ctx context.Context, verb string, names []string, err 
 	e := fail.Wrap(kindOr(err, fail.Internal), err, "%s %s", verb, culprit).At(culprit)
 	log, jerr := a.run.Run(ctx, nil, "journalctl", "--unit="+culprit, "--lines=20", "--no-pager", "--output=cat")
 	if jerr != nil || len(strings.TrimSpace(string(log))) == 0 {
-		return e.Do("`systemctl status %s` on the machine tells more", culprit)
+		return e.Do("`systemctl status %s` on the machine has details", culprit)
 	}
 	return e.Do("its last log lines:\n%s", tail(string(log), 3000))
 }

@@ -182,7 +182,7 @@ func Open(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 	s, err := read(ctx, t, cluster, id)
 	if fail.KindOf(err) == fail.NotFound {
 		return nil, fail.New(fail.NotFound, "there is no backup %s of cluster %s", id, cluster).At(t.String()).
-			Do("naupegos backup list %s names those that there are", cluster)
+			Do("naupegos backup list %s shows the existing ones", cluster)
 	}
 	if err != nil {
 		return nil, err
@@ -273,7 +273,7 @@ func read(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 	}
 	var m Manifest
 	if err := json.Unmarshal(raw, &m); err != nil || m.Format < 1 {
-		return bad(fail.New(fail.Invalid, "the manifest of the backup is damaged").Do("take another one"))
+		return bad(fail.New(fail.Invalid, "the manifest of the backup is damaged").Do("use another one"))
 	}
 	if m.Format > Format {
 		return bad(fail.New(fail.Refused, "a newer naupegos wrote the backup (form %d, this one reads up to %d)", m.Format, Format).

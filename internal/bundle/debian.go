@@ -134,7 +134,7 @@ func parseURIs(out string) ([]deb, error) {
 		}
 		m := uriLine.FindStringSubmatch(line)
 		if m == nil {
-			return nil, fail.New(fail.Internal, "apt-get says %q, where a package with its SHA256 was expected", line)
+			return nil, fail.New(fail.Internal, "apt-get says %q, a package with its SHA256 was expected", line)
 		}
 		debs = append(debs, deb{Name: m[2], Version: strings.ReplaceAll(m[3], "%3a", ":"), File: m[1], SHA256: m[4]})
 	}
@@ -184,7 +184,7 @@ func (d *debian) keep(ctx context.Context, p deb, dir string) (*cacheEntry, erro
 		return nil, ioError(err, "read Debian package", file)
 	}
 	if got != "sha256:"+p.SHA256 {
-		return nil, fail.New(fail.Refused, "Debian package %s has digest %s, the archive's index says %s", p.File, got, p.SHA256).Do("try again; do not use what was downloaded")
+		return nil, fail.New(fail.Refused, "Debian package %s has digest %s, the archive's index says %s", p.File, got, p.SHA256).Do("try again; do not use the downloaded files")
 	}
 	own := filepath.Join(dir, p.Name+".d")
 	if err := os.Mkdir(own, 0o755); err != nil {

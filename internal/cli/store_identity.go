@@ -67,7 +67,7 @@ or systemd's credential naupegos-identity-passphrase, where there is no terminal
 each process. --none removes the protection.
 
 The identity itself stays: copies of the unprotected file still open the store. Renew it with naupegos store rotate if
-someone else may have one.`,
+another person may have one.`,
 		Example: "  naupegos store protect\n  naupegos store protect --passphrase-file /root/passphrase\n  naupegos store protect --plugin AGE-PLUGIN-YUBIKEY-1Q…\n  naupegos store protect --none",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -83,11 +83,8 @@ someone else may have one.`,
 					return err
 				}
 			}
-			// The outcome is not noted: the store would ask for the new passphrase.
-			if err := a.noteStore(cmd.Context(), map[bool]string{true: "store protect --none", false: "store protect"}[none], "begun"); err != nil {
-				return err
-			}
-			if err := store.Protect(cmd.Context(), at, by); err != nil {
+			action := map[bool]string{true: "store protect --none", false: "store protect"}[none]
+			if err := a.onStore(cmd.Context(), action, func() error { return store.Protect(cmd.Context(), at, by) }); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(a.Out, map[bool]string{true: "The store's identity is not protected any more.", false: "The store's identity is protected."}[none])

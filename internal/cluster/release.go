@@ -98,7 +98,7 @@ func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*pla
 		forgotten := c.Facts.Of(memory.Released, s.Name) != "" // its agent would take the cluster there for a foreign one
 		switch {
 		case seen == nil || seen.Machine.State != provider.Running || !forgotten && (seen.Err != nil || seen.Report == nil):
-			return nil, fail.New(fail.Refused, "release: %s can't be let go: %s", s.Name, observe.ReasonFor(seen, false)).Do("start it, or take it out of the document and apply")
+			return nil, fail.New(fail.Refused, "release: %s can't be let go: %s", s.Name, observe.ReasonFor(seen, false)).Do("start it, or remove it from the document and apply")
 		case !forgotten && observe.Disruptive(seen.Report):
 			return nil, fail.New(fail.Refused, "release: servers on %s would restart: %s", s.Name, strings.Join(observe.Details(seen), "; ")).Do("naupegos apply first")
 		case !forgotten && !seen.UpToDate():
@@ -324,7 +324,7 @@ func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			words, err := opts.Changed(ctx)
 			if err == nil && words != "" {
-				err = fail.New(fail.Refused, "%s, while the cluster was taken over", words).Do("find out who did that; the same command again begins with what is there now")
+				err = fail.New(fail.Refused, "%s, while the cluster was taken over", words).Do("find out the cause; the same command starts over from the cluster's new state")
 			}
 			return err
 		},

@@ -13,10 +13,10 @@ import (
 
 // Update says which machines to update or to reboot: by default all, if they need it, within the document's window.
 type Update struct {
-	RebootOnly bool   `json:"rebootOnly,omitempty" doc:"Reboot machines, whether they need it or not, and leave their packages"`
-	Pool       string `json:"pool,omitempty" maxLength:"63" doc:"The workers of this pool alone"`
-	Machine    string `json:"machine,omitempty" maxLength:"63" doc:"This machine alone"`
-	Now        bool   `json:"now,omitempty" doc:"Outside of spec.updates.os.window, too"`
+	RebootOnly bool   `json:"rebootOnly,omitempty" doc:"Reboot machines, whether they need it or not, without updating packages"`
+	Pool       string `json:"pool,omitempty" maxLength:"63" doc:"Only the workers of this pool"`
+	Machine    string `json:"machine,omitempty" maxLength:"63" doc:"Only this machine"`
+	Now        bool   `json:"now,omitempty" doc:"Also outside of spec.updates.os.window"`
 }
 
 func checkUpdate(a *Asked) error {
@@ -88,7 +88,7 @@ func (b *Begun) renewed(ctx context.Context, due map[string]string, done Done) (
 		}
 	}
 	if len(still) > 0 {
-		return done, fail.New(fail.NotReady, "cluster %s: due still are %s", b.Record.Name, strings.Join(still, ", ")).Do("naupegos apply says why")
+		return done, fail.New(fail.NotReady, "cluster %s: due still are %s", b.Record.Name, strings.Join(still, ", ")).Do("naupegos apply shows the reason")
 	}
 	return done, nil
 }

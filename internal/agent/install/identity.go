@@ -39,7 +39,7 @@ func SaveIdentity(dir string, id Identity) error {
 	return Replace(filepath.Join(dir, IdentityFile), data, 0o600)
 }
 
-// LoadIdentity reads it: fail.NotFound where there is none. An error never holds what is in the file.
+// LoadIdentity reads it, or returns fail.NotFound if there is none. Errors never quote the file.
 func LoadIdentity(dir string) (*Identity, error) {
 	path := filepath.Join(dir, IdentityFile)
 	data, err := os.ReadFile(path)
@@ -50,7 +50,7 @@ func LoadIdentity(dir string) (*Identity, error) {
 		return nil, fail.Wrap(fail.Refused, err, "read who the machine is")
 	}
 	var id Identity
-	damaged := fail.New(fail.Invalid, "what says who the machine is can't be read").At(path).Do("install the machine again: naupegos machine reinstall")
+	damaged := fail.New(fail.Invalid, "the machine's identity can't be read").At(path).Do("install the machine again: naupegos machine reinstall")
 	if json.Unmarshal(data, &id) != nil {
 		return nil, damaged
 	}

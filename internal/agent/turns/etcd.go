@@ -38,7 +38,7 @@ func connect(e Etcd) (*member, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(ca) {
-		return nil, fail.New(fail.Invalid, "there is no certificate in it").At(e.CA)
+		return nil, fail.New(fail.Invalid, "it holds no certificate").At(e.CA)
 	}
 	return &member{url: e.URL, http: &http.Client{Transport: &http.Transport{
 		TLSClientConfig:       &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
@@ -75,7 +75,7 @@ func (m *member) post(ctx context.Context, path string, body any) (io.ReadCloser
 	return nil, fail.New(kind, "etcd answers %s with %s: %s", path, resp.Status, bytes.TrimSpace(text)).At(m.url)
 }
 
-// kindOf is that of a request that was not answered.
+// kindOf returns the fail.Kind of a request that was not answered.
 func kindOf(ctx context.Context) fail.Kind {
 	if ctx.Err() != nil {
 		return fail.KindOf(ctx.Err())
@@ -120,7 +120,7 @@ type found struct {
 	More bool `json:"more"`
 }
 
-// get reads a key; nil where it is not there.
+// get reads a key; it returns nil if the key does not exist.
 func (m *member) get(ctx context.Context, key string) ([]byte, error) {
 	var f found
 	if err := m.call(ctx, "/v3/kv/range", ranged{Key: []byte(key)}, &f); err != nil || len(f.KVs) == 0 {

@@ -122,7 +122,7 @@ func (c *Observer) Unreached(s wanted.Slot, seen *Seen) bool {
 	return true
 }
 
-// Unready reports which of the wanted machines can't be used yet; nil where all can.
+// Unready reports the wanted machines that can't be used yet; nil if all can.
 func (o *Observed) Unready() (all []error) {
 	for _, s := range o.Want {
 		var not *UnreadyError

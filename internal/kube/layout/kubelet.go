@@ -116,8 +116,8 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 	return c, p.addInstance(&c, n)
 }
 
-// noResolver is the resolv.conf for pods of a machine that knows no name server. CoreDNS does not start without one to forward to; nobody listens at
-// this address, most likely, so that it is told at once.
+// noResolver is the resolv.conf for pods of a machine that knows no name server. CoreDNS does not start without one to forward to; most likely
+// no server listens at this address, so that queries fail at once.
 const (
 	noResolver     = kubernetesDir + "/resolv.conf"
 	noResolverText = "# This machine knew no name server that pods could ask. Cluster DNS needs one to start.\nnameserver %s\n"

@@ -2,7 +2,6 @@ package objects
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,9 +31,10 @@ func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error
 	if err != nil {
 		return err
 	}
-	_, err = c.takeAway(ctx, union(inv.Objects, refs(objects)), func(r ref) (bool, error) {
+	going := union(inv.Objects, refs(objects))
+	_, err = c.takeAway(ctx, going, func(r ref) (bool, error) {
 		if o.Shared {
-			return c.deleteShared(ctx, r, o.Addon)
+			return c.deleteShared(ctx, r, o, going)
 		}
 		return true, c.deleteOne(ctx, r)
 	})
@@ -81,7 +81,7 @@ func custom(r ref) bool {
 func (c *Applier) waitGone(ctx context.Context, all []ref) error {
 	return answer.Poll(ctx, 200*time.Millisecond, func(ctx context.Context) error {
 		for _, r := range all {
-			ri, err := c.resource(ctx, r)
+			ri, err := c.held(ctx, r)
 			if meta.IsNoMatchError(err) {
 				continue
 			}
@@ -106,51 +106,68 @@ func (c *Applier) waitGone(ctx context.Context, all []ref) error {
 	})
 }
 
-// deleteShared deletes an object of a set. It keeps an object that is another set's by now, one that is to stay, and a namespace with objects of others.
-func (c *Applier) deleteShared(ctx context.Context, r ref, addon string) (deleted bool, err error) {
-	live, err := c.owned(ctx, r, addon)
+// deleteShared deletes an object of a set. It keeps an object that is another set's by now or goes over to one, one that is to stay, and a namespace with objects that
+// are not among those that go.
+func (c *Applier) deleteShared(ctx context.Context, r ref, o Options, going []ref) (deleted bool, err error) {
+	live, err := c.owned(ctx, r, o.Addon)
 	if err != nil || live == nil {
 		return false, err
 	}
-	if stays(live) {
-		return false, c.release(ctx, r)
+	if stays(live) || o.Heirs[r.identity()] != "" {
+		return false, c.release(ctx, r, o.Addon)
 	}
 	if r.Kind == "Namespace" && r.APIVersion == "v1" {
-		if other, err := c.occupied(ctx, r.Name, addon); err != nil || other != "" {
-			return false, errors.Join(err, c.release(ctx, r))
+		if other, err := c.occupied(ctx, r.Name, o.Addon, going); err != nil || other != "" {
+			if err == nil {
+				err = c.release(ctx, r, o.Addon)
+			}
+			return false, err
 		}
 	}
 	return true, c.deleteOne(ctx, r)
 }
 
-// stays reports whether an object is to outlive its set, as Helm's charts mark it.
+// stays reports whether an object is to outlive its set: Helm's charts mark it, or the cluster needs it.
 func stays(live *unstructured.Unstructured) bool {
-	return strings.EqualFold(strings.TrimSpace(live.GetAnnotations()["helm.sh/resource-policy"]), "keep")
+	return strings.EqualFold(strings.TrimSpace(live.GetAnnotations()["helm.sh/resource-policy"]), "keep") || essential(live)
 }
 
-// release takes the label of its set from an object that stays.
-func (c *Applier) release(ctx context.Context, r ref) error {
-	ri, err := c.resource(ctx, r)
-	if err != nil {
-		return err
-	}
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, AddonLabel, DigestAnnotation)
-	if _, err := ri.Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}); err != nil && !apierrors.IsNotFound(err) {
+// release takes the label of its set from an object that stays, unless another set has it by now.
+func (c *Applier) release(ctx context.Context, r ref, addon string) error {
+	return answer.Poll(ctx, 100*time.Millisecond, func(ctx context.Context) error {
+		live, err := c.owned(ctx, r, addon)
+		if err != nil || live == nil {
+			return err
+		}
+		ri, err := c.held(ctx, r)
+		if err != nil {
+			return err
+		}
+		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{%q:null},"annotations":{%q:null}}}`, live.GetResourceVersion(), AddonLabel, DigestAnnotation)
+		_, err = ri.Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
+			return nil
+		case apierrors.IsConflict(err): // it has changed since: look again
+			return fail.Wrap(fail.NotReady, err, "release %s", r).At(c.Host)
+		}
 		return answer.Error(ctx, err, "release %s", r).At(c.Host)
-	}
-	return nil
+	})
 }
 
 func (c *Applier) deleteOne(ctx context.Context, r ref) error {
-	ri, err := c.resource(ctx, r)
+	return c.delete(ctx, r, metav1.DeletePropagationBackground)
+}
+
+func (c *Applier) delete(ctx context.Context, r ref, how metav1.DeletionPropagation) error {
+	ri, err := c.held(ctx, r)
 	if err != nil {
 		if meta.IsNoMatchError(err) { // its kind is gone, and all objects with it
 			return nil
 		}
 		return err
 	}
-	background := metav1.DeletePropagationBackground
-	err = ri.Delete(ctx, r.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+	err = ri.Delete(ctx, r.Name, metav1.DeleteOptions{PropagationPolicy: &how})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return answer.Error(ctx, err, "delete %s", r).At(c.Host)
 	}
@@ -158,18 +175,18 @@ func (c *Applier) deleteOne(ctx context.Context, r ref) error {
 }
 
 // prune deletes the objects that are in before but not in keep and still carry the label of this addon.
-func (c *Applier) prune(ctx context.Context, before, keep []ref, addon string) ([]string, error) {
+func (c *Applier) prune(ctx context.Context, before, keep []ref, o Options) ([]string, error) {
 	kept := map[string]bool{}
 	for _, r := range keep {
 		kept[r.identity()] = true
 	}
 	going := slices.DeleteFunc(slices.Clone(before), func(r ref) bool { return kept[r.identity()] })
-	return c.takeAway(ctx, going, func(r ref) (bool, error) { return c.deleteShared(ctx, r, addon) })
+	return c.takeAway(ctx, going, func(r ref) (bool, error) { return c.deleteShared(ctx, r, o, going) })
 }
 
 // owned returns the live object if it belongs to the set; nil if it does not, or does not exist.
 func (c *Applier) owned(ctx context.Context, r ref, addon string) (*unstructured.Unstructured, error) {
-	ri, err := c.resource(ctx, r)
+	ri, err := c.held(ctx, r)
 	if err != nil {
 		if meta.IsNoMatchError(err) {
 			return nil, nil

@@ -62,14 +62,14 @@ func (p *Provider) Power(ctx context.Context, name, state string) error {
 	switch state {
 	case "off":
 	case "on", "kill":
-		return fail.New(fail.Refused, "power %s: hosts given by address have no power control", state).At(name).Do("power it on or off where it is")
+		return fail.New(fail.Refused, "power %s: hosts given by address have no power control", state).At(name).Do("power it on or off at the machine")
 	default:
 		return fail.New(fail.Invalid, "unknown power state %q", state).At(name).Do("use off")
 	}
 	if err := p.reach.Ask(ctx, p.host(m)); err != nil {
 		e := fail.Wrap(fail.KindOf(err), err, "shut the host down").At(name)
 		if fail.KindOf(err) == fail.Unreachable { // it will not come back by itself
-			e = e.Do("it may be off already, or cut off: nobody can tell from here").Enough()
+			e = e.Do("it may be off already, or cut off: this can't be told from here").Enough()
 		}
 		return e
 	}

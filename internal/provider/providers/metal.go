@@ -18,7 +18,7 @@ func newMetal(o Options) (*metal.Provider, error) {
 	if o.Store == nil {
 		return nil, fail.New(fail.Internal, "provider metal needs the store that knows the machines")
 	}
-	reg := registry.New(o.Store.Metal(), registry.Options{Power: bmc.Controllers{}, Secrets: o.Store.ServerSecrets()})
+	reg := registry.New(o.Store.Metal(), registry.Options{Power: bmc.Controllers{Allowed: o.BMCs}, Secrets: o.Store.ServerSecrets()})
 	return metal.New(metal.Options{Document: o.Document, Registry: reg, Run: o.Runner, SSHKeys: o.SSHKeys, System: o.system}), nil
 }
 
@@ -46,7 +46,7 @@ func newest(found []order.System, version, named, dir string) (order.System, err
 		}
 	}
 	if named != "" {
-		return order.System{}, fail.New(fail.Refused, "there is no system image %s in %s", named, dir).At("spec.provider.metal.system").Do("naupegos image system makes one, and says its ID")
+		return order.System{}, fail.New(fail.Refused, "there is no system image %s in %s", named, dir).At("spec.provider.metal.system").Do("naupegos image system creates one, and prints its ID")
 	}
 	return order.System{}, fail.New(fail.Refused, "there is no system image of Kubernetes %s to install, in %s", version, dir).
 		Do("make it where naupegos server runs: naupegos image system --kubernetes %s", version)

@@ -29,7 +29,7 @@ type job struct {
 }
 
 // errLost ends a job that another server has taken over, or that could not be renewed.
-var errLost = fail.New(fail.Conflict, "the job was lost: this server was held up, and another one may go on with it")
+var errLost = fail.New(fail.Conflict, "the job was lost: this server was suspended, and another one may continue it")
 
 // carryOut runs a job, from its claim to its end.
 func (b *Board) carryOut(ctx context.Context, claimed *store.Job) {
@@ -151,7 +151,7 @@ func (j *job) attempt(hard context.Context) (done operate.Done, err error) {
 	defer func() {
 		if why := recover(); why != nil {
 			j.b.c.Log.Error("a job panicked", "job", j.ID, "cluster", j.Cluster, "verb", j.Verb, "panic", why, "stack", string(debug.Stack()))
-			err = fail.New(fail.Internal, "this is a defect of naupegos; the server's log says more").At(j.Cluster)
+			err = fail.New(fail.Internal, "this is a defect of naupegos; the server's log has details").At(j.Cluster)
 		}
 	}()
 	most := int64(mostPlannings)
@@ -278,7 +278,7 @@ func (j *job) agree(ctx context.Context, begun *operate.Begun) error {
 		return err
 	}
 	if is != j.order.Digest && !j.order.Unasked {
-		return fail.New(fail.Conflict, "what is there has changed since the plan was made; nothing was done").At(j.Cluster).Do("run the same command again: it plans again")
+		return fail.New(fail.Conflict, "the cluster has changed since the plan was made; nothing was done").At(j.Cluster).Do("run the same command again: it plans again")
 	}
 	raw, err := json.Marshal(show.JSON(begun.First.Plan))
 	if err != nil {
@@ -313,7 +313,7 @@ func (j *job) Agree(string) error {
 		return nil
 	}
 	j.more = true
-	return fail.New(fail.Interrupted, "more was found to do, which nobody has agreed to").At(j.Cluster)
+	return fail.New(fail.Interrupted, "more changes are needed, which no operator has approved").At(j.Cluster)
 }
 
 // Observer implements operate.Front.
