@@ -31,7 +31,7 @@ func (a archived) Open(ctx context.Context, name string) (io.ReadCloser, int64, 
 func TestOneUnreadable(t *testing.T) {
 	ctx := t.Context()
 	d := Directory(t.TempDir())
-	to, _ := someone(t)
+	to, _ := recipientOf(t)
 	var ids []string
 	for i := range 3 {
 		ids = append(ids, testkit.Value(Create(ctx, d, source(t, "demo", noon.Add(time.Duration(i)*time.Hour), to)))(t).ID)
@@ -79,7 +79,7 @@ func (a archived) List(ctx context.Context, dir string) ([]File, error) {
 // TestSweepByTheStoresClock: what another machine began a minute ago stays, although this one's clock is two hours ahead.
 func TestSweepByTheStoresClock(t *testing.T) {
 	d := Directory(t.TempDir())
-	to, _ := someone(t)
+	to, _ := recipientOf(t)
 	const begun = "demo/20261123T110000Z-0001/set.age"
 	testkit.Must(t, d.Create(t.Context(), begun, func(w io.Writer) error { _, err := w.Write([]byte("half")); return err }))
 	there := func() bool {
