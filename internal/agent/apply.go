@@ -31,6 +31,7 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 		return machine.Report{}, err
 	}
 	report := machine.Report{Changes: d.changes(), Missing: d.missing, Life: a.life(d.states)}
+	report.Reboot, report.Warnings = a.awaits(a.nextKernel(st, c.KernelArguments))
 	switch {
 	case len(d.missing) > 0 && !dry:
 		return machine.Report{Missing: d.missing}, nil
@@ -50,6 +51,7 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 // carryOut applies the differences. It saves the state to disk before the first change and after the last.
 func (a *Agent) carryOut(ctx context.Context, c machine.Config, st *state, d *diff) (machine.Report, error) {
 	report := machine.Report{Digest: c.Digest(), Changes: d.changes()}
+	report.Reboot, report.Warnings = a.awaits(a.nextKernel(st, c.KernelArguments))
 	stage, run := stageOf(c, st), hooks{a, c.Machine}
 	if err := run.run(ctx, c.Hooks, "before"+stage); err != nil {
 		return machine.Report{}, err
@@ -112,6 +114,7 @@ func (a *Agent) change(ctx context.Context, c machine.Config, st *state, d *diff
 		func() error { return a.enable(ctx, d.enables) },
 		func() error { return a.daemonReload(ctx, d) },
 		func() error { return takeNotice(ctx, a, d.changed) },
+		func() error { return a.proveArguments(c.KernelArguments) },
 	}
 	for _, step := range steps {
 		if err := ctx.Err(); err != nil {
@@ -168,7 +171,7 @@ func (a *Agent) daemonReload(ctx context.Context, d *diff) error {
 // nextState returns the state of the host after all changes.
 func (a *Agent) nextState(c machine.Config, st *state, d *diff) *state {
 	next := &state{Machine: c.Machine, Paths: map[string]stPath{}, Units: map[string]stUnit{}, Sysctls: maps.Clone(st.Sysctls), Packages: slices.Clone(st.Packages), Adopted: st.Adopted}
-	next.Asked, next.Release = c.Packages, c.Release
+	next.Asked, next.Release, next.Kernel = c.Packages, c.Release, a.nextKernel(st, c.KernelArguments)
 	maps.DeleteFunc(next.Sysctls, func(key, _ string) bool { _, wanted := c.Sysctls[key]; return !wanted })
 	for p, s := range d.managed {
 		if old, ok := st.Paths[p]; ok { // only the first run knows how it was before

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -130,11 +131,20 @@ func (f *fakeHost) Run(_ context.Context, stdin io.Reader, argv ...string) ([]by
 		return nil, nil
 	case "update-ca-certificates", "udevadm":
 		return nil, nil
+	case "update-grub":
+		return exec.Command("sh", "-c", mkconfig, "sh", f.root).CombinedOutput()
 	case "ip", "nft":
 		return nil, &CommandError{Argv: argv, Code: 1, Stderr: "not here"}
 	}
 	return nil, fmt.Errorf("unexpected command %v", argv)
 }
+
+// mkconfig does what grub-mkconfig does with arguments of the kernel.
+const mkconfig = `set -e
+. "$1/etc/default/grub"
+for f in "$1"/etc/default/grub.d/*.cfg; do if [ -e "$f" ]; then . "$f"; fi; done
+printf '\tlinux /vmlinuz root=/dev/vda1 ro %s %s\n' "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT" > "$1/boot/grub/grub.cfg"
+`
 
 // sysusers takes lines of the form "u NAME -" (sysusers.d(5)).
 func (f *fakeHost) sysusers(stdin io.Reader) error {

@@ -34,6 +34,8 @@ type state struct {
 	Asked []string `json:"asked,omitempty"`
 	// Release is the release that the machine runs, as in the configuration.
 	Release string `json:"release,omitempty"`
+	// Kernel has the kernel arguments of the configuration; nil if it never had any.
+	Kernel *stKernel `json:"kernel,omitempty"`
 	// Stage is the stage of the machine's life that is under way or was interrupted: its hooks run again.
 	Stage string `json:"stage,omitempty"`
 	// Adopted is the ID of the cluster, not made by Naupegos, that the host belonged to when it was taken over; empty if only applies configured it.

@@ -19,6 +19,7 @@ import (
 func (c *Observer) CheckFacts(s wanted.Slot, f machine.Facts) error {
 	subject := judge.Subject{
 		Name: s.Name, Role: s.Role, Given: c.Prov.Traits().Given, Adopted: c.Facts.Of(memory.Host, s.Name) != "", Ports: c.portsOf(s.Role),
+		Boots: len(c.Doc.SettingsOf(string(s.Role), s.Pool).KernelArguments) > 0,
 	}
 	for _, m := range c.Doc.Machines() {
 		if m.Name == s.Name && m.Host != nil {
