@@ -56,6 +56,11 @@ func TestSettingsAreUndone(t *testing.T) {
 			},
 			paths: []string{"/etc/localtime"},
 		},
+		"kernel arguments": {
+			prepare: func(f *fakeHost) { withGRUB(t, f) },
+			add:     func(c *machine.Config) { c.KernelArguments = []string{"hugepagesz=1G", "hugepages=4"} },
+			paths:   []string{argumentsFile, host.GRUBConfig}, ran: "update-grub",
+		},
 		"authority": {
 			prepare: func(f *fakeHost) { testkit.Must(t, os.MkdirAll(f.root+authoritiesDir, 0o755)) },
 			add: func(c *machine.Config) {

@@ -185,7 +185,7 @@ func aptError(ctx context.Context, err error, what string) error {
 	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror, or have the packages installed beforehand; apt-get there has details")
 }
 
-// rebootReasons says why the machine has to be rebooted: its packages ask for it, or a newer kernel lies there. Containers have their host's.
+// rebootReasons says why the machine has to be rebooted: its packages ask for it, kernel arguments have changed, or a newer kernel lies there. Containers have their host's.
 func (a *Agent) rebootReasons() (why []string) {
 	if _, err := os.Stat(a.path(rebootFile)); err == nil {
 		reason := "packages require it"
@@ -197,6 +197,10 @@ func (a *Agent) rebootReasons() (why []string) {
 	}
 	if a.root.Read("/run/systemd/container") != "" {
 		return why
+	}
+	if st, err := a.loadState(); err == nil {
+		awaits, _ := a.awaits(st.Kernel)
+		why = append(why, awaits...)
 	}
 	runs := a.root.Read("/proc/sys/kernel/osrelease")
 	if newest := newestKernel(a.root, runs); newest != "" {

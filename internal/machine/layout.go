@@ -34,6 +34,7 @@ type Facts struct {
 	ResolvConf    string       `json:"resolvConf"`           // the real one if systemd-resolved puts a stub in front of it; empty: /etc/resolv.conf
 	NoResolver    bool         `json:"noResolver,omitempty"` // the only known name server is the machine itself, at a loopback address, which pods can't use
 	Swap          bool         `json:"swap"`
+	GRUB          bool         `json:"grub,omitempty"` // it boots by a configuration that update-grub writes
 	MachineID     string       `json:"machineID"`
 	BootID        string       `json:"bootID"`
 	Links         []Attachment `json:"links,omitempty"` // its addresses except loopback's, and link-local ones
