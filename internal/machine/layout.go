@@ -37,11 +37,11 @@ type Facts struct {
 	MachineID     string       `json:"machineID"`
 	BootID        string       `json:"bootID"`
 	Links         []Attachment `json:"links,omitempty"` // its addresses except loopback's, and link-local ones
+	Clock         time.Time    `json:"clock,omitzero"`  // time of the answer, by its own clock
 	Fresh         bool         `json:"fresh"`           // nothing has been configured on it yet; the fields below are set only then
 	// Listeners are the TCP ports that are in use, none of them by Naupegos.
 	Listeners []Listener `json:"listeners,omitempty"`
 	Volumes   []Volume   `json:"volumes,omitempty"`   // file systems of /var/lib and of directories below that fill
-	Clock     time.Time  `json:"clock,omitzero"`      // time of the answer, by its own clock
 	Addresses []string   `json:"addresses,omitempty"` // its IPv4 addresses except loopback's
 	Firewall  string     `json:"firewall,omitempty"`  // the active one: "ufw", "firewalld", "nftables", "netfilter-persistent", "shorewall" or "ferm"
 	Services  []string   `json:"services,omitempty"`  // running services that run containers or a cluster

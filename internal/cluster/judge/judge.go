@@ -78,7 +78,7 @@ func rules() []rule {
 		{fact: "Fresh", unchecked: "it selects the checks"},
 		{fact: "Links", refuse: vip},
 		{fact: "Volumes", fresh: true, refuse: disk},
-		{fact: "Clock", fresh: true, refuse: clock},
+		{fact: "Clock", refuse: clock},
 		{fact: "Firewall", fresh: true, warn: firewall},
 		{fact: "Services", fresh: true, warn: services},
 		{fact: "Balancers", fresh: true, refuse: balancers},

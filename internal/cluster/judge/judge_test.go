@@ -144,6 +144,7 @@ func trials() []trial {
 		{"Clock", node, facts(func(f *machine.Facts) { f.Clock = time.Now().Add(-time.Hour) }), fail.Refused, "m: its clock says |differs from this host's by 1h0m|timedatectl set-ntp true", ""},
 		{"Clock", node, facts(func(f *machine.Facts) { f.Clock = time.Now().Add(time.Hour) }), fail.Refused, "m: its clock says ", ""},
 		{"Clock", node, facts(func(f *machine.Facts) { f.Clock = time.Now().Add(time.Minute) }), 0, "", ""},
+		{"Clock", plane, facts(func(f *machine.Facts) { f.Clock, f.Fresh = time.Now().Add(-20*time.Minute), false }), fail.Refused, "m: its clock says |differs from this host's by 20m", ""}, // new certificates are not yet valid there
 		{"Listeners", node, facts(func(f *machine.Facts) {
 			f.Listeners = []machine.Listener{{Address: "::", Port: 10250, Process: "k3s", PID: 7, Unit: "k3s.service"}}
 		}), fail.Conflict, "m: port 10250, which kubelet needs, is in use by k3s (process 7 of k3s.service)|systemctl disable --now k3s.service", ""},
