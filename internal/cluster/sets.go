@@ -26,7 +26,7 @@ func (a *applying) planSets() error {
 		var first []string
 		for key, seen := range a.o.Sets {
 			// Heirs take objects over before the others are deleted, and custom resources leave their sets before their operator goes.
-			if seen != nil && (slices.Contains(seen.From, s.Key) || servesSome(seen.Finding.Pruned, s)) {
+			if seen != nil && (slices.Contains(seen.From, s.Key) || servesAny(s, seen.Finding.Pruned)) {
 				first = append(first, addons.SetID(key))
 			}
 		}
@@ -98,8 +98,8 @@ func (a *applying) setSteps(s *siteset.Set, seen *observe.SeenSet, r chart.Rende
 	return steps
 }
 
-// servesSome reports whether a set serves some of the objects: it defines their kinds, or may have their operator.
-func servesSome(all []objects.Ref, s observe.SurplusSet) bool {
+// servesAny reports whether a set serves some of the objects: it defines their kinds, or may have their operator.
+func servesAny(s observe.SurplusSet, all []objects.Ref) bool {
 	uses, _ := objects.Groups(all)
 	return slices.ContainsFunc(uses, func(group string) bool {
 		return slices.Contains(s.Defines, group) || s.Works && !slices.Contains(s.Uses, group)
