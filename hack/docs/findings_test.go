@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // A command of the page about security tests: its tag, its package and its tests.
@@ -17,7 +15,7 @@ var testCommand = regexp.MustCompile("`(?:NAUPEGOS_FULL=1 )?go test (?:-tags (\\
 
 // TestFindings: the page has a row for each finding of the review, and every test that it names is in the package and needs the tag that the command has.
 func TestFindings(t *testing.T) {
-	page := string(testkit.Value(os.ReadFile(filepath.Join(root, "docs/reference/security-tests.md")))(t))
+	page := readPage(t, "docs/reference/security-tests.md")
 	var want, found []string
 	for prefix, n := range map[string]int{"C": 1, "H": 2, "M": 14, "L": 9} {
 		for i := range n {
@@ -60,11 +58,29 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// readPage returns the text of a file below the root.
+func readPage(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
 // tagOf returns the build tag of a test, or "missing".
 func tagOf(t *testing.T, dir, name string) string {
 	t.Helper()
-	for _, f := range testkit.Value(filepath.Glob(filepath.Join(root, dir, "*_test.go")))(t) {
-		text := string(testkit.Value(os.ReadFile(f))(t))
+	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(data)
 		if !strings.Contains(text, "\nfunc "+name+"(") {
 			continue
 		}
@@ -80,7 +96,7 @@ func tagOf(t *testing.T, dir, name string) string {
 
 // TestLimitsAreTold: the security page says what strangers on the provisioning network can do, because nothing in the program prevents it.
 func TestLimitsAreTold(t *testing.T) {
-	page := string(testkit.Value(os.ReadFile(filepath.Join(root, "docs/reference/security.md")))(t))
+	page := readPage(t, "docs/reference/security.md")
 	_, limits, found := strings.Cut(page, "\n## What is not solved")
 	if !found {
 		t.Fatal("the page does not say what is not solved")

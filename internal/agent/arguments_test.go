@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/agent/bootargs"
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -64,11 +65,11 @@ func TestKernelArguments(t *testing.T) {
 	f.boot(t, "two")
 	awaits("after the reboot")
 
-	// An upgrade of the kernel package runs update-grub, too; somebody else's hand is drift.
+	// An upgrade of the kernel package runs update-grub, too; another program's change is drift.
 	write(t, f.root+host.GRUBConfig, "\tlinux /vmlinuz root=/dev/vda1 ro quiet\n")
 	drift := f.apply(t, c)
-	if !slices.ContainsFunc(drift.Changes, func(ch machine.Change) bool { return ch.Name == "update-grub" }) || !a.bootsWith(c.KernelArguments) {
-		t.Errorf("after somebody's change: %+v, %s", drift.Changes, f.content(host.GRUBConfig))
+	if !slices.ContainsFunc(drift.Changes, func(ch machine.Change) bool { return ch.Name == "update-grub" }) || !bootargs.Boots(a.root, c.KernelArguments) {
+		t.Errorf("after another program's change: %+v, %s", drift.Changes, f.content(host.GRUBConfig))
 	}
 	if again := f.apply(t, c); len(again.Changes) > 0 {
 		t.Errorf("the next apply changes %+v", again.Changes)

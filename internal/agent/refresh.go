@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/agent/bootargs"
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -28,7 +29,7 @@ func refreshes() []refresh {
 		{dir: "/etc/systemd/timesyncd.conf.d/", name: "systemd-timesyncd.service"},
 		{dir: "/etc/chrony/sources.d/", name: "chrony.service"},
 		{dir: "/etc/udev/rules.d/", name: "udevadm", command: []string{"udevadm", "control", "--reload"}},
-		{dir: argumentsFile, name: "update-grub", command: []string{"update-grub"}, needs: host.UpdateGRUB},
+		{dir: bootargs.File, name: "update-grub", command: []string{"update-grub"}, needs: host.UpdateGRUB},
 	}
 }
 

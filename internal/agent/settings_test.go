@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/agent/bootargs"
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -59,7 +60,7 @@ func TestSettingsAreUndone(t *testing.T) {
 		"kernel arguments": {
 			prepare: func(f *fakeHost) { withGRUB(t, f) },
 			add:     func(c *machine.Config) { c.KernelArguments = []string{"hugepagesz=1G", "hugepages=4"} },
-			paths:   []string{argumentsFile, host.GRUBConfig}, ran: "update-grub",
+			paths:   []string{bootargs.File, host.GRUBConfig}, ran: "update-grub",
 		},
 		"authority": {
 			prepare: func(f *fakeHost) { testkit.Must(t, os.MkdirAll(f.root+authoritiesDir, 0o755)) },

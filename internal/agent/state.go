@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/naupegos/naupegos/internal/agent/bootargs"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 )
@@ -39,7 +40,7 @@ type state struct {
 	// Preparing says that only packages may have been installed: the host is as its owner left it.
 	Preparing bool `json:"preparing,omitempty"`
 	// Kernel has the kernel arguments of the configuration; nil if it never had any.
-	Kernel *stKernel `json:"kernel,omitempty"`
+	Kernel *bootargs.State `json:"kernel,omitempty"`
 	// Stage is the stage of the machine's life that is under way or was interrupted: its hooks run again.
 	Stage string `json:"stage,omitempty"`
 	// Adopted is the ID of the cluster, not made by Naupegos, that the host belonged to when it was taken over; empty if only applies configured it.

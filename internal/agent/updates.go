@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/agent/bootargs"
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -199,7 +200,7 @@ func (a *Agent) rebootReasons() (why []string) {
 		return why
 	}
 	if st, err := a.loadState(); err == nil {
-		awaits, _ := a.awaits(st.Kernel)
+		awaits, _ := bootargs.Awaits(a.root, st.Kernel)
 		why = append(why, awaits...)
 	}
 	runs := a.root.Read("/proc/sys/kernel/osrelease")

@@ -17,7 +17,7 @@ func rebootNote(c *Cluster, o *observe.Observed) string {
 			if len(c.Doc.SettingsOf(string(s.Role), s.Pool).KernelArguments) > 0 {
 				names = append(names, s.Name)
 			}
-		case len(seen.Report.Reboot) > 0:
+		case seen.Report != nil && len(seen.Report.Reboot) > 0:
 			names = append(names, s.Name+" ("+strings.Join(seen.Report.Reboot, "; ")+")")
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -127,27 +126,6 @@ func copiedLabels(t *testing.T, c *Client) {
 	testkit.Must(t, c.Delete(ctx, nil, owned))
 	if there("owned") {
 		t.Error("a namespace with what only the set's objects own stays")
-	}
-}
-
-// defaultsGiveWay: a default that does not fit what the set wants now is no obstacle: the set never asked for it.
-func defaultsGiveWay(t *testing.T, c *Client) {
-	ctx, o := t.Context(), objects.Options{Addon: "manifests.strategies", Prune: true, Shared: true}
-	deployment := strings.Replace(strings.Replace(database, "StatefulSet", "Deployment", 1), "name: db", "name: web", 1)
-	applySet(t, c, o, deployment+"---\n"+database)
-	changed := strings.Replace(deployment, "replicas: 2", "replicas: 2\n  strategy: {type: Recreate}", 1) + "---\n" + strings.Replace(database, "replicas: 2", "replicas: 2\n  updateStrategy: {type: OnDelete}", 1)
-	if f := testkit.Value(c.Examine(ctx, setOf(t, c, o, changed), o))(t); len(f.Refused) != 0 || len(f.Deltas) != 2 {
-		t.Fatalf("refused: %q, %d differences", f.Refused, len(f.Deltas))
-	}
-	applySet(t, c, o, changed)
-	if d := testkit.Value(c.set.AppsV1().Deployments("strategies").Get(ctx, "web", metav1.GetOptions{}))(t); d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || d.Spec.Strategy.RollingUpdate != nil {
-		t.Errorf("the Deployment has %+v", d.Spec.Strategy)
-	}
-	if f := testkit.Value(c.Examine(ctx, setOf(t, c, o, changed), o))(t); !f.Clean() {
-		t.Errorf("a second apply would do: %+v", f)
-	}
-	if f := testkit.Value(c.Examine(ctx, setOf(t, c, o, strings.Replace(changed, "Recreate", "Sometimes", 1)), o))(t); len(f.Refused) != 1 {
-		t.Errorf("a wrong value: %q", f.Refused)
 	}
 }
 

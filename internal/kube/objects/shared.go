@@ -74,10 +74,6 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 	}
 	with.Force = o.Force
 	out, err := r.Apply(ctx, u.GetName(), u, with)
-	if less := cleared(u, live, err); less != nil {
-		u = less
-		out, err = r.Apply(ctx, u.GetName(), u, with)
-	}
 	if !apierrors.IsConflict(err) || o.Force {
 		return out, err
 	}
