@@ -30,7 +30,7 @@ type fakeHost struct {
 	fail func(argv []string) error // injected failure; may be nil
 
 	namespaces    string // of containerd
-	nft, iptables string // what they answer; empty: they are not there
+	nft, iptables string // their output; empty: not installed
 
 	says    map[string]string // what programs answer, by how their command begins
 	modules map[string]func() // what the kernel can load, and what happens then

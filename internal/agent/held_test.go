@@ -28,7 +28,7 @@ func roleConfig(role string) machine.Config {
 	return c
 }
 
-// TestResetKeepsOthersData: what other services keep in directories that a node uses, too, outlives a reset in every role; what the node left goes.
+// TestResetKeepsOthersData: data of other services in directories that a node shares outlive a reset in every role; the node's own data do not.
 func TestResetKeepsOthersData(t *testing.T) {
 	const k8sNode = "worker, control plane"
 	dirs := map[string]struct {
@@ -71,7 +71,7 @@ func TestResetKeepsOthersData(t *testing.T) {
 	}
 }
 
-// TestResetDropsImages: what a store that others use, too, holds for Kubernetes is removed by containerd.
+// TestResetDropsImages: containerd removes the images of Kubernetes from a store that other programs share.
 func TestResetDropsImages(t *testing.T) {
 	f := newFakeHost(t)
 	write(t, f.root+machine.ContainerdRoot+"/io.containerd.metadata.v1.bolt/meta.db", "theirs")

@@ -80,7 +80,7 @@ func held(name string, hold []string) bool {
 	return slices.Contains(fromBundle, bare) || slices.Contains(hold, bare) || slices.Contains(hold, name)
 }
 
-// foreseenPackages reads what apt-get foresees: "Inst NAME [FROM] (TO …)", without FROM for a new package.
+// foreseenPackages parses the output of apt-get --simulate: "Inst NAME [FROM] (TO …)", without FROM for a new package.
 func foreseenPackages(text string) (all []machine.PackageUpdate) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)

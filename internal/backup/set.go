@@ -200,7 +200,7 @@ func latest(ctx context.Context, t Target, cluster string) (*Set, error) {
 	}
 	for _, s := range all {
 		switch {
-		case s.unread != nil: // it may be what is asked for
+		case s.unread != nil: // it may be the wanted one
 			return nil, s.unread
 		case s.Problem == "":
 			return s, nil

@@ -17,7 +17,7 @@ type archived struct {
 	Directory
 	away  func(name string) bool
 	kind  fail.Kind
-	dated time.Time // of all files; zero: as they are
+	dated time.Time // of all files; zero: their own times
 }
 
 func (a archived) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {

@@ -54,7 +54,7 @@ func (c *Cluster) PlanApply(ctx context.Context) (*Applied, error) {
 // planApply plans for the document and for the decisions about single machines.
 func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Decisions) (*Applied, error) {
 	check := c.CheckSets
-	if verb != "apply" { // the stored document: what is wrong with its sets by now does not keep machines from being repaired
+	if verb != "apply" { // errors in the sets of a stored document must not block repairs
 		check = func(context.Context) error { return nil }
 	}
 	for _, prepare := range []func(context.Context) error{check, c.Underway, c.IssuerReady, c.Advance} {

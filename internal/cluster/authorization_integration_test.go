@@ -88,7 +88,7 @@ func (a *authorizer) certificate() string {
 	return "\"" + strings.ReplaceAll(string(text), "\n", "\\n") + "\""
 }
 
-// webhookServer is a real API server that goes by the files that Naupegos renders for spec.identity.authorizationWebhooks.
+// webhookServer is a real API server with the files that Naupegos renders for spec.identity.authorizationWebhooks.
 type webhookServer struct {
 	t    *testing.T
 	dir  string

@@ -25,7 +25,7 @@ func (a *applying) planSets() error {
 	for _, s := range a.o.SurplusSets {
 		var first []string
 		for key, seen := range a.o.Sets {
-			// Heirs take objects over before the others are deleted, and custom resources leave their sets before their operator goes.
+			// Heirs take objects over before the set's other objects are deleted, and custom resources are removed before their operator.
 			if seen != nil && (slices.Contains(seen.From, s.Key) || servesAny(s, seen.Finding.Pruned)) {
 				first = append(first, addons.SetID(key))
 			}
@@ -106,8 +106,8 @@ func servesAny(s observe.SurplusSet, all []objects.Ref) bool {
 	})
 }
 
-// removals lists for each set that leaves the document those that are removed before it: custom resources go before the set that defines their kinds, and
-// before sets with workloads, one of which may be their operator. Of sets that use each other, the first goes first.
+// removals returns for each departing set the sets that must be removed before it: custom resources precede the set that defines their kinds, and
+// sets with workloads, because one of these may be the operator. Of two sets that use each other, the first in the list is removed first.
 func removals(all []observe.SurplusSet) map[string][]string {
 	out := map[string][]string{}
 	var reaches func(from, to string) bool

@@ -153,7 +153,7 @@ func replicasStay(t *testing.T, c *Client) {
 	}
 }
 
-// partialDiscovery: an API whose server is away stays among those that charts ask for.
+// partialDiscovery: charts still see an API whose server is down.
 func partialDiscovery(t *testing.T, c *Client) {
 	applySet(t, c, objects.Options{Addon: "manifests.away", Shared: true}, "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1.away.example.org}\n"+
 		"spec: {group: away.example.org, version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {name: nowhere, namespace: default}}\n")

@@ -39,7 +39,7 @@ func (o Options) Offered() []string {
 	return slices.DeleteFunc(Sections()[1:], func(name string) bool { return !slices.Contains(o.With, name) })
 }
 
-// Offers reports whether an example is to be written. The template calls it.
+// Offers reports whether the document gets an example. The template calls it.
 func (o Options) Offers(name string) bool { return slices.Contains(o.With, name) }
 
 // Example returns an example as comments, indented by blanks; without its marks ("# ") it is valid. The template calls it.

@@ -109,7 +109,7 @@ func TestListWithoutUploads(t *testing.T) {
 	testkit.Fails(t, err, fail.Unauthorized, "look at the credentials")
 }
 
-// TestForbidden: what a service forbids for another reason than rights is not blamed on the credentials.
+// TestForbidden: an error blames the credentials only if rights are missing.
 func TestForbidden(t *testing.T) {
 	for code, want := range map[string]struct {
 		kind fail.Kind

@@ -205,7 +205,7 @@ func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before, install b
 	if before {
 		when = "before"
 	}
-	done := map[string]bool{} // Jobs and Pods that an attempt has made: true for those that have ended
+	done := map[string]bool{} // Jobs and Pods of earlier attempts; true: ended
 	step := &plan.Step{
 		ID: HooksID(s.Key, before), Action: plan.Create, Subject: "cluster", Title: "run the hooks of " + s.Title + " that come " + when + " it", Reason: "the chart has them", Apart: true,
 		Timeout: s.Timeout,

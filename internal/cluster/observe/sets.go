@@ -82,7 +82,7 @@ func (c *Observer) allSets(ctx context.Context, described siteset.Cluster) (map[
 // setsTime bounds the comparison of the document's sets with the cluster: two requests for each object.
 const setsTime = time.Minute
 
-// observeSets compares the document's sets with the cluster. What goes wrong is a matter of the sets alone: machines are still looked after.
+// observeSets compares the document's sets with the cluster. An error concerns the sets alone, so that machines are still repaired.
 func (c *Observer) observeSets(ctx context.Context, o *Observed) error {
 	if o.Addons == nil { // some inputs of the sets are unknown
 		return nil

@@ -40,7 +40,7 @@ func (f *Finding) Clean() bool { return !f.Mode && f.alike() }
 // OnlyMode reports whether nothing but the mode in the inventory differs, which Remember writes.
 func (f *Finding) OnlyMode() bool { return f.Mode && f.alike() }
 
-// Mends reports whether the set was applied as it is: what Apply changes was changed by others.
+// Mends reports whether this set was applied before: Apply only undoes changes of others.
 func (f *Finding) Mends() bool { return f.Same && !f.Hooked || f.Mending }
 
 func (f *Finding) alike() bool {

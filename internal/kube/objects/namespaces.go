@@ -101,7 +101,7 @@ func (c *Applier) occupied(ctx context.Context, namespace, addon string, going [
 				if err != nil {
 					return "", err
 				}
-				hook := r.Kind != "PersistentVolumeClaim" && appliedFor(o, addon) // what a chart's hooks made is in no inventory
+				hook := r.Kind != "PersistentVolumeClaim" && appliedFor(o, addon) // inventories do not list the objects of a chart's hooks
 				if stays && (kept[id] || !hook) {
 					return r.Kind + " " + o.Name, nil
 				}
@@ -141,7 +141,7 @@ func (x *collector) outlives(ctx context.Context, o *metav1.PartialObjectMetadat
 	return !f.goes, err
 }
 
-// appliedFor reports whether we gave an object the label of a set. Operators copy labels to what they make.
+// appliedFor reports whether we gave an object the label of a set. Operators copy labels to their objects.
 func appliedFor(o *metav1.PartialObjectMetadata, addon string) bool {
 	return o.Labels[AddonLabel] == addon && slices.ContainsFunc(o.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
 		return m.Manager == FieldManager && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:`+AddonLabel+`"`))

@@ -89,7 +89,7 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 	return r.Apply(ctx, u.GetName(), u, with)
 }
 
-// leaving fails with fail.NotReady if an object is being deleted: what is applied to it goes with it.
+// leaving returns fail.NotReady if an object is being deleted: a change would be lost with it.
 func leaving(live *unstructured.Unstructured) error {
 	if live.GetDeletionTimestamp() == nil {
 		return nil

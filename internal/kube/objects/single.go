@@ -65,7 +65,7 @@ func (c *Applier) APIs(ctx context.Context) ([]string, error) {
 	}
 	var out []string
 	var failed *discovery.ErrGroupDiscoveryFailed
-	if errors.As(err, &failed) { // the server of an API that is not there now will be back: charts keep what they make for it
+	if errors.As(err, &failed) { // an API whose server is down will be back: charts keep their objects for it
 		for gv := range failed.Groups {
 			out = append(out, gv.String())
 		}

@@ -127,7 +127,7 @@ type listedZone struct {
 	away bool // nothing can be made in it for now
 }
 
-// zoneNames returns the sorted names of zones, of those that are away if wanted.
+// zoneNames returns the sorted names of zones; away includes zones in maintenance.
 func zoneNames(zones []listedZone, away bool) []string {
 	names := []string{}
 	for _, z := range zones {
@@ -168,7 +168,7 @@ func (p *Provider) serverZones(ctx context.Context, away bool) ([]string, error)
 	return zoneNames(p.lookups.serverZones, away), nil
 }
 
-// volumeZones lists the zones for volumes, sorted, also those that are away for a while. Many clouds have one for volumes and several for servers.
+// volumeZones returns the sorted zones for volumes, including zones in maintenance. Many clouds have one for volumes and several for servers.
 func (p *Provider) volumeZones(ctx context.Context) ([]string, error) {
 	p.lookups.mu.Lock()
 	defer p.lookups.mu.Unlock()
