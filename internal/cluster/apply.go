@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
@@ -78,6 +79,10 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	}
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
+	}
+	if verb != "apply" && o.SetsErr != nil { // a repair or renewal that succeeds must not end as failed
+		p.Steps = slices.DeleteFunc(p.Steps, func(s *plan.Step) bool { return s.ID == addons.UnseenSets })
+		p.Warnings = append(p.Warnings, "the manifests and charts could not be compared with the cluster: "+o.SetsErr.Error())
 	}
 	waits := c.takePart(o, p)
 	c.WarnOfBudgets(ctx, p, o.Obstacles)

@@ -83,11 +83,13 @@ func (a *applying) setSteps(s *siteset.Set, seen *observe.SeenSet, r chart.Rende
 	if known := seen != nil && (seen.Finding.Known || seen.Adopts != ""); !known && !a.SetApplied(s.Key) {
 		install = true
 	}
-	if before := chart.Due(r.Before, install); renewed && len(before) > 0 {
+	before := chart.Due(r.Before, install)
+	hooked := renewed && len(before) > 0
+	if hooked {
 		steps = append(steps, a.HooksStep(s, before, true, install))
 	}
 	if apply {
-		steps = append(steps, a.SetStep(s, seen, install))
+		steps = append(steps, a.SetStep(s, seen, install, hooked))
 	}
 	if apply && (seen == nil || !seen.Finding.OnlyMode()) || !works {
 		steps = append(steps, a.SetWorksStep(s))
@@ -110,9 +112,20 @@ func servesAny(s observe.SurplusSet, all []objects.Ref) bool {
 // sets with workloads, because one of these may be the operator. Of two sets that use each other, the first in the list is removed first.
 func removals(all []observe.SurplusSet) map[string][]string {
 	out := map[string][]string{}
-	var reaches func(from, to string) bool
-	reaches = func(from, to string) bool {
-		return from == to || slices.ContainsFunc(out[from], func(n string) bool { return reaches(n, to) })
+	reaches := func(from, to string) bool {
+		seen := map[string]bool{}
+		var walk func(name string) bool
+		walk = func(name string) bool {
+			if name == to {
+				return true
+			}
+			if seen[name] {
+				return false
+			}
+			seen[name] = true
+			return slices.ContainsFunc(out[name], walk)
+		}
+		return walk(from)
 	}
 	order := func(serves func(s observe.SurplusSet, group string) bool) {
 		for _, s := range all {

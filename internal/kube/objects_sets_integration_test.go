@@ -127,6 +127,23 @@ func copiedLabels(t *testing.T, c *Client) {
 	if there("owned") {
 		t.Error("a namespace with what only the set's objects own stays")
 	}
+
+	kept := objects.Options{Addon: "manifests.kept", Prune: true, Shared: true}
+	applySet(t, c, kept, "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data, annotations: {helm.sh/resource-policy: keep}}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n")
+	testkit.Must(t, c.Delete(ctx, nil, kept))
+	if pvc, err := c.set.CoreV1().PersistentVolumeClaims("kept").Get(ctx, "data", metav1.GetOptions{}); err != nil || pvc.DeletionTimestamp != nil || !there("kept") {
+		t.Errorf("the claim that its chart keeps: %v %v", pvc, err)
+	}
+
+	former, heir := objects.Options{Addon: "manifests.former", Prune: true, Shared: true}, objects.Options{Addon: "manifests.heir", Prune: true, Shared: true}
+	const moving = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, namespace: former}\n"
+	applySet(t, c, former, moving)
+	heir.From = []string{former.Addon}
+	applySet(t, c, heir, moving)
+	testkit.Must(t, c.Delete(ctx, nil, former))
+	if _, err := c.set.CoreV1().ConfigMaps("former").Get(ctx, "conf", metav1.GetOptions{}); err != nil || !there("former") {
+		t.Errorf("the namespace of an object that another set took over: %v", err)
+	}
 }
 
 // replicasStay: when a set no longer says how many replicas there are, as with an autoscaler, the workload keeps them.

@@ -97,7 +97,7 @@ func (c *Applier) occupied(ctx context.Context, namespace, addon string, going [
 			for i := range found.Items {
 				o := &found.Items[i]
 				id := ref{APIVersion: gv.String(), Kind: r.Kind, Namespace: namespace, Name: o.Name}.identity()
-				stays, err := x.outlives(ctx, o, r.Kind, id)
+				stays, err := x.outlives(ctx, o, r.Kind)
 				if err != nil {
 					return "", err
 				}
@@ -131,10 +131,11 @@ func (c *Applier) undefined(ctx context.Context, name string, known map[string]f
 	return d.GetDeletionTimestamp() != nil, nil
 }
 
-// outlives reports whether an object stays when the objects that go are gone.
-func (x *collector) outlives(ctx context.Context, o *metav1.PartialObjectMetadata, kind, id string) (bool, error) {
+// outlives reports whether an object stays when the objects that go are gone. Namespaces are deleted last: an object of the set that is not being deleted
+// by then was kept, or another set has taken it over.
+func (x *collector) outlives(ctx context.Context, o *metav1.PartialObjectMetadata, kind string) (bool, error) {
 	ofNamespace := kind == "ServiceAccount" && o.Name == "default" || kind == "ConfigMap" && o.Name == "kube-root-ca.crt"
-	if ofNamespace || o.DeletionTimestamp != nil || x.known[id].goes {
+	if ofNamespace || o.DeletionTimestamp != nil {
 		return false, nil
 	}
 	f, err := x.owned(ctx, o.Namespace, o.OwnerReferences)
