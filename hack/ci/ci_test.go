@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -155,5 +157,22 @@ func TestOneRunAtATime(t *testing.T) {
 	} // otherwise the enclosing run of the tests holds the lock
 	if _, err := begin(t.Context()); err == nil || !strings.Contains(err.Error(), "another test run") {
 		t.Errorf("a second run: %v", err)
+	}
+}
+
+func TestReportListsEveryTest(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	tests, err := findTests("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := printPasses(&out, tests); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range tests {
+		if f.tier != nil && !regexp.MustCompile(`(?m)^`+f.tier.name+` .* `+f.id()+`$`).Match(out.Bytes()) {
+			t.Errorf("the report lacks %s of the tier %s", f.id(), f.tier.name)
+		}
 	}
 }
