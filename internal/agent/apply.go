@@ -31,7 +31,7 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 	if err != nil {
 		return machine.Report{}, err
 	}
-	if err := checkRemovals(ctx, a, d.packages); err != nil {
+	if d.replaced, err = checkRemovals(ctx, a, d.packages); err != nil {
 		return machine.Report{}, err
 	}
 	report := machine.Report{Changes: d.changes(), Missing: d.missing, Life: a.life(d.states)}

@@ -32,8 +32,10 @@ func (a *Agent) diffPackages(want []string) ([]string, error) {
 // installedPackages reads the stanzas of dpkg's database.
 func installedPackages(status string) map[string]bool {
 	have := map[string]bool{}
-	for name, _ := range stanzas(status) {
-		have[name] = true
+	for s := range stanzas(status) {
+		if s.installed {
+			have[s.name] = true
+		}
 	}
 	return have
 }
@@ -41,37 +43,59 @@ func installedPackages(status string) map[string]bool {
 // providedPackages returns the packages that installed ones of other names stand for.
 func providedPackages(status string) map[string]bool {
 	out := map[string]bool{}
-	for _, provides := range stanzas(status) {
-		for p := range strings.SplitSeq(provides, ",") {
-			if f := strings.Fields(p); len(f) > 0 { // with a version: NAME (= VERSION)
-				out[f[0]] = true
-			}
+	for s := range stanzas(status) {
+		for _, p := range s.provides {
+			out[p] = out[p] || s.installed
 		}
 	}
 	return out
 }
 
-// stanzas yields each installed package in dpkg's database, with its field Provides.
-func stanzas(status string) iter.Seq2[string, string] {
-	return func(yield func(name, provides string) bool) {
-		for stanza := range strings.SplitSeq(status, "\n\n") {
-			name, provides, installed := "", "", false
-			for line := range strings.Lines(stanza) {
+// stanza is a package in dpkg's database or in apt's lists (deb-control(5)).
+type stanza struct {
+	name                string
+	provides, conflicts []string
+	installed           bool
+}
+
+// stanzas yields the packages that a control file describes.
+func stanzas(text string) iter.Seq[stanza] {
+	return func(yield func(stanza) bool) {
+		for paragraph := range strings.SplitSeq(text, "\n\n") {
+			var s stanza
+			for line := range strings.Lines(paragraph) {
 				key, value, _ := strings.Cut(strings.TrimRight(line, "\n"), ": ")
 				switch key {
 				case "Package":
-					name = value
+					s.name = value
 				case "Provides":
-					provides = value
+					s.provides = packageNames(value)
+				case "Conflicts":
+					s.conflicts = packageNames(value)
 				case "Status":
-					installed = value == "install ok installed" || value == "hold ok installed"
+					s.installed = value == "install ok installed" || value == "hold ok installed"
 				}
 			}
-			if installed && !yield(name, provides) {
+			if s.name != "" && !yield(s) {
 				return
 			}
 		}
 	}
+}
+
+// packageNames returns the names in a list of packages, whose items may have versions: NAME (= VERSION).
+func packageNames(list string) (names []string) {
+	for item := range strings.SplitSeq(list, ",") {
+		if f := strings.Fields(item); len(f) > 0 {
+			names = append(names, f[0])
+		}
+	}
+	return names
+}
+
+// roles returns the virtual packages that s provides and that none but s may provide, such as time-daemon.
+func (s stanza) roles() []string {
+	return slices.DeleteFunc(slices.Clone(s.provides), func(p string) bool { return !slices.Contains(s.conflicts, p) })
 }
 
 // apt runs apt-get noninteractively. It waits for another program that installs packages: a new host does so by itself for minutes.
@@ -169,17 +193,18 @@ func dropPackages(ctx context.Context, a *Agent, next *state, want, stale []stri
 }
 
 func tryInstall(ctx context.Context, a *Agent, names []string, note func(brought []string) error) error {
-	foreseen, err := a.apt(ctx, append([]string{"--simulate"}, installation(names)...)...)
+	foreseen, replaced, err := foreseeInstallation(ctx, a, names)
 	if err != nil {
 		return err
 	}
-	if err := removesNothing(string(foreseen), names); err != nil {
+	if err := note(broughtPackages(foreseen)); err != nil {
 		return err
 	}
-	if err := note(broughtPackages(string(foreseen))); err != nil {
-		return err
+	args := installation(names)
+	if len(replaced) == 0 {
+		args = slices.Insert(args, 1, "--no-remove")
 	}
-	_, err = a.apt(ctx, slices.Insert(installation(names), 1, "--no-remove")...)
+	_, err = a.apt(ctx, args...)
 	return err
 }
 
@@ -187,31 +212,68 @@ func installation(names []string) []string {
 	return slices.Concat([]string{"install", "-y", "-q", "--no-install-recommends"}, quietly, []string{"--"}, names)
 }
 
-// checkRemovals is fail.Conflict if an installation would remove packages, as far as the present lists tell.
-func checkRemovals(ctx context.Context, a *Agent, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	foreseen, err := a.apt(ctx, append([]string{"--simulate"}, installation(names)...)...)
+// foreseeInstallation returns the output of apt-get --simulate, and the installed packages that the wanted ones replace. It is fail.Conflict if apt
+// would remove other packages.
+func foreseeInstallation(ctx context.Context, a *Agent, names []string) (foreseen string, replaced []string, err error) {
+	out, err := a.apt(ctx, append([]string{"--simulate"}, installation(names)...)...)
 	if err != nil {
-		return nil // the apply fetches the lists, and foresees it again
+		return "", nil, err
 	}
-	return removesNothing(string(foreseen), names)
+	removed := removedPackages(string(out))
+	if len(removed) == 0 {
+		return string(out), nil, nil
+	}
+	show := []string{"env", "LC_ALL=C", "apt-cache", "show", "--no-all-versions", "--"}
+	lists, err := a.run.Run(ctx, nil, append(show, names...)...)
+	if err != nil {
+		return "", nil, err
+	}
+	replaced = replacedPackages(removed, a.root.Read(host.DpkgStatus), string(lists))
+	removed = slices.DeleteFunc(removed, func(p string) bool { return slices.Contains(replaced, p) })
+	if len(removed) > 0 {
+		return "", nil, fail.New(fail.Conflict, "to install %s, apt would remove %s", strings.Join(names, " "), strings.Join(removed, " ")).
+			Do("use another host; or remove these packages yourself, if nothing needs them any more: apt-get remove %s", strings.Join(removed, " "))
+	}
+	return string(out), replaced, nil
 }
 
-// removesNothing refuses an installation that removes packages according to the output of apt-get --simulate: "Remv NAME [VERSION]".
-func removesNothing(foreseen string, names []string) error {
-	var removed []string
+// checkRemovals returns the installed packages that the wanted ones replace. It is fail.Conflict if an installation would remove others, as far as
+// the present lists tell.
+func checkRemovals(ctx context.Context, a *Agent, names []string) (replaced []string, err error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	_, replaced, err = foreseeInstallation(ctx, a, names)
+	if err != nil && fail.KindOf(err) != fail.Conflict {
+		return nil, nil // the apply fetches the lists, and foresees it again
+	}
+	return replaced, err
+}
+
+// removedPackages returns the packages that are removed according to the output of apt-get --simulate: "Remv NAME [VERSION]".
+func removedPackages(foreseen string) (names []string) {
 	for line := range strings.Lines(foreseen) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == "Remv" {
-			removed = append(removed, f[1])
+			names = append(names, f[1])
 		}
 	}
-	if len(removed) == 0 {
-		return nil
+	return names
+}
+
+// replacedPackages returns the removed packages that a wanted one replaces in a role that only one package may have, as chrony does
+// systemd-timesyncd. What clusters run by is never replaced.
+func replacedPackages(removed []string, status, wanted string) (names []string) {
+	var roles []string
+	for s := range stanzas(wanted) {
+		roles = append(roles, s.roles()...)
 	}
-	return fail.New(fail.Conflict, "to install %s, apt would remove %s", strings.Join(names, " "), strings.Join(removed, " ")).
-		Do("use another host; or remove these packages yourself, if nothing needs them any more: apt-get remove %s", strings.Join(removed, " "))
+	for s := range stanzas(status) {
+		taken := slices.ContainsFunc(s.roles(), func(r string) bool { return slices.Contains(roles, r) })
+		if s.installed && taken && slices.Contains(removed, s.name) && !held(s.name, nil) {
+			names = append(names, s.name)
+		}
+	}
+	return names
 }
 
 // broughtPackages returns the packages that are newly installed according to the output of apt-get --simulate: "Inst NAME (VERSION …)". A package
