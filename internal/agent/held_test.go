@@ -124,3 +124,16 @@ func TestAdoptKeepsOthersStore(t *testing.T) {
 		}
 	}
 }
+
+// TestResetOfAMaskedUnit: a unit that ran though it was masked can't be started again, and keeps no reset from its end.
+func TestResetOfAMaskedUnit(t *testing.T) {
+	f := newFakeHost(t)
+	testkit.Must(t, os.Symlink("/dev/null", f.root+"/etc/systemd/system/"+containerdUnit))
+	f.save(fakeState{Images: map[string]string{}, Read: map[string]string{}, Units: map[string]fakeUnit{containerdUnit: {Active: "active", Starts: 1}}})
+	putBlobs(t, f)
+	f.apply(t, roleConfig("worker"))
+	testkit.Value(f.agent().Reset(t.Context(), ResetOptions{}))(t)
+	if got := f.content("/etc/systemd/system/" + containerdUnit); got != "link to /dev/null" || f.content(machine.StateKey) != "" {
+		t.Errorf("the unit file is %q, or the agent's state is left", got)
+	}
+}
