@@ -73,7 +73,7 @@ var knows = map[string][]string{
 	"internal/plan/delta":          {},
 	"internal/plan/show":           {"internal/fail", "internal/plan", "internal/plan/delta", "internal/plan/words"},
 	"internal/plan/words":          {},
-	"internal/machine":             {"internal/fail"},
+	"internal/machine":             {"internal/fail", "internal/machine/items"},
 	"internal/machine/items":       {},
 	"internal/agent":               {"internal/agent/bootargs", "internal/agent/host", "internal/fail", "internal/machine"},
 	"internal/agent/registrycheck": {},
