@@ -2,11 +2,11 @@ package agent
 
 import (
 	"context"
-	"iter"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/agent/dpkg"
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -18,7 +18,7 @@ func (a *Agent) diffPackages(want []string) ([]string, error) {
 		return nil, nil
 	}
 	status := a.root.Read(host.DpkgStatus)
-	have, provided := installedPackages(status), providedPackages(status)
+	have, provided := dpkg.Installed(status), dpkg.Provided(status)
 	var out []string
 	for _, p := range want {
 		// Docker's containerd.io is runc, too, and conflicts with the package of that name.
@@ -27,75 +27,6 @@ func (a *Agent) diffPackages(want []string) ([]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// installedPackages reads the stanzas of dpkg's database.
-func installedPackages(status string) map[string]bool {
-	have := map[string]bool{}
-	for s := range stanzas(status) {
-		if s.installed {
-			have[s.name] = true
-		}
-	}
-	return have
-}
-
-// providedPackages returns the packages that installed ones of other names stand for.
-func providedPackages(status string) map[string]bool {
-	out := map[string]bool{}
-	for s := range stanzas(status) {
-		for _, p := range s.provides {
-			out[p] = out[p] || s.installed
-		}
-	}
-	return out
-}
-
-// stanza is a package in dpkg's database or in apt's lists (deb-control(5)).
-type stanza struct {
-	name                string
-	provides, conflicts []string
-	installed           bool
-}
-
-// stanzas yields the packages that a control file describes.
-func stanzas(text string) iter.Seq[stanza] {
-	return func(yield func(stanza) bool) {
-		for paragraph := range strings.SplitSeq(text, "\n\n") {
-			var s stanza
-			for line := range strings.Lines(paragraph) {
-				key, value, _ := strings.Cut(strings.TrimRight(line, "\n"), ": ")
-				switch key {
-				case "Package":
-					s.name = value
-				case "Provides":
-					s.provides = packageNames(value)
-				case "Conflicts":
-					s.conflicts = packageNames(value)
-				case "Status":
-					s.installed = value == "install ok installed" || value == "hold ok installed"
-				}
-			}
-			if s.name != "" && !yield(s) {
-				return
-			}
-		}
-	}
-}
-
-// packageNames returns the names in a list of packages, whose items may have versions: NAME (= VERSION).
-func packageNames(list string) (names []string) {
-	for item := range strings.SplitSeq(list, ",") {
-		if f := strings.Fields(item); len(f) > 0 {
-			names = append(names, f[0])
-		}
-	}
-	return names
-}
-
-// roles returns the virtual packages that s provides and that none but s may provide, such as time-daemon.
-func (s stanza) roles() []string {
-	return slices.DeleteFunc(slices.Clone(s.provides), func(p string) bool { return !slices.Contains(s.conflicts, p) })
 }
 
 // apt runs apt-get noninteractively. It waits for another program that installs packages: a new host does so by itself for minutes.
@@ -113,7 +44,7 @@ func unlocked(ctx context.Context, longest time.Duration, run func() ([]byte, er
 	defer poll.Stop()
 	for {
 		out, err := run()
-		if err == nil || !locked(err) {
+		if err == nil || !dpkg.Locked(err) {
 			return out, err
 		}
 		select {
@@ -126,16 +57,6 @@ func unlocked(ctx context.Context, longest time.Duration, run func() ([]byte, er
 	}
 }
 
-// locked reports whether apt or dpkg says that another program is at work.
-func locked(err error) bool {
-	for _, says := range []string{"Could not get lock", "is another process using it", "Unable to acquire the dpkg frontend lock", "locked by another process"} {
-		if strings.Contains(err.Error(), says) {
-			return true
-		}
-	}
-	return false
-}
-
 // installPackages installs missing packages. It first passes to note all packages that the installation adds. What was cut off before is finished.
 // Package lists are fetched again only if the present lists do not suffice.
 func (a *Agent) installPackages(ctx context.Context, names []string, note func(brought []string) error) error {
@@ -144,13 +65,13 @@ func (a *Agent) installPackages(ctx context.Context, names []string, note func(b
 	}
 	what := "install the packages " + strings.Join(names, " ")
 	err := tryInstall(ctx, a, names, note)
-	if err != nil && ctx.Err() == nil && cutOff(err) {
+	if err != nil && ctx.Err() == nil && dpkg.CutOff(err) {
 		if err := a.finishPackages(ctx); err != nil {
 			return err
 		}
 		err = tryInstall(ctx, a, names, note)
 	}
-	if err == nil || fail.KindOf(err) == fail.Conflict || locked(err) {
+	if err == nil || fail.KindOf(err) == fail.Conflict || dpkg.Locked(err) {
 		return aptError(ctx, err, what)
 	}
 	if _, err = a.apt(ctx, "update", "-q"); err == nil {
@@ -171,7 +92,7 @@ func stalePackages(a *Agent, st *state, want []string) []string {
 	if len(out) == 0 {
 		return nil
 	}
-	have := installedPackages(a.root.Read(host.DpkgStatus))
+	have := dpkg.Installed(a.root.Read(host.DpkgStatus))
 	return slices.DeleteFunc(out, func(p string) bool { return !have[p] })
 }
 
@@ -187,7 +108,7 @@ func dropPackages(ctx context.Context, a *Agent, next *state, want, stale []stri
 	if err := r.removePackages(ctx); err != nil {
 		return err
 	}
-	have := installedPackages(a.root.Read(host.DpkgStatus))
+	have := dpkg.Installed(a.root.Read(host.DpkgStatus))
 	next.Packages = slices.DeleteFunc(next.Packages, func(p string) bool { name, _, _ := strings.Cut(p, ":"); return !have[name] })
 	return nil
 }
@@ -197,7 +118,7 @@ func tryInstall(ctx context.Context, a *Agent, names []string, note func(brought
 	if err != nil {
 		return err
 	}
-	if err := note(broughtPackages(foreseen)); err != nil {
+	if err := note(dpkg.Brought(foreseen)); err != nil {
 		return err
 	}
 	args := installation(names)
@@ -219,7 +140,7 @@ func foreseeInstallation(ctx context.Context, a *Agent, names []string) (foresee
 	if err != nil {
 		return "", nil, err
 	}
-	removed := removedPackages(string(out))
+	removed := dpkg.Removed(string(out))
 	if len(removed) == 0 {
 		return string(out), nil, nil
 	}
@@ -228,7 +149,8 @@ func foreseeInstallation(ctx context.Context, a *Agent, names []string) (foresee
 	if err != nil {
 		return "", nil, err
 	}
-	replaced = replacedPackages(removed, a.root.Read(host.DpkgStatus), string(lists))
+	replaced = dpkg.Replaced(removed, a.root.Read(host.DpkgStatus), string(lists))
+	replaced = slices.DeleteFunc(replaced, func(p string) bool { return held(p, nil) }) // what clusters run by
 	removed = slices.DeleteFunc(removed, func(p string) bool { return slices.Contains(replaced, p) })
 	if len(removed) > 0 {
 		return "", nil, fail.New(fail.Conflict, "to install %s, apt would remove %s", strings.Join(names, " "), strings.Join(removed, " ")).
@@ -250,47 +172,10 @@ func checkRemovals(ctx context.Context, a *Agent, names []string) (replaced []st
 	return replaced, err
 }
 
-// removedPackages returns the packages that are removed according to the output of apt-get --simulate: "Remv NAME [VERSION]".
-func removedPackages(foreseen string) (names []string) {
-	for line := range strings.Lines(foreseen) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "Remv" {
-			names = append(names, f[1])
-		}
-	}
-	return names
-}
-
-// replacedPackages returns the removed packages that a wanted one replaces in a role that only one package may have, as chrony does
-// systemd-timesyncd. What clusters run by is never replaced.
-func replacedPackages(removed []string, status, wanted string) (names []string) {
-	var roles []string
-	for s := range stanzas(wanted) {
-		roles = append(roles, s.roles()...)
-	}
-	for s := range stanzas(status) {
-		taken := slices.ContainsFunc(s.roles(), func(r string) bool { return slices.Contains(roles, r) })
-		if s.installed && taken && slices.Contains(removed, s.name) && !held(s.name, nil) {
-			names = append(names, s.name)
-		}
-	}
-	return names
-}
-
-// broughtPackages returns the packages that are newly installed according to the output of apt-get --simulate: "Inst NAME (VERSION …)". A package
-// that is upgraded has its present version in brackets before the parenthesis.
-func broughtPackages(foreseen string) (names []string) {
-	for line := range strings.Lines(foreseen) {
-		if f := strings.Fields(line); len(f) > 2 && f[0] == "Inst" && strings.HasPrefix(f[2], "(") {
-			names = append(names, f[1])
-		}
-	}
-	return names
-}
-
 // removePackages removes, with their settings, packages that the agent installed. Packages that later installed ones depend on stay.
 func (r *reset) removePackages(ctx context.Context) error {
 	here := func() []string {
-		have := installedPackages(r.root.Read(host.DpkgStatus))
+		have := dpkg.Installed(r.root.Read(host.DpkgStatus))
 		return slices.DeleteFunc(slices.Clone(r.st.Packages), func(p string) bool { name, _, _ := strings.Cut(p, ":"); return !have[name] })
 	}
 	ours := here()
@@ -309,7 +194,7 @@ func (r *reset) removePackages(ctx context.Context) error {
 	switch {
 	case err == nil || ctx.Err() == nil && len(left) > 0 && strings.Contains(err.Error(), "dependency problems"):
 		return nil
-	case locked(err):
+	case dpkg.Locked(err):
 		return fail.Wrap(fail.NotReady, err, "remove the packages %s", strings.Join(ours, " "))
 	}
 	return unitFailure(ctx, err, "remove the packages "+strings.Join(ours, " "))

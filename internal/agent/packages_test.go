@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/agent/dpkg"
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -99,7 +100,7 @@ func TestResetRemovesPackages(t *testing.T) {
 			d.broke = false
 			testkit.Value(d.agent().Reset(t.Context(), ResetOptions{}))(t)
 			var left []string
-			for p := range installedPackages(testkit.Value(readText(d.root + host.DpkgStatus))(t)) {
+			for p := range dpkg.Installed(testkit.Value(readText(d.root + host.DpkgStatus))(t)) {
 				left = append(left, p)
 			}
 			slices.Sort(left)
