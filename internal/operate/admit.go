@@ -29,6 +29,14 @@ func (o *Options) Admit(ctx context.Context, st store.Store, doc *v1alpha1.Clust
 	return apart(ctx, st, doc)
 }
 
+// admitBackupsOf refuses another cluster's backups where a document keeps its own, unless the document's credential may be used for their path.
+func (o *Options) admitBackupsOf(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, of string) error {
+	if o.Policy == nil || of == doc.Metadata.Name {
+		return nil
+	}
+	return o.Policy.CheckBackupsOf(ctx, policy.NewCredentials(st.ServerSecrets()), doc, of)
+}
+
 // named lists the credentials that a document names.
 func named(doc *v1alpha1.Cluster) (names []string) {
 	for _, f := range doc.HostFields() {

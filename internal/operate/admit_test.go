@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -82,5 +83,40 @@ spec:
 			err := begin(t.Context(), st, Options{Policy: policy.New(v1alpha1.DefaultServerPolicy()), ReadOnly: true, Agent: agent})
 			testkit.Fails(t, err, fail.Refused, "spec.backup.to.directory", "the server's policy: cluster demo may not use directory /etc")
 		})
+	}
+}
+
+// TestBackupsOfAnotherCluster: a credential that is bound to a cluster's own path does not open another cluster's backups in the same bucket.
+func TestBackupsOfAnotherCluster(t *testing.T) {
+	const document = `apiVersion: naupegos.dev/v1alpha1
+kind: Cluster
+metadata: {name: copy}
+spec:
+  provider: {metal: {}}
+  backup: {to: {s3: {endpoint: "https://127.0.0.1:1", bucket: backups, prefix: site, credential: s3}}}
+  endpoint: {kind: direct}
+  controlPlane: {replicas: 1, schedulable: true}
+`
+	for _, c := range []struct{ path, of, refused string }{
+		{"backups/site/{cluster}", "demo", "credential s3 is not bound to path backups/site/demo"},
+		{"backups/site/{cluster}", "copy", ""},
+		{"backups/site", "demo", ""},
+		{"", "demo", ""},
+	} {
+		st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
+		cred := policy.Credential{Name: "s3", For: []string{"https://127.0.0.1:1"}, Clusters: []string{"copy"}}
+		if c.path != "" {
+			cred.Paths = []string{c.path}
+		}
+		testkit.Must(t, policy.NewCredentials(st.ServerSecrets()).Add(t.Context(), cred, []byte("key:secret"), false))
+		o := Options{Policy: policy.New(v1alpha1.DefaultServerPolicy()), ReadOnly: true}
+		if c.refused == "" {
+			doc := testkit.Value(v1alpha1.Parse("test", []byte(document)))(t)
+			_, err := FindBackups(t.Context(), st, c.of, doc, &o)
+			testkit.Must(t, errors.Join(err, st.Close()))
+			continue
+		}
+		_, err := Begin(t.Context(), st, Asked{Verb: restoreBackup, Cluster: "copy", Backup: "latest", Document: document, Restore: &Restore{New: true, Of: c.of}}, o) // it closes the store
+		testkit.Fails(t, err, fail.Refused, "spec.backup.to.s3.credential", "the server's policy: "+c.refused)
 	}
 }

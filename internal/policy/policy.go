@@ -62,6 +62,18 @@ func (p *Policy) BMC(ip netip.Addr) bool {
 	})
 }
 
+// CheckBackupsOf refuses to read another cluster's backups, where a document keeps its own, by a credential that is not bound to their path.
+func (p *Policy) CheckBackupsOf(ctx context.Context, creds Credentials, doc *v1alpha1.Cluster, of string) error {
+	c, other := &check{ctx: ctx, creds: creds, doc: doc}, *doc
+	other.Metadata.Name = of
+	for _, f := range doc.HostFields() {
+		if f.Use == v1alpha1.HostCredential && strings.HasPrefix(f.Path, "spec.backup.to.") {
+			c.add(c.credential(f, PathOf(&other, f.Path)))
+		}
+	}
+	return errors.Join(c.refused...)
+}
+
 // CheckImport refuses an import that uses a file of the server, or a credential that is not bound to the host.
 func (p *Policy) CheckImport(ctx context.Context, creds Credentials, cluster, file, credential string, to place.Address) error {
 	if err := p.CheckProvider(v1alpha1.ProviderHosts); err != nil {
@@ -124,7 +136,7 @@ func (c *check) field(f v1alpha1.HostField) error {
 	case v1alpha1.HostSession:
 		return refuse(f.Path, "documents may not use environment variables, the SSH agent or the terminal of the server").Do("leave it out")
 	case v1alpha1.HostCredential:
-		return c.credential(f)
+		return c.credential(f, PathOf(c.doc, f.Path))
 	case v1alpha1.HostAddress:
 		return c.address(f)
 	case v1alpha1.HostCluster:
@@ -149,12 +161,13 @@ func (c *check) field(f v1alpha1.HostField) error {
 	return refuse(f.Path, "unknown use %q", f.Use)
 }
 
-func (c *check) credential(f v1alpha1.HostField) error {
+// credential checks a field that names a credential, which is used for a path at its service.
+func (c *check) credential(f v1alpha1.HostField, path string) error {
 	if f.Value == "" {
 		return refuse(f.Path, "no credential is named, and the server's own files and environment are not available to documents").
 			Do("use a credential that the server's administrator defined with naupegos server credential add")
 	}
-	err := c.creds.Within(c.ctx, c.doc.Metadata.Name, f.Value, PathOf(c.doc, f.Path))
+	err := c.creds.Within(c.ctx, c.doc.Metadata.Name, f.Value, path)
 	var refused *fail.Error
 	switch {
 	case fail.KindOf(err) == fail.Unauthorized:
