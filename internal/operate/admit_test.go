@@ -14,19 +14,19 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestCredentialRemovedDuringApply removes a credential while a plan runs: the next step does not run, and the error names the credential. Once it
-// is back, the same plan continues.
+// TestCredentialRemovedDuringApply takes a credential away while a plan runs, or its path: the next step does not run, and the error names the credential.
+// Once it is back, the same plan continues.
 func TestCredentialRemovedDuringApply(t *testing.T) {
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
 	defer st.Close()
 	rec := testkit.Value(st.CreateCluster(t.Context(), store.Cluster{Name: "demo", Provider: "metal", Document: []byte("kind: Cluster\n")}))(t)
 	creds := policy.NewCredentials(st.ServerSecrets())
-	add := func() {
+	add := func(path string) {
 		t.Helper()
-		testkit.Must(t, creds.Add(t.Context(), policy.Credential{Name: "s3", For: []string{"s3.example.org"}, Clusters: []string{"demo"}}, []byte("value"), true))
+		testkit.Must(t, creds.Add(t.Context(), policy.Credential{Name: "s3", For: []string{"s3.example.org"}, Clusters: []string{"demo"}, Paths: []string{path}}, []byte("value"), true))
 	}
-	add()
-	s := &Session{Store: st, Record: rec, credentials: []string{"s3"}}
+	add("backups/{cluster}")
+	s := &Session{Store: st, Record: rec, credentials: []used{{"s3", "backups/demo"}}}
 	first, second := 0, 0
 	p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: []*plan.Step{
 		{ID: "first", Action: plan.Change, Title: "first", Subject: "a", Run: func(ctx context.Context, _ plan.Progress) error {
@@ -44,7 +44,12 @@ func TestCredentialRemovedDuringApply(t *testing.T) {
 	if first != 1 || second != 0 {
 		t.Errorf("the first step ran %d times, the second %d", first, second)
 	}
-	add()
+	add("others")
+	testkit.Fails(t, s.CarryOut(t.Context(), p, Terms{Front: &desk{out: t.Output()}, Plain: true, Step: time.Minute}), fail.Refused, "credential s3 is not bound to path backups/demo")
+	if second != 0 {
+		t.Errorf("the second step ran %d times", second)
+	}
+	add("backups/{cluster}")
 	testkit.Must(t, s.CarryOut(t.Context(), p, Terms{Front: &desk{out: t.Output()}, Plain: true, Step: time.Minute}))
 	if second != 1 {
 		t.Errorf("the second step ran %d times", second)

@@ -228,6 +228,25 @@ func TestBMC(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid, "bmcNetworks[1]", "bmcNetworks[2]", "policy.yaml:3")
 }
 
+// TestReplacedCredentialsKeepTheirLimit: a credential with paths gets a new value only with paths, unless it was removed before or is damaged.
+func TestReplacedCredentialsKeepTheirLimit(t *testing.T) {
+	in := memory{}
+	creds := policy.NewCredentials(in)
+	c := policy.Credential{Name: "vault", For: []string{"vault.example.org:8200"}, Clusters: []string{"prod-*"}}
+	limited := c
+	limited.Paths = []string{"pki/{cluster}", "kv/a"}
+	testkit.Must(t, creds.Add(t.Context(), limited, []byte("hunter2"), true))
+	testkit.Fails(t, creds.Add(t.Context(), c, []byte("hunter3"), true), fail.Refused, "--path 'pki/{cluster}' --path 'kv/a'", "naupegos server credential remove vault")
+	testkit.Fails(t, creds.Within(t.Context(), "prod-a", "vault", "pki/prod-b"), fail.Refused)
+	limited.Paths = []string{"pki/prod-a"}
+	testkit.Must(t, creds.Add(t.Context(), limited, []byte("hunter3"), true))
+	testkit.Must(t, creds.Remove(t.Context(), "vault"))
+	testkit.Must(t, creds.Add(t.Context(), c, []byte("hunter3"), true))
+	testkit.Must(t, creds.Add(t.Context(), limited, []byte("hunter3"), true))
+	in["credential/vault"] = "damaged"
+	testkit.Must(t, creds.Add(t.Context(), c, []byte("hunter3"), true))
+}
+
 // TestPathsOfCredentials: a credential with paths serves only the mounts, buckets and containers at and below them.
 func TestPathsOfCredentials(t *testing.T) {
 	const head = "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: prod-a}\nspec:\n  endpoint: {kind: address, address: 'k8s.example.org:6443'}\n  provider: {metal: {}}\n  workers: [{name: w}]\n"
