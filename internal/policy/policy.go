@@ -50,8 +50,7 @@ func (p *Policy) CheckProvider(name string) error {
 		Do("the server's administrator can allow it with naupegos server --providers or --policy; the server allows %s", strings.Join(p.rules.Providers, ", "))
 }
 
-// BMC reports whether the policy allows a machine's BMC at an address. Without a list of networks, all addresses are allowed except those of the server itself
-// and of its link.
+// BMC reports whether the policy allows a machine's BMC at an address. Without a list of networks, all addresses are allowed except Inner ones.
 func (p *Policy) BMC(ip netip.Addr) bool {
 	if len(p.rules.BMCNetworks) == 0 {
 		return !Inner(ip)
@@ -225,7 +224,7 @@ func (c *check) listed(to place.Address) bool {
 }
 
 // clusterAddress checks an address of the cluster itself. Naupegos verifies the cluster's certificate before it sends anything there, so most addresses are
-// allowed. Loopback and link-local addresses, which include metadata services, need an entry in the policy.
+// allowed. Loopback, link-local and metadata addresses need an entry in the policy.
 func (c *check) clusterAddress(f v1alpha1.HostField) error {
 	to, err := Address(c.doc, f)
 	if err != nil {
@@ -239,10 +238,13 @@ func (c *check) clusterAddress(f v1alpha1.HostField) error {
 	return refuse(f.Path, "cluster %s may not connect to %s from the server", c.doc.Metadata.Name, to).Do("the server's administrator can allow it with endpoints")
 }
 
-// Inner reports whether an address is one of the server itself or of its link, such as a cloud's metadata service.
+// Inner reports whether an address is a loopback, link-local or multicast one, or that of a cloud's metadata service.
 func Inner(ip netip.Addr) bool {
-	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast()
+	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || slices.Contains(metadata, ip.String())
 }
+
+// metadata are the addresses of clouds' metadata services that are not link-local: of EC2, Google Cloud and Alibaba Cloud.
+var metadata = []string{"fd00:ec2::254", "fd20:ce::254", "100.100.100.200"}
 
 // Localhost reports whether a name always means the server itself (RFC 6761).
 func Localhost(name string) bool {

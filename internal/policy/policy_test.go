@@ -210,11 +210,11 @@ func TestCredentials(t *testing.T) {
 	testkit.Fails(t, creds.Add(t.Context(), c, make([]byte, 1<<20), false), fail.Invalid)
 }
 
-// TestBMC: without a list, a BMC may have every address but the server's own and those of its link; with one, only addresses of its networks.
+// TestBMC: without a list, a BMC may have every address but loopback, link-local and metadata addresses; with one, only addresses of its networks.
 func TestBMC(t *testing.T) {
 	for text, allowed := range map[string][2]bool{
 		"10.9.0.11": {true, true}, "192.0.2.1": {true, false}, "127.0.0.1": {false, false}, "::1": {false, false}, "169.254.169.254": {false, false},
-		"fe80::1": {false, false}, "0.0.0.0": {false, false}, "169.254.7.1": {false, true},
+		"fe80::1": {false, false}, "fd00:ec2::254": {false, false}, "fd20:ce::254": {false, false}, "fd00:ec2::253": {true, false}, "100.100.100.200": {false, false}, "0.0.0.0": {false, false}, "169.254.7.1": {false, true},
 	} {
 		for i, networks := range [][]string{nil, {"10.9.0.0/24", "169.254.7.0/24"}} {
 			rules := v1alpha1.DefaultServerPolicy()
