@@ -203,6 +203,7 @@ func (c componentCheck) apiServer(s APIServer) {
 		if w.CA != "" && !isCertificate(w.CA) {
 			c.Add(c.path+".auditWebhook.ca", "is not a certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
 		}
+		checkAuth(c.findings, c.path+".auditWebhook.auth", (*BasicAuth)(w.Auth))
 	}
 }
 

@@ -82,6 +82,7 @@ func TestCommitForgetsAccounts(t *testing.T) {
 	doc.Spec.Proxy = &v1alpha1.Proxy{HTTP: "http://a.example.org:3128", HTTPS: "http://b.example.org:3128", Auth: auth}
 	doc.Spec.Registries = []v1alpha1.Registry{{Host: "docker.io", Auth: auth, Mirrors: []v1alpha1.Mirror{{URL: "https://mirror.example.org", Auth: auth}}}}
 	doc.Spec.Identity.AuthorizationWebhooks = identityDocument(t, strings.Replace(webhook, "FILE", file, 1)).Spec.Identity.AuthorizationWebhooks
+	doc.Spec.Kubernetes.APIServer.AuditWebhook = &v1alpha1.AuditWebhook{URL: "https://audit.example.org", Auth: (*v1alpha1.WebhookAuth)(auth)}
 	l := newLab(t, doc).Running(doc)
 	l.Secrets = memory.NewOverlay(l.Secrets)
 	accounts := func() (names []string) {
@@ -99,13 +100,14 @@ func TestCommitForgetsAccounts(t *testing.T) {
 	testkit.Value(l.RegistryCheck(ctx))(t)
 	testkit.Must(t, l.Secrets.Put(ctx, "another", []byte("x")))
 	all := accounts()
-	if len(all) != 5 {
+	if len(all) != 6 {
 		t.Errorf("kept are %q", all)
 	}
 	testkit.Must(t, l.Commit(ctx))
 	if now := accounts(); !slices.Equal(now, all) {
 		t.Errorf("of %q, the commit left %q", all, now)
 	}
+	doc.Spec.Kubernetes.APIServer.AuditWebhook.Auth = nil
 	doc.Spec.Proxy.HTTP, doc.Spec.Identity.AuthorizationWebhooks, doc.Spec.Registries[0].Mirrors[0].URL = "", nil, "https://other.example.org"
 	testkit.Must(t, l.Commit(ctx))
 	if now := accounts(); len(now) != 2 {

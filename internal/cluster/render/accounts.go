@@ -40,6 +40,9 @@ func accountNames(doc *v1alpha1.Cluster) (names []string) {
 	for _, w := range doc.Spec.Identity.AuthorizationWebhooks {
 		add((*v1alpha1.BasicAuth)(w.Auth), w.URL)
 	}
+	if w := doc.Spec.Kubernetes.APIServer.AuditWebhook; w != nil {
+		add((*v1alpha1.BasicAuth)(w.Auth), w.URL)
+	}
 	return names
 }
 
