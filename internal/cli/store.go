@@ -213,8 +213,7 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 	return c
 }
 
-// moveStore moves the store, and notes it: before the copy, so that both stores have the entry, and its outcome where the store is then. If only the latter
-// fails, the result comes with an error: the store has moved all the same.
+// moveStore moves the store, and notes it: before the copy, for both stores, and its outcome where the store is then. It has moved even if that note fails.
 func (a *App) moveStore(ctx context.Context, from, to store.Location, replace bool) (*store.Moved, error) {
 	action := "store move " + plainly(to)
 	if err := noteStore(ctx, a, action, "begun"); err != nil {

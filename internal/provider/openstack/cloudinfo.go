@@ -168,8 +168,7 @@ func (p *Provider) serverZones(ctx context.Context, away bool) ([]string, error)
 	return zoneNames(p.lookups.serverZones, away), nil
 }
 
-// volumeZones returns the sorted zones for volumes: those in which volumes can be made now or, with away, all. Many clouds have one for volumes and several
-// for servers.
+// volumeZones returns the sorted zones for volumes: those in which volumes can be made now or, with away, all. Many clouds have only one.
 func (p *Provider) volumeZones(ctx context.Context, away bool) ([]string, error) {
 	p.lookups.mu.Lock()
 	defer p.lookups.mu.Unlock()
