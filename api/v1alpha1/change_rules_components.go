@@ -25,7 +25,7 @@ func (r rules) components() rules {
 			r[strict.Join(place, f.Key)] = ChangeRule{Class: ChangeRolling, Say: restarts[place]}
 		}
 	}
-	for _, key := range []string{"url", "ca"} {
+	for _, key := range []string{"url", "ca", "auth", "auth.credentialsFile", "auth.credential"} {
 		r["spec.kubernetes.apiServer.auditWebhook."+key] = ChangeRule{Class: ChangeRolling, Say: restarts["spec.kubernetes.apiServer"]}
 	}
 	for _, key := range []string{"featureGates", "quotaBackendGiB", "heartbeatMilliseconds", "electionMilliseconds", "extraArgs"} {
