@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
@@ -38,6 +39,20 @@ func leased(t *testing.T) *Session {
 	s := &Session{Store: st, Record: rec, lease: lease}
 	t.Cleanup(func() { testkit.Must(t, s.Close()) })
 	return s
+}
+
+// TestIDOfAnotherCluster: a request can't open the session of its own cluster with the ID of another one, or with a text that is no ID.
+func TestIDOfAnotherCluster(t *testing.T) {
+	doc := &v1alpha1.Cluster{}
+	doc.Metadata.Name = "mine"
+	for _, id := range []string{"prod-7b8aed07", "mine", "mine-", "mine-7B8AED07", "mine-7b8aed071", "mine-x-7b8aed07", "../../../etc/x\n", "mine-7b8aed07\n"} {
+		st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
+		_, err := OpenDocument(t.Context(), st, doc, Options{asked: &Asked{Verb: Apply, ClusterID: id}, NewID: id})
+		testkit.Fails(t, err, fail.Invalid, "no ID of the cluster mine", "plan again")
+	}
+	for _, id := range []string{"", "mine-7b8aed07"} {
+		testkit.Must(t, (&Asked{ClusterID: id}).checkID("mine"))
+	}
 }
 
 // steps returns a plan of sequential steps.

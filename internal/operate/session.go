@@ -80,6 +80,9 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 	s := &Session{Store: st, verb: o.Verb, asked: o.asked, by: o.By, version: o.Version}
 	defer s.afterPanic()
 	name := doc.Metadata.Name
+	if err := o.asked.checkID(name); err != nil {
+		return nil, s.CloseWith(err)
+	}
 	rec, err := st.Cluster(ctx, name)
 	if fail.KindOf(err) == fail.NotFound {
 		rec, err = &store.Cluster{ID: o.NewID, Name: name, Provider: doc.Spec.Provider.Name()}, nil
