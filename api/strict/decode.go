@@ -240,7 +240,7 @@ func (d *decoder) unknownKey(path, key string, k *yaml.Node, fields []Field) {
 		keys[i] = f.Key
 	}
 	hint := ""
-	if near := fail.Nearest(key, keys); near != "" {
+	if near := fail.Nearest(key, keys); near != "" && (path != "" || strings.EqualFold(key[:1], near[:1])) { // other tools' keys are no slips of the few at the top
 		hint = fmt.Sprintf("did you mean %q?", near)
 		d.wrong = append(d.wrong, Join(path, near))
 	} else if elsewhere := d.pathsOf(key); len(elsewhere) > 0 {

@@ -87,7 +87,7 @@ func (c *Cluster) checkScaling(r *findings, path string, p Pool) {
 // checkLabelName requires a name that can be part of a host name.
 func checkLabelName(r *findings, field, name string) {
 	switch {
-	case len(validation.IsDNS1123Label(name)) == 0:
+	case len(validation.IsDNS1123Label(name)) == 0 || r.Placeholder(field, name):
 	case name != strings.ToLower(name):
 		r.Add(field, strict.Quote(name)+" has capital letters", "write it in lower case")
 	case len(name) > validation.DNS1123LabelMaxLength:

@@ -11,11 +11,13 @@ import (
 	"database/sql"
 	"errors"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"filippo.io/age"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store/together"
 	"github.com/naupegos/naupegos/internal/userdir"
 )
@@ -93,6 +95,11 @@ func openWith(ctx context.Context, at Location, how func(*database, context.Cont
 }
 
 func (s *database) openOrMake(ctx context.Context, url string) error {
+	if url == "" {
+		if err := s.notEmptied(); err != nil {
+			return err
+		}
+	}
 	if err := s.openBare(ctx, url); err != nil {
 		return err
 	}
@@ -106,6 +113,21 @@ func (s *database) openOrMake(ctx context.Context, url string) error {
 		return err
 	}
 	return s.loadFormer(ctx)
+}
+
+// notEmptied refuses an empty file beside an identity, before SQLite takes it for a new database and deletes its write-ahead log. A first start that
+// was interrupted leaves no such pair: it writes the identity after the tables.
+func (s *database) notEmptied() error {
+	path := filepath.Join(s.dir, dbFile)
+	db, err := os.Stat(path)
+	if err != nil || db.Size() > 0 {
+		return nil // opening it reports what is wrong
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, identityFile)); err != nil {
+		return nil
+	}
+	return fail.New(fail.Refused, "the store is empty although there is an identity").At(path).
+		Do("put a copy back (naupegos store restore); naupegos writes nothing into this one")
 }
 
 // openBare opens or creates a store, regardless of its identity and of whether it was moved.

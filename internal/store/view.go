@@ -59,7 +59,7 @@ func (s *database) exists(ctx context.Context, url string) (bool, error) {
 	if url == "" {
 		path := filepath.Join(s.dir, dbFile)
 		_, err := os.Stat(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, refused(err, path, "open the store")
 		}
 		return err == nil, nil
@@ -79,6 +79,8 @@ func refused(err error, path, what string) error {
 	e := fail.Wrap(fail.Refused, err, "%s", what).At(path)
 	owner, known := ownerOf(path)
 	switch {
+	case errors.Is(err, syscall.ENOTDIR):
+		return e.Do("a file is where a directory must be: name another directory by --state-dir or XDG_STATE_HOME")
 	case !known || !errors.Is(err, fs.ErrPermission):
 		return e.Do("make it writable, or name another directory by --state-dir or XDG_STATE_HOME")
 	case owner == "root":

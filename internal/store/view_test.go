@@ -71,3 +71,69 @@ func TestOtherOwner(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestEmptied refuses a database that lost its contents and still has an identity, and leaves all files as they are; a backup can be put back.
+func TestEmptied(t *testing.T) {
+	ctx := context.Background()
+	dir := filepath.Join(t.TempDir(), "store")
+	s, err := Open(ctx, Location{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, wal := filepath.Join(dir, dbFile), filepath.Join(dir, dbFile+"-wal")
+	open := map[string]func(context.Context, Location) (Store, error){
+		"view": View, "open": func(ctx context.Context, at Location) (Store, error) { return Open(ctx, at) },
+	}
+	for name, do := range open {
+		for _, content := range []string{"", strings.Repeat("\x00", 8192)} {
+			if err := errors.Join(os.WriteFile(db, []byte(content), 0o600), os.WriteFile(wal, []byte("changes"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			s, err := do(ctx, Location{Dir: dir})
+			if err == nil {
+				t.Errorf("%s: %d zero bytes are a store", name, len(content))
+				_ = s.Close()
+				continue
+			}
+			if content == "" && (fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "naupegos store restore")) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if now, err := os.ReadFile(db); err != nil || string(now) != content {
+				t.Errorf("%s: the database changed: %d bytes, %v", name, len(now), err)
+			}
+			if now, err := os.ReadFile(wal); content == "" && (err != nil || string(now) != "changes") {
+				t.Errorf("%s: the write-ahead log changed: %q, %v", name, now, err)
+			}
+		}
+	}
+	// A first start that was killed leaves an empty file and no identity.
+	if err := errors.Join(os.Remove(filepath.Join(dir, identityFile)), os.WriteFile(db, nil, 0o600), os.Remove(wal)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if s, err = Open(ctx, Location{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestViewOfAFile refuses a state directory that is a file or lies below one.
+func TestViewOfAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "below")} {
+		s, err := View(context.Background(), Location{Dir: dir})
+		if err == nil {
+			_ = s.Close()
+		}
+		if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "a file is where a directory must be") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}

@@ -97,7 +97,12 @@ func (v *Verbs) assign() *cobra.Command {
 		})
 	c.Flags().StringVar(&o.Cluster, "cluster", "", "the cluster")
 	c.Flags().StringVar(&o.Pool, "pool", registry.ControlPlanePool, "the pool")
-	_ = c.MarkFlagRequired("cluster") // fails only for a flag that does not exist
+	c.PreRunE = func(*cobra.Command, []string) error { // before a server is looked for
+		if o.Cluster == "" {
+			return fail.New(fail.Invalid, "no cluster is given").Do("name it: --cluster NAME")
+		}
+		return nil
+	}
 	return c
 }
 
