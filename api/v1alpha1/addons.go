@@ -3,8 +3,8 @@ package v1alpha1
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network.
-	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb"`
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller serves VolumeSnapshots to CSI drivers that can take them.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller"`
 	// Settings of the addon metrics-server.
 	MetricsServer *MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
 	// Settings of the addon local-path.
@@ -13,6 +13,8 @@ type Addon struct {
 	NodeExporter *NodeExporter `json:"nodeExporter,omitempty" yaml:"nodeExporter,omitempty"`
 	// Settings of the addon metallb.
 	MetalLB *MetalLB `json:"metallb,omitempty" yaml:"metallb,omitempty"`
+	// Settings of the addon snapshot-controller.
+	SnapshotController *SnapshotController `json:"snapshotController,omitempty" yaml:"snapshotController,omitempty"`
 }
 
 // The addons.
@@ -22,6 +24,7 @@ const (
 	AddonNodeExporter     = "node-exporter"
 	AddonKubeStateMetrics = "kube-state-metrics"
 	AddonMetalLB          = "metallb"
+	AddonSnapshots        = "snapshot-controller"
 )
 
 // MetricsServer collects the CPU and memory usage of nodes and pods from the kubelets.
@@ -88,6 +91,12 @@ type BGPPeer struct {
 	MyASN int `json:"myASN" yaml:"myASN" jsonschema:"required,minimum=1,maximum=4294967295"`
 }
 
+// SnapshotController binds each VolumeSnapshot to the content that a CSI driver makes.
+type SnapshotController struct {
+	// Pods of the controller. With 2, snapshots are served while a node is away.
+	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=1,maximum=5"`
+}
+
 // Addon returns the addon of this name with defaults filled in, or nil if the document does not list it.
 func (c *Cluster) Addon(name string) *Addon {
 	for i := range c.Spec.Addons {
@@ -105,6 +114,10 @@ func (c *Cluster) defaultAddons() {
 		case AddonMetricsServer:
 			if a.MetricsServer == nil {
 				a.MetricsServer = &MetricsServer{}
+			}
+		case AddonSnapshots:
+			if a.SnapshotController == nil {
+				a.SnapshotController = &SnapshotController{}
 			}
 		case AddonMetalLB:
 			for i := range a.MetalLB.pools() {

@@ -26,7 +26,10 @@ func (c *Cluster) checkAddons(r *findings) {
 		for _, s := range []struct {
 			key, of string
 			given   bool
-		}{{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil}, {"metallb", AddonMetalLB, a.MetalLB != nil}} {
+		}{
+			{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil},
+			{"metallb", AddonMetalLB, a.MetalLB != nil}, {"snapshotController", AddonSnapshots, a.SnapshotController != nil},
+		} {
 			if s.given && s.of != a.Name {
 				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
 			}

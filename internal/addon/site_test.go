@@ -7,6 +7,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -20,11 +21,13 @@ func siteDocument(t *testing.T, addons string) *v1alpha1.Cluster {
 }
 
 func siteBundle() bundle.Manifest {
-	return bundle.Manifest{Kubernetes: "v1.37.2", Images: []bundle.Image{
-		{Name: bundle.ImageMetricsServer, Ref: bundle.Repository + "/metrics-server:v0.9.0"}, {Name: bundle.ImageLocalPath, Ref: bundle.Repository + "/local-path-provisioner:v0.0.30-1"},
-		{Name: bundle.ImageNodeExporter, Ref: bundle.Repository + "/node-exporter:v1.12.1"}, {Name: bundle.ImageKubeStateMetrics, Ref: bundle.Repository + "/kube-state-metrics:v2.18.0"},
-		{Name: bundle.ImageMetalLBController, Ref: bundle.Repository + "/metallb-controller:v0.16.1"}, {Name: bundle.ImageMetalLBSpeaker, Ref: bundle.Repository + "/metallb-speaker:v0.16.1"},
-	}}
+	m := bundle.Manifest{Kubernetes: "v1.37.2", Images: []bundle.Image{{Name: bundle.ImageLocalPath, Ref: bundle.Repository + "/local-path-provisioner:v0.0.30-1"}}}
+	for _, s := range catalogue.Sets() {
+		for _, p := range s.Programs {
+			m.Images = append(m.Images, bundle.Image{Name: p.Image, Ref: bundle.Repository + "/" + p.Image + ":" + s.Version})
+		}
+	}
+	return m
 }
 
 // input returns the input for rendering a document's addons. One definition stands for the bundle's definitions.
@@ -38,9 +41,9 @@ func input(doc *v1alpha1.Cluster, m bundle.Manifest) Input {
 func TestSite(t *testing.T) {
 	for name, list := range map[string]string{
 		"defaults": "[{name: metrics-server}, {name: local-path}, {name: node-exporter}, {name: kube-state-metrics}, " +
-			"{name: metallb, metallb: {pools: [{name: services, addresses: [192.168.7.200-192.168.7.220]}]}}]",
+			"{name: metallb, metallb: {pools: [{name: services, addresses: [192.168.7.200-192.168.7.220]}]}}, {name: snapshot-controller}]",
 		"settings": "[{name: metrics-server, metricsServer: {replicas: 2, resolution: 1m}}, " +
-			"{name: local-path, localPath: {path: /data/volumes, storageClass: fast, default: false, reclaimPolicy: Retain}}, {name: node-exporter, nodeExporter: {port: 9110}}, " +
+			"{name: snapshot-controller, snapshotController: {replicas: 2}}, {name: local-path, localPath: {path: /data/volumes, storageClass: fast, default: false, reclaimPolicy: Retain}}, {name: node-exporter, nodeExporter: {port: 9110}}, " +
 			"{name: metallb, metallb: {pools: [{name: lan, addresses: [192.168.7.0/28, 192.168.8.1-192.168.8.9], autoAssign: false}, {name: routed, addresses: [198.51.100.0/24], advertise: bgp}], " +
 			"peers: [{address: 192.168.7.254, asn: 64500, myASN: 64501}, {address: 192.168.7.253, port: 1179, asn: 4200000000, myASN: 64501}]}}]",
 	} {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -29,8 +30,9 @@ func (inNetwork) provider() string { return "    local:\n      network: {cidr: 1
 
 // addonSettings are the addons of the test with their settings, in the document's order.
 var addonSettings = []struct{ name, settings string }{
-	{bundle.AddonMetricsServer, ""}, {bundle.AddonLocalPath, ""}, {bundle.AddonNodeExporter, ", nodeExporter: {port: 9101}"}, {bundle.AddonKubeState, ""},
-	{bundle.AddonMetalLB, ", metallb: {pools: [{name: services, addresses: [10.76.5.200-10.76.5.209]}]}"},
+	{catalogue.MetricsServer, ""}, {bundle.AddonLocalPath, ""}, {catalogue.NodeExporter, ", nodeExporter: {port: 9101}"}, {catalogue.KubeState, ""},
+	{catalogue.MetalLB, ", metallb: {pools: [{name: services, addresses: [10.76.5.200-10.76.5.209]}]}"},
+	{catalogue.Snapshots, ", snapshotController: {replicas: 2}"},
 }
 
 // addonList renders spec.addons without the named ones.

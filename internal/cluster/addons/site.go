@@ -76,6 +76,13 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		return "metrics of the API's objects", err
 	case addon.NameMetalLB:
 		return c.metalLBWorks(ctx, client, p)
+	case addon.NameSnapshots:
+		p.Status("waiting for the kinds of snapshots, and for a controller that serves them")
+		if err := proof.WaitKinds(ctx, client, "snapshot.storage.k8s.io/v1", "VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"); err != nil {
+			return "", err
+		}
+		pod, err := proof.WaitLeader(ctx, client, addon.SnapshotsNamespace, addon.SnapshotsLease, a.Name)
+		return "pod " + pod + " serves VolumeSnapshots", err
 	case addon.NameLocalPath:
 		img, err := c.Current.Image("echo")
 		if err != nil {

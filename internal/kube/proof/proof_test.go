@@ -70,3 +70,29 @@ func TestAddressPools(t *testing.T) {
 	_, err := WaitAddressPools(soon(t), client(t, map[string]string{path: `{"items":[` + counted + `,{"spec":{},"status":{}}]}`}), 3)
 	testkit.Fails(t, err, fail.NotReady, "taken up 2 of 3 pools")
 }
+
+func TestKinds(t *testing.T) {
+	const path = "/apis/snapshot.storage.k8s.io/v1"
+	answers := map[string]string{path: `{"resources":[{"kind":"VolumeSnapshot"},{"kind":"VolumeSnapshotClass"}]}`}
+	testkit.Must(t, WaitKinds(t.Context(), client(t, answers), "snapshot.storage.k8s.io/v1", "VolumeSnapshotClass", "VolumeSnapshot"))
+	err := WaitKinds(soon(t), client(t, answers), "snapshot.storage.k8s.io/v1", "VolumeSnapshot", "VolumeSnapshotContent")
+	testkit.Fails(t, err, fail.NotReady, "does not serve VolumeSnapshotContent")
+	err = WaitKinds(soon(t), client(t, map[string]string{}), "snapshot.storage.k8s.io/v1", "VolumeSnapshot")
+	testkit.Fails(t, err, fail.NotReady, "ask which kinds snapshot.storage.k8s.io/v1 has")
+}
+
+func TestLeader(t *testing.T) {
+	const pods, lease = "/api/v1/namespaces/kube-system/pods", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/leader"
+	held := func(by string) string {
+		return fmt.Sprintf(`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"holderIdentity":%q}}`, by)
+	}
+	for _, by := range []string{"b", "b_7f1c"} {
+		if got, err := WaitLeader(t.Context(), client(t, map[string]string{pods: twoPods, lease: held(by)}), "kube-system", "leader", "x"); got != "b" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	_, err := WaitLeader(soon(t), client(t, map[string]string{pods: twoPods, lease: held("gone")}), "kube-system", "leader", "x")
+	testkit.Fails(t, err, fail.NotReady, `held by "gone"`, "Deployment kube-system/x")
+	_, err = WaitLeader(soon(t), client(t, map[string]string{pods: twoPods}), "kube-system", "leader", "x")
+	testkit.Fails(t, err, fail.NotReady, "get lease kube-system/leader", "Deployment kube-system/x")
+}
