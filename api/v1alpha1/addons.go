@@ -3,8 +3,8 @@ package v1alpha1
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller serves VolumeSnapshots to CSI drivers that can take them.
-	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller"`
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller serves VolumeSnapshots to CSI drivers that can take them; cert-manager issues certificates to workloads, from authorities of your own or by ACME.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager"`
 	// Settings of the addon metrics-server.
 	MetricsServer *MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
 	// Settings of the addon local-path.
@@ -15,6 +15,8 @@ type Addon struct {
 	MetalLB *MetalLB `json:"metallb,omitempty" yaml:"metallb,omitempty"`
 	// Settings of the addon snapshot-controller.
 	SnapshotController *SnapshotController `json:"snapshotController,omitempty" yaml:"snapshotController,omitempty"`
+	// Settings of the addon cert-manager.
+	CertManager *CertManager `json:"certManager,omitempty" yaml:"certManager,omitempty"`
 }
 
 // The addons.
@@ -25,6 +27,7 @@ const (
 	AddonKubeStateMetrics = "kube-state-metrics"
 	AddonMetalLB          = "metallb"
 	AddonSnapshots        = "snapshot-controller"
+	AddonCertManager      = "cert-manager"
 )
 
 // MetricsServer collects the CPU and memory usage of nodes and pods from the kubelets.
@@ -97,6 +100,28 @@ type SnapshotController struct {
 	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=1,maximum=5"`
 }
 
+// CertManager issues certificates as Issuers, ClusterIssuers, and annotations of Ingresses ask for them.
+type CertManager struct {
+	// Pods of each of its three programs. With 2, certificates are issued while a node is away.
+	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=1,maximum=5"`
+	// Namespace of the Secrets that ClusterIssuers name.
+	ClusterResourceNamespace string `json:"clusterResourceNamespace,omitempty" yaml:"clusterResourceNamespace,omitempty" jsonschema:"default=cert-manager,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
+	// How the records of DNS-01 challenges are looked up before the ACME server is asked.
+	DNS01 *CertManagerDNS01 `json:"dns01,omitempty" yaml:"dns01,omitempty"`
+	// Serve Gateways of the Gateway API too. Its definitions must exist, or cert-manager does not start.
+	GatewayAPI bool `json:"gatewayAPI,omitempty" yaml:"gatewayAPI,omitempty" jsonschema:"default=false"`
+	// Feature gates of cert-manager, by name.
+	FeatureGates map[string]bool `json:"featureGates,omitempty" yaml:"featureGates,omitempty"`
+}
+
+// CertManagerDNS01 says which name servers are asked for the records of DNS-01 challenges.
+type CertManagerDNS01 struct {
+	// Recursive name servers, as ADDRESS:PORT, instead of those of the pod.
+	RecursiveNameservers []string `json:"recursiveNameservers" yaml:"recursiveNameservers" jsonschema:"required,minItems=1,maxItems=10" host:"none"`
+	// Ask these servers alone, not the domain's own name servers: for networks that reach no others.
+	Only bool `json:"only,omitempty" yaml:"only,omitempty" jsonschema:"default=false"`
+}
+
 // Addon returns the addon of this name with defaults filled in, or nil if the document does not list it.
 func (c *Cluster) Addon(name string) *Addon {
 	for i := range c.Spec.Addons {
@@ -118,6 +143,10 @@ func (c *Cluster) defaultAddons() {
 		case AddonSnapshots:
 			if a.SnapshotController == nil {
 				a.SnapshotController = &SnapshotController{}
+			}
+		case AddonCertManager:
+			if a.CertManager == nil {
+				a.CertManager = &CertManager{}
 			}
 		case AddonMetalLB:
 			for i := range a.MetalLB.pools() {

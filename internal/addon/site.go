@@ -22,6 +22,7 @@ const (
 	NameKubeStateMetrics = v1alpha1.AddonKubeStateMetrics
 	NameMetalLB          = v1alpha1.AddonMetalLB
 	NameSnapshots        = v1alpha1.AddonSnapshots
+	NameCertManager      = v1alpha1.AddonCertManager
 )
 
 // metalLBNamespace is the namespace of the addon metallb, whose controller reads and writes Secrets.
@@ -32,6 +33,9 @@ const (
 	SnapshotsNamespace = "snapshot-controller"
 	SnapshotsLease     = "snapshot-controller-leader"
 )
+
+// CertManagerNamespace is the namespace of the addon cert-manager.
+const CertManagerNamespace = "cert-manager"
 
 // OwnDefinitions are the definitions whose objects the addons' own programs write: nothing is lost with them.
 var OwnDefinitions = []string{"configurationstates.metallb.io", "servicebgpstatuses.metallb.io", "servicel2statuses.metallb.io"}
@@ -55,6 +59,8 @@ var (
 	metalLBManifest string
 	//go:embed manifests/snapshot-controller.yaml
 	snapshotsManifest string
+	//go:embed manifests/cert-manager.yaml
+	certManagerManifest string
 )
 
 // Site lists the addons of a document in the document's order, without their manifests.
@@ -77,6 +83,9 @@ func Site(doc *v1alpha1.Cluster) []Addon {
 		case v1alpha1.AddonSnapshots:
 			out = append(out, Addon{Name: a.Name, Title: "snapshots of volumes (snapshot-controller)", Reason: "VolumeSnapshots get their content from it",
 				Workloads: []Workload{{"Deployment", a.Name, SnapshotsNamespace}}})
+		case v1alpha1.AddonCertManager:
+			out = append(out, Addon{Name: a.Name, Title: "certificates for workloads (cert-manager)", Reason: "Issuers and Ingresses get certificates from it",
+				Workloads: []Workload{{"Deployment", "cert-manager", CertManagerNamespace}, {"Deployment", "cert-manager-webhook", CertManagerNamespace}, {"Deployment", "cert-manager-cainjector", CertManagerNamespace}}})
 		case v1alpha1.AddonKubeStateMetrics:
 			out = append(out, Addon{Name: a.Name, Title: "metrics of the API's objects (kube-state-metrics)", Reason: "Prometheus reads the state of workloads from it",
 				Workloads: []Workload{{Kind: "Deployment", Name: a.Name}}})
@@ -99,7 +108,7 @@ type Input struct {
 // renderers render the addons of documents by name.
 var renderers = map[string]func(Input, v1alpha1.Addon) ([]byte, error){
 	NameMetricsServer: metricsServer, NameLocalPath: localPath, NameNodeExporter: nodeExporter, NameKubeStateMetrics: kubeStateMetrics, NameMetalLB: metalLB,
-	NameSnapshots: snapshots,
+	NameSnapshots: snapshots, NameCertManager: certManager,
 }
 
 // RenderSite renders one addon of a document with the images of a bundle. It returns fail.NotFound if the bundle lacks an image.

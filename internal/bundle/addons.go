@@ -53,7 +53,7 @@ func imagesOf(s catalogue.Set, progs programs, d *debianParts) ([]imageSpec, err
 	const bin = "/usr/local/bin/"
 	var out []imageSpec
 	for _, p := range s.Programs {
-		i := imageSpec{Name: p.Image, Tag: s.Version, Roles: []string{roleControlPlane, roleWorker}, Entry: []string{bin + p.File()}, User: nobody,
+		i := imageSpec{Name: p.Image, Tag: s.Tag(), Roles: []string{roleControlPlane, roleWorker}, Entry: []string{bin + p.File()}, User: nobody,
 			Files: append(b.at(bin, p.File()), accounts()...)}
 		if p.Root {
 			i.User = ""

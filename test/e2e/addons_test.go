@@ -32,7 +32,7 @@ func (inNetwork) provider() string { return "    local:\n      network: {cidr: 1
 var addonSettings = []struct{ name, settings string }{
 	{catalogue.MetricsServer, ""}, {bundle.AddonLocalPath, ""}, {catalogue.NodeExporter, ", nodeExporter: {port: 9101}"}, {catalogue.KubeState, ""},
 	{catalogue.MetalLB, ", metallb: {pools: [{name: services, addresses: [10.76.5.200-10.76.5.209]}]}"},
-	{catalogue.Snapshots, ", snapshotController: {replicas: 2}"},
+	{catalogue.Snapshots, ", snapshotController: {replicas: 2}"}, {catalogue.CertManager, ", certManager: {featureGates: {NameConstraints: false}}"},
 }
 
 // addonList renders spec.addons without the named ones.

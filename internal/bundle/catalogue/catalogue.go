@@ -9,19 +9,25 @@ const (
 	KubeState     = "kube-state-metrics"  // metrics of the API's objects
 	MetalLB       = "metallb"             // addresses for Services of type LoadBalancer
 	Snapshots     = "snapshot-controller" // VolumeSnapshots of CSI drivers
+	CertManager   = "cert-manager"        // certificates for workloads
 )
 
 // The images that are not named as their set.
 const (
-	ImageMetalLBController = "metallb-controller"
-	ImageMetalLBSpeaker    = "metallb-speaker"
+	ImageCertManager           = "cert-manager-controller"
+	ImageCertManagerWebhook    = "cert-manager-webhook"
+	ImageCertManagerCAInjector = "cert-manager-cainjector"
+	ImageCertManagerSolver     = "cert-manager-acmesolver" // cert-manager itself starts its pods
+	ImageMetalLBController     = "metallb-controller"
+	ImageMetalLBSpeaker        = "metallb-speaker"
 )
 
 // Set is a set of addons.
 type Set struct {
 	Name     string // also the directory of its recipe
 	Module   string
-	Version  string // of the module, and the tag of the images
+	Version  string // of the module
+	Revision string // of images with programs of our own, as "-1": raise it when one of them changes on purpose
 	LDFlags  string // further flags of the linker
 	Programs []Program
 	// Definitions are patterns of files with definitions of custom resources, in the module, or in another module of the build: "MODULE:PATTERN".
@@ -45,6 +51,9 @@ func (p Program) File() string {
 	return p.Image
 }
 
+// Tag returns the tag of the set's images.
+func (s Set) Tag() string { return s.Version + s.Revision }
+
 // Sets returns all sets.
 func Sets() []Set {
 	return []Set{
@@ -53,6 +62,7 @@ func Sets() []Set {
 		prometheusSet(KubeState, "k8s.io/kube-state-metrics/v2", "v2.18.0", ""),
 		metalLB(),
 		snapshots(),
+		certManager(),
 	}
 }
 
@@ -82,4 +92,13 @@ func snapshots() Set {
 	return Set{Name: Snapshots, Module: module, Version: version, LDFlags: " -X main.version=" + version,
 		Programs:    []Program{{Image: Snapshots, Package: module + "/cmd/snapshot-controller"}},
 		Definitions: []string{"github.com/kubernetes-csi/external-snapshotter/client/v8:config/crd/*.storage.k8s.io_*.yaml"}}
+}
+
+// certManager returns cert-manager. The main programs are ours, because those of the project are in modules that no proxy serves.
+func certManager() Set {
+	const module, version = "github.com/cert-manager/cert-manager", "v1.20.3"
+	return Set{Name: CertManager, Module: module, Version: version, Revision: "-1", LDFlags: " -X " + module + "/pkg/util.AppVersion=" + version,
+		Programs: []Program{{Image: ImageCertManager, Package: "./controller", Authorities: true}, {Image: ImageCertManagerWebhook, Package: "./webhook"},
+			{Image: ImageCertManagerCAInjector, Package: "./cainjector"}, {Image: ImageCertManagerSolver, Package: "./acmesolver"}},
+		Definitions: []string{"deploy/crds/*_*.yaml"}}
 }

@@ -76,6 +76,10 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		return "metrics of the API's objects", err
 	case addon.NameMetalLB:
 		return c.metalLBWorks(ctx, client, p)
+	case addon.NameCertManager:
+		p.Status("waiting for a self-signed certificate")
+		took, err := proof.IssueCertificate(ctx, client, addon.CertManagerNamespace)
+		return fmt.Sprintf("a certificate after %s", took.Round(time.Second/10)), err
 	case addon.NameSnapshots:
 		p.Status("waiting for the kinds of snapshots, and for a controller that serves them")
 		if err := proof.WaitKinds(ctx, client, "snapshot.storage.k8s.io/v1", "VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"); err != nil {
