@@ -1,10 +1,12 @@
 package v1alpha1
 
+import "cmp"
+
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller serves VolumeSnapshots to CSI drivers that can take them; cert-manager issues certificates to workloads, from authorities of your own or by ACME.
-	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager"`
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller serves VolumeSnapshots to CSI drivers that can take them; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns"`
 	// Settings of the addon metrics-server.
 	MetricsServer *MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
 	// Settings of the addon local-path.
@@ -17,6 +19,8 @@ type Addon struct {
 	SnapshotController *SnapshotController `json:"snapshotController,omitempty" yaml:"snapshotController,omitempty"`
 	// Settings of the addon cert-manager.
 	CertManager *CertManager `json:"certManager,omitempty" yaml:"certManager,omitempty"`
+	// Settings of the addon external-dns.
+	ExternalDNS *ExternalDNS `json:"externalDNS,omitempty" yaml:"externalDNS,omitempty"`
 }
 
 // The addons.
@@ -28,6 +32,7 @@ const (
 	AddonMetalLB          = "metallb"
 	AddonSnapshots        = "snapshot-controller"
 	AddonCertManager      = "cert-manager"
+	AddonExternalDNS      = "external-dns"
 )
 
 // MetricsServer collects the CPU and memory usage of nodes and pods from the kubelets.
@@ -147,6 +152,13 @@ func (c *Cluster) defaultAddons() {
 		case AddonCertManager:
 			if a.CertManager == nil {
 				a.CertManager = &CertManager{}
+			}
+		case AddonExternalDNS:
+			if e := a.ExternalDNS; e != nil {
+				e.OwnerID = cmp.Or(e.OwnerID, c.Metadata.Name)
+				if len(e.Sources) == 0 {
+					e.Sources = []string{SourceService, SourceIngress}
+				}
 			}
 		case AddonMetalLB:
 			for i := range a.MetalLB.pools() {

@@ -31,6 +31,7 @@ func (c *Cluster) checkAddons(r *findings) {
 		}{
 			{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil},
 			{"metallb", AddonMetalLB, a.MetalLB != nil}, {"snapshotController", AddonSnapshots, a.SnapshotController != nil}, {"certManager", AddonCertManager, a.CertManager != nil},
+			{"externalDNS", AddonExternalDNS, a.ExternalDNS != nil},
 		} {
 			if s.given && s.of != a.Name {
 				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
@@ -46,6 +47,9 @@ func (c *Cluster) checkAddons(r *findings) {
 		}
 		if a.Name == AddonMetalLB {
 			c.checkMetalLB(r, field, a.MetalLB)
+		}
+		if a.Name == AddonExternalDNS {
+			c.checkExternalDNS(r, field, a.ExternalDNS)
 		}
 		if m := a.CertManager; m != nil {
 			m.check(r, field+".certManager")

@@ -76,7 +76,7 @@ var steps = []step{
 	{"bundle-former", "bin/naupegos bundle build --kubernetes " + release.Former(1)},
 	{"bundle-earlier", "bin/naupegos bundle build --kubernetes " + release.Former(2)},
 	{"bundle-openstack", "bin/naupegos bundle build --addons openstack --kubernetes " + release.Default},
-	{"bundle-addons", "bin/naupegos bundle build --addons cert-manager,kube-state-metrics,local-path,metallb,metrics-server,node-exporter,snapshot-controller --kubernetes " + release.Default},
+	{"bundle-addons", "bin/naupegos bundle build --addons cert-manager,external-dns,kube-state-metrics,local-path,metallb,metrics-server,node-exporter,snapshot-controller --kubernetes " + release.Default},
 	{"bundle-openstack-former", "bin/naupegos bundle build --addons openstack --kubernetes " + release.Former(1)},
 }
 

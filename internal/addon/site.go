@@ -23,6 +23,7 @@ const (
 	NameMetalLB          = v1alpha1.AddonMetalLB
 	NameSnapshots        = v1alpha1.AddonSnapshots
 	NameCertManager      = v1alpha1.AddonCertManager
+	NameExternalDNS      = v1alpha1.AddonExternalDNS
 )
 
 // metalLBNamespace is the namespace of the addon metallb, whose controller reads and writes Secrets.
@@ -61,6 +62,8 @@ var (
 	snapshotsManifest string
 	//go:embed manifests/cert-manager.yaml
 	certManagerManifest string
+	//go:embed manifests/external-dns.yaml
+	externalDNSManifest string
 )
 
 // Site lists the addons of a document in the document's order, without their manifests.
@@ -86,6 +89,9 @@ func Site(doc *v1alpha1.Cluster) []Addon {
 		case v1alpha1.AddonCertManager:
 			out = append(out, Addon{Name: a.Name, Title: "certificates for workloads (cert-manager)", Reason: "Issuers and Ingresses get certificates from it",
 				Workloads: []Workload{{"Deployment", "cert-manager", CertManagerNamespace}, {"Deployment", "cert-manager-webhook", CertManagerNamespace}, {"Deployment", "cert-manager-cainjector", CertManagerNamespace}}})
+		case v1alpha1.AddonExternalDNS:
+			out = append(out, Addon{Name: a.Name, Title: "names of Services and Ingresses in DNS (external-dns)", Reason: "it publishes names at " + a.ExternalDNS.RFC2136.Server, Secret: true,
+				Workloads: []Workload{{"Deployment", a.Name, ExternalDNSNamespace}}})
 		case v1alpha1.AddonKubeStateMetrics:
 			out = append(out, Addon{Name: a.Name, Title: "metrics of the API's objects (kube-state-metrics)", Reason: "Prometheus reads the state of workloads from it",
 				Workloads: []Workload{{Kind: "Deployment", Name: a.Name}}})
@@ -103,12 +109,14 @@ type Input struct {
 	Bundle bundle.Manifest
 	// Definitions returns the definitions of custom resources of a set of addons in the bundle.
 	Definitions func(set string) ([]byte, error)
+	// UpdateKey returns the TSIG key for a name server, with the secret in base64.
+	UpdateKey func(v1alpha1.RFC2136) (name, secret string, err error)
 }
 
 // renderers render the addons of documents by name.
 var renderers = map[string]func(Input, v1alpha1.Addon) ([]byte, error){
 	NameMetricsServer: metricsServer, NameLocalPath: localPath, NameNodeExporter: nodeExporter, NameKubeStateMetrics: kubeStateMetrics, NameMetalLB: metalLB,
-	NameSnapshots: snapshots, NameCertManager: certManager,
+	NameSnapshots: snapshots, NameCertManager: certManager, NameExternalDNS: externalDNS,
 }
 
 // RenderSite renders one addon of a document with the images of a bundle. It returns fail.NotFound if the bundle lacks an image.

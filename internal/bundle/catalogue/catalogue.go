@@ -9,6 +9,7 @@ const (
 	KubeState     = "kube-state-metrics"  // metrics of the API's objects
 	MetalLB       = "metallb"             // addresses for Services of type LoadBalancer
 	Snapshots     = "snapshot-controller" // VolumeSnapshots of CSI drivers
+	ExternalDNS   = "external-dns"        // names of Services and Ingresses in DNS
 	CertManager   = "cert-manager"        // certificates for workloads
 )
 
@@ -63,6 +64,7 @@ func Sets() []Set {
 		metalLB(),
 		snapshots(),
 		certManager(),
+		externalDNS(),
 	}
 }
 
@@ -101,4 +103,11 @@ func certManager() Set {
 		Programs: []Program{{Image: ImageCertManager, Package: "./controller", Authorities: true}, {Image: ImageCertManagerWebhook, Package: "./webhook"},
 			{Image: ImageCertManagerCAInjector, Package: "./cainjector"}, {Image: ImageCertManagerSolver, Package: "./acmesolver"}},
 		Definitions: []string{"deploy/crds/*_*.yaml"}}
+}
+
+// externalDNS returns external-dns for RFC 2136 alone, with a main program of ours: the project's imports clients of clouds that no proxy serves.
+func externalDNS() Set {
+	const module, version = "sigs.k8s.io/external-dns", "v0.22.0"
+	return Set{Name: ExternalDNS, Module: module, Version: version, Revision: "-1", LDFlags: " -X " + module + "/pkg/apis/externaldns.Version=" + version,
+		Programs: []Program{{Image: ExternalDNS, Package: "."}}}
 }

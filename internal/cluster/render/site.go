@@ -8,7 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -102,6 +104,25 @@ func (c *Renderer) account(ctx context.Context, auth *v1alpha1.BasicAuth, url st
 		return nil, fail.New(fail.Invalid, "the credential for %s is not one line USER:PASSWORD", url).At(cmp.Or(auth.Credential, auth.CredentialsFile))
 	}
 	return &site.Account{User: user, Password: password}, nil
+}
+
+// UpdateKey returns the TSIG key with which zones at a name server are changed. The key itself never leaves for the server.
+func (c *Renderer) UpdateKey(ctx context.Context, s v1alpha1.RFC2136) (name, secret string, err error) {
+	a, err := c.account(ctx, s.Auth, "https://"+net.JoinHostPort(s.Server, strconv.Itoa(s.Port)))
+	if err != nil {
+		return "", "", err
+	}
+	return a.User, a.Password, nil
+}
+
+// CheckUpdateKey returns an error if the document has the addon external-dns, and its key is missing.
+func (c *Renderer) CheckUpdateKey(ctx context.Context) error {
+	a := c.Doc.Addon(v1alpha1.AddonExternalDNS)
+	if a == nil {
+		return nil
+	}
+	_, _, err := c.UpdateKey(ctx, a.ExternalDNS.RFC2136)
+	return err
 }
 
 func (c *Renderer) accountLine(ctx context.Context, auth *v1alpha1.BasicAuth, url string) ([]byte, error) {
