@@ -50,7 +50,7 @@ const (
 // externalDNSSources lists the known sources.
 var externalDNSSources = []string{SourceService, SourceIngress, SourceHTTPRoute}
 
-func (c *Cluster) checkExternalDNS(r *findings, field string, e *ExternalDNS) {
+func checkExternalDNS(r *findings, field string, e *ExternalDNS) {
 	if e == nil {
 		r.Add(field, "external-dns needs a name server", "give externalDNS.rfc2136", field+".name")
 		return

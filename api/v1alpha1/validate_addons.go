@@ -49,7 +49,7 @@ func (c *Cluster) checkAddons(r *findings) {
 			c.checkMetalLB(r, field, a.MetalLB)
 		}
 		if a.Name == AddonExternalDNS {
-			c.checkExternalDNS(r, field, a.ExternalDNS)
+			checkExternalDNS(r, field, a.ExternalDNS)
 		}
 		if m := a.CertManager; m != nil {
 			m.check(r, field+".certManager")
