@@ -80,7 +80,6 @@ func (t *tier) has(f testFunc, full bool) bool {
 	}
 	// make test runs each package's unit tests once: with the race detector if the package starts goroutines. internal/cli is an exception: its
 	// scripts start the command 450 times, which takes a second each with the race detector.
-	// command 450 times, which takes a second each with the race detector.
 	return t.race == (f.concurrent && f.dir != "internal/cli")
 }
 

@@ -29,7 +29,7 @@ var jsonPages = []jsonPage{
 		{"internal/plan/delta/delta.go", "Delta"}, {"internal/plan/delta/delta.go", "Content"}, {"internal/plan/delta/lines.go", "Hunk"}}},
 	{"diff", "`naupegos diff NAME -o json` prints the differences between a document and its cluster; `Delta` is described under plan. It exits with 2 where `differs` is true.", []goType{
 		{"internal/cli/differ/differ.go", "differences"}, {"internal/cli/differ/differ.go", "part"}}},
-	{"Progress", "`--progress json` writes one object a line to standard error while a plan runs. `event` is begin, step, note or end.", []goType{
+	{"Progress", "`--progress json` writes one object a line to standard error while a plan runs. `event` is begin, step, note, end or error (the fields of an error, below Errors).", []goType{
 		{"internal/plan/show/jsonlines.go", "lineJSON"}}},
 	{"status", "`naupegos status -o json` prints a list of clusters, `naupegos status NAME -o json` one cluster in full.", []goType{
 		{"internal/operate/list.go", "Row"}, {"internal/cluster/report/status.go", "Status"}, {"internal/cluster/report/status.go", "MachineStatus"}, {"internal/cluster/report/state.go", "Cause"},

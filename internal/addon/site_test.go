@@ -94,10 +94,14 @@ func TestEveryAddonOfDocuments(t *testing.T) {
 			settings = ", externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}"
 		}
 		doc := siteDocument(t, "[{name: "+name+settings+"}]")
-		if _, err := RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0]); err != nil || len(Site(doc)) != 1 {
+		a, err := RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0])
+		if err != nil || len(Site(doc)) != 1 {
 			t.Errorf("%s: %v", name, err)
 		}
-		_, err := RenderSite(input(doc, bundle.Manifest{Kubernetes: "v1.37.2", Addons: []string{"openstack"}}), doc.Spec.Addons[0])
+		if text := string(a); strings.Count(text, " image: ") != strings.Count(text, " terminationMessagePolicy: FallbackToLogsOnError\n") {
+			t.Errorf("%s: when a container fails, its log is not reported", name)
+		}
+		_, err = RenderSite(input(doc, bundle.Manifest{Kubernetes: "v1.37.2", Addons: []string{"openstack"}}), doc.Spec.Addons[0])
 		if fail.KindOf(err) != fail.NotFound || !strings.Contains(err.Error(), "--addons openstack,"+name) {
 			t.Errorf("%s without its images: %v", name, err)
 		}

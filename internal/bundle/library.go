@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/userdir"
 )
 
 // Library is a directory of bundles: blobs/sha256/<hex>, manifests/<id>.json, and a cache of compiled and downloaded files.
@@ -23,11 +24,8 @@ type Library struct {
 
 // DefaultRoot returns $XDG_CACHE_HOME/naupegos/bundles, with the user's cache directory if the variable is unset.
 func DefaultRoot() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fail.Wrap(fail.Refused, err, "find the cache directory").Do("set XDG_CACHE_HOME or HOME, or name the library")
-	}
-	return filepath.Join(dir, "naupegos", "bundles"), nil
+	dir, err := userdir.Cache()
+	return filepath.Join(dir, "bundles"), err
 }
 
 // OpenLibrary opens the library at root and creates missing directories.
@@ -38,7 +36,7 @@ func OpenLibrary(root string) (*Library, error) {
 	}
 	l := &Library{root: abs}
 	for _, dir := range []string{l.blobDir(), l.manifestDir(), l.cacheDir(), l.tmpDir()} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := userdir.Make(dir, 0o755); err != nil {
 			return nil, ioError(err, "open bundle library", dir)
 		}
 	}

@@ -302,8 +302,8 @@ func (w *watched) line(line []byte) error {
 	switch {
 	case kind.Event == "say":
 		_, err = fmt.Fprintln(w.v.app.Err, kind.Text)
-	case kind.Event == "steps" && w.v.flags.json(): // for displays of another kind
-	case !w.v.flags.json():
+	case kind.Event == "steps" && w.v.flags.progress.JSON(): // for displays of another kind
+	case !w.v.flags.progress.JSON():
 		err = w.replay.Line(line)
 	case kind.Event == "plan" && w.plans == 0: // shown before the user agreed
 		w.plans++

@@ -31,7 +31,7 @@ func flagValues(verb, flag string) []string {
 	}
 	switch flag {
 	case "progress":
-		return progressNames()
+		return flags.ProgressNames()
 	case "only":
 		return strings.Split(parts.Words(parts.All()), ", ")
 	case "provider":

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/flags"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -21,7 +22,7 @@ import (
 func newHistoryCmd(a *App) *cobra.Command {
 	var out output.Format
 	var html string
-	var limit int
+	limit := flags.AtLeastOne(20)
 	c := &cobra.Command{
 		Use:   "history [NAME [RUN]]",
 		Short: "Show what was done to clusters, and when",
@@ -47,7 +48,7 @@ cluster is destroyed.`,
 				args = append(args, "last")
 			}
 			if len(args) < 2 {
-				runs, err := st.Runs(cmd.Context(), name, limit)
+				runs, err := st.Runs(cmd.Context(), name, int(limit))
 				if err != nil {
 					return err
 				}
@@ -65,11 +66,15 @@ cluster is destroyed.`,
 	}
 	out.Bind(c)
 	c.Flags().StringVar(&html, "html", "", "write the timeline of the run (default the last one) to this HTML file")
-	c.Flags().IntVar(&limit, "limit", 20, "maximum number of runs to list")
+	c.Flags().Var(&limit, "limit", "maximum number of runs to list")
 	return c
 }
 
 func runTable(w io.Writer, runs []plan.RunRecord) error {
+	if len(runs) == 0 {
+		_, err := fmt.Fprintln(w, "Nothing has been done yet: naupegos apply -f FILE builds a cluster.")
+		return err
+	}
 	t := output.NewTable(w)
 	t.Head("RUN\tCLUSTER\tWHAT\tSTARTED\tTOOK\tSTEPS\tOUTCOME\tBY")
 	for _, r := range runs {

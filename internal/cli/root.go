@@ -119,12 +119,24 @@ func (a *App) run(ctx context.Context, args []string) (int, error) {
 	case errors.As(err, &code):
 		return int(code), nil
 	}
-	if f := verb.Flags().Lookup("output"); f == nil || f.Value.String() != "json" {
-		fmt.Fprintf(a.Err, "naupegos: %s\n", tool.Printable(err.Error())) // a part may come from a machine
-	} else if e := output.WriteError(a.Err, err); e != nil {
-		fmt.Fprintf(a.Err, "naupegos: %v\n", errors.Join(err, e))
-	}
+	printError(a.Err, verb, args, err)
 	return fail.KindOf(err).ExitCode(), err
+}
+
+// printError prints an error as text or, if the user asked for that, as JSON. The flags may be what could not be parsed.
+func printError(w io.Writer, verb *cobra.Command, args []string, err error) {
+	printed := error(nil)
+	switch out, progress := verb.Flags().Lookup("output"), verb.Flags().Lookup("progress"); {
+	case progress != nil && progress.Value.String() == string(show.ObserveJSON):
+		printed = output.WriteErrorEvent(w, err, time.Now())
+	case out != nil && out.Value.String() == "json", verbs.AsksJSON(args):
+		printed = output.WriteError(w, err)
+	default:
+		fmt.Fprintf(w, "naupegos: %s\n", tool.Printable(err.Error())) // a part may come from a machine
+	}
+	if printed != nil {
+		fmt.Fprintf(w, "naupegos: %v\n", errors.Join(err, printed))
+	}
 }
 
 // exitCode ends the command with a status that is not an error, such as "there are changes".
@@ -147,8 +159,10 @@ func addVerbs(root *cobra.Command, a *App) {
 	root.SetHelpCommand(verbs.Help(root))
 	groupVerbs(root)
 	verbs.AddAliases(root)
+	verbs.AddCompletion(root)
 	verbs.CheckArguments(root, namesOf(a))
 	verbs.TakeDays(root)
+	verbs.TakeOneFile(root)
 	verbs.TakeReleases(root)
 	verbs.TakeFormerFlags(root)
 	verbs.LayOutHelp(root)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +32,7 @@ type runFlags struct {
 	typed    string // text to type to agree, for verbs that delete data; empty: y
 	consents flags.Consents
 	parallel flags.AtLeastOne
-	progress progressFlag
+	progress flags.Progress
 	dry      bool // show the plan, and change nothing
 }
 
@@ -47,9 +45,6 @@ func (f *runFlags) bind(c *cobra.Command) {
 	c.Flags().Var(&f.progress, "progress", "progress output: tty, plain, json or none (default tty on a terminal, else plain)")
 	verbs.DryRun(c, &f.dry)
 }
-
-// json reports whether progress is shown as JSON lines, which no other text may interrupt.
-func (f *runFlags) json() bool { return show.ObserverKind(f.progress) == show.ObserveJSON }
 
 // carryOut is the question after a plan.
 const carryOut = "Carry this out?"
@@ -75,7 +70,7 @@ type front struct {
 // Show prints a plan in the form of the progress, and in the same place. It does so with --yes, too, so that the user can read later what was
 // done.
 func (f front) Show(p *plan.Plan, later string) error {
-	if f.flags.json() {
+	if f.flags.progress.JSON() {
 		return show.WriteEvent(f.app.Err, p, time.Now())
 	}
 	if f.brief {
@@ -124,6 +119,10 @@ type verb struct {
 // carry executes a verb, here or on a server, and returns its first plan and the result. A dry run returns an exitCode: exitChanges if there is
 // anything to do. If a verb that looks first finds nothing, its dry run returns the findings.
 func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operate.Done, err error) {
+	if v.flags.progress.JSON() && v.flags.yes { // otherwise a question may come
+		with := *a
+		with.Err, a = show.NoteWriter(a.Err), &with
+	}
 	c, err := a.server()
 	if err != nil {
 		return nil, done, err
@@ -204,29 +203,6 @@ func (v *verb) rewrite(a *App, e *operate.Edited) error {
 	return err
 }
 
-// progressFlag is the value of --progress; empty, it depends on the terminal.
-type progressFlag string
-
-// String returns the name.
-func (p *progressFlag) String() string { return string(*p) }
-
-// Type returns the value's type for the help.
-func (p *progressFlag) Type() string { return "string" }
-
-// Set takes one of the observers' names.
-func (p *progressFlag) Set(name string) error {
-	if known := progressNames(); !slices.Contains(known, name) {
-		return fmt.Errorf("there is no %q; choose %s", name, strings.Join(known, ", "))
-	}
-	*p = progressFlag(name)
-	return nil
-}
-
-// progressNames lists the values of --progress.
-func progressNames() []string {
-	return []string{string(show.ObserveTTY), string(show.ObservePlain), string(show.ObserveJSON), string(show.ObserveNone)}
-}
-
 // logFlags define where the log of an invocation goes. Arguments are never logged, because kubectl's may contain secrets.
 type logFlags struct {
 	verbose bool
@@ -277,9 +253,9 @@ func (a *App) endLog(err error, code int, took time.Duration) {
 }
 
 // observer shows a run as the flags say, and logs it. Live progress and a log on the same terminal would overwrite each other.
-func (a *App) observer(kind progressFlag) plan.Observer {
+func (a *App) observer(kind flags.Progress) plan.Observer {
 	if kind == "" && a.logging.verbose {
-		kind = progressFlag(show.ObservePlain)
+		kind = flags.Progress(show.ObservePlain)
 	}
 	return loggedRun{show.NewObserver(a.Err, show.ObserverKind(kind)), a.logging.logger()}
 }

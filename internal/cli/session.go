@@ -23,6 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/siteset"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/userdir"
 )
 
 // session is a verb's session on one cluster. Close it in any case.
@@ -285,7 +286,7 @@ func (a *App) ownDir() (string, error) {
 	if err != nil || now.StateDir != "" {
 		return now.StateDir, err
 	}
-	return store.DefaultDir()
+	return userdir.State()
 }
 
 // viewStore opens the user's store for reading: a missing store appears empty and is not made.

@@ -30,13 +30,15 @@ func newStatusCmd(a *App) *cobra.Command {
 		Short: "List clusters, or show one cluster's machines, nodes, etcd and certificates",
 		Long: `Without NAME, list the clusters in the store with their health. With NAME, check the cluster's machines, its
 Kubernetes API and etcd now, and show their state.
---watch prints the status again each time it changes, until you stop it. --wait waits until the cluster is healthy.
+--watch prints the status again each time it changes, until you stop it. --wait waits until the cluster is healthy or
+drifted: waiting repairs no drift.
 
 The first line is the state, its cause and the command that helps. A cluster is healthy; or drifted: it serves, but
 something on it differs from the document, or is due for renewal; or unhealthy: something is missing, down, silent or
 expired. The lines below are further causes: ! makes it unhealthy, ~ drifted, i is only worth knowing.
 
-Exit status: 0 if the cluster is healthy, 10 if it has drifted, 5 if it is unhealthy.`,
+Exit status: 0 if the cluster is healthy, 10 if it has drifted, 5 if it is unhealthy. Without NAME, 0 whatever the
+clusters' health.`,
 		Example: "  naupegos status\n  naupegos status demo\n  naupegos status demo --watch\n  naupegos status demo --wait=5m\n  naupegos status demo -o json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,7 +54,7 @@ Exit status: 0 if the cluster is healthy, 10 if it has drifted, 5 if it is unhea
 		},
 	}
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "print the status again each time it changes")
-	c.Flags().DurationVar(&f.wait, "wait", 0, "wait at most this long until the cluster is healthy (10m if no time is given)")
+	c.Flags().DurationVar(&f.wait, "wait", 0, "wait at most this long while the cluster is unhealthy (10m if no time is given)")
 	c.Flags().Lookup("wait").NoOptDefVal = "10m"
 	c.Flags().DurationVar(&within, "timeout", 15*time.Second, "without NAME: how long to wait for the clusters' health")
 	f.out.Bind(c)
@@ -83,7 +85,7 @@ func (a *App) showStatus(ctx context.Context, name string, f *statusFlags) error
 		if err != nil {
 			return err
 		}
-		done := !f.watch && (f.wait == 0 || st.Healthy)
+		done := !f.watch && (f.wait == 0 || st.StateWord() != report.Unhealthy)
 		if f.watch || done {
 			if last, err = a.printStatus(st, f, last); err != nil {
 				return err

@@ -19,6 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/userdir"
 )
 
 func newStoreCmd(a *App) *cobra.Command {
@@ -240,10 +241,9 @@ func useIt(to string) string {
 	if store.IsURL(to) {
 		return "Use it from now on: export NAUPEGOS_STORE=" + to
 	}
-	if standard, err := store.DefaultDir(); err == nil {
-		if abs, err := filepath.Abs(to); err == nil && abs == standard {
-			return "Use it from now on: unset NAUPEGOS_STORE"
-		}
+	standard, err := userdir.State()
+	if abs, e := filepath.Abs(to); err == nil && e == nil && abs == standard {
+		return "Use it from now on: unset NAUPEGOS_STORE"
 	}
 	return "Use it from now on: --state-dir " + to + ", without NAUPEGOS_STORE"
 }

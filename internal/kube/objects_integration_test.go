@@ -83,6 +83,19 @@ func TestSharedSets(t *testing.T) {
 		t.Errorf("a second apply would do:\n%s", lines(f))
 	}
 
+	// Objects that the API server will not take are refused before anything is applied.
+	for wrong, want := range map[string]string{
+		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: wrong}\nspec: {replica: 3, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x}]}}}\n": ".spec.replica: field not declared in schema",
+		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: wrong}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: c}}, spec: {containers: [{name: c, image: x}]}}}\n":             "spec.template.metadata.labels",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: wrong}\nspec: {ports: [{port: 70000}]}\n":                                                                                                                 "spec.ports[0].port: must be between 1 and 65535",
+		"apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: wrong}\nspec: {minAvailable: 1}\n":                                                                                                "the cluster does not serve PodDisruptionBudget of policy/v1beta1 (write it as policy/v1)",
+		"apiVersion: policy/v1beta1\nkind: PodSecurityPolicy\nmetadata: {name: wrong}\nspec: {}\n":                                                                                                                 "this release of Kubernetes does not have it",
+	} {
+		if f := examine(sharedSet + "---\n" + wrong); len(f.Refused) != 1 || !strings.Contains(f.Refused[0], want) {
+			t.Errorf("%s: %q", want, f.Refused)
+		}
+	}
+
 	// A person's edit is mended. Another program's field is left, unless the set forces it.
 	maps := c.set.CoreV1().ConfigMaps("shop")
 	patch := func(by, data string) {

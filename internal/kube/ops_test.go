@@ -194,7 +194,7 @@ func TestBlocker(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	waiting := func(reason string) corev1.ContainerStatus {
 		return corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "m"}},
-			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Message: "panic"}}}
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Message: "starting\npanic\n"}}}
 	}
 	condition := func(kind corev1.PodConditionType, s corev1.ConditionStatus) []corev1.PodCondition {
 		return []corev1.PodCondition{{Type: kind, Status: s, Reason: "R", Message: "m"}}

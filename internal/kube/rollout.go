@@ -168,12 +168,22 @@ func containerTrouble(s corev1.ContainerStatus) string {
 	if w := s.State.Waiting; w != nil && w.Reason != "PodInitializing" && w.Reason != "ContainerCreating" {
 		why := strings.TrimSpace(w.Reason + " " + w.Message)
 		if t := s.LastTerminationState.Terminated; t != nil {
-			why += fmt.Sprintf(" (last exit status %d %s)", t.ExitCode, strings.TrimSpace(t.Message))
+			why += fmt.Sprintf(" (last exit status %d %s)", t.ExitCode, lastLine(t.Message))
 		}
 		return why
 	}
 	if t := s.State.Terminated; t != nil && t.ExitCode != 0 {
-		return strings.TrimSpace(fmt.Sprintf("exited with status %d: %s %s", t.ExitCode, t.Reason, t.Message))
+		return strings.TrimSpace(fmt.Sprintf("exited with status %d: %s %s", t.ExitCode, t.Reason, lastLine(t.Message)))
 	}
 	return ""
+}
+
+// lastLine returns the end of the last line of a termination message, which may be a container's whole log.
+func lastLine(message string) string {
+	message = strings.TrimSpace(message)
+	message = message[strings.LastIndexByte(message, '\n')+1:]
+	if most := 400; len(message) > most {
+		message = "…" + strings.ToValidUTF8(message[len(message)-most:], "")
+	}
+	return message
 }

@@ -79,6 +79,26 @@ func TestCutShortAttemptSaysLess(t *testing.T) {
 	})
 }
 
+// TestWaitSaysWhatIsMissing: a wait that the time limit ends reports what it has seen, without Go's words for the limit.
+func TestWaitSaysWhatIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, missing := range []string{"0 of 1 pods available: pod web-1: CrashLoopBackOff", ""} {
+			_, err := Execute(t.Context(), one(Wait, time.Minute, func(ctx context.Context, p Progress) error {
+				p.Status("waiting for web")
+				<-ctx.Done()
+				if missing == "" {
+					return ctx.Err()
+				}
+				return fail.Wrap(fail.NotReady, ctx.Err(), "%s", missing)
+			}), Options{})
+			testkit.Fails(t, err, fail.NotReady, "gave up after 60.0s, last seen waiting for web", missing)
+			if strings.Contains(err.Error(), "context") {
+				t.Errorf("it speaks of contexts: %v", err)
+			}
+		}
+	})
+}
+
 func TestOtherErrorsAreNotRetried(t *testing.T) {
 	n := 0
 	_, err := Execute(t.Context(), one(Create, 0, func(context.Context, Progress) error {

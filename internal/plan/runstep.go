@@ -138,10 +138,22 @@ func (x *execution) tooLate(i int, last error, attempts int, took time.Duration)
 	if status != "" {
 		what += ", last seen " + words.Line(status)
 	}
-	if isContext(last) {
-		return fail.New(fail.NotReady, "%s", what)
+	if !isContext(last) {
+		return fail.Wrap(fail.NotReady, last, "%s", what)
 	}
-	return fail.Wrap(fail.NotReady, last, "%s", what)
+	if said := withoutContext(last); said != "" {
+		what += ": " + said
+	}
+	return fail.New(fail.NotReady, "%s", what)
+}
+
+// withoutContext returns what an error says besides that its context ended.
+func withoutContext(err error) string {
+	text := ": " + err.Error()
+	for _, end := range []error{context.DeadlineExceeded, context.Canceled} {
+		text = strings.ReplaceAll(text, ": "+end.Error(), "")
+	}
+	return strings.TrimPrefix(text, ": ")
 }
 
 func isContext(err error) bool {

@@ -95,6 +95,9 @@ func (r *Registry) approveByRule(dr *metal.Draft, rec *Record, d *facts.Discover
 func (r *Registry) sight(dr *metal.Draft, rec *Record, d *facts.Discovery, a Asking) error {
 	if dr.New {
 		dr.Approval, dr.Waits, dr.Origin, rec.StateAt = string(Pending), metal.Once, a.From, a.Seen
+		if first := r.bounds.heard.Seen(dr.UUID+" "+a.Name(), a.Seen); a.Seen.Sub(first) >= againAfter { // others have replaced it since
+			dr.Waits = metal.Again
+		}
 	} else if dr.Waits == metal.Once && a.Seen.Sub(dr.Created) >= againAfter {
 		dr.Waits = metal.Again
 	}

@@ -26,6 +26,7 @@ type Limits struct {
 // Limits without a flag.
 const (
 	mostAddresses  = 20_000 // with a recorded rate
+	mostHeard      = 50_000 // claims whose first time is remembered, so that a flood of new ones can't keep a machine from being heard again
 	mostRivals     = 4      // claims to one UUID in addition to the first
 	rivalMACs      = 8      // of each
 	pendingLines   = 200    // of a waiting machine's journal
@@ -57,11 +58,12 @@ type bounds struct {
 	Limits
 	rates *peer.Rates // by address
 	ruled *peer.Rates // of all approvals by rules
+	heard *peer.First // claims by UUID and name
 }
 
 func newBounds(l Limits) *bounds {
 	l = l.usual()
-	return &bounds{l, peer.NewRates(l.Rate, l.Burst, mostAddresses), peer.NewRates(float64(ruledADay)/(24*60*60), ruledADay, 1)}
+	return &bounds{l, peer.NewRates(l.Rate, l.Burst, mostAddresses), peer.NewRates(float64(ruledADay)/(24*60*60), ruledADay, 1), peer.NewFirst(mostHeard)}
 }
 
 // mayClaim fails with fail.NotReady if an address sends too many discoveries. A machine that signs with its approved key has no limit.

@@ -181,13 +181,13 @@ func TestRuleAndSquatter(t *testing.T) {
 
 // TestPendingIsBounded: strangers claim to be machines, from one address and from many.
 func TestPendingIsBounded(t *testing.T) {
-	n, addresses := 1200, 120
+	n, addresses := 2400, 240
 	if testkit.Full() {
 		n, addresses = 100_000, 10_000
 	}
 	for name, from := range map[string]func(i int) string{
 		"one address":    func(int) string { return "10.9.9.9:4711" },
-		"one /64":        func(i int) string { return fmt.Sprintf("[2001:db8:1:1::%x]:4711", i) },
+		"one /64":        func(i int) string { return fmt.Sprintf("[2001:db8:1:1::%x:%x]:4711", i>>16, i&0xffff) },
 		"many addresses": func(i int) string { i %= addresses; return fmt.Sprintf("10.%d.%d.%d:4711", 10+i>>16, i>>8&255, i&255) },
 	} {
 		t.Run(name, func(t *testing.T) {

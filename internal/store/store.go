@@ -11,14 +11,13 @@ import (
 	"database/sql"
 	"errors"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"filippo.io/age"
 
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store/together"
+	"github.com/naupegos/naupegos/internal/userdir"
 )
 
 // The files in the store's directory.
@@ -55,21 +54,9 @@ type database struct {
 	fences  map[string]int64   // by cluster ID: the generation of the lease that is held, see fenced
 }
 
-// DefaultDir returns $XDG_STATE_HOME/naupegos, or ~/.local/state/naupegos.
-func DefaultDir() (string, error) {
-	if d := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(d) {
-		return filepath.Join(d, "naupegos"), nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", fail.Wrap(fail.Refused, err, "find the directory for the store").Do("set XDG_STATE_HOME to an absolute path")
-	}
-	return filepath.Join(home, ".local", "state", "naupegos"), nil
-}
-
 // Location is the location of a store.
 type Location struct {
-	Dir string // this user's directory: the identity and, without a URL, the database; empty means DefaultDir
+	Dir string // this user's directory: the identity and, without a URL, the database; empty means userdir.State
 	// Unlock opens an identity that is protected by a passphrase or an age plugin. Without it, a store with such an identity can't be opened.
 	Unlock *Unlock
 	steps  *steps // see reached
@@ -89,7 +76,7 @@ func Open(ctx context.Context, at Location) (Store, error) {
 func openWith(ctx context.Context, at Location, how func(*database, context.Context, string) error) (*database, error) {
 	if at.Dir == "" {
 		var err error
-		if at.Dir, err = DefaultDir(); err != nil {
+		if at.Dir, err = userdir.State(); err != nil {
 			return nil, err
 		}
 	}
@@ -161,7 +148,7 @@ func (s *database) Where() string { return s.where }
 
 // privateDir creates dir, accessible only to its owner.
 func privateDir(dir string) error {
-	err := os.MkdirAll(dir, 0o700)
+	err := userdir.Make(dir, 0o700)
 	if err == nil {
 		err = os.Chmod(dir, 0o700)
 	}

@@ -68,18 +68,6 @@ func TestOpenMakesPrivateFiles(t *testing.T) {
 	}
 }
 
-func TestDefaultDir(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", "/var/x")
-	if d, err := DefaultDir(); err != nil || d != "/var/x/naupegos" {
-		t.Error(d, err)
-	}
-	t.Setenv("XDG_STATE_HOME", "relative") // the standard says to ignore a relative path
-	t.Setenv("HOME", "/home/u")
-	if d, err := DefaultDir(); err != nil || d != "/home/u/.local/state/naupegos" {
-		t.Error(d, err)
-	}
-}
-
 // TestOpenRunsNoMigration opens a current store while another process holds the migration lock: opening must not need the lock.
 func TestOpenRunsNoMigration(t *testing.T) {
 	dir := t.TempDir()

@@ -14,6 +14,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/userdir"
 )
 
 // inMemory is what SQLite calls a database without a file.
@@ -88,16 +89,8 @@ func refused(err error, path, what string) error {
 
 // ownerOf names the owner of path, or of the nearest directory around it that can be looked at, unless that is this user.
 func ownerOf(path string) (name string, known bool) {
-	info, err := os.Stat(path)
-	for err != nil && path != filepath.Dir(path) {
-		path = filepath.Dir(path)
-		info, err = os.Stat(path)
-	}
-	if err != nil {
-		return "", false
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || int(st.Uid) == os.Geteuid() {
+	st, err := userdir.Owner(path)
+	if err != nil || int(st.Uid) == os.Geteuid() {
 		return "", false
 	}
 	id := strconv.Itoa(int(st.Uid))

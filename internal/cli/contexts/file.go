@@ -15,12 +15,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/userdir"
 )
 
 // Context is one named place where clusters are kept: a server, a team's database, or a state directory.
@@ -68,11 +68,11 @@ const own = "default"
 
 // Path returns the path of the configuration file, $XDG_CONFIG_HOME/naupegos/config.yaml, or "" if this user has no home.
 func Path() string {
-	dir, err := os.UserConfigDir()
+	dir, err := userdir.Config()
 	if err != nil {
 		return ""
 	}
-	return filepath.Join(dir, "naupegos", "config.yaml")
+	return filepath.Join(dir, "config.yaml")
 }
 
 // Read reads the configuration file; a missing file is an empty one.
@@ -254,14 +254,17 @@ func (f *File) write() error {
 	}
 	data = append([]byte("# Contexts of naupegos; `naupegos use` changes it. Keys are named after flags.\n"), data...)
 	dir := filepath.Dir(f.path)
-	owner := ownerOf(dir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	owner, err := userdir.Owner(dir)
+	if err == nil {
+		err = userdir.Make(dir, 0o700)
+	}
+	if err != nil {
 		return fail.Wrap(fail.Refused, err, "write the configuration file").At(f.path)
 	}
 	if err := wholefile.Replace(f.path, data, 0o600); err != nil {
 		return err
 	}
-	if os.Geteuid() != 0 || owner == nil || owner.Uid == 0 {
+	if os.Geteuid() != 0 || owner.Uid == 0 {
 		return nil
 	}
 	for _, path := range []string{dir, f.path} {
@@ -270,20 +273,4 @@ func (f *File) write() error {
 		}
 	}
 	return nil
-}
-
-// ownerOf returns the owner of a directory, or of its nearest parent that exists.
-func ownerOf(dir string) *syscall.Stat_t {
-	for {
-		info, err := os.Stat(dir)
-		if err == nil {
-			owner, _ := info.Sys().(*syscall.Stat_t)
-			return owner
-		}
-		if up := filepath.Dir(dir); up != dir {
-			dir = up
-			continue
-		}
-		return nil
-	}
 }

@@ -11,18 +11,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/cli/output"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/image/discovery"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/userdir"
 )
 
 // Cache returns the directory for discovery images and the packages that they are made of.
 func Cache() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", fail.Wrap(fail.Refused, err, "find the directory of caches").Do("set $HOME or $XDG_CACHE_HOME")
-	}
-	return filepath.Join(dir, "naupegos", "discovery"), nil
+	dir, err := userdir.Cache()
+	return filepath.Join(dir, "discovery"), err
 }
 
 // NewImage returns naupegos image discovery, which prints to out.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -68,6 +69,19 @@ type failure struct {
 
 // WriteError prints an error as JSON.
 func WriteError(w io.Writer, err error) error { return writeJSON(w, failureOf(err)) }
+
+// WriteErrorEvent prints an error as the last line of a run's progress in JSON.
+func WriteErrorEvent(w io.Writer, err error, at time.Time) error {
+	line, e := json.Marshal(struct {
+		Event string    `json:"event"`
+		Time  time.Time `json:"time"`
+		failure
+	}{"error", at, failureOf(err)})
+	if e == nil {
+		_, e = w.Write(append(inert(line), '\n'))
+	}
+	return e
+}
 
 func failureOf(err error) failure {
 	kind := fail.KindOf(err)

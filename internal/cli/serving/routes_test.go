@@ -144,7 +144,7 @@ type got struct {
 // ask sends a request as a program, or for pages as a browser. It reads only the beginning of a streamed answer.
 func (w *world) ask(m server.Mount, method, path, body, token string) got {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	r := testkit.Value(http.NewRequestWithContext(ctx, method, w.url+path, strings.NewReader(body)))(w.t)
 	r.Header.Set("Content-Type", "application/json")
@@ -163,6 +163,9 @@ func (w *world) ask(m server.Mount, method, path, body, token string) got {
 	}
 	resp := testkit.Value(w.client.Do(r))(w.t)
 	defer resp.Body.Close()
+	if m.Stream { // it has no end; its beginning tells what it may show
+		defer time.AfterFunc(2*time.Second, cancel).Stop()
+	}
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<20)) // the beginning suffices
 	return got{resp.StatusCode, string(data)}
 }

@@ -81,7 +81,7 @@ func (v *logsVerb) run(c *cobra.Command, cluster string, machines []string) erro
 		}
 		return v.old.write(c.Context(), cluster)
 	}
-	if err := v.check(c); err != nil {
+	if err := v.check(c, cluster); err != nil {
 		return err
 	}
 	var r result
@@ -100,14 +100,14 @@ func (v *logsVerb) run(c *cobra.Command, cluster string, machines []string) erro
 }
 
 // check refuses invalid and contradictory flags, and a server, which logs does not use.
-func (v *logsVerb) check(c *cobra.Command) error {
+func (v *logsVerb) check(c *cobra.Command, cluster string) error {
 	server, err := v.Server()
 	switch {
 	case err != nil:
 		return err
 	case server != nil:
 		return fail.New(fail.Refused, "logs does not go through a server, and one is named").
-			Do("naupegos support %s has the server collect an archive; or run logs where the server's store is", c.Flags().Arg(0))
+			Do("naupegos support %s has the server collect an archive; or run logs where the server's store is", cluster)
 	case v.output != "text" && v.output != "json":
 		return fail.New(fail.Invalid, "--output %q", v.output).Do("use text or json")
 	case v.Tail < 0:

@@ -41,6 +41,21 @@ func Help(root *cobra.Command) *cobra.Command {
 	}
 }
 
+// AddCompletion adds cobra's command completion early, so that its arguments are checked as those of the other commands are.
+func AddCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	c := child(root, "completion")
+	c.Example = "  naupegos completion bash"
+	for shell, example := range map[string]string{
+		"bash": "  source <(naupegos completion bash)", "zsh": "  source <(naupegos completion zsh)", "fish": "  naupegos completion fish | source",
+		"powershell": "  naupegos completion powershell | Out-String | Invoke-Expression",
+	} {
+		if sub := child(c, shell); sub != nil {
+			sub.Example = example
+		}
+	}
+}
+
 // options prints the global flags, which the help of each command leaves out.
 func options() *cobra.Command {
 	return &cobra.Command{
@@ -63,7 +78,7 @@ func LayOutHelp(root *cobra.Command) {
 		if text == "" {
 			text = c.Short
 		}
-		fmt.Fprintf(w, "%s\n\n", wrap(renamed(c, strings.TrimSpace(text)), terminal.Width(w)))
+		fmt.Fprintf(w, "%s\n\n", wrap(paragraphs(renamed(c, strings.TrimSpace(text))), terminal.Width(w)))
 		if err := writeUsage(w, c); err != nil {
 			c.PrintErrln(err)
 		}
@@ -134,6 +149,22 @@ func writeUsage(w io.Writer, c *cobra.Command) error {
 	fmt.Fprintf(&b, "\nUse \"%s options\" for global flags.\n", c.Root().DisplayName())
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// paragraphs joins the lines of each paragraph, so that wrap can break them at another width. Indented lines stay as they are.
+func paragraphs(text string) string {
+	var out []string
+	open := false // the last line may go on
+	for line := range strings.SplitSeq(text, "\n") {
+		prose := line != "" && line[0] != ' '
+		if prose && open {
+			out[len(out)-1] += " " + line
+		} else {
+			out = append(out, line)
+		}
+		open = prose
+	}
+	return strings.Join(out, "\n")
 }
 
 // wrap breaks long lines at words and gives the continuation the line's indentation. Lines that fit are unchanged.

@@ -82,7 +82,7 @@ func Misspelt(root *cobra.Command, args []string) error {
 		}
 		sub := child(c, word)
 		switch {
-		case sub == nil && c == root && (word == "help" || word == "completion" || strings.HasPrefix(word, "__")): // cobra adds these late
+		case sub == nil && c == root && (word == "help" || strings.HasPrefix(word, "__")): // cobra adds these late
 			return nil
 		case sub == nil && c.HasSubCommands():
 			return unknownCommand(c, word)

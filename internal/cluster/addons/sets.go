@@ -90,7 +90,7 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *p
 		step.Action, step.Reason = plan.Change, "it is not as the document says"
 	}
 	if seen.Adopts != "" {
-		step.Reason = fmt.Sprintf("it takes over the Helm release %s; its Secret %s stays: delete it, so that nobody runs helm uninstall", s.Helm, seen.Adopts)
+		step.Reason = fmt.Sprintf("it takes over the Helm release %s; its Secret %s stays: delete it, because helm uninstall would remove the objects", s.Helm, seen.Adopts)
 	}
 	if seen.Adopts != "" {
 		step.Details = append(step.Details, "fields that Helm set and the chart lacks go, without a line above")

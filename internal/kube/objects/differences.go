@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -69,6 +70,9 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 			if o.Shared && fail.KindOf(err) == fail.Conflict {
 				refused[i] = manifest.Name(u) + " " + reason(err)
 				deltas = []delta.Delta{{Kind: "object", Name: manifest.Name(u), Action: "update", Why: "refused: it " + reason(err)}}
+			} else if o.Shared && fail.KindOf(err) == fail.Invalid {
+				refused[i] = manifest.Name(u) + ": " + reason(err)
+				deltas = []delta.Delta{{Kind: "object", Name: manifest.Name(u), Action: "update", Why: "refused: " + reason(err)}}
 			} else if o.Shared && fail.KindOf(err) == fail.Unreachable {
 				return err
 			} else if err != nil {
@@ -121,6 +125,11 @@ func unknown(name string, err error) delta.Delta {
 func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o Options, inv inventory) ([]delta.Delta, error) {
 	name := manifest.Name(u)
 	r, err := c.resource(ctx, refOf(u))
+	if meta.IsNoMatchError(err) && o.Shared {
+		if err := c.unserved(u); err != nil {
+			return nil, err
+		}
+	}
 	if meta.IsNoMatchError(err) {
 		return created(u)
 	}
@@ -132,6 +141,9 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 		return nil, nil
 	}
 	if apierrors.IsNotFound(err) {
+		if err := c.foreseeNew(ctx, r, u, o); err != nil {
+			return nil, err
+		}
 		return created(u)
 	}
 	if err != nil {
@@ -152,6 +164,9 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 			return nil, refused
 		}
 		return []delta.Delta{{Kind: "object", Name: name, Action: "update", Why: "a field that never changes differs (" + told(err) + "): it is deleted and made again"}}, nil
+	}
+	if o.Shared && refusal(err) != nil {
+		return nil, refusal(err)
 	}
 	if err != nil {
 		return nil, answer.Error(ctx, err, "foresee %s", name).At(c.Host)
@@ -178,8 +193,8 @@ func masked(path string, v any, secret func(path, value string) bool) any {
 			v[key] = masked(strings.TrimPrefix(path+"."+key, "."), below, secret)
 		}
 	case []any:
-		for i, below := range v {
-			v[i] = masked(path+"[]", below, secret)
+		for i, name := range delta.Names(v) {
+			v[i] = masked(path+"["+name+"]", v[i], secret)
 		}
 	case string:
 		if secret(path, v) && path != "kind" && path != "apiVersion" && path != "type" {
@@ -208,10 +223,19 @@ func essence(u *unstructured.Unstructured) map[string]any {
 // lastApplied is where kubectl apply keeps the whole object, a Secret's values too.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// secretOf says which values of an object are secret: all data of a Secret, and what looks like one elsewhere.
+// secretOf says which values of an object are secret: all data of a Secret; elsewhere variables, flags and data with the name of a secret, and
+// values that look like one.
 func secretOf(u *unstructured.Unstructured) func(path, value string) bool {
 	isSecret := u.GetKind() == "Secret"
 	return func(path, value string) bool {
-		return isSecret && !strings.HasPrefix(path, "metadata.") || machine.Sensitive([]byte(value))
+		return value != "" && (isSecret && !strings.HasPrefix(path, "metadata.") || secretPath.MatchString(path) || secretFlag.MatchString(value)) || machine.Sensitive([]byte(value))
 	}
 }
+
+// secretPath matches an environment variable or an entry of a ConfigMap whose name ends as that of a secret does, and secretFlag an argument.
+var (
+	secretPath = regexp.MustCompile(`(?i)(\benv\[[^\]]*` + secretName + `\]\.value|^(data|stringData)\.[^\[]*` + secretName + `)$`)
+	secretFlag = regexp.MustCompile(`(?i)^--?[\w.-]*` + secretName + `=.`)
+)
+
+const secretName = `(password|passwd|passphrase|secret|token|credentials?|(private|api|access|signing|encryption)[_.-]?key)(#\d+)?`

@@ -67,8 +67,8 @@ func flatten(to map[string]*string, path string, v any) {
 		if len(v) == 0 && path != "" {
 			leaf("[]")
 		}
-		for i, below := range v {
-			flatten(to, fmt.Sprintf("%s[%s]", path, index(i, below)), below)
+		for i, name := range Names(v) {
+			flatten(to, fmt.Sprintf("%s[%s]", path, name), v[i])
 		}
 	case string:
 		leaf(v)
@@ -81,12 +81,19 @@ func flatten(to map[string]*string, path string, v any) {
 	}
 }
 
-// index names a list element: by its name if it has one, so that inserting an element does not change all that follow.
-func index(i int, v any) string {
-	if m, ok := v.(map[string]any); ok {
-		if name, ok := m["name"].(string); ok && name != "" {
-			return name
+// Names names the elements of a list in paths: by their names, so that inserting an element does not change all that follow, or else by their
+// positions. A name that occurs again, as of subjects in several namespaces, gets its number of occurrences.
+func Names(list []any) []string {
+	names, times := make([]string, len(list)), map[string]int{}
+	for i, v := range list {
+		names[i] = fmt.Sprint(i)
+		m, _ := v.(map[string]any)
+		if name, _ := m["name"].(string); name != "" {
+			names[i] = name
+			if times[name]++; times[name] > 1 {
+				names[i] = fmt.Sprintf("%s#%d", name, times[name])
+			}
 		}
 	}
-	return fmt.Sprint(i)
+	return names
 }

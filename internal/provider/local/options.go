@@ -11,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local/files"
 	"github.com/naupegos/naupegos/internal/provider/local/layers"
+	"github.com/naupegos/naupegos/internal/userdir"
 )
 
 // SupervisorCommand is the hidden naupegos command that must call Supervise with its only argument, a machine's directory.
@@ -72,11 +73,9 @@ func (o *Options) setDefaults() error {
 	}
 	def(&o.Suite, "bookworm")
 	if o.Cache == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			return fail.Wrap(fail.Refused, err, "find the cache directory").Do("set HOME or XDG_CACHE_HOME")
+		if o.Cache, err = userdir.Cache(); err != nil {
+			return err
 		}
-		o.Cache = filepath.Join(dir, "naupegos")
 	}
 	if len(o.Supervisor) == 0 {
 		exe, err := os.Executable()
