@@ -47,11 +47,12 @@ var changeRules = rules{
 	"kind":          {Class: ChangeRefused, Say: backOrAnew},
 	"metadata.name": {Class: ChangeRefused, Say: "another name is another cluster"},
 
-	"spec.kubernetes.version":     {Class: ChangeRolling, Say: "what naupegos upgrade --to does; an older minor is refused, but for the one that an upgrade still can go back to"},
-	"spec.kubernetes.podCIDR":     {Class: ChangeRefused, Say: backOrAnew},
-	"spec.kubernetes.serviceCIDR": {Class: ChangeRefused, Say: backOrAnew},
-	"spec.kubernetes.dnsDomain":   {Class: ChangeRefused, Say: backOrAnew},
-	"spec.kubernetes.cni":         {Class: ChangeRefused, Say: backOrAnew},
+	"spec.kubernetes.version":          {Class: ChangeRolling, Say: "what naupegos upgrade --to does; an older minor is refused, but for the one that an upgrade still can go back to"},
+	"spec.kubernetes.podCIDR":          {Class: ChangeRefused, Say: backOrAnew},
+	"spec.kubernetes.serviceCIDR":      {Class: ChangeRefused, Say: backOrAnew},
+	"spec.kubernetes.nodeCIDRMaskSize": {Class: ChangeRefused, Say: backOrAnew},
+	"spec.kubernetes.dnsDomain":        {Class: ChangeRefused, Say: backOrAnew},
+	"spec.kubernetes.cni":              {Class: ChangeRefused, Say: backOrAnew},
 
 	"spec.provider.local":              {Class: ChangeRefused, Say: backOrAnew},
 	"spec.provider.local.network.cidr": {Class: ChangeRefused, Say: backOrAnew, Live: true},

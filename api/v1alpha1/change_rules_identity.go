@@ -20,6 +20,10 @@ func (r rules) identity() rules {
 	r["spec.identity.issuers[]"], r["spec.identity.bindings"] = issuers, bindings
 	add("spec.identity.issuers[]", reflect.TypeFor[IdentityIssuer](), issuers)
 	add("spec.identity.bindings[]", reflect.TypeFor[Binding](), bindings)
+	r[webhooksAt+"[]"] = ChangeRule{Class: ChangeRolling, Say: "API servers restart for the first webhook and after the last one; otherwise they take up a change without a restart"}
+	webhooks := ChangeRule{Class: ChangeFree, Say: "API servers take it up without a restart"}
+	r[webhooksAt+"[].auth"] = webhooks
+	add(webhooksAt+"[]", reflect.TypeFor[AuthorizationWebhook](), webhooks)
 	security := ChangeRule{Class: ChangeRolling, Say: "the API servers restart; pods that run stay, new ones are checked"}
 	r[podSecurityAt] = security
 	add(podSecurityAt, reflect.TypeFor[PodSecurity](), security)

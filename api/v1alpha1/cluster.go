@@ -78,8 +78,10 @@ type Kubernetes struct {
 	Version string `json:"version,omitempty" yaml:"version,omitempty" jsonschema:"default=v1.37.2,pattern=^v1\\.[0-9]+\\.[0-9]+$" host:"release"`
 	// VersionLeftOut reports that the document named no release before defaults were filled in. A running cluster then keeps its own release, even if the default has changed since.
 	VersionLeftOut bool `json:"-" yaml:"-"`
-	// Network of the pods (IPv4, /8 to /24). Each node takes a /24 of it.
+	// Network of the pods (IPv4, from /8). Each node takes a part of it.
 	PodCIDR string `json:"podCIDR,omitempty" yaml:"podCIDR,omitempty" jsonschema:"default=10.244.0.0/16,pattern=^[0-9.]+/[0-9]+$"`
+	// Prefix length of the part of podCIDR that each node takes: 24 gives a node 253 addresses for pods, 23 gives it 509.
+	NodeCIDRMaskSize int `json:"nodeCIDRMaskSize,omitempty" yaml:"nodeCIDRMaskSize,omitempty" jsonschema:"default=24,minimum=20,maximum=28"`
 	// Network of the Services (IPv4, /12 to /28).
 	ServiceCIDR string `json:"serviceCIDR,omitempty" yaml:"serviceCIDR,omitempty" jsonschema:"default=10.96.0.0/16,pattern=^[0-9.]+/[0-9]+$"`
 	// Domain of Services inside the cluster.

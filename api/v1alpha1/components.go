@@ -62,8 +62,8 @@ type Scheduler struct {
 type Kubelet struct {
 	// Feature gates to set, by name.
 	FeatureGates map[string]bool `json:"featureGates,omitempty" yaml:"featureGates,omitempty"`
-	// Maximum number of pods per node. Left out: 110.
-	MaxPods int `json:"maxPods,omitempty" yaml:"maxPods,omitempty" jsonschema:"minimum=1,maximum=250"`
+	// Maximum number of pods per node, at most the addresses that nodeCIDRMaskSize gives it. Left out: 110.
+	MaxPods int `json:"maxPods,omitempty" yaml:"maxPods,omitempty" jsonschema:"minimum=1,maximum=2500"`
 	// Maximum number of processes per pod. Left out: 4096 with security.cisDefaults, else no limit.
 	PodPidsLimit int `json:"podPidsLimit,omitempty" yaml:"podPidsLimit,omitempty" jsonschema:"minimum=1,maximum=4194304"`
 	// Resources of a node reserved for the system: cpu, memory, ephemeral-storage, pid.

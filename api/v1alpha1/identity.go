@@ -3,7 +3,9 @@ package v1alpha1
 import (
 	"cmp"
 	"slices"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiserver "k8s.io/apiserver/pkg/apis/apiserver/v1"
 
 	"github.com/naupegos/naupegos/internal/identity"
@@ -15,6 +17,8 @@ type Identity struct {
 	Issuers []IdentityIssuer `json:"issuers,omitempty" yaml:"issuers,omitempty" jsonschema:"maxItems=64"`
 	// Roles of groups, users and service accounts. A binding that leaves the list leaves the cluster.
 	Bindings []Binding `json:"bindings,omitempty" yaml:"bindings,omitempty" jsonschema:"maxItems=500"`
+	// Services that API servers ask about requests which neither Node nor RBAC permits, in this order. They can permit more, and forbid nothing that RBAC permits.
+	AuthorizationWebhooks []AuthorizationWebhook `json:"authorizationWebhooks,omitempty" yaml:"authorizationWebhooks,omitempty" jsonschema:"maxItems=16"`
 	// Pod Security levels of namespaces that have no labels of their own. Left out: privileged everywhere.
 	PodSecurity *PodSecurity `json:"podSecurity,omitempty" yaml:"podSecurity,omitempty"`
 }
@@ -143,6 +147,38 @@ type Binding struct {
 	Namespaces []string `json:"namespaces,omitempty" yaml:"namespaces,omitempty" jsonschema:"maxItems=200"`
 }
 
+// AuthorizationWebhook is a service that permits requests to the API. API servers reach it from the control-plane machines.
+type AuthorizationWebhook struct {
+	// Name of the webhook, for metrics and audit events.
+	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
+	// URL of the webhook, https.
+	URL string `json:"url" yaml:"url" jsonschema:"required,maxLength=1000" host:"none"`
+	// Certificate of the authority (PEM) that vouches for the webhook. Left out: the machines' authorities.
+	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
+	// How API servers sign in to the webhook. Left out: they do not.
+	Auth *WebhookAuth `json:"auth,omitempty" yaml:"auth,omitempty"`
+	// What happens if the webhook fails: NoOpinion asks the next one, Deny refuses the request. Requests that Node or RBAC permits do not depend on it.
+	FailurePolicy string `json:"failurePolicy,omitempty" yaml:"failurePolicy,omitempty" jsonschema:"default=NoOpinion,enum=NoOpinion,enum=Deny"`
+	// How many seconds a request waits for the webhook.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty" yaml:"timeoutSeconds,omitempty" jsonschema:"default=3,minimum=1,maximum=30"`
+	// For how many seconds API servers remember that the webhook permitted a request.
+	AuthorizedTTLSeconds int `json:"authorizedTTLSeconds,omitempty" yaml:"authorizedTTLSeconds,omitempty" jsonschema:"default=300,minimum=1,maximum=3600"`
+	// For how many seconds API servers remember that the webhook did not permit a request.
+	UnauthorizedTTLSeconds int `json:"unauthorizedTTLSeconds,omitempty" yaml:"unauthorizedTTLSeconds,omitempty" jsonschema:"default=30,minimum=1,maximum=3600"`
+	// Version of SubjectAccessReview that the webhook understands.
+	SubjectAccessReviewVersion string `json:"subjectAccessReviewVersion,omitempty" yaml:"subjectAccessReviewVersion,omitempty" jsonschema:"default=v1,enum=v1,enum=v1beta1" host:"none"`
+	// CEL expressions of the variable request, a SubjectAccessReview's spec. The webhook is asked only if all are true.
+	MatchConditions []string `json:"matchConditions,omitempty" yaml:"matchConditions,omitempty" jsonschema:"maxItems=64"`
+}
+
+// WebhookAuth refers to a secret, which is not part of the document: one line USER:PASSWORD, one line token=TOKEN, or a client certificate with its key in PEM.
+type WebhookAuth struct {
+	// Absolute path of a file with the secret. Only its owner may have access to it.
+	CredentialsFile string `json:"credentialsFile,omitempty" yaml:"credentialsFile,omitempty" host:"file"`
+	// Name of a credential (naupegos server credential add) whose value is the secret, instead of credentialsFile. A server accepts nothing else.
+	Credential string `json:"credential,omitempty" yaml:"credential,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"credential"`
+}
+
 // LoginClient returns the client ID for logins.
 func (i IdentityIssuer) LoginClient() string {
 	if i.ClientID == "" && len(i.Audiences) > 0 {
@@ -196,6 +232,22 @@ func (i IdentityIssuer) authenticator() apiserver.JWTAuthenticator {
 		}
 	}
 	return a
+}
+
+// Authorizers returns the webhooks as API servers know them, without the files that hold their addresses.
+func (i Identity) Authorizers() (all []apiserver.WebhookConfiguration) {
+	seconds := func(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Second} }
+	for _, w := range i.AuthorizationWebhooks {
+		c := apiserver.WebhookConfiguration{
+			FailurePolicy: w.FailurePolicy, Timeout: seconds(w.TimeoutSeconds), AuthorizedTTL: seconds(w.AuthorizedTTLSeconds), UnauthorizedTTL: seconds(w.UnauthorizedTTLSeconds),
+			SubjectAccessReviewVersion: w.SubjectAccessReviewVersion, MatchConditionSubjectAccessReviewVersion: "v1", MatchConditions: []apiserver.WebhookMatchCondition{},
+		}
+		for _, e := range w.MatchConditions {
+			c.MatchConditions = append(c.MatchConditions, apiserver.WebhookMatchCondition{Expression: e})
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 func (i IdentityIssuer) mapping(m ClaimMapping, usual string) apiserver.PrefixedClaimOrExpression {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/internal/machine/items"
 )
 
 // SettingsPlace is a part of a document that holds machine settings.
@@ -50,10 +51,10 @@ func (s MachineSettings) with(o MachineSettings) MachineSettings {
 	if len(s.Sysctls)+len(o.Sysctls) > 0 {
 		mine := map[string]string{}
 		for key, value := range s.Sysctls {
-			mine[sysctlName(key)] = value
+			mine[items.SysctlName(key)] = value
 		}
 		for key, value := range o.Sysctls {
-			mine[sysctlName(key)] = value
+			mine[items.SysctlName(key)] = value
 		}
 		s.Sysctls = mine
 	}

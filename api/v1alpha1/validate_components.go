@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type componentCheck struct {
 	program string
 	path    string // of the settings in the document
 	table   flags.Table
+	doc     *Cluster
 }
 
 // checkComponents checks the settings of Kubernetes' and etcd's programs against the tables of the release.
@@ -32,7 +34,7 @@ func (c *Cluster) checkComponents(r *findings) {
 	if !ok {
 		return // reported as the version's fault
 	}
-	of := func(program, path string) componentCheck { return componentCheck{r, program, path, table} }
+	of := func(program, path string) componentCheck { return componentCheck{r, program, path, table, c} }
 	const spec = "spec.kubernetes."
 	of(flags.APIServer, spec+"apiServer").apiServer(k.APIServer)
 	m := of(flags.ControllerManager, spec+"controllerManager")
@@ -93,7 +95,10 @@ func (c componentCheck) unknown(at, what, name string, known []string, had func(
 
 // args checks flags.
 func (c componentCheck) args(args []Arg) {
-	first := map[string]int{}
+	first, dirs := map[string]int{}, map[string]bool{}
+	for _, f := range c.doc.SettingsOf(RoleControlPlane, "").Files {
+		dirs[path.Dir(f.Path)] = true
+	}
 	for i, a := range args {
 		at := strict.Item(c.path+".extraArgs", i)
 		if a.Name == "" {
@@ -125,17 +130,19 @@ func (c componentCheck) args(args []Arg) {
 			c.Add(at+".value", fmt.Sprintf("the flag %s: %s, got %s", a.Name, problem, strict.Quote(a.Value)), "")
 		} else if problem := unwritable(c.program, a.Value); problem != "" {
 			c.Add(at+".value", problem, "")
+		} else if problem, hint := flags.Unseen(c.program, a.Name, a.Value, dirs, c.doc.Spec.Etcd.Mode == EtcdService); problem != "" {
+			c.Add(at+".value", fmt.Sprintf("the flag %s: %s", a.Name, problem), hint)
 		}
 	}
 }
 
-// taken reports a setting that has a field of its own or that Naupegos sets.
-func (c componentCheck) taken(at, what, field string) {
-	if field == flags.Sets {
-		c.Add(at, what+" is not yours to set: Naupegos sets it", "remove it")
+// taken reports a setting that has a field of its own, or that documents may not set for a reason.
+func (c componentCheck) taken(at, what, instead string) {
+	if strings.HasPrefix(instead, "spec.") {
+		c.Add(at, what+" has a field of its own", "use "+instead)
 		return
 	}
-	c.Add(at, what+" has a field of its own", "use "+field)
+	c.Add(at, what+" is not yours to set: "+instead, "remove it")
 }
 
 // unwritable reports why a value can't be passed on: static pods expand $(NAME), and systemd interprets special characters in kubelet's flags.

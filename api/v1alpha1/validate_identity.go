@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 const (
 	issuersAt  = "spec.identity.issuers"
 	bindingsAt = "spec.identity.bindings"
+	webhooksAt = "spec.identity.authorizationWebhooks"
 )
 
 // check checks issuers first by themselves and then by the validation that API servers do.
@@ -50,7 +52,44 @@ func (id Identity) check(r *findings, dnsDomain string) {
 		}
 	}
 	id.checkAuthenticators(r, dnsDomain)
+	id.checkWebhooks(r)
 	id.checkBindings(r)
+}
+
+// webhookPaths maps API servers' names of a webhook's fields to the document's.
+var webhookPaths = strings.NewReplacer("webhooks[", webhooksAt+"[", ".timeout", ".timeoutSeconds", "TTL", "TTLSeconds", ".expression", "")
+
+// checkWebhooks checks authorization webhooks first by themselves and then by the validation that API servers do.
+func (id Identity) checkWebhooks(r *findings) {
+	names := map[string]int{}
+	for i, w := range id.AuthorizationWebhooks {
+		p := strict.Item(webhooksAt, i)
+		if first, again := names[w.Name]; w.Name == "node" || w.Name == "rbac" {
+			r.Add(p+".name", strict.Quote(w.Name)+" is the name of one of Kubernetes' own", "choose another name")
+		} else if again && w.Name != "" {
+			r.Add(p+".name", fmt.Sprintf("%s is already the name of %s", strict.Quote(w.Name), strict.Item(webhooksAt, first)), "keep one of them")
+		}
+		names[w.Name] = i
+		if u, err := url.Parse(w.URL); w.URL != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "") {
+			r.Add(p+".url", "is not an https URL without credentials", `write it like "https://authz.example.org/authorize"`)
+		}
+		if w.CA != "" {
+			checkAuthority(r, p+".ca", w.CA)
+		}
+		checkAuth(r, p+".auth", (*BasicAuth)(w.Auth))
+	}
+	problems, err := identity.CheckWebhooks(id.Authorizers())
+	if err != nil {
+		r.Add(webhooksAt, err.Error(), "")
+		return
+	}
+	for _, p := range problems {
+		hint := ""
+		if strings.Contains(p.Text, "undeclared reference") {
+			hint = "write request.user, request.groups, request.resourceAttributes.namespace or another field of a SubjectAccessReview's spec"
+		}
+		r.Add(webhookPaths.Replace(p.Field), p.Text, hint)
+	}
 }
 
 // paths maps API servers' names of fields to the document's.
@@ -146,5 +185,8 @@ func checkServiceAccount(r *findings, at, account string) {
 func (id Identity) checkExpiry(r *findings, now time.Time) {
 	for i, issuer := range id.Issuers {
 		checkExpiry(r, strict.Item(issuersAt, i)+".ca", issuer.CA, now)
+	}
+	for i, w := range id.AuthorizationWebhooks {
+		checkExpiry(r, strict.Item(webhooksAt, i)+".ca", w.CA, now)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/internal/machine/items"
 )
 
 var (
@@ -24,7 +25,6 @@ var (
 	moduleForm    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 	fileOwner     = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]*:[a-z0-9_][a-z0-9_-]*$`)
 	fileMode      = regexp.MustCompile(`^[0-7]?[0-7]{3}$`)
-	unitName      = regexp.MustCompile(`^[A-Za-z0-9:_.@-]+\.(service|socket|timer|mount|path|target|slice)$`)
 	plainPackage  = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
 	oneshot       = regexp.MustCompile(`(?m)^\s*Type\s*=\s*oneshot\s*$`)
 	remains       = regexp.MustCompile(`(?m)^\s*RemainAfterExit\s*=\s*(yes|true|on|1)\s*$`)
@@ -70,13 +70,13 @@ func (c *Cluster) checkMachineSettings(r *findings) {
 func checkSysctls(r *findings, at string, all map[string]string) {
 	seen := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		field, value, name := at+"["+strict.Clip(key)+"]", all[key], sysctlName(key)
-		why, taken := reservedSysctls[name]
+		field, value, name := at+"["+strict.Clip(key)+"]", all[key], items.SysctlName(key)
+		why := items.ReservedSysctl(name)
 		other, again := seen[name]
 		switch {
 		case !sysctlForm.MatchString(key):
 			r.Add(field, strict.Quote(key)+" is not the name of a kernel setting", "as vm.max_map_count")
-		case taken:
+		case why != "":
 			r.Add(field, "is not for documents to set: "+why, "remove it")
 		case again:
 			r.Add(field, "is the same setting as "+strict.Quote(other), "keep one of them")
@@ -96,7 +96,7 @@ func checkModule(r *findings, at, name string) {
 	switch {
 	case !moduleForm.MatchString(name):
 		r.Add(at, strict.Quote(name)+" is not the name of a kernel module", "as nvme_tcp, without path and .ko")
-	case slices.Contains(reservedModules, strings.ReplaceAll(name, "-", "_")):
+	case items.ReservedModule(name):
 		r.Add(at, "Naupegos loads "+name+" itself", "remove it")
 	}
 }
@@ -108,13 +108,13 @@ func checkFiles(r *findings, at string, files []MachineFile) {
 		if f.Path == "" {
 			continue // reported as required
 		}
-		owner, taken := reservedPath(path.Clean(f.Path))
+		owner, taken := items.ReservedPath(path.Clean(f.Path))
 		first, again := seen[f.Path]
 		switch {
 		case !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || f.Path == "/" || hasControl(f.Path):
 			r.Add(p+".path", strict.Quote(f.Path)+" is not an absolute path without dots", "as /etc/motd")
 		case taken:
-			r.Add(p+".path", strict.Quote(f.Path)+" is taken: "+owner.owner, owner.hint)
+			r.Add(p+".path", strict.Quote(f.Path)+" is taken: "+owner.Owner, owner.Hint)
 		case again:
 			r.Add(p+".path", fmt.Sprintf("%s is already the path of %s", strict.Quote(f.Path), strict.Item(at, first)), "keep one of them")
 		default:
@@ -145,14 +145,16 @@ func checkUnits(r *findings, at string, units []MachineUnit) {
 			continue
 		}
 		first, again := seen[u.Name]
-		bare := strings.TrimSuffix(u.Name, path.Ext(u.Name))
+		misnamed, rename := items.MisnamedUnit(u.Name, u.Content)
 		switch {
-		case !unitName.MatchString(u.Name):
-			r.Add(p+".name", strict.Quote(u.Name)+" is not the name of a unit", "as backup.service; known types: service, socket, timer, mount, path, target, slice")
-		case reservedUnits.MatchString(bare):
+		case !items.IsUnit(u.Name):
+			r.Add(p+".name", strict.Quote(u.Name)+" is not the name of a unit", "as backup.service; known types: "+strings.Join(items.UnitTypes(), ", "))
+		case items.ReservedUnit(u.Name):
 			r.Add(p+".name", strict.Quote(u.Name)+" is a unit of Naupegos", "choose another name")
 		case again:
 			r.Add(p+".name", fmt.Sprintf("%s is already the name of %s", strict.Quote(u.Name), strict.Item(at, first)), "keep one of them")
+		case misnamed != "":
+			r.Add(p+".name", misnamed, rename, p+".content")
 		case u.Content != "" && !strings.Contains(u.Content, "["):
 			r.Add(p+".content", "is not a unit file", "it has sections, as [Service]")
 		case hasControl(u.Content, '\n', '\t', '\r'):
@@ -168,9 +170,8 @@ func checkUnits(r *findings, at string, units []MachineUnit) {
 }
 
 func checkPackage(r *findings, at, name string) {
-	_, taken := reservedPackages[name]
 	switch {
-	case taken:
+	case items.ReservedPackage(name):
 		r.Add(at, strict.Quote(name)+" would replace a program that the bundle brings", "remove it")
 	case !plainPackage.MatchString(name):
 		r.Add(at, strict.Quote(name)+" is not the name of a package", "as open-iscsi, without version and architecture")

@@ -1,17 +1,17 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"fmt"
+	"math/bits"
 	"net/netip"
 
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// Limits of the networks, in bits of prefix. A node takes a /24 of the pods' network, and the controller manager can divide the network into at most
-// 2^16 such parts. The API server accepts no network for Services larger than a /12, kubeadm none smaller than a /28.
+// Limits of the networks, in bits of prefix. The controller manager can divide the pods' network into at most 2^16 parts, one for each node. The API server accepts no network for Services larger than a /12, kubeadm none smaller than a /28.
 const (
-	nodeBits                           = 24
-	minPodBits, maxPodBits             = 8, nodeBits
+	minPodBits, partBits               = 8, 16
 	minServiceBits, maxServiceBits     = 12, 28
 	minLocalBits, maxLocalBits         = 16, 24
 	localReserved                  int = 100 // addresses that the local provider reserves for itself, gateways and control plane
@@ -26,7 +26,7 @@ type network struct {
 // checkNetworks checks each network, and that networks and machines' addresses do not overlap.
 func (c *Cluster) checkNetworks(r *findings) {
 	k := c.Spec.Kubernetes
-	pods, podsOK := checkNetwork(r, "spec.kubernetes.podCIDR", k.PodCIDR, minPodBits, maxPodBits)
+	pods, podsOK := checkNetwork(r, "spec.kubernetes.podCIDR", k.PodCIDR, minPodBits, nodeMask(k))
 	services, servicesOK := checkNetwork(r, "spec.kubernetes.serviceCIDR", k.ServiceCIDR, minServiceBits, maxServiceBits)
 	var nets []network
 	if podsOK {
@@ -104,12 +104,35 @@ func unusable(p netip.Prefix) bool {
 	return false
 }
 
-// checkPodSpace requires a /24 for each node.
+// nodeMask returns the prefix length of a node's part of the pods' network, within its limits: other values are reported elsewhere.
+func nodeMask(k Kubernetes) int { return min(max(k.NodeCIDRMaskSize, 20), 28) }
+
+// checkPodSpace requires a part of the pods' network for each node, and in each part an address for each pod.
 func (c *Cluster) checkPodSpace(r *findings, pods network) {
-	nodes, space := c.Spec.ControlPlane.Replicas+c.MostWorkers(), 1<<(nodeBits-pods.prefix.Bits())
-	if nodes > space {
+	const maskAt = "spec.kubernetes.nodeCIDRMaskSize"
+	k, mask := c.Spec.Kubernetes, nodeMask(c.Spec.Kubernetes)
+	nodes, space := c.Spec.ControlPlane.Replicas+c.MostWorkers(), 1<<(mask-pods.prefix.Bits())
+	switch {
+	case mask-pods.prefix.Bits() > partBits:
+		r.Add(maskAt, fmt.Sprintf("%s has more than 65536 parts of /%d, and the controller manager refuses that", pods.prefix, mask), fmt.Sprintf("set it to %d at most, or choose a smaller network", pods.prefix.Bits()+partBits), pods.field)
+	case nodes > space:
 		r.Add(pods.field, fmt.Sprintf("%s has room for %d nodes, %d are wanted", pods.prefix, space, nodes),
-			"each node takes a /24: choose a larger network", "spec.controlPlane.replicas", "spec.workers")
+			fmt.Sprintf("each node takes a /%d: choose a larger network", mask), "spec.controlPlane.replicas", "spec.workers", maskAt)
+	}
+	if k.CNI == CNINone {
+		return // a network of one's own may give addresses otherwise
+	}
+	room := 1<<(32-mask) - 3 // network, broadcast, and the bridge of the node
+	check := func(at string, own int) {
+		if n := cmp.Or(own, 110); n > room {
+			r.Add(at, fmt.Sprintf("a node with a /%d has addresses for %d pods, not for %d", mask, room, n), fmt.Sprintf("set maxPods to %d at most, or nodeCIDRMaskSize to %d before the cluster is created", room, 32-bits.Len(uint(n+2))), maskAt)
+		}
+	}
+	check("spec.kubernetes.kubelet.maxPods", k.Kubelet.MaxPods)
+	for i, p := range c.Spec.Workers {
+		if p.Kubelet.MaxPods != 0 {
+			check(strict.Item("spec.workers", i)+".kubelet.maxPods", p.Kubelet.MaxPods)
+		}
 	}
 }
 

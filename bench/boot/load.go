@@ -15,20 +15,20 @@ import (
 	"time"
 )
 
-// paths is what a machine asks for in turn, until it runs.
+// paths are the requests that a machine sends in turn while it boots.
 var paths = []string{"/ipxe", "/ignition", "/generic"}
 
-// fewest is how many answers a measurement has at least, however long they take.
+// fewest is the minimum number of answers of a measurement, however long they take.
 const fewest = 20
 
 func query(i int) string {
 	return fmt.Sprintf("?uuid=16e7d8a7-bfa9-428b-9117-3633%08x&mac=%s&domain=&hostname=&serial=S%d&arch=x86_64", i, strings.ReplaceAll(mac(i), ":", "-"), i)
 }
 
-// result is what one side came to.
+// result is the measurement of one side.
 type result struct {
 	Took  time.Duration
-	Times []time.Duration // of each answer
+	Times []time.Duration // time until each answer
 
 	memory int
 }
@@ -37,7 +37,7 @@ func (r *result) add(o result) { r.Took, r.Times = r.Took+o.Took, append(r.Times
 
 func (r result) rate() float64 { return float64(len(r.Times)) / r.Took.Seconds() }
 
-// p99 returns within which time 99 of 100 were answered.
+// p99 returns the time within which 99 of 100 requests were answered.
 func (r result) p99() time.Duration {
 	times := slices.Sorted(slices.Values(r.Times))
 	return times[(len(times)*99+99)/100-1]
@@ -47,7 +47,7 @@ func (r result) String() string {
 	return fmt.Sprintf("%8.0f requests/s, p99 %10s, %4d MiB, %d requests", r.rate(), r.p99().Round(10*time.Microsecond), r.memory, len(r.Times))
 }
 
-// ask has another process ask a server.
+// ask runs the load in another process.
 func ask(ctx context.Context, self, url string, machines int, o options) (result, error) {
 	cmd := exec.CommandContext(ctx, self, "-load", url, "-machines", fmt.Sprint(machines), "-each", o.each.String(), "-connections", fmt.Sprint(o.connections))
 	cmd.Stderr = os.Stderr
@@ -59,8 +59,7 @@ func ask(ctx context.Context, self, url string, machines int, o options) (result
 	return r, json.Unmarshal(out, &r)
 }
 
-// load asks a server for o.each, with as many requests under way as there are connections, and prints the result. Any answer but 200 is
-// an error.
+// load sends requests to a server for o.each, one per connection at a time, and prints the result. Every status except 200 is an error.
 func load(ctx context.Context, url string, machines int, o options) error {
 	client := &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: o.connections, MaxConnsPerHost: o.connections, DisableCompression: true}}
 	if err := one(ctx, client, url, 0, 0); err != nil {
@@ -89,7 +88,7 @@ func load(ctx context.Context, url string, machines int, o options) error {
 	return json.NewEncoder(os.Stdout).Encode(result)
 }
 
-// one asks for one thing.
+// one sends one request.
 func one(ctx context.Context, client *http.Client, url string, machine, i int) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+paths[i%len(paths)]+query(machine), nil)
 	if err != nil {
@@ -109,7 +108,7 @@ func one(ctx context.Context, client *http.Client, url string, machine, i int) e
 	return nil
 }
 
-// row is both sides at one size.
+// row holds both sides' results at one size.
 type row struct {
 	machines     int
 	ours, theirs result
@@ -117,7 +116,7 @@ type row struct {
 
 func (r row) ratio() float64 { return r.ours.rate() / r.theirs.rate() }
 
-// report prints the ratios, and fails where the goals were missed.
+// report prints the ratios and fails if a goal was missed.
 func report(all []row, flat float64) error {
 	fmt.Println()
 	for _, r := range all {

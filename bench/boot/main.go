@@ -1,9 +1,9 @@
-// Command boot measures, in one run, how many machines a second the boot endpoints answer, and how long the slowest hundredth waits: those of
-// naupegos server against those of matchbox 0.11.0, which is built from the Go module proxy.
+// Command boot measures, in one run, how many requests per second the boot endpoints answer and the 99th percentile of the answer times: for
+// naupegos server and for matchbox 0.11.0, which is built from the Go module proxy.
 //
-// Both read the same directory of groups, profiles and templates, and are processes of their own; a third one asks both for the same, one
-// after the other, over loopback. It does so at 1, 100, 1000 and 10,000 machines, of each of which there is a group, and prints
-// `ratio at 1000: X` and so on: Naupegos' requests a second by matchbox's.
+// Both servers read the same directory of groups, profiles and templates and run in processes of their own. A third process sends both the same
+// requests, one server after the other, over loopback. The run covers 1, 100, 1000 and 10,000 machines with a group each, and prints `ratio at
+// 1000: X` and so on: Naupegos' requests per second divided by matchbox's.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// sizes is at how many machines is measured.
+// sizes are the measured numbers of machines.
 var sizes = []int{1, 100, 1000, 10000}
 
 func main() {
@@ -50,7 +50,7 @@ type options struct {
 	connections int
 }
 
-// buildMatchbox builds it from the module that pins it.
+// buildMatchbox builds matchbox from the module that pins it.
 func buildMatchbox(ctx context.Context, dir string) (string, error) {
 	program := filepath.Join(dir, "matchbox")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", program, "github.com/poseidon/matchbox/cmd/matchbox")
@@ -115,7 +115,7 @@ func at(ctx context.Context, self, matchbox, data string, n int, o options) (row
 		return r, err
 	}
 	o.each /= 2
-	for range 2 { // in turn: what else the host does meets both
+	for range 2 { // alternate the sides, so that other load on the host affects both
 		for side, total := range map[*server]*result{ours: &r.ours, theirs: &r.theirs} {
 			part, err := ask(ctx, self, side.url, n, o)
 			if err != nil {
@@ -135,8 +135,8 @@ func startOurs(ctx context.Context, program, state string) (*server, error) {
 	})
 }
 
-// flatness measures Naupegos at every size once more, in short turns, so that what else the host does meets all of them alike. It returns by
-// how much fewer requests are answered at the largest than at the smallest.
+// flatness measures Naupegos at every size once more, in short turns, so that other load on the host affects all sizes alike. It returns the
+// relative drop of the request rate from the smallest to the largest size.
 func flatness(ctx context.Context, self, dir string, o options) (float64, error) {
 	totals := make([]result, len(sizes))
 	servers := make([]*server, len(sizes))

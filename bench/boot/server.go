@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// rack writes the data directory of n machines: a group for each, by its MAC address, a third of them with what they boot once they are
-// installed, profiles and templates.
+// rack writes the data directory of n machines: a group for each machine's MAC address, profiles and templates.
 func rack(dir string, n int) error {
 	files := map[string]string{
 		"groups/default.json":     `{"id": "default", "profile": "discover"}`,
@@ -44,14 +43,14 @@ func rack(dir string, n int) error {
 
 func mac(i int) string { return fmt.Sprintf("52:54:00:%02x:%02x:%02x", i>>16, i>>8&255, i&255) }
 
-// server is one side, a process of its own.
+// server is the process of one side.
 type server struct {
 	url  string
 	cmd  *exec.Cmd
 	said bytes.Buffer
 }
 
-// start runs one side at a free port of loopback until it answers.
+// start runs one side on a free loopback port and returns once it answers.
 func start(ctx context.Context, program string, args func(addr string) []string) (*server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -90,12 +89,12 @@ func (s *server) stop() {
 	_ = s.cmd.Wait()
 }
 
-// memory returns the most memory that the process and the processes that it started have had, in MiB; 0 where the kernel does not say.
+// memory returns the peak memory of the process and its children in MiB, or 0 if the kernel does not report it.
 func (s *server) memory() int {
 	kib := peak(s.cmd.Process.Pid)
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", s.cmd.Process.Pid)) // the pattern is well-formed
 	for _, list := range lists {
-		data, _ := os.ReadFile(list) // a thread that ended has none
+		data, _ := os.ReadFile(list) // an ended thread has no such file
 		for pid := range strings.FieldsSeq(string(data)) {
 			if n, err := strconv.Atoi(pid); err == nil {
 				kib += peak(n)
@@ -105,7 +104,7 @@ func (s *server) memory() int {
 	return kib / 1024
 }
 
-// peak returns the most memory that a process has had, in KiB.
+// peak returns the peak memory of a process in KiB.
 func peak(pid int) int {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -121,7 +120,7 @@ func peak(pid int) int {
 	return 0
 }
 
-// same asks both sides for the same, and holds that they answer the same.
+// same sends both sides the same requests and checks that the answers are equal.
 func same(ctx context.Context, ours, theirs string, n int) error {
 	for _, i := range []int{0, n / 2, n - 1, n} {
 		for _, path := range paths {

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// planProgress is plan.Progress, named here for a function literal's sake.
+// planProgress shortens the signature of a function literal.
 type planProgress = plan.Progress
 
 func parseCertificate(b *pem.Block) (*x509.Certificate, error) {
@@ -18,8 +18,8 @@ func parseCertificate(b *pem.Block) (*x509.Certificate, error) {
 	return x509.ParseCertificate(b.Bytes)
 }
 
-// What an expert gives kubeadm: the same release, images, endpoint, networks and kube-proxy mode as naupegos' cluster has,
-// elliptic-curve keys, and as little fear for the host's disk, of whose percentages machines see that somebody else fills them.
+// An expert's kubeadm configuration: the same release, images, endpoint, networks and kube-proxy mode as naupegos' cluster, elliptic-curve keys,
+// and eviction limits in bytes instead of percentages of the disk, because the machines share the host's disk with other programs.
 const initConfig = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 bootstrapTokens: [{token: abcdef.0123456789abcdef, ttl: 24h0m0s}]

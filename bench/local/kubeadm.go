@@ -35,8 +35,8 @@ type side struct {
 	list   []provider.MachineSpec
 }
 
-// runKubeadm measures bare kubeadm, driven as fast as it allows: all machines boot at once; each is prepared (containerd,
-// kubelet, gateways) the moment it answers; init; then the workers join in parallel and the control planes in turn.
+// runKubeadm measures bare kubeadm, driven as fast as possible: all machines boot at once; each is prepared (containerd, kubelet, gateways) as
+// soon as it answers; after init, the workers join in parallel and the control planes in turn.
 func runKubeadm(ctx context.Context, program string) (_ times, err error) {
 	s, err := newSide(ctx, program)
 	if err != nil {
@@ -62,7 +62,7 @@ func runKubeadm(ctx context.Context, program string) (_ times, err error) {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	ready := s.perMachine()
-	for _, st := range steps { // tell each machine's preparation the moment it has booted
+	for _, st := range steps { // signal each machine's boot, so that its preparation can start
 		if done := ready[st.ID]; done != nil {
 			run := st.Run
 			st.Run = func(ctx context.Context, p planProgress) error {
@@ -116,7 +116,7 @@ func newSide(ctx context.Context, program string) (*side, error) {
 	return s, err
 }
 
-// perMachine returns a channel for each machine's boot step, closed when it has booted.
+// perMachine returns a channel for each machine, closed when the machine has booted.
 func (s *side) perMachine() map[string]chan struct{} {
 	m := map[string]chan struct{}{}
 	for _, spec := range s.list {
@@ -125,7 +125,7 @@ func (s *side) perMachine() map[string]chan struct{} {
 	return m
 }
 
-// form prepares the machines and drives kubeadm.
+// form prepares the machines and runs kubeadm.
 func (s *side) form(ctx context.Context, booted map[string]chan struct{}) error {
 	g, ctx := errgroup.WithContext(ctx)
 	prepared := map[string]chan struct{}{}
@@ -221,7 +221,7 @@ func (s *side) join(ctx context.Context, name, controlPlane string) error {
 	return s.kubeadm(ctx, name, conf, "join")
 }
 
-// render fills in a kubeadm configuration.
+// render renders a kubeadm configuration.
 func (s *side) render(ctx context.Context, name, text string) (string, error) {
 	m, err := s.prov.Machine(ctx, name)
 	if err != nil {
@@ -250,7 +250,7 @@ func (s *side) render(ctx context.Context, name, text string) (string, error) {
 	return out.String(), err
 }
 
-// watch applies flannel and the workload as soon as that is possible, and takes the times.
+// watch applies flannel and the workload as soon as possible and returns the times.
 func (s *side) watch(ctx context.Context, began time.Time) (times, error) {
 	p := s.params()
 	conf, err := p.SuperAdminKubeconfig(ctx, s.keys, p.Endpoint)
@@ -301,7 +301,7 @@ func (s *side) destroy(ctx context.Context) error {
 	return execute(ctx, s.prov.Destroy(ctx, seen))
 }
 
-// publicKeyHash is what kubeadm's discovery pins the authority by.
+// publicKeyHash returns the hash by which kubeadm's discovery pins the authority.
 func publicKeyHash(ca []byte) (string, error) {
 	block, _ := pem.Decode(ca)
 	cert, err := parseCertificate(block)

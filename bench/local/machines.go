@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local"
 )
 
-// machines are what both sides run on.
+// machines returns the machines that both sides use.
 func machines(publicKey string) ([]provider.MachineSpec, error) {
 	list := []provider.MachineSpec{
 		{Name: "bench-gw-1", Role: provider.Gateway, Index: 1}, {Name: "bench-gw-2", Role: provider.Gateway, Index: 2},
@@ -29,7 +29,7 @@ func machines(publicKey string) ([]provider.MachineSpec, error) {
 	return list, nil
 }
 
-// newProvider returns the local provider of the machines that kubeadm gets, made as naupegos makes its own.
+// newProvider returns the local provider for kubeadm's machines, configured as in naupegos.
 func newProvider(ctx context.Context, program string) (*local.Provider, string, error) {
 	b, err := theBundle(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func newProvider(ctx context.Context, program string) (*local.Provider, string, 
 	return p, agent, err
 }
 
-// prepare makes the machines' image, so that both sides begin with it.
+// prepare builds the machines' image, so that both sides begin with it.
 func prepare(ctx context.Context, program string) error {
 	p, _, err := newProvider(ctx, program)
 	if err != nil {

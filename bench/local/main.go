@@ -1,9 +1,9 @@
-// Command local measures, side by side in one run, how long it takes from nothing to a highly available cluster on this
-// machine: `naupegos apply` against bare kubeadm on identical machines, driven by a program that wastes nothing.
+// Command local measures, side by side in one run, how long it takes to create a highly available cluster on this machine from scratch: `naupegos
+// apply` against bare kubeadm on identical machines, driven by a program that loses no time.
 //
-// Both sides get the same seven machines (3 control planes, 2 workers, 2 gateways with HAProxy and keepalived) from the same
-// prepared image, with binaries and container images inside. It prints `ratio: X` (all five nodes Ready) and
-// `service ratio: X` (a Service answers from another node): the time of naupegos divided by that of kubeadm.
+// Both sides get the same seven machines (3 control planes, 2 workers, 2 gateways with HAProxy and keepalived) from the same prepared image,
+// which contains binaries and container images. The command prints `ratio: X` (all five nodes Ready) and `service ratio: X` (a Service answers
+// from another node): the time of naupegos divided by that of kubeadm.
 package main
 
 import (
@@ -34,10 +34,10 @@ func main() {
 	}
 }
 
-// times is one run's result, from nothing.
+// times are the results of one run, measured from its start.
 type times struct {
 	api, ready, service time.Duration // the API answers; five nodes are Ready; a Service answers from another node
-	cpu                 time.Duration // CPU time spent by the whole host meanwhile
+	cpu                 time.Duration // CPU time of the whole host during the run
 }
 
 func (t times) String() string {

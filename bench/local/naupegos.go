@@ -21,10 +21,10 @@ import (
 
 const (
 	version = release.Default
-	asked   = "bench-cp-3" // the machine from which the Service is asked
+	asked   = "bench-cp-3" // the machine that requests the Service
 )
 
-// The smoke test is left out: the bench has one of its own, the same on both sides.
+// The bench has a workload of its own, the same on both sides, so the smoke test is off.
 const document = `apiVersion: naupegos.dev/v1alpha1
 kind: Cluster
 metadata: {name: bench}
@@ -36,7 +36,7 @@ spec:
   smokeTest: false
 `
 
-// runNaupegos measures `naupegos apply` on an empty store, and removes the cluster again.
+// runNaupegos measures `naupegos apply` on an empty store and removes the cluster.
 func runNaupegos(ctx context.Context, program, html string) (_ times, err error) {
 	dir, err := os.MkdirTemp("", "naupegos-bench-")
 	if err != nil {
@@ -81,7 +81,7 @@ func runNaupegos(ctx context.Context, program, html string) (_ times, err error)
 	return t, err
 }
 
-// watchNaupegos looks at the cluster from outside, while apply makes it.
+// watchNaupegos watches the cluster from outside while apply creates it.
 func watchNaupegos(ctx context.Context, dir string, began time.Time) (times, error) {
 	var rec *store.Cluster
 	var secrets store.Secrets
@@ -152,7 +152,7 @@ func newDialer(private []byte, agent string) (*remote.Dialer, error) {
 	return remote.NewDialer([]remote.Key{key}, remote.Options{AgentPath: agent}), nil
 }
 
-// theBundle returns the bundle that both sides install from.
+// theBundle returns the bundle for both sides.
 func theBundle(ctx context.Context) (*bundle.Bundle, error) {
 	root, err := bundle.DefaultRoot()
 	if err != nil {

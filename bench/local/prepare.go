@@ -13,8 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// ready puts on a machine what an expert has installed before kubeadm is called: containerd, kubelet and kubeadm, or
-// HAProxy and keepalived.
+// ready installs on a machine what an expert installs before kubeadm: containerd, kubelet and kubeadm, or HAProxy and keepalived.
 func (s *side) ready(ctx context.Context, spec provider.MachineSpec) error {
 	h, err := s.host(ctx, spec.Name)
 	if err != nil {
@@ -44,13 +43,13 @@ func (s *side) config(ctx context.Context, spec provider.MachineSpec, h remote.H
 	if err != nil {
 		return cfg, err
 	}
-	// The pod network's configuration comes from flannel's DaemonSet, as everywhere but with naupegos.
+	// The pod network's configuration comes from flannel's DaemonSet, as usual; only naupegos writes it in advance.
 	cfg.Files = slices.DeleteFunc(cfg.Files, func(f machine.File) bool { return f.Path == layout.FlannelConflistPath })
 	cfg.Machine = spec.Name
 	if spec.Name != "bench-cp-1" {
 		return cfg, nil
 	}
-	for _, a := range []struct{ authority, file string }{{pki.KubernetesCA, "ca"}} { // HAProxy on the gateways knows it already
+	for _, a := range []struct{ authority, file string }{{pki.KubernetesCA, "ca"}} { // HAProxy on the gateways trusts it from the start
 		pair, err := s.keys.Authority(ctx, a.authority)
 		if err != nil {
 			return cfg, err
@@ -62,7 +61,7 @@ func (s *side) config(ctx context.Context, spec provider.MachineSpec, h remote.H
 	return cfg, nil
 }
 
-// params is what the rendering of containerd's configuration and flannel's manifests wants to know.
+// params returns the parameters for containerd's configuration and flannel's manifests.
 func (s *side) params() layout.Params {
 	return layout.Params{
 		ClusterName: "bench", Endpoint: net.JoinHostPort(s.vip, "6443"), Release: layout.Release{Version: version, Bundle: s.bundle.Manifest}, PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/16",

@@ -20,7 +20,7 @@ const (
 	nodes     = 5
 )
 
-// until polls ok until it holds.
+// until polls ok until it returns nil.
 func until(ctx context.Context, what string, ok func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -37,8 +37,8 @@ func until(ctx context.Context, what string, ok func(context.Context) error) err
 	}
 }
 
-// milestones watches a cluster come up: the API, five Ready nodes, a Service that answers when asked from a machine.
-// dial opens a connection from that machine. The workload is applied as soon as the API takes it.
+// milestones watches a cluster come up: the API, five Ready nodes, and a Service that answers a machine. dial opens a connection from that
+// machine. milestones applies the workload as soon as the API accepts it.
 func milestones(ctx context.Context, began time.Time, client *kube.Client, image string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (times, error) {
 	var t times
 	if err := until(ctx, "the API answers", client.Ready); err != nil {
@@ -83,7 +83,7 @@ func fiveReady(ctx context.Context, client *kube.Client) error {
 	return nil
 }
 
-// serviceIP is fixed, so that asking needs no look-up.
+// serviceIP is fixed, so that requests need no lookup.
 const serviceIP = "10.96.100.100"
 
 func ask(ctx context.Context, web *http.Client) error {
@@ -125,7 +125,7 @@ spec: {clusterIP: %s, selector: {app: echo}, ports: [{port: 80, targetPort: 8080
 `, image, serviceIP)
 }
 
-// hostCPU returns the CPU time that this host has spent working since it started.
+// hostCPU returns the CPU time that this host has used since it booted.
 func hostCPU() (time.Duration, error) {
 	f, err := os.Open("/proc/stat")
 	if err != nil {

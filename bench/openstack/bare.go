@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// bare asks the cloud for the machines with the fewest requests that make them, and does nothing else: no load balancer, no security
-// groups, no tags, no look at what is there. What it takes to create is about the time that the services themselves need, which no
-// program can spare.
+// bare creates the machines with the fewest possible requests and nothing else: no load balancer, no security groups, no tags, no look at
+// existing objects. Its time to create is about the time that the services themselves need, a lower bound for every program.
 type bare struct {
 	size
 	in      *session
@@ -22,12 +21,12 @@ type bare struct {
 	servers []string
 }
 
-// atOnce is how many requests bare makes side by side.
+// atOnce is the number of concurrent requests.
 const atOnce = 8
 
 func (b *bare) name() string { return "the services alone" }
 
-// post makes something of a service and returns its ID.
+// post creates an object in a service and returns its ID.
 func (b *bare) post(ctx context.Context, service, version, path, key string, what object) (string, error) {
 	base, err := b.in.address(service, version)
 	if err != nil {
@@ -73,7 +72,7 @@ func (b *bare) create(ctx context.Context) (err error) {
 	return b.makeServers(ctx, volumes, flavor, image)
 }
 
-// idOf returns the ID of what has a name.
+// idOf returns the ID of the object with a name.
 func (b *bare) idOf(ctx context.Context, service, version, path, key, name string) (string, error) {
 	all, err := b.in.list(ctx, service, version, path, key)
 	for _, o := range all {
@@ -126,7 +125,7 @@ func (b *bare) makeVolumes(ctx context.Context, ids []string, image string) erro
 	return b.until(ctx, "block-storage", "v3", "/volumes?status=downloading", "volumes")
 }
 
-// makeServers makes the servers, each from its volume, or where it has none from the image.
+// makeServers creates the servers, each from its volume or, if it has none, from the image.
 func (b *bare) makeServers(ctx context.Context, volumes []string, flavor, image string) error {
 	b.servers = make([]string, len(volumes))
 	base, err := b.in.address("compute", "v2.1")
@@ -172,7 +171,7 @@ func (b *bare) until(ctx context.Context, service, version, path, key string) er
 	}
 }
 
-// nothing looks at the servers once.
+// nothing lists the servers once.
 func (b *bare) nothing(ctx context.Context) error {
 	_, err := b.in.list(ctx, "compute", "v2.1", "/servers", "servers")
 	return err
@@ -189,7 +188,7 @@ func (b *bare) destroy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var volumes []string // which had no server yet; the others' go with theirs
+	var volumes []string // those without a server; the other volumes are removed with their servers
 	for _, v := range left {
 		volumes = append(volumes, text(v, "id"))
 	}
@@ -210,7 +209,7 @@ func (b *bare) remove(ctx context.Context, service, version, path string, ids []
 	g.SetLimit(atOnce)
 	for _, id := range ids {
 		g.Go(func() error {
-			if id == "" { // it was never made
+			if id == "" { // it was not created
 				return nil
 			}
 			_, err := b.in.call(gctx, http.MethodDelete, base+path+"/"+id, nil, nil)

@@ -15,15 +15,14 @@ import (
 	"time"
 )
 
-// call is a kind of request: its path has no IDs.
+// call is a request without its IDs.
 type call struct{ method, path string }
 
 var anID = regexp.MustCompile(`[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}`)
 
 func (c call) reads() bool { return c.method == http.MethodGet || c.method == http.MethodHead }
 
-// counter is a forward proxy that counts requests. Both sides reach the cloud through it and nothing in it is changed, so that both
-// pay the same for being counted.
+// counter is a forward proxy that counts requests and does not change them. Both sides use it, so that counting costs both the same.
 type counter struct {
 	url    string
 	server *http.Server
@@ -40,9 +39,9 @@ func newCounter() (*counter, error) {
 	}
 	c := &counter{url: "http://" + l.Addr().String(), calls: map[call]int{}}
 	forward := &httputil.ReverseProxy{
-		Rewrite:   func(*httputil.ProxyRequest) {}, // requests to a proxy carry the whole address already
+		Rewrite:   func(*httputil.ProxyRequest) {}, // requests to a proxy contain the full address
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 30 * time.Second},
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { // a service that doesn't answer is not one that answers 502
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { // an unreachable service must not look like one that answers 502
 			panic(http.ErrAbortHandler)
 		},
 	}
@@ -58,13 +57,13 @@ func newCounter() (*counter, error) {
 	})}
 	go func() {
 		if err := c.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			panic(fmt.Sprintf("the counting proxy ended: %v", err)) // nothing it counted could be believed
+			panic(fmt.Sprintf("the counting proxy ended: %v", err)) // its counts would be wrong
 		}
 	}()
 	return c, nil
 }
 
-// take returns which requests there were since the last time.
+// take returns the requests since the last call.
 func (c *counter) take() map[call]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +72,7 @@ func (c *counter) take() map[call]int {
 	return taken
 }
 
-// sum counts requests, and how many of them only read.
+// sum returns the number of requests and how many of them only read.
 func sum(calls map[call]int) (all, reads int) {
 	for c, n := range calls {
 		all += n
@@ -84,7 +83,7 @@ func sum(calls map[call]int) (all, reads int) {
 	return all, reads
 }
 
-// printCalls prints which requests there were, the most frequent first.
+// printCalls prints the requests, the most frequent first.
 func printCalls(w io.Writer, calls map[call]int) {
 	for _, c := range slices.SortedFunc(maps.Keys(calls), func(a, b call) int {
 		return cmp.Or(calls[b]-calls[a], cmp.Compare(a.path, b.path), cmp.Compare(a.method, b.method))
@@ -95,5 +94,5 @@ func printCalls(w io.Writer, calls map[call]int) {
 
 var _ io.Closer = (*counter)(nil)
 
-// Close ends the proxy.
+// Close stops the proxy.
 func (c *counter) Close() error { return c.server.Close() }

@@ -74,7 +74,7 @@ func TestCounterRefusesWhatItCannotCount(t *testing.T) {
 	}
 }
 
-// A service that is down must not look like one that answers.
+// TestCounterCutsWhatIsNotAnswered: a service that is down must not look like one that answers.
 func TestCounterCutsWhatIsNotAnswered(t *testing.T) {
 	c, err := newCounter()
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// listing is what is in a project: how many there are of each kind, described by all in which two sides might differ. Names and
-// IDs are left out, but for the roles that they name.
+// listing counts the objects of a project by description. A description contains everything in which two sides might differ except names and IDs,
+// but including the roles in names.
 type listing map[string]int
 
 func (l listing) add(format string, args ...any) { l[fmt.Sprintf(format, args...)]++ }
 
-// kinds counts by the first word of the description.
+// kinds counts the objects by the first word of their descriptions.
 func (l listing) kinds() string {
 	kinds := map[string]int{}
 	for what, n := range l {
@@ -30,7 +30,7 @@ func (l listing) kinds() string {
 	return strings.Join(out, ", ")
 }
 
-// diff tells in which descriptions two listings differ.
+// diff lists the descriptions in which two listings differ.
 func (l listing) diff(nameL string, m listing, nameM string) []string {
 	all := maps.Clone(l)
 	maps.Copy(all, m)
@@ -46,7 +46,8 @@ func (l listing) diff(nameL string, m listing, nameM string) []string {
 // contents is the raw content of a project, by kind.
 type contents map[string][]object
 
-// collections says where each kind is listed. A project's token shows what is its own; where it shows more, the query says whose.
+// collections lists the collection of each kind. A project's token lists the project's own objects; if a collection returns others too, the query
+// names the project.
 var collections = []struct{ kind, service, version, path, key string }{
 	{"network", "network", "v2.0", "/networks?project_id=%s", "networks"},
 	{"subnet", "network", "v2.0", "/subnets?project_id=%s", "subnets"},
@@ -64,7 +65,7 @@ var collections = []struct{ kind, service, version, path, key string }{
 	{"monitor", "load-balancer", "v2.0", "/lbaas/healthmonitors?project_id=%s", "healthmonitors"},
 }
 
-// read lists all that is in the session's project.
+// read lists everything in the session's project.
 func (s *session) read(ctx context.Context) (contents, error) {
 	out := contents{}
 	found := make([][]object, len(collections))
@@ -92,7 +93,7 @@ func (s *session) read(ctx context.Context) (contents, error) {
 		}
 		out["member"] = append(out["member"], members...)
 	}
-	// Every project has a group called default, as long as it lives; Octavia makes groups of its own for its ports.
+	// Every project always has a group called default, and Octavia creates groups for its ports.
 	out["security group"] = slices.DeleteFunc(out["security group"], func(g object) bool {
 		return text(g, "name") == "default" || strings.HasPrefix(text(g, "name"), "lb-")
 	})
@@ -184,5 +185,5 @@ func (c contents) describeBalancer(l listing) {
 	}
 }
 
-// role is the role that a security group's name ends with.
+// role returns the role in the name of a security group.
 func role(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }

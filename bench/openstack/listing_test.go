@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// twoGroups is how Neutron answers for two groups, of which one lets the other in.
+// twoGroups is Neutron's answer for two groups. A rule of one group admits the other.
 const twoGroups = `{"security group": [
  {"id": "a", "name": "bench-1.control-plane", "security_group_rules": [
   {"direction": "egress", "ethertype": "IPv4", "protocol": null, "port_range_min": null, "remote_ip_prefix": null, "remote_group_id": null},
@@ -36,14 +36,14 @@ func TestRulesNameRoles(t *testing.T) {
 	}
 	keyed := byKey(all)
 	if len(keyed) != 2 || keyed[want.String()] != want {
-		t.Errorf("for OpenTofu: %v; want all but the rule that Neutron makes by itself", keyed)
+		t.Errorf("for OpenTofu: %v; want all except Neutron's default rule", keyed)
 	}
 }
 
 func TestListingsDiffer(t *testing.T) {
 	a, b := twoGroupsContents(t).describe(), twoGroupsContents(t).describe()
 	if d := a.diff("a", b, "b"); len(d) > 0 {
-		t.Errorf("the same content differs: %v", d)
+		t.Errorf("equal content differs: %v", d)
 	}
 	for _, want := range []string{"port: compute [worker]", "port: network:router_interface", "server: ACTIVE, 1 volumes, keypair true"} {
 		if a[want] != 1 {

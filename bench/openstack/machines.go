@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// What both sides make.
+// Names and settings of what both sides create.
 const (
 	clusterName = "bench"
 	clusterID   = "bench-be0c4add"
@@ -16,11 +16,11 @@ const (
 	publicKey   = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILmjga3qzgq/stMnvHV0xGJs3uFFu/SbOx6GOofOvulS bench"
 )
 
-// size is how many machines there are and what they are like.
+// size is the number of machines and their properties.
 type size struct {
 	controlPlanes, workers int
 	flavor, image          string
-	volume                 int // GiB of each root volume; 0: the root disks are the hypervisors' own
+	volume                 int // GiB of each root volume; 0: the hypervisors provide the root disks
 	external               string
 }
 
@@ -46,7 +46,7 @@ spec:
 %s`, clusterName, cloudName, s.external, cidr, s.flavor, s.image, s.volume, s.controlPlanes, workers))
 }
 
-// machines lists the wanted machines with the user-data that naupegos gives to machines in clouds.
+// machines lists the wanted machines with the user-data that naupegos writes for machines in clouds.
 func (s size) machines() ([]provider.MachineSpec, error) {
 	var list []provider.MachineSpec
 	for i := range s.controlPlanes {

@@ -1,10 +1,10 @@
-// Command openstack measures, side by side in one run, how long naupegos and OpenTofu with its OpenStack provider take, and how many
-// API calls they make, for a cluster's infrastructure in a real OpenStack: to create it, to find that nothing is to change, to destroy it.
+// Command openstack measures, side by side in one run, how long naupegos and OpenTofu with its OpenStack provider take for a cluster's
+// infrastructure in a real OpenStack, and how many API calls they make: to create it, to find nothing to change, and to destroy it.
 //
-// Both sides create the same, which is compared by the cloud's own listing; both go through the same counting proxy; both work in
-// a project without limits that this command makes and removes. Servers never boot (Nova's fake hypervisor): it is the tools and
-// the cloud's API that are measured. It prints `create ratio: X`, `no-change ratio: X` and `destroy ratio: X`: the time of naupegos
-// divided by that of OpenTofu; and `floor ratio: X`: its time of creating divided by that of the services alone.
+// Both sides create the same objects, which the bench compares in the cloud's own listing. Both use the same counting proxy and a project without
+// limits that this command creates and removes. Servers never boot (Nova's fake hypervisor): the bench measures the tools and the cloud's API. It
+// prints `create ratio: X`, `no-change ratio: X` and `destroy ratio: X`: the time of naupegos divided by that of OpenTofu; and `floor ratio: X`:
+// its time to create divided by that of the services alone.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// What -only knows.
+// Values of -only.
 const (
 	onlyNaupegos = "naupegos"
 	onlyTofu     = "tofu"
@@ -65,7 +65,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-openstack:", err)
 		os.Exit(1)
@@ -97,7 +97,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) // it is in the temporary directory
+	defer os.RemoveAll(dir) // a leftover in the temporary directory does no harm
 	p, err := newProject(ctx, o.adminFile, o.adminCloud, dir)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer counter.Close() //nolint:errcheck // nothing is lost with it
+	defer counter.Close() //nolint:errcheck // an error loses nothing
 	if err := os.Setenv("OS_CLIENT_CONFIG_FILE", p.file); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func run(ctx context.Context, o options) (err error) {
 func (b *bench) sides(ctx context.Context, o options, clouds, dir string) error {
 	var results []result
 	few := phase{}
-	if o.few > 0 && o.few < o.workers && o.only != onlyTofu { // it also warms the cloud up, for all sides alike
+	if o.few > 0 && o.few < o.workers && o.only != onlyTofu { // this also warms up the cloud, for all sides alike
 		small := o.size
 		small.workers = o.few
 		fmt.Fprintf(b.out, "%d control-plane machines, %d workers:\n", small.controlPlanes, small.workers)
@@ -181,7 +181,7 @@ func (b *bench) sides(ctx context.Context, o options, clouds, dir string) error 
 	return nil
 }
 
-// tofus measures OpenTofu with each parallelism, and holds what it makes against what naupegos has made.
+// tofus runs OpenTofu with each parallelism, and compares the objects that it creates with those that naupegos creates.
 func (b *bench) tofus(ctx context.Context, o options, n result, clouds, dir string) ([]result, error) {
 	var results []result
 	for _, parallelism := range o.parallelism {
@@ -206,7 +206,7 @@ func (b *bench) tofus(ctx context.Context, o options, n result, clouds, dir stri
 	return results, nil
 }
 
-// times is where naupegos' side writes the times of its steps.
+// times returns the writer for the times of naupegos' steps.
 func (b *bench) times() io.Writer {
 	if b.verbose {
 		return b.out

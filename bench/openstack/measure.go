@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// side makes the cluster's infrastructure in one of the ways that are compared.
+// side creates the cluster's infrastructure in one of the compared ways.
 type side interface {
 	name() string
 	create(ctx context.Context) error
-	nothing(ctx context.Context) error // a second run, which finds nothing to do, or fails
+	nothing(ctx context.Context) error // a second run; fails if it finds anything to do
 	destroy(ctx context.Context) error
 }
 
-// phase is what one phase of a side took.
+// phase is the cost of one phase of a side.
 type phase struct {
 	took         time.Duration
-	calls, reads int // of the API; how many of them only read
+	calls, reads int // API calls, and how many of them only read
 }
 
 // result is one run of a side.
@@ -32,18 +32,18 @@ type result struct {
 	made                     contents
 }
 
-// bench measures sides in one project.
+// bench measures the sides in one project.
 type bench struct {
-	look    *session // at the project
-	through *session // into it, by way of the counter
+	look    *session // logged in to the project
+	through *session // the same, through the counter
 	counter *counter
 	out     io.Writer
 	limit   time.Duration // of each phase
-	looks   int           // how often a side looks whether there is something to do: the median counts
-	verbose bool          // tell which calls there were
+	looks   int           // number of no-change runs of a side; the median counts
+	verbose bool          // print the calls
 }
 
-// measure runs the three phases of a side, and looks at the cloud after the first and the last. Whatever fails, what was made is removed.
+// measure runs the three phases of a side and lists the project after the first and the last. It removes everything a failed side created.
 func (b *bench) measure(ctx context.Context, s side) (r result, err error) {
 	r.name = s.name()
 	made := false
@@ -78,7 +78,7 @@ func (b *bench) measure(ctx context.Context, s side) (r result, err error) {
 	return r, b.empty(ctx, s)
 }
 
-// median returns the phase that took as long as half of them, at most.
+// median returns the phase with the median time.
 func median(all []phase) phase {
 	slices.SortFunc(all, func(a, b phase) int { return cmp.Compare(a.took, b.took) })
 	return all[(len(all)-1)/2]
@@ -106,7 +106,8 @@ func (b *bench) phase(ctx context.Context, s side, what string, run func(context
 	return p, nil
 }
 
-// empty waits until the project is empty: Nova removes a server's volume after the server. That side says it is done, so it isn't given long.
+// empty waits until the project is empty, because Nova removes a server's volume after the server. The side has reported success, so the wait is
+// short.
 func (b *bench) empty(ctx context.Context, s side) error {
 	began := time.Now()
 	for {
@@ -132,7 +133,7 @@ func (b *bench) empty(ctx context.Context, s side) error {
 	}
 }
 
-// same reports whether two sides made the same.
+// same returns an error if two sides did not create the same objects.
 func same(a, b result) error {
 	if d := a.made.describe().diff(a.name, b.made.describe(), b.name); len(d) > 0 {
 		return fmt.Errorf("the sides did not make the same:\n  %s", strings.Join(d, "\n  "))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// failing is a side whose create breaks off.
+// failing is a side whose create fails halfway.
 type failing struct{ destroyed bool }
 
 func (f *failing) name() string                  { return "failing" }
@@ -29,7 +29,7 @@ func TestFailedSideIsCleanedUp(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	if !f.destroyed {
-		t.Error("what was made before the failure is left")
+		t.Error("objects from before the failure are left")
 	}
 }
 

@@ -13,23 +13,23 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack"
 )
 
-// naupegos is the side of the provider, called as `naupegos apply` and `naupegos destroy` call it. Like these it begins every phase with
-// nothing in memory: it logs in and observes.
+// naupegos is the provider's side, called as `naupegos apply` and `naupegos destroy` call it. Like these commands, it begins every phase without
+// state: it logs in and observes.
 type naupegos struct {
 	size  size
 	proxy string
-	times io.Writer // takes the times of the steps; nil: nobody wants them
+	times io.Writer // gets the times of the steps; nil: discarded
 }
 
 func (n naupegos) name() string { return "naupegos" }
 
-// knownKeys remembers a host key of every server. Nothing boots here, so no console will ever show one.
+// knownKeys returns a host key for every server. Servers do not boot here, so no console contains one.
 type knownKeys struct{}
 
-// Get returns a host key, whichever server is asked for.
+// Get returns the same host key for every server.
 func (knownKeys) Get(string) []string { return []string{publicKey} }
 
-// Set forgets.
+// Set does nothing.
 func (knownKeys) Set(context.Context, string, []string) error { return nil }
 
 func (n naupegos) open() (*openstack.Provider, provider.Wanted, error) {
@@ -45,7 +45,7 @@ func (n naupegos) open() (*openstack.Provider, provider.Wanted, error) {
 	if err != nil {
 		return nil, want, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it always is one
 	transport.Proxy = http.ProxyURL(through)
 	p, err := openstack.New(openstack.Options{
 		Cluster: doc, ClusterID: clusterID, PublicKey: publicKey, HostKeys: knownKeys{}, Calls: openstack.Calls{HTTPClient: &http.Client{Transport: transport}},
@@ -53,7 +53,7 @@ func (n naupegos) open() (*openstack.Provider, provider.Wanted, error) {
 	return p, want, err
 }
 
-// steps compares the wanted with what is there, as every apply does.
+// steps compares the wanted state with the cloud's, as every apply does.
 func (n naupegos) steps(ctx context.Context) ([]*plan.Step, error) {
 	p, want, err := n.open()
 	if err != nil {
@@ -76,7 +76,7 @@ func (n naupegos) steps(ctx context.Context) ([]*plan.Step, error) {
 	for _, s := range steps {
 		all = append(all, s.ID)
 	}
-	for _, s := range p.Balance(want, seen) { // in an apply, once the API answers
+	for _, s := range p.Balance(want, seen) { // an apply does this once the API answers
 		s.Needs = append(s.Needs, all...)
 		steps = append(steps, s)
 	}

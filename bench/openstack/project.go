@@ -12,10 +12,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// cloudName is what the bench's own clouds.yaml calls its project.
+// cloudName is the name of the bench's project in its clouds.yaml.
 const cloudName = "bench"
 
-// project is an OpenStack project that the bench makes for itself, without limits, and removes.
+// project is an OpenStack project without limits that the bench creates and removes.
 type project struct {
 	admin    *session
 	id, user string // IDs
@@ -23,7 +23,7 @@ type project struct {
 	file     string // clouds.yaml
 }
 
-// newProject makes a project with one user in the cloud that the administrator's credentials are for. dir is for its clouds.yaml.
+// newProject creates a project with one user, using the administrator's credentials. It writes the project's clouds.yaml into dir.
 func newProject(ctx context.Context, adminFile, adminCloud, dir string) (_ *project, err error) {
 	auth, err := readCloud(adminFile, adminCloud)
 	if err != nil {
@@ -84,7 +84,7 @@ func (p *project) grant(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// quota is one service's limits of a project.
+// quota is a set of limits of a project in one service.
 type quota struct {
 	service, version, path, key string
 	names                       []string
@@ -97,7 +97,7 @@ var quotas = []quota{
 	{"load-balancer", "v2.0", "/lbaas/quotas/", "quota", []string{"load_balancer", "listener", "pool", "member", "health_monitor"}},
 }
 
-// unlimit takes all limits away.
+// unlimit removes all limits.
 func (p *project) unlimit(ctx context.Context) error {
 	for _, q := range quotas {
 		base, err := p.admin.address(q.service, q.version)
@@ -115,7 +115,7 @@ func (p *project) unlimit(ctx context.Context) error {
 	return nil
 }
 
-// write writes the clouds.yaml that both sides use, for its owner's eyes only.
+// write writes the clouds.yaml for both sides, readable only by its owner.
 func (p *project) write() error {
 	data, err := yaml.Marshal(object{"clouds": object{cloudName: object{"auth": p.auth, "region_name": p.auth.region, "identity_api_version": 3}}})
 	if err != nil {
@@ -124,7 +124,7 @@ func (p *project) write() error {
 	return os.WriteFile(p.file, data, 0o600)
 }
 
-// remove takes back what newProject made. What is left in the project must be gone before: nobody could reach it any more.
+// remove removes what newProject created. The project must be empty, because its content would be unreachable afterwards.
 func (p *project) remove(ctx context.Context) error {
 	var errs []error
 	drop := func(url string) {
@@ -138,7 +138,7 @@ func (p *project) remove(ctx context.Context) error {
 				drop(base + q.path + p.id)
 			}
 		}
-		if base, err := p.admin.address("network", "v2.0"); err == nil { // Neutron gives each project a group, and leaves it behind
+		if base, err := p.admin.address("network", "v2.0"); err == nil { // Neutron creates a default group for each project and does not remove it
 			groups, err := p.admin.list(ctx, "network", "v2.0", "/security-groups?project_id="+p.id, "security_groups")
 			errs = append(errs, err)
 			for _, g := range groups {
@@ -153,7 +153,8 @@ func (p *project) remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// close removes the project, if it is empty. Else it says what is in it, so that somebody can look: a side has left it there.
+// close removes the project if it is empty. Otherwise it returns an error that lists what a side left there, and keeps the project for
+// inspection.
 func (p *project) close(ctx context.Context) error {
 	s, err := login(ctx, p.auth)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// TestProjectOfTheBench makes the bench's project in the real cloud, looks into it, puts something there, and removes it.
+// TestProjectOfTheBench creates the bench's project in the real cloud, checks it, creates an object in it, and removes it.
 func TestProjectOfTheBench(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -25,12 +25,12 @@ func TestProjectOfTheBench(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { //nolint:contextcheck // ctx has ended by then
-		if err := p.remove(context.Background()); err != nil { // again: nothing may be wrong with that
+		if err := p.remove(context.Background()); err != nil { // a second removal must succeed, too
 			t.Error(err)
 		}
 	})
 	if info, err := os.Stat(p.file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("clouds.yaml is not for its owner alone: %v, %v", info.Mode(), err)
+		t.Errorf("clouds.yaml is not readable only by its owner: %v, %v", info.Mode(), err)
 	}
 	auth, err := readCloud(p.file, cloudName)
 	if err != nil || auth != p.auth {
@@ -56,7 +56,7 @@ func TestProjectOfTheBench(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.close(ctx); err == nil || !strings.Contains(err.Error(), "1 network") {
-		t.Errorf("a project that holds a network is given up: %v", err)
+		t.Errorf("a project that holds a network was removed: %v", err)
 	}
 	if _, err := s.call(ctx, "DELETE", base+"/networks/"+text(made["network"], "id"), nil, nil); err != nil {
 		t.Fatal(err)
@@ -65,6 +65,6 @@ func TestProjectOfTheBench(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := login(ctx, auth); err == nil {
-		t.Error("one can still log in to the project")
+		t.Error("the project still accepts logins")
 	}
 }

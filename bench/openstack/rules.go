@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// rule is one rule of a role's security group, as OpenTofu's variable has it.
+// rule is one rule of a role's security group, in the form of OpenTofu's variable.
 type rule struct {
 	Role      string `json:"role"`
 	Direction string `json:"direction"`
@@ -17,13 +17,13 @@ type rule struct {
 	From      string `json:"from,omitempty"` // role
 }
 
-// String is what makes the rule different from all others.
+// String returns a text that identifies the rule.
 func (r rule) String() string {
 	return fmt.Sprintf("%s %s %s %s %d-%d from %q %q", r.Role, r.Direction, r.EtherType, r.Protocol, r.First, r.Last, r.CIDR, r.From)
 }
 
-// rules lists the rules of all roles. They are read from the cloud after naupegos has made them, and given to OpenTofu: a table here would
-// only be a copy of what the provider decides.
+// rules lists the rules of all roles. The bench reads them from the cloud after naupegos has created them and passes them to OpenTofu: a table
+// here would only repeat the provider's decisions.
 func (c contents) rules() []rule {
 	names := map[string]string{}
 	for _, g := range c["security group"] {
@@ -39,14 +39,14 @@ func (c contents) rules() []rule {
 				CIDR: text(o, "remote_ip_prefix"), From: names[text(o, "remote_group_id")],
 			}
 			r.First, _ = strconv.Atoi(text(o, "port_range_min")) // 0 is not a port
-			r.Last, _ = strconv.Atoi(text(o, "port_range_max"))  // the same
+			r.Last, _ = strconv.Atoi(text(o, "port_range_max"))  // 0 is not a port
 			out = append(out, r)
 		}
 	}
 	return out
 }
 
-// byKey is what OpenTofu's for_each wants; without the rules that Neutron puts into each group by itself.
+// byKey returns the rules in the form for OpenTofu's for_each, without the default rules of Neutron's groups.
 func byKey(all []rule) map[string]rule {
 	out := map[string]rule{}
 	for _, r := range all {

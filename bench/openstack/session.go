@@ -16,17 +16,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// session is one login to a cloud. The bench looks at the cloud through it, and never through the proxy that counts: neither
-// side's library has a hand in what the sides are judged by.
+// session is a login to a cloud. The bench inspects the cloud through it and never through the counting proxy, so neither side's library
+// influences the judgement.
 type session struct {
 	client  *http.Client
 	auth    credentials
 	token   string
-	project string            // ID of the project that the token is for
+	project string            // ID of the token's project
 	catalog map[string]string // base address by service type
 }
 
-// credentials are what clouds.yaml says of a cloud.
+// credentials are a cloud's credentials from clouds.yaml.
 type credentials struct {
 	AuthURL       string `yaml:"auth_url"`
 	Username      string `yaml:"username"`
@@ -34,10 +34,10 @@ type credentials struct {
 	Project       string `yaml:"project_name"`
 	UserDomain    string `yaml:"user_domain_name"`
 	ProjectDomain string `yaml:"project_domain_name"`
-	region        string // whose services are meant; clouds.yaml has it beside the credentials
+	region        string // region of the services; not part of the credentials in clouds.yaml
 }
 
-// object is a JSON object as the APIs know it.
+// object is a JSON object of the APIs.
 type object = map[string]any
 
 // readCloud returns the credentials of a cloud of a clouds.yaml.
@@ -99,7 +99,7 @@ func login(ctx context.Context, c credentials) (*session, error) {
 	return s, nil
 }
 
-// by has all further calls go through a proxy.
+// by sends all further calls through a proxy.
 func (s *session) by(proxy string) error {
 	u, err := url.Parse(proxy)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *session) address(service, version string) (string, error) {
 	return "", fmt.Errorf("the cloud's catalogue has no service of type %s", service)
 }
 
-// errGone is an answer of 404.
+// errGone is the error for status 404.
 var errGone = errors.New("not found")
 
 // call makes one request. into may be nil.
@@ -144,7 +144,7 @@ func (s *session) call(ctx context.Context, method, address string, body, into a
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Auth-Token", s.token)
-	req.Header.Set("X-OpenStack-Nova-API-Version", "2.15") // the first that knows soft anti-affinity
+	req.Header.Set("X-OpenStack-Nova-API-Version", "2.15") // the first version with soft anti-affinity
 	resp, err := s.client.Do(req)
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func (s *session) call(ctx context.Context, method, address string, body, into a
 	return resp.Header, json.Unmarshal(answer, into)
 }
 
-// list returns what a collection of a service holds under key.
+// list returns the objects that a service's collection holds under key.
 func (s *session) list(ctx context.Context, service, version, path, key string) ([]object, error) {
 	base, err := s.address(service, version)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *session) list(ctx context.Context, service, version, path, key string) 
 	return all, json.Unmarshal(answer[key], &all)
 }
 
-// text returns the string under a key of an object, also one behind others ("a", "b").
+// text returns the string under a key of an object; several keys name a nested one ("a", "b").
 func text(o object, keys ...string) string {
 	for _, k := range keys[:len(keys)-1] {
 		o, _ = o[k].(object)

@@ -22,8 +22,8 @@ func table(w io.Writer, results []result) error {
 	return t.Flush()
 }
 
-// ratios prints naupegos' times divided by the best of the others', phase by phase; and for creating, what the services alone need of the
-// others' time, and naupegos' time divided by theirs (the floor ratio).
+// ratios prints, for each phase, naupegos' time divided by the best time of the others. For creating, it also prints the services' own time
+// divided by that of the others, and naupegos' time divided by the services' (the floor ratio).
 func ratios(w io.Writer, n, least result, others []result) {
 	if len(others) == 0 {
 		return
@@ -44,7 +44,7 @@ func ratios(w io.Writer, n, least result, others []result) {
 	}
 }
 
-// floorRatio prints naupegos' time of creating divided by that of the services alone.
+// floorRatio prints naupegos' time to create divided by the services' own.
 func floorRatio(w io.Writer, n, least result) {
 	fmt.Fprintf(w, "floor ratio: %.2f\n", n.create.took.Seconds()/least.create.took.Seconds())
 }

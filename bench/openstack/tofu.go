@@ -30,7 +30,7 @@ type tofu struct {
 
 func (t tofu) name() string { return fmt.Sprintf("OpenTofu -parallelism=%d", t.parallelism) }
 
-// newTofu lays out a directory of OpenTofu and has it find its provider there, without a registry. That is not measured.
+// newTofu creates a directory for OpenTofu and configures the provider there, without a registry. The bench does not measure this.
 func newTofu(ctx context.Context, dir string, program, providerProgram string, s size, rules []rule, ownVolumes bool) (tofu, error) {
 	t := tofu{program: program, dir: dir}
 	main, err := configuration.ReadFile("tofu/main.tf")
@@ -65,7 +65,7 @@ func newTofu(ctx context.Context, dir string, program, providerProgram string, s
 	return t, t.run(ctx, "init", "-input=false")
 }
 
-// variables is what the configuration asks for.
+// variables returns the values of the configuration's variables.
 func variables(s size, rules []rule, ownVolumes bool) (object, error) {
 	machines, err := s.machines()
 	if err != nil {
@@ -86,7 +86,7 @@ func (t tofu) create(ctx context.Context) error {
 	return t.run(ctx, "apply", "-auto-approve", "-input=false", t.parallel())
 }
 
-// nothing plans once more. Exit code 2 would say that there is something to change.
+// nothing plans again. Exit code 2 means that there are changes.
 func (t tofu) nothing(ctx context.Context) error {
 	return t.run(ctx, "plan", "-detailed-exitcode", "-input=false", t.parallel())
 }
@@ -100,8 +100,8 @@ func (t tofu) parallel() string { return "-parallelism=" + strconv.Itoa(t.parall
 func (t tofu) run(ctx context.Context, args ...string) error {
 	c := exec.CommandContext(ctx, t.program, append(args, "-no-color")...)
 	c.Dir = t.dir
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                 // a Ctrl-C reaches it once, by Cancel: after a second one it would forget what it made
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGINT) } // it writes down what it has made, and ends
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}                 // Cancel passes Ctrl-C on once: a second one would lose the state
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGINT) } // OpenTofu saves its state and exits
 	c.WaitDelay = time.Minute
 	c.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.dir, "TMPDIR=" + os.TempDir(), "PWD=" + t.dir, "TF_IN_AUTOMATION=1", "CHECKPOINT_DISABLE=1",
@@ -115,7 +115,7 @@ func (t tofu) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// tail returns the end of a text, where errors are.
+// tail returns the end of a text, which contains the errors.
 func tail(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestVariables holds the configuration and what it is given together.
+// TestVariables checks that the bench sets exactly the variables that the configuration declares.
 func TestVariables(t *testing.T) {
 	main, err := configuration.ReadFile("tofu/main.tf")
 	if err != nil {
@@ -24,7 +24,7 @@ func TestVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	if given := slices.Sorted(maps.Keys(vars)); !slices.Equal(given, declared) {
-		t.Errorf("main.tf declares %v, it is given %v", declared, given)
+		t.Errorf("main.tf declares %v, the bench sets %v", declared, given)
 	}
 	if n := len(vars["machines"].(object)); n != 5 {
 		t.Errorf("%d machines, want 5", n)
@@ -44,7 +44,7 @@ func TestNumbers(t *testing.T) {
 	}
 	for _, bad := range []string{"", "0", "10,x"} {
 		if _, err := numbers(bad); err == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// tool is a Go program that is built from the module proxy.
+// tool is a Go program that the bench builds from the module proxy.
 type tool struct {
 	name    string // of the executable
 	module  string
 	version string
-	sum     string // of the module, as go.sum has it: whatever the proxy serves, it is this source or none
+	sum     string // the module's sum as in go.sum, so that the proxy can't serve another source
 	main    string // package, below the module
 	ldflags string
 }
@@ -33,7 +33,7 @@ var openStackProvider = tool{
 	sum: "h1:Ap8gvameIY5ZM7CMh7fngP/VoIyeupzKX3izoyfp9yg=", main: ".", ldflags: "-s -w",
 }
 
-// ensure returns the path of the built program. It is built once: its name in the cache says from which source, and by which Go.
+// ensure returns the path of the program and builds it if necessary. The name in the cache identifies the source and the Go version.
 func (t tool) ensure(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir() // $XDG_CACHE_HOME, else ~/.cache
 	if err != nil {
@@ -53,9 +53,9 @@ func (t tool) ensure(ctx context.Context) (string, error) {
 	}
 	fmt.Fprintf(os.Stderr, "building %s %s (once, some minutes)\n", t.name, t.version)
 	part := fmt.Sprintf("%s.%d", path, os.Getpid())
-	defer os.Remove(part) // it is there only after a failure
+	defer os.Remove(part) // it exists only after a failure
 	build := exec.CommandContext(ctx, "nice", "-n", "10", "go", "build", "-mod=readonly", "-trimpath", "-ldflags", t.ldflags, "-o", part, t.main)
-	// Built where its source lies: go install refuses modules that replace others, as OpenTofu does.
+	// Build in the source directory: go install refuses modules with replace directives, which OpenTofu has.
 	build.Dir, build.Stderr = dir, os.Stderr
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "PWD="+dir)
 	if err := build.Run(); err != nil {
@@ -64,11 +64,11 @@ func (t tool) ensure(ctx context.Context) (string, error) {
 	return path, os.Rename(part, path)
 }
 
-// download fetches the source into Go's module cache and returns where it is.
+// download fetches the source into Go's module cache and returns its directory.
 func (t tool) download(ctx context.Context) (string, error) {
 	c := exec.CommandContext(ctx, "go", "mod", "download", "-json", t.module+"@"+t.version)
-	c.Dir = os.TempDir() // not this module: its go.mod is not to know of tools
-	// The sum is checked here, so that a proxy without a checksum database will do. What the module needs is checked by its own go.sum.
+	c.Dir = os.TempDir() // outside of this module, so that its go.mod does not change
+	// ensure checks the sum, so a proxy without a checksum database suffices. The module's own go.sum checks its dependencies.
 	c.Env = append(os.Environ(), "GONOSUMDB="+t.module, "GOFLAGS=-mod=mod", "GOWORK=off", "PWD="+c.Dir)
 	out, err := c.Output()
 	var m struct{ Dir, Sum, Error string }

@@ -12,16 +12,16 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// The machines, as naupegos names them.
+// Names of the machines.
 var (
 	controlPlanes = []string{"bench-cp-1", "bench-cp-2", "bench-cp-3"}
 	workers       = []string{"bench-general-1", "bench-general-2"}
 )
 
-// cluster is what is upgraded.
+// cluster is the cluster that a side upgrades.
 type cluster struct {
 	program string // naupegos
-	dir     string // its state
+	dir     string // its state directory
 	bundle  *bundle.Bundle
 }
 
@@ -29,7 +29,7 @@ func (c *cluster) command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, c.program, append([]string{"--state-dir", c.dir}, args...)...)
 }
 
-// naupegos runs the program; its plans are not shown.
+// naupegos runs the program and discards its output unless it fails.
 func (c *cluster) naupegos(ctx context.Context, args ...string) error {
 	var said bytes.Buffer
 	cmd := c.command(ctx, args...)
@@ -40,7 +40,7 @@ func (c *cluster) naupegos(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// on runs a shell command on a machine, with a file as its input where one is named.
+// on runs a shell command on a machine. input names a file for standard input; empty: none.
 func (c *cluster) on(ctx context.Context, machine, command, input string) error {
 	cmd := c.command(ctx, "ssh", "bench", machine, "--", "set -e\n"+command)
 	if input != "" {
@@ -68,7 +68,7 @@ func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// upgraded asserts that all kubelets and API servers are of the new release.
+// upgraded checks that all kubelets and API servers run the new release.
 func (c *cluster) upgraded(ctx context.Context) error {
 	kubelets, err := c.kubectl(ctx, "get", "nodes", "-o", "jsonpath={.items[*].status.nodeInfo.kubeletVersion}")
 	if err != nil {

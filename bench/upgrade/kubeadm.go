@@ -12,9 +12,9 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// byKubeadm does what kubeadm's documentation says ("Upgrading kubeadm clusters"), without a pause for a person: control-plane machines in
-// turn, workers in turn, drained. It leaves out what costs time and nobody who knows these clusters would do: control-plane machines run no
-// pods of users, so they are not drained.
+// byKubeadm follows kubeadm's documentation ("Upgrading kubeadm clusters") without pauses for a person: control-plane machines in turn, then
+// workers in turn, drained. It skips a step that costs time and that experts skip: it does not drain control-plane machines, because they run no
+// user pods.
 func byKubeadm(ctx context.Context, c *cluster) error {
 	g, side := errgroup.WithContext(ctx)
 	for _, m := range slices.Concat(controlPlanes, workers) {
@@ -52,10 +52,10 @@ func byKubeadm(ctx context.Context, c *cluster) error {
 	return c.insist(ctx, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=5m")
 }
 
-// otherKubelet puts the programs in place and restarts kubelet.
+// otherKubelet installs the programs and restarts kubelet.
 const otherKubelet = "ln -sf /root/next/kubeadm /root/next/kubectl /root/next/kubelet /usr/local/bin/ && systemctl restart kubelet.service"
 
-// layOut sends a machine the programs and its images.
+// layOut copies the programs and the images to a machine.
 func (c *cluster) layOut(ctx context.Context, m string) error {
 	role := "worker"
 	if slices.Contains(controlPlanes, m) {
@@ -81,8 +81,8 @@ func (c *cluster) layOut(ctx context.Context, m string) error {
 	return nil
 }
 
-// insist runs kubectl again where it fails, as experts' scripts do: an API server that kubeadm has just stopped or started hangs up, or forbids
-// what it has not read the roles of yet.
+// insist retries kubectl, as experts' scripts do: an API server that kubeadm has just stopped or started closes connections, or denies requests
+// before it has loaded the roles.
 func (c *cluster) insist(ctx context.Context, args ...string) error {
 	for tries := 1; ; tries++ {
 		_, err := c.kubectl(ctx, args...)

@@ -19,13 +19,13 @@ const (
 	pause   = 100 * time.Millisecond // between two rounds of a write, a read and a list
 )
 
-// load is a client that writes, reads and lists all the time and never asks twice.
+// load is a client that writes, reads and lists continuously and never retries.
 type load struct {
 	stop context.CancelFunc
 	done chan result
 }
 
-// startLoad starts one that goes through the cluster's endpoint.
+// startLoad starts a load on the cluster's endpoint.
 func startLoad(ctx context.Context, c *cluster) (*load, error) {
 	file := filepath.Join(c.dir, "kubeconfig")
 	if err := c.naupegos(ctx, "kubeconfig", "bench", "--file", file); err != nil {
@@ -53,7 +53,7 @@ func startLoad(ctx context.Context, c *cluster) (*load, error) {
 	return l, nil
 }
 
-// end stops the client and returns what it suffered.
+// end stops the client and returns its counts.
 func (l *load) end() result {
 	l.stop()
 	return <-l.done
@@ -63,7 +63,7 @@ func ask(ctx context.Context, set kubernetes.Interface) (r result) {
 	maps := set.CoreV1().ConfigMaps(space)
 	wrote := time.Now()
 	note := func(what string, err error) bool {
-		if ctx.Err() != nil { // our own stop
+		if ctx.Err() != nil { // a request that end interrupted
 			return false
 		}
 		if r.sent++; err != nil {

@@ -1,9 +1,9 @@
-// Command upgrade measures, one after the other in one run, how long an upgrade over a minor takes and how many requests it costs a client
-// that does not retry: `naupegos upgrade --finish` against `kubeadm upgrade`, driven by a program that does what an expert's script does.
+// Command upgrade measures, one after the other in one run, how long an upgrade by one minor release takes and how many requests of a client
+// without retries fail: `naupegos upgrade --finish` against `kubeadm upgrade`, driven by a program that works like an expert's script.
 //
-// Both sides begin with the same cluster of the former release: 3 control-plane machines, 2 workers and 2 gateways on this host, made by
-// naupegos, which is an ordinary kubeadm cluster. Both send images and programs to the machines first, all at once, and both times hold that.
-// It prints `upgrade ratio: X` and `failed requests: A against B`.
+// Both sides begin with the same cluster of the former release: 3 control-plane machines, 2 workers and 2 gateways on this host, created by
+// naupegos; it is an ordinary kubeadm cluster. Both first copy images and programs to all machines at once, and both times include that. The
+// command prints `upgrade ratio: X` and `failed requests: A against B`.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// former is the newest release of the minor before the default's.
+// former returns the newest release of the minor release before the default's.
 func former() string {
 	for _, v := range release.Versions() {
 		if release.MinorOf(v) != release.MinorOf(release.Default) {
@@ -45,12 +45,12 @@ func former() string {
 	return release.Default
 }
 
-// result is what one side came to.
+// result is the measurement of one side.
 type result struct {
 	took    time.Duration
-	failed  int // requests
+	failed  int // number of requests
 	sent    int
-	longest time.Duration // between two writes
+	longest time.Duration // longest time between two writes
 }
 
 func (r result) String() string {
@@ -82,7 +82,7 @@ func run(ctx context.Context, program, from, only string) error {
 	return nil
 }
 
-// measure makes a cluster, has it upgraded under a client, and removes it.
+// measure creates a cluster, upgrades it under load, and removes it.
 func measure(ctx context.Context, program, from string, upgrade func(context.Context, *cluster) error) (r result, err error) {
 	c := &cluster{}
 	if c.program, err = filepath.Abs(program); err != nil {
@@ -132,7 +132,7 @@ spec:
   workers: [{name: general, replicas: 2}]
 `
 
-// theBundle returns the bundle of the release that both sides go to.
+// theBundle returns the bundle of the target release.
 func theBundle(ctx context.Context) (*bundle.Bundle, error) {
 	root, err := bundle.DefaultRoot()
 	if err != nil {

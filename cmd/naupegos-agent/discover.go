@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// discover says to a server what this machine is.
+// discover reports this machine's hardware to a server.
 func (c *command) discover(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("discover", flag.ContinueOnError)
 	server, authority, key, mac := f.String("server", "", ""), f.String("authority", "", ""), f.String("key", "", ""), f.String("mac", "", "")
@@ -59,7 +59,7 @@ func (c *command) discover(ctx context.Context, args []string) error {
 	return c.answer(enrolled)
 }
 
-// clientOf believes servers by the certificate in a file; without one, by the system's.
+// clientOf returns a client that trusts the certificate in a file or, without one, the system's certificates.
 func clientOf(authority string) (*http.Client, error) {
 	c := &http.Client{Timeout: 30 * time.Second}
 	if authority == "" {
@@ -77,10 +77,10 @@ func clientOf(authority string) (*http.Client, error) {
 	return c, nil
 }
 
-// clockMayDiffer is by how much the machine's clock may differ from the server's.
+// clockMayDiffer is the tolerated difference between the machine's clock and the server's.
 const clockMayDiffer = time.Minute
 
-// setClock sets the machine's clock by the server's where they differ: one that was never set has certificates end before they begin.
+// setClock sets the machine's clock to the server's time if they differ. A clock that was never set would reject certificates as not yet valid.
 func setClock(at time.Time) error {
 	if diff := time.Since(at).Abs(); at.IsZero() || diff < clockMayDiffer {
 		return nil

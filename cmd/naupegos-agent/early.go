@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// early is what the agent does where nobody gives it a verb: as the first process of the discovery image, and as the modprobe that the
-// kernel calls there. It comes back where it is neither.
+// early handles calls without a verb: as the first process of the discovery image, and as the modprobe that the kernel calls in that image. It
+// returns in all other cases.
 func early() {
 	switch {
 	case os.Getpid() == 1 && os.Args[0] == "/init":
@@ -28,7 +28,7 @@ func early() {
 	}
 }
 
-// installed installs the machine, and returns how it is to go on.
+// installed installs the machine and returns what the machine does next.
 func installed(ctx context.Context, m boot.Machine) (boot.End, error) {
 	done, err := install.Machine(ctx, install.Options{UUID: m.Discovery.Boot.UUID, MAC: m.Discovery.Boot.MAC, Server: m.Server, Authority: m.Authority,
 		Key: m.Key, Certificate: []byte(m.Certificate), Say: m.Say})
@@ -44,11 +44,11 @@ func installed(ctx context.Context, m boot.Machine) (boot.End, error) {
 	return boot.Reboot, nil
 }
 
-// savedKey is the key that the machine was installed with, or was about to be, where one of its disks has it.
+// savedKey returns the key of an earlier or unfinished installation, if a disk contains one.
 func savedKey(disks []facts.Disk) *ecdsa.PrivateKey {
 	saved, err := install.SavedKey("/sys", disks, "/mnt")
 	if err != nil {
-		return nil // it makes another one, which somebody has to approve
+		return nil // the machine then creates a new key, which an operator must approve
 	}
 	return saved
 }

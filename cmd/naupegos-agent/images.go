@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// maxCheck bounds the request of a check of registries.
+// maxCheck limits the size of the request to check registries.
 const maxCheck = 8 << 20
 
 func (c *command) checkRegistries(ctx context.Context, args []string) error {

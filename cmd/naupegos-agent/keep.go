@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/agent/keep"
 )
 
-// keep reports what is installed, and takes updates, until it is stopped.
+// keep reports the installed system to the server and applies updates until it is stopped.
 func (c *command) keep(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("keep", flag.ContinueOnError)
 	dir, every := f.String("dir", install.StateDir, ""), f.Duration("every", time.Minute, "")

@@ -1,4 +1,4 @@
-// The machine's command: makes the machine it runs on match a configuration, and a few small services beside that.
+// Command naupegos-agent makes the machine that it runs on match a configuration. It also runs a few small services.
 package main
 
 import (
@@ -31,7 +31,7 @@ type command struct {
 	agent    *agent.Agent
 }
 
-// failure is how errors go to the other side: one line of JSON on standard error.
+// failure is the form of errors for the caller: one line of JSON on standard error.
 type failure struct {
 	Kind  string `json:"kind"` // as fail.Kind prints it
 	What  string `json:"what"` // what was attempted, and the cause
@@ -39,7 +39,7 @@ type failure struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
-// report writes err for the other side and returns the exit status of its kind.
+// report writes err for the caller and returns the exit status of its kind.
 func (c *command) report(err error) int {
 	if err == nil || errors.Is(err, errHelp) {
 		return 0
@@ -51,7 +51,7 @@ func (c *command) report(err error) int {
 		f.Where, f.Hint = e.Where, e.Hint
 		f.What = (&fail.Error{What: e.What, Err: e.Err}).Error()
 	}
-	// Nobody is left to tell when standard error is gone; the status says it all the same.
+	// An error here means that standard error is closed. The caller still gets the exit status.
 	_ = json.NewEncoder(c.err).Encode(f)
 	return kind.ExitCode()
 }

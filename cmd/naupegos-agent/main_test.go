@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestMain lets the test binary stand for the agent.
+// TestMain lets the test binary act as the agent.
 func TestMain(m *testing.M) {
 	if os.Getenv("NAUPEGOS_AGENT_TEST") != "" {
 		main()
@@ -81,7 +81,8 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// process starts the agent for real with a configuration that is never complete, and returns once it reads that: it handles signals then.
+// process starts the agent with a configuration on standard input that never ends, and returns once the agent reads it: from then on it handles
+// signals.
 func process(t *testing.T) (*exec.Cmd, *os.File, *bytes.Buffer) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -101,7 +102,7 @@ func process(t *testing.T) (*exec.Cmd, *os.File, *bytes.Buffer) {
 	testkit.Until(t, time.Minute, 5*time.Millisecond, func() error {
 		unread, err := unix.IoctlGetInt(int(stdin.Fd()), unix.TIOCINQ)
 		if err == nil && unread > 0 {
-			err = fmt.Errorf("%d bytes of the configuration are not read yet", unread)
+			err = fmt.Errorf("%d bytes of the configuration have not been read yet", unread)
 		}
 		return err
 	})
@@ -124,16 +125,16 @@ func TestStopsOnSignal(t *testing.T) {
 	}
 }
 
-// interrupted wants the agent to end by itself, and to say why.
+// interrupted asserts that the agent ends by itself and reports the reason.
 func interrupted(t *testing.T, cmd *exec.Cmd, errOut *bytes.Buffer) {
 	t.Helper()
-	_ = cmd.Wait() // its state is what counts
+	_ = cmd.Wait() // the process state below matters, not this error
 	if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(errOut.String(), "interrupted") {
 		t.Errorf("%s: %s", cmd.ProcessState, errOut)
 	}
 }
 
-// TestPause stops a program until its operator lets it go on, is gone, or takes too long.
+// TestPause pauses a program until standard input ends, its operator disappears, or the time is up.
 func TestPause(t *testing.T) {
 	program := filepath.Join(t.TempDir(), fmt.Sprintf("paused-%d", os.Getpid()))
 	testkit.Must(t, os.WriteFile(program, testkit.Value(os.ReadFile("/bin/sleep"))(t), 0o755))
@@ -145,7 +146,7 @@ func TestPause(t *testing.T) {
 		testkit.Until(t, time.Minute, time.Millisecond, func() error {
 			stat := string(testkit.Value(os.ReadFile(fmt.Sprintf("/proc/%d/stat", server.Process.Pid)))(t))
 			if now := strings.Fields(stat)[2]; now != state {
-				return fmt.Errorf("it is in state %s, want %s", now, state)
+				return fmt.Errorf("the program is in state %s, want %s", now, state)
 			}
 			return nil
 		})
@@ -158,7 +159,7 @@ func TestPause(t *testing.T) {
 		out := testkit.Value(cmd.StdoutPipe())(t)
 		testkit.Must(t, cmd.Start())
 		if line := testkit.Value(bufio.NewReader(out).ReadString('\n'))(t); line != "paused\n" {
-			t.Errorf("it says %q", line)
+			t.Errorf("pause prints %q", line)
 		}
 		return cmd, in
 	}

@@ -43,7 +43,7 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent gateway-relay ADDRESS ADDRESS…
                                           pass the VRRP adverts of each gateway on to all others; runs until it is stopped
   naupegos-agent settled [--patience 30s] [--former] PROGRAM=FILE…
-                                          exit 0 where every PROGRAM, which somebody else starts by FILE, has begun since FILE was
+                                          exit 0 if every PROGRAM, which another program starts from FILE, has begun since FILE was
                                           written, or FILE is older than that; 5 where not
   naupegos-agent pause [--for 2s] PROGRAM stop PROGRAM as it is, print "paused", and let it go on where standard input ends, or after that time
   naupegos-agent credentials              what pods on this machine are given: which keys have signed their tokens, which authorities
@@ -63,7 +63,7 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
   naupegos-agent registries               read registries and mirrors (JSON) from standard input, try each, write those that can't be used (JSON)
   naupegos-agent discover [--server URL] [--authority FILE] [--key FILE] [--mac ADDRESS] [--lldp 35s] [--for 1h] [--set-clock]
                                           look what this machine is, say so to a server of Naupegos, signed by a key that is made here, and
-                                          wait until somebody approves the machine; prints its certificate (JSON). Without --server only
+                                          wait until an operator approves the machine; prints its certificate (JSON). Without --server only
                                           print what the machine is
   naupegos-agent keep [--dir DIR] [--every 1m]
                                           on a machine that naupegos has installed: report what is installed, confirm a system that runs
@@ -78,7 +78,7 @@ Errors are one line of JSON on standard error: {"kind","what","where","hint"}. E
 
 var errHelp = errors.New("help was asked for")
 
-// dispatch finds the verb.
+// dispatch runs the verb that args name.
 func (c *command) dispatch(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		args = []string{"help"}
@@ -97,7 +97,7 @@ func (c *command) dispatch(ctx context.Context, args []string) error {
 	return verb(ctx, args[1:])
 }
 
-// parse reads flags, which may stand before or behind the given number of words; several, where it is negative.
+// parse reads flags before or after the given number of words. A negative number allows any number of words.
 func (c *command) parse(f *flag.FlagSet, args []string, words int) ([]string, error) {
 	f.SetOutput(io.Discard)
 	var rest []string
@@ -154,7 +154,7 @@ func (c *command) apply(ctx context.Context, args []string) error {
 	return c.answer(report)
 }
 
-// removeOldAgents tidies up after this agent has done its work, and so has shown that it is the one to keep.
+// removeOldAgents removes other agents. It runs after this agent has succeeded, which shows that this agent works.
 func (c *command) removeOldAgents() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -328,7 +328,7 @@ func (c *command) pause(ctx context.Context, args []string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func(in io.Reader) {
-		_, _ = io.Copy(io.Discard, in) // whatever ends it
+		_, _ = io.Copy(io.Discard, in) // any error ends the wait, too
 		cancel()
 	}(c.in)
 	return c.agent.Pause(ctx, words[0], *longest, func() error { return c.println("paused") })

@@ -26,7 +26,7 @@ func TestCommandLines(t *testing.T) {
 			t.Errorf("%s: naupegos %s: %v", s.where, strings.Join(s.words, " "), err)
 		}
 	}
-	for _, wrong := range [][]string{{"aply"}, {"apply", "--nonsense"}, {"node", "cordon", "demo"}, {"node", "lst", "demo"}, {"node", "list", "demo", "--since", "24h"}} {
+	for _, wrong := range [][]string{{"aply"}, {"apply", "--nonsense"}, {"node", "cordon", "demo"}, {"repair", "demo", "--plan"}, {"node", "lst", "demo"}, {"node", "list", "demo", "--since", "24h"}} {
 		if _, err := parse(wrong); err == nil {
 			t.Errorf("naupegos %v is wrong, and this test does not notice it", wrong)
 		}

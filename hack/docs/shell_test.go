@@ -234,6 +234,15 @@ func parse(words []string) (*cobra.Command, error) {
 	if err := c.ParseFlags(rest); err != nil {
 		return c, err
 	}
+	hidden := ""
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden && f.Changed {
+			hidden = f.Name
+		}
+	})
+	if hidden != "" {
+		return c, fmt.Errorf("the help of %s does not list --%s", c.CommandPath(), hidden)
+	}
 	if asked, err := c.Flags().GetBool("help"); err == nil && asked {
 		return c, nil
 	}

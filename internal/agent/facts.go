@@ -18,8 +18,8 @@ func (a *Agent) Facts() (machine.Facts, error) {
 		return machine.Facts{}, err
 	}
 	if f.Fresh = len(st.Units) == 0; f.Fresh {
-		f.Addresses, f.Firewall, f.Services, f.SELinux = host.Addresses(), a.root.Firewall(), a.root.Runtimes(), a.root.SELinux()
-		f.Listeners, f.DiskFree, f.Clock = a.root.Listeners(), a.root.DiskFree("/var/lib"), time.Now()
+		f.Addresses, f.Firewall, f.Services, f.Balancers, f.SELinux = host.Addresses(), a.root.Firewall(), a.root.Runtimes(), a.root.Balancers(), a.root.SELinux()
+		f.Listeners, f.Volumes, f.Clock = a.root.Listeners(), a.root.Volumes(), time.Now()
 	}
 	return f, nil
 }

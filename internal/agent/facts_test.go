@@ -20,11 +20,11 @@ func TestFresh(t *testing.T) {
 		write(t, f.root+p, content)
 	}
 	got, err := f.agent().Facts()
-	if err != nil || !got.Fresh || got.DiskFree == 0 || time.Since(got.Clock).Abs() > time.Minute || len(got.Listeners) != 1 || got.Listeners[0].Port != 10250 {
+	if err != nil || !got.Fresh || len(got.Volumes) == 0 || got.Volumes[0].Directory != "/var/lib" || time.Since(got.Clock).Abs() > time.Minute || len(got.Listeners) != 1 || got.Listeners[0].Port != 10250 {
 		t.Errorf("a machine that nothing was configured on: %+v, %v", got, err)
 	}
 	testkit.Must(t, f.agent().saveState(&state{Units: map[string]stUnit{"kubelet.service": {}}}))
-	if got, err = f.agent().Facts(); err != nil || got.Fresh || got.Listeners != nil || got.DiskFree != 0 {
+	if got, err = f.agent().Facts(); err != nil || got.Fresh || got.Listeners != nil || got.Volumes != nil {
 		t.Errorf("a configured machine tells %+v, %v", got, err)
 	}
 	testkit.Must(t, os.Remove(f.root+"/proc/meminfo"))

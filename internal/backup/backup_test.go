@@ -100,12 +100,12 @@ func TestSet(t *testing.T) {
 			t.Errorf("%s has mode %v", f.Name, info.Mode())
 		}
 		if bytes.Contains(raw, []byte("etcdetcd")) || bytes.Contains(raw, []byte("etcd-ca")) {
-			t.Errorf("%s shows what is in the set", f.Name)
+			t.Errorf("%s reveals content of the set", f.Name)
 		}
 	}
 }
 
-// TestProof checks that a proof counts only for the set beside it.
+// TestProof checks that a proof counts only for its own set.
 func TestProof(t *testing.T) {
 	ctx := t.Context()
 	target := Directory(t.TempDir())

@@ -45,7 +45,7 @@ func noKey(err error) bool {
 // keyName returns the file with the identity that opens a cluster's backups, encrypted with a passphrase.
 func keyName(cluster string) string { return cluster + "/key.age" }
 
-// WriteKey stores the identity that opens a cluster's backups beside them, encrypted with a passphrase, so that the target alone suffices to
+// WriteKey stores the identity that opens a cluster's backups next to them, encrypted with a passphrase, so that the target alone suffices to
 // rebuild the cluster.
 func WriteKey(ctx context.Context, t Target, cluster string, identity []byte, passphrase string) error {
 	to, err := age.NewScryptRecipient(passphrase)
@@ -67,7 +67,7 @@ func WriteKey(ctx context.Context, t Target, cluster string, identity []byte, pa
 	})
 }
 
-// HasKey reports whether the identity is stored beside a cluster's backups.
+// HasKey reports whether the identity is stored next to a cluster's backups.
 func HasKey(ctx context.Context, t Target, cluster string) (bool, error) {
 	r, _, err := t.Open(ctx, keyName(cluster))
 	if fail.KindOf(err) == fail.NotFound {

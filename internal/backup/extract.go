@@ -133,7 +133,7 @@ func (s *Set) unseal(in io.Reader, with []age.Identity) (*tar.Reader, error) {
 	return tar.NewReader(z), nil
 }
 
-// check compares the manifest inside the set, which can't be changed without the set's key, with the manifest beside it.
+// check compares the manifest inside the set, which can't be changed without the set's key, with the manifest file.
 func (s *Set) check(raw []byte) error {
 	var m Manifest
 	if err := json.Unmarshal(raw, &m); err != nil {
@@ -144,9 +144,9 @@ func (s *Set) check(raw []byte) error {
 		return fail.New(fail.Refused, "a newer naupegos wrote the backup (form %d, this one reads up to %d)", m.Format, Format).At(s.Where()).Do("use that naupegos")
 	case m.Cluster != s.Cluster || m.ClusterID != s.ClusterID:
 		return fail.New(fail.Refused, "what is in the backup belongs to cluster %s (%s), not to %s (%s)", m.Cluster, m.ClusterID, s.Cluster, s.ClusterID).
-			At(s.Where()).Do("take another one: somebody has put another cluster's into its place")
+			At(s.Where()).Do("take another one: another cluster's was put in its place")
 	case m.ID != s.ID:
-		return fail.New(fail.Refused, "what is in the backup is another one, %s", m.ID).At(s.Where()).Do("take another one: somebody has put it into the place of this one")
+		return fail.New(fail.Refused, "what is in the backup is another one, %s", m.ID).At(s.Where()).Do("take another one: it was put in the place of this one")
 	}
 	about := s.Manifest // as in aboutName, written before etcd's data was known
 	about.Etcd, about.Bytes, about.SHA256 = m.Etcd, m.Bytes, m.SHA256

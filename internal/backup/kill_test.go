@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// victim tells a child process of this test where to begin a backup that never ends.
+// victim is the environment variable that makes a child process of this test begin an endless backup; its value is the directory.
 const victim = "NAUPEGOS_TEST_BACKUP"
 
 // TestKilled checks that a backup killed while being written does not count, and that the next one removes its remains.

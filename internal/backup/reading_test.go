@@ -22,7 +22,7 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// TestReading: read errors in the middle of a file get a kind; io.EOF stays as it is.
+// TestReading: read errors in the middle of a file get a kind; io.EOF is passed through unchanged.
 func TestReading(t *testing.T) {
 	wrap := func(err error) error { return fail.Wrap(fail.Unreachable, err, "read a.set") }
 	whole := &closing{Reader: strings.NewReader("all of it")}

@@ -60,7 +60,7 @@ type Etcd struct {
 
 // Objects counts the keys of one kind.
 type Objects struct {
-	Kind   string `json:"kind"` // resource, with the group before it where there is one: "pods", "apps/deployments"
+	Kind   string `json:"kind"` // resource, preceded by its group if it has one: "pods", "apps/deployments"
 	Count  int64  `json:"count"`
 	Digest string `json:"digest"` // SHA-256 of all keys and values, in key order
 }
@@ -126,7 +126,7 @@ func List(ctx context.Context, t Target, cluster string) ([]*Set, error) {
 		}
 		s, err := read(ctx, t, cluster, id)
 		if fail.KindOf(err) == fail.NotFound {
-			continue // removed meanwhile
+			continue // removed in the meantime
 		}
 		if err != nil && s == nil {
 			return nil, err
@@ -225,7 +225,7 @@ func Newest(ctx context.Context, t Target, cluster, clusterID string) (last, pro
 // read reads a set's manifest, signature and proof. If the manifest or its signature is unusable, it returns the error and a set with a Problem.
 func read(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 	s := &Set{target: t, Manifest: Manifest{Cluster: cluster, ID: id}}
-	s.CreatedAt, _ = time.Parse(timeForm, id[:len(timeForm)]) // zero where the ID names no time
+	s.CreatedAt, _ = time.Parse(timeForm, id[:len(timeForm)]) // zero if the ID contains no time
 	bad := func(err *fail.Error) (*Set, error) {
 		s.Problem = err.What
 		return s, err.At(s.Where())
@@ -291,7 +291,7 @@ func readSmall(ctx context.Context, t Target, name string) ([]byte, error) {
 	return raw, nil
 }
 
-// classify returns an error that has a kind as it is, and wraps any other one as fail.Refused.
+// classify returns errors with a kind unchanged, and wraps others as fail.Refused.
 func classify(err error, format string, args ...any) error {
 	if k := fail.KindOf(err); k != fail.Internal {
 		return err

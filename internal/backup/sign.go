@@ -73,8 +73,8 @@ func (k PublicKey) Fingerprint() string {
 // Signature authenticates a manifest's author. Only its exact JSON form is accepted.
 type Signature struct {
 	Key PublicKey `json:"key"` // of the cluster
-	// Endorsements authenticate Key to holders of an identity that opens the set: MACs over Key with a key derived from the identity. Without them, anybody
-	// could sign with a key of their own, because age recipients are public.
+	// Endorsements authenticate Key to holders of an identity that opens the set: MACs over Key with a key derived from the identity. Without
+	// them, an attacker could sign with another key, because age recipients are public.
 	Endorsements []string    `json:"endorsements,omitempty"`
 	Delegation   *Delegation `json:"delegation,omitempty"` // nil: Key signed the manifest itself
 	Signature    []byte      `json:"signature"`
@@ -206,7 +206,7 @@ func (s *Signature) text() ([]byte, error) {
 // checkSignature verifies a manifest's signature and returns it. It does not judge the signer: see Trust.
 func checkSignature(file, manifest []byte, m *Manifest) (*Signature, error) {
 	refuse := func(what string) error {
-		return fail.New(fail.Refused, "%s", what).Do("take another backup: somebody changed this one, or the storage is damaged")
+		return fail.New(fail.Refused, "%s", what).Do("take another backup: this one was changed, or the storage is damaged")
 	}
 	var s Signature
 	if err := json.Unmarshal(file, &s); err != nil || len(s.Key) != ed25519.PublicKeySize {
@@ -279,7 +279,7 @@ func (s *Set) Verify(t Trust, identities []byte) error {
 		if t.Unsigned {
 			return nil
 		}
-		return refuse("take a signed one (naupegos backup list "+s.Cluster+"); --unsigned takes it all the same: only if nobody else can write where it lies",
+		return refuse("take a signed one (naupegos backup list "+s.Cluster+"); --unsigned accepts it anyway: give it only if others can't write there",
 			"backup %s is not signed, so that anybody who writes there may have made it", s.ID)
 	}
 	signer := s.signature.Key.Fingerprint()
@@ -287,11 +287,11 @@ func (s *Set) Verify(t Trust, identities []byte) error {
 	case t.SignedBy != "" && t.SignedBy == signer:
 		return nil
 	case t.SignedBy != "":
-		return refuse("take another one: somebody else made this one", "backup %s is signed by %s, not by %s", s.ID, signer, t.SignedBy)
+		return refuse("take another one: this one has another signer", "backup %s is signed by %s, not by %s", s.ID, signer, t.SignedBy)
 	case t.Known != nil && bytes.Equal(t.Known, s.signature.Key), t.Unsigned:
 		return nil
 	case t.Known != nil:
-		return refuse("take another one: somebody else made this one. Or give --signed-by "+signer+" if you know this key",
+		return refuse("take another one: this one has another signer. Or give --signed-by "+signer+" if you know this key",
 			"backup %s is signed by %s, and the key of cluster %s in the store is %s", s.ID, signer, s.Cluster, t.Known.Fingerprint())
 	}
 	mine, err := endorse(identities, s.ClusterID, s.signature.Key)
@@ -303,7 +303,7 @@ func (s *Set) Verify(t Trust, identities []byte) error {
 			return nil
 		}
 	}
-	return refuse("compare it with the fingerprint you noted (naupegos backup show prints it) and give it by --signed-by; --unsigned trusts whoever made it",
+	return refuse("compare it with the fingerprint you noted (naupegos backup show prints it) and give it by --signed-by; --unsigned accepts any signer",
 		"backup %s is signed by %s, and neither the store nor what opens the backup vouches for that key", s.ID, signer)
 }
 

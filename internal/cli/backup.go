@@ -19,6 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
+	"github.com/naupegos/naupegos/internal/server/access"
 )
 
 func newBackupCmd(a *App) *cobra.Command {
@@ -231,7 +232,11 @@ keep it elsewhere.`,
 				if err != nil {
 					return err
 				}
-				where, err := s.Cluster.WriteBackupKey(cmd.Context(), word)
+				var where string
+				err = access.OnHost(cmd.Context(), s.Store, "backup key "+args[0], args[0], func() (_ string, err error) {
+					where, err = s.Cluster.WriteBackupKey(cmd.Context(), word)
+					return where, err
+				})
 				if err != nil {
 					return err
 				}

@@ -133,7 +133,11 @@ func (a *App) release(ctx context.Context, name, dir string, format *output.Form
 	}
 	v := &verb{asked: operate.Asked{Verb: operate.Release, Cluster: name}, flags: f, out: format}
 	v.question = fmt.Sprintf("Release cluster %s to whoever gets %s, and delete it from the store?", name, dir)
-	v.here = func(o *operate.Options) { o.HandOver = write }
+	v.here = func(o *operate.Options) {
+		o.HandOver = func(files map[string][]byte) error {
+			return a.onStore(ctx, "release "+name+" to "+dir, func() error { return write(files) })
+		}
+	}
 	v.taking = func(ctx context.Context, c *client.Client, agreed *operate.Asked) error {
 		got, err := client.See(ctx, c, name, operate.ReleaseView, operate.Plainly{})
 		if err == nil {

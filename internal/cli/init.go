@@ -51,7 +51,7 @@ func newInitCmd(a *App) *cobra.Command {
 			}
 			b, err := sample.New(o)
 			if err != nil {
-				return withoutPlaces(err)
+				return err
 			}
 			if _, err = a.Out.Write(b); err == nil && (interactive || len(hosts) > 0) {
 				fmt.Fprintf(a.Err, "Next: naupegos plan -f %s\n", terminal.FileOf(a.Out, "FILE"))
@@ -112,18 +112,6 @@ func checkProviderFlags(flags *pflag.FlagSet, provider string) error {
 	return nil
 }
 
-// withoutPlaces removes the lines from findings, because the user did not write the document.
-func withoutPlaces(err error) error {
-	var errs v1alpha1.Errors
-	if !errors.As(err, &errs) {
-		return err
-	}
-	for i := range errs {
-		errs[i].Line, errs[i].Column = 0, 0
-	}
-	return errs
-}
-
 // checkCounts refuses impossible numbers of machines, and marks 0 workers for New, which would take 0 as unset.
 func checkCounts(o *sample.Options) error {
 	gateways := o.Endpoint == v1alpha1.EndpointGateways || o.Endpoint == "" && o.Address == "" && o.ControlPlanes != 1
@@ -154,7 +142,7 @@ func (a *App) askInit(o *sample.Options) error {
 	form := huh.NewForm(huh.NewGroup(
 		huh.NewInput().Title("Name of the cluster").Value(&o.Name).Validate(func(s string) error {
 			_, err := sample.New(sample.Options{Name: s})
-			return withoutPlaces(err)
+			return err
 		}),
 		huh.NewSelect[string]().Title("Where do machines come from?").Options(
 			huh.NewOption("containers on this machine", "local"),

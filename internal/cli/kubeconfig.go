@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server/access"
 )
 
 func newKubectlCmd(a *App) *cobra.Command {
@@ -53,8 +54,10 @@ func (a *App) kubectl(ctx context.Context, name string, args []string) error {
 			return err
 		}
 		program = s.Bundle.Path(binary.Digest)
-		conf, err = s.Cluster.Kubeconfig(ctx)
-		return err
+		return access.OnHost(ctx, s.Store, "kubectl "+name, name, func() (_ string, err error) {
+			conf, err = s.Cluster.Kubeconfig(ctx)
+			return "", err
+		})
 	})
 	if err != nil {
 		return err

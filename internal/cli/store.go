@@ -9,17 +9,16 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/naupegos/naupegos/internal/cli/contexts"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/store"
-	"github.com/naupegos/naupegos/internal/userdir"
 )
 
 func newStoreCmd(a *App) *cobra.Command {
@@ -116,6 +115,19 @@ func (a *App) noteStore(ctx context.Context, action, outcome string) (err error)
 	return access.NoteOnHost(ctx, st, action, "", outcome)
 }
 
+// aroundStore performs an operation that opens the store by itself, and notes it in its audit before and after.
+func aroundStore(ctx context.Context, a *App, action string, do func() error) error {
+	if err := a.noteStore(ctx, action, "begun"); err != nil {
+		return err
+	}
+	err := do()
+	noted := a.noteStore(context.WithoutCancel(ctx), action, access.Outcome(err))
+	if err == nil {
+		return noted
+	}
+	return err
+}
+
 // onStore performs an operation on the whole store, and notes it in its audit.
 func (a *App) onStore(ctx context.Context, action string, do func() error) (err error) {
 	st, err := a.viewStore(ctx)
@@ -174,7 +186,7 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 			if err != nil {
 				return err
 			}
-			to, err := target(args[0], from)
+			to, err := contexts.Place(args[0], from)
 			if err != nil {
 				return err
 			}
@@ -194,7 +206,7 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 				if err := tellAside(w, done.Aside); err != nil {
 					return err
 				}
-				_, err = fmt.Fprintln(w, useIt(args[0]))
+				_, err = fmt.Fprintln(w, contexts.UseIt(args[0]))
 				return err
 			})
 		},
@@ -202,50 +214,6 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 	c.Flags().BoolVar(&replace, "replace", false, "overwrite a store with clusters in the other place; what it knows about them is lost")
 	out.Bind(c)
 	return c
-}
-
-// target parses the argument of move. A single word is as likely a mistyped database as a directory, so a path must look like one.
-func target(text string, from store.Location) (store.Location, error) {
-	const places = "write a directory as ./DIRECTORY or /DIRECTORY, a database as postgres://USER@HOST/DATABASE (or postgresql://…)"
-	refused := func(what string, args ...any) *fail.Error {
-		return fail.New(fail.Invalid, "move the store: "+what, args...)
-	}
-	scheme, _, hasScheme := strings.Cut(text, "://")
-	first, rest, _ := strings.Cut(text, "/")
-	switch {
-	case store.IsURL(text):
-		if store.HasPassword(text) {
-			return store.Location{}, refused("the address holds a password: everybody on this host can read the arguments of a command").
-				Do("leave it out, and give it by PGPASSWORD or ~/.pgpass")
-		}
-		return store.Location{Dir: from.Dir, URL: text}, nil
-	case hasScheme && !strings.ContainsAny(scheme, ":@/"): // the rest is not shown: it may contain a password
-		return store.Location{}, refused("a store can't be at an address that begins with %s://", scheme).Do(places)
-	case hasScheme, text == "", strings.ContainsAny(first, ":@"):
-		return store.Location{}, refused("that is neither a directory nor the address of a database").Do(places)
-	case strings.HasPrefix(first, "~"): // the shell has not expanded it, as in quotes
-		if home, err := os.UserHomeDir(); first == "~" && err == nil {
-			return store.Location{Dir: filepath.Join(home, rest)}, nil
-		}
-		return store.Location{}, refused("the home directory %s is not known here", first).Do("write the whole path")
-	case filepath.IsAbs(text), first == ".", first == "..":
-		dir, err := filepath.Abs(text)
-		return store.Location{Dir: dir}, err
-	}
-	return store.Location{}, refused("%q may be a directory, or a mistyped database", text).
-		Do("write the directory as ./%s, a database as postgres://USER@HOST/DATABASE", text)
-}
-
-// useIt tells how to use the moved store.
-func useIt(to string) string {
-	if store.IsURL(to) {
-		return "Use it from now on: export NAUPEGOS_STORE=" + to
-	}
-	standard, err := userdir.State()
-	if abs, e := filepath.Abs(to); err == nil && e == nil && abs == standard {
-		return "Use it from now on: unset NAUPEGOS_STORE"
-	}
-	return "Use it from now on: --state-dir " + to + ", without NAUPEGOS_STORE"
 }
 
 // tellAside prints where a replaced identity was saved.
@@ -325,15 +293,37 @@ func (a *App) restoreStore(ctx context.Context, file string, f *restoreFlags) er
 	} else if key.Passphrase, err = terminal.Passphrase(a.In, a.Err, f.passphrase, false); err != nil {
 		return err
 	}
+	before := noteReplaced(ctx, a, file)
 	done, err := store.Restore(ctx, at, r, key, f.replace)
 	if err != nil {
+		if before != "" {
+			err = errors.Join(err, a.noteStore(context.WithoutCancel(ctx), "store restore "+file, access.Outcome(err)))
+		}
 		return err
 	}
 	// The former content of the store is gone, including its audit: the restored audit records the restore.
-	if err := a.noteStore(ctx, "store restore, of a backup of "+done.Made.UTC().Format(time.RFC3339), "done"); err != nil {
+	if err := a.noteStore(ctx, "store restore, of a backup of "+done.Made.UTC().Format(time.RFC3339)+before, "done"); err != nil {
 		return err
 	}
 	return f.out.Print(a.Out, done, func(w io.Writer) error { return tellRestored(w, done) })
+}
+
+// noteReplaced notes a restore in the log of the store that it replaces, and returns the head of that log for the restored one: entries since the backup
+// are gone, and an auditor can tell by the head which. It returns "" if there is no store, or it can't be opened: that may be why one is restored.
+func noteReplaced(ctx context.Context, a *App, file string) string {
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return ""
+	}
+	defer st.Close() //nolint:errcheck // it is replaced
+	if err := access.NoteOnHost(ctx, st, "store restore "+file, "", "begun"); err != nil {
+		return ""
+	}
+	head, err := st.AuditHead(ctx)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(", in place of a log that ended with %d:%s", head.Seq, head.Hash)
 }
 
 // tellRestored prints the restored clusters, and the losses.

@@ -35,7 +35,11 @@ rotate the keys of the clusters (naupegos rotate), because the thief could read 
 			if err != nil {
 				return err
 			}
-			done, err := store.Rotate(cmd.Context(), at)
+			var done *store.Rotated
+			err = aroundStore(cmd.Context(), a, "store rotate", func() (err error) {
+				done, err = store.Rotate(cmd.Context(), at)
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -78,6 +82,10 @@ someone else may have one.`,
 				if by.Passphrase, err = terminal.Passphrase(a.In, a.Err, passphrase, true); err != nil {
 					return err
 				}
+			}
+			// The outcome is not noted: the store would ask for the new passphrase.
+			if err := a.noteStore(cmd.Context(), map[bool]string{true: "store protect --none", false: "store protect"}[none], "begun"); err != nil {
+				return err
 			}
 			if err := store.Protect(cmd.Context(), at, by); err != nil {
 				return err

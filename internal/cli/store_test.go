@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/cli/contexts"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -31,7 +32,7 @@ func TestWhereAStoreMovesTo(t *testing.T) {
 		"postgres://ann@h/db":          {Dir: "/state", URL: "postgres://ann@h/db"},
 		"postgresql://h/db?sslmode=no": {Dir: "/state", URL: "postgresql://h/db?sslmode=no"},
 	} {
-		if at, err := target(text, from); err != nil || at != want {
+		if at, err := contexts.Place(text, from); err != nil || at != want {
 			t.Errorf("%s is %+v, %v, and not %+v", text, at, err, want)
 		}
 	}
@@ -51,7 +52,7 @@ func TestWhereAStoreMovesTo(t *testing.T) {
 		"postgres://ann:geheim@h/db":      "PGPASSWORD",
 		"postgres://h/db?password=geheim": "PGPASSWORD",
 	} {
-		_, err := target(text, from)
+		_, err := contexts.Place(text, from)
 		if fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "geheim") {
 			t.Errorf("%s: %v, which should name %s", text, err, want)
 		}

@@ -46,7 +46,7 @@ of spec.repair.after, maxUnhealthy and the cordon would prevent it.
 
 Exit status: 0 if no machine is sick, or the one that was is Ready; 4 if nothing is left to try, too many machines are
 sick, or consent is missing; 5 if the machine is still not Ready.`,
-		Example: `  naupegos repair demo --plan
+		Example: `  naupegos repair demo --dry-run
   naupegos repair demo
   naupegos repair demo --machine demo-general-2 --consent replace-machines
   */5 * * * * naupegos repair demo --yes --progress none     # in a crontab`,
@@ -123,7 +123,7 @@ the window closes. A failed step stops the update; the same command continues wi
 
 Machines on OpenStack can also get another image: name it in the document, and naupegos apply replaces them, with
 --consent replace-machines.`,
-		Example: `  naupegos update demo --plan
+		Example: `  naupegos update demo --dry-run
   naupegos update demo
   naupegos update demo --pool general
   naupegos update demo --reboot-only --machine demo-cp-2

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// siteLab is a running cluster whose document lists addons, given as a YAML list.
+// siteLab returns a running cluster whose document lists addons, given as a YAML list.
 func siteLab(t *testing.T, list string) *lab {
 	t.Helper()
 	doc := testkit.Value(v1alpha1.Parse("cluster.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"+

@@ -22,16 +22,16 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Applied is a plan with what it was made from.
+// Applied is a plan with its inputs.
 type Applied struct {
 	Plan     *plan.Plan
 	Observed *observe.Observed
-	// More tells that not everything could be seen (the API or etcd does not answer yet, the address of a new machine is not known):
-	// after this plan, plan again.
+	// More reports that not everything was visible (the API or etcd does not answer yet, or the address of a new machine is unknown): plan again
+	// after this plan.
 	More bool
-	// Unready says which machines can't be used yet, so that nothing is to be begun; nil where all can.
+	// Unready lists machines that can't be used yet, which prevents the plan from starting; nil if all can.
 	Unready error
-	// Again plans what is left after this plan; nil: PlanApply does.
+	// Again plans what remains after this plan; nil: PlanApply does.
 	Again func(context.Context) (*Applied, error)
 }
 
@@ -93,7 +93,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	return ap, p.Check()
 }
 
-// unfixed says what keeps an apply from beginning.
+// unfixed returns warnings about the faults that prevent an apply from starting.
 func unfixed(all []error) (warnings []string) {
 	for _, err := range all {
 		warnings = append(warnings, "apply does not begin before this is fixed: "+err.Error())
@@ -142,7 +142,7 @@ func (c *Cluster) lookDecided(ctx context.Context, decided wanted.Decisions) (*o
 		if o, machines, err = c.look(ctx, decided.InPlace()); err != nil {
 			return nil, nil, err
 		}
-		if !c.ControlPlaneUnseen(o) { // it can be seen by now; but this plan is not the one to act upon it
+		if !c.ControlPlaneUnseen(o) { // it may be visible by now, but this plan was made without it
 			o.APIErr, o.EtcdErr = apiErr, etcdErr
 		}
 	}
@@ -170,13 +170,13 @@ func (c *Cluster) planWarnings(o *observe.Observed) []string {
 	return all
 }
 
-// Only has plans be of some parts of the cluster; none: of all.
+// Only limits all plans to some parts of the cluster; none: no limit.
 func (c *Cluster) Only(of []parts.Part) { c.only = of }
 
 // PauseAfter makes every plan that rolls a machine end after this machine.
 func (c *Cluster) PauseAfter(machine string) { c.pauseAt = machine }
 
-// PausesAfter is the machine at which the last plan ends though there is more to do, as PauseAfter said; empty: it does not.
+// PausesAfter returns the machine after which the last plan ends with work remaining, as set by PauseAfter; empty: the plan is complete.
 func (c *Cluster) PausesAfter() string {
 	if !c.leftOut {
 		return ""
@@ -184,10 +184,10 @@ func (c *Cluster) PausesAfter() string {
 	return c.pauseAt
 }
 
-// onlyTest reports whether the operator asked for the smoke tests alone: they run then, whatever was proven before.
+// onlyTest reports whether the operator requested only the smoke tests: they then run even if an earlier run proved the cluster.
 func (c *Cluster) onlyTest() bool { return slices.Equal(c.only, []parts.Part{parts.Test}) }
 
-// takePart leaves of a plan what Only or PauseAfter says. The error says that nothing of it can be done before other parts are.
+// takePart reduces a plan to the part that Only or PauseAfter selects. It returns an error if that part must wait for other parts.
 func (c *Cluster) takePart(o *observe.Observed, p *plan.Plan) error {
 	c.leftOut = false
 	if c.pauseAt != "" {
@@ -212,7 +212,7 @@ func (c *Cluster) takePart(o *observe.Observed, p *plan.Plan) error {
 		Do("naupegos apply --only %s first; without --only everything comes in its order", strings.ReplaceAll(parts.Words(part.Waits), ", ", ","))
 }
 
-// checkInitial refuses to go on with a bootstrap whose control plane is no longer the one that was begun.
+// checkInitial refuses to continue a bootstrap with another control plane than it began with.
 func (c *Cluster) checkInitial(o *observe.Observed) error {
 	if c.Facts.Bootstrapped() {
 		return nil
@@ -276,9 +276,9 @@ func (a *applying) planGateways() {
 	}
 }
 
-// planControlPlane configures control-plane machines that are members already, or are to be from the start. What serves is restarted one
-// machine after another, once those are configured that don't serve, and the load balancer knows who else does: nothing is lost by
-// restarting them, and each waits for all to be well.
+// planControlPlane configures the control-plane machines that are members already or are members from the start. Serving machines restart one
+// after another, once the idle machines are configured and the load balancer knows the other servers: restarting idle machines costs nothing, and
+// each restart waits until all servers are healthy.
 func (a *applying) planControlPlane(balanced []string) {
 	var previous []plan.Need
 	if !a.ControlPlaneUnseen(a.o) { // else the load balancer waits for the API

@@ -82,7 +82,8 @@ func TestBackupPlans(t *testing.T) {
 // noSnapshot writes no data.
 func noSnapshot(context.Context, io.Writer) (backup.Etcd, error) { return backup.Etcd{}, nil }
 
-// TestSchedule: with a schedule control-plane machines have a timer, and what the store knows is laid after all else, whenever that changes.
+// TestSchedule: with a schedule, control-plane machines have a timer, and the store's knowledge is copied into etcd after all other steps
+// whenever it changes.
 func TestSchedule(t *testing.T) {
 	doc := document(t, 3, 1, 1)
 	l := newLab(t, doc)
@@ -200,7 +201,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// recipientOnly is a store of which nothing is asked but who can open backups.
+// recipientOnly is a store that only knows the recipient of backups.
 type recipientOnly struct{ store.Store }
 
 func (recipientOnly) Recipient() string { return "age1store" }

@@ -42,9 +42,9 @@ func (a *applying) planCredential() {
 	})
 }
 
-// planInitialized has kube-proxy started, for the first time, on nodes that the cloud's controller has initialized already: it was
-// seen to lose its nftables elements where a node got its zone seconds after kube-proxy's first rules (1.36.3). Machines that are there
-// while others are changed may be gone before it looks.
+// planInitialized starts kube-proxy for the first time only on nodes that the cloud's controller has initialized: kube-proxy was seen to lose its
+// nftables elements when a node got its zone seconds after kube-proxy's first rules (1.36.3). A machine can disappear before the check if other
+// machines change at the same time.
 func (a *applying) planInitialized() {
 	if a.Cloud() == nil || a.o.Recorded {
 		return

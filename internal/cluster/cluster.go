@@ -1,8 +1,8 @@
-// Package cluster says what a cluster should be and which steps lead there: apply, scale, replace, destroy.
+// Package cluster determines the wanted state of a cluster and the steps that lead to it: apply, scale, replace, destroy.
 //
-// Every verb observes (the provider's machines, each machine's own report, the Kubernetes API, etcd), compares that with
-// the Cluster document and returns a plan; package plan carries it out. Resume after a crash is: observe and plan again.
-// It may know every other package but the command line.
+// Every verb observes (the provider's machines, each machine's own report, the Kubernetes API, etcd), compares that with the Cluster document and
+// returns a plan, which package plan executes. After a crash, the same verb observes and plans again. It may import every other package except
+// the command line.
 package cluster
 
 import (
@@ -31,13 +31,14 @@ import (
 	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/providers"
+	"github.com/naupegos/naupegos/internal/siteset"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Deps is what a Cluster is made from. Bundles and AgentPath may be absent: observing and destroying need neither.
+// Deps are the inputs of a Cluster. Bundles and AgentPath may be nil or empty: observing and destroying need neither.
 type Deps struct {
 	Document  *v1alpha1.Cluster // defaulted and valid
-	Record    *store.Cluster    // what the store knows of it
+	Record    *store.Cluster    // the store's record of the cluster
 	Store     store.Store
 	Secrets   pki.Secrets // of this cluster
 	Bundles   env.Bundles
@@ -45,8 +46,9 @@ type Deps struct {
 	Given     *backups.Given                        // secrets and facts of a cluster that is new to the store; nil: none
 	Closed    bool                                  // the document may name credentials, and no files or variables of this host
 	Ask       func(question string) (string, error) // asks for a password on the operator's terminal; nil: there is none
-	ReadOnly  bool                                  // nothing is remembered before Commit: facts and secrets that planning makes are kept in memory
-	// RenewBefore is how long before its end a certificate is due; 0 means what pki.Options says.
+	ReadOnly  bool                                  // nothing is stored before Commit: facts and secrets from planning stay in memory
+	Sets      siteset.Renderer                      // renders spec.manifests and spec.charts; nil: in this process
+	// RenewBefore is how long before its end a certificate is due; 0 means the default of pki.Options.
 	RenewBefore time.Duration
 }
 
@@ -77,7 +79,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 			}
 		}
 	}
-	c.Plane = c
+	c.Plane, c.Sets = c, d.Sets
 	with := pki.Options{RenewBefore: d.RenewBefore}
 	if spec := c.Doc.Spec.PKI.VaultIssuer(); spec != nil {
 		var err error
@@ -113,8 +115,8 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	return c, nil
 }
 
-// Commit ends planning for a Cluster that was opened ReadOnly: the secrets that were made are remembered, and whatever is made from
-// now on. The steps of plans made before do the same. The caller has stored the record, with the facts in it, already.
+// Commit ends planning for a Cluster that was opened ReadOnly: it stores the secrets that planning generated, and later secrets are stored at
+// once. The steps of earlier plans do the same. The caller has stored the record, including its facts, before.
 func (c *Cluster) Commit(ctx context.Context) error {
 	if o, ok := c.Secrets.(*memory.Overlay); ok {
 		if err := o.Commit(ctx); err != nil {
@@ -137,10 +139,10 @@ func (c *Cluster) newProvider() (provider.Provider, error) {
 	})
 }
 
-// Converged remembers that the cluster is as its document says, defaults and all: another default of a later naupegos is a change then.
-// And it remembers the bundle.
+// Converged records that the cluster conforms to its document, including defaults, so that a changed default of a later naupegos counts as a
+// change. It also records the bundle.
 //
-// Where the last plan was of a part of it and left something out, it is not: nothing is remembered.
+// It records nothing if the last plan was limited to a part and left something out.
 func (c *Cluster) Converged(ctx context.Context) error {
 	if c.leftOut {
 		return nil
@@ -164,7 +166,7 @@ func (c *Cluster) Converged(ctx context.Context) error {
 	if err := c.Restored(ctx); err != nil {
 		return err
 	}
-	return c.Facts.Set(ctx, memory.Restored, "") // what came out of a backup is true again
+	return c.Facts.Set(ctx, memory.Restored, "") // facts from a backup are up to date again
 }
 
 // planBundle asks for consent to another bundle, and remembers the bundle.

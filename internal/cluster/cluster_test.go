@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestChangesAreCompared: with what a cluster was last brought to, or else with what was applied last.
+// TestChangesAreCompared: changes are compared with the state that the cluster last reached, or else with the last applied document.
 func TestChangesAreCompared(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 	refused := func(when string, fields ...string) {
@@ -91,7 +91,7 @@ func TestOtherBundle(t *testing.T) {
 	}
 }
 
-// TestNewerBundle: that there is a newer one is told, and is no change.
+// TestNewerBundle: a newer bundle is reported, but is not a change.
 func TestNewerBundle(t *testing.T) {
 	doc := document(t, 1, 0, 1)
 	l := newLab(t, doc).Running(doc)

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// TestCommit: what planning makes is in memory alone; committed, it is in the store, and so is all that follows.
+// TestCommit: secrets from planning are only in memory; after Commit, they and all later ones are in the store.
 func TestCommit(t *testing.T) {
 	ctx := t.Context()
 	st, err := store.Open(ctx, store.Location{Dir: t.TempDir()})

@@ -20,7 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestUnfitMachines: what can't be a machine is refused before anything is changed on it.
+// TestUnfitMachines: an unsuitable machine is refused before anything is changed on it.
 func TestUnfitMachines(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
 	for _, c := range []struct {
@@ -30,10 +30,10 @@ func TestUnfitMachines(t *testing.T) {
 	}{
 		{machine.Facts{Hostname: "demo-cp-1", OS: "debian 12", Dpkg: true}, fail.Refused, "not systemd"},
 		{machine.Facts{Hostname: "demo-cp-1", OS: "fedora 44", Systemd: true}, fail.Refused, "operating system (fedora 44) has no Debian packages"},
-		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Fresh: true, DiskFree: 2 << 30}, fail.Refused, "2048 MiB are free below /var/lib, 3072 MiB are needed"},
-		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Fresh: true, DiskFree: 4 << 30, Clock: time.Now().Add(-time.Hour)}, fail.Refused, "differs from this host's by"},
-		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Fresh: true, DiskFree: 4 << 30, Clock: time.Now().Add(-time.Minute)}, fail.Internal, ""},
-		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, DiskFree: 1}, fail.Internal, ""}, // it serves: what is on it is ours
+		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Fresh: true, Volumes: []machine.Volume{{Directory: "/var/lib", Free: 2 << 30}}}, fail.Refused, "2048 MiB are free below /var/lib, 3072 MiB are needed"},
+		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Fresh: true, Volumes: []machine.Volume{{Directory: "/var/lib", Free: 4 << 30}}, Clock: time.Now().Add(-time.Hour)}, fail.Refused, "differs from this host's by"},
+		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Fresh: true, Volumes: []machine.Volume{{Directory: "/var/lib", Free: 4 << 30}}, Clock: time.Now().Add(-time.Minute)}, fail.Internal, ""},
+		{machine.Facts{Hostname: "demo-cp-1", Systemd: true, Dpkg: true, Volumes: []machine.Volume{{Directory: "/var/lib", Free: 1}}}, fail.Internal, ""}, // it serves: its content is ours
 		{machine.Facts{Hostname: "other", OS: "debian 12", Systemd: true, Dpkg: true}, fail.Conflict, `its hostname is "other"`},
 	} {
 		err := l.CheckFacts(wanted.Slot{Name: "demo-cp-1", Role: provider.ControlPlane}, c.facts)
@@ -46,7 +46,7 @@ func TestUnfitMachines(t *testing.T) {
 	}
 }
 
-// hostsGiven is a cloud whose machines the document gives.
+// hostsGiven is a cloud whose machines are given in the document.
 type hostsGiven struct{ *cloud }
 
 func (hostsGiven) Traits() provider.Traits { return provider.Traits{Given: true, Keeps: true} }
@@ -100,7 +100,7 @@ func TestNeverReached(t *testing.T) {
 	}
 }
 
-// slow is a control plane that has yet to take up what one of its machines was told: how far it has got.
+// slow is a control plane in which one machine has not caught up: each field names the machine that has not reached that stage.
 type slow struct{ unstarted, unhealthy, unready, former string }
 
 func (s slow) Settled(_ context.Context, name string, _ ...string) error {
@@ -123,13 +123,13 @@ func yet(who, name string) error {
 	return fail.New(fail.NotReady, "it has not taken it up").At(name)
 }
 
-// TestAdvancesOnceTaken: an apply that finds all machines configured notes that a hop or a phase is made, and goes on to the next, only once the
-// servers of every control-plane machine run what they were told: the apply before may have died in between.
+// TestAdvancesOnceTaken: an apply that finds all machines configured records a hop or a phase as complete, and begins the next, only once the
+// servers of every control-plane machine run with the new configuration: the previous apply may have died before they did.
 func TestAdvancesOnceTaken(t *testing.T) {
 	const old, next, last = "v1.36.4", "v1.37.2", "demo-cp-3"
 	upgrading := upgraded(t, old)
 	upgrading.Doc = documentOf(t, next)
-	for range 2 { // until the servers are told to run the next release
+	for range 2 { // until the servers get the next release
 		upgrading.hop()
 		upgrading.everythingDone()
 		if upgrading.Told().Servers == old {
@@ -174,7 +174,7 @@ func TestAdvancesOnceTaken(t *testing.T) {
 	}
 }
 
-// hopMadeBy notes, by its step, that a hop was made, where the control plane says so.
+// hopMadeBy runs the step that records a hop as complete, with the given state of the control plane.
 func (l *lab) hopMadeBy(t *testing.T, p observe.Plane) error {
 	t.Helper()
 	l.Plane = p
@@ -194,21 +194,21 @@ func wantedOf(l *lab) []wanted.Slot {
 	return want
 }
 
-// TestSaysRelease: the servers of a machine are of a release once all that run say so, and all run.
+// TestSaysRelease: a machine's servers have a release once all of them run and report it.
 func TestSaysRelease(t *testing.T) {
 	const said = "kube-apiserver Kubernetes v1.37.2\nkube-controller-manager Kubernetes v1.37.2\nkube-scheduler Kubernetes v1.37.2\n"
 	testkit.Must(t, observe.OfRelease("demo-cp-1", said, "v1.37.2"))
 	for want, out := range map[string]string{
 		"kube-scheduler does not run":                                    strings.Replace(said, "kube-scheduler Kubernetes v1.37.2\n", "", 1),
 		"kube-scheduler is still \"Kubernetes v1.36.4\", not of v1.37.2": strings.Replace(said, "scheduler Kubernetes v1.37.2", "scheduler Kubernetes v1.36.4", 1),
-		"kube-apiserver is still \"Kubernetes v1.36.4\"":                 said + "kube-apiserver Kubernetes v1.36.4\n", // it ends, beside the one that has begun
+		"kube-apiserver is still \"Kubernetes v1.36.4\"":                 said + "kube-apiserver Kubernetes v1.36.4\n", // the old process is about to end
 		"kube-controller-manager is still \"\", not":                     strings.Replace(said, "manager Kubernetes v1.37.2", "manager ", 1),
 	} {
 		testkit.Fails(t, observe.OfRelease("demo-cp-1", out, "v1.37.2"), fail.NotReady, "demo-cp-1", want)
 	}
 }
 
-// TestBehind: a control-plane machine whose servers have yet to be started as they were told, by an apply that died, is waited for.
+// TestBehind: apply waits for a control-plane machine whose servers have not started with their new configuration because an earlier apply died.
 func TestBehind(t *testing.T) {
 	l := upgraded(t, "v1.37.2")
 	l.Plane = slow{unstarted: "demo-cp-3"}

@@ -110,7 +110,7 @@ func (k *keystone) ids() string {
 	return strings.Join(out, " ")
 }
 
-// onOpenStack makes a lab whose provider is OpenStack's.
+// onOpenStack returns a lab with OpenStack's provider.
 func onOpenStack(t *testing.T, k *keystone) *lab {
 	t.Helper()
 	for name, v := range map[string]string{
@@ -151,7 +151,7 @@ func servedBy(t *testing.T, answer http.HandlerFunc) *kube.Client {
 	return client
 }
 
-// rolledOut is a Kubernetes API in which every workload that one asks for runs as wanted; look sees the questions.
+// rolledOut returns a Kubernetes API in which every requested workload is rolled out; look gets the name of each request.
 func rolledOut(t *testing.T, look func(name string)) *kube.Client {
 	t.Helper()
 	return servedBy(t, func(w http.ResponseWriter, r *http.Request) {
@@ -169,7 +169,7 @@ func rolledOut(t *testing.T, look func(name string)) *kube.Client {
 	})
 }
 
-// withNodes is a Kubernetes API that has these nodes; those that are true still carry the taint of nodes that their cloud has not initialized.
+// withNodes returns a Kubernetes API with these nodes; true means that the node has the taint of nodes that the cloud has not initialized.
 func withNodes(t *testing.T, nodes map[string]bool) *kube.Client {
 	t.Helper()
 	return servedBy(t, func(w http.ResponseWriter, r *http.Request) {
@@ -190,8 +190,8 @@ func withNodes(t *testing.T, nodes map[string]bool) *kube.Client {
 	})
 }
 
-// TestRotateCredential: another credential is made, kept, and carried to whatever signs in with one; the former one is deleted when all
-// of that runs. After a run that was cut off in between, another one leaves a single credential, too.
+// TestRotateCredential: a new credential is created, stored, and distributed to everything that signs in with it; the former one is deleted once
+// all of that runs. After an interrupted run, another one also leaves exactly one credential.
 func TestRotateCredential(t *testing.T) {
 	k := &keystone{}
 	l := onOpenStack(t, k)
@@ -268,14 +268,14 @@ func TestRotateCredential(t *testing.T) {
 	}
 }
 
-// heard is what a step says.
+// heard records the notes of a step.
 type heard []string
 
 func (h *heard) Status(string, ...any)           {}
 func (h *heard) Note(format string, args ...any) { *h = append(*h, fmt.Sprintf(format, args...)) }
 
-// TestCredentialReach: where the cluster's credential reaches the whole project that is told once, when it is made, and doctor tells it from
-// then on, until there is another one.
+// TestCredentialReach: if the cluster's credential covers the whole project, that is reported once, when it is created, and by doctor until there
+// is another one.
 func TestCredentialReach(t *testing.T) {
 	k := &keystone{untyped: true}
 	l := onOpenStack(t, k)
@@ -360,7 +360,7 @@ func TestRotateCredentialElsewhere(t *testing.T) {
 	}
 }
 
-// TestKeptVolumes: what destroy --keep-volumes leaves is named, with its claim, and nobody else's is.
+// TestKeptVolumes: destroy --keep-volumes lists the remaining volumes of the cluster with their claims, and no others.
 func TestKeptVolumes(t *testing.T) {
 	const csi = "cinder.csi.openstack.org/cluster"
 	k := &keystone{}

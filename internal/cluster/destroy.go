@@ -1,4 +1,4 @@
 package cluster
 
-// What can be wrong with the volume of a PersistentVolume.
+// Findings about the volume of a PersistentVolume.
 const ()

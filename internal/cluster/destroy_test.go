@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack"
 )
 
-// answers is a cloud that says the same each time: by path, what the body is.
+// answers is a cloud with constant answers: a body for each path.
 type answers map[string]string
 
 // RoundTrip answers a call.
@@ -34,7 +34,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
-// inCloud is a lab on OpenStack, whose cloud has these volumes and load balancers besides.
+// inCloud returns a lab on OpenStack, whose cloud also has these volumes and load balancers.
 func inCloud(t *testing.T, volumes, balancers string) (*lab, *openstack.Provider) {
 	t.Helper()
 	for k, v := range map[string]string{
@@ -101,7 +101,7 @@ func TestLeftoversGoBetweenMachinesAndNetwork(t *testing.T) {
 	}
 }
 
-// TestPlanNamesWhatNobodyHoldsAnyMore: what is destroyed stands in the plan, once: with what the cluster gives back, or as a leftover.
+// TestPlanNamesWhatNobodyHoldsAnyMore: the plan lists every destroyed object once, either with the cluster's own resources or as a leftover.
 func TestPlanNamesWhatNobodyHoldsAnyMore(t *testing.T) {
 	volume := func(id, attached string) string {
 		return `{"id": "` + id + `", "status": "available", "attachments": [` + attached + `],
@@ -150,7 +150,8 @@ func TestPlanNamesWhatNobodyHoldsAnyMore(t *testing.T) {
 	}
 }
 
-// TestOddVolumes: what PersistentVolumes name and the cloud has not, or not for them, is told, and what the cluster has made and nothing names.
+// TestOddVolumes: the report lists volumes of PersistentVolumes that the cloud does not have or has for others, and volumes of the cluster
+// without a PersistentVolume.
 func TestOddVolumes(t *testing.T) {
 	named := []kube.NamedVolume{{Name: "pv-d", Claim: "shop/d", Volume: "d"}, {Name: "pv-a", Claim: "shop/a", Volume: "a"}, {Name: "pv-b", Volume: "b"}, {Name: "pv-c", Volume: "c"}, {Name: "pv-e", Volume: "e"}}
 	found := []provider.LeftVolume{

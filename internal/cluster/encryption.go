@@ -11,15 +11,15 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// Encryption at rest is changed in stages, since several API servers read each other's Secrets. They are told a list of providers (names of
-// keys, or layout.Plaintext), of which the first writes and all read. From one list to the next only one thing changes, and the next is begun
-// only once all of them run with the one before:
+// Encryption at rest is changed in stages, because several API servers read each other's Secrets. Each has a list of providers (names of keys, or
+// layout.Plaintext): it writes with the first and reads with all. Consecutive lists differ in one change only, and a stage begins only once all
+// API servers run with the list of the previous one:
 //
 //	off → on     identity | identity,key1 | key1,identity, rewrite
 //	on → off     key1,identity | identity,key1, rewrite | identity
 //	another key  key1,identity | key1,identity,key2 | key2,key1,identity, rewrite | key2,identity
 //
-// Which list is being rolled out, which one all run with, and by what all Secrets are written are facts.
+// Facts record which list is being rolled out, which one all API servers run with, and which provider all Secrets are written with.
 
 // planEncryption ends a stage of changing the encryption at rest once all API servers have restarted with it.
 func (a *applying) planEncryption() {

@@ -18,8 +18,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestNextProviders goes from every final list to every other, with the wish changed after every number of stages: API servers of two lists
-// that follow each other always read what either writes, and what is stored can always be read.
+// TestNextProviders goes from every final list to every other, and changes the target after every number of stages: API servers with consecutive
+// lists can always read what the other writes, and can always read all stored Secrets.
 func TestNextProviders(t *testing.T) {
 	finals := [][]string{env.FinalProviders(false, ""), env.FinalProviders(true, "key1"), env.FinalProviders(true, "key2")}
 	for _, from := range finals {
@@ -27,7 +27,7 @@ func TestNextProviders(t *testing.T) {
 			for _, then := range finals {
 				for changed := range 6 {
 					now, written := from, from[0]
-					stored := map[string]bool{written: true} // providers by which something may be stored
+					stored := map[string]bool{written: true} // providers with which Secrets may be stored
 					stages := 0
 					for wish := first; ; stages++ {
 						if stages == changed {
@@ -51,7 +51,7 @@ func TestNextProviders(t *testing.T) {
 						if now[0] != next[0] {
 							written = ""
 						}
-						if now = next; now[0] == wish[0] && written != wish[0] { // all run with it: everything is rewritten
+						if now = next; now[0] == wish[0] && written != wish[0] { // all servers run with the list: Secrets are rewritten
 							written, stored = now[0], map[string]bool{now[0]: true}
 						}
 						if slices.Equal(now, then) && stages >= changed && written == then[0] {
@@ -64,8 +64,8 @@ func TestNextProviders(t *testing.T) {
 	}
 }
 
-// TestWishChanges turns encryption at rest on and off, and changes the wish after every number of stages, also where the last of them was
-// rolled out and not ended: what is stored can always be read, and in the end all of it is stored as wished.
+// TestWishChanges turns encryption at rest on and off, and changes the target after every number of stages, also between the rollout and the end
+// of a stage: stored Secrets are always readable, and in the end all of them are stored as wanted.
 func TestWishChanges(t *testing.T) {
 	for _, from := range []bool{false, true} {
 		for _, first := range []bool{false, true} {
@@ -85,7 +85,7 @@ func (l *lab) walk(first bool, changed int, cut bool) {
 	l.t.Helper()
 	l.Doc = encryptionDocument(l.t, first)
 	before := l.providersNow()
-	stored := map[string]bool{before[0]: true} // providers by which something may be stored
+	stored := map[string]bool{before[0]: true} // providers with which Secrets may be stored
 	for stage := range 12 {
 		if stage == changed {
 			l.Doc = encryptionDocument(l.t, !first)
@@ -121,7 +121,7 @@ func (l *lab) walk(first bool, changed int, cut bool) {
 	l.t.Errorf("%v, changed after %d (cut off: %v): no end", first, changed, cut)
 }
 
-// encryptionStep is the step that ends the stage at hand; nil where there is none.
+// encryptionStep returns the step that ends the current stage, or nil.
 func (l *lab) encryptionStep() *plan.Step {
 	l.t.Helper()
 	a := l.applying(&observe.Observed{}, nil)
@@ -138,7 +138,7 @@ func (l *lab) providersNow() []string {
 	return testkit.Value(l.Encryption())(l.t)
 }
 
-// encryptionRounds plans, and does what the steps would, until the encryption is as wanted; it returns the plans.
+// encryptionRounds plans and simulates the steps until the encryption is as wanted; it returns the plans.
 func (l *lab) encryptionRounds(doc *v1alpha1.Cluster) []string {
 	l.t.Helper()
 	l.Doc = doc
@@ -162,7 +162,7 @@ func (l *lab) encryptionRounds(doc *v1alpha1.Cluster) []string {
 	}
 }
 
-// configured has all machines be as the document wants them now.
+// configured makes all machines match the document.
 func (l *lab) configured(list []string) {
 	l.t.Helper()
 	want, _ := wanted.Assign(l.Doc, nil, nil)
@@ -211,7 +211,7 @@ func TestEncryptionStages(t *testing.T) {
 	}
 }
 
-// TestStagesAreTold tells all that follows with the first stage.
+// TestStagesAreTold: the first stage lists all following ones.
 func TestStagesAreTold(t *testing.T) {
 	got := strings.Join(staged.StagesAfter([]string{"key1", layout.Plaintext, "key2"}, env.FinalProviders(true, "key2"), "key1"), "\n")
 	want := `then all API servers write Secrets with key2, and also read them with key1 and in plaintext
@@ -222,15 +222,15 @@ then all API servers write Secrets with key2, and also read them in plaintext`
 	}
 }
 
-// TestOlderStore: what API servers run with is taken over by a store that came out of a backup, from whatever stage, and then brought to what
-// the document wishes; at no moment can one of them not read what may be stored.
+// TestOlderStore: a store from a backup adopts the API servers' list, at whatever stage it is, and then moves to the document's. At no time is
+// there an API server that can't read stored Secrets.
 func TestOlderStore(t *testing.T) {
 	on, off := []string{"key1", "identity"}, []string{"identity"}
 	for _, c := range []struct {
 		name  string
 		lists [][]string // of the API servers
 		wish  bool
-		key   string // by which Secrets are written in the end
+		key   string // with which Secrets are written in the end
 	}{
 		{"nothing was changed", [][]string{on, on, on}, true, "key1"},
 		{"another key was made", [][]string{{"key2", "identity"}, {"key2", "identity"}, {"key2", "identity"}}, true, "key2"},
@@ -253,7 +253,7 @@ func TestOlderStore(t *testing.T) {
 			testkit.Must(t, l.AdvanceEncryption(t.Context()))
 			now := l.providersNow()
 			stored[now[0]] = true
-			for _, list := range append(servers, now) { // those that have not restarted yet, and those that have
+			for _, list := range append(servers, now) { // API servers before and after their restart
 				found := stage == 0 && len(servers) > 1 && !slices.Equal(list, now) // how they were found is not our doing
 				for p := range stored {
 					if !found && !slices.Contains(list, p) {

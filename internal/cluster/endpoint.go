@@ -8,8 +8,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// planBalance points the cloud's load balancer, if the API is behind one, at the present machines once the API answers. It does not wait for machines that
-// restart: they wait for the load balancer, so that others serve meanwhile.
+// planBalance points the cloud's load balancer, if the API is behind one, at the present machines once the API answers. It does not wait for
+// restarting machines: they wait for the load balancer, so that others serve in the meantime.
 func (a *applying) planBalance() (ids []string, err error) {
 	balancer, ok := a.Prov.(provider.Balancer)
 	if !ok {

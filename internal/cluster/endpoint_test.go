@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestDNSName: people are told the API's name, and certificates hold it; Naupegos itself goes by the address, for the record of the
-// name may not be there yet.
+// TestDNSName: users see the API's name, and certificates contain it; Naupegos itself uses the address, because the name's record may not exist
+// yet.
 func TestDNSName(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 	if err := l.LoadTarget(t.Context()); err != nil {
@@ -52,7 +52,7 @@ func TestDNSName(t *testing.T) {
 	}
 }
 
-// fronted is a cloud with a floating IP before the API's address, which is not made yet where it is empty.
+// fronted is a cloud with a floating IP in front of the API's address; empty: it does not exist yet.
 type fronted struct {
 	*cloud
 	floating string

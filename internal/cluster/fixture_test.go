@@ -39,7 +39,7 @@ func golden(t *testing.T, name, got string) {
 	testkit.Golden(t, name+".golden", got)
 }
 
-// document is a defaulted document of so many machines.
+// document returns a defaulted document with these numbers of machines.
 func document(t *testing.T, controlPlanes, gateways int, pools ...int) *v1alpha1.Cluster {
 	t.Helper()
 	var b strings.Builder
@@ -70,16 +70,16 @@ func document(t *testing.T, controlPlanes, gateways int, pools ...int) *v1alpha1
 	return doc
 }
 
-// cloud is a provider in memory. Machines that it is asked for get an address at once, as local ones do.
+// cloud is a provider in memory. New machines get an address at once, as local ones do.
 type cloud struct {
 	machines map[string]provider.Machine
 	planned  map[string]bool
-	log      []string // what was made and destroyed
+	log      []string // created and destroyed machines
 	refuse   error    // of Preflight
 	odd      []string // its warnings
 	drift    map[string][]string
 	keeps    bool
-	late     bool // only a machine's creation tells its address
+	late     bool // a machine's address is unknown until it is created
 	stock    bool // machines come from one
 }
 
@@ -119,7 +119,7 @@ func (p *cloud) Machine(_ context.Context, name string) (provider.Machine, error
 func (p *cloud) Steps(_ context.Context, want provider.Wanted, seen *provider.Inventory) ([]*plan.Step, error) {
 	var steps []*plan.Step
 	if p.keeps {
-		return nil, nil // the machines are somebody's, and are there
+		return nil, nil // the machines exist; their owner created them
 	}
 	for _, w := range want.Machines {
 		i := slices.IndexFunc(seen.Machines, func(m provider.Machine) bool { return m.Name == w.Name })
@@ -152,12 +152,12 @@ func (p *cloud) DestroyMachine(m provider.Machine) *plan.Step {
 	}
 }
 
-// lab is a cluster whose surroundings are in memory.
+// lab is a cluster whose environment is in memory.
 type lab struct {
 	*Cluster
 	t     *testing.T
 	cloud *cloud
-	have  map[string]machine.Config // what machines are, by name
+	have  map[string]machine.Config // configurations of existing machines, by name
 }
 
 // newLab makes a lab for a document; nothing exists yet.
@@ -175,7 +175,7 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 	return &lab{Cluster: c, t: t, cloud: p}
 }
 
-// allRun is a control plane that runs what it is told.
+// allRun is a control plane that always runs with its newest configuration.
 type allRun struct{}
 
 func (allRun) Settled(context.Context, string, ...string) error { return nil }
@@ -210,14 +210,14 @@ func (l *lab) Running(doc *v1alpha1.Cluster) *lab {
 	return l
 }
 
-// state changes what a machine is found in.
+// state sets the state of a machine.
 func (l *lab) state(name string, s provider.State) {
 	m := l.cloud.machines[name]
 	m.State = s
 	l.cloud.machines[name] = m
 }
 
-// observed is what would be seen of a cluster whose machines are as the document wanted that they were configured by; members are the etcd members.
+// observed returns the observation of a cluster whose machines match the document that configured them; members are the etcd members.
 func (l *lab) observed(decided wanted.Decisions, members ...string) *observe.Observed {
 	l.t.Helper()
 	o, err := l.ObserveInventory(l.t.Context(), decided)
@@ -276,7 +276,7 @@ func (l *lab) node(s wanted.Slot, ready bool) kube.NodeInfo {
 	return n
 }
 
-// plan renders the steps that lead from o to what is wanted, by stage, one a line, with what they need.
+// plan renders the steps from o to the wanted state by stage, one per line, with their needs.
 func (l *lab) plan(o *observe.Observed) (string, error) {
 	l.t.Helper()
 	machines, err := l.infrastructure(l.t.Context(), o)

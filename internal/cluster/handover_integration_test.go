@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/handover"
 )
 
-// TestHandoverSSH has ssh itself read the configuration, in the directory that it was written to.
+// TestHandoverSSH checks that ssh itself reads the configuration in the directory of the handover.
 func TestHandoverSSH(t *testing.T) {
 	l := handoverLab(t)
 	files, err := l.Handover(t.Context(), HandoverOptions{Now: handoverDay})

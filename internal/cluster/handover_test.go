@@ -110,7 +110,7 @@ func TestHandoverWithout(t *testing.T) {
 	}
 }
 
-// TestTrustedKeysAreHandedOn: keys that only their first use has told are known to ssh as well, also those of jump hosts.
+// TestTrustedKeysAreHandedOn: ssh also gets host keys that were trusted on first use, including those of jump hosts.
 func TestTrustedKeysAreHandedOn(t *testing.T) {
 	l := handoverLab(t)
 	key := l.cloud.machines["demo-gw-1"].HostKeys[0]

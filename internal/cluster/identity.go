@@ -49,7 +49,7 @@ func (a *applying) planAuthentication() {
 			}
 			for _, name := range a.NamesOf(provider.ControlPlane) {
 				p.Status("waiting for the API server on %s", name)
-				if err := waitLoaded(ctx, a.Cluster, name, config); err != nil {
+				if err := waitLoaded(ctx, a.Cluster, name, access.Authentication, config); err != nil {
 					return err
 				}
 			}
@@ -69,52 +69,94 @@ func (a *applying) issuerNames() (names []string) {
 	return names
 }
 
+// AuthorizationStep is the ID of the step that waits until API servers go by the document's authorization webhooks.
+const AuthorizationStep = "authorization"
+
+// planAuthorization waits until all API servers go by the document's authorization webhooks, as planAuthentication does for issuers.
+func (a *applying) planAuthorization() {
+	now, err := a.Authorization(context.Background())
+	want := ""
+	if len(now.Config) > 0 {
+		sum := sha256.Sum256(now.Config)
+		want = hex.EncodeToString(sum[:])
+	}
+	if err == nil && a.Facts.Get(memory.Authorized) == want {
+		return
+	}
+	s := &plan.Step{
+		ID: AuthorizationStep, Action: plan.Wait, Subject: "cluster", Title: "wait until all API servers go by the document's authorization webhooks",
+		Reason: "they reload their configuration", Timeout: authenticationTimeout,
+		Run: func(ctx context.Context, p plan.Progress) error {
+			if err != nil {
+				return err
+			}
+			for _, name := range a.NamesOf(provider.ControlPlane) {
+				if want == "" { // a server without webhooks has restarted without the file
+					break
+				}
+				p.Status("waiting for the API server on %s", name)
+				if err := waitLoaded(ctx, a.Cluster, name, access.Authorization, now.Config); err != nil {
+					return err
+				}
+			}
+			return a.Facts.Set(ctx, memory.Authorized, want)
+		},
+	}
+	if want == "" {
+		s.Title, s.Reason = "record that API servers ask no authorization webhook", "they have restarted without"
+	}
+	a.add(stage.Record, s)
+}
+
 // waitLoaded polls one API server: its metrics can't be watched.
-func waitLoaded(ctx context.Context, c *Cluster, name string, config []byte) error {
+func waitLoaded(ctx context.Context, c *Cluster, name string, file access.Reloaded, config []byte) error {
 	client, err := c.KubeAt(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	for tick := time.Tick(2 * time.Second); ; {
-		err := access.Loaded(ctx, client, config)
+		err := access.Loaded(ctx, client, file, config)
 		if err == nil || !fail.Waitable(err) && ctx.Err() == nil {
 			return err
 		}
 		select {
 		case <-tick:
 		case <-ctx.Done():
-			return fail.Wrap(fail.NotReady, cmp.Or(whyNotLoaded(ctx, c, name), err), "load the list of issuers").At(name).
-				Do("an API server takes a new list only while all its issuers answer, and tries again each minute; mend the issuer, or take it out of spec.identity.issuers, and apply again")
+			failed := fail.Wrap(fail.NotReady, cmp.Or(whyNotLoaded(ctx, c, name, file), err), "load the %s configuration", string(file)).At(name)
+			if file == access.Authorization {
+				return failed.Do("correct spec.identity.authorizationWebhooks, and apply again")
+			}
+			return failed.Do("an API server takes a new list of issuers only while all of them answer, and tries again each minute; mend the issuer, or take it out of spec.identity.issuers, and apply again")
 		}
 	}
 }
 
-// lastWords prints the last line of the API server's log about its list of issuers.
-const lastWords = `f=$(ls -t /var/log/pods/kube-system_kube-apiserver-*/kube-apiserver/*.log | head -n 1) && grep -F 'authentication config' "$f" | tail -n 1 | cut -c 1-1000`
+// lastWords prints the last line of the API server's log about its configuration of $1.
+const lastWords = `f=$(ls -t /var/log/pods/kube-system_kube-apiserver-*/kube-apiserver/*.log | head -n 1) && grep -F "$1 config" "$f" | tail -n 1 | cut -c 1-1000`
 
 // whyNotLoaded returns the API server's log lines about the file; nil if it has none.
-func whyNotLoaded(ctx context.Context, c *Cluster, name string) error {
+func whyNotLoaded(ctx context.Context, c *Cluster, name string, file access.Reloaded) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	h, err := c.Host(ctx, name)
 	if err != nil {
 		return nil //nolint:nilerr // the caller has a better one
 	}
-	out, err := c.Dialer.Run(ctx, h, nil, "sh", "-c", lastWords)
+	out, err := c.Dialer.Run(ctx, h, nil, "sh", "-c", lastWords, "sh", string(file))
 	if line := strings.TrimSpace(string(out)); err == nil && line != "" {
 		return fail.New(fail.NotReady, "the API server's log: %s", line)
 	}
 	return nil
 }
 
-// Users says who may use a cluster's API, and why.
+// Users lists the users of a cluster's API with their roles.
 type Users struct {
 	Issuers []SignIn       `json:"issuers" doc:"Issuers whose tokens the API servers accept"`
 	Items   []access.Grant `json:"items" doc:"Roles of subjects"`
 }
 
-// UsersOf lists who has which role.
+// UsersOf returns the roles of all users and groups.
 func UsersOf(ctx context.Context, c *Cluster) (*Users, error) {
 	client, err := c.Kube(ctx)
 	if err != nil {
@@ -127,7 +169,7 @@ func UsersOf(ctx context.Context, c *Cluster) (*Users, error) {
 	return &Users{Issuers: signIns(c), Items: append([]access.Grant{}, grants...)}, nil
 }
 
-// SignIn says how people sign in with an issuer. Nothing of it is secret.
+// SignIn describes how users sign in with an issuer. It contains no secrets.
 type SignIn struct {
 	Name     string   `json:"name"`
 	URL      string   `json:"url"`
@@ -136,14 +178,14 @@ type SignIn struct {
 	CA       []byte   `json:"ca,omitempty" doc:"Certificate (PEM) of the authority that vouches for the issuer"`
 }
 
-// Entrance says where the API is and how people sign in there. Nothing of it is secret.
+// Entrance describes where the API is and how users sign in there. It contains no secrets.
 type Entrance struct {
 	Server  string   `json:"server" doc:"URL of the Kubernetes API"`
 	CA      []byte   `json:"ca" doc:"Certificates (PEM) of the authority that vouches for it"`
 	Issuers []SignIn `json:"issuers"`
 }
 
-// EntranceOf says where the API is and how people sign in there.
+// EntranceOf returns the address of the API and how users sign in there.
 func EntranceOf(ctx context.Context, c *Cluster) (*Entrance, error) {
 	endpoint, err := c.Endpoint(ctx)
 	if err != nil {

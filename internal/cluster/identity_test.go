@@ -15,9 +15,14 @@ import (
 // identityLab returns a running cluster with this spec.identity.
 func identityLab(t *testing.T, identity string) *lab {
 	t.Helper()
-	doc := testkit.Value(v1alpha1.Parse("cluster.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"+
-		"spec:\n  provider: {local: {}}\n  workers: [{name: a, replicas: 1}]\n  controlPlane: {replicas: 1}\n  identity: "+identity+"\n")))(t)
+	doc := identityDocument(t, identity)
 	return newLab(t, doc).Running(doc)
+}
+
+func identityDocument(t *testing.T, identity string) *v1alpha1.Cluster {
+	t.Helper()
+	return testkit.Value(v1alpha1.Parse("cluster.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"+
+		"spec:\n  provider: {local: {}}\n  workers: [{name: a, replicas: 1}]\n  controlPlane: {replicas: 1}\n  identity: "+identity+"\n")))(t)
 }
 
 // TestPlanIdentity follows issuers and bindings from their first apply until they have left the document.

@@ -54,7 +54,7 @@ func (c *Cluster) addressesPending(ctx context.Context, o *observe.Observed) boo
 	})
 }
 
-// infrastructure asks the provider for what machines need and for the machines themselves.
+// infrastructure returns the provider's steps for the machines and everything that they need.
 func (c *Cluster) infrastructure(ctx context.Context, o *observe.Observed) ([]*plan.Step, error) {
 	want, err := c.WantedMachines(o.Want)
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *Cluster) infrastructure(ctx context.Context, o *observe.Observed) ([]*p
 	return steps, nil
 }
 
-// recordLocation makes the provider's steps remember where the cluster lives, before the first of them creates anything.
+// recordLocation makes the provider's steps record where the cluster lives before the first of them creates anything.
 func (c *Cluster) recordLocation(steps []*plan.Step) {
 	h, ok := c.Prov.(provider.Housed)
 	if !ok || c.Facts.Get(memory.Home) != "" {
@@ -106,10 +106,11 @@ func (c *Cluster) recordLocation(steps []*plan.Step) {
 	}
 }
 
-// planAdmission admits joining machines to the packet filters of the others before they need it, and leaving machines until they are gone. The filters'
-// permanent rules are written with each machine's configuration: late on machines whose configuration restarts servers, early on others.
+// planAdmission adds joining machines to the packet filters of the others before they need it, and keeps leaving machines in them until they are
+// removed. The filters' permanent rules are part of each machine's configuration, which is written late on machines that restart servers, and
+// early on others.
 func (a *applying) planAdmission() {
-	var from, to, at []string // names, their addresses, and who has filters
+	var from, to, at []string // names, their addresses, and the machines with filters
 	behind := false           // some filter is to become another one
 	for _, s := range a.o.Want {
 		if !a.Fenced(s.Role) {

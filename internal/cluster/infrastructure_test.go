@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestLooksAtOnce has one look at the provider while others ask for what it finds, as status --watch and a step do: for go test -race.
+// TestLooksAtOnce reads the provider's result while another goroutine observes, as status --watch and a step do: for go test -race.
 func TestLooksAtOnce(t *testing.T) {
 	doc := document(t, 3, 2, 1)
 	l := newLab(t, doc).Running(doc)
@@ -42,8 +42,8 @@ func TestLooksAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// TestStrangers wants apply to look again where a provider tells new machines' addresses only when they are made, for the
-// configurations of the machines that are there name them.
+// TestStrangers: apply plans again if a provider reports new machines' addresses only after their creation, because the configurations of
+// existing machines contain them.
 func TestStrangers(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 2)).Running(document(t, 1, 0, 1))
 	o := l.observed(nil, controlPlanes(1)...)
@@ -58,7 +58,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestStrangersOfAStock: machines of a stock have their addresses when they are installed, so that the first apply of a cluster looks again, too.
+// TestStrangersOfAStock: machines of a stock get their addresses when they are installed, so the first apply of a cluster also plans again.
 func TestStrangersOfAStock(t *testing.T) {
 	for _, stock := range []bool{false, true} {
 		l := newLab(t, document(t, 1, 0, 2))
@@ -96,7 +96,7 @@ func TestHomeIsSettledFirst(t *testing.T) {
 	}
 }
 
-// scalingDocument is a document whose pool a scales.
+// scalingDocument returns a document whose pool a scales.
 func scalingDocument(t *testing.T) *v1alpha1.Cluster {
 	t.Helper()
 	doc := document(t, 1, 0, 1, 1)
@@ -105,7 +105,7 @@ func scalingDocument(t *testing.T) *v1alpha1.Cluster {
 	return doc
 }
 
-// TestScalingPlans: a pool that scales is of the size that was decided, whatever the document begins with, and only its machines are touched.
+// TestScalingPlans: a scaling pool has the decided size, whatever the document's initial size, and only its machines are touched.
 func TestScalingPlans(t *testing.T) {
 	l := newLab(t, scalingDocument(t)).Running(scalingDocument(t))
 	if got := l.mustPlan(l.observed(nil, "demo-cp-1")); got != "" {
@@ -134,7 +134,8 @@ func TestScalingPlans(t *testing.T) {
 	}
 }
 
-// TestScalingBeyond: an autoscaler's change is not carried out beside others; what it brings about on other machines is its own, done or not.
+// TestScalingBeyond: an autoscaler's change is refused if apply has other changes. The change's own effects on other machines are allowed, done
+// or not.
 func TestScalingBeyond(t *testing.T) {
 	l := newLab(t, scalingDocument(t)).Running(scalingDocument(t))
 	planned := func(size int) *Applied {
@@ -171,7 +172,7 @@ func TestScalingBeyond(t *testing.T) {
 	}
 }
 
-// keeping is a provider whose machines keep what they were made by.
+// keeping is a provider whose machines keep settings from their creation.
 type keeping struct{ *cloud }
 
 func (keeping) Kept(_ context.Context, seen *provider.Inventory) (all []string, _ error) {
@@ -181,7 +182,7 @@ func (keeping) Kept(_ context.Context, seen *provider.Inventory) (all []string, 
 	return all, nil
 }
 
-// TestPlanSaysWhatIsKept: also where no machine is to be made; not of a machine that is replaced.
+// TestPlanSaysWhatIsKept: also if no machine is created, but not for a machine that is replaced.
 func TestPlanSaysWhatIsKept(t *testing.T) {
 	doc := document(t, 1, 0, 1)
 	l := newLab(t, doc).Running(doc)

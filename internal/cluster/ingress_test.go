@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// TestIngressFollowsTheWorkers: gateways pass web traffic to all workers that have an address, and are told of the others later.
+// TestIngressFollowsTheWorkers: gateways pass web traffic to all workers with an address, and are updated later for the others.
 func TestIngressFollowsTheWorkers(t *testing.T) {
 	doc := document(t, 1, 2, 2)
 	doc.Spec.Endpoint.Gateways.Ingress = &v1alpha1.Ingress{HTTPNodePort: 30080, HTTPSNodePort: 30443}

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// vaulted is a lab whose certificates a Vault signs, which has what the commands set up that naupegos prints.
+// vaulted returns a lab whose certificates are signed by a Vault that was set up with the printed commands.
 func vaulted(t *testing.T) (*lab, *vaulttest.Fake) {
 	t.Helper()
 	f := vaulttest.NewFake(t)
@@ -31,7 +31,7 @@ func vaulted(t *testing.T) (*lab, *vaulttest.Fake) {
 	return l, f
 }
 
-// TestNoAuthorityKeyAnywhere renders every machine of a cluster whose authorities are in Vault, by the roles and rights that are printed for it.
+// TestNoAuthorityKeyAnywhere renders every machine of a cluster whose authorities are in Vault, with the printed roles and policies.
 func TestNoAuthorityKeyAnywhere(t *testing.T) {
 	l, f := vaulted(t)
 	testkit.Must(t, l.IssuerReady(t.Context()))
@@ -78,8 +78,8 @@ func TestBeginsOnlyWithItsIssuer(t *testing.T) {
 	}
 }
 
-// TestGoesOnWithoutItsIssuer has Vault gone from a cluster that is up: what is there is looked at as ever, and a machine that needs a certificate
-// is not taken for one that is broken.
+// TestGoesOnWithoutItsIssuer: without Vault, a running cluster is observed as usual, and a machine that needs a certificate does not count as
+// broken.
 func TestGoesOnWithoutItsIssuer(t *testing.T) {
 	l, f := vaulted(t)
 	l.Running(l.Doc)

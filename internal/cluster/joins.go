@@ -39,7 +39,8 @@ func (a *applying) joining(s wanted.Slot) []*plan.Step {
 	}
 }
 
-// planStale removes members whose machine is gone, one after another, so that they no longer count against the quorum. It returns their IDs.
+// planStale removes the members whose machines no longer exist, one after another, so that they no longer count for the quorum. It returns their
+// IDs.
 func (a *applying) planStale() []string {
 	var stale []*plan.Step
 	for _, m := range a.o.Members {
@@ -47,7 +48,7 @@ func (a *applying) planStale() []string {
 			continue
 		}
 		if a.o.Machines[m.Name] == nil && !a.Ours(a.o, m.Name) {
-			continue // somebody joined a control plane of their own with kubeadm
+			continue // a user joined another control-plane node with kubeadm
 		}
 		if observe.RemovedFrom(a.o, m.Name) || a.o.Replaced[m.Name] != nil {
 			continue // its node is drained first
@@ -58,7 +59,7 @@ func (a *applying) planStale() []string {
 	return nodes.IDs(stale)
 }
 
-// SizeOf returns how many machines a pool of a record's cluster is to have, which of one that scales the document does not say.
+// SizeOf returns the wanted number of machines in a pool of a record's cluster; for scaling pools, the document does not contain it.
 func SizeOf(rec *store.Cluster, p v1alpha1.Pool) int {
 	return scaling.SizeOf(memory.NewFacts(rec, nil), p)
 }
@@ -94,8 +95,8 @@ func (c *Cluster) PlanScale(ctx context.Context, pool string, size int, gone ...
 	return after, nil
 }
 
-// planFormer plans for the sizes that pools had before changes that are not done yet, with none of their machines told to go: what other
-// machines hold of a pool may still be of then.
+// planFormer plans for the pool sizes before changes that are not complete yet, without removing machines: the configuration of other machines
+// may still be of that time.
 func (c *Cluster) planFormer(ctx context.Context, decided wanted.Decisions) (*Applied, error) {
 	former := maps.Clone(decided)
 	for name := range decided {

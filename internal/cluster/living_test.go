@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// configuration renders what a machine should be, as its agent is asked about it.
+// configuration renders a machine's configuration as it is sent to its agent.
 func (l *lab) configuration(s wanted.Slot) (machine.Config, error) {
 	return l.Config(l.t.Context(), s, machine.Facts{Interface: "eth0", CgroupVersion: 2, Dpkg: true, ResolvConf: "/etc/resolv.conf"})
 }
@@ -30,7 +30,7 @@ func (l *lab) Configure(doc *v1alpha1.Cluster, slots []wanted.Slot) {
 	}
 }
 
-// changes are what an agent would do to a machine that has one configuration and is to have another.
+// changes returns the changes that an agent would make to a machine with one configuration to reach another.
 func changes(have, want machine.Config) []machine.Change {
 	old := map[string][]byte{}
 	for _, f := range have.Files {
@@ -80,12 +80,12 @@ func changes(have, want machine.Config) []machine.Change {
 	return all
 }
 
-// TestEditsOfALivingCluster changes the document of a cluster that runs: only machines that read what changed are touched.
+// TestEditsOfALivingCluster changes the document of a running cluster: only machines whose configuration depends on the change are touched.
 func TestEditsOfALivingCluster(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		edit           func(s *v1alpha1.Spec)
-		touched, still string // a machine whose configuration changes, one whose does not
+		touched, still string // a machine whose configuration changes, and one whose does not
 	}{
 		{"audit log", func(s *v1alpha1.Spec) { off := false; s.Security.AuditLog.Enabled = &off }, "demo-cp-1", "demo-a-1"},
 		{"port of the API", func(s *v1alpha1.Spec) { s.Endpoint.Port = 7443 }, "demo-gw-1", ""},

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// outdated tells which machines are to have another system, by name; none where their provider can't give them one.
+// outdated returns the machines that need another system, by name; none if their provider does not support that.
 func (c *Cluster) outdated(ctx context.Context, opts UpdateOptions) (map[string]provider.Newer, error) {
 	if p, ok := c.Prov.(provider.Renewer); ok && !opts.RebootOnly {
 		return p.Outdated(ctx)

@@ -69,8 +69,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestNodesAreAskedFirst: what is to be done with nodes is refused at once where the cluster never came up, where its API does not answer, and where one of
-// the nodes is not there: nothing waits for that, and nothing is done with the others.
+// TestNodesAreAskedFirst: work on nodes is refused at once if the cluster never came up, if its API does not answer, or if one of the nodes does
+// not exist: nothing waits for that, and the other nodes are not touched.
 func TestNodesAreAskedFirst(t *testing.T) {
 	ours := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -12,17 +12,17 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// planNodes waits for nodes that are not ready yet, and gives nodes the labels and taints that the document wants. Those of workers that
-// restart and of machines that are replaced are waited for there.
+// planNodes waits for nodes that are not ready yet, and sets the labels and taints of the document. Other steps wait for the nodes of restarting
+// workers and of replaced machines.
 func (a *applying) planNodes() {
 	for _, s := range a.o.Want {
 		if s.Role == provider.Gateway || s.Surge || a.o.Replaced[s.Name] != nil || s.Role == provider.Worker && a.rolls(s) {
 			continue
 		}
 		node, known := a.o.Nodes[s.Name]
-		known = known && a.o.Machines[s.Name] != nil // else it is the node of a machine that is gone
+		known = known && a.o.Machines[s.Name] != nil // otherwise the node's machine no longer exists
 		touched := a.made[s.Name] != nil || !a.upToDate(s) && (a.o.Restarts(s.Name) || a.o.Starts(s.Name))
-		// A node that somebody cordoned stays so: that is theirs to undo.
+		// Nodes that an administrator cordoned stay cordoned.
 		waits := !known || touched || !node.Ready || a.o.Stale(node) != ""
 		if waits || !kube.Marked(node, a.Marks(s)) {
 			step := a.NodeStep(s, known)
@@ -43,7 +43,7 @@ func (a *applying) planNodes() {
 // planWorkers configures workers that are not as wanted, and replaces drifted workers: at most maxUnavailable serving workers of a pool at a time, one pool
 // after another.
 func (a *applying) planWorkers() {
-	var before []plan.Need // what the pool at hand waits for
+	var before []plan.Need // needs of the current pool
 	for _, p := range a.Doc.Spec.Workers {
 		if after := a.planPool(p.Name, before); len(after) > 0 {
 			before = after
@@ -76,7 +76,7 @@ func (a *applying) planPool(pool string, before []plan.Need) (after []plan.Need)
 	return slices.Concat(lanes...)
 }
 
-// rolled lists the steps by which a worker that serves is changed, or replaced: configuring it is st.
+// rolled returns the steps that change or replace a serving worker; st configures it.
 func (a *applying) rolled(s wanted.Slot, st *plan.Step, replaced []*plan.Step) []*plan.Step {
 	st.Rolling = len(replaced) == 0
 	unit := slices.Concat(replaced, []*plan.Step{st}, a.joined(s, st.Rolling))
@@ -99,7 +99,7 @@ func (a *applying) uncordonSteps(s wanted.Slot) []*plan.Step {
 	return []*plan.Step{a.UncordonStep(s.Name, "it was drained to change its machine")}
 }
 
-// elsewhere reports whether pods of a worker can run on another node meanwhile: there they are better off, otherwise where they are.
+// elsewhere reports whether the pods of a worker can run on another node in the meantime. If not, they stay where they are.
 func (a *applying) elsewhere(s wanted.Slot) bool {
 	return slices.ContainsFunc(a.o.Want, func(other wanted.Slot) bool {
 		n := a.o.Nodes[other.Name]
@@ -108,7 +108,7 @@ func (a *applying) elsewhere(s wanted.Slot) bool {
 	})
 }
 
-// rolls reports whether a worker serves and is to be restarted. One whose kubelet was found stopped does not, whatever its node says yet.
+// rolls reports whether a serving worker will restart. A worker whose kubelet is stopped does not serve, even if its node is still Ready.
 func (a *applying) rolls(s wanted.Slot) bool {
 	seen := a.o.Machines[s.Name]
 	return !a.upToDate(s) && seen != nil && seen.Machine.MayRun() && a.o.Nodes[s.Name].Ready && a.o.Restarts(s.Name) && !a.o.Starts(s.Name)
@@ -136,7 +136,7 @@ func (a *applying) planRemovals() error {
 	return nil
 }
 
-// planOrphans deletes nodes that we made and whose machine does not exist any more, before a new machine of the name registers.
+// planOrphans deletes our nodes whose machines no longer exist, before a new machine of the same name registers.
 func (a *applying) planOrphans() {
 	for _, name := range slices.Sorted(maps.Keys(a.o.Nodes)) {
 		if a.o.Machines[name] == nil && a.o.Replaced[name] == nil && a.o.Nodes[name].Annotations[kube.OwnedLabels] != "" {

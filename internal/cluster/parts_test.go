@@ -45,7 +45,7 @@ func TestEveryStepIsOfAPart(t *testing.T) {
 // TestPauseAfter has the last hop of an upgrade end at a machine: those before it in the roll are done, and nothing behind it.
 func TestPauseAfter(t *testing.T) {
 	l := upgraded(t, "v1.36.3")
-	l.Doc = documentOf(t, "v1.36.4") // a patch: laid out, then made
+	l.Doc = documentOf(t, "v1.36.4") // a patch: first the files, then the hop
 	l.hop()
 	l.everythingDone()
 	l.hopMade()

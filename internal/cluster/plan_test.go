@@ -24,7 +24,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestPlans holds the shape of plans: which steps, why, and what each waits for.
+// TestPlans checks the shape of plans: the steps, their reasons, and their order.
 func TestPlans(t *testing.T) {
 	restart := &machine.Report{Changes: []machine.Change{{Kind: "unit", Name: "kubelet.service", Action: "restart", Why: "its file changed"}}}
 	for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestPlans(t *testing.T) {
 			o.Nodes["demo-cp-2"] = gone
 			return l.mustPlan(o)
 		}},
-		{"foreign-member", func(t *testing.T) string { // somebody ran kubeadm join --control-plane: theirs to undo
+		{"foreign-member", func(t *testing.T) string { // a user ran kubeadm join --control-plane, and is responsible for the member
 			l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 			return l.mustPlan(l.observed(nil, "demo-cp-1", "elsewhere"))
 		}},
@@ -95,7 +95,7 @@ func TestPlans(t *testing.T) {
 			}
 			return l.mustPlan(o)
 		}},
-		{"another-runtime", func(t *testing.T) string { // pods are moved before, from a-1; a-2 was cordoned by somebody, a-3 by an apply that was cut off
+		{"another-runtime", func(t *testing.T) string { // the pods of a-1 move first; an administrator cordoned a-2, an interrupted apply cordoned a-3
 			l := newLab(t, document(t, 1, 0, 5)).Running(document(t, 1, 0, 5))
 			return l.mustPlan(l.anotherRuntime(l.observed(nil, controlPlanes(1)...)))
 		}},
@@ -107,7 +107,7 @@ func TestPlans(t *testing.T) {
 			o.Nodes["demo-a-1"], o.Machines["demo-a-1"].Report = n, restart
 			return l.mustPlan(o)
 		}},
-		{"another-runtime-alone", func(t *testing.T) string { // pods have nowhere to go
+		{"another-runtime-alone", func(t *testing.T) string { // pods can't move anywhere
 			l := newLab(t, document(t, 1, 0, 1)).Running(document(t, 1, 0, 1))
 			return l.mustPlan(l.anotherRuntime(l.observed(nil, controlPlanes(1)...)))
 		}},
@@ -142,7 +142,7 @@ func TestPlans(t *testing.T) {
 			l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 			return l.mustPlan(l.restarting(l.observed(nil, controlPlanes(1)...)))
 		}},
-		{"mute-member", func(t *testing.T) string { // all is as wanted on its machine: it may be on its way
+		{"mute-member", func(t *testing.T) string { // its machine is up to date, so the member may be starting
 			l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
 			o := l.observed(nil, controlPlanes(3)...)
 			o.Health[1].Reachable = false
@@ -169,7 +169,7 @@ func TestPlans(t *testing.T) {
 			o.Nodes["demo-a-1"] = n
 			return l.mustPlan(o)
 		}},
-		{"proxy-back", func(t *testing.T) string { // somebody ran kubeadm upgrade
+		{"proxy-back", func(t *testing.T) string { // a user ran kubeadm upgrade
 			l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 			o := l.observed(nil, "demo-cp-1")
 			o.ProxyTimeoutsReverted = true
@@ -206,7 +206,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// balanced is a cloud whose load balancer has something to learn.
+// balanced is a cloud whose load balancer needs an update.
 type balanced struct{ *cloud }
 
 func (balanced) Balance(provider.Wanted, *provider.Inventory) []*plan.Step {
@@ -233,7 +233,7 @@ func (l *lab) anotherRuntime(o *observe.Observed) *observe.Observed {
 	return o
 }
 
-// restarting has all machines differ from the document in what restarts their services.
+// restarting makes all machines differ from the document in a setting that restarts their services.
 func (l *lab) restarting(o *observe.Observed) *observe.Observed {
 	for _, seen := range o.Machines {
 		seen.Report = &machine.Report{Changes: []machine.Change{{Kind: "unit", Name: "kubelet.service", Action: "restart", Why: "its file changed"}}}
@@ -349,7 +349,7 @@ func TestDriftNeedsConsent(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ran atomic.Int64
-	for _, s := range steps { // nobody answers SSH here
+	for _, s := range steps { // SSH does not answer here
 		s.Run = func(context.Context, plan.Progress) error { ran.Add(1); return nil }
 	}
 	p := &plan.Plan{Verb: "apply", Cluster: "demo", Steps: steps}
@@ -374,7 +374,7 @@ func (l *lab) judgeHost(name, machineID string) {
 	testkit.Must(l.t, l.Judge.Facts(judge.Subject{Name: name, Given: true}, machine.Facts{Systemd: true, Dpkg: true, Fresh: true, Firewall: "ufw", MachineID: machineID}))
 }
 
-// TestPlanWarns: what the provider finds odd about machines that are to be made is said with the plan.
+// TestPlanWarns: the plan contains the provider's warnings about new machines.
 func TestPlanWarns(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
 	l.cloud.odd = []string{"nobody gets in"}

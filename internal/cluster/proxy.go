@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// proxyNote says what machines will reach without the proxy, where a plan changes that; else "".
+// proxyNote describes what machines will reach without the proxy, if a plan changes that; else it returns "".
 func (c *Cluster) proxyNote(o *observe.Observed) string {
 	if c.Doc.Spec.Proxy == nil {
 		return ""

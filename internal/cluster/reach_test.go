@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestWayInNeedsHostKey wants a gateway that has not told its host keys yet, as one whose console is still empty, to be waited for
-// rather than refused.
+// TestWayInNeedsHostKey: apply waits for a gateway that has not reported its host keys yet, such as one with an empty console, instead of
+// failing.
 func TestWayInNeedsHostKey(t *testing.T) {
 	doc := document(t, 1, 2, 1)
 	l := newLab(t, doc).Running(doc)
@@ -28,7 +28,7 @@ func TestWayInNeedsHostKey(t *testing.T) {
 	}
 }
 
-// TestPrivateDir refuses what others may write into, and what is written there replaces a planted link.
+// TestPrivateDir refuses directories that others can write to; files written there replace planted links.
 func TestPrivateDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	testkit.Must(t, connect.PrivateDir(dir))

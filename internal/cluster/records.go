@@ -15,8 +15,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// planRecords records the cluster with kubeadm's own phases and installs the pod network. What should run on several nodes waits for those
-// of the control plane. Workers are not waited for: one that never comes should not leave the others without cluster DNS.
+// planRecords records the cluster with kubeadm's own phases and installs the pod network. Workloads that should run on several nodes wait for the
+// control plane's nodes. They do not wait for workers: a worker that never joins must not leave the others without cluster DNS.
 func (a *applying) planRecords() {
 	first := a.NamesOf(provider.ControlPlane)[0]
 	a.planAddons()
@@ -93,7 +93,7 @@ func (c *Cluster) wantsSmoke() bool {
 	return *c.Doc.Spec.SmokeTest && (c.Doc.WorkerCount() > 0 || c.Doc.Spec.ControlPlane.Schedulable)
 }
 
-// What clusters everywhere have of manifests of our own; the rest is the catalogue's.
+// The manifests of our own that every cluster has; the catalogue contains the others.
 const ()
 
 // lacks reports whether an addon that is wanted is absent, or not as wanted.
@@ -124,7 +124,7 @@ func (a *applying) planAddons() {
 	}
 }
 
-// planSite waits until each addon of the document works that was not seen to work as it is installed.
+// planSite waits for each addon of the document that has not been proven to work as installed now.
 func (a *applying) planSite() {
 	for _, ad := range addon.Site(a.Doc) {
 		if a.o.Addons[ad.Name] && a.Facts.Of(memory.AddonWorks, ad.Name) == "true" {

@@ -9,10 +9,10 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// TestPhasesAreTriedAgain: kubeadm's phases run again where the API kept them from their end, and not where something is wrong.
+// TestPhasesAreTriedAgain: kubeadm's phases are retried if the API did not answer, but not after other errors.
 func TestPhasesAreTriedAgain(t *testing.T) {
 	for said, want := range map[string]fail.Kind{
-		// As kubeadm 1.37 said it on a machine that was emulated.
+		// Output of kubeadm 1.37 on an emulated machine.
 		`error: error execution phase addon/coredns: unable to create a new DNS service: Post "https://10.92.0.123:6443/api/v1/namespaces/kube-system/services?timeout=10s": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`: fail.NotReady,
 		`error execution phase upload-config/kubeadm: Get "https://10.0.0.1:6443/api": net/http: TLS handshake timeout`:                                                                                                                                   fail.NotReady,
 		"rpc error: etcdserver: request timed out":             fail.NotReady,

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// quorumLost is a cluster of three control-plane machines of which the second has lost its disk; the third is in a state.
+// quorumLost returns a cluster of three control-plane machines; the second has lost its disk, and the third is in the given state.
 func quorumLost(t *testing.T, third provider.State) (*lab, *observe.Observed) {
 	t.Helper()
 	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
@@ -48,7 +48,7 @@ func TestRecoverPlan(t *testing.T) {
 	}
 }
 
-// TestRecoverGivenHost: nobody can put another machine in the place of a host given by address, so nothing is put on it until it is clean.
+// TestRecoverGivenHost: Naupegos can't replace the machine of a host given by address, so it installs nothing there until the host is clean.
 func TestRecoverGivenHost(t *testing.T) {
 	l, o := quorumLost(t, provider.Unreachable)
 	l.Prov = hostsGiven{l.cloud}
@@ -80,7 +80,7 @@ func TestRecoverRefused(t *testing.T) {
 	_, err = l.RecoverSteps(ctx, well, "demo-cp-1", nil, up)
 	testkit.Fails(t, err, fail.Refused, "etcd has its quorum: 2 of 2 voters healthy")
 
-	// Begun, it goes on from the same machine, whatever answers by then; apply waits for its end.
+	// Once begun, the recovery continues with the same machine, even if others answer by then; apply waits for its end.
 	testkit.Must(t, l.SetRecovering(ctx, &env.Recovering{From: "demo-cp-1", Run: "r"}))
 	_, err = l.RecoverSteps(ctx, o, "demo-cp-3", nil, up)
 	testkit.Fails(t, err, fail.Refused, "naupegos etcd recover demo --from demo-cp-1 continues")

@@ -25,12 +25,12 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// A release leaves an ordinary cluster of kubeadm's to its owner and forgets it. What only Naupegos uses goes from the machines first, as a
-// change of their configuration that restarts nothing; then each agent forgets its machine; the record goes last.
+// A release leaves an ordinary kubeadm cluster to its owner and forgets it. First, the machines lose what only Naupegos uses, by a change of
+// their configuration that restarts nothing; then each agent forgets its machine; the record is removed last.
 
 // ReleaseOptions selects what a release leaves behind.
 type ReleaseOptions struct {
-	HandOver func(context.Context) error // writes all that the owner needs, before anything is changed
+	HandOver func(context.Context) error // writes all that the owner needs, before anything changes
 	Forget   func(context.Context) error // runs last
 }
 
@@ -109,7 +109,7 @@ func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*pla
 			others = append(others, letGoID(s.Name))
 		}
 	}
-	for _, s := range o.Want { // the others are reached through them
+	for _, s := range o.Want { // other machines are reached through gateways
 		if s.Role == provider.Gateway {
 			graph.Add(stage.Clean, c.letAgentForget(s), plan.After(others...)...)
 		}
@@ -164,9 +164,10 @@ func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 
 // HandoverOptions selects what a handover contains beyond the files of every cluster.
 type HandoverOptions struct {
-	// CloudsYAML returns a clouds.yaml with a credential of its own, which ends then; nil, or fail.NotFound from it, where there is no cloud.
+	// CloudsYAML returns a clouds.yaml with a credential that expires at the given time. It is nil, or returns nil or fail.NotFound, if there is
+	// no cloud.
 	CloudsYAML func(ctx context.Context, until time.Time) ([]byte, error)
-	// CloudCA returns the authorities that sign the cloud's certificate, as PEM; nil, or nothing from it, where the system's do.
+	// CloudCA returns the authorities that sign the cloud's certificate, as PEM. It is nil, or returns nothing, if the system's authorities do.
 	CloudCA func(ctx context.Context) ([]byte, error)
 	Now     time.Time // for the README
 	Release bool      // Naupegos forgets the cluster: its authorities and document are handed over, too
@@ -234,12 +235,12 @@ func (o HandoverOptions) cloud(ctx context.Context, files map[string][]byte, unt
 	if o.CloudsYAML == nil {
 		return nil
 	}
-	data, err := o.CloudsYAML(ctx, until) // last: the credential is made by then
+	data, err := o.CloudsYAML(ctx, until) // last, because it creates a credential
 	return add(handover.CloudsFile, data, err)
 }
 
-// handOverSSH adds ssh's configuration, with paths that hold wherever the directory is moved to, and the cluster's key. Hosts
-// given by address are logged in to with a key of the user's, which is not ours to hand on.
+// handOverSSH adds ssh's configuration, with paths that stay valid if the directory moves, and the cluster's key. It leaves out the user's own
+// key for hosts given by address.
 func (c *Cluster) handOverSSH(ctx context.Context, files map[string][]byte) error {
 	hs, err := c.Hosts(ctx)
 	if err != nil {
@@ -299,13 +300,13 @@ func (c *Cluster) addPKI(ctx context.Context, files map[string][]byte) error {
 	return err
 }
 
-// An import takes over a cluster that somebody else has made. What was read of it is in the record from the agreement on; each agent then notes
-// that its machine is ours; that the API has answered, without which nothing is done with the cluster, is remembered last.
+// An import takes over a cluster that another tool created. The record contains the result of reading it from the user's agreement on. Each agent
+// then records that its machine is ours. The last fact is that the API has answered, which all other work on the cluster requires.
 
 // ImportOptions are the inputs of an import.
 type ImportOptions struct {
 	Lost    []string                                  // settings that the first apply takes away
-	Changed func(ctx context.Context) (string, error) // says in words what runs otherwise than it did when the import began
+	Changed func(ctx context.Context) (string, error) // describes changes of what runs since the import began
 }
 
 // ConsentLost is the consent to take a cluster over without the settings that no document can hold.

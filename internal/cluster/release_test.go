@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestReleaseTakesBackupsOrder: what machines make backups of does not stay in etcd.
+// TestReleaseTakesBackupsOrder: a release removes the copy of the store's data, from which machines make backups, from etcd.
 func TestReleaseTakesBackupsOrder(t *testing.T) {
 	l, observed := owned(t)
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.BackupLaid, "digest"))
@@ -29,7 +29,7 @@ func TestReleaseTakesBackupsOrder(t *testing.T) {
 	}
 }
 
-// owned is a cluster on given hosts that is as its document says, and what is seen of it while it is to be released.
+// owned returns a cluster on given hosts that conforms to its document, and its observation for a release.
 func owned(t *testing.T) (*lab, func() *observe.Observed) {
 	t.Helper()
 	doc := document(t, 3, 2, 2)
@@ -61,7 +61,7 @@ func TestReleasePlan(t *testing.T) {
 	if d := strings.Join(at(observe.ConfigureID("demo-a-1")).Details, "\n"); !strings.Contains(d, "filter.nft") || strings.Contains(d, "kubelet") {
 		t.Errorf("of a worker goes\n%s", d)
 	}
-	// Resumed: what an agent has forgotten is not compared with what it would put there.
+	// Resumed: a machine that its agent has forgotten is not compared with its configuration.
 	testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Released, "demo-a-1", "true"))
 	o := seen()
 	o.Machines["demo-a-1"].Err = errors.New("somebody else's kubelet runs")
@@ -95,7 +95,7 @@ func TestReleaseRefused(t *testing.T) {
 	testkit.Must(t, l.releasable(ctx)) // it was at rest when it began
 }
 
-// TestReleaseForgetsLast: whoever is killed before has the cluster still.
+// TestReleaseForgetsLast: if the release is killed before its end, the cluster is still in the store.
 func TestReleaseForgetsLast(t *testing.T) {
 	l, seen := owned(t)
 	forgotten := false
@@ -117,7 +117,8 @@ func TestReleaseForgetsLast(t *testing.T) {
 	}
 }
 
-// TestImportPlan: every machine is taken over, nothing of it restarts, and only what was agreed to is lost; the cluster is ours last.
+// TestImportPlan: the import takes over every machine, restarts nothing and loses only what the user agreed to; the cluster becomes ours in the
+// last step.
 func TestImportPlan(t *testing.T) {
 	l, _ := owned(t)
 	ctx := t.Context()

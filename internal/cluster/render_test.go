@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// TestRecordedCgroupDriver wants what kubeadm records for all kubelets to be what the first control-plane machine's kernel has.
+// TestRecordedCgroupDriver: kubeadm records the cgroup driver of the first control-plane machine's kernel for all kubelets.
 func TestRecordedCgroupDriver(t *testing.T) {
 	doc := document(t, 3, 0, 1)
 	l := newLab(t, doc).Running(doc)
@@ -39,8 +39,8 @@ func TestRecordedCgroupDriver(t *testing.T) {
 	}
 }
 
-// TestConfiguringWaitsForAReplacedMachine wants a machine's configuration to be waited for, not given up, while another machine,
-// whose address is part of it, is between its old and its new self.
+// TestConfiguringWaitsForAReplacedMachine: configuring a machine waits, and does not fail, while another machine, whose address it needs, is
+// being replaced.
 func TestConfiguringWaitsForAReplacedMachine(t *testing.T) {
 	doc := document(t, 3, 2, 1)
 	l := newLab(t, doc).Running(doc)

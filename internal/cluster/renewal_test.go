@@ -17,7 +17,7 @@ func TestRenewalOnALivingCluster(t *testing.T) {
 	l.PKI = pki.Open(l.Secrets, pki.Options{Now: func() time.Time { return now }})
 	l.Running(doc)
 	const month = 30 * 24 * time.Hour
-	now = now.Add(7 * month) // of a year, of which a third is left for renewal
+	now = now.Add(7 * month) // of a year; certificates are renewed in its last third
 	if got := l.mustPlan(l.observed(nil, controlPlanes(3)...)); got != "" {
 		t.Errorf("certificates that are good for five months more are renewed:\n%s", got)
 	}

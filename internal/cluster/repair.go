@@ -24,14 +24,13 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// A machine whose node stays not Ready climbs a ladder, one rung a round: a reboot, a power cycle, where its provider can a new
-// installation, another machine in its place. What was tried is
-// a fact from before it is done.
+// A machine whose node stays not Ready climbs a ladder, one rung per round: a reboot, a power cycle, a new installation if its provider supports
+// that, and replacement. A fact records each attempt before it begins.
 
 // Repair is one round of repair as it was planned.
 type Repair struct {
 	upkeep.Round
-	Applied *Applied // what is done; nil where nothing is
+	Applied *Applied // the plan of the round; nil if there is nothing to do
 }
 
 // PlanRepair plans one round of repair: one rung for one machine, the named one if there is a name. It runs unattended: a replacement is fail.Refused if apply
@@ -63,13 +62,13 @@ func decisionOf(r upkeep.Rung) wanted.Decision {
 	return wanted.Replace
 }
 
-// LookForSick returns what one round of repair would do, and plans nothing.
+// LookForSick returns the next action of a repair without planning it.
 func (c *Cluster) LookForSick(ctx context.Context, machine string) (upkeep.Round, error) {
 	_, _, r, err := c.diagnose(ctx, machine)
 	return r, err
 }
 
-// diagnose looks at nodes and at etcd, and says whose turn it is.
+// diagnose observes nodes and etcd and selects the machine to repair.
 func (c *Cluster) diagnose(ctx context.Context, machine string) (*observe.Observed, []upkeep.Sick, upkeep.Round, error) {
 	if !c.Facts.Bootstrapped() {
 		return nil, nil, upkeep.Round{}, env.ErrNotBootstrapped(c.Name())
@@ -128,7 +127,7 @@ func (c *Cluster) sickOf(ctx context.Context, o *observe.Observed, now time.Time
 		case !known:
 			k.Why = "it is not registered"
 		}
-		if k.Since.IsZero() || k.Since.After(now) { // nobody else tells since when
+		if k.Since.IsZero() || k.Since.After(now) { // no other source has the time
 			if k.Since = l.Since; l.Since.IsZero() {
 				k.Since, k.Ladder.Since = now, now
 				if err := c.Facts.SetOf(ctx, memory.Repair, s.Name, k.Ladder.String()); err != nil {
@@ -149,7 +148,7 @@ func (c *Cluster) sickOf(ctx context.Context, o *observe.Observed, now time.Time
 	return sick, total, nil
 }
 
-// cannot says which rungs a machine can't climb, and why.
+// cannot returns the rungs that a machine can't climb, with the reasons.
 func (c *Cluster) cannot(ctx context.Context, o *observe.Observed, s wanted.Slot) map[upkeep.Rung]string {
 	no := map[upkeep.Rung]string{}
 	switch t := c.Prov.Traits(); {
@@ -207,10 +206,10 @@ func (c *Cluster) rungSteps(o *observe.Observed, r upkeep.Round, k upkeep.Sick) 
 	return graph.Seal(stage.RepairRules)
 }
 
-// isOff is why a machine is repaired whose node still counts as Ready.
+// isOff is the reason for repairing a machine whose node still counts as Ready.
 const isOff = "the machine is off"
 
-// because says why a machine is repaired.
+// because returns the reason for repairing a machine.
 func because(k upkeep.Sick) string {
 	if k.Why == isOff {
 		return k.Why
@@ -309,7 +308,7 @@ func isSick(sick []upkeep.Sick, name string) bool {
 	return slices.ContainsFunc(sick, func(k upkeep.Sick) bool { return k.Name == name })
 }
 
-// withoutOthers leaves out what apply would do to other machines that are sick.
+// withoutOthers removes the steps for other sick machines.
 func withoutOthers(steps []*plan.Step, machine string, sick []upkeep.Sick) []*plan.Step {
 	return parts.Without(steps, func(s *plan.Step) bool { return s.Subject != machine && isSick(sick, s.Subject) })
 }

@@ -40,7 +40,7 @@ func (l *lab) tried(name string, now time.Time, ago time.Duration, rungs ...upke
 	testkit.Must(l.t, l.Facts.SetOf(l.t.Context(), memory.Repair, name, ladder.String()))
 }
 
-// round plans a round of repair of what was observed, as PlanRepair does of what it observes.
+// round plans a round of repair for an observation, as PlanRepair does for its own.
 func (l *lab) round(look func(wanted.Decisions) *observe.Observed, now time.Time) (upkeep.Round, []*plan.Step, error) {
 	l.t.Helper()
 	o := look(nil)
@@ -93,7 +93,7 @@ func TestRepairPlans(t *testing.T) {
 			if c.off {
 				l.state(c.machine, provider.Stopped)
 			}
-			l.state("demo-a-4", provider.Stopped) // sick as well, and nobody's business in this round
+			l.state("demo-a-4", provider.Stopped) // sick as well, but not in this round
 			look := func(d wanted.Decisions) *observe.Observed {
 				return l.ill(l.observed(d, controlPlanes(3)...), now, c.machine, "demo-a-4")
 			}
@@ -119,7 +119,7 @@ func TestRepairHost(t *testing.T) {
 	}
 }
 
-// TestRepairQuorum: a control-plane machine whose etcd member works is not switched off where another one is away, nor is the only one.
+// TestRepairQuorum: a control-plane machine with a working etcd member is not switched off while another one is away, nor if it is the only one.
 func TestRepairQuorum(t *testing.T) {
 	now := time.Now()
 	doc := document(t, 3, 2, 3)
@@ -153,7 +153,7 @@ func TestRepairBrake(t *testing.T) {
 	}
 }
 
-// TestRepairCarriesNothingElse: a replacement is refused where apply has something else to do.
+// TestRepairCarriesNothingElse: a replacement is refused if apply has other changes.
 func TestRepairCarriesNothingElse(t *testing.T) {
 	now := time.Now()
 	before, after := document(t, 3, 2, 3), document(t, 3, 2, 3)
@@ -169,8 +169,8 @@ func TestRepairCarriesNothingElse(t *testing.T) {
 	}
 }
 
-// TestRepairIsRemembered kills a run in the middle of a power cycle: what was begun is known before anything is done, is begun once more, and
-// once the machine was Ready for long enough it is forgotten.
+// TestRepairIsRemembered kills a run in the middle of a power cycle: the attempt is recorded before it begins, is repeated once, and is forgotten
+// after the machine was Ready for long enough.
 func TestRepairIsRemembered(t *testing.T) {
 	now := time.Now()
 	doc := document(t, 3, 2, 3)
@@ -240,7 +240,7 @@ func TestRepairIsForgottenWithTheMachine(t *testing.T) {
 	}
 }
 
-// physical is a provider whose machines can be made anew from nothing.
+// physical is a provider that can reinstall machines.
 type physical struct{ *cloud }
 
 func (p physical) ReinstallMachine(m provider.Machine) *plan.Step {
@@ -249,8 +249,8 @@ func (p physical) ReinstallMachine(m provider.Machine) *plan.Step {
 	return s
 }
 
-// TestReinstallIsDecided: that a machine is to be installed anew is remembered as that before anything is done: whatever verb goes on has the same
-// machine come again, and a round of repair sees it as it is.
+// TestReinstallIsDecided: the decision to reinstall a machine is recorded before anything is done: whichever verb continues brings the same
+// machine back, and a round of repair sees it as being reinstalled.
 func TestReinstallIsDecided(t *testing.T) {
 	doc := document(t, 3, 2, 2)
 	l := newLab(t, doc).Running(doc)

@@ -16,13 +16,13 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// PlanRemove plans for a document whose groups are smaller by these machines: they go, whatever their index.
+// PlanRemove plans for a document whose groups are smaller by these machines: exactly these are removed, whatever their index.
 func (c *Cluster) PlanRemove(ctx context.Context, machines ...string) (*Applied, error) {
 	return c.planDecision(ctx, "remove", wanted.Remove, machines)
 }
 
-// PlanReplace plans to put another machine of the same name in each machine's place: the old one is drained where it answers,
-// taken out of etcd and Kubernetes, and destroyed before the new one is made.
+// PlanReplace plans to replace each machine by another one of the same name: the old machine is drained if it answers, removed from etcd and
+// Kubernetes, and destroyed before the new one is created.
 func (c *Cluster) PlanReplace(ctx context.Context, machines ...string) (*Applied, error) {
 	return c.planDecision(ctx, "replace", wanted.Replace, machines)
 }
@@ -91,7 +91,7 @@ func (a *applying) planRepairs() error {
 	return nil
 }
 
-// replacement lists the steps that take a machine out and put another one in its place; none where that was not decided.
+// replacement returns the steps that replace a machine; none if there is no such decision.
 func (a *applying) replacement(s wanted.Slot) []*plan.Step {
 	old := a.o.Replaced[s.Name]
 	if old == nil {

@@ -69,8 +69,8 @@ type silent struct{}
 
 func (silent) Status(string, ...any) {}
 
-// TestReplaceRuns carries out what a provider does for a gateway: the old machine goes before the new one is made, and the
-// decision is forgotten in between.
+// TestReplaceRuns runs a provider's steps for a gateway: the old machine is removed before the new one is created, and the decision is forgotten
+// in between.
 func TestReplaceRuns(t *testing.T) {
 	l := newLab(t, document(t, 3, 2, 2)).Running(document(t, 3, 2, 2))
 	if err := l.Decide(t.Context(), wanted.Replace, "demo-gw-1"); err != nil {
@@ -87,7 +87,7 @@ func TestReplaceRuns(t *testing.T) {
 	}
 	for _, s := range steps {
 		if strings.HasPrefix(s.ID, "configure/") || s.Action == plan.Wait {
-			continue // nobody answers SSH here
+			continue // SSH does not answer here
 		}
 		if s.ID == provider.MachineStep("demo-gw-1") && len(l.Decided()) > 0 {
 			t.Error("the new machine is made while the old one's decision stands: it would meet it again")
@@ -117,7 +117,7 @@ func TestFatesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestReplacementInheritsNoKey: what is put in a machine's place gets keys of its own, also where destroying the old one is interrupted.
+// TestReplacementInheritsNoKey: a replacement gets keys of its own, even if destroying the old machine is interrupted.
 func TestReplacementInheritsNoKey(t *testing.T) {
 	l := newLab(t, document(t, 1, 2, 1)).Running(document(t, 1, 2, 1))
 	others := []string{"leaf/demo-a-10/approver", "leaf/demo-cp-1/apiserver"}

@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// listed renders steps, one a line, with what they need.
+// listed renders steps with their needs, one per line.
 func listed(steps []*plan.Step) string {
 	var b strings.Builder
 	for _, s := range steps {
@@ -68,7 +68,7 @@ func TestResetRefused(t *testing.T) {
 	testkit.Fails(t, err, fail.NotReady, "has not come up yet")
 }
 
-// TestResetIsKilledAnywhere: until it has come to its end apply refuses, and nothing of the first cluster's bootstrap is forgotten before.
+// TestResetIsKilledAnywhere: until the reset is complete, apply refuses to run, and the facts of the first cluster's bootstrap stay.
 func TestResetIsKilledAnywhere(t *testing.T) {
 	ctx := t.Context()
 	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))
@@ -91,7 +91,7 @@ func TestResetIsKilledAnywhere(t *testing.T) {
 	p := testkit.Value(l.PlanReset(ctx, o))(t)
 	last := p.Steps[len(p.Steps)-1]
 	before := slices.Clone(last.Needs)
-	for i := len(p.Steps) - 2; i >= 0; i-- { // what a step needs stands before it
+	for i := len(p.Steps) - 2; i >= 0; i-- { // a step comes after its needs
 		if s := p.Steps[i]; slices.Contains(before, s.ID) {
 			before = append(before, s.Needs...)
 		} else {
@@ -124,7 +124,7 @@ func TestResetIsKilledAnywhere(t *testing.T) {
 	}
 }
 
-// TestNothingIsBuiltOnWhatIsUnclean: a machine that a reset left as it was holds a member of another etcd.
+// TestNothingIsBuiltOnWhatIsUnclean: a machine that a reset left unchanged contains a member of another etcd.
 func TestNothingIsBuiltOnWhatIsUnclean(t *testing.T) {
 	ctx := t.Context()
 	l := newLab(t, document(t, 3, 2, 1)).Running(document(t, 3, 2, 1))

@@ -20,8 +20,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestRestoreIsKnownUntilItsEnd: a restore that is interrupted after the API has answered is still one that the same command goes on with. The
-// snapshot is gone by then, or goes at the end.
+// TestRestoreIsKnownUntilItsEnd: a restore that is interrupted after the API has answered can still be continued by the same command. By then the
+// snapshot is deleted, or it is deleted at the end.
 func TestRestoreIsKnownUntilItsEnd(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
 	l.StateDir = t.TempDir()
@@ -49,7 +49,7 @@ func TestRestoreIsKnownUntilItsEnd(t *testing.T) {
 	}
 }
 
-// TestRestoreLivingPlan: all control planes stop, by consent, before any starts again; what is remembered of the former data is forgotten at the end.
+// TestRestoreLivingPlan: with consent, all control planes stop before any starts again; at the end, facts about the former data are forgotten.
 func TestRestoreLivingPlan(t *testing.T) {
 	ctx := t.Context()
 	begin := func() (*lab, *observe.Observed, map[string]bool) {
@@ -86,7 +86,7 @@ func TestRestoreLivingPlan(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, "--from 20261124T032115Z-901c --consent replace-data continues")
 	again, _, err := l.RestoreLivingSteps(ctx, o, nil, answers, 0)
 	testkit.Must(t, err)
-	if len(again) != len(steps)-1 { // what is there then is no backup's worth
+	if len(again) != len(steps)-1 { // existing data is not worth a backup then
 		t.Errorf("it goes on with %d steps of %d", len(again), len(steps))
 	}
 
@@ -96,7 +96,7 @@ func TestRestoreLivingPlan(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, "demo-cp-2 does not answer", "its etcd could go on with the former data")
 }
 
-// TestFitsLiving: what a living cluster could not read, or would not trust, is not put into it.
+// TestFitsLiving: data that a living cluster could not read, or would not trust, is not restored into it.
 func TestFitsLiving(t *testing.T) {
 	ctx := t.Context()
 	l := newLab(t, document(t, 1, 0)).Running(document(t, 1, 0))
@@ -128,7 +128,7 @@ func TestFitsLiving(t *testing.T) {
 	testkit.Fails(t, l.FitsLiving(ctx, set, rec(), secrets), fail.Refused, "service-account has changed since")
 }
 
-// TestFitsAnew: another cluster is made of a backup only where its objects can live in it, and where it does not stand in the former one's place.
+// TestFitsAnew: a backup becomes another cluster only if its objects can live there, and if it does not replace the former one.
 func TestFitsAnew(t *testing.T) {
 	former, doc := document(t, 1, 1, 1), document(t, 1, 1, 1)
 	doc.Metadata.Name = "copy"
@@ -146,7 +146,7 @@ func TestFitsAnew(t *testing.T) {
 	testkit.Fails(t, backups.FitsAnew(doc, former, false), fail.Refused, "the authorities in Vault are the same ones")
 }
 
-// TestEncryptOtherwise: a cluster that is made of another's backup writes by a key whose name the other has none of, and knows that from then on.
+// TestEncryptOtherwise: a cluster from another's backup writes with a key whose name the other does not use, and records that.
 func TestEncryptOtherwise(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
 	list, keys, err := l.EncryptOtherwise(t.Context(), []string{"key1", "identity", "key3"})

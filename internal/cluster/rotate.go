@@ -18,10 +18,10 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Authorities and keys are rotated in phases, the next of which begins once everything is in the one before: which everything is told to be in,
-// and which it is in, are facts.
+// Authorities and keys are rotated in phases. A phase begins once every component is in the previous one. Facts record the phase that components
+// are configured for, and the phase that they are in.
 
-// planRotation ends a phase once everything is in it. Whoever agreed to this step, which tells of the phases that follow, has agreed to them.
+// planRotation ends a phase once every component is in it. Consent to this step, which lists the following phases, covers them, too.
 func (a *applying) planRotation() error {
 	now, err := a.ToldRotation()
 	if err != nil || now.IsZero() || now.String() == a.Facts.Get(memory.RotationRun) {

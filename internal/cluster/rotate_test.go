@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// rotatable is a lab whose cluster is up and well.
+// rotatable returns a lab with a healthy running cluster.
 func rotatable(t *testing.T) *lab { return rotatableOf(t, document(t, 3, 1, 2)) }
 
 func rotatableOf(t *testing.T, doc *v1alpha1.Cluster) *lab {
@@ -50,7 +50,7 @@ func (l *lab) observedPhase() *observe.Observed {
 	return o
 }
 
-// ended does what the steps of a phase would.
+// ended simulates the steps of a phase.
 func (l *lab) ended() {
 	l.t.Helper()
 	l.everythingDone()
@@ -71,7 +71,7 @@ func (l *lab) secretNames() []string {
 	return testkit.Value(l.Secrets.Names(l.t.Context()))(l.t)
 }
 
-// TestRotationPhases rotates everything: three plans, none of which drains a node, and what is trusted in each.
+// TestRotationPhases rotates everything in three plans, without draining a node, and checks the trusted authorities in each.
 func TestRotationPhases(t *testing.T) {
 	l := rotatable(t)
 	before := l.secretNames()
@@ -109,7 +109,7 @@ func TestRotationPhases(t *testing.T) {
 	}
 }
 
-// TestRotationIsAgreedTo: a server plans again what was agreed to, and makes other keys meanwhile: the plan is the same to the last byte.
+// TestRotationIsAgreedTo: a server plans again after the agreement, and generates other keys: the two plans are equal to the last byte.
 func TestRotationIsAgreedTo(t *testing.T) {
 	doc := document(t, 3, 1, 2)
 	doc.Spec.Access.WireGuard = wireGuardDoc(t, "10.9.0.0/28", "anna", "ben").Spec.Access.WireGuard
@@ -142,7 +142,7 @@ func TestRotationIsAgreedTo(t *testing.T) {
 	}
 }
 
-// TestRotationOfOne touches no more machines than it has to.
+// TestRotationOfOne touches no more machines than necessary.
 func TestRotationOfOne(t *testing.T) {
 	for key, still := range map[string]string{
 		pki.ServiceAccountKeyName: "demo-gw-1", pki.EtcdCA: "demo-a-1", pki.FrontProxyCA: "demo-a-1",
@@ -156,7 +156,7 @@ func TestRotationOfOne(t *testing.T) {
 	}
 }
 
-// TestRotationStays has a rotation held go on only when somebody says so, and taken back only while that is possible.
+// TestRotationStays: a held rotation continues only on request, and can be reverted only while that is possible.
 func TestRotationStays(t *testing.T) {
 	l := rotatable(t)
 	testkit.Value(l.Rotate(t.Context(), []string{pki.KubernetesCA}, true))(t)
@@ -206,7 +206,7 @@ func TestRotationAbandoned(t *testing.T) {
 	}
 }
 
-// TestRotationWaitsForAMachine: a machine that can't be reached is told of, and nothing is used, or dropped, before it is back and has caught up.
+// TestRotationWaitsForAMachine: an unreachable machine is reported, and no key is used or dropped before the machine is back and has caught up.
 func TestRotationWaitsForAMachine(t *testing.T) {
 	const away = "demo-a-2"
 	l := rotatable(t)
@@ -248,7 +248,7 @@ func TestRotationWaitsForAMachine(t *testing.T) {
 	}
 }
 
-// TestRotationAndUpgrade are not under way at once.
+// TestRotationAndUpgrade: a rotation and an upgrade never run at the same time.
 func TestRotationAndUpgrade(t *testing.T) {
 	l := upgraded(t, "v1.36.4")
 	testkit.Value(l.Rotate(t.Context(), pki.Rotated(), false))(t)
@@ -264,7 +264,7 @@ func TestRotationAndUpgrade(t *testing.T) {
 	}
 }
 
-// TestPodsBehind names the pods that a rotation has to wait for.
+// TestPodsBehind lists the pods that a rotation must wait for.
 func TestPodsBehind(t *testing.T) {
 	names := map[string]string{"1": "a/fine", "2": "a/token", "3": "a/authority", "4": "a/given-none"}
 	got := staged.BehindOn([]machine.Credential{
@@ -299,7 +299,7 @@ func TestRotationIsTold(t *testing.T) {
 	}
 }
 
-// TestPodsThatMayNotReload: whoever runs since before, and was given a token or an authority, is named with what a restart is for.
+// TestPodsThatMayNotReload: the result lists pods that are older and use a token or an authority, with the reason to restart them.
 func TestPodsThatMayNotReload(t *testing.T) {
 	since := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	pod := func(namespace, name string, mounted bool, age time.Duration) kube.RunningPod {

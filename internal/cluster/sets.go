@@ -88,40 +88,6 @@ func (a *applying) missesNamespace(namespace string) bool {
 	return false
 }
 
-// setImages warns of images that machines pull from registries, for the bundle lacks them.
-func setImages(c *Cluster) []string {
-	rendered, err := c.RenderSets(context.Background(), nil)
-	if err != nil || len(rendered) == 0 {
-		return nil
-	}
-	var out []string
-	for _, s := range siteset.Of(c.Doc) {
-		var pulled []string
-		for _, ref := range siteset.Images(rendered[s.Key]) {
-			if !bundled(c, ref) {
-				pulled = append(pulled, ref)
-			}
-		}
-		if len(pulled) > 0 {
-			out = append(out, s.Title+": machines pull images that are not in the bundle: "+list(pulled))
-		}
-	}
-	return out
-}
-
-// bundled reports whether the bundle brings an image to the machines.
-func bundled(c *Cluster, ref string) bool {
-	if c.Current == nil {
-		return false
-	}
-	for _, i := range c.Current.Manifest.Images {
-		if i.Ref == ref {
-			return true
-		}
-	}
-	return false
-}
-
 // list names a few things, and how many more there are.
 func list(all []string) string {
 	const most = 20

@@ -19,12 +19,13 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// partOf says which part of a cluster a step makes. What nodes can't be Ready without, the pod network, is the cluster's, not an addon.
+// partOf returns the part of a cluster that a step belongs to. The pod network belongs to the cluster and is not an addon, because nodes can't be
+// Ready without it.
 func (a *applying) partOf(s *plan.Step) parts.Part {
 	gateway := func(w wanted.Slot) bool { return w.Name == s.Subject && w.Role == provider.Gateway }
 	leaving := func(m provider.Machine) bool { return m.Name == s.Subject && m.Role == provider.Gateway }
 	switch {
-	case s.Stage == stage.Machines || s.ID == nodes.InitialStep: // once it is settled who begins etcd, it is known what every machine is to be
+	case s.Stage == stage.Machines || s.ID == nodes.InitialStep: // once the first etcd member is chosen, every machine's role is known
 		return parts.Infrastructure
 	case s.Stage == stage.Prove:
 		return parts.Test
@@ -55,7 +56,7 @@ func (c *Cluster) applying(o *observe.Observed, machines []*plan.Step) *applying
 	return a
 }
 
-// steps lists what takes the observed to the wanted; machines are the provider's own steps.
+// steps returns the steps from the observed to the wanted state; machines are the provider's own steps.
 func (c *Cluster) steps(o *observe.Observed, machines []*plan.Step) ([]*plan.Step, error) {
 	a := c.applying(o, machines)
 	a.planBundle()
@@ -76,6 +77,7 @@ func (c *Cluster) steps(o *observe.Observed, machines []*plan.Step) ([]*plan.Ste
 		a.planJoins()
 		a.planRecords()
 		a.planAuthentication()
+		a.planAuthorization()
 		a.planEncryption()
 		a.planReleases()
 		if err := a.planRotation(); err != nil {
@@ -98,7 +100,7 @@ func (c *Cluster) steps(o *observe.Observed, machines []*plan.Step) ([]*plan.Ste
 	return a.graph.Seal(stage.ApplyRules)
 }
 
-// add puts a step into a stage, marked as in need of consent where it removes a machine that drifted.
+// add adds a step to a stage, with a consent if it removes a machine that drifted.
 func (a *applying) add(stage plan.Stage, s *plan.Step, needs ...plan.Need) {
 	a.graph.Add(stage, nodes.AskConsent(s, a.o.Drifted[s.Subject]), needs...)
 }
@@ -146,7 +148,7 @@ func (a *applying) planMachines(machines []*plan.Step) {
 	}
 }
 
-// addressesOf are the needs of machines whose address only their creation tells.
+// addressesOf returns the needs for machines whose address is unknown until their creation.
 func (a *applying) addressesOf(names []string) []plan.Need {
 	var ids []string
 	for _, n := range names {
@@ -157,8 +159,8 @@ func (a *applying) addressesOf(names []string) []plan.Need {
 	return plan.IfPlanned(ids...)
 }
 
-// withSurge returns the decisions with the machines that are to be there while workers are taken away in turn, and whether that changes them.
-// They are remembered before any is made: an apply that is cut off is gone on with, and leaves none behind.
+// withSurge returns the decisions including extra machines for the time in which workers are changed one by one, and whether that adds any. The
+// decisions are recorded before a machine is created, so that an interrupted apply continues and leaves none behind.
 func (c *Cluster) withSurge(ctx context.Context, o *observe.Observed, machines []*plan.Step, decided wanted.Decisions) (wanted.Decisions, bool, error) {
 	if !c.Facts.Bootstrapped() || c.ControlPlaneUnseen(o) {
 		return decided, false, nil
@@ -189,7 +191,7 @@ func (c *Cluster) withSurge(ctx context.Context, o *observe.Observed, machines [
 	return next, !maps.Equal(decided, next), nil
 }
 
-// forSurge says why a machine is made that is to be there while others of its pool are changed.
+// forSurge adds the reason to the step of an extra machine that serves while others of its pool are changed.
 func (a *applying) forSurge(s *plan.Step) *plan.Step {
 	i := slices.IndexFunc(a.o.Want, func(w wanted.Slot) bool { return w.Surge && w.Name == s.Subject })
 	if i < 0 || s != a.made[s.Subject] {
@@ -226,8 +228,8 @@ func (a *applying) planSurge(pool string) (joined []plan.Need) {
 	return joined
 }
 
-// retireSurge lists the steps that take a machine out that was there while its pool was changed. Nothing that was there before the plan goes
-// with it: its pods move as they do wherever machines are changed in turn.
+// retireSurge returns the steps that remove an extra machine after its pool was changed. Only its pods are affected: they move as in any rolling
+// change.
 func (a *applying) retireSurge(s wanted.Slot) []*plan.Step {
 	m := provider.Machine{Name: s.Name, Role: s.Role, Pool: s.Pool, Index: s.Index, State: provider.Running}
 	if there := a.o.Machine(s.Name); there != nil {
@@ -243,7 +245,7 @@ func (a *applying) retireSurge(s wanted.Slot) []*plan.Step {
 	return chain
 }
 
-// surgeNote says that plans after this one may have machines that come and go.
+// surgeNote adds that later plans may have temporary machines.
 func (c *Cluster) surgeNote(after []string) []string {
 	if n := c.Doc.Spec.Updates.Surge(); n > 0 && len(after) > 0 {
 		after = append(after, fmt.Sprintf("a pool has up to %s more while its workers are changed", words.Count(n, "machine", "machines")))

@@ -21,9 +21,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestOrderHolds plans for clusters of all shapes, with whatever may be to do at once, and holds what must be true of every order: at most
-// one control-plane machine is away at a time, others are restarted when all that joins has joined, workers after the control plane, and
-// nothing is removed before the rest is done.
+// TestOrderHolds plans for clusters of all shapes with any combination of changes, and checks the rules of every order: at most one control-plane
+// machine is away at a time, restarts follow all joins, workers follow the control plane, and removals come last.
 func TestOrderHolds(t *testing.T) {
 	r := testkit.Rand(t)
 	for range 40 {
@@ -52,7 +51,7 @@ func TestOrderHolds(t *testing.T) {
 	}
 }
 
-// anyCluster is a cluster that is up, and another document for it.
+// anyCluster returns a random running cluster with another document for it.
 func anyCluster(t *testing.T, r *rand.Rand) (l *lab, about string) {
 	odd := func() int { return 1 + 2*r.IntN(3) }
 	gateways, from, to, workers, wanted := 2*r.IntN(2), odd(), odd(), r.IntN(4), r.IntN(4)
@@ -119,7 +118,7 @@ func (p *cloud) names() []string {
 	return out
 }
 
-// faultsOf says what is wrong with the order of steps.
+// faultsOf lists the faults in the order of steps.
 func faultsOf(o *observe.Observed, steps []*plan.Step) (faults []string) {
 	above := map[string]map[string]bool{}
 	ends := map[string]string{} // by control-plane machine that is away for a while: the step that finds it back
@@ -159,7 +158,7 @@ func firstOf(steps []*plan.Step, name string) string {
 	return steps[i].ID
 }
 
-// mustWait reports whether one step must come after another, by what an operator would expect.
+// mustWait reports whether an operator would expect one step to come after another.
 func mustWait(s, before *plan.Step) bool {
 	in := func(stages ...plan.Stage) bool { return slices.Contains(stages, before.Stage) }
 	switch {
@@ -179,7 +178,7 @@ func mustWait(s, before *plan.Step) bool {
 	return false
 }
 
-// TestStoppable: a member may be stopped where the others have a quorum, where it helps nobody anyway, and where it is the only one.
+// TestStoppable: a member may be stopped if the others have a quorum, if it does not contribute to the quorum, and if it is the only one.
 func TestStoppable(t *testing.T) {
 	for _, c := range []struct {
 		members, sick int // the last ones are sick
@@ -208,7 +207,7 @@ func TestStoppable(t *testing.T) {
 	}
 }
 
-// TestEndsEtcd: leadership moves only where etcd itself restarts, or where nobody knows.
+// TestEndsEtcd: leadership moves only if etcd itself restarts, or if that is unknown.
 func TestEndsEtcd(t *testing.T) {
 	for _, c := range []struct {
 		change machine.Change

@@ -61,7 +61,7 @@ func (l *lab) surged(name string, index int) {
 	l.Configure(l.Doc, slots)
 }
 
-// decisions are those that are remembered, in words.
+// decisions renders the recorded decisions.
 func (l *lab) decisions() string {
 	var all []string
 	for name, d := range l.Decided() {
@@ -71,7 +71,7 @@ func (l *lab) decisions() string {
 	return strings.Join(all, ", ")
 }
 
-// TestSurge holds the shape of plans that have machines for the time of a roll alone, and what is remembered of these before anything is done.
+// TestSurge checks plans with extra machines during a roll, and the decisions that are recorded before the first step.
 func TestSurge(t *testing.T) {
 	workers := []string{"demo-a-1", "demo-a-2", "demo-a-3"}
 	for _, c := range []struct {
@@ -82,7 +82,7 @@ func TestSurge(t *testing.T) {
 			l := surgeLab(t, 1, []int{3}, []int{3})
 			return l, l.surging(workers...)
 		}},
-		{"surge-pools", "demo-a-3 surge, demo-a-4 surge, demo-b-2 surge", func(t *testing.T) (*lab, string) { // no more than are changed; nobody else takes the pods of b-1
+		{"surge-pools", "demo-a-3 surge, demo-a-4 surge, demo-b-2 surge", func(t *testing.T) (*lab, string) { // not more than workers change; none takes the pods of b-1
 			l := surgeLab(t, 5, []int{2, 1}, []int{2, 1})
 			return l, l.surging("demo-a-1", "demo-a-2", "demo-b-1")
 		}},
@@ -90,7 +90,7 @@ func TestSurge(t *testing.T) {
 			l := surgeLab(t, 1, []int{4}, []int{3})
 			return l, l.surging(workers...)
 		}},
-		{"surge-scale-down", "", func(t *testing.T) (*lab, string) { // a-3, which goes anyway, serves until the others are changed
+		{"surge-scale-down", "", func(t *testing.T) (*lab, string) { // a-3, which will be removed anyway, serves until the others are changed
 			l := surgeLab(t, 1, []int{2}, []int{3})
 			return l, l.surging(workers[:2]...)
 		}},
@@ -99,7 +99,7 @@ func TestSurge(t *testing.T) {
 			l.surged("demo-a-4", 4)
 			return l, l.surging(workers[1:]...)
 		}},
-		{"surge-late", "demo-a-3 surge, demo-b-2 surge", func(t *testing.T) (*lab, string) { // the others learn where they are before their nodes join
+		{"surge-late", "demo-a-3 surge, demo-b-2 surge", func(t *testing.T) (*lab, string) { // other machines learn the addresses before the nodes join
 			l := surgeLab(t, 1, []int{2, 1}, []int{2, 1})
 			l.cloud.late = true
 			return l, l.surging("demo-a-1", "demo-b-1")
@@ -109,12 +109,12 @@ func TestSurge(t *testing.T) {
 			l.surged("demo-a-4", 4)
 			return l, l.surging()
 		}},
-		{"surge-never-made", "", func(t *testing.T) (*lab, string) { // and nothing is to be changed any more
+		{"surge-never-made", "", func(t *testing.T) (*lab, string) { // and there are no changes left
 			l := surgeLab(t, 1, []int{3}, []int{3})
 			testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-4"))
 			return l, l.surging()
 		}},
-		{"surge-drift", "demo-a-4 surge", func(t *testing.T) (*lab, string) { // consent is for the machine that is replaced alone
+		{"surge-drift", "demo-a-4 surge", func(t *testing.T) (*lab, string) { // only the replaced machine needs consent
 			l := surgeLab(t, 1, []int{3}, []int{3})
 			l.cloud.drift = map[string][]string{"demo-a-1": {"flavor is small, large is wanted"}}
 			drifted := wanted.Decisions{}.With(l.cloud.drift)
@@ -137,7 +137,7 @@ func TestSurge(t *testing.T) {
 	}
 }
 
-// TestSurgeOnlyWhereItHelps: no machine is made where none is taken away, or none could be seen, or nobody wants it.
+// TestSurgeOnlyWhereItHelps: no extra machine is created if no worker goes away, if that is unknown, or if the document does not want it.
 func TestSurgeOnlyWhereItHelps(t *testing.T) {
 	kubelet := &machine.Report{Changes: []machine.Change{{Kind: "unit", Name: "kubelet.service", Action: "restart", Why: "its file changed"}}}
 	for name, c := range map[string]struct {
@@ -162,7 +162,8 @@ func TestSurgeOnlyWhereItHelps(t *testing.T) {
 	}
 }
 
-// TestSurgeNotMissed: one that is decided and was not made yet, in a plan that pauses before, is not missed; one that is there is shown.
+// TestSurgeNotMissed: a decided extra machine that does not exist yet because the plan pauses before is not reported as missing; an existing one
+// is shown.
 func TestSurgeNotMissed(t *testing.T) {
 	l := surgeLab(t, 1, []int{2}, []int{2})
 	testkit.Must(t, l.Decide(t.Context(), wanted.Surge, "demo-a-3"))
@@ -175,8 +176,8 @@ func TestSurgeNotMissed(t *testing.T) {
 	}
 }
 
-// TestSurgeHasRoom: what may hold an upgrade up is looked at with the machines that pools are to have beside their own by then, but for those whose
-// nodes are there and can be looked at themselves.
+// TestSurgeHasRoom: the obstacles of an upgrade are checked with the pools' future extra machines, except those whose nodes exist and can be
+// checked themselves.
 func TestSurgeHasRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		maxSurge    int
@@ -206,8 +207,8 @@ func TestSurgeHasRoom(t *testing.T) {
 	}
 }
 
-// TestIntroduced: once a machine's address is known, what control-plane machines are told has it, by which they approve its kubelet's certificate;
-// nobody is restarted for that.
+// TestIntroduced: once a machine's address is known, the configuration of control-plane machines contains it, so that they approve its kubelet's
+// certificate; nothing restarts for that.
 func TestIntroduced(t *testing.T) {
 	l := surgeLab(t, 1, []int{1}, []int{1})
 	l.cloud.late = true
@@ -223,7 +224,7 @@ func TestIntroduced(t *testing.T) {
 	}
 }
 
-// TestIntroduce: all nodes but itself are told, whether another one answers or not; what is wrong otherwise is an error.
+// TestIntroduce updates all other nodes, whether they answer or not; all other failures are errors.
 func TestIntroduce(t *testing.T) {
 	want, _ := wanted.Assign(document(t, 3, 2, 2), nil, nil)
 	for kind, told := range map[fail.Kind]int{fail.Unreachable: 4, fail.NotReady: 4, fail.NotFound: 4, fail.Refused: 2} {
@@ -262,7 +263,7 @@ func TestQuietly(t *testing.T) {
 	}
 }
 
-// TestSurgeGoes: what is there for a roll alone is not taken away for good, and once it went nobody looks for it or remembers it.
+// TestSurgeGoes: removing an extra machine is not reported as a loss, and afterwards it is neither observed nor recorded.
 func TestSurgeGoes(t *testing.T) {
 	l := surgeLab(t, 1, []int{2}, []int{2})
 	l.surged("demo-a-3", 3)
@@ -285,13 +286,14 @@ func TestSurgeGoes(t *testing.T) {
 	}
 }
 
-// clouded is a provider in memory in whose cloud clusters have a controller.
+// clouded is a provider in memory whose clusters have a cloud controller.
 type clouded struct {
 	*cloud
 	provider.CloudIntegration
 }
 
-// TestSurgeInCloud: pods are moved to a machine once the cloud's controller has initialized its node, and nobody waits for one that has gone.
+// TestSurgeInCloud: pods move to a machine once the cloud's controller has initialized its node, and nothing waits for a machine that was
+// removed.
 func TestSurgeInCloud(t *testing.T) {
 	on := onOpenStack(t, &keystone{})
 	l := surgeLab(t, 1, []int{1}, []int{1})
@@ -330,7 +332,7 @@ func TestSurgeInCloud(t *testing.T) {
 		}
 	}
 
-	// An apply that was cut off while the machine's node had joined and was not initialized waits for it, too.
+	// An interrupted apply whose new node had joined but was not initialized also waits for it.
 	l.surged("demo-a-2", 2)
 	for tainted, want := range map[bool]int{true: 1, false: 0} {
 		o := l.away(l.observed(l.Decided(), controlPlanes(1)...), "demo-a-1")

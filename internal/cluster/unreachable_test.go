@@ -20,7 +20,7 @@ import (
 
 const noRoute = "demo-a-2 (10.0.0.26:22): connect: no route to host"
 
-// away is a cluster on given hosts, one of which does not answer, as it is seen.
+// away returns a cluster on given hosts, of which one does not answer, and its observation.
 func away(t *testing.T, wanted int) (*lab, *observe.Observed) {
 	t.Helper()
 	l := newLab(t, document(t, 3, 2, wanted))
@@ -40,7 +40,7 @@ func away(t *testing.T, wanted int) (*lab, *observe.Observed) {
 	return l, o
 }
 
-// TestUnreachableIsSeen: in status and in the plan, each time with why. The others are left alone.
+// TestUnreachableIsSeen: status and plan report the host with the reason, and leave the others alone.
 func TestUnreachableIsSeen(t *testing.T) {
 	l, o := away(t, 2)
 	s := o.Want[slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == "demo-a-2" })]
@@ -64,7 +64,7 @@ func TestUnreachableIsSeen(t *testing.T) {
 	}
 }
 
-// TestUnreachableIsTakenOut: a host that is dead and no longer wanted keeps nobody waiting: it is let go as it is.
+// TestUnreachableIsTakenOut: a dead host that is no longer wanted delays nothing: it is released without cleaning.
 func TestUnreachableIsTakenOut(t *testing.T) {
 	l, o := away(t, 1)
 	text := l.mustPlan(o)
@@ -77,7 +77,7 @@ func TestUnreachableIsTakenOut(t *testing.T) {
 	}
 }
 
-// TestNothingIsSwitchedOffForGood: a reboot begins with switching off, which nobody could undo.
+// TestNothingIsSwitchedOffForGood: a reboot must not begin by switching off a machine that can't be switched on again.
 func TestNothingIsSwitchedOffForGood(t *testing.T) {
 	l, _ := away(t, 2)
 	for _, states := range [][]string{{"off", "on"}, {"on"}, {"kill"}} {
@@ -95,7 +95,7 @@ func TestNothingIsSwitchedOffForGood(t *testing.T) {
 	}
 }
 
-// TestDestroyWhileAHostIsDead: it is let go as it is, which somebody has to consent to; the others are cleaned, gateways last.
+// TestDestroyWhileAHostIsDead: the dead host is released without cleaning, which requires consent; the others are cleaned, gateways last.
 func TestDestroyWhileAHostIsDead(t *testing.T) {
 	l, _ := away(t, 2)
 	p := testkit.Value(l.PlanDestroy(t.Context(), removal.DestroyOptions{}))(t)
@@ -114,7 +114,7 @@ func TestDestroyWhileAHostIsDead(t *testing.T) {
 	testkit.Must(t, p.CheckConsents([]string{nodes.ConsentLeave + "=demo-a-2"}))
 }
 
-// stock is a provider whose machines go back to where they came from. Some of them can't be switched.
+// stock is a provider whose machines return to a stock. Some of them have no power control.
 type stock struct {
 	provider.Provider
 	unswitched []string
@@ -137,7 +137,7 @@ func (s stock) Switches(_ context.Context, name string) bool {
 	return !slices.Contains(s.unswitched, name)
 }
 
-// waitsFor reports whether a step runs after another one, whatever is between.
+// waitsFor reports whether a step runs after another one, directly or indirectly.
 func waitsFor(steps []*plan.Step, s *plan.Step, id string) bool {
 	return slices.ContainsFunc(s.Needs, func(need string) bool {
 		i := slices.IndexFunc(steps, func(o *plan.Step) bool { return o.ID == need })
@@ -145,7 +145,7 @@ func waitsFor(steps []*plan.Step, s *plan.Step, id string) bool {
 	})
 }
 
-// TestStock: machines that go back to a stock are cleaned before that, where they answer; who has no power control is not switched.
+// TestStock: machines that return to a stock are cleaned before if they answer; machines without power control are not switched.
 func TestStock(t *testing.T) {
 	l, _ := away(t, 2)
 	l.Prov = stock{l.cloud, []string{"demo-a-1"}}

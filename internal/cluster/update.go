@@ -23,21 +23,21 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// The machines' operating system is brought up to date machine by machine: drained, updated, rebooted where that is needed, and waited for until it
-// is as well as before. That a reboot was begun is a fact, with the boot ID that the machine is to get away from.
+// The machines' operating system is updated machine by machine: each is drained, updated, rebooted if necessary, and must become as healthy as
+// before. A fact records that a reboot was begun, with the boot ID before it.
 
-// UpdateOptions selects what an update brings up to date.
+// UpdateOptions selects the machines and the kind of an update.
 type UpdateOptions struct {
 	RebootOnly bool   // no packages: machines are rebooted
 	Pool       string // the workers of this pool alone
 	Machine    string // this machine alone
-	Now        bool   // outside of the window, too
+	Now        bool   // also outside of the window
 }
 
 // Updating is a roll of the machines' operating system as it was planned.
 type Updating struct {
 	Plan   *plan.Plan
-	Closed error             // why nothing may be begun now; nil where it may
+	Closed error             // why no machine may begin now; nil if one may
 	begins map[string]string // by machine: the boot ID that it is to get away from
 }
 
@@ -80,7 +80,7 @@ func (c *Cluster) BeginUpdate(ctx context.Context, u *Updating) error {
 	return nil
 }
 
-// chosen lists the machines that are asked for, the one whose etcd member leads behind all others.
+// chosen returns the selected machines, with the machine of etcd's leader last.
 func (c *Cluster) chosen(o *observe.Observed, opts UpdateOptions) ([]wanted.Slot, error) {
 	slots := o.LeaderLast()
 	names := wanted.Names(slots)
@@ -144,7 +144,7 @@ type updating struct {
 	opts   UpdateOptions
 	window upkeep.Window
 	seen   map[string]look
-	only   bool // reboots that were begun go on, and no others begin
+	only   bool // continue reboots that were begun, and begin no others
 	begins map[string]string
 }
 
@@ -203,12 +203,12 @@ func daysOf(days []string) string {
 	return strings.Join(days, ", ")
 }
 
-// begun reports whether a machine is, or was about to be, in the middle of what an update that was cut off did with it.
+// begun reports whether an interrupted update left a machine in the middle of its work, or just before it.
 func (u *updating) begun(name string) bool {
 	return u.Facts.Of(memory.Rebooting, name) != "" || u.o.Nodes[name].Annotations[kube.OwnedCordon] != ""
 }
 
-// goingOn lists the machines whose reboot was begun.
+// goingOn returns the machines whose reboot was begun.
 func (u *updating) goingOn(slots []wanted.Slot) (names []string) {
 	for _, s := range slots {
 		if u.Facts.Of(memory.Rebooting, s.Name) != "" {
@@ -218,7 +218,8 @@ func (u *updating) goingOn(slots []wanted.Slot) (names []string) {
 	return names
 }
 
-// fit refuses a roll while something else is not well: another machine away would be one too many. What is in the middle of an update is not.
+// fit refuses a roll while something else is unhealthy, because another machine away would be one too many. Machines in the middle of an update
+// do not count.
 func (u *updating) fit(slots []wanted.Slot) error {
 	for _, s := range u.o.Want {
 		if n := u.o.Nodes[s.Name]; s.Role != provider.Gateway && !n.Ready && !u.begun(s.Name) {
@@ -241,7 +242,7 @@ func (u *updating) fit(slots []wanted.Slot) error {
 	return fail.Wrap(fail.KindOf(all[0]), errors.Join(all...), "update %s: nothing was begun", u.Name()).Do("mend this first, or leave the machine out by --machine or --pool")
 }
 
-// keepsQuorum foresees etcd without a machine's member. Where that is the only one, the API is away for a moment.
+// keepsQuorum checks etcd without a machine's member. If it is the only one, the API is briefly unavailable.
 func (u *updating) keepsQuorum(s wanted.Slot) error {
 	if !s.IsControlPlane() {
 		return nil
@@ -315,7 +316,7 @@ func (u *updating) unit(s wanted.Slot) []*plan.Step {
 	return unit
 }
 
-// mayBegin lets a machine go only while the window is open and the others are well. One that is in the middle of it comes back in any case.
+// mayBegin lets a machine begin only while the window is open and the others are healthy. A machine in the middle of its update always continues.
 func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p plan.Progress) error {
 	if resumed {
 		return nil
@@ -365,7 +366,7 @@ func (u *updating) packagesStep(s wanted.Slot, want machine.Updates) *plan.Step 
 	return step
 }
 
-// rebootStep reboots a machine: where it was asked for, or was begun, in any case, else where the machine says that it is needed.
+// rebootStep reboots a machine if that was requested or begun, or else if the machine reports that it is necessary.
 func (u *updating) rebootStep(s wanted.Slot, seen machine.Updates, asked bool) *plan.Step {
 	step := &plan.Step{ID: "reboot/" + s.Name, Action: plan.Change, Subject: s.Name, Rolling: true, Title: "reboot " + s.Name, Reason: strings.Join(seen.Reboot, "; ")}
 	switch {

@@ -23,7 +23,7 @@ import (
 // night is a Monday.
 var night = time.Date(2026, 1, 5, 3, 4, 5, 0, time.UTC)
 
-// says is what all machines say of their packages, but for those in other.
+// says returns the reports of all machines about their packages, with those in other as exceptions.
 func (l *lab) says(o *observe.Observed, all machine.Updates, other map[string]look) map[string]look {
 	seen := map[string]look{}
 	for _, s := range o.Want {
@@ -96,7 +96,8 @@ func TestUpdatePlans(t *testing.T) {
 	}
 }
 
-// TestUpdateWindow: outside of its window nothing is begun, unless somebody says so; a roll ends when it closes, and what is begun comes back.
+// TestUpdateWindow: outside of its window nothing begins unless requested; a roll ends when the window closes, and machines in progress come
+// back.
 func TestUpdateWindow(t *testing.T) {
 	doc := document(t, 1, 0, 2)
 	doc.Spec.Updates.OS.Window = &v1alpha1.Window{Days: []string{"Sat", "Sun"}, From: "22:00", To: "02:00"}
@@ -127,7 +128,7 @@ func TestUpdateWindow(t *testing.T) {
 	}
 }
 
-// TestUpdateRefusedWhileSick: no other machine is taken away while one is, nor one that etcd can't do without.
+// TestUpdateRefusedWhileSick: no machine is taken away while another one is away, nor one that etcd needs for its quorum.
 func TestUpdateRefusedWhileSick(t *testing.T) {
 	doc := document(t, 3, 2, 2)
 	l := newLab(t, doc).Running(doc)
@@ -150,7 +151,7 @@ func TestUpdateRefusedWhileSick(t *testing.T) {
 	}
 }
 
-// TestUpdateOneAtATime: whatever the plan, no two machines are away at once: each step waits, by others or itself, for the one before.
+// TestUpdateOneAtATime: in every plan, at most one machine is away at a time: each step depends, directly or not, on the one before.
 func TestUpdateOneAtATime(t *testing.T) {
 	doc := document(t, 3, 2, 3)
 	doc.Spec.Updates.MaxUnavailable = 3
@@ -165,7 +166,7 @@ func TestUpdateOneAtATime(t *testing.T) {
 	}
 }
 
-// renewing is a provider whose machines take another system.
+// renewing is a provider that can give machines another system.
 type renewing struct {
 	provider.Provider
 	renewed []string
@@ -178,8 +179,8 @@ func (r *renewing) Renew(_ context.Context, name string, _ plan.Progress) error 
 	return nil
 }
 
-// TestUpdateSystem: a machine that is to have another system is drained, takes it, and has to be as well as before; its packages come with it. That it
-// restarts is remembered before.
+// TestUpdateSystem: a machine that needs another system is drained, switches to it, and must become as healthy as before; its packages are part
+// of the system. The restart is recorded first.
 func TestUpdateSystem(t *testing.T) {
 	doc := document(t, 3, 2, 2)
 	l := newLab(t, doc).Running(doc)

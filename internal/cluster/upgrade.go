@@ -12,17 +12,17 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// A cluster gets to the release that its document wants in hops, the next of which begins once all machines have made the one before: what
-// they are told to run, and what all of them run, are facts.
+// A cluster reaches the release of its document in hops. A hop begins once all machines have completed the previous one. Facts record the
+// releases that machines are configured for, and those that all of them run.
 
-// planReleases ends a hop once all machines have made it. Whoever agreed to this step, which tells of the hops that follow, has agreed to them.
+// planReleases ends a hop once all machines have completed it. Consent to this step, which lists the following hops, covers them, too.
 func (a *applying) planReleases() {
 	run, err := hops.Parse(a.Facts.Get(memory.ReleasesRun))
 	told := a.Told()
 	if err != nil || told == run || !a.Facts.Bootstrapped() {
 		return
 	}
-	last := told.Machines != run.Machines && a.Facts.Get(memory.Begun) != told.String() // the hop from which no other leads back, before it is begun
+	last := told.Machines != run.Machines && a.Facts.Get(memory.Begun) != told.String() // the last hop that can't be reverted, before it begins
 	if last && len(a.o.Replaced) == 0 {
 		a.add(stage.Prepare, a.BeginStep(told))
 	}

@@ -26,7 +26,7 @@ func documentOf(t *testing.T, version string) *v1alpha1.Cluster {
 	return doc
 }
 
-// upgraded is a lab whose cluster runs a release.
+// upgraded returns a lab whose cluster runs a release.
 func upgraded(t *testing.T, version string) *lab {
 	t.Helper()
 	l := newLab(t, documentOf(t, version)).Running(documentOf(t, version))
@@ -37,7 +37,7 @@ func upgraded(t *testing.T, version string) *lab {
 	return l
 }
 
-// everythingDone has all machines be as they are told, and the records too.
+// everythingDone makes all machines and records match their configuration.
 func (l *lab) everythingDone() {
 	l.t.Helper()
 	want, _ := wanted.Assign(l.Doc, nil, nil)
@@ -61,7 +61,7 @@ func (l *lab) hop() string {
 	return l.mustPlan(o)
 }
 
-// hops plans, and does what the steps would, until the cluster is where the document wants it; it returns the plans.
+// hops plans and simulates the steps until the cluster has reached the document's release; it returns the plans.
 func (l *lab) hops(doc *v1alpha1.Cluster) string {
 	l.t.Helper()
 	l.Doc = doc
@@ -129,12 +129,12 @@ func TestUpgradeStages(t *testing.T) {
 	patch := l.hops(documentOf(t, old))
 	golden(t, "upgrade-patch", patch)
 	l.hops(documentOf(t, "v1.36.3"))
-	if again := l.hops(documentOf(t, old)); again != patch { // a snapshot, too
+	if again := l.hops(documentOf(t, old)); again != patch { // the second upgrade also takes a snapshot
 		t.Errorf("the same patch a second time:\n%s", again)
 	}
 }
 
-// TestPoolStays: a pool that names a release stays with it while the others go on, and follows, alone, once it is told to.
+// TestPoolStays: a pool that names a release keeps it while the others continue, and follows alone once its document changes.
 func TestPoolStays(t *testing.T) {
 	const old, next = "v1.36.4", "v1.37.2"
 	pinned := func(cluster, pool string) *v1alpha1.Cluster {
@@ -191,7 +191,7 @@ func TestPoolStays(t *testing.T) {
 	testkit.Must(t, env.CheckChanges(l.Record, pinned(next, "")))
 }
 
-// TestTwoMinors are taken one after another, of which only the last can be taken back.
+// TestTwoMinors: two minor upgrades run one after another; only the last one can be reverted.
 func TestTwoMinors(t *testing.T) {
 	l := upgraded(t, "v1.35.8")
 	plans := l.hops(documentOf(t, "v1.37.2"))
@@ -203,10 +203,10 @@ func TestTwoMinors(t *testing.T) {
 	}
 }
 
-// TestChangedItsMind takes the wish back in the middle of a hop, from each one.
+// TestChangedItsMind reverts the target in the middle of each hop.
 func TestChangedItsMind(t *testing.T) {
 	const old, next = "v1.36.4", "v1.37.2"
-	for made := range 2 { // hops, before the one in whose middle it is
+	for made := range 2 { // complete hops before the interrupted one
 		l := upgraded(t, old)
 		l.Doc = documentOf(t, next)
 		for range made {
@@ -238,7 +238,7 @@ func TestChangedItsMind(t *testing.T) {
 	}
 }
 
-// TestReleasesRefused: what no hops lead to is refused as the other fields are, with what to do.
+// TestReleasesRefused: a release that no hops lead to is refused like a wrong field, with a remedy.
 func TestReleasesRefused(t *testing.T) {
 	l := upgraded(t, "v1.36.4")
 	err := env.CheckChanges(l.Record, documentOf(t, "v1.35.8"))
@@ -250,7 +250,7 @@ func TestReleasesRefused(t *testing.T) {
 	}
 }
 
-// TestOvertaken: a store that is older than the cluster's last upgrade takes nothing back, and learns of it where it is told.
+// TestOvertaken: a store that is older than the cluster's last upgrade reverts nothing, and adopts the cluster's release once it is known.
 func TestOvertaken(t *testing.T) {
 	l := upgraded(t, "v1.36.4")
 	o := l.observed(nil, controlPlanes(3)...)
@@ -279,7 +279,7 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-// TestObstaclesNeedConsent: what may hold an upgrade up needs a consent where no hop leads back any more, and only until that one is begun.
+// TestObstaclesNeedConsent: obstacles of an upgrade require consent for a hop that can't be reverted, and only until that hop has begun.
 func TestObstaclesNeedConsent(t *testing.T) {
 	l := upgraded(t, "v1.36.4")
 	plans := func(obstacles ...string) string {
@@ -307,7 +307,7 @@ func TestObstaclesNeedConsent(t *testing.T) {
 	}
 }
 
-// TestStayWithRelease: a document that names no release is no wish for another one, whatever the default has become.
+// TestStayWithRelease: a document without a release keeps the cluster's release, whatever the default is.
 func TestStayWithRelease(t *testing.T) {
 	const old, next = "v1.36.4", "v1.37.2"
 	stays := func(l *lab) string {
@@ -343,7 +343,7 @@ func TestStayWithRelease(t *testing.T) {
 	}
 }
 
-// TestSoakEnds: where the document says how long an upgrade waits for a word, the first plan after that goes on by itself.
+// TestSoakEnds: if the document limits how long an upgrade waits for confirmation, the first plan after that continues by itself.
 func TestSoakEnds(t *testing.T) {
 	const old, next = "v1.36.4", "v1.37.2"
 	l := upgraded(t, old)
@@ -374,7 +374,7 @@ func TestSoakEnds(t *testing.T) {
 	}
 }
 
-// TestUsersChecks: what the user wants to hold is looked at after each machine, and nothing of the next one comes before.
+// TestUsersChecks: the user's checks run after each machine and before anything of the next one.
 func TestUsersChecks(t *testing.T) {
 	const old, next = "v1.36.4", "v1.37.2"
 	l := upgraded(t, old)

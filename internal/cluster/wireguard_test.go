@@ -72,7 +72,7 @@ func wgConf(t *testing.T, c machine.Config) string {
 	return ""
 }
 
-// TestWireGuardForget: what a removed peer had goes with a step after the gateways', and then nothing is left to do.
+// TestWireGuardForget: a step after the gateways' deletes a removed peer's keys and address, and then nothing is left to do.
 func TestWireGuardForget(t *testing.T) {
 	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna", "carl"))
 	l.layers()
@@ -99,7 +99,7 @@ func TestWireGuardForget(t *testing.T) {
 	}
 }
 
-// forgetSteps plans beside steps that roll gateways.
+// forgetSteps plans together with steps that roll gateways.
 func (l *lab) forgetSteps(gateways ...string) []*plan.Step {
 	l.t.Helper()
 	a := l.applying(&observe.Observed{}, nil)
@@ -114,7 +114,7 @@ func (l *lab) forgetSteps(gateways ...string) []*plan.Step {
 	return steps[len(gateways):]
 }
 
-// TestWireGuardRotate: new keys for gateways and for peers whose key we made; addresses stay.
+// TestWireGuardRotate: gateways, and peers whose key we generated, get new keys; addresses stay.
 func TestWireGuardRotate(t *testing.T) {
 	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna", "ben"))
 	before, _ := l.layers()
@@ -141,7 +141,7 @@ func TestWireGuardRotate(t *testing.T) {
 	}
 }
 
-// TestWireGuardClients: each peer gets a file for each gateway; what was not carried out yet is told and makes no key.
+// TestWireGuardClients: each peer gets a file for each gateway; peers that were not applied yet are reported, and no key is generated.
 func TestWireGuardClients(t *testing.T) {
 	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna", "ben"))
 	if _, err := l.WireGuardClients(t.Context()); fail.KindOf(err) != fail.NotReady {
@@ -173,7 +173,7 @@ func TestWireGuardClients(t *testing.T) {
 	}
 }
 
-// TestWireGuardReach: the machines' network where it is known, else each machine.
+// TestWireGuardReach: clients reach the machines' network if it is known, else each machine.
 func TestWireGuardReach(t *testing.T) {
 	l := wgLab(t, wireGuardDoc(t, "10.9.0.0/28", "anna"))
 	if err := l.LoadTarget(t.Context()); err != nil {

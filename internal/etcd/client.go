@@ -25,14 +25,14 @@ type Endpoint struct {
 	URL  string // "https://10.0.0.5:2379"
 }
 
-// Options says how to reach a cluster.
+// Options describes how to reach a cluster.
 type Options struct {
-	Endpoints []Endpoint // at least one; those that do not answer are left out of requests
+	Endpoints []Endpoint // at least one; requests skip endpoints that do not answer
 	TLS       *tls.Config
 	Dial      func(ctx context.Context, addr string) (net.Conn, error) // "host:port"; nil means plain TCP
 	Timeout   time.Duration                                            // of one request to one member; 0 means 5 s
 
-	// Quiet has those wait who write, until resume is called: a leader drops what it is asked to write while it hands over. nil: nobody waits.
+	// Quiet pauses all writers until resume is called: a leader drops writes while it hands over. nil: writers are not paused.
 	Quiet func(ctx context.Context) (resume func())
 }
 
@@ -70,7 +70,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// open makes a client of the etcd library. Its context outlives ctx's deadline: only Close ends it.
+// open returns a client of the etcd library. Its context outlives ctx's deadline: only Close ends it.
 func open(ctx context.Context, o Options, urls ...string) (*clientv3.Client, error) {
 	opts := []grpc.DialOption{grpc.WithChainUnaryInterceptor(promptly)}
 	if o.Dial != nil {
@@ -88,8 +88,8 @@ func open(ctx context.Context, o Options, urls ...string) (*clientv3.Client, err
 	})
 }
 
-// promptly makes a request to a member that can't be reached fail with the reason, where the etcd client would wait until
-// the deadline and say only that.
+// promptly makes a request to an unreachable member fail with the reason. Otherwise the etcd client would wait until the deadline and report only
+// that.
 func promptly(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	return invoke(ctx, method, req, reply, cc, append(opts, grpc.WaitForReady(false))...)
 }
@@ -111,11 +111,11 @@ func (c *Client) request(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, c.timeout)
 }
 
-// notForLearners is what a learner answers to most requests; the next request goes to another member.
+// notForLearners returns a learner's answer to most requests; the next request goes to another member.
 func notForLearners() error { return rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner) }
 
-// classify gives an error of the etcd client a kind. A request that ran out of its own time while ctx is still alive
-// means that no member answered, which waiting may mend.
+// classify gives an error of the etcd client a kind. A request that timed out while ctx is still alive means that no member answered, which may
+// change.
 func classify(ctx context.Context, err error, format string, args ...any) *fail.Error {
 	what := fmt.Sprintf(format, args...)
 	if ctx.Err() != nil {

@@ -1,5 +1,5 @@
-// Package etcd is for the life of an etcd cluster: its members and their health, learners, snapshots, defragmentation.
+// Package etcd operates an etcd cluster: its members and their health, learners, snapshots, defragmentation.
 //
-// Members are reached through a dialer that the caller supplies, so nothing here knows of machines or SSH.
-// It may not know Kubernetes either; it is the only package that imports the etcd client.
+// It reaches members through the caller's dialer, so it does not know machines or SSH. It must not know Kubernetes either. No other package
+// imports the etcd client.
 package etcd

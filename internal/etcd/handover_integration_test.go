@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// gate has writers wait as a stopped program does: what is under way goes on.
+// gate pauses writers like a stopped program: requests in progress continue.
 type gate struct {
 	mu   sync.Mutex
 	open chan struct{} // closed: one may go through
@@ -34,7 +34,7 @@ func (g *gate) quiet(context.Context) func() {
 	return func() { close(open) }
 }
 
-// TestHandOver has the leader hand over time and again while others write through every member. Those who are quiet meanwhile lose nothing.
+// TestHandOver lets the leader hand over repeatedly while clients write through every member. Writers that pause during a handover lose nothing.
 func TestHandOver(t *testing.T) {
 	s := newServers(t)
 	names := []string{"a", "b", "c"}

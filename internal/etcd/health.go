@@ -12,11 +12,11 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Health is what one member answers about itself.
+// Health is a member's report about itself.
 type Health struct {
 	ID        uint64
 	Name      string
-	URL       string // where it was asked; empty where none of the endpoints is this member's
+	URL       string // the endpoint that answered; empty if no endpoint belongs to this member
 	Reachable bool
 	Err       string // why it did not answer
 	Leader    bool
@@ -32,8 +32,8 @@ type Health struct {
 // OK reports whether the member helps: it answers, knows a leader and has raised no alarm.
 func (h Health) OK() bool { return h.Reachable && len(h.Alarms) == 0 }
 
-// Health asks every endpoint about itself, all at once, and returns one entry a member, in the order of members.
-// A member that does not answer is not an error: Reachable is false and Err says why.
+// Health queries every endpoint at once and returns one entry per member, in the order of members. A member that does not answer is not an error:
+// Reachable is false and Err contains the reason.
 func (c *Client) Health(ctx context.Context, members []Member) []Health {
 	answers := make([]*clientv3.StatusResponse, len(c.endpoints))
 	errs := make([]error, len(c.endpoints))
@@ -62,7 +62,7 @@ func (c *Client) Health(ctx context.Context, members []Member) []Health {
 	return out
 }
 
-// judge finds the answer that came from member m itself, else the reason why there is none.
+// judge returns member m's own answer, or the reason why there is none.
 func (c *Client) judge(m Member, answers []*clientv3.StatusResponse, errs []error) Health {
 	h := Health{ID: m.ID, Name: m.Name, Learner: m.Learner, Err: "none of the known endpoints is this member's"}
 	for i, e := range c.endpoints {
@@ -88,7 +88,7 @@ func (c *Client) judge(m Member, answers []*clientv3.StatusResponse, errs []erro
 	return h
 }
 
-// Revisions asks every endpoint for the last revision that its member holds, which it tells without the others: also while there is no quorum. Members
+// Revisions returns the last revision of each endpoint's member. A member knows it without the others, so it works without a quorum, too. Members
 // that do not answer are left out.
 func (c *Client) Revisions(ctx context.Context) map[string]int64 {
 	found := make([]int64, len(c.endpoints))
@@ -103,7 +103,7 @@ func (c *Client) Revisions(ctx context.Context) map[string]int64 {
 			return nil
 		})
 	}
-	_ = g.Wait() // the functions return nil: who does not answer is left out
+	_ = g.Wait() // the functions return nil: members that do not answer are left out
 	out := map[string]int64{}
 	for i, e := range c.endpoints {
 		if found[i] > 0 {
@@ -116,12 +116,12 @@ func (c *Client) Revisions(ctx context.Context) map[string]int64 {
 // healthPause is the time between two looks of WaitHealthy.
 const healthPause = 250 * time.Millisecond
 
-// WaitHealthy waits until the cluster has at least voters voting members and all of them are OK, or ctx ends (fail.NotReady,
-// naming who is missing and why).
+// WaitHealthy waits until the cluster has at least voters voting members and all of them are OK. When ctx ends, it returns fail.NotReady with the
+// missing members and the reasons.
 func (c *Client) WaitHealthy(ctx context.Context, voters int) error {
 	tick := time.NewTicker(healthPause)
 	defer tick.Stop()
-	var seen error // what was found when there was time enough to look
+	var seen error // the last complete result
 	for {
 		err := c.unhealthy(ctx, voters)
 		if err == nil {

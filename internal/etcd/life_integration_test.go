@@ -20,7 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// writer puts keys as fast as it is answered and remembers which were acknowledged.
+// writer writes keys as fast as the cluster answers and records the acknowledged ones.
 type writer struct {
 	mu     sync.Mutex
 	acked  []string
@@ -79,8 +79,8 @@ func find(t *testing.T, members []Member, name string) Member {
 	return members[i]
 }
 
-// TestMembersLife takes a cluster of real servers through what happens to one: a member dies and is replaced as learner → voter,
-// the leader is removed, it grows to five, takes a snapshot, and no acknowledged write is lost meanwhile.
+// TestMembersLife takes a cluster of real servers through its life: a member dies and a learner replaces it and is promoted, the leader is
+// removed, the cluster grows to five members and takes a snapshot. No acknowledged write may be lost.
 func TestMembersLife(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -225,7 +225,7 @@ func (s *servers) leaderLeaves(ctx context.Context, t *testing.T, c *Client) {
 	s.whenHealth(ctx, t, c, members, "one of those that are left leads", someLeads)
 }
 
-// whenHealth waits until the members' health is as wanted: on a busy machine they elect now and then.
+// whenHealth waits until the members' health is as wanted: on a busy machine they sometimes hold elections.
 func (s *servers) whenHealth(ctx context.Context, t *testing.T, c *Client, members []Member, what string, wanted func([]Health) bool) []Health {
 	t.Helper()
 	var health []Health

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// MoveLeader makes another healthy voter the leader if the member with this ID is it. It does nothing where it isn't, or
-// where the leader can't be reached (an election then settles it).
+// MoveLeader moves leadership to another healthy voter if the member with this ID is the leader. It does nothing otherwise, or if the leader
+// can't be reached: an election then decides.
 func (c *Client) MoveLeader(ctx context.Context, away uint64) error {
 	members, err := c.Members(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func (c *Client) MoveLeader(ctx context.Context, away uint64) error {
 	return nil
 }
 
-// flush reads through each voter what all have agreed on, behind what it has forwarded to the leader before.
+// flush reads through each voter. A read returns after the requests that the voter forwarded to the leader before.
 func (c *Client) flush(ctx context.Context, health []Health) {
 	var all sync.WaitGroup
 	for _, h := range health {
@@ -51,7 +51,7 @@ func (c *Client) flush(ctx context.Context, health []Health) {
 		all.Go(func() {
 			rctx, cancel := c.request(ctx)
 			defer cancel()
-			_, _ = c.one[h.URL].Get(rctx, "health") // who does not answer has nothing under way
+			_, _ = c.one[h.URL].Get(rctx, "health") // a member that does not answer has no requests in progress
 		})
 	}
 	all.Wait()
@@ -79,8 +79,8 @@ type SnapshotInfo struct {
 	SHA256  string // hex, of all bytes written
 }
 
-// Snapshot writes the database of the member that is furthest to w. The stream ends with etcd's own SHA-256 of what comes
-// before; it is verified, and w holds nothing of value when an error is returned. Whatever was read before is in it.
+// Snapshot writes the database of the most advanced member to w. The stream ends with etcd's SHA-256 of the preceding data, which Snapshot
+// verifies; after an error, the data in w is useless. The snapshot contains everything that was readable before the call.
 func (c *Client) Snapshot(ctx context.Context, w io.Writer) (SnapshotInfo, error) {
 	members, err := c.Members(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *Client) Snapshot(ctx context.Context, w io.Writer) (SnapshotInfo, error
 		return SnapshotInfo{}, fail.New(fail.NotReady, "take an etcd snapshot: no healthy member answers")
 	}
 	rctx, cancel := c.request(ctx)
-	_, err = c.one[from.URL].Get(rctx, "\x00") // has the member catch up with what the others have decided
+	_, err = c.one[from.URL].Get(rctx, "\x00") // this read makes the member catch up with the others
 	cancel()
 	if err != nil {
 		return SnapshotInfo{}, classify(ctx, err, "take an etcd snapshot of %s", from.Name)
@@ -158,8 +158,8 @@ func (v *verifier) check() error {
 	return nil
 }
 
-// Defragment gives unused space of one member back to its file system. The member does not answer meanwhile, so it is
-// refused where the others could not carry on without it, and leadership is moved away first.
+// Defragment returns a member's unused space to its file system. The member does not answer during that time, so Defragment first moves
+// leadership away, and refuses if the others have no quorum.
 func (c *Client) Defragment(ctx context.Context, id uint64) error {
 	members, err := c.Members(ctx)
 	if err != nil {

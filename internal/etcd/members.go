@@ -63,9 +63,8 @@ func compare(a, b uint64) int {
 	return 0
 }
 
-// AddLearner adds a member without a vote under peerURL, or adopts the one an earlier, interrupted call added.
-// Where peerURL belongs to a member called name that votes already, that member is returned as it is (Learner false);
-// where it belongs to a member of another name the answer is fail.Conflict.
+// AddLearner adds a member without a vote under peerURL, or adopts the one that an interrupted call added. If peerURL belongs to a voting member
+// called name, AddLearner returns that member (Learner false); if it belongs to a member with another name, it returns fail.Conflict.
 func (c *Client) AddLearner(ctx context.Context, name, peerURL string) (Member, error) {
 	members, err := c.Members(ctx)
 	if err != nil {
@@ -95,7 +94,7 @@ func (c *Client) AddLearner(ctx context.Context, name, peerURL string) (Member, 
 // settling is how long etcd is given to allow a change of members: it refuses one within 5 s of a member's connecting.
 const settling = 15 * time.Second
 
-// settled asks for a change of members, again while etcd says that its members have not been connected for long enough.
+// settled requests a change of members, and repeats it while etcd answers that its members have not been connected for long enough.
 func (c *Client) settled(ctx context.Context, ask func(ctx context.Context) error) error {
 	deadline := time.Now().Add(settling)
 	tick := time.NewTicker(promotePause)
@@ -123,7 +122,7 @@ func byPeerURL(members []Member, url string) (Member, bool) {
 	return members[i], true
 }
 
-// promotePause is the time between two attempts to promote: etcd can't tell when a learner has caught up, one has to ask.
+// promotePause is the time between two attempts to promote: etcd does not report when a learner has caught up.
 const promotePause = 250 * time.Millisecond
 
 // Promote gives a learner its vote. It asks again only while the learner has not caught up with the leader, until ctx ends
@@ -154,9 +153,8 @@ func (c *Client) promote(ctx context.Context, id uint64) error {
 	return err
 }
 
-// Remove removes a member after two independent checks agree: the projection of what the cluster's own view says
-// (members, health), and seen, which is what the caller knows about the member's machine. See CheckRemove.
-// Leadership is moved away first. A member that is not in the list any more is fine.
+// Remove removes a member if two independent checks agree: the projection of the cluster's own view (members, health), and seen, the caller's
+// knowledge about the member's machine. See CheckRemove. It moves leadership away first. A member that is not in the list is no error.
 func (c *Client) Remove(ctx context.Context, id uint64, seen MachineView) error {
 	members, err := c.Members(ctx)
 	if err != nil {

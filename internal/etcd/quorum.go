@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Action is what is about to happen to one member.
+// Action is a planned change of one member.
 type Action int
 
 // The actions that Project can foresee.
@@ -29,20 +29,20 @@ type Change struct {
 // Projection is the cluster as it would be after a change, at its worst.
 type Projection struct {
 	Voters    int // members with a vote
-	Healthy   int // of these, known to work; what isn't known to work counts as broken
+	Healthy   int // of these, known to work; members in an unknown state count as broken
 	Quorum    int // voters that must work for the cluster to take writes
 	Tolerates int // how many more may fail before the cluster stops
 }
 
-// MachineView is what is known of a member's machine from elsewhere than etcd: the second of the two checks.
+// MachineView is the state of a member's machine from a source other than etcd: the second of the two checks.
 type MachineView int
 
-// What the machine's owner says. Nothing is removed on Unknown or InUse.
+// What the machine's owner reports. Remove refuses Unknown and InUse.
 const (
-	Unknown MachineView = iota // nobody looked
+	Unknown MachineView = iota // not checked
 	InUse                      // the machine is there and meant to stay
-	Drained                    // the machine is there, but its node is drained and it is about to go
-	Gone                       // the machine does not exist or run any more
+	Drained                    // the machine exists, but its node is drained and it will be removed
+	Gone                       // the machine does not exist or run
 )
 
 var views = map[MachineView]string{Unknown: "unknown", InUse: "in use", Drained: "drained", Gone: "gone"}
@@ -50,9 +50,9 @@ var views = map[MachineView]string{Unknown: "unknown", InUse: "in use", Drained:
 // String names the view for messages.
 func (v MachineView) String() string { return views[v] }
 
-// Project computes what is left after a change, assuming the worst: members that don't answer stay away, members with
-// alarms don't help. It refuses (fail.Refused, with the numbers) a change after which the healthy voters would be fewer
-// than the quorum, and any change of membership while there is no quorum now. To stop a member that is broken anyway is fine.
+// Project computes the state after a change, assuming the worst: members that don't answer stay away, and members with alarms don't help. It
+// refuses (fail.Refused, with the numbers) a change that leaves fewer healthy voters than the quorum, and any change of membership without a
+// quorum. Stopping a broken member is always allowed.
 func Project(members []Member, health []Health, ch Change) (Projection, error) {
 	i := slices.IndexFunc(members, func(m Member) bool { return m.ID == ch.ID })
 	if i < 0 {
@@ -68,7 +68,7 @@ func Project(members []Member, health []Health, ch Change) (Projection, error) {
 	ok := healthy(health, m.ID)
 	after := apply(now, m, ok, ch.Action)
 	if ch.Action == Stop && !ok {
-		return after, nil // it helps nobody now; a restart can only mend it
+		return after, nil // it contributes nothing now; a restart can only improve that
 	}
 	if after.Voters == 0 {
 		return after, fail.New(fail.Refused, "%s: it is the last voting member", what).Do("destroy the cluster instead if that is what you want")
@@ -101,7 +101,7 @@ func apply(p Projection, m Member, ok bool, a Action) Projection {
 	return finish(p)
 }
 
-// Now returns the cluster as it is.
+// Now returns the current state of the cluster.
 func Now(members []Member, health []Health) Projection { return count(members, health) }
 
 func count(members []Member, health []Health) Projection {
@@ -124,7 +124,7 @@ func finish(p Projection) Projection {
 	return p
 }
 
-// healthy: only what is known to be good counts.
+// healthy reports whether a member is known to be healthy.
 func healthy(health []Health, id uint64) bool {
 	i := slices.IndexFunc(health, func(h Health) bool { return h.ID == id })
 	return i >= 0 && health[i].OK()
@@ -135,8 +135,8 @@ func (p Projection) String() string {
 	return fmt.Sprintf("%d of %d voters healthy, %d needed", p.Healthy, p.Voters, p.Quorum)
 }
 
-// CheckRemove reports whether a member may be removed: the projection allows it, and the machine's owner says that the
-// machine is gone or drained, and the two views don't contradict each other (gone, but its etcd answers).
+// CheckRemove reports whether a member may be removed: the projection allows it, the machine's owner reports that the machine is gone or drained,
+// and the two views don't contradict each other (the machine is gone, but its etcd answers).
 func CheckRemove(members []Member, health []Health, id uint64, seen MachineView) (Projection, error) {
 	p, err := Project(members, health, Change{Action: Drop, ID: id})
 	if err != nil {

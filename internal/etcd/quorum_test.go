@@ -81,8 +81,8 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// TestProjectNeverBreaksQuorum tries every change on every small cluster: what is allowed must leave a quorum, and a member
-// whose health nobody asked for counts as broken.
+// TestProjectNeverBreaksQuorum tries every change on every small cluster: allowed changes must leave a quorum, and members with unknown health
+// count as broken.
 func TestProjectNeverBreaksQuorum(t *testing.T) {
 	const kinds = "VvALl"
 	allowed := 0

@@ -49,7 +49,7 @@ func newServers(t *testing.T) *servers {
 	return s
 }
 
-// program finds etcd or one of its tools: beside the etcd that NAUPEGOS_ETCD names, or in a bundle of the library.
+// program finds etcd or one of its tools: next to the etcd that NAUPEGOS_ETCD names, or in a bundle of the library.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	if etcd := os.Getenv("NAUPEGOS_ETCD"); etcd != "" {
@@ -58,7 +58,7 @@ func program(t *testing.T, name string) string {
 	return bundletest.Program(t, bundletest.Any(t), name)
 }
 
-// certificates makes one authority and one certificate for everybody.
+// certificates creates one authority and one certificate for all servers and clients.
 func (s *servers) certificates() {
 	ca := pkitest.NewAuthority(s.t)
 	all := pki.LeafSpec{CommonName: "etcd", IPs: []net.IP{net.IPv4(127, 0, 0, 1)}}
@@ -123,7 +123,7 @@ func (s *servers) bootstrap(names ...string) {
 	}
 }
 
-// connect makes a client that knows the named members and dials by a dialer of its own, as through a jump host.
+// connect returns a client for the named members with a dialer of its own, as through a jump host.
 func (s *servers) connect(names ...string) (*Client, *atomic.Int32) {
 	dialled := new(atomic.Int32)
 	o := Options{TLS: s.tls, Timeout: 2 * time.Second, Dial: func(ctx context.Context, addr string) (net.Conn, error) {

@@ -61,7 +61,7 @@ func TestVerifier(t *testing.T) {
 	}
 }
 
-// readerInto copies what is read into w.
+// readerInto copies the data that it reads into w.
 type readerInto struct {
 	r interface{ Read([]byte) (int, error) }
 	w interface{ Write([]byte) (int, error) }
@@ -130,6 +130,6 @@ func TestNobodyAnswers(t *testing.T) {
 func TestLearnersAnswer(t *testing.T) {
 	err := classify(t.Context(), rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner), "list etcd members")
 	if err.Kind != fail.NotReady {
-		t.Errorf("a learner's answer is %s: nobody would ask another member", err.Kind)
+		t.Errorf("a learner's answer is %s: the client would not ask another member", err.Kind)
 	}
 }

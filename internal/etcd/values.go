@@ -63,7 +63,7 @@ func (c *Client) Keys(ctx context.Context, prefix string) (keys []string, revisi
 // keysPage is how many keys one request asks for without their values.
 const keysPage = 5000
 
-// Delete removes keys. Those that are not there are no error.
+// Delete removes keys. Missing keys are no error.
 func (c *Client) Delete(ctx context.Context, keys []string) error {
 	for part := range slices.Chunk(keys, 100) { // etcd takes 128 operations at once
 		var ops []clientv3.Op
@@ -80,7 +80,7 @@ func (c *Client) Delete(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// Get returns the value of a key; nil where it is not there.
+// Get returns the value of a key, or nil if the key does not exist.
 func (c *Client) Get(ctx context.Context, key string) ([]byte, error) {
 	ctx, cancel := c.request(ctx)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Where the rendered files lie on a gateway.
+// Paths of the rendered files on a gateway.
 const (
 	HAProxyPath    = "/etc/haproxy/haproxy.cfg"
 	CAPath         = "/etc/haproxy/kubernetes-ca.crt"
@@ -53,7 +53,7 @@ func Config(p Params, self Node) (machine.Config, error) {
 	}, nil
 }
 
-// Both come back after a crash, for ever but at most once a second: a gateway that gives up helps nobody.
+// systemd restarts both after a crash without a limit, at most once a second: a gateway that stays down would not help.
 const (
 	haproxyDropIn = `[Unit]
 StartLimitIntervalSec=0
@@ -81,7 +81,7 @@ func dropIn(content string) []machine.DropIn {
 	return []machine.DropIn{{Name: "10-naupegos.conf", Content: content}}
 }
 
-// view is what the templates see.
+// view is the data of the templates.
 type view struct {
 	Params
 	Self      Node

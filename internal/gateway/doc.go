@@ -1,6 +1,6 @@
-// Package gateway renders what a gateway machine runs: HAProxy, which spreads API requests over the healthy API servers,
-// and keepalived, which keeps the cluster's virtual address (VIP) on one healthy gateway.
+// Package gateway renders the configuration of gateway machines: HAProxy, which balances API requests over the healthy API servers, and
+// keepalived, which keeps the cluster's virtual address (VIP) on one healthy gateway.
 //
-// It turns parameters into a machine.Config and nothing else: it reaches no machine and knows nothing of Kubernetes but
-// the address and the readiness path of its API servers.
+// It turns parameters into a machine.Config and nothing else: it connects to no machine, and of Kubernetes it knows only the address and the
+// readiness path of the API servers.
 package gateway

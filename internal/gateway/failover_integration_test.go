@@ -99,7 +99,7 @@ func (g *gatewayLab) holder() string {
 	return found[0]
 }
 
-// patience is for what happens within seconds, unless the host is busy. How soon it is to happen is asserted besides, by pace.
+// patience is the limit for events that take seconds on an idle host. Tests assert their actual times with pace.
 const patience = time.Minute
 
 func eventually(t *testing.T, what string, cond func() bool) time.Duration {
@@ -107,8 +107,8 @@ func eventually(t *testing.T, what string, cond func() bool) time.Duration {
 	return testkit.Until(t, patience, 20*time.Millisecond, testkit.That(what, cond))
 }
 
-// pace measures how long the lab's healthy VIP keeps the slowest of some requests waiting: a failover takes what its timers say and a few
-// of these, so a busy host makes both longer.
+// pace measures the slowest of some requests to the healthy VIP. A failover takes the time of its timers plus a few requests, and a busy host
+// delays both.
 func (g *gatewayLab) pace(t *testing.T) time.Duration {
 	t.Helper()
 	var worst time.Duration
@@ -123,7 +123,7 @@ func (g *gatewayLab) pace(t *testing.T) time.Duration {
 	return worst
 }
 
-// soon is eventually for what a timer of the configuration decides: it allows what that says and some of the host's pace.
+// soon is eventually for events that a timer of the configuration controls: it allows the timer's time plus some of the host's pace.
 func (g *gatewayLab) soon(t *testing.T, timer time.Duration, what string, cond func() bool) {
 	t.Helper()
 	allowed := timer + 10*g.pace(t)
@@ -134,7 +134,7 @@ func (g *gatewayLab) soon(t *testing.T, timer time.Duration, what string, cond f
 }
 
 func (g *gatewayLab) answers() bool {
-	_, err := g.ask(vip, 500*time.Millisecond+2*g.worst) // packets to nobody are waited for in vain
+	_, err := g.ask(vip, 500*time.Millisecond+2*g.worst) // requests without a destination only time out
 	return err == nil
 }
 
@@ -184,7 +184,7 @@ func TestGateways(t *testing.T) {
 	t.Run("VIP stays without any backend", g.noBackends)
 }
 
-// slowStays: on a busy host /readyz takes its time; that must not close everybody's connections.
+// slowStays: /readyz may be slow on a busy host, and that must not close clients' connections.
 func (g *gatewayLab) slowStays(t *testing.T) {
 	for _, b := range g.backends {
 		b.handshake.Store(int64(800 * time.Millisecond))
@@ -206,8 +206,8 @@ func (g *gatewayLab) unready(t *testing.T) {
 	g.soon(t, 4*time.Second, "cp-1 is back", func() bool { return g.up("gw1") == "cp-1 cp-2 cp-3" })
 }
 
-// leaving: a server that says that it is going down gets no new connections and keeps those that it has. One that is unready for another
-// reason loses them: clients are served by others then.
+// leaving: a server that reports its shutdown gets no new connections and keeps the existing ones. A server that is not ready for another reason
+// loses its connections, because other servers can take over.
 func (g *gatewayLab) leaving(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -283,7 +283,7 @@ func (g *gatewayLab) reload(t *testing.T) {
 	eventually(t, "health is known again", func() bool { return g.up(holder) == "cp-1 cp-2 cp-3" })
 }
 
-// serverDies: new connections find another server at once, held ones are closed so that clients notice.
+// serverDies: new connections reach another server at once, and existing ones are closed so that clients notice.
 func (g *gatewayLab) serverDies(t *testing.T) {
 	var held []net.Conn
 	for range 6 {

@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lab is a network of its own: one namespace holds a bridge, every machine is a namespace with eth0 on it.
+// lab is a separate network: one namespace contains a bridge, and every machine is a namespace with eth0 in the bridge.
 type lab struct {
 	t      *testing.T
 	dir    string // root's alone, as keepalived wants it for scripts
@@ -121,7 +121,7 @@ func (l *lab) machine(name, address string) {
 	l.ip("-n", l.prefix+name, "link", "set", "eth0", "up")
 }
 
-// cable plugs or unplugs a machine: unplugged, its packets vanish as those of a machine without power do.
+// cable plugs or unplugs a machine. The packets of an unplugged machine are lost, as if it had no power.
 func (l *lab) cable(name, state string) { l.ip("-n", l.prefix+"hub", "link", "set", name, state) }
 
 // in runs f on a thread inside a machine's namespace: sockets opened there stay there.
@@ -184,15 +184,15 @@ func (l *lab) leaf(names ...string) tls.Certificate {
 	return l.ca.Certificate(pki.LeafSpec{CommonName: names[0], DNSNames: names, Server: true})
 }
 
-// backend is a stand-in for an API server: it says its name, and ready or not.
+// backend replaces an API server: it answers with its name and whether it is ready.
 type backend struct {
 	ready     atomic.Bool
-	leaving   atomic.Bool  // it says that it is going down, as API servers do until they stop listening
+	leaving   atomic.Bool  // it reports its shutdown, as API servers do until they stop listening
 	handshake atomic.Int64 // how long it takes, nanoseconds
 	answer    atomic.Int64 // of /readyz, nanoseconds
 }
 
-// tls delays handshakes as well: a busy server is slow at everything.
+// tls also delays handshakes: a busy server is slow at everything.
 func (b *backend) tls(leaf tls.Certificate) *tls.Config {
 	return &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		time.Sleep(time.Duration(b.handshake.Load()))

@@ -12,18 +12,18 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Params is what all gateways of one cluster share.
+// Params are the common parameters of all gateways of a cluster.
 type Params struct {
 	ClusterName string    // for comments and names in the rendered files; a DNS label
 	ClusterID   string    // the VRRP router ID is derived from it; empty: from ClusterName
 	VIP         string    // the virtual address, in the machines' own network: "10.0.0.10"
 	Port        int       // of the endpoint on the gateways, usually 6443
-	Interface   string    // that holds the VIP: "eth0"; a Node may name its own
+	Interface   string    // interface with the VIP, such as "eth0"; a Node may override it
 	Nodes       []Node    // the gateways, self included
 	Backends    []Backend // the API servers
-	Fronts      []Front   // what is passed on beside the API
+	Fronts      []Front   // ports to forward besides the API
 	Relayed     bool      // the Backends' machines run the unit of Relay
-	AgentPath   string    // absolute path of naupegos-agent, which keepalived runs as its health check; root's, nobody else may write it
+	AgentPath   string    // absolute path of naupegos-agent, which keepalived runs as its health check; only root may write it
 	CACert      []byte    // PEM: the authority of the API servers' certificates
 	StatsPort   int       // of the health page on 127.0.0.1; 0 means 8404
 }
@@ -57,7 +57,7 @@ func RouterID(clusterID string) int {
 	return int(h.Sum32()%255) + 1
 }
 
-// HealthURL is where a gateway reports whether it can reach at least one API server.
+// HealthURL is the URL at which a gateway reports whether it can reach at least one API server.
 func (p Params) HealthURL() string { return fmt.Sprintf("http://127.0.0.1:%d/healthz", p.statsPort()) }
 
 func (p Params) statsPort() int {
@@ -80,7 +80,7 @@ var (
 	plainPath = regexp.MustCompile(`^/[-a-zA-Z0-9_./]+$`)
 )
 
-// check refuses what would not work, or would say something else than meant in the rendered files.
+// check refuses parameters that would not work, or that would change the meaning of the rendered files.
 func (p Params) check(self Node) error {
 	bad := func(format string, args ...any) error {
 		return fail.New(fail.Invalid, format, args...).At("gateway " + self.Name)

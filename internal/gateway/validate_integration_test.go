@@ -44,7 +44,7 @@ func TestRealValidators(t *testing.T) {
 	}
 }
 
-// check wants success, and no word but that all is well.
+// check asserts that a validator succeeds without warnings.
 func check(t *testing.T, argv ...string) {
 	t.Helper()
 	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Where WireGuard's files lie on a gateway, and what its link and unit are called.
+// Paths of WireGuard's files on a gateway, and the names of its link and unit.
 const (
 	WireGuardLink     = "wg-naupegos"
 	WireGuardPath     = "/etc/wireguard/" + WireGuardLink + ".conf"
@@ -25,7 +25,7 @@ const (
 	keepalive = 25
 )
 
-// WireGuard is what one gateway needs to let peers into the machines' network.
+// WireGuard holds the parameters for letting peers into the machines' network through one gateway.
 type WireGuard struct {
 	ClusterName string // for comments
 	Gateway     string // name of this gateway
@@ -63,8 +63,8 @@ func WireGuardPublicKey(private string) (string, error) {
 	return k.PublicKey().String(), nil
 }
 
-// WireGuardConfig renders the WireGuard layer of a gateway's machine configuration. wg-quick, which the unit runs, takes the
-// kernel's WireGuard and, where the kernel has none, wireguard-go. Invalid parameters give fail.Invalid.
+// WireGuardConfig renders the WireGuard layer of a gateway's machine configuration. The unit runs wg-quick, which uses the kernel's WireGuard or,
+// if the kernel lacks it, wireguard-go. Invalid parameters give fail.Invalid.
 func WireGuardConfig(w WireGuard) (machine.Config, error) {
 	if err := w.check(); err != nil {
 		return machine.Config{}, err
@@ -121,9 +121,9 @@ table %[2]s {
 	return b.Bytes()
 }
 
-// unit brings the link up and down. With wireguard-go, which stays behind in the background, it fails when that dies and is
-// started again; with the kernel's WireGuard nothing stays behind, and the unit remains active. A reload changes peers, keys and the port without cutting anybody off; the address
-// stands in the unit because only a restart changes that.
+// unit brings the link up and down. If wireguard-go, which stays in the background, dies, the unit fails and is restarted; with the kernel's
+// WireGuard no process remains, and the unit stays active. A reload changes peers, keys and the port without interrupting connections. The unit
+// contains the address because only a restart can change it.
 func (w WireGuard) unit() string {
 	return fmt.Sprintf(`# Address: %s
 [Unit]
@@ -152,7 +152,7 @@ func (w WireGuard) cidr() string {
 	return fmt.Sprintf("%s/%d", w.Address, netip.MustParsePrefix(w.Network).Bits()) // checked before
 }
 
-// check refuses what would not work, or would say something else than meant in the rendered files.
+// check refuses parameters that would not work, or that would change the meaning of the rendered files.
 func (w WireGuard) check() error {
 	bad := func(format string, args ...any) error {
 		return fail.New(fail.Invalid, "WireGuard: "+format, args...).At("gateway " + w.Gateway)
@@ -195,7 +195,7 @@ func (w WireGuard) check() error {
 	return nil
 }
 
-// WireGuardClient is what a peer needs to connect through one gateway.
+// WireGuardClient holds the parameters of a peer's connection through one gateway.
 type WireGuardClient struct {
 	ClusterName string
 	Peer        string

@@ -18,8 +18,8 @@ import (
 // tunnelTimeout bounds each wait for a packet; a handshake is tried again after five seconds.
 const tunnelTimeout = 20 * time.Second
 
-// TestWireGuardTunnel brings up what is rendered for a gateway and for a client with wg-quick itself, and sends packets from
-// the client to a machine behind the gateway: first with the peer, then without it, then with it again under another key.
+// TestWireGuardTunnel applies the configurations of a gateway and of a client with wg-quick itself, and sends packets from the client to a
+// machine behind the gateway: first with the peer, then without it, then with the peer under another key.
 func TestWireGuardTunnel(t *testing.T) {
 	l := newWireGuardLab(t)
 	w, client := wireGuard(), wireGuardClient()
@@ -60,7 +60,7 @@ func TestWireGuardTunnel(t *testing.T) {
 	}
 }
 
-// TestWireGuardParsers has wg and nft judge what is rendered, and the same with a fault in it.
+// TestWireGuardParsers checks the rendered files, and files with an error, with wg and nft.
 func TestWireGuardParsers(t *testing.T) {
 	l := newWireGuardLab(t)
 	c, err := WireGuardConfig(wireGuard())
@@ -183,7 +183,7 @@ func (l *wireGuardLab) gateway(w WireGuard) {
 	l.conf = l.write("wg-naupegos.conf", []byte(strings.ReplaceAll(string(content(l.t, c, WireGuardPath)), WireGuardRules, rules)))
 }
 
-// reload does what the unit's ExecReload lines say, with the lab's own paths.
+// reload runs the commands of the unit's ExecReload lines with the lab's paths.
 func (l *wireGuardLab) reload() {
 	l.t.Helper()
 	c, err := WireGuardConfig(wireGuard())

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// Keys of nobody: made for these tests.
+// Keys for these tests only.
 const (
 	gatewayKey = "oK56DE9Ue9zK76rAc8pBl6opph+1v36lm7cXXsQKrQM="
 	peerKey    = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="

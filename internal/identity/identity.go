@@ -1,4 +1,5 @@
-// Package identity renders and checks API servers' lists of the issuers whose tokens they accept: the JWT authenticators of an AuthenticationConfiguration.
+// Package identity renders and validates the API servers' settings of identity: the issuers whose tokens they accept, their authorization webhooks, and the
+// Pod Security levels. It knows nothing of documents and machines.
 package identity
 
 import (

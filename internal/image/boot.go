@@ -77,7 +77,7 @@ func (b *builder) installGRUB(ctx context.Context, root string) (core string, er
 // The parts of GRUB's images that grub-bios-setup changes (grub's include/grub/offsets.h, util/setup.c).
 const (
 	bootCode       = 440   // bytes of boot.img for the first sector; the rest is the partition table
-	bootCoreSector = 0x5c  // in boot.img: where the core begins
+	bootCoreSector = 0x5c  // in boot.img: the first sector of the core
 	bootDriveCheck = 0x66  // in boot.img: a jump over the check of the drive's number, for floppies
 	coreBlockList  = 0x1f4 // in the core: its list of blocks
 )

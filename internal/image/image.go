@@ -31,7 +31,7 @@ type Options struct {
 	Agent   string // naupegos-agent on this host
 	Version string // of naupegos
 
-	Output   string // file to write; Info is beside it, with ".json" added
+	Output   string // file to write; Info is written next to it, with ".json" added
 	Format   string // QCOW2 or Raw
 	SizeGiB  int    // of the disk; 0: as large as its content requires
 	Virtual  bool   // for a System: only for emulated machines, with a kernel a fifth as large
@@ -48,7 +48,7 @@ const recipe = "image 1"
 type builder struct {
 	Options
 	agent string // digest
-	work  string // temporary directory beside the output
+	work  string // temporary directory next to the output
 	ids   ids
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Info describes an image. It lies beside the image's file, with ".json" added to its name.
+// Info describes an image. It is stored next to the image's file, with ".json" added to the name.
 type Info struct {
 	Schema       int       `json:"schema"`       // 1
 	File         string    `json:"file"`         // name of the image's file
@@ -35,7 +35,7 @@ type Info struct {
 
 const infoSuffix = ".json"
 
-// write puts the description beside the image.
+// write writes the description next to the image.
 func (i *Info) write(image string) error {
 	data, err := json.MarshalIndent(i, "", "  ")
 	if err != nil {

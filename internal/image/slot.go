@@ -9,7 +9,7 @@ import (
 // slotAgent is the path of the agent that runs as a service. It is a copy, because applied configurations replace the agents below machine.AgentDir.
 const slotAgent = "usr/local/lib/naupegos/naupegos-agent"
 
-// slotModules are the modules that slotGrub needs: in the core of GRUB for BIOS, and beside GRUB for UEFI.
+// slotModules are the modules that slotGrub needs: in GRUB's core for BIOS, and next to GRUB for UEFI.
 var slotModules = []string{
 	"--prefix=(,gpt15)/EFI/debian", "biosdisk", "part_gpt", "fat", "ext2", "normal", "configfile", "linux", "loadenv", "regexp", "test", "echo", "serial",
 	"terminal", "reboot", "gzio", "minicmd", "ls", "cat", "sleep",

@@ -78,7 +78,7 @@ func (o UserData) validate() error {
 		}
 	}
 	if len(o.SSHKeys) == 0 {
-		return fail.New(fail.Invalid, "user-data without an SSH key: nobody could log in").At(o.Hostname)
+		return fail.New(fail.Invalid, "user-data without an SSH key: no login would be possible").At(o.Hostname)
 	}
 	for i, k := range o.SSHKeys {
 		if err := checkPublicKey(strings.TrimSpace(k)); err != nil {

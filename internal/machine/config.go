@@ -88,7 +88,7 @@ type Unit struct {
 	DropIns []DropIn `json:"dropIns,omitempty"`
 	Enabled bool     `json:"enabled"`
 	Active  bool     `json:"active"` // started if not active; false: stopped if active
-	// OnDemand means that something else starts and stops the unit, such as a timer: the agent leaves it as it is, whatever Active says.
+	// OnDemand means that something else, such as a timer, starts and stops the unit: the agent does neither, whatever Active says.
 	OnDemand bool     `json:"onDemand,omitempty"`
 	Watches  []string `json:"watches,omitempty"` // paths (files, binaries) whose change makes the unit restart; its own file and drop-ins always do
 	Reload   bool     `json:"reload,omitempty"`  // reload instead of restart if only watched files changed

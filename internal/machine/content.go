@@ -45,9 +45,8 @@ func Octal(m fs.FileMode) string {
 	return fmt.Sprintf("%04o", n)
 }
 
-// sensitive matches content with a secret, whatever the file's mark says: private keys, credentials of a kubeconfig, keys of an encryption
-// configuration, Kubernetes Secrets, passwords in URLs, and values of keys with the names of secrets.
-// configuration, Secrets of Kubernetes, passwords in URLs, and what keys named as secrets hold.
+// sensitive matches secret content, whatever the file's mark: private keys, credentials of a kubeconfig, keys of an encryption configuration,
+// Kubernetes Secrets, passwords in URLs, and values of keys with the names of secrets.
 var sensitive = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----|AGE-SECRET-KEY-1|` +
 	`\bkind"?\s*:\s*"?(?:EncryptionConfiguration|Secret)\b|` +
 	`(?im:^\s*-?\s*"?(?:client-key-data|private_?key|auth_pass|[a-z_-]*password|[a-z_-]*secret(?:_?key)?|(?:bearer_|access_)?token|presharedkey)"?(?:\s*[:=]\s*|[ \t]+)"?[^\s"{\[]{6,})|` +

@@ -1,6 +1,9 @@
 package machine
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // Paths on every machine. Prepared images and the agent agree on them.
 const (
@@ -14,34 +17,62 @@ const (
 
 // Facts is what the agent reports about a machine (`naupegos-agent facts`).
 type Facts struct {
-	Hostname      string `json:"hostname"`
-	OS            string `json:"os"`           // ID and VERSION_ID of os-release: "debian 12"
-	Kernel        string `json:"kernel"`       // release
-	Architecture  string `json:"architecture"` // as Go names it: "amd64"
-	CPUs          int    `json:"cpus"`
-	MemoryBytes   int64  `json:"memoryBytes"`
-	CgroupVersion int    `json:"cgroupVersion"`        // 1 (also hybrid) or 2: the version that kubelet and runc will use
-	Systemd       bool   `json:"systemd"`              // pid 1 is systemd
-	Dpkg          bool   `json:"dpkg"`                 // software is installed as Debian packages
-	AppArmor      bool   `json:"appArmor"`             // enabled in the kernel
-	SysResource   bool   `json:"sysResource"`          // CAP_SYS_RESOURCE is in the bounding set: negative oom_score_adj works
-	Interface     string `json:"interface"`            // with the default route
-	Address       string `json:"address"`              // first IPv4 address of Interface
-	Container     bool   `json:"container"`            // shares its kernel with others: it must not change global kernel settings
-	ResolvConf    string `json:"resolvConf"`           // the real one if systemd-resolved puts a stub in front of it; empty: /etc/resolv.conf
-	NoResolver    bool   `json:"noResolver,omitempty"` // the only known name server is the machine itself, at a loopback address, which pods can't use
-	Swap          bool   `json:"swap"`
-	MachineID     string `json:"machineID"`
-	BootID        string `json:"bootID"`
-	Fresh         bool   `json:"fresh"` // nothing has been configured on it yet; the fields below are set only then
+	Hostname      string       `json:"hostname"`
+	OS            string       `json:"os"`           // ID and VERSION_ID of os-release: "debian 12"
+	Kernel        string       `json:"kernel"`       // release
+	Architecture  string       `json:"architecture"` // as Go names it: "amd64"
+	CPUs          int          `json:"cpus"`
+	MemoryBytes   int64        `json:"memoryBytes"`
+	CgroupVersion int          `json:"cgroupVersion"`        // 1 (also hybrid) or 2: the version that kubelet and runc will use
+	Systemd       bool         `json:"systemd"`              // pid 1 is systemd
+	Dpkg          bool         `json:"dpkg"`                 // software is installed as Debian packages
+	AppArmor      bool         `json:"appArmor"`             // enabled in the kernel
+	SysResource   bool         `json:"sysResource"`          // CAP_SYS_RESOURCE is in the bounding set: negative oom_score_adj works
+	Interface     string       `json:"interface"`            // with the default route
+	Address       string       `json:"address"`              // first IPv4 address of Interface
+	Container     bool         `json:"container"`            // shares its kernel with others: it must not change global kernel settings
+	ResolvConf    string       `json:"resolvConf"`           // the real one if systemd-resolved puts a stub in front of it; empty: /etc/resolv.conf
+	NoResolver    bool         `json:"noResolver,omitempty"` // the only known name server is the machine itself, at a loopback address, which pods can't use
+	Swap          bool         `json:"swap"`
+	MachineID     string       `json:"machineID"`
+	BootID        string       `json:"bootID"`
+	Links         []Attachment `json:"links,omitempty"` // its addresses except loopback's, and link-local ones
+	Fresh         bool         `json:"fresh"`           // nothing has been configured on it yet; the fields below are set only then
 	// Listeners are the TCP ports that are in use, none of them by Naupegos.
 	Listeners []Listener `json:"listeners,omitempty"`
-	DiskFree  int64      `json:"diskFree,omitempty"`  // bytes that root can still write below /var/lib
+	Volumes   []Volume   `json:"volumes,omitempty"`   // file systems of /var/lib and of directories below that fill
 	Clock     time.Time  `json:"clock,omitzero"`      // time of the answer, by its own clock
 	Addresses []string   `json:"addresses,omitempty"` // its IPv4 addresses except loopback's
 	Firewall  string     `json:"firewall,omitempty"`  // the active one: "ufw", "firewalld", "nftables", "netfilter-persistent", "shorewall" or "ferm"
 	Services  []string   `json:"services,omitempty"`  // running services that run containers or a cluster
+	Balancers []string   `json:"balancers,omitempty"` // running services that a gateway would take over: haproxy.service, keepalived.service
 	SELinux   bool       `json:"seLinux,omitempty"`   // SELinux is enforcing
+}
+
+// Attachment is an address on an interface.
+type Attachment struct {
+	Interface string `json:"interface"`
+	Prefix    string `json:"prefix"` // the address with the length of its network's prefix
+}
+
+// AttachmentOf returns where an address is; false if the machine does not have it.
+func (f Facts) AttachmentOf(address string) (Attachment, bool) {
+	want, err := netip.ParseAddr(address)
+	if err != nil {
+		return Attachment{}, false
+	}
+	for _, l := range f.Links {
+		if p, err := netip.ParsePrefix(l.Prefix); err == nil && p.Addr() == want {
+			return l, true
+		}
+	}
+	return Attachment{}, false
+}
+
+// Volume is a file system.
+type Volume struct {
+	Directory string `json:"directory"` // the first of ours on it
+	Free      int64  `json:"free"`      // bytes that root can still write
 }
 
 // Listener is a TCP port that a process listens on.

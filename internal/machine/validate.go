@@ -17,7 +17,7 @@ const (
 	digestForm  = `^sha256:[0-9a-f]{64}$`
 	ownerForm   = `^[a-z0-9_][a-z0-9_-]*:[a-z0-9_][a-z0-9_-]*$`
 	userForm    = `^[a-z_][a-z0-9_-]{0,30}$`
-	unitForm    = `^[A-Za-z0-9:_.@-]+\.(service|socket|timer|mount|path|target|slice)$`
+	unitForm    = `^([A-Za-z0-9:_.@-]|\\x[0-9a-f]{2})+\.(service|socket|timer|mount|automount|swap|path|target|slice)$`
 	sysctlForm  = `^[a-z0-9_]+([./][A-Za-z0-9_:*-]+)+$`
 	packageForm = `^[a-z0-9][a-z0-9+.-]+$`
 	moduleForm  = `^[A-Za-z0-9_-]+$`

@@ -14,21 +14,21 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-const linkLocalWithin = 10 * time.Second // from when an interface comes up
+const linkLocalWithin = 10 * time.Second // after an interface comes up
 
-// advertise answers who looks for an IPv6 router that there is none: iPXE waits for an answer for 13 seconds before it boots. It is an
-// advertisement of a router that is nobody's default, without a prefix, so that nothing follows from it. Where a real router advertises
-// itself, this is silent.
+// advertise tells clients that look for an IPv6 router that there is none: iPXE waits 13 seconds for an answer before it boots. The answer is an
+// advertisement with a router lifetime of zero and without a prefix, so it has no other effect. advertise is silent while a real router
+// advertises.
 func advertise(ctx context.Context, l link, log *slog.Logger) error {
 	conn, err := listenNDP(ctx, l)
 	if err != nil {
 		log.Warn("no router advertisements: iPXE takes longer", "interface", l.Name, "reason", err.Error())
 		return nil
 	}
-	defer conn.Close()                                                      //nolint:errcheck // what was sent was sent
+	defer conn.Close()                                                      //nolint:errcheck // all messages are sent by then
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) }) //nolint:errcheck // it can't fail on an open socket
 	defer stop()
-	var silent time.Time // until when a real router's advertisement holds
+	var silent time.Time // end of the validity of a real router's advertisement
 	for {
 		m, _, from, err := conn.ReadFrom()
 		switch {
@@ -58,7 +58,7 @@ func advertise(ctx context.Context, l link, log *slog.Logger) error {
 	}
 }
 
-// listenNDP opens a socket for router solicitations as soon as the link has an address of its own.
+// listenNDP opens a socket for router solicitations once the link has a link-local address.
 func listenNDP(ctx context.Context, l link) (*ndp.Conn, error) {
 	ctx, stop := context.WithTimeout(ctx, linkLocalWithin)
 	defer stop()
@@ -77,7 +77,7 @@ func listenNDP(ctx context.Context, l link) (*ndp.Conn, error) {
 	}
 }
 
-// filter has the kernel pass on what a router is asked, and what routers say.
+// filter limits the socket to router solicitations and router advertisements.
 func filter(conn *ndp.Conn) error {
 	var f ipv6.ICMPFilter
 	f.SetAll(true)

@@ -11,31 +11,31 @@ import (
 	"github.com/naupegos/naupegos/internal/netboot/programs"
 )
 
-// Mode is what a server has to do with DHCP.
+// Mode is a server's role in DHCP.
 type Mode string
 
-// The modes. There are never two DHCP servers on a link: On is refused where one answers.
+// The modes. A link must not have two DHCP servers: On is refused if another one answers.
 const (
-	Off   Mode = "off"   // nothing: the DHCP server that is there names this one's TFTP and its file
-	Proxy Mode = "proxy" // says where to boot from, beside the DHCP server that gives out addresses
-	On    Mode = "on"    // gives out addresses, too
+	Off   Mode = "off"   // no DHCP: the link's DHCP server names this server's TFTP and file
+	Proxy Mode = "proxy" // tells machines where to boot from; another DHCP server assigns addresses
+	On    Mode = "on"    // also assigns addresses
 )
 
-// Config says what is served, and on which interface.
+// Config describes what is served, and on which interface.
 type Config struct {
 	Interface string
-	Address   netip.Addr // of this server; none: the first IPv4 address of the interface
+	Address   netip.Addr // of this server; invalid: the first IPv4 address of the interface
 	HTTP      uint16     // the port of the boot endpoints
 	DHCP      Mode
 
-	// With mode On.
+	// Only with mode On.
 	Range  dhcp.Range
-	Router netip.Addr    // none: machines get no default route
+	Router netip.Addr    // invalid: machines get no default route
 	DNS    []netip.Addr  // none: machines get no name servers
 	Lease  time.Duration // zero: an hour
-	Leases string        // the file of leases; empty: they are forgotten with the process
+	Leases string        // the file of leases; empty: leases are not stored
 
-	Programs []string     // directories with iPXE; none: where distributions put it
+	Programs []string     // directories with iPXE; none: those of common distributions
 	Log      *slog.Logger `json:"-"`
 }
 
@@ -45,7 +45,7 @@ type link struct {
 	prefix netip.Prefix // its address and network
 }
 
-// check returns the link, and completes the config.
+// check returns the link and sets the config's defaults.
 func (c *Config) check() (link, error) {
 	if c.Lease == 0 {
 		c.Lease = time.Hour
@@ -99,7 +99,7 @@ func (c *Config) checkRange(l link) error {
 	case c.DHCP != On:
 		return nil
 	case !given:
-		return fail.New(fail.Invalid, "DHCP mode on needs a range of addresses").Do("name one that nobody uses: --dhcp-range 10.0.0.100-10.0.0.200")
+		return fail.New(fail.Invalid, "DHCP mode on needs a range of addresses").Do("name an unused one: --dhcp-range 10.0.0.100-10.0.0.200")
 	case !l.prefix.Contains(c.Range.First) || !l.prefix.Contains(c.Range.Last):
 		return fail.New(fail.Invalid, "the range %s-%s is not in %s, the network of %s", c.Range.First, c.Range.Last, l.prefix.Masked(), l.Name)
 	case c.Router.IsValid() && !l.prefix.Contains(c.Router):

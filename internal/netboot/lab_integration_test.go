@@ -22,7 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// run runs a program, and returns what it says.
+// run runs a program and returns its output.
 func run(t *testing.T, argv ...string) string {
 	t.Helper()
 	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
@@ -32,10 +32,10 @@ func run(t *testing.T, argv ...string) string {
 	return string(out)
 }
 
-// bridge makes a bridge with an address: the network of a rack.
+// bridge creates a bridge with an address: the network of a rack.
 func bridge(t *testing.T, name, address string) {
 	t.Helper()
-	// Else this host's other links answer for the address, too, and what is sent to them doesn't come in over the bridge.
+	// Otherwise other links of this host answer ARP for the address, too, and packets do not arrive over the bridge.
 	testkit.Must(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0o644))
 	run(t, "ip", "link", "add", name, "type", "bridge", "forward_delay", "0", "mcast_snooping", "0")
 	run(t, "ip", "address", "add", address, "dev", name)
@@ -46,13 +46,13 @@ func bridge(t *testing.T, name, address string) {
 	run(t, "ip", "link", "set", name+"-y", "up")
 }
 
-// plug puts a link into a bridge.
+// plug adds a link to a bridge.
 func plug(t *testing.T, bridge, link string) {
 	t.Helper()
 	run(t, "ip", "link", "set", link, "master", bridge, "up")
 }
 
-// machine is a namespace of its own with one network card, eth0, in a bridge.
+// machine is a network namespace with one network card, eth0, in a bridge.
 type machine struct{ name string }
 
 func newMachine(t *testing.T, bridge, name string) machine {
@@ -75,7 +75,7 @@ func (m machine) run(t *testing.T, argv ...string) string {
 	return run(t, m.command(argv...).Args...)
 }
 
-// udhcpc asks for an address as BusyBox does, takes it, and returns what the client was told.
+// udhcpc requests an address with BusyBox, configures it, and returns the client's output.
 func (m machine) udhcpc(t *testing.T, more ...string) string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "told")
@@ -83,7 +83,7 @@ func (m machine) udhcpc(t *testing.T, more ...string) string {
 	return m.run(t, append([]string{"busybox", "udhcpc", "-i", "eth0", "-f", "-q", "-n", "-t", "10", "-T", "2", "-s", script, "-O", "tftp", "-O", "bootfile"}, more...)...)
 }
 
-// lab is boot endpoints that remember who has asked for what, and what serves a bridge.
+// lab provides boot endpoints on a bridge and records their requests.
 type lab struct {
 	port uint16
 
@@ -92,7 +92,7 @@ type lab struct {
 	log   bytes.Buffer
 }
 
-// newLab serves HTTP at every address. Each machine boots what there is for all.
+// newLab serves HTTP on every address. All machines boot the default group.
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	l := &lab{asked: map[string]time.Time{}}
@@ -120,7 +120,7 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// Write takes lines of the log.
+// Write adds lines to the log.
 func (l *lab) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +133,7 @@ func (l *lab) text() string {
 	return l.log.String()
 }
 
-// serve has a service run until the test ends.
+// serve runs a service until the test ends.
 func (l *lab) serve(t *testing.T, cfg netboot.Config) *netboot.Service {
 	t.Helper()
 	cfg.HTTP, cfg.Log = l.port, slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -148,7 +148,7 @@ func (l *lab) serve(t *testing.T, cfg netboot.Config) *netboot.Service {
 	return s
 }
 
-// requests returns which requests began with prefix.
+// requests returns the requests that begin with prefix.
 func (l *lab) requests(prefix string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +161,7 @@ func (l *lab) requests(prefix string) []string {
 	return all
 }
 
-// udhcpd runs a DHCP server of another make on the machine until the test ends.
+// udhcpd runs BusyBox's DHCP server on the machine until the test ends.
 func (m machine) udhcpd(t *testing.T, first, last string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -29,7 +29,7 @@ const (
 	uefi = "PXEClient:Arch:00007:UNDI:003016"
 )
 
-// holds reports lines that are missing in what a client was told.
+// holds reports lines that are missing in a client's output.
 func holds(t *testing.T, told string, lines ...string) {
 	t.Helper()
 	for _, want := range lines {
@@ -39,7 +39,7 @@ func holds(t *testing.T, told string, lines ...string) {
 	}
 }
 
-// TestGivesAddresses has a client of another make take an address, and load what it is told to load.
+// TestGivesAddresses lets BusyBox's DHCP client request an address and load the file that the server names.
 func TestGivesAddresses(t *testing.T) {
 	if !testkit.OwnNetwork(t) {
 		return
@@ -52,7 +52,7 @@ func TestGivesAddresses(t *testing.T) {
 	told := m.udhcpc(t, "-V", bios, "-x", "0x5d:0000")
 	holds(t, told, "serverid=10.77.0.1", "siaddr=10.77.0.1", "boot_file=undionly.kpxe", "mask=24", "lease=3600", "tftp=10.77.0.1", "bootfile=undionly.kpxe")
 	if !strings.Contains(told, "\nip=10.77.0.10") {
-		t.Errorf("the address is not of the range:\n%s", told)
+		t.Errorf("the address is outside of the range:\n%s", told)
 	}
 	again := m.udhcpc(t, "-V", uefi, "-x", "0x5d:0007")
 	holds(t, again, "boot_file=snponly.efi")
@@ -79,10 +79,10 @@ func TestGivesAddresses(t *testing.T) {
 		}
 	}
 	if out, err := m.command("busybox", "tftp", "-p", "-r", "x", "-l", leases, "10.77.0.1").CombinedOutput(); err == nil {
-		t.Errorf("a file was taken: %s", out)
+		t.Errorf("the server accepted a file: %s", out)
 	}
 
-	// A second one on the same link.
+	// A second interface on the same link.
 	run(t, "ip", "link", "add", "second", "type", "veth", "peer", "name", "second-p")
 	plug(t, "rack", "second-p")
 	run(t, "ip", "address", "add", "10.77.0.2/24", "dev", "second")
@@ -91,7 +91,7 @@ func TestGivesAddresses(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, "10.77.0.1", "second", "--dhcp proxy")
 }
 
-// TestProxyBesideAnotherDHCP has a client take another server's address while machines that boot are told what to load by this one.
+// TestProxyBesideAnotherDHCP: clients take another server's address, and machines that boot load the file that this server names.
 func TestProxyBesideAnotherDHCP(t *testing.T) {
 	if !testkit.OwnNetwork(t) {
 		return
@@ -108,7 +108,7 @@ func TestProxyBesideAnotherDHCP(t *testing.T) {
 	if strings.Contains(told, "undionly") || strings.Contains(l.text(), "asked=DISCOVER") {
 		t.Errorf("a client that does not boot from the network was answered:\n%s\n%s", told, l.text())
 	}
-	// udhcpc takes any offer, also one without an address, so that what the proxy says to firmware is seen in its log alone.
+	// udhcpc accepts any offer, even one without an address, so the proxy's answers to firmware are visible only in its log.
 	_, _ = m.command("busybox", "udhcpc", "-i", "eth0", "-f", "-q", "-n", "-t", "1", "-T", "1", "-s", "/bin/true", "-V", bios, "-x", "0x5d:0000").CombinedOutput()
 	testkit.Until(t, 10*time.Second, 50*time.Millisecond, testkit.That("the proxy has offered BIOS its program", func() bool {
 		return strings.Contains(l.text(), "boot=undionly.kpxe")
@@ -118,7 +118,7 @@ func TestProxyBesideAnotherDHCP(t *testing.T) {
 	}))
 }
 
-// TestWhatIsInTheWay tells of everything that keeps a service from starting.
+// TestWhatIsInTheWay checks the error for everything that prevents a service from starting.
 func TestWhatIsInTheWay(t *testing.T) {
 	if !testkit.OwnNetwork(t) {
 		return
@@ -148,11 +148,11 @@ func TestWhatIsInTheWay(t *testing.T) {
 	m.run(t, "ip", "address", "add", "10.79.0.9/24", "dev", "eth0")
 	m.run(t, "busybox", "tftp", "-g", "-r", "snponly.efi", "-l", filepath.Join(t.TempDir(), "x"), "10.79.0.1")
 	if out, err := m.command("busybox", "udhcpc", "-i", "eth0", "-f", "-q", "-n", "-t", "1", "-T", "1", "-s", "/bin/true", "-V", bios).CombinedOutput(); err == nil {
-		t.Errorf("with mode off an address was given: %s", out)
+		t.Errorf("a server with mode off assigned an address: %s", out)
 	}
 }
 
-// TestServerLeadsMachinesToItself runs the command: a machine is given an address, the script by its URL, and the script.
+// TestServerLeadsMachinesToItself runs the real command: a machine gets an address, the URL of the script, and the script.
 func TestServerLeadsMachinesToItself(t *testing.T) {
 	if !testkit.OwnNetwork(t) {
 		return

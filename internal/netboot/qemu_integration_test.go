@@ -17,14 +17,14 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// power is how an emulated computer boots.
+// power is the way in which an emulated computer boots.
 type power struct {
 	uefi bool
-	rom  bool // the network card has iPXE itself; else it is the firmware that boots from the network
+	rom  bool // the network card contains iPXE; otherwise the firmware boots from the network
 	http bool // UEFI boots by HTTP, not by PXE
 }
 
-// powerOn starts an emulated computer with a network card in a bridge.
+// powerOn starts an emulated computer whose network card is in a bridge.
 func powerOn(t *testing.T, bridge, mac string, p power) time.Time {
 	t.Helper()
 	tap := "tap" + mac[len(mac)-2:]
@@ -65,11 +65,11 @@ func uuidOf(mac string) string {
 	return "16e7d8a7-bfa9-428b-9117-3633" + strings.ReplaceAll(mac, ":", "")[4:]
 }
 
-// reaches waits until the machine has said to /ipxe who it is. Then it has got an address, iPXE and our first script.
+// reaches waits until the machine has sent its labels to /ipxe. By then it has an address, iPXE and our first script.
 func (l *lab) reaches(t *testing.T, what, mac string, began time.Time) {
 	t.Helper()
 	hyphened := strings.ReplaceAll(mac, ":", "-")
-	// A minute each on a host that has time; emulation on one that is busy takes many times that.
+	// One minute suffices on an idle host; emulation on a busy one takes many times that.
 	testkit.Until(t, 4*time.Minute, 20*time.Millisecond, testkit.That(what+" has asked for its script", func() bool {
 		for _, r := range l.requests("/ipxe?") {
 			if u, err := url.Parse(r); err == nil && u.Query().Get("mac") == hyphened && u.Query().Get("uuid") == uuidOf(mac) {
@@ -84,8 +84,8 @@ func (l *lab) reaches(t *testing.T, what, mac string, began time.Time) {
 	delete(l.asked, "/boot.ipxe")
 }
 
-// TestComputersBootFromTheNetwork powers on computers with BIOS and with UEFI. With -full also beside another DHCP server, with iPXE on the
-// card under UEFI, and by HTTP.
+// TestComputersBootFromTheNetwork boots computers with BIOS and with UEFI. With -full it also covers another DHCP server, iPXE on the card under
+// UEFI, and HTTP boot.
 func TestComputersBootFromTheNetwork(t *testing.T) {
 	if !testkit.OwnNetwork(t) {
 		return
@@ -112,7 +112,7 @@ func TestComputersBootFromTheNetwork(t *testing.T) {
 	}
 }
 
-// TestComputersBootBesideAnotherDHCP has another server give out addresses.
+// TestComputersBootBesideAnotherDHCP: another server assigns the addresses.
 func TestComputersBootBesideAnotherDHCP(t *testing.T) {
 	testkit.OnlyFull(t, "TestProxyBesideAnotherDHCP looks at what the proxy says to firmware, and TestComputersBootFromTheNetwork boots without another server")
 	if !testkit.OwnNetwork(t) {

@@ -18,17 +18,17 @@ import (
 	"github.com/naupegos/naupegos/internal/peer"
 )
 
-// The ports of a Service; docs/reference/server.md has all of the server's.
+// The ports of a Service; docs/reference/server.md lists all ports of the server.
 const (
 	dhcpPort  = 67   // UDP, DHCP: with modes proxy and on
-	proxyPort = 4011 // UDP, ProxyDHCP that is asked by itself: with mode proxy
-	tftpPort  = 69   // UDP; what is loaded comes from a port of the kernel's choice
+	proxyPort = 4011 // UDP, direct ProxyDHCP requests: with mode proxy
+	tftpPort  = 69   // UDP; the data comes from an ephemeral port
 )
 
-// programsPath is where HTTP has iPXE's programs, for firmware that boots by HTTP.
+// programsPath is the path of iPXE's programs for firmware that boots over HTTP.
 const programsPath = "/netboot/"
 
-// Service serves an interface. Its sockets are open from New on, so that whatever is in the way is known before anything else starts.
+// Service serves an interface. New opens its sockets, so that conflicts show before anything else starts.
 type Service struct {
 	cfg      Config
 	link     link
@@ -38,13 +38,13 @@ type Service struct {
 	tftp     *tftpServer
 }
 
-// New checks the config, looks for another DHCP server where this one is to give out addresses, and opens the sockets.
+// New checks the config, looks for another DHCP server if this one will assign addresses, and opens the sockets.
 func New(ctx context.Context, cfg Config) (*Service, error) {
 	l, err := cfg.check()
 	if err != nil {
 		return nil, err
 	}
-	cfg.Log = peer.Quiet(cfg.Log) // anybody on the link can send packets that each are worth a line
+	cfg.Log = peer.Quiet(cfg.Log) // every host on the link can send packets that each cause a log line
 	s := &Service{cfg: cfg, link: l}
 	if s.programs, err = programs.Find(cfg.Programs...); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func New(ctx context.Context, cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// beAlone refuses to be the second DHCP server of a link.
+// beAlone returns an error if the link has a DHCP server already.
 func (s *Service) beAlone(ctx context.Context) error {
 	other, err := findDHCP(ctx, s.link)
 	switch {
@@ -72,7 +72,7 @@ func (s *Service) beAlone(ctx context.Context) error {
 	return nil
 }
 
-// miss tells the log where no DHCP server stands beside a proxy. One may come later.
+// miss logs a warning if no DHCP server answers to complement the proxy. A server may start later.
 func (s *Service) miss(ctx context.Context) {
 	other, err := findDHCP(ctx, s.link)
 	switch {
@@ -113,12 +113,12 @@ func (s *Service) open() error {
 	return nil
 }
 
-// script is the URL of what iPXE runs.
+// script returns the URL of iPXE's first script.
 func (s *Service) script() string {
 	return fmt.Sprintf("http://%s/boot.ipxe", netip.AddrPortFrom(s.cfg.Address, s.cfg.HTTP))
 }
 
-// handler makes the mode.
+// handler returns the handler of the mode.
 func (s *Service) handler() (dhcp.Handler, error) {
 	host := netip.AddrPortFrom(s.cfg.Address, s.cfg.HTTP)
 	boot := dhcp.Boot{Server: s.cfg.Address, Program: s.programs.For, Script: s.script(), Programs: fmt.Sprintf("http://%s%s", host, programsPath)}
@@ -169,7 +169,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// close closes the sockets, which ends whoever serves them.
+// close closes the sockets, which ends the serving goroutines.
 func (s *Service) close() error {
 	var err error
 	for _, c := range s.dhcp {
@@ -184,7 +184,7 @@ func (s *Service) close() error {
 	return err
 }
 
-// Handler adds iPXE's programs to the boot endpoints, for firmware that boots by HTTP.
+// Handler adds iPXE's programs to the boot endpoints, for firmware that boots over HTTP.
 func (s *Service) Handler(boot http.Handler) http.Handler { return withPrograms(s.programs, boot) }
 
 func withPrograms(set *programs.Set, boot http.Handler) http.Handler {
@@ -202,5 +202,5 @@ func withPrograms(set *programs.Set, boot http.Handler) http.Handler {
 	return mux
 }
 
-// closed reports whether a socket was closed on purpose.
+// closed reports whether err comes from closing a socket on purpose.
 func closed(err error) bool { return errors.Is(err, net.ErrClosed) }

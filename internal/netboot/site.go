@@ -14,17 +14,18 @@ import (
 	"github.com/naupegos/naupegos/internal/netboot/programs"
 )
 
-// Paths are the patterns of what a Site answers over HTTP. Each is open to whoever reaches the listener.
+// Paths are the patterns that a Site serves over HTTP. They need no authentication.
 var Paths = []string{"/{$}", "/boot.ipxe", "/boot.ipxe.0", "/ipxe", "/grub", "/ignition", "/cloud", "/generic", "/metadata", AssetsPath, programsPath + "{name}"}
 
-// AssetsPath is the pattern of kernels and images, which take their time.
+// AssetsPath is the pattern of kernels and images, whose requests take long.
 const AssetsPath = "/assets/"
 
-// Site is the boot endpoints on a directory. What leads machines there on a network interface, a Service does, in a process without keys.
+// Site serves the boot endpoints of a directory. A Service, in a process without keys, leads the machines of a network interface to a Site.
 type Site struct {
-	// Registry is asked before the directory. Who knows machines puts groups and profiles there; profiles may lie in either.
+	// Registry has precedence over the directory. The registry of machines adds groups and profiles to it; a group's profile may be in either
+	// catalog.
 	Registry *boot.Catalog
-	// Fallback says which profile a machine has that no group is for, if it is set before the site is asked; see boot.Options.
+	// Fallback returns the profile of a machine without a group. It must be set before the first request; see boot.Options.
 	Fallback func(ctx context.Context, labels map[string]string) string
 
 	files    *boot.Directory
@@ -33,7 +34,7 @@ type Site struct {
 	watching atomic.Bool
 }
 
-// OpenSite reads the directory, which is made if it does not exist, and checks what cfg says of an interface.
+// OpenSite reads the directory, which it creates if necessary, and checks cfg's settings of an interface.
 func OpenSite(dir string, cfg Config) (*Site, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -67,25 +68,25 @@ func OpenSite(dir string, cfg Config) (*Site, error) {
 	return s, nil
 }
 
-// Address returns this server's address on the interface that machines boot over; not a valid one where none is served.
+// Address returns this server's address on the interface that machines boot over. It is invalid if no interface is served.
 func (s *Site) Address() netip.Addr {
 	return s.address
 }
 
-// ServeHTTP answers Paths.
+// ServeHTTP implements http.Handler for Paths.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // Files returns the catalog of the directory.
 func (s *Site) Files() *boot.Catalog { return s.files.Catalog }
 
-// Run follows the directory until ctx ends.
+// Run follows changes of the directory until ctx ends.
 func (s *Site) Run(ctx context.Context) error {
 	s.watching.Store(true)
 	defer s.watching.Store(false)
 	return s.files.Watch(ctx)
 }
 
-// Health reports whether the site reads the directory and sees its changes. A failure of any other part ends the Site.
+// Health reports whether the site can read the directory and gets its changes. A failure of any other part ends Run.
 func (s *Site) Health(context.Context) map[string]bool {
 	return map[string]bool{"boot directory": s.watching.Load() && s.files.Readable()}
 }

@@ -19,12 +19,12 @@ import (
 	"github.com/naupegos/naupegos/internal/netboot/dhcp"
 )
 
-// listen opens a UDP port for what comes in over a link, broadcasts included.
+// listen opens a UDP port for packets from one link, including broadcasts.
 func listen(l link, port int) (*net.UDPConn, error) {
 	options := func(_, _ string, c syscall.RawConn) error {
 		var err error
 		e := c.Control(func(fd uintptr) {
-			// A ProxyDHCP may be on one machine with the DHCP server that it stands beside: both get what is broadcast.
+			// A ProxyDHCP can run on the same machine as the DHCP server: both get the broadcasts.
 			reuse := unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
 			broadcast := unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BROADCAST, 1)
 			err = errors.Join(reuse, broadcast, unix.BindToDevice(int(fd), l.Name))
@@ -43,7 +43,7 @@ func listen(l link, port int) (*net.UDPConn, error) {
 	return conn.(*net.UDPConn), nil
 }
 
-// socket answers DHCP messages that come in at a port.
+// socket answers DHCP messages on one port.
 type socket struct {
 	conn    *net.UDPConn
 	port    int
@@ -51,7 +51,7 @@ type socket struct {
 	log     *slog.Logger
 }
 
-// serve answers one message after another until the socket is closed.
+// serve answers messages one by one until the socket is closed.
 func (s *socket) serve() error {
 	var room [4096]byte
 	for {
@@ -68,7 +68,7 @@ func (s *socket) serve() error {
 	}
 }
 
-// answer answers a message. What a message brings the library down with is that message's trouble alone.
+// answer answers a message. It recovers from panics of the library, so that a bad message affects no other.
 func (s *socket) answer(data []byte, from netip.AddrPort) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -89,8 +89,8 @@ func (s *socket) answer(data []byte, from netip.AddrPort) (err error) {
 	return err
 }
 
-// destination is where an answer goes: to the relay; back, where it was asked at the port of a ProxyDHCP or by who has an address; else to all
-// on the link, for a machine without an address does not answer to its own name.
+// destination returns the address for an answer: the relay; else the client's address, if the client has one or asked at ProxyDHCP's port; else
+// broadcast, because a machine without an address does not answer ARP.
 func destination(m, reply *dhcpv4.DHCPv4, from netip.AddrPort, port int) netip.AddrPort {
 	if relay, ok := netip.AddrFromSlice(m.GatewayIPAddr.To4()); ok && !relay.IsUnspecified() {
 		return netip.AddrPortFrom(relay, dhcpv4.ServerPort)
@@ -104,17 +104,17 @@ func destination(m, reply *dhcpv4.DHCPv4, from netip.AddrPort, port int) netip.A
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), dhcpv4.ClientPort)
 }
 
-// findDHCP asks for an address on a link, and returns which server has offered one. Without any the address is not valid, after six seconds: a
-// server may try for seconds whether an address is free before it offers one. Nothing is taken.
+// findDHCP requests an address on a link and returns the address of the server that offers one. It returns an invalid address if there is no
+// offer within six seconds: a server may probe for seconds whether an address is free. findDHCP accepts no offer.
 func findDHCP(ctx context.Context, l link) (netip.Addr, error) {
-	if len(l.HardwareAddr) != 6 { // loopback, a tunnel: nobody gives out addresses there
+	if len(l.HardwareAddr) != 6 { // loopback, a tunnel: such links have no DHCP
 		return netip.Addr{}, nil
 	}
 	c, err := nclient4.New(l.Name, nclient4.WithTimeout(time.Second), nclient4.WithRetry(3))
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	defer c.Close() //nolint:errcheck // nothing was written that could be lost
+	defer c.Close() //nolint:errcheck // it holds no unsaved data
 	offer, err := c.DiscoverOffer(ctx)
 	switch {
 	case errors.Is(err, nclient4.ErrNoResponse):

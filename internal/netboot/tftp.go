@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	tftpTimeout   = time.Second // of a packet that is not acknowledged
+	tftpTimeout   = time.Second // for the acknowledgement of a packet
 	tftpRetries   = 5
 	tftpTransfers = 256 // at a time
-	tftpOfOne     = 16  // of them from one address, so that nobody takes all; firmware asks for one file, and again when it is impatient
+	tftpOfOne     = 16  // per client address, so that one client can't occupy all; firmware requests one file, and repeats impatiently
 )
 
 // autoexec is the script that iPXE requests from its own TFTP server. iPXE runs it in place of the file that DHCP names.
 const autoexec = "autoexec.ipxe"
 
-// tftpServer gives out iPXE's programs and the script that leads to the boot endpoints, and nothing else. It takes nothing.
+// tftpServer serves iPXE's programs and the script that leads to the boot endpoints, and nothing else. It accepts no files.
 type tftpServer struct {
 	*tftp.Server
 	conn     *net.UDPConn
 	programs *programs.Set
-	script   []byte // autoexec.ipxe; nil: there is none
+	script   []byte // autoexec.ipxe; nil: not served
 	log      *slog.Logger
 	mu       sync.Mutex
-	running  map[string]int // transfers by address
+	running  map[string]int // number of running transfers by client address
 	all      int
 }
 
@@ -49,10 +49,10 @@ func newTFTP(conn *net.UDPConn, set *programs.Set, script string, log *slog.Logg
 
 func (s *tftpServer) serve() error { return s.Serve(s.conn) }
 
-// stop waits for the transfers that run, which have a few seconds at most without an acknowledgement.
+// stop waits for the running transfers, which fail within seconds without acknowledgements.
 func (s *tftpServer) stop() {
 	s.Shutdown()
-	s.conn.Close() //nolint:errcheck // it is closed already where it was served
+	s.conn.Close() //nolint:errcheck // the server may have closed it already
 }
 
 // file returns the content that TFTP serves under a name.
@@ -63,10 +63,10 @@ func (s *tftpServer) file(name string) []byte {
 	return program(s.programs, name)
 }
 
-// program returns the program of a name.
+// program returns the program with a name.
 func program(set *programs.Set, name string) []byte { return set.Get(plain(name)) }
 
-// plain is a name however it is written: firmware adds slashes, and some a trailing byte.
+// plain normalises a file name: firmware adds slashes, and some firmware a trailing byte.
 func plain(name string) string {
 	name = strings.ReplaceAll(name, `\`, "/")
 	for name != "" && strings.IndexByte("\x00\xff ", name[len(name)-1]) >= 0 {
@@ -77,7 +77,7 @@ func plain(name string) string {
 
 var errAbsent = errors.New("file not found")
 
-// begin reports whether one more transfer to an address may run; end follows it where it may.
+// begin reports whether an address may start another transfer. If so, the caller calls end afterwards.
 func (s *tftpServer) begin(address string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *tftpServer) end(address string) {
 	}
 }
 
-// read answers a request for a file.
+// read serves a file.
 func (s *tftpServer) read(name string, to io.ReaderFrom) error {
 	data := s.file(name)
 	from, address := "", ""
@@ -116,7 +116,7 @@ func (s *tftpServer) read(name string, to io.ReaderFrom) error {
 		return errAbsent
 	}
 	_, err := to.ReadFrom(bytes.NewReader(data))
-	// UEFI asks for the size first, and then aborts.
+	// UEFI requests the size first and then aborts.
 	s.log.Debug("TFTP", "file", name, "from", from, "bytes", len(data), "ended", fmt.Sprint(err))
 	return err
 }

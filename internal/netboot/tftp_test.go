@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// testPrograms returns programs of a host that has them under Debian's names.
+// testPrograms returns the programs of a host with Debian's file names.
 func testPrograms(t testing.TB) *programs.Set {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,12 +40,12 @@ func TestPrograms(t *testing.T) {
 	}
 	for _, name := range []string{"snponly.efi", "/snponly.efi", `\snponly.efi`, "//a/../snponly.efi", "snponly.efi\xff", "snponly.efi\x00"} {
 		if program(set, name) == nil {
-			t.Errorf("%q is not given out", name)
+			t.Errorf("%q is not served", name)
 		}
 	}
 	for _, name := range []string{"", "/", "ipxe.efi", "../snponly", "/etc/passwd", "/usr/lib/ipxe/snponly.efi"} {
 		if program(set, name) != nil {
-			t.Errorf("%q is given out", name)
+			t.Errorf("%q is served", name)
 		}
 	}
 	dir := t.TempDir()
@@ -82,7 +82,8 @@ func TestWhereAnswersGo(t *testing.T) {
 	}
 }
 
-// TestOneAddressLeavesRoomForOthers: who asks for files and acknowledges nothing is refused beyond its share, and another address is served.
+// TestOneAddressLeavesRoomForOthers: a client that does not acknowledge packets gets no more than its share of transfers, and other addresses are
+// served.
 func TestOneAddressLeavesRoomForOthers(t *testing.T) {
 	at := serveTFTP(t)
 	greedy := fromAnotherAddress(t)
@@ -101,7 +102,7 @@ func TestOneAddressLeavesRoomForOthers(t *testing.T) {
 func serveTFTP(t testing.TB) *net.UDPAddr {
 	conn := testkit.Value(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
 	s := newTFTP(conn, testPrograms(t), "http://10.0.0.1:8080/boot.ipxe", slog.New(slog.DiscardHandler))
-	s.SetRetries(1) // nobody acknowledges what is asked for here
+	s.SetRetries(1) // the client acknowledges nothing
 	s.SetTimeout(200 * time.Millisecond)
 	ended := make(chan error, 1)
 	go func() { ended <- s.serve() }()
@@ -112,7 +113,7 @@ func serveTFTP(t testing.TB) *net.UDPAddr {
 	return conn.LocalAddr().(*net.UDPAddr)
 }
 
-// TestAutoexec gives out the script that iPXE looks for.
+// TestAutoexec checks that the server serves the script that iPXE requests.
 func TestAutoexec(t *testing.T) {
 	client := testkit.Value(tftp.NewClient(serveTFTP(t).String()))(t)
 	for _, name := range []string{"autoexec.ipxe", "/autoexec.ipxe"} {
@@ -124,7 +125,7 @@ func TestAutoexec(t *testing.T) {
 	}
 }
 
-// fetchUndionly fetches a file, from the address that the system chooses.
+// fetchUndionly fetches a file, from the local address that the system chooses.
 func fetchUndionly(at *net.UDPAddr) error {
 	client, err := tftp.NewClient(at.String())
 	if err != nil {
@@ -136,19 +137,19 @@ func fetchUndionly(at *net.UDPAddr) error {
 	}
 	n, err := from.WriteTo(io.Discard)
 	if want := int64(500 * len("undionly.kpxe")); err == nil && n != want {
-		err = fmt.Errorf("it has %d bytes, not %d", n, want)
+		err = fmt.Errorf("the file has %d bytes, want %d", n, want)
 	}
 	return err
 }
 
-// fromAnotherAddress returns a socket at another address than fetchUndionly's.
+// fromAnotherAddress returns a socket with another local address than fetchUndionly's.
 func fromAnotherAddress(t testing.TB) *net.UDPConn {
 	c := testkit.Value(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2)}))(t)
 	t.Cleanup(func() { testkit.Must(t, c.Close()) })
 	return c
 }
 
-// FuzzTFTP sends anything to a server; afterwards it still answers.
+// FuzzTFTP sends arbitrary packets to a server, which must still answer afterwards.
 func FuzzTFTP(f *testing.F) {
 	f.Add([]byte("\x00\x01snponly.efi\x00octet\x00"))
 	f.Add([]byte("\x00\x01/snponly.efi\x00octet\x00blksize\x00" + "99999999999\x00tsize\x00" + "0\x00"))

@@ -23,7 +23,10 @@ func (o *Options) Admit(ctx context.Context, st store.Store, doc *v1alpha1.Clust
 	if err == nil && len(rec.Document) > 0 {
 		was, _ = v1alpha1.Parse("the stored document of "+rec.Name, rec.Document) // an unreadable document allows no releases
 	}
-	return o.Policy.Check(ctx, policy.NewCredentials(st.ServerSecrets()), doc, was)
+	if err := o.Policy.Check(ctx, policy.NewCredentials(st.ServerSecrets()), doc, was); err != nil {
+		return err
+	}
+	return apart(ctx, st, doc)
 }
 
 // named lists the credentials that a document names.

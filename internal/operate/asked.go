@@ -148,10 +148,29 @@ type Begun struct {
 }
 
 // Begin opens a session and makes the first plan. Closing the session closes the store; if Begin fails, it has closed the store.
-func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, err error) {
-	b := &Begun{Asked: a, look: o.Look}
-	if b.verb, err = a.check(); err != nil {
-		return nil, (&Session{Store: st}).CloseWith(err)
+func Begin(ctx context.Context, st store.Store, a Asked, o Options) (*Begun, error) {
+	b, returned := &Begun{Asked: a, look: o.Look}, false
+	defer func() {
+		if returned {
+			return
+		}
+		if b.Session == nil { // a panic: a server goes on after it, and must not keep the store's connection
+			b.Session = &Session{Store: st}
+		}
+		_ = b.Close() // the panic says more
+	}()
+	err := b.open(ctx, st, o)
+	returned = true
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// open does the work of Begin.
+func (b *Begun) open(ctx context.Context, st store.Store, o Options) (err error) {
+	if b.verb, err = b.Asked.check(); err != nil {
+		return (&Session{Store: st}).CloseWith(err)
 	}
 	b.options, o.asked = o, &b.Asked
 	if b.verb.beside {
@@ -159,30 +178,30 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (_ *Begun, e
 	}
 	if b.verb.open != nil {
 		err = b.verb.open(ctx, st, b, o)
-	} else if a.Verb == Apply && a.Document != "" {
-		o.NewID = a.ClusterID
-		if b.Document, err = a.parse(); err == nil {
+	} else if b.Asked.Verb == Apply && b.Asked.Document != "" {
+		o.NewID = b.Asked.ClusterID
+		if b.Document, err = b.Asked.parse(); err == nil {
 			b.Session, err = OpenDocument(ctx, st, b.Document, o)
 		} else {
 			err = (&Session{Store: st}).CloseWith(err)
 		}
 	} else {
 		o.Edit = b.edit
-		b.Session, _, err = OpenNamed(ctx, st, a.Cluster, o)
+		b.Session, _, err = OpenNamed(ctx, st, b.Asked.Cluster, o)
 	}
 	if err != nil { // the session is already closed
-		return nil, b.giveBack(err)
+		return b.giveBack(err)
 	}
 	if err := b.guard(); err != nil {
-		return nil, b.CloseWith(err)
+		return b.CloseWith(err)
 	}
 	if err := b.plan(ctx); err != nil {
-		return nil, b.CloseWith(err)
+		return b.CloseWith(err)
 	}
 	if err := Recall(ctx, st, b.First.Plan); err != nil {
-		return nil, b.CloseWith(err)
+		return b.CloseWith(err)
 	}
-	return b, nil
+	return nil
 }
 
 // Close releases everything that b holds.

@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/policy"
+	"github.com/naupegos/naupegos/internal/siteset"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -62,7 +63,9 @@ type Options struct {
 	HandOver func(files map[string][]byte) error
 	Backups  BackupSource
 	// Policy says which resources of this host documents may use. Servers set it; nil: the operator is the host's user and has access anyway.
-	Policy  *policy.Policy
+	Policy *policy.Policy
+	// Sets renders the document's manifests and charts; nil: in this process, which they can end.
+	Sets    siteset.Renderer
 	Say     io.Writer // receives progress lines during planning; may be nil
 	Version string    // of this program
 	// RenewBefore is how long before its expiry a certificate is due; 0: the default of pki.Options.
@@ -75,6 +78,7 @@ type Options struct {
 // The session closes the store, even if opening fails.
 func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o Options) (*Session, error) {
 	s := &Session{Store: st, verb: o.Verb, asked: o.asked, by: o.By, version: o.Version}
+	defer s.afterPanic()
 	name := doc.Metadata.Name
 	rec, err := st.Cluster(ctx, name)
 	if fail.KindOf(err) == fail.NotFound {
@@ -103,6 +107,7 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 // o.Edit returns. The session closes the store, even if opening fails.
 func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Session, *v1alpha1.Cluster, error) {
 	s := &Session{Store: st, verb: o.Verb, asked: o.asked, by: o.By, version: o.Version}
+	defer s.afterPanic()
 	rec, err := st.Cluster(ctx, name)
 	if err != nil {
 		return nil, nil, s.CloseWith(err)
@@ -115,6 +120,14 @@ func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Se
 		return nil, nil, s.CloseWith(err)
 	}
 	return s, doc, nil
+}
+
+// afterPanic closes the session if opening it panicked: a server goes on, and must not keep the lease and the store's connection.
+func (s *Session) afterPanic() {
+	if r := recover(); r != nil {
+		_ = s.Close() // the panic says more
+		panic(r)
+	}
 }
 
 // open takes the lease, rereads the record, edits and admits the document, and opens the cluster, which gets the bundle.
@@ -147,7 +160,7 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 	}
 	s.Record, s.Found = rec, *rec
 	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), Given: s.given, ReadOnly: o.ReadOnly, Closed: o.Policy != nil, Ask: o.Ask,
-		RenewBefore: o.RenewBefore}
+		RenewBefore: o.RenewBefore, Sets: o.Sets}
 	if o.Bundle != nil {
 		deps.Bundles = func(ctx context.Context, version string) (use, newest *bundle.Bundle, err error) {
 			return o.Bundle(ctx, doc, version, memory.BundleOf(rec))

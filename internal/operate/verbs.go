@@ -49,6 +49,7 @@ type verb struct {
 	commits   bool // the request's document is stored after the agreement
 	atOnce    bool // the session stores facts and secrets as soon as it makes them, not at its commit
 	beside    bool // changes neither the cluster nor its record: runs without the lease, so that other verbs need not wait, and opens bundles itself
+	final     bool // gives a cluster or its data up: needs a fresh sign-in
 	reaches   bool // planning already reads a backup or a foreign host, not only the cluster in the store: a plan needs the role operate
 	check     func(a *Asked) error
 	// open opens the session in a way specific to the verb, and closes the store if that fails; nil: on the cluster, which the store knows.
@@ -66,8 +67,8 @@ var verbs = map[string]*verb{
 			b.Cluster.Only(b.Asked.Only)
 			return b.planApply(ctx)
 		}},
-	Destroy:         {takes: "keepVolumes", atOnce: true, goesOn: true, plan: planDestroy},
-	"reset":         {takes: "machine keepVolumes", atOnce: true, goesOn: true, check: checkReset, plan: planReset},
+	Destroy:         {takes: "keepVolumes", final: true, atOnce: true, goesOn: true, plan: planDestroy},
+	"reset":         {takes: "machine keepVolumes", final: true, atOnce: true, goesOn: true, check: checkReset, plan: planReset},
 	"upgrade":       {takes: "document from upgrade", bundle: BundleMade, converges: true, goesOn: true, commits: true, check: checkUpgrade, edit: editRelease, plan: planUpgrade},
 	"node add":      {takes: "document from grow", bundle: BundleMade, converges: true, commits: true, check: checkGrow, edit: editGrow, plan: planConverge},
 	"node remove":   {takes: "document from machines", bundle: BundleMade, converges: true, commits: true, check: needMachines, edit: editShrink, plan: planRemove},
@@ -81,13 +82,13 @@ var verbs = map[string]*verb{
 	Repair:          {takes: "machine", bundle: BundleMade, plan: planRepair},
 	"update":        {takes: "update", commits: true, goesOn: true, check: checkUpdate, plan: planUpdate},
 	"certs rotate":  {takes: "rotate", bundle: BundleMade, converges: true, commits: true, check: checkRotate, edit: lookRotate, plan: planRotate},
-	recoverEtcd:     {takes: "machine", bundle: BundleMade, commits: true, check: checkRecover, plan: planRecover},
+	recoverEtcd:     {takes: "machine", final: true, bundle: BundleMade, commits: true, check: checkRecover, plan: planRecover},
 	"backup create": {plain: true, atOnce: true, plan: planBackup},
 	"backup prune":  {atOnce: true, goesOn: true, plan: planPrune},
 	Rehearse:        {takes: "backup seconds", bundle: BundleMade, plain: true, goesOn: true, beside: true, plan: planRehearse},
-	restoreBackup:   {takes: "backup document from clusterID restore seconds", bundle: BundleMade, reaches: true, check: checkRestore, open: openRestore, plan: planRestore},
+	restoreBackup:   {takes: "backup document from clusterID restore seconds", final: true, bundle: BundleMade, reaches: true, check: checkRestore, open: openRestore, plan: planRestore},
 	importCluster:   {takes: "import clusterID", reaches: true, check: checkImport, open: openImport, plan: planImport},
-	Release:         {takes: "taken", bundle: BundleMade, commits: true, goesOn: true, plan: planRelease},
+	Release:         {takes: "taken", final: true, bundle: BundleMade, commits: true, goesOn: true, plan: planRelease},
 	"test":          {takes: "seconds", bundle: BundleIfHere, plain: true, plan: planTest},
 }
 
@@ -98,6 +99,9 @@ func verbNames() string { return strings.Join(Verbs(), ", ") }
 
 // Plain reports whether the verb does exactly what its name says: its plan is neither shown nor asked for.
 func (a *Asked) Plain() bool { v := verbs[a.Verb]; return v != nil && v.plain }
+
+// Final reports whether the verb gives a cluster or its data up.
+func (a *Asked) Final() bool { v := verbs[a.Verb]; return v != nil && v.final }
 
 // Converges reports whether the verb's first plan is that of apply, or one that apply continues.
 func (a *Asked) Converges() bool { v := verbs[a.Verb]; return v != nil && v.converges }

@@ -39,8 +39,9 @@ func verifies(shown []*x509.Certificate, now time.Time, roots ...*x509.Certifica
 	return err == nil
 }
 
-// TestAuthorityTurns takes an authority through the phases of two rotations: who trusts what they should verifies what is issued in each, leaves
-// follow the generation that signs, and clients that never learned of another generation go on by the chain, as long as that is good.
+// TestAuthorityTurns takes an authority through the phases of two rotations: clients that trust the right certificates verify what each phase
+// issues, leaves follow the signing generation, and clients that never learned of another generation continue through the chain while it is
+// valid.
 func TestAuthorityTurns(t *testing.T) {
 	now := time.Now()
 	secrets := &pkitest.MemorySecrets{}
@@ -62,7 +63,7 @@ func TestAuthorityTurns(t *testing.T) {
 	use(1, 2)
 	both := trusted()
 	if len(both) != 2 || !both[0].Equal(first[0]) || both[1].Equal(both[0]) {
-		t.Fatalf("told to trust a second one, it is %d", len(both))
+		t.Fatalf("the bundle has %d certificates after a second generation was added", len(both))
 	}
 	if same := leaf(); !same[0].Equal(old[0]) || len(same) != 1 {
 		t.Error("a leaf changes before its authority does")
@@ -139,9 +140,9 @@ func TestKeysTurn(t *testing.T) {
 		t.Errorf("the SSH keys are %v", lines)
 	}
 	if g := k.Generations(pki.EtcdCA); g != (pki.Generations{Signs: 1}) {
-		t.Errorf("what nobody rotated is %v", g)
+		t.Errorf("the generations of an authority that was never rotated: %v", g)
 	}
 	if _, err := k.Signer(t.Context(), "nobody"); fail.KindOf(err) != fail.Internal {
-		t.Errorf("an authority that nobody knows: %v", err)
+		t.Errorf("an unknown authority: %v", err)
 	}
 }

@@ -41,7 +41,7 @@ func TestIssuerKeepsItsKeys(t *testing.T) {
 		}
 	}
 	if again := testkit.Value(k.Leaf(t.Context(), server()))(t); !bytes.Equal(first.CertPEM, again.CertPEM) || i.Signed() != 1 {
-		t.Errorf("what is good was signed again: %d", i.Signed())
+		t.Errorf("valid certificates were signed again: %d", i.Signed())
 	}
 	list := testkit.Value(k.List(t.Context()))(t)
 	if last := list[len(list)-1]; len(list) != 4 || last.Authority != pki.KubernetesCA {
@@ -50,14 +50,14 @@ func TestIssuerKeepsItsKeys(t *testing.T) {
 
 	i.Err = fail.New(fail.Unreachable, "gone")
 	if again := testkit.Value(k.Leaf(t.Context(), server()))(t); !bytes.Equal(first.CertPEM, again.CertPEM) {
-		t.Error("what is good needs no issuer")
+		t.Error("valid certificates need no issuer")
 	}
 	c.now = start.Add(250 * 24 * time.Hour)
 	_, err := k.Leaf(t.Context(), server())
 	testkit.Fails(t, err, fail.Unreachable, "gone", "cp-1/apiserver")
 	i.Err = nil
 	if again := testkit.Value(k.Leaf(t.Context(), server()))(t); bytes.Equal(first.CertPEM, again.CertPEM) {
-		t.Error("what is due was not signed again")
+		t.Error("a certificate that is due was not renewed")
 	}
 }
 
@@ -102,7 +102,7 @@ func TestIssuerSignsSomethingElse(t *testing.T) {
 	}
 }
 
-// TestAnotherIssuer opens what one issuer has made with another.
+// TestAnotherIssuer opens a PKI of one issuer with another one.
 func TestAnotherIssuer(t *testing.T) {
 	for name, c := range map[string]struct{ first, then *pkitest.Issuer }{
 		"from elsewhere to here": {&pkitest.Issuer{}, nil}, "from here to elsewhere": {nil, &pkitest.Issuer{}}, "another authority": {&pkitest.Issuer{}, &pkitest.Issuer{}},

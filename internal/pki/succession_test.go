@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestIssuerTurns takes an authority whose key is elsewhere through the phases of two rotations, the second of which is taken back first.
+// TestIssuerTurns takes an authority with an external key through the phases of two rotations; the second one is first reverted.
 func TestIssuerTurns(t *testing.T) {
 	s, i := &pkitest.MemorySecrets{}, &pkitest.Issuer{}
 	k, c := elsewhere(s, i)
@@ -31,7 +31,7 @@ func TestIssuerTurns(t *testing.T) {
 	first, old := trusted(), leaf()
 	use(1, 2)
 	if _, err := k.CABundle(t.Context(), pki.KubernetesCA); err == nil || !strings.Contains(err.Error(), "was not prepared") {
-		t.Errorf("an authority is trusted that nobody has made: %v", err)
+		t.Errorf("an authority that was not prepared is trusted: %v", err)
 	}
 	use(1, 0)
 	for range 2 { // the second time it is there
@@ -78,7 +78,7 @@ func TestIssuerTurns(t *testing.T) {
 	}
 }
 
-// TestIssuerDoesNotTurn has an issuer give something else than another authority, or what does not lead to it: nothing is remembered of it.
+// TestIssuerDoesNotTurn: if an issuer returns something other than a new authority, or one without a chain to the old one, nothing is stored.
 func TestIssuerDoesNotTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		with  func(*pkitest.Issuer)

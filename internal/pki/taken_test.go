@@ -32,7 +32,7 @@ func rsaAuthority(t *testing.T, cn string) pki.Pair {
 		KeyPEM: pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})}
 }
 
-// TestTakenGoesOn: a PKI issues by authorities that somebody else has made, and gives them back as they were.
+// TestTakenGoesOn: a PKI issues with another tool's authorities, and returns them unchanged.
 func TestTakenGoesOn(t *testing.T) {
 	taken := pki.Taken{Authorities: map[string]pki.Pair{}, Encryption: map[string][]byte{"key1": make([]byte, 32), "key7": make([]byte, 32)}}
 	for _, name := range pki.Authorities() {
@@ -67,7 +67,7 @@ func TestTakenGoesOn(t *testing.T) {
 	}
 }
 
-// TestTakenRefuses what is no authority, or not with its own key. No error shows a key.
+// TestTakenRefuses input that is no authority, or has another's key. No error contains a key.
 func TestTakenRefuses(t *testing.T) {
 	whole := func() pki.Taken {
 		one := rsaAuthority(t, "x")

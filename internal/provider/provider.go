@@ -65,6 +65,7 @@ type Machine struct {
 type Login struct {
 	Address   string   `json:",omitempty"` // IP address or DNS name; empty: the machine's
 	KeyFile   string   `json:",omitempty"` // of the private key that logs in; empty: that of most machines
+	MoreKeys  []string `json:",omitempty"` // files of further keys, which are offered after it
 	CertFiles []string `json:",omitempty"` // certificates of keys
 	Agent     string   `json:",omitempty"` // the SSH agent, as IdentityAgent of ssh_config names it; empty: that of SSH_AUTH_SOCK
 	Sudo      string   `json:",omitempty"` // names the password that sudo asks for: "file:PATH", "env:NAME", "prompt" or "prompt:MACHINE"; empty: there is none
@@ -77,6 +78,7 @@ type Jump struct {
 	Port      int      `json:",omitempty"`
 	User      string   `json:",omitempty"`
 	KeyFile   string   `json:",omitempty"`
+	MoreKeys  []string `json:",omitempty"`
 	CertFiles []string `json:",omitempty"`
 	Agent     string   `json:",omitempty"`
 	HostKeys  []string `json:",omitempty"`

@@ -14,11 +14,11 @@ import (
 func Host(m provider.Machine) remote.Host {
 	h := remote.Host{
 		Name: m.Name, Address: cmp.Or(m.Login.Address, m.Public, m.Address), Port: m.Port, User: m.User, HostKeys: m.HostKeys,
-		KeyFile: m.Login.KeyFile, CertFiles: m.Login.CertFiles, Agent: m.Login.Agent, Sudo: m.Login.Sudo,
+		KeyFile: m.Login.KeyFile, MoreKeys: m.Login.MoreKeys, CertFiles: m.Login.CertFiles, Agent: m.Login.Agent, Sudo: m.Login.Sudo,
 	}
 	for _, j := range m.Login.Via { // the last one reaches the machine, through those before
 		next := remote.Host{
-			Name: j.Address, Address: j.Address, Port: j.Port, User: j.User, KeyFile: j.KeyFile, CertFiles: j.CertFiles, Agent: j.Agent, HostKeys: j.HostKeys, Via: h.Via,
+			Name: j.Address, Address: j.Address, Port: j.Port, User: j.User, KeyFile: j.KeyFile, MoreKeys: j.MoreKeys, CertFiles: j.CertFiles, Agent: j.Agent, HostKeys: j.HostKeys, Via: h.Via,
 		}
 		h.Via = []remote.Host{next}
 	}

@@ -1,10 +1,12 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store/metal"
@@ -63,16 +65,46 @@ func (r *Registry) Maintain(ctx context.Context, uuid, why string) (*Machine, er
 	})
 }
 
-// Reinstall allows a machine to be installed again, after success or failures.
-func (r *Registry) Reinstall(ctx context.Context, uuid, by string) (*Machine, error) {
+// Reinstall allows a machine to be installed again, after success or failures. wipe names disks that may be overwritten despite foreign content, in
+// addition to those of an order that was not carried out.
+func (r *Registry) Reinstall(ctx context.Context, uuid string, wipe []string, by string) (*Machine, error) {
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
 		if !rec.Installed.IsZero() && rec.Failures < r.o.InstallRetries { // a failed machine may always be reinstalled
 			if err := r.inUse(ctx, uuid, "install it again", d.Claim, rec); err != nil {
 				return err
 			}
 		}
+		note := "by " + by
+		if len(wipe) > 0 {
+			if rec.Order == nil {
+				return fail.New(fail.Invalid, "no installation is ordered for the machine, so that there is no disk to wipe").At(uuid).Do("naupegos machine install %s --wipe SERIAL", uuid)
+			}
+			o := *rec.Order
+			o.Disk.Consent = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.Disk.Consent, wipe))))
+			if err := cmp.Or(o.Check(), hasDisks(d.Facts, rec.Order, &o)); err != nil {
+				return err
+			}
+			rec.Order, note = &o, note+", with consent to overwrite "+strings.Join(wipe, ", ")
+		}
 		rec.Reinstall, rec.Failures = true, 0
-		d.Note("to be reinstalled", "by "+by)
+		d.Note("to be reinstalled", note)
+		return nil
+	})
+}
+
+// Keep takes back that a machine is to be reinstalled, as long as its installation has not begun.
+func Keep(ctx context.Context, r *Registry, uuid, by string) (*Machine, error) {
+	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
+		switch {
+		case !rec.Reinstall:
+			return fail.New(fail.Conflict, "the machine is not to be reinstalled").At(uuid)
+		case rec.Installed.IsZero():
+			return fail.New(fail.Refused, "the machine was never installed: it has nothing to keep").At(uuid)
+		case rec.Failures > 0 || State(d.State) == Granted:
+			return fail.New(fail.Refused, "the installation has begun: the disk may be overwritten already").At(uuid).Do("wait until the machine is installed")
+		}
+		rec.Reinstall = false
+		d.Note("not to be reinstalled", "by "+by)
 		return nil
 	})
 }

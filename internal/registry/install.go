@@ -97,6 +97,9 @@ func (r *Registry) Finish(ctx context.Context, m *Machine, ok bool, log []string
 		switch {
 		case ok:
 			rec.Installed, rec.Failures, rec.Reinstall = time.Now().UTC().Truncate(time.Microsecond), 0, false
+			if rec.Order != nil {
+				rec.Order = rec.Order.Used()
+			}
 			happens(d, rec, Succeeds, "")
 		case !authorized:
 			happens(d, rec, Fails, "it was not authorized")
@@ -126,9 +129,13 @@ func (r *Registry) Report(ctx context.Context, m *Machine, bootID, digest string
 	if err := r.store.Report(ctx, metal.Report{UUID: m.UUID, BootID: bootID, Digest: digest, Sequence: sequence}); err != nil {
 		return false, err
 	}
-	if State(m.State) != Running || m.Record.Boot != bootID && bootID != "" {
+	consented := m.Record.Order != nil && len(m.Record.Order.Disk.Consent) > 0 && digest == m.Record.Wanted && !m.Record.Reinstall // the order is carried out: the machine took it without being installed
+	if State(m.State) != Running || m.Record.Boot != bootID && bootID != "" || consented {
 		_, err = r.change(ctx, m.UUID, metal.How{Quick: true}, func(d *metal.Draft, rec *Record) error {
 			happens(d, rec, Reports, digest)
+			if consented && rec.Order != nil && digest == rec.Wanted && !rec.Reinstall {
+				rec.Order = rec.Order.Used()
+			}
 			if bootID != "" {
 				rec.Boot, d.Boot = bootID, &metal.Boot{ID: bootID}
 			}

@@ -45,7 +45,7 @@ func (r *Registry) SetOrder(ctx context.Context, uuid string, o *order.Order, by
 		if o != nil {
 			wanted = o.Digest()
 		}
-		if rec.Order == nil && o == nil || rec.Order != nil && o != nil && rec.Wanted == wanted {
+		if rec.Order == nil && o == nil || rec.Order != nil && o != nil && rec.Wanted == wanted && slices.Equal(rec.Order.Disk.Consent, o.Disk.Consent) {
 			return nil
 		}
 		rec.Order, rec.Wanted = o, wanted

@@ -26,7 +26,7 @@ type Limits struct {
 // Limits without a flag.
 const (
 	mostAddresses  = 20_000 // with a recorded rate
-	mostHeard      = 50_000 // claims whose first time is remembered, so that a flood of new ones can't keep a machine from being heard again
+	mostHeard      = 50_000 // claims whose first time is remembered, which protects waiting machines against a flood of new claims
 	mostRivals     = 4      // claims to one UUID in addition to the first
 	rivalMACs      = 8      // of each
 	pendingLines   = 200    // of a waiting machine's journal

@@ -126,11 +126,19 @@ func TestLife(t *testing.T) {
 	if j := testkit.Value(r.Journal(ctx, m.UUID, "", registry.InstallJournal))(t); !cmp.Equal(j.Lines, []string{"written"}) || j.BootID != "boot-1" {
 		t.Errorf("%+v", j)
 	}
-	testkit.Value(r.Reinstall(ctx, m.UUID, "ann"))(t)
+	_, err = registry.Keep(ctx, r, m.UUID, "ann")
+	testkit.Fails(t, err, fail.Conflict, "not to be reinstalled")
+	testkit.Value(r.Reinstall(ctx, m.UUID, nil, "ann"))(t)
+	if m = testkit.Value(registry.Keep(ctx, r, m.UUID, "ann"))(t); m.Record.Reinstall || !m.BootsFromDisk() {
+		t.Errorf("a reinstallation that was taken back: %+v", m.Record)
+	}
+	testkit.Value(r.Reinstall(ctx, m.UUID, nil, "ann"))(t)
 	m = testkit.Value(r.Machine(ctx, m.UUID))(t)
 	if a := testkit.Value(r.Authorize(ctx, m))(t); !a.Granted {
 		t.Errorf("%+v", a)
 	}
+	_, err = registry.Keep(ctx, r, m.UUID, "ann")
+	testkit.Fails(t, err, fail.Refused, "has begun")
 	for range 3 {
 		testkit.Value(r.Authorize(ctx, m))(t)
 		for range 4 { // a repeated report is no further attempt

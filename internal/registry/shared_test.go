@@ -69,3 +69,93 @@ func TestOrderNamesDisks(t *testing.T) {
 	testkit.Value(s.send(t, r))(t)
 	testkit.Value(r.SetOrder(ctx, uuidOf(1), made(func(o *order.Order) { o.Disk.Serial = "X1" }), "ann"))(t) // the machine reports no disks
 }
+
+// TestOrderFitsDisks: an order that no disk can serve is refused when it is given, not after three boots.
+func TestOrderFitsDisks(t *testing.T) {
+	sum := strings.Repeat("a", 64)
+	blob := order.Blob{Path: "/assets/systems/a", SHA256: sum, RawSHA256: sum, Size: 1, RawSize: 1}
+	disk := func(serial string, gib int64, change func(*facts.Disk)) facts.Disk {
+		d := facts.Disk{Path: "/dev/" + strings.ToLower(serial), SizeBytes: gib << 30, Serial: serial}
+		if change != nil {
+			change(&d)
+		}
+		return d
+	}
+	twin := func(wwid string) func(*facts.Disk) { return func(d *facts.Disk) { d.WWID = wwid } }
+	big := disk("B", 1000, nil)
+	for name, c := range map[string]struct {
+		disks   []facts.Disk
+		rule    order.Disk
+		refused string
+	}{
+		"4Kn by name":             {[]facts.Disk{big, disk("A", 400, func(d *facts.Disk) { d.SectorBytes = 4096 })}, order.Disk{Serial: "A"}, "has sectors of 4096 bytes"},
+		"read-only by name":       {[]facts.Disk{big, disk("A", 400, func(d *facts.Disk) { d.ReadOnly = true })}, order.Disk{Serial: "A"}, "is read-only"},
+		"small by name":           {[]facts.Disk{big, disk("A", 8, nil)}, order.Disk{Serial: "A"}, "has 8192 MiB, and more than 16384 are needed"},
+		"two namespaces":          {[]facts.Disk{disk("A", 400, twin("eui.01")), disk("A", 400, twin("eui.02"))}, order.Disk{Serial: "A"}, "2 disks have the serial number A"},
+		"one namespace":           {[]facts.Disk{disk("A", 400, twin("eui.01")), disk("A", 400, twin("eui.02"))}, order.Disk{Serial: "eui.02"}, ""},
+		"consent to two":          {[]facts.Disk{big, disk("A", 400, twin("eui.01")), disk("A", 400, twin("eui.02"))}, order.Disk{Consent: []string{"A"}}, "2 disks have the serial number A"},
+		"none fits":               {[]facts.Disk{disk("A", 8, nil), disk("U", 400, func(d *facts.Disk) { d.Removable = true })}, order.Disk{}, "can be taken out"},
+		"the removable one named": {[]facts.Disk{disk("U", 400, func(d *facts.Disk) { d.Removable = true })}, order.Disk{Serial: "U"}, ""},
+		"content is no matter":    {[]facts.Disk{disk("A", 400, func(d *facts.Disk) { d.Holds = []string{"xfs"} })}, order.Disk{}, ""},
+		"no disk is reported":     {[]facts.Disk{}, order.Disk{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}}), t.Context()
+			s := newSimulated(t, 1, true)
+			s.Disks = c.disks
+			testkit.Value(s.send(t, r))(t)
+			o := &order.Order{Schema: order.Schema, UUID: uuidOf(1), Hostname: "a", System: order.System{ID: "sha256:" + sum, Kubernetes: "v1.37.2", Root: blob, Head: blob}, Disk: c.rule}
+			_, err := r.SetOrder(ctx, uuidOf(1), o, "ann")
+			if c.refused == "" {
+				testkit.Must(t, err)
+				return
+			}
+			testkit.Fails(t, err, fail.Invalid, c.refused)
+		})
+	}
+}
+
+// TestConsentEnds: consent to overwrite a disk covers the content at that time. It ends with the installation, does not change the order's digest, and
+// must be renewed for a reinstallation.
+func TestConsentEnds(t *testing.T) {
+	r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}, InstallRetries: 2}), t.Context()
+	s := newSimulated(t, 1, true)
+	s.Disks = []facts.Disk{{Path: "/dev/sda", SizeBytes: 1 << 40, Serial: "S0"}, {Path: "/dev/sdb", SizeBytes: 1 << 40, Serial: "S1", Holds: []string{"zfs"}}}
+	testkit.Value(s.send(t, r))(t)
+	testkit.Value(r.Approve(ctx, uuidOf(1), facts.Fingerprint(s.key.Public()), "ann"))(t)
+	testkit.Value(s.send(t, r))(t)
+	sum := strings.Repeat("a", 64)
+	blob := order.Blob{Path: "/assets/systems/a", SHA256: sum, RawSHA256: sum, Size: 1, RawSize: 1}
+	ordered := order.Order{Schema: order.Schema, UUID: uuidOf(1), Hostname: "a", System: order.System{ID: "sha256:" + sum, Kubernetes: "v1.37.2", Root: blob, Head: blob}, Disk: order.Disk{Consent: []string{"S1"}}}
+	now := func() *registry.Machine { return testkit.Value(r.Machine(ctx, uuidOf(1)))(t) }
+	consents := func(when string, want ...string) {
+		t.Helper()
+		if got := testkit.Value(r.Ordered(now()))(t).Disk.Consent; strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("%s: consent to %q, want %q", when, got, want)
+		}
+		if m := now(); m.Record.Wanted != ordered.Digest() {
+			t.Errorf("%s: the machine should report %s", when, m.Record.Wanted)
+		}
+	}
+	testkit.Value(r.SetOrder(ctx, uuidOf(1), &ordered, "ann"))(t)
+	testkit.Value(r.Authorize(ctx, now()))(t)
+	testkit.Must(t, r.Finish(ctx, now(), false, nil))
+	consents("after a failure", "S1")
+	testkit.Value(r.Authorize(ctx, now()))(t)
+	testkit.Must(t, r.Finish(ctx, now(), true, nil))
+	consents("after the installation")
+	testkit.Value(r.Reinstall(ctx, uuidOf(1), nil, "ann"))(t)
+	consents("to be installed again")
+	testkit.Value(r.Reinstall(ctx, uuidOf(1), []string{"S1"}, "ann"))(t)
+	consents("with new consent", "S1")
+	testkit.Value(r.Report(ctx, now(), "boot-1", ordered.Digest(), 0))(t)
+	consents("to be installed again, and still running", "S1")
+	testkit.Must(t, r.Finish(ctx, now(), true, nil))
+	consents("after the second installation")
+	testkit.Value(r.SetOrder(ctx, uuidOf(1), &ordered, "ann"))(t)
+	consents("ordered again", "S1")
+	testkit.Value(r.Report(ctx, now(), "boot-1", ordered.Digest(), 0))(t)
+	consents("the running machine has what is ordered")
+	_, err := r.Reinstall(ctx, uuidOf(1), []string{"S7"}, "ann")
+	testkit.Fails(t, err, fail.Invalid, "S7", "S1")
+}

@@ -3,12 +3,14 @@ package remote
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +34,7 @@ type Settings struct {
 	Port       int
 	User       string
 	KeyFile    string   // the first that exists; a public key stands for the agent's private one
+	MoreKeys   []string // files that exist of further keys, which are offered after it
 	CertFiles  []string // existing certificates of the keys
 	Agent      string   // IdentityAgent: a socket, SSH_AUTH_SOCK, or none
 	Jump       []string // [USER@]HOST[:PORT] of each jump host, the first one reached from here
@@ -113,12 +116,33 @@ func (c *ClientConfig) settings(name string) (Settings, error) {
 	return s, err
 }
 
-// ask runs ssh -G. Its configuration includes the user's, and ends with what stands for values that are not set.
+// ask runs ssh -G. Its configuration includes the user's, and ends with what stands for values that are not set. Where the user's has Match final, or
+// canonical names, ssh reads it twice, and the end counts for the second time alone: what comes first is what ssh takes.
 func (c *ClientConfig) ask(name string) (string, error) {
+	out, said, err := c.run(name, "all", "-v")
+	switch {
+	case err != nil:
+		out, _, err = c.run(name, "all") // its words without those of -v
+	case strings.Contains(said, "re-parsing configuration"):
+		out, _, err = c.run(name, "final all")
+	}
+	return out, err
+}
+
+// run runs ssh -G once, with a wrapper around the user's configuration whose last values are for a Match. It is a file: ssh can't read a pipe twice.
+func (c *ClientConfig) run(name, match string, flags ...string) (stdout, stderr string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), configTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "ssh", "-T", "-G", "-F", "/dev/stdin", "--", name)
-	cmd.Stdin = strings.NewReader(fmt.Sprintf("Include \"%s\"\nMatch all\nUser %s\nPort %s\nIdentityFile %s\nProxyJump %s\n", c.path, unset, unsetPort, unset, unset))
+	f, err := os.CreateTemp("", "naupegos-ssh-")
+	if err != nil {
+		return "", "", fail.Wrap(fail.Refused, err, "write a file for ssh").Do("make room in the directory for temporary files")
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = fmt.Fprintf(f, "Include \"%s\"\nMatch %s\nUser %s\nPort %s\nIdentityFile %s\nProxyJump %s\n", c.path, match, unset, unsetPort, unset, unset)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", "", fail.Wrap(fail.Refused, err, "write a file for ssh").At(f.Name()).Do("make room there")
+	}
+	cmd := exec.CommandContext(ctx, "ssh", append(flags, "-T", "-G", "-F", f.Name(), "--", name)...)
 	cmd.WaitDelay = time.Second
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -128,9 +152,9 @@ func (c *ClientConfig) ask(name string) (string, error) {
 		} else if text := oneLine(said.String()); text != "" {
 			err = fmt.Errorf("%w: %s", err, text)
 		}
-		return "", fail.Wrap(fail.Invalid, err, "look host %s up in the SSH client configuration", name).At(c.path).Do("ssh -F %s -G %s shows the same", c.path, name)
+		return "", "", fail.Wrap(fail.Invalid, err, "look host %s up in the SSH client configuration", name).At(c.path).Do("ssh -F %s -G %s shows the same", c.path, name)
 	}
-	return out.String(), nil
+	return out.String(), said.String(), nil
 }
 
 // parse reads what ssh prints: one keyword and its value a line.
@@ -176,9 +200,12 @@ func (c *ClientConfig) parse(name, text string) (Settings, error) {
 	tokens := strings.NewReplacer("%%", "%", "%d", "~", "%h", orElse(s.HostName, name), "%n", name, "%r", s.User, "%u", localUser())
 	path := func(v string) string { return expandHome(tokens.Replace(expandVariables(v))) }
 	for _, f := range keys {
-		if f = firstFile(path(f), path(f)+".pub"); f != "" {
+		switch f = firstFile(path(f), path(f)+".pub"); {
+		case f == "" || f == s.KeyFile || slices.Contains(s.MoreKeys, f):
+		case s.KeyFile == "":
 			s.KeyFile = f
-			break
+		default:
+			s.MoreKeys = append(s.MoreKeys, f)
 		}
 	}
 	for _, f := range certs {

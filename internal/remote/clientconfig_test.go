@@ -51,6 +51,11 @@ Host variable
   CertificateFile ~/no-cert
   IdentityAgent `+dir+`/%r.sock
   User me
+Host several
+  IdentityFile ~/none
+  IdentityFile `+key+`
+  IdentityFile ~/ubuntu_key
+  IdentityFile ~/key
 Host stub
   IdentityFile ~/stub
   IdentityAgent none
@@ -88,6 +93,7 @@ Host *
 		{"quoted", Settings{KeyFile: spaced, Alias: "harbour"}},
 		{"tokens", Settings{User: "ubuntu", KeyFile: byUser}},
 		{"variable", Settings{User: "me", KeyFile: key, CertFiles: []string{cert}, Agent: filepath.Join(dir, "me.sock")}},
+		{"several", Settings{KeyFile: key, MoreKeys: []string{byUser}}},
 		{"stub", Settings{KeyFile: stub, Agent: "none"}},
 		{"direct", Settings{NoJump: true}},
 		{"a.example.net", Settings{Port: 2201}},
@@ -117,6 +123,33 @@ Host *
 	t.Setenv("PATH", dir)
 	_, err = ReadClientConfig(path)
 	testkit.Fails(t, err, fail.Invalid, "OpenSSH's client is not installed")
+}
+
+// TestClientConfigFinal: blocks that ssh reads the second time count, and take nothing from hosts that they do not match.
+func TestClientConfigFinal(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	for text, want := range map[string]map[string]Settings{
+		"Host cp9\n  HostName 10.9.0.9\nMatch final host 10.9.*\n  User byfinal\n  ProxyJump bastion\n": {
+			"cp9": {HostName: "10.9.0.9", User: "byfinal", Jump: []string{"bastion"}}, "10.9.0.1": {User: "byfinal", Jump: []string{"bastion"}}, "other": {}},
+		"Host plain\n  User me\nMatch final all\n  Port 2222\n": {"plain": {User: "me", Port: 2222}, "other": {Port: 2222}},
+		"CanonicalizeHostname yes\nCanonicalizeFallbackLocal yes\nHost plain\n  User me\nMatch canonical host 10.9.*\n  User ops\n  ProxyJump bastion\n": {
+			"10.9.0.9": {User: "ops", Jump: []string{"bastion"}}, "plain": {User: "me"}},
+	} {
+		path := filepath.Join(dir, "config")
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
+		c := testkit.Value(ReadClientConfig(path))(t)
+		for name, s := range want {
+			got := testkit.Value(c.settings(name))(t)
+			got.KnownHosts = nil
+			if !got.equal(s) {
+				t.Errorf("%s\n%s is %+v, want %+v", text, name, got, s)
+			}
+		}
+	}
+	if left := testkit.Value(filepath.Glob(filepath.Join(os.TempDir(), "naupegos-ssh-*")))(t); len(left) > 0 {
+		t.Errorf("files are left: %v", left)
+	}
 }
 
 func TestJumpHost(t *testing.T) {

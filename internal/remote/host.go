@@ -13,6 +13,7 @@ type Host struct {
 	Port      int      // 0 means 22
 	User      string   // empty means root; another one must be able to use sudo
 	KeyFile   string   // of the private key that logs in, for Options.Signers; empty: that of most hosts
+	MoreKeys  []string // files of further keys, offered after it where they need no question
 	CertFiles []string // of keys, that log in before the keys themselves
 	Agent     string   // the SSH agent of Options.Signers, as IdentityAgent names it; empty: that of most hosts
 	Sudo      string   // names the password that sudo asks for, for Options.SudoPassword; empty: sudo must ask for none
@@ -46,7 +47,7 @@ func (h Host) where() string {
 
 // key tells cached connections apart. Host keys and jump hosts belong to it: pins that change must not meet an old connection.
 func (h Host) key() string {
-	parts := []string{h.user(), h.addr(), h.KeyFile, strings.Join(h.HostKeys, ",")}
+	parts := []string{h.user(), h.addr(), h.KeyFile, strings.Join(h.MoreKeys, ","), strings.Join(h.HostKeys, ",")}
 	for _, v := range h.Via {
 		parts = append(parts, v.key())
 	}

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
@@ -39,6 +40,13 @@ func ParseKey(private []byte) (ssh.Signer, error) {
 	}
 	if locked := (*ssh.PassphraseMissingError)(nil); errors.As(err, &locked) {
 		return nil, fail.New(fail.Invalid, "the SSH key is locked with a passphrase").Do("add it to the SSH agent (ssh-add FILE) and set sshAgent, run the command on a terminal, which asks for the passphrase, or give a key without one")
+	}
+	switch text := bytes.TrimSpace(private); {
+	case bytes.HasPrefix(text, []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----")):
+		return nil, fail.New(fail.Invalid, "the SSH key is locked with a passphrase, in a form (PKCS#8) that only ssh itself unlocks").
+			Do("write it in OpenSSH's form (ssh-keygen -p -f FILE), or add it to the SSH agent (ssh-add FILE) and set sshAgent")
+	case bytes.HasPrefix(text, []byte("PuTTY-User-Key-File-")):
+		return nil, fail.New(fail.Invalid, "the SSH key is in PuTTY's form").Do("write it in OpenSSH's form: puttygen FILE -O private-openssh -o NEW")
 	}
 	return nil, fail.Wrap(fail.Invalid, err, "read the SSH private key").Do("give a private key in OpenSSH or PEM form")
 }

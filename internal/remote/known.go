@@ -29,13 +29,13 @@ type knownEntry struct {
 	patterns []string
 	key      ssh.PublicKey
 	revoked  bool
+	signs    bool // the key is an authority's, which signs hosts' keys
 }
 
 // maxKnownLine is the maximum length of a line; OpenSSH stops at 8 KiB, and 16384-bit keys take 3 KiB.
 const maxKnownLine = 64 << 10
 
-// ParseKnown parses a known_hosts file; errors contain name. It skips unreadable lines and certificate authorities, because only machines' own keys are
-// pinned.
+// ParseKnown parses a known_hosts file; errors contain name. It skips unreadable lines.
 func ParseKnown(name string, text []byte) (Known, error) {
 	k := Known{name: name}
 	if bytes.IndexByte(text, 0) >= 0 {
@@ -54,7 +54,7 @@ func ParseKnown(name string, text []byte) (Known, error) {
 		entry := knownEntry{}
 		switch fields[0] {
 		case "@cert-authority":
-			continue
+			entry.signs, fields = true, fields[1:]
 		case "@revoked":
 			entry.revoked, fields = true, fields[1:]
 		}
@@ -102,7 +102,7 @@ func (k Known) Exact(address string, port int) ([]string, error) {
 	for _, e := range k.entries {
 		line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(e.key)))
 		switch {
-		case !e.matches(name):
+		case e.signs || !e.matches(name):
 		case e.revoked:
 			revoked = append(revoked, line)
 		default:
@@ -123,6 +123,19 @@ func (k Known) Exact(address string, port int) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// Signed returns an error if a certificate authority of the file signs the host keys of an address: which key is the right one is then said by
+// certificates, and no other key may be trusted in its place.
+func (k Known) Signed(address string, port int) error {
+	name := strings.ToLower(address)
+	for _, e := range k.entries {
+		if e.signs && (e.matches(name) || e.matches("["+name+"]:"+strconv.Itoa(port))) {
+			return fail.New(fail.Refused, "a certificate authority (@cert-authority) signs the host keys of %s, and certificates of hosts are not checked", net.JoinHostPort(address, strconv.Itoa(port))).At(k.name).
+				Do("give the machine's own key: hostKey in the document, or a line of its own in that file (ssh-keyscan %s from a trusted place)", address)
+		}
+	}
+	return nil
 }
 
 // matches reports whether a line applies to a host, by OpenSSH's rules: * and ? are wildcards, and a matching negated pattern excludes the host.

@@ -57,6 +57,30 @@ var knownCases = []struct {
 	{"empty", "", "192.0.2.1", 22, nil, 0},
 }
 
+// TestSigned: hosts whose keys an authority signs are told apart from hosts that nothing is known of.
+func TestSigned(t *testing.T) {
+	text := "@cert-authority *.corp.example,10.1.* " + knownEd + "\n@cert-authority [bastion]:2222 " + knownEC + "\ncp9.corp.example " + knownEd2 + "\n"
+	k := testkit.Value(ParseKnown("known", []byte(text)))(t)
+	for _, c := range []struct {
+		address string
+		port    int
+		signed  bool
+	}{{"cp1.corp.example", 22, true}, {"CP1.corp.example", 2222, true}, {"10.1.0.7", 22, true}, {"bastion", 2222, true}, {"bastion", 22, false}, {"10.2.0.7", 22, false}, {"corp.example", 22, false}} {
+		err := k.Signed(c.address, c.port)
+		if c.signed {
+			testkit.Fails(t, err, fail.Refused, "@cert-authority", c.address, "hostKey")
+		} else if err != nil {
+			t.Errorf("%s: %v", c.address, err)
+		}
+		if keys, err := k.Keys(c.address, c.port); err != nil || len(keys) > 0 {
+			t.Errorf("%s: an authority's key counts as the host's: %v, %v", c.address, keys, err)
+		}
+	}
+	if keys := testkit.Value(k.Keys("cp9.corp.example", 22))(t); !slices.Equal(keys, []string{knownEd2}) {
+		t.Errorf("%v", keys)
+	}
+}
+
 func TestKnown(t *testing.T) {
 	for _, c := range knownCases {
 		k := testkit.Value(ParseKnown("known", []byte(c.text)))(t)

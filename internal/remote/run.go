@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,10 +33,18 @@ func (e *ExitError) Error() string {
 // Run runs one command on h as root and returns its standard output. A status other than 0 gives an *ExitError in the chain
 // (kind fail.Internal); a connection that can't be made or breaks gives fail.Unreachable. Ending ctx ends the session.
 func (d *Dialer) Run(ctx context.Context, h Host, stdin io.Reader, argv ...string) ([]byte, error) {
-	var out bytes.Buffer
-	err := d.Stream(ctx, h, stdin, &out, argv...)
+	bounded, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out := &limitedBuffer{limit: maxOutput, full: cancel}
+	err := d.Stream(bounded, h, stdin, out, argv...)
+	if out.over {
+		return nil, fail.New(fail.Refused, "%s says more than %d MiB", argv[0], maxOutput>>20).At(h.where()).Do("look at the machine: what answers there is not what it should be")
+	}
 	return out.Bytes(), err
 }
+
+// maxOutput is the most that Run takes of a machine.
+const maxOutput = 16 << 20
 
 // Stream runs one command on h as root with its output copied to stdout as it comes (logs). Errors are as Run's.
 func (d *Dialer) Stream(ctx context.Context, h Host, stdin io.Reader, stdout io.Writer, argv ...string) error {

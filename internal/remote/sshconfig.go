@@ -49,7 +49,11 @@ func SSHConfig(hosts []Host, keyFile, knownHosts string) []byte {
 			fmt.Fprintf(b, "  HostKeyAlias %s\n", h.Name)
 		}
 		if key := cmp.Or(h.KeyFile, keyFile); key != "" {
-			fmt.Fprintf(b, "  IdentityFile %q\n  IdentitiesOnly yes\n", key)
+			fmt.Fprintf(b, "  IdentityFile %q\n", key)
+			for _, more := range h.MoreKeys {
+				fmt.Fprintf(b, "  IdentityFile %q\n", more)
+			}
+			fmt.Fprintf(b, "  IdentitiesOnly yes\n")
 		}
 		for _, cert := range h.CertFiles {
 			fmt.Fprintf(b, "  CertificateFile %q\n", cert)

@@ -12,9 +12,9 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// aptFiles are how mmdebstrap's apt comes by packages, and what of that stays in the root file system.
+// aptFiles configure mmdebstrap's apt, and what remains of that configuration in the root file system.
 type aptFiles struct {
-	settings    string // file with the host's own, which may hold a proxy's password; only root reads it
+	settings    string // file with the host's settings, which may contain a proxy's password; only root reads it
 	kept        string // file with the same without logins
 	keptSources string // file with the package sources without logins; empty: mmdebstrap chose them
 }
@@ -35,7 +35,8 @@ func newAptFiles(ctx context.Context, tmp string, sources []string) (aptFiles, e
 	return f, err
 }
 
-// hooks have the root file system keep what holds no login. mmdebstrap has written the settings and the sources there as they are.
+// hooks return the hooks that replace apt's settings and sources in the root file system by copies without logins. mmdebstrap writes the
+// originals there.
 func (f aptFiles) hooks() []string {
 	out := []string{upload(f.kept, "/etc/apt/apt.conf.d/99mmdebstrap")}
 	if f.keptSources != "" {
@@ -54,7 +55,7 @@ var login = regexp.MustCompile(`://[^/\s"]*@`)
 // withoutLogins takes users and passwords out of all URLs of a text.
 func withoutLogins(text string) string { return login.ReplaceAllString(text, "://") }
 
-// aptSettings are the lines of an apt.conf by which this host reaches its mirrors.
+// aptSettings returns the lines of an apt.conf with which this host reaches its mirrors.
 func aptSettings(ctx context.Context) ([]string, error) {
 	lines := []string{`Acquire::Retries "3";`, `APT::Install-Recommends "false";`}
 	if _, err := exec.LookPath("apt-config"); err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// PlaceBlobs puts blobs of the bundle where machine.BlobDir is below root, executable by everyone, owned by root. A blob on the
-// same file system that root owns is linked, not copied. What is put there has the content that the bundle's manifest names: the library
-// may be somebody else's.
+// PlaceBlobs puts blobs of the bundle into machine.BlobDir below root, executable by everyone, owned by root. It links a blob if root owns it on
+// the same file system, and otherwise copies it. It verifies that the content matches the bundle's manifest, because the library may belong to
+// another user.
 func PlaceBlobs(b *bundle.Bundle, blobs []bundle.Artifact, root string) error {
 	dir := filepath.Join(root, machine.BlobDir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -61,7 +61,7 @@ func place(src, what, want, dst string) error {
 	return nil
 }
 
-// Artifacts lists all that a bundle has for machines: its programs and the archives of its images.
+// Artifacts lists all artifacts of a bundle for machines: programs and image archives.
 func Artifacts(m bundle.Manifest) []bundle.Artifact {
 	out := slices.Clone(m.Binaries)
 	for _, i := range m.Images {
@@ -78,7 +78,7 @@ func Hex(d string) string {
 	return d
 }
 
-// PlaceAgent puts the agent whose digest is sum where machine.AgentDir is below root.
+// PlaceAgent puts the agent with the digest sum into machine.AgentDir below root.
 func PlaceAgent(binary, sum, root string) error {
 	target := filepath.Join(root, machine.AgentDir, sum)
 	if err := os.MkdirAll(target, 0o755); err != nil {

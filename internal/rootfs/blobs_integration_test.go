@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestPlaceRefusesWhatWasTamperedWith has root take a program from a library that is somebody else's.
+// TestPlaceRefusesWhatWasTamperedWith lets root place a program from another user's library.
 func TestPlaceRefusesWhatWasTamperedWith(t *testing.T) {
 	dir := t.TempDir()
 	src, dst := filepath.Join(dir, "src"), filepath.Join(dir, "dst")
@@ -29,12 +29,12 @@ func TestPlaceRefusesWhatWasTamperedWith(t *testing.T) {
 	var st unix.Stat_t
 	testkit.Must(t, unix.Stat(dst, &st))
 	if st.Uid != 0 || st.Mode&0o777 != 0o755 || st.Nlink != 1 {
-		t.Errorf("owner %d, mode %o, %d links: whoever owns the library could still change it", st.Uid, st.Mode&0o777, st.Nlink)
+		t.Errorf("owner %d, mode %o, %d links: the library's owner could still change it", st.Uid, st.Mode&0o777, st.Nlink)
 	}
 	testkit.Must(t, os.Remove(dst))
 	testkit.Must(t, os.WriteFile(src, []byte("b program"), 0o600))
 	testkit.Fails(t, place(src, "a program", want, dst), fail.Refused, "use a program", want, "naupegos bundle verify")
 	if _, err := os.Stat(dst); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it was left there all the same: %v", err)
+		t.Errorf("the refused blob was not removed: %v", err)
 	}
 }

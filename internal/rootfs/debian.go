@@ -11,25 +11,25 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// MachinePackages are what every machine has; all that carries a Kubernetes version comes from the bundle instead.
+// MachinePackages are the packages of every machine. Software that depends on the Kubernetes version comes from the bundle instead.
 var MachinePackages = []string{
 	"systemd", "systemd-sysv", "dbus", "cloud-init", "openssh-server", "iproute2", "iptables", "nftables", "conntrack",
 	"ethtool", "socat", "kmod", "runc", "ca-certificates", "procps", "iputils-ping", "mount", "util-linux", "sudo", "netbase",
 	"ebtables", "haproxy", "keepalived", "curl", "less",
 }
 
-// Excluded paths are of no use on a machine and would be a third of its files.
+// Excluded paths have no use on a machine and would make up a third of its files.
 var Excluded = []string{"/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/doc/*", "/usr/share/lintian/*"}
 
-// Debian says which root file system is made.
+// Debian describes a root file system.
 type Debian struct {
 	Suite    string
 	Packages []string
 	Hooks    []string // for mmdebstrap: "essential-hook=…", "customize-hook=…"
-	Env      []string // beside tool.Env
+	Env      []string // added to tool.Env
 }
 
-// Tar writes the root file system to w as a tar; tmp is a directory for what is needed meanwhile.
+// Tar writes the root file system to w as a tar; tmp is a directory for temporary files.
 func (d Debian) Tar(ctx context.Context, tmp string, w io.Writer) error {
 	return d.make(ctx, tmp, "-", w)
 }

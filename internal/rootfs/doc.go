@@ -1,4 +1,4 @@
-// Package rootfs makes root file systems of machines on this host: Debian's packages, changes to files, a bundle's blobs,
-// its images in a ready containerd store, and the agent, all where package machine says.
-// It knows neither providers nor clusters, and nothing of what a machine will be for.
+// Package rootfs builds root file systems for machines on this host: Debian's packages, changes to files, a bundle's blobs, its images in a ready
+// containerd store, and the agent, in the places that package machine defines. It knows neither providers nor clusters, nor the purpose of a
+// machine.
 package rootfs

@@ -26,7 +26,7 @@ type Package struct {
 	file    string // as apt names it
 }
 
-// OpenApt returns this host's apt. tmp is a directory for what is needed meanwhile.
+// OpenApt returns this host's apt. tmp is a directory for temporary files.
 func OpenApt(tmp string) (*Apt, error) {
 	for _, program := range []string{"apt-get", "apt-cache", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -96,7 +96,7 @@ func (a *Apt) Download(ctx context.Context, p Package) (string, error) {
 	return file, nil
 }
 
-// run runs a program of apt in the temporary directory, which is where it downloads to.
+// run runs a program of apt in the temporary directory, which receives downloads.
 func (a *Apt) run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, append(append([]string{}, a.options...), args...)...)
 	cmd.Env, cmd.Dir = tool.Env(), a.tmp

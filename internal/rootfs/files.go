@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SameFile makes dst the same content as src: a hard link where the file system allows and share is true, else a copy.
+// SameFile gives dst the content of src: as a hard link if share is true and the file system allows it, else as a copy.
 func SameFile(src, dst string, share bool) error {
 	if share {
 		err := os.Link(src, dst)
@@ -27,7 +27,7 @@ func SameFile(src, dst string, share bool) error {
 	return CopyFile(src, dst)
 }
 
-// CopyFile copies content, mode and owner of a regular file; the kernel shares the blocks where it can.
+// CopyFile copies content, mode and owner of a regular file; the kernel shares the blocks if it can.
 func CopyFile(src, dst string) error {
 	in, err := os.Open(src)
 	if err != nil {
@@ -66,7 +66,7 @@ func FileDigest(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// RemoveGlob removes what a pattern matches: what an interrupted run left.
+// RemoveGlob removes the files that match a pattern, such as those of an interrupted run.
 func RemoveGlob(pattern string) error {
 	files, err := filepath.Glob(pattern)
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// debianSources returns the host's own package sources of a Debian suite as one-line entries, so that mirrors and proxies
-// chosen for the host serve the machines too; none where the host is not a Debian of that suite: then mmdebstrap knows Debian's.
-// Third parties' entries are left out.
+// debianSources returns the host's package sources of a Debian suite as one-line entries, so that the machines use the host's mirrors and
+// proxies. It leaves out third-party entries. On hosts with another system or suite it returns none, and mmdebstrap uses Debian's own sources.
 func debianSources(etc, suite string) ([]string, error) {
 	var lines []string
 	files, err := sourceFiles(etc)

@@ -50,7 +50,7 @@ func TestDebianSources(t *testing.T) {
 	}
 }
 
-// FuzzSources: whatever a host's package sources are, each entry that is made of them is one line that apt reads as one.
+// FuzzSources: every entry from arbitrary package sources of a host is a single line that apt reads as one entry.
 func FuzzSources(f *testing.F) {
 	f.Add("deb [arch=amd64 signed-by=/k.gpg] http://mirror.example/debian bookworm main contrib # c\n")
 	f.Add("Types: deb\nURIs: http://mirror.example/debian\nSuites: bookworm\nComponents: main\nSigned-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n")

@@ -139,7 +139,7 @@ func stopProcess(cmd *exec.Cmd, exited chan error) error {
 		return err
 	}
 	select {
-	case <-exited: //nolint:errcheck // it was told to end; with which status does not matter
+	case <-exited: //nolint:errcheck // it was stopped on purpose, so its status does not matter
 		return nil
 	case <-time.After(15 * time.Second):
 		return errors.Join(errors.New("containerd did not stop within 15 s"), cmd.Process.Kill(), <-exited)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 
 	"github.com/naupegos/naupegos/internal/peer"
@@ -44,6 +45,7 @@ func (l Limits) behind() Limits {
 type doors struct {
 	net.Listener
 	limits Limits
+	proxy  func(netip.Addr) bool
 
 	mu      sync.Mutex
 	all     int
@@ -73,8 +75,9 @@ type door struct {
 	bytes int64 // of these bodies
 }
 
-func newDoors(l net.Listener, limits Limits) *doors {
-	return &doors{Listener: l, limits: limits.usual(), byPeer: map[string]int{}, waiting: [2]*list.List{list.New(), list.New()}}
+// newDoors counts the connections of a listener. Connections of the proxies stand for many clients: they count in the total alone.
+func newDoors(l net.Listener, limits Limits, proxy func(netip.Addr) bool) *doors {
+	return &doors{Listener: l, limits: limits.usual(), proxy: proxy, byPeer: map[string]int{}, waiting: [2]*list.List{list.New(), list.New()}}
 }
 
 // Accept implements net.Listener.
@@ -96,7 +99,14 @@ func (d *doors) admit(c net.Conn) *door {
 	n := &door{Conn: c, of: d, peer: peer.Key(c.RemoteAddr().String())}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.byPeer[n.peer] >= d.limits.PerAddress || d.all >= d.limits.Connections && !d.evict(nil) {
+	if at, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil && d.proxy(at.Addr().Unmap()) {
+		n.peer = ""
+	}
+	// The longest wait of the address makes room: many clients may share one, and half-open connections must not keep the others out.
+	if n.peer != "" && d.byPeer[n.peer] >= d.limits.PerAddress && !d.evict(func(other *door) bool { return other.peer == n.peer }) {
+		return nil
+	}
+	if d.all >= d.limits.Connections && !d.evict(func(*door) bool { return true }) {
 		return nil
 	}
 	d.all++
@@ -105,11 +115,11 @@ func (d *doors) admit(c net.Conn) *door {
 	return n
 }
 
-// evict closes the connection with the longest wait, except but, and reports whether it found one.
-func (d *doors) evict(but *door) bool {
+// evict closes the connection with the longest wait of those that may go, and reports whether it found one.
+func (d *doors) evict(may func(*door) bool) bool {
 	for _, l := range d.waiting {
 		for e := l.Front(); e != nil; e = e.Next() {
-			if n := e.Value.(*door); n != but {
+			if n := e.Value.(*door); may(n) {
 				d.leave(n)
 				_ = n.Conn.Close() // its handler gets the error
 				return true

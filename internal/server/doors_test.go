@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -96,27 +97,56 @@ func TestHalfOpenConnections(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfOneAddress: the number of connections per address is limited, and other addresses are served.
+// TestConnectionsOfOneAddress: half-open connections of one address are limited, and keep no client of that address out, nor of others.
 func TestConnectionsOfOneAddress(t *testing.T) {
 	_, at := doorsServer(t)
-	closed := 0
+	first := dialFrom(t, 1, at.HTTP)
 	for range 300 {
 		dialFrom(t, 1, at.HTTP)
 	}
-	testkit.Until(t, 30*time.Second, 10*time.Millisecond, func() error {
-		c := dialFrom(t, 1, at.HTTP)
-		_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-		if _, err := c.Read(make([]byte, 1)); err != nil && !os.IsTimeout(err) {
-			closed++
-		}
-		if closed < 10 {
-			return fail.New(fail.NotReady, "%d connections were refused", closed)
-		}
-		return nil
-	})
+	last := dialFrom(t, 1, at.HTTP)
+	_, err := fmt.Fprint(last, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+	testkit.Must(t, err)
+	_ = last.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if n, err := last.Read(make([]byte, 100)); n == 0 {
+		t.Errorf("another client of the address: %v", err)
+	}
+	_ = first.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if _, err := first.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+		t.Errorf("the longest wait goes on: %v", err)
+	}
 	res := testkit.Value((&http.Client{Timeout: 30 * time.Second}).Get("http://" + at.HTTP + "/healthz"))(t)
 	testkit.Must(t, res.Body.Close())
 }
+
+// TestConnectionsOfProxies: a trusted proxy's connections count in the total alone.
+func TestConnectionsOfProxies(t *testing.T) {
+	proxy := netip.MustParseAddr("10.0.0.5")
+	d := newDoors(nil, Limits{PerAddress: 2, Connections: 5}, func(ip netip.Addr) bool { return ip == proxy })
+	for i, c := range []struct {
+		from    string
+		waiting int
+	}{{"10.0.0.5:1", 1}, {"10.0.0.5:2", 2}, {"10.0.0.5:3", 3}, {"192.0.2.1:1", 4}, {"192.0.2.1:2", 5}, {"192.0.2.1:3", 5}, {"10.0.0.5:4", 5}} {
+		if d.admit(from(c.from)) == nil || d.all != c.waiting {
+			t.Errorf("connection %d: %d are open", i+1, d.all)
+		}
+	}
+}
+
+// from is a connection from an address.
+type from string
+
+func (f from) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(string(f)))
+}
+func (from) Close() error        { return nil }
+func (from) LocalAddr() net.Addr { return nil }
+
+func (from) Read([]byte) (int, error)         { return 0, io.EOF }
+func (from) Write(p []byte) (int, error)      { return len(p), nil }
+func (from) SetDeadline(time.Time) error      { return nil }
+func (from) SetReadDeadline(time.Time) error  { return nil }
+func (from) SetWriteDeadline(time.Time) error { return nil }
 
 // TestGuardBeforeBody: a request without a token is answered before its body.
 func TestGuardBeforeBody(t *testing.T) {

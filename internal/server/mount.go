@@ -211,7 +211,7 @@ func notFound(mux *http.ServeMux) http.Handler {
 			p = problem.Of(fail.New(fail.Invalid, "%s can't be asked by %s", r.URL.Path, r.Method))
 			p.Status = http.StatusMethodNotAllowed
 		}
-		p.Write(w)
+		p.Answer(w, r)
 	})
 }
 

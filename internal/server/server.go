@@ -100,7 +100,7 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 		if l.on == API {
 			srv.TLSConfig = c.Serving.Config(c.Clients)
 		}
-		s.servers, s.listens = append(s.servers, srv), append(s.listens, newDoors(bound, limits))
+		s.servers, s.listens = append(s.servers, srv), append(s.listens, newDoors(bound, limits, s.trusted))
 	}
 	return s, nil
 }

@@ -30,7 +30,12 @@ var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustom
 
 // build builds the kustomization in a directory of a set. Nothing outside of the set is read, and nothing is fetched: kustomize's loader fetches every URL and
 // clones every repository that a kustomization names, in this process, so it gets only kustomizations that this package wrote.
-func build(fs files, dir string) ([]byte, error) {
+func build(fs files, dir string) (_ []byte, err error) {
+	defer func() { // kustomize follows pointers that a kustomization leaves empty
+		if why := recover(); why != nil {
+			err = fail.New(fail.Invalid, "build the kustomization: it holds an empty item or value where kustomize expects one (%v)", why).At(path.Join(dir, "kustomization.yaml"))
+		}
+	}()
 	r := &rewriter{fs: fs, out: files{}, cost: map[string]cost{}}
 	if !r.holds(dir) {
 		return nil, fail.New(fail.Invalid, "the directory has no kustomization.yaml").At(dir).Do("to build a directory below it, write kustomize: TOP//DIRECTORY")

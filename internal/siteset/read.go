@@ -22,6 +22,15 @@ import (
 // ReadDocument parses a document that the operator is about to use, with the contents of the files that its sets name, relative to dir. It returns the text
 // with these contents, which is all that a store or a server needs. shown is the document's file in messages.
 func ReadDocument(shown, dir string, data []byte) (*v1alpha1.Cluster, []byte, error) {
+	doc, text, err := read(shown, dir, data)
+	if err != nil {
+		return doc, text, err
+	}
+	return doc, text, renders(shown, doc)
+}
+
+// read does the work of ReadDocument, and renders nothing.
+func read(shown, dir string, data []byte) (*v1alpha1.Cluster, []byte, error) {
 	doc, err := v1alpha1.ParseFilledIn(shown, data)
 	if err != nil {
 		return doc, data, err
@@ -47,7 +56,7 @@ func ReadDocument(shown, dir string, data []byte) (*v1alpha1.Cluster, []byte, er
 		}
 	}
 	if len(sources) == 0 {
-		return doc, data, renders(shown, doc)
+		return doc, data, nil
 	}
 	maps.Copy(sources, doc.Sources)
 	text, err := embed(data, sources)
@@ -57,7 +66,7 @@ func ReadDocument(shown, dir string, data []byte) (*v1alpha1.Cluster, []byte, er
 	if doc, err = v1alpha1.ParseFilledIn(shown, text); err != nil {
 		return nil, nil, err
 	}
-	return doc, text, renders(shown, doc)
+	return doc, text, nil
 }
 
 // renders reports what is wrong with the sets of a document.

@@ -190,16 +190,6 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// TestImages finds the images of all kinds of workloads.
-func TestImages(t *testing.T) {
-	pod := "{containers: [{name: c, image: b:1}], initContainers: [{name: i, image: a:1}]}"
-	objects := testkit.Value(manifest.Parse([]byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: " + pod + "\n---\napiVersion: batch/v1\nkind: CronJob\nmetadata: {name: c}\n" +
-		"spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: c, image: c:1}]}}}}}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {template: {spec: " + pod + "}}\n")))(t)
-	if got := Images(chart.Rendered{Objects: objects}); !slices.Equal(got, []string{"a:1", "b:1", "c:1"}) {
-		t.Errorf("%v", got)
-	}
-}
-
 // TestMakers: of sets that share a namespace, the first that needs none of the others makes it, unless it is there or an object of a set.
 func TestMakers(t *testing.T) {
 	sets := []*Set{{Key: "a", Namespace: "mon"}, {Key: "b", Namespace: "mon"}, {Key: "c", Namespace: "mon"}, {Key: "d", Namespace: "there"}, {Key: "e", Namespace: "there"}, {Key: "f", Namespace: "kube-system"}, {Key: "g", Namespace: "kube-system"}}

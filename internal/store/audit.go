@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
@@ -34,9 +36,11 @@ type Auditing interface {
 	AuditAfter(ctx context.Context, seq int64, limit int) ([]AuditEntry, error)
 	// AuditLoose returns the number of entries outside of an existing chain.
 	AuditLoose(ctx context.Context) (int, error)
-	// Forwarded returns the sequence number of the last entry that a sink received, 0 for a new sink. Forward stores it.
+	// Forwarded returns the sequence number of the last entry that a sink received, 0 for a new sink. It returns fail.Refused if the store did not write
+	// the position, or the entry there is another one. Forward stores the position, Unforward removes it.
 	Forwarded(ctx context.Context, sink string) (int64, error)
-	Forward(ctx context.Context, sink string, seq int64) error
+	Forward(ctx context.Context, sink string, last AuditEntry) error
+	Unforward(ctx context.Context, sink string) error
 }
 
 // AuditEntry is one operation or attempt.
@@ -101,6 +105,10 @@ func (h *AuditHead) signed() []byte {
 	return raw
 }
 
+func (h *AuditHead) sign(key ed25519.PrivateKey) {
+	h.Signature = base64.StdEncoding.EncodeToString(ed25519.Sign(key, h.signed()))
+}
+
 // auditKeyName is the server secret with the seed of the audit's signing key.
 const auditKeyName = "audit/signing-key"
 
@@ -126,7 +134,13 @@ func (s *database) auditKey(ctx context.Context) (ed25519.PrivateKey, error) {
 		if e != nil {
 			return nil, fail.Wrap(fail.Internal, e, "create the audit log's key")
 		}
-		seed, err = secrets.PutIfAbsent(ctx, auditKeyName, made.Seed())
+		// Sign the empty log before storing the key: if a key exists, an unsigned empty log means that the log was deleted.
+		if e := signEmpty(ctx, s, made); e != nil {
+			return nil, e
+		}
+		if seed, err = secrets.PutIfAbsent(ctx, auditKeyName, made.Seed()); err == nil && len(seed) == ed25519.SeedSize && !bytes.Equal(seed, made.Seed()) {
+			err = signEmpty(ctx, s, ed25519.NewKeyFromSeed(seed)) // another process was faster
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -139,6 +153,14 @@ func (s *database) auditKey(ctx context.Context) (ed25519.PrivateKey, error) {
 	s.signing = key
 	s.mu.Unlock()
 	return key, nil
+}
+
+// signEmpty signs the head of a log without entries.
+func signEmpty(ctx context.Context, s *database, key ed25519.PrivateKey) error {
+	empty := AuditHead{First: 1}
+	empty.sign(key)
+	_, err := s.exec(ctx, s.log, "UPDATE audit_head SET hash = '', first = 1, anchor = '', at = $1, signature = $2 WHERE id = 1 AND seq = 0", micros(empty.At), empty.Signature)
+	return s.wrap(err, "begin the audit")
 }
 
 // AuditKey implements Auditing.
@@ -165,11 +187,10 @@ func (s *database) Note(ctx context.Context, e AuditEntry) error {
 		if err != nil {
 			return err
 		}
-		if head.Seq == 0 {
-			if err := s.chainOld(ctx, tx, &head, key); err != nil {
-				return err
-			}
+		if err := vouch(ctx, s, tx, &head, key.Public().(ed25519.PublicKey)); err != nil { //nolint:errcheck // always that type
+			return err
 		}
+		last := head.At
 		e.Seq = head.Seq + 1
 		e.link(head.Hash, key)
 		_, err = tx.ExecContext(ctx, "INSERT INTO audit (id, at, who, origin, action, cluster, outcome, seq, via, session, repeated, hash, signature) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
@@ -178,10 +199,10 @@ func (s *database) Note(ctx context.Context, e AuditEntry) error {
 			return err
 		}
 		head.Seq, head.Hash, head.At = e.Seq, e.Hash, e.At
-		if err := s.pruneAudit(ctx, tx, &head); err != nil {
+		if err := s.pruneAudit(ctx, tx, &head, last); err != nil {
 			return err
 		}
-		head.Signature = base64.StdEncoding.EncodeToString(ed25519.Sign(key, head.signed()))
+		head.sign(key)
 		_, err = tx.ExecContext(ctx, "UPDATE audit_head SET seq = $1, hash = $2, first = $3, anchor = $4, at = $5, signature = $6 WHERE id = 1",
 			head.Seq, head.Hash, head.First, head.Anchor, micros(head.At), head.Signature)
 		return err
@@ -189,54 +210,47 @@ func (s *database) Note(ctx context.Context, e AuditEntry) error {
 	return s.wrap(err, "write the audit")
 }
 
-// chainOld adds entries from before the chain's introduction to the chain.
-func (s *database) chainOld(ctx context.Context, tx *sql.Tx, head *AuditHead, key ed25519.PrivateKey) error {
-	type old struct {
-		id string
-		AuditEntry
+// vouch checks the head's signature and the hash of the last entry. Signing a new head on top of a changed log would hide the change.
+func vouch(ctx context.Context, s *database, tx *sql.Tx, head *AuditHead, key ed25519.PublicKey) error {
+	if !signs(key, head.signed(), head.Signature) {
+		return broken("the head of the audit log, at entry %d, is not signed with its key; nothing is added to it", head.Seq)
 	}
-	found, err := collect(ctx, tx, func(row scanner) (o old, err error) {
-		var at int64
-		err = row.Scan(&o.id, &at, &o.Who, &o.From, &o.Action, &o.Cluster, &o.Outcome)
-		o.At = fromMicros(at)
-		return o, err
-	}, "SELECT id, at, who, origin, action, cluster, outcome FROM audit WHERE seq = 0 ORDER BY at, id", nil)
-	if err != nil {
-		return err
+	if head.Seq == 0 {
+		return nil
 	}
-	for i := range found {
-		o := &found[i]
-		o.Seq = head.Seq + 1
-		o.link(head.Hash, key)
-		if _, err := tx.ExecContext(ctx, "UPDATE audit SET seq = $1, hash = $2, signature = $3 WHERE id = $4", o.Seq, o.Hash, o.Signature, o.id); err != nil {
-			return err
-		}
-		head.Seq, head.Hash = o.Seq, o.Hash
+	last, err := one(ctx, s, tx, value[string], "SELECT hash FROM audit WHERE seq = $1", head.Seq)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && last != head.Hash {
+		return broken("entry %d of the audit log is missing or was changed; nothing is added to the log", head.Seq)
 	}
-	return nil
+	return err
 }
 
-// pruned is the maximum number of old entries that one new entry prunes.
-const pruned = 1000
+// pruned is the maximum number of old entries that one new entry prunes: while the clock is wrong, few are lost.
+const pruned = 2
 
-// pruneAudit deletes entries older than keepAudit, and records the chain's new beginning in its head.
-func (s *database) pruneAudit(ctx context.Context, tx *sql.Tx, head *AuditHead) error {
-	oldest, err := collect(ctx, tx, scanAudit, selectAudit+" WHERE seq >= $1 ORDER BY seq LIMIT 1", []any{head.First})
-	limit := head.At.Add(-keepAudit)
-	if err != nil || len(oldest) == 0 || !oldest[0].At.Before(limit) {
+// pruneAudit deletes entries older than keepAudit, and records the chain's new beginning in its head. last is the time of the entry before the new one.
+func (s *database) pruneAudit(ctx context.Context, tx *sql.Tx, head *AuditHead, last time.Time) error {
+	now, err := s.now(ctx, tx)
+	if err != nil {
 		return err
 	}
+	limit := now.Add(-keepAudit)
+	for _, at := range []time.Time{head.At, last} { // the earliest of the clocks
+		if at := at.Add(-keepAudit); at.Before(limit) {
+			limit = at
+		}
+	}
 	old, err := collect(ctx, tx, scanAudit, selectAudit+" WHERE seq >= $1 ORDER BY seq LIMIT $2", []any{head.First, pruned})
-	if err != nil {
+	if err != nil || len(old) == 0 || !old[0].At.Before(limit) {
 		return err
 	}
 	for _, e := range old {
-		if !e.At.Before(limit) {
+		if !e.At.Before(limit) || e.Seq == head.Seq {
 			break
 		}
 		head.First, head.Anchor = e.Seq+1, e.Hash
 	}
-	_, err = tx.ExecContext(ctx, "DELETE FROM audit WHERE seq < $1", head.First)
+	_, err = tx.ExecContext(ctx, "DELETE FROM audit WHERE seq > 0 AND seq < $1", head.First)
 	return err
 }
 
@@ -269,14 +283,48 @@ func (s *database) AuditLoose(ctx context.Context) (int, error) {
 
 // Forwarded implements Auditing.
 func (s *database) Forwarded(ctx context.Context, sink string) (int64, error) {
-	seq, err := one(ctx, s, s.reads, value[int64], "SELECT COALESCE(MAX(seq), 0) FROM audit_sinks WHERE sink = $1", sink)
-	return seq, s.wrap(err, "read a sink's position in the audit")
+	type position struct {
+		seq       int64
+		hash, mac string
+	}
+	at, err := one(ctx, s, s.reads, func(row scanner) (p position, err error) { return p, row.Scan(&p.seq, &p.hash, &p.mac) }, "SELECT seq, hash, mac FROM audit_sinks WHERE sink = $1", sink)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, s.wrap(err, "read a sink's position in the audit")
+	}
+	if err := s.verify(ctx, macSinks, at.mac, sink, decimal(at.seq), at.hash); err != nil {
+		return 0, err
+	}
+	head, err := s.AuditHead(ctx)
+	if err != nil {
+		return 0, err
+	}
+	entry, err := s.AuditAfter(ctx, at.seq-1, 1)
+	if err != nil {
+		return 0, err
+	}
+	if at.seq >= head.First && (len(entry) == 0 || entry[0].Seq != at.seq || entry[0].Hash != at.hash) {
+		return 0, broken("entry %d of the audit log, which was forwarded, is missing or was changed", at.seq)
+	}
+	return at.seq, nil
 }
 
 // Forward implements Auditing.
-func (s *database) Forward(ctx context.Context, sink string, seq int64) error {
-	_, err := s.exec(ctx, s.log, "INSERT INTO audit_sinks (sink, seq) VALUES ($1, $2) ON CONFLICT (sink) DO UPDATE SET seq = excluded.seq", sink, seq)
+func (s *database) Forward(ctx context.Context, sink string, last AuditEntry) error {
+	err := s.changeSigned(ctx, twice, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO audit_sinks (sink, seq, hash, mac) VALUES ($1, $2, $3, $4) ON CONFLICT (sink) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, mac = excluded.mac",
+			sink, last.Seq, last.Hash, s.mac(macSinks, sink, decimal(last.Seq), last.Hash))
+		return err
+	})
 	return s.wrap(err, "store a sink's position in the audit")
+}
+
+// Unforward implements Auditing.
+func (s *database) Unforward(ctx context.Context, sink string) error {
+	_, err := s.exec(ctx, s.log, "DELETE FROM audit_sinks WHERE sink = $1", sink)
+	return s.wrap(err, "remove a sink's position in the audit")
 }
 
 // Audit implements Auditing.

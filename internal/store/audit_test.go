@@ -60,10 +60,29 @@ func TestAuditNamesTheFirstBrokenEntry(t *testing.T) {
 			change("UPDATE audit_head SET first = 3, anchor = (SELECT hash FROM audit WHERE seq = 2)")
 			change("DELETE FROM audit WHERE seq < 3")
 		}, "the head of the audit log"},
+		"all forged": {func(change func(string, ...any)) {
+			change("DELETE FROM audit")
+			change("INSERT INTO audit (id, at, who, origin, action, cluster, outcome) VALUES ('x', 1, 'eve', '', 'a', '', 'done')")
+			change("UPDATE audit_head SET seq = 0, hash = '', first = 1, anchor = ''")
+		}, "the head of the audit log"},
+		"begun anew": {func(change func(string, ...any)) {
+			change("DELETE FROM audit")
+			change("UPDATE audit_head SET seq = 0, hash = '', first = 1, anchor = '', at = 0, signature = ''")
+		}, "the head of the audit log"},
+		"the head removed": {func(change func(string, ...any)) {
+			change("UPDATE audit_head SET signature = ''")
+		}, "the head of the audit log"},
 	} {
 		s, change := audited(t, 6)
 		c.do(change)
 		found, err := VerifyAudit(t.Context(), s)
+		if e := s.Note(t.Context(), AuditEntry{At: time.Now(), Who: "ann (1)", Outcome: "done"}); e == nil && c.want != "" { // the next request must not hide it
+			if _, err := VerifyAudit(t.Context(), s); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s, one entry later: %v", name, err)
+			}
+		} else if e != nil && (c.want == "" || fail.KindOf(e) != fail.Refused) {
+			t.Errorf("%s: %v", name, e)
+		}
 		if c.want == "" {
 			if err != nil || found.Entries != 6 || found.First != 1 || found.Last != 6 {
 				t.Errorf("%s: %+v %v", name, found, err)
@@ -125,15 +144,55 @@ func TestClockThatGoesBack(t *testing.T) {
 	}
 }
 
-// TestOldEntriesJoinTheChain: the first entry after the migration adds older ones to the chain.
-func TestOldEntriesJoinTheChain(t *testing.T) {
+// TestEntriesWithoutChainAreNotSigned: entries without a chain may come from any writer of the database.
+func TestEntriesWithoutChainAreNotSigned(t *testing.T) {
 	s, change := audited(t, 0)
 	for i := range 3 {
 		change("INSERT INTO audit (id, at, who, origin, action, cluster, outcome) VALUES ($1, $2, 'ann', '192.0.2.1', 'POST /x', '', 'done')", fmt.Sprint(i), micros(time.Now())+int64(i))
 	}
 	testkit.Must(t, s.Note(t.Context(), AuditEntry{At: time.Now(), Who: "ann", Outcome: "done"}))
-	if found := testkit.Value(VerifyAudit(t.Context(), s))(t); found.Entries != 4 {
+	_, err := VerifyAudit(t.Context(), s)
+	testkit.Fails(t, err, fail.Refused, "3 entries")
+}
+
+// TestClockAheadPrunesLittle: while the clock is years ahead, entries are pruned slowly, and --head tells that they are gone.
+func TestClockAheadPrunesLittle(t *testing.T) {
+	s, _ := audited(t, 30)
+	for range 5 {
+		testkit.Must(t, s.Note(t.Context(), AuditEntry{At: time.Now().Add(2 * keepAudit), Who: "ann", Outcome: "done"}))
+	}
+	if found := testkit.Value(VerifyAudit(t.Context(), s))(t); found.First > 10 || found.PrunedBefore(time.Now()) {
 		t.Errorf("found is %+v", found)
+	}
+}
+
+// TestSinksPosition: Forwarded refuses positions with a wrong MAC or a changed entry, and accepts positions of pruned entries.
+func TestSinksPosition(t *testing.T) {
+	for name, do := range map[string]func(change func(string, ...any)){
+		"ahead": func(change func(string, ...any)) { change("UPDATE audit_sinks SET seq = 9000000000") },
+		"another entry": func(change func(string, ...any)) {
+			change("UPDATE audit_sinks SET seq = 4, hash = (SELECT hash FROM audit WHERE seq = 4)")
+		},
+		"of another": func(change func(string, ...any)) {
+			change("UPDATE audit_sinks SET seq = 5, hash = 'x', mac = (SELECT mac FROM audit_sinks WHERE sink = 'b') WHERE sink = 'a'")
+		},
+		"truncated": func(change func(string, ...any)) { change("DELETE FROM audit WHERE seq >= 3") },
+		"replaced":  func(change func(string, ...any)) { change("UPDATE audit SET hash = 'x' WHERE seq = 3") },
+	} {
+		s, change := audited(t, 6)
+		all := testkit.Value(s.AuditAfter(t.Context(), 0, 5))(t)
+		testkit.Must(t, s.Forward(t.Context(), "a", all[2]))
+		testkit.Must(t, s.Forward(t.Context(), "b", all[4]))
+		if at := testkit.Value(s.Forwarded(t.Context(), "a"))(t); at != 3 {
+			t.Errorf("the position is %d", at)
+		}
+		do(change)
+		_, err := s.Forwarded(t.Context(), "a")
+		testkit.Fails(t, err, fail.Refused)
+		testkit.Must(t, s.Unforward(t.Context(), "a"))
+		if at := testkit.Value(s.Forwarded(t.Context(), "a"))(t); at != 0 {
+			t.Errorf("%s: the position is %d", name, at)
+		}
 	}
 }
 

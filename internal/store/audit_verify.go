@@ -14,6 +14,7 @@ import (
 type Verified struct {
 	Entries  int       `json:"entries"`
 	First    int64     `json:"first"` // the oldest entry
+	Began    time.Time `json:"began"` // the time of the oldest entry
 	Last     int64     `json:"last"`
 	Hash     string    `json:"hash"`               // of the last entry
 	At       time.Time `json:"at"`                 // of the last entry
@@ -32,11 +33,11 @@ type AuditCheck struct {
 
 // CheckAudit starts the verification of a chain. It refuses a head that the key did not sign.
 func CheckAudit(key ed25519.PublicKey, head AuditHead) (*AuditCheck, error) {
-	if head.Seq == 0 {
-		return nil, fail.New(fail.NotFound, "the audit log has no signed head: it has no entries since the chain was introduced")
-	}
 	if !signs(key, head.signed(), head.Signature) {
 		return nil, broken("the head of the audit log, at entry %d, is not signed with this key", head.Seq)
+	}
+	if head.Seq == 0 {
+		return nil, fail.New(fail.NotFound, "the audit log has no entries")
 	}
 	return &AuditCheck{key: key, head: head, next: head.First, before: head.Anchor, found: Verified{First: head.First}}, nil
 }
@@ -64,6 +65,9 @@ func (c *AuditCheck) Entry(e *AuditEntry) error {
 	}
 	if e.At.Before(c.last) {
 		c.found.Backward++
+	}
+	if c.found.Entries == 0 {
+		c.found.Began = e.At
 	}
 	c.next, c.before, c.last = e.Seq+1, e.Hash, e.At
 	c.found.Entries, c.found.Last, c.found.Hash, c.found.At = c.found.Entries+1, e.Seq, e.Hash, e.At
@@ -121,6 +125,9 @@ func auditBegin(ctx context.Context, st Auditing) (head AuditHead, page []AuditE
 	}
 	return head, page, nil // an entry is missing
 }
+
+// PrunedBefore reports whether an entry before the oldest kept one was old enough to be pruned.
+func (v *Verified) PrunedBefore(now time.Time) bool { return v.Began.Before(now.Add(-keepAudit)) }
 
 // VerifyAudit verifies a store's whole audit log with the store's own key.
 func VerifyAudit(ctx context.Context, st Auditing) (found Verified, err error) {

@@ -40,10 +40,11 @@ var (
 	macClusterKeys   = macTable{"cluster_keys", []string{"cluster_id"}, []string{"wrapped"}}
 	macSecrets       = macTable{"secrets", []string{"cluster_id", "name"}, []string{"sealed"}}
 	macServerSecrets = macTable{"server_secrets", []string{"name"}, []string{"sealed"}}
+	macSinks         = macTable{"audit_sinks", []string{"sink"}, []string{"seq", "hash"}}
 )
 
 func macTables() []macTable {
-	return []macTable{macTokens, macSessions, macClusterKeys, macSecrets, macServerSecrets}
+	return []macTable{macTokens, macSessions, macClusterKeys, macSecrets, macServerSecrets, macSinks}
 }
 
 // columns returns the columns that the MAC covers, starting with the primary key.

@@ -17,7 +17,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the number of the newest migration, in SQL or in Go.
-const schemaVersion = 16
+const schemaVersion = 17
 
 // migrate brings the schema up to date. If it is current, this costs one query.
 func (s *database) migrate(ctx context.Context) error {

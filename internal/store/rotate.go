@@ -338,5 +338,37 @@ func Protect(ctx context.Context, at Location, by Protection) (err error) {
 	if err := rewrite(path, text); err != nil {
 		return fail.Wrap(fail.Refused, err, "write the store's identity").At(path)
 	}
+	if !protected(text) {
+		return nil
+	}
+	return protectFormer(path, by)
+}
+
+// protectFormer encrypts the files of former identities, which open older backups.
+func protectFormer(path string, by Protection) error {
+	all, err := filepath.Glob(path + ".before-*")
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "find the former identities").At(path)
+	}
+	for _, former := range all {
+		raw, err := readPrivate(former)
+		if err != nil {
+			return err
+		}
+		if protected(raw) {
+			continue
+		}
+		is, err := (&Unlock{}).opened(former, raw)
+		if err != nil {
+			return err
+		}
+		text, err := by.protect(is.id)
+		if err == nil {
+			err = rewrite(former, text)
+		}
+		if err != nil {
+			return fail.Wrap(fail.Refused, err, "encrypt a former identity").At(former)
+		}
+	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package testkit holds helpers that tests of several packages share. Only tests import it; it is not part of the program.
+// Package testkit holds helpers for the tests of several packages. Only tests import it; it is not part of the program.
 //
 // It depends on none of the packages that it serves, except for errors.
 package testkit

@@ -31,6 +31,6 @@ func TestGolden(t *testing.T) {
 	}
 	Golden(n, "dir/a.txt", "two\n")
 	if len(n.errs) != 1 || !strings.Contains(n.errs[0], "differs") {
-		t.Errorf("a difference is told as %q", n.errs)
+		t.Errorf("a difference is reported as %q", n.errs)
 	}
 }

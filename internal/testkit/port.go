@@ -41,7 +41,7 @@ func reserve(port int) error {
 		err = l.Close()
 	}
 	if err != nil {
-		name.Close() //nolint:errcheck // nobody has connected, and the port is not taken
+		name.Close() //nolint:errcheck // the port has no connections and stays reserved until then
 		return err
 	}
 	given.Store(port, name)

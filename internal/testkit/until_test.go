@@ -25,10 +25,10 @@ func TestUntilAsksOnceMoreWhenTheTimeIsOver(t *testing.T) {
 	asked := 0
 	twice := That("asked twice", func() bool { asked++; return asked == 2 })
 	if Until(n, time.Millisecond, time.Hour, twice); asked != 2 || len(n.errs) > 0 {
-		t.Errorf("asked %d times, and told %q", asked, n.errs)
+		t.Errorf("the condition ran %d times, and the error is %q", asked, n.errs)
 	}
 	Until(n, time.Millisecond, time.Hour, twice)
 	if want := []string{"not within 1ms: asked twice"}; !slices.Equal(n.errs, want) {
-		t.Errorf("told %q, want %q", n.errs, want)
+		t.Errorf("the error is %q, want %q", n.errs, want)
 	}
 }

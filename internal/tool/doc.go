@@ -1,3 +1,2 @@
-// Package tool runs the host's programs: bounded by a context, with what they say on standard error in the error.
-// It knows nothing of what the programs are for.
+// Package tool runs the host's programs under a context, and adds their standard error to errors. It does not know what the programs are for.
 package tool

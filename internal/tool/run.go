@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Run carries out one of the host's tools and returns its standard output. An error holds the last lines of standard error.
-// When ctx ends, the tool gets SIGTERM and, five seconds later, SIGKILL.
+// Run runs one of the host's programs and returns its standard output. Errors contain the last lines of standard error. When ctx ends, the
+// program gets SIGTERM and, five seconds later, SIGKILL.
 func Run(ctx context.Context, stdin io.Reader, name string, args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -23,7 +23,7 @@ func Run(ctx context.Context, stdin io.Reader, name string, args ...string) (str
 	return out.String(), err
 }
 
-// Do is Run for a prepared command whose standard error is free.
+// Do is Run for a prepared command whose standard error is not set.
 func Do(ctx context.Context, cmd *exec.Cmd) error {
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -80,7 +80,7 @@ func Env() []string {
 	return env
 }
 
-// DiskFull reports whether an error comes from a disk without room, as the kernel or a program says it.
+// DiskFull reports whether an error means a full disk, by the kernel's error or a program's message.
 func DiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || err != nil && strings.Contains(strings.ToLower(err.Error()), "no space left on device")
 }

@@ -34,7 +34,7 @@ func askedOf(r *http.Request) (operate.Asked, error) {
 	if _, given := r.PostForm["document"]; !given { // the stored document is applied again
 		return operate.Asked{Verb: operate.Apply, Cluster: name}, nil
 	}
-	a := operate.Asked{Verb: operate.Apply, From: "the document of this page", Document: strings.ReplaceAll(r.PostFormValue("document"), "\r\n", "\n")}
+	a := operate.Asked{Verb: operate.Apply, From: "the document of this page", Document: typed(r)}
 	if strings.TrimSpace(a.Document) == "" {
 		return a, fail.New(fail.Invalid, "document: it is empty")
 	}

@@ -58,6 +58,11 @@ type clusterData struct {
 // tabs are the pages of a cluster; path follows the cluster's name.
 var tabs = []struct{ path, text string }{{"", "Overview"}, {"nodes", "Nodes"}, {"runs", "Runs"}, {"backups", "Backups"}, {"certificates", "Certificates"}, {"document", "Document"}, {"actions", "Actions"}}
 
+// textOf returns the text of a tab.
+func textOf(tab string) string {
+	return tabs[slices.IndexFunc(tabs, func(t struct{ path, text string }) bool { return t.path == tab })].text
+}
+
 // clusterTab returns the page of a tab; fill supplies its data.
 func clusterTab(p *Pages, tab string, fill func(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (command string, err error)) pageFunc {
 	return func(r *http.Request, who *access.Operator) (*view, error) {
@@ -76,10 +81,7 @@ func clusterTab(p *Pages, tab string, fill func(p *Pages, r *http.Request, c *st
 		if err != nil {
 			return nil, err
 		}
-		v := &view{name: "cluster-" + tab, Title: name, Command: command, Data: d}
-		if tab == "" {
-			v.name = "cluster"
-		}
+		v := &view{name: strings.TrimSuffix("cluster-"+tab, "-"), Title: textOf(tab) + " · " + name, Command: command, Data: d}
 		if r.URL.Query().Get("look") == "" && tab != "document" && tab != "actions" { // input fields must not be replaced
 			v.Live = liveOf(r)
 		}
@@ -329,7 +331,7 @@ func (p *Pages) clusterMachinePage(r *http.Request, who *access.Operator) (*view
 	if p.c.Machines != nil && c.Provider == metalProvider && who.Sees("") {
 		d.Metal = metalOf(ctx, p, machine)
 	}
-	return &view{name: "cluster-machine", Title: machine, Command: "naupegos ssh " + quote(name) + " " + quote(machine) + "\nnaupegos node list " + quote(name), Live: liveOf(r), Data: d}, nil
+	return &view{name: "cluster-machine", Title: machine + " · " + name, Command: "naupegos ssh " + quote(name) + " " + quote(machine) + "\nnaupegos node list " + quote(name), Live: liveOf(r), Data: d}, nil
 }
 
 // metalOf returns the UUID of the physical machine of this name, or "".

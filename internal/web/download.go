@@ -57,9 +57,8 @@ func (p *Pages) sensitive(r *http.Request, who *access.Operator, what, cluster s
 // handOut serves a download to operators who may have it.
 func (p *Pages) handOut(d download) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, err := p.operator(r)
-		if err != nil {
-			http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
+		who := p.signedIn(w, r)
+		if who == nil {
 			return
 		}
 		cluster, err := who.Admit(r, d.need, server.Cluster("name"))

@@ -37,6 +37,7 @@ type planData struct {
 	Groups                          []show.Group
 	Graph                           *topology // nil: see graphOf
 	Unready                         string    // why it can't be carried out now; empty: it can
+	Edit                            editing   // what was asked for
 }
 
 // planPage makes a plan of the form's request, and asks for confirmation.
@@ -78,7 +79,7 @@ func (p *Pages) plan(r *http.Request, name string, asked operate.Asked) (*view, 
 		return nil, err
 	}
 	d := planData{Cluster: name, Fields: fieldsOf(asked), Changes: !b.First.Plan.Empty(), Consents: b.First.Plan.MissingConsents(nil), Later: b.Later(),
-		Graph: graphOf(planned(b.First.Plan))}
+		Graph: graphOf(planned(b.First.Plan)), Edit: editing{name, asked.Document}}
 	if asked.Verb == operate.Destroy {
 		d.Fields = append(d.Fields, field{"confirm", name})
 	}
@@ -108,6 +109,11 @@ func (p *Pages) jobActions() map[string]action {
 	stop := func(what string, how store.Stop) action {
 		return action{what: what, need: server.Operate, scope: about, do: func(r *http.Request, _ *access.Operator) (string, string, error) {
 			id := r.PathValue("id")
+			if how == store.StopHard {
+				if err := ticked(r, id); err != nil {
+					return id, "", err
+				}
+			}
 			return id, "/ui/jobs/" + id, p.c.Board.Stop(r.Context(), id, how)
 		}}
 	}
@@ -117,18 +123,24 @@ func (p *Pages) jobActions() map[string]action {
 			if err == nil {
 				err = confirmed(r, asked)
 			}
-			if err == nil && asked.Verb == operate.Destroy {
-				err = p.sensitive(r, who, "agreed to destroy", asked.Cluster)
+			if err == nil && asked.Final() {
+				err = p.sensitive(r, who, "agreed to "+asked.Verb, asked.Cluster)
 			}
 			if err != nil {
 				return "", "", err
 			}
-			j, err := p.c.Board.Add(r.Context(), who.Name, r.PathValue("name"), work.Order{Asked: asked, Digest: r.PostFormValue("digest"), Consents: r.PostForm["consent"], Yes: r.PostForm.Has("yes")})
+			o := work.Order{Asked: asked, Digest: r.PostFormValue("digest"), Consents: r.PostForm["consent"], Yes: r.PostForm.Has("yes")}
+			j, err := p.c.Board.Add(r.Context(), who.Name, r.PathValue("name"), o)
+			if fail.KindOf(err) == fail.Conflict { // the form was sent twice
+				if same, order := openJob(p, r, r.PathValue("name")); same != nil && same.Who == who.Name && o.Digest != "" && order.Digest == o.Digest {
+					j, err = same, nil
+				}
+			}
 			if err != nil {
 				return "", "", err
 			}
 			return j.Title + ", job " + j.ID, "/ui/jobs/" + j.ID, nil
-		}},
+		}, failed: notCarriedOut(p)},
 		"/ui/clusters/{name}/look": hurryAction(p),
 		"/ui/jobs/{id}/stop":       stop("stopped a job", store.StopSoft),
 		"/ui/jobs/{id}/kill":       stop("stopped a job at once", store.StopHard),

@@ -13,11 +13,12 @@ import (
 )
 
 // live streams server-sent events about the page in ?of=: "change" when the page's data changes (at first in comparison with ?was=, see
-// since), and "end" when the page will not change any more or does not exist. To find out, it reads the page's data again and compares the
-// digests.
+// since), "here" when it does not, and "end" when the page will not change any more or does not exist. To find out, it reads the page's data
+// again and compares the digests.
 func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
-	if _, err := p.operator(r); err != nil {
-		http.Error(w, "nobody has signed in", http.StatusUnauthorized)
+	if _, err := asker(p, r, p.c.Gate.Still); err != nil {
+		unknown(p, r, err)
+		http.Error(w, "no valid session", http.StatusUnauthorized)
 		return
 	}
 	of, err := url.Parse(local(r.URL.Query().Get("of")))
@@ -31,19 +32,21 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 	defer tick.Stop()
 	before := r.URL.Query().Get("was") // empty: not known
 	for {
-		who, err := p.operator(r)
+		who, err := asker(p, r, p.c.Gate.Still)
 		if err != nil { // e.g. the session was ended meanwhile
 			return
 		}
 		now, going := p.look(r, of, who)
-		event := ": still here\n\n" // keeps proxies on the way from closing the connection
+		event := "event: here\ndata: {}\n\n" // for proxies that close silent connections, and for browsers, which notice a dead one by the silence
 		switch {
 		case !going:
 			event = "event: end\ndata: {}\n\n"
-		case before != "" && before != now:
+		case before != "" && now != "" && before != now:
 			event = "event: change\ndata: {}\n\n"
 		}
-		before = now
+		if now != "" { // data that can't be read, as in an outage, is no change
+			before = now
+		}
 		if _, err := fmt.Fprint(w, event); err != nil {
 			return
 		}

@@ -82,7 +82,7 @@ func (p *Pages) machinePage(r *http.Request, who *access.Operator) (*view, error
 }
 
 // switching is the time limit of a power action.
-const switching = 2 * time.Minute
+const switching = 5 * time.Minute
 
 // wires returns the cables of a machine: one for each interface, with the port and the switch at its other end if LLDP reported them.
 func wires(d *facts.Discovery) (all []wire) {
@@ -204,7 +204,14 @@ func (p *Pages) machineActions() map[string]action {
 			return err
 		}, "changed"),
 		"/ui/machines/{uuid}/reinstall": each("requested a machine's reinstallation", func(r *http.Request, who *access.Operator, uuid string) error {
-			_, err := m.Reinstall(r.Context(), uuid, who.Name)
+			err := ticked(r, uuid)
+			if err == nil {
+				_, err = m.Reinstall(r.Context(), uuid, nil, who.Name)
+			}
+			return err
+		}, "changed"),
+		"/ui/machines/{uuid}/keep": each("took a machine's reinstallation back", func(r *http.Request, who *access.Operator, uuid string) error {
+			_, err := registry.Keep(r.Context(), m, uuid, who.Name)
 			return err
 		}, "changed"),
 		"/ui/machines/{uuid}/strategy": each("set a machine's update strategy", func(r *http.Request, _ *access.Operator, uuid string) error {
@@ -214,26 +221,11 @@ func (p *Pages) machineActions() map[string]action {
 		"/ui/machines/{uuid}/assign": each("assigned a machine to a pool", func(r *http.Request, _ *access.Operator, uuid string) error {
 			return m.Assign(r.Context(), uuid, strings.TrimSpace(r.PostFormValue("cluster")), strings.TrimSpace(r.PostFormValue("pool")))
 		}, "changed"),
-		"/ui/machines/{uuid}/power": {what: "controlled a machine's power, or asked for its state", need: server.Operate, scope: server.Everything(), within: switching, do: func(r *http.Request, who *access.Operator) (string, string, error) {
-			uuid, err := facts.ParseUUID(r.PathValue("uuid"))
-			if err != nil {
-				return "", "", err
-			}
-			act, boot := r.PostFormValue("action"), r.PostFormValue("boot")
-			if !slices.Contains(registry.PowerActions(), act) {
-				return uuid, "", fail.New(fail.Invalid, "%q is not a power action of these pages", act).At(uuid)
-			}
-			if act == "status" {
-				boot = ""
-			}
-			on, err := m.SwitchPower(r.Context(), uuid, act, boot, who.Name)
-			done := "off"
-			if on {
-				done = "on"
-			}
-			return uuid, "/ui/machines/" + uuid + "?done=" + done, err
-		}},
+		"/ui/machines/{uuid}/power": {what: "controlled a machine's power, or asked for its state", need: server.Operate, scope: server.Everything(), within: switching, do: switchAction(p)},
 		"/ui/machines/{uuid}/unassign": each("removed a machine from its pool", func(r *http.Request, _ *access.Operator, uuid string) error {
+			if err := ticked(r, uuid); err != nil {
+				return err
+			}
 			return m.Unassign(r.Context(), uuid)
 		}, "changed"),
 		"/ui/machines/{uuid}/forget": {what: "forgot a machine", need: server.Operate, scope: server.Everything(), do: func(r *http.Request, _ *access.Operator) (string, string, error) {
@@ -241,13 +233,52 @@ func (p *Pages) machineActions() map[string]action {
 			if err != nil {
 				return "", "", err
 			}
-			if r.PostFormValue("sure") != "yes" {
-				return uuid, "", fail.New(fail.Invalid, "nothing was forgotten: the box was not ticked").At(uuid)
+			if err := ticked(r, uuid); err != nil {
+				return uuid, "", err
 			}
 			return uuid, "/ui/machines?done=forgotten", m.Forget(r.Context(), uuid)
 		}},
 	}
 	return all
+}
+
+// ticked refuses what can't be taken back if the form's box is not ticked.
+func ticked(r *http.Request, about string) error {
+	if r.PostFormValue("sure") == "yes" {
+		return nil
+	}
+	return fail.New(fail.Invalid, "nothing was done: the box was not ticked").At(about)
+}
+
+// cuts reports whether a power action cuts off what runs on a machine.
+func cuts(act string) bool { return act != "on" && act != "status" }
+
+// switchAction returns what controls a machine's power.
+func switchAction(p *Pages) func(r *http.Request, who *access.Operator) (on, to string, err error) {
+	return func(r *http.Request, who *access.Operator) (string, string, error) {
+		uuid, err := facts.ParseUUID(r.PathValue("uuid"))
+		if err != nil {
+			return "", "", err
+		}
+		act, boot := r.PostFormValue("action"), r.PostFormValue("boot")
+		if !slices.Contains(registry.PowerActions(), act) {
+			return uuid, "", fail.New(fail.Invalid, "%q is not a power action of these pages", act).At(uuid)
+		}
+		if cuts(act) {
+			if err := ticked(r, uuid); err != nil {
+				return uuid, "", err
+			}
+		}
+		if act == "status" {
+			boot = ""
+		}
+		on, err := p.c.Machines.SwitchPower(r.Context(), uuid, act, boot, who.Name)
+		done := "off"
+		if on {
+			done = "on"
+		}
+		return uuid, "/ui/machines/" + uuid + "?done=" + done, err
+	}
 }
 
 // labels parses the form of labels: "rack=r12" sets a label, "rack-" removes it.

@@ -41,7 +41,8 @@ type newData struct {
 	Form      *documentForm // nil: the page asks for the choices first
 	Providers []string
 	Releases  []string
-	Default   string
+
+	Name, Provider, Kubernetes, ControlPlane, Workers string // the answers so far
 }
 
 // newPage asks for the properties of a new cluster, and then shows a matching document.
@@ -49,9 +50,14 @@ func (p *Pages) newPage(r *http.Request, who *access.Operator) (*view, error) {
 	if err := who.May(server.Operate, who.Cluster); err != nil {
 		return nil, err
 	}
-	d := newData{Providers: v1alpha1.Providers(), Releases: upgradesOf(""), Default: release.Versions()[0]}
+	d := newData{Providers: v1alpha1.Providers(), Releases: upgradesOf(""), Name: "demo", Kubernetes: release.Versions()[0], ControlPlane: "3", Workers: "2"}
 	v := &view{name: "new", Title: "Create a cluster", Command: "naupegos init > cluster.yaml\nnaupegos plan -f cluster.yaml\nnaupegos apply -f cluster.yaml"}
 	q := r.URL.Query()
+	for field, to := range map[string]*string{"name": &d.Name, "provider": &d.Provider, "kubernetes": &d.Kubernetes, "control-plane": &d.ControlPlane, "workers": &d.Workers} {
+		if q.Has(field) {
+			*to = q.Get(field)
+		}
+	}
 	if q.Has("provider") {
 		text, err := sampleOf(q.Get, &d)
 		if err != nil {
@@ -95,7 +101,12 @@ func sampleOf(get func(string) string, d *newData) (string, error) {
 
 // newAsked returns the request to apply a new cluster's document.
 func newAsked(r *http.Request) operate.Asked {
-	return operate.Asked{Verb: operate.Apply, From: "the document of this page", Document: strings.ReplaceAll(r.PostFormValue("document"), "\r\n", "\n")}
+	return operate.Asked{Verb: operate.Apply, From: "the document of this page", Document: typed(r)}
+}
+
+// typed returns the document of a form. Browsers send it with the line ends of HTTP.
+func typed(r *http.Request) string {
+	return strings.ReplaceAll(r.PostFormValue("document"), "\r\n", "\n")
 }
 
 // back returns the form with the typed text, the mistakes and the wrong lines.
@@ -136,11 +147,10 @@ func back(f documentForm, err error) *documentForm {
 func orForm(page pageFunc, name func(r *http.Request) string) pageFunc {
 	return func(r *http.Request, who *access.Operator) (*view, error) {
 		v, err := page(r, who)
-		text, typed := r.PostForm["document"]
-		if err == nil || !typed {
+		if _, given := r.PostForm["document"]; err == nil || !given {
 			return v, err
 		}
-		f := documentForm{Action: r.URL.Path, Text: strings.ReplaceAll(strings.Join(text, ""), "\r\n", "\n"), Button: "Plan"}
+		f := documentForm{Action: r.URL.Path, Text: typed(r), Button: "Plan"}
 		return &view{name: "document", Title: strings.TrimSpace("Document " + name(r)), Code: status(err), Command: "naupegos validate -f FILE", Data: back(f, who.Told(err))}, nil
 	}
 }

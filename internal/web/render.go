@@ -5,11 +5,8 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
-	"maps"
 	"net/http"
-	"net/url"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -43,20 +40,8 @@ type pageFunc func(r *http.Request, who *access.Operator) (*view, error)
 // show serves a page to signed-in operators who may see it.
 func (p *Pages) show(of sight) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, err := p.operator(r)
-		if err != nil && fail.KindOf(err) != fail.Unauthorized {
-			p.failed(w, r, nil, err)
-			return
-		}
-		if err != nil && r.Method == http.MethodPost {
-			p.ended(w, r)
-			return
-		}
-		if err != nil {
-			if p.kept(r) != "" { // an invalid cookie that is sent again and again would look like guesses
-				p.keep(w, "", -1)
-			}
-			http.Redirect(w, r, "/ui/login?to="+template.URLQueryEscaper(r.URL.RequestURI()), http.StatusSeeOther) //nolint:gosec // a page of ours; login leads nowhere else
+		who := p.signedIn(w, r)
+		if who == nil {
 			return
 		}
 		p.serve(w, r, who, of)
@@ -85,6 +70,9 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operat
 		p.failed(w, r, who, err)
 		return
 	}
+	if r.Method == http.MethodPost && r.PostFormValue("document") != "" { // as with the API
+		p.c.Gate.Note(r, *who, r.Method+" "+r.URL.Path, r.PathValue("name"), nil)
+	}
 	if v.Said == "" {
 		v.Said = said[r.URL.Query().Get("done")]
 	}
@@ -92,45 +80,6 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operat
 		v.Live = since(v.Live, v.Data)
 	}
 	p.render(w, r, cmp.Or(v.Code, http.StatusOK), who, v)
-}
-
-// failed shows an error, with a link back to the previous page.
-func (p *Pages) failed(w http.ResponseWriter, r *http.Request, who *access.Operator, err error) {
-	title := "It did not work"
-	if fail.KindOf(err) == fail.NotFound {
-		title = "Not found"
-	}
-	from := "/ui/"
-	if u, err := url.Parse(r.Referer()); err == nil && u.Host == r.Host && u.Path != r.URL.Path {
-		from = local(u.RequestURI())
-	}
-	p.render(w, r, status(err), who, &view{name: "failed", Title: title, Failed: err.Error(), Data: from})
-}
-
-// nothing answers requests for unknown paths below /ui/.
-func (p *Pages) nothing(w http.ResponseWriter, r *http.Request) {
-	who, err := p.operator(r)
-	if err != nil {
-		who = nil
-	}
-	p.failed(w, r, who, fail.New(fail.NotFound, "there is no page %.100q", r.URL.Path))
-}
-
-// ended returns the form of an expired session to the user, who can sign in in another window and send it again.
-func (p *Pages) ended(w http.ResponseWriter, r *http.Request) {
-	type sent struct {
-		Action, Document string
-		Fields           []field
-	}
-	d := sent{Action: r.URL.Path, Document: r.PostFormValue("document")}
-	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
-		for _, v := range r.PostForm[name] {
-			if name != "document" {
-				d.Fields = append(d.Fields, field{name, v})
-			}
-		}
-	}
-	p.render(w, r, http.StatusUnauthorized, nil, &view{name: "session-ended", Title: "Your session has ended", Data: d})
 }
 
 // action handles a form, and returns the page to go to afterwards.
@@ -142,14 +91,15 @@ type action struct {
 	scope  server.Scope
 	// do returns the machine or job that the action concerned, for the audit, and the address to go to.
 	do func(r *http.Request, who *access.Operator) (on, to string, err error)
+	// failed returns what the page of an error offers; nil: nothing of its own.
+	failed func(r *http.Request, err error) failure
 }
 
 // act performs an action for signed-in operators who may do so.
 func (p *Pages) act(a action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, err := p.operator(r)
-		if err != nil {
-			http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
+		who := p.signedIn(w, r)
+		if who == nil {
 			return
 		}
 		on, to := "", ""
@@ -163,7 +113,11 @@ func (p *Pages) act(a action) http.Handler {
 		err = who.Told(err)
 		p.c.Gate.Note(r, *who, strings.TrimSpace(a.what+" "+on), cluster, err)
 		if err != nil {
-			p.failed(w, r, who, err)
+			var f failure
+			if a.failed != nil {
+				f = a.failed(r, err)
+			}
+			fails(p, w, r, who, err, f)
 			return
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)
@@ -221,7 +175,7 @@ func status(err error) int { return problem.Of(err).Status }
 func parse() (map[string]*template.Template, error) {
 	layout, err := template.New("layout").Funcs(template.FuncMap{
 		"days":       func(t time.Time) int { return int(time.Until(t).Hours() / 24) },
-		"healthTone": healthTone, "members": membersTone, "span": span, "when": when, "verb": verbOf, "choose": choose,
+		"healthTone": healthTone, "members": membersTone, "span": span, "when": when, "verb": verbOf, "choose": choose, "cuts": cuts,
 		"ago":   func(t time.Time) string { return ago(t, time.Now()) },
 		"at":    at,
 		"bytes": size,

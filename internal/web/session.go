@@ -74,7 +74,7 @@ func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 	}
 	left, err := p.c.Gate.End(r, p.kept(r))
 	if err != nil {
-		p.render(w, r, status(err), who, &view{name: "failed", Title: "Still signed in", Failed: err.Error()})
+		p.render(w, r, status(err), who, &view{name: "failed", Title: "Still signed in", Failed: err.Error(), Data: failure{}})
 		return
 	}
 	p.keep(w, "", -1)
@@ -88,15 +88,39 @@ func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 
 // operator returns the operator of a request, or fail.Unauthorized if nobody is signed in.
 func (p *Pages) operator(r *http.Request) (*access.Operator, error) {
+	if r.Header.Get("X-Part") != "" { // the page's script asks by itself
+		return asker(p, r, p.c.Gate.Still)
+	}
+	return asker(p, r, p.c.Gate.SignIn)
+}
+
+func asker(p *Pages, r *http.Request, signedIn func(*http.Request, string) (access.Operator, error)) (*access.Operator, error) {
 	secret := p.kept(r)
 	if secret == "" {
 		return nil, fail.New(fail.Unauthorized, "nobody has signed in")
 	}
-	who, err := p.c.Gate.SignIn(r, secret)
+	who, err := signedIn(r, secret)
 	if err != nil {
 		return nil, err
 	}
 	return &who, nil
+}
+
+// unknown notes in the audit a request without a valid session that shows a secret or would change something.
+func unknown(p *Pages, r *http.Request, err error) {
+	if p.kept(r) != "" || r.Method == http.MethodPost {
+		p.c.Gate.Note(r, access.Operator{Name: "nobody"}, r.Method+" "+r.URL.Path, "", err)
+	}
+}
+
+// crossed refuses a form of another site.
+func crossed(p *Pages, w http.ResponseWriter, r *http.Request) {
+	by := access.Operator{Name: "nobody"}
+	if who, err := asker(p, r, p.c.Gate.Still); err == nil {
+		by = *who
+	}
+	p.c.Gate.Note(r, by, r.Method+" "+r.URL.Path+" from another site", "", fail.New(fail.Refused, "the form is another site's"))
+	http.Error(w, "the form was sent by another site", http.StatusForbidden)
 }
 
 // local returns a path of these pages to go to. It replaces anything else, such as a link to another host, by the first page.

@@ -76,7 +76,7 @@ func TestActionsShowTheirCommands(t *testing.T) {
 	if a = s.ask("GET", a.Get("Location"), s.admin, nil); !strings.Contains(a.body, "According to its BMC, the machine is on.") || s.switched[len(s.switched)-1] != "192.0.2.7 status" {
 		t.Errorf("the page does not say that it is on: %d; asked for were %q", a.code, s.switched)
 	}
-	a = s.ask("POST", path+"/power", s.admin, url.Values{"action": {"off"}}, own...)
+	a = s.ask("POST", path+"/power", s.admin, url.Values{"action": {"off"}, "sure": {"yes"}}, own...)
 	if a = s.ask("GET", a.Get("Location"), s.admin, nil); !strings.Contains(a.body, "According to its BMC, the machine is off.") {
 		t.Errorf("the page does not say that it is off: %d", a.code)
 	}

@@ -68,6 +68,7 @@ func rotates(name, flag string, of func(r *operate.Rotate) *bool) option {
 // chooseRotation sets the option that the select element names.
 func chooseRotation(a *operate.Asked, what string) error {
 	of, known := map[string]*bool{"all": &a.Rotate.All, "authorities": &a.Rotate.Authorities, "service-account": &a.Rotate.ServiceAccount, "encryption": &a.Rotate.Encryption, "ssh": &a.Rotate.SSH,
+		"wireguard": &a.Rotate.WireGuard, "cloud-credential": &a.Rotate.CloudCredential,
 		"finish": &a.Rotate.Finish, "abandon": &a.Rotate.Abandon}[what]
 	if !known {
 		return fail.New(fail.Invalid, "rotate: there is no %.40q", what)
@@ -87,6 +88,9 @@ func forms() map[string]form {
 		"node drain": {func(a *operate.Asked) { a.Drain = &operate.Drain{} }, []option{machines(), tick("delete-emptydir-data", "--delete-emptydir-data", func(a *operate.Asked) *bool { return &a.Drain.DeleteEmptyDir }),
 			tick("force", "--force", func(a *operate.Asked) *bool { return &a.Drain.Force })}},
 		"machine reboot": about, "machine start": about, "machine stop": about,
+		"update": {func(a *operate.Asked) { a.Update = &operate.Update{} }, []option{text("pool", "--pool", func(a *operate.Asked) *string { return &a.Update.Pool }),
+			text("machine", "--machine", func(a *operate.Asked) *string { return &a.Update.Machine }), tick("reboot-only", "--reboot-only", func(a *operate.Asked) *bool { return &a.Update.RebootOnly }),
+			tick("now", "--now", func(a *operate.Asked) *bool { return &a.Update.Now })}},
 		operate.Repair:   {options: []option{text("machine", "--machine", func(a *operate.Asked) *string { return &a.Machine })}},
 		operate.Renew:    {},
 		"test":           {},
@@ -99,7 +103,8 @@ func forms() map[string]form {
 			rotates("all", "--all", func(r *operate.Rotate) *bool { return &r.All }), rotates("authorities", "--authorities", func(r *operate.Rotate) *bool { return &r.Authorities }),
 			rotates("service-account", "--service-account", func(r *operate.Rotate) *bool { return &r.ServiceAccount }), rotates("ssh", "--ssh", func(r *operate.Rotate) *bool { return &r.SSH }),
 			rotates("encryption", "--encryption", func(r *operate.Rotate) *bool { return &r.Encryption }), rotates("hold", "--hold", func(r *operate.Rotate) *bool { return &r.Hold }),
-			rotates("finish", "--finish", func(r *operate.Rotate) *bool { return &r.Finish }), rotates("abandon", "--abandon", func(r *operate.Rotate) *bool { return &r.Abandon })}},
+			rotates("finish", "--finish", func(r *operate.Rotate) *bool { return &r.Finish }), rotates("abandon", "--abandon", func(r *operate.Rotate) *bool { return &r.Abandon }),
+			rotates("wireguard", "--wireguard", func(r *operate.Rotate) *bool { return &r.WireGuard }), rotates("cloud-credential", "--cloud-credential", func(r *operate.Rotate) *bool { return &r.CloudCredential })}},
 		operate.Destroy: {options: []option{tick("keep-volumes", "--keep-volumes", func(a *operate.Asked) *bool { return &a.KeepVolumes })}},
 	}
 }

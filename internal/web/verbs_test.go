@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/cluster/report"
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -23,10 +25,16 @@ func TestEveryVerbHasAForm(t *testing.T) {
 		t.Fatalf("%d %s", a.code, a.body)
 	}
 	machine := s.ask("GET", "/ui/clusters/harbour/machines/harbour-cp-1", s.admin, nil).body
-	for verb := range forms() {
-		if verb == "backup prune" { // the schedule runs it
-			continue
+	var missing []string
+	for _, verb := range operate.Verbs() {
+		if _, known := forms()[verb]; !known && verb != operate.Apply && verb != upgrade {
+			missing = append(missing, verb)
 		}
+	}
+	if !slices.Equal(missing, []string{"etcd recover", "import", "machine kill", "release", "reset"}) { // docs/how-to/web-pages.md says why
+		t.Errorf("the pages lack %q", missing)
+	}
+	for verb := range forms() {
 		if !strings.Contains(a.body, `value="`+verb+`"`) && !strings.Contains(machine, `value="`+verb+`"`) {
 			t.Errorf("there is no form of %s", verb)
 		}
@@ -37,6 +45,13 @@ func TestEveryVerbHasAForm(t *testing.T) {
 	for _, want := range []string{"<option>v1.37.2</option>", "<option>general</option>", "<option>harbour-cp-1</option>", "naupegos upgrade harbour", "naupegos kubeconfig harbour", "naupegos support harbour"} {
 		if !strings.Contains(a.body, want) {
 			t.Errorf("the page lacks %s", want)
+		}
+	}
+	for verb, f := range forms() { // each option of each form can be given
+		for _, o := range f.options {
+			if body := a.body + machine; !strings.Contains(body, `name="`+o.name+`"`) && !strings.Contains(body, `<option value="`+o.name+`"`) {
+				t.Errorf("no form of %s has %s", verb, o.name)
+			}
 		}
 	}
 	if strings.Contains(a.body, "<option>v1.36.3</option>") {
@@ -53,6 +68,18 @@ func TestEveryVerbHasAForm(t *testing.T) {
 			if strings.Contains(body, no) {
 				t.Errorf("a reader sees a link on %s that answers 403: %s", path, no)
 			}
+		}
+	}
+}
+
+// TestTitles: the browser's history tells the tabs of a cluster apart.
+func TestTitles(t *testing.T) {
+	s := newSite(t)
+	c := testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour)}))(t)
+	s.saw(c.ID, &report.Status{Name: "harbour", State: report.Healthy, Machines: []report.MachineStatus{{Name: "harbour-cp-1", Role: "control-plane", State: "running"}}})
+	for path, want := range map[string]string{"": "Overview · harbour", "/nodes": "Nodes · harbour", "/actions": "Actions · harbour", "/document": "Document · harbour", "/machines/harbour-cp-1": "harbour-cp-1 · harbour"} {
+		if a := s.ask("GET", "/ui/clusters/harbour"+path, s.admin, nil); !strings.Contains(a.body, "<title>"+want+" · Naupegos</title>") {
+			t.Errorf("%q lacks the title %q", path, want)
 		}
 	}
 }

@@ -69,6 +69,7 @@ type Route struct {
 // New returns the pages.
 func New(c Config) (*Pages, error) {
 	p := &Pages{c: c, guard: http.NewCrossOriginProtection(), watched: 2 * time.Second}
+	p.guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { crossed(p, w, r) }))
 	if p.c.Log == nil {
 		p.c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -91,6 +92,7 @@ func (p *Pages) Routes() []Route {
 		{Pattern: "POST /ui/logout", Handler: headers(p.guard.Handler(http.HandlerFunc(p.logout)))},
 		{Pattern: "GET /{$}", Handler: headers(http.RedirectHandler("/ui/", http.StatusSeeOther))}, // for an address without a path
 		{Pattern: "GET /ui", Handler: headers(http.RedirectHandler("/ui/", http.StatusSeeOther))},
+		{Pattern: "GET /ui/clusters/{name}/plan", Handler: headers(http.HandlerFunc(noPlan))},
 		{Pattern: "/ui/", Handler: headers(http.HandlerFunc(p.nothing))},
 	}
 	if p.c.Door == nil {
@@ -152,10 +154,11 @@ func (p *Pages) pages() map[string]sight {
 	return all
 }
 
-// plans returns the pages that answer a form with a plan, or with the form again.
+// plans returns the pages that answer a form with a plan, or with a document to edit.
 func (p *Pages) plans() map[string]sight {
 	return map[string]sight{
 		"/ui/clusters/{name}/plan": {server.Operate, server.Cluster("name"), orForm(p.planPage, func(r *http.Request) string { return r.PathValue("name") })},
+		"/ui/clusters/{name}/edit": {server.Operate, server.Cluster("name"), editPage(p)},
 		"/ui/new":                  {server.Operate, server.Own(), orForm(p.newPlanPage, func(*http.Request) string { return "" })},
 	}
 }

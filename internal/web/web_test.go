@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,8 @@ type site struct {
 	gate          *access.Gate
 	sessions      map[string]string // by token, of tokens that have signed in
 	idp           *idp              // provider that operators sign in with; nil: none
+	server        *httptest.Server
+	down          atomic.Bool // a proxy on the way answers that the server does not
 }
 
 func newSite(t *testing.T) *site {
@@ -75,7 +78,13 @@ func newSiteWith(t *testing.T, by func(url string) *issuer.Issuer) *site {
 	options := func(operate.Asked, work.Need) operate.Options { return operate.Options{Agent: agent, ReadOnly: true} }
 	s.board = work.New(work.Config{Store: st, Open: reopen, Options: options, Log: slog.New(slog.DiscardHandler)})
 	mux := http.NewServeMux()
-	srv := httptest.NewTLSServer(mux)
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.down.Load() {
+			http.Error(w, "bad gateway", http.StatusBadGateway)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
 	t.Cleanup(srv.Close)
 	s.gate = access.NewGate(st, slog.New(slog.DiscardHandler))
 	config := Config{
@@ -94,7 +103,7 @@ func newSiteWith(t *testing.T, by func(url string) *issuer.Issuer) *site {
 	}
 	client := srv.Client()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	s.pages, s.url, s.client = pages, srv.URL, client
+	s.pages, s.url, s.client, s.server = pages, srv.URL, client, srv
 	return s
 }
 
@@ -389,6 +398,40 @@ func TestUnasked(t *testing.T) {
 	for _, want := range []string{`<span class="pill bad">failed</span>`, `class="num">7<`, "no answer &lt;script&gt;"} {
 		if !strings.Contains(a.body, want) || strings.Contains(a.body, evil) {
 			t.Errorf("wanted %q: %s", want, a.body)
+		}
+	}
+}
+
+// TestStrangersAreNoted: forms of other sites, and requests with invalid sessions, are in the audit.
+func TestStrangersAreNoted(t *testing.T) {
+	for name, ask := range map[string]struct {
+		method, path, token, cookie string
+		header                      []string
+		want                        string
+	}{
+		"another site":            {"POST", "/ui/clusters/harbour/kubeconfig", "admin", "", []string{"Sec-Fetch-Site", "cross-site"}, "ada"},
+		"another site, no cookie": {"POST", "/ui/logout", "", "", []string{"Sec-Fetch-Site", "cross-site"}, "nobody"},
+		"no cookie":               {"POST", "/ui/clusters/harbour/kubeconfig", "", "", nil, "nobody"},
+		"a form, no cookie":       {"POST", "/ui/clusters/harbour/apply", "", "", nil, "nobody"},
+		"a guessed cookie":        {"GET", "/ui/clusters", "", "session_0011223344556677_x", nil, "nobody"},
+		"a guess for a stream":    {"GET", "/ui/live?of=/ui/clusters", "", "session_0011223344556677_x", nil, "nobody"},
+	} {
+		s := newSite(t)
+		req := testkit.Value(http.NewRequestWithContext(t.Context(), ask.method, s.url+ask.path, nil))(t)
+		if ask.token != "" {
+			ask.cookie = s.session(s.admin)
+		}
+		if ask.cookie != "" {
+			req.AddCookie(&http.Cookie{Name: cookieName, Value: ask.cookie})
+		}
+		if ask.header != nil {
+			req.Header.Set(ask.header[0], ask.header[1])
+		}
+		resp := testkit.Value(s.client.Do(req))(t)
+		testkit.Must(t, resp.Body.Close())
+		last := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{Limit: 1}))(t)
+		if len(last) != 1 || !strings.HasPrefix(last[0].Outcome, "refused: ") || !strings.HasPrefix(last[0].Who, ask.want) || !strings.Contains(last[0].Action, strings.Split(ask.path, "?")[0]) {
+			t.Errorf("%s: the audit has %+v", name, last)
 		}
 	}
 }

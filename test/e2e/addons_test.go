@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// inNetwork is the site of local machines in a network of the test's choice, of which the document's pools are parts.
+// inNetwork is the site of local machines in a network that the test chooses. The document's address pools are parts of that network.
 type inNetwork struct{ onHost }
 
 func (inNetwork) provider() string { return "    local:\n      network: {cidr: 10.76.5.0/24}\n" }

@@ -61,6 +61,6 @@ func (r *rig) backupDies() {
 	}
 	r.must(0, "backup", "create", r.name)
 	if want++; byHand() != want {
-		r.t.Errorf("once one was made to the end, there are %d backups, not %d", byHand(), want)
+		r.t.Errorf("after a complete one, there are %d backups, want %d", byHand(), want)
 	}
 }

@@ -287,7 +287,7 @@ func (r *rig) portsInUse(f *fleet, cp, worker string) {
 	}
 	for _, m := range []string{cp, worker} {
 		if changed := strings.TrimSpace(f.run(m, paths)); changed != "" {
-			r.t.Errorf("%s: something was changed all the same:\n%s", m, changed)
+			r.t.Errorf("%s: something was changed anyway:\n%s", m, changed)
 		}
 		f.run(m, "rm /run/e2e-begin; systemctl stop squatter")
 	}

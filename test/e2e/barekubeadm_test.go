@@ -81,7 +81,7 @@ func (c *somebodys) node(machine string) string {
 	return c.like.node(machine)
 }
 
-// bareKubeadm makes a cluster of control-plane machines, the first of which serves the API's address, and of workers.
+// bareKubeadm makes a cluster of control-plane machines and workers. The first control-plane machine serves the API's address.
 func bareKubeadm(t *testing.T, f *fleet, b *bundle.Bundle, cps []string, workers ...string) *somebodys {
 	t.Helper()
 	return installed(t, f, b, like{}, cps, workers...)
@@ -142,7 +142,7 @@ func installed(t *testing.T, f *fleet, b *bundle.Bundle, l like, cps []string, w
 	if len(cps) > 1 {
 		said := strings.Fields(f.run(cp, "kubeadm init phase upload-certs --upload-certs --config /root/kubeadm.yaml 2>/dev/null"))
 		if len(said) == 0 {
-			t.Fatal("kubeadm tells no key of the certificates that it has uploaded")
+			t.Fatal("kubeadm does not print the key of the uploaded certificates")
 		}
 		for _, other := range cps[1:] {
 			c.joinNode(t, cp, other, "--certificate-key", said[len(said)-1]) // makes the machine join the control plane
@@ -174,7 +174,7 @@ func (c *somebodys) prepare(t *testing.T, role string, names ...string) (facts m
 		testkit.Must(t, err)
 		testkit.Value(c.dialer.Agent(t.Context(), h, nil, "release"))(t)
 		if left := c.run(name, ofNaupegos); left != "" {
-			t.Fatalf("of naupegos is left on %s:\n%s", name, left)
+			t.Fatalf("traces of naupegos are left on %s:\n%s", name, left)
 		}
 	}
 	return facts

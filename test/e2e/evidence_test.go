@@ -50,7 +50,7 @@ func (r *rig) evidence() {
 	}
 }
 
-// asRoot returns a shell command that runs another one as root; the login user of a host may be somebody else.
+// asRoot returns a shell command that runs another one as root; the login user of a host may be another user.
 func asRoot(command string) string {
 	return `if [ "$(id -u)" = 0 ]; then ` + command + `; else sudo -n sh -c '` + command + `'; fi`
 }

@@ -293,7 +293,7 @@ func drift(t *testing.T, r *rig, _ *load) {
 	r.unchanged()
 }
 
-// inside runs a command in a machine's namespaces from this host, as somebody with access to the disk could.
+// inside runs a command in a machine's namespaces from this host, to simulate changes by a person with access to the disk.
 func (r *rig) inside(machine string, argv ...string) string {
 	r.t.Helper()
 	r.calm.end()

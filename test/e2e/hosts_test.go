@@ -63,7 +63,7 @@ func TestHostsProvider(t *testing.T) {
 	fencedOff(t, f.machine["host-a"].Address, "2379", "2380", "10250")
 	fencedOff(t, f.machine["host-d"].Address, "10250")
 	if keys := f.run("host-a", "cat /root/.ssh/authorized_keys2"); strings.TrimSpace(keys) != somebodysKey {
-		t.Errorf("the document's key does not let anybody in: %q", keys)
+		t.Errorf("the document's key is not authorised: %q", keys)
 	}
 	r.live(t, nil, testkit.Sample(t, 1, []part{
 		{"a host is off, and another one reboots", func(t *testing.T, r *rig, _ *load) { r.hostsRestart(t, f, "host-e", "host-c") }},
@@ -118,7 +118,7 @@ func (r *rig) hostsRestart(t *testing.T, f *fleet, off, reboots string) {
 
 	boot := f.run(reboots, bootTime)
 	if _, err := f.try(reboots, "systemctl reboot"); err != nil {
-		t.Logf("%s went while it was told to: %v", reboots, err)
+		t.Logf("%s disconnected during its reboot: %v", reboots, err)
 	}
 	testkit.Must(t, f.p.Power(t.Context(), off, "on"))
 	took := testkit.Until(t, 2*time.Minute, time.Second, func() error {

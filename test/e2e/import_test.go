@@ -87,7 +87,7 @@ func TestImport(t *testing.T) {
 	}
 	r.must(6, append(from, "--adopt", "--yes")...)
 	if res := r.must(4, "import", "again", "--from", f.machine[cp].Address, "--identity", key, "--known-hosts", known); !strings.Contains(res.stdout, "another cluster that naupegos keeps") {
-		t.Errorf("under another name: %v", res)
+		t.Errorf("import with another name: %v", res)
 	}
 
 	testkit.Must(t, os.WriteFile(r.file, []byte(r.must(0, "document", r.name).stdout), 0o644))

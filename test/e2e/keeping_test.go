@@ -47,7 +47,7 @@ func TestKeeping(t *testing.T) {
 	r.ran(t, "backup rehearse", unasked, who)
 	r.quiet(t)
 	if n := r.ran(t, "backup rehearse", unasked, who); n != 1 {
-		t.Errorf("what is proven was rehearsed %d times", n)
+		t.Errorf("the proven backup was rehearsed %d times", n)
 	}
 
 	at := net.JoinHostPort("127.0.0.1", itoa(port))
@@ -81,13 +81,13 @@ func TestKeeping(t *testing.T) {
 	r.destroy()
 	until(t, time.Minute, 100*time.Millisecond, func() error {
 		if all := r.duties(t); len(all) > 0 {
-			return fmt.Errorf("of a cluster that is gone there is still to do: %+v", all)
+			return fmt.Errorf("a destroyed cluster still has tasks: %+v", all)
 		}
 		c, err := net.Dial("tcp", at)
 		if err != nil {
 			return nil // connection refused
 		}
-		return fmt.Errorf("the autoscaler of a cluster that is gone is answered at %s: %v", at, c.Close()) //nolint:errorlint // there should be none
+		return fmt.Errorf("the server still answers a destroyed cluster's autoscaler at %s: %v", at, c.Close()) //nolint:errorlint // there should be none
 	})
 }
 

@@ -50,7 +50,7 @@ func (r *rig) comesBackFrom(t *testing.T) {
 	after := r.kept(clientOf(t, old)) // with the old kubeconfig
 	for key, digest := range before {
 		if after[key] != digest {
-			t.Errorf("%s is not what it was", key)
+			t.Errorf("%s has changed", key)
 		}
 	}
 	r.healthy()

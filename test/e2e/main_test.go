@@ -79,7 +79,7 @@ func runAll(m *testing.M) (code int, err error) {
 // builtEnv names the directory of the built programs, for a test that runs in another process.
 const builtEnv = "NAUPEGOS_TEST_BUILT"
 
-// build builds the programs, each with the agent beside it, where naupegos looks for it.
+// build builds the programs, each with the agent next to it, where naupegos looks for it.
 func build() error {
 	built.bin = filepath.Join(built.dir, "bin", "naupegos")
 	built.kill = filepath.Join(built.dir, "kill", "naupegos")

@@ -335,7 +335,7 @@ func (p *provisioning) renewed(t *testing.T, m *rack.Machine) result {
 		default:
 		}
 		if out := p.run("machine", "locks"); !strings.Contains(out, place) {
-			return errors.New("nobody may reboot: " + out)
+			return errors.New("no machine holds the reboot slot: " + out)
 		}
 		return nil
 	})

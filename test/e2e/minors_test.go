@@ -56,7 +56,7 @@ func TestMinors(t *testing.T) {
 	after := r.kept(clientOf(t, r.kubeconfig()))
 	for key, digest := range before {
 		if after[key] != digest {
-			t.Errorf("%s is not what it was", key)
+			t.Errorf("%s has changed", key)
 		}
 	}
 	t.Logf("FIGURE %d objects from before are what they were, by digest", len(before))

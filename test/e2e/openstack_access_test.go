@@ -46,7 +46,7 @@ func handedOver(t *testing.T, r *rig, _ *load) {
 	}
 	defer client.Close()
 	if err := client.WaitReady(t.Context()); err != nil {
-		t.Errorf("the cluster does not answer who has its kubeconfig: %v", err)
+		t.Errorf("the cluster does not answer with the handed-over kubeconfig: %v", err)
 	}
 	machines := r.status().Machines
 	for _, m := range machines {
@@ -74,7 +74,7 @@ func handedOver(t *testing.T, r *rig, _ *load) {
 			found = found || s.Name == m.Name
 		}
 		if !found {
-			t.Errorf("who has the clouds.yaml does not see server %s", m.Name)
+			t.Errorf("the handed-over clouds.yaml does not show server %s", m.Name)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func credentialRotated(t *testing.T, r *rig, _ *load) {
 	}
 	for _, dir := range []string{former, r.handOver("latter")} {
 		if _, err := loginFrom(t.Context(), dir); err != nil {
-			t.Errorf("what was handed over in %s: %v", dir, err)
+			t.Errorf("the credential handed over in %s: %v", dir, err)
 		}
 	}
 	if out := r.run("doctor", r.name).stdout; !strings.Contains(out, "allows only the calls that the cluster makes") {

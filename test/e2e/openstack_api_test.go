@@ -86,7 +86,7 @@ func (t thing) String() string { return fmt.Sprintf("%s %s (%s)", t.kind, t.name
 // of lists every resource that mentions the cluster's ID anywhere: in its name, tags, description or metadata.
 func (a *cloudAPI) of(ctx context.Context, id string) ([]thing, error) {
 	if id == "" {
-		return nil, errors.New("of which cluster?")
+		return nil, errors.New("the cluster has no ID")
 	}
 	var out []thing
 	for _, l := range a.lists {
@@ -176,7 +176,7 @@ func (a *cloudAPI) plantLookAlikes(t testing.TB, r *rig) *lookAlikes {
 		l.ids[made[p.one].ID] = url
 		t.Cleanup(func() {
 			if _, err := c.Delete(context.Background(), url, &gophercloud.RequestOpts{OkCodes: []int{200, 202, 204}}); err != nil {
-				t.Errorf("remove what was planted: %v", err)
+				t.Errorf("remove the look-alikes: %v", err)
 			}
 		})
 	}
@@ -190,7 +190,7 @@ func (l *lookAlikes) survive(t testing.TB) {
 	t.Helper()
 	for _, url := range l.ids {
 		if _, err := l.api.by["network"].Get(t.Context(), url, nil, nil); err != nil {
-			t.Errorf("a foreign thing did not survive: %v", err)
+			t.Errorf("a look-alike was removed: %v", err)
 		}
 	}
 }

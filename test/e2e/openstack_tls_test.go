@@ -26,12 +26,12 @@ func (c *cloud) refusesBalancers(t *testing.T) {
 		res := r.must(fail.Refused.ExitCode(), verb...)
 		if said := strings.TrimSpace(res.stderr); !strings.Contains(said, "find the load-balancer service in region RegionTLS") ||
 			!strings.Contains(said, "use another kind of spec.endpoint, such as gateways") || strings.Count(said, "load-balancer service") != 1 {
-			t.Errorf("that there is no Octavia is not told clearly: %v", res)
+			t.Errorf("the error does not clearly state that there is no Octavia: %v", res)
 		}
 	}
 	made, err := c.api.of(t.Context(), r.name)
 	if err != nil || len(made) > 0 {
-		t.Errorf("something was made: %v %v", made, err)
+		t.Errorf("resources were created: %v %v", made, err)
 	}
 }
 
@@ -73,7 +73,7 @@ func (s *onCloud) behindTLS(r *rig, applied result, before []string) {
 					return nil
 				}
 			}
-			return fail.New(fail.NotReady, "nobody has asked %q of the region behind TLS", line)
+			return fail.New(fail.NotReady, "no request %q has reached the region behind TLS", line)
 		})
 	}
 }

@@ -24,7 +24,7 @@ import (
 func (r *rig) renews(t *testing.T, worker string) {
 	t.Helper()
 	if out := r.must(0, "renew", r.name, "--yes").stdout; !strings.Contains(out, "nothing is due before ") {
-		t.Errorf("what is said where nothing is due: %s", out)
+		t.Errorf("without due certificates, renew prints: %s", out)
 	}
 	before, pods := r.certificates(), r.lastingPods()
 	was := r.served()

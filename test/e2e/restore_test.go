@@ -70,7 +70,7 @@ func TestRestore(t *testing.T) {
 	}
 	t.Logf("FIGURE rehearsal of %d objects: %.1f s", proof.Objects, proof.Seconds)
 	if res := r.must(0, "status", r.name); !strings.Contains(res.stdout, "proven") || strings.Contains(res.stdout, "none is proven") || strings.Contains(res.stdout, "OVERDUE") {
-		t.Errorf("status does not tell of the proven backup: %v", res)
+		t.Errorf("status does not show the proven backup: %v", res)
 	}
 	r.refusesBadSets(proof.Set, at.sets)
 	if testkit.Full() {
@@ -223,7 +223,7 @@ func (r *rig) putsBack(id string, before map[string]string) {
 		r.t.Errorf("there are %d objects, not %d", len(after), len(before))
 	}
 	if _, err := r.api().CoreV1().Namespaces().Get(r.t.Context(), "since", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		r.t.Errorf("what was made since is there: %v", err)
+		r.t.Errorf("objects created since then still exist: %v", err)
 	}
 	now, err := r.api().CoreV1().ConfigMaps("kept").List(r.t.Context(), metav1.ListOptions{Limit: 1})
 	testkit.Must(r.t, err)

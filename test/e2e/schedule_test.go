@@ -115,7 +115,7 @@ func (r *rig) madeAtOnce(machine string, at place) sets.Set {
 	r.ssh(machine, "mkdir -p "+at.sets+" && systemctl start naupegos-backup.service && grep -q '^naupegos_backup_failed.* 0$' /var/lib/naupegos/metrics/backup.prom")
 	on := r.status().Backups.Scheduled
 	if on == nil || on.Last == nil || on.Last.Machine != machine || on.Overdue || on.Failed != nil {
-		r.t.Fatalf("status tells of %+v", on)
+		r.t.Fatalf("status shows %+v", on)
 	}
 	r.collect(machine, filepath.Join(at.sets, r.name), on)
 	for _, s := range r.listed() {

@@ -183,7 +183,7 @@ spec:
 	run(other.afar(token), 4, "backup", "restore", name, "--from", "latest", "--yes")
 	run(other.afar(token), 0, "backup", "restore", name, "--from", "latest", "--consent", "replace-data", "--yes")
 	if _, err := r.api().CoreV1().Namespaces().Get(t.Context(), "since", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("what was made since the backup is there: %v", err)
+		t.Errorf("objects created since the backup still exist: %v", err)
 	}
 	if r := run(other.afar(token), 0, "destroy", name, "--yes"); !strings.Contains(r.stdout, "nothing of it is left") {
 		t.Error(r)

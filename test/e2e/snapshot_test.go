@@ -239,13 +239,13 @@ func TestLeftovers(t *testing.T) {
 		id   string
 		want []string
 	}{
-		"nothing is left":                        {was, mine, nil},
-		"a link is left":                         {of(record(neighbour), "link nau11111111 UP", "link nau22222222 DOWN"), mine, []string{"new link nau22222222 DOWN", "still there: link nau22222222 DOWN"}},
-		"a link of one that never got an ID":     {of(record(neighbour), "link nau11111111 UP", "link nau22222222 DOWN"), "fulldisk-", []string{"new link nau22222222 DOWN"}},
-		"a record of one that never got an ID":   {of(record(neighbour), "link nau11111111 UP", record(mine)), "fulldisk-", []string{"new " + record(mine)}},
-		"somebody else came":                     {of(record(neighbour), "link nau11111111 UP", record("demo-33333333"), "link nau33333333 UP"), "fulldisk-", nil},
-		"somebody else went":                     {of(), "fulldisk-", nil},
-		"somebody else came, and this has an ID": {of(record(neighbour), "link nau11111111 UP", "link nau33333333 UP"), mine, nil},
+		"nothing is left":                          {was, mine, nil},
+		"a link is left":                           {of(record(neighbour), "link nau11111111 UP", "link nau22222222 DOWN"), mine, []string{"new link nau22222222 DOWN", "still there: link nau22222222 DOWN"}},
+		"a link of one that never got an ID":       {of(record(neighbour), "link nau11111111 UP", "link nau22222222 DOWN"), "fulldisk-", []string{"new link nau22222222 DOWN"}},
+		"a record of one that never got an ID":     {of(record(neighbour), "link nau11111111 UP", record(mine)), "fulldisk-", []string{"new " + record(mine)}},
+		"another cluster came":                     {of(record(neighbour), "link nau11111111 UP", record("demo-33333333"), "link nau33333333 UP"), "fulldisk-", nil},
+		"another cluster went":                     {of(), "fulldisk-", nil},
+		"another cluster came, and this has an ID": {of(record(neighbour), "link nau11111111 UP", "link nau33333333 UP"), mine, nil},
 	} {
 		if got := was.diff(c.now, c.id); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -47,10 +47,10 @@ func storeRestored(t *testing.T, r *rig, _ *load) {
 	const reminder = "was restored from a backup of"
 	res := there(0, "apply", "-f", r.file, "--yes")
 	if !strings.Contains(res.stdout, "No changes") || !strings.Contains(res.stderr, reminder) {
-		t.Errorf("it changed something, or does not say of which time it is: %v", res)
+		t.Errorf("it changed something, or does not report the backup's time: %v", res)
 	}
 	if res := there(0, "status", r.name); strings.Contains(res.stderr, reminder) {
-		t.Errorf("it was applied, and is of that time still: %v", res)
+		t.Errorf("after an apply it still reports the backup's time: %v", res)
 	}
 	there(0, "kubectl", r.name, "--", "get", "nodes")
 }

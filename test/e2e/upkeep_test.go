@@ -48,7 +48,7 @@ func TestUpkeep(t *testing.T) {
 	r.climbs(t, sick)
 	r.comesBack(t, sick)
 	if now := r.pod("on-" + other); now != was {
-		t.Errorf("a pod on a machine that nobody touched was %s, and is %s", was, now)
+		t.Errorf("a pod on an untouched machine was %s, and is %s", was, now)
 	}
 
 	r.offers(sick, "1.1") // the machine has been replaced

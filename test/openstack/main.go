@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 	}
 }
 
-// machines starts the runner beside a running bed.
+// machines starts the runner for a running bed.
 func machines(ctx context.Context, o bed.Options, release string) error {
 	b, err := bed.Open(o)
 	if err != nil {

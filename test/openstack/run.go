@@ -14,10 +14,10 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// evidence is where the logs of the services go when a command fails, below the working directory.
+// evidence is the directory for the services' logs after a failed command, relative to the working directory.
 var evidence = filepath.Join(".evidence", "openstack")
 
-// runOn runs a command while the bed runs, and leaves the bed as it was before.
+// runOn runs a command with the bed running, and stops the bed afterwards if it did not run before.
 func runOn(ctx context.Context, o bed.Options, command []string) (err error) {
 	if len(command) == 0 {
 		return fail.New(fail.Invalid, "run what?").Do("openstack run COMMAND [ARGUMENT]...")

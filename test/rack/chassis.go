@@ -36,7 +36,7 @@ func (c *chassis) WarmReset(context.Context) error { return c.m.button() }
 func (c *chassis) once(ctx context.Context) (disk bool, err error) {
 	f, err := c.GetBootFlags(ctx)
 	if err != nil || !f.BootFlagsValid {
-		return false, nil //nolint:nilerr // nobody has said anything
+		return false, nil //nolint:nilerr // no device is set
 	}
 	disk = f.BootDeviceSelector == types.BootDeviceSelectorForceHardDrive
 	if f.Persist {

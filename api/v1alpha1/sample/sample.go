@@ -6,6 +6,7 @@ package sample
 import (
 	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,9 +61,21 @@ func New(o Options) ([]byte, error) {
 		return nil, fail.Wrap(fail.Internal, err, "write a new document")
 	}
 	if _, err := v1alpha1.Parse("", b.Bytes()); err != nil {
-		return nil, err
+		return nil, withoutPlaces(err)
 	}
 	return b.Bytes(), nil
+}
+
+// withoutPlaces removes the lines from findings, because the user did not write the document and does not see it.
+func withoutPlaces(err error) error {
+	var errs v1alpha1.Errors
+	if !errors.As(err, &errs) {
+		return err
+	}
+	for i := range errs {
+		errs[i].Line, errs[i].Column = 0, 0
+	}
+	return errs
 }
 
 // fill sets zero fields to their defaults.

@@ -5,7 +5,9 @@
 package discover
 
 import (
+	"cmp"
 	"encoding/binary"
+	"encoding/hex"
 	"net"
 	"path/filepath"
 	"runtime"
@@ -55,11 +57,12 @@ func bootMAC(root host.Root, all []facts.Interface, said string) (string, error)
 		return facts.ParseMAC(said)
 	}
 	for _, i := range all {
-		if mac, err := facts.ParseMAC(i.MAC); err == nil && i.Gateway != "" {
+		if mac, err := facts.ParseMAC(cmp.Or(i.Permanent, i.MAC)); err == nil && i.Gateway != "" {
 			return mac, nil
 		}
 	}
-	return "", fail.New(fail.NotReady, "no interface has a default route, and nobody said which one the machine has booted by").Do("add BOOTIF=01-${mac:hexhyp} to the kernel's arguments")
+	return "", fail.New(fail.NotReady, "no network card leads to a default route, and the card that the machine has booted by is not named").
+		Do("name it by its address: --mac ADDRESS, or BOOTIF=01-${mac:hexhyp} among the kernel's arguments")
 }
 
 func address(i *facts.Interface, a net.Addr) {
@@ -84,6 +87,21 @@ func defaultGateways(routes string) map[string]string {
 		}
 		if n, err := strconv.ParseUint(f[2], 16, 32); err == nil {
 			out[f[0]] = net.IP(binary.NativeEndian.AppendUint32(nil, uint32(n))).String()
+		}
+	}
+	return out
+}
+
+// defaultGateways6 reads /proc/net/ipv6_route: addresses there are hexadecimal digits in their usual order.
+func defaultGateways6(routes string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(routes) {
+		f := strings.Fields(line)
+		if len(f) < 10 || strings.Trim(f[0]+f[1], "0") != "" || strings.Trim(f[4], "0") == "" {
+			continue
+		}
+		if raw, err := hex.DecodeString(f[4]); err == nil && len(raw) == net.IPv6len {
+			out[f[9]] = net.IP(raw).String()
 		}
 	}
 	return out

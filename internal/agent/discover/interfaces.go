@@ -2,9 +2,11 @@ package discover
 
 import (
 	"encoding/binary"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,14 +28,13 @@ func interfaces(root host.Root) ([]facts.Interface, error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "ask for the permanent addresses of network interfaces")
 	}
-	gateways := defaultGateways(root.Read("/proc/net/route"))
 	out := []facts.Interface{}
 	for _, n := range all {
 		i, ok := card(root, n.Name)
 		if !ok {
 			continue
 		}
-		i.MAC, i.Gateway = n.HardwareAddr.String(), gateways[n.Name]
+		i.MAC = n.HardwareAddr.String()
 		if root.Read("/sys/class/net/"+n.Name+"/addr_assign_type") != randomAddress {
 			i.Permanent = permanent[n.Index]
 		}
@@ -43,7 +44,59 @@ func interfaces(root host.Root) ([]facts.Interface, error) {
 		}
 		out = append(out, i)
 	}
+	uplinks(root, out)
 	return out, nil
+}
+
+// uplinks gives gateways to the cards that default routes lead through. Routes of bonds, bridges and VLANs count for the first card below that has a
+// link. IPv4 goes first.
+func uplinks(root host.Root, cards []facts.Interface) {
+	routes := defaultGateways6(root.Read("/proc/net/ipv6_route"))
+	maps.Copy(routes, defaultGateways(root.Read("/proc/net/route")))
+	for _, device := range slices.Sorted(maps.Keys(routes)) {
+		below := slices.DeleteFunc(under(root, device, 0), func(name string) bool { return cardNamed(cards, name) == nil })
+		if len(below) == 0 { // an Open vSwitch bridge names no ports, and has the address of one
+			mac := root.Read("/sys/class/net/" + device + "/address")
+			for _, c := range cards {
+				if mac != "" && (c.MAC == mac || c.Permanent == mac) {
+					below = append(below, c.Name)
+				}
+			}
+		}
+		slices.SortStableFunc(below, func(a, b string) int { return linked(cardNamed(cards, b)) - linked(cardNamed(cards, a)) })
+		if len(below) == 0 {
+			continue
+		}
+		if c := cardNamed(cards, below[0]); c.Gateway == "" || device == c.Name {
+			c.Gateway = routes[device]
+		}
+	}
+}
+
+func linked(i *facts.Interface) int {
+	if i.Link {
+		return 1
+	}
+	return 0
+}
+
+func cardNamed(cards []facts.Interface, name string) *facts.Interface {
+	if i := slices.IndexFunc(cards, func(c facts.Interface) bool { return c.Name == name }); i >= 0 {
+		return &cards[i]
+	}
+	return nil
+}
+
+// under lists a device and all devices below it, as a VLAN is above a bond, and that above cards.
+func under(root host.Root, device string, depth int) []string {
+	all := []string{device}
+	lower, _ := filepath.Glob(root.Path("/sys/class/net/"+device) + "/lower_*") // the pattern is a good one
+	for _, l := range lower {
+		if depth < 8 {
+			all = append(all, under(root, strings.TrimPrefix(filepath.Base(l), "lower_"), depth+1)...)
+		}
+	}
+	return all
 }
 
 // randomAddress is NET_ADDR_RANDOM: the driver found no address, and made one up.

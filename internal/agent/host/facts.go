@@ -82,7 +82,45 @@ func (r Root) Facts() (machine.Facts, error) {
 	}
 	f.Interface = defaultInterface(r.Read("/proc/net/route"))
 	f.Address = firstIPv4(f.Interface)
+	f.Links = links()
 	return f, nil
+}
+
+// links lists the machine's addresses with their interfaces; nil if it can't read them.
+func links() (out []machine.Attachment) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil
+	}
+	for _, i := range all {
+		addrs, _ := i.Addrs() // an interface that has just gone has none
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+				out = append(out, machine.Attachment{Interface: i.Name, Prefix: n.String()})
+			}
+		}
+	}
+	return out
+}
+
+// fills lists the directories that a cluster fills, the one above first.
+func fills() []string {
+	return []string{"/var/lib", machine.StateDir, machine.ContainerdRoot, "/var/lib/kubelet", "/var/lib/etcd"}
+}
+
+// Volumes returns the file systems of the directories that a cluster fills. What can't be found out is left out.
+func (r Root) Volumes() (out []machine.Volume) {
+	seen := map[uint64]bool{}
+	for _, dir := range fills() {
+		var at unix.Stat_t
+		var st unix.Statfs_t
+		if unix.Stat(r.Path(dir), &at) != nil || seen[at.Dev] || unix.Statfs(r.Path(dir), &st) != nil {
+			continue
+		}
+		seen[at.Dev] = true
+		out = append(out, machine.Volume{Directory: dir, Free: int64(st.Bfree) * st.Bsize})
+	}
+	return out
 }
 
 // DiskFree returns how many bytes root can still write to the file system of dir; 0 where that can't be found out.

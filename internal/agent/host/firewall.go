@@ -52,8 +52,15 @@ func runtimes() []string {
 }
 
 // Runtimes returns the running services that run containers or a cluster.
-func (r Root) Runtimes() (out []string) {
-	for _, s := range runtimes() {
+func (r Root) Runtimes() []string { return r.running(runtimes()) }
+
+// Balancers returns the running services whose configuration a gateway replaces.
+func (r Root) Balancers() []string {
+	return r.running([]string{"haproxy.service", "keepalived.service"})
+}
+
+func (r Root) running(services []string) (out []string) {
+	for _, s := range services {
 		if r.runs(s) {
 			out = append(out, s)
 		}

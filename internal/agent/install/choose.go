@@ -12,9 +12,9 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// Choose returns the disk that an order's rule names. ours says which disks Naupegos has installed before: they go before others, so that a
-// machine never has two systems. fail.Refused says of each disk why it is not the one, or which names of the order no disk has.
-func Choose(o *order.Order, disks []facts.Disk, ours func(facts.Disk) bool) (facts.Disk, error) {
+// Choose returns the disk that an order's rule names. owner says whose system a disk holds: the machine's own goes before others, so that a machine
+// never has two systems. fail.Refused says of each disk why it is not the one, or which names of the order no disk has.
+func Choose(o *order.Order, disks []facts.Disk, owner func(facts.Disk) Owner) (facts.Disk, error) {
 	if missing := facts.Missing(disks, o.Names()...); len(missing) > 0 {
 		words := strings.Join(missing, ", ")
 		if slices.Contains(missing, o.Disk.Serial) {
@@ -26,7 +26,7 @@ func Choose(o *order.Order, disks []facts.Disk, ours func(facts.Disk) bool) (fac
 	var fit []facts.Disk
 	var why []string
 	for _, d := range disks {
-		if reason := unfit(o, disks, d, ours(d)); reason != "" {
+		if reason := unfit(o, disks, d, owner(d)); reason != "" {
 			why = append(why, d.Title()+" "+reason)
 			continue
 		}
@@ -43,19 +43,34 @@ func Choose(o *order.Order, disks []facts.Disk, ours func(facts.Disk) bool) (fac
 		return facts.Disk{}, fail.New(fail.Refused, "%d disks have the serial number %s: %s", len(fit), o.Disk.Serial, facts.DiskTitles(fit)).At(o.UUID).
 			Do("name one by its WWID; where they have none, they can't be told apart: take all but one out")
 	}
-	first := func(d facts.Disk) int {
-		if ours(d) {
-			return 0
+	for _, whose := range []Owner{Owner(o.UUID), Unknown} {
+		var own []facts.Disk
+		for _, d := range fit {
+			if owner(d) == whose {
+				own = append(own, d)
+			}
 		}
-		return 1
+		switch {
+		case len(own) == 1:
+			return own[0], nil
+		case len(own) > 1:
+			return facts.Disk{}, fail.New(fail.Refused, "%d disks hold a system of Naupegos that may be this machine's: %s", len(own), facts.DiskTitles(own)).At(o.UUID).
+				Do("name the system's: naupegos machine install --disk SERIAL; another one that holds nothing of use is to be taken out or emptied")
+		}
 	}
 	return slices.MinFunc(fit, func(a, b facts.Disk) int {
-		return cmp.Or(first(a)-first(b), cmp.Compare(a.SizeBytes, b.SizeBytes), strings.Compare(a.Serial+a.Path, b.Serial+b.Path))
+		return cmp.Or(cmp.Compare(a.SizeBytes, b.SizeBytes), strings.Compare(a.Serial+a.Path, b.Serial+b.Path))
 	}), nil
 }
 
+// mayOverwrite reports whether an order lets a disk's content be overwritten. Another machine's system is as foreign as any other content: its etcd
+// may be wanted yet.
+func mayOverwrite(o *order.Order, all []facts.Disk, d facts.Disk, owner Owner) bool {
+	return owner == Unknown || owner == Owner(o.UUID) || facts.Consents(all, d, o.Disk.Consent)
+}
+
 // unfit says why a disk can't be the system's; empty if it can.
-func unfit(o *order.Order, all []facts.Disk, d facts.Disk, ours bool) string {
+func unfit(o *order.Order, all []facts.Disk, d facts.Disk, owner Owner) string {
 	needs := max(slots.Needs(o.Slot()), o.Disk.MinBytes)
 	switch {
 	case d.IsAny(o.Data) || d.IsAny(o.Elsewhere):
@@ -68,7 +83,9 @@ func unfit(o *order.Order, all []facts.Disk, d facts.Disk, ours bool) string {
 		return d.Unasked()
 	case d.SizeBytes < needs:
 		return fmt.Sprintf("has %d MiB, and %d are needed", d.SizeBytes>>20, needs>>20)
-	case len(d.Holds) > 0 && !ours && !facts.Consents(all, d, o.Disk.Consent):
+	case len(d.Holds) > 0 && owner != Foreign && !mayOverwrite(o, all, d, owner):
+		return "holds the system of machine " + string(owner) + facts.Ambiguous(all, d, o.Disk.Consent)
+	case len(d.Holds) > 0 && !mayOverwrite(o, all, d, owner):
 		return "holds " + strings.Join(d.Holds, ", ") + ", which is not ours" + facts.Ambiguous(all, d, o.Disk.Consent)
 	}
 	return ""

@@ -143,7 +143,11 @@ func mount(dev, dir, kind string, flags uintptr) (func() error, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "make %s", dir)
 	}
-	if err := unix.Mount(dev, dir, kind, flags, ""); err != nil {
+	data := ""
+	if kind == "ext4" && flags&unix.MS_RDONLY != 0 {
+		data = "noload" // replaying the journal would write to a disk that is only looked at
+	}
+	if err := unix.Mount(dev, dir, kind, flags, data); err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "mount %s (%s)", dev, kind).At(dir)
 	}
 	return func() error {
@@ -154,11 +158,37 @@ func mount(dev, dir, kind string, flags uintptr) (func() error, error) {
 	}, nil
 }
 
-// Ours reports whether a disk was installed by Naupegos: it has a partition of the state's name, or its installation was cut off.
-func Ours(sys string) func(facts.Disk) bool {
-	return func(d facts.Disk) bool {
-		return partitionNamed(sys, d, slots.NameState) != "" || slices.Contains(d.Holds, disks.HoldsUnfinished)
+// Owner says whose system a disk holds: Foreign, Unknown, or the UUID of a machine.
+type Owner string
+
+// The owners that are no machine.
+const (
+	Foreign Owner = ""        // Naupegos has not installed it
+	Unknown Owner = "unknown" // Naupegos has, and it does not say on which machine: the installation was cut off, or the disk fails
+)
+
+// Owners returns what says whose system a disk holds. dir is where a disk is mounted meanwhile, and only read.
+func Owners(root host.Root, dir string) func(facts.Disk) Owner {
+	known := map[string]Owner{}
+	return func(d facts.Disk) Owner {
+		if _, ok := known[d.Path]; !ok {
+			known[d.Path] = ownerOf(root, d, dir)
+		}
+		return known[d.Path]
 	}
+}
+
+func ownerOf(root host.Root, d facts.Disk, dir string) Owner {
+	if dev := partitionNamed(root.Path("/sys"), d, slots.NameState); dev != "" {
+		if id, err := identityOn(root.Path(dev), dir); err == nil {
+			return Owner(id.UUID)
+		}
+		return Unknown
+	}
+	if slices.Contains(d.Holds, disks.HoldsUnfinished) {
+		return Unknown
+	}
+	return Foreign
 }
 
 // partitionNamed is the device of a disk's partition of a name; empty: there is none.

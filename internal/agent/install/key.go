@@ -120,6 +120,15 @@ func SavedKey(sys string, disks []facts.Disk, dir string) (*ecdsa.PrivateKey, er
 
 // keyOfState reads the key of an installed machine.
 func keyOfState(dev, dir string) (*ecdsa.PrivateKey, error) {
+	id, err := identityOn(dev, dir)
+	if err != nil {
+		return nil, err
+	}
+	return id.Key, nil
+}
+
+// identityOn reads who the machine is whose state's partition dev is.
+func identityOn(dev, dir string) (*Identity, error) {
 	undo, err := mount(dev, dir, "ext4", unix.MS_RDONLY)
 	if err != nil {
 		return nil, err
@@ -128,5 +137,5 @@ func keyOfState(dev, dir string) (*ecdsa.PrivateKey, error) {
 	if err = errors.Join(err, undo()); err != nil {
 		return nil, err
 	}
-	return id.Key, nil
+	return id, nil
 }

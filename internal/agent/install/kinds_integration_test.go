@@ -223,15 +223,15 @@ func refused(t *testing.T, root host.Root, disk facts.Disk, image, sum string) {
 	large := disk
 	large.SizeBytes = 1 << 40 // every disk here is too small for a system
 	other := facts.Disk{Path: "/dev/sdb", Serial: "OTHER", SizeBytes: 1 << 30}
-	ours := Ours(root.Path("/sys"))
+	owner := Owners(root, t.TempDir())
 	for _, o := range []order.Order{
 		{UUID: "m"}, {UUID: "m", Disk: order.Disk{Serial: disk.Serial}}, {UUID: "m", Disk: order.Disk{Consent: []string{"OTHER"}}},
 		{UUID: "m", Disk: order.Disk{Serial: disk.Serial, Consent: []string{"OTHER"}}},
 	} {
-		_, err := Choose(&o, []facts.Disk{large, other}, ours)
+		_, err := Choose(&o, []facts.Disk{large, other}, owner)
 		testkit.Fails(t, err, fail.Refused, "holds "+strings.Join(disk.Holds, ", ")+", which is not ours", disk.Serial)
 	}
-	chosen, err := Choose(&order.Order{UUID: "m", Disk: order.Disk{Consent: []string{disk.Serial}}}, []facts.Disk{large, other}, ours)
+	chosen, err := Choose(&order.Order{UUID: "m", Disk: order.Disk{Consent: []string{disk.Serial}}}, []facts.Disk{large, other}, owner)
 	if err != nil || chosen.Path != disk.Path {
 		t.Errorf("with consent: %v, %v", chosen.Path, err)
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/naupegos/naupegos/internal/agent/install/ask"
 	"github.com/naupegos/naupegos/internal/agent/install/slots"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
@@ -161,8 +160,8 @@ func (i *installation) progress(ctx context.Context, stage string, total int64) 
 
 func (i *installation) install(ctx context.Context) (*Done, error) {
 	o := i.order
-	all, ours := disks.List(i.Root), Ours(i.Root.Path("/sys")) // days may have passed since the machine was discovered
-	disk, err := Choose(o, all, ours)
+	all, owner := disks.List(i.Root), Owners(i.Root, filepath.Join(i.Dir, "owner")) // days may have passed since the machine was discovered
+	disk, err := Choose(o, all, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +169,7 @@ func (i *installation) install(ctx context.Context) (*Done, error) {
 	if err := i.progress(ctx, "partition", 0)(0); err != nil {
 		return nil, err
 	}
-	if err := clearDisk(i.Root, disk, ours(disk) || facts.Consents(all, disk, o.Disk.Consent)); err != nil {
+	if err := clearDisk(i.Root, disk, mayOverwrite(o, all, disk, owner(disk))); err != nil {
 		return nil, err
 	}
 	table, err := partition(ctx, disk, o.Slot())

@@ -85,7 +85,7 @@ func check(ctx context.Context, e Endpoint, proxy func(*url.URL) (*url.URL, erro
 	if !e.Whole {
 		address += "/v2/"
 	}
-	status, challenge, err := ask(ctx, client, address, e.Authorization)
+	status, challenges, err := ask(ctx, client, address, e.Authorization)
 	switch {
 	case err != nil:
 		return reason(ctx, err)
@@ -96,11 +96,16 @@ func check(ctx context.Context, e Endpoint, proxy func(*url.URL) (*url.URL, erro
 	case status != http.StatusUnauthorized || e.Authorization == "":
 		return "" // a registry that wants a token for each image says so here, too
 	}
-	token := tokenAddress(challenge)
-	if token == "" {
+	token, asksForToken := tokenAddress(challenges)
+	switch {
+	case !asksForToken:
 		return "refuses the credentials"
+	case token == nil:
+		return "asks for a token, but names no token server"
+	case token.Scheme == "http" && !e.Insecure:
+		return fmt.Sprintf("its token server, http://%s, is reached without TLS, and the credentials would be sent there in plain text (configure the registry with an https address of it, or set insecure)", token.Host)
 	}
-	switch status, _, err := ask(ctx, client, token, e.Authorization); {
+	switch status, _, err := ask(ctx, client, token.String(), e.Authorization); {
 	case err != nil:
 		return "its token server: " + reason(ctx, err)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
@@ -111,11 +116,11 @@ func check(ctx context.Context, e Endpoint, proxy func(*url.URL) (*url.URL, erro
 	return ""
 }
 
-// ask sends a request and returns the status and the challenge.
-func ask(ctx context.Context, client *http.Client, address, authorization string) (status int, challenge string, _ error) {
+// ask sends a request and returns the status and the challenges.
+func ask(ctx context.Context, client *http.Client, address, authorization string) (status int, challenges []string, _ error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return 0, "", errors.New("its address can't be read") // cause withheld: it may quote a secret
+		return 0, nil, errors.New("its address can't be read") // cause withheld: it may quote a secret
 	}
 	r.Header.Set("User-Agent", "naupegos")
 	if authorization != "" {
@@ -123,35 +128,39 @@ func ask(ctx context.Context, client *http.Client, address, authorization string
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		return 0, "", err
+		return 0, nil, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, resp.Body, 4096) // only the status counts
-	return resp.StatusCode, resp.Header.Get("WWW-Authenticate"), nil
+	return resp.StatusCode, resp.Header.Values("WWW-Authenticate"), nil
 }
 
 var parameter = regexp.MustCompile(`([a-z]+)="([^"]*)"`)
 
-// tokenAddress returns the address of the token server that a challenge names; "" if it names none over https.
-func tokenAddress(challenge string) string {
-	kind, rest, _ := strings.Cut(challenge, " ")
-	if !strings.EqualFold(kind, "Bearer") {
-		return ""
+// tokenAddress returns the address of the token server that the first challenge for a token names; nil if it names none. asked is false without
+// such a challenge.
+func tokenAddress(challenges []string) (address *url.URL, asked bool) {
+	for _, c := range challenges {
+		kind, rest, _ := strings.Cut(c, " ")
+		if !strings.EqualFold(kind, "Bearer") {
+			continue
+		}
+		values := map[string]string{}
+		for _, m := range parameter.FindAllStringSubmatch(rest, -1) {
+			values[m[1]] = m[2]
+		}
+		u, err := url.Parse(values["realm"])
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+			return nil, true
+		}
+		q := u.Query()
+		if values["service"] != "" {
+			q.Set("service", values["service"])
+		}
+		u.RawQuery = q.Encode()
+		return u, true
 	}
-	values := map[string]string{}
-	for _, m := range parameter.FindAllStringSubmatch(rest, -1) {
-		values[m[1]] = m[2]
-	}
-	u, err := url.Parse(values["realm"])
-	if err != nil || u.Scheme != "https" {
-		return ""
-	}
-	q := u.Query()
-	if values["service"] != "" {
-		q.Set("service", values["service"])
-	}
-	u.RawQuery = q.Encode()
-	return u.String()
+	return nil, false
 }
 
 // reason says in a few words why a request failed.

@@ -15,7 +15,7 @@ const good = "Basic bWU6c2VjcmV0LXdvcmQ=" // me:secret-word
 
 // TestCheck names the defect of each endpoint, without the password.
 func TestCheck(t *testing.T) {
-	var tokens *httptest.Server
+	var tokens, plain *httptest.Server
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		authorized := r.Header.Get("Authorization") == good
 		switch {
@@ -25,6 +25,16 @@ func TestCheck(t *testing.T) {
 			http.Redirect(w, r, "https://other.invalid/", http.StatusFound)
 		case strings.HasPrefix(r.URL.Path, "/token/v2/") || r.URL.Path == "/token/":
 			w.Header().Set("WWW-Authenticate", `Bearer realm="`+tokens.URL+`/give",service="here"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		case strings.HasPrefix(r.URL.Path, "/by-http/"):
+			w.Header().Set("WWW-Authenticate", `Bearer realm="`+plain.URL+`/give?key=secret-word",service="here"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		case strings.HasPrefix(r.URL.Path, "/both/"):
+			w.Header().Add("WWW-Authenticate", `Basic realm="here"`)
+			w.Header().Add("WWW-Authenticate", `Bearer realm="`+tokens.URL+`/give"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		case strings.HasPrefix(r.URL.Path, "/no-realm/"):
+			w.Header().Set("WWW-Authenticate", `Bearer realm="/jwt/auth",service="container_registry"`)
 			w.WriteHeader(http.StatusUnauthorized)
 		case strings.HasPrefix(r.URL.Path, "/basic"), r.URL.Path == "/give":
 			if !authorized {
@@ -36,7 +46,7 @@ func TestCheck(t *testing.T) {
 	defer s.Close()
 	tokens = s
 	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
-	plain := httptest.NewServer(handler)
+	plain = httptest.NewServer(handler)
 	defer plain.Close()
 	silent := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
@@ -57,6 +67,11 @@ func TestCheck(t *testing.T) {
 		"whole path":        {Endpoint{URL: s.URL + "/basic/hub", Whole: true, CA: ca, Authorization: good}, ""},
 		"wrong, basic":      {Endpoint{URL: s.URL + "/basic", CA: ca, Authorization: "Basic d3Jvbmctd29yZA=="}, "refuses the credentials"},
 		"wrong, token":      {Endpoint{URL: s.URL + "/token", CA: ca, Authorization: "Basic d3Jvbmctd29yZA=="}, "refuses the credentials"},
+		"basic and token":   {Endpoint{URL: s.URL + "/both", CA: ca, Authorization: good}, ""},
+		"token by http":     {Endpoint{URL: s.URL + "/by-http", CA: ca, Authorization: good}, "its token server, http://127.0.0.1:"},
+		"all without TLS":   {Endpoint{URL: plain.URL + "/by-http", Insecure: true, Authorization: good}, ""},
+		"wrong, by http":    {Endpoint{URL: plain.URL + "/by-http", Insecure: true, Authorization: "Basic d3Jvbmctd29yZA=="}, "refuses the credentials"},
+		"no token server":   {Endpoint{URL: s.URL + "/no-realm", CA: ca, Authorization: good}, "names no token server"},
 		"unknown authority": {Endpoint{URL: s.URL}, "unknown authority (set ca)"},
 		"another name":      {Endpoint{URL: strings.Replace(s.URL, "127.0.0.1", "localhost", 1), CA: ca}, "another name"},
 		"broken":            {Endpoint{URL: s.URL + "/broken", CA: ca}, "status 503"},

@@ -56,8 +56,8 @@ func former(o kube.Counted) bool {
 		slices.Contains([]string{"configmaps", "secrets", "daemonsets.apps", "deployments.apps"}, o.Resource)
 }
 
-// learn gives the sandbox's API server the other cluster's keys beside the set's: it then writes by the first of the other cluster's providers and
-// still reads by the set's. The API server must be started afterwards.
+// learn adds the other cluster's keys to the sandbox's API server: it then writes with the first of the other cluster's providers and can still
+// read with the set's. The API server must be started afterwards.
 func (s *sandbox) learn(ctx context.Context, a *Anew) error {
 	for name, key := range a.Keys {
 		if err := s.pki.KeepEncryptionKey(ctx, name, key); err != nil {

@@ -24,7 +24,7 @@ type Proof struct {
 	Set        string           `json:"set"`
 	Cluster    string           `json:"cluster"`
 	Kubernetes string           `json:"kubernetes"` // release of the API server that read it
-	Bundle     string           `json:"bundle"`     // whose programs the rehearsal ran
+	Bundle     string           `json:"bundle"`     // the bundle with the programs of the rehearsal
 	At         time.Time        `json:"at"`
 	Seconds    float64          `json:"seconds"` // duration of the rehearsal
 	Revision   int64            `json:"revision"`
@@ -101,7 +101,7 @@ func (c *census) missing(kept []kube.Kept, now map[string]bool) (lost []string, 
 		}
 		served := slices.ContainsFunc(kept, func(k kube.Kept) bool { return strings.HasPrefix(key, k.Prefix+"/") })
 		switch {
-		case served && now[key]: // otherwise it has expired meanwhile, as events do
+		case served && now[key]: // otherwise it has expired in the meantime, as events do
 			lost = append(lost, key)
 		case !served && !internal(key):
 			unserved[prefixOf(key)]++

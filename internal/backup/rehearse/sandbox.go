@@ -163,7 +163,7 @@ func (s *sandbox) alive(name string) error {
 	return fail.New(fail.Refused, "%s has ended in the sandbox: %s", name, s.said(name))
 }
 
-// said returns the end of a program's output.
+// said returns the last output of a program.
 func (s *sandbox) said(name string) string {
 	data, err := os.ReadFile(filepath.Join(s.dir, name+".log"))
 	if err != nil {

@@ -82,7 +82,7 @@ func text(s string) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := io.WriteString(w, s); return err }
 }
 
-// large writes so many full parts and 1 MiB of another one, and calls then before the file ends.
+// large writes the given number of full parts and 1 MiB of another one, and calls then before the file ends.
 func large(parts int, then func() error) func(io.Writer) error {
 	return func(w io.Writer) error {
 		block := bytes.Repeat([]byte("x"), 1<<20)
@@ -134,7 +134,7 @@ func TestBucket(t *testing.T) {
 		t.Errorf("left: %v", got)
 	}
 	if _, _, err := b.Open(ctx, "c/one/a"); fail.KindOf(err) != fail.NotFound {
-		t.Errorf("what is removed: %v", err)
+		t.Errorf("after the removal: %v", err)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestFailedUploads(t *testing.T) {
 	if got := names(t, b); len(got) > 0 {
 		t.Errorf("left: %v", got)
 	}
-	// the service stops for good
+	// the service stops permanently
 	began := time.Now()
 	err = b.Create(t.Context(), "c/a", large(2, func() error { s.stop(); return nil }))
 	if fail.KindOf(err) != fail.Unreachable || time.Since(began) > 2*time.Minute {

@@ -243,7 +243,7 @@ func (c *Container) Create(ctx context.Context, name string, fill func(io.Writer
 
 // Open implements backup.Target.
 func (c *Container) Open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
-	res, err := c.again(ctx, http.MethodGet, c.object(c.key(name))) //nolint:bodyclose // whoever reads it closes it
+	res, err := c.again(ctx, http.MethodGet, c.object(c.key(name))) //nolint:bodyclose // the caller closes the body
 	if err != nil {
 		return nil, 0, c.wrap(err, "read %s", name)
 	}

@@ -94,7 +94,7 @@ func TestSwift(t *testing.T) {
 			t.Errorf("left: %v", got)
 		}
 		if _, _, err := c.Open(ctx, "c/one/a"); fail.KindOf(err) != fail.NotFound {
-			t.Errorf("what is removed: %v", err)
+			t.Errorf("after the removal: %v", err)
 		}
 	})
 	t.Run("uploads that fail", func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestSwift(t *testing.T) {
 		}
 		real.stop("keystone")
 		if _, err := swift.New(spec).List(t.Context(), "c"); fail.KindOf(err) != fail.Unreachable {
-			t.Errorf("nobody signs in: %v: %v", fail.KindOf(err), err)
+			t.Errorf("with Keystone stopped: %v: %v", fail.KindOf(err), err)
 		}
 	})
 }

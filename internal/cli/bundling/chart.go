@@ -29,7 +29,8 @@ func (b *bundleCmd) addChartCmd() *cobra.Command {
 		Use:   "chart DIR|FILE.tgz|oci://REGISTRY/PATH:VERSION",
 		Short: "Add the images that a Helm chart uses",
 		Long: `Render a Helm chart, with its values and without access to a cluster, and add the images of its objects and hooks as
-naupegos bundle add manifest does. Give the values of spec.charts: they decide which images the chart uses.
+naupegos bundle add manifest does. Pass the values of spec.charts, because they determine the chart's
+images.
 
 The command prints images that it can't be sure of, and does not add them: images in arguments and other texts, of test hooks,
 and images that the chart's author lists (artifacthub.io/images) but no object names. An operator may start more images,

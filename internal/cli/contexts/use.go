@@ -34,7 +34,7 @@ func NewUse(h Host) *cobra.Command {
 		Long: `Choose the cluster that stands in for NAME in other commands, and the context that says where clusters are kept: a
 server, a team's database, or a state directory. Without an argument, list the contexts. "-" goes back to the last choice.
 
-Commands that end data (destroy, reset, release, backup restore, etcd recover) still want NAME.
+Commands that end data (destroy, reset, release, backup restore, backup prune, etcd recover) still want NAME.
 
 Contexts lie in $XDG_CONFIG_HOME/naupegos/config.yaml (mode 0600), which never holds a token, only the path of a file with
 one. Each setting is taken from the first that has it: a flag; the environment ($NAUPEGOS_SERVER, $NAUPEGOS_STORE,

@@ -146,18 +146,26 @@ STRATEGY the machine takes no updates. naupegos update sets the strategy of mach
 }
 
 func (v *Verbs) reinstall() *cobra.Command {
-	var yes bool
+	var yes, cancel bool
+	var o client.Order
 	c := v.verb("reinstall MACHINE...", "Allow physical machines to be installed again",
 		`Allow physical machines to be installed again when they next boot from the network, whatever the result of the previous
-installation. The contents of their system disks are lost then.`+meant,
-		"  naupegos machine reinstall rack1-a --yes", cobra.MinimumNArgs(1),
+installation. The contents of their system disks are lost then. A disk with other data is overwritten only if --wipe names
+it here: the --wipe of an installation ends with that installation. --cancel takes the permission back, until the
+installation begins.`+meant,
+		"  naupegos machine reinstall rack1-a --yes\n  naupegos machine reinstall rack1-a --cancel", cobra.MinimumNArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
+			if cancel {
+				return v.do(ctx, c, args, "keep", client.Order{}, "is kept as it is")
+			}
 			if err := v.h.Confirm(yes, "Overwrite the system disks of "+strings.Join(args, ", ")+" when they boot next?"); err != nil {
 				return err
 			}
-			return v.do(ctx, c, args, "reinstall", client.Order{}, "may be installed again")
+			return v.do(ctx, c, args, "reinstall", o, "may be installed again")
 		})
+	c.Flags().StringSliceVar(&o.Wipe, "wipe", nil, "serial number or WWID of a disk that may be overwritten, whatever is on it (repeatable)")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	c.Flags().BoolVar(&cancel, "cancel", false, "keep the machines as they are")
 	return c
 }
 

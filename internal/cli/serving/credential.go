@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/policy"
+	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -55,13 +55,13 @@ credential, also by patterns such as "prod-*".`,
 			if err != nil {
 				return err
 			}
-			return h.withCredentials(cmd.Context(), "server credential add "+cred.Name, func(all policy.Credentials) error {
-				if err := all.Add(cmd.Context(), cred, value, replace); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(h.Out, "Credential %s may be sent to %s, for clusters %s.\n", cred.Name, strings.Join(cred.For, ", "), strings.Join(cred.Clusters, ", "))
-				return err
+			err = h.withCredentials(cmd.Context(), "server credential add "+cred.Name, func(all policy.Credentials) error {
+				return all.Add(cmd.Context(), cred, value, replace)
 			})
+			if err == nil {
+				_, err = fmt.Fprintf(h.Out, "Credential %s may be sent to %s, for clusters %s.\n", cred.Name, strings.Join(cred.For, ", "), strings.Join(cred.Clusters, ", "))
+			}
+			return err
 		},
 	}
 	c.Flags().StringVar(&file, "file", "", "file with the value; - for standard input")
@@ -91,31 +91,16 @@ func readCredential(file string, in io.Reader) ([]byte, error) {
 	return value, nil
 }
 
-// withCredentials calls do with the credentials of the store. Unless action is empty, it records the action in the audit.
+// withCredentials calls do with the credentials of the store. Unless action is empty, the audit has the action before and after it.
 func (h Host) withCredentials(ctx context.Context, action string, do func(policy.Credentials) error) error {
 	return h.withStore(ctx, func(st store.Store) error {
-		err := do(policy.NewCredentials(st.ServerSecrets()))
+		act := func() (string, error) { return "", do(policy.NewCredentials(st.ServerSecrets())) }
 		if action == "" {
+			_, err := act()
 			return err
 		}
-		e := store.AuditEntry{At: time.Now(), Who: localUser(), From: "local", Action: action, Outcome: "done"}
-		if err != nil {
-			e.Outcome = "failed: " + fail.KindOf(err).String()
-		}
-		if noted := st.Note(ctx, e); err == nil {
-			err = noted
-		}
-		return err
+		return access.OnHost(ctx, st, action, "", act)
 	})
-}
-
-// localUser returns the user of this command, for the audit.
-func localUser() string {
-	u, err := user.Current()
-	if err != nil {
-		return fmt.Sprintf("uid %d (command)", os.Getuid())
-	}
-	return u.Username + " (command)"
 }
 
 func newCredentialListCmd(h Host) *cobra.Command {
@@ -155,13 +140,11 @@ func newCredentialRemoveCmd(h Host) *cobra.Command {
 		Example: "  naupegos server credential remove vault-prod",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return h.withCredentials(cmd.Context(), "server credential remove "+args[0], func(all policy.Credentials) error {
-				if err := all.Remove(cmd.Context(), args[0]); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(h.Out, "Credential %s is removed.\n", args[0])
-				return err
-			})
+			err := h.withCredentials(cmd.Context(), "server credential remove "+args[0], func(all policy.Credentials) error { return all.Remove(cmd.Context(), args[0]) })
+			if err == nil {
+				_, err = fmt.Fprintf(h.Out, "Credential %s is removed.\n", args[0])
+			}
+			return err
 		},
 	}
 }

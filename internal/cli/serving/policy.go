@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -11,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/server/work"
+	"github.com/naupegos/naupegos/internal/siteset"
 )
 
 // policyFlags select the policy for documents' use of the server's host.
@@ -49,17 +51,30 @@ func (f *policyFlags) read() (*policy.Policy, error) {
 	return policy.New(rules), nil
 }
 
-// under returns a host whose sessions are all bound by a policy. Sessions get their options only from the host.
+// renderVerb is the verb of naupegos server that renders the manifests and charts of one document.
+const renderVerb = "render"
+
+// newRenderCmd returns the verb that renders for a server.
+func newRenderCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: renderVerb, Hidden: true, Args: cobra.NoArgs,
+		Short: "Render a document's manifests and charts, for naupegos server, which starts this by itself",
+		RunE:  func(*cobra.Command, []string) error { return siteset.Answer(os.Stdin, os.Stdout) },
+	}
+}
+
+// under returns a host whose sessions are all bound by a policy, and render documents' manifests and charts in processes of their own. Sessions get their
+// options only from the host.
 func (h Host) under(p *policy.Policy) Host {
-	options, look := h.Options, h.Look
+	options, look, sets := h.Options, h.Look, siteset.Apart("server", renderVerb)
 	h.Options = func(a operate.Asked, n work.Need) operate.Options {
 		o := options(a, n)
-		o.Policy = p
+		o.Policy, o.Sets = p, sets
 		return o
 	}
 	h.Look = func(cluster string) operate.Options {
 		o := look(cluster)
-		o.Policy = p
+		o.Policy, o.Sets = p, sets
 		return o
 	}
 	return h

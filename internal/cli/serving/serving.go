@@ -114,7 +114,7 @@ signal ends it at once.`,
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "how long running requests and steps may take to finish after a stop")
 	c.Flags().IntVar(&f.limits.Connections, "connections", 2048, "maximum number of connections of each of the two addresses; one that sends no complete request makes room for others")
 	c.Flags().IntVar(&f.limits.PerAddress, "connections-per-address", 256, "maximum number of these from one address, or from one IPv6 /64")
-	c.Flags().DurationVar(&f.bounds.Fresh, "fresh-sign-in", 15*time.Minute, "how recent a sign-in with the OpenID Connect provider has to be for kubeconfig, handover, release and destroy")
+	c.Flags().DurationVar(&f.bounds.Fresh, "fresh-sign-in", 15*time.Minute, "how recent a sign-in with the OpenID Connect provider has to be for kubeconfig, handover, and verbs that give a cluster or its data up: destroy, release, reset, backup restore, etcd recover")
 	c.Flags().DurationVar(&f.bounds.Idle, "idle-sign-out", time.Hour, "after how long without a request a session of the web pages ends")
 	c.Flags().StringSliceVar(&f.proxies, "trusted-proxy", nil, "address or network of a proxy whose X-Forwarded-For header names the client, such as 10.0.0.5 or 10.0.0.0/24 (repeatable)")
 	c.Flags().StringArrayVar(&f.auditTo, "audit-to", nil, "forward the audit log as it grows: syslog://HOST:PORT (RFC 5424 over TCP; udp with ?transport=udp), syslogs://HOST:PORT (TLS), otlp+http://HOST:PORT or otlp+https://HOST:PORT (repeatable)")
@@ -123,7 +123,7 @@ signal ends it at once.`,
 	f.issuer.bind(c)
 	f.boot.Bind(c.Flags())
 	f.policy.bind(c.Flags())
-	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newCredentialCmd(h), newSessionCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir), newFrontCmd(h))
+	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newCredentialCmd(h), newSessionCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir), newFrontCmd(h), newRenderCmd())
 	c.AddCommand(h.Verbs...)
 	return c
 }
@@ -249,7 +249,7 @@ func (f *flags) forwards(st store.Store, log *slog.Logger) (parts []server.Part,
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, server.Part{Name: "audit forwarding", Run: sink.Run})
+		parts = append(parts, server.Part{Name: "audit forwarding", Run: sink.Run, Health: sink.Health})
 	}
 	return parts, nil
 }

@@ -155,7 +155,7 @@ func onlyLoopback(next http.Handler) http.Handler {
 		if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
 			p := problem.Of(fail.New(fail.Refused, "naupegos ui serves 127.0.0.1 alone").Do("open the link that it printed"))
 			p.Status = http.StatusMisdirectedRequest
-			p.Write(w)
+			p.Answer(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)

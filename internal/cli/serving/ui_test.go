@@ -81,10 +81,11 @@ func TestUISignsInWithinTwoSeconds(t *testing.T) {
 	}
 	req := testkit.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, page, nil))(t)
 	req.Host = "evil.example:" + req.URL.Port()
+	req.Header.Set("Accept", "text/html")
 	r = testkit.Value(bare.Do(req))(t)
 	testkit.Must(t, r.Body.Close())
-	if r.StatusCode != http.StatusMisdirectedRequest {
-		t.Errorf("another host's name: %s", r.Status)
+	if r.StatusCode != http.StatusMisdirectedRequest || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") {
+		t.Errorf("another host's name: %s, %s", r.Status, r.Header.Get("Content-Type"))
 	}
 
 	jar := testkit.Value(cookiejar.New(nil))(t)

@@ -94,7 +94,7 @@ func TestIssuersWithoutRestart(t *testing.T) {
 	defer cancel()
 	admin := connect(fmt.Sprintf("{client-certificate: %q, client-key: %q}", at("tls.crt"), at("tls.key")))
 	testkit.Must(t, admin.WaitReady(ctx))
-	testkit.Must(t, access.Loaded(ctx, admin, config()))
+	testkit.Must(t, access.Loaded(ctx, admin, access.Authentication, config()))
 	podSecurity(t, fmt.Sprintf("https://127.0.0.1:%d", port), ca.PEM(), pair)
 
 	userA, userB := connect("{token: "+a.token(t)+"}"), connect("{token: "+b.token(t)+"}")
@@ -116,7 +116,7 @@ func TestIssuersWithoutRestart(t *testing.T) {
 		t.Helper()
 		write("authentication.yaml", config(issuers...))
 		for tick := time.Tick(500 * time.Millisecond); ; <-tick {
-			err := access.Loaded(ctx, admin, config(issuers...))
+			err := access.Loaded(ctx, admin, access.Authentication, config(issuers...))
 			if err == nil {
 				return
 			}

@@ -77,7 +77,7 @@ that ask a server use it when neither $NAUPEGOS_TOKEN nor $NAUPEGOS_TOKEN_FILE i
 		},
 	}
 	f.bind(c)
-	c.Flags().BoolVar(&f.fresh, "fresh", false, "have the provider ask who you are even if you are signed in there: kubeconfig, handover, release and destroy need a recent sign-in")
+	c.Flags().BoolVar(&f.fresh, "fresh", false, "have the provider ask who you are even if you are signed in there: kubeconfig, handover, and what gives a cluster or its data up need a recent sign-in")
 	c.Flags().StringVar(&f.issuer, "issuer", "", "with CLUSTER: the issuer's name, if the cluster has several")
 	return c
 }

@@ -1,5 +1,5 @@
-// Package addons applies what runs in a cluster from the start: kubeadm's records, addons and the cloud's credential. It also proves that the cluster
-// works.
+// Package addons applies what every cluster contains from the start: kubeadm's records, addons and the cloud's credential. It also proves that
+// the cluster works.
 package addons
 
 import (

@@ -8,8 +8,8 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/access"
 )
 
-// makeNamespaces creates the namespaces of the document's bindings that do not exist. They carry no label of the bindings: they outlive them, with all that
-// lies in them.
+// makeNamespaces creates the missing namespaces of the document's bindings. It does not label them as part of the bindings, because they and
+// their content outlive the bindings.
 func (c *Addons) makeNamespaces(ctx context.Context, client *kube.Client) error {
 	missing, err := access.MissingNamespaces(ctx, client, addon.BindingNamespaces(c.Doc))
 	if err != nil || len(missing) == 0 {

@@ -21,7 +21,7 @@ const CredentialStep = "cloud/credential" //nolint:gosec // a name
 
 // KeepCredential stores the restricted cloud credential among the cluster's secrets.
 func (c *Addons) KeepCredential(ctx context.Context, cred provider.CloudCredential) error {
-	data, err := json.Marshal(cred) //nolint:gosec // it is encrypted where it goes
+	data, err := json.Marshal(cred) //nolint:gosec // the destination is encrypted
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "keep the credential of the cloud")
 	}

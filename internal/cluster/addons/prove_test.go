@@ -19,7 +19,7 @@ import (
 func TestAsk(t *testing.T) {
 	var early atomic.Int32
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Host != "192.0.2.7" || early.Add(1) < 2 { // it does not know its backends at once
+		if r.Host != "192.0.2.7" || early.Add(1) < 2 { // it does not know its backends immediately
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		_, _ = w.Write([]byte("echo\n"))

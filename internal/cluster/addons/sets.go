@@ -131,7 +131,7 @@ func giveUp(step *plan.Step, volumes, defined []string) {
 	}
 }
 
-// renderedSet renders a set for the cluster as it is by now.
+// renderedSet renders a set for the current state of the cluster.
 func (c *Addons) renderedSet(ctx context.Context, s *siteset.Set) (*kube.Client, chart.Rendered, error) {
 	client, err := c.Kube(ctx)
 	if err != nil {

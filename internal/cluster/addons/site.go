@@ -103,7 +103,7 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 	return "", fail.New(fail.Internal, "addon %q has no proof", a.Name)
 }
 
-// poolsApart returns an error if a pool of addresses contains an address of the cluster's own that the document does not tell.
+// poolsApart returns an error if a pool of addresses contains an address of the cluster that is not in the document.
 func (c *Addons) poolsApart(ctx context.Context) error {
 	machines, err := c.Addresses(ctx)
 	if err != nil {
@@ -167,6 +167,9 @@ func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 	}
 	if s.Name == addon.NameBindings {
 		step.Title, step.Reason = "remove the role bindings of the document", "spec.identity.bindings is empty"
+	}
+	for _, n := range s.Stays {
+		step.Details = append(step.Details, n+", which is not the addon's: the namespace stays")
 	}
 	for _, d := range s.Defined {
 		step.Consent = ConsentDefinitions

@@ -26,13 +26,13 @@ func options() Options {
 	return Options{Name: "demo", ID: "demo-1", KeyFile: "/home/me/key", User: "debian", Port: 22}
 }
 
-// written reads what kubeadm 1.37 has written: its phases ran with the name kube-a, the address 192.0.2.11 and a pod network.
+// written reads a file that kubeadm 1.37 wrote: its phases ran with the name kube-a, the address 192.0.2.11 and a pod network.
 func written(t *testing.T, name string) []byte {
 	t.Helper()
 	return testkit.Value(os.ReadFile(filepath.Join("testdata", "bare", name)))(t)
 }
 
-// bare is a cluster that kubeadm has made: one control-plane machine and two workers, one of which has a taint and a label.
+// bare returns a cluster made by kubeadm: one control-plane machine and two workers; one worker has a taint and a label.
 func bare(t *testing.T) *Found {
 	t.Helper()
 	facts := map[string]string{"hostname": "kube-a", "systemd": "yes", "dpkg": "yes", "cgroup": "cgroup2fs", "container": "", "kubelet": "7", "containerd": "8", "runtime": "/usr/bin/containerd"}
@@ -77,7 +77,7 @@ func bare(t *testing.T) *Found {
 	return f
 }
 
-// TestBareCluster holds what is said of a cluster that kubeadm has made by its defaults: nothing of it is lost, and nothing blocks.
+// TestBareCluster checks the report about a cluster with kubeadm's defaults: nothing is lost, and nothing blocks.
 func TestBareCluster(t *testing.T) {
 	d := testkit.Value(New(options(), bare(t)))(t)
 	var out bytes.Buffer
@@ -116,7 +116,7 @@ func with(f *Found, component, name, value string) {
 	f.Hosts[0].Files[file] = []byte(strings.Join(out, ""))
 }
 
-// TestGaps: what stands in the way, what is lost, and what of a cluster its document says.
+// TestGaps checks what blocks an adoption, what is lost, and which settings become part of the document.
 func TestGaps(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(*Found)
@@ -130,7 +130,14 @@ func TestGaps(t *testing.T) {
 		"cri-o":             {func(f *Found) { f.Survey.Nodes[2].Runtime = "cri-o://1.37.0" }, Blocks, "its container runtime is cri-o"},
 		"another system":    {func(f *Found) { f.Hosts[0].Facts = map[string]string{"systemd": "yes"} }, Blocks, "no systemd or no Debian packages"},
 		"Windows":           {func(f *Found) { f.Survey.Nodes[1].OS = "windows" }, Blocks, "its operating system is windows"},
-		"no kubeadm":        {func(f *Found) { f.Survey.Records = nil }, Blocks, "no kubeadm-config"},
+		"Windows, not read": {func(f *Found) { f.Survey.Nodes[1].OS, f.Hosts[1] = "windows", Host{Name: f.Hosts[1].Name} }, Blocks, "its operating system is windows"},
+		"a virtual node": {func(f *Found) {
+			f.Survey.Nodes[1].OS, f.Survey.Nodes[1].Addresses, f.Hosts[1] = "", nil, Host{Name: f.Hosts[1].Name}
+		}, Blocks, "its operating system is "},
+		"a control plane's taint": {func(f *Found) {
+			f.Survey.Nodes[0].Taints = append(f.Survey.Nodes[0].Taints, kube.Taint{Key: "dedicated", Value: "infra", Effect: "NoSchedule"})
+		}, Stays, "taints of control-plane nodes: dedicated=infra:NoSchedule"},
+		"no kubeadm": {func(f *Found) { f.Survey.Records = nil }, Blocks, "no kubeadm-config"},
 		"no pod network": {func(f *Found) {
 			conf(f, "podSubnet: 10.244.0.0/16", "podSubnet: \"\"")
 			with(f, "kube-controller-manager", "cluster-cidr", "")
@@ -202,12 +209,12 @@ func everything(f *Found, version string) {
 	}
 }
 
-// renamed gives a node in a file another name. The name of no program holds it: kube-apiserver begins with kube-a.
+// renamed renames a node in a file. It matches whole words, because kube-apiserver begins with kube-a.
 func renamed(data []byte, old, name string) []byte {
 	return regexp.MustCompile(`\b`+regexp.QuoteMeta(old)+`\b`).ReplaceAll(data, []byte(name))
 }
 
-// second makes the second host one of the control plane, too.
+// second also makes the second host a control-plane machine.
 func second(f *Found) {
 	for file, data := range f.Hosts[0].Files {
 		if strings.HasPrefix(file, "/etc/kubernetes/") {
@@ -216,7 +223,7 @@ func second(f *Found) {
 	}
 }
 
-// three makes all hosts machines of the control plane, whose etcd was started by these arguments.
+// three turns all hosts into control-plane machines, whose etcd was started with these arguments.
 func three(t *testing.T, f *Found, etcd map[string]string) {
 	t.Helper()
 	for i := range f.Hosts {
@@ -241,7 +248,7 @@ func three(t *testing.T, f *Found, etcd map[string]string) {
 	r["ClusterConfiguration"] = strings.Replace(r["ClusterConfiguration"], "clusterName:", "controlPlaneEndpoint: k8s.example.org:6443\nclusterName:", 1)
 }
 
-// TestSeveralControlPlanes: each member of etcd is known as what it is, however its manifest says so.
+// TestSeveralControlPlanes: each member of etcd is recognised, in whatever form its manifest lists the members.
 func TestSeveralControlPlanes(t *testing.T) {
 	const a, b, c = "kube-a=https://192.0.2.11:2380", "kube-b=https://192.0.2.21:2380", "kube-c=https://192.0.2.22:2380"
 	arg := func(cluster string, state ...string) string {
@@ -288,7 +295,7 @@ func TestSeveralControlPlanes(t *testing.T) {
 	}
 }
 
-// TestOtherAuthorityThere: control-plane machines that don't hold the same keys are no cluster to take over.
+// TestOtherAuthorityThere: control-plane machines with different keys are refused.
 func TestOtherAuthorityThere(t *testing.T) {
 	for _, file := range []string{"ca.key", "etcd/ca.crt", "sa.key"} {
 		f := bare(t)
@@ -310,7 +317,7 @@ func encrypt(f *Found, provider, key string) {
 		provider + ":\n          keys:\n            - name: " + key + "\n              secret: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n      - identity: {}\n")
 }
 
-// TestDescribed: what a document has words for is in it.
+// TestDescribed: the document contains every setting that it can express.
 func TestDescribed(t *testing.T) {
 	f := bare(t)
 	encrypt(f, "secretbox", "key3")
@@ -342,7 +349,7 @@ func TestDescribed(t *testing.T) {
 	}
 }
 
-// TestChanged: what runs is compared, and nothing else.
+// TestChanged: only what runs is compared.
 func TestChanged(t *testing.T) {
 	if words := bare(t).Changed(bare(t)); words != "" {
 		t.Error(words)

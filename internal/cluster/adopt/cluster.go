@@ -15,10 +15,10 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// architecture is what bundles are made for: that of this host.
+// architecture is the architecture of bundles: that of this host.
 const architecture = runtime.GOARCH
 
-// drafting is a draft under way.
+// drafting is a draft in progress.
 type drafting struct {
 	*Draft
 	gaps
@@ -33,13 +33,13 @@ type drafting struct {
 	noBundle bool                // its release has no bundle
 	external bool                // etcd is not kubeadm's own
 	told     []string            // settings that another finding covers
-	moved    map[string][]string // hosts whose certificates lie elsewhere than kubeadm has them, by directory
+	moved    map[string][]string // hosts whose certificates are not in kubeadm's directory, by directory
 }
 
 // tell names settings that comparisons leave out, because another finding covers them.
 func (d *drafting) tell(settings ...string) { d.told = append(d.told, settings...) }
 
-// kubeadmConfig is what of kubeadm's ClusterConfiguration counts here.
+// kubeadmConfig holds the fields of kubeadm's ClusterConfiguration that import reads.
 type kubeadmConfig struct {
 	ClusterName          string `json:"clusterName"`
 	KubernetesVersion    string `json:"kubernetesVersion"`
@@ -121,7 +121,7 @@ func (d *drafting) release() {
 	d.block(whole, do, "it runs Kubernetes %s, of which naupegos makes no bundle", v)
 }
 
-// skips reports whether another finding says already that a node can't be a machine.
+// skips reports whether another finding already states that a node can't be a machine.
 func (d *drafting) skips(node string) bool {
 	return slices.ContainsFunc(d.f.Survey.Nodes, func(n kube.SurveyedNode) bool { return n.Name == node && n.OS != "linux" })
 }
@@ -150,7 +150,7 @@ func (d *drafting) hosts() {
 	}
 }
 
-// kubeadm reads what kubeadm has recorded.
+// kubeadm reads kubeadm's records.
 func (d *drafting) kubeadm() {
 	text, ok := d.f.Survey.Records["kubeadm-config"]["ClusterConfiguration"]
 	if !ok {
@@ -243,8 +243,8 @@ func (d *drafting) etcdElsewhere() bool {
 	return elsewhere
 }
 
-// joined finds the members that have joined the first one without saying so: kubeadm upgrade writes each one's manifest as if it were alone.
-// One that lost its data would begin a cluster of its own by that.
+// joined finds the members that joined the first one although their manifests don't state it: kubeadm upgrade writes each manifest as if the
+// member were alone. With such a manifest, a member that lost its data would start a cluster of its own.
 func (d *drafting) joined() {
 	initial := ""
 	for _, name := range slices.Sorted(maps.Keys(d.members)) {

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// compare says where what runs differs from what the first apply would make of it.
+// compare reports the differences between what runs and what the first apply would configure.
 func (d *drafting) compare() error {
 	p := d.params()
 	for _, h := range d.controlPlane() {
@@ -29,7 +29,7 @@ func (d *drafting) compare() error {
 		for _, c := range components() {
 			theirs := h.flags(c)
 			if theirs == nil || c == "etcd" && m.cluster == "" {
-				continue // another finding tells
+				continue // covered by another finding
 			}
 			d.moveToPKI(theirs, h)
 			withoutUsual(c, theirs, ours[c])
@@ -58,7 +58,7 @@ func (d *drafting) compare() error {
 	return nil
 }
 
-// params is what layout renders from, without a bundle.
+// params returns the parameters for rendering without a bundle.
 func (d *drafting) params() layout.Params {
 	k, s := d.doc.Spec.Kubernetes, d.doc.Spec.Security
 	p := layout.Params{
@@ -75,7 +75,7 @@ func (d *drafting) params() layout.Params {
 	return p
 }
 
-// neutral lists flags whose other value costs nobody anything, or is told of elsewhere.
+// neutral lists flags whose value does not matter, or that other findings cover.
 func neutral(component string) []string {
 	switch component {
 	case "etcd":
@@ -92,7 +92,7 @@ func neutral(component string) []string {
 func (d *drafting) proxy(p layout.Params) error {
 	record, ok := d.f.Survey.Records["kube-proxy"]
 	if !ok {
-		return nil // told of already
+		return nil // covered already
 	}
 	config, err := p.ProxySettings()
 	if err != nil {
@@ -137,7 +137,7 @@ func (d *drafting) merge() {
 	d.gaps = out
 }
 
-// always tells what the first apply does to every cluster that was taken over.
+// always reports the changes that the first apply makes to every adopted cluster.
 func (d *drafting) always() {
 	r, _ := release.Find(d.doc.Spec.Kubernetes.Version)
 	var before []string

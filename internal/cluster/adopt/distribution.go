@@ -52,7 +52,7 @@ func distributionPaths() string {
 	return strings.Join(paths, " ")
 }
 
-// foreign blocks a cluster with nodes of another distribution, and reports whether there are any: nothing else can be said of it then.
+// foreign blocks a cluster with nodes of another distribution, and reports whether there are any. The other findings are then meaningless.
 func (d *drafting) foreign() bool {
 	nodes := map[string][]string{}
 	var names []string

@@ -14,36 +14,36 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Draft is what adoption of a cluster would begin with.
+// Draft is the starting point of a cluster's adoption.
 type Draft struct {
-	Document []byte // YAML: the cluster as it is
+	Document []byte // YAML: the cluster's present state
 	Gaps     []Gap
 
-	doc        *v1alpha1.Cluster // parsed, with defaults; nil where the document is not valid
+	doc        *v1alpha1.Cluster // parsed, with defaults; nil if the document is invalid
 	taken      pki.Taken
 	encryption []string
-	apiNames   []string          // local names and addresses by which machines reach the API servers through load balancers of their own
+	apiNames   []string          // local names and addresses of machines' own load balancers for the API servers
 	members    map[string]member // by machine
 }
 
 // member is how a member of etcd was started.
 type member struct{ cluster, state string }
 
-// existing is the state of a member that joined one that was there already.
+// existing is the state of a member that joined an existing cluster.
 const existing = "existing"
 
-// Options is what a draft needs beside what was found.
+// Options are the inputs of a draft besides what was found.
 type Options struct {
 	Name    string // of the cluster
-	ID      string // that the store has for it, or will have
+	ID      string // present or future ID in the store
 	KeyFile string // the private key that logs in to hosts
-	// Credential is the name of the credential that holds the key, in place of KeyFile.
+	// Credential is the name of the credential that holds the key, instead of KeyFile.
 	Credential string
 	User       string
 	Port       int
 }
 
-// New says which document describes a cluster, and where it differs from what naupegos would have made.
+// New returns the document that describes a cluster, and the cluster's differences from one made by naupegos.
 func New(o Options, f *Found) (*Draft, error) {
 	d := &drafting{Draft: &Draft{members: map[string]member{}}, o: o, f: f, moved: map[string][]string{}}
 	if d.foreign() {
@@ -104,10 +104,10 @@ func (d *Draft) Cluster() (*v1alpha1.Cluster, error) {
 	return nil, err
 }
 
-// Secrets are what the store is to hold of the cluster's authorities and keys.
+// Secrets returns the cluster's authorities and keys in the store's form.
 func (d *Draft) Secrets() (map[string][]byte, error) { return d.taken.Secrets() }
 
-// Facts are what can't be observed of the cluster later. That the API has answered is not among them: that counts once all is done.
+// Facts returns what can't be observed of the cluster later. The fact that the API has answered is not included: it is set after everything else.
 func (d *Draft) Facts(ctx context.Context) (store.Facts, error) {
 	rec := &store.Cluster{}
 	facts := memory.NewFacts(rec, nil)

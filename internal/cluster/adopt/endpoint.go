@@ -15,11 +15,11 @@ import (
 const ownAddress = "give the API an address or a name of its own that all machines reach (a load balancer, kube-vip), put it into controlPlaneEndpoint of the ConfigMap kubeadm-config " +
 	"and, with kubeadm init phase certs apiserver, into the API servers' certificates"
 
-// endpoint finds the address by which machines reach the API.
+// endpoint finds the address at which machines reach the API.
 func (d *drafting) endpoint() {
 	e, cps := &d.want.Spec.Endpoint, d.controlPlane()
 	if len(cps) == 0 {
-		e.Kind = v1alpha1.EndpointDirect // no API server: told where etcd is
+		e.Kind = v1alpha1.EndpointDirect // without an API server; a finding reports where etcd is
 		return
 	}
 	recorded := strings.ToLower(d.conf.ControlPlaneEndpoint) // names of hosts have no case

@@ -41,7 +41,7 @@ echo server=$(sed -n 's/^ *server: *//p' /etc/kubernetes/kubelet.conf 2>/dev/nul
 echo distribution=$(ls -d ` + distributionPaths() + ` 2>/dev/null)`
 }
 
-// factsOf reads what factsScript prints.
+// factsOf parses the output of factsScript.
 func factsOf(said []byte) map[string]string {
 	facts := map[string]string{}
 	for line := range strings.Lines(string(said)) {

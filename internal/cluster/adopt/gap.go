@@ -10,28 +10,28 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Kind is what becomes of something that is not as naupegos would have made it.
+// Kind is the consequence of a difference from a cluster made by naupegos.
 type Kind string
 
 // The kinds, the worst last.
 const (
-	Stays   Kind = "stays"   // it is left as it is, now and by every apply
-	Changes Kind = "changes" // adoption leaves it; an apply brings it to what naupegos has everywhere
+	Stays   Kind = "stays"   // neither adoption nor apply changes it
+	Changes Kind = "changes" // adoption leaves it; an apply changes it to naupegos' setting
 	Lost    Kind = "lost"    // adoption leaves it; an apply takes a setting away that no document can hold
 	Blocks  Kind = "blocks"  // the cluster can't be adopted
 )
 
-// Gap is one thing in which a cluster differs from what naupegos would have made.
+// Gap is one difference from a cluster made by naupegos.
 type Gap struct {
 	Kind     Kind     `json:"kind"`  // stays, changes, lost or blocks
 	Where    string   `json:"where"` // a host's name, or "cluster"
 	What     string   `json:"what"`
 	Details  []string `json:"details,omitempty"`
-	Restarts string   `json:"restarts,omitempty"` // what an apply restarts by it; empty: nothing
-	Do       string   `json:"do,omitempty"`       // what the owner can do
+	Restarts string   `json:"restarts,omitempty"` // what restarts when an apply changes it; empty: nothing
+	Do       string   `json:"do,omitempty"`       // remedy for the owner
 }
 
-// whole is where a gap is that is of no single host.
+// whole is the place of a gap that affects no single host.
 const whole = "cluster"
 
 // gaps are collected while a cluster is compared.
@@ -45,7 +45,7 @@ func (g *gaps) block(where, do, format string, args ...any) {
 	g.add(Blocks, where, fmt.Sprintf(format, args...), do)
 }
 
-// settings compares what somebody has set with what naupegos sets: what comes, and what is lost. Values of neutral names may differ.
+// settings compares the owner's settings with those of naupegos: which are added, and which are lost. Values of neutral names may differ.
 func (g *gaps) settings(where, of string, theirs, ours map[string]string, neutral []string, restarts string) {
 	var comes []string
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
@@ -77,7 +77,7 @@ func (g *gaps) settings(where, of string, theirs, ours map[string]string, neutra
 	}
 }
 
-// flat reads YAML into its top-level keys with their values as JSON, without those that say nothing: zeros mean defaults in these types.
+// flat parses YAML into its top-level keys with values as JSON. It omits zeros, which mean defaults in these types.
 func flat(data []byte) (map[string]string, error) {
 	var m map[string]any
 	if err := yaml.Unmarshal(data, &m); err != nil {
@@ -97,7 +97,7 @@ func flat(data []byte) (map[string]string, error) {
 	return out, nil
 }
 
-// essential returns a value without what is zero in it; nil where nothing is left.
+// essential returns a value without its zero parts, or nil if nothing remains.
 func essential(v any) any {
 	switch v := v.(type) {
 	case string:

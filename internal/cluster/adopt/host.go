@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Where things lie on hosts.
+// Paths on hosts.
 const (
 	manifestDir     = "/etc/kubernetes/manifests/"
 	pkiDir          = "/etc/kubernetes/pki/"
@@ -26,7 +26,7 @@ func components() []string {
 	return []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 }
 
-// flags returns what a component is started with.
+// flags returns a component's flags.
 func (h Host) flags(component string) map[string]string {
 	c, ok := h.server(component)
 	if !ok {
@@ -66,10 +66,10 @@ func envFlags(file string) map[string]string {
 	return argsOf(strings.Fields(strings.Trim(value, `"'`)))
 }
 
-// isControlPlane reports whether an API server lies on the host as a static pod.
+// isControlPlane reports whether the host has an API server as a static pod.
 func (h Host) isControlPlane() bool { _, ok := h.server("kube-apiserver"); return ok }
 
-// owner is whose the host is by the state of an agent that is on it: the machine's name, and the ID of the cluster that it was taken over with.
+// owner returns the host's owner according to an agent's state on it: the machine's name, and the ID of the cluster that it was adopted with.
 func (h Host) owner() (machineName, adopted string, known bool) {
 	var st struct {
 		Machine string

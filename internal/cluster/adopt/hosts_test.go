@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestRuntimes: what containerd runs with, by its file, its imports and its command line.
+// TestRuntimes checks the settings that containerd runs with, from its file, imports and command line.
 func TestRuntimes(t *testing.T) {
 	containerd := func(i int, args ...string) func(*Found) {
 		return func(f *Found) {
@@ -131,7 +131,7 @@ eventRecordQPS: 50
 	}
 }
 
-// TestServers: the API servers' certificates keep the names by which kubelets reach them until they use the endpoint.
+// TestServers: the API servers' certificates keep the names at which kubelets reach them until the kubelets use the endpoint.
 func TestServers(t *testing.T) {
 	for server, want := range map[string]string{
 		"https://192.0.2.11:6443": "", "https://kube-a:6443": "proxy.example.org", "": "", "https://127.0.0.1:6443": "127.0.0.1", "https://localhost:8443": "localhost",

@@ -88,7 +88,7 @@ scheduler:
   - {name: profiling, value: "False"}
 `
 
-// kubeoneConfig has what KubeOne gives kubeadm.
+// kubeoneConfig is the kubeadm configuration of KubeOne.
 const kubeoneConfig = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
 clusterName: demo

@@ -95,7 +95,7 @@ func (d *drafting) kubelet(p layout.Params, h Host) error {
 	if last := len(d.gaps) - 1; last >= 0 && d.gaps[last].Where == h.Name && slices.ContainsFunc(d.gaps[last].Details, func(s string) bool { return strings.HasPrefix(s, "clusterDNS=") }) {
 		d.gaps[last].Do = "pods that start after the first apply ask the cluster's DNS itself, also where a node-local one runs; where something needs the other settings, do not apply"
 	}
-	told := envFlags(flags) // by which it is the node that it is already
+	told := envFlags(flags) // these identify the existing node
 	theirFlags := h.kubeletFlags()
 	for name := range told {
 		if _, set := theirFlags[name]; !set {

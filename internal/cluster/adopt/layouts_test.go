@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// kubespray makes of three control-plane machines and a worker what Kubespray leaves: certificates in /etc/kubernetes/ssl, a kubelet that runs by
+// kubespray gives three control-plane machines and a worker the layout of Kubespray: certificates in /etc/kubernetes/ssl, a kubelet with
 // kubelet.env, a load balancer on each worker, node-local DNS, and containerd's configuration in version 2.
 func kubespray(t *testing.T, f *Found) {
 	t.Helper()
@@ -56,7 +56,7 @@ func kubespray(t *testing.T, f *Found) {
 	f.Hosts[3].Files[manifestDir+"nginx-proxy.yml"] = manifest("nginx-proxy")
 }
 
-// kubeone makes of a cluster what KubeOne leaves on AWS: names with a domain, its flags of servers, a worker of machine-controller, and containerd's
+// kubeone gives a cluster the layout of KubeOne on AWS: names with a domain, its server flags, a worker of machine-controller, and containerd's
 // configuration in version 3.
 func kubeone(t *testing.T, f *Found) {
 	t.Helper()

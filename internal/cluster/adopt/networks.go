@@ -1,7 +1,9 @@
 package adopt
 
 import (
+	"cmp"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -9,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
-// networks finds the cluster's networks and its domain: what servers run with counts first, then what kubeadm has recorded, then its defaults.
+// networks finds the cluster's networks and its domain: from the servers' flags, else from kubeadm's records, else from kubeadm's defaults.
 func (d *drafting) networks() {
 	k, n := &d.want.Spec.Kubernetes, &d.conf.Networking
 	var services, pods, domain string
@@ -17,6 +19,7 @@ func (d *drafting) networks() {
 		services = cps[0].flags("kube-apiserver")["service-cluster-ip-range"]
 		pods = cps[0].flags("kube-controller-manager")["cluster-cidr"]
 		domain = cps[0].clusterDomain()
+		d.nodeMask(cps[0].flags("kube-controller-manager"))
 	}
 	if pods == "" && n.PodSubnet == "" {
 		pods = d.proxyCIDR()
@@ -29,6 +32,16 @@ func (d *drafting) networks() {
 	if k.PodCIDR == "" {
 		d.block(whole, "record the pods' network as networking.podSubnet in the ConfigMap kubeadm-config", "it has no pod network that a server or a record names")
 		k.PodCIDR = "10.244.0.0/16" // so that the rest of the document can be checked
+	}
+}
+
+// nodeMask takes over how much of the pods' network each node takes, if a document can say it.
+func (d *drafting) nodeMask(flags map[string]string) {
+	const single, four = "node-cidr-mask-size", "node-cidr-mask-size-ipv4"
+	mask, err := strconv.Atoi(cmp.Or(flags[four], flags[single]))
+	if err == nil && mask >= 20 && mask <= 28 {
+		d.want.Spec.Kubernetes.NodeCIDRMaskSize = mask
+		d.tell(single, four)
 	}
 }
 
@@ -69,7 +82,7 @@ func (d *drafting) running(name, runs, recorded, otherwise string) string {
 	return runs
 }
 
-// masked returns networks without host bits: servers take 10.244.0.1/16 as 10.244.0.0/16. Anything else stays as it is.
+// masked returns networks without host bits, because servers treat 10.244.0.1/16 as 10.244.0.0/16. It does not change anything else.
 func masked(networks string) string {
 	list := strings.Split(networks, ",")
 	for i, network := range list {

@@ -15,12 +15,12 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 )
 
-// apiServers finds what of the API servers' settings a document says.
+// apiServers adopts the API servers' settings that a document can express.
 func (d *drafting) apiServers() {
 	off, sec := false, &d.want.Spec.Security
 	sec.CISDefaults, sec.EncryptionAtRest, sec.AuditLog.Enabled = &off, &off, &off
 	sec.PacketFilter = &v1alpha1.PacketFilter{Enabled: &off}
-	d.want.Spec.SmokeTest = &off // it goes with a pod network of ours alone
+	d.want.Spec.SmokeTest = &off // the smoke test needs our own pod network
 	cps := d.controlPlane()
 	hard := len(cps) > 0
 	for _, h := range cps {
@@ -42,7 +42,7 @@ func (d *drafting) apiServers() {
 	d.audited(cps[0])
 }
 
-// issuer blocks an API server whose tokens an apply would refuse: the first issuer is that of new tokens, others are of older ones.
+// issuer blocks an API server whose tokens would be invalid after an apply: the first issuer issues new tokens, the others are for older ones.
 func (d *drafting) issuer(h Host) {
 	domain := d.want.Spec.Kubernetes.DNSDomain
 	want, is := "https://kubernetes.default.svc."+domain, h.flags("kube-apiserver")["service-account-issuer"]
@@ -61,7 +61,7 @@ func (h Host) encryption() string {
 // ourKeys are encryption keys that rotation can follow on.
 var ourKeys = regexp.MustCompile(`^key[1-9][0-9]*$`)
 
-// encrypted takes the keys over by which API servers encrypt Secrets.
+// encrypted adopts the keys with which API servers encrypt Secrets.
 func (d *drafting) encrypted(h Host) {
 	const ours = "providers secretbox, with keys called key1, key2 and so on, and identity, for secrets alone"
 	if h.flags("kube-apiserver")[encryptionFlag] != "" && h.encryption() == "" {
@@ -121,6 +121,7 @@ func (d *drafting) nodes() {
 			d.add(Stays, n.Name, "its node is not ready: "+n.Reason, "mend it before the first apply")
 		}
 		if h.isControlPlane() {
+			d.planeTaints(n)
 			if hasTaint(n, controlPlaneRole) {
 				tainted++
 			} else {
@@ -175,11 +176,24 @@ func (d *drafting) ownLabels() {
 	}
 }
 
+// planeTaints reports further taints of a control-plane node, which no document has.
+func (d *drafting) planeTaints(n kube.SurveyedNode) {
+	var own []string
+	for _, t := range taintsOf(n) {
+		if !slices.Contains(kubernetesRoles, t.Key) {
+			own = append(own, t.Key+"="+t.Value+":"+t.Effect)
+		}
+	}
+	if len(own) > 0 {
+		d.add(Stays, n.Name, "taints of control-plane nodes: "+strings.Join(own, ", "), "machines that join the control plane later do not get them: put them there")
+	}
+}
+
 func hasTaint(n kube.SurveyedNode, key string) bool {
 	return slices.ContainsFunc(n.Taints, func(t kube.Taint) bool { return t.Key == key })
 }
 
-// taintsOf returns the taints that the cluster's owner has put on a node: those of programs come and go by themselves.
+// taintsOf returns the taints that the cluster's owner set on a node. Programs manage all others.
 func taintsOf(n kube.SurveyedNode) (out []v1alpha1.Taint) {
 	for _, t := range n.Taints {
 		if ownerOf(t.Key, "taints") == "" {
@@ -193,25 +207,32 @@ func taintsOf(n kube.SurveyedNode) (out []v1alpha1.Taint) {
 // kubernetesRoles are labels that kubeadm puts on control-plane nodes.
 var kubernetesRoles = []string{controlPlaneRole, "node-role.kubernetes.io/master"}
 
-// given returns the labels that the node's owner set. A cloud sets the zones of its nodes itself.
+// setLabels are labels that kubelets, kubeadm and clouds set by themselves.
+var setLabels = []string{
+	"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type",
+	"node.kubernetes.io/instance-type", "node.kubernetes.io/windows-build",
+}
+
+// given returns the labels that the node's owner set. A cloud sets the zones of its nodes itself, and kubeadm keeps load balancers off control-plane
+// nodes.
 func given(n kube.SurveyedNode) map[string]string {
 	out := custom(n.Labels)
+	_, plane := n.Labels[controlPlaneRole]
 	maps.DeleteFunc(out, func(key, _ string) bool {
-		return n.ProviderID != "" && strings.HasPrefix(key, "topology.kubernetes.io/")
+		return n.ProviderID != "" && (strings.HasPrefix(key, "topology.kubernetes.io/") || strings.HasPrefix(key, "failure-domain.beta.kubernetes.io/")) ||
+			plane && key == "node.kubernetes.io/exclude-from-external-load-balancers"
 	})
 	return out
 }
 
-// custom returns the labels that neither Kubernetes nor a cloud sets.
+// custom returns the labels that neither Kubernetes nor a known program sets.
 func custom(labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
 	maps.DeleteFunc(out, func(key, _ string) bool {
 		domain, _, _ := strings.Cut(key, "/")
-		if domain == "topology.kubernetes.io" || domain == "node-role.kubernetes.io" && !slices.Contains(kubernetesRoles, key) {
-			return false // of Kubernetes' labels, the ones that owners set
-		}
-		return domain == "kubernetes.io" || domain == "k8s.io" || strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") ||
-			domain == "naupegos.dev" || ownerOf(key, "labels") != ""
+		owner := ownerOf(key, "labels")
+		return slices.Contains(setLabels, key) || slices.Contains(kubernetesRoles, key) || domain == "naupegos.dev" || owner != "" && owner != kubernetes ||
+			domain == "node.cloudprovider.kubernetes.io" || domain == "feature.node.kubernetes.io" || domain == "nfd.node.kubernetes.io"
 	})
 	return out
 }
@@ -234,7 +255,7 @@ func (d *drafting) finish() (err error) {
 		return err
 	}
 	if d.want.Spec.Kubernetes.Version == "" || d.unread || len(d.controlPlane()) == 0 {
-		return nil // another finding tells
+		return nil // covered by another finding
 	}
 	doc, err := v1alpha1.Parse("the document", d.Document)
 	if err == nil {

@@ -53,7 +53,7 @@ func ownerOf(key, of string) string {
 	return ""
 }
 
-// leftOut reports the labels and taints of a node that the document leaves out, by their owners. Every node has those of Kubernetes.
+// leftOut reports the labels and taints of a node that are not in the document, by owner. It skips those of Kubernetes, which every node has.
 func (d *drafting) leftOut(n kube.SurveyedNode) {
 	by, machines := map[string][]string{}, map[string]bool{}
 	add := func(key, of string) {

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// pkiFile returns the path of an authority or key, by its name below kubeadm's directory: servers' flags say where a host has it.
+// pkiFile returns the path of an authority or key, given its name below kubeadm's directory: the servers' flags name the path on this host.
 func (h Host) pkiFile(base string) string {
 	var named string
 	beside := func(cert string) string { return strings.TrimSuffix(cert, path.Ext(cert)) + ".key" }
@@ -84,7 +84,7 @@ func (d *drafting) authorities() {
 		case h.Name == first.Name || d.skips(h.Name):
 		case h.isControlPlane():
 			d.otherKeys(first, h)
-		case first.Files[first.pkiFile("ca.crt")] == nil: // told above
+		case first.Files[first.pkiFile("ca.crt")] == nil: // reported above
 		case !trusts(h.Files[h.pkiFile("ca.crt")], d.taken.Authorities[pki.KubernetesCA].CertPEM):
 			d.block(h.Name, "bring "+first.pkiFile("ca.crt")+" of "+first.Name+" there, and restart the kubelet", "its authority is another one than that of %s (%s)", first.Name, h.pkiFile("ca.crt"))
 		}
@@ -176,7 +176,7 @@ func certificatesIn(bundle []byte) (out [][]byte) {
 	}
 }
 
-// trusts reports whether a bundle holds the first certificate of an authority.
+// trusts reports whether a bundle contains the first certificate of an authority.
 func trusts(bundle, authority []byte) bool {
 	of := certificatesIn(authority)
 	if len(of) == 0 {
@@ -185,8 +185,8 @@ func trusts(bundle, authority []byte) bool {
 	return slices.ContainsFunc(certificatesIn(bundle), func(c []byte) bool { return bytes.Equal(c, of[0]) })
 }
 
-// keyFirst puts the certificate that belongs to a key before the others of a bundle: while an authority is replaced, the old one may come first.
-// A bundle that does not hold it stays as it is.
+// keyFirst moves the certificate of a key to the front of a bundle: while an authority is being replaced, the old certificate may come first. It
+// does not change a bundle without the certificate.
 func keyFirst(bundle, keyPEM []byte) []byte {
 	all := certificatesIn(bundle)
 	public, ok := publicOf(keyPEM).(interface{ Equal(crypto.PublicKey) bool })

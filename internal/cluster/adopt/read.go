@@ -1,12 +1,13 @@
-// Package adopt looks at a cluster of kubeadm's that somebody else has made: it reads what is on the hosts and in the API, says which document
-// describes that cluster and what of it naupegos would leave, change or lose, and gathers the authorities and keys by which it goes on.
+// Package adopt reads a kubeadm cluster that another tool made, from its hosts and its API. It returns the document that describes the cluster,
+// what naupegos would leave, change or lose, and the authorities and keys that the cluster continues with.
 //
-// It changes nothing anywhere and remembers nothing: that is for whoever adopts the cluster.
+// It changes and stores nothing: its caller adopts the cluster.
 package adopt
 
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,30 +24,30 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// Way says how the hosts are reached.
+// Way describes how to reach the hosts.
 type Way struct {
 	From  string       // address of a control-plane host
 	User  string       // root, or one who may use sudo
 	Port  int          // of SSH
 	Key   []byte       // private, that logs in
 	Known remote.Known // the hosts' pinned keys
-	// Allowed refuses hosts that the key is not for, before they are reached: the API says which hosts there are. nil: it is for all.
+	// Allowed refuses hosts that the key is not for before connecting: the list of hosts comes from the API. nil: the key is for all.
 	Allowed func(address string) error
 }
 
-// Found is all that was read of a cluster. It holds secrets.
+// Found is everything that was read of a cluster. It contains secrets.
 type Found struct {
 	Survey *kube.Survey
 	Hosts  []Host // one for each node, by name
 }
 
-// Host is what was read on one host.
+// Host is everything that was read on one host.
 type Host struct {
 	Name    string // of its node
 	Address string
 	Keys    []string          // its pinned SSH host keys
-	Files   map[string][]byte // by absolute path; those that are not there are left out
-	Facts   map[string]string // what a shell says of it, by the names in factsScript
+	Files   map[string][]byte // by absolute path; missing files are omitted
+	Facts   map[string]string // output of factsScript, by name
 }
 
 // Reader reads from one cluster's hosts. Close it after use.
@@ -55,7 +56,7 @@ type Reader struct {
 	dialer *remote.Dialer
 }
 
-// NewReader makes the connections, none of which is opened yet.
+// NewReader returns a Reader. It opens no connection yet.
 func NewReader(w Way) (*Reader, error) {
 	key, err := remote.ParseKey(w.Key)
 	if err != nil {
@@ -67,13 +68,13 @@ func NewReader(w Way) (*Reader, error) {
 // Close ends the connections.
 func (r *Reader) Close() error { return r.dialer.Close() }
 
-// readTimeout bounds what is asked of one host, and of the API.
+// readTimeout limits the reading of one host, and of the API.
 const readTimeout = time.Minute
 
-// adminConf is by what the API is asked.
+// adminConf is the kubeconfig for reading the API.
 const adminConf = "/etc/kubernetes/admin.conf"
 
-// Read reads a whole cluster. The error names the hosts that can't be read: of a cluster that is known in part nothing can be said.
+// Read reads a whole cluster. The error names the hosts that can't be read: a partly known cluster can't be judged.
 func (r *Reader) Read(ctx context.Context) (*Found, error) {
 	first, err := r.host(r.way.From, r.way.From)
 	if err != nil {
@@ -99,6 +100,10 @@ func (r *Reader) Read(ctx context.Context) (*Found, error) {
 	var g errgroup.Group
 	g.SetLimit(16)
 	for i, n := range survey.Nodes {
+		if n.OS != "linux" { // no machine of ours, which the findings tell; a virtual node has no host at all
+			f.Hosts[i] = Host{Name: n.Name}
+			continue
+		}
 		g.Go(func() error {
 			f.Hosts[i], failed[i] = r.readNode(ctx, n)
 			return nil
@@ -138,7 +143,7 @@ func ipv4First(addresses []string) string {
 	return addresses[0]
 }
 
-// host says how an address is reached. Somebody must have pinned its host key.
+// host returns how to reach an address. Its host key must be pinned.
 func (r *Reader) host(name, address string) (remote.Host, error) {
 	if r.way.Allowed != nil {
 		if err := r.way.Allowed(address); err != nil {
@@ -146,6 +151,12 @@ func (r *Reader) host(name, address string) (remote.Host, error) {
 		}
 	}
 	keys, err := r.way.Known.Keys(address, r.way.Port)
+	if err == nil && len(keys) == 0 && name != address { // who logs in by name has pinned the key for the name
+		keys, err = r.way.Known.Keys(name, r.way.Port)
+	}
+	if err == nil && len(keys) == 0 {
+		err = cmp.Or(r.way.Known.Signed(address, r.way.Port), r.way.Known.Signed(name, r.way.Port))
+	}
 	if err != nil {
 		return remote.Host{}, err
 	}
@@ -194,7 +205,7 @@ func (r *Reader) files(ctx context.Context, h remote.Host, patterns string) (map
 	}
 }
 
-// runs says what runs on a host and by which files: where it is the same twice, nothing was restarted meanwhile.
+// runs returns a description of what runs on a host with which files: if it is the same twice, nothing restarted in between.
 func (h Host) runs() string {
 	lines := []string{"kubelet " + h.Facts["kubelet"], "containerd " + h.Facts["containerd"]}
 	config, _ := h.kubeletConfig()
@@ -207,7 +218,7 @@ func (h Host) runs() string {
 	return strings.Join(lines, "\n")
 }
 
-// Changed reports in words where what runs on hosts is something else than it was; empty where nothing is.
+// Changed describes what runs differently on the hosts now; empty if nothing does.
 func (f *Found) Changed(now *Found) string {
 	var all []string
 	for i, h := range f.Hosts {

@@ -108,7 +108,7 @@ func all(changes ...func(*Found)) func(*Found) {
 	}
 }
 
-// moved has a host's authorities lie in another directory, which everything names.
+// moved moves a host's authorities to another directory and updates all references.
 func moved(dir string) func(*Found) {
 	return func(f *Found) {
 		conf(f, "certificatesDir: /etc/kubernetes/pki", "certificatesDir: "+dir)
@@ -189,7 +189,9 @@ func TestReports(t *testing.T) {
 		"host bits, recorded": {edit("podSubnet: 10.244.0.0/16", "podSubnet: 10.244.0.1/16"), "", "", "podCIDR: 10.244.0.0/16"},
 		"host bits, running":  {flag("kube-controller-manager", "cluster-cidr", "10.244.0.1/16"), "", "", "podCIDR: 10.244.0.0/16"},
 		"small pod network":   {flag("kube-controller-manager", "cluster-cidr", "10.244.0.0/25"), "podCIDR", "must be one IPv4 network", ""},
-		"node mask":           {flag("kube-controller-manager", "node-cidr-mask-size", "25"), "", "node-cidr-mask-size=25 goes", ""},
+		"node mask":           {flag("kube-controller-manager", "node-cidr-mask-size", "25"), "", "", "nodeCIDRMaskSize: 25"},
+		"node mask, IPv4":     {flag("kube-controller-manager", "node-cidr-mask-size-ipv4", "23"), "", "", "nodeCIDRMaskSize: 23"},
+		"node mask, small":    {flag("kube-controller-manager", "node-cidr-mask-size", "30"), "", "node-cidr-mask-size=30 goes", ""},
 		"dual-stack services": {flag("kube-apiserver", "service-cluster-ip-range", "10.96.0.0/16,fd00:10:96::/112"), "have two families", "move workloads and volumes there", ""},
 		"dual-stack": {all(flag("kube-apiserver", "service-cluster-ip-range", "10.96.0.0/16,fd00:10:96::/112"), flag("kube-controller-manager", "cluster-cidr", "10.244.0.0/16,fd00:10:244::/56"),
 			flag("kube-controller-manager", "node-cidr-mask-size-ipv6", "80")), "have two families", "", ""},
@@ -340,7 +342,7 @@ func replaced(component, old, replacement string) func(*Found) {
 	}
 }
 
-// TestOwnedKeys: what programs put on nodes for a while is no wish of the owner's.
+// TestOwnedKeys: taints and labels that programs set temporarily are not the owner's.
 func TestOwnedKeys(t *testing.T) {
 	f := bare(t)
 	f.Survey.Nodes[1].Taints = []kube.Taint{
@@ -386,7 +388,7 @@ func TestWishes(t *testing.T) {
 	}
 }
 
-// TestAuthorities takes over authorities as people keep them: chains, roll-overs, several forms of keys.
+// TestAuthorities adopts authorities in the forms that occur in practice: chains, roll-overs, several forms of keys.
 func TestAuthorities(t *testing.T) {
 	const self = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=kubernetes -days 3650 "
 	for name, c := range map[string]struct{ script, blocks string }{

@@ -37,7 +37,7 @@ func (h Host) containerdArgs() map[string]string {
 	return argsOf(words)
 }
 
-// runtimes compares the hosts' containerd with that of a bundle, whose configuration takes the place of theirs.
+// runtimes compares the hosts' containerd with that of a bundle, whose configuration replaces theirs.
 func (d *drafting) runtimes() {
 	for i, n := range d.f.Survey.Nodes {
 		if h := d.f.Hosts[i]; n.OS == "linux" && strings.HasPrefix(n.Runtime, "containerd://") {
@@ -102,7 +102,7 @@ func (h Host) criSocket(c *containerd.Config) string {
 	return real(endpoint)
 }
 
-// insteadOf says how an owner keeps what goes with containerd's configuration.
+// insteadOf describes how an owner can keep settings that are lost with containerd's configuration.
 func insteadOf(lost []string) string {
 	var do []string
 	for _, r := range [][2]string{

@@ -4,16 +4,18 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 // Report is a draft for programs.
 type Report struct {
 	Adoptable bool              `json:"adoptable"`          // nothing blocks
-	Document  *v1alpha1.Cluster `json:"document,omitempty"` // with defaults; absent where the cluster can't be described
-	Gaps      []Gap             `json:"gaps"`               // what is not as naupegos would have made it, the worst last
+	Document  *v1alpha1.Cluster `json:"document,omitempty"` // with defaults; absent if the cluster can't be described
+	Gaps      []Gap             `json:"gaps"`               // differences from a cluster made by naupegos, the worst last
 }
 
 // Report returns the draft for programs.
@@ -21,9 +23,10 @@ func (d *Draft) Report() Report {
 	return Report{Adoptable: len(d.Of(Blocks)) == 0, Document: d.doc, Gaps: d.Gaps}
 }
 
-// Lost lists the settings that the first apply takes away, one a line.
+// Lost lists the settings that the first apply removes, one per line.
 func (d *Draft) Lost() (lines []string) {
 	for _, g := range d.Of(Lost) {
+		g = g.plain()
 		if len(g.Details) == 0 {
 			lines = append(lines, g.Where+": "+g.What)
 		}
@@ -35,7 +38,7 @@ func (d *Draft) Lost() (lines []string) {
 	return lines
 }
 
-// Write writes the document for people, below comments that say where the cluster differs from what naupegos would have made.
+// Write writes the document for people, below comments about the differences from a cluster made by naupegos.
 func (d *Draft) Write(w io.Writer) error {
 	var b bytes.Buffer
 	if len(d.Document) == 0 {
@@ -44,9 +47,10 @@ func (d *Draft) Write(w io.Writer) error {
 		fmt.Fprintf(&b, "# This document describes a cluster that kubeadm has made. Where that differs from what naupegos would have made:\n#\n")
 	}
 	for _, g := range d.Gaps {
+		g = g.plain()
 		fmt.Fprintf(&b, "# %-8s %s: %s\n", g.Kind, g.Where, g.What)
 		for _, detail := range g.Details {
-			fmt.Fprintf(&b, "#            %s\n", strings.ReplaceAll(detail, "\n", " "))
+			fmt.Fprintf(&b, "#            %s\n", detail)
 		}
 		if g.Restarts != "" {
 			fmt.Fprintf(&b, "#          restarts: %s\n", g.Restarts)
@@ -63,4 +67,13 @@ func (d *Draft) Write(w io.Writer) error {
 	b.Write(d.Document)
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// plain returns the gap in a form that neither a terminal nor the document below takes for something else: its texts are a stranger's.
+func (g Gap) plain() Gap {
+	g.Where, g.What, g.Restarts, g.Do, g.Details = words.Cell(g.Where), words.Cell(g.What), words.Cell(g.Restarts), words.Cell(g.Do), slices.Clone(g.Details)
+	for i, detail := range g.Details {
+		g.Details[i] = words.Cell(strings.ReplaceAll(detail, "\n", " "))
+	}
+	return g
 }

@@ -30,8 +30,8 @@ type staticPod struct {
 	file string
 }
 
-// staticPods reads all manifests of a host, by file. The kubelet runs every file whose name begins with no dot, with any ending; junk lists
-// the files that hold no pod.
+// staticPods reads all manifests of a host, by file. The kubelet runs every file whose name does not begin with a dot, whatever its ending; junk
+// lists the files that contain no pod.
 func (h Host) staticPods() (pods []staticPod, junk []string) {
 	for file, data := range h.Files {
 		if path.Dir(file)+"/" != manifestDir || strings.HasPrefix(path.Base(file), ".") {
@@ -48,7 +48,7 @@ func (h Host) staticPods() (pods []staticPod, junk []string) {
 	return pods, junk
 }
 
-// pod finds the manifest that makes a component's pod, by the pod's name. Of several, that of kubeadm's file comes first.
+// pod finds the manifest of a component's pod, by the pod's name. If there are several, kubeadm's file has precedence.
 func (h Host) pod(component string) (p staticPod, ok bool) {
 	file := manifestDir + component + ".yaml"
 	if p, ok = readPod(file, h.Files[file]); ok && p.Metadata.Name == component {
@@ -68,7 +68,7 @@ func readPod(file string, data []byte) (staticPod, bool) {
 	return p, ok
 }
 
-// server finds the container of a component that runs the component; others may be beside it.
+// server finds the container of a component that runs the component; its pod may have others.
 func (h Host) server(component string) (container, bool) {
 	p, _ := h.pod(component)
 	for _, c := range p.Spec.Containers {
@@ -125,7 +125,7 @@ func (h Host) staticPodPath() string {
 	return path.Clean(settings["staticPodPath"])
 }
 
-// beside reports containers beside a component in its pod, which a manifest of ours does not have.
+// beside reports containers of a component's pod that our manifests lack.
 func (d *drafting) beside(h Host, p staticPod) {
 	own, _ := h.server(p.Metadata.Name)
 	var names []string

@@ -27,7 +27,7 @@ var usualPlugins = []string{"CertificateApproval", "CertificateSigning", "Certif
 	"PodTopologyLabels", "Priority", "ResourceQuota", "RuntimeClass", "ServiceAccount", "StorageObjectInUseProtection", "TaintNodesByCondition", "ValidatingAdmissionPolicy",
 	"ValidatingAdmissionWebhook"}
 
-// withoutUsual takes flags away that only spell defaults out. Those that ours have, too, stay for the comparison.
+// withoutUsual removes flags that only repeat defaults. It keeps those that our configuration sets, too, for the comparison.
 func withoutUsual(component string, theirs, ours map[string]string) {
 	for name, values := range usual[component] {
 		if value, set := theirs[name]; set && ours[name] == "" && (values == nil || slices.Contains(values, value)) {

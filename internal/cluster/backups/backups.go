@@ -1,4 +1,5 @@
-// Package backups makes, prunes and restores a cluster's backups, has control-plane machines make them on schedule, and recovers etcd from a survivor.
+// Package backups creates, prunes and restores a cluster's backups, configures control-plane machines to create them on schedule, and recovers
+// etcd from a surviving member.
 package backups
 
 import (
@@ -43,7 +44,7 @@ func (c *Keeper) backupRecipients() []string {
 	return all
 }
 
-// PlanBackup plans to make a backup. made, which may be nil, is called with it.
+// PlanBackup plans to create a backup. It calls made, which may be nil, with the result.
 func (c *Keeper) PlanBackup(reason string, made func(*backup.Set)) (*plan.Plan, error) {
 	if !c.Facts.Bootstrapped() {
 		return nil, env.ErrNotBootstrapped(c.Name())
@@ -120,7 +121,7 @@ func (c *Keeper) PlanPrune(ctx context.Context) (*plan.Plan, error) {
 	return p, nil
 }
 
-// WriteBackupKey puts the store's identity beside the backups, encrypted by a passphrase. It returns where.
+// WriteBackupKey stores the store's identity next to the backups, encrypted with a passphrase. It returns the location.
 func (c *Keeper) WriteBackupKey(ctx context.Context, passphrase string) (string, error) {
 	t := c.BackupTarget()
 	return t.String(), backup.WriteKey(ctx, t, c.Name(), c.Store.Identity(), passphrase)
@@ -177,10 +178,10 @@ func snapshot(ctx context.Context, from *etcd.Client, w io.Writer, p plan.Progre
 	return e, err
 }
 
-// operatorPart collects what the store holds about the cluster, with this fact of its bundle.
+// operatorPart collects the store's knowledge about the cluster, with this fact of its bundle.
 func (c *Keeper) operatorPart(ctx context.Context, bundle string) (*backup.Operator, error) {
 	rec := *c.Record
-	rec.Facts = c.Facts.All() // other steps may be learning more meanwhile
+	rec.Facts = c.Facts.All() // a copy, because concurrent steps may add facts
 	if bundle != "" {
 		if rec.Facts == nil {
 			rec.Facts = store.Facts{}
@@ -200,7 +201,7 @@ func (c *Keeper) operatorPart(ctx context.Context, bundle string) (*backup.Opera
 	return o, nil
 }
 
-// authorityDigest is the SHA-256 of the certificate by which clients know the cluster.
+// authorityDigest returns the SHA-256 of the certificate by which clients identify the cluster.
 func (c *Keeper) authorityDigest(ctx context.Context) (string, error) {
 	certificates, err := c.PKI.CABundle(ctx, pki.KubernetesCA)
 	if err != nil {
@@ -214,13 +215,13 @@ func (c *Keeper) authorityDigest(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Backups says how a cluster's backups are.
+// Backups describes the state of a cluster's backups.
 type Backups struct {
 	Last     time.Time `json:"last,omitzero"` // when the last one was made; none: zero
 	LastID   string    `json:"lastID,omitempty"`
 	Proven   time.Time `json:"proven,omitzero"` // when the last one was made that a rehearsal has found whole; none: zero
 	ProvenID string    `json:"provenID,omitempty"`
-	Problem  string    `json:"problem,omitempty"` // why it can't be told
+	Problem  string    `json:"problem,omitempty"` // why the state is unknown
 	// Scheduled describes the backups that machines make on schedule; nil without a schedule.
 	Scheduled *Scheduled `json:"scheduled,omitempty"`
 }
@@ -247,7 +248,7 @@ func (c *Keeper) Backups(ctx context.Context) *Backups {
 	return b
 }
 
-// Underway refuses to plan anything else before a verb that was begun has come to its end; nil if none was begun.
+// Underway returns an error while another verb is unfinished, else nil.
 func (c *Keeper) Underway(context.Context) error {
 	switch {
 	case c.Facts.Is(memory.Resetting):

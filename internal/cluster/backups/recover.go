@@ -24,7 +24,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// SetRecovering remembers how far a recovery is.
+// SetRecovering records the progress of a recovery.
 func (c *Keeper) SetRecovering(ctx context.Context, r *env.Recovering) error {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *Keeper) answers(ctx context.Context, name string) bool {
 	return err == nil
 }
 
-// RecoverSteps lists the steps; known are the revisions that members tell, answers which machines can be asked to do something.
+// RecoverSteps returns the steps; known holds the revisions that members report, and answers the machines that can be reached.
 func (c *Keeper) RecoverSteps(ctx context.Context, o *observe.Observed, from string, known map[string]int64, answers map[string]bool) ([]*plan.Step, error) {
 	slot, err := c.survivor(o, from, known, answers)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *Keeper) RecoverSteps(ctx context.Context, o *observe.Observed, from str
 	return graph.Seal(stage.RecoverRules)
 }
 
-// survivor refuses what etcd can't be recovered from, and to recover one that works.
+// survivor checks that etcd can be recovered from a machine, and that etcd has really lost its quorum.
 func (c *Keeper) survivor(o *observe.Observed, from string, known map[string]int64, answers map[string]bool) (slot wanted.Slot, err error) {
 	var names []string
 	for _, m := range o.Inventory.Machines {
@@ -170,7 +170,7 @@ func (c *Keeper) recoverStep(id string, action plan.Action, title, reason string
 	}
 }
 
-// sendForSalvage sends the survivor what reads its data, unless that was read.
+// sendForSalvage sends the tools for reading its data to the survivor, unless the data was read already.
 func (c *Keeper) sendForSalvage(ctx context.Context, p plan.Progress, r *env.Recovering) error {
 	h, err := c.Host(ctx, r.From)
 	if err != nil {
@@ -233,7 +233,7 @@ func (c *Keeper) forgetJoins(ctx context.Context) error {
 	return nil
 }
 
-// salvage makes the survivor's data of what it holds, as of the only member.
+// salvage creates the survivor's data from its old data, as the only member.
 func (c *Keeper) salvage(ctx context.Context, p plan.Progress, r *env.Recovering) error {
 	h, err := c.Host(ctx, r.From)
 	if err != nil {

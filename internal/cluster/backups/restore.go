@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Restores returns the ID of the backup that the cluster of a record is being restored from; empty where it is not.
+// Restores returns the ID of the backup that the cluster of a record is being restored from, or "".
 func Restores(rec *store.Cluster) string {
 	if r := env.RestoringBy(memory.NewFacts(rec, nil)); r != nil {
 		return r.Set
@@ -29,7 +29,7 @@ func Restores(rec *store.Cluster) string {
 	return ""
 }
 
-// RestoresLiving is Restores where the cluster lives.
+// RestoresLiving is Restores for a living cluster.
 func RestoresLiving(rec *store.Cluster) bool {
 	r := env.RestoringBy(memory.NewFacts(rec, nil))
 	return r != nil && r.Living
@@ -48,12 +48,12 @@ func (c *Keeper) setRestoring(ctx context.Context, r env.Restoring) error {
 	return c.Facts.Set(ctx, memory.Restoring, string(data))
 }
 
-// SnapshotFile is where the snapshot lies on this side that etcd is started from, encrypted for the store's identity.
+// SnapshotFile is the local path of the snapshot that etcd is started from, encrypted for the store's identity.
 func (c *Keeper) SnapshotFile(r *env.Restoring) string {
 	return filepath.Join(c.StateDir, "restoring", c.Name()+"-"+r.Run+".db.age")
 }
 
-// KeepSnapshot keeps a snapshot on this side until the cluster serves, so that apply goes on after a crash.
+// KeepSnapshot keeps a local copy of a snapshot until the cluster serves, so that apply can continue after a crash.
 func (c *Keeper) KeepSnapshot(file string) error {
 	in, err := os.Open(file)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Keeper) KeepSnapshot(file string) error {
 	})
 }
 
-// DropSnapshot removes on this side what etcd was started from: it serves.
+// DropSnapshot removes the local snapshot, which is not needed once etcd serves.
 func (c *Keeper) DropSnapshot() error {
 	r := c.Restoring()
 	if r == nil {
@@ -84,9 +84,9 @@ func (c *Keeper) DropSnapshot() error {
 	return nil
 }
 
-// Restored forgets what etcd was started from.
+// Restored forgets the restore of etcd.
 func (c *Keeper) Restored(ctx context.Context) error {
-	if err := c.DropSnapshot(); err != nil { // a crash may have kept it from going
+	if err := c.DropSnapshot(); err != nil { // a crash may have prevented the removal
 		return err
 	}
 	return c.Facts.Set(ctx, memory.Restoring, "")
@@ -122,7 +122,7 @@ func (c *Keeper) LayStep(name string) *plan.Step {
 	}
 }
 
-// sendForLaying sends a machine the snapshot, and the program that makes a data directory of it.
+// sendForLaying sends a machine the snapshot, and the program that creates a data directory from it.
 func (c *Keeper) sendForLaying(ctx context.Context, name string, r *env.Restoring) error {
 	sealed, err := os.Open(c.SnapshotFile(r))
 	if err != nil {
@@ -176,7 +176,7 @@ func EncryptionOf(rec *store.Cluster, doc *v1alpha1.Cluster) ([]string, error) {
 	return c.Encryption()
 }
 
-// GenerationsOf says which generations of its authorities and keys the cluster of a record uses.
+// GenerationsOf returns the generations of authorities and keys that the cluster of a record uses.
 func GenerationsOf(rec *store.Cluster) (map[string]pki.Generations, error) {
 	c := env.Env{Facts: memory.NewFacts(rec, nil)}
 	r, err := c.ToldRotation()

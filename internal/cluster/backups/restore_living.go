@@ -30,7 +30,7 @@ const ConsentRestore = "replace-data"
 
 const restoredStep = "etcd/restored"
 
-// FitsLiving refuses a set whose data this cluster, as it lives, could not read or would not trust.
+// FitsLiving refuses a set whose data this living cluster could not read or would not trust.
 func (c *Keeper) FitsLiving(ctx context.Context, set *backup.Set, rec *store.Cluster, secrets map[string][]byte) error {
 	again := func(format string, args ...any) error {
 		return fail.New(fail.Refused, "backup %s does not fit the living cluster: %s", set.ID, fmt.Sprintf(format, args...)).At(c.Name()).
@@ -157,7 +157,7 @@ func (c *Keeper) restoreMember(graph *plan.Graph, s wanted.Slot, r *env.Restorin
 	})
 }
 
-// endRestore forgets the facts of the restore, and facts about objects that may not exist any more: apply looks at them again.
+// endRestore deletes the facts of the restore, and facts about objects that may no longer exist: apply observes these again.
 func (c *Keeper) endRestore() *plan.Step {
 	return &plan.Step{
 		ID: restoredStep, Action: plan.Change, Subject: "cluster", Title: "finish the restore", Reason: "apply does what else the document says",

@@ -21,7 +21,7 @@ import (
 // LayOrderStep is the ID of the step that copies the store's data to etcd, for the backups that machines make.
 const LayOrderStep = "backup/lay"
 
-// Scheduled says how the backups are that machines make by themselves.
+// Scheduled describes the state of the machines' scheduled backups.
 type Scheduled struct {
 	Schedule string        `json:"schedule"`
 	Last     *turns.Done   `json:"last,omitempty"`   // nil: none was made yet
@@ -31,7 +31,7 @@ type Scheduled struct {
 	Problem  string        `json:"problem,omitempty"`
 }
 
-// onSchedule looks at what machines say of the backups that they make; nil where they make none.
+// onSchedule collects the machines' reports about their backups; nil if they make none.
 func (c *Keeper) onSchedule(ctx context.Context) *Scheduled {
 	s, text, ok := c.Scheduled()
 	if !ok {
@@ -88,7 +88,7 @@ func (c *Keeper) OrderDigest(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// LayOrder lays what sets on schedule are made of beside etcd's data, unless it lies there. What it replaces goes last.
+// LayOrder stores the inputs of scheduled backups, except etcd's data, in etcd, unless they are there. It deletes the previous ones last.
 func (c *Keeper) LayOrder(ctx context.Context, p plan.Progress) error {
 	for _, name := range []string{backup.SigningSecret, backup.MachinesSecret} { // the digest covers both
 		if _, err := c.SigningKey(ctx, name); err != nil {
@@ -142,7 +142,7 @@ func (c *Keeper) LayOrder(ctx context.Context, p plan.Progress) error {
 	return c.Facts.Set(ctx, memory.BackupLaid, digest)
 }
 
-// TakeOrderStep takes out of etcd what sets on schedule were made of.
+// TakeOrderStep removes the inputs of scheduled backups from etcd.
 func (c *Keeper) TakeOrderStep(reason string) *plan.Step {
 	return &plan.Step{
 		ID: LayOrderStep, Action: plan.Destroy, Subject: "cluster", Title: "delete the copy of the store's data from etcd", Reason: reason,

@@ -59,7 +59,7 @@ func (c *Conn) outerEndpoint(ctx context.Context) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(c.Doc.Spec.Endpoint.Port)), nil
 }
 
-// outerAddress returns the floating IP in front of the API; empty where the document wants none.
+// outerAddress returns the floating IP in front of the API; empty if the document does not want one.
 func (c *Conn) outerAddress(ctx context.Context) (string, error) {
 	switch e := c.Doc.Spec.Endpoint; {
 	case e.Kind == v1alpha1.EndpointDirect:
@@ -75,7 +75,7 @@ func (c *Conn) outerAddress(ctx context.Context) (string, error) {
 	if !ok {
 		return "", nil
 	}
-	if own := c.Doc.Spec.Endpoint.FloatingIP; own != "" { // known before it leads there
+	if own := c.Doc.Spec.Endpoint.FloatingIP; own != "" { // known before it leads to the API
 		return own, nil
 	}
 	host, err := f.PublicVIP(ctx)
@@ -133,8 +133,8 @@ func (c *Conn) directEndpoint(ctx context.Context) (string, error) {
 	return net.JoinHostPort(m.Address, strconv.Itoa(APIPort)), nil
 }
 
-// Kube returns a client of the Kubernetes API. It is made once the machines' own endpoint is known, by which it calls the API: that is
-// in every certificate, also while the address that leads there from outside is another one than before.
+// Kube returns a client of the Kubernetes API. It uses the machines' own endpoint, once that is known, because every certificate contains it,
+// even after the outside address has changed.
 func (c *Conn) Kube(ctx context.Context) (*kube.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,8 +168,8 @@ func (c *Conn) KubeApart(ctx context.Context) (*kube.Client, error) {
 	return kube.NewClient(conf, kube.ClientOptions{Dial: c.DialAPI})
 }
 
-// KubeAt returns a client of the API server on one control-plane machine, behind the endpoint. Its user needs no RBAC rule:
-// a server that has just started does not know any yet, and would refuse to say that it is not ready.
+// KubeAt returns a client of the API server on one control-plane machine, bypassing the endpoint. Its user needs no RBAC rule: a server that has
+// just started has not loaded any and would not even report that it is not ready.
 func (c *Conn) KubeAt(ctx context.Context, name string) (*kube.Client, error) {
 	addr, err := c.Address(ctx, name)
 	if err != nil {
@@ -213,7 +213,7 @@ func (c *Conn) DialAPI(ctx context.Context, network, addr string) (net.Conn, err
 	for _, name := range c.NamesOf(provider.ControlPlane) {
 		h, hostErr := c.Host(ctx, name)
 		if hostErr != nil {
-			continue // the direct error says more; another machine may do
+			continue // the direct error is more useful; another machine may work
 		}
 		if conn, tunnelErr := c.Dialer.DialContext(ctx, h, network, addr); tunnelErr == nil {
 			return conn, nil

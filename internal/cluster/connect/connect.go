@@ -25,7 +25,7 @@ type Conn struct {
 // APIPort is the port of the API servers.
 const APIPort = layout.APIServerPort
 
-// Addresses lists the wanted machines whose address is known, by name.
+// Addresses returns the wanted machines with a known address, by name.
 func (c *Conn) Addresses(ctx context.Context) ([]provider.Machine, error) {
 	var ms []provider.Machine
 	for _, s := range c.Known() {

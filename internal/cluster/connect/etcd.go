@@ -17,7 +17,7 @@ import (
 
 const etcdPort = "2379"
 
-// PeerURL is where a control-plane machine's etcd member talks to the others.
+// PeerURL returns the URL at which a control-plane machine's etcd member serves its peers.
 func PeerURL(address string) string { return fmt.Sprintf("https://%s:2380", address) }
 
 // EtcdClient connects to the members on the control-plane machines that run, each through its own machine.
@@ -53,7 +53,7 @@ func (c *Conn) EtcdClient(ctx context.Context, machines []provider.Machine) (*et
 	pause := func(ctx context.Context) func() {
 		var hosts []remote.Host
 		for _, e := range ends {
-			if h, err := c.Host(ctx, e.Name); err == nil { // who can't be reached goes on
+			if h, err := c.Host(ctx, e.Name); err == nil { // a machine that can't be reached is not paused
 				hosts = append(hosts, h)
 			}
 		}

@@ -42,8 +42,7 @@ func (c *Conn) NewDialer(ctx context.Context, ask func(question string) (string,
 	return remote.NewDialer(keys, o), nil
 }
 
-// Host reports how a machine is reached by SSH: directly where it is a gateway or has an address of its own outside, all
-// others through one of those, where there is one.
+// Host returns how to reach a machine by SSH: directly if it is a gateway or has an outside address, else through one of those, if there is one.
 func (c *Conn) Host(ctx context.Context, name string) (remote.Host, error) {
 	if err := c.LoadTarget(ctx); err != nil {
 		return remote.Host{}, err
@@ -77,7 +76,7 @@ func (c *Conn) waysIn(ctx context.Context, to string) []remote.Host {
 			continue // not a way in at the moment; another one may be
 		}
 		if len(m.HostKeys) == 0 && !c.trustsFirstUse() {
-			continue // it has not told its keys yet
+			continue // its host keys are not known yet
 		}
 		via = append(via, reach.Host(m))
 	}
@@ -126,7 +125,7 @@ func (c *Conn) UseKeys(ctx context.Context) error {
 	return nil
 }
 
-// trustsFirstUse reports whether the user lets a machine whose host key is not known show it.
+// trustsFirstUse reports whether the user accepts the host key that an unknown machine presents.
 func (c *Conn) trustsFirstUse() bool {
 	p := c.Doc.Spec.Provider
 	return p.Hosts != nil && p.Hosts.TrustOnFirstUse || p.OpenStack != nil && p.OpenStack.TrustOnFirstUse
@@ -135,8 +134,8 @@ func (c *Conn) trustsFirstUse() bool {
 // trustTimeout bounds remembering a key.
 const trustTimeout = 5 * time.Second
 
-// Trust accepts the first key that a host shows and holds it to that one ever after. A machine recreated under the same name
-// is another host, where the provider can tell.
+// Trust accepts the first key that a host presents, and only that key afterwards. A recreated machine of the same name is a new host if the
+// provider can tell them apart.
 func (c *Conn) Trust(h remote.Host, key remote.HostKey) error {
 	line, subject := remote.AuthorizedLine(key), c.trusted(h.Name)
 	if known := c.Facts.Of(memory.TrustedKey, subject); known != "" {
@@ -151,7 +150,7 @@ func (c *Conn) Trust(h remote.Host, key remote.HostKey) error {
 	return c.Facts.SetOf(ctx, memory.TrustedKey, subject, line)
 }
 
-// trusted is by what the key of a machine that was trusted at first use is remembered: its ID, where it has one.
+// trusted returns the subject of the fact for a machine's key that was trusted on first use: its ID if it has one, else its name.
 func (c *Conn) trusted(name string) string {
 	if m, err := c.Prov.Machine(context.Background(), name); err == nil && m.ID != "" {
 		return m.ID
@@ -159,7 +158,7 @@ func (c *Conn) trusted(name string) string {
 	return name
 }
 
-// withTrusted gives hosts whose keys only their first use has told, and those on the way to them, these keys: for ssh, which asks nobody.
+// withTrusted adds the keys that were trusted on first use to hosts and their jump hosts, because ssh does not consult the facts.
 func (c *Conn) withTrusted(hs []remote.Host) []remote.Host {
 	out := make([]remote.Host, 0, len(hs))
 	for _, h := range hs {
@@ -175,8 +174,8 @@ func (c *Conn) withTrusted(hs []remote.Host) []remote.Host {
 // AuthorizedKeysPath is the file of the SSH keys that a machine accepts.
 const AuthorizedKeysPath = "/root/.ssh/authorized_keys"
 
-// LoginFiles are the files by which machines that are ours know each other and who may log in. Hosts given by address keep
-// their own, and let the document's keys in besides.
+// LoginFiles returns the files by which our machines know each other, and the authorised keys. Hosts given by address keep their own files and
+// also admit the document's keys.
 func (c *Conn) LoginFiles(hosts string) []machine.File {
 	keys := strings.Join(c.Doc.Spec.Access.SSHKeys, "\n") + "\n"
 	switch {
@@ -219,8 +218,8 @@ func (c *Conn) Hosts(ctx context.Context) ([]remote.Host, error) {
 	return c.withTrusted(hs), nil
 }
 
-// SSHConfig writes an ssh configuration for all machines, the key and the pinned host keys into dir (made 0700, files 0600),
-// and returns the machines' names. fail.Refused where others may write into dir: they could have ssh do what they like.
+// SSHConfig writes an ssh configuration for all machines, the key and the pinned host keys into dir (mode 0700, files 0600), and returns the
+// machines' names. It returns fail.Refused if others can write to dir, because they could change the configuration.
 func (c *Conn) SSHConfig(ctx context.Context, dir string) ([]string, error) {
 	hs, err := c.Hosts(ctx)
 	if err != nil {
@@ -239,7 +238,7 @@ func (c *Conn) SSHConfig(ctx context.Context, dir string) ([]string, error) {
 		if files[keyFile], err = c.Credentials.SSHKey(ctx, c.Doc); err != nil {
 			return nil, err
 		}
-	} else if given != nil { // they know the user's keys, which stay where they are
+	} else if given != nil { // the hosts admit the user's keys, which are not copied
 		if hs, keyFile, err = login.Absolute(hs, given.SSHKeyFile); err != nil {
 			return nil, err
 		}
@@ -272,7 +271,7 @@ func WritePrivate(path string, fill func(io.Writer) error) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = f.Close() // closed already, or the first error says more
+			_ = f.Close() // closed already, or the first error is more useful
 			_ = os.Remove(f.Name())
 		}
 	}()

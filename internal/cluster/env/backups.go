@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// BackupTarget returns where the backups of a document's cluster are kept. doc may be nil. Closed says that files and variables of this host are not for
-// what the document names.
+// BackupTarget returns the target of a cluster's backups. doc may be nil. With closed, the document must not use files and variables of this
+// host.
 func BackupTarget(doc *v1alpha1.Cluster, st store.Store, closed bool) backup.Target {
 	n := Credentials{Closed: closed}
 	if doc != nil {
@@ -21,10 +21,10 @@ func BackupTarget(doc *v1alpha1.Cluster, st store.Store, closed bool) backup.Tar
 	return n.backupTarget(doc, st.Dir())
 }
 
-// BackupTarget returns where the backups of this cluster are kept.
+// BackupTarget returns the target of this cluster's backups.
 func (c *Env) BackupTarget() backup.Target { return c.Credentials.backupTarget(c.Doc, c.StateDir) }
 
-// BackupKeep says which backups stay.
+// BackupKeep returns the retention policy of the backups.
 func (c *Env) BackupKeep() backup.Keep {
 	if b := c.Doc.Spec.Backup; b != nil && b.Keep != nil {
 		return backup.Keep{Last: b.Keep.Last, Days: b.Keep.Days, Weeks: b.Keep.Weeks}
@@ -32,7 +32,7 @@ func (c *Env) BackupKeep() backup.Keep {
 	return backup.Keep{}
 }
 
-// Scheduled returns when machines make backups; false where they don't.
+// Scheduled returns the schedule of the machines' backups, or false if there is none.
 func (c *Env) Scheduled() (s schedule.Schedule, text string, ok bool) {
 	if b := c.Doc.Spec.Backup; b != nil && b.Schedule != "" {
 		s, err := schedule.Parse(b.Schedule)
@@ -41,7 +41,7 @@ func (c *Env) Scheduled() (s schedule.Schedule, text string, ok bool) {
 	return s, "", false
 }
 
-// BackupSigner returns what signs the cluster's backups.
+// BackupSigner returns the signer of the cluster's backups.
 func (c *Env) BackupSigner(ctx context.Context) (*backup.Signer, error) {
 	key, err := c.SigningKey(ctx, backup.SigningSecret)
 	if err != nil {

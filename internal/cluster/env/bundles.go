@@ -19,8 +19,8 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Bundles finds or makes the bundle of a Kubernetes release: the one to use and the newest one that is here, which are mostly the same. Both
-// are nil where it is not here, and is not needed enough to be made.
+// Bundles finds or makes the bundle of a Kubernetes release: the one to use and the newest local one, which usually are the same. Both are nil if
+// there is no local bundle and none is necessary.
 type Bundles func(ctx context.Context, version string) (use, newest *bundle.Bundle, err error)
 
 // Gather finds or makes the bundles of all releases that are used.
@@ -97,8 +97,7 @@ func (c *Env) ReleaseOf(s wanted.Slot) layout.Release {
 	return c.ReleaseAt(hops.OfPool(c.Told(), c.Pin(s)))
 }
 
-// OtherBundle reports whether the bundle at hand is another one of the same release than the one that the cluster, which is up, was
-// built with.
+// OtherBundle reports whether the local bundle differs from the bundle of the same release that the running cluster was built with.
 func (c *Env) OtherBundle() bool {
 	title, was := c.BuiltWith()
 	return c.Current != nil && title == c.Current.Manifest.Title() && was != c.Current.ID && c.Facts.Bootstrapped()

@@ -44,7 +44,7 @@ func checkChanges(f *memory.Facts, rec *store.Cluster, doc *v1alpha1.Cluster) er
 	return nil
 }
 
-// releaseRefused says why a cluster that is up can't follow from one release to another; nil where it can.
+// releaseRefused returns why a running cluster can't change from one release to another, or nil.
 func releaseRefused(f *memory.Facts, was, now string) *v1alpha1.FieldError {
 	told := ToldBy(f, was)
 	_, err := hops.Path(told, hops.Goal{Version: now, Finish: true})
@@ -59,7 +59,7 @@ func releaseRefused(f *memory.Facts, was, now string) *v1alpha1.FieldError {
 	}
 }
 
-// poolsRefused says which pools of a cluster that is up would get an older minor than their machines run.
+// poolsRefused returns the pools of a running cluster that would get an older minor release than their machines run.
 func poolsRefused(f *memory.Facts, was, now *v1alpha1.Cluster) (refused v1alpha1.Refusal) {
 	told := ToldBy(f, was.Spec.Kubernetes.Version)
 	for i, p := range now.Spec.Workers {

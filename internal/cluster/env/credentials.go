@@ -27,7 +27,7 @@ func NewCredentials(in policy.Credentials, cluster string, closed bool) Credenti
 	return Credentials{in: in, cluster: cluster, Closed: closed}
 }
 
-// Value returns what gets the value of a credential for the service at a URL; nil: no credential is named.
+// Value returns a function for the value of a credential for the service at a URL, or nil if no credential is named.
 func (n Credentials) Value(name, url string) func(context.Context) ([]byte, error) {
 	if name == "" {
 		return nil
@@ -41,17 +41,17 @@ func (n Credentials) Value(name, url string) func(context.Context) ([]byte, erro
 	}
 }
 
-// S3 returns where the credential of a bucket comes from.
+// S3 returns the source of a bucket's credential.
 func (n Credentials) S3(to *v1alpha1.BackupS3) s3.Source {
 	return s3.Source{Credential: n.Value(to.Credential, to.Endpoint), Closed: n.Closed}
 }
 
-// Swift returns where the credential of a container comes from.
+// Swift returns the source of a container's credential.
 func (n Credentials) Swift(to *v1alpha1.BackupSwift) swift.Source {
 	return swift.Source{Credential: n.Value(to.Credential, to.AuthURL), Closed: n.Closed}
 }
 
-// Cloud returns what gets the clouds.yaml of a document; nil: it names no credential.
+// Cloud returns a function for the clouds.yaml of a document, or nil if the document names no credential.
 func (n Credentials) Cloud(doc *v1alpha1.Cluster) func(context.Context) (provider.NamedCloud, error) {
 	o := doc.Spec.Provider.OpenStack
 	if o == nil || o.Credential == "" {
@@ -72,8 +72,8 @@ func (n Credentials) Cloud(doc *v1alpha1.Cluster) func(context.Context) (provide
 	}
 }
 
-// SSHKey returns the private key that logs in to a document's hosts; nil if the document names no credential. The credential must be for all addresses
-// that hosts and jump hosts are reached by.
+// SSHKey returns the private key that logs in to a document's hosts, or nil if the document names no credential. The credential must be valid for
+// all addresses of hosts and jump hosts.
 func (n Credentials) SSHKey(ctx context.Context, doc *v1alpha1.Cluster) ([]byte, error) {
 	name := doc.Spec.Provider.Hosts.Credential
 	switch {

@@ -1,5 +1,5 @@
 // Package env holds the inputs of all work on a cluster: its document, facts, keys, bundles and provider, and the list of wanted machines. It
-// observes only the provider's machines, and plans nothing.
+// observes only the provider's machines, and makes no plans.
 package env
 
 import (
@@ -44,7 +44,7 @@ type Env struct {
 	StateDir    string        // the store's directory
 	PublicKeys  []string      // Naupegos' own SSH keys that machines accept, as lines of authorized_keys; it uses the first
 	Rotation    string        // fact of the rotation whose phase this Env works in
-	slotMu      sync.Mutex    // guards slots; LoadTarget holds it during the first look, for which other callers wait
+	slotMu      sync.Mutex    // guards slots; LoadTarget holds it during the first observation, for which other callers wait
 	slots       []wanted.Slot // the wanted machines, which Known returns
 }
 

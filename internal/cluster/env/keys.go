@@ -12,12 +12,12 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// ToldRotation returns the rotation that is under way, in the phase for which machines are rendered.
+// ToldRotation returns the rotation in progress, in the phase for which machines are rendered.
 func (c *Env) ToldRotation() (rotation.Rotation, error) {
 	return rotation.Parse(c.Facts.Get(memory.Rotation))
 }
 
-// Generations are those of all keys that are in use in a phase.
+// Generations returns the generations of all keys that are in use in a phase.
 func (c *Env) Generations(r rotation.Rotation) map[string]pki.Generations {
 	in := map[string]pki.Generations{}
 	for _, key := range pki.Rotated() {
@@ -26,7 +26,7 @@ func (c *Env) Generations(r rotation.Rotation) map[string]pki.Generations {
 	return in
 }
 
-// Generation is the generation of a key that is in use where it is not rotated.
+// Generation returns the generation of a key outside of a rotation.
 func (c *Env) Generation(key string) int {
 	n := 1
 	if fact := c.Facts.Of(memory.Generation, key); fact != "" {
@@ -89,7 +89,7 @@ func (c *Env) EncryptionKey() string {
 	return pki.FirstEncryptionKey
 }
 
-// FinalEncryption lists the providers that API servers have once nothing of the encryption is under way.
+// FinalEncryption lists the providers that API servers have once nothing of the encryption is in progress.
 func (c *Env) FinalEncryption() []string {
 	return FinalProviders(*c.Doc.Spec.Security.EncryptionAtRest, c.EncryptionKey())
 }

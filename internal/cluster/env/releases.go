@@ -32,13 +32,13 @@ func ToldBy(f *memory.Facts, version string) hops.Releases {
 	return hops.Of(version)
 }
 
-// Goal is where the document wants the cluster to get.
+// Goal returns the release that the document wants.
 func (c *Env) Goal() hops.Goal {
 	v := c.Doc.Spec.Kubernetes.Version
 	return hops.Goal{Version: v, Finish: c.Facts.Get(memory.Finish) == v || c.soaked()}
 }
 
-// SoakEnds returns when the document has an upgrade go on that waits for a word; zero where it doesn't, or nothing waits.
+// SoakEnds returns when a waiting upgrade continues without confirmation, as set in the document; zero if it doesn't, or if none waits.
 func (c *Env) SoakEnds() time.Time {
 	since, err := time.Parse(time.RFC3339, c.Facts.Get(memory.SoakSince))
 	if d := c.Doc.Spec.Updates.Soak.Duration; err == nil && d > 0 && c.Told().Soaking() {
@@ -47,7 +47,7 @@ func (c *Env) SoakEnds() time.Time {
 	return time.Time{}
 }
 
-// soaked reports whether an upgrade has waited for as long as the document says.
+// soaked reports whether an upgrade has waited as long as the document requires.
 func (c *Env) soaked() bool {
 	ends := c.SoakEnds()
 	return !ends.IsZero() && !time.Now().Before(ends) && !c.Moving()
@@ -84,7 +84,7 @@ func (c *Env) BundleAt(version string) *bundle.Bundle {
 	return c.Current
 }
 
-// Release is the cluster's release: what machines run, and what its records and addons are of.
+// Release returns the release of the cluster's machines, records and addons.
 func (c *Env) Release() layout.Release { return c.ReleaseAt(c.Told().Machines) }
 
 // Servers returns the control plane's servers if their release differs from the machines'.
@@ -96,7 +96,7 @@ func (c *Env) Servers() layout.Servers {
 	return layout.Servers{Release: c.ReleaseAt(told.Servers), Emulates: told.Emulates}
 }
 
-// Pin is the release that the document has a machine's pool stay with; empty where it follows the cluster.
+// Pin returns the release that the document fixes for a machine's pool; empty if the pool follows the cluster.
 func (c *Env) Pin(s wanted.Slot) string {
 	for _, p := range c.Doc.Spec.Workers {
 		if s.Role == provider.Worker && p.Name == s.Pool {

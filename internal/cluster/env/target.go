@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// LoadTarget finds out which machines there should be, where no verb has observed yet.
+// LoadTarget determines the wanted machines unless a verb has observed them already.
 func (c *Env) LoadTarget(ctx context.Context) error {
 	c.slotMu.Lock()
 	defer c.slotMu.Unlock()
@@ -35,7 +35,7 @@ func (c *Env) Known() []wanted.Slot {
 	return c.slots
 }
 
-// SetTarget says which machines there should be. Nobody may change the slice any more.
+// SetTarget sets the wanted machines. The slice must not be changed afterwards.
 func (c *Env) SetTarget(slots []wanted.Slot) {
 	c.slotMu.Lock()
 	defer c.slotMu.Unlock()
@@ -111,7 +111,7 @@ func (c *Env) Decide(ctx context.Context, decision wanted.Decision, machines ...
 	return nil
 }
 
-// ForgetGone forgets the decisions of machines that were carried out, where a crash came before that was remembered.
+// ForgetGone deletes decisions that were executed before a crash prevented their deletion.
 func (c *Env) ForgetGone(ctx context.Context, inv *provider.Inventory) error {
 	for name, d := range c.Decided() {
 		if d == wanted.Surge || slices.ContainsFunc(inv.Machines, func(m provider.Machine) bool { return m.Name == name }) {
@@ -129,8 +129,8 @@ func (c *Env) Resize(ctx context.Context, pool string, size int) error {
 	return scaling.Resize(ctx, c.Facts, c.Doc, pool, size)
 }
 
-// MachineNamed returns the full name of the machine that a full or short name means. It returns fail.NotFound, with the names that there
-// are, where there is no such machine.
+// MachineNamed returns the full name of a machine, given its full or short name. If there is no such machine, it returns fail.NotFound with the
+// existing names.
 func (c *Env) MachineNamed(ctx context.Context, name string) (string, error) {
 	if err := c.LoadTarget(ctx); err != nil {
 		return "", err

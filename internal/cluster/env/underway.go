@@ -18,7 +18,7 @@ type Recovering struct {
 	Done bool             `json:"done,omitempty"`
 }
 
-// LastRecovery returns how etcd was recovered last; nil where it never was.
+// LastRecovery returns the last recovery of etcd, or nil.
 func (c *Env) LastRecovery() *Recovering {
 	var r Recovering
 	if json.Unmarshal([]byte(c.Facts.Get(memory.Recovering)), &r) != nil { // also if the fact is empty
@@ -27,7 +27,7 @@ func (c *Env) LastRecovery() *Recovering {
 	return &r
 }
 
-// Recovering returns the recovery of etcd that is under way; nil if there is none.
+// Recovering returns the recovery of etcd in progress; nil if there is none.
 func (c *Env) Recovering() *Recovering {
 	if r := c.LastRecovery(); r != nil && !r.Done {
 		return r
@@ -35,12 +35,12 @@ func (c *Env) Recovering() *Recovering {
 	return nil
 }
 
-// Place returns where the recovery lays its files on the machine.
+// Place returns the directories of the recovery's files on the machine.
 func (r *Recovering) Place() laying.Place {
 	return laying.On("/var/lib/naupegos/recovering/"+r.Run, r.Run)
 }
 
-// ErrRecovering refuses another verb while a recovery is under way.
+// ErrRecovering refuses another verb while a recovery is in progress.
 func (c *Env) ErrRecovering() error {
 	return fail.New(fail.Refused, "etcd of cluster %s is being recovered, and that has not come to its end", c.Name()).
 		Do("naupegos etcd recover %s --from %s continues it", c.Name(), c.Recovering().From)
@@ -62,27 +62,27 @@ func ErrImporting(name string) error {
 	return fail.New(fail.Refused, "cluster %s is not taken over yet", name).Do("naupegos import %s --adopt continues it", name)
 }
 
-// ErrResetting says that a reset has not come to its end.
+// ErrResetting returns the error for an unfinished reset.
 func (c *Env) ErrResetting() error {
 	return fail.New(fail.Refused, "a reset of cluster %s was begun and is not finished", c.Name()).
 		Do("naupegos reset %s continues it; then naupegos apply builds the cluster again", c.Name())
 }
 
-// Restoring is a restore that is under way. It is remembered until the cluster is as its document says, so that the same command continues it.
+// Restoring is a restore in progress. It is recorded until the cluster conforms to its document, so that the same command continues it.
 type Restoring struct {
 	Set        string    `json:"set"`        // the backup's ID
 	Made       time.Time `json:"made"`       // when the backup was made
-	Kubernetes string    `json:"kubernetes"` // the release that it is of
+	Kubernetes string    `json:"kubernetes"` // release of the backup
 	Run        string    `json:"run"`        // tells this restore from others of the same backup
 	// Living: the cluster lives, and its data is replaced; apply waits for the end of that.
 	Living bool  `json:"living,omitempty"`
 	Bump   int64 `json:"bump,omitempty"` // by how much revisions grow: laying.Place
 }
 
-// Restoring returns the restore that is under way; nil if there is none.
+// Restoring returns the restore in progress; nil if there is none.
 func (c *Env) Restoring() *Restoring { return RestoringBy(c.Facts) }
 
-// RestoringBy returns the restore that facts say is under way; nil if there is none.
+// RestoringBy returns the restore in progress according to facts, or nil.
 func RestoringBy(f *memory.Facts) *Restoring {
 	var r Restoring
 	if json.Unmarshal([]byte(f.Get(memory.Restoring)), &r) != nil { // also if the fact is empty

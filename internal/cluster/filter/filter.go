@@ -1,5 +1,5 @@
-// Package filter renders the packet filter of machines that no cloud's security groups stand before: what the machines of a cluster say only to
-// each other is refused to everybody else.
+// Package filter renders the packet filter of machines that are not protected by a cloud's security groups: only machines of the cluster can
+// reach the ports that they use among themselves.
 package filter
 
 import (
@@ -25,7 +25,7 @@ const (
 	unitName = "naupegos-filter.service"
 )
 
-// Params say whom a machine lets in.
+// Params describe the peers of a machine.
 type Params struct {
 	Machine      string
 	ControlPlane bool     // it has a member of etcd
@@ -33,7 +33,7 @@ type Params struct {
 	Exporter     int      // port of the addon node-exporter; 0: none
 	VXLAN        bool     // pods of different machines reach each other by flannel
 	Machines     []string // IPv4 addresses of all machines
-	Pods         string   // their network: those of a machine reach its kubelet under their own addresses
+	Pods         string   // their network: a machine's pods reach its kubelet from their own addresses
 	Admit        []string // further networks
 }
 
@@ -55,7 +55,7 @@ func Config(p Params) (machine.Config, error) {
 	}, nil
 }
 
-// addresses sorts what nftables would otherwise find in another order each time.
+// addresses sorts addresses, whose order in nftables would otherwise vary.
 func addresses(list []string) ([]string, error) {
 	var out []netip.Addr
 	for _, s := range list {
@@ -76,8 +76,8 @@ func addresses(list []string) ([]string, error) {
 	return texts, nil
 }
 
-// rules let in whoever is not asked for: ssh, the API, NodePorts and what else runs on the machine is its owner's affair. They come before
-// the table "filter" of others, and accept nothing that those refuse. Loading them twice is the same as once, and at no moment is there half of them.
+// rules admit all other traffic: ssh, the API, NodePorts and other programs on the machine are up to the owner. They run before other tools'
+// table "filter", and accept nothing that those refuse. Loading them is idempotent and atomic.
 func (p Params) rules(machines []string) []byte {
 	tcp := "10250" // kubelet
 	if p.ControlPlane {

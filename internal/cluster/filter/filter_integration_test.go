@@ -54,7 +54,7 @@ func TestRulesInTheKernel(t *testing.T) {
 			}
 		}()
 	}
-	// asks reports whether the other side gets a connection. It is given a second where none is to come: what is dropped gives no answer.
+	// asks reports whether the other side gets a connection within a second; dropped packets get no answer.
 	asks := func(port string) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -73,7 +73,7 @@ func TestRulesInTheKernel(t *testing.T) {
 	expect := func(when string, want map[string]bool) {
 		t.Helper()
 		for port, let := range want {
-			// What is let in is waited for: on a busy host a second is short.
+			// Retry admitted connections: a second is short on a busy host.
 			var err error
 			for try := 0; try < 20; try++ {
 				if err = nil; asks(port) != let {

@@ -10,7 +10,7 @@ import (
 func params() Params {
 	return Params{
 		Machine: "cp-1", ControlPlane: true, VXLAN: true, Machines: []string{"10.0.0.30", "10.0.0.4", "10.0.0.30"}, Pods: "10.244.0.0/16",
-		Admit: []string{"10.0.0.0/28", "192.0.2.0/24", "10.244.3.0/24"}, // one lies within another one
+		Admit: []string{"10.0.0.0/28", "192.0.2.0/24", "10.244.3.0/24"}, // one contains another
 	}
 }
 
@@ -23,7 +23,7 @@ func TestConfig(t *testing.T) {
 	testkit.Golden(t, "worker-of-another-network.nft", testkit.Value(Config(p))(t).Files[0].Content)
 }
 
-// TestRefused: nothing goes into the rules but what was read as an address or a network.
+// TestRefused: the rules contain only valid addresses and networks.
 func TestRefused(t *testing.T) {
 	for _, spoil := range []func(*Params){
 		func(p *Params) { p.Machines = []string{"10.0.0.1 }; drop"} },

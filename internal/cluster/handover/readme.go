@@ -1,7 +1,6 @@
-// Package handover is the directory that somebody gets who takes a cluster over: which files are in it, its README, and how it is
-// written, whole or not at all.
+// Package handover writes the directory for the new owner of a cluster atomically: its files and its README.
 //
-// It knows no cluster: what the files hold and what the README tells is the caller's.
+// It does not know clusters: its caller provides the files' content and the facts for the README.
 package handover
 
 import (
@@ -24,7 +23,7 @@ import (
 //go:embed readme.md.tmpl
 var readmeTemplate string
 
-// Readme is what the README of a handover tells beyond what its files do.
+// Readme holds the information of a handover's README that is not in its files.
 type Readme struct {
 	Name, ID, Provider, Kubernetes, Endpoint string
 	Made                                     time.Time
@@ -40,7 +39,7 @@ func (r Readme) Render(files map[string][]byte) ([]byte, error) {
 	if r.Released {
 		r.Expiries = withoutNaupegos(r.Expiries)
 	}
-	// What the template sees beside.
+	// Further data for the template.
 	all := struct {
 		Readme
 		Clients  []string
@@ -76,7 +75,7 @@ type Expiry struct {
 	Then string // what renews it
 }
 
-// withoutNaupegos says what renews certificates where nobody but the owner does.
+// withoutNaupegos returns the expiries with the renewal that the owner must do without Naupegos.
 func withoutNaupegos(all []Expiry) []Expiry {
 	out := slices.Clone(all)
 	for i := range out {
@@ -90,10 +89,10 @@ func withoutNaupegos(all []Expiry) []Expiry {
 	return out
 }
 
-// kubeconfig is what the expiry of the kubeconfig is called.
+// kubeconfig is the name of the kubeconfig's expiry.
 const kubeconfig = "kubeconfig"
 
-// UsedUntil is when the kubeconfig ends; the zero time where there is none.
+// UsedUntil returns the expiry of the kubeconfig, or zero.
 func UsedUntil(all []Expiry) time.Time {
 	if i := slices.IndexFunc(all, func(e Expiry) bool { return e.What == kubeconfig }); i >= 0 {
 		return all[i].On
@@ -101,7 +100,7 @@ func UsedUntil(all []Expiry) time.Time {
 	return time.Time{}
 }
 
-// Outside is where a machine is reached from outside, for the README.
+// Outside returns a machine's outside address, for the README.
 func (r Readme) Outside(m provider.Machine) string {
 	if m.Public != "" {
 		return m.Public
@@ -109,7 +108,7 @@ func (r Readme) Outside(m provider.Machine) string {
 	return "-"
 }
 
-// Kind tells a machine's role and pool.
+// Kind returns a machine's role and pool.
 func (r Readme) Kind(m provider.Machine) string {
 	if m.Pool != "" {
 		return fmt.Sprintf("%s (%s)", m.Role, m.Pool)
@@ -117,7 +116,7 @@ func (r Readme) Kind(m provider.Machine) string {
 	return string(m.Role)
 }
 
-// cloudName finds what the only cloud of a clouds.yaml is called; "" where there is no such file.
+// cloudName returns the name of the only cloud in a clouds.yaml, or "" without the file.
 func cloudName(data []byte) (string, error) {
 	var file struct {
 		Clouds map[string]any `json:"clouds"`
@@ -133,7 +132,7 @@ func cloudName(data []byte) (string, error) {
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// Expiries lists what ends when, soonest first: the kubeconfig, the machines' certificates by their first, the authorities.
+// Expiries lists expiries, soonest first: the kubeconfig, the machines' certificates as one entry, the authorities.
 func Expiries(certs []pki.CertInfo) []Expiry {
 	var out []Expiry
 	machines := 0

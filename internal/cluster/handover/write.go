@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/within"
 )
 
-// The files of a handover, but for the WireGuard configurations, which lie in a directory of their own.
+// The files of a handover, except the WireGuard configurations, which have a directory of their own.
 const (
 	ReadmeFile     = "README.md"
 	KubeconfigFile = "kubeconfig"
@@ -25,13 +25,13 @@ const (
 	KnownHostsFile = "known_hosts"
 	KeyFile        = "id_ed25519"
 	CloudsFile     = "clouds.yaml"
-	CloudCAFile    = "cloud-ca.crt" // beside clouds.yaml, which names it
+	CloudCAFile    = "cloud-ca.crt" // next to clouds.yaml, which names it
 	WireGuardDir   = "wireguard"
 	PKIDir         = "pki"          // of a cluster that is released: authorities and keys, named as kubeadm does
-	DocumentFile   = "cluster.yaml" // of a cluster that is released: what it was applied from last
+	DocumentFile   = "cluster.yaml" // of a released cluster: as last applied
 )
 
-// markFile tells a handover from any other directory, and which files are its own.
+// markFile identifies a handover, and lists its files.
 const markFile = ".naupegos-handover"
 
 type record struct {
@@ -40,9 +40,8 @@ type record struct {
 	Files   []string  `json:"files"` // slash-separated, this one left out
 }
 
-// Write writes files as the directory dir, of mode 0700 with files of mode 0600: whole or not at all. An empty
-// directory is filled. With force a former handover is replaced, as long as nobody put anything else into it; every
-// other thing at that place is fail.Refused.
+// Write atomically writes files as the directory dir, of mode 0700 with files of mode 0600. It fills an empty directory. With force it replaces
+// an earlier handover without foreign files; everything else in that place gives fail.Refused.
 func Write(dir, cluster string, files map[string][]byte, now time.Time, force bool) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return fail.Wrap(fail.Invalid, err, "directory %s", dir)
@@ -88,7 +87,7 @@ func Write(dir, cluster string, files map[string][]byte, now time.Time, force bo
 	return nil
 }
 
-// CheckPlace tells beforehand whether Write would refuse the place.
+// CheckPlace reports in advance whether Write would refuse the place.
 func CheckPlace(dir string, force bool) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -98,7 +97,7 @@ func CheckPlace(dir string, force bool) error {
 	return err
 }
 
-// Released reports whether dir holds what a release of this cluster has handed over: a release that goes on may write it again.
+// Released reports whether dir contains the handover of a release of this cluster, which a continued release may replace.
 func Released(dir, cluster string) bool {
 	rec, err := readMark(dir)
 	return err == nil && rec.Cluster == cluster && slices.ContainsFunc(rec.Files, func(name string) bool { return strings.HasPrefix(name, PKIDir+"/") })
@@ -120,7 +119,7 @@ func readMark(dir string) (rec record, err error) {
 	return rec, err
 }
 
-// checkPlace reports whether dir is a former handover to replace, and refuses whatever else is not free.
+// checkPlace reports whether dir is an earlier handover to replace, and refuses other occupied places.
 func checkPlace(dir string, force bool) (replace bool, err error) {
 	info, err := os.Lstat(dir)
 	switch {
@@ -148,7 +147,7 @@ func checkPlace(dir string, force bool) (replace bool, err error) {
 	return true, foreignFiles(dir, rec.Files)
 }
 
-// foreignFiles refuses a handover that somebody put other files into.
+// foreignFiles refuses a handover that contains files of others.
 func foreignFiles(dir string, own []string) error {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

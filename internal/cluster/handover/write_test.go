@@ -58,7 +58,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWritePlace: what is not a handover is never replaced, and nothing half-written stays.
+// TestWritePlace: only a handover is ever replaced, and a failed write leaves nothing.
 func TestWritePlace(t *testing.T) {
 	parent := t.TempDir()
 	files := map[string][]byte{"README.md": []byte("one")}

@@ -1,4 +1,4 @@
-// Package hops says by which steps the parts of a cluster get from one Kubernetes release to another.
+// Package hops computes the steps by which the parts of a cluster change from one Kubernetes release to another.
 //
 // It is arithmetic on versions and knows nothing of machines.
 package hops
@@ -11,9 +11,9 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// Releases says what the parts of a cluster run. A minor is taken in three hops, a patch in two:
+// Releases are the releases that the parts of a cluster run. A minor upgrade takes three hops, a patch two:
 //
-//	what of the new release is used lies on every machine
+//	the files of the new release are on every machine
 //	the servers run the new release and behave as the old minor (--emulated-version)
 //	everything runs the new release
 //
@@ -21,8 +21,8 @@ import (
 type Releases struct {
 	Servers  string // API server, controller manager and scheduler: "v1.37.2"
 	Emulates string // the minor that they behave as, "1.36"; empty: their own
-	Machines string // all the rest: etcd, kubelet, the other programs on machines, and what is recorded in the cluster
-	Ahead    string // the release that lies on machines beside that; empty: none
+	Machines string // everything else: etcd, kubelet, the other programs on machines, and the cluster's records
+	Ahead    string // another release that is present on machines; empty: none
 }
 
 // Of returns a cluster that runs one release.
@@ -31,7 +31,8 @@ func Of(version string) Releases { return Releases{Servers: version, Machines: v
 // Settled reports whether all parts run the same.
 func (r Releases) Settled() bool { return r == Of(r.Machines) }
 
-// OfPool returns what the machines of a pool run whose document has it stay with a release; empty: with none. No pool is ahead of the others.
+// OfPool returns the release of a pool's machines; version is the release that the document fixes for the pool, or empty. No pool is ahead of the
+// others.
 func OfPool(r Releases, version string) string {
 	if version == "" || release.Compare(version, r.Machines) > 0 {
 		return r.Machines
@@ -58,7 +59,7 @@ func (r Releases) String() string {
 	return strings.Join([]string{r.Servers, r.Emulates, r.Machines, r.Ahead}, ",")
 }
 
-// Parse reads what String wrote.
+// Parse parses the output of String.
 func Parse(s string) (Releases, error) {
 	p := strings.Split(s, ",")
 	if len(p) != 4 {
@@ -67,7 +68,7 @@ func Parse(s string) (Releases, error) {
 	return Releases{Servers: p[0], Emulates: p[1], Machines: p[2], Ahead: p[3]}, nil
 }
 
-// Words says in words what the parts run.
+// Words describes what the parts run.
 func (r Releases) Words() string {
 	switch {
 	case r.Soaking():
@@ -78,13 +79,14 @@ func (r Releases) Words() string {
 	return "everything runs " + r.Machines
 }
 
-// Goal is where a cluster is to get.
+// Goal is the wanted state of an upgrade.
 type Goal struct {
 	Version string // the release
 	Finish  bool   // do not stay at the last hop from which there is a way back
 }
 
-// Next returns the hop after now, of which all machines run what it says; now where there is none. fail.Refused: no hops lead to the goal.
+// Next returns the hop after now, which all machines have completed, or now if there is none. It returns fail.Refused if no hops lead to the
+// goal.
 func Next(now Releases, g Goal) (Releases, error) {
 	switch from := minor(now.Machines); {
 	case g.Version == now.Machines:
@@ -114,14 +116,14 @@ func nextOfMinor(now Releases, version string, finish bool) Releases {
 		return Of(version)
 	case now == soak:
 		return now
-	case now.Soaking() && now.Ahead != version: // another patch of the servers' minor is wanted meanwhile
+	case now.Soaking() && now.Ahead != version: // another patch of the servers' minor was requested in the meantime
 		now.Ahead = version
 		return now
 	}
 	return afterLayingOut(now, version, soak)
 }
 
-// afterLayingOut returns next once a release lies on all machines, and what has it laid out there before.
+// afterLayingOut returns next if a release is present on all machines; otherwise it returns the hop that copies it there.
 func afterLayingOut(now Releases, version string, next Releases) Releases {
 	if now.Ahead == version {
 		return next
@@ -142,13 +144,13 @@ func newestOf(minor int) (string, error) {
 		Do("upgrade with a naupegos that does first")
 }
 
-// minor is the number of a release's minor; 0 where it is no version.
+// minor returns the minor number of a release, or 0 for an invalid version.
 func minor(version string) int {
 	v, _ := release.Parse(version)
 	return v[1]
 }
 
-// Path lists the hops from now to the goal, the last of which is where the cluster stays. fail.Refused: none lead there.
+// Path returns the hops from now to the goal, which is the last one. It returns fail.Refused if none lead there.
 func Path(now Releases, g Goal) ([]Releases, error) {
 	var path []Releases
 	for {
@@ -161,8 +163,8 @@ func Path(now Releases, g Goal) ([]Releases, error) {
 	}
 }
 
-// Turn returns what machines are to be told while not all run what they were told last: that, or, where the goal is the release that the
-// machines still run, the way back to it. fail.Refused where there is none.
+// Turn returns the configuration for machines while not all of them run the last one: the last one or, if the goal is the release that the
+// machines still run, the way back to it. It returns fail.Refused if there is none.
 func Turn(told Releases, run Releases, g Goal) (Releases, error) {
 	switch {
 	case g.Version == told.Machines && told.Machines == run.Machines:

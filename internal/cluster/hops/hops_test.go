@@ -73,8 +73,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestEveryHop goes from every release to every other one, changes its mind at every hop, and looks whether Kubernetes' version skew policy
-// holds at each of them: servers are not older than machines and at most one minor newer, and what a hop uses lay on the machines before.
+// TestEveryHop goes from every release to every other one, changes the goal at every hop, and checks Kubernetes' version skew policy at each:
+// servers are not older than machines and at most one minor newer, and a hop uses only what was on the machines before.
 func TestEveryHop(t *testing.T) {
 	all := release.Versions()
 	for _, from := range all {

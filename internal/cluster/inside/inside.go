@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Where things lie on machines.
+// Paths on machines.
 const (
 	AuthorityPath = "/etc/kubernetes/pki/ca.crt"
 	ClientPath    = "/var/lib/kubelet/pki/kubelet-client-current.pem" // kubelet's own certificate, with its key; kubelet renews it

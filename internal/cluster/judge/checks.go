@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -10,14 +11,17 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// What a machine needs before Naupegos configures it.
+// Requirements of a machine before Naupegos configures it.
 const (
 	kernelMajor, kernelMinor = 5, 13           // the oldest kernel on which kube-proxy starts in nftables mode
 	planeMemory              = 1700 << 20      // bytes: kubeadm's minimum for a control plane
 	nodeDisk                 = 3 << 30         // bytes: programs, images, and their unpacked layers
+	ownDisk                  = 1 << 30         // bytes, of what has a file system of its own beside these
+	etcdDisk                 = 2 << 30         // bytes: the size that etcd stops at
 	gatewayDisk              = 512 << 20       // bytes: programs and packages
 	clockSkew                = 5 * time.Minute // between its clock and this one: certificates are valid from shortly before their creation
 )
@@ -115,17 +119,71 @@ func machineIDs(all []report) (found []error) {
 	return found
 }
 
+// disk requires room on each file system that the role fills. Hardened hosts have several below /var/lib.
 func disk(m report) error {
-	need := int64(nodeDisk)
-	if m.Role == provider.Gateway {
-		need = gatewayDisk
+	images := slices.ContainsFunc(m.facts.Volumes, func(v machine.Volume) bool { return v.Directory == machine.ContainerdRoot })
+	for _, v := range m.facts.Volumes {
+		need := int64(ownDisk)
+		switch {
+		case m.Role == provider.Gateway && v.Directory == "/var/lib":
+			need = gatewayDisk
+		case m.Role == provider.Gateway && v.Directory != machine.StateDir, m.Role != provider.ControlPlane && v.Directory == "/var/lib/etcd":
+			continue
+		case v.Directory == "/var/lib" && !images, v.Directory == machine.ContainerdRoot:
+			need = nodeDisk
+		case v.Directory == "/var/lib/etcd":
+			need = etcdDisk
+		}
+		if v.Free < need {
+			return fail.New(fail.Refused, "%d MiB are free below %s, %d MiB are needed", v.Free>>20, v.Directory, need>>20).At(m.Name).
+				Do("make room there, or mount a larger disk")
+		}
 	}
-	have := m.facts.DiskFree
-	if have == 0 || have >= need {
+	return nil
+}
+
+// vip refuses a gateway whose address lies in another network than the virtual one: neighbours could not find that by ARP. An address whose prefix has
+// its full length says nothing about its network.
+func vip(m report) error {
+	if m.VIP == "" || m.Role != provider.Gateway || m.Address == "" {
 		return nil
 	}
-	return fail.New(fail.Refused, "%d MiB are free below /var/lib, %d MiB are needed", have>>20, need>>20).At(m.Name).
-		Do("make room there, or mount a larger disk")
+	link, ok := m.facts.AttachmentOf(m.Address)
+	if !ok {
+		return nil
+	}
+	prefix, err := netip.ParsePrefix(link.Prefix)
+	address, err2 := netip.ParseAddr(m.VIP)
+	if err != nil || err2 != nil || prefix.IsSingleIP() || prefix.Contains(address) || prefix.Addr().Is4() != address.Is4() {
+		return nil
+	}
+	return fail.New(fail.Refused, "the virtual address %s lies outside of %s, the network of its address %s on %s: other machines could not reach it", m.VIP, prefix.Masked(), m.Address, link.Interface).
+		At(m.Name).Do("set spec.endpoint.vip to a free address of that network, or give the gateway the address that it has in the network of the virtual one")
+}
+
+// balancers refuses to take HAProxy or keepalived over from other services. HAProxy that listens nowhere is as the package installs it.
+func balancers(m report) error {
+	if m.Role != provider.Gateway || !m.Given || m.Adopted {
+		return nil
+	}
+	var serve, files []string
+	for _, s := range m.facts.Balancers {
+		switch s {
+		case "haproxy.service":
+			if !slices.ContainsFunc(m.facts.Listeners, func(l machine.Listener) bool { return l.Unit == s }) {
+				continue
+			}
+			files = append(files, "/etc/haproxy/haproxy.cfg")
+		case "keepalived.service":
+			files = append(files, "/etc/keepalived/keepalived.conf")
+		}
+		serve = append(serve, s)
+	}
+	if len(serve) == 0 {
+		return nil
+	}
+	return fail.New(fail.Conflict, "%s serves something already (%s), and a gateway would replace that", strings.Join(serve, " and "), strings.Join(files, ", ")).At(m.Name).
+		Do("use other hosts as gateways, or leave these in front of the cluster: spec.endpoint.kind address; if nothing needs them any more, run \"systemctl disable --now %s\" there", strings.Join(serve, " "))
 }
 
 func clock(m report) error {
@@ -138,7 +196,7 @@ func clock(m report) error {
 		Do("set it: timedatectl set-ntp true on %s; or correct this host's clock, if that is wrong", m.Name)
 }
 
-// firewall warns, because the facts do not tell whether the firewall lets the cluster's machines through.
+// firewall warns because the facts do not include whether the firewall admits the cluster's machines.
 func firewall(m report) string {
 	if m.facts.Firewall == "" {
 		return ""

@@ -22,6 +22,7 @@ type Subject struct {
 	Adopted bool   // the cluster used the machine before this plan
 	Address string // at which other machines reach it; empty: unknown
 	Ports   []Port // that the role needs
+	VIP     string // that the machine may hold; empty: none, or another one's business
 }
 
 // Judge keeps the latest facts of each machine. The zero Judge knows no machine. It is safe for concurrent use.
@@ -49,7 +50,7 @@ type rule struct {
 // applies reports whether the rule checks a machine.
 func (r rule) applies(m report) bool { return !r.fresh || m.facts.Fresh }
 
-// rules lists the rule of every fact, in order. A test requires a rule for each field of machine.Facts: what no rule checks fails late, as a
+// rules lists the rule of every fact, in order. A test requires a rule for each field of machine.Facts: an unchecked requirement fails late, as a
 // timeout, on machines that are changed already.
 func rules() []rule {
 	return []rule{
@@ -74,10 +75,12 @@ func rules() []rule {
 		{fact: "MachineID", compare: machineIDs},
 		{fact: "BootID", unchecked: "it only distinguishes boots"},
 		{fact: "Fresh", unchecked: "it selects the checks"},
-		{fact: "DiskFree", fresh: true, refuse: disk},
+		{fact: "Links", refuse: vip},
+		{fact: "Volumes", fresh: true, refuse: disk},
 		{fact: "Clock", fresh: true, refuse: clock},
 		{fact: "Firewall", fresh: true, warn: firewall},
 		{fact: "Services", fresh: true, warn: services},
+		{fact: "Balancers", fresh: true, refuse: balancers},
 		{fact: "SELinux", fresh: true, warn: selinux},
 		{fact: "Listeners", refuse: listeners},
 	}

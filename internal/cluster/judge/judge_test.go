@@ -48,8 +48,12 @@ const (
 func sound() machine.Facts {
 	return machine.Facts{
 		Hostname: "h", OS: "debian 12", Kernel: "6.1.0-28-amd64", Systemd: true, Dpkg: true, Fresh: true, MemoryBytes: 4 << 30,
-		Addresses: []string{"192.0.2.11"}, MachineID: ownID, DiskFree: 9 << 30, Clock: time.Now(),
+		Addresses: []string{"192.0.2.11"}, MachineID: ownID, Volumes: room("/var/lib", 9<<30), Clock: time.Now(),
 	}
+}
+
+func room(directory string, free int64) []machine.Volume {
+	return []machine.Volume{{Directory: directory, Free: free}}
 }
 
 // trial is one value of a fact. Neither refused nor warned: the value is good.
@@ -60,6 +64,14 @@ type trial struct {
 	kind    fail.Kind
 	refused string // parts of the error, separated by |
 	warned  string // parts of the warning
+}
+
+// links gives a machine one address with its prefix, beside that of its default route, and its cluster a virtual address.
+func links(prefix, vip string) func(*Subject, *machine.Facts) {
+	return func(s *Subject, f *machine.Facts) {
+		s.VIP, f.Interface = vip, "eth0"
+		f.Links = []machine.Attachment{{Interface: "eth0", Prefix: "203.0.113.7/24"}, {Interface: "eth1", Prefix: prefix}}
+	}
 }
 
 func trials() []trial {
@@ -96,10 +108,34 @@ func trials() []trial {
 			s.Given, s.Name, f.Hostname, f.MachineID = false, "m", "m", otherID
 		}, 0, "", ""},
 		{"MachineID", plane, facts(func(f *machine.Facts) { f.MachineID = "" }), 0, "", ""},
-		{"DiskFree", node, facts(func(f *machine.Facts) { f.DiskFree = 2 << 30 }), fail.Refused, "m: 2048 MiB are free below /var/lib, 3072 MiB are needed|make room", ""},
-		{"DiskFree", gateway, facts(func(f *machine.Facts) { f.DiskFree = 100 << 20 }), fail.Refused, "m: 100 MiB are free below /var/lib, 512 MiB are needed", ""},
-		{"DiskFree", gateway, facts(func(f *machine.Facts) { f.DiskFree = 1 << 30 }), 0, "", ""},
-		{"DiskFree", node, facts(func(f *machine.Facts) { f.DiskFree, f.Fresh = 1, false }), 0, "", ""}, // the cluster fills it
+		{"Volumes", node, facts(func(f *machine.Facts) { f.Volumes = room("/var/lib", 2<<30) }), fail.Refused, "m: 2048 MiB are free below /var/lib, 3072 MiB are needed|make room", ""},
+		{"Volumes", gateway, facts(func(f *machine.Facts) { f.Volumes = room("/var/lib", 100<<20) }), fail.Refused, "m: 100 MiB are free below /var/lib, 512 MiB are needed", ""},
+		{"Volumes", gateway, facts(func(f *machine.Facts) { f.Volumes = room("/var/lib", 1<<30) }), 0, "", ""},
+		{"Volumes", node, facts(func(f *machine.Facts) { f.Volumes, f.Fresh = room("/var/lib", 1), false }), 0, "", ""}, // the cluster fills it
+		{"Volumes", node, facts(func(f *machine.Facts) { f.Volumes = room("/var/lib", 0) }), fail.Refused, "m: 0 MiB are free below /var/lib, 3072 MiB are needed", ""},
+		{"Volumes", node, facts(func(f *machine.Facts) { f.Volumes = append(f.Volumes, room("/var/lib/containerd", 1<<30)...) }), fail.Refused, "m: 1024 MiB are free below /var/lib/containerd, 3072 MiB are needed", ""},
+		{"Volumes", node, facts(func(f *machine.Facts) { f.Volumes = append(f.Volumes, room("/var/lib/kubelet", 900<<20)...) }), fail.Refused, "m: 900 MiB are free below /var/lib/kubelet, 1024 MiB are needed", ""},
+		{"Volumes", plane, facts(func(f *machine.Facts) { f.Volumes = append(f.Volumes, room("/var/lib/etcd", 1<<30)...) }), fail.Refused, "m: 1024 MiB are free below /var/lib/etcd, 2048 MiB are needed", ""},
+		{"Volumes", node, facts(func(f *machine.Facts) { f.Volumes = append(f.Volumes, room("/var/lib/etcd", 1<<20)...) }), 0, "", ""},
+		{"Volumes", node, facts(func(f *machine.Facts) {
+			f.Volumes = append(room("/var/lib", 1<<30), room("/var/lib/containerd", 9<<30)...)
+		}), 0, "", ""},
+		{"Volumes", gateway, facts(func(f *machine.Facts) { f.Volumes = append(f.Volumes, room("/var/lib/containerd", 0)...) }), 0, "", ""},
+		{"Volumes", node, facts(func(f *machine.Facts) { f.Volumes = nil }), 0, "", ""}, // unknown
+		{"Balancers", gateway, facts(func(f *machine.Facts) { f.Balancers = []string{"keepalived.service"} }), fail.Conflict, "m: keepalived.service serves something already (/etc/keepalived/keepalived.conf)|spec.endpoint.kind address", ""},
+		{"Balancers", gateway, facts(func(f *machine.Facts) {
+			f.Balancers, f.Listeners = []string{"haproxy.service", "keepalived.service"}, []machine.Listener{{Address: "::", Port: 443, Process: "haproxy", PID: 7, Unit: "haproxy.service"}}
+		}), fail.Conflict, "m: haproxy.service and keepalived.service serves something already (/etc/haproxy/haproxy.cfg, /etc/keepalived/keepalived.conf)", ""},
+		{"Balancers", gateway, facts(func(f *machine.Facts) { f.Balancers = []string{"haproxy.service"} }), 0, "", ""}, // as the package installs it
+		{"Balancers", gateway, facts(func(f *machine.Facts) { f.Balancers, f.Fresh = []string{"keepalived.service"}, false }), 0, "", ""},
+		{"Balancers", node, facts(func(f *machine.Facts) { f.Balancers = []string{"keepalived.service"} }), 0, "", ""},
+		{"Links", gateway, links("192.0.2.11/24", "198.51.100.10"), fail.Refused, "m: the virtual address 198.51.100.10 lies outside of 192.0.2.0/24, the network of its address 192.0.2.11 on eth1|spec.endpoint.vip", ""},
+		{"Links", gateway, links("192.0.2.11/28", "192.0.2.20"), fail.Refused, "m: the virtual address 192.0.2.20 lies outside of 192.0.2.0/28", ""},
+		{"Links", gateway, links("192.0.2.11/24", "192.0.2.10"), 0, "", ""},
+		{"Links", gateway, links("192.0.2.11/32", "192.0.2.10"), 0, "", ""}, // the network is routed
+		{"Links", gateway, links("10.0.0.4/24", "192.0.2.10"), 0, "", ""},   // Addresses says it
+		{"Links", gateway, links("192.0.2.11/24", ""), 0, "", ""},
+		{"Links", node, links("192.0.2.11/24", "198.51.100.10"), 0, "", ""},
 		{"Clock", node, facts(func(f *machine.Facts) { f.Clock = time.Now().Add(-time.Hour) }), fail.Refused, "m: its clock says |differs from this host's by 1h0m|timedatectl set-ntp true", ""},
 		{"Clock", node, facts(func(f *machine.Facts) { f.Clock = time.Now().Add(time.Hour) }), fail.Refused, "m: its clock says ", ""},
 		{"Clock", node, facts(func(f *machine.Facts) { f.Clock = time.Now().Add(time.Minute) }), 0, "", ""},

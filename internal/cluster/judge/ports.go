@@ -53,7 +53,7 @@ func listener(l machine.Listener) string {
 	return fmt.Sprintf("%s (process %d)", l.Process, l.PID)
 }
 
-// evict says how to make a program let go of its port.
+// evict describes how to make a program release its port.
 func evict(l machine.Listener) string {
 	switch {
 	case l.PID == 0:

@@ -1,5 +1,5 @@
-// Package laying holds what makes the data directory of a member of etcd on its own machine: of a snapshot, or of what the survivor of a lost
-// quorum has. It is scripts and their arguments; who runs them, and with what beside them, is its caller's.
+// Package laying creates the data directory of an etcd member on its machine: from a snapshot, or from the data of the survivor of a lost quorum.
+// It provides scripts and their arguments; the caller runs them and provides the tools.
 package laying
 
 import (
@@ -11,22 +11,22 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// revisions is by how many etcd's revision grows when it starts from a snapshot: more than can have been written since that was made, so that nobody
-// who has watched takes what comes now for older than what was seen.
+// revisions is the amount by which etcd's revision grows when it starts from a snapshot. It exceeds the number of writes since the snapshot, so
+// that watchers do not mistake new events for older ones.
 const revisions = 1_000_000_000
 
-// Beyond is by how much revisions grow that are to come after a revision that others have seen.
+// Beyond returns the amount by which revisions must grow to exceed a revision that clients have seen.
 func Beyond(seen int64) int64 { return revisions + seen }
 
-// Place is where on a machine things lie.
+// Place describes the directories on a machine.
 type Place struct {
-	Tools     string // etcd's programs, the snapshot, and how far things have got; nobody but root reads it
+	Tools     string // etcd's programs, the snapshot, and the progress; only root can read it
 	Data      string // the member's data directory
 	Manifests string // of static pods
-	Unit      string // that runs the member where it is no static pod
+	Unit      string // of the member if it is not a static pod
 	Bump      int64  // by how much revisions grow; 0: by a billion
-	servers   string // programs of the control plane besides etcd; empty: what kubeadm has
-	Run       string // tells this time from others: names what is kept of the data that was there before
+	servers   string // programs of the control plane besides etcd; empty: those of kubeadm
+	Run       string // identifies this run, and names the copy of the former data
 }
 
 // On returns the places on a machine of a cluster for one run, with the tools in a directory.
@@ -34,7 +34,7 @@ func On(tools, run string) Place {
 	return Place{Tools: tools, Data: "/var/lib/etcd", Manifests: "/etc/kubernetes/manifests", Unit: "etcd.service", Run: run}
 }
 
-// Kept is where the data lies that a member had before.
+// Kept returns the directory of a member's former data.
 func (p Place) Kept() string { return p.Data + "/before-" + p.Run }
 
 const head = `set -eu
@@ -47,7 +47,7 @@ func (p Place) script(body string, args ...string) []string {
 	return append([]string{"sh", "-c", head + body, "sh", p.Tools, p.Data, p.Manifests, p.Unit, p.Run}, args...)
 }
 
-// Prepare makes the tools' directory. It says "yes" where the data was laid already.
+// Prepare creates the tools' directory. The script prints "yes" if the data exists already.
 func (p Place) Prepare() []string {
 	return p.script(`mkdir -p "$tools"; if [ -e "$tools/laid" ]; then echo yes; fi`)
 }
@@ -60,8 +60,8 @@ func (p Place) Put(file string) []string {
 	return p.script(`cat >"$tools/$1.part"; chmod 700 "$tools/$1.part"; mv "$tools/$1.part" "$tools/$1"`, file)
 }
 
-// Lay makes the data directory of member name of Tools/snapshot.db with Tools/etcdutl, once. Initial is the initial cluster, peer the member's own
-// URL in it. What was there before is kept aside: see Kept.
+// Lay creates the data directory of member name from Tools/snapshot.db with Tools/etcdutl, once. Initial is the initial cluster, peer the
+// member's URL in it. The former data is kept: see Kept.
 func (p Place) Lay(name, initial, peer string) []string {
 	return p.script(`name=$1 initial=$2 peer=$3 revisions=$4
 if [ -e "$tools/laid" ]; then exit 0; fi
@@ -79,8 +79,8 @@ touch "$tools/laid"
 `, name, initial, peer, strconv.FormatInt(cmp.Or(p.Bump, revisions), 10))
 }
 
-// stop ends a machine's etcd, and has it not start again before the machine is configured. Its API server goes with it where they are static pods:
-// one that has failed for a while would be started again late.
+// stop stops a machine's etcd and prevents its restart until the machine is configured. If they are static pods, the API server stops, too: after
+// failing for a while it would restart late.
 const stop = `
 runs() { grep -qs -e "[-]-data-dir=$data\$" -e "[-]-data-dir=$data[^/[:print:]]" /proc/[0-9]*/cmdline; }
 stop() {
@@ -121,8 +121,9 @@ if [ -e "$data/member" ]; then mv "$data/member" "$data/before-$run"; sync; fi
 `)
 }
 
-// Salvage stops the etcd of a lost quorum's survivor and writes Tools/snapshot.db of what it holds: of its database and of all of its log that it knows to
-// be agreed. It is read from a copy, by Tools/etcd as the only member, which nobody reaches but root. What it says is read by ReadSalvaged.
+// Salvage stops the etcd of a lost quorum's survivor and writes its data to Tools/snapshot.db: its database and all entries of its log that it
+// knows to be committed. Tools/etcd reads a copy of the data as the only member, reachable only for root. ReadSalvaged parses the script's
+// output.
 func (p Place) Salvage() []string {
 	return p.script(stop + `copy="$data/salvaging-$run"
 reader() { grep -qsF "$copy" "/proc/$1/cmdline"; }
@@ -172,13 +173,13 @@ cat salvaged
 `)
 }
 
-// Salvaged says what a survivor held.
+// Salvaged describes a survivor's data.
 type Salvaged struct {
-	Revision  int64 `json:"revision"`  // the last one: everything up to it is there, nothing that came after
-	Discarded int   `json:"discarded"` // entries of its log that it did not know to be agreed, and that were dropped
+	Revision  int64 `json:"revision"`  // the last one: it and everything before are included, nothing after
+	Discarded int   `json:"discarded"` // entries of its log that it did not know to be committed, and that were dropped
 }
 
-// ReadSalvaged reads what Salvage says.
+// ReadSalvaged parses the output of Salvage.
 func ReadSalvaged(out []byte) (s Salvaged, err error) {
 	var said struct {
 		Status    struct{ Revision int64 }
@@ -190,5 +191,5 @@ func ReadSalvaged(out []byte) (s Salvaged, err error) {
 	return Salvaged{Revision: said.Status.Revision, Discarded: said.Discarded}, nil
 }
 
-// Next returns the first revision that etcd gives after it was laid of what was salvaged.
+// Next returns the first revision of an etcd that was created from the salvaged data.
 func (s Salvaged) Next() int64 { return s.Revision + revisions + 1 }

@@ -80,7 +80,7 @@ func (b *bench) connect(names ...string) *clientv3.Client {
 	return c
 }
 
-// run carries out what a place says, with the tools beside it.
+// run runs a script of a place with the tools.
 func (b *bench) run(p Place, argv []string) string {
 	b.t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -93,8 +93,8 @@ func (b *bench) run(p Place, argv []string) string {
 	return out.String()
 }
 
-// TestSalvage: two of three members are killed and lose their disks while somebody writes. What the survivor holds is all up to the revision that is
-// told, and nothing beyond it; it is served on under higher revisions, and what it had before is kept.
+// TestSalvage kills two of three members and deletes their disks during writes. The survivor's data contains everything up to the reported
+// revision and nothing beyond it; it serves again with higher revisions, and its former data is kept.
 func TestSalvage(t *testing.T) {
 	b := newBench(t, "a", "b", "c")
 	var initial []string
@@ -197,7 +197,7 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
-// TestClear: what a member has is laid aside, once, and a member of no data is told.
+// TestClear: a member's data is moved aside once, and a member without data is reported.
 func TestClear(t *testing.T) {
 	b := newBench(t, "a")
 	b.start("a", "a="+b.peer["a"])

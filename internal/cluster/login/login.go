@@ -6,6 +6,7 @@ package login
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// Options says what Logins may use.
+// Options are the inputs of Logins.
 type Options struct {
 	Hosts      *v1alpha1.Hosts
 	Credential []byte                                // the key that Hosts.Credential names
@@ -35,7 +36,7 @@ type Logins struct {
 	passwords map[string]string // by source
 }
 
-// fileKey is a key's file, and the agent that may have the key in its place.
+// fileKey is a key's file, and the agent that may hold the key instead.
 type fileKey struct{ file, agent string }
 
 // New returns the logins to hosts. It fails if a key of the document can't be read, before a host is asked anything.
@@ -99,7 +100,7 @@ func (l *Logins) ready() error {
 		if data, _, err := l.read(f); err == nil && remote.Locked(data) && l.o.Ask != nil {
 			continue // it is unlocked once a host is asked
 		}
-		if _, err := l.fromFile(f, ""); err != nil {
+		if _, err := l.fromFile(f, "", l.o.Ask); err != nil {
 			return err
 		}
 	}
@@ -108,7 +109,7 @@ func (l *Logins) ready() error {
 
 // Signers returns the keys that log in to a host: that of its file first, so that an agent full of keys does not use up the host's patience.
 func (l *Logins) Signers(h remote.Host) ([]remote.Key, error) {
-	keys, err := l.ownKeys(h.KeyFile, h.Agent)
+	keys, err := l.ownKeys(h)
 	if err != nil {
 		return nil, err
 	}
@@ -130,29 +131,58 @@ func (l *Logins) Signers(h remote.Host) ([]remote.Key, error) {
 	return remote.Certified(all, h.CertFiles...)
 }
 
-// ownKeys returns the keys of a host's file, or the keys of all hosts if it has none. If a client configuration names no file, ssh's default files apply.
-func (l *Logins) ownKeys(file, agent string) ([]remote.Key, error) {
-	h := l.o.Hosts
+// ownKeys returns the keys of a host's files, or the keys of all hosts if it has none. If a client configuration names no file, ssh's default files apply.
+func (l *Logins) ownKeys(h remote.Host) ([]remote.Key, error) {
+	all := l.o.Hosts
 	switch {
-	case file == "" && h.Credential != "":
+	case h.KeyFile == "" && all.Credential != "":
 		return l.keys[fileKey{}], nil
-	case file == "" && h.SSHKeyFile == "" && h.SSHConfig != "" && !h.SSHAgent && !l.o.Closed:
-		var all []remote.Key
-		for _, f := range remote.DefaultKeyFiles() {
-			keys, err := l.fromFile(f, agent)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, keys...)
-		}
-		return all, nil
-	case file == "":
-		file = h.SSHKeyFile
-	}
-	if file == "" {
+	case h.KeyFile == "" && all.SSHKeyFile == "" && all.SSHConfig != "" && !all.SSHAgent && !l.o.Closed:
+		return l.usable(remote.DefaultKeyFiles(), h.Agent)
+	case h.KeyFile == "" && all.SSHKeyFile == "":
 		return nil, nil
+	case h.KeyFile == "":
+		return l.fromFile(all.SSHKeyFile, h.Agent, l.o.Ask)
+	case len(h.MoreKeys) == 0:
+		return l.fromFile(h.KeyFile, h.Agent, l.o.Ask)
+	case l.o.Ask == nil:
+		return l.usable(append([]string{h.KeyFile}, h.MoreKeys...), h.Agent)
 	}
-	return l.fromFile(file, agent)
+	first, err := l.fromFile(h.KeyFile, h.Agent, l.o.Ask) // ssh asks for its passphrase, too
+	if err != nil {
+		return l.usable(h.MoreKeys, h.Agent)
+	}
+	for _, f := range h.MoreKeys {
+		if keys, err := l.fromFile(f, h.Agent, nil); err == nil {
+			first = append(slices.Clone(first), keys...)
+		}
+	}
+	return first, nil
+}
+
+// usable returns the keys of the files that need no question, as ssh passes over a file that it can't use. Only if there are none it asks for the
+// passphrase of a locked one, or fails with what is wrong with each.
+func (l *Logins) usable(files []string, agent string) (all []remote.Key, err error) {
+	var wrong []error
+	for _, f := range files {
+		keys, err := l.fromFile(f, agent, nil)
+		if err != nil {
+			wrong = append(wrong, err)
+		}
+		all = append(all, keys...)
+	}
+	if len(all) > 0 || len(wrong) == 0 {
+		return all, nil
+	}
+	for _, f := range files {
+		if data, _, err := l.read(f); err == nil && l.o.Ask != nil && remote.Locked(data) {
+			return l.fromFile(f, agent, l.o.Ask)
+		}
+	}
+	if len(wrong) == 1 {
+		return nil, wrong[0]
+	}
+	return nil, fail.Wrap(fail.KindOf(wrong[0]), errors.Join(wrong...), "none of %d SSH keys can be used", len(wrong))
 }
 
 // read reads a private key's file.
@@ -169,8 +199,9 @@ func (l *Logins) read(file string) (data []byte, path string, err error) {
 	return data, path, nil
 }
 
-// fromFile returns the keys of a file: its certificate's first, if that lies beside it.
-func (l *Logins) fromFile(file, agent string) ([]remote.Key, error) {
+// fromFile returns the keys of a file: first its certificate, if there is one next to it.
+// question asks on the operator's terminal; nil: it must not ask.
+func (l *Logins) fromFile(file, agent string, question func(string) (string, error)) ([]remote.Key, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if keys, ok := l.keys[fileKey{file, agent}]; ok {
@@ -185,8 +216,8 @@ func (l *Logins) fromFile(file, agent string) ([]remote.Key, error) {
 		return nil, err
 	}
 	var ask func() (string, error)
-	if l.o.Ask != nil {
-		ask = func() (string, error) { return l.o.Ask("Passphrase of " + path + ": ") }
+	if question != nil {
+		ask = func() (string, error) { return question("Passphrase of " + path + ": ") }
 	}
 	keys, err := remote.FileKeys(path, data, agents, ask)
 	if err == nil {
@@ -284,7 +315,10 @@ func Absolute(hs []remote.Host, all string) (out []remote.Host, key string, err 
 		return path
 	}
 	for _, h := range hs {
-		h.KeyFile, h.CertFiles = abs(h.KeyFile), slices.Clone(h.CertFiles)
+		h.KeyFile, h.CertFiles, h.MoreKeys = abs(h.KeyFile), slices.Clone(h.CertFiles), slices.Clone(h.MoreKeys)
+		for i := range h.MoreKeys {
+			h.MoreKeys[i] = abs(h.MoreKeys[i])
+		}
 		for i := range h.CertFiles {
 			h.CertFiles[i] = abs(h.CertFiles[i])
 		}

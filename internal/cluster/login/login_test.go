@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// private makes a private key of a kind, and writes it, locked by a passphrase unless that is empty.
+// private creates a private key of a kind, encrypted unless the passphrase is empty.
 func private(t *testing.T, kind, passphrase string) (key any, text []byte) {
 	t.Helper()
 	switch kind {
@@ -117,7 +117,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestWhichKey: the host's own file, else that of all hosts, else ssh's usual files with sshConfig alone.
+// TestWhichKey: a host's own key file has precedence, then that of all hosts, then, only with sshConfig, ssh's usual files.
 func TestWhichKey(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
@@ -167,7 +167,7 @@ func TestWhichKey(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid, "there is no key to log in with")
 }
 
-// TestSudoPassword reads passwords from where documents say, once, and never from a file that others may read.
+// TestSudoPassword reads passwords from the documents' sources, once, and never from a file that others can read.
 func TestSudoPassword(t *testing.T) {
 	dir := t.TempDir()
 	key, text := filepath.Join(dir, "key"), []byte(nil)
@@ -275,7 +275,7 @@ func TestAgentOfHost(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid, "there is no key to log in with")
 }
 
-// TestCertificates: the certificate beside a key, or one that a client configuration names, logs in before the key.
+// TestCertificates: the certificate next to a key, or one that a client configuration names, is tried before the key.
 func TestCertificates(t *testing.T) {
 	dir := t.TempDir()
 	raw, text := private(t, "rsa", "")

@@ -16,7 +16,7 @@ func (h Hosts) Known() []provider.Machine {
 	var list []provider.Machine
 	for _, value := range h.Facts.Each(Host) {
 		var m provider.Machine
-		if json.Unmarshal([]byte(value), &m) == nil { // what we wrote ourselves
+		if json.Unmarshal([]byte(value), &m) == nil { // our own format
 			list = append(list, m)
 		}
 	}
@@ -31,12 +31,12 @@ func (h Hosts) Forget(ctx context.Context, name string) error {
 // HostKeys keeps pinned SSH host keys among the cluster's facts: a cloud serves a machine's first console lines only for some time.
 type HostKeys struct{ Facts *Facts }
 
-// Get returns the keys pinned for a server; none where none are known.
+// Get returns the keys pinned for a server.
 func (h HostKeys) Get(id string) []string {
 	return strings.FieldsFunc(h.Facts.Of(ConsoleKeys, id), func(r rune) bool { return r == '\n' })
 }
 
-// Set pins a server's keys, or forgets them where there are none.
+// Set pins a server's keys, or removes them if keys is empty.
 func (h HostKeys) Set(ctx context.Context, id string, keys []string) error {
 	return h.Facts.SetOf(ctx, ConsoleKeys, id, strings.Join(keys, "\n"))
 }

@@ -29,7 +29,7 @@ func FromRecord(r backup.Record, document []byte) store.Cluster {
 	return rec
 }
 
-// BundleOf returns the ID of the bundle that a cluster was last brought to; empty where none is remembered.
+// BundleOf returns the ID of the last applied bundle of a cluster, or "".
 func BundleOf(rec *store.Cluster) string {
 	_, id, _ := strings.Cut(NewFacts(rec, nil).Get(Bundle), " ")
 	return id

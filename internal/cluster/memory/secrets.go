@@ -10,18 +10,17 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// Overlay reads through to a cluster's secrets and keeps what is written in memory only, until it is committed: planning
-// leaves no trace.
+// Overlay reads a cluster's secrets and keeps changes in memory until Commit: planning changes nothing in the store.
 type Overlay struct {
-	under pki.Secrets // nil where the cluster does not exist yet
+	under pki.Secrets // nil if the cluster does not exist yet
 	mu    sync.Mutex
 	over  map[string][]byte // nil once committed: writes go through
 }
 
-// NewOverlay returns an overlay over a cluster's secrets; nil where there are none yet.
+// NewOverlay returns an overlay over a cluster's secrets; nil if there are none yet.
 func NewOverlay(under pki.Secrets) *Overlay { return &Overlay{under: under, over: map[string][]byte{}} }
 
-// Get prefers what was written here.
+// Get prefers values written to the overlay.
 func (o *Overlay) Get(ctx context.Context, name string) ([]byte, error) {
 	o.mu.Lock()
 	v, ok := o.over[name]
@@ -46,7 +45,7 @@ func (o *Overlay) Put(ctx context.Context, name string, v []byte) error {
 	return nil
 }
 
-// Commit writes what was kept in memory; from then on every write goes through. Where it fails it can be called again.
+// Commit writes the values in memory; later writes go through. After a failure it can be called again.
 func (o *Overlay) Commit(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,7 +64,7 @@ func (o *Overlay) committed() bool {
 	return o.over == nil
 }
 
-// Delete forgets a value: for good once committed, before that only what was written here.
+// Delete deletes a value: permanently after Commit, and before that only if it was written to the overlay.
 func (o *Overlay) Delete(ctx context.Context, name string) error {
 	if o.committed() {
 		return o.under.Delete(ctx, name)

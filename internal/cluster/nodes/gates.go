@@ -81,7 +81,7 @@ func (c *Nodes) MayStop(ctx context.Context, name string, stops bool) error {
 	})
 }
 
-// GatewayGate lets what follows begin only when this gateway passes on the API, and the API answers through the endpoint.
+// GatewayGate returns a step that waits until this gateway forwards the API and the API answers through the endpoint.
 func (c *Nodes) GatewayGate(name string) *plan.Step {
 	return &plan.Step{
 		ID: HealthID(name), Action: plan.Wait, Subject: name, Title: "wait until " + name + " reaches the API", Reason: "one gateway at a time",
@@ -109,7 +109,7 @@ func (c *Nodes) CheckGateway(ctx context.Context, name string) error {
 	return err
 }
 
-// apiTroubleTime is how far back complaints count where the API does not answer.
+// apiTroubleTime is the age up to which complaints count if the API does not answer.
 const apiTroubleTime = 15 * time.Minute
 
 // APITrouble adds the failed units of the control-plane machines and their last log lines to waited, the error of an API that did not answer in time. The
@@ -151,7 +151,7 @@ func (c *Nodes) serverTrouble(ctx context.Context, name string, waited error) er
 
 // nodeTrouble adds the state of the machine's units and their last log lines to waited, the error of a wait that took too long. The result is final.
 func (c *Nodes) nodeTrouble(ctx context.Context, s wanted.Slot, waited error) error {
-	if fail.KindOf(waited) != fail.NotReady { // the API does not answer; this machine may be well
+	if fail.KindOf(waited) != fail.NotReady { // the API does not answer; this machine may be healthy
 		return fail.Wrap(fail.KindOf(waited), waited, "bring the node in").Enough()
 	}
 	h, err := c.Host(ctx, s.Name)

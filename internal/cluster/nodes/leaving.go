@@ -24,7 +24,7 @@ const ConsentLeave = provider.ConsentLeave
 // ConsentReplace is the consent to replace machines because the document's shape of them changed.
 const ConsentReplace = "replace-machines"
 
-// drainedView is the view of a machine whose node was just drained.
+// drainedView is the view of a machine whose node has just been drained.
 const drainedView = etcd.Drained
 
 // CheckLeaves foresees etcd while a machine leaves it that comes back, before anything is begun.
@@ -51,7 +51,7 @@ func (c *Nodes) CheckRemoval(o *observe.Observed, m provider.Machine) error {
 	return err
 }
 
-// viewOf returns etcd's view of a machine whose member is about to be removed.
+// viewOf returns the view, for etcd, of a machine whose member is about to be removed.
 func (c *Nodes) viewOf(o *observe.Observed, m provider.Machine) etcd.MachineView {
 	if o.Running(m.Name) {
 		return drainedView
@@ -59,7 +59,7 @@ func (c *Nodes) viewOf(o *observe.Observed, m provider.Machine) etcd.MachineView
 	return etcd.Gone
 }
 
-// Drifted reports which of the wanted machines differ from the document in ways that only another machine mends, and how.
+// Drifted returns the wanted machines that differ from the document in ways that only replacement can fix, with the differences.
 func (c *Nodes) Drifted(o *observe.Observed) (map[string][]string, error) {
 	d, ok := c.Prov.(provider.Drifter)
 	if !ok || !c.Facts.Bootstrapped() {
@@ -72,7 +72,7 @@ func (c *Nodes) Drifted(o *observe.Observed) (map[string][]string, error) {
 	return d.Drift(want, o.Inventory), nil
 }
 
-// AskConsent marks a step that removes a machine which drifted, and says how.
+// AskConsent adds a consent to a step that removes a machine that drifted; how lists the differences.
 func AskConsent(s *plan.Step, how []string) *plan.Step {
 	if how == nil || s.Action != plan.Destroy && s.Action != plan.Replace {
 		return s
@@ -85,8 +85,9 @@ func AskConsent(s *plan.Step, how []string) *plan.Step {
 	return &marked
 }
 
-// Retire lists the steps that take one machine out, in order. A machine that works is drained, its API server ends, it leaves
-// etcd and Kubernetes and then goes. Nobody would confirm that the pods of a dead one have ended: it goes first, and its pods are given up after it.
+// Retire returns the steps that remove one machine, in order. A working machine is drained, its API server stops, it leaves etcd and Kubernetes,
+// and then it is removed. A dead machine is removed first and its pods are deleted afterwards, because no kubelet would confirm that they have
+// ended.
 func (c *Nodes) Retire(o *observe.Observed, m provider.Machine, reason string) []*plan.Step {
 	return c.RetireBy(o, m, reason, c.DisposeSteps(o, m, reason))
 }
@@ -176,7 +177,7 @@ func (c *Nodes) DisposeSteps(o *observe.Observed, m provider.Machine, reason str
 	return steps
 }
 
-// endStep ends a machine that is its provider's. One whose place the same machine is to take again was not decided about where the provider can't do that.
+// endStep removes a provider's machine. A reinstallation is decided only if the provider supports it.
 func (c *Nodes) endStep(o *observe.Observed, m provider.Machine) *plan.Step {
 	old := o.Replaced[m.Name]
 	if r, ok := c.Prov.(provider.Reinstaller); ok && old != nil && old.Anew {
@@ -196,8 +197,8 @@ func (c *Nodes) AfterForgettingKeys(name string, run func(context.Context, plan.
 	}
 }
 
-// ThenForget forgets a machine's decision once it is carried out, and what else was begun with it. What was tried to heal it is forgotten unless
-// the machine that takes its place is one of the remedies.
+// ThenForget deletes a machine's decision once it is executed, with everything else that belongs to it. It deletes the repair attempts unless the
+// replacement is one of them.
 func (c *Nodes) ThenForget(name string, run func(context.Context, plan.Progress) error) func(context.Context, plan.Progress) error {
 	return func(ctx context.Context, p plan.Progress) error {
 		if err := run(ctx, p); err != nil {
@@ -244,7 +245,7 @@ func (c *Nodes) ResetStep(m provider.Machine) *plan.Step {
 	}
 }
 
-// CleanStep cleans a machine that goes back to a stock. A machine that can be switched off stays as it is: it is installed again before its next use.
+// CleanStep cleans a machine that returns to a stock. A machine with power control is not cleaned: it is reinstalled before its next use.
 func (c *Nodes) CleanStep(m provider.Machine) *plan.Step {
 	s := c.ResetStep(m)
 	s.Reason = "it goes back to the stock, and what Naupegos installed on it is removed"

@@ -11,14 +11,14 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// NodeRow is one machine with the node on it; or a node whose machine is not ours.
+// NodeRow is a machine with its node, or a node whose machine is not ours.
 type NodeRow struct {
 	Name    string    `json:"name"`
 	Role    string    `json:"role,omitempty"`
 	Pool    string    `json:"pool,omitempty"`
 	Address string    `json:"address,omitempty"`
 	State   string    `json:"state,omitempty"` // of the machine: the provider's word, or "missing", "unwanted"; empty: not ours
-	Node    string    `json:"node,omitempty"`  // "Ready", "Ready, cordoned", or why not; empty for gateways and where it can't be told
+	Node    string    `json:"node,omitempty"`  // "Ready", "Ready, cordoned", or why not; empty for gateways and if unknown
 	Version string    `json:"version,omitempty"`
 	Created time.Time `json:"created,omitzero"` // of the node
 }
@@ -26,7 +26,7 @@ type NodeRow struct {
 // NodeList lists the nodes of a cluster.
 type NodeList struct {
 	Nodes   []NodeRow
-	Problem string // why the Kubernetes API does not answer; empty where it does
+	Problem string // why the Kubernetes API does not answer; empty if it does
 }
 
 // NodeList lists machines and nodes. It does not ask the machines themselves.
@@ -76,7 +76,7 @@ func withNode(o *observe.Observed, r NodeRow) NodeRow {
 	return r
 }
 
-// MachineList lists the cluster's machines as the provider finds them, and what else of the cluster exists there.
+// MachineList returns the cluster's machines as the provider observes them, and the cluster's other resources there.
 func (c *Nodes) MachineList(ctx context.Context) ([]provider.Machine, []string, error) {
 	inv, err := c.Prov.Observe(ctx)
 	if err != nil {

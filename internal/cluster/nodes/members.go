@@ -134,8 +134,8 @@ func Stoppable(members []etcd.Member, health []etcd.Health, name string) error {
 	return nil
 }
 
-// handOver has another voter lead before a member stops, while the API servers are paused: asked to stop, it would do so by itself, and drop what
-// they write meanwhile.
+// handOver makes another voter the leader before a member stops, while the API servers are paused. On its own, a stopping member would hand over
+// as well, but drop their writes.
 func handOver(ctx context.Context, e *etcd.Client, members []etcd.Member, name string) error {
 	i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.Name == name })
 	if i < 0 {
@@ -144,7 +144,7 @@ func handOver(ctx context.Context, e *etcd.Client, members []etcd.Member, name s
 	return e.MoveLeader(ctx, members[i].ID)
 }
 
-// EtcdProjection says how many voters work and how many more may fail.
+// EtcdProjection describes how many voters work and how many more may fail.
 func EtcdProjection(o *observe.Observed) string { return etcd.Now(o.Members, o.Health).String() }
 
 // QuorumWithout projects etcd without some machines. It returns an error if etcd then lacks a quorum, or if that is unknown.

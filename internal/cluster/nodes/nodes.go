@@ -41,8 +41,8 @@ func (c *Nodes) NodeStep(s wanted.Slot, known bool) *plan.Step {
 	}
 }
 
-// bringNode waits until the node is registered, marks it, and waits until it is Ready. Where that takes too long, the machine
-// is asked why, in the time that is left for it.
+// bringNode waits until the node is registered, marks it, and waits until it is Ready. If that takes too long, it uses the remaining time to find
+// the reason on the machine.
 func (c *Nodes) bringNode(ctx context.Context, s wanted.Slot, p plan.Progress) error {
 	return support.WaitThenDiagnose(ctx, func(ctx context.Context) error { return c.awaitNode(ctx, s, p) }, func(ctx context.Context, waited error) error {
 		p.Status("checking on %s why its node is not ready", s.Name)
@@ -133,7 +133,7 @@ func (c *Nodes) DeleteNodeStep(name, reason string) *plan.Step {
 	}
 }
 
-// GiveUpNodeStep removes the node of a machine that is gone, and its pods, so that their controllers make others.
+// GiveUpNodeStep deletes the node of a machine that no longer exists, and its pods, so that their controllers create others.
 func (c *Nodes) GiveUpNodeStep(name string) *plan.Step {
 	s := c.DeleteNodeStep(name, "its machine is gone, and its pods with it")
 	s.Title = "delete node " + name + " and its pods"

@@ -40,7 +40,7 @@ func (c *Nodes) PlanPower(ctx context.Context, verb string, machines, states []s
 	return p, nil
 }
 
-// Switches reports whether a machine can be switched on, and off at once.
+// Switches reports whether a machine can be switched on, and off without a shutdown.
 func (c *Nodes) Switches(ctx context.Context, name string) bool {
 	if p, ok := c.Prov.(provider.PartlySwitched); ok {
 		return p.Switches(ctx, name)
@@ -48,7 +48,7 @@ func (c *Nodes) Switches(ctx context.Context, name string) bool {
 	return c.Prov.Traits().Switched
 }
 
-// Unswitched says why a machine can't be.
+// Unswitched returns why a machine has no power control.
 func (c *Nodes) Unswitched() string {
 	if c.Prov.Traits().Switched {
 		return "no BMC is configured for the machine"
@@ -56,13 +56,13 @@ func (c *Nodes) Unswitched() string {
 	return "machines of this provider have no power control"
 }
 
-// ConsentQuorum names the consent to switching off so many control-plane machines that etcd loses its quorum.
+// ConsentQuorum is the consent to switching off control-plane machines although etcd loses its quorum.
 const ConsentQuorum = "lose-quorum"
 
 // Outage foresees the disturbance if all of these machines are switched off at once. Machines that are off already disturb nothing more.
 type Outage struct {
 	Words  []string // one sentence each, for people
-	Quorum error    // why etcd would lose its quorum, or may: it needs ConsentQuorum; nil where it keeps it
+	Quorum error    // why etcd would or may lose its quorum, which needs ConsentQuorum; nil if it keeps the quorum
 }
 
 // Outage foresees the disturbance if all of these machines are switched off at once. Machines that are off already disturb nothing more.

@@ -12,10 +12,10 @@ const InitialStep = "etcd/initial"
 // APIStep is the ID of the step that waits for the API.
 const APIStep = "api"
 
-// InitializedStep is the ID of the step that waits until the cloud's controller has told every node its addresses and zone.
+// InitializedStep is the ID of the step that waits until the cloud's controller has set every node's addresses and zone.
 const InitializedStep = "cloud/nodes"
 
-// Ids returns the steps' IDs.
+// IDs returns the steps' IDs.
 func IDs(steps []*plan.Step) []string {
 	var out []string
 	for _, s := range steps {
@@ -24,7 +24,7 @@ func IDs(steps []*plan.Step) []string {
 	return out
 }
 
-// IdsOf returns the IDs that f gives to names.
+// IDsOf returns the IDs that f gives to names.
 func IDsOf(f func(string) string, names []string) []string {
 	out := slices.Clone(names)
 	for i, n := range names {

@@ -22,8 +22,8 @@ func (c *Nodes) oneByOne(verb string, steps []*plan.Step) *plan.Plan {
 	return &plan.Plan{Verb: verb, Cluster: c.Name(), Steps: steps}
 }
 
-// checkNodes refuses work on nodes of a cluster that never came up, whose API does not answer, or that has no such nodes: a step would wait for the API
-// for as long as it may take.
+// checkNodes refuses work on nodes of a cluster that never came up, whose API does not answer, or that lacks the nodes. A step would wait for the
+// API until its timeout.
 func (c *Nodes) checkNodes(ctx context.Context, verb string, nodes []string) error {
 	for _, name := range nodes {
 		if wanted.RoleOf(c.Doc, name) == provider.Gateway {
@@ -55,7 +55,7 @@ func (c *Nodes) checkNodes(ctx context.Context, verb string, nodes []string) err
 	return nil
 }
 
-// nodesThere names the nodes of the cluster for somebody who asked for another one.
+// nodesThere lists the nodes of the cluster, for an error about an unknown one.
 func (c *Nodes) nodesThere(ctx context.Context, client *kube.Client, name string) string {
 	all, err := client.Nodes(ctx)
 	if err != nil || len(all) == 0 {

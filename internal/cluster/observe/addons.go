@@ -43,7 +43,7 @@ func (c *Observer) Credential(ctx context.Context) (*provider.CloudCredential, e
 	return cred, nil
 }
 
-// CloudAddonList lists what clusters on this cloud have, without the manifests. One has to be logged in there.
+// CloudAddonList returns the addons of clusters on this cloud, without manifests. It requires a login to the cloud.
 func (c *Observer) CloudAddonList() []addon.Addon {
 	cloud := c.Cloud()
 	if cloud == nil {
@@ -119,7 +119,7 @@ func (c *Observer) AddonList() []addon.Addon {
 	return list
 }
 
-// Manifests renders one of addonList; nil for those of a cloud as long as the cluster has no credential.
+// Manifests renders an addon of addonList; nil for a cloud's addons while the cluster has no credential.
 func (c *Observer) Manifests(ctx context.Context, p layout.Params, name string) ([]byte, error) {
 	switch name {
 	case AddonApprover:
@@ -138,7 +138,7 @@ func (c *Observer) Manifests(ctx context.Context, p layout.Params, name string) 
 	return cloud[name], err
 }
 
-// RecordDigest identifies what kubeadm's phases should have made known to the cluster.
+// RecordDigest identifies the content that kubeadm's phases record in the cluster.
 func RecordDigest(p layout.Params) (string, error) {
 	conf, err := p.Recorded()
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 	o.Addons, o.AddonFindings = map[string]bool{}, map[string]objects.Finding{}
 	for _, a := range c.AddonList() {
 		manifests, err := c.Manifests(ctx, p, a.Name)
-		if fail.KindOf(err) == fail.NotFound && c.Doc.Addon(a.Name) != nil { // the bundle at hand, of a plan that changes nothing, lacks its image
+		if fail.KindOf(err) == fail.NotFound && c.Doc.Addon(a.Name) != nil { // the local bundle, of a plan without changes, lacks its image
 			o.Addons[a.Name] = false
 			continue
 		}
@@ -194,7 +194,7 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 	return nil
 }
 
-// observeSurplus finds addons that the cluster has and the document no longer lists, and what would be lost with them.
+// observeSurplus finds addons that the cluster has and the document no longer lists, and what their removal would lose.
 func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *Observed) error {
 	installed, err := client.Addons(ctx)
 	if err != nil {
@@ -202,7 +202,7 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 	}
 	for _, name := range installed {
 		switch {
-		case name == addon.NameBindings && len(c.Doc.Spec.Identity.Bindings) == 0: // no more are listed
+		case name == addon.NameBindings && len(c.Doc.Spec.Identity.Bindings) == 0: // the document lists none any more
 		case !slices.Contains(addon.SiteNames(), name) || c.Doc.Addon(name) != nil:
 			continue
 		}
@@ -214,6 +214,9 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 		}
 		all, _, _, err := client.Departing(ctx, name)
 		if err != nil {
+			return err
+		}
+		if s.Stays, err = client.Occupied(ctx, all, name); err != nil {
 			return err
 		}
 		all = slices.DeleteFunc(all, func(r objects.Ref) bool { return slices.Contains(addon.OwnDefinitions, r.Name) })
@@ -228,6 +231,7 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 // SurplusAddon is an addon that the document no longer lists.
 type SurplusAddon struct {
 	Name    string
-	Volumes []string // PersistentVolumes whose data are not removed, but which nothing deletes or provides after it: "shop/data (pvc-1f…)"
+	Volumes []string // PersistentVolumes whose data stays, but that nothing deletes or mounts any more: "shop/data (pvc-1f…)"
 	Defined []string // definitions with objects of other owners, which are deleted with them
+	Stays   []string // namespaces with objects of others: "Namespace cert-manager has Secret ca"
 }

@@ -74,7 +74,7 @@ func (c *Observer) RememberHost(ctx context.Context, name string) error {
 	return c.Facts.SetOf(ctx, memory.Host, name, string(data))
 }
 
-// ConfigureStep returns the step that configures one machine. seen, which may be nil, says what changes.
+// ConfigureStep returns the step that configures one machine. seen, which may be nil, contains the changes.
 func (c *Observer) ConfigureStep(s wanted.Slot, action plan.Action, reason string, seen *Seen) *plan.Step {
 	return &plan.Step{
 		ID: ConfigureID(s.Name), Action: action, Subject: s.Name, Reason: reason, Details: Details(seen), Deltas: Deltas(seen),
@@ -100,8 +100,8 @@ func (c *Observer) OnMachine(id string, action plan.Action, name, title, reason 
 	}
 }
 
-// IntroduceStep tells the other machines the address of a machine that exists only since this plan: the control plane approves no serving certificate for an
-// unknown address, and the API then returns no logs of the pods there.
+// IntroduceStep adds the address of a new machine to the configuration of the others: the control plane approves no serving certificate for an
+// unknown address, and without one the API returns no logs of the pods there.
 func (c *Observer) IntroduceStep(s wanted.Slot) *plan.Step {
 	return &plan.Step{
 		ID: "introduce/" + s.Name, Action: plan.Change, Subject: s.Name, Title: "tell the other machines the address of " + s.Name,
@@ -128,7 +128,7 @@ func (c *Observer) IntroduceStep(s wanted.Slot) *plan.Step {
 	}
 }
 
-// Introduce tells all nodes but one, one after another. Those that are not there yet, or don't answer, hear of it when they are configured.
+// Introduce updates all nodes but one, one after another. Those that do not exist yet, or don't answer, are updated when they are configured.
 func Introduce(all []wanted.Slot, name string, tell func(wanted.Slot) error) error {
 	for _, other := range all {
 		if other.Name == name || other.Role == provider.Gateway {
@@ -155,7 +155,7 @@ func Quietly(configure func(dryRun bool) (machine.Report, error)) error {
 // ConfigureID is the ID of the step that configures a machine.
 func ConfigureID(name string) string { return "configure/" + name }
 
-// LetIn has a machine's agent let others in. One that does not answer now is configured later, or says then why not.
+// LetIn makes a machine's agent admit others. A machine that does not answer is configured later, and reports errors then.
 func (c *Observer) LetIn(ctx context.Context, name string, args []string) error {
 	h, err := c.Host(ctx, name)
 	if err == nil {

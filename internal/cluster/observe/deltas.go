@@ -27,7 +27,7 @@ func Deltas(s *Seen) []delta.Delta {
 func deltas(r *machine.Report) (all []delta.Delta) {
 	images := map[string]int{}
 	for _, ch := range r.Changes {
-		if strings.HasPrefix(ch.Name, inside.BlobDir+"/") { // their digests say nothing to people; the index, which changes with them, has names
+		if strings.HasPrefix(ch.Name, inside.BlobDir+"/") { // their digests mean nothing to users; the index, which changes with them, has names
 			images[ch.Action]++
 			continue
 		}
@@ -39,7 +39,7 @@ func deltas(r *machine.Report) (all []delta.Delta) {
 	return all
 }
 
-// deltaOf masks what the agent has marked as secret, and what looks like one: a machine's word alone does not count.
+// deltaOf masks content that the agent has marked as secret or that looks like a secret: the machine's mark alone is not enough.
 func deltaOf(ch machine.Change) delta.Delta {
 	d := delta.Delta{Kind: ch.Kind, Name: ch.Name, Action: ch.Action, Why: ch.Why, Secret: ch.Secret}
 	if ch.Kind == "sysctl" {

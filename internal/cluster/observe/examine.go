@@ -23,6 +23,9 @@ func (c *Observer) CheckFacts(s wanted.Slot, f machine.Facts) error {
 	for _, m := range c.Doc.Machines() {
 		if m.Name == s.Name && m.Host != nil {
 			subject.Address = m.Host.Address
+			if e := c.Doc.Spec.Endpoint; e.Kind == v1alpha1.EndpointGateways {
+				subject.VIP = e.VIP
+			}
 		}
 	}
 	return c.Judge.Facts(subject, f)

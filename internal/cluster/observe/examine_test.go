@@ -49,7 +49,7 @@ func TestShortOfRoom(t *testing.T) {
 		"narrow":  {Missing: []string{"sha256:a", "sha256:b"}, DiskFree: 239 << 20},
 		"roomy":   {Missing: []string{"sha256:a", "sha256:b"}, DiskFree: 240 << 20},
 		"laid":    {DiskFree: 1 << 20},
-		"unknown": {Missing: []string{"sha256:a"}}, // an older agent does not say
+		"unknown": {Missing: []string{"sha256:a"}}, // an older agent does not report it
 		"silent":  nil,
 	} {
 		o.Want, o.Machines[name] = append(o.Want, wanted.Slot{Name: name}), &Seen{Report: r}

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Unsigned returns the error of an issuer whose missing certificates kept a machine from being compared. The machine itself is fine.
+// Unsigned returns the error of an issuer whose missing certificates prevented the comparison of a machine. The machine itself is fine.
 func (o *Observed) Unsigned() error {
 	for _, s := range o.Want {
 		var no *pki.Unsigned

@@ -16,14 +16,16 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/objects"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/siteset"
 )
 
-// Observer looks at one cluster, and asks its machines to become what they should be.
+// Observer observes one cluster, and makes its machines match their configuration.
 type Observer struct {
 	*render.Renderer
-	Plane       Plane       // nil: the cluster itself; tests replace it
-	Judge       judge.Judge // checks machines' facts
-	introducing sync.Mutex  // held while the other machines learn of one: their configurations name all known machines
+	Plane       Plane            // nil: the cluster itself; tests replace it
+	Sets        siteset.Renderer // nil: in this process
+	Judge       judge.Judge      // checks machines' facts
+	introducing sync.Mutex       // held while the other machines learn of one: their configurations name all known machines
 }
 
 // Observed is what Observe found: the provider's machines, each machine's own report, and, if they answer, the Kubernetes API and etcd.
@@ -31,9 +33,9 @@ type Observed struct {
 	Inventory             *provider.Inventory
 	Machines              map[string]*Seen           // by name; every machine of the inventory but those in Replaced
 	Replaced              map[string]*Seen           // by name; machines to be replaced
-	Drifted               map[string][]string        // by name; what only another machine mends, of those in Replaced
-	Nodes                 map[string]kube.NodeInfo   // by name; nil where the API does not answer
-	APIErr                error                      // why the API does not answer; nil where it does or where it isn't there yet
+	Drifted               map[string][]string        // by name; of those in Replaced, the differences that only a new machine can fix
+	Nodes                 map[string]kube.NodeInfo   // by name; nil if the API does not answer
+	APIErr                error                      // why the API does not answer; nil if it does or does not exist yet
 	Members               []etcd.Member              // nil where etcd does not answer
 	Health                []etcd.Health              // of Members
 	EtcdErr               error                      // why etcd does not answer
@@ -46,7 +48,7 @@ type Observed struct {
 	SurplusSets           []SurplusSet               // sets that the document no longer lists
 	Want                  []wanted.Slot              // machines that should exist
 	Remove                []provider.Machine         // machines that should go
-	Obstacles             []string                   // what may hold an upgrade up, or break by it
+	Obstacles             []string                   // obstacles that may delay an upgrade, or break because of it
 	Warnings              []string                   // the provider's warnings about planned and present machines
 }
 
@@ -56,7 +58,7 @@ type Seen struct {
 	Report  *machine.Report // what the agent would change to reach the wanted configuration; nil if it was not asked
 	Err     error           // why it was not asked or did not answer
 	Anew    bool            // of one in Replaced: the same machine is to take its place again
-	Behind  string          // of a control-plane machine that is as wanted: what kubelet has yet to start of it; empty: nothing
+	Behind  string          // of an up-to-date control-plane machine: what kubelet has not started yet; empty: nothing
 }
 
 // UpToDate reports whether the machine runs, answers and is as wanted.
@@ -74,7 +76,7 @@ func (c *Observer) Observe(ctx context.Context) (*Observed, error) {
 	return o, c.ObserveRest(ctx, o)
 }
 
-// ObserveInventory finds the machines that there are and says which there should be.
+// ObserveInventory determines the existing and the wanted machines.
 func (c *Observer) ObserveInventory(ctx context.Context, decided wanted.Decisions) (*Observed, error) {
 	inv, err := c.Prov.Observe(ctx)
 	if err != nil {

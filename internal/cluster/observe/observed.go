@@ -31,7 +31,7 @@ func (o *Observed) Machine(name string) *provider.Machine {
 	return &o.Inventory.Machines[i]
 }
 
-// Serves reports whether a control-plane machine may run and its etcd member answers: what restarts it must not restart others at once.
+// Serves reports whether a control-plane machine may run and its etcd member answers: its restarts must be coordinated with the others'.
 func (o *Observed) Serves(name string) bool {
 	s := o.Machines[name]
 	if s == nil || !s.Machine.MayRun() || o.EtcdErr != nil {
@@ -102,7 +102,7 @@ func (o *Observed) Stale(n kube.NodeInfo) string {
 	return n.Stale(s.Report.Life)
 }
 
-// LeaderLast lists the wanted machines with the one whose etcd member leads behind all others: each change of the leader holds writes up.
+// LeaderLast returns the wanted machines with the one of etcd's leader last, because each change of the leader delays writes.
 func (o *Observed) LeaderLast() []wanted.Slot {
 	leads := func(s wanted.Slot) bool {
 		return slices.ContainsFunc(o.Health, func(h etcd.Health) bool { return h.Leader && h.Name == s.Name })
@@ -117,7 +117,7 @@ func (o *Observed) LeaderLast() []wanted.Slot {
 	return append(others, leader...)
 }
 
-// TakesPods reports whether a machine that goes serves until then.
+// TakesPods reports whether a machine that will be removed serves until then.
 func (o *Observed) TakesPods(m provider.Machine) bool {
 	n := o.Nodes[m.Name]
 	return !o.Dead(m) && n.Ready && !n.Unschedulable

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// Obstacles lists what may hold up an upgrade that is under way, or break in the newer release.
+// Obstacles lists what may delay an upgrade in progress, or break in the newer release.
 func (c *Observer) Obstacles(ctx context.Context, o *Observed) ([]string, error) {
 	told := c.Told()
 	run, err := hops.Parse(c.Facts.Get(memory.ReleasesRun))
@@ -58,8 +58,8 @@ func (c *Observer) Obstacles(ctx context.Context, o *Observed) ([]string, error)
 	return slices.Concat(found, more, stored, used), err
 }
 
-// Drains lists the nodes that an upgrade to a release drains, each with how many more its pool is to have by then: wanted.WithSurge decides on
-// them once that hop has come.
+// Drains lists the nodes that an upgrade to a release drains, each with the number of its pool's future extra machines: wanted.WithSurge decides
+// on them at that hop.
 func (c *Observer) Drains(o *Observed, to hops.Releases) (all []kube.Away) {
 	var pools []string
 	for _, s := range wanted.Own(o.Want) {
@@ -67,7 +67,7 @@ func (c *Observer) Drains(o *Observed, to hops.Releases) (all []kube.Away) {
 			all, pools = append(all, kube.Away{Node: s.Name}), append(pools, s.Pool)
 		}
 	}
-	drained, beside := map[string]int{}, map[string]int{} // those beside a pool's own that have nodes: their room is known
+	drained, beside := map[string]int{}, map[string]int{} // existing nodes of extra machines: their room is known
 	for _, pool := range pools {
 		drained[pool]++
 	}
@@ -87,7 +87,7 @@ func (c *Observer) Drains(o *Observed, to hops.Releases) (all []kube.Away) {
 	return all
 }
 
-// deprecatedUse asks every API server for the APIs that the release which is wanted does not serve any more.
+// deprecatedUse asks every API server for used APIs that the wanted release no longer serves.
 func (c *Observer) deprecatedUse(ctx context.Context, o *Observed) (found []string, err error) {
 	for _, s := range o.Want {
 		if !s.IsControlPlane() || !o.Serves(s.Name) {

@@ -54,8 +54,8 @@ func EndsEtcd(r *machine.Report) bool {
 	})
 }
 
-// MayRestart reports whether configuring the machine is disruptive, as far as is known: one that does not answer now may well do later, and
-// a configuration that names machines without addresses can't be compared yet.
+// MayRestart reports whether configuring the machine may be disruptive: a machine that does not answer now may answer later, and a configuration
+// that needs unknown addresses can't be compared yet.
 func (s *Seen) MayRestart() bool {
 	if s.Report == nil {
 		kind := fail.KindOf(s.Err)
@@ -85,7 +85,7 @@ func ActionFor(s *Seen) plan.Action {
 	return plan.Create
 }
 
-// ReasonFor says why a machine is configured.
+// ReasonFor returns the reason for configuring a machine.
 func ReasonFor(s *Seen, fresh bool) string {
 	switch {
 	case s == nil:

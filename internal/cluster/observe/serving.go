@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Plane asks what runs on control-plane machines. Tests replace it.
+// Plane observes the programs of control-plane machines. Tests replace it.
 type Plane interface {
 	Settled(ctx context.Context, name string, flags ...string) error
 	WaitEtcd(ctx context.Context) error
@@ -22,7 +22,7 @@ type Plane interface {
 	Runs(ctx context.Context, name, version string) error
 }
 
-// Serving is fail.NotReady while one of these control-plane machines does not run what lies there, or does not serve.
+// Serving returns fail.NotReady while one of these control-plane machines does not run its present configuration, or does not serve.
 func Serving(ctx context.Context, on Plane, names []string, p plan.Progress) error {
 	all := strings.Join(names, ", ")
 	settled := func() error {
@@ -67,7 +67,7 @@ func (c *Observer) Taken(ctx context.Context, version string, p plan.Progress) e
 	return nil
 }
 
-// Settled is fail.NotReady while kubelet on a control-plane machine has not started the static pods that lie there now.
+// Settled returns fail.NotReady while kubelet on a control-plane machine has not started the present static pods.
 func (c *Observer) Settled(ctx context.Context, name string, flags ...string) error {
 	h, err := c.Host(ctx, name)
 	if err != nil {
@@ -82,10 +82,10 @@ func (c *Observer) Settled(ctx context.Context, name string, flags ...string) er
 	return err
 }
 
-// serverPrograms are those of the control plane that are of one release; etcd has its own.
+// serverPrograms are the programs of the control plane that share a release; etcd has its own.
 const serverPrograms = "kube-apiserver kube-controller-manager kube-scheduler"
 
-// runs is fail.NotReady while one of a control-plane machine's servers, by its own word, is not of a release, or does not run.
+// Runs returns fail.NotReady while one of a control-plane machine's servers does not run or reports another release.
 func (c *Observer) Runs(ctx context.Context, name, version string) error {
 	h, err := c.Host(ctx, name)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *Observer) Runs(ctx context.Context, name, version string) error {
 	return OfRelease(name, string(out), version)
 }
 
-// OfRelease reads what servers say of themselves, one a line: "kube-scheduler Kubernetes v1.37.2".
+// OfRelease checks the servers' own reports, one per line: "kube-scheduler Kubernetes v1.37.2".
 func OfRelease(name, said, version string) error {
 	for program := range strings.FieldsSeq(serverPrograms) {
 		found := false
@@ -116,8 +116,8 @@ func OfRelease(name, said, version string) error {
 	return nil
 }
 
-// Behind says which programs of a control-plane machine still run as before their manifests were changed: the apply that changed these was cut off
-// before it had waited for that. What does not run at all may end and begin again by itself; the steps that depend on it ask for that, too.
+// Behind returns the programs of a control-plane machine that still run with their former manifests because an apply was interrupted before it
+// had waited for them. Programs that do not run at all may recover on their own; the steps that depend on them check that.
 func (c *Observer) Behind(ctx context.Context, name string) string {
 	err := c.Plane.Settled(ctx, name, "--former")
 	if fail.KindOf(err) != fail.NotReady {
@@ -126,7 +126,7 @@ func (c *Observer) Behind(ctx context.Context, name string) string {
 	return err.Error()
 }
 
-// lookAnew is how long members are waited for before it is asked again which machines there are: others may join meanwhile.
+// lookAnew is how long to wait for members before listing the machines again, because others may have joined.
 const lookAnew = 15 * time.Second
 
 // WaitEtcd waits up to lookAnew until every voting member is healthy.
@@ -146,7 +146,7 @@ func (c *Observer) WaitServer(ctx context.Context, name string) error {
 	return client.WaitReady(ctx)
 }
 
-// status tells a running step's progress; p is nil outside of steps.
+// status reports a running step's progress; p is nil outside of steps.
 func status(p plan.Progress, format string, args ...any) {
 	if p != nil {
 		p.Status(format, args...)

@@ -18,8 +18,8 @@ type SeenSet struct {
 	Finding objects.Finding
 	Volumes []string // volumes that an apply would remove, for they left the set
 	Defined []string // definitions with objects of other owners that an apply would remove
-	From    []string // sets that leave the document, whose objects it takes over
-	Adopts  string   // the Secret of the Helm release that an apply takes over; empty: none
+	From    []string // sets that are removed from the document, whose objects it adopts
+	Adopts  string   // the Secret of the Helm release that an apply adopts; empty: none
 }
 
 // Clean reports whether nothing is to be done.
@@ -30,7 +30,7 @@ type SurplusSet struct {
 	Key     string
 	Objects []string
 	Stays   []string // objects that their set keeps
-	Handed  []string // objects that sets of the document take over
+	Handed  []string // objects that sets of the document adopt
 	Volumes []string // volumes that would be lost with it
 	Defined []string // definitions with objects of other owners
 	Once    bool     // it was applied a single time: its objects stay
@@ -53,22 +53,29 @@ func (c *Observer) CheckSets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = siteset.All(c.Doc, described)
+	_, err = c.allSets(ctx, described)
 	return err
 }
 
-// RenderSets renders all sets for the cluster as it is.
+// RenderSets renders all sets for the current cluster.
 func (c *Observer) RenderSets(ctx context.Context, client *kube.Client) (map[string]chart.Rendered, error) {
 	described, err := c.SetCluster(ctx, client)
 	if err != nil {
 		return nil, err
+	}
+	return c.allSets(ctx, described)
+}
+
+func (c *Observer) allSets(ctx context.Context, described siteset.Cluster) (map[string]chart.Rendered, error) {
+	if c.Sets != nil {
+		return c.Sets(ctx, c.Doc, described)
 	}
 	return siteset.All(c.Doc, described)
 }
 
 // observeSets compares the document's sets with the cluster. The API must have answered.
 func (c *Observer) observeSets(ctx context.Context, client *kube.Client, o *Observed) error {
-	if o.Addons == nil { // not all that sets need is known
+	if o.Addons == nil { // some inputs of the sets are unknown
 		return nil
 	}
 	sets := siteset.Of(c.Doc)

@@ -1,6 +1,6 @@
-// Package parts takes a part out of a plan: the steps of the infrastructure alone, of the gateways alone, and so on.
+// Package parts selects a part of a plan: only the steps of the infrastructure, only those of the gateways, and so on.
 //
-// It is pure. Which part a step belongs to is whoever's business that planned it.
+// It is pure. The planner decides which part a step belongs to.
 package parts
 
 import (
@@ -12,22 +12,22 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// Part is a part of what a cluster is made of.
+// Part is a part of a cluster.
 type Part string
 
 // The parts, in the order in which a new cluster gets them.
 const (
 	Infrastructure Part = "infrastructure" // machines, networks and load balancers, which the provider makes
-	Gateways       Part = "gateways"       // what runs on gateways
-	Cluster        Part = "cluster"        // control plane, nodes, pod network, what kubeadm records and installs
-	Addons         Part = "addons"         // what is installed into the cluster beside these: the cloud's controllers
+	Gateways       Part = "gateways"       // everything on gateways
+	Cluster        Part = "cluster"        // control plane, nodes, pod network, and what kubeadm records and installs
+	Addons         Part = "addons"         // other software in the cluster: the cloud's controllers and addons
 	Test           Part = "test"           // the smoke tests
 )
 
 // All lists the parts in their order.
 func All() []Part { return []Part{Infrastructure, Gateways, Cluster, Addons, Test} }
 
-// Parse returns the parts of these names, each once and in their order; fail.Invalid where there is no such part.
+// Parse returns the named parts, each once and in their order. It returns fail.Invalid for an unknown name.
 func Parse(names []string) ([]Part, error) {
 	for _, name := range names {
 		if !slices.Contains(All(), Part(name)) {
@@ -40,18 +40,18 @@ func Parse(names []string) ([]Part, error) {
 // Selection is a part of a plan.
 type Selection struct {
 	Steps []*plan.Step
-	// LeftOut says what else is to be done, a sentence each; empty where nothing is.
+	// LeftOut describes the remaining work, one sentence per item.
 	LeftOut []string
-	// Waits lists the parts that come first where something that was asked for can't be done yet.
+	// Waits lists the parts that must come first if some of the selected steps can't run yet.
 	Waits []Part
 }
 
-// Select returns the steps of parts, without those that wait for a step of another part. The steps are a whole plan, each after what it
-// needs; of says which part a step belongs to.
+// Select returns the steps of parts, except those that depend on a step of another part. The steps are a whole plan in dependency order; of
+// returns the part of a step.
 func Select(steps []*plan.Step, only []Part, of func(*plan.Step) Part) Selection {
 	var s Selection
-	first := map[string][]Part{}                   // by the step's ID: which other parts a step that is left out waits for, or is of
-	out, waiting := map[Part]int{}, map[Part]int{} // how many are left out for another reason than that, and for that one
+	first := map[string][]Part{}                   // by the ID of an omitted step: the other parts that it waits for or belongs to
+	out, waiting := map[Part]int{}, map[Part]int{} // number of omitted steps without, and with, a dependency on another part
 	var held []Part
 	for _, st := range steps {
 		var waits []Part
@@ -82,15 +82,15 @@ func Select(steps []*plan.Step, only []Part, of func(*plan.Step) Part) Selection
 	return s
 }
 
-// Until returns the steps up to where a machine has been rolled: those that act on it, and what they wait for. It returns all where nothing of
-// the machine is rolled.
+// Until returns the steps up to the rolling change of a machine: those that act on it, and their dependencies. It returns all steps if the
+// machine is not rolled.
 func Until(steps []*plan.Step, machine string) []*plan.Step {
 	rolls := func(s *plan.Step) bool { return s.Subject == machine && s.Rolling }
 	if !slices.ContainsFunc(steps, rolls) {
 		return steps
 	}
 	wanted := map[string]bool{}
-	for _, s := range slices.Backward(steps) { // each comes after what it needs
+	for _, s := range slices.Backward(steps) { // each comes after its needs
 		if s.Subject == machine || wanted[s.ID] {
 			wanted[s.ID] = true
 			for _, need := range s.Needs {
@@ -101,11 +101,11 @@ func Until(steps []*plan.Step, machine string) []*plan.Step {
 	return slices.DeleteFunc(slices.Clone(steps), func(s *plan.Step) bool { return !wanted[s.ID] })
 }
 
-// Without returns the steps that out does not name. Those that need one of them need what it needs.
+// Without removes the steps for which out is true. Steps that need one of them inherit its needs.
 func Without(steps []*plan.Step, out func(*plan.Step) bool) []*plan.Step {
 	var left []*plan.Step
-	instead := map[string][]string{} // by the ID of one that is left out: what it needs
-	for _, s := range steps {        // each comes after what it needs
+	instead := map[string][]string{} // by the ID of an omitted step: its needs
+	for _, s := range steps {        // each comes after its needs
 		var needs []string
 		for _, need := range s.Needs {
 			if others, gone := instead[need]; gone {

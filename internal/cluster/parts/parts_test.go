@@ -44,7 +44,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestUntil stops once a machine was rolled, with what it needs and without what needs it.
+// TestUntil ends with the rolling change of a machine: the result includes its dependencies and excludes its dependents.
 func TestUntil(t *testing.T) {
 	steps := []*plan.Step{
 		{ID: "snapshot", Subject: "cluster"},
@@ -81,7 +81,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestWithout takes steps out of a plan: what needed them needs what they needed.
+// TestWithout removes steps from a plan: their dependents inherit their needs.
 func TestWithout(t *testing.T) {
 	steps := []*plan.Step{
 		{ID: "a", Subject: "m1"},

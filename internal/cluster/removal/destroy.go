@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// DestroyOptions says how a cluster is destroyed.
+// DestroyOptions are the options of destroying a cluster.
 type DestroyOptions struct {
 	KeepVolumes bool                        // leave the volumes of PersistentVolumeClaims in the cloud
 	Forget      func(context.Context) error // runs last, when nothing of the cluster is left
@@ -39,7 +39,7 @@ func (c *Removal) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 	switch t := c.Prov.Traits(); {
 	case t.Keeps:
 		c.planClean(&graph, inv.Machines, c.ResetStep, c.letGo)
-	case t.Stock: // who does not answer is given back as it is
+	case t.Stock: // machines that do not answer are returned without cleaning
 		c.planClean(&graph, inv.Machines, c.CleanStep, func(provider.Machine) *plan.Step { return nil })
 	}
 	g := c.planFree(ctx, &graph, opts)
@@ -65,8 +65,8 @@ func (c *Removal) PlanDestroy(ctx context.Context, opts DestroyOptions) (*plan.P
 	return &plan.Plan{Verb: "destroy", Cluster: c.Name(), Steps: steps, Final: true}, err
 }
 
-// planClean cleans machines: gateways last, for the others are reached through them. One that can't be cleaned gets another step, or none. It
-// returns the steps' IDs.
+// planClean cleans machines, gateways last, because they are the way to the others. A machine that can't be cleaned gets another step, or none.
+// It returns the steps' IDs.
 func (c *Removal) planClean(graph *plan.Graph, machines []provider.Machine, cleaned, other func(provider.Machine) *plan.Step) (all []string) {
 	clean := func(role func(provider.Role) bool, needs []plan.Need) (all []string) {
 		for _, m := range machines {
@@ -89,10 +89,10 @@ func (c *Removal) planClean(graph *plan.Graph, machines []provider.Machine, clea
 	return append(others, clean(func(r provider.Role) bool { return r == provider.Gateway }, plan.After(others...))...)
 }
 
-// letGo is the step that forgets, as it is, a machine that outlives the cluster and does not answer.
+// letGo returns the step that forgets, without cleaning it, a machine that outlives the cluster and does not answer.
 func (c *Removal) letGo(m provider.Machine) *plan.Step {
 	s := c.Prov.DestroyMachine(m)
-	if c.Facts.Of(memory.Host, m.Name) != "" { // else nothing was ever put on it
+	if c.Facts.Of(memory.Host, m.Name) != "" { // otherwise nothing was ever installed on it
 		s.Consent = nodes.ConsentLeave
 	}
 	return s
@@ -100,13 +100,13 @@ func (c *Removal) letGo(m provider.Machine) *plan.Step {
 
 const freeTimeout = 20 * time.Minute
 
-// Given lists what the cluster gives back to the cloud by itself.
+// Given lists the cloud resources that the cluster itself releases.
 type Given struct {
 	Held   []kube.CloudResource
 	Silent error // why a cluster that is up can't be asked
 }
 
-// holds reports whether the cluster gives back a volume, or the load balancer of a Service, "namespace/name".
+// holds reports whether the cluster releases a volume, or the load balancer of a Service, "namespace/name".
 func (g Given) holds(volume, service string) bool {
 	return slices.ContainsFunc(g.Held, func(r kube.CloudResource) bool {
 		return volume != "" && r.Volume == volume || service != "" && r.Kind == "Service" && r.Namespace+"/"+r.Name == service
@@ -186,7 +186,7 @@ func leftoverNames(all provider.Leftovers, g Given, keepVolumes bool) []string {
 	return out
 }
 
-// KeptVolumes names the volumes of claims that are still in the cloud, once the cluster is gone.
+// KeptVolumes lists the volumes of claims that still exist in the cloud after the cluster's removal.
 func (c *Removal) KeptVolumes(ctx context.Context) ([]string, error) {
 	cloud := c.Cloud()
 	if cloud == nil {
@@ -200,10 +200,10 @@ func (c *Removal) KeptVolumes(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
-// What is odd about a volume.
+// Findings about a volume.
 const (
 	VolumeGone      = "gone"      // the cloud has no such volume
-	VolumeBroken    = "broken"    // it is there, and the cloud says that it failed, or goes
+	VolumeBroken    = "broken"    // the cloud reports it as failed or being deleted
 	VolumeElsewhere = "elsewhere" // a server that is not the cluster's has it attached
 	VolumeOrphaned  = "orphaned"  // the cluster has made it, and no PersistentVolume names it
 )
@@ -212,14 +212,14 @@ const (
 type OddVolume struct {
 	Is               string `json:"is"`                         // one of the above
 	PersistentVolume string `json:"persistentVolume,omitempty"` // that names it
-	Claim            string `json:"claim,omitempty"`            // namespace/name that it is of
+	Claim            string `json:"claim,omitempty"`            // namespace/name of its claim
 	Volume           string `json:"volume"`                     // its ID in the cloud
 	Server           string `json:"server,omitempty"`           // the ID of the one that has it attached
 	State            string `json:"state,omitempty"`            // the cloud's word
 }
 
-// OddVolumes compares the cluster's PersistentVolumes with the volumes of its cloud, as after a restore: nothing is changed. It is nil where the cluster
-// is in no cloud.
+// OddVolumes compares the cluster's PersistentVolumes with the volumes of its cloud, for example after a restore. It changes nothing, and returns
+// nil if the cluster is not in a cloud.
 func (c *Removal) OddVolumes(ctx context.Context) ([]OddVolume, error) {
 	cloud := c.Cloud()
 	if cloud == nil {

@@ -91,8 +91,8 @@ func (c *Removal) leaveUnclean(m provider.Machine) *plan.Step {
 	}
 }
 
-// startOver forgets what made the cluster the one that it was. What machines are reached by stays. It may be repeated: that a reset was begun is
-// forgotten last.
+// startOver deletes the identity of the cluster: its keys and facts. Access to machines stays. It can be repeated, because it deletes the fact
+// that a reset was begun last.
 func (c *Removal) startOver(ctx context.Context) error {
 	if err := c.PKI.StartOver(ctx); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (c *Removal) CheckUnclean(o *observe.Observed) error {
 	return nil
 }
 
-// ResetNote describes a reset that is under way; "" without one.
+// ResetNote describes a reset in progress; "" without one.
 func (c *Removal) ResetNote() string {
 	if c.Facts.Is(memory.Releasing) {
 		return "the cluster is being released: naupegos release " + c.Name() + " continues"

@@ -100,7 +100,7 @@ func (c *Renderer) BackupCredentials(ctx context.Context) (found []byte, missing
 	return found, c.Secrets.Put(ctx, secret, found)
 }
 
-// backupService hides neither homes nor temporary files: the directory for backups may lie there.
+// backupService leaves homes and temporary directories accessible, because the backup directory may be there.
 const backupService = `[Unit]
 Description=Sees to it that there is a backup of the cluster
 Wants=network-online.target

@@ -13,7 +13,7 @@ import (
 // CloudCAFile is the file of the cloud's certificate authorities on machines.
 const CloudCAFile = addon.AuthoritiesDir + "/cloud-ca.crt"
 
-// Cloud returns the provider where its cloud serves what runs in the cluster; nil elsewhere.
+// Cloud returns the provider if its cloud integrates with Kubernetes, else nil.
 func (c *Renderer) Cloud() provider.CloudIntegration {
 	p, _ := c.Prov.(provider.CloudIntegration)
 	return p
@@ -27,7 +27,7 @@ func cloudInstance(m provider.Machine) layout.CloudInstance {
 	return layout.CloudInstance{ProviderID: "openstack:///" + m.ID, Zone: m.Zone}
 }
 
-// cloudFiles are what control-plane machines need to reach the cloud.
+// cloudFiles returns the files with which control-plane machines reach the cloud.
 func (c *Renderer) cloudFiles(s wanted.Slot) ([]machine.File, error) {
 	ca, err := c.CloudCA(context.Background())
 	if err != nil || len(ca) == 0 || !s.IsControlPlane() {
@@ -36,7 +36,7 @@ func (c *Renderer) cloudFiles(s wanted.Slot) ([]machine.File, error) {
 	return []machine.File{{Path: CloudCAFile, Mode: 0o644, Content: ca}}, nil
 }
 
-// CloudCA returns the authorities that sign the cloud's certificate, as PEM; empty where the system's do.
+// CloudCA returns the authorities that sign the cloud's certificate, as PEM; empty if the system's do.
 func (c *Renderer) CloudCA(context.Context) ([]byte, error) {
 	if cloud := c.Cloud(); cloud != nil {
 		ca, err := cloud.CACert()

@@ -12,10 +12,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/identity"
 	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/machine"
+	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
 // settings returns the document's settings of Kubernetes' and etcd's programs.
-func settings(spec v1alpha1.Spec) (layout.Settings, error) {
+func settings(doc *v1alpha1.Cluster) (layout.Settings, error) {
+	spec := doc.Spec
 	k := spec.Kubernetes
 	s := layout.Settings{
 		APIServer:         apiServer(k.APIServer),
@@ -26,6 +29,10 @@ func settings(spec v1alpha1.Spec) (layout.Settings, error) {
 		EnablePlugins:     k.APIServer.EnableAdmissionPlugins, DisablePlugins: k.APIServer.DisableAdmissionPlugins,
 		AuditWebhook: k.APIServer.AuditWebhook != nil,
 	}
+	files := doc.SettingsOf(v1alpha1.RoleControlPlane, "").Files
+	s.APIServer.Reads = reads(flags.APIServer, k.APIServer.ExtraArgs, files)
+	s.ControllerManager.Reads = reads(flags.ControllerManager, k.ControllerManager.ExtraArgs, files)
+	s.Scheduler.Reads = reads(flags.Scheduler, k.Scheduler.ExtraArgs, files)
 	var err error
 	if s.APIServer.Files, err = admission(s.APIServer.Files, k.APIServer.AdmissionConfig, spec.Identity.PodSecurity); err != nil {
 		return s, err
@@ -41,6 +48,21 @@ func settings(spec v1alpha1.Spec) (layout.Settings, error) {
 	}
 	s.Kubelet, err = kubeletProgram(k.Kubelet)
 	return s, err
+}
+
+// reads returns the files that a program reads because of its flags, with the content that the document gives them. Files that a program reads again
+// by itself have none: it need not restart for them.
+func reads(program string, args []v1alpha1.Arg, files []v1alpha1.MachineFile) (out []machine.File) {
+	for _, a := range args {
+		for _, name := range flags.Reads(program, a.Name, a.Value) {
+			f := machine.File{Path: name}
+			if i := slices.IndexFunc(files, func(m v1alpha1.MachineFile) bool { return m.Path == name }); i >= 0 && !flags.Reloads(a.Name) {
+				f.Content = []byte(files[i].Content)
+			}
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // arguments returns flags in the document's order.
@@ -90,7 +112,7 @@ func apiServer(a v1alpha1.APIServer) layout.Program {
 	}
 	p.Args = append(p.Args, arguments(a.ExtraArgs)...)
 	if w := a.AuditWebhook; w != nil {
-		p.Files = append(p.Files, layout.ProgramFile{Flag: "audit-webhook-config-file", Name: "audit-webhook.yaml", Content: layout.WebhookKubeconfig(w.URL, w.CA)})
+		p.Files = append(p.Files, layout.ProgramFile{Flag: "audit-webhook-config-file", Name: "audit-webhook.yaml", Content: layout.WebhookKubeconfig(w.URL, w.CA, nil)})
 	}
 	return p
 }

@@ -55,6 +55,13 @@ func (c *Renderer) RenderGateway(ctx context.Context, s wanted.Slot, f machine.F
 	if err != nil {
 		return machine.Config{}, err
 	}
+	if link, ok := f.AttachmentOf(self); ok { // the gateways hear each other, and neighbours the virtual address, where the machines' network is
+		p.Interface = link.Interface
+	}
+	if p.Interface == "" {
+		return machine.Config{}, fail.New(fail.Refused, "no interface has its address %s, and it has no default route, so that there is none for the virtual address", self).At(s.Name).
+			Do("give the machine the address that it has on its own interface")
+	}
 	conf, err := gateway.Config(p, gateway.Node{Name: s.Name, Address: self})
 	if err != nil || c.Doc.Spec.Access.WireGuard == nil {
 		return conf, err
@@ -107,13 +114,13 @@ func (c *Renderer) WireGuardLayer(ctx context.Context, name string) (machine.Con
 	return c.WireGuard().Gateway(ctx, name, c.WireGuardReach)
 }
 
-// networked is a provider that knows the network its machines are in; invalid where it does not exist yet.
+// networked is a provider that knows the network of its machines; the network is invalid if it does not exist yet.
 type networked interface {
 	Network(ctx context.Context) (netip.Prefix, error)
 }
 
-// WireGuardReach lists what peers may reach: the machines' network or, if the network is unknown, each machine. Pods and
-// Services are not among it: gateways are not nodes and have no way to them.
+// WireGuardReach returns the addresses that peers may reach: the machines' network or, if it is unknown, each machine. Pods and Services are not
+// included, because gateways are not nodes and have no route to them.
 func (c *Renderer) WireGuardReach(ctx context.Context) ([]string, error) {
 	p := c.Doc.Spec.Provider
 	switch {
@@ -145,8 +152,8 @@ func (c *Renderer) WireGuardReach(ctx context.Context) ([]string, error) {
 	return slices.Compact(reach), nil
 }
 
-// RotateWireGuard makes new keys for all gateways, and for the peers whose keys Naupegos made, and returns who got one. The
-// next apply carries them to the gateways; from then on every client configuration handed out before is void.
+// RotateWireGuard creates new keys for all gateways, and for the peers whose keys Naupegos generated, and returns their names. The next apply
+// installs them on the gateways, which invalidates all earlier client configurations.
 func (c *Renderer) RotateWireGuard(ctx context.Context) ([]string, error) {
 	if c.Doc.Spec.Access.WireGuard == nil {
 		return nil, fail.New(fail.Invalid, "cluster %s has no WireGuard", c.Name()).Do("spec.access.wireguard in its document turns it on")
@@ -157,8 +164,8 @@ func (c *Renderer) RotateWireGuard(ctx context.Context) ([]string, error) {
 	return c.WireGuard().Rotate(ctx)
 }
 
-// WireGuardClients renders a configuration for each peer and gateway, by file name ("anna-demo-gw-1.conf"). They hold the
-// private keys of peers whose keys Naupegos made. fail.NotReady where a gateway or peer was not carried out yet.
+// WireGuardClients renders a configuration for each peer and gateway, by file name ("anna-demo-gw-1.conf"). The configurations contain the
+// private keys of peers whose keys Naupegos generated. It returns fail.NotReady if a gateway or peer was not applied yet.
 func (c *Renderer) WireGuardClients(ctx context.Context) (map[string][]byte, error) {
 	if c.Doc.Spec.Access.WireGuard == nil {
 		return nil, nil

@@ -27,7 +27,7 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 	}
 	s := c.Doc.Spec
 	p := layout.Params{
-		ClusterName: c.Name(), Endpoint: endpoint, Release: c.Release(), PodCIDR: s.Kubernetes.PodCIDR,
+		ClusterName: c.Name(), Endpoint: endpoint, Release: c.Release(), PodCIDR: s.Kubernetes.PodCIDR, NodeCIDRMaskSize: s.Kubernetes.NodeCIDRMaskSize,
 		ServiceCIDR: s.Kubernetes.ServiceCIDR, DNSDomain: s.Kubernetes.DNSDomain,
 		EtcdMode: s.Etcd.Mode, CNI: s.Kubernetes.CNI, AuditLog: *s.Security.AuditLog.Enabled, AuditOptions: auditOptions(s.Security.AuditLog),
 		ExternalCloud: c.Prov.Traits().ExternalCloud,
@@ -40,10 +40,13 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 		return p, err
 	}
 	p.APIServerSANs = append(p.APIServerSANs, s.Kubernetes.APIServer.CertSANs...)
-	if p.Settings, err = settings(s); err != nil {
+	if p.Settings, err = settings(c.Doc); err != nil {
 		return p, err
 	}
 	if p.Issuers, err = identity.Render(s.Identity.Authenticators()); err != nil {
+		return p, err
+	}
+	if p.Authorization, err = c.Authorization(ctx); err != nil {
 		return p, err
 	}
 	machines, err := c.Addresses(ctx)
@@ -53,7 +56,7 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 	for _, m := range machines {
 		if m.Role != provider.Gateway {
 			p.Machines[m.Name] = []string{m.Address}
-			if m.Public != "" { // the cloud's controller tells it to kubelet, which asks for a certificate that names it
+			if m.Public != "" { // the cloud's controller reports it to kubelet, whose certificate request then includes it
 				p.Machines[m.Name] = append(p.Machines[m.Name], m.Public)
 			}
 		}
@@ -88,8 +91,8 @@ func (c *Renderer) kubeNode(ctx context.Context, name string) (layout.Node, erro
 	return n, err
 }
 
-// etcdStart says how the member on a control-plane machine starts for the first time: all initial members at once, later
-// ones as they were when they joined. It never changes afterwards, for a changed manifest would restart the member.
+// etcdStart returns how the member on a control-plane machine starts for the first time: the initial members together, later ones with the list
+// of members at their join. It never changes afterwards, because a changed manifest would restart the member.
 func (c *Renderer) etcdStart(ctx context.Context, name string) (layout.EtcdStart, error) {
 	if joined := c.Facts.Of(memory.EtcdJoin, name); joined != "" {
 		return layout.EtcdStart{InitialCluster: parseInitialCluster(joined), State: "existing"}, nil
@@ -124,7 +127,7 @@ func parseInitialCluster(s string) map[string]string {
 // poolLabel names a worker's pool on its node.
 const poolLabel = "naupegos.dev/pool"
 
-// Marks says which labels and taints a machine's node should carry.
+// Marks returns the wanted labels and taints of a machine's node.
 func (c *Renderer) Marks(s wanted.Slot) kube.Marks {
 	if s.IsControlPlane() {
 		m := kube.Marks{Labels: map[string]string{
@@ -144,7 +147,7 @@ func (c *Renderer) Marks(s wanted.Slot) kube.Marks {
 		if w.Name != s.Pool {
 			continue
 		}
-		if w.Scales() && !c.Prov.Traits().ExternalCloud { // where kubelet says it itself
+		if w.Scales() && !c.Prov.Traits().ExternalCloud { // kubelet sets it itself
 			m.ProviderID = c.ProviderID(provider.Machine{Name: s.Name})
 		}
 		for k, v := range w.Labels {

@@ -75,7 +75,7 @@ func (c *Renderer) registryServer(ctx context.Context, s wanted.Slot) (machine.C
 		name, tag, _ := strings.Cut(i.Ref, ":")
 		p.Images = append(p.Images, imageserver.Image{Name: name, Tag: tag, Digest: i.ID})
 	}
-	sets, err := c.imageSets(ctx)
+	sets, err := c.ImageSets(ctx)
 	if err != nil {
 		return machine.Config{}, err
 	}
@@ -94,9 +94,9 @@ func (c *Renderer) registryServer(ctx context.Context, s wanted.Slot) (machine.C
 	return inside.Config(p)
 }
 
-// imageSets returns the sets of images that the document names. The store keeps a copy of each, so that a machine whose library lacks a set still knows
+// ImageSets returns the sets of images that the document names. The store keeps a copy of each, so that a machine whose library lacks a set still knows
 // what the cluster serves.
-func (c *Renderer) imageSets(ctx context.Context) ([]bundle.Set, error) {
+func (c *Renderer) ImageSets(ctx context.Context) ([]bundle.Set, error) {
 	names, optional := c.Doc.Spec.Registry.Sets, false
 	if len(names) == 0 {
 		names, optional = []string{v1alpha1.DefaultImageSet}, true

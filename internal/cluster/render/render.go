@@ -26,7 +26,7 @@ func (c *Renderer) CanRender(s wanted.Slot) bool {
 	return c.Current != nil && (c.Facts.Bootstrapped() || c.Facts.Get(memory.EtcdInitial) != "")
 }
 
-// Config says everything that a machine should be.
+// Config returns the complete configuration of a machine.
 func (c *Renderer) Config(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {
 	base, err := c.base(ctx, s)
 	if err != nil {
@@ -52,7 +52,10 @@ func (c *Renderer) Config(ctx context.Context, s wanted.Slot, f machine.Facts) (
 	if s.Role != provider.Gateway {
 		settings.Release = c.ReleaseOf(s).Version
 	}
-	return machine.Merge(base, role, fence, outside, settings)
+	// Programs read files of the document, too: these are in place before the static pods start or restart.
+	files := machine.Config{Files: settings.Files}
+	settings.Files = nil
+	return machine.Merge(base, files, role, fence, outside, settings)
 }
 
 func (c *Renderer) renderRole(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {
@@ -149,7 +152,7 @@ func (c *Renderer) fence(ctx context.Context, s wanted.Slot) (machine.Config, er
 	return filter.Config(p)
 }
 
-// AddressUnknown reports whether only a machine's creation tells its address.
+// AddressUnknown reports whether a machine's address is unknown until its creation.
 func (c *Renderer) AddressUnknown(name string) bool {
 	m, err := c.Prov.Machine(context.Background(), name)
 	return err != nil || m.Address == ""

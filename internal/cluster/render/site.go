@@ -34,6 +34,13 @@ func (c *Renderer) outside(ctx context.Context, s wanted.Slot, role machine.Conf
 			return conf, err
 		}
 		proxied := site.ProxyParams{Proxy: *p, Account: account, Inside: inside}
+		for _, name := range c.ImageServers() {
+			address, err := c.Address(ctx, name)
+			if err != nil {
+				return conf, err
+			}
+			proxied.Servers = append(proxied.Servers, address)
+		}
 		for _, u := range role.Units {
 			if u.Name == "containerd.service" || u.Name == "kubelet.service" {
 				proxied.Runtimes = append(proxied.Runtimes, u)
@@ -83,6 +90,19 @@ func (c *Renderer) account(ctx context.Context, auth *v1alpha1.BasicAuth, url st
 	if auth == nil {
 		return nil, nil
 	}
+	found, err := c.referred(ctx, auth, url)
+	if err != nil {
+		return nil, err
+	}
+	user, password, ok := strings.Cut(strings.TrimRight(string(found), "\r\n"), ":")
+	if !ok || user == "" || strings.ContainsFunc(user+password, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return nil, fail.New(fail.Invalid, "the credential for %s is not one line USER:PASSWORD", url).At(cmp.Or(auth.Credential, auth.CredentialsFile))
+	}
+	return &site.Account{User: user, Password: password}, nil
+}
+
+// referred returns the secret that a document refers to.
+func (c *Renderer) referred(ctx context.Context, auth *v1alpha1.BasicAuth, url string) ([]byte, error) {
 	sum := sha256.Sum256([]byte(url + "\n" + auth.Credential + "\n" + auth.CredentialsFile))
 	secret := "account-" + hex.EncodeToString(sum[:8])
 	found, missing := c.accountLine(ctx, auth, url)
@@ -99,11 +119,7 @@ func (c *Renderer) account(ctx context.Context, auth *v1alpha1.BasicAuth, url st
 			return nil, err
 		}
 	}
-	user, password, ok := strings.Cut(strings.TrimRight(string(found), "\r\n"), ":")
-	if !ok || user == "" || strings.ContainsFunc(user+password, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return nil, fail.New(fail.Invalid, "the credential for %s is not one line USER:PASSWORD", url).At(cmp.Or(auth.Credential, auth.CredentialsFile))
-	}
-	return &site.Account{User: user, Password: password}, nil
+	return found, nil
 }
 
 // UpdateKey returns the TSIG key with which zones at a name server are changed. The key itself never leaves for the server.
@@ -135,7 +151,7 @@ func (c *Renderer) accountLine(ctx context.Context, auth *v1alpha1.BasicAuth, ur
 	info, err := os.Stat(auth.CredentialsFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fail.Wrap(fail.NotFound, err, "read the credential for %s", url).Do("write one line USER:PASSWORD into it, with mode 0600")
+		return nil, fail.Wrap(fail.NotFound, err, "read the credential for %s", url).Do("write it, with mode 0600: one line USER:PASSWORD, unless the field allows another form")
 	case err != nil:
 		return nil, fail.Wrap(fail.Invalid, err, "read the credential for %s", url)
 	case info.Mode().Perm()&0o077 != 0:

@@ -21,12 +21,12 @@ type signs struct {
 	restored string   // time of the backup from which the store was restored; empty: the store was not restored
 	pending  bool     // the stored document differs from the document that the cluster was last brought to
 	moving   bool     // an upgrade is not finished
-	soaking  string   // what an upgrade waits for, in words
+	soaking  string   // why an upgrade waits
 	rotating bool     // a rotation is not finished
-	held     string   // what a rotation waits for, in words
-	bundle   string   // the consent without which apply refuses the bundle at hand
-	newer    bool     // a newer bundle is at hand
-	unpacked bool     // the cluster's bundle is at hand
+	held     string   // why a rotation waits
+	bundle   string   // the consent without which apply refuses the local bundle
+	newer    bool     // a newer bundle is available
+	unpacked bool     // the cluster's bundle is available
 	records  bool     // kubeadm's records in the cluster differ
 	addons   []string // titles of addons and sets that differ: "addon flannel", "chart web"
 	proxy    bool     // a foreign kubeadm has reset kube-proxy
@@ -87,7 +87,7 @@ func stateOf(kind string) State {
 type finding struct {
 	kind         string
 	machine      string // empty: the whole cluster
-	text         string // of the whole cluster: the text; of one machine: what follows its name
+	text         string // about the whole cluster: the text; about one machine: the text after its name
 	many         string // text after the names of several machines; empty: equal findings are not joined
 	before       string // text before the names: "label tier of "
 	remedy, does string
@@ -287,7 +287,7 @@ func (j *judgement) running(m MachineStatus) {
 	j.configuration(m, sick)
 }
 
-// silentEtcd reports whether a finding says that etcd as a whole does not answer or has lost its quorum.
+// silentEtcd reports whether a finding states that etcd as a whole does not answer or has lost its quorum.
 func (j *judgement) silentEtcd() bool {
 	return slices.ContainsFunc(j.found, func(f finding) bool { return f.kind == "etcd-silent" || f.kind == "quorum-lost" })
 }
@@ -310,7 +310,7 @@ func (j *judgement) configuration(m MachineStatus, sick bool) {
 
 func (j *judgement) check() string { return "naupegos bundle build --kubernetes " + j.s.Kubernetes }
 
-// differences finds what the machine's agent would change.
+// differences finds the pending changes of the machine's agent.
 func (j *judgement) differences(m MachineStatus, sick bool) {
 	if m.Changes == nil || *m.Changes == 0 {
 		return

@@ -57,7 +57,7 @@ func TestCauses(t *testing.T) {
 	for name, c := range map[string]struct {
 		with  func(*Status, *signs)
 		state State
-		line  string // of the summary: what follows "Cluster demo (local, Kubernetes v1.37.2) is healthy"; from ": " on
+		line  string // of the summary: the text after "Cluster demo (local, Kubernetes v1.37.2) is healthy"; from ": " on
 		kinds string // of all causes, in order
 	}{
 		"healthy": {func(*Status, *signs) {}, Healthy, "", ""},

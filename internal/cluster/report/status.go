@@ -34,7 +34,7 @@ type Status struct {
 	Upgrade    string           `json:"upgrade,omitempty"`    // progress of an upgrade
 	Rotation   string           `json:"rotation,omitempty"`   // progress of a rotation of authorities and keys
 	Reset      string           `json:"reset,omitempty"`      // progress of a reset
-	BundleNote string           `json:"bundleNote,omitempty"` // says that the bundle at hand is another one, or that a newer one is at hand
+	BundleNote string           `json:"bundleNote,omitempty"` // states that another bundle than the applied one, or a newer one, is available
 	Endpoint   string           `json:"endpoint,omitempty"`
 	State      State            `json:"state"`            // one word
 	Cause      string           `json:"cause,omitempty"`  // the most severe of causes; empty if healthy

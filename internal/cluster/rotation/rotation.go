@@ -1,4 +1,4 @@
-// Package rotation says by which phases a cluster gets from one generation of its authorities and keys to the next.
+// Package rotation computes the phases by which a cluster changes from one generation of its authorities and keys to the next.
 //
 // It is arithmetic on generations and knows nothing of machines.
 package rotation
@@ -14,11 +14,11 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// Phase is what the parts of a cluster do with two generations of a key. One phase is begun only once everything is in the one before: whatever
-// somebody shows who is a phase ahead, or behind, is accepted.
+// Phase is how the parts of a cluster use two generations of a key. A phase begins only once every part is in the previous one: parts accept the
+// credentials of parts that are one phase ahead or behind.
 type Phase string
 
-// The phases, in order; Make comes first where somebody else makes the next generation, Abandon follows on Make and Trust alone.
+// The phases, in order; a rotation begins with Make if an external issuer creates the next generation, and Abandon follows only Make and Trust.
 const (
 	Make    Phase = "make"    // the former generation alone is trusted, and signs; the next one is made
 	Trust   Phase = "trust"   // both generations are trusted, the former one signs
@@ -33,7 +33,7 @@ type Rotation struct {
 	from  map[string]int // the former generation of each key that is rotated, by its name (pki.Rotated)
 }
 
-// Begin returns the rotation of keys in its first phase; settled tells the generation that is in use.
+// Begin returns the rotation of keys in its first phase; settled returns the generation in use.
 func Begin(keys []string, settled func(key string) int) Rotation {
 	r := Rotation{Phase: Trust, from: map[string]int{}}
 	for _, k := range keys {
@@ -71,7 +71,7 @@ func (r Rotation) String() string {
 	return string(r.Phase) + " " + strings.Join(keys, ",")
 }
 
-// Parse reads what String wrote.
+// Parse parses the output of String.
 func Parse(s string) (Rotation, error) {
 	if s == "" {
 		return Rotation{}, nil
@@ -100,7 +100,7 @@ func (r Rotation) Next() Rotation {
 	return Rotation{Phase: next, from: r.from}
 }
 
-// Abandoned returns the way back. fail.Refused where there is none: what the next generation has signed is in use.
+// Abandoned returns the way back. It returns fail.Refused if there is none because signatures of the next generation are in use.
 func (r Rotation) Abandoned() (Rotation, error) {
 	switch r.Phase {
 	case Make, Trust, Abandon:
@@ -128,7 +128,7 @@ func (r Rotation) In(key string, settled int) pki.Generations {
 	return pki.Generations{Signs: from}
 }
 
-// Goes returns the generation of a key that nobody needs any more once everything is in the present phase, which is the last.
+// Goes returns the generation of a key that is obsolete once everything is in the present phase, which is the last.
 func (r Rotation) Goes(key string) int {
 	if r.Phase == Abandon {
 		return r.from[key] + 1
@@ -136,7 +136,7 @@ func (r Rotation) Goes(key string) int {
 	return r.from[key]
 }
 
-// Words says in words what everything does in the present phase.
+// Words describes the present phase.
 func (r Rotation) Words() string {
 	switch r.Phase {
 	case Make:

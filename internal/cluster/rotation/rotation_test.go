@@ -9,13 +9,13 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// trusts reports whether who has these generations accepts what the other shows.
+// trusts reports whether a part with the generations who accepts the credentials of one with shows.
 func trusts(who, shows pki.Generations) bool {
 	return shows.Signs == who.Signs || shows.Signs == who.Also
 }
 
-// TestPhasesGoTogether has every part accept every other one of the same phase, the one before and the one after, and ends where the former
-// generation is trusted by nobody.
+// TestPhasesGoTogether: every part accepts every other one of the same, the previous and the next phase; at the end, no part trusts the former
+// generation.
 func TestPhasesGoTogether(t *testing.T) {
 	for settled := range 3 {
 		start := max(settled, 1)

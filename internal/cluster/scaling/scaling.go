@@ -1,6 +1,6 @@
-// Package scaling says how many machines pools have that scale: what was decided last, within the document's bounds.
+// Package scaling determines the size of scaling pools: the last decision, within the document's bounds.
 //
-// It knows the document and what is remembered, and asks no machine.
+// It uses the document and recorded facts, and contacts no machine.
 package scaling
 
 import (
@@ -21,7 +21,7 @@ type Pool struct {
 	Size     int  // how many machines it is to have
 	Changes  bool // it was decided lately, and is not carried out to its end
 	Machines []Machine
-	Shape    *Shape // what a node has that begins in it; nil: nobody knows
+	Shape    *Shape // shape of a new node; nil: unknown
 }
 
 // Machine is a machine of a pool: there, or to be made.
@@ -34,15 +34,15 @@ type Machine struct {
 	Problem    string // why it could not be made
 }
 
-// Shape is what a pool's nodes are.
+// Shape describes a pool's nodes.
 type Shape struct {
 	Capacity    map[string]string `json:"capacity"`
-	Allocatable map[string]string `json:"allocatable"` // of the capacity, what pods may have
+	Allocatable map[string]string `json:"allocatable"` // the part of the capacity that pods may use
 	Labels      map[string]string `json:"-"`
 	Taints      []v1alpha1.Taint  `json:"-"`
 }
 
-// Find returns a pool of the document that scales; nil where there is none of this name.
+// Find returns a scaling pool of the document, or nil.
 func Find(doc *v1alpha1.Cluster, name string) *v1alpha1.Pool {
 	for i := range doc.Spec.Workers {
 		if p := &doc.Spec.Workers[i]; p.Name == name && p.Scales() {
@@ -60,7 +60,7 @@ func StayWithSizes(f *memory.Facts, doc *v1alpha1.Cluster) {
 	}
 }
 
-// SizeOf returns how many machines a pool is to have, which of one that scales the document does not say.
+// SizeOf returns the wanted size of a pool; for a scaling pool the document does not contain it.
 func SizeOf(f *memory.Facts, p v1alpha1.Pool) int {
 	n, err := strconv.Atoi(f.Of(memory.PoolSize, p.Name))
 	if err != nil || !p.Scales() {
@@ -83,7 +83,7 @@ func Former(f *memory.Facts, pools []v1alpha1.Pool) []v1alpha1.Pool {
 	return out
 }
 
-// Resize decides another size of a pool. fail.Refused where the document's bounds don't allow it.
+// Resize records another size of a pool. It returns fail.Refused if the document's bounds don't allow it.
 func Resize(ctx context.Context, f *memory.Facts, doc *v1alpha1.Cluster, pool string, size int) error {
 	p := Find(doc, pool)
 	switch {
@@ -102,8 +102,8 @@ func Resize(ctx context.Context, f *memory.Facts, doc *v1alpha1.Cluster, pool st
 	return f.SetOf(ctx, memory.PoolSize, pool, strconv.Itoa(size))
 }
 
-// Remember remembers of a cluster that is as its document says how many machines pools have that scale: what the document says they begin with counts no more. What is known of pools
-// that don't scale is forgotten.
+// Remember records the sizes of scaling pools once the cluster conforms to its document: from then on, the document's initial sizes do not
+// matter. It deletes the facts of pools that don't scale.
 func Remember(ctx context.Context, f *memory.Facts, doc *v1alpha1.Cluster) error {
 	for _, kind := range []memory.Kind{memory.PoolSize, memory.PoolShape} {
 		for pool := range f.Each(kind) {
@@ -131,7 +131,7 @@ func Remember(ctx context.Context, f *memory.Facts, doc *v1alpha1.Cluster) error
 	return nil
 }
 
-// RememberShape remembers what a node of a pool has, for the time when the pool has none.
+// RememberShape records the shape of a pool's node, for the time when the pool is empty.
 func RememberShape(ctx context.Context, f *memory.Facts, pool string, s Shape) error {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -140,7 +140,7 @@ func RememberShape(ctx context.Context, f *memory.Facts, pool string, s Shape) e
 	return f.SetOf(ctx, memory.PoolShape, pool, string(data))
 }
 
-// ShapeOf returns what the nodes of a pool had; nil where none was seen.
+// ShapeOf returns the last observed shape of a pool's nodes, or nil.
 func ShapeOf(f *memory.Facts, pool string) *Shape {
 	var s Shape
 	if json.Unmarshal([]byte(f.Of(memory.PoolShape, pool)), &s) != nil {

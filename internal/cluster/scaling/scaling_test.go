@@ -22,7 +22,7 @@ spec:
 `)))(t)
 }
 
-// TestSizes: the document says what a pool begins with; from then on counts what was decided, within the document's bounds.
+// TestSizes: a pool begins with the document's initial size; afterwards its size is the last decision, within the document's bounds.
 func TestSizes(t *testing.T) {
 	f := memory.NewFacts(&store.Cluster{Name: "demo", Facts: store.Facts{}}, nil)
 	size := func(bounds string) [2]int {

@@ -26,6 +26,7 @@ type ProxyParams struct {
 	Account  *Account       // for the proxy; nil: none
 	Inside   []string       // destinations that machines reach without the proxy, from NoProxy
 	Runtimes []machine.Unit // units on this machine that connect to the outside
+	Servers  []string       // addresses of the machines that serve the registry inside
 }
 
 // NoProxy returns the destinations that machines reach without the proxy: those in the document and those in the cluster, sorted and without
@@ -58,7 +59,8 @@ func prefixes(list []string) (out []netip.Prefix) {
 }
 
 // Proxy renders the files of the proxy, and drop-ins for the units that pull images. These units restart when the proxy changes but not when a
-// machine joins: they need only the endpoint and the networks, which do not change.
+// machine joins: they need only the endpoint and the networks, which do not change. containerd also needs the machines that serve the registry inside:
+// it restarts when one of them is replaced, unless the new one is in a network that was known before.
 func Proxy(p ProxyParams) machine.Config {
 	var env, apt strings.Builder
 	for _, s := range []struct{ name, scheme, address string }{{"HTTP_PROXY", "http", p.Proxy.HTTP}, {"HTTPS_PROXY", "https", p.Proxy.HTTPS}} {
@@ -81,10 +83,16 @@ func Proxy(p ProxyParams) machine.Config {
 	}
 	c.Files = append(c.Files, text(NoProxyEnvironment, fmt.Sprintf("NO_PROXY=\"%s\"\nno_proxy=\"%s\"\n", inside, inside)))
 	dropIn := "# The document's noProxy: " + strings.Join(p.Proxy.NoProxy, " ") + "\n[Service]\nEnvironmentFile=" + ProxyEnvironment + "\nEnvironmentFile=" + NoProxyEnvironment + "\n"
+	servers := slices.DeleteFunc(slices.Clone(p.Servers), func(a string) bool { return !slices.Contains(p.Inside, a) })
+	slices.Sort(servers)
 	for _, u := range p.Runtimes {
+		content := dropIn
+		if u.Name == "containerd.service" && len(servers) > 0 {
+			content = "# The registry inside is reached without the proxy: " + strings.Join(servers, " ") + "\n" + dropIn
+		}
 		c.Units = append(c.Units, machine.Unit{
 			Name: u.Name, Enabled: u.Enabled, Active: u.Active, Reload: u.Reload, OnDemand: u.OnDemand,
-			DropIns: []machine.DropIn{{Name: proxyDropIn, Content: dropIn}}, Watches: []string{ProxyEnvironment},
+			DropIns: []machine.DropIn{{Name: proxyDropIn, Content: content}}, Watches: []string{ProxyEnvironment},
 		})
 	}
 	return c

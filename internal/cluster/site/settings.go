@@ -61,7 +61,7 @@ func fileMode(text string) fs.FileMode {
 }
 
 // units renders units. A unit watches the files of the document that its content mentions. A service that a timer, socket or path of the same name
-// starts is not started by the agent.
+// starts, and a mount that an automount makes, is neither started nor stopped by the agent.
 func units(s v1alpha1.MachineSettings) []machine.Unit {
 	var out []machine.Unit
 	for _, u := range s.Units {
@@ -72,8 +72,9 @@ func units(s v1alpha1.MachineSettings) []machine.Unit {
 			}
 		}
 		base := strings.TrimSuffix(u.Name, path.Ext(u.Name))
-		m.OnDemand = path.Ext(u.Name) == ".service" && !m.Active && slices.ContainsFunc(s.Units, func(o v1alpha1.MachineUnit) bool {
-			return o.Name == base+".timer" || o.Name == base+".socket" || o.Name == base+".path"
+		triggers := map[string][]string{".service": {".timer", ".socket", ".path"}, ".mount": {".automount"}}[path.Ext(u.Name)]
+		m.OnDemand = !m.Active && slices.ContainsFunc(s.Units, func(o v1alpha1.MachineUnit) bool {
+			return slices.Contains(triggers, path.Ext(o.Name)) && strings.TrimSuffix(o.Name, path.Ext(o.Name)) == base
 		})
 		out = append(out, m)
 	}

@@ -127,6 +127,27 @@ func TestProxy(t *testing.T) {
 	}
 }
 
+// TestProxyRegistryInside: containerd restarts when a machine that serves the registry inside is replaced by one with an address outside the known
+// networks, for a running containerd keeps the list of what it reaches without the proxy.
+func TestProxyRegistryInside(t *testing.T) {
+	doc := parse(t, "  workers: [{name: general}]\n  proxy: {https: \"http://proxy.example.org:3128\"}\n")
+	units := []machine.Unit{{Name: "containerd.service"}, {Name: "kubelet.service"}}
+	dropIns := func(servers, networks []string) (containerd, kubelet string) {
+		c := Proxy(ProxyParams{Proxy: *doc.Spec.Proxy, Inside: NoProxy(doc, "", append([]string{"10.1.0.9"}, servers...), networks), Runtimes: units, Servers: servers})
+		return c.Units[0].DropIns[0].Content, c.Units[1].DropIns[0].Content
+	}
+	containerd, kubelet := dropIns([]string{"10.1.0.2", "10.1.0.3"}, nil)
+	again, _ := dropIns([]string{"10.1.0.3", "10.1.0.2"}, nil)
+	other, same := dropIns([]string{"10.1.0.2", "10.1.0.4"}, nil)
+	if containerd != again || containerd == other || kubelet != same {
+		t.Errorf("containerd:\n%s%s%skubelet:\n%s%s", containerd, again, other, kubelet, same)
+	}
+	without, _ := dropIns(nil, nil)
+	if inNetwork, _ := dropIns([]string{"10.1.0.2"}, []string{"10.1.0.0/24"}); inNetwork != without {
+		t.Errorf("within a known network:\n%s", inNetwork)
+	}
+}
+
 func TestRegistries(t *testing.T) {
 	doc := parse(t, `  workers: [{name: general}]
   registries:

@@ -1,11 +1,11 @@
-// Package stage names the stages of the plans of every verb, and says in which order they come.
+// Package stage names the stages of all plans and defines their order.
 package stage
 
 import "github.com/naupegos/naupegos/internal/plan"
 
 // The stages of an apply.
 const (
-	Prepare          plan.Stage = "prepare"            // what must be there before anything is changed
+	Prepare          plan.Stage = "prepare"            // requirements of all changes
 	Machines         plan.Stage = "machines"           // the provider's steps
 	Admit            plan.Stage = "admit"              // packet filters let new machines in
 	Repair           plan.Stage = "repair"             // lost members and nodes go, control-plane machines are replaced
@@ -19,7 +19,7 @@ const (
 	Workers          plan.Stage = "workers"            // workers that don't serve yet
 	Nodes            plan.Stage = "nodes"              // nodes are registered, labelled and Ready
 	RollWorkers      plan.Stage = "roll-workers"       // in as many lanes as may be unavailable
-	Advance          plan.Stage = "advance"            // an upgrade, or a rotation, goes on
+	Advance          plan.Stage = "advance"            // an upgrade or a rotation continues
 	Retire           plan.Stage = "retire"             // machines that are no longer wanted go
 	Sets             plan.Stage = "sets"               // the document's manifests and charts
 	Prove            plan.Stage = "prove"              // smoke tests

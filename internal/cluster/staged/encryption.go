@@ -24,7 +24,7 @@ const RewriteTimeout = 30 * time.Minute
 // EncryptionStep is the ID of the step that ends a stage. Its text lists the stages that follow, so one consent covers all of them.
 const EncryptionStep = "encryption"
 
-// NextProviders returns the list after now, on the way to final; written is the provider by which all Secrets are written.
+// NextProviders returns the list after now on the way to final; written is the provider that has encrypted all Secrets.
 func NextProviders(now, final []string, written string) []string {
 	writer := final[0]
 	switch {
@@ -63,7 +63,7 @@ func (c *Staged) AdvanceEncryption(ctx context.Context) error {
 		return nil
 	}
 	next := NextProviders(now, final, c.Facts.Get(memory.EncryptionWrote))
-	if next[0] != now[0] { // from now on some are written otherwise, also where the wish changes before all are
+	if next[0] != now[0] { // from now on some Secrets have another provider, even if the target changes before all have
 		if err := c.Facts.Set(ctx, memory.EncryptionWrote, ""); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (c *Staged) recallEncryption(ctx context.Context) error {
 		switch kind := fail.KindOf(err); {
 		case err == nil:
 		case kind == fail.NotFound:
-			continue // without the machine, its configuration is gone
+			continue // without the machine, its configuration is lost
 		case kind == fail.Unreachable || kind == fail.NotReady:
 			silent = err
 			continue
@@ -128,8 +128,8 @@ func (c *Staged) encryptionConfigOf(ctx context.Context, name string) ([]byte, e
 	return c.Dialer.Run(ctx, h, nil, "sh", "-c", "test ! -e "+layout.EncryptionPath+" || cat "+layout.EncryptionPath)
 }
 
-// AdoptEncryption takes over what API servers run with. Where they run with different lists, as in the middle of a stage, all are to get the
-// one with the most providers, which reads what any of the others may have written.
+// AdoptEncryption adopts the API servers' lists. If they differ, as in the middle of a stage, it chooses the one with the most providers, which
+// can read everything that the others may have written.
 func (c *Staged) AdoptEncryption(ctx context.Context, lists [][]string) error {
 	if len(lists) == 0 {
 		return nil
@@ -173,7 +173,7 @@ func (c *Staged) SettleEncryption(ctx context.Context, list []string, written st
 	return nil
 }
 
-// StagesAfter says in words what follows on a stage, after which all Secrets are written by a provider.
+// StagesAfter describes the stages that follow; written is the provider of all Secrets after this stage.
 func StagesAfter(now, final []string, written string) (after []string) {
 	for !slices.Equal(now, final) {
 		now = NextProviders(now, final, written)
@@ -186,7 +186,7 @@ func StagesAfter(now, final []string, written string) (after []string) {
 	return after
 }
 
-// ReadsAndWrites says in words what API servers do with a list.
+// ReadsAndWrites describes how API servers use a list.
 func ReadsAndWrites(list []string) string {
 	names := make([]string, len(list))
 	for i, p := range list {

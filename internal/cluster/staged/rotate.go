@@ -62,7 +62,7 @@ func (c *Staged) mayRotate(ctx context.Context, r rotation.Rotation) error {
 	return c.Vault.MayRotate(ctx, have)
 }
 
-// FinishRotation continues a held rotation. It returns fail.Refused if none is under way.
+// FinishRotation continues a held rotation. It returns fail.Refused if none is in progress.
 func (c *Staged) FinishRotation(ctx context.Context) error {
 	now, err := c.ToldRotation()
 	switch {
@@ -77,7 +77,7 @@ func (c *Staged) FinishRotation(ctx context.Context) error {
 	return c.Facts.Set(ctx, memory.RotationHold, "")
 }
 
-// AbandonRotation has everything forget the next keys again. fail.Refused where they are in use already.
+// AbandonRotation makes every part forget the next keys. It returns fail.Refused if they are in use already.
 func (c *Staged) AbandonRotation(ctx context.Context) error {
 	now, err := c.ToldRotation()
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *Staged) AdvanceRotation(ctx context.Context) error {
 	return c.UseKeys(ctx)
 }
 
-// RotationNote describes a rotation that is under way; "" without one.
+// RotationNote describes a rotation in progress; "" without one.
 func (c *Staged) RotationNote() string {
 	now, err := c.ToldRotation()
 	switch {
@@ -124,7 +124,7 @@ func RotationTitle(now rotation.Rotation) string {
 	return "verify that " + now.Words()
 }
 
-// RotationAfter says in words what follows on a phase.
+// RotationAfter describes the phases that follow.
 func RotationAfter(now rotation.Rotation, hold bool) (after []string) {
 	for next := now.Next(); !next.IsZero(); next = next.Next() {
 		if next.Phase == rotation.Drop && hold {
@@ -147,5 +147,5 @@ func RotationAfter(now rotation.Rotation, hold bool) (after []string) {
 	return after
 }
 
-// NoStep is for who wants that apply has nothing to do.
+// NoStep is for callers that require a plan without steps.
 func NoStep(*plan.Step) bool { return false }

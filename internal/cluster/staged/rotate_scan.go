@@ -26,10 +26,10 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// TokensRead is how long programs may go on with a token that was replaced on their disk: client-go reads it once a minute.
+// TokensRead is how long programs may keep using a token after it was replaced on disk: client-go reads it once a minute.
 const TokensRead = 75 * time.Second
 
-// vouched is how long API servers show a certificate by which the former authority vouches for the next, and a little less.
+// vouched is slightly less than the lifetime of a certificate that links the next authority to the former one in API servers' chains.
 const vouched = 360 * 24 * time.Hour
 
 // RotationScan finds out whether everything is in a phase.
@@ -38,7 +38,7 @@ type RotationScan struct {
 	Now       rotation.Rotation
 	Restarted map[string]bool                                            // machines whose kubelet was restarted, so that it asks for new tokens
 	clean     time.Time                                                  // when all pods had new tokens
-	Ask       func(context.Context, wanted.Slot) (machine.Report, error) // what its agent would change on a machine; nil: by SSH
+	Ask       func(context.Context, wanted.Slot) (machine.Report, error) // returns the pending changes of a machine's agent; nil: by SSH
 }
 
 // End notes that everything is in the phase, once that is so.
@@ -149,7 +149,7 @@ func (s *RotationScan) podsOnMachines(ctx context.Context, client *kube.Client, 
 	if err != nil {
 		return err
 	}
-	names := map[string]string{} // of pods that run: what lies on machines of others is what kubelet has yet to remove
+	names := map[string]string{} // of running pods; kubelet has yet to delete the directories of others
 	for _, pod := range pods {
 		names[pod.UID] = pod.Namespace + "/" + pod.Name
 	}
@@ -285,7 +285,7 @@ func renewStored(ctx context.Context, p plan.Progress, client *kube.Client, key 
 	return nil
 }
 
-// settle ends a rotation: no machine trusts the former keys any more, and they are forgotten.
+// settle ends a rotation: it checks that no machine trusts the former keys any more, and deletes them.
 func (s *RotationScan) settle(ctx context.Context) error {
 	client, err := s.Kube(ctx)
 	if err != nil {
@@ -309,7 +309,7 @@ func (s *RotationScan) settle(ctx context.Context) error {
 	return s.Forget(ctx)
 }
 
-// Forget deletes the former keys and records the new generations. It records last that no rotation is under way.
+// Forget deletes the former keys and records the new generations. It records last that no rotation is in progress.
 func (s *RotationScan) Forget(ctx context.Context) error {
 	for _, key := range s.Now.Keys() {
 		goes, stays := s.Now.Goes(key), s.Now.In(key, 0).Signs

@@ -77,7 +77,7 @@ func (c *Staged) AdvanceReleases(ctx context.Context) error {
 	return c.Gather(ctx)
 }
 
-// UpgradeNote describes an upgrade that is under way; "" without one.
+// UpgradeNote describes an upgrade in progress; "" without one.
 func (c *Staged) UpgradeNote() string {
 	if c.Moving() {
 		return fmt.Sprintf("to Kubernetes %[1]s, not finished: some parts do not run their next version yet; naupegos upgrade %[2]s --to %[1]s continues", c.Doc.Spec.Kubernetes.Version, c.Name())
@@ -114,7 +114,7 @@ func (c *Staged) BeginStep(told hops.Releases) *plan.Step {
 // ConsentObstacles is the consent to an upgrade despite its obstacles.
 const ConsentObstacles = "obstacles"
 
-// HopsAfter says in words what follows on a hop.
+// HopsAfter describes the hops that follow.
 func HopsAfter(now hops.Releases, g hops.Goal) (after []string) {
 	path, err := hops.Path(now, g)
 	if err != nil {
@@ -134,12 +134,12 @@ func HopsAfter(now hops.Releases, g hops.Goal) (after []string) {
 	return after
 }
 
-// Finish has an upgrade go on beyond the last hop from which there is a way back, from the next plan on.
+// Finish makes an upgrade continue, from the next plan on, beyond the last hop that can be reverted.
 func (c *Staged) Finish(ctx context.Context) error {
 	return c.Facts.Set(ctx, memory.Finish, c.Doc.Spec.Kubernetes.Version)
 }
 
-// ReleaseBefore returns the release to which an upgrade that is under way can go back. It returns fail.Refused without one.
+// ReleaseBefore returns the release to which an upgrade in progress can go back. It returns fail.Refused without one.
 func ReleaseBefore(rec *store.Cluster, doc *v1alpha1.Cluster) (string, error) {
 	told := env.ToldBy(memory.NewFacts(rec, nil), doc.Spec.Kubernetes.Version)
 	if told.Settled() {

@@ -41,5 +41,5 @@ func (a *archive) add(name string, data []byte) error {
 	return err
 }
 
-// close ends the archive; what it was written to stays open.
+// close completes the archive; the underlying writer stays open.
 func (a *archive) close() error { return errors.Join(a.tar.Close(), a.zip.Close()) }

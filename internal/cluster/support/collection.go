@@ -1,7 +1,7 @@
-// Package support helps people to find out what is wrong with a cluster: archives of what its machines logged, without secrets, and what
-// a machine's units say where a node or the API does not get ready.
+// Package support helps to diagnose a cluster: it collects archives of machines' logs without secrets, and finds out from a machine's units why a
+// node or the API does not become ready.
 //
-// It asks machines through a Source and may know providers' machines and SSH hosts, but not what the cluster should be.
+// It reads machines through a Source and may know providers' machines and SSH hosts, but not the wanted state of the cluster.
 package support
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// Options says what goes into a support archive.
+// Options select the content of a support archive.
 type Options struct {
-	Since   time.Duration     // how far back logs go; 0 means an hour
+	Since   time.Duration     // age of the oldest log lines; 0 means an hour
 	Prefix  string            // the directory inside of the archive
 	Extra   map[string][]byte // more files by name, redacted like all others
-	Status  func(line string) // told what goes on; may be nil
+	Status  func(line string) // gets progress; may be nil
 	PerFile int64             // most bytes of each log, its end counts; 0 means 1 MiB
 }
 
@@ -46,7 +46,7 @@ const (
 	logPodBytes    = 128 << 10       // of each
 )
 
-// Collection fills one archive with what machines are asked for and what it is given. It may be used from several sides at once.
+// Collection fills one archive with the machines' answers and the caller's content. It is safe for concurrent use.
 type Collection struct {
 	Options  Options
 	archive  *archive
@@ -85,7 +85,7 @@ func (col *Collection) Add(machine, name string, data []byte, err error) {
 	col.problems = append(col.problems, Problem{Machine: machine, What: name, Error: string(col.archive.redactor.Redact([]byte(err.Error())))})
 }
 
-// JSON puts in what f returns.
+// JSON adds the result of f.
 func (col *Collection) JSON(name string, f func() (any, error)) {
 	v, err := f()
 	if err != nil {
@@ -96,7 +96,7 @@ func (col *Collection) JSON(name string, f func() (any, error)) {
 	col.Add("", name, append(data, '\n'), err)
 }
 
-// Finish lists what is missing and ends the archive.
+// Finish adds a list of what is missing and completes the archive.
 func (col *Collection) Finish() ([]Problem, error) {
 	if len(col.problems) > 0 {
 		col.JSON("problems.json", func() (any, error) { return col.problems, nil })

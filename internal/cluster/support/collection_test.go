@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// ourSecrets are secrets of a cluster as its store would hold them.
+// ourSecrets returns secrets of a cluster as its store contains them.
 func ourSecrets(t testing.TB) (*memory.Overlay, map[string]string) {
 	t.Helper()
 	s := memory.NewOverlay(nil)
@@ -58,7 +58,7 @@ func ourSecrets(t testing.TB) (*memory.Overlay, map[string]string) {
 	return s, planted
 }
 
-// foreign are secrets that only their form gives away, each with what must not be seen of it.
+// foreign returns secrets that are recognisable only by their form, each with the part that must not appear.
 func foreign() map[string][2]string {
 	body := "MHcCAQEEIBkg4LVWM9nuwNSk3yByxZpYRTBnVJk5GkMkY1ZkP0QzoAoGCCqGSM49"
 	key := "-----BEGIN EC PRIVATE KEY-----\n" + body + "\n-----END EC PRIVATE KEY-----\n"
@@ -115,7 +115,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// machines answers for machines, with secrets in everything it says.
+// machines answers for machines, with secrets in all its output.
 type machines struct {
 	says string
 	dead map[string]bool
@@ -256,7 +256,7 @@ func TestTailBuffer(t *testing.T) {
 	}
 }
 
-// FuzzRedact: whatever stands around one of the cluster's own secrets, it is not seen.
+// FuzzRedact: none of the cluster's own secrets appears, whatever text surrounds it.
 func FuzzRedact(f *testing.F) {
 	secrets, planted := ourSecrets(f)
 	r := testkit.Value(NewRedactor(f.Context(), secrets))(f)

@@ -48,7 +48,7 @@ func commands(r provider.Role, since time.Duration) map[string][]string {
 	return c
 }
 
-// run returns the end of what a command on a machine prints.
+// run returns the end of a command's output on a machine.
 func (col *Collection) run(ctx context.Context, h remote.Host, limit int64, argv ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, logCommandTime)
 	defer cancel()
@@ -83,7 +83,7 @@ func (col *Collection) pods(ctx context.Context, machine string, h remote.Host) 
 	}
 }
 
-// tailBuffer keeps the end of what is written to it.
+// tailBuffer keeps the end of the data that is written to it.
 type tailBuffer struct {
 	limit int
 	data  []byte

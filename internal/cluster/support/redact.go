@@ -14,8 +14,8 @@ import (
 
 const redacted = "[redacted]"
 
-// secretForms are the forms in which secrets are recognised whoever made them. Some that are none (certificates in base64)
-// go with them: better so than the other way round.
+// secretForms are the forms of secrets from any source. They also match some harmless text (certificates in base64), which is better than missing
+// a secret.
 var secretForms = []*regexp.Regexp{
 	regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?-----END [A-Z0-9 ]*PRIVATE KEY-----`),
 	regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*$`),                                                   // its end is not here
@@ -39,7 +39,7 @@ var named = regexp.MustCompile(`(?i)\b(token|secret|certificate-key|encryption-k
 // Redactor takes secrets out of texts.
 type Redactor struct{ known *strings.Replacer }
 
-// NewRedactor knows the cluster's own secrets beside the usual forms.
+// NewRedactor returns a Redactor for the cluster's own secrets and the usual forms.
 func NewRedactor(ctx context.Context, secrets pki.Secrets) (*Redactor, error) {
 	names, err := secrets.Names(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ const minNeedle = 24
 
 var tokens = regexp.MustCompile(`[A-Za-z0-9+/=_-]{24,}`)
 
-// needlesOf lists what a secret looks like in a text: its own words and lines, and all of it in base64 and hexadecimal.
+// needlesOf lists the forms in which a secret may appear in a text: its words and lines, and all of it in base64 and hexadecimal.
 func needlesOf(v []byte) []string {
 	var out []string
 	isPEM := bytes.HasPrefix(v, []byte("-----BEGIN ")) // then each word is a line of key material, also that rare one without a digit
@@ -102,7 +102,7 @@ func random(s string) bool {
 	return digit > 0 && (lower > 0 && upper > 0 || len(s) >= 32 && strings.Trim(s, "0123456789abcdef") == "")
 }
 
-// Redact returns text without what is a secret or looks like one.
+// Redact removes everything from text that is or looks like a secret.
 func (r *Redactor) Redact(text []byte) []byte {
 	s := r.known.Replace(string(text))
 	for _, form := range secretForms {

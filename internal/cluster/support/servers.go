@@ -14,7 +14,7 @@ import (
 // serverLines is how many of the last lines of a program's log an error shows.
 const serverLines = 6
 
-// maxStarts is how often a program may be started before it counts as one that can't run: kubelet has waited 10, 20 and 40 s by then.
+// maxStarts is the number of starts after which a program counts as unable to run: by then kubelet has waited 10, 20 and 40 s.
 const maxStarts = 4
 
 // serverLogs prints the end of the log of each program of the control plane that does not run or has ended since kubelet read its manifest: kubelet
@@ -28,9 +28,9 @@ const serverLogs = `for p in etcd kube-apiserver kube-controller-manager kube-sc
   tail -n 60 "$f"
 done`
 
-// ServersBecause looks why a control-plane machine does not serve yet. Once kubelet has started a program there maxStarts times in vain, or no time is
-// left, it adds what the programs that do not stay up last logged to waited, the error of a wait for them, and the result is final. Else it returns
-// waited.
+// ServersBecause finds out why a control-plane machine does not serve yet. Once kubelet has started a program there maxStarts times in vain, or
+// time runs out, it adds the last log lines of the failing programs to waited, the error of a wait for them, and the result is final. Otherwise
+// it returns waited.
 func ServersBecause(ctx context.Context, source Source, h remote.Host, r *Redactor, cluster, name string, waited error) error {
 	deadline, bounded := ctx.Deadline()
 	last := bounded && time.Until(deadline) < LookTime
@@ -51,8 +51,8 @@ func ServersBecause(ctx context.Context, source Source, h remote.Host, r *Redact
 		Do("if a setting of the document keeps it from starting, remove the setting and run naupegos apply again: it begins with this machine; the others still run without the setting").Enough()
 }
 
-// serversSaid reads what serverLogs prints: of each program the last lines, without what the container runtime puts before them, and how often kubelet
-// has started the one that it started most often.
+// serversSaid parses the output of serverLogs: the last lines of each program, without the container runtime's prefix, and the highest number of
+// starts of a program.
 func serversSaid(out string) (said string, starts int) {
 	var b strings.Builder
 	for _, part := range strings.Split("\n"+out, "\n==> ")[1:] {

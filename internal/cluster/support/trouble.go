@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/remote"
 )
 
-// Bounds of what a machine is asked when its node does not get ready.
+// Limits for the diagnosis of a machine whose node does not become ready.
 const (
 	LookTime      = 20 * time.Second // for asking; a step's timeout has it on top
 	troubleLines  = 3                // of each unit's journal, in the error
@@ -22,11 +22,11 @@ const (
 	troubleLog    = 256 << 10        // bytes of a journal's end that are looked at
 )
 
-// nodeUnits are what a node needs to be ready, the one that the others rest on last.
+// nodeUnits are the units that a node needs, each before those that it depends on.
 var nodeUnits = []string{"kubelet.service", "containerd.service"}
 
-// WaitThenDiagnose runs wait in the time that is left but for LookTime. Where that was not enough, explain is given the error and the
-// rest of the time, to find out why.
+// WaitThenDiagnose runs wait in the remaining time minus LookTime. If wait fails, explain gets its error and the rest of the time to find the
+// reason.
 func WaitThenDiagnose(ctx context.Context, wait func(context.Context) error, explain func(context.Context, error) error) error {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if deadline, ok := ctx.Deadline(); ok {
@@ -40,8 +40,7 @@ func WaitThenDiagnose(ctx context.Context, wait func(context.Context) error, exp
 	return explain(ctx, err)
 }
 
-// NoAPIBecause makes the error of an API that did not answer in time. Units that run are left out: what they say is of no use
-// to somebody who asks why there is no API.
+// NoAPIBecause returns the error of an API that did not answer in time. It leaves out running units, whose messages don't explain a missing API.
 func NoAPIBecause(cluster string, names []string, waited error, found []Trouble) error {
 	var b strings.Builder
 	b.WriteString(withoutHint(waited))
@@ -63,21 +62,21 @@ func NoAPIBecause(cluster string, names []string, waited error, found []Trouble)
 	return fail.New(fail.NotReady, "%s", b.String()).Do("%s", hint).Enough()
 }
 
-// Trouble is what a machine says of its units.
+// Trouble holds a machine's reports about its units.
 type Trouble struct {
-	units  []unitTrouble // those that are not well or complained
+	units  []unitTrouble // units that failed or logged errors
 	Unseen error         // why not everything could be asked
 }
 
 // unitTrouble is one unit's state and last complaints.
 type unitTrouble struct {
 	name       string
-	state      string   // empty where it is active
+	state      string   // empty if it is active
 	masked     bool     //
 	complaints []string // the newest last; redacted
 }
 
-// LookForTrouble asks a machine what its units are and what they complained about since the given time ago.
+// LookForTrouble reads the states of a machine's units, and their complaints since the given time ago.
 func LookForTrouble(ctx context.Context, source Source, h remote.Host, r *Redactor, since time.Duration) Trouble {
 	ctx, cancel := context.WithTimeout(ctx, LookTime*3/4)
 	defer cancel()
@@ -105,7 +104,7 @@ func LookForTrouble(ctx context.Context, source Source, h remote.Host, r *Redact
 // properties are one unit's, as systemctl show prints them.
 type properties map[string]string
 
-// unitStates reads what systemctl show prints of several units, by name.
+// unitStates parses the output of systemctl show for several units, by name.
 func unitStates(out string) map[string]properties {
 	all := map[string]properties{}
 	for _, block := range strings.Split(out, "\n\n") {
@@ -119,8 +118,8 @@ func unitStates(out string) map[string]properties {
 	return all
 }
 
-// words tells a unit's state; empty where it is active and stayed so, or where nothing is known. One that ends again and
-// again is active at moments.
+// words describes a unit's state; empty if it is active without restarts, or if the state is unknown. A unit that restarts repeatedly is active
+// at times.
 func (p properties) words() string {
 	switch {
 	case p["ActiveState"] == "active" && p["NRestarts"] != "" && p["NRestarts"] != "0":
@@ -142,8 +141,8 @@ var (
 	systemds   = regexp.MustCompile(`^\S+\.(?:service|socket): |^(?:Starting|Started|Stopping|Stopped|Failed to start|This usually indicates) `) // of any failure the same
 )
 
-// complaints picks the last few lines of a journal that tell of an error, each once. Where the unit is not well, its last
-// words are among them whatever they tell, and where it said nothing, systemd's about it.
+// complaints returns the last few different error lines of a journal. For an unwell unit it includes the last lines whatever they contain or, if
+// the unit logged nothing, systemd's lines about it.
 func complaints(journal string, unwell bool) []string {
 	var found, systemd []string
 	last := ""
@@ -170,7 +169,7 @@ func complaints(journal string, unwell bool) []string {
 	return found[max(0, len(found)-troubleLines):]
 }
 
-// once appends a line, and takes it away where it stood before.
+// once appends a line and removes its earlier occurrence.
 func once(lines []string, line string) []string {
 	return append(slices.DeleteFunc(lines, func(l string) bool { return l == line }), line)
 }
@@ -183,7 +182,7 @@ func shorten(s string, n int) string {
 	return s
 }
 
-// text lists the units, each on a line of its own with its complaints below; empty where nothing is to tell.
+// text lists the units, one per line with its complaints below; empty if there are none.
 func (t Trouble) text() string {
 	var b strings.Builder
 	for _, u := range t.units {
@@ -205,7 +204,7 @@ func (t Trouble) text() string {
 	return b.String()
 }
 
-// NotReadyBecause makes the error of a node that did not get ready: what was waited for, what the machine says, what to do.
+// NotReadyBecause returns the error of a node that did not become ready: the awaited condition, the machine's reports, and the remedy.
 func NotReadyBecause(machine, cluster string, waited error, t Trouble) error {
 	text := withoutHint(waited) + cmp.Or(t.text(), "\nkubelet and containerd run there and log no errors")
 	return fail.New(fail.NotReady, "%s", text).At(machine).Do("%s", remedy(machine, cluster, text, t)).Enough()
@@ -222,7 +221,7 @@ func withoutHint(err error) string {
 	return bare.Error()
 }
 
-// remedies are what helps against well-known causes, by what the error says.
+// remedies for well-known causes, by a text in the error.
 var remedies = []struct{ sign, advice string }{
 	{"swap on is not supported", "turn off swap on the machine"},
 	{"cni plugin not initialized", "the network plugin's pod has not set up this node: look at its log"},
@@ -230,7 +229,7 @@ var remedies = []struct{ sign, advice string }{
 	{"certificate has expired or is not yet valid", "set the machine's clock"},
 }
 
-// remedy says what to do about it.
+// remedy returns the remedy for an error.
 func remedy(machine, cluster, text string, t Trouble) string {
 	for _, u := range t.units {
 		if u.masked {

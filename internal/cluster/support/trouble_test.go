@@ -15,7 +15,7 @@ import (
 // unitHost answers for a machine's systemd.
 type unitHost struct {
 	Source
-	show    string            // what systemctl show prints
+	show    string            // output of systemctl show
 	journal map[string]string // by unit
 	err     error             // of journalctl
 }

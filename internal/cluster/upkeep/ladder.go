@@ -1,7 +1,7 @@
-// Package upkeep decides which machine is repaired next, and by what: the ladder of remedies, the order of the sick, and the brake where many
-// fail together.
+// Package upkeep selects the machine to repair next, and the remedy: it defines the ladder of remedies, the order of sick machines, and the brake
+// if many fail together.
 //
-// It is pure: it looks at what it is told of machines and of the time, and does nothing to either.
+// It is pure: it uses only its arguments, and acts on nothing.
 package upkeep
 
 import (
@@ -18,12 +18,12 @@ type Rung string
 // The rungs of the ladder, the mildest first.
 const (
 	Reboot    Rung = "reboot"      // shut down cleanly, and started
-	Cycle     Rung = "power-cycle" // switched off at once, and started
-	Reinstall Rung = "reinstall"   // made anew from nothing, where its provider can
+	Cycle     Rung = "power-cycle" // switched off without a shutdown, and started
+	Reinstall Rung = "reinstall"   // installed from scratch, if its provider supports that
 	Replace   Rung = "replace"     // another machine takes its place
 )
 
-// Replaces reports whether a rung makes an end of what the machine was: it leaves the cluster, and it or another one joins in its place.
+// Replaces reports whether a rung destroys the machine's state: the machine leaves the cluster, and it or another one joins in its place.
 func (r Rung) Replaces() bool { return r == Reinstall || r == Replace }
 
 func rungs() []Rung { return []Rung{Reboot, Cycle, Reinstall, Replace} }
@@ -35,17 +35,17 @@ const cutOff = 2
 type Try struct {
 	Rung  Rung      `json:"rung"`
 	At    time.Time `json:"at"`    // when it was begun last
-	Times int       `json:"times"` // how often it was begun: more than once where a run was cut off
+	Times int       `json:"times"` // number of attempts: more than one if a run was interrupted
 	Done  bool      `json:"done,omitempty"`
 }
 
-// Ladder is what was tried to heal one failure of a machine. It is remembered before anything is done, so that a crash repeats no rung for ever.
+// Ladder records the attempts to repair one failure of a machine. It is saved before each attempt, so that a crash can't repeat a rung forever.
 type Ladder struct {
 	Since time.Time `json:"since"` // when the failure was first seen
 	Tries []Try     `json:"tries,omitempty"`
 }
 
-// ParseLadder reads what String writes; the empty text is a ladder that nobody has climbed.
+// ParseLadder parses the output of String; the empty text is a ladder without attempts.
 func ParseLadder(text string) (l Ladder, err error) {
 	if text == "" {
 		return l, nil
@@ -68,7 +68,7 @@ func (l Ladder) String() string {
 // IsZero reports whether nothing is remembered.
 func (l Ladder) IsZero() bool { return l.Since.IsZero() && len(l.Tries) == 0 }
 
-// Begin returns the ladder with a rung begun: once more where it was cut off.
+// Begin returns the ladder with a rung begun, or repeated if it was interrupted.
 func (l Ladder) Begin(r Rung, now time.Time) Ladder {
 	l.Tries = slices.Clone(l.Tries)
 	if last := l.last(); last != nil && last.Rung == r {
@@ -88,7 +88,7 @@ func (l Ladder) Finish(now time.Time) Ladder {
 	return l
 }
 
-// last returns the rung that was climbed last; nil where none was.
+// last returns the last attempt, or nil.
 func (l Ladder) last() *Try {
 	if len(l.Tries) == 0 {
 		return nil
@@ -108,15 +108,15 @@ func (l Ladder) Resumes(r Rung) bool {
 	return last != nil && last.Rung == r && !last.Done
 }
 
-// Over reports whether the failure is over: the machine has been well since a time, for as long as a rung is given to work.
+// Over reports whether the failure is over: the machine has been healthy for as long as a rung may take.
 func (l Ladder) Over(since, now time.Time, patience time.Duration) bool {
 	if last := l.last(); last != nil && last.At.After(since) {
-		since = last.At // it is well by what was tried
+		since = last.At // the last attempt has repaired it
 	}
 	return now.Sub(since) >= patience
 }
 
-// Words says what was tried and when; empty where nothing was.
+// Words describes the attempts with their times.
 func (l Ladder) Words() (tried []string) {
 	done := map[Rung]string{Reboot: "rebooted", Cycle: "power-cycled", Reinstall: "reinstalled", Replace: "replaced"}
 	begun := map[Rung]string{Reboot: "a reboot was interrupted", Cycle: "a power cycle was interrupted", Reinstall: "an installation was interrupted", Replace: "a replacement was interrupted"}

@@ -8,7 +8,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestOff: a machine that its provider reports as off waits its time, and a note says until when and what starts it now. By name it is repaired at once.
+// TestOff: repair of a machine that its provider reports as off waits, and a note states until when and how to start it now. A request by name
+// repairs it at once.
 func TestOff(t *testing.T) {
 	s := sick("demo-general-2", 0)
 	s.Off, s.Why = true, "the machine is off"

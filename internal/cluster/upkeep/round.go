@@ -17,30 +17,30 @@ type Sick struct {
 	Why          string    // it is not, in the API's words
 	Off          bool      // its provider reports it as off; the API may still call the node Ready
 	Ladder       Ladder
-	Leave        string          // why nobody is to touch it unless it is asked for by name; empty: it may be repaired
-	Never        string          // why nobody is to touch it at all
+	Leave        string          // why it is repaired only if requested by name; empty: it may be repaired
+	Never        string          // why it is never repaired
 	Cannot       map[Rung]string // which rungs it can't climb, and why
-	Reinstalls   bool            // the machine can be installed anew; else there is no such rung
+	Reinstalls   bool            // the machine can be reinstalled; otherwise there is no such rung
 }
 
-// Rules say when machines are repaired.
+// Rules define when machines are repaired.
 type Rules struct {
 	After        time.Duration // not Ready for this long, a machine is sick
 	Patience     time.Duration // that a rung is given to work
 	MaxUnhealthy int           // percent of all, above which none is repaired
 }
 
-// Round is what one round of repair does.
+// Round is the action of one round of repair.
 type Round struct {
-	Machine string   // the one that is repaired; empty: none is
-	Rung    Rung     // by which
+	Machine string   // the machine to repair; empty: none
+	Rung    Rung     // the remedy
 	Skipped []string // why the rungs before it were left out
-	Notes   []string // what else is to be known of the sick, a sentence each
+	Notes   []string // further notes about the sick machines, one sentence each
 	Stuck   []string // machines for which nothing is left to be tried, or that must not be touched
 }
 
-// Next says what is done next about the sick among so many machines: one rung of one machine. only names the one that somebody asks for: it is not
-// waited for, and not left alone because many others are sick. fail.Refused where so many are that the cause is not in the machines.
+// Next returns the next action for the sick among total machines: one rung for one machine. only names a machine that the user selected: it is
+// repaired at once, even if many others are sick. Next returns fail.Refused if so many are sick that the cause is not in the machines.
 func Next(sick []Sick, total int, r Rules, only string, now time.Time) (Round, error) {
 	if limit := max(1, total*r.MaxUnhealthy/100); only == "" && len(sick) > limit {
 		return Round{}, braked(sick, total, limit)
@@ -108,7 +108,7 @@ func (s Sick) due(r Rules, asked bool, now time.Time) (rung Rung, skipped []stri
 
 var words = map[Rung]string{Reboot: "reboot", Cycle: "power cycle", Reinstall: "installation", Replace: "replacement"}
 
-// exhausted says that nothing is left to be tried.
+// exhausted states that no remedy is left.
 func (s Sick) exhausted(skipped []string) string {
 	tried := append(s.Ladder.Words(), skipped...)
 	if s.Never != "" {
@@ -117,7 +117,7 @@ func (s Sick) exhausted(skipped []string) string {
 	return fmt.Sprintf("still not Ready (%s), and nothing is left to try (%s)", s.Why, strings.Join(tried, "; "))
 }
 
-// inTurn orders the sick: whose rung was cut off, then the control plane, then who has been sick for longest.
+// inTurn orders the sick: interrupted rungs first, then the control plane, then the longest sick.
 func inTurn(a, b Sick) int {
 	first := func(x, y bool) int {
 		switch {
@@ -140,7 +140,7 @@ func inTurn(a, b Sick) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// braked says that too many are sick.
+// braked returns the error for too many sick machines.
 func braked(sick []Sick, total, limit int) error {
 	var names []string
 	for _, s := range sick {

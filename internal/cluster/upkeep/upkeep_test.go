@@ -55,7 +55,7 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-// TestCutOff kills the run in the middle of each rung, for ever: a rung is begun twice at most, and the ladder ends.
+// TestCutOff kills the run in the middle of each rung again and again: a rung is begun at most twice, and the ladder ends.
 func TestCutOff(t *testing.T) {
 	s := sick("a", 0)
 	var did []Rung
@@ -73,7 +73,8 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestNeverTwo has two machines fail: while one is given its time nobody else is touched; once nothing is left for it, the other one's turn comes.
+// TestNeverTwo: of two failed machines, the second is not touched while the first one's remedy takes its time; its turn comes once no remedy is
+// left for the first.
 func TestNeverTwo(t *testing.T) {
 	a, b := sick("a", 0), sick("b", -time.Minute)
 	a.ControlPlane = true

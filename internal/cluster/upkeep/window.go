@@ -10,7 +10,7 @@ import (
 // Window is a time of the day or of the week, in UTC, at which machines may be disturbed. The zero Window is always open.
 type Window struct {
 	days     []time.Weekday // on which it opens; none: on all
-	from, to time.Duration  // since midnight; to belongs to the next day where it is not after from
+	from, to time.Duration  // since midnight; to is on the next day unless it is after from
 	limited  bool
 }
 
@@ -51,7 +51,7 @@ func (w Window) Open(now time.Time) bool {
 	return false
 }
 
-// Next returns when it opens next after a time; the time itself where it is open.
+// Next returns the next opening after a time, or the time itself if the window is open.
 func (w Window) Next(now time.Time) time.Time {
 	if w.Open(now) {
 		return now
@@ -64,7 +64,7 @@ func (w Window) Next(now time.Time) time.Time {
 	return now // there is a day within a week
 }
 
-// on returns when it opens and closes on the day of now, or so many days later, and whether it opens on that day.
+// on returns the opening and closing times on the day of now, plus later days, and whether the window opens on that day.
 func (w Window) on(now time.Time, later int) (from, to time.Time, opens bool) {
 	now = now.UTC()
 	midnight := time.Date(now.Year(), now.Month(), now.Day()+later, 0, 0, 0, 0, time.UTC)

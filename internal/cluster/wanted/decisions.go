@@ -2,21 +2,21 @@ package wanted
 
 import "maps"
 
-// Decision is what was decided about one machine, beside what the document says of its group.
+// Decision is a decision about one machine, in addition to the document's settings of its group.
 type Decision string
 
 // The decisions of a machine.
 const (
 	Remove    Decision = "leave"     // it goes before any other of its group
 	Replace   Decision = "renew"     // another machine of the same name takes its place
-	Reinstall Decision = "reinstall" // the same machine takes its place again, made anew from nothing
-	Surge     Decision = "surge"     // it is there beside its pool's own machines while these are changed, then it goes; decided before it is made
+	Reinstall Decision = "reinstall" // the same machine is installed from scratch and takes its place again
+	Surge     Decision = "surge"     // an extra machine for the time in which its pool's own machines are changed; decided before its creation
 )
 
-// Replaces reports whether the machine is to go and its place to be filled anew.
+// Replaces reports whether the machine is removed and its place is filled again.
 func (d Decision) Replaces() bool { return d == Replace || d == Reinstall }
 
-// Decisions maps machines' names to what was decided.
+// Decisions maps machine names to decisions.
 type Decisions map[string]Decision
 
 // clone returns decisions that can be changed.

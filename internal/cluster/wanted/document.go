@@ -79,7 +79,7 @@ func SetPoolVersion(document []byte, pool, version string) ([]byte, error) {
 	return edited, nil
 }
 
-// specOf returns the document's spec; nil where it has none.
+// specOf returns the document's spec, or nil.
 func specOf(document []byte) (*yaml.Node, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(document, &root); err != nil {
@@ -88,7 +88,7 @@ func specOf(document []byte) (*yaml.Node, error) {
 	return entry(content(&root), "spec"), nil
 }
 
-// setScalar sets an entry of a mapping to a value, which is written as inJSON where the document is JSON or the value was in double quotes.
+// setScalar sets an entry of a mapping to a value, written as inJSON if the document is JSON or the old value was in double quotes.
 func setScalar(document []byte, at *yaml.Node, key, value, inJSON string) ([]byte, error) {
 	if at == nil || at.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("it is not written there in a form that can be edited")
@@ -115,7 +115,7 @@ func content(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// entry returns the value of a key of a mapping; nil where there is none.
+// entry returns the value of a key of a mapping, or nil.
 func entry(m *yaml.Node, key string) *yaml.Node {
 	if m == nil || m.Kind != yaml.MappingNode {
 		return nil

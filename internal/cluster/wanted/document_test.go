@@ -43,7 +43,7 @@ func TestSetReplicas(t *testing.T) {
 		role      provider.Role
 		pool      string
 		n         int
-		old, new  string // what is replaced in doc; everything else stays
+		old, new  string // the replacement in doc; everything else stays
 	}{
 		{"control plane", commented, provider.ControlPlane, "", 5, "replicas: 3 # odd!", "replicas: 5 # odd!"},
 		{"pool", commented, provider.Worker, "a", 12, "      replicas: 2", "      replicas: 12"},

@@ -28,7 +28,7 @@ func (g Group) String() string {
 	return "control plane"
 }
 
-// groups lists what the document asks for, gateways first since the others are reached through them.
+// groups returns the document's groups, gateways first because they are the way to the others.
 func groups(doc *v1alpha1.Cluster) []Group {
 	gs := []Group{{Role: provider.Gateway, Replicas: doc.GatewayCount()}, {Role: provider.ControlPlane, Replicas: doc.Spec.ControlPlane.Replicas}}
 	for _, w := range doc.Spec.Workers {
@@ -37,7 +37,7 @@ func groups(doc *v1alpha1.Cluster) []Group {
 	return gs
 }
 
-// fill says which machines of one group should exist, by index, and which existing ones should go.
+// fill returns the wanted machines of one group by index, and the existing ones to remove.
 func (g Group) fill(cluster string, have []provider.Machine, decided Decisions) (want []Slot, gone []provider.Machine) {
 	sort.Slice(have, func(i, j int) bool { return have[i].Index < have[j].Index })
 	taken := map[int]bool{}
@@ -77,7 +77,7 @@ func (g Group) index(cluster, machine string) (int, bool) {
 	return n, ok && err == nil && n > 0
 }
 
-// GroupOf tells to which group of the document a machine's name belongs, whether it exists or not.
+// GroupOf returns the document's group for a machine name, whether the machine exists or not.
 func GroupOf(doc *v1alpha1.Cluster, machine string) (Group, error) {
 	for _, g := range groups(doc) {
 		if _, ours := g.index(doc.Metadata.Name, machine); ours {

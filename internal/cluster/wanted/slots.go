@@ -1,7 +1,7 @@
-// Package wanted says which machines a document asks for: slots with names, filled by machines that exist or are to be made, and what
-// was decided about single machines. It also edits a document's numbers of machines in place.
+// Package wanted determines the machines that a document wants: slots with names, filled by existing or new machines, and decisions about single
+// machines. It also edits a document's numbers of machines in place.
 //
-// It is pure: it looks at the document and at the machines that it is given, and at nothing else.
+// It is pure: it uses only the document and the machines that it gets.
 package wanted
 
 import (
@@ -20,13 +20,13 @@ type Slot struct {
 	Role  provider.Role
 	Pool  string
 	Index int
-	Surge bool // it is beside the pool's own machines, and goes once these are changed
+	Surge bool // an extra machine of the pool, removed once the pool's own machines are changed
 }
 
 // IsControlPlane reports whether the machine runs the control plane.
 func (s Slot) IsControlPlane() bool { return s.Role == provider.ControlPlane }
 
-// Own returns the slots but for machines that are there only while others of their pool are changed.
+// Own returns the slots without extra machines.
 func Own(slots []Slot) []Slot {
 	return slices.DeleteFunc(slices.Clone(slots), func(s Slot) bool { return s.Surge })
 }
@@ -40,8 +40,8 @@ func Names(slots []Slot) []string {
 	return names
 }
 
-// Relayed reports whether control-plane machines pass the adverts of gateways on to each other: there are several gateways, and not on OpenStack, whose
-// ports drop packets that carry another machine's address.
+// Relayed reports whether control-plane machines relay the gateways' adverts: there are several gateways, and not on OpenStack, whose ports drop
+// packets with another machine's address.
 func Relayed(doc *v1alpha1.Cluster, slots []Slot) bool {
 	gateways := 0
 	for _, s := range slots {
@@ -52,11 +52,10 @@ func Relayed(doc *v1alpha1.Cluster, slots []Slot) bool {
 	return gateways > 1 && doc.Spec.Provider.OpenStack == nil
 }
 
-// Assign says which machines should exist and which existing ones should go. Existing machines are kept, lowest index first
-// (as numbers: 9 comes before 10), except those that are decided to go; new ones take the lowest free index. A machine that
-// is decided to be replaced keeps its slot: it is wanted, and another machine will fill it. One that is decided to be there while its pool is
-// changed has a slot beside those that the document asks for.
-// Where the document itself names the machines (provider hosts), they are taken from there.
+// Assign returns the wanted machines and the existing ones to remove. Existing machines are kept, lowest index first (as numbers: 9 comes before
+// 10), except those with the decision to remove; new ones take the lowest free index. A machine with the decision to replace keeps its slot,
+// which another machine will fill. An extra machine has a slot in addition to the document's. If the document lists the machines (provider
+// hosts), they come from there.
 func Assign(doc *v1alpha1.Cluster, existing []provider.Machine, decided Decisions) (want []Slot, remove []provider.Machine) {
 	if doc.Spec.Provider.Hosts != nil {
 		return assignHosts(doc, existing, decided)
@@ -86,8 +85,8 @@ func Assign(doc *v1alpha1.Cluster, existing []provider.Machine, decided Decision
 	return want, remove
 }
 
-// recognise fills in what a half-made machine's provider could not tell: a create that was killed before it wrote anything
-// down leaves a name alone. What such a name is for is clear where the document would use it.
+// recognise completes a partly created machine about which the provider knows only the name, because its creation was killed too early. The
+// document determines the purpose of such a name.
 func recognise(doc *v1alpha1.Cluster, m provider.Machine) provider.Machine {
 	if m.Role != "" {
 		return m

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// groupsOf is a document that asks for a control plane and for pools "a", "b", … of so many workers.
+// groupsOf returns a document with a control plane and pools "a", "b", … of the given sizes.
 func groupsOf(t *testing.T, controlPlanes int, pools ...int) *v1alpha1.Cluster {
 	t.Helper()
 	doc := &v1alpha1.Cluster{Metadata: v1alpha1.Metadata{Name: "demo"}}

@@ -8,15 +8,15 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Rolling is what pools need that are changed while they serve.
+// Rolling describes the pools that are changed while they serve.
 type Rolling struct {
-	Away  map[string]int  // by pool: how many of its machines are to be taken away, in turn, and come back
-	Going map[string]bool // machines that serve and go, whatever else is done: they go last
+	Away  map[string]int  // by pool: number of machines to take away one by one and bring back
+	Going map[string]bool // serving machines that will be removed in any case: they go last
 	Nodes map[string]bool // names that nodes have: no other machine gets one of these
 }
 
-// WithSurge returns the decisions with the machines that are to be there while pools are changed: as many as spec.updates.maxSurge says, and
-// no more than are away in all. What goes anyway counts among them. Of those decided before, one that is of no use any more goes.
+// WithSurge returns the decisions with the extra machines for changed pools: at most spec.updates.maxSurge, and no more than are away in total.
+// Machines that will be removed anyway count as extra ones. Earlier extra machines that are no longer useful are removed.
 func (fs Decisions) WithSurge(doc *v1alpha1.Cluster, existing []provider.Machine, r Rolling) Decisions {
 	out := fs.clone()
 	exists := map[string]bool{}

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/gateway"
 )
 
-// Rotate makes new keys for all gateways, and for the peers whose keys Naupegos made, and returns who got one.
+// Rotate creates new keys for all gateways, and for the peers whose keys Naupegos generated, and returns their names.
 func (n Network) Rotate(ctx context.Context) ([]string, error) {
 	ends := n.wanted()
 	for _, p := range n.Spec.Peers {
@@ -32,8 +32,9 @@ func (n Network) Rotate(ctx context.Context) ([]string, error) {
 	return done, nil
 }
 
-// Clients renders a configuration for each peer and gateway, by file name ("anna-demo-gw-1.conf"); host tells where a gateway is reached
-// from outside. They hold the private keys of peers whose keys Naupegos made. fail.NotReady where a gateway or peer was not carried out yet.
+// Clients renders a configuration for each peer and gateway, by file name ("anna-demo-gw-1.conf"); host returns a gateway's outside address. The
+// configurations contain the private keys of peers whose keys Naupegos generated. Clients returns fail.NotReady if a gateway or peer was not
+// applied yet.
 func (n Network) Clients(ctx context.Context, reach []string, host func(ctx context.Context, gateway string) (string, error)) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, name := range n.Gateways {
@@ -61,7 +62,7 @@ func (n Network) Clients(ctx context.Context, reach []string, host func(ctx cont
 	return files, nil
 }
 
-// forPeer fills in what is the peer's own.
+// forPeer adds the peer's own settings.
 func (n Network) forPeer(ctx context.Context, client gateway.WireGuardClient, p v1alpha1.WireGuardPeer) (gateway.WireGuardClient, error) {
 	client.Peer, client.PrivateKey, client.Address = p.Name, "", n.Facts.Of(memory.WireGuardPeer, p.Name)
 	var err error
@@ -73,7 +74,7 @@ func (n Network) forPeer(ctx context.Context, client gateway.WireGuardClient, p 
 	return client, err
 }
 
-// remembered returns what is remembered of a gateway or peer.
+// remembered returns the recorded key and address of a gateway or peer.
 func (n Network) remembered(ctx context.Context, end End) (private, address string, err error) {
 	key, err := n.Secrets.Get(ctx, end.secret())
 	address = n.Facts.Of(end.kind, end.name)

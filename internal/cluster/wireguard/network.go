@@ -1,7 +1,7 @@
-// Package wireguard keeps who is in a cluster's WireGuard network, with which address and key, and renders what gateways run and peers
-// are given.
+// Package wireguard manages the members of a cluster's WireGuard network with their addresses and keys, and renders the configurations of
+// gateways and peers.
 //
-// Addresses and keys come from the cluster's memory; what may be reached, and where a gateway is, is the caller's to know.
+// Addresses and keys come from the cluster's memory; the caller provides the reachable networks and the gateways' addresses.
 package wireguard
 
 import (
@@ -20,15 +20,15 @@ import (
 
 // Network is the WireGuard network of one cluster: a gateway for each of the cluster's gateways, and the peers of its document.
 type Network struct {
-	Spec     *v1alpha1.WireGuard // as the document has it; nil where it wants none
+	Spec     *v1alpha1.WireGuard // from the document; nil if it wants none
 	Cluster  string
 	Gateways []string      // names of the wanted gateways, in order
-	Facts    *memory.Facts // who has which address
+	Facts    *memory.Facts // contains the addresses
 	Secrets  pki.Secrets   // private keys
 }
 
-// Gateway says what a gateway runs so that peers get into the machines' network. What they may reach there is asked for by reach.
-// Addresses and keys that are absent are made, and remembered.
+// Gateway returns the configuration with which a gateway admits peers to the machines' network. reach returns the addresses that they may reach.
+// Gateway allocates and records missing addresses and keys.
 func (n Network) Gateway(ctx context.Context, name string, reach func(context.Context) ([]string, error)) (machine.Config, error) {
 	if err := n.allocate(ctx); err != nil {
 		return machine.Config{}, err
@@ -59,8 +59,7 @@ func (n Network) Gateway(ctx context.Context, name string, reach func(context.Co
 	return gateway.WireGuardConfig(g)
 }
 
-// End is a gateway or a peer, of whom an address (a fact) and a private key (a secret) are remembered: whoever once had an
-// address keeps it.
+// End is a gateway or a peer with a recorded address (a fact) and private key (a secret). An address, once assigned, stays.
 type End struct {
 	kind memory.Kind // of its address
 	name string
@@ -77,7 +76,7 @@ func (e End) String() string {
 // secret is the name of its private key.
 func (e End) secret() string { return "wireguard/" + e.String() }
 
-// ends returns what is remembered: addresses by end.
+// ends returns the recorded addresses by end.
 func (n Network) ends() map[End]string {
 	all := map[End]string{}
 	for _, kind := range []memory.Kind{memory.WireGuardGateway, memory.WireGuardPeer} {
@@ -88,7 +87,7 @@ func (n Network) ends() map[End]string {
 	return all
 }
 
-// key returns a private key, made where there is none.
+// key returns a private key, and creates it if it does not exist.
 func (n Network) key(ctx context.Context, end End) (string, error) {
 	have, err := n.Secrets.Get(ctx, end.secret())
 	if fail.KindOf(err) != fail.NotFound {
@@ -102,15 +101,15 @@ func (n Network) key(ctx context.Context, end End) (string, error) {
 	return string(have), err
 }
 
-// allocate gives every wanted gateway and peer an address of its own. Steps that run side by side come to the same
-// result: it follows from document and facts alone.
+// allocate gives every wanted gateway and peer an address of its own. Concurrent steps get the same result, because it depends only on the
+// document and the facts.
 func (n Network) allocate(ctx context.Context) error {
 	network, err := netip.ParsePrefix(n.Spec.CIDR)
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "spec.access.wireguard.cidr") // the document was checked
 	}
 	wanted, known := n.wanted(), n.ends()
-	taken, inUse := map[netip.Addr]bool{}, map[netip.Addr]bool{} // by anybody, by those who are wanted
+	taken, inUse := map[netip.Addr]bool{}, map[netip.Addr]bool{} // by any end; by wanted ends
 	for end, value := range known {
 		a, err := netip.ParseAddr(value)
 		if err != nil {
@@ -124,7 +123,7 @@ func (n Network) allocate(ctx context.Context) error {
 			continue
 		}
 		a, ok := freeAddress(network, func(a netip.Addr) bool { return taken[a] })
-		if !ok { // nobody may use those of removed peers any more
+		if !ok { // take the address of a removed peer
 			a, ok = freeAddress(network, func(a netip.Addr) bool { return inUse[a] })
 		}
 		if !ok {
@@ -175,7 +174,7 @@ func (n Network) Stale() []End {
 	return stale
 }
 
-// Forget forgets keys, then addresses: what is interrupted is found again by the addresses.
+// Forget deletes keys before addresses, so that an interrupted call can find the rest by the addresses.
 func (n Network) Forget(ctx context.Context, ends []End) error {
 	for _, end := range ends {
 		if err := n.Secrets.Delete(ctx, end.secret()); err != nil {

@@ -60,7 +60,7 @@ func wgConf(t *testing.T, c machine.Config) string {
 	return ""
 }
 
-// TestAddresses: everybody gets an address once and keeps it; a removed peer's is taken only where no other is left.
+// TestAddresses: each end gets an address once and keeps it; the address of a removed peer is reused only if no other is free.
 func TestAddresses(t *testing.T) {
 	n := network(spec("10.9.0.0/28", "anna", "ben"))
 	first, second := layers(t, n)
@@ -86,7 +86,7 @@ func TestAddresses(t *testing.T) {
 		t.Error("anna is gone, and still there")
 	}
 
-	// Fourteen addresses: two gateways, twelve new peers; anna's and carl's have to be taken.
+	// Fourteen addresses: two gateways and twelve new peers need those of anna and carl, too.
 	var names []string
 	for _, letter := range "cdefghijklmn" {
 		names = append(names, "p"+string(letter))

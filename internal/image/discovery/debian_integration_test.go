@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestDebiansKernel makes an image of the kernel that Debian has now, which is downloaded.
+// TestDebiansKernel builds an image of Debian's present kernel, which it downloads.
 func TestDebiansKernel(t *testing.T) {
 	testkit.OnlyFull(t, "the unit tests choose and pack modules of a kernel that is written by hand; this downloads 70 MB")
 	dir := os.Getenv("NAUPEGOS_DISCOVERY_TEST_CACHE")

@@ -14,7 +14,7 @@ func nameOf(file string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(path.Base(file), ".ko"), "-", "_")
 }
 
-// choose returns the files of the modules that patterns are about, and of all that these need.
+// choose returns the files of the modules that match patterns, and of their dependencies.
 func (k *kernel) choose(patterns []string) map[string]bool {
 	names := k.names()
 	chosen := map[string]bool{}
@@ -47,7 +47,7 @@ func (k *kernel) names() map[string][]string {
 	return names
 }
 
-// closure returns the files of what a module needs, each before those that need it.
+// closure returns the files of a module's dependencies, each before its dependents.
 func (k *kernel) closure(file string, names map[string][]string) (order []string) {
 	seen := map[string]bool{file: true}
 	var visit func(string)

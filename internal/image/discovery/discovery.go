@@ -1,7 +1,7 @@
-// Package discovery makes what machines boot that nobody knows yet: Debian's kernel as it is, and an initramfs with the modules of network
-// cards and disks and with the agent as its first process. The same kernel and agent make the same bytes.
+// Package discovery builds the image that unknown machines boot: Debian's unmodified kernel, and an initramfs with the modules for network cards
+// and disks and with the agent as its first process. The result is reproducible: the same kernel and agent give the same bytes.
 //
-// It knows nothing of servers and of how machines come to boot it.
+// It does not know servers, nor how machines boot the image.
 package discovery
 
 import (
@@ -36,7 +36,7 @@ const maxInfo = 1 << 20
 // recipe changes whenever an image is made differently of the same things.
 const recipe = "discovery 1"
 
-// Options says which image is made.
+// Options describe the image.
 type Options struct {
 	Agent   string   // naupegos-agent on this host
 	Cache   string   // directory of images and packages
@@ -71,7 +71,7 @@ func (i *Image) Kernel() string { return filepath.Join(i.Dir, KernelFile) }
 // Initrd returns the file with the initramfs.
 func (i *Image) Initrd() string { return filepath.Join(i.Dir, InitrdFile) }
 
-// Build makes the image, where the cache does not have it. Stopped, it leaves nothing that counts.
+// Build builds the image unless the cache has it. If it is interrupted, it leaves no image.
 func Build(ctx context.Context, o Options) (*Image, error) {
 	if o.Progress == nil {
 		o.Progress = silent{}
@@ -114,7 +114,7 @@ func Build(ctx context.Context, o Options) (*Image, error) {
 	return Open(dir)
 }
 
-// claim waits until nobody else makes images in the cache.
+// claim takes the lock on the cache, which serialises builds.
 func claim(ctx context.Context, cache string) (io.Closer, error) {
 	f, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -214,7 +214,7 @@ func (i *Image) CopyTo(dir string) error {
 	if err != nil {
 		return fail.Wrap(fail.Refused, err, "copy the discovery image")
 	}
-	defer to.Close() // what was written is synced
+	defer to.Close() // the data is synced already
 	for _, name := range []string{KernelFile, InitrdFile, infoFile} {
 		in, err := from.Open(name)
 		if err == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// small is a kernel whose ext4 needs a checksum of either of two makes, and jbd2, which needs crc16.
+// small returns a kernel whose ext4 needs one of two checksum implementations and jbd2, which needs crc16.
 func small() *kernel {
 	k := &kernel{release: "6.1.0-1-amd64", image: []byte("kernel"), content: map[string][]byte{}, modules: map[string]module{
 		"kernel/fs/ext4/ext4.ko":              {aliases: []string{"ext3", "fs-ext4"}, needs: []string{"jbd2"}, before: []string{"crypto-crc32c"}},
@@ -57,7 +57,7 @@ kernel/lib/crc16.ko:
 	}
 }
 
-// TestInitrd reads what was written, and has the same things make the same bytes.
+// TestInitrd reads the initrd back, and checks that the same input gives the same bytes.
 func TestInitrd(t *testing.T) {
 	dir := t.TempDir()
 	agent := filepath.Join(dir, "agent")

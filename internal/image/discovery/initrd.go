@@ -41,7 +41,7 @@ func writeInitrd(file string, k *kernel, agent string, programs map[string][]byt
 	return info.Size(), hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// archive is what the kernel unpacks. All is root's, and of the same time.
+// archive is an archive that the kernel unpacks. All files belong to root and have the same time.
 type archive struct {
 	w     *cpio.Writer
 	inode int64
@@ -87,7 +87,7 @@ func (a *archive) modules(k *kernel) error {
 	return a.file(path.Join(top, "modules.alias"), 0o644, aliases)
 }
 
-// file adds a regular file, after the directories that it lies in.
+// file adds a regular file, and its directories before it.
 func (a *archive) file(name string, mode cpio.FileMode, content []byte) error {
 	if err := a.directory(path.Dir(name)); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (a *archive) file(name string, mode cpio.FileMode, content []byte) error {
 	return a.add(name, cpio.TypeReg|mode, content)
 }
 
-// directory adds a directory, after those that it lies in, where it was not added yet.
+// directory adds a directory, and its parents before it, unless it was added already.
 func (a *archive) directory(name string) error {
 	if a.made[name] {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// Modules are those that machines need until they are installed, by their place below kernel/ of the directory of modules: directories end
-// with a slash. What these need comes with them.
+// Modules are the modules that machines need before their installation, by path below kernel/ in the directory of modules; directories end with a
+// slash. Their dependencies are included.
 var Modules = []string{
 	"drivers/net/ethernet/", "drivers/net/phy/", "drivers/net/mdio/", "drivers/net/virtio_net.ko", "drivers/net/vmxnet3/", "drivers/net/hyperv/", "drivers/net/xen-netfront.ko",
 	"drivers/ata/", "drivers/nvme/host/", "drivers/scsi/", "drivers/message/", "drivers/block/virtio_blk.ko", "drivers/block/xen-blkfront.ko", "drivers/block/loop.ko",
@@ -27,27 +27,27 @@ var Modules = []string{
 	"fs/ext4/", "fs/fat/", "fs/nls/nls_", "fs/squashfs/", "fs/overlayfs/", "fs/efivarfs/",
 }
 
-// Virtual are those of emulated computers.
+// Virtual are the modules for emulated computers.
 var Virtual = []string{
 	"drivers/net/virtio_net.ko", "drivers/net/ethernet/intel/e1000", "drivers/ata/ahci.ko", "drivers/ata/ata_piix.ko", "drivers/nvme/host/", "drivers/scsi/sd_mod.ko",
 	"drivers/scsi/virtio_scsi.ko", "drivers/block/virtio_blk.ko", "drivers/virtio/", "drivers/char/hw_random/virtio-rng.ko",
 	"fs/ext4/", "fs/fat/", "fs/nls/nls_cp437.ko", "fs/nls/nls_ascii.ko", "fs/nls/nls_utf8.ko", "fs/nls/nls_iso8859-1.ko", "fs/squashfs/", "fs/overlayfs/", "fs/efivarfs/",
 }
 
-// kernel is what of a kernel's package goes into an image.
+// kernel is the part of a kernel package that goes into an image.
 type kernel struct {
 	release string
 	image   []byte
-	modules map[string]module // all that the package has, by their file below the directory of modules
-	content map[string][]byte // of those that were chosen
+	modules map[string]module // all modules of the package, by file below the directory of modules
+	content map[string][]byte // content of the chosen modules
 }
 
-// module is what a module says of itself.
+// module is a module's description of itself.
 type module struct {
-	aliases, needs, before []string // what it drives; modules that it needs; modules or aliases that are to be loaded before
+	aliases, needs, before []string // its devices; modules that it needs; modules or aliases to load before it
 }
 
-// readKernel reads a package: which modules there are first, then those that were chosen, with what they need.
+// readKernel reads a package twice: first the list of modules, then the chosen ones with their dependencies.
 func readKernel(ctx context.Context, file string, patterns []string) (*kernel, error) {
 	k := &kernel{modules: map[string]module{}, content: map[string][]byte{}}
 	err := eachFile(ctx, file, func(name string, r io.Reader) error {
@@ -114,7 +114,7 @@ func eachFile(ctx context.Context, file string, f func(name string, r io.Reader)
 	if err != nil {
 		cancel()
 	} else {
-		_, err = io.Copy(io.Discard, out) // what fills the last block
+		_, err = io.Copy(io.Discard, out) // the padding of the last block
 	}
 	if ended := cmd.Wait(); err == nil && ended != nil {
 		err = fmt.Errorf("%w: %s", ended, tool.LastLines(stderr.String(), 3))
@@ -142,7 +142,7 @@ func walk(t *tar.Reader, f func(name string, r io.Reader) error) error {
 	}
 }
 
-// readModule reads what modinfo(8) shows.
+// readModule reads the fields that modinfo(8) prints.
 func readModule(data []byte) (m module, err error) {
 	f, err := elf.NewFile(bytes.NewReader(data))
 	if err != nil {

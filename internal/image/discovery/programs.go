@@ -13,14 +13,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Programs are those of this host that an installation runs, and the packages that have them.
+// Programs are the programs of this host that an installation runs, with their packages.
 var Programs = map[string]string{"/usr/sbin/sfdisk": "fdisk"}
 
-// libraryDirs is where the dynamic linker of Debian looks.
+// libraryDirs are the directories in which Debian's dynamic linker looks.
 var libraryDirs = []string{"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"}
 
-// withLibraries returns the files of programs and of all that they are linked with, by the paths that they have on this host and are to have
-// in the image.
+// withLibraries returns the files of programs and of the libraries that they link, by their paths, which are the same on this host and in the
+// image.
 func withLibraries(programs map[string]string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for path, pkg := range programs {

@@ -1,4 +1,4 @@
-// Package access asks the Kubernetes API who may use it: which issuers of tokens its servers have loaded, and which roles people have.
+// Package access asks the Kubernetes API who may use it: which configurations its servers have loaded, and which roles people have.
 package access
 
 import (
@@ -16,34 +16,38 @@ import (
 	"github.com/naupegos/naupegos/internal/kube"
 )
 
-// The metrics by which an API server says which AuthenticationConfiguration it goes by, and how often it could not load one.
+// Reloaded is a configuration file that API servers reload by themselves.
+type Reloaded string
+
+// The files, as API servers call them in their metrics and logs.
 const (
-	loadedMetric = "apiserver_authentication_config_controller_last_config_info{"
-	failedMetric = `apiserver_authentication_config_controller_automatic_reloads_total{`
+	Authentication Reloaded = "authentication"
+	Authorization  Reloaded = "authorization"
 )
 
-// Loaded returns fail.NotReady until an API server goes by this AuthenticationConfiguration. The client must reach that one server.
-func Loaded(ctx context.Context, c *kube.Client, config []byte) error {
+// Loaded returns fail.NotReady until an API server goes by this content of a file. The client must reach that one server.
+func Loaded(ctx context.Context, c *kube.Client, file Reloaded, config []byte) error {
 	body, err := kube.Set(c).Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
-		return kube.APIError(ctx, err, "ask the API server which issuers it accepts").At(c.Server())
+		return kube.APIError(ctx, err, "ask the API server for its %s configuration", string(file)).At(c.Server())
 	}
-	return loaded(body, config, c.Server())
+	return loaded(body, file, config, c.Server())
 }
 
-func loaded(metrics, config []byte, server string) error {
+func loaded(metrics []byte, file Reloaded, config []byte, server string) error {
+	prefix := "apiserver_" + string(file) + "_config_controller_"
 	want := fmt.Sprintf(`hash="sha256:%x"`, sha256.Sum256(config))
 	failures := "0"
 	for lines := bufio.NewScanner(bytes.NewReader(metrics)); lines.Scan(); {
 		line := lines.Text()
 		switch {
-		case strings.HasPrefix(line, loadedMetric) && strings.Contains(line, want):
+		case strings.HasPrefix(line, prefix+"last_config_info{") && strings.Contains(line, want):
 			return nil
-		case strings.HasPrefix(line, failedMetric) && strings.Contains(line, `status="failure"`):
+		case strings.HasPrefix(line, prefix+"automatic_reloads_total{") && strings.Contains(line, `status="failure"`):
 			failures = line[strings.LastIndexByte(line, ' ')+1:]
 		}
 	}
-	return fail.New(fail.NotReady, "the API server has not loaded its list of issuers yet (%s failed attempts)", failures).At(server)
+	return fail.New(fail.NotReady, "the API server has not loaded its %s configuration yet (%s failed attempts)", string(file), failures).At(server)
 }
 
 // MissingNamespaces returns the given namespaces that do not exist.

@@ -19,9 +19,9 @@ apiserver_authentication_config_controller_automatic_reloads_total{apiserver_id_
 # TYPE apiserver_authentication_config_controller_last_config_info gauge
 apiserver_authentication_config_controller_last_config_info{apiserver_id_hash="sha256:1",hash="sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"} 1
 `
-	testkit.Must(t, loaded([]byte(metrics), []byte("abc"), "https://cp-1"))
-	testkit.Fails(t, loaded([]byte(metrics), []byte("abcd"), "https://cp-1"), fail.NotReady, "https://cp-1", "3 failed attempts")
-	testkit.Fails(t, loaded(nil, []byte("abc"), "https://cp-1"), fail.NotReady, "0 failed attempts")
+	testkit.Must(t, loaded([]byte(metrics), Authentication, []byte("abc"), "https://cp-1"))
+	testkit.Fails(t, loaded([]byte(metrics), Authentication, []byte("abcd"), "https://cp-1"), fail.NotReady, "https://cp-1", "3 failed attempts")
+	testkit.Fails(t, loaded(nil, Authentication, []byte("abc"), "https://cp-1"), fail.NotReady, "0 failed attempts")
 }
 
 // TestMaker tells by its labels who made a binding.

@@ -31,9 +31,9 @@ func (p Params) apiServerPod(n Node, files fileSet) (machine.File, error) {
 		annotations: map[string]string{"kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint": hostPort(n.Address, APIServerPort)},
 		port:        APIServerPort, scheme: corev1.URISchemeHTTPS, host: n.Address,
 		live: "/livez", ready: "/readyz", startup: "/livez",
-		mounts: sortedMounts(append(append(caMounts(), directory("k8s-certs", pkiDir, true)), p.apiServerVolumes()...)),
-		uses: asStarted(files).under(pkiDir+"/ca.crt", pkiDir+"/apiserver", pkiDir+"/front-proxy-ca.crt", pkiDir+"/front-proxy-client",
-			pkiDir+"/sa.", pkiDir+"/etcd/ca.crt", ourDir+"/"),
+		mounts: sortedMounts(apiServerMounts(p)),
+		uses: append(asStarted(files).under(pkiDir+"/ca.crt", pkiDir+"/apiserver", pkiDir+"/front-proxy-ca.crt", pkiDir+"/front-proxy-client",
+			pkiDir+"/sa.", pkiDir+"/etcd/ca.crt", ourDir+"/"), p.Settings.APIServer.Reads...),
 	}.manifest()
 }
 
@@ -46,7 +46,7 @@ func (p Params) apiServerBaseArgs(n Node) []arg {
 	return []arg{
 		{"advertise-address", n.Address},
 		{"allow-privileged", "true"},
-		{"authorization-mode", "Node,RBAC"},
+		p.Authorization.arg(),
 		{"client-ca-file", pkiDir + "/ca.crt"},
 		{"enable-admission-plugins", "NodeRestriction"},
 		{"enable-bootstrap-token-auth", "true"},
@@ -87,6 +87,9 @@ func (p Params) apiServerExtraArgs(known []flags.Table) []arg {
 		// Who answers in a kubelet's place gets no exec and no logs.
 		{"kubelet-certificate-authority", pkiDir + "/ca.crt"},
 	}
+	if len(p.Authorization.Config) > 0 {
+		args = append(args, p.Authorization.arg()) // for kubeadm, which then sets no authorization-mode
+	}
 	if p.AuditLog || p.Settings.AuditWebhook {
 		args = append(args, arg{"audit-policy-file", auditPolicyPath})
 	}
@@ -119,10 +122,14 @@ func (p Params) apiServerExtraArgs(known []flags.Table) []arg {
 	return p.Settings.APIServer.extend(p.Settings.knownPlugins(known).plugins(args), flags.APIServer, known)
 }
 
-func (p Params) apiServerVolumes() []hostMount {
-	mounts := []hostMount{directory("naupegos", ourDir, true)}
+// apiServerMounts are kubeadm's, and ours.
+func apiServerMounts(p Params) []hostMount {
+	mounts := append(caMounts(), directory("k8s-certs", pkiDir, true), directory("naupegos", ourDir, true))
 	if p.AuditLog {
 		mounts = append(mounts, directory("audit-log", auditLogDir, false))
 	}
-	return mounts
+	return p.Settings.APIServer.mounts(mounts)
 }
+
+// apiServerVolumes are those of the mounts that kubeadm has to be told of.
+func (p Params) apiServerVolumes() []hostMount { return apiServerMounts(p)[len(caMounts())+1:] }

@@ -1,6 +1,8 @@
 package layout
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/naupegos/naupegos/internal/machine"
@@ -13,6 +15,9 @@ const (
 	controllerManagerConf = kubernetesDir + "/controller-manager.conf"
 	schedulerConf         = kubernetesDir + "/scheduler.conf"
 )
+
+// usualNodeMask is the controller manager's default of node-cidr-mask-size.
+const usualNodeMask = 24
 
 // electArgs make the first election quick: whoever comes too early tries again after half a second and not after two. How
 // long a lease lasts, and with it safety, is the default (15 s, renewed within 10 s).
@@ -38,8 +43,9 @@ func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error
 		name: "kube-controller-manager", image: image.Ref, requests: cpu("200m"),
 		args: command(append(p.controllerManagerBaseArgs(signer, key), p.emulation()...), p.controllerManagerExtraArgs(p.Servers.tables(p.of(n)))),
 		port: 10257, scheme: corev1.URISchemeHTTPS, host: "127.0.0.1", live: "/healthz", startup: "/healthz",
-		mounts: controllerManagerMounts(wants),
-		uses:   files.under(controllerManagerConf, pkiDir+"/ca.", signerPath, pkiDir+"/front-proxy-ca.crt", pkiDir+"/sa.key"),
+		mounts: sortedMounts(p.Settings.ControllerManager.mounts(controllerManagerMounts(wants))),
+		uses: append(files.under(controllerManagerConf, pkiDir+"/ca.", signerPath, pkiDir+"/front-proxy-ca.crt", pkiDir+"/sa.key"),
+			p.Settings.ControllerManager.Reads...),
 	}.manifest()
 }
 
@@ -66,6 +72,12 @@ func (p Params) controllerManagerBaseArgs(signer, key string) []arg {
 	}
 }
 
+// controllerManagerVolumes are those of the mounts that kubeadm has to be told of.
+func controllerManagerVolumes(p Params, wants release.Minor) []hostMount {
+	ours := controllerManagerMounts(wants)
+	return p.Settings.ControllerManager.mounts(ours)[len(ours):]
+}
+
 // controllerManagerMounts are kubeadm's.
 func controllerManagerMounts(wants release.Minor) []hostMount {
 	mounts := append(caMounts(), directory("k8s-certs", pkiDir, true), kubeconfigMount(controllerManagerConf))
@@ -80,6 +92,9 @@ func controllerManagerMounts(wants release.Minor) []hostMount {
 // protects itself by priority and fairness.
 func (p Params) controllerManagerExtraArgs(known []flags.Table) []arg {
 	args := append(electArgs(), arg{"kube-api-qps", "100"}, arg{"kube-api-burst", "200"})
+	if p.NodeCIDRMaskSize != 0 && p.NodeCIDRMaskSize != usualNodeMask {
+		args = append(args, arg{"node-cidr-mask-size", strconv.Itoa(p.NodeCIDRMaskSize)})
+	}
 	if p.Harden {
 		args = append(args, arg{"profiling", "false"}, arg{"terminated-pod-gc-threshold", "1000"})
 	}
@@ -96,7 +111,7 @@ func (p Params) schedulerPod(n Node, files fileSet) (machine.File, error) {
 		args: command(append(schedulerBaseArgs(), p.emulation()...), p.schedulerExtraArgs(p.Servers.tables(p.of(n)))),
 		port: 10259, scheme: corev1.URISchemeHTTPS, host: "127.0.0.1", live: "/livez", ready: "/readyz", startup: "/livez",
 		mounts: append(p.Settings.schedulerMounts(), kubeconfigMount(schedulerConf)),
-		uses:   files.under(schedulerConf, schedulerConfigPath),
+		uses:   append(files.under(schedulerConf, schedulerConfigPath), p.Settings.Scheduler.Reads...),
 	}.manifest()
 }
 

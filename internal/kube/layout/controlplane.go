@@ -143,6 +143,7 @@ func (p Params) apiServerFiles(ctx context.Context, k *pki.PKI, n Node) ([]machi
 		files = append(files, machine.File{Path: auditPolicyPath, Mode: 0o600, Content: []byte(p.AuditOptions.policy())})
 	}
 	files = append(files, p.Settings.APIServer.files()...)
+	files = append(files, p.Authorization.files()...)
 	scheduler, err := p.Settings.schedulerConfig(p.Harden, p.servers(n).Version)
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func (p Params) KubeadmConfig(n Node) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := p.clusterConfiguration(p.of(n), wants.Configs)
+	cluster, err := p.clusterConfiguration(p.of(n), wants)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (p Params) initConfiguration(n Node, configs release.Configs) initConfigura
 	}
 }
 
-func (p Params) clusterConfiguration(r Release, configs release.Configs) (clusterConfiguration, error) {
+func (p Params) clusterConfiguration(r Release, wants release.Minor) (clusterConfiguration, error) {
 	dns, err := r.tag("coredns")
 	if err != nil {
 		return clusterConfiguration{}, err
@@ -111,7 +111,7 @@ func (p Params) clusterConfiguration(r Release, configs release.Configs) (cluste
 	}
 	known := tables(r.Version)
 	return clusterConfiguration{
-		TypeMeta:             metav1.TypeMeta{APIVersion: configs.Kubeadm, Kind: "ClusterConfiguration"},
+		TypeMeta:             metav1.TypeMeta{APIVersion: wants.Configs.Kubeadm, Kind: "ClusterConfiguration"},
 		ClusterName:          p.ClusterName,
 		KubernetesVersion:    r.Version,
 		ControlPlaneEndpoint: p.Endpoint,
@@ -125,7 +125,7 @@ func (p Params) clusterConfiguration(r Release, configs release.Configs) (cluste
 			component: component{ExtraArgs: p.apiServerExtraArgs(known), ExtraVolumes: p.apiServerVolumes()},
 			CertSANs:  p.APIServerSANs,
 		},
-		ControllerManager: component{ExtraArgs: p.controllerManagerExtraArgs(known)},
+		ControllerManager: component{ExtraArgs: p.controllerManagerExtraArgs(known), ExtraVolumes: controllerManagerVolumes(p, wants)},
 		Scheduler:         component{ExtraArgs: p.schedulerExtraArgs(known), ExtraVolumes: p.Settings.schedulerMounts()},
 	}, nil
 }

@@ -28,18 +28,20 @@ const (
 
 // Params holds the properties that all machines of a cluster share. Their configurations are rendered from it.
 type Params struct {
-	ClusterName   string   // also the cluster's name in kubeconfigs
-	Endpoint      string   // host:port at which everything except the control plane itself reaches the API
-	PodCIDR       string   // "10.244.0.0/16"
-	ServiceCIDR   string   // "10.96.0.0/16"
-	DNSDomain     string   // "cluster.local"
-	Release       Release  // of the cluster: recorded in it, and used for what is installed into it
-	Servers       Servers  // release of API servers, controller managers and schedulers; zero: that of their machine
-	Ahead         Release  // release whose files machines hold in advance; zero: none
-	EtcdMode      string   // EtcdStacked or EtcdService
-	ControlPlanes []Node   // all of them; the first one bootstraps and keeps super-admin.conf
-	APIServerSANs []string // further names and addresses of the API server
-	CNI           string   // CNIFlannel or CNINone
+	ClusterName string // also the cluster's name in kubeconfigs
+	Endpoint    string // host:port at which everything except the control plane itself reaches the API
+	PodCIDR     string // "10.244.0.0/16"
+	// NodeCIDRMaskSize is the prefix length of the part of PodCIDR that each node takes; 0: 24.
+	NodeCIDRMaskSize int
+	ServiceCIDR      string   // "10.96.0.0/16"
+	DNSDomain        string   // "cluster.local"
+	Release          Release  // of the cluster: recorded in it, and used for what is installed into it
+	Servers          Servers  // release of API servers, controller managers and schedulers; zero: that of their machine
+	Ahead            Release  // release whose files machines hold in advance; zero: none
+	EtcdMode         string   // EtcdStacked or EtcdService
+	ControlPlanes    []Node   // all of them; the first one bootstraps and keeps super-admin.conf
+	APIServerSANs    []string // further names and addresses of the API server
+	CNI              string   // CNIFlannel or CNINone
 
 	AuditLog     bool     // keep an audit log on control-plane machines
 	AuditOptions AuditLog // how the audit log is kept
@@ -60,6 +62,8 @@ type Params struct {
 
 	Settings Settings // the document's settings of the programs
 	Issuers  []byte   // the field jwt of the AuthenticationConfiguration, as YAML; empty without issuers
+	// Authorization is how API servers authorize requests, if not by Node and RBAC alone.
+	Authorization Authorization
 
 	Unattended bool                // nothing approves kubelets' serving certificates
 	AgentPath  string              // of naupegos-agent on machines

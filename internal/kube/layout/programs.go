@@ -2,9 +2,12 @@ package layout
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -33,6 +36,7 @@ type Program struct {
 	Args   []Argument      // in order; a name may repeat
 	Config map[string]any  // fields of the configuration file, as encoding/json has them
 	Files  []ProgramFile
+	Reads  []machine.File // of the machine, which Args name: their directories are mounted; without content, the program reads a changed file by itself
 }
 
 // Argument is a flag without dashes and its value.
@@ -46,7 +50,7 @@ func (f ProgramFile) path() string { return ourDir + "/" + f.Name }
 
 // empty reports whether nothing is set.
 func (s Program) empty() bool {
-	return len(s.Gates)+len(s.Args)+len(s.Config)+len(s.Files) == 0
+	return len(s.Gates)+len(s.Args)+len(s.Config)+len(s.Files) == 0 // Reads belong to Args
 }
 
 // tables returns the tables of the minors that a program of a release must obey: its own, and the one it emulates.
@@ -103,6 +107,18 @@ func joinGates(gates map[string]bool) string {
 		list = append(list, fmt.Sprintf("%s=%v", name, gates[name]))
 	}
 	return strings.Join(list, ",")
+}
+
+// mounts returns ours with the directories of the files that the program reads.
+func (s Program) mounts(ours []hostMount) []hostMount {
+	for _, f := range s.Reads {
+		dir := path.Dir(f.Path)
+		if !slices.ContainsFunc(ours, func(m hostMount) bool { return dir == m.MountPath || strings.HasPrefix(dir, m.MountPath+"/") }) {
+			sum := sha256.Sum256([]byte(dir))
+			ours = append(ours, directory("files-"+hex.EncodeToString(sum[:4]), dir, true))
+		}
+	}
+	return ours
 }
 
 // files renders the program's files.
@@ -242,25 +258,29 @@ func (s Settings) etcdArgs(version string) []arg {
 	return e.extend(etcdExtraArgs(), flags.Etcd, tables(version))
 }
 
-// schedulerMounts are kubeadm's, and the configuration file.
+// schedulerMounts are those of the settings, beside kubeadm's.
 func (s Settings) schedulerMounts() []hostMount {
-	if len(s.Scheduler.Config) == 0 {
-		return nil
+	var mounts []hostMount
+	if len(s.Scheduler.Config) > 0 {
+		mounts = append(mounts, hostMount{Name: "config", HostPath: schedulerConfigPath, MountPath: schedulerConfigPath, ReadOnly: true, PathType: corev1.HostPathFileOrCreate})
 	}
-	return []hostMount{{Name: "config", HostPath: schedulerConfigPath, MountPath: schedulerConfigPath, ReadOnly: true, PathType: corev1.HostPathFileOrCreate}}
+	return s.Scheduler.mounts(mounts)
 }
 
-// WebhookKubeconfig returns the file by which an API server finds a webhook, with no credentials.
-func WebhookKubeconfig(url, ca string) string {
+// WebhookKubeconfig returns the file by which an API server finds a webhook. user has its credentials, as kubeconfigs write them; empty: none.
+func WebhookKubeconfig(url, ca string, user map[string]any) string {
 	cluster := map[string]any{"server": url}
 	if ca != "" {
 		cluster["certificate-authority-data"] = base64.StdEncoding.EncodeToString([]byte(ca))
+	}
+	if user == nil {
+		user = map[string]any{}
 	}
 	data, err := marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "webhook",
 		"clusters": []any{map[string]any{"name": "webhook", "cluster": cluster}},
 		"contexts": []any{map[string]any{"name": "webhook", "context": map[string]any{"cluster": "webhook", "user": "none"}}},
-		"users":    []any{map[string]any{"name": "none", "user": map[string]any{}}},
+		"users":    []any{map[string]any{"name": "none", "user": user}},
 	})
 	if err != nil {
 		return "" // texts can be rendered

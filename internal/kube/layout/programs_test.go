@@ -142,3 +142,71 @@ func TestOurFlagsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestSetFlagsAreSet: of the flags that extraArgs refuse "because Naupegos sets them", Naupegos sets each.
+func TestSetFlagsAreSet(t *testing.T) {
+	p := testParams()
+	start := p.NewEtcd()
+	start.State = "existing"
+	c := testkit.Value(p.ControlPlane(t.Context(), testPKI(t, testTime), p.ControlPlanes[0], start))(t)
+	for _, program := range []string{flags.APIServer, flags.ControllerManager, flags.Scheduler, flags.Etcd} {
+		text := textOf(t, c, manifestOf(program))
+		for _, name := range flags.Set(program) {
+			if !strings.Contains(text, " --"+name+"=") {
+				t.Errorf("%s does not get --%s", program, name)
+			}
+		}
+	}
+}
+
+// TestReads: a pod sees the directories of the machine's files that its flags name, restarts when they change, and kubeadm knows the mounts.
+func TestReads(t *testing.T) {
+	k := testPKI(t, testTime)
+	of := func(content string) machine.Config {
+		p := testParams()
+		p.Settings.APIServer = Program{
+			Args: []Argument{{"egress-selector-config-file", "/etc/kube-apiserver/egress.yaml"}, {"tls-sni-cert-key", "/etc/sni/a.crt,/etc/sni/a.key:a"}, {"peer-ca-file", pkiDir + "/ca.crt"}},
+			Reads: []machine.File{{Path: "/etc/kube-apiserver/egress.yaml", Content: []byte(content)}, {Path: "/etc/sni/a.crt"}, {Path: "/etc/sni/a.key"},
+				{Path: pkiDir + "/ca.crt"}, {Path: "/etc/ssl/certs/site/a.pem"}},
+		}
+		p.Settings.ControllerManager = Program{Args: []Argument{{"tls-sni-cert-key", "/etc/sni/a.crt,/etc/sni/a.key"}}, Reads: []machine.File{{Path: "/etc/sni/a.crt"}, {Path: "/etc/sni/a.key"}}}
+		p.Settings.Scheduler = p.Settings.ControllerManager
+		c := render(t, p, k, 0)
+		testkit.Must(t, c.Validate())
+		return c
+	}
+	c, other := of("a"), of("b")
+	for program, dirs := range map[string][]string{flags.APIServer: {"/etc/kube-apiserver", "/etc/sni"}, flags.ControllerManager: {"/etc/sni"}, flags.Scheduler: {"/etc/sni"}} {
+		text := textOf(t, c, manifestOf(program))
+		for _, dir := range dirs {
+			if strings.Count(text, "mountPath: "+dir+"\n      name: files-") != 1 || strings.Count(text, "path: "+dir+"\n      type: DirectoryOrCreate") != 1 {
+				t.Errorf("%s does not mount %s once:\n%s", program, dir, text)
+			}
+		}
+		if strings.Contains(text, "mountPath: /etc/ssl/certs/site") || strings.Count(text, "mountPath: "+pkiDir+"\n") > 1 {
+			t.Errorf("%s mounts a directory twice:\n%s", program, text)
+		}
+		if same := text == textOf(t, other, manifestOf(program)); same == (program == flags.APIServer) {
+			t.Errorf("%s: a changed file leaves the manifest as it is: %v", program, same)
+		}
+	}
+	if text := textOf(t, c, KubeadmConfigPath); strings.Count(text, "hostPath: /etc/sni\n") != 3 || strings.Count(text, "hostPath: /etc/kube-apiserver\n") != 1 {
+		t.Errorf("kubeadm's record lacks mounts:\n%s", text)
+	}
+}
+
+// TestNodeMask: the controller manager and kubeadm's record learn the size of the nodes' parts of the pods' network, unless it is the default.
+func TestNodeMask(t *testing.T) {
+	k := testPKI(t, testTime)
+	usual := string(dump(render(t, testParams(), k, 0)))
+	p := testParams()
+	p.NodeCIDRMaskSize = 24
+	if string(dump(render(t, p, k, 0))) != usual {
+		t.Error("the default changes a machine")
+	}
+	p.NodeCIDRMaskSize = 22
+	c := render(t, p, k, 0)
+	if !strings.Contains(textOf(t, c, manifestOf("kube-controller-manager")), "--node-cidr-mask-size=22\n") || !strings.Contains(textOf(t, c, KubeadmConfigPath), "name: node-cidr-mask-size\n") {
+		t.Error("a /22 reaches the controller manager or kubeadm not")
+	}
+}

@@ -232,7 +232,7 @@ func secretOf(u *unstructured.Unstructured) func(path, value string) bool {
 	}
 }
 
-// secretPath matches an environment variable or an entry of a ConfigMap whose name ends as that of a secret does, and secretFlag an argument.
+// secretPath matches environment variables and ConfigMap entries whose names end like those of secrets; secretFlag matches such arguments.
 var (
 	secretPath = regexp.MustCompile(`(?i)(\benv\[[^\]]*` + secretName + `\]\.value|^(data|stringData)\.[^\[]*` + secretName + `)$`)
 	secretFlag = regexp.MustCompile(`(?i)^--?[\w.-]*` + secretName + `=.`)

@@ -57,9 +57,9 @@ func (c *Applier) Place(ctx context.Context, all []*unstructured.Unstructured, n
 	return out, nil
 }
 
-// occupied names an object of a namespace that does not belong to the set; "" if there is none. It leaves out objects that others own and objects that
-// Kubernetes puts into each namespace.
-func (c *Applier) occupied(ctx context.Context, namespace, addon string) (string, error) {
+// occupied names an object of a namespace that does not belong to the set; "" if there is none. It leaves out objects that others own, objects that
+// Kubernetes puts into each namespace, and objects of kinds that end with the set.
+func (c *Applier) occupied(ctx context.Context, namespace, addon string, ending []meta.RESTMapping) (string, error) {
 	lists, err := c.Set.Discovery().ServerPreferredResources()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return "", answer.Error(ctx, err, "ask which resources the API serves").At(c.Host)
@@ -71,7 +71,10 @@ func (c *Applier) occupied(ctx context.Context, namespace, addon string) (string
 		}
 		for _, r := range l.APIResources {
 			if !r.Namespaced || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") || strings.Contains(r.Name, "/") ||
-				slices.Contains([]string{"events", "endpoints", "endpointslices", "leases"}, r.Name) || gv.Group == "metrics.k8s.io" {
+				slices.Contains([]string{"events", "endpoints", "endpointslices", "leases"}, r.Name) || gv.Group == "metrics.k8s.io" ||
+				slices.ContainsFunc(ending, func(m meta.RESTMapping) bool {
+					return m.Resource.GroupResource() == gv.WithResource(r.Name).GroupResource()
+				}) {
 				continue
 			}
 			found, err := c.Meta.Resource(gv.WithResource(r.Name)).Namespace(namespace).List(ctx, metav1.ListOptions{})
@@ -104,7 +107,7 @@ func (c *Applier) Lost(ctx context.Context, going []Ref) (volumes, definitions [
 		case "PersistentVolumeClaim", "PersistentVolume":
 			volumes = append(volumes, ref(r).String())
 		case "CustomResourceDefinition":
-			n, err := c.objectsOf(ctx, ref(r), gone)
+			n, err := c.countOthers(ctx, ref(r), gone)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -116,36 +119,44 @@ func (c *Applier) Lost(ctx context.Context, going []Ref) (volumes, definitions [
 	return volumes, definitions, nil
 }
 
-// objectsOf counts the objects of a definition that the removal does not include.
-func (c *Applier) objectsOf(ctx context.Context, r ref, gone map[string]bool) (int, error) {
-	ri, err := c.resource(ctx, r)
-	if err != nil {
+// countOthers counts the objects of a definition that the removal does not include.
+func (c *Applier) countOthers(ctx context.Context, r ref, gone map[string]bool) (int, error) {
+	m, err := c.defined(ctx, r)
+	if err != nil || m == nil {
 		return 0, err
 	}
-	d, err := ri.Get(ctx, r.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, answer.Error(ctx, err, "get %s", r).At(c.Host)
-	}
-	gk, _ := manifest.Defines(d)
-	m, err := c.Mapper.RESTMapping(gk)
-	if meta.IsNoMatchError(err) {
-		return 0, nil // it was never served
-	}
-	if err != nil {
-		return 0, answer.Error(ctx, err, "find the kind %s", gk.Kind).At(c.Host)
-	}
-	list, err := c.Meta.Resource(m.Resource).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return 0, answer.Error(ctx, err, "list %s", m.Resource.Resource).At(c.Host)
-	}
+	list, err := c.objectsOf(ctx, *m)
 	n := 0
-	for _, o := range list.Items {
-		if !gone[(ref{APIVersion: m.GroupVersionKind.GroupVersion().String(), Kind: gk.Kind, Namespace: o.Namespace, Name: o.Name}).identity()] {
+	for i := range list {
+		if !gone[refTo(*m, &list[i]).identity()] {
 			n++
 		}
 	}
-	return n, nil
+	return n, err
+}
+
+// Occupied lists the namespaces that stay after a removal of a set's objects, each with an object of others: "Namespace shop has Secret owner".
+func (c *Applier) Occupied(ctx context.Context, going []Ref, addon string) ([]string, error) {
+	var all []ref
+	for _, r := range going {
+		all = append(all, ref(r))
+	}
+	kinds, err := c.ending(ctx, all, Options{Addon: addon})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, r := range all {
+		if !isNamespace(r) {
+			continue
+		}
+		other, err := c.occupied(ctx, r.Name, addon, kinds)
+		if err != nil {
+			return nil, err
+		}
+		if other != "" {
+			out = append(out, fmt.Sprintf("%s has %s", r, other))
+		}
+	}
+	return out, nil
 }

@@ -22,7 +22,7 @@ import (
 
 // Delete removes the objects of the manifests and, with an addon, all other objects in its inventory, and the inventory last.
 // An object that does not exist is no error. Objects are deleted in the reverse order of Apply. Before it deletes what may be their operators, Delete waits
-// until custom resources are gone, as long as ctx allows.
+// until custom resources are gone, as long as ctx allows: the set's own, and all objects of its definitions. It keeps an addon's namespaces that have objects of others.
 func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error {
 	objects, err := manifest.Parse(manifests)
 	if err != nil {
@@ -32,33 +32,35 @@ func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error
 	if err != nil {
 		return err
 	}
-	_, err = c.takeAway(ctx, union(inv.Objects, refs(objects)), func(r ref) (bool, error) {
-		if o.Shared {
-			return c.deleteShared(ctx, r, o.Addon)
-		}
-		return true, c.deleteOne(ctx, r)
-	})
-	if err != nil {
+	if _, err := c.takeAway(ctx, union(inv.Objects, refs(objects)), o); err != nil {
 		return err
 	}
 	return c.forget(ctx, o.Addon)
 }
 
-// takeAway removes objects in the reverse order of their creation, and returns the objects that remove deleted. Finalizers of custom resources need their operators,
-// rights and definitions: these go after the custom resources are gone.
-func (c *Applier) takeAway(ctx context.Context, all []ref, remove func(ref) (deleted bool, err error)) ([]string, error) {
+// takeAway removes objects of a set in the reverse order of their creation, and returns those that it deleted. Finalizers of custom resources need their
+// operators, rights and definitions: these go after the custom resources are gone.
+func (c *Applier) takeAway(ctx context.Context, all []ref, o Options) ([]string, error) {
+	kinds, err := c.ending(ctx, all, o)
+	if err != nil {
+		return nil, err
+	}
 	var out []string
 	var leaving []ref
 	slices.SortStableFunc(all, func(a, b ref) int { return manifest.Rank(b.object()) - manifest.Rank(a.object()) })
 	last := manifest.Rank(&unstructured.Unstructured{}) // the rank of custom resources
+	operators := false
 	for _, r := range all {
-		if manifest.Rank(r.object()) < last && len(leaving) > 0 {
+		if manifest.Rank(r.object()) < last && !operators {
+			operators = true
 			if err := c.waitGone(ctx, leaving); err != nil {
 				return out, err
 			}
-			leaving = nil
+			if err := c.empty(ctx, kinds); err != nil {
+				return out, err
+			}
 		}
-		deleted, err := remove(r)
+		deleted, err := c.remove(ctx, r, o, kinds)
 		if err != nil {
 			return out, err
 		}
@@ -71,6 +73,28 @@ func (c *Applier) takeAway(ctx context.Context, all []ref, remove func(ref) (del
 	}
 	return out, nil
 }
+
+// remove deletes an object of a set. It keeps a namespace with objects of others, unless their kinds end, and of a shared set an object that is another set's
+// by now, and one that is to stay.
+func (c *Applier) remove(ctx context.Context, r ref, o Options, ending []meta.RESTMapping) (deleted bool, err error) {
+	if o.Shared {
+		live, err := c.owned(ctx, r, o.Addon)
+		if err != nil || live == nil {
+			return false, err
+		}
+		if stays(live) {
+			return false, c.release(ctx, r)
+		}
+	}
+	if isNamespace(r) && o.Addon != "" {
+		if other, err := c.occupied(ctx, r.Name, o.Addon, ending); err != nil || other != "" {
+			return false, errors.Join(err, c.release(ctx, r))
+		}
+	}
+	return true, c.deleteOne(ctx, r)
+}
+
+func isNamespace(r ref) bool { return r.Kind == "Namespace" && r.APIVersion == "v1" }
 
 // custom reports whether an object is of a kind that Kubernetes does not bring.
 func custom(r ref) bool {
@@ -95,32 +119,19 @@ func (c *Applier) waitGone(ctx context.Context, all []ref) error {
 			if err != nil {
 				return answer.Error(ctx, err, "get %s", r).At(c.Host)
 			}
-			e := fail.New(fail.NotReady, "%s is deleted but not gone", r).At(c.Host)
-			if f := live.GetFinalizers(); len(f) > 0 {
-				e.What += ": it has the finalizer " + strings.Join(f, ", ")
-				e = e.Do("look why the controller of the finalizer does not finish, then apply again")
-			}
-			return e
+			return c.notGone(r, live.GetFinalizers())
 		}
 		return nil
 	})
 }
 
-// deleteShared deletes an object of a set. It keeps an object that is another set's by now, one that is to stay, and a namespace with objects of others.
-func (c *Applier) deleteShared(ctx context.Context, r ref, addon string) (deleted bool, err error) {
-	live, err := c.owned(ctx, r, addon)
-	if err != nil || live == nil {
-		return false, err
+func (c *Applier) notGone(r ref, finalizers []string) error {
+	e := fail.New(fail.NotReady, "%s is deleted but not gone", r).At(c.Host)
+	if len(finalizers) > 0 {
+		e.What += ": it has the finalizer " + strings.Join(finalizers, ", ")
+		e = e.Do("look why the controller of the finalizer does not finish, then apply again")
 	}
-	if stays(live) {
-		return false, c.release(ctx, r)
-	}
-	if r.Kind == "Namespace" && r.APIVersion == "v1" {
-		if other, err := c.occupied(ctx, r.Name, addon); err != nil || other != "" {
-			return false, errors.Join(err, c.release(ctx, r))
-		}
-	}
-	return true, c.deleteOne(ctx, r)
+	return e
 }
 
 // stays reports whether an object is to outlive its set, as Helm's charts mark it.
@@ -164,7 +175,7 @@ func (c *Applier) prune(ctx context.Context, before, keep []ref, addon string) (
 		kept[r.identity()] = true
 	}
 	going := slices.DeleteFunc(slices.Clone(before), func(r ref) bool { return kept[r.identity()] })
-	return c.takeAway(ctx, going, func(r ref) (bool, error) { return c.deleteShared(ctx, r, addon) })
+	return c.takeAway(ctx, going, Options{Addon: addon, Shared: true})
 }
 
 // owned returns the live object if it belongs to the set; nil if it does not, or does not exist.

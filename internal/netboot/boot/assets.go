@@ -14,11 +14,11 @@ import (
 
 // Assets opens kernels and images by their names below /assets/.
 type Assets interface {
-	// Open opens a regular file. fs.ErrNotExist: there is none of this name.
+	// Open opens a regular file. It returns fs.ErrNotExist if the name does not exist.
 	Open(ctx context.Context, name string) (*os.File, error)
 }
 
-// AssetsOf are the files of assets/ in a data directory, whichever directory its path means at the time.
+// AssetsOf serves the files of assets/ in a data directory. The path may be a link, which is resolved at each call.
 type AssetsOf string
 
 // Open implements Assets.
@@ -31,7 +31,7 @@ func (a AssetsOf) Open(_ context.Context, name string) (*os.File, error) {
 	return d.Open(path.Join("assets", path.Clean("/"+name)))
 }
 
-// asset answers with a file. Directories are not listed. The kernel sends the file by itself.
+// asset serves a file. It does not list directories. The kernel copies the file to the connection.
 func (s *server) asset(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/assets/")
 	if name == "" || strings.HasSuffix(name, "/") {
@@ -45,7 +45,7 @@ func (s *server) asset(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	defer f.Close() // read only
+	defer f.Close() // only read from
 	info, err := f.Stat()
 	if err != nil {
 		http.NotFound(w, r)

@@ -8,45 +8,45 @@ import (
 	"sync"
 )
 
-// Catalog is groups, profiles and templates in memory, compiled and indexed. It may be changed while it is asked.
+// Catalog holds groups, profiles and templates in memory, compiled and indexed. It can be changed while it serves requests.
 type Catalog struct {
 	mu       sync.RWMutex
 	index    *index
 	members  map[string]*member // by place
 	profiles map[string]*profile
 	texts    map[kind]map[string]*text
-	config   Config        // of the last Replace
-	number   int           // of calls of Replace
-	changed  chan struct{} // closes with the next Replace
+	config   Config        // as of the last Replace
+	number   int           // number of calls of Replace
+	changed  chan struct{} // closed by the next Replace
 }
 
-// Problem is something that machines are not answered with as its author meant it.
+// Problem is a part of a Config that machines can't get, or not as its author intended.
 type Problem struct {
 	File string // as groups/a.json
 	Err  error
 }
 
-// Error says which file has the problem, and why.
+// Error returns the file and the cause.
 func (p Problem) Error() string { return fmt.Sprintf("%s: %v", p.File, p.Err) }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (p Problem) Unwrap() error { return p.Err }
 
-// NewCatalog returns a catalog without anything in it.
+// NewCatalog returns an empty catalog.
 func NewCatalog() *Catalog {
 	return &Catalog{index: newIndex(), members: map[string]*member{}, profiles: map[string]*profile{}, texts: map[kind]map[string]*text{}, changed: make(chan struct{})}
 }
 
-// Config returns the last Config that Replace got, without groups that Put added since, and its number. The caller must not change it. The channel
-// closes with the next Replace.
+// Config returns the Config of the last Replace, without groups that Put added since, and its number. The caller must not change it. The channel
+// is closed by the next Replace.
 func (c *Catalog) Config() (Config, int, <-chan struct{}) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.config, c.number, c.changed
 }
 
-// Replace makes cfg all that is in the catalog, at once for whoever asks, and returns what is wrong in cfg. Machines get no answer from
-// what is wrong; from the rest they do.
+// Replace atomically replaces the content of the catalog by cfg and returns the problems in cfg. Machines get no answer from parts with a
+// problem; the rest is in use.
 func (c *Catalog) Replace(cfg Config) []Problem {
 	n := NewCatalog()
 	var problems []Problem
@@ -85,7 +85,7 @@ func (c *Catalog) Replace(cfg Config) []Problem {
 	return problems
 }
 
-// Put adds a group under a name of the caller's, in the place of the one that had it.
+// Put adds a group under a name that the caller chooses, and replaces a group of that name.
 func (c *Catalog) Put(name string, g Group) error {
 	g, err := g.normal()
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *Catalog) Put(name string, g Group) error {
 	return nil
 }
 
-// Remove takes the group of a name out, where there is one.
+// Remove removes the group with a name, if it exists.
 func (c *Catalog) Remove(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,14 +112,14 @@ func (c *Catalog) Remove(name string) {
 	}
 }
 
-// Len returns how many groups there are.
+// Len returns the number of groups.
 func (c *Catalog) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return len(c.members)
 }
 
-// Select returns the group that a machine of these labels has, the most specific one. Without one it reports false.
+// Select returns the most specific group for a machine with these labels, or false if there is none.
 func (c *Catalog) Select(labels map[string]string) (Group, bool) {
 	if m := c.find(labels); m != nil {
 		return m.group, true
@@ -145,7 +145,7 @@ func (c *Catalog) text(k kind, name string) *text {
 	return c.texts[k][clean(name)]
 }
 
-// missing names the templates that a profile has and the catalog lacks.
+// missing returns an error for each template that a profile names and the catalog lacks.
 func (c *Catalog) missing(p Profile) []error {
 	var all []error
 	for k, name := range map[kind]string{ignitionKind: p.IgnitionID, cloudKind: p.CloudID, genericKind: p.GenericID} {
@@ -156,7 +156,7 @@ func (c *Catalog) missing(p Profile) []error {
 	return all
 }
 
-// twins finds groups that ask for the very same: only one of them is ever taken.
+// twins finds groups with equal selectors: only one of them is ever used.
 func (c *Catalog) twins() []Problem {
 	var all []Problem
 	for _, s := range c.index.shapes {

@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/within"
 )
 
-// linkDirs returns the directories on the way from a link in a directory to the file that it means, without top. It stops where the way leads out:
-// such a file is not read.
+// linkDirs returns the directories on the path from a link in a directory to its target, without top. It stops at a link that leads outside of
+// top: such a file is not read.
 func linkDirs(top, name string) (dirs []string) {
 	split := func(path string) []string { return strings.Split(filepath.ToSlash(path), "/") }
 	at, rest, links := top, split(name), 0
@@ -35,7 +35,7 @@ func linkDirs(top, name string) (dirs []string) {
 			dirs = append(dirs, at)
 		}
 		to, err := os.Readlink(filepath.Join(at, part))
-		if err != nil { // it is no link, or not there yet
+		if err != nil { // not a link, or it does not exist yet
 			at = filepath.Join(at, part)
 			continue
 		}
@@ -47,7 +47,7 @@ func linkDirs(top, name string) (dirs []string) {
 	return dirs
 }
 
-// watchAll watches directories. Those that are not there, or are files, are left out: a directory above is watched.
+// watchAll watches directories. It skips missing ones and files: the directory above them is watched.
 func watchAll(dirs []string, watch func(string) error) error {
 	for _, dir := range dirs {
 		if err := watch(dir); err != nil && !errors.Is(err, syscall.ENOTDIR) {
@@ -57,7 +57,7 @@ func watchAll(dirs []string, watch func(string) error) error {
 	return nil
 }
 
-// fingerprint changes if a file that ReadDir reads may have changed. It reads no content.
+// fingerprint returns a value that changes if a file that ReadDir reads may have changed. It does not read contents.
 func fingerprint(dir string) (string, error) {
 	sum := sha256.New()
 	in, err := within.Open(dir)

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// files writes files below a directory.
+// files writes files into a directory.
 func files(t *testing.T, dir string, content map[string]string) {
 	t.Helper()
 	for name, text := range content {
@@ -24,7 +24,7 @@ func files(t *testing.T, dir string, content map[string]string) {
 	}
 }
 
-// followed serves a directory that is polled at an interval, and returns a function that waits for an answer of /generic.
+// followed serves a directory with a poll interval, and returns a function that waits for an answer of /generic.
 func followed(t *testing.T, dir string, poll time.Duration) func(want string) {
 	t.Helper()
 	d := testkit.Value(OpenDirectory(dir, slog.New(slog.DiscardHandler)))(t)
@@ -56,7 +56,7 @@ func switched(t *testing.T, at, to string) {
 	testkit.Must(t, os.Rename(at+".new", at))
 }
 
-// TestLinksInside changes files that links in boot/ mean, without a poll: in place, by rename, and by a link on the way.
+// TestLinksInside changes the targets of links in boot/, without a poll: in place, by rename, and by a link on the path.
 func TestLinksInside(t *testing.T) {
 	dir := t.TempDir()
 	files(t, dir, group)
@@ -76,7 +76,7 @@ func TestLinksInside(t *testing.T) {
 	answers("second")
 	files(t, dir, map[string]string{"releases/2/deep/t": "second, changed"})
 	answers("second, changed")
-	switched(t, filepath.Join(dir, "generic/t"), "../later/t") // which is not there yet
+	switched(t, filepath.Join(dir, "generic/t"), "../later/t") // it does not exist yet
 	answers("404 page not found\n")
 	testkit.Must(t, os.Mkdir(filepath.Join(dir, "later"), 0o755))
 	files(t, dir, map[string]string{"later/t": "late"})
@@ -90,7 +90,7 @@ func TestLinksInside(t *testing.T) {
 	answers("first, changed")
 }
 
-// TestSilentChanges changes a file by its mapping in memory, of which the kernel reports no event, as of changes that another host makes on NFS.
+// TestSilentChanges changes a file through a memory mapping. The kernel reports no event for that, as for changes by another host on NFS.
 func TestSilentChanges(t *testing.T) {
 	dir := t.TempDir()
 	files(t, dir, group)
@@ -98,7 +98,7 @@ func TestSilentChanges(t *testing.T) {
 	answers := followed(t, dir, 50*time.Millisecond)
 	answers("one")
 	files(t, dir, map[string]string{"generic/t": "two"})
-	answers("two") // the watch has begun
+	answers("two") // the watch has begun by now
 	f := testkit.Value(os.OpenFile(filepath.Join(dir, "generic/t"), os.O_RDWR, 0))(t)
 	defer func() { testkit.Must(t, f.Close()) }()
 	data := testkit.Value(syscall.Mmap(int(f.Fd()), 0, 3, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED))(t)

@@ -9,26 +9,26 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Config is everything that machines are answered from, as files of matchbox's data directory have it. The keys are names of files below
-// their directory: without .json of groups and profiles, whole ones of templates.
+// Config is the content of a data directory in matchbox's format. The keys are file names relative to their directories: without .json for groups
+// and profiles, complete for templates.
 type Config struct {
 	Groups   map[string]Group
 	Profiles map[string]Profile
 	Ignition map[string]string // Ignition (.ign, .ignition), or templates of Butane
 	Cloud    map[string]string // templates of cloud-configs and of scripts for cloud-init
-	Generic  map[string]string // templates of anything else
+	Generic  map[string]string // templates of other files
 }
 
-// Group gives a profile to the machines whose labels have all values of its selector.
+// Group assigns a profile to the machines whose labels match its selector.
 type Group struct {
 	ID       string            `json:"id,omitempty"`
 	Name     string            `json:"name,omitempty"`
 	Profile  string            `json:"profile,omitempty"`
 	Selector map[string]string `json:"selector,omitempty"`
-	Metadata map[string]any    `json:"metadata,omitempty"` // what templates are rendered with
+	Metadata map[string]any    `json:"metadata,omitempty"` // variables for templates
 }
 
-// Profile says what a machine boots, and from which templates it is configured.
+// Profile says what a machine boots and which templates configure it.
 type Profile struct {
 	ID         string  `json:"id,omitempty"`
 	Name       string  `json:"name,omitempty"`
@@ -38,17 +38,17 @@ type Profile struct {
 	Boot       *Kernel `json:"boot,omitempty"`
 }
 
-// Kernel is what a boot loader loads, and with which arguments.
+// Kernel names what a boot loader loads and the kernel's arguments.
 type Kernel struct {
 	Kernel string   `json:"kernel,omitempty"`
 	Initrd []string `json:"initrd,omitempty"`
 	Args   []string `json:"args,omitempty"`
 
-	// Disk has the machine go on to its first disk: nothing is loaded. It is no word of matchbox's, and read from no file.
+	// Disk makes the machine boot its first disk instead of a kernel. matchbox does not have it, and no file sets it.
 	Disk bool `json:"-"`
 }
 
-// ParseGroup reads a group, and writes MAC addresses of its selector as labels have them.
+// ParseGroup parses a group and normalises the MAC addresses of its selector to the form of labels.
 func ParseGroup(data []byte) (Group, error) {
 	var g Group
 	if err := json.Unmarshal(data, &g); err != nil {
@@ -57,7 +57,7 @@ func ParseGroup(data []byte) (Group, error) {
 	return g.normal()
 }
 
-// ParseProfile reads a profile.
+// ParseProfile parses a profile.
 func ParseProfile(data []byte) (Profile, error) {
 	var p Profile
 	if err := json.Unmarshal(data, &p); err != nil {
@@ -69,7 +69,7 @@ func ParseProfile(data []byte) (Profile, error) {
 	return p, nil
 }
 
-// normal returns the group with its MAC addresses in lower case with colons, in a selector of its own.
+// normal returns the group with a copy of its selector, whose MAC addresses are in lower case with colons.
 func (g Group) normal() (Group, error) {
 	selector := make(map[string]string, len(g.Selector))
 	for k, v := range g.Selector {
@@ -88,5 +88,5 @@ func (g Group) normal() (Group, error) {
 
 func isMAC(label string) bool { return strings.EqualFold(label, "mac") }
 
-// clean returns the name of a file as the keys of a Config have it, whatever a group or profile has written.
+// clean normalises a file name from a group or profile to the form of a Config's keys.
 func clean(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }

@@ -17,35 +17,35 @@ import (
 	"github.com/naupegos/naupegos/internal/within"
 )
 
-// settle is how long a directory has to be left alone before it is read: who writes it writes more than one file.
+// settle is how long a directory must be unchanged before it is read: writers usually write more than one file.
 const settle = 100 * time.Millisecond
 
-// latest bounds how long continuing changes delay the reading of the first one.
+// latest is the longest delay of a read while changes continue.
 const latest = 700 * time.Millisecond
 
-// polls is how often a directory is looked at without an event: the kernel sees no changes that other hosts make on NFS, CIFS or FUSE, and stops
-// watching an unmounted directory.
+// polls is the interval of checks without an event: the kernel does not report changes by other hosts on NFS, CIFS or FUSE, and stops watching an
+// unmounted directory.
 const polls = 10 * time.Second
 
-// Directory keeps a catalog as a data directory is.
+// Directory is a catalog that follows a data directory.
 type Directory struct {
 	*Catalog
 	path string
 	poll time.Duration
 	log  *slog.Logger
-	lost atomic.Bool // it could not be read when that was tried last
+	lost atomic.Bool // the last read failed
 }
 
 // Readable reports whether the directory could be read when it last changed.
 func (d *Directory) Readable() bool { return !d.lost.Load() }
 
-// OpenDirectory reads the data directory of a matchbox into a catalog. What can't be used in it is told to the log.
+// OpenDirectory reads a matchbox data directory into a catalog. It logs the files that it can't use.
 func OpenDirectory(path string, log *slog.Logger) (*Directory, error) {
 	d := &Directory{Catalog: NewCatalog(), path: path, poll: polls, log: log}
 	return d, d.Load()
 }
 
-// Load reads the directory anew. Where it can't be read, the catalog stays as it is.
+// Load reads the directory again. If the directory can't be read, the catalog does not change.
 func (d *Directory) Load() error {
 	cfg, problems, err := ReadDir(d.path)
 	d.lost.Store(err != nil)
@@ -60,17 +60,17 @@ func (d *Directory) Load() error {
 	return nil
 }
 
-// Watch loads the directory when something in it has changed, until ctx ends.
+// Watch reloads the directory after changes until ctx ends.
 func (d *Directory) Watch(ctx context.Context) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "watch the groups and profiles of machines").At(d.path).Do("raise fs.inotify.max_user_instances")
 	}
-	defer w.Close() //nolint:errcheck // nothing was written
+	defer w.Close() //nolint:errcheck // it holds no unsaved data
 	var links links
 	quiet := time.NewTimer(0)
 	defer quiet.Stop()
-	var first time.Time // of the changes that were not read yet; zero: there are none
+	var first time.Time // first change that was not read yet; zero: none
 	changed := func() {
 		if first.IsZero() {
 			first = time.Now()
@@ -79,7 +79,7 @@ func (d *Directory) Watch(ctx context.Context) error {
 	}
 	poll := time.NewTicker(d.poll)
 	defer poll.Stop()
-	var read string // fingerprint of the directory when it was last read
+	var read string // fingerprint of the directory at the last read
 	for {
 		select {
 		case <-ctx.Done():
@@ -88,7 +88,7 @@ func (d *Directory) Watch(ctx context.Context) error {
 			if links.concern(e.Name) {
 				changed()
 			}
-		case err := <-w.Errors: // as when there were more changes than the kernel keeps
+		case err := <-w.Errors: // such as an overflow of the kernel's event queue
 			d.log.Warn("changes may have been missed, all is read again", "directory", d.path, "reason", err.Error())
 			changed()
 		case <-poll.C:
@@ -97,7 +97,7 @@ func (d *Directory) Watch(ctx context.Context) error {
 			}
 		case <-quiet.C:
 			first = time.Time{}
-			// Watched first, then read: what changes in between is read twice, not missed.
+			// Watch before reading: a change in between is then read twice rather than missed.
 			links = linksOf(d.path)
 			if err := d.follow(w, links); err != nil {
 				return fail.Wrap(fail.Internal, err, "watch the groups and profiles of machines").At(d.path).Do("raise fs.inotify.max_user_watches")
@@ -110,7 +110,7 @@ func (d *Directory) Watch(ctx context.Context) error {
 	}
 }
 
-// follow watches every directory that is read, and those of the links that lead there. What is not read any more is not watched any more.
+// follow watches every directory that is read and those of the links on the path. It stops watching all others.
 func (d *Directory) follow(w *fsnotify.Watcher, links links) error {
 	wanted := map[string]bool{}
 	watch := func(dir string) error {
@@ -125,19 +125,19 @@ func (d *Directory) follow(w *fsnotify.Watcher, links links) error {
 			return err
 		}
 	}
-	// The link's target, not the link: inotify would go on to watch the former directory by the same name.
+	// Watch the link's target, not the link: inotify would go on watching the former directory under the same name.
 	if err := d.watchTree(links.target, watch); err != nil {
 		return err
 	}
 	for _, dir := range w.WatchList() {
 		if !wanted[filepath.Clean(dir)] {
-			_ = w.Remove(dir) // it may have gone with its watch
+			_ = w.Remove(dir) // the watch may have ended with the directory
 		}
 	}
 	return nil
 }
 
-// watchTree watches a directory and those in it that files are read from.
+// watchTree watches a directory and its subdirectories with files to read.
 func (d *Directory) watchTree(top string, watch func(string) error) error {
 	if err := watch(top); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (d *Directory) watchTree(top string, watch func(string) error) error {
 		}
 		err := in.Walk(sub, func(name string, e fs.DirEntry, err error) error {
 			switch {
-			case errors.Is(err, fs.ErrNotExist), within.Escapes(err): // Load says what is wrong with a link
+			case errors.Is(err, fs.ErrNotExist), within.Escapes(err): // Load reports the problem of a link
 				return nil
 			case err != nil:
 				return err
@@ -174,24 +174,24 @@ func (d *Directory) watchTree(top string, watch func(string) error) error {
 	return nil
 }
 
-// links are what a path goes through before it is a directory.
+// links describes how a path resolves to a directory.
 type links struct {
-	target  string   // without a link at its end
-	names   []string // the links, each of which may be exchanged
-	parents []string // the directories of these
+	target  string   // the path after resolving links at its end
+	names   []string // the links on the path, each of which can be replaced
+	parents []string // the directories of names
 }
 
-// maxLinks is how many links in a row are followed, as many as the kernel follows.
+// maxLinks limits the links in a row, as the kernel does.
 const maxLinks = 40
 
-// linksOf follows a path for as long as its last part is a link.
+// linksOf resolves a path as long as its last element is a link.
 func linksOf(path string) links {
 	l := links{target: filepath.Clean(path)}
 	for range maxLinks {
-		if above, err := filepath.EvalSymlinks(filepath.Dir(l.target)); err == nil { // ".." in a link starts at the real directory
+		if above, err := filepath.EvalSymlinks(filepath.Dir(l.target)); err == nil { // ".." in a link is relative to the real directory
 			l.target = filepath.Join(above, filepath.Base(l.target))
 		}
-		// Any name may become a link.
+		// Any name may become a link later.
 		l.names, l.parents = append(l.names, l.target), append(l.parents, filepath.Dir(l.target))
 		to, err := os.Readlink(l.target)
 		if err != nil {
@@ -205,7 +205,7 @@ func linksOf(path string) links {
 	return l
 }
 
-// concern reports whether a change of a name matters. Other files beside the directory change all the time, such as the store.
+// concern reports whether a change of a name matters. Other files next to the directory, such as the store, change all the time.
 func (l links) concern(name string) bool {
 	name = filepath.Clean(name)
 	if slices.Contains(l.names, name) {

@@ -31,14 +31,14 @@ func get(h http.Handler, path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// watch watches a directory until the end of the test.
+// watch follows a directory until the test ends.
 func watch(t *testing.T, d *boot.Directory) {
 	ended := make(chan error, 1)
 	go func() { ended <- d.Watch(t.Context()) }()
 	t.Cleanup(func() { testkit.Must(t, <-ended) }) // after the end of t.Context
 }
 
-// TestDirectoryIsFollowed changes files under a handler, in directories that were not there at first.
+// TestDirectoryIsFollowed changes files while a handler serves them, also in directories that did not exist at first.
 func TestDirectoryIsFollowed(t *testing.T) {
 	dir := t.TempDir()
 	d := testkit.Value(boot.OpenDirectory(dir, slog.New(slog.DiscardHandler)))(t)
@@ -73,7 +73,7 @@ func TestDirectoryThatIsNone(t *testing.T) {
 	testkit.Fails(t, err, fail.NotFound, "absent")
 }
 
-// TestCatalogsTogether has a machine that the registry knows boot a profile of the operator's files.
+// TestCatalogsTogether boots a machine of the registry with a profile of the operator's files.
 func TestCatalogsTogether(t *testing.T) {
 	files, registry := boot.NewCatalog(), boot.NewCatalog()
 	files.Replace(boot.Config{
@@ -134,7 +134,7 @@ func TestImportOfSomethingElse(t *testing.T) {
 	}
 }
 
-// TestNewerIgnition serves what matchbox can't: a config of a newer specification than its own.
+// TestNewerIgnition serves an Ignition config of a newer specification than matchbox supports.
 func TestNewerIgnition(t *testing.T) {
 	c := boot.NewCatalog()
 	problems := c.Replace(boot.Config{
@@ -147,7 +147,7 @@ func TestNewerIgnition(t *testing.T) {
 	}
 }
 
-// TestFallback: who has no group gets what the fallback says, and nobody else.
+// TestFallback: only machines without a group get the fallback's profile.
 func TestFallback(t *testing.T) {
 	c := boot.NewCatalog()
 	c.Replace(boot.Config{

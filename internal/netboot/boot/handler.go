@@ -15,20 +15,20 @@ import (
 	"github.com/naupegos/naupegos/internal/peer"
 )
 
-// Options say what a Handler answers from.
+// Options configure a Handler.
 type Options struct {
-	// Catalogs are asked for a machine's group, and the most specific one of all is taken; of equal ones that of the first. The profile
-	// that a group names is looked for in its own catalog, then in the others, templates in that of the profile.
+	// Catalogs are searched for a machine's group. The most specific group wins, and among equal ones that of the first catalog. The group's
+	// profile is searched in the group's own catalog, then in the others; templates only in the profile's catalog.
 	Catalogs []*Catalog
-	// Assets opens the kernels and images that are given out below /assets/. Nil: there are none.
+	// Assets opens kernels and images below /assets/. Nil: none are served.
 	Assets Assets
-	// Fallback says which profile a machine has that no group is for, by its labels: the ID of one in a catalog. Empty: none. Nil: nobody is asked.
+	// Fallback returns the ID of the profile for a machine without a group, given its labels. Empty: none. Nil: no fallback.
 	Fallback func(ctx context.Context, labels map[string]string) string
-	// Log is told why a machine was not answered. Nil: nobody is.
+	// Log gets the reason for each request without an answer. Nil: nothing is logged.
 	Log *slog.Logger
 }
 
-// Handler returns the boot endpoints. They are open: what they answer is no secret.
+// Handler returns the boot endpoints. They need no authentication, because their answers are not secret.
 func Handler(o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -55,7 +55,7 @@ type server struct {
 	strangers *peer.Log
 }
 
-// match is what a machine gets, and what it has said of itself.
+// match is the result for a machine, with the machine's labels.
 type match struct {
 	labels  map[string]string
 	group   *member
@@ -63,7 +63,7 @@ type match struct {
 	catalog *Catalog // of the profile
 }
 
-// find returns what belongs to a machine. What was not found is nil in it.
+// find returns the group, profile and labels of a machine. Missing parts are nil.
 func (s *server) find(r *http.Request) match {
 	m := match{labels: Labels(r.URL.Query())}
 	var own *Catalog
@@ -81,7 +81,7 @@ func (s *server) find(r *http.Request) match {
 	return s.lookUp(m)
 }
 
-// lookUp finds the profile that a machine's group names, in whichever catalog.
+// lookUp finds the profile of a machine's group in any catalog.
 func (s *server) lookUp(m match) match {
 	for _, c := range s.Catalogs {
 		if m.profile, m.catalog = c.profile(m.group.group.Profile), c; m.profile != nil {
@@ -91,7 +91,7 @@ func (s *server) lookUp(m match) match {
 	return m
 }
 
-// fallback finds what a machine gets that no group is for.
+// fallback finds the profile for a machine without a group.
 func (s *server) fallback(ctx context.Context, m match) match {
 	if s.Fallback == nil {
 		return m
@@ -104,7 +104,7 @@ func (s *server) fallback(ctx context.Context, m match) match {
 	return s.lookUp(m)
 }
 
-// vars returns what templates are rendered with.
+// vars returns the variables for templates.
 func (m match) vars(r *http.Request) map[string]any {
 	vars := maps.Clone(m.group.vars)
 	vars["request"] = map[string]any{"query": m.labels, "raw_query": r.URL.RawQuery}
@@ -120,13 +120,13 @@ func home(w http.ResponseWriter, r *http.Request) {
 }
 
 var (
-	homePage    = newPage([]byte("matchbox\n")) // who asks looks for this word
+	homePage    = newPage([]byte("matchbox\n")) // clients look for this word
 	inspectPage = newPage([]byte(Inspect))
 )
 
 func inspect(w http.ResponseWriter, _ *http.Request) { write(w, inspectPage.kind, inspectPage.body) }
 
-// script answers with a script of the machine's profile.
+// script serves a script of the machine's profile.
 func (s *server) script(of func(*profile) *page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		m := s.find(r)
@@ -143,7 +143,7 @@ func (s *server) script(of func(*profile) *page) http.HandlerFunc {
 	}
 }
 
-// text answers with a file that the machine's profile names, rendered for the machine.
+// text serves a template that the machine's profile names, rendered for the machine.
 func (s *server) text(k kind, of func(*profile) string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		m := s.find(r)
@@ -177,10 +177,10 @@ func (s *server) metadata(w http.ResponseWriter, r *http.Request) {
 	}
 	var b bytes.Buffer
 	environment(&b, "", m.vars(r))
-	write(w, "plain/text", b.Bytes()) // not text/plain: what matchbox says, and what reads it may look for
+	write(w, "plain/text", b.Bytes()) // not text/plain: matchbox sends this, and clients may compare it
 }
 
-// absent answers that there is nothing for this machine, and tells the log why.
+// absent answers that there is nothing for this machine, and logs the reason.
 func (s *server) absent(w http.ResponseWriter, r *http.Request, m match, why error) {
 	switch {
 	case why != nil:
@@ -194,11 +194,11 @@ func (s *server) absent(w http.ResponseWriter, r *http.Request, m match, why err
 	http.NotFound(w, r)
 }
 
-// listed is what a machine said of itself, for one line of a log.
+// listed returns a machine's labels for one line of a log.
 func listed(labels map[string]string) string {
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
-		if b.Len() > peer.Long { // the rest is clipped anyway
+		if b.Len() > peer.Long { // the log truncates the rest
 			break
 		}
 		fmt.Fprintf(&b, "%s=%s ", k, labels[k])
@@ -209,5 +209,5 @@ func listed(labels map[string]string) string {
 func write(w http.ResponseWriter, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.Write(body) //nolint:errcheck // who has gone away misses nothing
+	w.Write(body) //nolint:errcheck // the client may have disconnected
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/coreos/ignition/v2/config/v3_5"
 )
 
-// ignition returns an Ignition config as machines get it: of version 3.4.0 where it is of that or an older one, as of matchbox, else of 3.5.0.
-// From one that is not valid Ignition takes nothing: with the error comes the empty config of no version that matchbox answers with then, at
-// which a machine stops and says so.
+// ignition returns an Ignition config for machines: version 3.4.0 for a config of that version or an older one, as matchbox does, else 3.5.0. For
+// an invalid config it returns an error and, as matchbox does, an empty config without a version, at which a machine stops with an error.
 func ignition(data []byte) ([]byte, error) {
 	parse := parse34
 	if v, _, err := util.GetConfigVersion(data); err == nil && v34.LessThan(v) {
@@ -62,6 +61,6 @@ func butane(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Butane does not accept it: %w: %s", err, oneLine(report))
 	}
-	answer, _ := ignition(translated) // an empty one, as matchbox has it, where Ignition does not accept what Butane made
+	answer, _ := ignition(translated) // if Ignition rejects Butane's result, the answer is empty, as matchbox's
 	return answer, nil
 }

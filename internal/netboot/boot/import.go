@@ -14,21 +14,21 @@ import (
 	"github.com/naupegos/naupegos/internal/within"
 )
 
-// Import is what taking over a matchbox's data directory comes to: files, named below the directory as groups/a.json.
+// Import is the plan of importing a matchbox data directory. File names are relative to the directory, such as groups/a.json.
 type Import struct {
 	Groups   int      `json:"groups"`
 	Profiles int      `json:"profiles"`
 	New      []string `json:"new"`     // an empty directory ends with a slash
-	Changed  []string `json:"changed"` // there already, with other content
+	Changed  []string `json:"changed"` // existing files with other content
 	Same     int      `json:"same"`
-	Problems []string `json:"problems"` // what machines will get no answer from; matchbox doesn't answer them either
+	Problems []string `json:"problems"` // parts that machines will get no answer from; matchbox does not answer them either
 
 	from, assets, to string
-	aged             []string // the same files, whose times differ
+	aged             []string // equal files with different modification times
 }
 
-// PlanImport looks what has to be copied from a matchbox's data directory, and its directory of assets (empty: assets in the data
-// directory), to a directory of Naupegos'. Nothing is changed.
+// PlanImport compares a matchbox data directory and its directory of assets (empty: assets in the data directory) with a directory of Naupegos.
+// It changes nothing.
 func PlanImport(from, assets, to string) (*Import, error) {
 	p := &Import{New: []string{}, Changed: []string{}, Problems: []string{}, from: from, assets: assets, to: to}
 	cfg, problems, err := ReadDir(from)
@@ -50,7 +50,7 @@ func PlanImport(from, assets, to string) (*Import, error) {
 	if places.to, err = within.Open(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fail.Wrap(fail.Refused, err, "open the directory to import into").At(to)
 	}
-	// What is named lies there before what names it: templates and assets, then profiles, then groups.
+	// Copy a file before the files that refer to it: templates and assets, then profiles, then groups.
 	for _, sub := range []string{"assets", string(genericKind), string(cloudKind), string(ignitionKind), "profiles", "groups"} {
 		if err := p.compare(places, sub); err != nil {
 			return nil, fail.Wrap(fail.Internal, err, "compare what is to be imported").At(from)
@@ -60,9 +60,9 @@ func PlanImport(from, assets, to string) (*Import, error) {
 }
 
 // places are the open directories of an import.
-type places struct{ from, assets, to *within.Dir } // assets: nil if it is from's; to: nil if there is none
+type places struct{ from, assets, to *within.Dir } // assets: nil if they are in from; to: nil if it does not exist
 
-// open opens the directories that are read.
+// open opens the directories for reading.
 func (p *Import) open() (places, error) {
 	var o places
 	var err error
@@ -82,12 +82,12 @@ func (p *Import) open() (places, error) {
 func (o places) close() {
 	for _, d := range []*within.Dir{o.from, o.assets, o.to} {
 		if d != nil {
-			_ = d.Close() // what was written is synced
+			_ = d.Close() // written data is synced already
 		}
 	}
 }
 
-// source returns where a name of an import is read.
+// source returns the directory and the name to read a file of an import from.
 func (o places) source(name string) (*within.Dir, string) {
 	if below, ok := strings.CutPrefix(name+"/", "assets/"); ok && o.assets != nil {
 		return o.assets, path.Clean("./" + below)
@@ -95,7 +95,7 @@ func (o places) source(name string) (*within.Dir, string) {
 	return o.from, name
 }
 
-// compare finds out which files of a directory are new, and which differ. A file that can't be imported is a problem, and stops nothing.
+// compare finds the new and the changed files of a directory. A file that can't be imported is a problem and does not stop the import.
 func (p *Import) compare(o places, sub string) error {
 	from, root := o.source(sub)
 	err := eachFile(from, root, sub, func(name string) {
@@ -122,7 +122,7 @@ func (p *Import) compare(o places, sub string) error {
 			if !sameTime(from, file, o.to, name) {
 				p.aged = append(p.aged, name)
 			}
-		default: // as a link that leads out: it is replaced, not followed
+		default: // such as a link that leads outside: it is replaced, not followed
 			p.Changed = append(p.Changed, name)
 		}
 	})
@@ -136,7 +136,7 @@ func (p *Import) compare(o places, sub string) error {
 	return err
 }
 
-// emptyDirectories finds the directories of assets without any entry.
+// emptyDirectories finds the empty directories of assets.
 func (p *Import) emptyDirectories(o places, from *within.Dir, root string) error {
 	filled := map[string]bool{}
 	var all []string
@@ -172,14 +172,14 @@ func (p *Import) emptyDirectories(o places, from *within.Dir, root string) error
 	return err
 }
 
-// sameTime reports whether two files have the same modification time. Files without one differ.
+// sameTime reports whether two files have the same modification time. Without a time they differ.
 func sameTime(a *within.Dir, nameA string, b *within.Dir, nameB string) bool {
 	infoA, errA := a.Stat(nameA)
 	infoB, errB := b.Stat(nameB)
 	return errA == nil && errB == nil && infoA.ModTime().Equal(infoB.ModTime())
 }
 
-// problem notes why a file is not imported, unless reading the configuration has said so.
+// problem records why a file is not imported, unless reading the configuration has reported it already.
 func (p *Import) problem(name string, err error) {
 	if text := (Problem{name, err}).Error(); !slices.Contains(p.Problems, text) {
 		p.Problems = append(p.Problems, text)
@@ -191,7 +191,7 @@ func digest(d *within.Dir, name string) (sum [sha256.Size]byte, err error) {
 	if err != nil {
 		return sum, err
 	}
-	defer f.Close() // read only
+	defer f.Close() // only read from
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return sum, err
@@ -199,8 +199,8 @@ func digest(d *within.Dir, name string) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// Run copies the files that are new, and with replace those that differ. A server that runs on the directory takes each up by itself.
-// What was copied stays where ctx ends; the same import goes on from there.
+// Run copies the new files and, with replace, the changed ones. A running server picks each up by itself. If ctx ends, the copied files stay, and
+// another import continues.
 func (p *Import) Run(ctx context.Context, replace bool) error {
 	if len(p.Changed) > 0 && !replace {
 		return fail.New(fail.Conflict, "there are other files of the same names: %s", strings.Join(p.Changed[:min(len(p.Changed), 5)], ", ")).At(p.to).
@@ -230,7 +230,7 @@ func (p *Import) Run(ctx context.Context, replace bool) error {
 	return nil
 }
 
-// copy copies a file, whole or not at all, with its modification time, which clients compare; or it makes an empty directory.
+// copy copies a file atomically with its modification time, which clients compare; or it creates an empty directory.
 func (o places) copy(name string) error {
 	if strings.HasSuffix(name, "/") {
 		return o.to.MakeDir(name, 0o755)
@@ -251,7 +251,7 @@ func (o places) copy(name string) error {
 	return o.copyTime(name)
 }
 
-// copyTime gives a copied file the time of the original.
+// copyTime sets a copied file's time to that of the original.
 func (o places) copyTime(name string) error {
 	from, file := o.source(name)
 	info, err := from.Stat(file)

@@ -14,7 +14,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestImportTimesAndDirectories: files keep their times, which clients ask for with If-Modified-Since, and empty directories of assets stay.
+// TestImportTimesAndDirectories: files keep their modification times, which clients send in If-Modified-Since, and empty directories of assets
+// are created.
 func TestImportTimesAndDirectories(t *testing.T) {
 	for _, separate := range []bool{false, true} {
 		from, to := t.TempDir(), filepath.Join(t.TempDir(), "boot")
@@ -48,7 +49,7 @@ func TestImportTimesAndDirectories(t *testing.T) {
 				t.Errorf("%s is of %s", file, info.ModTime())
 			}
 		}
-		testkit.Must(t, os.Chtimes(filepath.Join(to, "groups/a.json"), time.Now(), time.Now())) // an import that was interrupted, or of an older version
+		testkit.Must(t, os.Chtimes(filepath.Join(to, "groups/a.json"), time.Now(), time.Now())) // as an interrupted or older import leaves it
 		testkit.Must(t, testkit.Value(boot.PlanImport(from, option, to))(t).Run(t.Context(), false))
 		if info := testkit.Value(os.Stat(filepath.Join(to, "groups/a.json")))(t); !info.ModTime().Equal(old) {
 			t.Errorf("it is of %s after another import", info.ModTime())
@@ -59,7 +60,7 @@ func TestImportTimesAndDirectories(t *testing.T) {
 	}
 }
 
-// TestImportProblemsAreLines: each problem is one line without a blank one behind it.
+// TestImportProblemsAreLines: each problem is a single line without trailing blanks.
 func TestImportProblemsAreLines(t *testing.T) {
 	from := t.TempDir()
 	for path, content := range map[string]string{

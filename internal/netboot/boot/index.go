@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// index finds the most specific of many groups that labels satisfy. Groups that ask for the same labels have one shape, and lie in one map by
-// the values that they ask for: a look-up costs one access for each shape, and there are few shapes where there are many machines. Only
-// shapes are tried of which the labels have the anchor.
+// index finds the most specific of many groups that match labels. Groups that select by the same label names share a shape, which has one map
+// from values to groups: a lookup costs one access per shape, and even many machines have few shapes. A lookup tries only shapes whose anchor is
+// among the labels.
 type index struct {
 	shapes   map[string]*shape   // by signature
-	anchored map[string][]*shape // by a label that they ask for
-	free     []*shape            // those that ask for no label, or only for ones that are empty
+	anchored map[string][]*shape // by the label that is their anchor
+	free     []*shape            // shapes that select by no label, or only by empty ones
 }
 
-// shape is what groups ask for: labels that have a value, and labels that are empty or missing.
+// shape is the label names of selectors: labels with a value, and labels that must be empty or missing.
 type shape struct {
 	anchor  string
 	has     []string
@@ -27,8 +27,8 @@ type shape struct {
 // member is a group in the index.
 type member struct {
 	group Group
-	place string         // where it came from: the last word between groups that ask for the very same
-	order string         // its selector, in the form by which groups are ordered
+	place string         // its source: decides between groups with equal selectors
+	order string         // its selector, in the form by which groups are sorted
 	vars  map[string]any // its metadata and selector, as templates see them
 }
 
@@ -49,8 +49,8 @@ func newMember(place string, g Group) *member {
 	return m
 }
 
-// before reports whether m is to be taken rather than o, where labels satisfy both: the one that asks for more, then the one whose selector
-// comes later in the alphabet, as matchbox has it.
+// before reports whether m has precedence over o if both match: the group with more labels, then the one whose selector sorts later, as in
+// matchbox.
 func (m *member) before(o *member) bool {
 	if len(m.group.Selector) != len(o.group.Selector) {
 		return len(m.group.Selector) > len(o.group.Selector)
@@ -61,7 +61,7 @@ func (m *member) before(o *member) bool {
 	return m.place < o.place
 }
 
-// split returns which labels a group wants to have a value, and which to be empty.
+// split returns the labels that must have a value and those that must be empty.
 func (m *member) split() (has, lacks []string) {
 	for _, k := range slices.Sorted(maps.Keys(m.group.Selector)) {
 		if m.group.Selector[k] == "" {
@@ -73,7 +73,7 @@ func (m *member) split() (has, lacks []string) {
 	return has, lacks
 }
 
-// add puts a group into the index.
+// add adds a group to the index.
 func (x *index) add(m *member) {
 	has, lacks := m.split()
 	signature := signatureOf(has, lacks)
@@ -99,7 +99,7 @@ func (x *index) add(m *member) {
 	s.members[string(key)] = slices.Insert(all, at, m)
 }
 
-// remove takes a group out of the index, and its shape with the last one that had it.
+// remove removes a group from the index, and its shape with the last group.
 func (x *index) remove(m *member) {
 	has, lacks := m.split()
 	signature := signatureOf(has, lacks)
@@ -123,7 +123,7 @@ func (x *index) remove(m *member) {
 	}
 }
 
-// find returns the group to take for labels, or nil.
+// find returns the group for labels, or nil.
 func (x *index) find(labels map[string]string) *member {
 	var best *member
 	var room [256]byte
@@ -145,7 +145,7 @@ func (x *index) find(labels map[string]string) *member {
 	return best
 }
 
-// key appends to room under what groups lie that ask for these labels. It reports whether the labels are of this shape.
+// key appends to room the key of the groups for these labels. It reports whether the labels match the shape.
 func (s *shape) key(labels map[string]string, room []byte) ([]byte, bool) {
 	for _, k := range s.lacks {
 		if labels[k] != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// plainly finds the member to take by looking at all of them.
+// plainly finds the member for labels by comparing all members.
 func plainly(members map[string]*member, labels map[string]string) *member {
 	var best *member
 	for _, m := range members {
@@ -26,7 +26,7 @@ func plainly(members map[string]*member, labels map[string]string) *member {
 	return best
 }
 
-// randomLabels chooses among few labels and values, so that much is equal.
+// randomLabels chooses from few labels and values, so that many are equal.
 func randomLabels(r *rand.Rand) map[string]string {
 	labels := map[string]string{}
 	for range r.IntN(5) {
@@ -35,7 +35,7 @@ func randomLabels(r *rand.Rand) map[string]string {
 	return labels
 }
 
-// TestIndexFindsWhatAPlainLookFinds adds and removes groups at random, and compares.
+// TestIndexFindsWhatAPlainLookFinds adds and removes random groups and compares the index with a linear search.
 func TestIndexFindsWhatAPlainLookFinds(t *testing.T) {
 	r := testkit.Rand(t)
 	x, members := newIndex(), map[string]*member{}
@@ -61,7 +61,8 @@ func TestIndexFindsWhatAPlainLookFinds(t *testing.T) {
 	}
 }
 
-// TestIndexDoesNotLookAtAll holds that many machines cost no more than one: neither where each has labels of its own, nor where they share some.
+// TestIndexDoesNotLookAtAll checks that a lookup costs the same for many machines as for one, whether they have labels of their own or share
+// some.
 func TestIndexDoesNotLookAtAll(t *testing.T) {
 	allocs := map[int]float64{}
 	for _, n := range []int{1, 2000} {
@@ -114,7 +115,7 @@ func TestSecondGroupOfTheSameLabels(t *testing.T) {
 	}
 }
 
-// FuzzSelect has what a machine says of itself looked up among groups, and compares with a plain look.
+// FuzzSelect looks up arbitrary labels and compares the index with a linear search.
 func FuzzSelect(f *testing.F) {
 	f.Add("mac=52-54-00-aa-bb-01&os=installed", `{"selector": {"mac": "52:54:00:aa:bb:01"}}`)
 	f.Add("a=%00&a=b&;=&mac=zz", `{"selector": {"a": "\u0000", "b": ""}}`)

@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// Labels returns what a machine says of itself in the query of its request: of each label the first value, MAC addresses in lower case with
-// colons, whatever their form was. What is no MAC address is left out.
+// Labels returns a machine's labels from the query of its request: the first value of each label, with MAC addresses in lower case with colons,
+// whatever form they had. It leaves out invalid MAC addresses.
 func Labels(query url.Values) map[string]string {
 	labels := make(map[string]string, len(query))
 	for key := range query {

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// linked makes a data directory whose files of every kind are links: /assets/…/in leads to a file inside, …/out and …/absolute lead to the
+// linked creates a data directory whose files of every kind are links: /assets/…/in leads to a file inside, …/out and …/absolute lead to the
 // returned secret file.
 func linked(t *testing.T) (dir, secret string) {
 	top := t.TempDir()
@@ -41,7 +41,7 @@ func linked(t *testing.T) (dir, secret string) {
 	return dir, secret
 }
 
-// TestLinksThatLeadOut reads and imports a directory with links of every kind: those that stay inside work, the others are named.
+// TestLinksThatLeadOut reads and imports a directory with links of every kind: links that stay inside work, and the others are reported by name.
 func TestLinksThatLeadOut(t *testing.T) {
 	dir, _ := linked(t)
 	cfg, problems, err := boot.ReadDir(dir)
@@ -72,7 +72,7 @@ func TestLinksThatLeadOut(t *testing.T) {
 	}
 }
 
-// TestImportCopiesNothingFromOutside imports twice: into a new directory, and over links that somebody has put into the target.
+// TestImportCopiesNothingFromOutside imports twice: into a new directory, and into one that contains links to the outside.
 func TestImportCopiesNothingFromOutside(t *testing.T) {
 	from, secret := linked(t)
 	to := filepath.Join(t.TempDir(), "boot")
@@ -101,7 +101,7 @@ func TestImportCopiesNothingFromOutside(t *testing.T) {
 	testkit.Fails(t, plan.Run(t.Context(), true), fail.Refused, "generic", "leads out")
 }
 
-// TestDirectoriesThatLeadOut: of a directory that is a link outside nothing is read, and the others are of use.
+// TestDirectoriesThatLeadOut: a directory that is a link to the outside is not read, and the others are.
 func TestDirectoriesThatLeadOut(t *testing.T) {
 	for _, sub := range []string{"groups", "profiles", "ignition", "cloud", "generic"} {
 		dir, secret := linked(t)
@@ -115,7 +115,7 @@ func TestDirectoriesThatLeadOut(t *testing.T) {
 	}
 }
 
-// TestAssetsStayInside asks for everything that is not an asset: it answers 404, and lists no directory.
+// TestAssetsStayInside: requests for anything except an asset get 404, and directories are not listed.
 func TestAssetsStayInside(t *testing.T) {
 	dir, _ := linked(t)
 	write(t, dir, "assets/deep/kernel", "a kernel")
@@ -142,8 +142,8 @@ func TestAssetsStayInside(t *testing.T) {
 	}
 }
 
-// TestLinkSwitch exchanges the link that is the boot directory, as deployments do: templates and assets change together, and changes in the new
-// directory are followed. A busy file beside the link causes no reading.
+// TestLinkSwitch replaces the link that is the boot directory, as deployments do: templates and assets change together, and changes in the new
+// directory are followed. Changes of an unrelated file next to the link cause no reads.
 func TestLinkSwitch(t *testing.T) {
 	top := t.TempDir()
 	for _, n := range []string{"1", "2"} {

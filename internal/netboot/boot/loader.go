@@ -6,7 +6,7 @@ import (
 	"text/template"
 )
 
-// Inspect is the script that has iPXE say what machine it runs on.
+// Inspect is the script that makes iPXE send the machine's labels.
 const Inspect = `#!ipxe
 chain ipxe?uuid=${uuid}&mac=${mac:hexhyp}&domain=${domain}&hostname=${hostname}&serial=${serial}&arch=${buildarch:uristring}
 `
@@ -34,8 +34,8 @@ initrd {{range .Initrd}} "{{.}}"{{end}}
 }
 `))
 
-// diskScript leaves iPXE. UEFI goes on with the next entry of its boot order then, where it is told that this one failed: after one that succeeded it
-// shows its menu. Some BIOS would not go on, and are told which disk.
+// diskScript leaves iPXE. UEFI continues with the next entry of its boot order only if iPXE fails: after a success it shows its menu. Some BIOSes
+// do not continue, so the script names the disk.
 const diskScript = `#!ipxe
 iseq ${platform} efi && exit 1 ||
 sanboot --no-describe --drive 0x80 || exit
@@ -43,13 +43,13 @@ sanboot --no-describe --drive 0x80 || exit
 
 const diskGRUB = "exit\n"
 
-// profile is a Profile whose scripts are rendered.
+// profile is a Profile with rendered scripts.
 type profile struct {
 	Profile
-	ipxe, grub *page // nil where it says nothing of booting
+	ipxe, grub *page // nil if the profile does not name a kernel or the disk
 }
 
-// page is an answer that is the same for all who get it.
+// page is an answer that is the same for all machines.
 type page struct {
 	body []byte
 	kind string // its content type
@@ -70,10 +70,10 @@ func compileProfile(p Profile) *profile {
 func script(t *template.Template, k *Kernel) *page {
 	var b bytes.Buffer
 	if err := t.Execute(&b, k); err != nil {
-		panic(err) // neither the template nor what it is rendered with can fail
+		panic(err) // neither the template nor its data can fail
 	}
 	return newPage(b.Bytes())
 }
 
-// newPage gives an answer the content type that a server of net/http gives it.
+// newPage returns a page with the content type that net/http detects.
 func newPage(body []byte) *page { return &page{body, http.DetectContentType(body)} }

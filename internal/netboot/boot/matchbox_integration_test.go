@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// buildMatchbox builds what racks are booted by that are to move over, from the module that pins it.
+// buildMatchbox builds matchbox from the module that pins it.
 func buildMatchbox(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "matchbox")
@@ -35,7 +35,7 @@ func buildMatchbox(t *testing.T) string {
 	return program
 }
 
-// startMatchbox runs a matchbox on a data directory until the test ends, and returns its URL.
+// startMatchbox runs matchbox on a data directory until the test ends, and returns its URL.
 func startMatchbox(t *testing.T, data string) string {
 	t.Helper()
 	addr := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
@@ -55,7 +55,7 @@ func startMatchbox(t *testing.T, data string) string {
 	return "http://" + addr
 }
 
-// queries are what machines say of themselves: each group of testdata/rack is meant by one at least.
+// queries are the labels of machines: each group of testdata/rack matches at least one of them.
 var queries = []string{
 	"", "?", "?mac=52-54-00-aa-bb-01", "?mac=52:54:00:AA:BB:01&hostname=a", "?mac=5254.00aa.bb01", "?mac=nonsense", "?mac=52-54-00-aa-bb-01&os=installed",
 	"?mac=52-54-00-aa-bb-01&os=other", "?mac=52-54-00-aa-bb-01&mac=52-54-00-aa-bb-09&os=installed&os=", "?uuid=16e7d8a7-bfa9-428b-9117-363341bb330b",
@@ -67,7 +67,7 @@ var queries = []string{
 	"?case=emptyboot", "?case=script", "?case=neither", "?case=badcloud", "?case=html", "?case=empty", "?case=long", "?case=profilenoid", "?case=invalid", "?case=nested",
 }
 
-// others are requests beside those that machines make with each of the queries.
+// others are requests in addition to those that are combined with queries.
 var others = []request{
 	{path: "/"}, {path: "/nothing", elsewhere: true}, {path: "/boot.ipxe"}, {path: "/boot.ipxe.0"}, {path: "/boot.ipxe?mac=1"}, {path: "/ipxe/", elsewhere: true}, {path: "//ipxe"}, {path: "/a/../ipxe"}, {path: "/ipxe.sig", elsewhere: true},
 	{path: "/assets"}, {path: "/assets/"}, {path: "/assets/os"}, {path: "/assets/os/"}, {path: "/assets/os/1.0/vmlinuz"}, {path: "/assets/os/1.0/initrd.img"}, {path: "/assets/os/versions.json"},
@@ -80,10 +80,10 @@ var others = []request{
 type request struct {
 	method, path string
 	header       http.Header
-	elsewhere    bool // not one of the paths for machines that boot: a server has its own answer
+	elsewhere    bool // not one of the paths for booting machines: the server answers it differently
 }
 
-// answer is what has to be the same.
+// answer is the part of an answer that must be equal.
 type answer struct {
 	Status                int
 	Type, Location, Range string
@@ -94,7 +94,7 @@ func ask(t *testing.T, base string, r request) answer {
 	t.Helper()
 	req := testkit.Value(http.NewRequest(r.method, base, nil))(t)
 	path, query, asks := strings.Cut(r.path, "?")
-	req.URL.Opaque, req.URL.RawQuery, req.URL.ForceQuery = path, query, asks // sent as it is written
+	req.URL.Opaque, req.URL.RawQuery, req.URL.ForceQuery = path, query, asks // not normalised
 	req.URL.Host, req.URL.Scheme = strings.TrimPrefix(base, "http://"), "http"
 	req.URL.Opaque = "//" + req.URL.Host + path
 	req.Header = r.header
@@ -104,13 +104,14 @@ func ask(t *testing.T, base string, r request) answer {
 	body := string(testkit.Value(io.ReadAll(resp.Body))(t))
 	if strings.HasPrefix(path, "/metadata") {
 		lines := strings.SplitAfter(body, "\n")
-		slices.Sort(lines) // matchbox's order is another one each time
+		slices.Sort(lines) // matchbox's order is random
 		body = strings.Join(lines, "")
 	}
 	return answer{resp.StatusCode, resp.Header.Get("Content-Type"), resp.Header.Get("Location"), resp.Header.Get("Content-Range"), body}
 }
 
-// startServer imports a data directory by naupegos server import-matchbox while a naupegos server runs, until the test ends, and returns its URL.
+// startServer runs naupegos server until the test ends, imports a data directory with naupegos server import-matchbox meanwhile, and returns the
+// server's URL.
 func startServer(t *testing.T, data string) string {
 	t.Helper()
 	program, state := filepath.Join(t.TempDir(), "naupegos"), t.TempDir()
@@ -143,13 +144,13 @@ func startServer(t *testing.T, data string) string {
 	if out, err := exec.Command(program, "server", "import-matchbox", data, "--state-dir", state).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	answers("/generic?case=html", http.StatusOK) // groups are copied last
+	answers("/generic?case=html", http.StatusOK) // the import copies groups last
 	answers("/metadata?zone=a", http.StatusOK)
 	return "http://" + addr
 }
 
-// TestMatchboxAnswersTheSame imports the data directory of a real matchbox and asks both for the same: the boot endpoints alone, and a
-// server with all that is around them.
+// TestMatchboxAnswersTheSame imports the data directory of a real matchbox and sends it the same requests as Naupegos: to the boot endpoints
+// alone, and to a complete server.
 func TestMatchboxAnswersTheSame(t *testing.T) {
 	data := testkit.Value(filepath.Abs("testdata/rack"))(t)
 	theirs, command := startMatchbox(t, data), startServer(t, data)
@@ -174,7 +175,7 @@ func TestMatchboxAnswersTheSame(t *testing.T) {
 			good++
 		}
 		if lists := strings.HasPrefix(r.path, "/assets") && (want.Status == http.StatusMovedPermanently || strings.HasPrefix(want.Body, "<!doctype html>")); lists {
-			want = ask(t, endpoints.URL, request{path: "/assets/none"}) // ours list no directory
+			want = ask(t, endpoints.URL, request{path: "/assets/none"}) // our endpoints do not list directories
 		}
 		if got := ask(t, endpoints.URL, r); got != want {
 			t.Errorf("%s %s:\nmatchbox  %+v\nendpoints %+v", r.method, r.path, want, got)

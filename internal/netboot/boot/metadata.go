@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// environment writes variables as lines KEY=value, sorted, nested ones under the keys of all that they lie in: {"a": {"b": 1}} is A_B=1.
-// Lists and null have no such form and are left out.
+// environment writes variables as sorted lines KEY=value. Nested ones get the keys of all levels: {"a": {"b": 1}} becomes A_B=1. It leaves out
+// lists and null, which have no such form.
 func environment(b *bytes.Buffer, prefix string, vars map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(vars)) {
 		name := prefix + key

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMissesAreBounded: questions that nothing answers, with very long queries, write little into the log.
+// TestMissesAreBounded: requests without an answer and with very long queries write little to the log.
 func TestMissesAreBounded(t *testing.T) {
 	var out bytes.Buffer
 	h := Handler(Options{Log: slog.New(slog.NewTextHandler(&out, nil))})

@@ -10,14 +10,14 @@ import (
 	"github.com/naupegos/naupegos/internal/within"
 )
 
-// maxFile is how many bytes a group, profile or template may have.
+// maxFile is the maximum size of a group, profile or template.
 const maxFile = 16 << 20
 
-// directories are those of a data directory that a Config is read from.
+// directories are the subdirectories of a data directory that make up a Config.
 var directories = []string{"groups", "profiles", string(ignitionKind), string(cloudKind), string(genericKind)}
 
-// ReadDir reads the data directory of a matchbox: groups/*.json, profiles/*.json, and templates in ignition/, cloud/ and generic/. Any of
-// them may be missing. A file that can't be used is left out, and is among the problems; the error is for a directory that can't be read.
+// ReadDir reads a matchbox data directory: groups/*.json, profiles/*.json, and templates in ignition/, cloud/ and generic/, all of them optional.
+// Files that it can't use become problems; the error is for a directory that can't be read.
 func ReadDir(dir string) (Config, []Problem, error) {
 	cfg := Config{Groups: map[string]Group{}, Profiles: map[string]Profile{}, Ignition: map[string]string{}, Cloud: map[string]string{}, Generic: map[string]string{}}
 	var problems []Problem
@@ -36,7 +36,7 @@ func ReadDir(dir string) (Config, []Problem, error) {
 				problems = append(problems, Problem{sub + "/" + name, err})
 			}
 		})
-		if within.Escapes(err) { // the other directories are of use without it
+		if within.Escapes(err) { // the other directories are still useful
 			problems = append(problems, Problem{sub, err})
 		} else if err != nil {
 			return cfg, nil, fail.Wrap(fail.Internal, err, "read the groups and profiles of machines").At(dir)
@@ -70,8 +70,8 @@ func (c *Config) take(sub, name string, data []byte) error {
 	return nil
 }
 
-// eachFile calls f with the names of the files that matter below root, which is a directory of the kind sub. Groups lie in it directly; profiles,
-// templates and assets may lie in directories of their own. A name may be a link.
+// eachFile calls f with the names of the relevant files below root, a directory of the kind sub. Groups are directly in it; profiles, templates
+// and assets can be in subdirectories. A name can be a link.
 func eachFile(in *within.Dir, root, sub string, f func(name string)) error {
 	return in.Walk(root, func(at string, d fs.DirEntry, err error) error {
 		name := strings.TrimPrefix(strings.TrimPrefix(at, root), "/")
@@ -80,7 +80,7 @@ func eachFile(in *within.Dir, root, sub string, f func(name string)) error {
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // there is no such directory, or the file has gone meanwhile
+			return nil // the directory does not exist, or the file has been removed
 		case err != nil:
 			return err
 		case d.IsDir():

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// kind is a kind of template: the directory that it lies in.
+// kind is a kind of template, named like its directory.
 type kind string
 
 const (
@@ -19,14 +19,14 @@ const (
 	genericKind  kind = "generic"
 )
 
-// text is a file that machines are configured from, ready to be answered with.
+// text is a compiled template.
 type text struct {
-	fixed    []byte // what to answer, where it is the same for all machines
+	fixed    []byte // the answer, if it is the same for all machines
 	template *template.Template
-	finish   func([]byte) ([]byte, error) // makes the answer of what the template came to; nil: it is the answer
+	finish   func([]byte) ([]byte, error) // converts the rendered template to the answer; nil: no conversion
 }
 
-// compile makes a text of a file. Where it returns an error there may be a text all the same, with what matchbox answers then.
+// compile compiles a file. It may return a text with an error: matchbox's answer in that case.
 func compile(k kind, name, content string) (*text, error) {
 	if k == ignitionKind && (strings.HasSuffix(name, ".ign") || strings.HasSuffix(name, ".ignition")) {
 		answer, err := ignition([]byte(content))
@@ -40,7 +40,7 @@ func compile(k kind, name, content string) (*text, error) {
 	return &text{template: t, finish: finish}, nil
 }
 
-// render returns what a machine is answered with.
+// render returns the answer for a machine.
 func (t *text) render(vars map[string]any) ([]byte, error) {
 	if t.fixed != nil {
 		return t.fixed, nil
@@ -55,7 +55,7 @@ func (t *text) render(vars map[string]any) ([]byte, error) {
 	return t.finish(b.Bytes())
 }
 
-// cloudConfig returns a cloud-config or a script as it is. Nothing else is for cloud-init, and a cloud-config has to be YAML.
+// cloudConfig returns its argument if it is a cloud-config in valid YAML or a script. cloud-init accepts nothing else.
 func cloudConfig(data []byte) ([]byte, error) {
 	first, _, _ := strings.Cut(string(data), "\n")
 	if strings.HasPrefix(first, "#!") {

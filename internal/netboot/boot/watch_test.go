@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestChangeAmongOthers changes a group while another file is written without a pause: the change takes effect all the same.
+// TestChangeAmongOthers changes a group while another file changes continuously: the change takes effect nevertheless.
 func TestChangeAmongOthers(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "groups/a.json", `{"id": "a", "profile": "p"}`)
@@ -58,7 +58,7 @@ func TestChangeAmongOthers(t *testing.T) {
 	}
 }
 
-// TestUnreadable reports a directory that can't be read until it can.
+// TestUnreadable makes a directory unreadable and readable again, and checks what Readable reports.
 func TestUnreadable(t *testing.T) {
 	top := t.TempDir()
 	write(t, top, "rel/groups/a.json", `{"id": "a", "profile": "p"}`)
@@ -90,7 +90,7 @@ func TestUnreadable(t *testing.T) {
 	becomes(true)
 }
 
-// TestAssetWithNUL answers names that no file has.
+// TestAssetWithNUL requests names that no file can have.
 func TestAssetWithNUL(t *testing.T) {
 	h := boot.Handler(boot.Options{Assets: boot.AssetsOf(t.TempDir())})
 	for _, name := range []string{"a.txt%00", "%00", "a%00b/c"} {

@@ -6,7 +6,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// wire carries a Config between processes: with its texts byte for byte, and with Kernel.Disk, which no file has.
+// wire is the form of a Config between processes: it keeps texts byte for byte, and Kernel.Disk, which no file contains.
 type wire struct {
 	Groups   map[string]Group
 	Profiles map[string]Profile
@@ -14,7 +14,7 @@ type wire struct {
 	Texts    map[kind]map[string][]byte
 }
 
-// texts returns the maps of a Config by their kinds.
+// texts returns the templates of a Config by kind.
 func (c Config) texts() map[kind]map[string]string {
 	return map[kind]map[string]string{ignitionKind: c.Ignition, cloudKind: c.Cloud, genericKind: c.Generic}
 }

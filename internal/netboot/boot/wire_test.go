@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestConfigTravels: another process gets the same Config, byte for byte.
+// TestConfigTravels: a Config in JSON keeps every byte.
 func TestConfigTravels(t *testing.T) {
 	for name, want := range map[string]Config{
 		"all": {

@@ -7,24 +7,24 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 )
 
-// Boot says from where machines boot.
+// Boot describes where machines boot from.
 type Boot struct {
-	Server   netip.Addr                     // this server, as machines reach it: TFTP, and who has answered
-	Script   string                         // the URL of what iPXE runs
-	Programs string                         // the URL below which iPXE's programs lie
-	Program  func(iana.Arch) (string, bool) // the name of the program for a kind of firmware
+	Server   netip.Addr                     // this server's address for machines: for TFTP and as the server identifier
+	Script   string                         // the URL of iPXE's script
+	Programs string                         // the URL of the directory of iPXE's programs
+	Program  func(iana.Arch) (string, bool) // returns the name of the program for a kind of firmware
 }
 
-// Handler is a mode: what it answers to a message. Nil is no answer.
+// Handler is a mode. Answer returns the answer to a message, or nil for none.
 type Handler interface {
 	Answer(m *dhcpv4.DHCPv4) *dhcpv4.DHCPv4
 }
 
 const (
-	// PXE's vendor options have one, discovery control, whose bit 3 says: boot what this message names, and look for no other boot server.
+	// Bit 3 of discovery control, one of PXE's vendor options, means: boot what this message names, and look for no other boot server.
 	discoveryControl = 6
 	bootThis         = 8
-	// iPXE's own options have one that says: do not wait for answers of a ProxyDHCP.
+	// One of iPXE's own options means: do not wait for a ProxyDHCP's answers.
 	ipxeOptions = 175
 	noProxyDHCP = 176
 	httpFeature = 0x13
@@ -46,7 +46,7 @@ func (b Boot) file(c client) (string, bool) {
 	return b.Script, c.ipxe
 }
 
-// put writes into an answer what the client is to load, and from where.
+// put adds the client's boot file and its server to an answer.
 func (b Boot) put(reply, m *dhcpv4.DHCPv4, c client, file string) {
 	server := b.Server.AsSlice()
 	reply.ServerIPAddr, reply.BootFileName = server, file
@@ -60,7 +60,7 @@ func (b Boot) put(reply, m *dhcpv4.DHCPv4, c client, file string) {
 		}
 	}
 	if c.kind == http {
-		reply.UpdateOption(dhcpv4.OptClassIdentifier(http)) // without it the firmware takes the URL for something else
+		reply.UpdateOption(dhcpv4.OptClassIdentifier(http)) // without it the firmware does not recognise the URL
 		reply.UpdateOption(dhcpv4.OptBootFileName(file))
 	}
 	if uuid := m.Options.Get(dhcpv4.OptionClientMachineIdentifier); len(uuid) > 0 && len(uuid) <= 255 {
@@ -68,7 +68,7 @@ func (b Boot) put(reply, m *dhcpv4.DHCPv4, c client, file string) {
 	}
 }
 
-// answer begins an answer of a type. It is nil where the message is no request.
+// answer returns an empty answer of a type, or nil if the message is not a request.
 func answer(m *dhcpv4.DHCPv4, kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 	reply, err := dhcpv4.NewReplyFromRequest(m, dhcpv4.WithMessageType(kind))
 	if err != nil || m.OpCode != dhcpv4.OpcodeBootRequest || len(m.ClientHWAddr) != 6 {

@@ -9,17 +9,17 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 )
 
-// client is what a message says of who has sent it.
+// client is what a message reveals about its sender.
 type client struct {
-	archs []iana.Arch // that it boots, as it prefers them
-	ipxe  bool        // iPXE runs there already
-	bare  bool        // that iPXE has no HTTP
-	kind  string      // PXEClient or HTTPClient, as firmware names itself; empty: it does not
+	archs []iana.Arch // its kinds of firmware, in order of preference
+	ipxe  bool        // the sender is iPXE
+	bare  bool        // that iPXE lacks HTTP
+	kind  string      // PXEClient or HTTPClient, as sent by firmware; empty: neither
 }
 
 const pxe, http = "PXEClient", "HTTPClient"
 
-// identify says who has sent a message. It reports false for those that do not boot from the network.
+// identify returns the sender of a message, or false if it does not boot from the network.
 func identify(m *dhcpv4.DHCPv4) (client, bool) {
 	c := client{ipxe: runsIPXE(m)}
 	c.bare = c.ipxe && !hasHTTP(m)
@@ -36,7 +36,7 @@ func identify(m *dhcpv4.DHCPv4) (client, bool) {
 	return c, len(c.archs) > 0 || c.ipxe
 }
 
-// runsIPXE reports whether iPXE has sent the message. It writes its user class as it is, without the length that RFC 3004 wants.
+// runsIPXE reports whether iPXE sent the message. iPXE sends its user class without the length byte that RFC 3004 requires.
 func runsIPXE(m *dhcpv4.DHCPv4) bool {
 	class := m.Options.Get(dhcpv4.OptionUserClassInformation)
 	return bytes.Equal(class, []byte("iPXE")) || bytes.Equal(class, []byte("\x04iPXE"))

@@ -40,7 +40,7 @@ func discover(t testing.TB, n byte, more ...dhcpv4.Modifier) *dhcpv4.DHCPv4 {
 	return testkit.Value(dhcpv4.NewDiscovery(mac(n), more...))(t)
 }
 
-// firmware marks a message as firmware's of a kind.
+// firmware makes a message look like one of a kind of firmware.
 func firmware(class string, arch iana.Arch) dhcpv4.Modifier {
 	return func(m *dhcpv4.DHCPv4) {
 		m.UpdateOption(dhcpv4.OptClassIdentifier(fmt.Sprintf("%s:Arch:%05d:UNDI:003016", class, arch)))
@@ -53,7 +53,7 @@ func ipxe(m *dhcpv4.DHCPv4) {
 	m.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionUserClassInformation, []byte("iPXE")))
 }
 
-// TestWhatEachFirmwareLoads asks both modes.
+// TestWhatEachFirmwareLoads checks the answers of both modes.
 func TestWhatEachFirmwareLoads(t *testing.T) {
 	for name, c := range map[string]struct {
 		more        []dhcpv4.Modifier
@@ -85,7 +85,7 @@ func TestWhatEachFirmwareLoads(t *testing.T) {
 	}
 }
 
-// TestProxyGivesNoAddress has a proxy silent to everybody who wants one, and to messages that are none of its business.
+// TestProxyGivesNoAddress: the proxy does not answer clients that want an address, nor unrelated messages.
 func TestProxyGivesNoAddress(t *testing.T) {
 	p := &Proxy{testBoot}
 	release := discover(t, 1, firmware(pxe, iana.INTEL_X86PC), dhcpv4.WithMessageType(dhcpv4.MessageTypeRelease))
@@ -102,7 +102,7 @@ func request(t testing.TB, n byte, addr string, more ...dhcpv4.Modifier) *dhcpv4
 	return discover(t, n, append(more, dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(net.ParseIP(addr))))...)
 }
 
-// TestLeases plays machines that come and go.
+// TestLeases simulates machines that request, renew and release addresses.
 func TestLeases(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	path := filepath.Join(t.TempDir(), "leases")
@@ -125,7 +125,7 @@ func TestLeases(t *testing.T) {
 	}
 	for addr, n := range got {
 		if a := f.Answer(request(t, 9, addr)); a.MessageType() != dhcpv4.MessageTypeNak || !a.YourIPAddr.IsUnspecified() {
-			t.Errorf("what machine %d has is given away: %s", n, a.Summary())
+			t.Errorf("the address of machine %d was assigned to another: %s", n, a.Summary())
 		}
 	}
 	if a := f.Answer(request(t, 1, "192.168.7.7")); a.MessageType() != dhcpv4.MessageTypeNak {
@@ -139,7 +139,7 @@ func TestLeases(t *testing.T) {
 	}
 	now = now.Add(2 * time.Hour)
 	if a := f.Answer(discover(t, 4)); a == nil {
-		t.Error("no address is free after all leases were over")
+		t.Error("no address is free after all leases have expired")
 	}
 }
 
@@ -152,7 +152,7 @@ func TestMachineThatTakesAnothersAddress(t *testing.T) {
 	addr := f.Answer(discover(t, 2)).YourIPAddr
 	declined := discover(t, 2, dhcpv4.WithMessageType(dhcpv4.MessageTypeDecline), dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(addr)))
 	if f.Answer(declined); f.Answer(discover(t, 2)).YourIPAddr.Equal(addr) {
-		t.Errorf("%s is offered again though somebody has it", addr)
+		t.Errorf("%s is offered again although another host uses it", addr)
 	}
 	relayed := discover(t, 3, dhcpv4.WithRelay(net.ParseIP("10.9.9.1")))
 	if a := f.Answer(relayed); a != nil {
@@ -160,7 +160,7 @@ func TestMachineThatTakesAnothersAddress(t *testing.T) {
 	}
 }
 
-// TestJournalOfLeases has a line that a power cut left half and a file that can't be written.
+// TestJournalOfLeases opens a journal whose last line is incomplete after a power cut, and one that can't be written.
 func TestJournalOfLeases(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leases")
 	testkit.Must(t, os.WriteFile(path, []byte(`{"mac":"52:54:00:00:00:01","address":"10.0.0.13","until":"2999-01-01T00:00:00Z"}`+"\n"+`{"mac":"52:54:00:00:00:02","addr`), 0o600))
@@ -168,7 +168,7 @@ func TestJournalOfLeases(t *testing.T) {
 	if a := f.Answer(discover(t, 1)); a.YourIPAddr.String() != "10.0.0.13" {
 		t.Errorf("machine 1 is offered %s", a.YourIPAddr)
 	}
-	for range 5000 { // renewals: the journal does not grow for ever
+	for range 5000 { // renewals: the journal must not grow without limit
 		f.Answer(request(t, 1, "10.0.0.13"))
 	}
 	if info := testkit.Value(os.Stat(path))(t); info.Size() > 200*1000 {
@@ -176,7 +176,7 @@ func TestJournalOfLeases(t *testing.T) {
 	}
 	testkit.Must(t, f.Pool.Close())
 	if a := f.Answer(request(t, 1, "10.0.0.13")); a.MessageType() != dhcpv4.MessageTypeNak {
-		t.Errorf("what could not be written down was agreed to: %s", a.Summary())
+		t.Errorf("a lease that could not be saved was granted: %s", a.Summary())
 	}
 }
 
@@ -190,7 +190,7 @@ func TestParseRange(t *testing.T) {
 	}
 }
 
-// FuzzAnswer has any message answered by both modes; what they answer can be read again, and fits into what every client takes.
+// FuzzAnswer passes arbitrary messages to both modes: their answers must be valid and fit into the size that every client accepts.
 func FuzzAnswer(f *testing.F) {
 	for _, m := range []*dhcpv4.DHCPv4{discover(f, 1), discover(f, 1, firmware(pxe, iana.EFI_BC)), discover(f, 2, ipxe), request(f, 1, "10.0.0.10")} {
 		f.Add(m.ToBytes())

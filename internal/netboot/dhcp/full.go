@@ -9,20 +9,20 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 )
 
-// Full gives out addresses, and says where to boot from.
+// Full assigns addresses and says where to boot from.
 type Full struct {
 	Boot   Boot
-	Link   netip.Prefix // the network that this server is on
+	Link   netip.Prefix // the network of this server
 	Pool   *Pool
-	Router netip.Addr   // may be missing
-	DNS    []netip.Addr // may be missing
+	Router netip.Addr   // may be invalid
+	DNS    []netip.Addr // may be empty
 	Log    *slog.Logger
 }
 
 // Answer implements Handler.
 func (f *Full) Answer(m *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
 	if subnet := subnetOf(m); subnet.IsValid() && !f.Link.Contains(subnet) {
-		return nil // there are no addresses for the client's network
+		return nil // this server has no addresses for the client's network
 	}
 	if len(m.ClientHWAddr) != 6 {
 		return nil
@@ -42,7 +42,7 @@ func (f *Full) Answer(m *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
 		if !addrOf(m.RequestedIPAddress()).IsValid() {
 			return nil
 		}
-		f.Log.Warn("somebody else has an address of this server's range", "address", m.RequestedIPAddress(), "mac", mac)
+		f.Log.Warn("another host uses an address of this server's range", "address", m.RequestedIPAddress(), "mac", mac)
 		f.Pool.Decline(mac, addrOf(m.RequestedIPAddress()))
 	case dhcpv4.MessageTypeRelease:
 		f.Pool.Release(mac, addrOf(m.ClientIPAddr))
@@ -77,7 +77,7 @@ func (f *Full) request(m *dhcpv4.DHCPv4, mac string) *dhcpv4.DHCPv4 {
 	return f.lease(m, dhcpv4.MessageTypeAck, wanted)
 }
 
-// lease answers with an address.
+// lease returns an answer with an address.
 func (f *Full) lease(m *dhcpv4.DHCPv4, kind dhcpv4.MessageType, addr netip.Addr) *dhcpv4.DHCPv4 {
 	reply := answer(m, kind)
 	if reply == nil {
@@ -89,10 +89,10 @@ func (f *Full) lease(m *dhcpv4.DHCPv4, kind dhcpv4.MessageType, addr netip.Addr)
 	return reply
 }
 
-// options writes what goes with an address.
+// options adds the options that accompany an address.
 func (f *Full) options(reply, m *dhcpv4.DHCPv4) {
 	f.boot(reply, m)
-	reply.UpdateOption(dhcpv4.OptServerIdentifier(f.identity(m).AsSlice())) // last: boot writes its own
+	reply.UpdateOption(dhcpv4.OptServerIdentifier(f.identity(m).AsSlice())) // after boot, which writes its own
 	reply.UpdateOption(dhcpv4.OptSubnetMask(net.CIDRMask(f.Link.Bits(), 32)))
 	if f.Router.IsValid() {
 		reply.UpdateOption(dhcpv4.OptRouter(f.Router.AsSlice()))
@@ -106,7 +106,7 @@ func (f *Full) options(reply, m *dhcpv4.DHCPv4) {
 	}
 }
 
-// boot adds the boot file and server.
+// boot adds the boot file and its server.
 func (f *Full) boot(reply, m *dhcpv4.DHCPv4) {
 	c, ok := identify(m)
 	if !ok {
@@ -121,7 +121,7 @@ func (f *Full) boot(reply, m *dhcpv4.DHCPv4) {
 	}
 }
 
-// addrOf returns an address of a message. That of none, or of 0.0.0.0, is not valid.
+// addrOf converts an address of a message. It returns an invalid address for a missing one and for 0.0.0.0.
 func addrOf(ip net.IP) netip.Addr {
 	a, ok := netip.AddrFromSlice(ip.To4())
 	if !ok || a.IsUnspecified() {

@@ -8,7 +8,7 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 )
 
-// features writes iPXE's own options: the protocols that it has.
+// features sets iPXE's own options: the protocols that it supports.
 func features(tags ...byte) dhcpv4.Modifier {
 	var v []byte
 	for _, tag := range tags {
@@ -21,7 +21,7 @@ func archs(v ...byte) dhcpv4.Modifier {
 	return dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionClientSystemArchitectureType, v))
 }
 
-// TestKindsOfClients sends what firmware and builds of iPXE send that differ from the usual.
+// TestKindsOfClients sends messages of firmware and of iPXE builds that differ from the usual.
 func TestKindsOfClients(t *testing.T) {
 	for name, c := range map[string]struct {
 		more []dhcpv4.Modifier
@@ -48,7 +48,7 @@ func TestKindsOfClients(t *testing.T) {
 	}
 }
 
-// TestRequestsToOthers keeps the proxy silent to who takes the address of a DHCP server (RFC 2131, 4.3.2), and answers at port 4011.
+// TestRequestsToOthers: the proxy ignores clients that accept another DHCP server's address (RFC 2131, 4.3.2), and answers at port 4011.
 func TestRequestsToOthers(t *testing.T) {
 	for server, answered := range map[string]bool{"": true, "10.0.0.1": true, "10.77.0.2": false, "0.0.0.0": true} {
 		more := []dhcpv4.Modifier{firmware(pxe, iana.INTEL_X86PC), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest)}

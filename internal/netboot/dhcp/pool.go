@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	offered  = time.Minute      // how long an address that was offered is kept
-	declined = 10 * time.Minute // how long one that somebody else has is not given out
+	offered  = time.Minute      // how long an offered address is reserved
+	declined = 10 * time.Minute // how long an address in use by another host is not assigned
 	maxRange = 1 << 16
 )
 
-// Range is the addresses that a server gives out, both ends included.
+// Range is the range of addresses that a server assigns, including both ends.
 type Range struct{ First, Last netip.Addr }
 
-// ParseRange reads a range as 10.0.0.100-10.0.0.200.
+// ParseRange parses a range such as 10.0.0.100-10.0.0.200.
 func ParseRange(s string) (Range, error) {
 	r, err := Range{}, error(nil)
 	first, last, ok := cutRange(s)
@@ -68,14 +68,14 @@ func number(a netip.Addr) uint32 {
 	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 }
 
-// lease is who has an address, and until when. An empty MAC is that of nobody who may have it.
+// lease assigns an address until a time. An empty MAC blocks the address.
 type lease struct {
 	MAC   string     `json:"mac"`
 	Addr  netip.Addr `json:"address"`
 	Until time.Time  `json:"until"`
 }
 
-// Pool is the addresses of a range, and who has them. What was agreed to is written down before it is answered.
+// Pool is a range of addresses with their leases. It writes a lease to the journal before the client gets it.
 type Pool struct {
 	mu       sync.Mutex
 	span     Range
@@ -83,13 +83,13 @@ type Pool struct {
 	now      func() time.Time
 	byAddr   map[netip.Addr]*lease
 	byMAC    map[string]*lease
-	journal  *os.File // nil: nothing is written down
+	journal  *os.File // nil: leases are not stored
 	path     string
-	lines    int // of the journal
+	lines    int // number of lines in the journal
 }
 
-// NewPool returns the pool of a range in which the addresses of keep are not given out. Leases are read from a file and written to it; an empty
-// path is no file.
+// NewPool returns the pool of a range, without the addresses in keep. It reads leases from a file and writes them to it; with an empty path it
+// stores nothing.
 func NewPool(span Range, duration time.Duration, path string, now func() time.Time, keep ...netip.Addr) (*Pool, error) {
 	p := &Pool{span: span, duration: duration, now: now, byAddr: map[netip.Addr]*lease{}, byMAC: map[string]*lease{}}
 	if path != "" {
@@ -103,7 +103,7 @@ func NewPool(span Range, duration time.Duration, path string, now func() time.Ti
 	return p, nil
 }
 
-// open reads the journal, a line for each lease, writes it anew without those that are over, and keeps it open.
+// open reads the journal, which has a line for each lease, rewrites it without expired leases, and keeps it open.
 func (p *Pool) open(path string) error {
 	old, err := os.Open(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -112,7 +112,7 @@ func (p *Pool) open(path string) error {
 	if err == nil {
 		for lines := bufio.NewScanner(old); lines.Scan(); {
 			var l lease
-			if json.Unmarshal(lines.Bytes(), &l) == nil && p.span.contains(l.Addr) && l.MAC != "" { // the last line of a power cut is none
+			if json.Unmarshal(lines.Bytes(), &l) == nil && p.span.contains(l.Addr) && l.MAC != "" { // a power cut leaves an incomplete last line
 				p.set(l.MAC, l.Addr, l.Until)
 			}
 		}
@@ -122,7 +122,7 @@ func (p *Pool) open(path string) error {
 	return p.rewrite()
 }
 
-// rewrite writes the journal anew, without leases that are over or were renewed.
+// rewrite rewrites the journal without expired and superseded leases.
 func (p *Pool) rewrite() error {
 	fresh, err := os.OpenFile(p.path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *Pool) rewrite() error {
 		}
 	}
 	if err = errors.Join(err, fresh.Sync(), os.Rename(p.path+".new", p.path)); err != nil {
-		p.journal = old // which has all that the new one was to have
+		p.journal = old // it contains everything that the new one would
 		return errors.Join(err, fresh.Close())
 	}
 	if old != nil {
@@ -154,7 +154,7 @@ func (p *Pool) append(l lease) error {
 	return err
 }
 
-// write writes a lease down.
+// write adds a lease to the journal.
 func (p *Pool) write(l lease) error {
 	if p.journal == nil {
 		return nil
@@ -175,7 +175,7 @@ func (p *Pool) Close() error {
 	return p.journal.Close()
 }
 
-// set makes an address one machine's, and nobody else's, and the machine's only one.
+// set assigns an address exclusively to one machine, as its only address.
 func (p *Pool) set(mac string, addr netip.Addr, until time.Time) {
 	p.drop(p.byAddr[addr])
 	l := &lease{mac, addr, until}
@@ -193,14 +193,14 @@ func (p *Pool) drop(l *lease) {
 	}
 }
 
-// free reports whether a machine may have an address.
+// free reports whether a machine may get an address.
 func (p *Pool) free(mac string, addr netip.Addr) bool {
 	l := p.byAddr[addr]
 	return p.span.contains(addr) && (l == nil || l.MAC == mac || !l.Until.After(p.now()))
 }
 
-// Offer finds an address for a machine: the one that it has or had, the one that it wants, else one that follows from its MAC address, so that
-// it comes to the same one where nothing is known any more. It is kept for a minute. It reports false where none is free.
+// Offer reserves an address for a machine for a minute: the machine's current or former one, the one that it wants, or one derived from its MAC
+// address, so that a machine gets the same address even after leases were lost. It returns false if no address is free.
 func (p *Pool) Offer(mac string, wanted netip.Addr) (netip.Addr, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,7 +230,7 @@ func (p *Pool) Offer(mac string, wanted netip.Addr) (netip.Addr, bool) {
 	return wanted, true
 }
 
-// Take gives an address to a machine for the pool's duration.
+// Take assigns an address to a machine for the pool's duration.
 func (p *Pool) Take(mac string, addr netip.Addr) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,23 +248,23 @@ func (p *Pool) Take(mac string, addr netip.Addr) error {
 	return nil
 }
 
-// Release takes an address back from the machine that has it.
+// Release ends a machine's lease.
 func (p *Pool) Release(mac string, addr netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l := p.byMAC[mac]; l != nil && l.Addr == addr {
-		l.Until = p.now() // remembered for when it comes back, and free for others
+		l.Until = p.now() // kept for the machine's return, and free for others
 	}
 }
 
-// Withdraw takes back what was offered to a machine that took another server's address.
+// Withdraw cancels the offer to a machine that accepted another server's address.
 func (p *Pool) Withdraw(mac string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop(p.byMAC[mac])
 }
 
-// Decline gives out for a while no more what a machine was given and somebody else has.
+// Decline blocks an address for a while because its machine found that another host uses it.
 func (p *Pool) Decline(mac string, addr netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

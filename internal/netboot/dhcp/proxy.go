@@ -2,10 +2,10 @@ package dhcp
 
 import "github.com/insomniacslk/dhcp/dhcpv4"
 
-// Proxy answers machines that boot from the network beside the DHCP server that gives them their addresses. To all others it says nothing.
+// Proxy answers machines that boot from the network and get their addresses from another DHCP server. It ignores all others.
 type Proxy struct{ Boot Boot }
 
-// Answer implements Handler: an offer to who discovers, and an acknowledgement to who asks this server itself, at port 4011.
+// Answer implements Handler: it offers on discovery, and acknowledges requests to this server itself at port 4011.
 func (p *Proxy) Answer(m *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
 	var kind dhcpv4.MessageType
 	switch m.MessageType() {
@@ -13,7 +13,7 @@ func (p *Proxy) Answer(m *dhcpv4.DHCPv4) *dhcpv4.DHCPv4 {
 		kind = dhcpv4.MessageTypeOffer
 	case dhcpv4.MessageTypeRequest, dhcpv4.MessageTypeInform:
 		if server := addrOf(m.ServerIdentifier()); server.IsValid() && !server.IsUnspecified() && server != p.Boot.Server {
-			return nil // it takes the address that another server offers
+			return nil // the client accepts another server's address
 		}
 		kind = dhcpv4.MessageTypeAck
 	default:

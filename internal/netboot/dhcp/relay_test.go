@@ -10,7 +10,7 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 )
 
-// relay marks a message as forwarded by a relay, with sub-options of option 82.
+// relay makes a message look as if a relay had forwarded it, with sub-options of option 82.
 func relay(gateway string, sub ...dhcpv4.Option) dhcpv4.Modifier {
 	return func(m *dhcpv4.DHCPv4) {
 		m.GatewayIPAddr = net.ParseIP(gateway)
@@ -27,7 +27,7 @@ func TestRelays(t *testing.T) {
 	override, selection := dhcpv4.ServerIdentifierOverrideSubOption, dhcpv4.LinkSelectionSubOption
 	for name, c := range map[string]struct {
 		relay    dhcpv4.Modifier
-		identity string // of the server in its answers; empty: it does not answer
+		identity string // of the server in its answers; empty: no answer
 	}{
 		"a relay without option 82":                 {relay("10.0.0.254"), "10.0.0.1"},
 		"a circuit's name":                          {relay("10.0.0.254", subOption(dhcpv4.AgentCircuitIDSubOption, 'x')), "10.0.0.1"},

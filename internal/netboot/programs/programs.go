@@ -1,5 +1,5 @@
-// Package programs has the iPXE programs that firmware of each kind is given over the network. They come from the host's package ipxe, are read
-// once and kept in memory. The package knows nothing of how they are asked for.
+// Package programs provides the iPXE programs for each kind of firmware. It reads them once from the host's package ipxe and keeps them in
+// memory. It does not know the protocols that serve them.
 package programs
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Directories are where distributions put iPXE.
+// Directories are the directories of iPXE in common distributions.
 var Directories = []string{"/usr/lib/ipxe", "/usr/share/ipxe", "/usr/lib/ipxe/arm64-efi", "/usr/share/ipxe/arm64-efi"}
 
-// kind is a kind of firmware: its program as it is given out, and the files that will do, the best one first. The small ones use the
-// firmware's own driver of the network card that it booted from, and so know every card.
+// kind is a kind of firmware: the name of its program, and the suitable files, the best one first. The small files use the firmware's own driver
+// of the boot network card, and so support every card.
 type kind struct {
 	name  string
 	archs []iana.Arch
@@ -26,16 +26,16 @@ type kind struct {
 
 var kinds = []kind{
 	{"undionly.kpxe", []iana.Arch{iana.INTEL_X86PC}, []string{"undionly.kpxe", "ipxe.pxe"}},
-	// EFI_BC is what x86-64 firmware says that it is.
+	// x86-64 firmware identifies itself as EFI_BC.
 	{"snponly.efi", []iana.Arch{iana.EFI_BC, iana.EFI_X86_64, iana.EFI_X86_64_HTTP}, []string{"snponly.efi", "ipxe-snponly-x86_64.efi", "ipxe.efi", "ipxe-x86_64.efi"}},
 	{"snponly-arm64.efi", []iana.Arch{iana.EFI_ARM64, iana.EFI_ARM64_HTTP}, []string{"snponly-arm64.efi", "ipxe-snponly-arm64.efi", "ipxe-arm64.efi", "arm64-efi/snponly.efi", "arm64-efi/ipxe.efi"}},
 }
 
-// Set is the programs of a host, by the names under which they are given out.
+// Set holds a host's programs by the names under which they are served.
 type Set struct{ files map[string][]byte }
 
-// Find reads the programs of this host from the first of the directories that has one. It fails where there is none for x86, neither for BIOS
-// nor for UEFI; without one for arm64 machines of that kind are not answered.
+// Find reads this host's programs from the first directory that has one. It fails if there is no program for x86, neither for BIOS nor for UEFI.
+// Without a program for arm64, arm64 machines get no answer.
 func Find(dirs ...string) (*Set, error) {
 	s := &Set{files: map[string][]byte{}}
 	for _, k := range kinds {
@@ -62,7 +62,7 @@ func Find(dirs ...string) (*Set, error) {
 	return s, nil
 }
 
-// For returns the name of the program for a kind of firmware. It reports false where there is none.
+// For returns the name of the program for a kind of firmware, or false if there is none.
 func (s *Set) For(arch iana.Arch) (string, bool) {
 	for _, k := range kinds {
 		if slices.Contains(k.archs, arch) && s.files[k.name] != nil {
@@ -72,8 +72,8 @@ func (s *Set) For(arch iana.Arch) (string, bool) {
 	return "", false
 }
 
-// Get returns the program that is given out under a name, or nil. It is not to be changed.
+// Get returns the program with a name, or nil. The caller must not change it.
 func (s *Set) Get(name string) []byte { return s.files[name] }
 
-// Names returns under which names programs are given out.
+// Names returns the names of the programs.
 func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.files)) }

@@ -32,7 +32,7 @@ func turns(t *testing.T, s *vault.Server, k *pki.PKI, from int) {
 		have[name] = testkit.Value(k.CABundle(t.Context(), name))(t)
 	}
 	testkit.Must(t, s.MayRotate(t.Context(), have))
-	for _, name := range slices.Concat(pki.Authorities(), pki.Authorities()) { // twice: what is there stays
+	for _, name := range slices.Concat(pki.Authorities(), pki.Authorities()) { // twice: existing mounts stay
 		testkit.Must(t, k.Prepare(t.Context(), name, from))
 	}
 	use(from+1, from)
@@ -96,7 +96,7 @@ func TestRotates(t *testing.T) {
 	}
 }
 
-// TestRotationIsAllowed has nothing begun by who may not carry it out, and says what is needed.
+// TestRotationIsAllowed: nothing begins without permission, and the error lists what is missing.
 func TestRotationIsAllowed(t *testing.T) {
 	f, s, k := rotatable(t)
 	have := map[string][]byte{pki.EtcdCA: testkit.Value(k.CABundle(t.Context(), pki.EtcdCA))(t)}
@@ -108,7 +108,7 @@ func TestRotationIsAllowed(t *testing.T) {
 	}
 	f.Change(func(s *vaulttest.State) { s.Forbid = "" })
 	t.Setenv(vault.RotationToken, "")
-	testkit.Fails(t, s.MayRotate(t.Context(), have), fail.Unauthorized, words...) // by what signs in every day
+	testkit.Fails(t, s.MayRotate(t.Context(), have), fail.Unauthorized, words...) // with the everyday credential
 	t.Setenv(vault.RotationToken, "hvs.ended")
 	testkit.Fails(t, s.MayRotate(t.Context(), have), fail.Unauthorized, words...)
 	testkit.Fails(t, k.Prepare(t.Context(), pki.EtcdCA, 1), fail.Unauthorized, words...)
@@ -117,7 +117,7 @@ func TestRotationIsAllowed(t *testing.T) {
 	}
 }
 
-// TestFollowsWhoIsNamed takes the issuer that somebody else has made; where that is the one in use, nothing would be rotated.
+// TestFollowsWhoIsNamed uses an issuer from another source; naming the current issuer would rotate nothing.
 func TestFollowsWhoIsNamed(t *testing.T) {
 	f, _, k := rotatable(t)
 	testkit.Value(k.CABundle(t.Context(), pki.EtcdCA))(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestRealVault sets a real one up by the commands that are printed, and takes away what it needs bit by bit.
+// TestRealVault sets up a real Vault with the printed commands, and removes its requirements one by one.
 func TestRealVault(t *testing.T) {
 	testkit.OnlyFull(t, "vault_test.go has a Vault that is written by hand; the real one is compiled for a quarter of an hour")
 	real := vaulttest.Start(t)
@@ -77,7 +77,7 @@ func TestRealVault(t *testing.T) {
 		err := s.Ready(t.Context(), nil)
 		testkit.Fails(t, err, fail.Refused, "no role server: vault write")
 		_, command, _ := strings.Cut(err.Error(), "no role server: ")
-		real.Script(command) // what is said mends it
+		real.Script(command) // the printed command repairs it
 		testkit.Must(t, s.Ready(t.Context(), nil))
 	})
 	t.Run("a group without a role", func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestRealVault(t *testing.T) {
 		testkit.Fails(t, err, fail.Refused, "may sign no certificates", "vault patch pki/demo/etcd-ca/issuer/")
 		_, command, _ := strings.Cut(err.Error(), "vault patch ")
 		command, _, _ = strings.Cut(command, " brings")
-		real.Script("vault patch " + command) // what is said mends it
+		real.Script("vault patch " + command) // the printed command repairs it
 		testkit.Value(k.Issue(t.Context(), leaf, time.Hour))(t)
 	})
 	t.Run("sealed and gone", func(t *testing.T) {

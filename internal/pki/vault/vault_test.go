@@ -83,7 +83,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestLacks takes away or spoils one thing at a time: the check names it, and says what to do.
+// TestLacks removes or breaks one requirement at a time: the check reports it and says what to do.
 func TestLacks(t *testing.T) {
 	const ca = "pki/demo/kubernetes-ca"
 	for name, c := range map[string]struct {
@@ -122,7 +122,7 @@ func TestLacks(t *testing.T) {
 	})
 }
 
-// TestWarns looks at what serves, and may not for long.
+// TestWarns: setups that work now but may soon fail cause warnings.
 func TestWarns(t *testing.T) {
 	f, s := ready(t)
 	f.Change(func(s *vaulttest.State) { s.Longest = 10 * 24 * time.Hour })
@@ -191,7 +191,7 @@ func TestSignsIn(t *testing.T) {
 	if n := f.Look().LoggedIn - before; n != 1 {
 		t.Errorf("it signed in %d times", n)
 	}
-	f.Change(func(s *vaulttest.State) { clear(s.Tokens) }) // somebody revoked it
+	f.Change(func(s *vaulttest.State) { clear(s.Tokens) }) // the tokens were revoked
 	testkit.Must(t, ask(s))
 	f.Change(func(s *vaulttest.State) { clear(s.AppRole); clear(s.Tokens) })
 	err := ask(s)
@@ -218,7 +218,8 @@ func TestRedirected(t *testing.T) {
 	}
 }
 
-// TestNamedCredential: what a credential holds signs in as long as it is there; a closed host gives nothing of its files and variables.
+// TestNamedCredential: the content of a credential signs in while the credential exists; a restricted host gives no access to its files and
+// variables.
 func TestNamedCredential(t *testing.T) {
 	f, _ := ready(t) // $VAULT_TOKEN is set
 	value, gone := "hvs.fake", error(nil)

@@ -71,12 +71,12 @@ func Groups(p *plan.Plan) (groups []Group) {
 	return groups
 }
 
-// key is equal for steps that differ only in their machine. The changed lines of files may differ, too: Variants show them.
+// key is equal for steps that differ only in their machine: "configure gateway" and "configure worker" are two things to do. The changed lines of files may differ, too: Variants show them.
 func key(s *plan.Step) string {
 	if s.Subject == "cluster" {
 		return s.ID
 	}
-	parts := []string{strings.Replace(s.ID, s.Subject, "", 1), string(s.Action), string(s.Stage), s.Reason, s.Consent, string(s.Disruption()), strings.Join(s.Details, "\n")}
+	parts := []string{strings.Replace(s.ID, s.Subject, "", 1), strings.ReplaceAll(s.Title, s.Subject, ""), string(s.Action), string(s.Stage), s.Reason, s.Consent, string(s.Disruption()), strings.Join(s.Details, "\n")}
 	if s.Consent != "" { // the user consents to each separately
 		parts = append(parts, s.Subject)
 	}

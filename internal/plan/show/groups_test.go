@@ -76,6 +76,7 @@ func TestFoldedOrNot(t *testing.T) {
 		"another action":    {[]*plan.Step{plain("m-1", same), plain("m-2", func(s *plan.Step) { s.Action = plan.Destroy })}, "m-1|m-2"},
 		"rolling":           {[]*plan.Step{plain("m-1", same), plain("m-2", func(s *plan.Step) { s.Rolling = true })}, "m-1|m-2"},
 		"consents":          {[]*plan.Step{plain("m-1", func(s *plan.Step) { s.Consent = "c" }), plain("m-2", func(s *plan.Step) { s.Consent = "c" })}, "m-1|m-2"},
+		"another title":     {[]*plan.Step{plain("gw-1", func(s *plan.Step) { s.Title = "configure gateway gw-1" }), plain("cp-1", func(s *plan.Step) { s.Title = "configure control-plane cp-1" })}, "gw-1|cp-1"},
 		"several per group": {[]*plan.Step{plain("m-1", same), label("m-1", &a), plain("m-2", same), label("m-2", &a), label("m-3", &b)}, "2 machines: m-1, m-2|m-3"},
 	} {
 		var got []string

@@ -80,6 +80,9 @@ func (l *logins) fill(m *provider.Machine, h *v1alpha1.HostMachine) error {
 	}
 	m.User, m.Port = cmp.Or(h.User, s.User, l.doc.User), cmp.Or(h.Port, s.Port, l.doc.Port)
 	m.Login = provider.Login{Address: cmp.Or(s.HostName, h.SSHAddress), KeyFile: cmp.Or(h.SSHKeyFile, s.KeyFile), CertFiles: s.CertFiles, Agent: s.Agent}
+	if h.SSHKeyFile == "" {
+		m.Login.MoreKeys = s.MoreKeys
+	}
 	if m.Login.Address == m.Address {
 		m.Login.Address = ""
 	}
@@ -105,7 +108,9 @@ func (l *logins) via(s remote.Settings) (all []provider.Jump, err error) {
 		if err != nil {
 			return nil, err
 		}
-		j.KeyFile = cmp.Or(b.SSHKeyFile, j.KeyFile)
+		if b.SSHKeyFile != "" {
+			j.KeyFile, j.MoreKeys = b.SSHKeyFile, nil
+		}
 		if b.HostKey != "" {
 			j.HostKeys = []string{b.HostKey}
 		}
@@ -158,7 +163,7 @@ func (l *logins) jump(host, user string, port int) (provider.Jump, error) {
 	}
 	j := provider.Jump{
 		Address: cmp.Or(s.HostName, host), Port: cmp.Or(port, s.Port, 22), User: cmp.Or(user, s.User, l.doc.User),
-		KeyFile: s.KeyFile, CertFiles: s.CertFiles, Agent: s.Agent,
+		KeyFile: s.KeyFile, MoreKeys: s.MoreKeys, CertFiles: s.CertFiles, Agent: s.Agent,
 	}
 	j.HostKeys, err = l.hostKeys(s, j.Port, host, j.Address)
 	return j, err
@@ -170,13 +175,26 @@ func (l *logins) hostKeys(s remote.Settings, port int, names ...string) ([]strin
 		return nil, nil
 	}
 	if s.Alias != "" { // ssh knows the host by no other name, and under this one has no port
-		return l.lookUp(s, remote.Known.Exact, 22, s.Alias)
+		keys, err := l.lookUp(s, remote.Known.Exact, 22, s.Alias)
+		if err == nil && len(keys) == 0 {
+			err = l.signed(s, 22, s.Alias)
+		}
+		return keys, err
 	}
 	keys, err := l.lookUp(s, remote.Known.Exact, port, names...)
+	if err == nil && len(keys) == 0 {
+		err = l.signed(s, port, names...)
+	}
 	if err != nil || len(keys) > 0 || l.doc.TrustOnFirstUse {
 		return keys, err // a line without a port may be of another machine behind this address: it must not keep a first key from being trusted
 	}
 	return l.lookUp(s, remote.Known.Keys, port, names...)
+}
+
+// signed returns an error if an authority in a known_hosts file signs the host keys of one of the names.
+func (l *logins) signed(s remote.Settings, port int, names ...string) error {
+	_, err := l.lookUp(s, func(k remote.Known, name string, port int) ([]string, error) { return nil, k.Signed(name, port) }, port, names...)
+	return err
 }
 
 // lookUp returns the keys of the first name that a known_hosts file of the client configuration has.

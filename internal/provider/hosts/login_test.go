@@ -84,6 +84,28 @@ func TestHostKeyAlias(t *testing.T) {
 	}
 }
 
+// TestAuthorityOfHostKeys: a host whose keys an authority signs is not trusted on first use; a key of its own is enough.
+func TestAuthorityOfHostKeys(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	conf, known := filepath.Join(dir, "config"), filepath.Join(dir, "known")
+	testkit.Must(t, os.WriteFile(known, []byte("@cert-authority *.corp.example,harbour "+keyA+"\ncp3.corp.example "+keyA+"\n"), 0o600))
+	testkit.Must(t, os.WriteFile(conf, []byte("Host cp1\n  HostName cp1.corp.example\nHost cp2\n  HostKeyAlias harbour\nHost cp3\n  HostName cp3.corp.example\n"+
+		"Host cp4\n  HostName 10.0.0.4\n  ProxyJump cp1\nHost *\n  UserKnownHostsFile "+known+"\n"), 0o600))
+	for _, first := range []bool{true, false} {
+		l := newLogins(&v1alpha1.Hosts{SSHConfig: conf, User: "root", Port: 22, TrustOnFirstUse: first})
+		for _, name := range []string{"cp1", "cp2", "cp4"} {
+			testkit.Fails(t, l.fill(&provider.Machine{Name: name}, &v1alpha1.HostMachine{}), fail.Refused, "@cert-authority", known)
+		}
+		m := provider.Machine{Name: "cp1"}
+		testkit.Must(t, l.fill(&m, &v1alpha1.HostMachine{HostKey: keyA}))
+		m = provider.Machine{Name: "cp3"}
+		if testkit.Must(t, l.fill(&m, &v1alpha1.HostMachine{})); !slices.Equal(m.HostKeys, []string{keyA}) {
+			t.Errorf("%v", m.HostKeys)
+		}
+	}
+}
+
 // TestKeyWithoutPort: a known_hosts line without a port applies to a host on another port if no line names that port, unless the first key is trusted: the
 // line may be that of another machine behind the same address.
 func TestKeyWithoutPort(t *testing.T) {

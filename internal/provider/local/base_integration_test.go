@@ -24,7 +24,7 @@ func TestBaseIsMade(t *testing.T) {
 	if err := os.WriteFile(settings, []byte(`Acquire::ftp::Proxy "http://me:not-for-machines@proxy.example:3128/";`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("APT_CONFIG", settings) // beside the host's own
+	t.Setenv("APT_CONFIG", settings) // in addition to the host's own
 	p, err := New(Options{ClusterID: "itest-ba5eba5e", Root: root, ImageRoot: root, Cache: filepath.Join(root, "cache")})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestBaseIsMade(t *testing.T) {
 	}
 }
 
-// aptOf is all that a root file system tells apt.
+// aptOf returns all of apt's configuration in a root file system.
 func aptOf(t *testing.T, root string) string {
 	t.Helper()
 	var all strings.Builder

@@ -20,8 +20,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
-// TestConformanceOnMachines holds the provider to its interface on real machines, in a network of their own, beside those of another cluster in the same
-// directory. TestMachinesLife looks further into what is this provider's own.
+// TestConformanceOnMachines checks the provider's interface on real machines, in a network of their own, next to those of another cluster in the
+// same directory. TestMachinesLife covers what is specific to this provider.
 func TestConformanceOnMachines(t *testing.T) {
 	if !alone(t) {
 		return
@@ -48,7 +48,7 @@ func TestConformanceOnMachines(t *testing.T) {
 			groups := testkit.Value(r.p.n.machineCgroups(machine))(t)
 			testkit.Must(t, process.KillCgroups(t.Context(), groups))
 		},
-		Limit: r.p.opts.Timeouts.Boot * 2 / 3, // who waits for a machine that does not boot is not there in time
+		Limit: r.p.opts.Timeouts.Boot * 2 / 3, // an apply that waits for a machine that does not boot would be too late
 		Login: func(t testing.TB, m provider.Machine) {
 			pinned, _, _, _, err := ssh.ParseAuthorizedKey([]byte(m.HostKeys[0]))
 			testkit.Must(t, err)
@@ -62,7 +62,7 @@ func TestConformanceOnMachines(t *testing.T) {
 	stranger.ssh("gw-1", "true")
 }
 
-// hostThings lists what clusters have on this host, processes of machines with their numbers: who changes one is seen.
+// hostThings lists everything that clusters have on this host, with the PIDs of machines' processes, so that any change shows.
 func hostThings(t testing.TB, rigs ...*rig) []string {
 	t.Helper()
 	var out []string

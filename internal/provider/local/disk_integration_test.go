@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// TestFullDisk makes a machine where there is no room for it, and again when there is.
+// TestFullDisk creates a machine on a full disk, and again once there is room.
 func TestFullDisk(t *testing.T) {
 	small := filepath.Join(testRoot(t), "small")
 	if err := os.MkdirAll(small, 0o755); err != nil {

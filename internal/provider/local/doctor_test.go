@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// TestReport says of each part what there is or what to do, and takes what a smaller cluster may do with for a warning.
+// TestReport checks the report of each part, with remedies. Shortages that a smaller cluster could live with are warnings.
 func TestReport(t *testing.T) {
 	h := goodHost()
 	h.uid, h.meminfo = 1000, "MemAvailable: 1000 kB\n"

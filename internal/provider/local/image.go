@@ -23,8 +23,8 @@ func (p *Provider) layers() layers.Stack {
 	}
 }
 
-// MakeBase puts the base image of a Debian release into the user's cache, unless it is there. It is an optimization for callers that
-// wait for something else meanwhile, such as a bundle: otherwise the first step that needs the base image makes it.
+// MakeBase puts the base image of a Debian release into the user's cache, unless it is there. It is an optimization for callers that wait for
+// something else, such as a bundle: otherwise the first step that needs the base image makes it.
 func MakeBase(ctx context.Context, suite string, progress plan.Progress) error {
 	o := Options{ClusterID: "base", Suite: suite}
 	if err := o.setDefaults(); err != nil {

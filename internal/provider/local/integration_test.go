@@ -71,8 +71,8 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	return r
 }
 
-// alone has a test run in a network namespace of its own, as testkit.OwnNetwork does. The base image is made before: no mirror is reached
-// from there.
+// alone runs a test in a network namespace of its own, as testkit.OwnNetwork does. It makes the base image first, because the namespace has no
+// access to a mirror.
 func alone(t *testing.T) bool {
 	t.Helper()
 	p, err := New(Options{ClusterID: "itest-base"})
@@ -81,10 +81,10 @@ func alone(t *testing.T) bool {
 	return testkit.OwnNetwork(t)
 }
 
-// supervisedHere has machines run in this process's network namespace on hosts with systemd, too, where it starts their supervisors.
+// supervisedHere runs machines in this process's network namespace even on hosts with systemd, which would otherwise start their supervisors.
 func supervisedHere(o *Options) { o.Supervisor = testkit.InOwnNetwork(os.Args[0], SupervisorCommand) }
 
-// testRoot is a directory on a real disk: overlay's upper directory can't lie on every file system, and tmpfs is small.
+// testRoot returns a directory on a real disk: not every file system supports overlay's upper directory, and tmpfs is small.
 func testRoot(t *testing.T) string {
 	t.Helper()
 	base := os.Getenv("NAUPEGOS_TEST_DIR")
@@ -209,7 +209,7 @@ func TestMachinesBootAndGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range hs { // what kubelet and runc need to do in the machine, on v1 and on v2
+	for _, h := range hs { // kubelet and runc need these controllers in the machine, on v1 and on v2
 		group := filepath.Join(h.Mount, "naupegos-test")
 		if h.Unified && len(hs) == 1 {
 			have := r.ssh("gw-1", "cat "+filepath.Join(h.Mount, "cgroup.controllers"))

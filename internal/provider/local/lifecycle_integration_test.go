@@ -26,7 +26,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// traces lists what of one cluster can be seen from outside.
+// traces lists everything of one cluster that is visible on the host.
 func traces(t *testing.T, r *rig) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
@@ -145,7 +145,7 @@ func TestMachinesLife(t *testing.T) {
 	}
 }
 
-// loseKernelState takes away what a reboot of the host takes away, but not what others on this host need.
+// loseKernelState removes the state that a reboot of the host would remove, except state of other users of this host.
 func (r *rig) loseKernelState() {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
@@ -208,7 +208,7 @@ func TestHalfMadeMachines(t *testing.T) {
 	r.ssh("w-1", "test -d /etc/ssh && stat -c %a /etc | grep -q 755")
 }
 
-// TestMachineThatNeverBoots has a machine whose init is missing, and one that never answers.
+// TestMachineThatNeverBoots: a machine without an init, and one that never answers.
 func TestMachineThatNeverBoots(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Timeouts.Boot = 12 * time.Second })
 	r.apply(provider.Wanted{})
@@ -265,7 +265,7 @@ func TestMachineThatNeverBoots(t *testing.T) {
 	r.replaced(w)
 }
 
-// replaced destroys a machine that was there when its step was planned: the step makes another one in its place.
+// replaced destroys a machine after its step was planned: the step then creates a new one.
 func (r *rig) replaced(w provider.Wanted) {
 	r.t.Helper()
 	name := w.Machines[len(w.Machines)-1].Name

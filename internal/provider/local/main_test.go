@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// images is where prepared images of integration tests lie, once one needs them: unpacking takes as long as a machine's whole life.
+// images is the directory of the integration tests' prepared images, created on first use: unpacking takes as long as a machine's whole life.
 var images string
 
 // TestMain lets the test binary be its own supervisor, as the naupegos command is.

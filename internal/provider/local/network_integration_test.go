@@ -63,8 +63,8 @@ func TestMachinesReachTheOutside(t *testing.T) {
 	}
 }
 
-// TestTwoClusters makes two clusters at once under one root; neither may disturb the other, and the host's settings stay
-// raised until the last is gone.
+// TestTwoClusters creates two clusters at once under one root; neither may disturb the other, and the host's settings stay raised until the last
+// one is removed.
 func TestTwoClusters(t *testing.T) {
 	a := newRig(t, nil)
 	b := newRig(t, func(o *Options) { o.Root = a.p.opts.Root })

@@ -49,7 +49,7 @@ type Options struct {
 type Timeouts struct {
 	Boot  time.Duration // from start until SSH answers; default 3 minutes
 	Stop  time.Duration // of a clean shutdown before the machine is killed; default 30 seconds
-	Kill  time.Duration // until killed processes are gone; default 15 seconds
+	Kill  time.Duration // until killed processes have ended; default 15 seconds
 	Image time.Duration // base and prepared images; default 30 minutes
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local/layers"
 )
 
-// TestMachinesOfAnotherBase boots machines from a root file system that somebody else has unpacked, with containerd's root in it.
+// TestMachinesOfAnotherBase boots machines from a root file system that was unpacked elsewhere and contains containerd's root.
 func TestMachinesOfAnotherBase(t *testing.T) {
 	var debian *Provider
 	unpack := func(ctx context.Context, root string, progress plan.Progress) error {

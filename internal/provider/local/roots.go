@@ -15,7 +15,7 @@ import (
 
 func (p *Provider) rootsDir() string { return filepath.Join(p.opts.ImageRoot, "roots") }
 
-// noteRoot notes that Options.Root uses Options.ImageRoot, and forgets roots that are gone. Call it under the host's lock.
+// noteRoot records that Options.Root uses Options.ImageRoot, and removes the records of deleted roots. Call it under the host's lock.
 func (p *Provider) noteRoot() error {
 	if err := os.MkdirAll(p.rootsDir(), 0o755); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (p *Provider) roots() ([]string, error) {
 		if err == nil && !slices.Contains(out, root) {
 			out = append(out, root)
 		}
-		if files.IgnoreGone(err) != nil { // gone: forgotten meanwhile
+		if files.IgnoreGone(err) != nil { // deleted in the meantime
 			return nil, err
 		}
 	}

@@ -29,7 +29,7 @@ func TestSeed(t *testing.T) {
 	testkit.Golden(t, "user-data.golden", string(s.userData))
 }
 
-// TestSeedSchema has cloud-init itself check the user-data, where it is installed; the integration tests boot with it anyway.
+// TestSeedSchema checks the user-data with cloud-init if it is installed; the integration tests boot with it anyway.
 func TestSeedSchema(t *testing.T) {
 	if _, err := exec.LookPath("cloud-init"); err != nil {
 		t.Skip("cloud-init is not installed")

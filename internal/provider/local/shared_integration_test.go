@@ -41,8 +41,8 @@ func expectForwarding(t testing.TB, when, want string) {
 	}
 }
 
-// TestTwoRoots has clusters of two state roots on one host, which begins with the kernel's settings: whichever goes first, the machine of the
-// other one keeps what it needs, and the last one puts everything back.
+// TestTwoRoots runs clusters of two state roots on one host with the kernel's default settings: whichever is destroyed first, the other's machine
+// keeps the settings that it needs, and the last one restores the defaults.
 func TestTwoRoots(t *testing.T) {
 	if !alone(t) {
 		return
@@ -89,7 +89,7 @@ func highInstances(t *testing.T) bool {
 	return !is
 }
 
-// expectInstances fails where inotify's limit, which the kernel has once for all namespaces, was not put back although nobody needs it.
+// expectInstances fails unless inotify's limit, which is global for all namespaces, was restored once no machine needs it.
 func expectInstances(t *testing.T, wasHigh bool) {
 	t.Helper()
 	release, err := shared.Lock(t.Context())
@@ -105,12 +105,12 @@ func expectInstances(t *testing.T, wasHigh bool) {
 		t.Logf("not looked at: whether %s goes back, because others on this host need it (high before: %v, their machines run: %v, raised by them: %v)",
 			instances, wasHigh, len(running) > 0, raised)
 	case highInstances(t):
-		t.Errorf("%s is still %s, and nobody needs it", instances, hostSetting(t, instances))
+		t.Errorf("%s is still %s although no machine needs it", instances, hostSetting(t, instances))
 	}
 }
 
-// TestKilledBetween kills a command again and again while it makes and removes a cluster's network. The cluster of another state root never
-// loses what it needs, and what the killed ones leave goes with the next destroy.
+// TestKilledBetween kills a command repeatedly while it creates and removes a cluster's network. The cluster of another state root never loses
+// the settings that it needs, and the next destroy removes the remains of the killed commands.
 func TestKilledBetween(t *testing.T) {
 	if root := os.Getenv("NAUPEGOS_TEST_RESTLESS"); root != "" {
 		restless(t, root)
@@ -144,8 +144,8 @@ func TestKilledBetween(t *testing.T) {
 	}
 }
 
-// killRestless has another process make and remove a's network without a rest, and kills it so long after it has begun. It reports whether
-// nothing was forwarded at some time until then, or is now.
+// killRestless starts another process that creates and removes a's network in a loop, and kills it after the given time. lost reports whether
+// forwarding was off at any time until then, or is off now.
 func killRestless(t *testing.T, a *rig, after time.Duration) (lost bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledBetween$")

@@ -111,8 +111,8 @@ func (p *Provider) startSupervisor(ctx context.Context, r record, dir string) (e
 	}, nil
 }
 
-// startUnit starts a supervisor as a transient unit of the host's systemd. The host's lock keeps
-// another command from removing the slice meanwhile.
+// startUnit starts a supervisor as a transient unit of the host's systemd. The host's lock prevents other commands from removing the slice in the
+// meantime.
 func startUnit(ctx context.Context, unit, description string, argv []string) error {
 	release, err := shared.Lock(ctx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestSupervisorInheritsNothing leaves a pipe open for children, as a shell or a test of a terminal does: a supervisor, which outlives the
-// command, must not hold it.
+// TestSupervisorInheritsNothing leaves a pipe open for child processes, as shells do: a supervisor, which outlives the command, must not keep it
+// open.
 func TestSupervisorInheritsNothing(t *testing.T) {
 	r, w, err := os.Pipe()
 	testkit.Must(t, err)

@@ -133,7 +133,7 @@ func TestStepsForEachState(t *testing.T) {
 	}
 }
 
-// planned returns Steps; where the tests don't run as root, or nft is missing, the network can't be looked at.
+// planned returns the plan's steps. Without root or nft, the tests can't inspect the network.
 func planned(t *testing.T, p *Provider, want provider.Wanted, seen *provider.Inventory) []*plan.Step {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -163,7 +163,7 @@ func (p *Provider) recordOf(name string) (record, error) {
 	return r, nil
 }
 
-// planAgain plans an address for a machine whose record is gone, and returns its new record.
+// planAgain plans an address for a machine whose record is missing, and returns its new record.
 func (p *Provider) planAgain(spec provider.MachineSpec) (record, error) {
 	subnet, err := p.planSubnet()
 	if err != nil {

@@ -65,7 +65,7 @@ func supervisors(dir string) ([]process.ID, error) {
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil || !strings.HasSuffix(string(text), "\x00"+dir+"\x00") {
-			continue // ended meanwhile, or another program
+			continue // ended in the meantime, or another program
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
 		if err != nil || pid == os.Getpid() {

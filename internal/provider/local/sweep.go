@@ -159,7 +159,7 @@ func processesAbout(prefix string) ([]string, error) {
 		}
 		data, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		if err != nil {
-			continue // ended meanwhile
+			continue // ended in the meantime
 		}
 		args := strings.Split(string(data), "\x00")
 		ours := func(a string) bool {

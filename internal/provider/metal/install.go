@@ -55,7 +55,7 @@ func (p *Provider) install(ctx context.Context, m *registry.Machine, spec provid
 			return err
 		}
 		if m.BootsFromDisk() || p.gaveUp(m) { // installed before it was assigned to this cluster, or a new attempt after failures
-			if m, err = p.o.Registry.Reinstall(ctx, m.UUID, by); err != nil {
+			if m, err = p.o.Registry.Reinstall(ctx, m.UUID, nil, by); err != nil {
 				return err
 			}
 		}

@@ -153,7 +153,7 @@ func TestDiskRuleChanges(t *testing.T) {
 	if got := kept(); got != "" {
 		t.Errorf("nothing has changed: %s", got)
 	}
-	doc.Spec.Provider.Metal.Pools = []v1alpha1.MetalPool{{Name: "general", Strategy: "reboot", Disk: v1alpha1.MetalDisk{MinGiB: 100, Data: []string{"DISK2"}}}}
+	doc.Spec.Provider.Metal.Pools = []v1alpha1.MetalPool{{Name: "general", Strategy: "reboot", Disk: v1alpha1.MetalDisk{MinGiB: 100, Data: []string{"DISK3"}}}}
 	want := "spec.provider.metal.pools[0].disk.minGiB was 20, and is 100 now: demo-general-1, demo-general-2 stay on the disks that they were installed on; " +
 		"naupegos node replace demo demo-general-1 has the place filled by the rule of now"
 	if got := kept(); got != want {

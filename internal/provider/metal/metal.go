@@ -173,7 +173,7 @@ func (p *Provider) pool(m provider.Machine) v1alpha1.MetalPool {
 func (p *Provider) convert(m *registry.Machine) provider.Machine {
 	out := p.named(m.Claim)
 	out.ID, out.User, out.Port = m.UUID, "root", 22
-	if a, err := netip.ParsePrefix(m.Record.Address); err == nil {
+	if a, err := netip.ParsePrefix(m.Record.Address); err == nil && reachable(a.Addr()) {
 		out.Address = a.Addr().String()
 	}
 	switch why := p.unready(m, out); {
@@ -185,6 +185,11 @@ func (p *Provider) convert(m *registry.Machine) provider.Machine {
 		out.State, out.Detail, out.Address = provider.Partial, m.Title()+": "+why, ""
 	}
 	return out
+}
+
+// reachable refuses an address that leads to the server itself or to its link's services: a machine reports its address itself.
+func reachable(ip netip.Addr) bool {
+	return !ip.IsUnspecified() && !ip.IsLoopback() && !ip.IsMulticast() && !ip.IsLinkLocalUnicast()
 }
 
 // unready says why a machine is not usable yet; empty if it is installed and has reported.

@@ -293,7 +293,7 @@ func TestAssignedByHand(t *testing.T) {
 	again := *m.Record.Order
 	again.Hostname = "mine"
 	for what, err := range map[string]error{
-		"unassign": k.reg.Unassign(ctx, uuidOf(2)), "forget": k.reg.Forget(ctx, uuidOf(2)), "reinstall": second(k.reg.Reinstall(ctx, uuidOf(2), "ann")),
+		"unassign": k.reg.Unassign(ctx, uuidOf(2)), "forget": k.reg.Forget(ctx, uuidOf(2)), "reinstall": second(k.reg.Reinstall(ctx, uuidOf(2), nil, "ann")),
 		"install": second(k.reg.SetOrder(ctx, uuidOf(2), &again, "ann")), "install --none": second(k.reg.SetOrder(ctx, uuidOf(2), nil, "ann")),
 	} {
 		t.Run(what, func(t *testing.T) {

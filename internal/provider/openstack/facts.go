@@ -45,6 +45,10 @@ var facts = []fact{
 		"network %n is switched off (admin_state_up is false): `openstack network set --enable` it"},
 	{"port security off", func(p place, _ preflight) bool { return off(p.Network.PortSecurity) }, true,
 		"network %n has port security switched off, so that its ports take no security groups: have its owner run `openstack network set --enable-port-security`, or name another network"},
+	{"shared address in another project's network", func(p place, f preflight) bool {
+		return f.sharesVIP() && p.Network.Project != "" && p.Network.Project != f.me.Project.ID && !f.me.Admin()
+	}, true, "network %n belongs to another project, and by the usual policy only its owner lets the gateways' ports share an address (allowed address pairs): " +
+		"have the owner give this project a network, or choose spec.endpoint.kind octavia or address"},
 	{"DHCP off", func(p place, f preflight) bool { return off(p.Subnet.DHCP) && !f.allConfigDrives() }, true,
 		"subnet %s gives out no addresses (DHCP is off): have its owner run `openstack subnet set --dhcp`, or set configDrive: true for all machines"},
 	{"DHCP off with config drives", func(p place, f preflight) bool { return off(p.Subnet.DHCP) && f.allConfigDrives() }, false,

@@ -153,7 +153,9 @@ func TestFactsOfNetworks(t *testing.T) {
 		"no gateway":                      {nil, thing{"gateway_ip": nil}, nil, existing, "", "has no gateway: its machines reach nothing"},
 		"a router without a way out":      {nil, nil, "", existing, "", "the router of subnet sub4 has no external gateway: machines reach nothing"},
 		"and floating IPs are wanted":     {nil, nil, "", floats, "the router of subnet sub4 has no external gateway, and floating IPs", ""},
-		"a cloud that says little":        {thing{"port_security_enabled": nil, "admin_state_up": nil}, thing{"enable_dhcp": nil}, nil, existing, "", ""},
+		"shared address in another project's network":  {thing{"project_id": "other"}, nil, nil, strings.ReplaceAll(existing, "kind: direct", "kind: gateways"), "network lan belongs to another project", ""},
+		"another project's network, no shared address": {thing{"project_id": "other"}, nil, nil, existing, "", ""},
+		"a cloud that says little":                     {thing{"port_security_enabled": nil, "admin_state_up": nil}, thing{"enable_dhcp": nil}, nil, existing, "", ""},
 	} {
 		covered[name] = true
 		t.Run(name, func(t *testing.T) {

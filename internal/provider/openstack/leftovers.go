@@ -38,7 +38,7 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 	if err != nil {
 		return out, err
 	}
-	all, err := volumesWith(ctx, c, csiCluster, p.n.ID)
+	all, err := c.VolumesWith(ctx, csiCluster, p.n.ID)
 	if err != nil {
 		return out, cloud.Wrap(err, "list the volumes of claims")
 	}

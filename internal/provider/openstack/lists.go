@@ -183,17 +183,8 @@ func (p *Provider) listVolumes(ctx context.Context) ([]volumes.Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := volumesWith(ctx, c, marks.Underscored(marks.KeyCluster), p.n.ID)
+	all, err := c.VolumesWith(ctx, marks.Underscored(marks.KeyCluster), p.n.ID)
 	return all, cloud.Wrap(err, "list volumes")
-}
-
-// volumesWith lists the volumes with the given metadata; none if the cloud has no volume service.
-func volumesWith(ctx context.Context, c *cloud.Cloud, key, value string) ([]volumes.Volume, error) {
-	if c.Volume == nil {
-		return nil, nil
-	}
-	all, err := cloud.Pages(ctx, volumes.List(c.Volume, volumes.ListOpts{Metadata: map[string]string{key: value}}), volumes.ExtractVolumes)
-	return slices.DeleteFunc(all, func(v volumes.Volume) bool { return v.Metadata[key] != value }), err
 }
 
 // listServerGroups lists the project's server groups whose names are the cluster's; server groups can't carry marks.

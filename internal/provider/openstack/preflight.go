@@ -2,7 +2,6 @@ package openstack
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -123,7 +122,11 @@ func (f preflight) networks(ctx context.Context) error {
 		if err != nil {
 			return f.found.refusal(aboutNetworks, err)
 		}
-		f.suits(sub)
+		taken, err := f.c.Taken(ctx, sub)
+		if err != nil {
+			return err
+		}
+		f.suits(sub, taken)
 		return f.judge(ctx, sub)
 	}
 	if !f.ownRouter() {
@@ -131,52 +134,54 @@ func (f preflight) networks(ctx context.Context) error {
 		if err != nil {
 			return f.found.refusal(aboutNetworks, err)
 		}
+		own := append([][2]string{{"spec.provider.openstack.network.cidr", f.spec().Network.CIDR}}, f.ranges()...)
+		all, err := f.c.Beside(ctx, id, own, f.known.subnets.Filter(anything[subnets.Subnet]))
+		if err != nil {
+			return err
+		}
+		for _, o := range all {
+			f.found.add(aboutNetworks, "%s, which router %s connects already: choose another one", o, f.spec().Network.Router)
+		}
 		return f.judgeRouter(ctx, id, "router "+f.spec().Network.Router)
 	}
 	return nil
 }
 
-// suits checks that an existing subnet does not overlap the cluster's other networks, and is large enough. For a new subnet, the validation of
-// the document already checks this.
-func (f preflight) suits(sub subnets.Subnet) {
+// ranges lists the cluster's networks beside the machines', by the document's fields.
+func (f preflight) ranges() [][2]string {
+	spec := f.opts.Cluster.Spec
+	out := [][2]string{{"spec.kubernetes.podCIDR", spec.Kubernetes.PodCIDR}, {"spec.kubernetes.serviceCIDR", spec.Kubernetes.ServiceCIDR}}
+	if w := spec.Access.WireGuard; w != nil {
+		out = append(out, [2]string{"spec.access.wireguard.cidr", w.CIDR})
+	}
+	return out
+}
+
+// suits checks that an existing subnet does not overlap the cluster's other networks and has enough free addresses. For a new
+// subnet, the validation of the document already checks this.
+func (f preflight) suits(sub subnets.Subnet, taken int) {
 	own, err := netip.ParsePrefix(sub.CIDR)
 	if err != nil {
 		f.found.add(aboutNetworks, "the network of subnet %s can't be read: %v", sub.ID, err)
 		return
 	}
-	spec := f.opts.Cluster.Spec
-	others := [][2]string{{"spec.kubernetes.podCIDR", spec.Kubernetes.PodCIDR}, {"spec.kubernetes.serviceCIDR", spec.Kubernetes.ServiceCIDR}}
-	if w := spec.Access.WireGuard; w != nil {
-		others = append(others, [2]string{"spec.access.wireguard.cidr", w.CIDR})
-	}
-	for _, o := range others {
+	for _, o := range f.ranges() {
 		if p, err := netip.ParsePrefix(o[1]); err == nil && p.Overlaps(own) {
 			f.found.add(aboutNetworks, "subnet %s (%s) overlaps %s (%s): choose another one there", sub.Name, own, o[0], p)
 		}
 	}
-	needed, room := 0, addressesOf(sub)
+	needed, room := 0, cloud.Room(sub)
 	for _, m := range f.want.Machines {
 		if _, ok := f.portOf(m.Name); !ok {
 			needed++
 		}
 	}
-	if needed > room {
-		f.found.add(aboutNetworks, "subnet %s (%s) gives out %d addresses, %d more are needed", sub.Name, own, room, needed)
+	if _, made := f.vipPort(); f.sharesVIP() && f.want.VIP && !made {
+		needed++
 	}
-}
-
-// addressesOf counts the allocatable addresses of a subnet.
-func addressesOf(sub subnets.Subnet) int {
-	n := 0
-	for _, p := range sub.AllocationPools {
-		first, err1 := netip.ParseAddr(p.Start)
-		last, err2 := netip.ParseAddr(p.End)
-		if err1 == nil && err2 == nil && first.Is4() && last.Is4() {
-			a, b := first.As4(), last.As4()
-			n += int(binary.BigEndian.Uint32(b[:])) - int(binary.BigEndian.Uint32(a[:])) + 1
-		}
+	if needed > room-taken {
+		f.found.add(aboutNetworks, "subnet %s (%s) gives out %d addresses, %d of them are in use, and %d more are needed", sub.Name, own, room, taken, needed)
 	}
-	return n
 }
 
 // wantsFloating reports whether anything gets a floating IP.

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -16,16 +17,20 @@ func TestExistingSubnetSuits(t *testing.T) {
 	doc := fakeDocument(t)
 	for _, c := range []struct {
 		cidr, first, last string
+		taken             int
 		says              []string
 	}{
-		{"192.168.5.0/24", "192.168.5.10", "192.168.5.200", nil},
-		{"192.168.5.0/24", "192.168.5.10", "192.168.5.11", nil}, // two machines
-		{"192.168.5.0/24", "192.168.5.10", "192.168.5.10", []string{"gives out 1 addresses, 2 more are needed"}},
-		{"10.244.7.0/24", "10.244.7.10", "10.244.7.200", []string{"subnet mine (10.244.7.0/24) overlaps spec.kubernetes.podCIDR (10.244.0.0/16)"}},
-		{"10.0.0.0/8", "10.0.0.10", "10.0.0.200", []string{"podCIDR", "spec.kubernetes.serviceCIDR (10.96.0.0/16)"}},
+		{"192.168.5.0/24", "192.168.5.10", "192.168.5.200", 0, nil},
+		{"192.168.5.0/24", "192.168.5.10", "192.168.5.11", 0, nil}, // two machines
+		{"192.168.5.0/24", "192.168.5.10", "192.168.5.15", 4, nil},
+		{"192.168.5.0/24", "192.168.5.10", "192.168.5.15", 5, []string{"gives out 6 addresses, 5 of them are in use, and 2 more are needed"}},
+		{"192.168.5.0/24", "192.168.5.10", "192.168.5.15", 6, []string{"6 of them are in use"}},
+		{"192.168.5.0/24", "192.168.5.10", "192.168.5.10", 0, []string{"gives out 1 addresses, 0 of them are in use, and 2 more are needed"}},
+		{"10.244.7.0/24", "10.244.7.10", "10.244.7.200", 0, []string{"subnet mine (10.244.7.0/24) overlaps spec.kubernetes.podCIDR (10.244.0.0/16)"}},
+		{"10.0.0.0/8", "10.0.0.10", "10.0.0.200", 0, []string{"podCIDR", "spec.kubernetes.serviceCIDR (10.96.0.0/16)"}},
 	} {
 		f := preflight{Provider: fakeProvider(t, newFakeCloud(), doc), want: wanted(doc), found: &findings{}}
-		f.suits(subnets.Subnet{Name: "mine", CIDR: c.cidr, AllocationPools: []subnets.AllocationPool{{Start: c.first, End: c.last}}})
+		f.suits(subnets.Subnet{Name: "mine", CIDR: c.cidr, AllocationPools: []subnets.AllocationPool{{Start: c.first, End: c.last}}}, c.taken)
 		all := strings.Join(f.found.all(), "\n")
 		for _, w := range c.says {
 			if !strings.Contains(all, w) {
@@ -66,5 +71,54 @@ func TestTooOldServices(t *testing.T) {
 		if all := strings.Join(check.found.all(), "\n"); all != says {
 			t.Errorf("Octavia %s: %q is said, want %q", newest, all, says)
 		}
+	}
+}
+
+// TestTakenAddresses: the plan counts what ports have of an existing subnet's pool, and refuses before anything is made.
+func TestTakenAddresses(t *testing.T) {
+	useFake(t)
+	doc := testDocument(t, "t3-life", harbourSpec("network", "existing: lan", "floating", "false"))
+	for taken, refused := range map[int]bool{188: false, 189: false, 190: true, 191: true} { // of 191; the cluster has two machines
+		f := newFakeCloud()
+		f.lan(nil, nil)
+		lan, sub := f.kinds["networks"][1], f.kinds["subnets"][0]
+		for i := range taken {
+			f.add("ports", thing{"network_id": lan["id"], "device_id": "x", "device_owner": "compute:nova", "security_groups": []any{},
+				"fixed_ips": []any{map[string]any{"ip_address": fmt.Sprintf("192.168.20.%d", 10+i), "subnet_id": sub["id"]}}})
+		}
+		f.add("ports", thing{"network_id": lan["id"], "device_id": "y", "device_owner": "network:dhcp", "security_groups": []any{},
+			"fixed_ips": []any{map[string]any{"ip_address": "192.168.20.2", "subnet_id": sub["id"]}}}) // outside of the pool
+		err := planned(t, planProvider(t, f, doc))
+		if refused {
+			testkit.Fails(t, err, fail.Refused, fmt.Sprintf("gives out 191 addresses, %d of them are in use", taken))
+		} else if err != nil {
+			t.Errorf("%d are taken: %v", taken, err)
+		}
+	}
+}
+
+// TestRouterOfOthers: a network that overlaps another one at the same router is refused by the plan; once it is the cluster's own, it is not.
+func TestRouterOfOthers(t *testing.T) {
+	useFake(t)
+	for cidr, refused := range map[string]string{
+		"10.77.0.0/24": "spec.provider.openstack.network.cidr (10.77.0.0/24) overlaps subnet theirs (10.77.0.0/24)", "10.77.0.128/25": "overlaps subnet theirs (10.77.0.128/25)",
+		"10.0.0.0/8": "spec.kubernetes.podCIDR", "10.78.0.0/24": "",
+	} {
+		f := newFakeCloud()
+		doc := testDocument(t, "t3-life", harbourSpec("network", "cidr: 10.77.0.0/24, router: shared", "floating", "false"))
+		out := f.kinds["networks"][0]["id"]
+		r := f.add("routers", thing{"name": "shared", "external_gateway_info": map[string]any{"network_id": out}})
+		net := f.add("networks", thing{"name": "theirs"})
+		sub := f.add("subnets", thing{"name": "theirs", "network_id": net["id"], "cidr": cidr, "ip_version": 4})
+		f.add("ports", thing{"network_id": net["id"], "device_id": r["id"], "device_owner": "network:router_interface", "security_groups": []any{},
+			"fixed_ips": []any{map[string]any{"ip_address": "10.77.0.1", "subnet_id": sub["id"]}}})
+		err := planned(t, planProvider(t, f, doc))
+		if refused != "" {
+			testkit.Fails(t, err, fail.Refused, refused, "router shared connects already")
+			continue
+		}
+		testkit.Must(t, err)
+		testkit.Must(t, apply(t.Context(), fakeProvider(t, f, doc)))
+		testkit.Must(t, planned(t, planProvider(t, f, doc)))
 	}
 }

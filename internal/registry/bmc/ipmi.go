@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,9 @@ const port = 623
 
 // unknownUser is what the library says of RAKP status 0x0d.
 const unknownUser = "Unauthorized name"
+
+// unauthorizedCode is the completion code for a command that the session's privilege does not allow.
+const unauthorizedCode = 0xd4
 
 // IPMI switches power by IPMI.
 type IPMI struct{}
@@ -55,6 +59,9 @@ func (IPMI) Power(ctx context.Context, a Access, action, boot string) (on bool, 
 		if on, err = power(ctx, c, a); err != nil {
 			return false, err
 		}
+		if action == "shutdown" && !on {
+			return false, nil // many controllers refuse what is so already
+		}
 		if action == "cycle" && !on { // a machine that is off can't be cycled
 			action, control = "on", chassis.ChassisControlPowerUp
 		}
@@ -84,15 +91,27 @@ func connect(ctx context.Context, a Access) (*client.Client, error) {
 	if strings.Contains(host, ":") { // the library puts ":PORT" behind it
 		host = "[" + strings.Trim(host, "[]") + "]"
 	}
-	c, err := client.NewClient(host, n, a.User, string(a.Password))
-	if err != nil {
-		return nil, failed(err, a, "reach the machine's BMC")
+	for _, level := range []types.PrivilegeLevel{types.PrivilegeLevelAdministrator, types.PrivilegeLevelOperator} { // which is enough for power
+		c, err := client.NewClient(host, n, a.User, string(a.Password))
+		if err != nil {
+			return nil, failed(err, a, "reach the machine's BMC")
+		}
+		c = c.WithInterface(client.InterfaceLanplus).WithTimeout(answers).WithRetry(2).WithCipherSuiteID(types.CipherSuiteID17, types.CipherSuiteID3).WithMaxPrivilegeLevel(level)
+		err = c.Connect(ctx)
+		switch {
+		case err == nil:
+			return c, nil
+		case level == types.PrivilegeLevelOperator || !unprivileged(err):
+			return nil, failed(err, a, "log in to the machine's BMC")
+		}
+		_ = c.Close(context.WithoutCancel(ctx)) // there is no session, or one that ends by itself
 	}
-	c = c.WithInterface(client.InterfaceLanplus).WithTimeout(answers).WithRetry(2).WithCipherSuiteID(types.CipherSuiteID17, types.CipherSuiteID3)
-	if err := c.Connect(ctx); err != nil {
-		return nil, failed(err, a, "log in to the machine's BMC")
-	}
-	return c, nil
+	return nil, fail.New(fail.Internal, "no privilege level is tried").At(a.Address) // never
+}
+
+// unprivileged reports whether a controller refuses a privilege level. The library joins the errors of several attempts as text.
+func unprivileged(err error) bool {
+	return slices.ContainsFunc([]string{"Unauthorized role of privilege level", "cc: 0x81", "cc: 0x86"}, func(t string) bool { return strings.Contains(err.Error(), t) })
 }
 
 func power(ctx context.Context, c *client.Client, a Access) (bool, error) {
@@ -125,7 +144,13 @@ func until(ctx context.Context, c *client.Client, a Access, want bool) (bool, er
 
 func failed(err error, a Access, what string) error {
 	var timeout net.Error
+	said, answered := types.IsResponseError(err)
 	switch {
+	case answered && said.CompletionCode() == unauthorizedCode, unprivileged(err):
+		return fail.Wrap(fail.Unauthorized, err, "%s: the user's privilege does not allow it", what).At(a.Address).
+			Do("give the user the privilege OPERATOR or ADMINISTRATOR on the BMC's LAN channel, or name another one: naupegos machine bmc MACHINE")
+	case answered:
+		return fail.Wrap(fail.Refused, err, "%s: the BMC refuses it", what).At(a.Address).Do("look at its BMC's own pages or event log")
 	case strings.Contains(err.Error(), client.ErrRAKPAuthentication.Error()), strings.Contains(err.Error(), unknownUser): // the library joins the errors of several attempts as text
 		return fail.New(fail.Unauthorized, "%s: user or password are not accepted", what).At(a.Address).Do("naupegos machine bmc MACHINE sets them")
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):

@@ -12,6 +12,7 @@ import (
 	"github.com/bougou/go-ipmi/pkg/hal/mock"
 	"github.com/bougou/go-ipmi/pkg/server"
 	"github.com/bougou/go-ipmi/pkg/transport/udp"
+	"github.com/bougou/go-ipmi/pkg/types"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -26,12 +27,18 @@ func controller(t *testing.T) (Access, *mock.Chassis) {
 // controllerAt is a BMC at an address.
 func controllerAt(t *testing.T, address string) (Access, *mock.Chassis) {
 	t.Helper()
+	return controllerFor(t, address, bmc.PrivilegeLevelAdministrator)
+}
+
+// controllerFor is a BMC whose user has a privilege.
+func controllerFor(t *testing.T, address string, privilege bmc.PrivilegeLevel) (Access, *mock.Chassis) {
+	t.Helper()
 	h := mock.New()
 	b := bmc.New(bmc.DeviceInfo{DeviceID: 32, IPMIVersion: 0x20}, [16]byte{1}, h, bmc.WithClock(clock.Real))
 	u := testkit.Value(b.Users.Add(2, "admin"))(t)
 	u.SetPassword([]byte("right"))
 	u.Enabled = true
-	u.ChannelAccess[1] = bmc.UserChannelAccess{MaxPrivilege: bmc.PrivilegeLevelAdministrator, Enabled: true}
+	u.ChannelAccess[1] = bmc.UserChannelAccess{MaxPrivilege: privilege, Enabled: true}
 	conn := testkit.Value(udp.Listen(address))(t)
 	s := server.NewServer(b, conn)
 	go func() { _ = s.Serve(context.WithoutCancel(t.Context())) }() // ends with Close
@@ -61,6 +68,27 @@ func TestIPMI(t *testing.T) {
 	testkit.Fails(t, err, fail.Unauthorized, "password")
 	if strings.Contains(err.Error(), "wrong-secret") {
 		t.Errorf("the password is in %v", err)
+	}
+}
+
+// TestIPMIPrivileges: the privilege OPERATOR suffices for power control; the error for a lower one names the privilege at once.
+func TestIPMIPrivileges(t *testing.T) {
+	a, _ := controllerFor(t, fmt.Sprint("127.0.0.1:", testkit.FreePort(t)), bmc.PrivilegeLevelOperator)
+	for _, step := range []struct {
+		action string
+		on     bool
+	}{{"status", false}, {"shutdown", false}, {"on", true}, {"cycle", true}, {"off", false}, {"shutdown", false}} {
+		if on, err := (Controllers{}).Power(t.Context(), a, step.action, AsUsual); err != nil || on != step.on {
+			t.Errorf("%s: %v, %v", step.action, on, err)
+		}
+	}
+	a, _ = controllerFor(t, fmt.Sprint("127.0.0.1:", testkit.FreePort(t)), bmc.PrivilegeLevelUser)
+	_, err := Controllers{}.Power(t.Context(), a, "on", AsUsual)
+	testkit.Fails(t, err, fail.Unauthorized, "privilege", "OPERATOR")
+	for code, kind := range map[types.CompletionCode]fail.Kind{0xd4: fail.Unauthorized, 0xd5: fail.Refused, 0xc1: fail.Refused} {
+		if err := failed(types.NewResponseError(code, "said"), a, "x"); fail.KindOf(err) != kind {
+			t.Errorf("%#x: %v: %v", code, fail.KindOf(err), err)
+		}
 	}
 }
 

@@ -23,23 +23,33 @@ func (Redfish) Power(ctx context.Context, a Access, action, boot string) (on boo
 	if _, known := resets[action]; !known && action != "status" {
 		return false, unknown(action)
 	}
-	ctx, cancel := context.WithTimeout(ctx, settles)
-	defer cancel()
-	c, members, err := logIn(ctx, a)
+	r, err := open(ctx, a)
 	if err != nil {
 		return false, err
 	}
-	defer c.logOut(ctx)
-	r := redfish{c: c, a: a}
-	if r.s, err = c.choose(ctx, members); err != nil {
-		return false, err
-	}
+	defer r.c.logOut(ctx)
 	if boot != AsUsual {
-		if err := r.boot(ctx, boot); err != nil {
+		if err := r.bootFrom(ctx, boot); err != nil {
 			return false, err
 		}
 	}
 	return r.do(ctx, action)
+}
+
+// open logs in and finds the machine. It has a deadline of its own, as has each part of the work: a slow one takes no time from the next.
+func open(ctx context.Context, a Access) (*redfish, error) {
+	ctx, cancel := context.WithTimeout(ctx, settles)
+	defer cancel()
+	c, members, err := logIn(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	r := &redfish{c: c, a: a}
+	if r.s, err = c.choose(ctx, members); err != nil {
+		c.logOut(ctx)
+		return nil, err
+	}
+	return r, nil
 }
 
 // redfish is one machine of a controller.
@@ -81,6 +91,8 @@ func (r *redfish) status() (bool, error) {
 }
 
 func (r *redfish) do(ctx context.Context, action string) (bool, error) {
+	limited, cancel := context.WithTimeout(ctx, settles)
+	defer cancel()
 	goal := map[string]string{"on": stateOn, "cycle": stateOn, "off": stateOff}[action]
 	switch {
 	case action == "status":
@@ -88,26 +100,26 @@ func (r *redfish) do(ctx context.Context, action string) (bool, error) {
 	case r.s.state == stateOn && action == "on", r.s.state == stateOff && (action == "off" || action == "shutdown"):
 		return r.on(), nil // many controllers refuse what is so already
 	case r.s.state == "PoweringOn" && action == "on", r.s.state == "PoweringOff" && action == "off":
-		return r.until(ctx, goal)
+		return r.until(limited, goal)
 	case action == "cycle" && r.s.state == stateOff: // a machine that is off can't be cycled
 		return r.do(ctx, "on")
-	case action == "cycle" && (r.s.state != stateOn || !r.offers(ctx, "PowerCycle")):
+	case action == "cycle" && (r.s.state != stateOn || !r.offers(limited, "PowerCycle")):
 		if _, err := r.do(ctx, "off"); err != nil {
 			return r.on(), err
 		}
 		return r.do(ctx, "on")
 	}
-	at := slices.IndexFunc(resets[action], func(t string) bool { return r.offers(ctx, t) })
+	at := slices.IndexFunc(resets[action], func(t string) bool { return r.offers(limited, t) })
 	if at < 0 {
 		return r.on(), fail.New(fail.Refused, "the BMC does not support %s; it offers %s", action, strings.Join(r.s.offered, ", ")).At(r.a.Address)
 	}
-	if err := r.reset(ctx, resets[action][at], goal); err != nil {
+	if err := r.reset(limited, resets[action][at], goal); err != nil {
 		return r.on(), r.a.refused(err, "control the machine's power")
 	}
 	if goal != "" {
-		return r.until(ctx, goal)
+		return r.until(limited, goal)
 	}
-	err := r.look(ctx)
+	err := r.look(limited)
 	return r.on(), err
 }
 
@@ -141,7 +153,8 @@ func (r *redfish) reset(ctx context.Context, kind, goal string) error {
 		}
 	}
 	if err == nil {
-		return r.c.follow(ctx, resp)
+		_, err = r.c.follow(ctx, resp, settles)
+		return err
 	}
 	if code := statusOf(err); goal != "" && (code == http.StatusBadRequest || code == http.StatusConflict) {
 		if r.look(ctx) == nil && r.s.state == goal && kind != "PowerCycle" {

@@ -2,9 +2,11 @@ package bmc
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -15,9 +17,11 @@ var targets = map[string][]string{FromNetwork: {"Pxe", "UefiHttp"}, FromDisk: {"
 // Modes of Redfish by a machine's firmware.
 var modes = map[string]string{"efi": "UEFI", "bios": "Legacy"}
 
-// boot has the machine boot from something once. Controllers differ in where that is written, and whether the mode goes with it: what one refuses
-// is tried the other way.
-func (r *redfish) boot(ctx context.Context, from string) error {
+// errNotKept is the error for a boot source that a controller accepts and does not keep.
+var errNotKept = errors.New("the BMC accepts the boot source, and does not keep it")
+
+// bootFrom has the machine boot from something once.
+func (r *redfish) bootFrom(ctx context.Context, from string) error {
 	target := targets[from][0]
 	if offered := r.s.boot.targets; len(offered) > 0 {
 		at := slices.IndexFunc(targets[from], func(t string) bool { return slices.Contains(offered, t) })
@@ -26,6 +30,22 @@ func (r *redfish) boot(ctx context.Context, from string) error {
 		}
 		target = targets[from][at]
 	}
+	limited, cancel := context.WithTimeout(ctx, settles)
+	defer cancel()
+	err := r.setBoot(limited, target)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNotKept):
+		return fail.Wrap(fail.Refused, err, "have the machine boot from the %s", from).At(r.a.Address).
+			Do("set it on the BMC's own pages to see why, update its firmware, or use IPMI (--protocol ipmi)")
+	}
+	return r.a.refused(err, "have the machine boot from the "+from)
+}
+
+// setBoot sets the target of the next boot. Controllers differ in where they take it and whether they need the mode: if one refuses the target or does not keep it,
+// setBoot tries the next combination.
+func (r *redfish) setBoot(ctx context.Context, target string) error {
 	places := []string{r.s.path}
 	if r.s.settings != "" && r.s.settings != r.s.path {
 		places = []string{r.s.settings, r.s.path}
@@ -37,22 +57,64 @@ func (r *redfish) boot(ctx context.Context, from string) error {
 			if mode != "" {
 				boot["BootSourceOverrideMode"] = mode
 			}
-			err := r.patch(ctx, place, map[string]any{"Boot": boot})
+			scheduled, err := r.patch(ctx, place, map[string]any{"Boot": boot})
+			if err == nil && !scheduled {
+				err = r.kept(ctx, place, target)
+			}
 			if err == nil {
 				return nil
 			}
 			if first == nil {
 				first = err
 			}
-			if !slices.Contains([]int{http.StatusBadRequest, http.StatusUnprocessableEntity}, statusOf(err)) {
+			if !errors.Is(err, errNotKept) && !slices.Contains([]int{http.StatusBadRequest, http.StatusUnprocessableEntity}, statusOf(err)) {
 				break // the refusal has another reason than the body
 			}
 		}
-		if code := statusOf(first); code == 0 || code == http.StatusUnauthorized || code == http.StatusForbidden || ctx.Err() != nil {
+		if code := statusOf(first); code == 0 && !errors.Is(first, errNotKept) || code == http.StatusUnauthorized || code == http.StatusForbidden || ctx.Err() != nil {
 			break
 		}
 	}
-	return r.a.refused(first, "have the machine boot from the "+from)
+	return first
+}
+
+// keeping is how long a controller may take to show a boot source that it has accepted.
+const keeping = 2 * time.Second
+
+// kept returns errNotKept if neither the place that was changed nor the machine itself shows the boot source: a status of success does not say that
+// each property was taken. What can't be read, and a machine that shows no boot source at all, says nothing.
+func (r *redfish) kept(ctx context.Context, place, target string) error {
+	tick, late := time.NewTicker(looks), time.After(keeping)
+	defer tick.Stop()
+	for {
+		known := false
+		for _, at := range slices.Compact([]string{place, r.s.path}) {
+			resp, err := r.c.get(ctx, at, "Boot")
+			if err != nil {
+				if ctx.Err() != nil {
+					return err
+				}
+				return nil
+			}
+			boot := resp.fields.object("Boot")
+			shown, enabled := boot.text("BootSourceOverrideTarget"), boot.text("BootSourceOverrideEnabled")
+			if strings.EqualFold(shown, target) && (enabled == "" || slices.Contains([]string{"once", "continuous"}, strings.ToLower(enabled))) {
+				return nil
+			}
+			// a Settings resource without a boot source is known to take none
+			known = known || shown != "" || at != r.s.path
+		}
+		if !known {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			return errNotKept
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // tries lists boot modes to send, the best first; "" sends none. Some controllers fall back to a default if a request has no mode, others refuse
@@ -77,14 +139,14 @@ func (b redfishBoot) tries(firmware string) []string {
 }
 
 // patch changes a resource. Where the resource has changed since it was read, patch reads it again; where a controller accepts no tag as it gave it,
-// patch sends the tag in other forms, then any, then none.
-func (r *redfish) patch(ctx context.Context, place string, body any) error {
+// patch sends the tag in other forms, then any, then none. scheduled reports that the change waits for the machine's reset.
+func (r *redfish) patch(ctx context.Context, place string, body any) (scheduled bool, err error) {
 	var tried []string
 	var refused error
 	for range 3 {
 		resp, err := r.c.get(ctx, place, "@odata.etag")
 		if err != nil && (statusOf(err) == 0 || place == r.s.path) {
-			return err
+			return false, err
 		}
 		now := &redfishSystem{}
 		if err == nil { // some controllers have settings that can be written and not read
@@ -97,17 +159,17 @@ func (r *redfish) patch(ctx context.Context, place string, body any) error {
 		for _, tag := range now.tags() {
 			resp, err := r.c.send(ctx, http.MethodPatch, place, tag, body)
 			if err == nil {
-				return r.c.follow(ctx, resp)
+				return r.c.follow(ctx, resp, waiting)
 			}
 			if refused == nil || !unmatched(err) {
 				refused = err
 			}
 			if !unmatched(err) {
-				return refused
+				return false, refused
 			}
 		}
 	}
-	return refused
+	return false, refused
 }
 
 // unmatched reports whether a controller wants another If-Match.

@@ -312,10 +312,14 @@ func (c *redfishClient) reason(r io.Reader) string {
 	return out
 }
 
-// follow waits for the task that an action has become, if it has. One that the controller does not know any more has ended.
-func (c *redfishClient) follow(ctx context.Context, resp *answer) error {
+// waiting is how long a task for the next boot may wait before it counts as one that the reset starts.
+const waiting = 5 * time.Second
+
+// follow waits for the task that an action has become, if it has. One that the controller does not know any more has ended. One that has not begun
+// after a time may wait for a reset, as changes of settings do: it is not waited for, and pending is true.
+func (c *redfishClient) follow(ctx context.Context, resp *answer, begins time.Duration) (pending bool, err error) {
 	if resp.status != http.StatusAccepted {
-		return nil
+		return false, nil
 	}
 	at := resp.header.Get("Location")
 	if at == "" {
@@ -324,18 +328,22 @@ func (c *redfishClient) follow(ctx context.Context, resp *answer) error {
 	if at == "" && resp.fields.text("TaskState") != "" {
 		at = resp.fields.text("@odata.id")
 	}
+	late := time.Now().Add(begins)
 	for at != "" {
-		select {
-		case <-time.After(pause(resp.header)):
-		case <-ctx.Done():
-			return ctx.Err()
+		wait := pause(resp.header)
+		if slices.Contains(notBegun, resp.fields.text("TaskState")) {
+			wait = min(wait, max(time.Until(late), looks))
 		}
-		var err error
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
 		if resp, err = c.send(ctx, http.MethodGet, at, "", nil); err != nil {
 			if slices.Contains([]int{http.StatusNotFound, http.StatusGone, http.StatusMethodNotAllowed}, statusOf(err)) {
-				return nil
+				return false, nil
 			}
-			return err
+			return false, err
 		}
 		switch state := resp.fields.text("TaskState"); {
 		case slices.Contains([]string{"Exception", "Killed", "Cancelled"}, state):
@@ -343,14 +351,19 @@ func (c *redfishClient) follow(ctx context.Context, resp *answer) error {
 			for _, raw := range resp.fields.list("Messages") {
 				why += ": " + (fields{"m": raw}).object("m").text("Message")
 			}
-			return fail.New(fail.Refused, "%s", why).At(c.access.Address)
-		case resp.status == http.StatusAccepted, slices.Contains([]string{"New", "Starting", "Running", "Pending", "Stopping", "Cancelling"}, state):
+			return false, fail.New(fail.Refused, "%s", why).At(c.access.Address)
+		case slices.Contains(notBegun, state) && time.Now().After(late):
+			return true, nil
+		case resp.status == http.StatusAccepted, slices.Contains(notBegun, state), slices.Contains([]string{"Running", "Stopping", "Cancelling"}, state):
 		default:
-			return nil
+			return false, nil
 		}
 	}
-	return nil
+	return false, nil
 }
+
+// notBegun lists the states of a task that waits.
+var notBegun = []string{"New", "Starting", "Pending", "Suspended", "Service", "Interrupted"}
 
 // pause is how long to wait before a task is looked at again.
 func pause(h http.Header) time.Duration {

@@ -35,6 +35,8 @@ func (a Access) refused(err error, what string) error {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fail.Wrap(fail.Unreachable, errors.New("it answers plain HTTP there, not TLS"), "%s", what).At(a.Address).
 			Do("the password is sent over TLS alone: name the HTTPS port, or give the service a certificate (sushy-emulator: --ssl-certificate and --ssl-key)")
+	case strings.Contains(err.Error(), "failed to parse certificate"):
+		return fail.Wrap(fail.Unreachable, err, "%s", what).At(a.Address).Do("the BMC's certificate is malformed: have the BMC's own pages make a new one, or use IPMI (--protocol ipmi)")
 	case strings.Contains(err.Error(), "tls: "): // crypto/tls has no type for an alert that a peer sent
 		return fail.Wrap(fail.Unreachable, err, "%s", what).At(a.Address).Do("the BMC may know no TLS 1.2, or none of its ciphers that are safe: update its firmware, or use IPMI (--protocol ipmi)")
 	}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -20,25 +21,27 @@ import (
 
 // odd is a BMC with the peculiarities of one make.
 type odd struct {
-	root      string                                            // body; empty: the usual
-	rootCode  int                                               // status of the root without a login
-	sessions  func(f *fake) (int, string)                       // answers a login; nil: it is accepted
-	asks      string                                            // WWW-Authenticate of a 401
-	noBasic   bool                                              // passwords with requests are refused
-	system    string                                            // body with %s for the power state as JSON and %s for the boot override's mode
-	at        string                                            // its path
-	members   []string                                          // others, which answer with otherCode
-	other     int                                               // their status
-	states    []string                                          // PowerState as JSON, one for each look; the last stays. nil: On or Off, as the machine is
-	etag      string                                            // of the header
-	match     func(ifMatch string) int                          // status for a PATCH; 0: fine
-	rematch   func(ifMatch string) int                          // status for a reset; 0: fine
-	patch     func(f *fake, at string, boot map[string]any) int // status; nil: fine
-	resetAs   func(w http.ResponseWriter)                       // answers a reset; nil: 204
-	info      string                                            // body of the ActionInfo
-	elsewhere map[string]string                                 // further bodies by path
-	tls       *tls.Config                                       // nil: the usual
-	moved     func(path string) (code int, to string)           // redirects a path; code 0: it does not
+	root      string                                             // body; empty: the usual
+	rootCode  int                                                // status of the root without a login
+	sessions  func(f *fake) (int, string)                        // answers a login; nil: it is accepted
+	asks      string                                             // WWW-Authenticate of a 401
+	noBasic   bool                                               // passwords with requests are refused
+	system    string                                             // body with %s for the power state as JSON and %s for the boot override's mode
+	at        string                                             // its path
+	members   []string                                           // others, which answer with otherCode
+	other     int                                                // their status
+	states    []string                                           // PowerState as JSON, one for each look; the last stays. nil: On or Off, as the machine is
+	etag      string                                             // of the header
+	match     func(ifMatch string) int                           // status for a PATCH; 0: fine
+	rematch   func(ifMatch string) int                           // status for a reset; 0: fine
+	patch     func(f *fake, at string, boot map[string]any) int  // status; nil: fine
+	keep      func(f *fake, at string, boot map[string]any) bool // whether a PATCH that is accepted is carried out; nil: it is
+	patchAs   func(w http.ResponseWriter)                        // answers a PATCH that is accepted; nil: 204
+	resetAs   func(w http.ResponseWriter)                        // answers a reset; nil: 204
+	info      string                                             // body of the ActionInfo
+	elsewhere map[string]string                                  // further bodies by path
+	tls       *tls.Config                                        // nil: the usual
+	moved     func(path string) (code int, to string)            // redirects a path; code 0: it does not
 }
 
 // fake serves an odd BMC.
@@ -198,6 +201,11 @@ func (f *fake) show(w http.ResponseWriter) {
 	}
 	body := f.system
 	body = strings.Replace(body, "%s", state, 1)
+	for _, name := range []string{"BootSourceOverrideTarget", "BootSourceOverrideEnabled"} {
+		if now, ok := f.boot[name].(string); ok {
+			body = regexp.MustCompile(`"`+name+`":"[A-Za-z]*"`).ReplaceAllString(body, `"`+name+`":"`+now+`"`)
+		}
+	}
 	say(w, 200, strings.Replace(body, "%s", string(mode), 1))
 }
 
@@ -219,7 +227,13 @@ func (f *fake) change(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	maps.Copy(f.boot, in.Boot)
+	if f.keep == nil || f.keep(f, r.URL.Path, in.Boot) {
+		maps.Copy(f.boot, in.Boot)
+	}
+	if f.patchAs != nil {
+		f.patchAs(w)
+		return
+	}
 	w.WriteHeader(http.StatusNoContent)
 }
 

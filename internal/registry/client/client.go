@@ -141,6 +141,7 @@ type Order struct {
 	Cluster string            `json:"cluster,omitempty"` // assign
 	Pool    string            `json:"pool,omitempty"`    // assign
 	Digest  string            `json:"digest,omitempty"`  // want
+	Wipe    []string          `json:"wipe,omitempty"`    // reinstall: serial numbers or WWIDs of disks that may be overwritten
 	// Strategy is the machine's strategy for updates: one of registry.Strategies; empty: none.
 	Strategy string `json:"strategy,omitempty"`
 	// Address and the following fields describe a BMC; an empty address removes it.
@@ -244,7 +245,8 @@ func (c *Client) Journal(ctx context.Context, machine, boot, kind string) (j met
 	return j, c.call(ctx, http.MethodGet, "/api/v1/machines/"+url.PathEscape(machine)+"/journal?"+v.Encode(), nil, &j)
 }
 
-// Do performs a verb on a machine: approve, reject, name, label, maintenance, strategy, assign, unassign, reinstall, want or bmc.
+// Do performs a verb on a machine: approve, reject, name, label, maintenance, strategy, assign, unassign, reinstall, keep (takes a reinstallation back),
+// want or bmc.
 func (c *Client) Do(ctx context.Context, machine, verb string, o Order) (m Machine, err error) {
 	return m, c.call(ctx, http.MethodPost, "/api/v1/machines/"+url.PathEscape(machine)+"/"+verb, o, &m)
 }

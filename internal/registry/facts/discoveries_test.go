@@ -3,6 +3,7 @@ package facts
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -93,6 +94,31 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestManyFunctions: of many virtual functions only the number is kept, so that a machine with hundreds is no larger than others; a machine that has
+// booted by one keeps it.
+func TestManyFunctions(t *testing.T) {
+	functions := func(n int) string {
+		var all strings.Builder
+		for i := range n {
+			fmt.Fprintf(&all, `, {"name": "ens1f0v%d", "mac": "52:54:02:00:%02x:%02x", "bus": "pci", "permanent": "52:54:02:00:%02x:%02x", "virtual": true, "ipv4": "", "cidrv4": "", "netmask": 0, "gateway": "", "fqdn": []}`, i, i/256, i%256, i/256, i%256)
+		}
+		return all.String()
+	}
+	for n, kept := range map[int]int{0: 0, 16: 16, 17: 0, 512: 0, 1024: 0} {
+		d := testkit.Value(Parse(with(functions(n), "")))(t)
+		if d.VirtualFunctions != n || len(d.Interfaces) != 1+kept || d.BootInterface() == nil {
+			t.Errorf("%d functions: counted %d, kept %d interfaces", n, d.VirtualFunctions, len(d.Interfaces))
+		}
+		if raw := testkit.Value(json.Marshal(d))(t); len(raw) > 16<<10 {
+			t.Errorf("%d functions: %d bytes", n, len(raw))
+		}
+	}
+	booted := testkit.Value(Parse([]byte(strings.Replace(string(with(functions(300), "")), "52:54:01:00:00:01", "52:54:02:00:00:07", 1))))(t)
+	if booted.Boot.MAC != "52:54:02:00:00:07" || booted.BootInterface() == nil || len(booted.Interfaces) != 2 || booted.VirtualFunctions != 299 {
+		t.Errorf("%+v", booted.Interfaces)
+	}
+}
+
 // TestIdentity: only the interface that the machine booted by, and cards with a permanent address of their own, identify it.
 func TestIdentity(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -146,7 +172,7 @@ func TestIdentity(t *testing.T) {
 		fmt.Fprintf(&many, `, {"name": "ens1f0v%d", "mac": "52:54:02:00:%02x:%02x", "bus": "pci", "virtual": true}`, i, i>>8, i&255)
 	}
 	d = testkit.Value(Parse(with(many.String(), "")))(t)
-	if len(d.Interfaces) != 2048 || len(d.MACs()) != 1 {
+	if len(d.Interfaces) != 1 || d.VirtualFunctions != 2047 || len(d.MACs()) != 1 {
 		t.Errorf("%d interfaces, known by %d addresses", len(d.Interfaces), len(d.MACs()))
 	}
 }

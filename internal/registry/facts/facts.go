@@ -11,6 +11,8 @@ type Discovery struct {
 	Disks      []Disk      `json:"disks"`
 	LLDP       LLDP        `json:"lldp"`
 	Journal    []string    `json:"ignition-journal"`
+	// VirtualFunctions is the number of virtual functions among the cards. Interfaces has none of them if they are many. The server writes it.
+	VirtualFunctions int `json:"virtual-functions,omitempty"`
 	// Fields that machines of the older system don't send.
 	System    *System    `json:"system,omitempty"`
 	Enrolment *Enrolment `json:"enrolment,omitempty"`

@@ -27,7 +27,25 @@ func (d *Discovery) normalInterfaces() error {
 			n.Ignored = n.notOwn()
 		}
 	}
+	d.countFunctions()
 	return nil
+}
+
+// mostFunctions is the number of virtual functions up to which each is kept.
+const mostFunctions = 16
+
+// countFunctions keeps of many virtual functions only their number: they identify nothing, and a machine may have a thousand.
+func (d *Discovery) countFunctions() {
+	function := func(i Interface) bool { return i.Virtual && !i.is(d.Boot.MAC) }
+	n := 0
+	for _, i := range d.Interfaces {
+		if function(i) {
+			n++
+		}
+	}
+	if d.VirtualFunctions = n; n > mostFunctions {
+		d.Interfaces = slices.DeleteFunc(d.Interfaces, function)
+	}
 }
 
 // normalMAC normalizes an address. It drops an address that is not an Ethernet address, or that another interface has.

@@ -71,7 +71,8 @@ type Blob struct {
 type Disk struct {
 	Serial   string `json:"serial,omitempty"`
 	MinBytes int64  `json:"minBytes,omitempty"` // in addition to the layout's needs
-	// Consent contains the serial numbers or WWIDs of disks that may be overwritten despite foreign content.
+	// Consent contains the serial numbers or WWIDs of disks that may be overwritten despite foreign content. It is for what is on them now: it ends with the
+	// installation, and is no part of the digest.
 	Consent []string `json:"consent,omitempty"`
 	// SlotBytes is the size of each of the two slots; 0: SlotSize, or more if the image needs it.
 	SlotBytes int64 `json:"slotBytes,omitempty"`
@@ -155,9 +156,16 @@ func Parse(data []byte) (*Order, error) {
 	return &o, o.Check()
 }
 
+// Used returns the order without its consent to overwrite disks, which ends with the installation.
+func (o *Order) Used() *Order {
+	used := *o
+	used.Disk.Consent = nil
+	return &used
+}
+
 // Digest returns the digest of the order. An installed machine reports the digest of its order.
 func (o *Order) Digest() string {
-	data, err := json.Marshal(o)
+	data, err := json.Marshal(o.Used())
 	if err != nil {
 		return "" // never: all its types can be encoded
 	}

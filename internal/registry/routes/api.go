@@ -108,7 +108,8 @@ func (h routes) act(w http.ResponseWriter, r *http.Request) error {
 		"label":       func() error { return done(reg.Label(ctx, uuid, o.Labels, o.Without)) },
 		"maintenance": func() error { return done(reg.Maintain(ctx, uuid, o.Why)) },
 		"strategy":    func() error { return done(reg.SetStrategy(ctx, uuid, o.Strategy)) },
-		"reinstall":   func() error { return done(reg.Reinstall(ctx, uuid, by)) },
+		"reinstall":   func() error { return done(reg.Reinstall(ctx, uuid, o.Wipe, by)) },
+		"keep":        func() error { return done(registry.Keep(ctx, reg, uuid, by)) },
 		"bmc": func() error {
 			return done(reg.SetBMC(ctx, uuid, registry.BMC{Protocol: o.Protocol, Address: o.Address, User: o.User, Fingerprint: o.Fingerprint, Authorities: o.Authorities,
 				System: o.System}, []byte(o.Password)))

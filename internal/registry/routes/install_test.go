@@ -78,7 +78,7 @@ func TestInstallOrder(t *testing.T) {
 	ask(mine, "POST", path, "", 200, "")
 	ask(mine, "POST", path+"/finish", `{"ok":false,"log":["again"]}`, 200, "false")
 	ask(mine, "POST", path, "", 403, "failed 2 times") // limited
-	testkit.Value(s.registry.Reinstall(t.Context(), uuid, "ann"))(t)
+	testkit.Value(s.registry.Reinstall(t.Context(), uuid, nil, "ann"))(t)
 	ask(mine, "POST", path, "", 200, "")
 	ask(mine, "POST", path+"/finish", `{"ok":true,"host_keys":["no key"]}`, 400, "host key")
 	hostKey := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUFdNl0N0s0dZ9AMsrFq6tAzuFjkRNx7cX9rFq3rT3x"

@@ -48,7 +48,7 @@ type routes struct {
 }
 
 // answering is the time limit of an answer: switching a machine takes long.
-const answering = 2 * time.Minute
+const answering = 5 * time.Minute
 
 // handler is a handler that may fail.
 type handler func(w http.ResponseWriter, r *http.Request) error

@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"regexp"
 	"slices"
 	"testing"
 
@@ -59,6 +60,59 @@ func TestInsteadNamesFlags(t *testing.T) {
 				t.Errorf("the configuration of %s has no field %s", program, name)
 			}
 		}
+	}
+}
+
+// TestFilesAreKnown: every flag of a static pod that may name a file is refused, or one whose files Reads finds.
+func TestFilesAreKnown(t *testing.T) {
+	named := regexp.MustCompile(`(file|cafile|certfile|keyfile|-cert|-key|cacert|kubeconfig|-config|filepath-[a-z]+)$`)
+	noFile := []string{"log-outputs", "enable-admission-plugins"}
+	for _, minor := range release.Minors() {
+		table, _ := Of(minor)
+		for _, program := range []string{APIServer, ControllerManager, Scheduler, Etcd} {
+			for _, name := range table.Flags(program) {
+				f, _ := table.Flag(program, name)
+				text := f.Type == "string" || f.Type == "namedCertKey" || f.Type == "stringArray"
+				if text && named.MatchString(name) && Instead(program, name) == "" && len(Reads(program, name, "/a/b")) == 0 && !slices.Contains(noFile, name) {
+					t.Errorf("%s: --%s of %s names a file", minor, name, program)
+				}
+			}
+		}
+	}
+	for program, names := range reads {
+		for _, name := range names {
+			if Instead(program, name) != "" {
+				t.Errorf("--%s of %s is refused and has files", name, program)
+			}
+		}
+	}
+}
+
+// TestReads: values as people write them.
+func TestReads(t *testing.T) {
+	for _, c := range []struct {
+		flag, value string
+		want        []string
+	}{
+		{"tls-sni-cert-key", "/a/x.crt,/a/x.key:*.example.org,b", []string{"/a/x.crt", "/a/x.key"}},
+		{"tls-sni-cert-key", "/a/x.crt,/a/x.key", []string{"/a/x.crt", "/a/x.key"}},
+		{"tls-sni-cert-key", "/a/x.crt", []string{"/a/x.crt"}},
+		{"token-auth-file", "/a/users.csv", []string{"/a/users.csv"}},
+		{"token-auth-file", "", nil},
+		{"authorization-always-allow-paths", "/healthz", nil},
+		{"v", "/a", nil},
+	} {
+		if got := Reads(APIServer, c.flag, c.value); !slices.Equal(got, c.want) {
+			t.Errorf("%s=%s: %v", c.flag, c.value, got)
+		}
+	}
+	for file, want := range map[string]bool{"/etc/kube-apiserver/x": true, "/etc/sni/x": true, "/etc/x": false, "/x": false, "/srv/x": false, "/usr/local/bin/x": false, "/usr/lib/y/x": false, "/var/lib/x": false, "/var/lib/x/y": true} {
+		if mountable(file) != want {
+			t.Errorf("%s: %v", file, !want)
+		}
+	}
+	if !sees(APIServer, "/etc/kubernetes/pki/ca.crt") || sees(APIServer, "/etc/kubernetes/pki/mine.crt") || sees(Scheduler, "/etc/ssl/certs/a.pem") || !sees(ControllerManager, "/etc/ssl/certs/a.pem") {
+		t.Error("sees")
 	}
 }
 

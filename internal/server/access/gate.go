@@ -144,10 +144,10 @@ func (g *Gate) enter(r *http.Request, a *asked, shown func(context.Context) (Ope
 	who, err := shown(r.Context())
 	if fail.KindOf(err) == fail.Unauthorized {
 		from := server.Remote(r)
-		if !g.limits.mayTry(from) {
+		if !g.limits.mayTry("", from) {
 			return tooMany(from)
 		}
-		g.limits.failed(from)
+		g.limits.failed("", from)
 	}
 	if err != nil {
 		return err
@@ -188,11 +188,22 @@ func (g *Gate) who(ctx context.Context, header string) (Operator, error) {
 	return ofToken(t), nil
 }
 
-// Fresh refuses a sign-in with the provider that is too old for sensitive operations. Tokens pass: they are for programs, have their own role and expiry,
+// mostAhead is how far a provider's clock may be ahead of this server's.
+const mostAhead = 5 * time.Minute
+
+// Unproven is Operator.SignedIn of a token that does not tell when its user signed in, because it was renewed.
+var Unproven = time.Unix(1, 0).UTC()
+
+// Fresh refuses a sign-in that is too old for sensitive operations. Tokens at the API pass: they are for programs, have their own role and expiry,
 // and cannot sign in again.
 func (g *Gate) Fresh(o Operator) error {
-	if o.SignedIn.IsZero() || time.Since(o.SignedIn) <= g.bounds.Fresh {
+	age := time.Since(o.SignedIn)
+	switch {
+	case o.SignedIn.IsZero(), age <= g.bounds.Fresh && age > -mostAhead:
 		return nil
+	case o.SignedIn.Equal(Unproven):
+		return fail.New(fail.Refused, "this operation needs a sign-in within the last %s; your token does not say when you signed in", g.bounds.Fresh).
+			Do("sign in again: naupegos login --fresh, or have the provider state auth_time")
 	}
 	return fail.New(fail.Refused, "this operation needs a sign-in within the last %s; yours was at %s", g.bounds.Fresh, o.SignedIn.UTC().Format(time.RFC3339)).
 		Do("sign in again: naupegos login --fresh, or sign out of the pages and in again")

@@ -249,6 +249,9 @@ func TestFresh(t *testing.T) {
 	testkit.Must(t, g.Fresh(Operator{Via: ViaToken}))
 	testkit.Must(t, g.Fresh(Operator{Via: ViaIDToken, SignedIn: time.Now().Add(-time.Minute)}))
 	testkit.Fails(t, g.Fresh(Operator{Via: ViaIDToken, SignedIn: time.Now().Add(-time.Hour)}), fail.Refused, "naupegos login --fresh")
+	testkit.Fails(t, g.Fresh(Operator{Via: ViaIDToken, SignedIn: time.Now().Add(time.Hour)}), fail.Refused, "naupegos login --fresh")
+	testkit.Fails(t, g.Fresh(Operator{Via: ViaTokenPages, SignedIn: time.Now().Add(-time.Hour)}), fail.Refused)
+	testkit.Fails(t, g.Fresh(Operator{Via: ViaIDToken, SignedIn: Unproven}), fail.Refused, "auth_time")
 }
 
 // TestAdmit: a job of another cluster looks like a missing one.

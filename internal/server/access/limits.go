@@ -20,8 +20,8 @@ func newLimits() *limits {
 // mayAsk counts a request of a token.
 func (l *limits) mayAsk(token string) bool { return l.tokens.Allow(token) }
 
-// mayTry reports whether an address may present another token.
-func (l *limits) mayTry(from string) bool { return l.wrong.Would(peer.Key(from)) }
+// mayTry reports whether an address may try once more. Each kind of attempt counts by itself.
+func (l *limits) mayTry(kind, from string) bool { return l.wrong.Would(kind + peer.Key(from)) }
 
-// failed counts a wrong token from an address.
-func (l *limits) failed(from string) { l.wrong.Allow(peer.Key(from)) }
+// failed counts a failed attempt of an address.
+func (l *limits) failed(kind, from string) { l.wrong.Allow(kind + peer.Key(from)) }

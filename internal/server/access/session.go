@@ -160,11 +160,23 @@ func halves(secret string) (id, half string, ours bool) {
 // SignIn returns the operator of a browser's session: fail.Unauthorized if the session is invalid, fail.NotReady after too many invalid ones from the same
 // address.
 func (g *Gate) SignIn(r *http.Request, secret string) (Operator, error) {
+	return g.signIn(r, secret, true)
+}
+
+// Still is SignIn for requests that a page makes by itself: they do not keep a session from being idle.
+func (g *Gate) Still(r *http.Request, secret string) (Operator, error) {
+	return g.signIn(r, secret, false)
+}
+
+func (g *Gate) signIn(r *http.Request, secret string, uses bool) (Operator, error) {
 	a := &asked{}
 	err := g.enter(r, a, func(ctx context.Context) (Operator, error) {
 		x, err := g.session(ctx, secret)
 		if err != nil {
 			return Operator{}, err
+		}
+		if !uses {
+			return g.again(ctx, x)
 		}
 		g.used.note("session "+x.ID, func(at time.Time) error { return g.st.UsedSession(ctx, x.ID, at) }, g.log)
 		return g.again(ctx, x)
@@ -187,7 +199,7 @@ func (g *Gate) again(ctx context.Context, x *store.Session) (o Operator, err err
 			return o, err
 		}
 		o = ofToken(t)
-		o.Via = ViaTokenPages
+		o.Via, o.SignedIn = ViaTokenPages, x.Created // its user can enter the token again
 	case g.issuer == nil:
 		return o, fail.New(fail.Unauthorized, "this server no longer has an issuer").Do("sign in with a token")
 	default:
@@ -230,12 +242,12 @@ func (g *Gate) BeginByToken(r *http.Request, had, token string, life time.Durati
 // tokens have their own counter.
 func (g *Gate) Attempt(r *http.Request, try func() error) error {
 	from := server.Remote(r)
-	if !g.limits.mayTry("sign-in " + from) {
+	if !g.limits.mayTry("sign-in ", from) {
 		return tooMany(from)
 	}
 	err := try()
 	if fail.KindOf(err) == fail.Unauthorized {
-		g.limits.failed("sign-in " + from)
+		g.limits.failed("sign-in ", from)
 	}
 	return err
 }

@@ -54,7 +54,7 @@ func (a *api) createJob(ctx context.Context, in *struct{ Body Agreed }) (*jobOf,
 	if in.Body.Digest == "" {
 		return nil, fail.New(fail.Invalid, "a job needs the digest of the plan that is agreed to").Do("POST /api/v1/plans first")
 	}
-	if final(in.Body.Verb) {
+	if in.Body.Final() {
 		if err := access.Sensitive(ctx); err != nil {
 			return nil, err
 		}
@@ -62,9 +62,6 @@ func (a *api) createJob(ctx context.Context, in *struct{ Body Agreed }) (*jobOf,
 	j, err := a.Board.Add(ctx, access.From(ctx).Name, name, in.Body.Order)
 	return &jobOf{j}, err
 }
-
-// final reports whether a verb gives a cluster up.
-func final(verb string) bool { return verb == "destroy" || verb == "release" }
 
 func (a *api) listJobs(ctx context.Context, in *struct {
 	Cluster string `query:"cluster" maxLength:"63" doc:"Only those of this cluster"`

@@ -8,6 +8,7 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -29,6 +30,14 @@ type Sink struct {
 	log   *slog.Logger
 	send  func(ctx context.Context, all []store.AuditEntry) error
 	wait  time.Duration // poll interval
+
+	delivers atomic.Bool // the last page arrived
+	tampered atomic.Bool // the store's record did not fit the log since this process started
+}
+
+// Health reports whether the sink receives the log, and whether the log was found whole.
+func (s *Sink) Health(context.Context) map[string]bool {
+	return map[string]bool{"delivered": s.delivers.Load(), "whole": !s.tampered.Load()}
 }
 
 // Open returns the sink of an address, without connecting to it.
@@ -42,6 +51,7 @@ func Open(to string, st store.Auditing, log *slog.Logger) (*Sink, error) {
 		return nil, fail.New(fail.Invalid, "--audit-to contains a password, but all users of this host can read command lines").Do("remove the password")
 	}
 	s := &Sink{name: u.Scheme + "://" + u.Host + u.Path, store: st, log: log, wait: look}
+	s.delivers.Store(true)
 	switch u.Scheme {
 	case "syslog", "syslogs":
 		y, err := newSyslog(u)
@@ -65,6 +75,7 @@ func (s *Sink) Run(ctx context.Context) error {
 	failed, pause := false, s.wait
 	for {
 		more, err := s.once(ctx)
+		s.delivers.Store(err == nil || ctx.Err() != nil)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -95,6 +106,11 @@ func (s *Sink) once(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sending)
 	defer cancel()
 	after, err := s.store.Forwarded(ctx, s.name)
+	if fail.KindOf(err) == fail.Refused {
+		s.log.Error("the audit log was tampered with, or the record of what was forwarded; all of it is forwarded again", "to", s.name, "error", err.Error())
+		s.tampered.Store(true)
+		after, err = 0, s.store.Unforward(ctx, s.name)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -105,5 +121,5 @@ func (s *Sink) once(ctx context.Context) (more bool, err error) {
 	if err := s.send(ctx, all); err != nil {
 		return false, err
 	}
-	return len(all) == page, s.store.Forward(ctx, s.name, all[len(all)-1].Seq)
+	return len(all) == page, s.store.Forward(ctx, s.name, all[len(all)-1])
 }

@@ -69,6 +69,7 @@ func shutIn(t *testing.T, program, state string, uid int) {
 		{"write", state + "/secret", false, ""}, {"write", state + "/new", false, ""}, {"write", "/tmp/captive-theirs", false, ""},
 		{"read", "/proc/self/fd/4/leases", true, "ours"}, {"write", "/proc/self/fd/4/leases", true, ""}, {"write", "/proc/self/fd/4/new", true, ""},
 		{"dial", l.Addr().String(), false, ""}, {"dial mptcp", l.Addr().String(), false, ""}, {"listen", "127.0.0.1:0", false, ""}, {"packets", "127.0.0.1:0", true, ""}, {"packets", ":0", true, ""}, {"packets", "0.0.0.0:0", true, ""}, {"signal", parent, false, ""}, {"trace", parent, false, ""}, {"run", "/bin/true", false, ""},
+		{"namespace", "", false, ""}, {"namespace by clone3", "", false, ""},
 		{"root", "", false, ""}, {"raw", "", false, ""}, {"environment", "", true, ""},
 		{"asset", "kernel", true, "kernel"}, {"asset", "link", false, ""}, {"asset", "../secret", false, ""}, {"asset", "nothing", false, ""}, {"asset", "a\nb", false, ""},
 	} {

@@ -117,6 +117,9 @@ func (i *Issuer) client(p *oidc.Provider) (c oauth2.Config, err error) {
 	return c, nil
 }
 
+// maxAge, in seconds, has the issuer state when the user signed in there, and ask again for what it knows the user by if that is longer ago.
+const maxAge = "900"
+
 // Ask returns where a browser signs in, and the question that the answer must match.
 func (i *Issuer) Ask(ctx context.Context) (at string, q access.Question, err error) {
 	p, err := i.known(ctx)
@@ -128,7 +131,7 @@ func (i *Issuer) Ask(ctx context.Context) (at string, q access.Question, err err
 		return "", q, err
 	}
 	q = access.Question{State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(), Verifier: oauth2.GenerateVerifier()}
-	return c.AuthCodeURL(q.State, oidc.Nonce(q.Nonce), oauth2.S256ChallengeOption(q.Verifier)), q, nil
+	return c.AuthCodeURL(q.State, oidc.Nonce(q.Nonce), oauth2.S256ChallengeOption(q.Verifier), oauth2.SetAuthURLParam("max_age", maxAge)), q, nil
 }
 
 // Answer returns who has signed in, from the query with which the browser came back.
@@ -261,7 +264,7 @@ func (i *Issuer) signedIn(ctx context.Context, p *oidc.Provider, q access.Questi
 		return in, nil, err
 	}
 	in = access.SignedIn{Issuer: i.c.URL, Subject: token.Subject, Name: i.name(token.Subject, claims), Life: i.c.Pages.Life}
-	in.SignedIn = proven(token, claims)
+	in.SignedIn, _ = proven(token, claims) // without auth_time: the browser has just come from the issuer
 	return in, claims, nil
 }
 

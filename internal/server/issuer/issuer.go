@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,7 @@ type Issuer struct {
 	provider *oidc.Provider
 	tried    time.Time
 	why      error
+	firsts   map[string]time.Time // by subject and nonce: see first
 }
 
 // retry is the shortest interval between requests to an issuer that does not answer.
@@ -137,7 +139,11 @@ func (i *Issuer) Operator(ctx context.Context, raw string) (o access.Operator, e
 	if o, err = i.of(token.Subject, claims); err != nil {
 		return o, err
 	}
-	o.Via, o.SignedIn = access.ViaIDToken, proven(token, claims)
+	var stated bool
+	if o.SignedIn, stated = proven(token, claims); !stated {
+		o.SignedIn = i.first(token)
+	}
+	o.Via = access.ViaIDToken
 	if id, _ := claims["jti"].(string); id != "" {
 		o.Session = plain(id)
 	} else {
@@ -158,13 +164,43 @@ func (i *Issuer) meant(token *oidc.IDToken, claims map[string]any, client, remed
 	return nil
 }
 
-// proven returns the time of authentication, or the token's time of issue if the issuer does not state one.
-func proven(token *oidc.IDToken, claims map[string]any) time.Time {
-	if at, ok := claims["auth_time"].(float64); ok && at > 0 && at < 1e11 {
-		return time.Unix(int64(at), 0).UTC()
+// proven returns the time of authentication, which is not after the token's issue. ok is false if the issuer does not state it.
+func proven(token *oidc.IDToken, claims map[string]any) (at time.Time, ok bool) {
+	seconds, ok := claims["auth_time"].(float64)
+	if text, is := claims["auth_time"].(string); is {
+		n, err := strconv.ParseInt(text, 10, 64)
+		seconds, ok = float64(n), err == nil
 	}
-	return token.IssuedAt.UTC()
+	issued := token.IssuedAt.UTC()
+	if !ok || seconds <= 0 {
+		return issued, false
+	}
+	if at = time.Unix(int64(min(seconds, 1e11)), 0).UTC(); at.After(issued) {
+		at = issued
+	}
+	return at, true
 }
+
+// first returns when a sign-in without auth_time was first seen: renewed tokens keep its nonce, or have none.
+func (i *Issuer) first(token *oidc.IDToken) time.Time {
+	if token.Nonce == "" {
+		return access.Unproven
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	key, at := token.Subject+"\x00"+token.Nonce, token.IssuedAt.UTC()
+	if known, ok := i.firsts[key]; ok && known.Before(at) {
+		return known
+	}
+	if i.firsts == nil || len(i.firsts) >= mostFirsts {
+		i.firsts = map[string]time.Time{}
+	}
+	i.firsts[key] = at
+	return at
+}
+
+// mostFirsts is the number of sign-ins without auth_time that are remembered.
+const mostFirsts = 10_000
 
 // of returns the operator for claims, or fail.Refused if they give no role.
 func (i *Issuer) of(subject string, claims map[string]any) (o access.Operator, err error) {

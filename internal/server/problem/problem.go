@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -66,6 +68,22 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	}
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // an error means that the client has left
+}
+
+// Answer answers a request with the document: as a page to a browser that opens an address, and as JSON to everything else.
+func (p *Problem) Answer(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		p.Write(w)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(p.Status)
+	const page = `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><title>%[1]s · Naupegos</title><h1>%[1]s</h1><p>%[2]s</p></html>`
+	_, _ = fmt.Fprintf(w, page, html.EscapeString(p.Title), html.EscapeString(p.Detail)) // an error means that the client has left
 }
 
 // Err returns the document's error, with its kind.

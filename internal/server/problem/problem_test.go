@@ -42,3 +42,21 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// TestAnswer: a browser that opens an address gets a page; scripts and other clients get the document.
+func TestAnswer(t *testing.T) {
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	for _, c := range []struct{ method, accept, content string }{
+		{"GET", browser, "text/html; charset=utf-8"}, {"POST", browser, ContentType}, {"GET", "*/*", ContentType}, {"GET", "", ContentType}, {"GET", "application/json", ContentType},
+	} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(c.method, "/nothing", nil)
+		r.Header.Set("Accept", c.accept)
+		Of(fail.New(fail.NotFound, "there is nothing at /<script>")).Answer(w, r)
+		if res := w.Result(); res.StatusCode != 404 || res.Header.Get("Content-Type") != c.content {
+			t.Errorf("%s of %q: %d %s", c.method, c.accept, res.StatusCode, res.Header.Get("Content-Type"))
+		}
+		if page := w.Body.String(); c.content != ContentType && (!strings.Contains(page, "<h1>not found</h1><p>there is nothing at /&lt;script&gt;</p>") || w.Header().Get("Content-Security-Policy") == "") {
+			t.Errorf("the page is %s", page)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ func (b *Board) carryOut(ctx context.Context, claimed *store.Job) {
 	j.obey(claimed.Stop) // the request to stop may have come before the claim
 	kept := make(chan struct{})
 	go func() { defer close(kept); j.keep(ctx, hard) }()
-	done, err := j.do(hard)
+	done, err := j.attempt(hard)
 	end(nil)
 	<-kept
 	j.lines.close()
@@ -139,6 +140,31 @@ func (j *job) stopSoft() { j.once.Do(func() { close(j.soft) }) }
 // waitForLease is how long a job waits for the cluster's lease, which a vanished server may still seem to hold.
 const waitForLease = 2 * ttl
 
+// A job ends as failed when its servers have ended in the midst of it this often, before and after its plan was agreed to: it may be what ends them.
+const (
+	mostPlannings  = 3
+	mostExecutions = 20
+)
+
+// attempt does the job unless too many servers have ended with it. A panic is an error of the job: a server that exits would take the job again.
+func (j *job) attempt(hard context.Context) (done operate.Done, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			j.b.c.Log.Error("a job panicked", "job", j.ID, "cluster", j.Cluster, "verb", j.Verb, "panic", why, "stack", string(debug.Stack()))
+			err = fail.New(fail.Internal, "this is a defect of naupegos; the server's log says more").At(j.Cluster)
+		}
+	}()
+	most := int64(mostPlannings)
+	if j.Agreed != nil {
+		most = mostExecutions
+	}
+	if j.Generation > most {
+		return done, fail.New(fail.Refused, "%d servers have ended while they did this job; it is not taken again", j.Generation-1).At(j.Cluster).
+			Do("look into the servers' logs and journals for the reason, such as memory, and run the command again")
+	}
+	return j.do(hard)
+}
+
 // do makes and executes the plan.
 func (j *job) do(hard context.Context) (done operate.Done, err error) {
 	if err := json.Unmarshal(j.Request, &j.order); err != nil {
@@ -227,12 +253,12 @@ func (j *job) begin(ctx context.Context, cancel func()) (begun *operate.Begun, e
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
+		o := j.b.c.Options(j.order.Asked, Need{CarryOut: true, Say: j.lines})
+		o.By = j.Who
 		st, err := j.b.c.Open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		o := j.b.c.Options(j.order.Asked, Need{CarryOut: true, Say: j.lines})
-		o.By = j.Who
 		begun, err := operate.Begin(ctx, st, j.order.Asked, o)
 		if fail.KindOf(err) != fail.Conflict || j.Generation < 2 || time.Now().After(deadline) {
 			return begun, err

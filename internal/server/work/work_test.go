@@ -206,3 +206,74 @@ func TestReleasedByAServerThatVanished(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestJobThatPanics: a job that panics while it plans ends as failed, its store is closed, and the next job runs.
+func TestJobThatPanics(t *testing.T) {
+	s := newSite(t)
+	asked, digest, _ := s.plan(t)
+	options, opened, closed := s.board.c.Options, 0, 0
+	s.board.c.Open = func(ctx context.Context) (store.Store, error) {
+		st, err := s.open(ctx)
+		opened++
+		return &countsClose{st, &closed}, err
+	}
+	for name, broken := range map[string]func(a operate.Asked, n Need) operate.Options{
+		"options": func(operate.Asked, Need) operate.Options { panic("options") },
+		"agent": func(a operate.Asked, n Need) operate.Options {
+			o := options(a, n)
+			o.Agent = func() (string, error) { panic("agent") }
+			return o
+		},
+		"nil map": func(a operate.Asked, n Need) operate.Options {
+			o := options(a, n)
+			o.Agent = func() (string, error) { var m map[string]int; m["x"] = 1; return "", nil }
+			return o
+		},
+	} {
+		s.board.c.Options = broken
+		j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: asked, Digest: digest}))(t)
+		if _, r := s.run(t, j.ID); fail.KindOf(r.Err()) != fail.Internal || !strings.Contains(r.Error, "defect") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if opened != 2 || closed != opened {
+		t.Errorf("%d stores were opened, %d closed", opened, closed)
+	}
+	s.board.c.Options = options
+	j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: asked, Digest: digest}))(t)
+	if _, r := s.run(t, j.ID); r.Err() != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+type countsClose struct {
+	store.Store
+	closed *int
+}
+
+// Close counts each store once: closing it again has no effect.
+func (c *countsClose) Close() error {
+	if c.closed != nil {
+		*c.closed++
+		c.closed = nil
+	}
+	return c.Store.Close()
+}
+
+// TestJobThatEndsServers: a job is not taken for ever by one server after another.
+func TestJobThatEndsServers(t *testing.T) {
+	for name, most := range map[string]int{"before the plan": mostPlannings, "with the plan": mostExecutions} {
+		s := newSite(t)
+		asked, digest, plan := s.plan(t)
+		j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: asked, Digest: digest}))(t)
+		for range most {
+			lost := testkit.Value(s.store.ClaimJob(t.Context(), time.Nanosecond))(t)
+			if most == mostExecutions {
+				testkit.Must(t, s.store.AgreeJob(t.Context(), lost, plan))
+			}
+		}
+		if _, r := s.run(t, j.ID); fail.KindOf(r.Err()) != fail.Refused || !strings.Contains(r.Error, "not taken again") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}

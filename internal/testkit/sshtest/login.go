@@ -71,7 +71,7 @@ func Run(c *ssh.Client, command string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer s.Close() //nolint:errcheck // it is closed already where the command has ended
+	defer s.Close() //nolint:errcheck // it is closed already if the command has ended
 	out, err := s.CombinedOutput(command)
 	return strings.TrimSpace(string(out)), err
 }

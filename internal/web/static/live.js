@@ -16,12 +16,42 @@ async function fetchPart(part, from) {
   return new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
 }
 
-// Parts of the page that name a stream are fetched again when it says that something has changed; what the reader has focused stays until the focus
-// goes elsewhere. One stream serves all parts, and none while the page is hidden: browsers open six connections to a host at most.
+// Parts of the page that name a stream are fetched again when it says that something has changed. One stream serves all parts, and none while the
+// page is hidden: browsers open six connections to a host at most.
 const parts = [...document.querySelectorAll("[data-live]")];
 if (parts.length) {
-  const stale = new Set();
-  let busy = false, again = false, stream;
+  const silence = 30000; // the server says something every few seconds
+  const note = document.getElementById("connection");
+  const shown = new Map(parts.map((p) => [p, p.innerHTML]));
+  const stale = new Set(); // parts that have changed while the reader was typing or selecting text in them
+  let busy = false, again = false, over = false, tries = 0, stream, since, timer, alarm;
+
+  const say = (text, word, href) => {
+    if (note.textContent === (word ? text + " " + word : text)) return; // screen readers would repeat it
+    note.textContent = text;
+    if (!word) return;
+    const a = document.createElement("a");
+    a.href = href; a.textContent = word;
+    note.append(" ", a);
+  };
+  const close = () => { stream?.close(); stream = undefined; clearTimeout(alarm); clearTimeout(timer); };
+  const finish = (...words) => { over = true; close(); say(...words); };
+  const lost = () => { // tries again after 1, 2, 4 … 30 seconds; of a short interruption the reader need not hear
+    close();
+    since ??= new Date().toLocaleTimeString([], {hour: "2-digit", minute: "2-digit"});
+    if (tries) say(`Not connected since ${since}. Trying again.`);
+    timer = setTimeout(renew, Math.min(30, 2 ** tries++) * 1000);
+  };
+  const heard = () => { tries = 0; clearTimeout(alarm); alarm = setTimeout(lost, silence); };
+  const open = () => {
+    close();
+    stream = new EventSource(parts[0].dataset.live); // it compares with what the page showed first
+    stream.addEventListener("here", heard);
+    stream.addEventListener("change", () => { heard(); renew(); });
+    stream.addEventListener("end", () => { over = true; close(); renew(); });
+    stream.addEventListener("error", lost);
+    alarm = setTimeout(lost, silence);
+  };
   const renew = async () => {
     again = true;
     if (busy) return;
@@ -29,33 +59,57 @@ if (parts.length) {
     try {
       while (again) {
         again = false;
-        const answer = await fetch(location.href, {headers: {"X-Part": parts.map((p) => p.id).join(" ")}});
-        if (answer.redirected || !answer.ok) return;
+        const answer = await fetch(location.href, {headers: {"X-Part": parts.map((p) => p.id).join(" ")}, signal: AbortSignal.timeout(silence)});
+        if (answer.redirected) return finish("Your session has ended.", "Sign in", "/ui/login?to=" + encodeURIComponent(location.pathname + location.search));
+        if (answer.status >= 500 || answer.status === 429) return lost();
+        if (!answer.ok) return finish("This page does not update any more.", "Reload", location.href);
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        for (const part of parts) {
-          const now = page.getElementById(part.id);
-          if (!now) continue;
-          stale.delete(part);
-          if (part.contains(document.activeElement)) stale.add(part); else part.replaceChildren(...now.childNodes);
-        }
-        decorate();
+        for (const part of parts) replace(part, page.getElementById(part.id));
       }
+      since = undefined;
+      say(stale.size ? "Updates wait while text is selected or a field is in use." : "");
+      if (!stream && !over && !document.hidden) open();
+    } catch {
+      lost();
     } finally {
       busy = false;
     }
   };
-  const open = (at) => {
-    stream = new EventSource(at);
-    stream.addEventListener("change", renew);
-    stream.addEventListener("end", () => { stream.close(); stream = undefined; renew(); });
+
+  // replace renews a part. What the reader has scrolled and focused stays as it is.
+  const replace = (part, now) => {
+    stale.delete(part);
+    if (!now || now.innerHTML === shown.get(part)) return;
+    if (held(part)) { stale.add(part); return; }
+    shown.set(part, now.innerHTML);
+    const at = scrolls(part).map((e) => [e.scrollLeft, e.scrollTop]);
+    const focused = part.contains(document.activeElement) ? document.activeElement : undefined;
+    const nth = focused && alike(part, focused).indexOf(focused);
+    part.replaceChildren(...now.childNodes);
+    scrolls(part).forEach((e, i) => { if (at[i]) [e.scrollLeft, e.scrollTop] = at[i]; });
+    decorate();
+    if (focused) alike(part, focused)[nth]?.focus({preventScroll: true});
   };
-  if (!document.hidden) open(parts[0].dataset.live);
-  document.addEventListener("visibilitychange", () => {
-    if (document.hidden) { stream?.close(); stream = undefined; }
-    else if (!stream) open(parts[0].dataset.live); // it compares with what the page showed first
-  });
-  for (const part of parts) part.addEventListener("focusout", (e) => { if (stale.has(part) && !part.contains(e.relatedTarget)) setTimeout(renew); });
+  const scrolls = (part) => [...part.querySelectorAll(".scroll, pre")];
+  const sign = (e) => [e.tagName, e.closest("tr")?.querySelector("a")?.href, e.getAttribute("href"), e.getAttribute("aria-label"), e.form?.action, /^(a|button)$/i.test(e.tagName) && e.textContent].join();
+  const alike = (part, to) => [...part.querySelectorAll("a, button, summary, [tabindex]")].filter((e) => sign(e) === sign(to));
+  const held = (part) => {
+    const selection = getSelection(), e = document.activeElement;
+    return part.contains(e) && /^(INPUT|SELECT|TEXTAREA)$/.test(e.tagName) || !selection.isCollapsed && part.contains(selection.anchorNode);
+  };
+  const resume = () => { if ([...stale].some((p) => !held(p))) renew(); };
+  document.addEventListener("selectionchange", resume);
+  for (const part of parts) part.addEventListener("focusout", () => setTimeout(resume));
+
+  if (!document.hidden) open();
+  document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else if (!over) open(); });
 }
+
+// A form that agrees to something is sent once, also by a double click.
+document.addEventListener("submit", (e) => {
+  if ("once" in e.target.dataset) setTimeout(() => { for (const b of e.target.querySelectorAll("button")) b.disabled = true; }); // the pressed one is sent, too
+});
+addEventListener("pageshow", (e) => { if (e.persisted) for (const b of document.querySelectorAll("form[data-once] button")) b.disabled = false; });
 
 // Ages grow while a page is open.
 const age = (s) => s < 1 ? "now" : s < 60 ? `${Math.floor(s)}s ago` : s < 3600 ? `${Math.floor(s / 60)}m${Math.floor(s % 60)}s ago` : s < 172800 ? `${Math.floor(s / 3600)}h${Math.floor(s % 3600 / 60)}m ago` : `${Math.floor(s / 86400)} days ago`;

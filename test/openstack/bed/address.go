@@ -16,11 +16,11 @@ import (
 
 func (b *Bed) addressMark() string { return filepath.Join(b.run(), "address") }
 
-// addAddress puts the API's address on the loopback link, where this host and machines behind a bridge of it reach it.
+// addAddress adds the API's address to the loopback link, so that this host and machines behind its bridges reach it.
 func (b *Bed) addAddress(ctx context.Context) error {
 	have, err := hasAddress(b.o.Address)
 	if err != nil || have {
-		return err // this machine's own, or ours from an earlier start
+		return err // the address belongs to this machine, or an earlier start added it
 	}
 	if err := write(b.addressMark(), []byte(b.o.Address+"\n"), 0o600); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (b *Bed) addAddress(ctx context.Context) error {
 	return nil
 }
 
-// dropAddress takes away the address if it was addAddress that put it there.
+// dropAddress removes the address if addAddress added it.
 func (b *Bed) dropAddress(ctx context.Context) error {
 	mark, err := os.ReadFile(b.addressMark())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -39,8 +39,8 @@ func open(o Options) (*Bed, error) {
 	return b, nil
 }
 
-// Up starts all services that do not run yet, over the state of the last time, over cached state or from nothing, and returns
-// when every one of them serves. Called again while all run, it takes a second or two.
+// Up starts all services that do not run yet, with the state of the last run, with cached state or from scratch, and returns when every service
+// is ready. If all services run already, Up takes a second or two.
 func Up(ctx context.Context, o Options) (*Bed, error) {
 	b, err := open(o)
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *Bed) up(ctx context.Context, versions string) error {
 	return b.waitAll(ctx)
 }
 
-// startOver stops what runs of a bed that was defined otherwise, or whose start was cut off: services read their configuration when
+// startOver stops the services of a bed that has another definition or whose start was interrupted: services read their configuration only when
 // they start.
 func (b *Bed) startOver(ctx context.Context) error {
 	if b.anyRunning() {
@@ -105,7 +105,7 @@ func (b *Bed) startOver(ctx context.Context) error {
 	return b.unmark(seeded)
 }
 
-// prepare makes the state directory ready: the address, the configuration, the databases.
+// prepare fills the state directory: address, configuration, databases.
 func (b *Bed) prepare(ctx context.Context, versions string) error {
 	if err := b.addAddress(ctx); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (b *Bed) prepare(ctx context.Context, versions string) error {
 	return b.writeClouds()
 }
 
-// startAll starts every service as soon as those that it needs serve.
+// startAll starts every service as soon as its dependencies are ready.
 func (b *Bed) startAll(ctx context.Context) error {
 	done := map[string]chan struct{}{}
 	for _, s := range b.all {
@@ -157,7 +157,7 @@ func (b *Bed) startAll(ctx context.Context) error {
 	return g.Wait()
 }
 
-// waitAll returns when every service serves, and every hypervisor can be given servers.
+// waitAll returns when every service is ready and every hypervisor accepts servers.
 func (b *Bed) waitAll(ctx context.Context) error {
 	for _, s := range b.all {
 		if err := s.wait(ctx); err != nil {
@@ -175,7 +175,7 @@ func (b *Bed) anyRunning() bool {
 	return slices.ContainsFunc(b.all, (*Service).Running)
 }
 
-// Open returns the bed that runs in the state directory; fail.NotFound where none does, fail.NotReady where it runs in part.
+// Open returns the bed that runs in the state directory. It fails with fail.NotFound if no service runs, and with fail.NotReady if only some do.
 func Open(o Options) (*Bed, error) {
 	b, err := open(o)
 	if err != nil {
@@ -201,8 +201,7 @@ func Open(o Options) (*Bed, error) {
 // Services lists all services in the order of their start.
 func (b *Bed) Services() []*Service { return slices.Clone(b.all) }
 
-// Service returns a service by name, such as "cinder-volume"; it panics where there is none of that name, which is a
-// defect of the test that asks.
+// Service returns a service by name, such as "cinder-volume". It panics if the name is unknown, which is a bug in the calling test.
 func (b *Bed) Service(name string) *Service {
 	for _, s := range b.all {
 		if s.Name == name {
@@ -212,7 +211,7 @@ func (b *Bed) Service(name string) *Service {
 	panic("the OpenStack test bed has no service " + name)
 }
 
-// Stop ends all services and takes the address away. The state stays for the next Up.
+// Stop stops all services and removes the address. The state stays for the next Up.
 func (b *Bed) Stop(ctx context.Context) error {
 	release, err := b.lock(ctx)
 	if err != nil {
@@ -222,7 +221,7 @@ func (b *Bed) Stop(ctx context.Context) error {
 	return b.stop(ctx)
 }
 
-// stop ends services that others need last.
+// stop stops the services in reverse order, so that dependencies stop last.
 func (b *Bed) stop(ctx context.Context) error {
 	base := []string{"rabbitmq", "memcached", "mariadb", "epmd"}
 	ran := b.anyRunning()
@@ -246,7 +245,7 @@ func (b *Bed) stop(ctx context.Context) error {
 	return b.dropAddress(ctx)
 }
 
-// Down stops the bed of the state directory, also one that is half started; purge removes its state too.
+// Down stops the bed of the state directory, even a partly started one. With purge it also removes the state.
 func Down(ctx context.Context, o Options, purge bool) error {
 	b, err := open(o)
 	if err != nil {
@@ -269,7 +268,7 @@ func Down(ctx context.Context, o Options, purge bool) error {
 	return b.forget()
 }
 
-// forget removes all that the bed has made of its state directory; what others put there, such as the runner, stays.
+// forget removes everything that the bed created in its state directory, and keeps files of others, such as the runner's.
 func (b *Bed) forget() error {
 	for _, path := range []string{b.etc(), b.state(), b.plugins(), b.LogDir(), b.ConsoleDir(), b.CloudsYAML(), b.MetadataSecretFile(), b.run()} {
 		if err := os.RemoveAll(path); err != nil {
@@ -282,12 +281,12 @@ func (b *Bed) forget() error {
 	return nil
 }
 
-// lock keeps two programs from starting and stopping the same bed at once. The kernel gives it back when its holder dies.
+// lock prevents two programs from starting and stopping the same bed at once. The kernel releases the lock when its holder dies.
 func (b *Bed) lock(ctx context.Context) (release func(), err error) {
 	for _, d := range []struct {
 		path string
 		mode os.FileMode
-	}{{filepath.Dir(b.o.Root), 0o755}, {b.o.Root, 0o711}, {b.run(), 0o700}} { // services of other users pass through all but the last
+	}{{filepath.Dir(b.o.Root), 0o755}, {b.o.Root, 0o711}, {b.run(), 0o700}} { // services of other users need to traverse all but the last
 		if err := os.MkdirAll(d.path, d.mode); err != nil {
 			return nil, fail.Wrap(fail.Refused, err, "make the state directory")
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// TestPackages holds hack/setup to the list that the bed goes by.
+// TestPackages compares the packages that hack/setup installs with those that the bed needs.
 func TestPackages(t *testing.T) {
 	data, err := os.ReadFile("../../../hack/setup")
 	if err != nil {
@@ -58,7 +58,7 @@ func TestRender(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(files) != len(configs) {
-		t.Fatalf("%d files, %d are right", len(files), len(configs))
+		t.Fatalf("%d files, want %d", len(files), len(configs))
 	}
 	for name, text := range files {
 		if strings.Contains(string(text), "<no value>") || len(text) < 100 {
@@ -79,7 +79,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestSecrets makes sure that they are made once, and that no argument of a service holds one.
+// TestSecrets checks that the secrets are created only once and that no service gets one as an argument.
 func TestSecrets(t *testing.T) {
 	b := testBed(t)
 	if err := b.loadSecrets(); err != nil {
@@ -101,7 +101,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestServiceOrder makes sure that every service that is needed comes before the one that needs it.
+// TestServiceOrder checks that every service comes after its dependencies.
 func TestServiceOrder(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range testBed(t).all {
@@ -114,7 +114,7 @@ func TestServiceOrder(t *testing.T) {
 	}
 }
 
-// fake is a service that is not OpenStack: a shell with children.
+// fake returns a service that runs a shell with children instead of OpenStack.
 func fake(b *Bed, script string) *Service {
 	return &Service{Name: "fake", b: b, args: []string{"/bin/sh", "-c", script}, ready: func(context.Context) (bool, error) { return true, nil }}
 }
@@ -123,7 +123,7 @@ func TestServiceLife(t *testing.T) {
 	b := testBed(t)
 	s := fake(b, "sleep 1000 & sleep 1000 & wait")
 	if s.Running() {
-		t.Fatal("runs before its start")
+		t.Fatal("the service runs before it was started")
 	}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestServiceLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := readProcess(b.record("fake")); err != nil || again != p {
-		t.Errorf("a second start made another process: %v %v, %v", p, again, err)
+		t.Errorf("a second start replaced the process: %v %v, %v", p, again, err)
 	}
 	if err := s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestServiceLife(t *testing.T) {
 	}
 }
 
-// TestOrphans: workers of a leader that was killed are ended by the next start.
+// TestOrphans checks that a start ends the workers of a leader that was killed.
 func TestOrphans(t *testing.T) {
 	b := testBed(t)
 	s := fake(b, "sleep 1000 & sleep 1000 & wait")
@@ -171,13 +171,13 @@ func TestOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(p.members()); n != 2 {
-		t.Fatalf("%d workers are left of the killed leader, 2 are right", n)
+		t.Fatalf("%d workers of the killed leader are left, want 2", n)
 	}
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if left := p.members(); len(left) > 0 {
-		t.Errorf("workers of the killed leader live on: %v", left)
+		t.Errorf("workers of the killed leader are still alive: %v", left)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestServiceLogs(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if err := errors.Join(s.Start(ctx), s.Stop(ctx)); err != nil {
-				t.Fatalf("a log that begins again (%t) has not %d lines: %v", fresh, want, err)
+				t.Fatalf("the log (truncated at start: %t) does not have %d lines: %v", fresh, want, err)
 			}
 		}
 	}
@@ -241,7 +241,7 @@ func TestPortTaken(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if s.Running() {
-		t.Error("it was started all the same")
+		t.Error("the service was started anyway")
 	}
 }
 
@@ -253,7 +253,7 @@ func TestConnectedTo(t *testing.T) {
 	defer l.Close()
 	port := l.Addr().(*net.TCPAddr).Port
 	if connectedTo(os.Getpid(), port) {
-		t.Error("connected before the connection is made")
+		t.Error("a connection is reported before there is one")
 	}
 	conn, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -261,7 +261,7 @@ func TestConnectedTo(t *testing.T) {
 	}
 	defer conn.Close()
 	if !connectedTo(os.Getpid(), port) {
-		t.Error("the connection is not seen")
+		t.Error("the connection is not reported")
 	}
 }
 
@@ -283,7 +283,7 @@ func TestProcessOfAnotherBoot(t *testing.T) {
 	}
 }
 
-// TestPlugins compiles the Python that stands in for hardware.
+// TestPlugins compiles the Python plugins that replace the hardware.
 func TestPlugins(t *testing.T) {
 	b := testBed(t)
 	if err := b.writePlugins(); err != nil {
@@ -320,7 +320,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestPurge: what others keep in the state directory outlives the bed's state.
+// TestPurge checks that purging keeps the files of others in the state directory.
 func TestPurge(t *testing.T) {
 	b := testBed(t)
 	if err := b.loadSecrets(); err != nil {
@@ -335,7 +335,7 @@ func TestPurge(t *testing.T) {
 	}
 	left, err := os.ReadDir(b.Root())
 	if err != nil || len(left) != 1 || left[0].Name() != "runner" {
-		t.Errorf("left: %v %v", left, err)
+		t.Errorf("files left: %v %v", left, err)
 	}
 	if err := os.RemoveAll(filepath.Dir(others)); err != nil {
 		t.Fatal(err)
@@ -344,12 +344,11 @@ func TestPurge(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(b.Root()); !os.IsNotExist(err) {
-		t.Errorf("an empty state directory is left: %v", err)
+		t.Errorf("an empty state directory was not removed: %v", err)
 	}
 }
 
-// TestLockMakesDirectories: services that run as other users have to get through to their part of a state directory that was
-// not there before.
+// TestLockMakesDirectories checks that services of other users can traverse a state directory that lock created.
 func TestLockMakesDirectories(t *testing.T) {
 	above := filepath.Join(t.TempDir(), "lib", "naupegos")
 	b, err := open(Options{Root: filepath.Join(above, "openstack"), Cache: t.TempDir()})
@@ -363,7 +362,7 @@ func TestLockMakesDirectories(t *testing.T) {
 	defer release()
 	for path, want := range map[string]os.FileMode{above: 0o755, b.Root(): 0o711, b.run(): 0o700} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s: %v %v, mode %o is right", path, info, err, want)
+			t.Errorf("%s: %v %v, want mode %o", path, info, err, want)
 		}
 	}
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// giveBackTime bounds stopping a bed that was borrowed.
+// giveBackTime limits the time for stopping a borrowed bed.
 const giveBackTime = 10 * time.Minute
 
-// Borrow returns the running bed, which it starts where it does not run, as Up does. giveBack, to be called when the caller is done,
-// leaves the bed as it was: it stops one that did not run before, and does nothing to another. It does its work after ctx has ended, too.
+// Borrow returns the running bed and starts it first if it does not run, as Up does. The caller calls giveBack when done: it stops a bed that
+// Borrow started and does nothing otherwise. It also works after ctx has ended.
 func Borrow(ctx context.Context, o Options) (b *Bed, giveBack func() error, err error) {
 	giveBack = func() error { return nil }
 	if _, err := Open(o); fail.KindOf(err) == fail.NotFound {
 		giveBack = func() error {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 			defer cancel()
-			o.Log = nil // the last words are those of what the bed was for
+			o.Log = nil // the caller's output comes last, so stop quietly
 			return Down(ctx, o, false)
 		}
 	}
@@ -35,7 +35,7 @@ func Borrow(ctx context.Context, o Options) (b *Bed, giveBack func() error, err 
 	return b, giveBack, nil
 }
 
-// LastLogs returns what each service has said last, by the name of its log.
+// LastLogs returns the last lines of each service's log, by log name.
 func (b *Bed) LastLogs() map[string]string {
 	const last = 512 << 10
 	out := map[string]string{}

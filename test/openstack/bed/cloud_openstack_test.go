@@ -40,7 +40,7 @@ type client struct {
 	compute, network, volume, image, balancer *gophercloud.ServiceClient
 }
 
-// resources is what the test has made, by ID.
+// resources holds the IDs of what the test created.
 type resources struct {
 	network, subnet, router, port, volume, server, floating, balancer string
 }
@@ -80,7 +80,7 @@ func connect(t *testing.T, file string) *client {
 	return c
 }
 
-// makeAll makes a network with a router, a server with a root volume and a floating IP, and a load balancer before it.
+// makeAll creates a network with a router, a server with a root volume and a floating IP, and a load balancer in front of it.
 func (c *client) makeAll(t *testing.T) *resources {
 	t.Helper()
 	ctx := t.Context()
@@ -138,7 +138,7 @@ func (c *client) deleteAll(t *testing.T, r *resources) {
 	c.waitVolume(t, r.volume, "")
 	testkit.Value(routers.RemoveInterface(ctx, c.network, r.router, routers.RemoveInterfaceOpts{SubnetID: r.subnet}).Extract())(t)
 	ok(routers.Delete(ctx, c.network, r.router).ExtractErr())
-	ok(networks.Delete(ctx, c.network, r.network).ExtractErr()) // only an empty one can be deleted
+	ok(networks.Delete(ctx, c.network, r.network).ExtractErr()) // only an empty network can be deleted
 }
 
 func (c *client) find(t *testing.T, network string) string {
@@ -214,7 +214,7 @@ func (c *client) waitBalancer(t *testing.T, id, want string) {
 	})
 }
 
-// wait waits for a state; "" means gone.
+// wait waits for a state; "" means deleted.
 func wait(t *testing.T, what, want string, state func() (string, error)) {
 	t.Helper()
 	testkit.Until(t, 5*time.Minute, 300*time.Millisecond, func() error {
@@ -228,7 +228,7 @@ func wait(t *testing.T, what, want string, state func() (string, error)) {
 		if got == want || got == "DELETED" && want == "" {
 			return nil
 		}
-		err = fmt.Errorf("the %s is in state %q; %q is waited for", what, got, want)
+		err = fmt.Errorf("the %s is in state %q, want %q", what, got, want)
 		if strings.EqualFold(got, "error") {
 			t.Fatal(err)
 		}

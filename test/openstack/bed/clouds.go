@@ -16,8 +16,8 @@ func (b *Bed) writeClouds() error {
 	return write(b.CloudsYAML(), cloudsYAML(all), 0o600)
 }
 
-// CloudsYAMLAt renders clouds.yaml with Keystone at another address, such as that of a proxy before it. It holds passwords. TLSCloud is
-// not in it.
+// CloudsYAMLAt renders clouds.yaml with Keystone at another address, such as that of a proxy in front of it. The result contains passwords. It
+// leaves TLSCloud out.
 func (b *Bed) CloudsYAMLAt(authURL string) []byte { return cloudsYAML(b.clouds(authURL)) }
 
 func (b *Bed) clouds(authURL string) []cloudsEntry {

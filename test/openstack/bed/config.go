@@ -21,17 +21,17 @@ var templates embed.FS
 //go:embed all:plugins
 var plugins embed.FS
 
-// settings is what the configuration templates see.
+// settings is the data of the configuration templates.
 type settings struct {
 	Address, Region, Etc, Var, Broker string
 	VolumeZone                        string
 	Ports                             ports
 	Catalog                           []entry
 	Secrets                           secrets
-	User, Password                    string // of the service that is rendered; set by the template function "as"
+	User, Password                    string // of the service being rendered; set by the template function "as"
 }
 
-// configs says where each rendered template goes below etc.
+// configs maps each template to the path of its rendered file below etc.
 var configs = map[string]string{
 	"keystone.conf": "keystone", "glance-api.conf": "glance", "placement.conf": "placement", "nova.conf": "nova",
 	"neutron.conf": "neutron", "ml2_conf.ini": "neutron", "cinder.conf": "cinder", "octavia.conf": "octavia", "rabbitmq.conf": "rabbitmq",
@@ -50,7 +50,7 @@ func databaseURL(s settings, user, name string) string {
 	return fmt.Sprintf("mysql+pymysql://%s:%s@127.0.0.1:%d/%s?charset=utf8", user, s.Secrets.Database, s.Ports.Database, name)
 }
 
-// render makes every configuration file, by its name.
+// render returns the content of every configuration file by its name.
 func render(s settings) (map[string][]byte, error) {
 	t, err := template.New("").Option("missingkey=error").Funcs(template.FuncMap{
 		"db": func(user, name string) string { return databaseURL(s, user, name) },
@@ -70,8 +70,8 @@ func render(s settings) (map[string][]byte, error) {
 	return out, nil
 }
 
-// configure writes what the services read: the packages' own files (paste, policy, rootwrap) with our configuration over them,
-// the plugins, a file for each imaginary compute host.
+// configure writes what the services read: the packages' own files (paste, policy, rootwrap) with the bed's configuration over them, the plugins,
+// and a file for each fake compute host.
 func (b *Bed) configure(ctx context.Context) error {
 	for _, dir := range []string{b.etc(), b.plugins()} {
 		if err := os.RemoveAll(dir); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// DB runs one SQL statement as the database's administrator and returns the rows, NULL as "NULL". Tests read with it what no
-// API shows, such as the user-data of a server (database nova, table instances).
+// DB runs one SQL statement as the database administrator and returns the rows, with NULL as "NULL". Tests use it to read what no API returns,
+// such as the user-data of a server (database nova, table instances).
 // The databases are keystone, glance, placement, nova_api, nova, nova_cell0, neutron, cinder, octavia.
 func (b *Bed) DB(ctx context.Context, database, statement string) ([][]string, error) {
 	args := []string{"--no-defaults", "--user=root", "--socket=" + b.socket(), "--batch", "--skip-column-names"}
@@ -36,5 +36,5 @@ func (b *Bed) DB(ctx context.Context, database, statement string) ([][]string, e
 	return rows, nil
 }
 
-// unescape undoes what the client's batch mode does to values.
+// unescape reverses the escaping of the client's batch mode.
 var unescape = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\t`, "\t", `\0`, "\x00")

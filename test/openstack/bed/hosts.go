@@ -1,19 +1,19 @@
 package bed
 
-// Host is one of the imaginary hypervisors.
+// Host is one of the fake hypervisors.
 type Host struct {
-	Name string // as Nova knows it
+	Name string // its name in Nova
 	Zone string // its availability zone
 }
 
-// VolumeZone is the one zone of Hosts, beside the usual one, in which volumes can be made too.
+// VolumeZone is the zone that offers volumes besides the default zone.
 const VolumeZone = "az1"
 
-// volumeBackends is the number of enabled_backends in cinder.conf: one for the usual zone, one for VolumeZone.
+// volumeBackends is the number of enabled_backends in cinder.conf: one for the default zone, one for VolumeZone.
 const volumeBackends = 2
 
-// Hosts are all hypervisors: three in the usual zone, so that within it anti-affinity of three can be met and that of four
-// can't, and one in each of three further zones.
+// Hosts are all hypervisors: three in the default zone, enough for anti-affinity of three servers but not of four, and one in each of three
+// further zones.
 var Hosts = []Host{
 	{"compute1", "nova"}, {"compute2", "nova"}, {"compute3", "nova"},
 	{"compute4", "az1"}, {"compute5", "az2"}, {"compute6", "az3"},

@@ -21,13 +21,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// What the state directory has been through, each a file in var.
+// Marks: files in var that record which stages of the setup are complete.
 const (
-	initialised = "initialised" // databases, keys, users and catalog; its content is the versions of the packages that made it
-	seeded      = "seeded"      // catalog, flavors, image, networks, quotas; its content is the definition of the bed that made them
+	initialised = "initialised" // databases, keys, users and catalog; contains the versions of the packages that created them
+	seeded      = "seeded"      // catalog, flavors, image, networks, quotas; contains the definition of the bed that created them
 )
 
-// content returns what a mark says; "" where there is none.
+// content returns the content of a mark, or "" if the mark does not exist.
 func (b *Bed) content(mark string) string {
 	data, err := os.ReadFile(filepath.Join(b.state(), mark))
 	if err != nil {
@@ -48,15 +48,15 @@ func (b *Bed) unmark(what string) error {
 	return err
 }
 
-// kept is what is packed of var once it is initialised; all else in it grows by use.
+// kept lists the parts of var that pack saves after initialisation; the rest of var grows in use.
 var kept = []string{"mysql", "keystone", "octavia", "secrets.json", initialised}
 
-// digest tells two kinds of state apart: versions of packages, our settings, the address in the catalog.
+// digest identifies the state's inputs: package versions, settings, and the address in the catalog.
 func (b *Bed) digest(versions string) (string, error) {
 	return digestOf(templates, versions, b.o.Address, inner, serviceUsers, catalog)
 }
 
-// definition tells one bed from another: beside what its state was made of, how its services are started and what it offers.
+// definition identifies a bed: the digest of its state, how its services are started, and what it offers.
 func (b *Bed) definition(versions string) (string, error) {
 	digest, err := b.digest(versions)
 	if err != nil {
@@ -69,7 +69,7 @@ func (b *Bed) definition(versions string) (string, error) {
 	return digestOf(plugins, said...)
 }
 
-// digestOf sums up files and whatever else there is to say.
+// digestOf hashes files and further values.
 func digestOf(files embed.FS, said ...any) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, said...)
@@ -87,7 +87,7 @@ func digestOf(files embed.FS, said ...any) (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
-// initialise makes databases, keys, users and catalog: over nothing if they are there, else from the cache, else by the
+// initialise creates databases, keys, users and catalog. It does nothing if they exist; otherwise it unpacks them from the cache or runs the
 // services' own tools, which takes minutes.
 func (b *Bed) initialise(ctx context.Context, versions string) error {
 	if made := b.content(initialised); made != "" {
@@ -97,7 +97,7 @@ func (b *Bed) initialise(ctx context.Context, versions string) error {
 		}
 		return nil
 	}
-	if err := b.stop(ctx); err != nil { // a start that was interrupted
+	if err := b.stop(ctx); err != nil { // left by an interrupted start
 		return err
 	}
 	if err := b.addAddress(ctx); err != nil {
@@ -127,7 +127,7 @@ func (b *Bed) initialise(ctx context.Context, versions string) error {
 	return b.pack(ctx, file)
 }
 
-// contains reports whether all packages that made a state are there in the same versions; others may have come.
+// contains reports whether all packages that created a state are still installed in the same versions. Additional packages do not matter.
 func contains(versions, made string) bool {
 	now := strings.Split(versions, "\n")
 	for p := range strings.SplitSeq(made, "\n") {
@@ -158,7 +158,7 @@ func (b *Bed) initialiseAnew(ctx context.Context, versions string) error {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return b.authority(gctx, filepath.Join(b.state(), "octavia"), "octavia") }) // its worker insists on reading one
+	g.Go(func() error { return b.authority(gctx, filepath.Join(b.state(), "octavia"), "octavia") }) // Octavia's worker does not start without one
 	g.Go(func() error { return b.schemas(gctx) })
 	if err := g.Wait(); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (b *Bed) initialiseAnew(ctx context.Context, versions string) error {
 	return b.addAddress(ctx)
 }
 
-// identity bootstraps Keystone and makes users, roles and catalog with nothing else running.
+// identity bootstraps Keystone and creates users, roles and the catalog while no other service runs.
 func (b *Bed) identity(ctx context.Context) error {
 	conf := b.conf("keystone", "keystone.conf")
 	url := b.keystone()
@@ -198,7 +198,7 @@ func (b *Bed) identity(ctx context.Context) error {
 	return b.seedIdentity(ctx)
 }
 
-// databases says which user owns which.
+// databases lists each database with its owner.
 var databases = [][2]string{
 	{"keystone", "keystone"}, {"glance", "glance"}, {"placement", "placement"}, {"nova", "nova_api"}, {"nova", "nova"}, {"nova", "nova_cell0"},
 	{"neutron", "neutron"}, {"cinder", "cinder"}, {"octavia", "octavia"},
@@ -214,7 +214,7 @@ func (b *Bed) createDatabases(ctx context.Context) error {
 	return err
 }
 
-// schemas fills the databases by each service's own tool; the longest chain goes beside the others.
+// schemas creates the tables with each service's own tool. The longest chain runs in parallel with the others.
 func (b *Bed) schemas(ctx context.Context) error {
 	nova := append([]string{"nova-manage"}, b.conf("nova", "nova.conf")...)
 	neutron := append(b.conf("neutron", "neutron.conf"), b.conf("neutron", "ml2_conf.ini")...)
@@ -245,7 +245,7 @@ func (b *Bed) schemas(ctx context.Context) error {
 	return g.Wait()
 }
 
-// tool runs a program to its end, with its output in log/<name>.log.
+// tool runs a program to completion and writes its output to log/<name>.log.
 func (b *Bed) tool(ctx context.Context, name string, env []string, args ...string) error {
 	file := filepath.Join(b.LogDir(), name+".log")
 	log, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -268,8 +268,8 @@ func (b *Bed) tool(ctx context.Context, name string, env []string, args ...strin
 	return nil
 }
 
-// pack keeps initialised state for the next start from nothing. It holds passwords, so it is for root alone. Owners are kept
-// by name: the numbers of mysql may differ where it is unpacked.
+// pack saves the initialised state for later starts from scratch. It contains passwords, so only root can read it. It stores owners by name,
+// because the numeric IDs of mysql may differ on the next machine.
 func (b *Bed) pack(ctx context.Context, file string) error {
 	if err := os.MkdirAll(b.o.Cache, 0o755); err != nil {
 		return err

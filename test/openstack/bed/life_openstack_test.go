@@ -24,13 +24,13 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// TestBedsLife takes the bed through what a cluster needs of it: machines, volumes, load balancers; a worker that is away;
-// all services stopped and started again. It restarts the bed, so nobody else may use it meanwhile.
+// TestBedsLife checks what clusters need from the bed: machines, volumes, load balancers, a stopped worker, and a restart of all services. It
+// restarts the bed, so no other test may use the bed at the same time.
 func TestBedsLife(t *testing.T) {
 	b := up(t)
 	began := time.Now()
 	if up(t); time.Since(began) > 20*time.Second {
-		t.Errorf("a second start took %s though all runs", time.Since(began))
+		t.Errorf("a second start took %s although all services run", time.Since(began))
 	}
 	c := connect(t, b.CloudsYAML())
 	r := c.makeAll(t)
@@ -41,7 +41,7 @@ func TestBedsLife(t *testing.T) {
 	c.deleteAll(t, r)
 }
 
-// up starts the bed; it is stopped again after the test if it did not run before.
+// up starts the bed, and stops it after the test if it did not run before.
 func up(t *testing.T) *bed.Bed {
 	t.Helper()
 	b, giveBack, err := bed.Borrow(t.Context(), bed.Options{Log: testLog{t}})
@@ -56,7 +56,7 @@ func up(t *testing.T) *bed.Bed {
 	return b
 }
 
-// serves checks what the runner and tests rely on: user-data in the database and by the metadata service, the console.
+// serves checks what the runner and the tests rely on: user-data in the database and from the metadata service, and the console.
 func serves(t *testing.T, b *bed.Bed, c *client, r *resources) {
 	rows, err := b.DB(t.Context(), "nova", "SELECT user_data FROM instances WHERE uuid='"+r.server+"'")
 	if err != nil || len(rows) != 1 || rows[0][0] != base64.StdEncoding.EncodeToString([]byte(userData)) {
@@ -77,7 +77,7 @@ func serves(t *testing.T, b *bed.Bed, c *client, r *resources) {
 	}
 }
 
-// metadata asks Nova's metadata service as a metadata proxy does.
+// metadata queries Nova's metadata service as a metadata proxy does.
 func metadata(t *testing.T, b *bed.Bed, c *client, r *resources, path string) string {
 	t.Helper()
 	secret, err := os.ReadFile(b.MetadataSecretFile())
@@ -105,14 +105,14 @@ func metadata(t *testing.T, b *bed.Bed, c *client, r *resources, path string) st
 	return string(body)
 }
 
-// workerAway stops Cinder's worker: a volume is accepted, and made when the worker is back.
+// workerAway stops Cinder's worker and checks that a volume is accepted and is created once the worker is back.
 func workerAway(t *testing.T, b *bed.Bed, c *client) {
 	s := b.Service("cinder-volume")
 	if err := s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if s.Running() {
-		t.Fatal("cinder-volume is stopped and runs")
+		t.Fatal("cinder-volume still runs after it was stopped")
 	}
 	v, err := volumes.Create(t.Context(), c.volume, volumes.CreateOpts{Name: "bed-test-worker", Size: 1}, nil).Extract()
 	if err != nil {
@@ -128,7 +128,7 @@ func workerAway(t *testing.T, b *bed.Bed, c *client) {
 	c.waitVolume(t, v.ID, "")
 }
 
-// startsTheRest shows that Up starts what does not run and leaves alone what does.
+// startsTheRest checks that Up starts stopped services and leaves running ones alone.
 func startsTheRest(t *testing.T, b *bed.Bed) {
 	before, err := os.ReadFile(filepath.Join(b.Root(), "run", "nova-api.json"))
 	if err != nil {
@@ -148,18 +148,18 @@ func startsTheRest(t *testing.T, b *bed.Bed) {
 	}
 }
 
-// restart stops all services, looks that nothing is left of them, starts them and looks that everything is as it was.
+// restart stops all services, checks that nothing is left, starts them again and checks that everything is unchanged.
 func restart(t *testing.T, b *bed.Bed, c *client, r *resources) {
 	if err := b.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range b.Services() {
 		if s.Running() {
-			t.Errorf("%s runs after Stop", s.Name)
+			t.Errorf("%s still runs after Stop", s.Name)
 		}
 	}
 	if left := processesWith(b.Root()); len(left) > 0 {
-		t.Errorf("left after Stop: %v", left)
+		t.Errorf("processes left after Stop: %v", left)
 	}
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// MachineImage is the image whose servers the runner boots with a bundle inside.
+// MachineImage is the image of servers that the runner boots with a bundle.
 const MachineImage = "naupegos-debian-12"
 
 // runnerPatience is how long the runner may take to remove its machines.
 const runnerPatience = 3 * time.Minute
 
-// Machines has a runner make Nova's servers real from now on, until the bed goes down: an image that says which bundle its
-// machines have, and the runner itself, built from package at dir (the clone's root). agent is naupegos-agent on this host.
+// Machines starts a runner that boots real machines for Nova's servers until the bed stops. It creates an image that names the machines' bundle,
+// and builds the runner from the package in dir (the root of the clone). agent is the path of naupegos-agent on this host.
 func (b *Bed) Machines(ctx context.Context, dir, agent, bundle string) error {
 	if err := b.EnsureMachineImage(ctx, bundle); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (b *Bed) Machines(ctx context.Context, dir, agent, bundle string) error {
 	}
 	s := b.runner()
 	s.args = append(s.args, "-agent", agent)
-	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "PATH"} { // bundles and images lie in this user's cache
+	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "PATH"} { // bundles and images are in this user's cache
 		if v, ok := os.LookupEnv(name); ok {
 			s.env = append(s.env, name+"="+v)
 		}
@@ -44,7 +44,7 @@ func (b *Bed) Machines(ctx context.Context, dir, agent, bundle string) error {
 	return s.Start(ctx)
 }
 
-// EnsureMachineImage makes MachineImage, again where its bundle is another one. The hypervisor is fake: what is in it matters to nobody.
+// EnsureMachineImage creates MachineImage, and replaces it if its bundle differs. Fake hypervisors never read the image's content.
 func (b *Bed) EnsureMachineImage(ctx context.Context, bundle string) error {
 	a, err := b.login(ctx)
 	if err != nil {
@@ -77,14 +77,14 @@ func (b *Bed) EnsureMachineImage(ctx context.Context, bundle string) error {
 	return err
 }
 
-// runner is the service that makes machines of servers. It is not part of the cloud: it is started by Machines only.
+// runner is the service that boots machines for servers. It is not part of the cloud; only Machines starts it.
 func (b *Bed) runner() *Service {
 	s := &Service{Name: "runner", b: b, args: []string{b.runnerProgram(), "-state", b.o.Root}}
 	s.ready = func(context.Context) (bool, error) { return s.Running(), nil }
 	return s
 }
 
-// stopRunner has the runner remove its machines and end.
+// stopRunner stops the runner and waits until it has removed its machines.
 func (b *Bed) stopRunner(ctx context.Context) error {
 	file := b.record("runner")
 	p, err := readProcess(file)

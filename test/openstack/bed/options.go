@@ -11,15 +11,15 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// What the bed is made of when nobody says otherwise.
+// Defaults of the bed.
 const (
 	DefaultRoot    = "/var/lib/naupegos/openstack"
 	DefaultAddress = "192.0.2.10"
 	region         = "RegionOne"
-	tlsRegion      = "RegionTLS" // the same services behind TLS with a certificate of a private authority, and no load balancing
+	tlsRegion      = "RegionTLS" // the same services behind TLS with a certificate of a private authority, without load balancing
 )
 
-// Environment variables that say where the bed lies.
+// Environment variables with the location of the bed.
 const (
 	RootVariable    = "NAUPEGOS_OPENSTACK_ROOT"
 	AddressVariable = "NAUPEGOS_OPENSTACK_ADDRESS"
@@ -32,13 +32,13 @@ const (
 	TLSCloud   = "naupegos-tls"   // the user and project of Cloud, in the region behind TLS
 )
 
-// Options says where the bed lies and how long it may take. The zero value is the usual bed.
+// Options sets the location and time limits of the bed. The zero value gives the defaults.
 type Options struct {
 	Root    string        // state directory; empty: $NAUPEGOS_OPENSTACK_ROOT, else DefaultRoot
-	Cache   string        // where initialised state is kept; empty: naupegos below the user's cache directory
+	Cache   string        // directory for initialised state; empty: naupegos in the user's cache directory
 	Address string        // where all API services answer; empty: $NAUPEGOS_OPENSTACK_ADDRESS, else DefaultAddress. It is put on the loopback link while the bed runs
-	Timeout time.Duration // of Up as a whole; 0: 15 minutes
-	Log     io.Writer     // progress, a line a stage; nil: nowhere
+	Timeout time.Duration // limit for all of Up; 0: 15 minutes
+	Log     io.Writer     // gets progress, a line for each stage; nil: discarded
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -64,8 +64,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// ports are where the bed listens. The API services have OpenStack's usual ports on an address of their own; what is
-// behind them has unusual ones on 127.0.0.1, so that a database of this machine is not disturbed.
+// ports are the ports on which the bed listens. The API services have OpenStack's default ports on an address of their own. The services behind
+// them use unusual ports on 127.0.0.1, so that they do not collide with a database of this machine.
 type ports struct{ Database, Broker, BrokerNodes, Epmd, Memcached int }
 
 var inner = ports{Database: 23306, Broker: 25672, BrokerNodes: 25673, Epmd: 24369, Memcached: 21211}

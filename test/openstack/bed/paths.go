@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// The state directory: var is what the bed remembers, the rest is recreated at each start.
+// The state directory: var is persistent, everything else is recreated at each start.
 func (b *Bed) etc() string     { return filepath.Join(b.o.Root, "etc") }
 func (b *Bed) run() string     { return filepath.Join(b.o.Root, "run") }
 func (b *Bed) state() string   { return filepath.Join(b.o.Root, "var") }
@@ -18,30 +18,30 @@ func (b *Bed) plugins() string { return filepath.Join(b.o.Root, "plugins") }
 // Root is the state directory.
 func (b *Bed) Root() string { return b.o.Root }
 
-// Address is where all API services answer.
+// Address is the address of all API services.
 func (b *Bed) Address() string { return b.o.Address }
 
 // LogDir holds one log file for each service.
 func (b *Bed) LogDir() string { return filepath.Join(b.o.Root, "log") }
 
-// ConsoleDir is where Nova looks for the console log of a server: <server UUID>.log.
+// ConsoleDir is where Nova reads the console log of a server: <server UUID>.log.
 func (b *Bed) ConsoleDir() string { return filepath.Join(b.o.Root, "console") }
 
 // CloudsYAML is the file with the clouds Cloud, AdminCloud and TLSCloud, readable for root alone.
 func (b *Bed) CloudsYAML() string { return filepath.Join(b.o.Root, "clouds.yaml") }
 
-// CACertFile holds the authority of the certificate of TLSCloud's services.
+// CACertFile is the path of the authority that signed the certificate of TLSCloud's services.
 func (b *Bed) CACertFile() string { return filepath.Join(b.tlsDir(), "ca.pem") }
 
 func (b *Bed) tlsDir() string { return filepath.Join(b.state(), "tls") }
 
-// MetadataURL is where Nova's metadata service answers requests that a metadata proxy has signed.
+// MetadataURL is the address of Nova's metadata service, which answers requests that a metadata proxy has signed.
 func (b *Bed) MetadataURL() string { return "http://" + b.o.Address + ":8775" }
 
-// MetadataSecretFile holds the secret that metadata proxies sign with (HMAC-SHA256 of the server's UUID), readable for root alone.
+// MetadataSecretFile is the path of the secret with which metadata proxies sign (HMAC-SHA256 of the server's UUID). Only root can read it.
 func (b *Bed) MetadataSecretFile() string { return filepath.Join(b.o.Root, "metadata-secret") }
 
-// makeDirs makes the state directory. Services of other users pass through it, nobody lists it.
+// makeDirs creates the state directory. Services of other users can traverse it but not list it.
 func (b *Bed) makeDirs() error {
 	for _, d := range []struct {
 		path, owner string
@@ -85,7 +85,7 @@ func chown(path, name string) error {
 	return os.Chown(path, uid, gid)
 }
 
-// write replaces a file as a whole.
+// write replaces a file atomically.
 func write(path string, data []byte, mode os.FileMode) error {
 	tmp := path + ".new"
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Packages are what the bed needs from Debian; hack/setup openstack installs the same list.
+// Packages are the Debian packages that the bed needs; hack/setup openstack installs the same list.
 var Packages = []string{
 	"mariadb-server", "rabbitmq-server", "memcached",
 	"keystone", "glance-api", "placement-api", "nova-api", "nova-conductor", "nova-scheduler", "nova-compute",
@@ -20,7 +20,7 @@ var Packages = []string{
 	"python3-pymysql", "python3-sqlalchemy-ext", "python3-memcache", "uwsgi-core", "uwsgi-plugin-python3", "qemu-utils", "haproxy",
 }
 
-// checkPlatform tells in one line why this machine can't carry the bed, and returns the versions of its packages.
+// checkPlatform returns the versions of the bed's packages, or a one-line error with the reason why the bed can't run on this machine.
 func checkPlatform(ctx context.Context) (versions string, err error) {
 	if runtime.GOOS != "linux" {
 		return "", fail.New(fail.Refused, "the OpenStack test bed runs on Linux only; this is %s", runtime.GOOS)
@@ -34,7 +34,7 @@ func checkPlatform(ctx context.Context) (versions string, err error) {
 	if id, version := osRelease(); id != "debian" || version != "12" {
 		return "", fail.New(fail.Refused, "the OpenStack test bed needs Debian 12 (OpenStack Zed); this is %s %s", id, version)
 	}
-	// An exit status of 1 says that some are not installed; the answer names the others.
+	// Exit status 1 means that some packages are not installed; the output still lists the others.
 	out, err := exec.CommandContext(ctx, "dpkg-query", append([]string{"-W", "-f", "${db:Status-Status} ${Package} ${Version}\n"}, Packages...)...).Output()
 	if ctx.Err() != nil {
 		return "", ctx.Err()

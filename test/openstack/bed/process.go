@@ -18,15 +18,15 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// process names the leader of a service for good: numbers are used again, but not with the same start time in the same boot.
-// A service is the leader's session: all that it started and that didn't leave.
+// process identifies the leader of a service. A PID can be reused, but not with the same start time in the same boot. The service consists of all
+// processes in the leader's session.
 type process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot
 	Boot  string `json:"boot"`
 }
 
-// stat is what matters of /proc/PID/stat.
+// stat is the part of /proc/PID/stat that the bed uses.
 type stat struct {
 	state   string
 	session int
@@ -38,7 +38,7 @@ func readStat(pid int) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
-	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:])) // the name in parentheses may hold anything
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:])) // the name in parentheses may contain any character
 	if len(fields) < 20 {
 		return stat{}, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
 	}
@@ -64,7 +64,7 @@ func describe(pid int) (process, error) {
 	return process{PID: pid, Start: s.start, Boot: boot}, err
 }
 
-// startedAt returns when the process was started, cut to the second.
+// startedAt returns the start time of the process, truncated to seconds.
 func startedAt(p process) (time.Time, error) {
 	data, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -79,10 +79,10 @@ func startedAt(p process) (time.Time, error) {
 	return time.Time{}, errors.New("/proc/stat does not tell when this machine was booted")
 }
 
-// ticks of the kernel's clock a second, as user space sees them on every architecture that matters.
+// ticks is the kernel's clock ticks per second, as user space sees them on every supported architecture.
 const ticks = 100
 
-// alive reports whether the leader still runs; a zombie does not.
+// alive reports whether the leader runs. A zombie does not count.
 func (p process) alive() bool {
 	if p.PID <= 0 {
 		return false
@@ -95,15 +95,15 @@ func (p process) alive() bool {
 	return err == nil && s.start == p.Start && s.state != "Z" && s.state != "X"
 }
 
-// members returns the living processes of the session that p leads or led. A session's number is not given to a new process
-// while it has members, and no process of an older session is younger than its leader.
+// members returns the living processes of the session that p leads or led. The kernel does not reuse the session's ID while it has members, and
+// no process of an older session is younger than its leader.
 func (p process) members() []int {
 	boot, err := bootID()
 	if p.PID <= 0 || err != nil || boot != p.Boot {
 		return nil
 	}
 	if s, err := readStat(p.PID); err == nil && s.start != p.Start {
-		return nil // the number is somebody else's now
+		return nil // another process has this PID now
 	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -123,11 +123,11 @@ func (p process) members() []int {
 	return pids
 }
 
-// stop asks the whole session to end, and ends it when it takes longer than patience.
+// stop asks the whole session to end, and kills it after patience.
 func (p process) stop(ctx context.Context, patience time.Duration) error {
 	signal := syscall.SIGTERM
 	deadline := time.Now().Add(patience)
-	if p.alive() { // the leader first: it ends its workers in order
+	if p.alive() { // the leader first, because it stops its workers in order
 		if err := syscall.Kill(p.PID, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return err
 		}
@@ -148,7 +148,7 @@ func (p process) stop(ctx context.Context, patience time.Duration) error {
 	})
 }
 
-// waitPace is how often a condition is looked at.
+// waitPace is the interval between two checks of a condition.
 const waitPace = 200 * time.Millisecond
 
 func readProcess(file string) (process, error) {

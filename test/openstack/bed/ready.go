@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// listens reports whether all ports of the service are open, and whether those of an API answer.
+// listens reports whether all ports of the service are open and, for an API service, whether it answers.
 func (s *Service) listens(ctx context.Context) (bool, error) {
 	for _, p := range s.ports {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -29,7 +29,7 @@ func (s *Service) listens(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// answers reports why a service can't be asked at url; nil: it can.
+// answers returns nil if the service at url answers, else the reason why not.
 func answers(ctx context.Context, client *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -51,8 +51,7 @@ func (b *Bed) answersSQL(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// reported reports whether n processes of a worker have reported to the database since the service was started, which is
-// what Nova and Cinder themselves go by.
+// reported reports whether n processes of a worker have written to the database since the service started. Nova and Cinder use the same record.
 func (b *Bed) reported(database, binary string, n int) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		p, err := readProcess(b.record(binary))
@@ -68,7 +67,7 @@ func (b *Bed) reported(database, binary string, n int) func(context.Context) (bo
 	}
 }
 
-// count reports whether a query that counts yields at least n.
+// count reports whether a counting query returns at least n.
 func (b *Bed) count(ctx context.Context, n int, database, query string) (bool, error) {
 	rows, err := b.DB(ctx, database, query)
 	if err != nil {
@@ -81,8 +80,8 @@ func (b *Bed) count(ctx context.Context, n int, database, query string) (bool, e
 	return have >= n, err
 }
 
-// schedulesVolumes reports whether Cinder's scheduler has heard from every backend. Until then it fails each volume after a minute,
-// although it runs and reports.
+// schedulesVolumes reports whether Cinder's scheduler knows every backend. Before that it fails each volume after a minute although it runs and
+// reports.
 func (b *Bed) schedulesVolumes(ctx context.Context) (bool, error) {
 	if ok, err := b.reported("cinder", "cinder-scheduler", 1)(ctx); !ok || err != nil {
 		return false, err
@@ -101,7 +100,7 @@ func (b *Bed) schedulesVolumes(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// consumes reports whether Octavia's worker listens to its queue: it holds a connection to the broker.
+// consumes reports whether Octavia's worker listens to its queue, which it does once it has a connection to the broker.
 func (b *Bed) consumes(context.Context) (bool, error) {
 	p, err := readProcess(b.record("octavia-worker"))
 	if err != nil {

@@ -22,16 +22,16 @@ func (b *Bed) cinder(project string) string {
 	return "http://" + b.api(8776) + "/v3/" + project
 }
 
-// object is a JSON object as the APIs answer it.
+// object is a JSON object of an API's answer.
 type object map[string]any
 
 func (o object) text(key string) string { s, _ := o[key].(string); return s }
 
-// admin is a session of the cloud's administrator. It exists because the bed is seeded below any client library.
+// admin is a session of the cloud's administrator. The bed uses no client library for its setup.
 type admin struct {
 	b       *Bed
 	token   string
-	project string // the administrator's own
+	project string // the administrator's own project
 }
 
 func (b *Bed) login(ctx context.Context) (*admin, error) {
@@ -54,7 +54,7 @@ func (b *Bed) login(ctx context.Context) (*admin, error) {
 	return a, nil
 }
 
-// call sends body and reads the answer into out; either may be nil. An answer of 400 and above is an error with its text.
+// call sends body and decodes the answer into out; either may be nil. A status of 400 or more is an error that contains the answer's text.
 func (a *admin) call(ctx context.Context, method, url string, body, out any) (http.Header, error) {
 	contentType := "application/json"
 	var data []byte
@@ -96,7 +96,7 @@ func (a *admin) call(ctx context.Context, method, url string, body, out any) (ht
 	return resp.Header, nil
 }
 
-// list returns what a collection holds under key.
+// list returns the objects that a collection holds under key.
 func (a *admin) list(ctx context.Context, url, key string) ([]object, error) {
 	var answer map[string]json.RawMessage
 	if _, err := a.call(ctx, http.MethodGet, url, nil, &answer); err != nil {
@@ -106,8 +106,8 @@ func (a *admin) list(ctx context.Context, url, key string) ([]object, error) {
 	return all, json.Unmarshal(answer[key], &all)
 }
 
-// ensure returns the ID of the thing that has the name of want, and makes it where there is none.
-// url is the collection, key what the list is called in answers, one what a single thing is called.
+// ensure returns the ID of the object with the name of want, and creates the object if it does not exist. url is the collection, key is the
+// list's key in answers, and one is the key of a single object.
 func (a *admin) ensure(ctx context.Context, url, key, one string, want object) (id string, err error) {
 	all, err := a.list(ctx, url, key)
 	if err != nil {
@@ -119,7 +119,7 @@ func (a *admin) ensure(ctx context.Context, url, key, one string, want object) (
 		}
 	}
 	var body any = object{one: want}
-	if one == "" { // Glance wraps nothing
+	if one == "" { // Glance does not wrap its objects
 		body = want
 	}
 	var answer object
@@ -133,7 +133,7 @@ func (a *admin) ensure(ctx context.Context, url, key, one string, want object) (
 	return idOf(answer), nil
 }
 
-// idOf returns the ID, which is a number for Nova's aggregates.
+// idOf returns the ID of an object. Nova's aggregates have numbers as IDs.
 func idOf(o object) string {
 	if n, ok := o["id"].(float64); ok {
 		return fmt.Sprintf("%.0f", n)

@@ -12,14 +12,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// secrets are made at the first start and live with the state they open.
+// secrets are created at the first start and stored with the state that they protect.
 type secrets struct {
 	Admin, User, Service, Database, Broker, Metadata, Heartbeat string
 }
 
 func (b *Bed) secretsFile() string { return filepath.Join(b.state(), "secrets.json") }
 
-// loadSecrets reads the secrets; where there are none yet it makes them.
+// loadSecrets reads the secrets and creates them if they do not exist.
 func (b *Bed) loadSecrets() error {
 	data, err := os.ReadFile(b.secretsFile())
 	if err == nil {

@@ -21,17 +21,17 @@ var flavors = []struct {
 	{"v1.small", 1, 2048, 0}, {"v1.medium", 2, 4096, 0}, {"v1.large", 4, 8192, 0},
 }
 
-// What the rest of the bed is called.
+// Names of the bed's other resources.
 const (
-	Image           = "debian-12" // a mebibyte of zeros: nothing boots from it
+	Image           = "debian-12" // a mebibyte of zeros that can't boot
 	ExternalNetwork = "public"
 	ExternalCIDR    = "198.51.100.0/24" // floating IPs
-	VolumeType      = "standard"        // the default one; FastVolumeType is like it but for its name
+	VolumeType      = "standard"        // the default type; FastVolumeType differs only in its name
 	FastVolumeType  = "fast"
 )
 
-// seed makes what a cloud's operator would offer: flavors, image, external network, volume types, zones, quotas. What is there already
-// is left as it is.
+// seed creates what a cloud's operator would offer: flavors, image, external network, volume types, zones, quotas. It leaves existing objects
+// unchanged.
 func (b *Bed) seed(ctx context.Context, definition string) error {
 	if b.content(seeded) == definition {
 		return nil
@@ -40,7 +40,7 @@ func (b *Bed) seed(ctx context.Context, definition string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.seedCatalog(ctx); err != nil { // which a state that an older bed made lacks in part
+	if err := a.seedCatalog(ctx); err != nil { // an older bed's state lacks a part of the catalog
 		return err
 	}
 	project, err := a.ensure(ctx, b.keystone()+"/projects", "projects", "project", object{"name": Cloud})
@@ -70,7 +70,7 @@ func (a *admin) seedCompute(ctx context.Context) error {
 	return nil
 }
 
-// seedZones puts hosts that are not in the usual zone into theirs, once Nova knows them.
+// seedZones moves hosts from the default zone to their own zones once Nova knows the hosts.
 func (a *admin) seedZones(ctx context.Context) error {
 	err := tool.Until(ctx, waitPace, func() (bool, error) {
 		return a.b.count(ctx, len(Hosts), "nova_api", "SELECT COUNT(*) FROM host_mappings")
@@ -87,7 +87,7 @@ func (a *admin) seedZones(ctx context.Context) error {
 			return err
 		}
 		_, err = a.call(ctx, http.MethodPost, a.b.nova()+"/os-aggregates/"+id+"/action", object{"add_host": object{"host": h.Name}}, nil)
-		if err != nil && !strings.Contains(err.Error(), "409 Conflict") { // it is in already
+		if err != nil && !strings.Contains(err.Error(), "409 Conflict") { // the host is in the zone already
 			return err
 		}
 	}
@@ -96,7 +96,7 @@ func (a *admin) seedZones(ctx context.Context) error {
 
 func (a *admin) seedImage(ctx context.Context) error {
 	url := a.b.glance() + "/images"
-	id, err := a.ensure(ctx, url+"?name="+Image, "images", "", object{ // else it would be looked for among the newest 25
+	id, err := a.ensure(ctx, url+"?name="+Image, "images", "", object{ // without the name, Glance returns only the newest 25
 		"name": Image, "disk_format": "raw", "container_format": "bare", "visibility": "public", "min_disk": 1, "os_distro": "debian", "os_version": "12",
 	})
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *admin) seedVolumeTypes(ctx context.Context) error {
 	return nil
 }
 
-// quotas gives a project room for the largest cluster of the tests.
+// quotas raises a project's quotas for the largest cluster of the tests.
 func (a *admin) quotas(ctx context.Context, project string) error {
 	for _, q := range []struct {
 		url, key string

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// serviceUsers are the users that services act as.
+// serviceUsers are the Keystone users of the services.
 var serviceUsers = []string{"glance", "placement", "nova", "neutron", "cinder", "octavia"}
 
 // entry is one service of the catalog.
@@ -13,17 +13,17 @@ type entry struct {
 	Name, Kind string
 	Port       int
 	path       string
-	TLS        int // its port in tlsRegion; 0: it is not there
+	TLS        int // its port in tlsRegion; 0: the region lacks it
 }
 
-// catalog is what the regions offer.
+// catalog lists the services of the regions.
 var catalog = []entry{
 	{"keystone", "identity", 5000, "/v3", 15000}, {"glance", "image", 9292, "", 19292}, {"placement", "placement", 8778, "", 18778},
 	{"nova", "compute", 8774, "/v2.1", 18774}, {"neutron", "network", 9696, "", 19696}, {"cinderv3", "volumev3", 8776, "/v3/%(project_id)s", 18776},
 	{"octavia", "load-balancer", 9876, "", 0},
 }
 
-// seedIdentity makes roles, projects, users and the catalog; what is there already is left as it is.
+// seedIdentity creates roles, projects, users and the catalog. It leaves existing objects unchanged.
 func (b *Bed) seedIdentity(ctx context.Context) error {
 	a, err := b.login(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (b *Bed) seedIdentity(ctx context.Context) error {
 	return a.seedCatalog(ctx)
 }
 
-// seedCatalog puts the services of both regions into the catalog; what is there already is left as it is.
+// seedCatalog adds the services of both regions to the catalog. It leaves existing entries unchanged.
 func (a *admin) seedCatalog(ctx context.Context) error {
 	k := a.b.keystone()
 	have, err := a.list(ctx, k+"/endpoints", "endpoints")
@@ -92,7 +92,7 @@ func (a *admin) seedCatalog(ctx context.Context) error {
 				if known[[3]string{id, name, i}] {
 					continue
 				}
-				body := object{"endpoint": object{"service_id": id, "url": url, "interface": i, "region": name}} // which makes the region too
+				body := object{"endpoint": object{"service_id": id, "url": url, "interface": i, "region": name}} // this also creates the region
 				if _, err := a.call(ctx, http.MethodPost, k+"/endpoints", body, nil); err != nil {
 					return err
 				}

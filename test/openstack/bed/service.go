@@ -16,35 +16,36 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// Service is one of the bed's services. Its processes are a session of their own.
+// Service is one of the bed's services. Its processes share a session of their own.
 type Service struct {
 	Name string
 
 	b     *Bed
-	args  []string                            // what is run
-	env   []string                            // beside the bed's own environment
-	ports []string                            // address:port that it listens on; nobody else may
-	ready func(context.Context) (bool, error) // whether it serves, without waiting
+	args  []string                            // the command line
+	env   []string                            // added to the bed's own environment
+	ports []string                            // address:port pairs that it listens on; they must be free before the start
+	ready func(context.Context) (bool, error) // reports, without waiting, whether the service is ready
 	needs []string                            // services that have to be ready before it starts
-	fresh bool                                // its log begins again at each start
+	fresh bool                                // truncate its log at each start
 }
 
-// maxLog is the size from which on a log is put aside at the next start.
+// maxLog is the size at which the next start rotates a log.
 const maxLog = 32 << 20
 
-// patience is how long a service may take to end by itself before it is killed.
+// patience is how long a service may take to stop before it is killed.
 const patience = 15 * time.Second
 
-// Running reports whether the service's leading process lives.
+// Running reports whether the service's leader runs.
 func (s *Service) Running() bool {
 	p, err := readProcess(s.b.record(s.Name))
 	return err == nil && p.alive()
 }
 
-// LogFile holds what the service has said since the state directory was made, or, where its log begins again, since it was started.
+// LogFile is the path of the service's log. It covers the time since the state directory was created or, if the log is truncated, since the last
+// start.
 func (s *Service) LogFile() string { return filepath.Join(s.b.LogDir(), s.Name+".log") }
 
-// Start starts the service if it does not run, and waits until it serves or ctx ends.
+// Start starts the service if it does not run, and waits until it is ready or ctx ends.
 func (s *Service) Start(ctx context.Context) error {
 	if err := s.launch(ctx); err != nil {
 		return err
@@ -61,7 +62,7 @@ func (s *Service) launch(ctx context.Context) error {
 	if old.alive() {
 		return nil
 	}
-	if err := old.stop(ctx, 0); err != nil { // workers that a killed leader has left
+	if err := old.stop(ctx, 0); err != nil { // workers of a leader that was killed
 		return fail.Wrap(fail.Internal, err, "end what is left of %s", s.Name)
 	}
 	for _, p := range s.ports {
@@ -87,7 +88,7 @@ func (s *Service) launch(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return fail.Wrap(fail.Internal, err, "start %s", s.Name)
 	}
-	go func() { _ = cmd.Wait() }() // its end is seen in /proc; this only buries it
+	go func() { _ = cmd.Wait() }() // reaps the process; alive looks in /proc
 	p, err := describe(cmd.Process.Pid)
 	if err != nil {
 		return s.died(err)
@@ -95,7 +96,7 @@ func (s *Service) launch(ctx context.Context) error {
 	return writeProcess(s.b.record(s.Name), p)
 }
 
-// wait returns when the service serves. That its process ends meanwhile is an error at once.
+// wait returns when the service is ready, and fails as soon as its process ends.
 func (s *Service) wait(ctx context.Context) error {
 	var last error
 	err := tool.Until(ctx, 100*time.Millisecond, func() (bool, error) {
@@ -114,12 +115,12 @@ func (s *Service) wait(ctx context.Context) error {
 	return err
 }
 
-// died makes the error of a service that ended by itself, with the last it said.
+// died returns the error for a service that ended by itself, with its last log lines.
 func (s *Service) died(cause error) error {
 	return fail.Wrap(fail.Internal, cause, "%s ended by itself; its last words: %s", s.Name, lastWords(s.LogFile())).Do("read %s", s.LogFile())
 }
 
-// Stop ends the service and all its processes; one that does not end by itself is killed.
+// Stop stops the service and all its processes, and kills them after a time.
 func (s *Service) Stop(ctx context.Context) error {
 	file := s.b.record(s.Name)
 	p, err := readProcess(file)
@@ -135,7 +136,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	return nil
 }
 
-// lastWords returns the last lines of a log that say something.
+// lastWords returns the last non-empty lines of a log.
 func lastWords(file string) string {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -150,7 +151,7 @@ func lastWords(file string) string {
 	return strings.Join(said[max(0, len(said)-4):], " | ")
 }
 
-// environment is what every service sees: nothing of the caller's but what is named here.
+// environment is the environment of every service. It takes only the variables named here from the caller.
 func (b *Bed) environment() []string {
 	return []string{
 		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "PYTHONWARNINGS=ignore", "PYTHONPATH=" + b.plugins(),

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// services lists all services in the order of their start. Each starts when those it needs serve.
+// services lists all services in the order of their start. Each starts when its dependencies are ready.
 func (b *Bed) services() []*Service {
 	nova := b.conf("nova", "nova.conf")
 	cinder := b.conf("cinder", "cinder.conf")
@@ -22,7 +22,7 @@ func (b *Bed) services() []*Service {
 		{Name: "memcached", args: []string{"memcached", "-u", "memcache", "-l", "127.0.0.1", "-p", strconv.Itoa(inner.Memcached), "-m", "64"}, ports: []string{local(inner.Memcached)}},
 		{Name: "epmd", args: []string{"epmd", "-address", "127.0.0.1", "-port", strconv.Itoa(inner.Epmd)}, ports: []string{local(inner.Epmd)}},
 		b.rabbitmq(),
-		b.wsgi("keystone", 5000, "/usr/bin/keystone-wsgi-public", "keystone.conf", 3, 1), // its threads find roles missing that tokens have (Zed)
+		b.wsgi("keystone", 5000, "/usr/bin/keystone-wsgi-public", "keystone.conf", 3, 1), // with more threads, Keystone (Zed) misses roles of tokens
 		b.wsgi("placement", 8778, "/usr/bin/placement-api", "placement.conf", 1, 4),
 		{Name: "nova-conductor", args: append([]string{"nova-conductor"}, nova...), needs: core, ready: b.reported("nova", "nova-conductor", 1)},
 		{Name: "nova-compute", args: compute, needs: append(core, "keystone", "placement"), ready: b.reported("nova", "nova-compute", len(Hosts))},
@@ -46,7 +46,7 @@ func (b *Bed) services() []*Service {
 	return all
 }
 
-// conf names a configuration file to a service.
+// conf returns the arguments that name a service's configuration file.
 func (b *Bed) conf(service, file string) []string {
 	return []string{"--config-file", filepath.Join(b.etc(), service, file)}
 }
@@ -57,7 +57,7 @@ func (b *Bed) api(port int) string { return fmt.Sprintf("%s:%d", b.o.Address, po
 
 func (b *Bed) socket() string { return filepath.Join(b.state(), "mysql", "socket") }
 
-// mariadb is tuned for a state that may be lost in a power cut: nothing is synced to the disk.
+// mariadb does not sync to disk, because the state may be lost in a power cut.
 func (b *Bed) mariadb() *Service {
 	dir := filepath.Join(b.state(), "mysql")
 	return &Service{Name: "mariadb", ports: []string{local(inner.Database)}, ready: b.answersSQL, args: []string{
@@ -74,7 +74,7 @@ func (b *Bed) rabbitmq() *Service {
 		Name: "rabbitmq", needs: []string{"epmd"}, ports: []string{local(inner.Broker), local(inner.BrokerNodes)},
 		args: []string{"setpriv", "--reuid=rabbitmq", "--regid=rabbitmq", "--init-groups", "/usr/lib/rabbitmq/bin/rabbitmq-server"},
 		env: []string{
-			"HOME=" + dir, "TMPDIR=" + dir, "RUNNING_UNDER_SYSTEMD=yes", // which makes the script become the server
+			"HOME=" + dir, "TMPDIR=" + dir, "RUNNING_UNDER_SYSTEMD=yes", // the last one makes the script exec the server
 			"ERL_EPMD_ADDRESS=127.0.0.1", "ERL_EPMD_PORT=" + strconv.Itoa(inner.Epmd), "RABBITMQ_DIST_PORT=" + strconv.Itoa(inner.BrokerNodes),
 			"RABBITMQ_NODENAME=naupegos@localhost", "RABBITMQ_CONFIG_FILE=" + filepath.Join(b.etc(), "rabbitmq", "rabbitmq.conf"),
 			"RABBITMQ_MNESIA_BASE=" + dir, "RABBITMQ_LOG_BASE=" + dir, "RABBITMQ_ENABLED_PLUGINS_FILE=" + filepath.Join(dir, "enabled_plugins"),
@@ -83,7 +83,7 @@ func (b *Bed) rabbitmq() *Service {
 	}
 }
 
-// wsgi is a service that needs a WSGI server around it, of so many processes with so many threads each.
+// wsgi returns a service that runs in a WSGI server with the given numbers of processes and of threads in each.
 func (b *Bed) wsgi(name string, port int, script, config string, processes, threads int) *Service {
 	service := configs[config]
 	dir, upper := filepath.Join(b.etc(), service), strings.ToUpper(service)
@@ -93,7 +93,7 @@ func (b *Bed) wsgi(name string, port int, script, config string, processes, thre
 		args: []string{
 			"uwsgi_python3", "--master", "--need-app", "--die-on-term", "--lazy-apps", "--enable-threads", "--thunder-lock", "--disable-logging",
 			"--buffer-size", "65535", "--processes", strconv.Itoa(processes), "--threads", strconv.Itoa(threads), "--http-socket", b.api(port), "--wsgi-file", script,
-			// It closes connections without saying so, and clients would see resets.
+			// The server closes connections without this header, and clients would see resets.
 			"--add-header", "Connection: close",
 			"--pyargv", "--config-file " + filepath.Join(dir, config),
 		},

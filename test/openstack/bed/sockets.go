@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// checkFree refuses an address on which somebody listens already, and says who.
+// checkFree fails if a process listens on the address already, and names the process.
 func checkFree(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
@@ -34,7 +34,7 @@ func checkFree(address string) error {
 	return fail.New(fail.Refused, "port %s is taken by %s", address, listener(n)).Do("stop that, or run the test bed on another machine")
 }
 
-// listener names the process that listens on a TCP port.
+// listener returns the name of the process that listens on a TCP port.
 func listener(port int) string {
 	inodes := sockets(port, "0A", 1)
 	entries, err := filepath.Glob("/proc/[0-9]*/fd/*")
@@ -78,7 +78,7 @@ func sockets(port int, state string, column int) map[string]bool {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		data, err := os.ReadFile(table)
 		if err != nil {
-			continue // a kernel without IPv6
+			continue // the kernel has no IPv6
 		}
 		for line := range strings.Lines(string(data)) {
 			f := strings.Fields(line)

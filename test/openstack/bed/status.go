@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Status prints which services run, since when and what they weigh. Memory that processes share is counted in parts (PSS).
-// That not all services run is an error (fail.NotReady), after the table.
+// Status prints which services run, since when, and how much memory they use. Shared memory counts in proportion (PSS). If some services do not
+// run, Status returns fail.NotReady after the table.
 func Status(o Options, w io.Writer) error {
 	b, err := open(o)
 	if err != nil {
@@ -49,7 +49,7 @@ func Status(o Options, w io.Writer) error {
 	return nil
 }
 
-// pss returns a process's share of memory in KiB, 0 where it is gone.
+// pss returns a process's proportional set size in KiB, or 0 if the process has ended.
 func pss(pid int) int {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

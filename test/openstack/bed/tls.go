@@ -12,13 +12,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// haproxy ends TLS for the services of tlsRegion and hands requests to the same services as everybody else's. Its log tells who asked
-// for what.
+// haproxy terminates TLS for the services of tlsRegion and forwards requests to the services of the other region. Its log lists the requests with
+// their clients.
 func (b *Bed) haproxy() *Service {
 	s := &Service{
 		Name: "haproxy", args: []string{"haproxy", "-db", "-f", filepath.Join(b.etc(), "haproxy", "haproxy.cfg")}, ready: b.answersTLS,
 		needs: []string{"keystone", "placement", "neutron-server", "nova-api", "cinder-api", "glance-api"},
-		fresh: true, // it takes O_APPEND off its output, and would write over what it said before
+		fresh: true, // HAProxy removes O_APPEND from its output and would overwrite earlier lines
 	}
 	for _, e := range catalog {
 		if e.TLS != 0 {
@@ -28,7 +28,7 @@ func (b *Bed) haproxy() *Service {
 	return s
 }
 
-// answersTLS reports whether the services of tlsRegion answer somebody who trusts nobody but the bed's authority.
+// answersTLS reports whether the services of tlsRegion answer a client that trusts only the bed's authority.
 func (b *Bed) answersTLS(ctx context.Context) (bool, error) {
 	pem, err := os.ReadFile(b.CACertFile())
 	if err != nil {
@@ -52,7 +52,7 @@ func (b *Bed) answersTLS(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// tlsCertificate makes the authority that clients of tlsRegion have to be told of, and the certificate of its services, where there is none.
+// tlsCertificate creates the authority that clients of tlsRegion trust, and the certificate of its services, if they do not exist.
 func (b *Bed) tlsCertificate(ctx context.Context) error {
 	cert := filepath.Join(b.tlsDir(), "server.pem")
 	if _, err := os.Stat(cert); err == nil {
@@ -61,7 +61,7 @@ func (b *Bed) tlsCertificate(ctx context.Context) error {
 	if err := b.authority(ctx, b.tlsDir(), "The OpenStack test bed's own authority"); err != nil {
 		return err
 	}
-	tmp := cert + ".new" // complete or not there at all
+	tmp := cert + ".new" // rename it when complete
 	if err := b.newCertificate(ctx, b.o.Address, cert+".key", tmp, "-CA", b.CACertFile(), "-CAkey", filepath.Join(b.tlsDir(), "ca.key"),
 		"-addext", "subjectAltName=IP:"+b.o.Address, "-addext", "basicConstraints=critical,CA:FALSE", "-addext", "extendedKeyUsage=serverAuth"); err != nil {
 		return err
@@ -69,12 +69,12 @@ func (b *Bed) tlsCertificate(ctx context.Context) error {
 	return os.Rename(tmp, cert)
 }
 
-// authority makes a certificate authority: ca.pem and ca.key in a directory.
+// authority creates a certificate authority in a directory: ca.pem and ca.key.
 func (b *Bed) authority(ctx context.Context, dir, name string) error {
 	return b.newCertificate(ctx, name, filepath.Join(dir, "ca.key"), filepath.Join(dir, "ca.pem"))
 }
 
-// newCertificate makes a key and its certificate, signed by itself where more does not say otherwise.
+// newCertificate creates a key and its certificate. The certificate is self-signed unless more names an authority.
 func (b *Bed) newCertificate(ctx context.Context, name, key, cert string, more ...string) error {
 	return b.tool(ctx, "openssl", nil, append([]string{"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
 		"-subj", "/CN=" + name, "-days", "3650", "-keyout", key, "-out", cert}, more...)...)

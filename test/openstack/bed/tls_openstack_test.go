@@ -23,8 +23,8 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// TestTLSCloud uses the region behind TLS as clouds.yaml tells of it: all its addresses are https, also those that services tell of
-// themselves, it has no load balancing, and who does not know the bed's authority is refused.
+// TestTLSCloud checks the region behind TLS: all addresses in the catalog and in the services' answers are https, the region has no load
+// balancing, and clients that do not trust the bed's authority fail.
 func TestTLSCloud(t *testing.T) {
 	b := up(t)
 	auth, endpoint, trust, err := clouds.Parse(clouds.WithLocations(b.CloudsYAML()), clouds.WithCloudName(bed.TLSCloud))
@@ -66,7 +66,7 @@ func TestTLSCloud(t *testing.T) {
 	}
 }
 
-// tellsOfTLS asks the service of an endpoint for its versions, and looks at the addresses in the answer.
+// tellsOfTLS queries an endpoint's versions and checks the addresses in the answer.
 func tellsOfTLS(t *testing.T, b *bed.Bed, trust *tls.Config, endpoint string) {
 	t.Helper()
 	own := "https://" + b.Address() + ":"

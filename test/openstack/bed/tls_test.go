@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestTLS makes what the region behind TLS needs, and has HAProxy itself read it.
+// TestTLS creates the files of the region behind TLS and checks them with HAProxy itself.
 func TestTLS(t *testing.T) {
 	for _, program := range []string{"openssl", "haproxy"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -43,7 +43,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := os.ReadFile(b.CACertFile()); err != nil || !bytes.Equal(again, made) {
-		t.Errorf("the authority is another one the second time, or %v", err)
+		t.Errorf("the second call replaced the authority, or %v", err)
 	}
 	files, err := render(b.settings())
 	if err != nil {
@@ -58,7 +58,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestDefinition tells beds apart by what their services are started with, and packages that have come from ones that are others.
+// TestDefinition checks that a service's arguments change the bed's definition, and that contains tells added packages from changed ones.
 func TestDefinition(t *testing.T) {
 	b := testBed(t)
 	one, err := b.definition("a 1\nb 1")
@@ -67,7 +67,7 @@ func TestDefinition(t *testing.T) {
 	}
 	b.all[0].args = append(b.all[0].args, "--another")
 	if two, err := b.definition("a 1\nb 1"); err != nil || two == one {
-		t.Errorf("another argument makes no other bed: %s, %s, %v", one, two, err)
+		t.Errorf("another argument does not change the definition: %s, %s, %v", one, two, err)
 	}
 	if !contains("a 1\nb 1\nc 1", "a 1\nb 1") || contains("a 1\nb 2", "a 1\nb 1") || contains("b 1", "a 1\nb 1") {
 		t.Error("packages are compared in a wrong way")

@@ -53,12 +53,13 @@ func login(t *testing.T, p *fault.Proxy) (*gophercloud.ProviderClient, gopherclo
 	}
 	client, err := config.NewProviderClient(t.Context(), auth, config.WithTLSConfig(tls))
 	if err == nil {
-		client.HTTPClient.Transport = &http.Transport{DisableKeepAlives: true} // which tries nothing again by itself
+		client.HTTPClient.Transport = &http.Transport{DisableKeepAlives: true} // the transport does not retry on its own
 	}
 	return client, endpoint, err
 }
 
-// TestRealCloud shows that every service is called through the proxy, pages included, and what faults do to a real Keystone and Neutron.
+// TestRealCloud checks that calls to every service pass through the proxy, including further pages of lists, and applies faults to a real
+// Keystone and Neutron.
 func TestRealCloud(t *testing.T) {
 	p := up(t)
 	client, endpoint, err := login(t, p)
@@ -75,7 +76,7 @@ func TestRealCloud(t *testing.T) {
 	refusedLogin(t, p)
 }
 
-// lists calls each service once and looks for the call.
+// lists calls each service once and checks that the proxy has seen the call.
 func lists(t *testing.T, p *fault.Proxy, client *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts) {
 	p.Reset()
 	for _, s := range []struct {
@@ -98,12 +99,12 @@ func lists(t *testing.T, p *fault.Proxy, client *gophercloud.ProviderClient, end
 		}
 		calls := p.Calls()
 		if last := calls[len(calls)-1]; last.Service != s.name || last.Method != http.MethodGet || last.Status != http.StatusOK {
-			t.Errorf("the last call is %+v; one of %s is right", last, s.name)
+			t.Errorf("the last call is %+v; want one of %s", last, s.name)
 		}
 	}
 }
 
-// pages reads a list page by page: the links to next pages lead through the proxy too.
+// pages reads a list page by page: the links to further pages also lead through the proxy.
 func pages(t *testing.T, p *fault.Proxy, network *gophercloud.ServiceClient) {
 	var made []string
 	for range 3 {
@@ -119,7 +120,7 @@ func pages(t *testing.T, p *fault.Proxy, network *gophercloud.ServiceClient) {
 		t.Fatal(err)
 	}
 	if all, err := networks.ExtractNetworks(page); err != nil || len(all) != 3 {
-		t.Errorf("%d networks, 3 are right; %v", len(all), err)
+		t.Errorf("%d networks, want 3; %v", len(all), err)
 	}
 	if n := len(p.Calls()); n < 3 {
 		t.Errorf("%d calls for three pages: %v", n, p.Calls())
@@ -131,7 +132,7 @@ func pages(t *testing.T, p *fault.Proxy, network *gophercloud.ServiceClient) {
 	}
 }
 
-// cuts makes networks over connections that are cut before and after the service has done its work.
+// cuts creates networks over connections that the proxy cuts before or after the service has done its work.
 func cuts(t *testing.T, p *fault.Proxy, network *gophercloud.ServiceClient) {
 	for _, tc := range []struct {
 		name string
@@ -149,7 +150,7 @@ func cuts(t *testing.T, p *fault.Proxy, network *gophercloud.ServiceClient) {
 		}
 		all, err := networks.ExtractNetworks(page)
 		if err != nil || len(all) != tc.left {
-			t.Errorf("%s: %d networks, %d are right; %v", tc.name, len(all), tc.left, err)
+			t.Errorf("%s: %d networks, want %d; %v", tc.name, len(all), tc.left, err)
 		}
 		for _, n := range all {
 			if err := networks.Delete(t.Context(), network, n.ID).ExtractErr(); err != nil {
@@ -159,7 +160,7 @@ func cuts(t *testing.T, p *fault.Proxy, network *gophercloud.ServiceClient) {
 	}
 }
 
-// refusedLogin lets the proxy answer in Keystone's place.
+// refusedLogin makes the proxy answer instead of Keystone.
 func refusedLogin(t *testing.T, p *fault.Proxy) {
 	p.Reset()
 	p.FailWhen(func(c fault.Call) bool { return c.Service == "identity" && c.Method == http.MethodPost }, 1, fault.Fault{Status: 503, RetryAfter: time.Second})

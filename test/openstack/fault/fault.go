@@ -11,47 +11,47 @@ import (
 	"time"
 )
 
-// Cut says when a connection is closed without an answer.
+// Cut is the time at which a connection is closed without an answer.
 type Cut int
 
-// The moments of a cut.
+// Values of Cut.
 const (
 	Never  Cut = iota
-	Before     // the service has not heard of the call
-	After      // the service has carried it out and has answered
+	Before     // the service does not get the call
+	After      // the service has executed the call and has answered
 )
 
-// Fault is what happens to a call. The zero value lets it pass. Delay comes first, then Cut or Status.
+// Fault is the treatment of a call. The zero value does nothing. Delay comes first, then Cut or Status.
 type Fault struct {
-	Status     int           // answered in the service's place, which does not hear of the call; 0: the service answers
-	RetryAfter time.Duration // told with Status, in whole seconds; 0: not told
-	Body       string        // with Status; empty: an error as OpenStack writes them
+	Status     int           // the proxy answers with it and does not forward the call; 0: the service answers
+	RetryAfter time.Duration // sent with Status, in whole seconds; 0: not sent
+	Body       string        // sent with Status; empty: an error in OpenStack's form
 	Delay      time.Duration // before anything else
 	Cut        Cut
 }
 
-// rule is a fault for calls that match.
+// rule is a fault for matching calls.
 type rule struct {
 	match func(Call) bool
 	times int
 	fault Fault
 }
 
-// FailAt makes the n-th call since the last Reset (1 is the first) meet f.
+// FailAt applies f to the n-th call since the last Reset; 1 is the first.
 func (p *Proxy) FailAt(n int, f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at[n] = f
 }
 
-// FailWhen makes the next calls that match, as many as times says, meet f. match is called with Status still 0.
+// FailWhen applies f to the next matching calls, at most times of them. match sees the call before its Status is known.
 func (p *Proxy) FailWhen(match func(Call) bool, times int, f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = append(p.rules, rule{match, times, f})
 }
 
-// wait delays a call; false when the client has gone meanwhile.
+// wait delays a call. It returns false if the client disconnects in the meantime.
 func (f Fault) wait(ctx context.Context) bool {
 	if f.Delay == 0 {
 		return true
@@ -64,7 +64,7 @@ func (f Fault) wait(ctx context.Context) bool {
 	}
 }
 
-// answer writes the fault's status as OpenStack would.
+// answer writes the fault's status in OpenStack's form.
 func (f Fault) answer(w http.ResponseWriter) {
 	if f.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Round(time.Second)/time.Second)))
@@ -80,14 +80,14 @@ func (f Fault) answer(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.Status)
-	_, _ = w.Write([]byte(body)) // the client may have gone
+	_, _ = w.Write([]byte(body)) // the client may have disconnected
 }
 
-// hangUp closes the client's connection with a reset, as a router in between would when it dies.
+// hangUp resets the client's connection, as a failing router would.
 func hangUp(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler) // closes it too
+		panic(http.ErrAbortHandler) // this also closes the connection
 	}
 	if c, ok := conn.(*net.TCPConn); ok {
 		_ = c.SetLinger(0)
@@ -95,7 +95,7 @@ func hangUp(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// carried goes with a forwarded call.
+// carried is the context of a forwarded call.
 type carried struct {
 	n    int
 	call Call

@@ -1,8 +1,8 @@
-// Package fault is an HTTP proxy before all services of an OpenStack that counts calls and, as a test says, answers, delays
-// or cuts the N-th of them.
+// Package fault is an HTTP proxy in front of all services of an OpenStack. It counts calls, and a test can make it answer, delay or cut the N-th
+// one.
 //
-// One listener serves for all services: the service at http://ADDRESS:9696 is http://PROXY/port9696, and every address of the
-// cloud in an answer (the catalog, links to next pages) is rewritten to that. The package knows nothing of what is called.
+// One listener serves all services: the service at http://ADDRESS:9696 becomes http://PROXY/port9696, and the proxy rewrites every address of the
+// cloud in an answer (the catalog, links to further pages). The package does not know the content of calls.
 package fault
 
 import (
@@ -25,21 +25,21 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Cloud is what the proxy has to know of the OpenStack behind it; *bed.Bed is one.
+// Cloud is what the proxy needs to know about the OpenStack; *bed.Bed implements it.
 type Cloud interface {
 	Address() string                    // of all API services
 	CloudsYAMLAt(authURL string) []byte // clouds.yaml with Keystone at another address
 }
 
-// Call is one call that came through the proxy. It holds no header and no body, and so no secret.
+// Call is one call through the proxy. It contains no header and no body, and therefore no secret.
 type Call struct {
 	N       int    // 1 for the first since the last Reset
-	Service string // as the catalog calls it: identity, image, compute, network, volumev3, load-balancer, placement; else the port
+	Service string // the service type in the catalog: identity, image, compute, network, volumev3, load-balancer, placement; else the port
 	Method  string
 	Path    string // below the service's address, such as /v2.0/ports
 	Query   string
-	Status  int  // what the client got; 0 when it got nothing
-	Faulty  bool // a fault was put in
+	Status  int  // status for the client; 0 if it got no answer
+	Faulty  bool // a fault was applied
 }
 
 // String renders a call as "compute GET /v2.1/servers/detail?name=a".
@@ -51,7 +51,7 @@ func (c Call) String() string {
 	return s
 }
 
-// Proxy stands before an OpenStack until it is closed. Its methods may be called while calls go through.
+// Proxy serves an OpenStack until Close. Its methods may be called while calls are in progress.
 type Proxy struct {
 	cloud    Cloud
 	listener net.Listener
@@ -59,7 +59,7 @@ type Proxy struct {
 	forward  *httputil.ReverseProxy
 
 	mu    sync.Mutex
-	under sync.WaitGroup // calls under way
+	under sync.WaitGroup // calls in progress
 	calls []Call
 	at    map[int]Fault
 	rules []rule
@@ -77,30 +77,30 @@ func New(cloud Cloud) (*Proxy, error) {
 		ModifyResponse: p.answered,
 		ErrorHandler:   failed,
 		ErrorLog:       log.New(io.Discard, "", 0), // tests see failures as their clients do
-		// A connection of its own for each call: that the cloud ends an idle one must not look like a fault.
+		// A connection of its own for each call: when the cloud closes an idle connection, that must not look like a fault.
 		Transport: &http.Transport{DisableKeepAlives: true},
 	}
 	p.server = &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
-	go func() { _ = p.server.Serve(l) }() // ends with Close
+	go func() { _ = p.server.Serve(l) }() // returns after Close
 	return p, nil
 }
 
-// prefix goes before the port of a service in the proxy's paths; a bare number would look like an API version to clients.
+// prefix precedes the port of a service in the proxy's paths. Clients would take a bare number for an API version.
 const prefix = "/port"
 
-// URL is where the proxy listens.
+// URL is the address of the proxy.
 func (p *Proxy) URL() string { return "http://" + p.listener.Addr().String() }
 
 // AuthURL is Keystone's address through the proxy.
 func (p *Proxy) AuthURL() string { return p.URL() + prefix + "5000/v3" }
 
-// CloudsYAML writes a clouds.yaml (mode 0600) whose clouds go through the proxy into dir, and returns its path.
+// CloudsYAML writes a clouds.yaml (mode 0600) whose clouds use the proxy into dir, and returns its path.
 func (p *Proxy) CloudsYAML(dir string) (string, error) {
 	file := filepath.Join(dir, "clouds.yaml")
 	return file, os.WriteFile(file, p.cloud.CloudsYAMLAt(p.AuthURL()), 0o600)
 }
 
-// Close ends the proxy and all connections through it.
+// Close stops the proxy and closes all its connections.
 func (p *Proxy) Close() error { return p.server.Close() }
 
 // Reset forgets all calls and all faults; the next call is number 1.
@@ -110,15 +110,15 @@ func (p *Proxy) Reset() {
 	p.calls, p.at, p.rules = nil, map[int]Fault{}, nil
 }
 
-// Calls returns all calls since the last Reset in the order in which they came.
+// Calls returns all calls since the last Reset in the order of arrival.
 func (p *Proxy) Calls() []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Call(nil), p.calls...)
 }
 
-// Settle waits until no call is under way. A service goes on with a call whose client has gone, and so does the proxy: after a client
-// was killed, what it had asked for is there only then.
+// Settle waits until no call is in progress. Services finish a call although its client has disconnected, and so does the proxy: only then does
+// the result of a killed client's call exist.
 func (p *Proxy) Settle(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { defer close(done); p.under.Wait() }()
@@ -130,7 +130,7 @@ func (p *Proxy) Settle(ctx context.Context) error {
 	}
 }
 
-// begin counts a call and reports which fault it meets.
+// begin counts a call and returns its fault.
 func (p *Proxy) begin(c Call) (n int, f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +147,7 @@ func (p *Proxy) begin(c Call) (n int, f Fault) {
 	return c.N, f
 }
 
-// end notes what the client got. A call that was forgotten meanwhile stays so.
+// end records the status for the client. It ignores a call from before a Reset.
 func (p *Proxy) end(n, status int, of Call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,12 +156,12 @@ func (p *Proxy) end(n, status int, of Call) {
 	}
 }
 
-// services names the services by their usual ports.
+// services maps default ports to service types.
 var services = map[string]string{
 	"5000": "identity", "9292": "image", "8778": "placement", "8774": "compute", "9696": "network", "8776": "volumev3", "9876": "load-balancer",
 }
 
-// ServeHTTP carries one call.
+// ServeHTTP forwards one call.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	port, path, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), prefix), "/")
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
@@ -200,16 +200,16 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(w, r)
 }
 
-// errCut makes the reverse proxy hang up though the service has answered.
+// errCut makes the reverse proxy hang up although the service has answered.
 var errCut = errors.New("cut after the answer")
 
-// answered rewrites the cloud's addresses in an answer, or cuts the call when the whole answer is here.
+// answered rewrites the cloud's addresses in an answer. If the call is to be cut, it reads the whole answer and then fails.
 func (p *Proxy) answered(resp *http.Response) error {
 	c := carriedIn(resp.Request.Context())
 	kind := resp.Header.Get("Content-Type")
 	if !c.cut && !strings.Contains(kind, "json") && !strings.Contains(kind, "text") && kind != "" {
 		p.end(c.n, resp.StatusCode, c.call)
-		return nil // an image, which is large and names nobody
+		return nil // an image: it is large and contains no addresses
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -233,7 +233,7 @@ func (p *Proxy) answered(resp *http.Response) error {
 	return nil
 }
 
-// failed answers for a service that gave no answer, and hangs up on cut calls.
+// failed answers for a service that did not answer, and hangs up on cut calls.
 func failed(w http.ResponseWriter, _ *http.Request, err error) {
 	if errors.Is(err, errCut) {
 		hangUp(w)

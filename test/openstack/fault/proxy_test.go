@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// local is a cloud of one service that answers with a link to itself and counts what it heard.
+// local is a cloud with one service, which answers with a link to itself and counts its calls.
 type local struct {
 	*httptest.Server
 	heard atomic.Int32
@@ -50,7 +50,7 @@ func start(t *testing.T) (*local, *Proxy, string) {
 	return l, p, p.URL() + "/port" + port
 }
 
-// call makes one call over a connection of its own, so that nothing is tried again behind the test's back.
+// call sends one call over a connection of its own, so that the client does not retry it.
 func call(t *testing.T, method, url string) (*http.Response, string, error) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader("{}"))
@@ -86,7 +86,7 @@ func TestForward(t *testing.T) {
 	}
 	p.Reset()
 	if len(p.Calls()) != 0 {
-		t.Error("Reset has forgotten nothing")
+		t.Error("Reset did not delete the calls")
 	}
 }
 
@@ -103,7 +103,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	if got := l.heard.Load(); got != 2 {
-		t.Errorf("the service has heard %d calls, 2 are right", got)
+		t.Errorf("the service got %d calls, want 2", got)
 	}
 	if c := p.Calls(); !c[1].Faulty || c[1].Status != 429 || c[0].Faulty || c[2].Faulty {
 		t.Errorf("calls: %+v", c)
@@ -126,7 +126,7 @@ func TestCut(t *testing.T) {
 			t.Errorf("cut %d: %v is not what a cut looks like", tc.cut, err)
 		}
 		if got := l.heard.Load(); got != tc.heard {
-			t.Errorf("cut %d: the service has heard %d calls, %d are right", tc.cut, got, tc.heard)
+			t.Errorf("cut %d: the service got %d calls, want %d", tc.cut, got, tc.heard)
 		}
 		if c := p.Calls(); len(c) != 1 || c[0].Status != 0 || !c[0].Faulty {
 			t.Errorf("cut %d: calls %+v", tc.cut, c)
@@ -179,7 +179,7 @@ func TestCloudsYAML(t *testing.T) {
 	}
 }
 
-// TestSettle: a service is not told that its client has gone, and Settle waits for it.
+// TestSettle: a service does not notice that its client has disconnected, and Settle waits for the service.
 func TestSettle(t *testing.T) {
 	heard, goOn := make(chan struct{}), make(chan struct{})
 	var gone, done atomic.Bool
@@ -220,10 +220,10 @@ func TestSettle(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := p.Settle(short); err == nil {
-		t.Error("the call that is under way was not waited for")
+		t.Error("Settle did not wait for the call in progress")
 	}
 	close(goOn)
 	if err := p.Settle(t.Context()); err != nil || !done.Load() || gone.Load() {
-		t.Errorf("%v; the service has ended it: %t; it was told that the client has gone: %t", err, done.Load(), gone.Load())
+		t.Errorf("%v; the service finished the call: %t; it noticed that the client disconnected: %t", err, done.Load(), gone.Load())
 	}
 }

@@ -1,5 +1,5 @@
-// Command runner makes the servers of the test bed's Nova real machines of this host, until it is interrupted; then it
-// removes everything it made. See the package runner below it.
+// Command runner boots real machines on this host for the servers of the test bed's Nova until it is interrupted. Then it removes everything that
+// it created. See the package runner below.
 //
 //	go run ./test/openstack/runner [flags]      (root)
 package main
@@ -27,7 +27,7 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) == 2 && args[0] == local.SupervisorCommand { // this program is also its machines' supervisor
+	if len(args) == 2 && args[0] == local.SupervisorCommand { // this program is also the machines' supervisor
 		return local.Supervise(context.Background(), args[1])
 	}
 	opts, stopWithin, err := parse(args)
@@ -44,7 +44,7 @@ func run(args []string) error {
 		return err
 	}
 	<-ctx.Done()
-	cancel() // a second signal ends this program at once; the next runner sweeps
+	cancel() // a second signal ends this program at once; the next runner cleans up
 	opts.Log.Info("stopping; removing what was made")
 	stop, done := context.WithTimeout(context.Background(), stopWithin)
 	defer done()

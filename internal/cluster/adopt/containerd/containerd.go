@@ -1,7 +1,7 @@
-// Package containerd reads containerd's configuration as operators and tools write it: versions 1 to 4 of its format, with imports. It tells settings
-// that another configuration would take away from defaults, and never returns credentials.
+// Package containerd reads containerd configurations of operators and tools: versions 1 to 4 of the format, with imports. It lists the settings
+// that differ from the defaults and would be lost if another configuration replaced this one, and never returns credentials.
 //
-// It knows nothing of clusters or hosts: it gets files, and returns settings.
+// It knows nothing of clusters or hosts: its input is files, its output settings.
 package containerd
 
 import (
@@ -125,8 +125,8 @@ func (s settings) add(at []string, table map[string]any) {
 	}
 }
 
-// canonical gives settings of the CRI plugin one name, whatever the version: 1 calls it cri, 2 io.containerd.grpc.v1.cri, 3 has it in two parts, and
-// 4 calls the section of the socket server.
+// canonical returns one name for a setting of the CRI plugin, whatever the version: version 1 calls the plugin cri, 2 io.containerd.grpc.v1.cri,
+// 3 splits it in two, and 4 calls the section of the socket server.
 func canonical(at []string) []string {
 	if len(at) < 3 || at[0] != "plugins" {
 		return at
@@ -159,10 +159,10 @@ func join(at []string) string {
 	return strings.Join(words, ".")
 }
 
-// zeros say nothing: containerd has its default then, or a feature is off.
+// zeros are values without effect: containerd uses its default, or a feature is off.
 var zeros = []string{`""`, "0", "false", "[]", "{}", "null", `"0s"`}
 
-// whatever marks settings that are harmless with any value.
+// whatever marks settings that are harmless with every value.
 var whatever = []string(nil)
 
 // harmlessSettings are values that are containerd's defaults, or that change nothing for pods and nodes.

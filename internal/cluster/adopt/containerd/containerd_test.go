@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestDefaults: what `containerd config default` prints loses nothing, in any version of the format.
+// TestDefaults: the output of `containerd config default` loses nothing, in any version of the format.
 func TestDefaults(t *testing.T) {
 	for _, name := range []string{"default-1.6.toml", "default-2.2.toml"} {
 		data := testkit.Value(os.ReadFile(filepath.Join("testdata", name)))(t)

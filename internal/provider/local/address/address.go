@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// Host numbers within the subnet. hostRange has those of machines.
+// Host numbers within the subnet. hostRange defines those of machines.
 const (
 	ThisHost = 1  // the bridge, which is the machines' gateway
 	VIP      = 10 // the virtual address for gateways

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestWaitingForALock: who is stopped while he waits was interrupted; whose time is up learns that another one holds it.
+// TestWaitingForALock: a cancelled waiter reports an interruption; a waiter whose deadline passes reports that another process holds the lock.
 func TestWaitingForALock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	release := testkit.Value(Lock(t.Context(), path))(t)

@@ -25,15 +25,15 @@ func (s Stack) agentLayer() (Layer, error) {
 // bundleRecipe must change whenever the same bundle would give a different layer.
 const bundleRecipe = "bundle 2"
 
-// bundleLayer holds the bundle's blobs in machine.BlobDir and, beside the root, containerd's store with all
-// images of the bundle imported and unpacked.
+// bundleLayer holds the bundle's blobs in machine.BlobDir and, next to the root, containerd's store with all images of the bundle imported and
+// unpacked.
 func (s Stack) bundleLayer() Layer {
 	b := s.Bundle
 	build := func(ctx context.Context, dir string, progress plan.Progress) error {
 		if err := rootfs.PlaceBlobs(b, rootfs.Artifacts(b.Manifest), filepath.Join(dir, "root")); err != nil {
 			return err
 		}
-		// temporary files are put beside the layer, where the next run finds those of an interrupted one
+		// temporary files are next to the layer, where the next run finds those of an interrupted one
 		return rootfs.ImageStore(ctx, b, filepath.Join(dir, storeDir), filepath.Dir(dir), progress)
 	}
 	return Layer{Name: "bundle-" + files.Digest(bundleRecipe, b.ID)[:16], Title: "Kubernetes " + b.Manifest.Kubernetes + " and its images", build: build}

@@ -73,7 +73,7 @@ func (s Stack) Missing() ([]Layer, error) {
 	return out, nil
 }
 
-// storeDir is the directory, beside a layer's root, of a ready-made containerd store.
+// storeDir is the directory, next to a layer's root, of a ready-made containerd store.
 const storeDir = "containerd"
 
 // Lower returns the overlay's lower directories for a new machine, topmost first, and the directory of the topmost ready-made

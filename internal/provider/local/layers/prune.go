@@ -30,7 +30,7 @@ func (s Stack) Prune(ctx context.Context, unused time.Duration) (removed []strin
 func (s Stack) prune(unused time.Duration) (removed []string, err error) {
 	used, err := s.used()
 	if fail.KindOf(err) == fail.Conflict {
-		return nil, nil // wait until that machine is repaired or gone
+		return nil, nil // wait until that machine is repaired or removed
 	}
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func TestMountTable(t *testing.T) {
 	testkit.Golden(t, "mounts-v2.golden", mountTable([]process.Hierarchy{{Mount: "/sys/fs/cgroup", Unified: true}}))
 }
 
-// TestUnitsVerify has systemd check our units, where it is installed; the integration tests boot with them anyway.
+// TestUnitsVerify checks our units with systemd if it is installed; the integration tests boot with them anyway.
 func TestUnitsVerify(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not installed")
@@ -35,7 +35,7 @@ func TestUnitsVerify(t *testing.T) {
 			}
 		}
 		out, err := exec.Command("systemd-analyze", "verify", "--man=no", filepath.Join(dir, name)).CombinedOutput()
-		if err != nil || strings.Contains(string(out), "naupegos") { // it also tells of what is wrong with the host's own units
+		if err != nil || strings.Contains(string(out), "naupegos") { // it also reports problems of the host's own units
 			t.Errorf("%s: %v: %s", name, err, out)
 		}
 	}

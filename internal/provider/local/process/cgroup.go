@@ -81,7 +81,7 @@ func PIDs(dirs []string) ([]int, error) {
 			}
 			data, err := os.ReadFile(path)
 			if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EOPNOTSUPP) {
-				return nil // removed meanwhile, or a threaded group, whose processes are listed in its parent
+				return nil // removed in the meantime, or a threaded group, whose processes are listed in its parent
 			}
 			for line := range strings.Lines(string(data)) {
 				if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && !slices.Contains(pids, pid) {
@@ -132,7 +132,7 @@ func thaw(dirs []string) error {
 				err = os.WriteFile(path, []byte("THAWED"), 0)
 			}
 			if errors.Is(err, unix.ENODEV) {
-				return nil // removed meanwhile
+				return nil // removed in the meantime
 			}
 			return files.IgnoreGone(err)
 		})

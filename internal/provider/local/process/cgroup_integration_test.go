@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestFrozenProcessesDie kills what a container runtime has frozen and did not come to thaw.
+// TestFrozenProcessesDie kills processes that a container runtime has frozen and not thawed.
 func TestFrozenProcessesDie(t *testing.T) {
 	const freezers = "/sys/fs/cgroup/freezer"
 	if _, err := os.Stat(freezers); err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestProcessesThatStay: who is stopped while processes die was interrupted; whose time is up learns which ones stay.
+// TestProcessesThatStay: a cancelled waiter reports an interruption; a waiter whose deadline passes lists the remaining processes.
 func TestProcessesThatStay(t *testing.T) {
 	group := t.TempDir()
-	sleeper := exec.Command("sleep", "60") // killed, and in the list for ever
+	sleeper := exec.Command("sleep", "60") // killed, and a zombie that stays in the list
 	testkit.Must(t, sleeper.Start())
 	t.Cleanup(func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() })
 	testkit.Must(t, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(sleeper.Process.Pid)), 0o600))

@@ -51,7 +51,7 @@ func (h fakeHost) is(forward, instances string) {
 func (h fakeHost) raised()           { h.t.Helper(); testkit.Must(h.t, h.raise()) }
 func (h fakeHost) restored(used use) { h.t.Helper(); testkit.Must(h.t, h.restore(used)) }
 
-// forgotten fails where there still is a record.
+// forgotten fails if a record still exists.
 func (h fakeHost) forgotten() {
 	h.t.Helper()
 	if data, err := os.ReadFile(h.file); err == nil {
@@ -64,10 +64,10 @@ var nobody = use{}
 func TestSettingsGoBackWithTheLastUser(t *testing.T) {
 	h := newFakeHost(t)
 	h.raised()
-	h.raised() // by another state root; must not forget what was at first
+	h.raised() // by another state root; must not overwrite the original value
 	h.is("1", "2048")
 	h.restored(use{network: true, machines: true})
-	h.restored(use{network: true}) // a network whose machines are yet to be made
+	h.restored(use{network: true}) // a network whose machines do not exist yet
 	h.is("1", "2048")
 	h.restored(use{machines: true}) // in another network namespace
 	h.is("0", "2048")
@@ -82,14 +82,14 @@ func TestSettingsThatOthersChanged(t *testing.T) {
 	h := newFakeHost(t)
 	h.set(perNetwork, "1") // before
 	h.raised()
-	h.set(perKernel, "4096") // meanwhile, to more
+	h.set(perKernel, "4096") // in the meantime, to a higher value
 	h.restored(nobody)
 	h.is("1", "4096")
 	h.forgotten()
 
 	h.set(perKernel, "128")
 	h.raised()
-	h.set(perKernel, "512") // meanwhile, to less than machines need
+	h.set(perKernel, "512") // in the meantime, to less than machines need
 	h.raised()
 	h.is("1", "2048")
 	h.restored(nobody)
@@ -114,13 +114,13 @@ func TestSettingsAfterCrash(t *testing.T) {
 	h.set(perKernel, "128")
 	h.raised()
 	h.is("1", "2048")
-	h.set(perNetwork, "0") // died after one was put back, before it was forgotten
+	h.set(perNetwork, "0") // died after restoring one setting and before removing its record
 	h.restored(nobody)
 	h.is("0", "128")
 	h.forgotten()
 }
 
-// TestSettingsAfterReboot leaves the record of a former boot, as hosts do whose /run is on the disk.
+// TestSettingsAfterReboot uses the record of a former boot, as on hosts with /run on a disk.
 func TestSettingsAfterReboot(t *testing.T) {
 	h := newFakeHost(t)
 	h.raised()

@@ -23,6 +23,11 @@ type User struct {
 	AppCredential *AppCredential `json:"application_credential"` // nil: logged in by password or token
 }
 
+// Admin reports whether the user is an administrator of the cloud, as its usual policy names one.
+func (u User) Admin() bool {
+	return slices.ContainsFunc(u.Roles, func(r Role) bool { return strings.EqualFold(r.Name, "admin") })
+}
+
 // Role is a role of the user in the project.
 type Role struct {
 	ID   string `json:"id"`

@@ -1,6 +1,8 @@
 package settings
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -88,7 +90,9 @@ func Read(src Source, cloud, region string) (Settings, error) {
 // Trust reads only the certificates of a cloud in a region, if a login is set. The region is chosen as by Read.
 func Trust(src Source, cloud, region string) (s Settings, err error) {
 	if cloud == "" && src.Getenv("OS_CLOUD") == "" && src.Getenv("OS_AUTH_URL") == "" {
-		return s, nil
+		if cloud, err = only(src); err != nil || cloud == "" {
+			return s, err
+		}
 	}
 	c, err := choose(src, cloud)
 	if err != nil {
@@ -115,11 +119,39 @@ func choose(src Source, cloud string) (c chosen, err error) {
 	}
 	c = chosen{source: "the OS_* variables"}
 	if src.Getenv("OS_AUTH_URL") == "" {
+		if cloud, err = only(src); err != nil {
+			return c, err
+		}
+		if cloud != "" {
+			return choose(src, cloud)
+		}
 		return c, fail.New(fail.Invalid, "no cloud is named: neither spec.provider.openstack.cloud nor $OS_CLOUD nor $OS_AUTH_URL is set").
 			Do(`put "cloud: NAME" of your clouds.yaml into the document, or source your openrc file`)
 	}
 	c.entry, err = fromEnv(src)
 	return c, err
+}
+
+// only returns the name of the cloud in the files if there is exactly one, as openstacksdk takes it; else empty.
+func only(src Source) (string, error) {
+	f, err := readFiles(src)
+	if err != nil {
+		return "", err
+	}
+	names := map[string]bool{}
+	for _, n := range []node{f.clouds, f.secure} {
+		all, err := n.members()
+		if err != nil {
+			return "", err
+		}
+		for _, m := range all {
+			names[m.key] = true
+		}
+	}
+	if len(names) != 1 {
+		return "", nil
+	}
+	return slices.Collect(maps.Keys(names))[0], nil
 }
 
 // beside lists settings that openstacksdk moves from outside of auth into it, where they take precedence.

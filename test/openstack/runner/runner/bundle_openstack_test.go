@@ -21,8 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
-// preparedImage puts an image into Glance that says it carries a bundle of this host's library, as `naupegos image upload`
-// does.
+// preparedImage creates an image in Glance whose properties name a bundle of this host's library, as `naupegos image upload` does.
 func (x *tenant) preparedImage() (image string, b *bundle.Bundle) {
 	x.t.Helper()
 	ctx, t := x.t.Context(), x.t
@@ -36,7 +35,7 @@ func (x *tenant) preparedImage() (image string, b *bundle.Bundle) {
 	return i.ID, b
 }
 
-// TestBundleIsInTheImage boots from a volume made of an image that carries a bundle: only the volume's metadata tells.
+// TestBundleIsInTheImage boots from a volume of an image with a bundle: only the volume's metadata names the bundle.
 func TestBundleIsInTheImage(t *testing.T) {
 	testkit.OnlyFull(t, "make test-own-image covers images with the bundle inside")
 	x := newTenant(t, "10.94.11.0/24")

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// reading is what was read of Octavia last.
+// reading is the result of the last read of Octavia.
 type reading struct {
-	print    string // of the load balancers' heads
+	print    string // fingerprint of the load balancers' heads
 	at       time.Time
 	balances []balancer
 }
 
-// stale is how long load balancers are believed to be as they were read, when their heads say nothing new.
+// stale is the age at which balancers are read again although their heads have not changed.
 const stale = 10 * time.Second
 
-// carryBalancers has the addresses of load balancers on this host's bridges, and HAProxy answer there.
+// carryBalancers adds the addresses of load balancers to this host's bridges and configures HAProxy to listen on them.
 func (r *Runner) carryBalancers(ctx context.Context) error {
 	if err := r.readBalancers(ctx); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (r *Runner) carryBalancers(ctx context.Context) error {
 	return err
 }
 
-// readBalancers reads Octavia again where something may have changed.
+// readBalancers reads Octavia again if something may have changed.
 func (r *Runner) readBalancers(ctx context.Context) error {
 	heads, print, err := r.cloud.balancerHeads(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (r *Runner) readBalancers(ctx context.Context) error {
 	return nil
 }
 
-// carryFloatings has the packet filter lead floating IPs, and the metadata address, where they lead now.
+// carryFloatings updates the packet filter's rules for floating IPs and for the metadata address.
 func (r *Runner) carryFloatings(ctx context.Context) error {
 	all, err := r.cloud.floatings(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *Runner) carryFloatings(ctx context.Context) error {
 	return err
 }
 
-// applyFilter makes the ways out and the rules.
+// applyFilter adds the links to external networks and applies the rules.
 func (r *Runner) applyFilter(ctx context.Context, rules string) error {
 	err := r.state.change(func() { r.state.Table, r.state.Link = r.opts.table(), r.opts.link() })
 	if err != nil {
@@ -112,7 +112,7 @@ func (r *Runner) applyFilter(ctx context.Context, rules string) error {
 	return applyRules(ctx, rules)
 }
 
-// sweepFilter removes what applyFilter, of this runner or a former one, has made.
+// sweepFilter removes what applyFilter created, also in an earlier runner.
 func (r *Runner) sweepFilter(ctx context.Context) error {
 	if r.state.Table != "" {
 		if err := removeTable(ctx, r.state.Table); err != nil {
@@ -127,7 +127,7 @@ func (r *Runner) sweepFilter(ctx context.Context) error {
 	return r.state.change(func() { r.state.Table, r.state.Link = "", "" })
 }
 
-// outside makes sure that this host reaches the external networks.
+// outside makes the external networks reachable from this host.
 func (r *Runner) outside() error {
 	skipped, err := ensureOutside(r.opts.link(), r.external)
 	for _, p := range skipped {
@@ -139,5 +139,5 @@ func (r *Runner) outside() error {
 	return err
 }
 
-// hostPrefix is this host's address in the network.
+// hostPrefix returns this host's address in the network.
 func (n *network) hostPrefix() netip.Prefix { return netip.PrefixFrom(n.host, n.sub.Prefix.Bits()) }

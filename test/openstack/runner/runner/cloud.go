@@ -20,14 +20,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// cloud asks the bed's services. All lists are of every project.
+// cloud queries the bed's services. All lists cover every project.
 type cloud struct {
 	compute, network, balance, volume, image *gophercloud.ServiceClient
 
 	roster roster
 }
 
-const callTimeout = time.Minute // of one request; nothing here is large, but the bed shares its processors
+const callTimeout = time.Minute // for one request; the answers are small, but the bed shares its processors
 
 func connect(ctx context.Context, o Options) (*cloud, error) {
 	refuse := func(err error) error {
@@ -58,7 +58,7 @@ func connect(ctx context.Context, o Options) (*cloud, error) {
 	return c, nil
 }
 
-// lastReboot reports when a server was told to reboot last; the zero time for never.
+// lastReboot returns the time of a server's last reboot action, or the zero time if it was never rebooted.
 func (c *cloud) lastReboot(ctx context.Context, id string) (last time.Time, err error) {
 	page, err := instanceactions.List(c.compute, id, nil).AllPages(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *cloud) lastReboot(ctx context.Context, id string) (last time.Time, err 
 	return last, nil
 }
 
-// places tells for every server with a port where it is. Of several ports the first in the order of their IDs counts: local
+// places returns the place of every server with a port. If a server has several ports, the first in the order of IDs counts, because local
 // machines have one link.
 func (c *cloud) places(ctx context.Context) (map[string]place, error) {
 	page, err := ports.List(c.network, ports.ListOpts{SortKey: "id", SortDir: "asc"}).AllPages(ctx)
@@ -102,7 +102,7 @@ func (c *cloud) places(ctx context.Context) (map[string]place, error) {
 	return out, nil
 }
 
-// subnets returns the first IPv4 subnet of every network that is not external, by network ID, and those of external ones.
+// subnets returns the first IPv4 subnet of every internal network by network ID, and the subnets of the external networks.
 func (c *cloud) subnets(ctx context.Context) (inside map[string]subnet, outside []subnet, err error) {
 	type outer struct {
 		networks.Network
@@ -128,11 +128,11 @@ func (c *cloud) subnets(ctx context.Context) (inside map[string]subnet, outside 
 		i := slices.IndexFunc(nets, func(n outer) bool { return n.ID == s.NetworkID })
 		prefix, err := netip.ParsePrefix(s.CIDR)
 		if i < 0 || err != nil {
-			continue // its network was removed meanwhile
+			continue // its network was removed in the meantime
 		}
 		gateway, err := netip.ParseAddr(s.GatewayIP)
 		if err != nil {
-			gateway = netip.Addr{} // a subnet without a way out
+			gateway = netip.Addr{} // the subnet has no gateway
 		}
 		one := subnet{Network: s.NetworkID, Name: nets[i].Name, Prefix: prefix, Gateway: gateway}
 		if nets[i].External {
@@ -157,7 +157,7 @@ func (c *cloud) floatings(ctx context.Context) ([]floating, error) {
 	for _, f := range all {
 		from, err1 := netip.ParseAddr(f.FloatingIP)
 		to, err2 := netip.ParseAddr(f.FixedIP)
-		if err1 == nil && err2 == nil { // else it is not associated
+		if err1 == nil && err2 == nil { // an error means that it is not associated
 			out = append(out, floating{Address: from, Fixed: to})
 		}
 	}

@@ -16,15 +16,15 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// carried reports whether Octavia would have a load balancer in its amphorae by now. One in ERROR stays as it was.
+// carried reports whether Octavia's amphorae would serve a load balancer by now. A balancer in ERROR keeps its last configuration.
 func carried(status string) bool { return status != "PENDING_CREATE" && !deleted(status) }
 
-// deleted is all that is asked of what hangs on a load balancer: where everything was created in one call, it says
-// PENDING_CREATE until an amphora reports, which the bed's Octavia hasn't.
+// deleted is the only status check for a load balancer's children: if one call created them all, they stay in PENDING_CREATE until an amphora
+// reports, and the bed's Octavia has no amphorae.
 func deleted(status string) bool { return status == "PENDING_DELETE" || status == "DELETED" }
 
-// balancerHeads lists the load balancers, and a text that differs when any of them, or what hangs on it, is being changed or
-// was: reading all of it costs Octavia a call for each pool.
+// balancerHeads returns the load balancers and a fingerprint that changes whenever a balancer or one of its children changes. Reading all
+// children costs Octavia a call for each pool.
 func (c *cloud) balancerHeads(ctx context.Context) (heads []loadbalancers.LoadBalancer, print string, err error) {
 	page, err := loadbalancers.List(c.balance, loadbalancers.ListOpts{SortKey: "id", SortDir: "asc"}).AllPages(ctx)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *cloud) balancerHeads(ctx context.Context) (heads []loadbalancers.LoadBa
 	return heads, b.String(), nil
 }
 
-// balancers reads everything that hangs on the given load balancers.
+// balancers reads all children of the given load balancers.
 func (c *cloud) balancers(ctx context.Context, heads []loadbalancers.LoadBalancer) ([]balancer, error) {
 	if len(heads) == 0 {
 		return nil, nil
@@ -65,7 +65,7 @@ func (c *cloud) balancers(ctx context.Context, heads []loadbalancers.LoadBalance
 	for _, h := range heads {
 		vip, err := netip.ParseAddr(h.VipAddress)
 		if err != nil {
-			continue // it has none yet
+			continue // it has no VIP yet
 		}
 		b := balancer{ID: h.ID, Name: h.Name, Network: h.VipNetworkID, VIP: vip}
 		for _, l := range ls {

@@ -12,25 +12,25 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// The image properties by which `naupegos image upload` says what is in an image, and that it made it.
+// Image properties that `naupegos image upload` sets: they mark its images and name their content.
 const (
 	bundleProperty = "naupegos_bundle"
 	digestProperty = "naupegos_sha512" // of the image's file
 )
 
-// content is what a server's image has inside, as far as it says so.
+// content describes an image of a server as the image's properties do.
 type content struct {
 	Image  string // Glance's ID
 	Bundle string // the bundle's ID; empty: a plain image
 	SHA512 string // of the image's data, which `naupegos image build` made; empty: there are no such data
 }
 
-// contentOf reads it from the server's image, or from what Cinder noted of the image when it made the root volume.
+// contentOf reads the properties from the server's image or, for a root volume, from the image metadata that Cinder stored with it.
 func (c *cloud) contentOf(ctx context.Context, s server) (content, error) {
 	if s.Image != "" {
 		i, err := images.Get(ctx, c.image, s.Image).Extract()
 		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-			return content{}, nil // removed since the server was made
+			return content{}, nil // the image was removed after the server was created
 		}
 		if err != nil {
 			return content{}, fail.Wrap(fail.Unreachable, err, "read image %s", s.Image).At(s.Name)
@@ -50,9 +50,9 @@ func (c *cloud) contentOf(ctx context.Context, s server) (content, error) {
 	return content{}, nil
 }
 
-// data opens an image's data and tells their format. What is read takes as long as it takes; ctx bounds it.
+// data opens an image's data and returns its format. ctx bounds the whole read.
 func (c *cloud) data(ctx context.Context, id string) (io.ReadCloser, string, error) {
-	i, err := images.Get(ctx, c.image, id).Extract() // has a new token made where the old one has ended
+	i, err := images.Get(ctx, c.image, id).Extract() // this call also renews an expired token
 	if err != nil {
 		return nil, "", fail.Wrap(fail.Unreachable, err, "read image %s", id)
 	}
@@ -63,7 +63,7 @@ func (c *cloud) data(ctx context.Context, id string) (io.ReadCloser, string, err
 	for k, v := range c.image.AuthenticatedHeaders() {
 		req.Header.Set(k, v)
 	}
-	client := http.Client{Transport: c.image.HTTPClient.Transport} // the other one's timeout is for small answers
+	client := http.Client{Transport: c.image.HTTPClient.Transport} // the other client's timeout is for small answers
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, "", fail.Wrap(fail.Unreachable, err, "read the data of image %s", i.Name)

@@ -12,16 +12,16 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local"
 )
 
-// consoleLimit is how much of a machine's console Nova serves.
+// consoleLimit is how much of a machine's console log Nova serves.
 const consoleLimit = 256 << 10
 
-// seen reports whether a console's log has changed.
+// seen is the state of a console log at its last copy, to detect changes.
 type seen struct {
 	size int64
 	at   time.Time
 }
 
-// followConsoles copies machines' console logs to where the bed's Nova serves them from, twice a second.
+// followConsoles copies the machines' console logs to the directory of the bed's Nova, twice a second.
 func (r *Runner) followConsoles(ctx context.Context) {
 	was := map[string]seen{}
 	tick := time.NewTicker(500 * time.Millisecond)
@@ -44,7 +44,7 @@ func (r *Runner) followConsoles(ctx context.Context) {
 	}
 }
 
-// copyConsoles copies the logs that have changed.
+// copyConsoles copies the console logs that have changed.
 func (r *Runner) copyConsoles(was map[string]seen) error {
 	r.mu.Lock()
 	names := make(map[string]console, len(r.consoles))
@@ -75,13 +75,13 @@ func (r *Runner) copyConsoles(was map[string]seen) error {
 	return errors.Join(errs...)
 }
 
-// console says where a machine's console is.
+// console is the location of a machine's console log.
 type console struct {
 	provider *local.Provider
 	machine  string
 }
 
-// copy writes the console as text that others than root may read: a console holds no secret.
+// copy writes the console as a world-readable text file: a console contains no secrets.
 func (c console) copy(to string) error {
 	data, err := c.provider.Console(c.machine, consoleLimit)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c console) copy(to string) error {
 	return replaceFile(to, data, 0o644)
 }
 
-// pruneConsoles removes logs that nobody has written to for so long. They outlive their machines, as evidence.
+// pruneConsoles removes logs that have not changed for the given time. Logs outlive their machines, as evidence.
 func pruneConsoles(dir string, age time.Duration) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil {
@@ -99,7 +99,7 @@ func pruneConsoles(dir string, age time.Duration) error {
 	for _, f := range files {
 		info, err := os.Stat(f)
 		if err != nil || time.Since(info.ModTime()) < age {
-			continue // gone meanwhile, or young
+			continue // removed in the meantime, or recent
 		}
 		if err := os.Remove(f); err != nil {
 			return err

@@ -21,19 +21,19 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
-// fakeCloud answers as the bed's services do, with what a test puts into it: what happens when a runner dies can then be
-// tried in a minute. The openstack tests do the same with the real services.
+// fakeCloud answers as the bed's services do, with content from the test. Tests of a killed runner then take a minute. The openstack tests do the
+// same with the real services.
 type fakeCloud struct {
 	*httptest.Server
 	t      *testing.T
 	signer ssh.Signer
 
 	mu    sync.Mutex
-	lists map[string][]map[string]any // by the path's last word
-	gone  []map[string]any            // servers that were in their list once
+	lists map[string][]map[string]any // by the last element of the path
+	gone  []map[string]any            // deleted servers
 }
 
-// fakeNetwork's ID is another one in each run: two on one host must not take each other's machines for their own.
+// fakeNetwork differs in each run, so that two runs on one host do not share machines.
 var fakeNetwork = fmt.Sprintf("%08x-0000-4000-8000-000000000001", mathrand.Uint32())
 
 const (
@@ -60,7 +60,7 @@ func newFakeCloud(t *testing.T) *fakeCloud {
 	return f
 }
 
-// fill puts a server, a floating IP and a load balancer into the cloud.
+// fill adds a server, a floating IP and a load balancer to the cloud.
 func (f *fakeCloud) fill() {
 	f.set("servers", f.server("ACTIVE", time.Now()))
 	f.set("floatingips", map[string]any{"id": "f1", "floating_ip_address": fakePublic, "fixed_ip_address": fakeAddress, "port_id": "p1"})
@@ -119,12 +119,12 @@ func (f *fakeCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		})
 	case word == "os-instance-actions":
 		f.write(w, map[string]any{"instanceActions": f.lists["actions"]})
-	case word == "servers" && r.URL.Query().Has("changes-since"): // the later entry of two for one server counts
+	case word == "servers" && r.URL.Query().Has("changes-since"): // the later of two entries for one server counts
 		f.write(w, map[string]any{word: slices.Concat(f.gone, items)})
 	case known:
 		f.write(w, map[string]any{word: items})
 	default:
-		http.NotFound(w, r) // the image is gone, and there is no user-data
+		http.NotFound(w, r) // the image is deleted, and there is no user-data
 	}
 }
 
@@ -144,7 +144,7 @@ func (f *fakeCloud) token() any {
 	return map[string]any{"token": map[string]any{"expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "catalog": catalog}}
 }
 
-// bed writes what a runner of this cloud finds in its state directory.
+// bed writes the state directory that a runner of this cloud reads.
 func (f *fakeCloud) bed() Options {
 	f.t.Helper()
 	base, err := os.MkdirTemp("/var/tmp", "naupegos-runner-test-")

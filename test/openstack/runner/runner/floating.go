@@ -9,19 +9,19 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// metadataAddress is where machines of a cloud ask who they are.
+// metadataAddress is the address of the metadata service in a cloud.
 const metadataAddress = "169.254.169.254"
 
-// served is one Neutron network that has a bridge on this host.
+// served is a Neutron network that has a bridge on this host.
 type served struct {
 	Bridge string
 	Prefix netip.Prefix
 	Proxy  netip.AddrPort // of the metadata proxy
 }
 
-// translation renders the bed's nftables table: floating IPs, from this host and from machines, and the metadata address.
-// The first two lines make it replace a former one. What a machine sends to a floating IP of its own network must come back
-// through this host, hence the masquerade.
+// translation renders the bed's nftables table: floating IPs, for traffic from this host and from machines, and the metadata address. The first
+// two lines replace an earlier table. Packets from a machine to a floating IP of its own network must return through this host, hence the
+// masquerade.
 func translation(table string, nets []served, floats []floating) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -45,7 +45,7 @@ func translation(table string, nets []served, floats []floating) string {
 	return b.String()
 }
 
-// reachable keeps the floating IPs that lead into one of the networks.
+// reachable returns the floating IPs whose target is in one of the networks.
 func reachable(floats []floating, nets []served) []floating {
 	var out []floating
 	for _, f := range floats {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// proxyConfig renders the load balancers as one HAProxy configuration, and reports what of them it can't carry. socket is
-// HAProxy's control socket. The configuration names its own digest, by which a running HAProxy tells that it has read it.
+// proxyConfig renders the load balancers as one HAProxy configuration, and lists the features that it can't render. socket is the path of
+// HAProxy's control socket. The configuration contains its own digest, so that a running HAProxy can report which configuration it has read.
 func proxyConfig(socket string, all []balancer) (text string, problems []string) {
 	var body strings.Builder
 	p := &proxyText{b: &body}
@@ -69,13 +69,13 @@ func (p *proxyText) listener(b balancer, l listener) {
 		p.line("\ttcp-request connection reject if !{ src %s }", strings.Join(l.Allowed, " "))
 	}
 	if l.Pool == nil {
-		return // connections are taken and closed, as Octavia's amphora does
+		return // HAProxy accepts and closes connections, as Octavia's amphora does
 	}
 	p.line("\tdefault_backend pool-%s-%s", l.Pool.ID, l.ID)
 	p.backend(b, l, mode)
 }
 
-// backend renders the pool as one listener uses it: the listener has timeouts of the members' side.
+// backend renders a pool for one listener, because the listener holds the timeouts for members.
 func (p *proxyText) backend(b balancer, l listener, mode string) {
 	pool := l.Pool
 	p.line("\nbackend pool-%s-%s", pool.ID, l.ID)
@@ -119,7 +119,7 @@ func memberOptions(m member, check string) string {
 	return out
 }
 
-// monitor renders how members are checked: lines of the backend, and what each server line says.
+// monitor renders the health check of a pool: it adds lines to the backend and returns the options of each server line.
 func (p *proxyText) monitor(b balancer, pool *pool) string {
 	m := pool.Monitor
 	if m == nil {
@@ -131,7 +131,7 @@ func (p *proxyText) monitor(b balancer, pool *pool) string {
 	case "TCP":
 		return check
 	case "TLS-HELLO":
-		return check + " check-ssl verify none" // a real handshake; option ssl-hello-chk speaks SSLv3, which servers complain of
+		return check + " check-ssl verify none" // a real handshake: option ssl-hello-chk uses SSLv3, which servers log as errors
 	case "HTTP", "HTTPS":
 		version := cmp.Or(m.Version, "1.0")
 		request := fmt.Sprintf("\thttp-check send meth %s uri %s ver HTTP/%s", cmp.Or(m.Method, "GET"), cmp.Or(m.Path, "/"), version)
@@ -155,7 +155,7 @@ func (p *proxyText) timeout(of string, d time.Duration) {
 	}
 }
 
-// vips lists the addresses of load balancers on one network.
+// vips returns the addresses of the load balancers on one network.
 func vips(all []balancer, network string) []netip.Addr {
 	var out []netip.Addr
 	for _, b := range all {

@@ -22,7 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// backend is a real HTTP server, and the member that it is in a pool.
+// backend starts a real HTTP server and returns it with its pool member.
 func backend(t *testing.T, name string) (*httptest.Server, member) {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, name) }))
@@ -47,7 +47,7 @@ func oneListener(port int, allowed []string, ms ...member) []balancer {
 	}}}}
 }
 
-// ask makes one request by a new connection.
+// ask makes one request on a new connection.
 func ask(port int) (string, error) {
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
@@ -62,7 +62,7 @@ func ask(port int) (string, error) {
 	return string(body), err
 }
 
-// TestHAProxyFollows has a real HAProxy take one configuration after another while requests go on: not one may fail.
+// TestHAProxyFollows reloads a real HAProxy several times while requests go on: no request may fail.
 func TestHAProxyFollows(t *testing.T) {
 	var noted []process
 	h := &haproxy{dir: t.TempDir(), note: func(p process) error { noted = append(noted, p); return nil }}
@@ -117,13 +117,13 @@ func TestHAProxyFollows(t *testing.T) {
 	both := oneListener(port, nil, a, b)
 	apply(both)
 	if apply(both) {
-		t.Error("the same configuration once more changes something")
+		t.Error("the same configuration is applied a second time")
 	}
 	eventually(t, "both members answer", port, map[string]bool{"a": true, "b": true})
 	srvB.Close()
 	eventually(t, "a dead member is out", port, map[string]bool{"a": true})
 	apply(oneListener(port, []string{"203.0.113.0/24"}, a))
-	eventually(t, "nobody comes in from outside of the allowed CIDRs", port, map[string]bool{"no answer": true})
+	eventually(t, "no client outside of the allowed CIDRs is served", port, map[string]bool{"no answer": true})
 	master := noted[0]
 	if !master.alive() || len(noted) != 1 {
 		t.Errorf("HAProxy was started %d times", len(noted))
@@ -134,7 +134,7 @@ func TestHAProxyFollows(t *testing.T) {
 		t.Errorf("a configuration that HAProxy refuses: %v", err)
 	}
 	if !master.alive() {
-		t.Error("a refused configuration ended HAProxy")
+		t.Error("HAProxy stopped after it refused a configuration")
 	}
 	apply(nil)
 	if master.alive() {
@@ -142,8 +142,8 @@ func TestHAProxyFollows(t *testing.T) {
 	}
 }
 
-// eventually waits until exactly the wanted members answer within twenty requests: for a moment after a reload the kernel
-// still gives some connections to the HAProxy that leaves.
+// eventually waits until exactly the wanted members answer twenty requests. Just after a reload the kernel still passes some connections to the
+// old HAProxy process.
 func eventually(t *testing.T, what string, port int, want map[string]bool) {
 	t.Helper()
 	await(t, time.Minute, what, func() error {

@@ -18,13 +18,13 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// haproxy is the one HAProxy that stands for all of Octavia's amphorae. It runs while there is something to carry.
+// haproxy is the single HAProxy process that replaces all of Octavia's amphorae. It runs while there is at least one load balancer.
 type haproxy struct {
 	dir     string
-	applied string // the configuration that runs
+	applied string // the running configuration
 	cmd     *exec.Cmd
 	exited  chan error
-	note    func(process) error // remembers what runs, for a runner that comes after a crash
+	note    func(process) error // records the process for the next runner after a crash
 }
 
 func (h *haproxy) socket() string { return filepath.Join(h.dir, "haproxy.sock") }
@@ -44,8 +44,8 @@ func (h *haproxy) running() bool {
 	}
 }
 
-// apply has HAProxy run with the given configuration: checked first, and without dropping a connection where it runs
-// already. An empty configuration ends it. It reports whether anything had to be done.
+// apply checks a configuration and starts or reloads HAProxy with it. A reload drops no connections. An empty configuration stops HAProxy.
+// changed reports whether apply did anything.
 func (h *haproxy) apply(ctx context.Context, text string) (changed bool, err error) {
 	if text == "" {
 		if h.cmd == nil {
@@ -89,7 +89,7 @@ func (h *haproxy) start() error {
 		return err
 	}
 	defer log.Close()
-	// -W: a master that keeps the listening sockets over reloads; -db: in the foreground
+	// -W: a master process that keeps the listening sockets over reloads; -db: in the foreground
 	h.cmd, h.exited = exec.Command("haproxy", "-W", "-db", "-f", h.config()), make(chan error, 1)
 	h.cmd.Stdout, h.cmd.Stderr, h.cmd.Dir = log, log, "/"
 	if err := startBound(h.cmd, h.exited); err != nil {
@@ -103,8 +103,8 @@ func (h *haproxy) start() error {
 	return h.note(p)
 }
 
-// await waits until the HAProxy that answers has read the configuration with this description. A master that is still busy
-// with its last reload can miss the signal for the next one: it is sent again every second.
+// await waits until HAProxy reports a configuration with this description. A master that is still busy with the last reload can miss the signal
+// for the next one, so await sends it again every second.
 func (h *haproxy) await(ctx context.Context, want string, again func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -131,7 +131,7 @@ func (h *haproxy) await(ctx context.Context, want string, again func() error) er
 	}
 }
 
-// description finds the line that names a configuration, in the configuration itself or in what "show info" says.
+// description finds the line that identifies a configuration, in the configuration itself or in the output of "show info".
 func description(text string) string {
 	s := bufio.NewScanner(strings.NewReader(text))
 	for s.Scan() {
@@ -143,7 +143,7 @@ func description(text string) string {
 	return ""
 }
 
-// ask has HAProxy answer a command on its control socket.
+// ask sends a command to HAProxy's control socket and returns the answer.
 func (h *haproxy) ask(command string) (string, error) {
 	c, err := net.DialTimeout("unix", h.socket(), time.Second)
 	if err != nil {
@@ -167,12 +167,12 @@ func (h *haproxy) stop() error {
 			return err
 		}
 		select {
-		case <-h.exited: //nolint:errcheck // it was told to end
+		case <-h.exited: //nolint:errcheck // it was stopped on purpose
 		case <-time.After(5 * time.Second):
 			if err := syscall.Kill(-h.cmd.Process.Pid, syscall.SIGKILL); err != nil {
 				return fmt.Errorf("kill HAProxy: %w", err)
 			}
-			<-h.exited //nolint:errcheck // it was killed
+			<-h.exited //nolint:errcheck // it was killed on purpose
 		}
 	}
 	h.cmd = nil

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
-// child is a runner in a process of its own.
+// child starts a runner in a process of its own.
 func child(t *testing.T, o Options) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "runner", o.State, o.Networks[0], o.Machines.Root)
@@ -25,7 +25,7 @@ func child(t *testing.T, o Options) *exec.Cmd {
 	return cmd
 }
 
-// kill is idempotent: a process that has ended can't be killed again.
+// kill is idempotent: killing an ended process does nothing.
 func kill(cmd *exec.Cmd) {
 	if cmd.ProcessState == nil {
 		_ = cmd.Process.Kill()
@@ -33,8 +33,8 @@ func kill(cmd *exec.Cmd) {
 	}
 }
 
-// TestKilledRunner kills the runner twice. What it made goes on; the second takes it over, and the third, after the cloud
-// was emptied, removes it.
+// TestKilledRunner kills the runner twice. Machines keep running; the second runner takes them over, and the third removes them after the cloud
+// was emptied.
 func TestKilledRunner(t *testing.T) {
 	testkit.OnlyFull(t, "TestLife kills a runner before services that are not real")
 	x := newTenant(t, "10.94.9.0/24")
@@ -50,7 +50,7 @@ func TestKilledRunner(t *testing.T) {
 	look := func() error {
 		now, err := sshtest.Login{Key: x.signer, Timeout: 2 * time.Second}.Run(public, "systemctl show -p UserspaceTimestampMonotonic --value")
 		if err == nil && boot != "" && now != boot {
-			t.Fatal("the machine has booted again")
+			t.Fatal("the machine has rebooted")
 		}
 		boot = now
 		return err

@@ -22,7 +22,7 @@ import (
 
 const atMost = 2 * time.Minute
 
-// needMachines skips the test where this host can't have a machine, or no HAProxy before it.
+// needMachines skips the test if this host can't run machines or has no HAProxy.
 func needMachines(t *testing.T) {
 	t.Helper()
 	p, err := local.New(local.Options{ClusterID: clusterID(fakeNetwork)})
@@ -41,8 +41,8 @@ func needMachines(t *testing.T) {
 	}
 }
 
-// alone has a test run in a network namespace of its own, as testkit.OwnNetwork does; with the image of its machines made before, because
-// no mirror is reached from there.
+// alone runs a test in a network namespace of its own, as testkit.OwnNetwork does. It builds the machines' image first, because the namespace has
+// no access to a mirror.
 func alone(t *testing.T) bool {
 	t.Helper()
 	needMachines(t)
@@ -58,13 +58,13 @@ func alone(t *testing.T) bool {
 	return testkit.OwnNetwork(t)
 }
 
-// bootStamp logs in at an address and reports which boot the machine is in.
+// bootStamp logs in to an address and returns the machine's boot ID.
 func (f *fakeCloud) bootStamp(address string) (string, error) {
 	l := sshtest.Login{Key: f.signer, Timeout: 2 * time.Second}
 	return l.Run(address, "hostname; systemctl show -p UserspaceTimestampMonotonic --value")
 }
 
-// same fails unless the machine is at all three addresses, in the same boot.
+// same fails unless the machine answers at all three addresses in the same boot.
 func (f *fakeCloud) same(boot *string) error {
 	for _, a := range []string{fakeAddress, fakeVIP, fakePublic} {
 		now, err := f.bootStamp(a)
@@ -94,12 +94,12 @@ func childOf(t *testing.T, o Options) *exec.Cmd {
 
 func killChild(cmd *exec.Cmd) {
 	if cmd.ProcessState == nil {
-		_ = cmd.Process.Kill() // SIGKILL: nothing is cleaned up
+		_ = cmd.Process.Kill() // SIGKILL, so that the runner can't clean up
 		_ = cmd.Wait()
 	}
 }
 
-// TestRunnersLife takes a machine, a floating IP and a load balancer through their lives, and kills the runner twice on the way.
+// TestRunnersLife creates, changes and removes a machine, a floating IP and a load balancer, and kills the runner twice in between.
 func TestRunnersLife(t *testing.T) {
 	if !alone(t) {
 		return
@@ -172,11 +172,11 @@ func TestRunnersLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := hasHostKeys(); err != nil {
-		t.Errorf("the console did not stay, as evidence: %v", err)
+		t.Errorf("the console log was removed with the machine: %v", err)
 	}
 }
 
-// TestStopRemovesAll stops the runner in the middle of a life.
+// TestStopRemovesAll stops a runner that has machines.
 func TestStopRemovesAll(t *testing.T) {
 	if !alone(t) {
 		return

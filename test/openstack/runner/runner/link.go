@@ -10,9 +10,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// ensureOutside gives this host an address in every external network, on a link of its own (a bridge with nothing on it:
-// not every kernel has dummy links), as the machine that routes for a cloud has: packets for floating IPs then have a route and a source whatever else this host is connected to. A network
-// that the host has a route to already is left alone and told.
+// ensureOutside gives this host an address in every external network, as a cloud's router has, so that packets for floating IPs have a route and
+// a source. The addresses are on a link of their own: an empty bridge, because not every kernel has dummy links. Networks to which the host has a
+// route already are skipped and returned.
 func ensureOutside(link string, nets []subnet) (skipped []netip.Prefix, err error) {
 	l, err := netlink.LinkByName(link)
 	if notFound(err) {
@@ -43,7 +43,7 @@ func ensureOutside(link string, nets []subnet) (skipped []netip.Prefix, err erro
 	return skipped, setAddresses(l, want, nil)
 }
 
-// routed reports whether another link than own leads into prefix, other than by a default route.
+// routed reports whether a route other than the default route leads to prefix over a link other than own.
 func routed(prefix netip.Prefix, own int) (bool, error) {
 	routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
@@ -61,7 +61,7 @@ func routed(prefix netip.Prefix, own int) (bool, error) {
 	return false, nil
 }
 
-// setVIPs makes the bridge carry exactly the given addresses beside keep, its own. A bridge that is gone carries none.
+// setVIPs sets the bridge's addresses to exactly vips and keep, the bridge's own address. It ignores a bridge that no longer exists.
 func setVIPs(bridge string, keep netip.Prefix, vips []netip.Addr) error {
 	l, err := netlink.LinkByName(bridge)
 	if notFound(err) {
@@ -77,7 +77,7 @@ func setVIPs(bridge string, keep netip.Prefix, vips []netip.Addr) error {
 	return setAddresses(l, want, []netip.Prefix{keep})
 }
 
-// setAddresses adds what is missing of want to a link and removes what is neither in want nor in keep.
+// setAddresses adds the missing addresses of want to a link and removes those in neither want nor keep.
 func setAddresses(l netlink.Link, want, keep []netip.Prefix) error {
 	have, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(l, netlink.FAMILY_V4) })
 	if err != nil {
@@ -127,7 +127,7 @@ func notFound(err error) bool {
 	return errors.As(err, &nf)
 }
 
-// whole returns what list returns once nothing changed while the kernel told it; asked at most 50 times.
+// whole calls list until the kernel returns a consistent result, at most 50 times.
 func whole[T any](list func() ([]T, error)) (out []T, err error) {
 	for range 50 {
 		if out, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {

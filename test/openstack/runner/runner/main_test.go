@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestMain lets the test binary be its machines' supervisor, as the runner's command is.
+// TestMain lets the test binary act as its machines' supervisor, as the runner's command does.
 func TestMain(m *testing.M) {
 	localtest.SuperviseIfAsked()
 	if len(os.Args) == 5 && os.Args[1] == "runner" { // a runner that a test can kill
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// besideOthers are options of a runner that serves one network of the bed, beside the bed's own runner.
+// besideOthers returns options for a runner that serves one network of the bed in parallel with the bed's own runner.
 func besideOthers(state, network, machines string) (Options, error) {
 	var o Options
 	if err := o.setDefaults(); err != nil {
@@ -40,5 +40,5 @@ func besideOthers(state, network, machines string) (Options, error) {
 	return o, os.MkdirAll(state, 0o700)
 }
 
-// supervisor is the command of machines' supervisors: this test binary, in the network namespace that it is in.
+// supervisor returns the command of the machines' supervisors: this test binary, in its network namespace.
 func supervisor() []string { return testkit.InOwnNetwork(os.Args[0], local.SupervisorCommand) }

@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// metadata speaks to nova-api-metadata as neutron-metadata-agent does: it says for which instance it asks, and signs that.
+// metadata queries nova-api-metadata as neutron-metadata-agent does: requests name the instance and are signed.
 type metadata struct {
 	base   *url.URL
 	secret string
@@ -33,7 +33,7 @@ func newMetadata(base, secret string) (*metadata, error) {
 	return &metadata{base: u, secret: secret, client: &http.Client{Timeout: callTimeout}}, nil
 }
 
-// sign adds the headers by which Nova knows whom the answer is for.
+// sign adds the headers that identify the instance to Nova.
 func (m *metadata) sign(h http.Header, s server, address string) {
 	mac := hmac.New(sha256.New, []byte(m.secret))
 	mac.Write([]byte(s.ID))
@@ -43,7 +43,7 @@ func (m *metadata) sign(h http.Header, s server, address string) {
 	h.Set("X-Forwarded-For", address)
 }
 
-// get reads one path of a server's metadata; nothing where Nova has none.
+// get reads one path of a server's metadata. It returns nothing if Nova has no such path.
 func (m *metadata) get(ctx context.Context, s server, address, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.base.JoinPath(path).String(), nil)
 	if err != nil {
@@ -67,14 +67,14 @@ func (m *metadata) get(ctx context.Context, s server, address, path string) ([]b
 	return data, nil
 }
 
-// instance is what a server's metadata says of it.
+// instance is a server's metadata.
 type instance struct {
 	Hostname   string            `json:"hostname"`
 	PublicKeys map[string]string `json:"public_keys"`
 	UserData   []byte            `json:"-"`
 }
 
-// instance reads what a machine needs to boot. A server that Nova knows always has meta_data.json; user-data it may have.
+// instance reads what a machine needs to boot. Nova has meta_data.json for every server that it knows, and user-data for some.
 func (m *metadata) instance(ctx context.Context, s server, address string) (instance, error) {
 	var out instance
 	data, err := m.get(ctx, s, address, "openstack/latest/meta_data.json")
@@ -91,20 +91,20 @@ func (m *metadata) instance(ctx context.Context, s server, address string) (inst
 	return out, err
 }
 
-// metadataProxy answers for 169.254.169.254 on one network.
+// metadataProxy serves 169.254.169.254 on one network.
 type metadataProxy struct {
 	listener net.Listener
 	server   *http.Server
 }
 
-// startProxy listens on the network's own address of this host. who reports which server has an address there.
+// startProxy listens on this host's address in the network. who returns the server with a given address.
 func (m *metadata) startProxy(address netip.Addr, who func(netip.Addr) (server, bool)) (*metadataProxy, error) {
 	l, err := net.Listen("tcp", netip.AddrPortFrom(address, 0).String())
 	if err != nil {
 		return nil, fmt.Errorf("listen for machines' questions about themselves: %w", err)
 	}
 	p := &metadataProxy{listener: l, server: &http.Server{Handler: m.handler(who), ReadHeaderTimeout: callTimeout}}
-	go func() { _ = p.server.Serve(l) }() // returns when it is closed
+	go func() { _ = p.server.Serve(l) }() // Serve returns when the listener is closed
 	return p, nil
 }
 
@@ -121,9 +121,9 @@ func (m *metadata) handler(who func(netip.Addr) (server, bool)) http.Handler {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(m.base)
 			for _, h := range []string{"X-Instance-ID", "X-Tenant-ID", "X-Instance-ID-Signature", "X-Forwarded-For"} {
-				r.Out.Header.Del(h) // a machine must not say who it is
+				r.Out.Header.Del(h) // a machine must not choose its own identity
 			}
-			s := r.In.Context().Value(key{}).(server) // put there below
+			s := r.In.Context().Value(key{}).(server) // the handler below sets it
 			m.sign(r.Out.Header, s, hostOf(r.In.RemoteAddr).String())
 		},
 	}

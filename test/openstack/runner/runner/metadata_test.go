@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// fakeNova answers as nova-api-metadata does, for the one instance it knows; the openstack test asks the real one.
+// fakeNova answers as nova-api-metadata does, for one known instance. The openstack test queries the real service.
 func fakeNova(t *testing.T, known string) *metadata {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

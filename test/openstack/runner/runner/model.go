@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// server is a Nova server, as far as it matters here.
+// server is the part of a Nova server that the runner uses.
 type server struct {
 	ID      string
 	Name    string
 	Project string
 	Status  string // Nova's: ACTIVE, SHUTOFF, …
-	Image   string // Glance's ID; empty where it boots from a volume
+	Image   string // Glance's ID; empty if the server boots from a volume
 	Volumes []string
 	Updated time.Time
 }
 
-// place is where a server is in Neutron.
+// place is the location of a server in Neutron.
 type place struct {
 	Network string // its ID
 	Address netip.Addr
@@ -30,12 +30,12 @@ type subnet struct {
 	Gateway netip.Addr
 }
 
-// floating is a floating IP that leads somewhere.
+// floating is a floating IP that is associated with a port.
 type floating struct {
 	Address, Fixed netip.Addr
 }
 
-// balancer is an Octavia load balancer with all that hangs on it.
+// balancer is an Octavia load balancer with its children.
 type balancer struct {
 	ID        string
 	Name      string
@@ -68,7 +68,7 @@ type pool struct {
 type monitor struct {
 	Type                  string // TCP, TLS-HELLO, HTTP, HTTPS, PING
 	Delay, Timeout        time.Duration
-	Up, Down              int // checks in a row
+	Up, Down              int // consecutive checks
 	Method, Path, Version string
 	Codes, Domain         string
 }

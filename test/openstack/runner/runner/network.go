@@ -17,14 +17,14 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local"
 )
 
-// network is one Neutron network as a local cluster of machines. A machine's Pool is its server's ID.
+// network is a Neutron network with its local cluster of machines. A machine's Pool is its server's ID.
 type network struct {
 	sub  subnet
 	base local.Options
 	log  *slog.Logger
 	host netip.Addr // this host's address in it
 
-	plain *local.Provider // finds, starts, stops and removes machines, whatever is in their image
+	plain *local.Provider // finds, starts, stops and removes machines of any image
 	meta  *metadata
 	who   func(netip.Addr) (server, bool)
 
@@ -33,10 +33,10 @@ type network struct {
 	proxy *metadataProxy
 }
 
-// clusterID names the local cluster of a Neutron network: both know each other by the first digits of the network's ID.
+// clusterID returns the name of a Neutron network's local cluster. It contains the first digits of the network's ID.
 func clusterID(network string) string { return "os-" + strings.ReplaceAll(network, "-", "")[:8] }
 
-// newNetwork fails where the subnet can't be a local cluster's: such a network's servers stay fake.
+// newNetwork fails if the subnet does not suit a local cluster. Servers on such a network stay fake.
 func newNetwork(o Options, sub subnet, meta *metadata, who func(netip.Addr) (server, bool)) (*network, error) {
 	base := o.Machines
 	base.ClusterID, base.ClusterName, base.CIDR = clusterID(sub.Network), "Neutron network "+sub.Name, sub.Prefix.String()
@@ -55,7 +55,7 @@ func newNetwork(o Options, sub subnet, meta *metadata, who func(netip.Addr) (ser
 	return n, err
 }
 
-// machines returns what exists, by server ID. A half-made machine may have lost whose it is: it is under its name, then.
+// machines returns the existing machines by server ID. A partly created machine may lack its server's ID and is listed by its name.
 func (n *network) machines(ctx context.Context) (map[string]provider.Machine, error) {
 	inv, err := n.plain.Observe(ctx)
 	if err != nil {
@@ -74,8 +74,7 @@ func (n *network) machines(ctx context.Context) (map[string]provider.Machine, er
 
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// nameFor is the machine's name: the server's host name, or its ID where that is not a name or another's already.
-// Call it under the lock.
+// nameFor returns the machine's name: the server's host name, or its ID if the host name is invalid or taken. The caller holds the lock.
 func (n *network) nameFor(s server, hostname string, inv *provider.Inventory) string {
 	if name := n.names[s.ID]; name != "" {
 		return name
@@ -98,8 +97,8 @@ func (n *network) nameFor(s server, hostname string, inv *provider.Inventory) st
 	return name
 }
 
-// boot makes the server's machine exist and run, by a provider of its own, which forgets the address it planned: the next server
-// may get the same one.
+// boot creates and starts the server's machine. It uses a provider of its own that does not keep the planned address, because the next server may
+// get the same address.
 func (n *network) boot(ctx context.Context, s server, at netip.Addr, in instance, opts local.Options) error {
 	p, err := local.New(opts)
 	if err != nil {
@@ -112,8 +111,7 @@ func (n *network) boot(ctx context.Context, s server, at netip.Addr, in instance
 	return n.run(ctx, step)
 }
 
-// prepare makes the network and the image where they are missing, and returns the step that makes the machine; nil where
-// it runs.
+// prepare creates the network and the image if they are missing, and returns the step that creates the machine, or nil if the machine runs.
 func (n *network) prepare(ctx context.Context, p *local.Provider, s server, at netip.Addr, in instance) (*plan.Step, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -142,14 +140,14 @@ func (n *network) prepare(ctx context.Context, p *local.Provider, s server, at n
 	return last, n.listen()
 }
 
-// answer has the metadata proxy of a network that exists run, as after a former runner's end.
+// answer starts the metadata proxy of an existing network, for example after an earlier runner has ended.
 func (n *network) answer() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.listen()
 }
 
-// listen starts the metadata proxy where it is not. Call it under the lock.
+// listen starts the metadata proxy if it does not run. The caller holds the lock.
 func (n *network) listen() (err error) {
 	if n.proxy == nil {
 		n.proxy, err = n.meta.startProxy(n.host, n.who)
@@ -157,7 +155,7 @@ func (n *network) listen() (err error) {
 	return err
 }
 
-// userData is what Nova gives out, or what lets the server's key pair log in where it gives out none.
+// userData returns Nova's user-data or, if there is none, user-data that authorises the server's key pair.
 func userData(name string, in instance) ([]byte, error) {
 	if len(in.UserData) > 0 {
 		return in.UserData, nil
@@ -172,7 +170,7 @@ func userData(name string, in instance) ([]byte, error) {
 	return machine.CloudInit(machine.UserData{Hostname: name, SSHKeys: keys, HostKeysToConsole: true})
 }
 
-// run carries one step out, within its own time.
+// run executes one step within the step's time limit.
 func (n *network) run(ctx context.Context, s *plan.Step) error {
 	if s.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -187,12 +185,12 @@ func (n *network) run(ctx context.Context, s *plan.Step) error {
 	return nil
 }
 
-// told logs what a step has to say.
+// told logs the output of a step.
 type told struct{ log *slog.Logger }
 
 func (t told) Status(format string, args ...any) { t.log.Debug(fmt.Sprintf(format, args...)) }
 
-// destroy removes one machine and all that is its own.
+// destroy removes one machine and everything that belongs to it.
 func (n *network) destroy(ctx context.Context, m provider.Machine) error {
 	if err := n.run(ctx, n.plain.DestroyMachine(m)); err != nil {
 		return err
@@ -203,7 +201,7 @@ func (n *network) destroy(ctx context.Context, m provider.Machine) error {
 	return nil
 }
 
-// remove takes the network and every machine in it off this host, and proves it.
+// remove removes the network and all its machines from this host, and checks the result.
 func (n *network) remove(ctx context.Context) error {
 	n.mu.Lock()
 	proxy := n.proxy
@@ -219,7 +217,7 @@ func (n *network) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range p.Destroy(ctx, inv) { // in the order of their needs
+	for _, s := range p.Destroy(ctx, inv) { // in the order of their dependencies
 		if err := n.run(ctx, s); err != nil {
 			return fail.Wrap(fail.KindOf(err), err, "%s", s.Title).At(n.sub.Name)
 		}
@@ -227,7 +225,7 @@ func (n *network) remove(ctx context.Context) error {
 	return nil
 }
 
-// served reports what the packet filter needs of the network; false while it is not made.
+// served returns the network's data for the packet filter, or false if the network does not exist yet.
 func (n *network) served() (served, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -22,11 +22,11 @@ func TestNamesOfMachines(t *testing.T) {
 	inv := &provider.Inventory{Machines: []provider.Machine{{Name: "old", Pool: "id-old"}}}
 	for _, c := range []struct{ id, hostname, want string }{
 		{"id-1", "Web-1.novalocal", "web-1"},
-		{"id-1", "renamed", "web-1"},    // a name stays
-		{"id-2", "web-1", "id-2"},       // taken by one that is planned
-		{"id-3", "old", "id-3"},         // taken by one that exists
-		{"id-old", "whatever", "old"},   // made by a former runner
-		{"id-4", "under_score", "id-4"}, // no DNS label
+		{"id-1", "renamed", "web-1"},    // names do not change
+		{"id-2", "web-1", "id-2"},       // the name is planned for another machine
+		{"id-3", "old", "id-3"},         // another machine has the name
+		{"id-old", "whatever", "old"},   // an earlier runner created the machine
+		{"id-4", "under_score", "id-4"}, // not a DNS label
 		{"id-5", "", "id-5"},
 	} {
 		if got := n.nameFor(server{ID: c.id}, c.hostname, inv); got != c.want {
@@ -75,7 +75,7 @@ func TestWhichNetworksAreServed(t *testing.T) {
 	}
 	ofTest := subnet{Network: sub.Network, Name: TestPrefix + "1"}
 	if all, own := (&Options{}), (&Options{Networks: []string{sub.Network}}); all.serves(ofTest) || !own.serves(ofTest) {
-		t.Error("a test's network is its own runner's alone")
+		t.Error("the bed's runner serves a test's network")
 	}
 }
 
@@ -97,7 +97,7 @@ func TestStateIsRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := readState(file); err == nil {
-		t.Error("a damaged file is taken for an empty one")
+		t.Error("a damaged file is read as an empty one")
 	}
 }
 
@@ -108,7 +108,7 @@ func TestOneRunnerPerBed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := takeLock(file); fail.KindOf(err) != fail.Conflict {
-		t.Errorf("a second one: %v", err)
+		t.Errorf("a second lock: %v", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestProcessesAreNotMixedUp(t *testing.T) {
 	if !me.alive() || other.alive() || (process{}).alive() {
 		t.Error("alive")
 	}
-	if err := errors.Join(other.end(), process{}.end()); err != nil { // it would end this test
+	if err := errors.Join(other.end(), process{}.end()); err != nil { // an empty process must not end this test
 		t.Error(err)
 	}
 }

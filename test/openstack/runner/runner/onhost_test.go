@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// sweepAfter has nothing of a runner with these options stay on this host after the test, however it ends. Of a test that passes
-// nothing stays anyway. Call it before runners are started: these must have ended by then.
+// sweepAfter removes what a failed test's runner with these options left on this host; a test that passes leaves nothing. Call it before starting
+// runners, so that they have stopped when the cleanup runs.
 func sweepAfter(t *testing.T, o Options, ids []string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -35,7 +35,7 @@ func sweepAfter(t *testing.T, o Options, ids []string) {
 	})
 }
 
-// start starts a runner in this process, which ends with the test unless the test stops it before.
+// start starts a runner in this process. The runner stops with the test unless the test stops it earlier.
 func start(t *testing.T, o Options) (stop func() error) {
 	t.Helper()
 	r, err := Start(t.Context(), o)
@@ -55,7 +55,7 @@ func start(t *testing.T, o Options) (stop func() error) {
 	return stop
 }
 
-// onHost lists what on this host carries one of the names in its own.
+// onHost lists the objects on this host whose names contain one of ids.
 func onHost(t *testing.T, ids []string) (out []string) {
 	t.Helper()
 	for _, command := range []string{
@@ -64,7 +64,7 @@ func onHost(t *testing.T, ids []string) (out []string) {
 	} {
 		f := strings.Fields(command)
 		text, err := exec.Command(f[0], f[1:]...).CombinedOutput()
-		if err != nil && f[0] != "find" { // things vanish while it looks
+		if err != nil && f[0] != "find" { // files vanish while find runs
 			t.Fatalf("%s: %v: %s", command, err, text)
 		}
 		for line := range strings.Lines(string(text)) {

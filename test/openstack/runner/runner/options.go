@@ -15,23 +15,23 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local"
 )
 
-// Options says which cloud the runner serves and where things lie. The zero value serves the bed of `make openstack-up`.
+// Options selects the cloud that the runner serves, and the runner's directories. The zero value serves the bed of `make openstack-up`.
 type Options struct {
 	State      string // the bed's state directory; default $NAUPEGOS_OPENSTACK_ROOT or /var/lib/naupegos/openstack
 	CloudsYAML string // default clouds.yaml in State
-	Cloud      string // with an administrator's rights, for it sees every project; default naupegos-admin
+	Cloud      string // its user must be an administrator, to see every project; default naupegos-admin
 
-	Consoles string // where the bed's Nova finds servers' consoles; default console in State
+	Consoles string // where the bed's Nova reads the servers' consoles; default console in State
 
 	MetadataURL    string // of nova-api-metadata; default http://192.0.2.10:8775
 	MetadataSecret string // Nova's metadata_proxy_shared_secret; default: read from metadata-secret in State
 
-	Networks []string // serve only servers on Neutron networks of these IDs or names, "demo-*" for names that begin so; empty: on all but those of tests
+	Networks []string // IDs or names of the Neutron networks to serve; "demo-*" is a prefix; empty: all except those of tests
 
-	Machines local.Options // Root, ImageRoot, Cache, AgentBinary, Supervisor, Timeouts are taken; the rest is the runner's
+	Machines local.Options // uses Root, ImageRoot, Cache, AgentBinary, Supervisor and Timeouts; the runner sets the rest
 	Bundles  string        // the bundle library; default bundle.DefaultRoot
 
-	Pace     time.Duration // at most one look at the cloud in this time; default 1 second
+	Pace     time.Duration // minimum time between two reads of the cloud; default 1 second
 	Parallel int           // machines that boot at the same time; default 8
 	Log      *slog.Logger  // default slog.Default()
 }
@@ -74,10 +74,10 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-// TestPrefix is how the names of networks begin that tests make for a runner of their own.
+// TestPrefix is the prefix of networks that tests create for runners of their own.
 const TestPrefix = "test-"
 
-// serves reports whether the servers of a network are to be made real.
+// serves reports whether the runner boots machines for the servers of a network.
 func (o *Options) serves(sub subnet) bool {
 	if len(o.Networks) == 0 {
 		return !strings.HasPrefix(sub.Name, TestPrefix)
@@ -88,16 +88,16 @@ func (o *Options) serves(sub subnet) bool {
 	})
 }
 
-// The places in the bed's state directory.
+// Paths in the bed's state directory.
 func (o *Options) dir() string       { return filepath.Join(o.State, "runner") }
 func (o *Options) lockFile() string  { return filepath.Join(o.dir(), "lock") }
 func (o *Options) stateFile() string { return filepath.Join(o.dir(), "state.json") }
 
-// short tells one bed's things in the kernel from another's.
+// short distinguishes the bed's kernel objects from those of other beds.
 func (o *Options) short() string {
 	sum := sha256.Sum256([]byte(o.State))
 	return hex.EncodeToString(sum[:4])
 }
 
 func (o *Options) table() string { return "naupegos_os_" + o.short() }
-func (o *Options) link() string  { return "nauos" + o.short() } // 13 characters of the kernel's 15
+func (o *Options) link() string  { return "nauos" + o.short() } // 13 characters; the kernel allows 15

@@ -16,13 +16,13 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestBesideAnotherRoot has a cluster of another state root beside the runner's machines, on a host that begins with the kernel's settings:
-// whichever goes first, the other one keeps what it needs, and the last one puts it back.
+// TestBesideAnotherRoot runs a cluster of another state root in parallel with the runner's machines, on a host with the kernel's default
+// settings. Whichever stops first, the other keeps the settings that it needs, and the last one restores the defaults.
 func TestBesideAnotherRoot(t *testing.T) {
 	if !alone(t) {
 		return
 	}
-	const forwarding = "/proc/sys/net/ipv4/ip_forward" // that of the network namespace
+	const forwarding = "/proc/sys/net/ipv4/ip_forward" // of the network namespace
 	testkit.Must(t, os.WriteFile(forwarding, []byte("0"), 0))
 	expect := func(when, want string) {
 		t.Helper()
@@ -56,7 +56,7 @@ func TestBesideAnotherRoot(t *testing.T) {
 	expect("both went", "0")
 }
 
-// cluster is a local cluster without machines, with a state root of its own.
+// cluster is a local cluster without machines and with a state root of its own.
 type cluster struct {
 	t *testing.T
 	p *local.Provider
@@ -87,7 +87,7 @@ func (c cluster) steps() []*plan.Step {
 
 func (c cluster) run(steps []*plan.Step) {
 	c.t.Helper()
-	for _, s := range steps { // in the order of their needs
+	for _, s := range steps { // in the order of their dependencies
 		testkit.Must(c.t, s.Run(context.Background(), told{slog.Default()}))
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// ownImage is the root file system of an image that `naupegos image build` made, out of its data in Glance. It is unpacked once for
-// all machines of that image: they have what a server with this disk has, but for kernel and boot loader, which containers don't use.
+// ownImage returns the root file system of an image that `naupegos image build` made, read from its data in Glance. It is unpacked once for all
+// machines of the image. Machines then have the content of a server's disk except kernel and boot loader, which containers do not use.
 func (c *cloud) ownImage(in content) *layers.Base {
 	return &layers.Base{
 		Key: in.SHA512, Title: "root file system of image " + in.Image,
@@ -45,14 +45,14 @@ func (c *cloud) ownImage(in content) *layers.Base {
 	}
 }
 
-// fetch writes the image's disk to a file, raw, after it has checked that the data are those which the image's properties are about.
+// fetch writes the image's disk to a file in raw format, after checking the data against the digest in the image's properties.
 func (c *cloud) fetch(ctx context.Context, in content, disk string, progress plan.Progress) error {
 	progress.Status("reading image %s", in.Image)
 	data, format, err := c.data(ctx, in.Image)
 	if err != nil {
 		return err
 	}
-	defer data.Close() // read only
+	defer data.Close() // only read from
 	got := disk + ".got"
 	f, err := os.OpenFile(got, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *cloud) fetch(ctx context.Context, in content, disk string, progress pla
 	return errors.Join(err, os.Remove(got))
 }
 
-// copyRoot copies the file system in the root partition of a disk. It is mounted where only this thread sees it, and goes with it.
+// copyRoot copies the file system of a disk's root partition. Only this thread sees the mount, and the mount ends with the thread.
 func copyRoot(ctx context.Context, disk, mnt, to string) error {
 	start, size, err := rootPartition(ctx, disk)
 	if err != nil {
@@ -102,10 +102,10 @@ func copyRoot(ctx context.Context, disk, mnt, to string) error {
 	return <-done
 }
 
-// linuxRoot is the type of partitions with a root file system for this processor; images are made for it alone.
+// linuxRoot is the type of root partitions for this processor. Images are built for this processor only.
 const linuxRoot = "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709"
 
-// rootPartition tells where on a disk the root partition lies, in bytes.
+// rootPartition returns the offset and size of the root partition on a disk, in bytes.
 func rootPartition(ctx context.Context, disk string) (start, size int64, err error) {
 	out, err := tool.Run(ctx, nil, "sfdisk", "--json", disk)
 	if err != nil {

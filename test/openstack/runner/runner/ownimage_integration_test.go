@@ -25,8 +25,8 @@ type silent struct{}
 
 func (silent) Status(string, ...any) {}
 
-// TestOwnImageIsUnpacked takes the root file system out of a disk that a Glance gives out, and refuses data that are not those which the
-// image's properties are about.
+// TestOwnImageIsUnpacked unpacks the root file system of a disk from Glance, and checks that data with another digest than the image's properties
+// are refused.
 func TestOwnImageIsUnpacked(t *testing.T) {
 	needMachines(t)
 	tree := t.TempDir()
@@ -72,11 +72,11 @@ func TestOwnImageIsUnpacked(t *testing.T) {
 	}
 	data[len(data)-1]++
 	if err := base.Unpack(t.Context(), root, silent{}); fail.KindOf(err) != fail.Conflict {
-		t.Errorf("other data than promised: %v", err)
+		t.Errorf("data with another digest: %v", err)
 	}
 }
 
-// makeDisk makes a disk with a partition table whose second partition holds a tree.
+// makeDisk creates a disk with a partition table whose second partition contains a tree.
 func makeDisk(t *testing.T, tree string) string {
 	t.Helper()
 	disk := filepath.Join(t.TempDir(), "disk.raw")

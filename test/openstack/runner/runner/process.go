@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/tool"
 )
 
-// process names one process for good: numbers are used again, but not with the same start time in the same boot.
+// process identifies a process. A PID can be reused, but not with the same start time in the same boot.
 type process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot
@@ -29,13 +29,13 @@ func processOf(pid int) (process, error) {
 	return process{PID: pid, Start: start, Boot: strings.TrimSpace(string(boot))}, err
 }
 
-// startTime returns field 22 of /proc/PID/stat; an error for a zombie, too.
+// startTime returns field 22 of /proc/PID/stat. It fails for zombies.
 func startTime(pid int) (uint64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:])) // the name before it may hold anything
+	f := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:])) // the name in parentheses may contain any character
 	if len(f) < 20 || f[0] == "Z" {
 		return 0, fmt.Errorf("process %d has ended", pid)
 	}
@@ -50,7 +50,7 @@ func (p process) alive() bool {
 	return err == nil && now == p
 }
 
-// end has the process end, and kills it with its group where it takes more than five seconds.
+// end ends the process, and kills it with its group after five seconds.
 func (p process) end() error {
 	if !p.alive() {
 		return nil
@@ -66,8 +66,8 @@ func (p process) end() error {
 	return nil
 }
 
-// startBound starts cmd in a group of its own, from a thread that lives as long as cmd does: the process gets SIGTERM when
-// this one is gone, however it ends. The process's end is put into exited.
+// startBound starts cmd in a process group of its own, from a thread that lives as long as cmd: the process gets SIGTERM when this process ends,
+// for whatever reason. The result of Wait goes to exited.
 func startBound(cmd *exec.Cmd, exited chan<- error) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	return tool.StartLocked(cmd, exited)

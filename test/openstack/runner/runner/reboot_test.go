@@ -12,7 +12,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// TestRebootAsked gives out reboots as Nova does, to the microsecond, and servers' times of change in whole seconds.
+// TestRebootAsked uses Nova's precision: microseconds for reboots, whole seconds for the change times of servers.
 func TestRebootAsked(t *testing.T) {
 	actions := ""
 	nova := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

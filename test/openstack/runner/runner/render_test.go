@@ -53,16 +53,16 @@ func TestProxyConfig(t *testing.T) {
 	testkit.Golden(t, "haproxy.cfg.golden", text)
 	testkit.Golden(t, "problems.golden", strings.Join(problems, "\n")+"\n")
 	if description(text) == "" {
-		t.Error("the configuration does not say which one it is")
+		t.Error("the configuration does not contain its digest")
 	}
 	other := exampleBalancers()
 	other[0].Listeners[0].Port++
 	if again, _ := proxyConfig("/run/test.sock", other); description(again) == description(text) {
-		t.Error("another configuration says that it is the same")
+		t.Error("two configurations have the same digest")
 	}
 }
 
-// TestProxyConfigIsHAProxys has HAProxy judge it, where it is installed; the integration test runs it anyway.
+// TestProxyConfigIsHAProxys checks the configuration with HAProxy if it is installed. The integration test always does.
 func TestProxyConfigIsHAProxys(t *testing.T) {
 	if _, err := exec.LookPath("haproxy"); err != nil {
 		t.Skip("haproxy is not installed")
@@ -85,7 +85,7 @@ func exampleTranslation() string {
 	}
 	floats := []floating{
 		{Address: addr("198.51.100.10"), Fixed: addr("10.1.0.21")}, {Address: addr("198.51.100.11"), Fixed: addr("10.2.0.7")},
-		{Address: addr("198.51.100.12"), Fixed: addr("10.3.0.7")}, // of a network that is not served
+		{Address: addr("198.51.100.12"), Fixed: addr("10.3.0.7")}, // of a network that the runner does not serve
 	}
 	return translation("naupegos_os_test", nets, reachable(floats, nets))
 }

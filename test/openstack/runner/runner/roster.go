@@ -11,20 +11,20 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// roster holds Nova's servers. It is brought up to date with those that changed: for a whole list, Nova asks Neutron for all ports and
-// security groups, which each second took a quarter of a processor.
+// roster caches Nova's servers and queries only those that changed. For a full list, Nova asks Neutron for all ports and security groups; once a
+// second, that took a quarter of a processor.
 type roster struct {
 	all    map[string]server
-	asked  time.Time // when the last list was asked for
-	listed time.Time // when the last whole one was
+	asked  time.Time // time of the last request
+	listed time.Time // time of the last full list
 }
 
 const (
-	wholeList = time.Minute      // after this time the roster is not believed any more
-	lateWrite = 10 * time.Second // by how much a change may show later than the time that it bears
+	wholeList = time.Minute      // age at which the roster is replaced by a full list
+	lateWrite = 10 * time.Second // maximum delay between a change's timestamp and its appearance in lists
 )
 
-// servers returns all servers, in no order.
+// servers returns all servers in random order.
 func (c *cloud) servers(ctx context.Context) ([]server, error) {
 	r, now := &c.roster, time.Now()
 	o := servers.ListOpts{AllTenants: true}

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Runner follows one cloud until it is stopped.
+// Runner follows one cloud until Stop.
 type Runner struct {
 	opts  Options
 	log   *slog.Logger
@@ -27,29 +27,28 @@ type Runner struct {
 
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	boots  chan struct{} // one token for each machine that boots
+	boots  chan struct{} // one token for each booting machine
 
-	// what only the loop touches
+	// used only by the loop
 	nets     map[string]*network   // by Neutron's ID
 	ignored  map[string]bool       // networks whose servers stay fake
-	seen     map[string]lastSeen   // servers that run, by ID
-	external []subnet              // where floating IPs come from
-	skipped  map[netip.Prefix]bool // of these, those told of
-	rules    string                // the packet filter's, as applied
+	seen     map[string]lastSeen   // running servers, by ID
+	external []subnet              // the networks of floating IPs
+	skipped  map[netip.Prefix]bool // external networks that were skipped and logged
+	rules    string                // the packet filter's rules as applied
 	balance  reading
 	troubles map[string]string
 
 	mu       sync.Mutex
-	where    map[string]place  // of servers; the zero place where a server has no address
+	where    map[string]place  // of servers; zero if a server has no address
 	known    map[string]server // by ID
-	tasks    map[string]*task  // what goes on, by server ID
+	tasks    map[string]*task  // running tasks, by server ID
 	retries  map[string]retry
 	consoles map[string]console // of machines, by server ID
 }
 
-// Start begins to follow the cloud; ctx bounds the start alone. First it removes or takes over what a runner that was
-// killed has left. Errors: fail.Conflict where another runner serves the bed, fail.Unreachable where the cloud does not
-// answer, fail.Refused without root.
+// Start starts to follow the cloud; ctx applies only to the start. It removes or takes over what a killed runner left. Errors: fail.Conflict if
+// another runner serves the bed, fail.Unreachable if the cloud does not answer, fail.Refused without root.
 func Start(ctx context.Context, opts Options) (*Runner, error) {
 	if err := opts.setDefaults(); err != nil {
 		return nil, err
@@ -78,8 +77,8 @@ func Start(ctx context.Context, opts Options) (*Runner, error) {
 	return r, nil
 }
 
-// begin connects, and cleans up after a former runner. Its machines are taken over: the first look at the cloud removes
-// those whose server is gone.
+// begin connects to the cloud and cleans up after an earlier runner. It takes over the machines; the first round removes those whose servers no
+// longer exist.
 func (r *Runner) begin(ctx context.Context) (err error) {
 	o := r.opts
 	if err := os.MkdirAll(o.Consoles, 0o755); err != nil {
@@ -98,7 +97,7 @@ func (r *Runner) begin(ctx context.Context) (err error) {
 		return err
 	}
 	r.proxy = &haproxy{dir: o.dir(), note: func(p process) error { return r.state.change(func() { r.state.HAProxy = p }) }}
-	if err := r.sweepProxy(); err != nil { // rules stay: the first look replaces them, without a gap
+	if err := r.sweepProxy(); err != nil { // the rules stay until the first round replaces them atomically
 		return err
 	}
 	for _, sub := range r.state.Networks {
@@ -111,7 +110,7 @@ func (r *Runner) begin(ctx context.Context) (err error) {
 	return pruneConsoles(o.Consoles, 24*time.Hour)
 }
 
-// sweepProxy ends a HAProxy that outlived its runner.
+// sweepProxy ends a HAProxy process that outlived its runner.
 func (r *Runner) sweepProxy() error {
 	if err := r.state.HAProxy.end(); err != nil {
 		return err
@@ -119,8 +118,8 @@ func (r *Runner) sweepProxy() error {
 	return r.state.change(func() { r.state.HAProxy = process{} })
 }
 
-// Stop ends everything and removes it from this host: machines, networks, addresses, rules, HAProxy. Only the consoles'
-// logs stay, as evidence. A Stop that failed can be called again.
+// Stop removes everything from this host: machines, networks, addresses, rules, HAProxy. Only the console logs stay, as evidence. Stop can be
+// called again after a failure.
 func (r *Runner) Stop(ctx context.Context) error {
 	r.cancel()
 	r.done.Wait()
@@ -143,8 +142,7 @@ func (r *Runner) Stop(ctx context.Context) error {
 	return r.lock.Close()
 }
 
-// loop looks at the cloud again and again. A look that takes long is followed by a rest as long, for the cloud shares this
-// host's processors.
+// loop runs one round after another. After a long round it pauses for the same time, because the cloud shares this host's processors.
 func (r *Runner) loop(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -158,7 +156,7 @@ func (r *Runner) loop(ctx context.Context) {
 	}
 }
 
-// look is one round: what the cloud says now, carried out.
+// look runs one round: it reads the cloud's state and applies it.
 func (r *Runner) look(ctx context.Context) error {
 	list, err := r.cloud.servers(ctx)
 	if err != nil {
@@ -178,7 +176,7 @@ func (r *Runner) look(ctx context.Context) error {
 	return nil
 }
 
-// trouble logs an error when it is not the one that was logged last for the same thing; nil tells that it is over.
+// trouble logs an error unless it equals the last one logged for the same subject. A nil error logs the recovery.
 func (r *Runner) trouble(what string, err error) {
 	text := ""
 	if err != nil {
@@ -195,7 +193,7 @@ func (r *Runner) trouble(what string, err error) {
 	}
 }
 
-// whoIn reports which server has an address on a network.
+// whoIn returns a function that finds the server with an address on a network.
 func (r *Runner) whoIn(network string) func(netip.Addr) (server, bool) {
 	return func(a netip.Addr) (server, bool) {
 		r.mu.Lock()

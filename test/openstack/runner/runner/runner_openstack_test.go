@@ -26,9 +26,9 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
-const bootTime = 5 * time.Minute // on a host that is busy with other things
+const bootTime = 5 * time.Minute // on a busy host
 
-// testOptions serve one network, with machines beside those of users.
+// testOptions returns options for one network, with machines separate from those of users.
 func testOptions(t *testing.T, network string) Options {
 	t.Helper()
 	base, err := os.MkdirTemp("/var/tmp", "naupegos-runner-test-")
@@ -44,7 +44,7 @@ func testOptions(t *testing.T, network string) Options {
 	return o
 }
 
-// TestServersAreReal takes two servers, a floating IP and a load balancer through their lives.
+// TestServersAreReal creates, changes and removes two servers, a floating IP and a load balancer.
 func TestServersAreReal(t *testing.T) {
 	testkit.OnlyFull(t, "TestOpenStack has whole clusters of such servers")
 	x := newTenant(t, "10.94.7.0/24")
@@ -87,14 +87,14 @@ func TestServersAreReal(t *testing.T) {
 	testkit.Must(t, servers.Stop(t.Context(), x.cloud.compute, two.ID).ExtractErr())
 	x.await("a stopped member to be out", bootTime, func() error { return x.answers(publicVIP, one.Name) })
 	testkit.Must(t, servers.Start(t.Context(), x.cloud.compute, two.ID).ExtractErr())
-	x.await("it to be back", bootTime, func() error { // its web server was started by hand, at its first boot
+	x.await("it to be back", bootTime, func() error { // runcmd starts its web server at the first boot only
 		x.webAgain(two.ID)
 		return x.answers(publicVIP, both...)
 	})
 	x.reboot(one.ID, client)
 	ids := []string{clusterID(x.network)[3:], o.short()}
 	if len(onHost(t, ids)) == 0 {
-		t.Fatal("what is there is not seen: what is left would not be either")
+		t.Fatal("onHost does not find existing objects, so it would not find leftovers")
 	}
 	x.destroy()
 	x.await("nothing to be left", bootTime, func() error {
@@ -141,7 +141,7 @@ func expect(got string, err error, want string) error {
 	return err
 }
 
-// checkMetadata asks from inside, and tries to be somebody else.
+// checkMetadata queries the metadata service from inside a server, also with the ID of another instance.
 func (x *tenant) checkMetadata(c *ssh.Client, s *servers.Server) {
 	x.t.Helper()
 	const ask = "curl -sS -m 10 -H 'X-Instance-ID: 00000000-0000-4000-8000-000000000000' http://169.254.169.254/"
@@ -153,7 +153,7 @@ func (x *tenant) checkMetadata(c *ssh.Client, s *servers.Server) {
 	}
 }
 
-// balance puts a load balancer before the servers; it returns its address and its floating IP.
+// balance creates a load balancer for the servers and returns its address and its floating IP.
 func (x *tenant) balance(members ...*servers.Server) (vip, public string) {
 	x.t.Helper()
 	ctx, t := x.t.Context(), x.t
@@ -194,7 +194,7 @@ func (x *tenant) balance(members ...*servers.Server) (vip, public string) {
 	return lb.VipAddress, x.floatingIP(lb.VipPortID)
 }
 
-// answers asks ten times, each time by a new connection: exactly the wanted ones may answer, and all of them must.
+// answers makes ten requests, each on a new connection. Exactly the wanted servers must answer.
 func (x *tenant) answers(at string, want ...string) error {
 	client := http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	got := map[string]int{}
@@ -221,17 +221,17 @@ func (x *tenant) answers(at string, want ...string) error {
 	return nil
 }
 
-// direct logs in by a server's fixed address, which this host reaches.
+// direct logs in to a server's fixed address, which this host can reach.
 func (x *tenant) direct(id string) (*ssh.Client, error) {
 	_, address := x.port(id)
 	return sshtest.Login{Key: x.signer, Timeout: 2 * time.Second}.Dial(address)
 }
 
-// webAgain starts a server's web server once more, for runcmd is for the first boot.
+// webAgain restarts a server's web server, because runcmd runs only at the first boot.
 func (x *tenant) webAgain(id string) {
 	c, err := x.direct(id)
 	if err != nil {
-		return // not up yet
+		return // not reachable yet
 	}
 	defer c.Close()
 	if out, err := sshtest.Run(c, "systemctl is-active -q web || systemd-run --unit=web haproxy -db -f /etc/web.cfg"); err != nil {
@@ -239,7 +239,7 @@ func (x *tenant) webAgain(id string) {
 	}
 }
 
-// reboot has Nova reboot a server, and waits until its machine has booted again.
+// reboot reboots a server through Nova and waits until its machine has booted again.
 func (x *tenant) reboot(id string, c *ssh.Client) {
 	x.t.Helper()
 	const stamp = "systemctl show -p UserspaceTimestampMonotonic --value"

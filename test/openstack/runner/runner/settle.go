@@ -13,13 +13,13 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/local"
 )
 
-// task is something that goes on with one server's machine, or with a network.
+// task is work in progress on a server's machine or on a network.
 type task struct {
 	boot   bool
 	cancel context.CancelFunc
 }
 
-// retry says when to try again what failed.
+// retry is the time at which failed work is tried again.
 type retry struct {
 	at     time.Time
 	failed int
@@ -27,7 +27,7 @@ type retry struct {
 
 const portlessRetry = 10 * time.Second
 
-// locate finds out where servers are that were not seen before, and makes their networks known.
+// locate looks up the places of new servers and adds their networks.
 func (r *Runner) locate(ctx context.Context, list []server) error {
 	if !r.remember(list) {
 		return nil
@@ -41,7 +41,7 @@ func (r *Runner) locate(ctx context.Context, list []server) error {
 		return err
 	}
 	if !slices.Equal(r.external, outside) {
-		r.external, r.rules = outside, "" // the rules are recreated, and with them the ways out
+		r.external, r.rules = outside, "" // recreate the rules, and the links to external networks with them
 	}
 	for _, s := range list {
 		p, found := places[s.ID]
@@ -60,7 +60,7 @@ func (r *Runner) locate(ctx context.Context, list []server) error {
 	return nil
 }
 
-// remember keeps the list, and reports whether it has a running server whose place is not known.
+// remember stores the list and reports whether the place of a running server is unknown.
 func (r *Runner) remember(list []server) (unknown bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *Runner) remember(list []server) (unknown bool) {
 	return unknown
 }
 
-// meet makes a network known that a server is on, unless it is not to be served.
+// meet adds the network of a server unless the runner does not serve it.
 func (r *Runner) meet(sub subnet) error {
 	if r.nets[sub.Network] != nil || r.ignored[sub.Network] {
 		return nil
@@ -101,14 +101,14 @@ func (r *Runner) meet(sub subnet) error {
 	return r.state.change(func() { r.state.Networks = append(r.state.Networks, sub) })
 }
 
-// forget takes a network, that is no more, out of what a later runner must know.
+// forget removes a deleted network from the state.
 func (r *Runner) forget(id string) error {
 	return r.state.change(func() {
 		r.state.Networks = slices.DeleteFunc(r.state.Networks, func(s subnet) bool { return s.Network == id })
 	})
 }
 
-// settle compares machines with servers, and sets to work where they differ.
+// settle compares machines with servers and starts work on the differences.
 func (r *Runner) settle(ctx context.Context, list []server) error {
 	for id, n := range r.nets {
 		have, err := n.machines(ctx)
@@ -143,7 +143,7 @@ func (r *Runner) settle(ctx context.Context, list []server) error {
 	return nil
 }
 
-// note remembers where consoles are.
+// note records the locations of the consoles.
 func (r *Runner) note(n *network, have map[string]provider.Machine) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +166,7 @@ func running(have map[string]provider.Machine) bool {
 	return false
 }
 
-// one does what a listed server's machine lacks.
+// one starts the work that a listed server's machine needs.
 func (r *Runner) one(ctx context.Context, n *network, s server, at netip.Addr, m provider.Machine, found bool) {
 	runs := found && m.State == provider.Running
 	switch s.Status {
@@ -179,13 +179,13 @@ func (r *Runner) one(ctx context.Context, n *network, s server, at netip.Addr, m
 		if runs || !at.IsValid() {
 			return
 		}
-		if found && m.State == provider.Stopped { // all that it needs lies on its disk
+		if found && m.State == provider.Stopped { // everything that it needs is on its disk
 			r.work(ctx, n, s.ID, "start "+s.Name, true, func(ctx context.Context) error { return n.plain.Power(ctx, m.Name, "on") })
 			return
 		}
 		r.work(ctx, n, s.ID, "boot "+s.Name, true, func(ctx context.Context) error { return r.boot(ctx, n, s, at) })
 	case "SHUTOFF", "SUSPENDED", "SHELVED", "SHELVED_OFFLOADED":
-		delete(r.seen, s.ID) // what starts again has been rebooted
+		delete(r.seen, s.ID) // a machine that starts again counts as rebooted
 		if runs {
 			r.work(ctx, n, s.ID, "stop "+s.Name, false, func(ctx context.Context) error { return n.plain.Power(ctx, m.Name, "off") })
 		}
@@ -196,18 +196,18 @@ func (r *Runner) one(ctx context.Context, n *network, s server, at netip.Addr, m
 	}
 }
 
-// lastSeen is what a running server was like when it was looked at last.
+// lastSeen is the state of a running server at the last round.
 type lastSeen struct {
 	changed time.Time // by Nova, in whole seconds
-	reboot  time.Time // reboots that began until then are over
+	reboot  time.Time // reboots that began before this time are complete
 }
 
-// rebootAsked reports whether a server that runs was rebooted since it was looked at last: Nova's status tells it for a
-// moment only, which a look can miss, but the server's time of change stays.
+// rebootAsked reports whether a running server was rebooted since the last round. Nova's status shows a reboot only for a moment, which a round
+// can miss, but the server's change time stays.
 func (r *Runner) rebootAsked(ctx context.Context, s server) bool {
 	was, known := r.seen[s.ID]
 	if !known {
-		// a reboot that ended before this change may have begun in the very second that Nova rounds it down to
+		// a reboot before this change may have begun within the second to which Nova rounds it down
 		r.seen[s.ID] = lastSeen{changed: s.Updated, reboot: s.Updated.Add(time.Second)}
 		return false
 	}
@@ -217,7 +217,7 @@ func (r *Runner) rebootAsked(ctx context.Context, s server) bool {
 	at, err := r.cloud.lastReboot(ctx, s.ID)
 	r.trouble("reboots", err)
 	if err != nil {
-		return false // and looked at again
+		return false // the next round tries again
 	}
 	asked := at.After(was.reboot)
 	if asked {
@@ -227,7 +227,7 @@ func (r *Runner) rebootAsked(ctx context.Context, s server) bool {
 	return asked
 }
 
-// leave removes the machine of a server that is gone; a boot that still goes on is cancelled first.
+// leave removes the machine of a deleted server, and cancels its boot first if that is still running.
 func (r *Runner) leave(ctx context.Context, n *network, id string, m provider.Machine) {
 	r.mu.Lock()
 	t := r.tasks[id]
@@ -239,7 +239,7 @@ func (r *Runner) leave(ctx context.Context, n *network, id string, m provider.Ma
 	r.work(ctx, n, id, "remove "+m.Name, false, func(ctx context.Context) error { return n.destroy(ctx, m) })
 }
 
-// drop removes a network that no server is on any more.
+// drop removes a network that has no servers any more.
 func (r *Runner) drop(ctx context.Context, id string, n *network) error {
 	if err := setVIPs(n.plain.Bridge(), n.hostPrefix(), nil); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (r *Runner) drop(ctx context.Context, id string, n *network) error {
 	return r.forget(id)
 }
 
-// busy reports whether anything goes on with machines of a network.
+// busy reports whether work on the machines of a network is in progress.
 func (r *Runner) busy(network string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -268,7 +268,7 @@ func tasksOf(tasks map[string]*task) (ids []string) {
 	return ids
 }
 
-// work carries something out beside the loop, one thing at a time for each server, and later again where it fails.
+// work runs f beside the loop, one task at a time for each server, and again later if it fails.
 func (r *Runner) work(ctx context.Context, n *network, id, what string, boot bool, f func(context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -299,7 +299,7 @@ func (r *Runner) work(ctx context.Context, n *network, id, what string, boot boo
 	})
 }
 
-// boot makes the machine of a server, as soon as it is its turn.
+// boot creates the machine of a server once a boot slot is free.
 func (r *Runner) boot(ctx context.Context, n *network, s server, at netip.Addr) error {
 	select {
 	case r.boots <- struct{}{}:
@@ -318,7 +318,7 @@ func (r *Runner) boot(ctx context.Context, n *network, s server, at netip.Addr) 
 	return n.boot(ctx, s, at, in, opts)
 }
 
-// inside says what the server's image has the machine begin with.
+// inside returns the machine's options for the content of the server's image.
 func (r *Runner) inside(ctx context.Context, n *network, s server) (local.Options, error) {
 	opts := n.base
 	in, err := r.cloud.contentOf(ctx, s)
@@ -326,9 +326,9 @@ func (r *Runner) inside(ctx context.Context, n *network, s server) (local.Option
 	case err != nil:
 		return opts, err
 	case in.Bundle == "":
-		opts.AgentBinary = "" // a plain image has nothing of ours
+		opts.AgentBinary = "" // a plain image contains none of our files
 	case in.SHA512 != "":
-		opts.Base, opts.AgentBinary = r.cloud.ownImage(in), "" // it has all inside
+		opts.Base, opts.AgentBinary = r.cloud.ownImage(in), "" // the image contains everything
 	default:
 		if opts.Bundle, err = r.lib.Get(ctx, in.Bundle); err != nil {
 			return opts, fail.Wrap(fail.KindOf(err), err, "find the bundle of the server's image").At(s.Name).

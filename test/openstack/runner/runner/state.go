@@ -13,13 +13,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// state is what a runner that comes after a crash must know: written before the thing is made, so nothing is made that
-// nobody remembers. Nothing is found by the look of its name.
+// state is what a runner needs to know after a crash. It is written before an object is created, so every object is recorded. The runner never
+// identifies an object by the form of its name.
 type state struct {
 	mu   sync.Mutex
 	file string
 
-	Networks []subnet `json:"networks"` // that have, or may have, a local cluster
+	Networks []subnet `json:"networks"` // networks that have, or may have, a local cluster
 	HAProxy  process  `json:"haproxy"`
 	Table    string   `json:"table"`
 	Link     string   `json:"link"`
@@ -40,7 +40,7 @@ func readState(file string) (*state, error) {
 	return s, nil
 }
 
-// change alters the state and writes it out.
+// change modifies the state and saves it.
 func (s *state) change(f func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,19 +52,19 @@ func (s *state) change(f func()) error {
 	return replaceFile(s.file, append(data, '\n'), 0o600)
 }
 
-// replaceFile writes a file so that others see either the old content or the new.
+// replaceFile writes a file atomically: readers see either the old content or the new.
 func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	tmp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")
 	if err := os.WriteFile(tmp, data, mode); err != nil {
 		return err
 	}
-	if err := os.Chmod(tmp, mode); err != nil { // whatever the umask
+	if err := os.Chmod(tmp, mode); err != nil { // independent of the umask
 		return err
 	}
 	return os.Rename(tmp, path)
 }
 
-// takeLock makes sure that one runner serves a bed. The kernel releases the lock when the runner dies.
+// takeLock makes sure that only one runner serves a bed. The kernel releases the lock when the runner dies.
 func takeLock(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
-// tenant is an ordinary user of the cloud with a network of its own. What it makes is gone at the end of the test.
+// tenant is an ordinary user of the cloud with a network of its own. The test's end removes everything that it creates.
 type tenant struct {
 	t       *testing.T
 	name    string
@@ -38,7 +38,7 @@ type tenant struct {
 	undo    []func() error
 }
 
-// bedOptions are of the bed that is to run for these tests.
+// bedOptions returns the options of the bed for these tests.
 func bedOptions(t *testing.T) Options {
 	t.Helper()
 	o := Options{Pace: time.Second}
@@ -56,7 +56,7 @@ func newTenant(t *testing.T, cidr string) *tenant {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.compute.HTTPClient.Timeout = 5 * time.Minute // all share it; other tests may load the bed
+	c.compute.HTTPClient.Timeout = 5 * time.Minute // all calls share it; other tests may load the bed
 	var id [3]byte
 	_, err = rand.Read(id[:])
 	testkit.Must(t, err)
@@ -66,7 +66,7 @@ func newTenant(t *testing.T, cidr string) *tenant {
 	return x
 }
 
-// later has something undone at the end, the last thing first.
+// later registers a cleanup; cleanups run in reverse order.
 func (x *tenant) later(f func(context.Context) error) {
 	x.undo = append(x.undo, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -79,7 +79,7 @@ func (x *tenant) later(f func(context.Context) error) {
 			if !gophercloud.ResponseCodeIs(err, 409) || ctx.Err() != nil {
 				return err
 			}
-			time.Sleep(time.Second) // in use, or pending
+			time.Sleep(time.Second) // still in use or pending
 		}
 	})
 }
@@ -121,7 +121,7 @@ func (x *tenant) makeNetwork(cidr string) {
 	})
 }
 
-// boot makes a server that serves its name by HTTP, and waits until Nova says that it runs.
+// boot creates a server that serves its name over HTTP, and waits until Nova reports it as running.
 func (x *tenant) boot(name string) *servers.Server {
 	x.t.Helper()
 	ctx, t := x.t.Context(), x.t
@@ -147,7 +147,7 @@ func (x *tenant) deleteServer(ctx context.Context, id string) error {
 	for {
 		_, err := servers.Get(ctx, x.cloud.compute, id).Extract()
 		if err != nil {
-			return err // 404 at last
+			return err // 404 means deleted
 		}
 		time.Sleep(300 * time.Millisecond)
 	}

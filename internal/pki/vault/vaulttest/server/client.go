@@ -85,7 +85,7 @@ func parse(args []string) (flags map[string]string, words []string, values map[s
 	return flags, words, values
 }
 
-// show prints one field of what was read or written, or nothing.
+// show prints one field of an answer, or nothing.
 func show(field string) func(*api.Secret, error) error {
 	return func(s *api.Secret, err error) error {
 		switch {

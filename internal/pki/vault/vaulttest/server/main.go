@@ -64,7 +64,7 @@ func serve(dir, address string) error {
 	return (&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}).Serve(listener)
 }
 
-// registry knows what this program is linked with.
+// registry knows the plugins that are linked into this program.
 type registry struct{}
 
 // Contains reports whether there is a plugin of that name.
@@ -95,7 +95,7 @@ func (r registry) Keys(of consts.PluginType) (names []string) {
 	return names
 }
 
-// DeprecationStatus says that none is deprecated.
+// DeprecationStatus reports every plugin as supported.
 func (r registry) DeprecationStatus(name string, of consts.PluginType) (consts.DeprecationStatus, bool) {
 	return consts.Supported, r.Contains(name, of)
 }

@@ -1,16 +1,17 @@
-package v1alpha1
+package items
 
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// reserved says why a document's settings may not change something on machines.
-type reserved struct{ owner, hint string }
+// Reserved says why a document's settings may not change something on machines.
+type Reserved struct{ Owner, Hint string }
 
 // reservedDirs are directories, including everything below them.
-var reservedDirs = map[string]reserved{
+var reservedDirs = map[string]Reserved{
 	"/etc/kubernetes":          {"Naupegos writes Kubernetes' files there", ""},
 	"/var/lib/kubelet":         {"kubelet keeps its state there", ""},
 	"/var/lib/etcd":            {"etcd keeps its data there", ""},
@@ -39,7 +40,7 @@ var reservedDirs = map[string]reserved{
 }
 
 // reservedFiles are single files.
-var reservedFiles = map[string]reserved{
+var reservedFiles = map[string]Reserved{
 	"/etc/hosts":                  {"Naupegos writes the machines' names there", "give names to a DNS server: dns.servers"},
 	"/etc/resolv.conf":            {"Naupegos writes dns.servers there", "set dns"},
 	"/etc/localtime":              {"Naupegos sets the time zone there", "set timeZone"},
@@ -65,8 +66,8 @@ var reservedPrograms = regexp.MustCompile(`^(containerd|containerd-shim-runc-v2|
 // reservedUnits are the units of Naupegos, by name without type.
 var reservedUnits = regexp.MustCompile(`^(kubelet|containerd|etcd|haproxy|keepalived|naupegos.*|wg-quick@.*)$`)
 
-// reservedPath says whether and why a document may not put a file at a clean, absolute path.
-func reservedPath(p string) (reserved, bool) {
+// ReservedPath says whether and why a document may not put a file at a clean, absolute path.
+func ReservedPath(p string) (Reserved, bool) {
 	if r, ok := reservedFiles[p]; ok {
 		return r, true
 	}
@@ -79,15 +80,15 @@ func reservedPath(p string) (reserved, bool) {
 	unit := path.Base(strings.TrimSuffix(dir, ".d"))
 	switch {
 	case strings.HasPrefix(base, "naupegos-") || strings.Contains(base, "-naupegos"):
-		return reserved{"Naupegos calls its own files so", "choose another name"}, true
+		return Reserved{"Naupegos calls its own files so", "choose another name"}, true
 	case dir == "/usr/local/bin" && reservedPrograms.MatchString(base):
-		return reserved{"Naupegos installs " + base + " there", ""}, true
+		return Reserved{"Naupegos installs " + base + " there", ""}, true
 	case dir == "/etc/systemd/system":
-		return reserved{"Naupegos writes units there", "list the unit under units"}, true
-	case strings.HasSuffix(dir, ".d") && path.Dir(dir) == "/etc/systemd/system" && reservedUnits.MatchString(strings.TrimSuffix(unit, path.Ext(unit))):
-		return reserved{unit + " is a unit of Naupegos", ""}, true
+		return Reserved{"Naupegos writes units there", "list the unit under units"}, true
+	case strings.HasSuffix(dir, ".d") && path.Dir(dir) == "/etc/systemd/system" && ReservedUnit(unit):
+		return Reserved{unit + " is a unit of Naupegos", ""}, true
 	}
-	return reserved{}, false
+	return Reserved{}, false
 }
 
 // reservedSysctls are kernel settings that Naupegos or Kubernetes sets itself.
@@ -111,13 +112,28 @@ var reservedSysctls = map[string]string{
 var reservedModules = []string{"overlay", "br_netfilter"}
 
 // reservedPackages are packages that would replace a program of the bundle.
-var reservedPackages = map[string]string{
-	"kubelet": "", "kubeadm": "", "kubectl": "", "containerd": "", "containerd.io": "", "docker.io": "", "docker-ce": "", "cri-o": "", "runc": "",
-	"kubernetes-cni": "", "cri-tools": "", "etcd-server": "",
+var reservedPackages = []string{
+	"kubelet", "kubeadm", "kubectl", "containerd", "containerd.io", "docker.io", "docker-ce", "cri-o", "runc", "kubernetes-cni", "cri-tools", "etcd-server",
 }
 
-// sysctlName returns the dotted form of a kernel setting's name. As in sysctl.d(5), names may also use slashes; the first separator decides.
-func sysctlName(key string) string {
+// ReservedSysctl returns who sets a kernel setting, by its dotted name; "" if documents may.
+func ReservedSysctl(name string) string { return reservedSysctls[name] }
+
+// ReservedModule reports whether Naupegos loads a kernel module itself.
+func ReservedModule(name string) bool {
+	return slices.Contains(reservedModules, strings.ReplaceAll(name, "-", "_"))
+}
+
+// ReservedPackage reports whether a package would replace a program of the bundle.
+func ReservedPackage(name string) bool { return slices.Contains(reservedPackages, name) }
+
+// ReservedUnit reports whether a unit is one of Naupegos.
+func ReservedUnit(name string) bool {
+	return reservedUnits.MatchString(strings.TrimSuffix(name, path.Ext(name)))
+}
+
+// SysctlName returns the dotted form of a kernel setting's name. As in sysctl.d(5), names may also use slashes; the first separator decides.
+func SysctlName(key string) string {
 	if i := strings.IndexAny(key, "./"); i < 0 || key[i] == '.' {
 		return key
 	}

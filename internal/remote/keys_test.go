@@ -1,0 +1,27 @@
+package remote
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// TestOtherKeyForms names the remedy for keys in forms that OpenSSH or PuTTY read, as OpenSSH itself writes the first.
+func TestOtherKeyForms(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-m", "PKCS8", "-N", "open sesame", "-f", path).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	_, err := ParseKey(testkit.Value(os.ReadFile(path))(t))
+	testkit.Fails(t, err, fail.Invalid, "locked with a passphrase", "ssh-keygen -p -f", "ssh-add")
+	for _, text := range []string{"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\n", "\nPuTTY-User-Key-File-2: ssh-rsa\n"} {
+		_, err = ParseKey([]byte(text))
+		testkit.Fails(t, err, fail.Invalid, "PuTTY", "puttygen")
+	}
+	_, err = ParseKey([]byte("-----BEGIN NOTHING-----\n"))
+	testkit.Fails(t, err, fail.Invalid, "OpenSSH or PEM form")
+}
