@@ -70,6 +70,9 @@ func checkExternalDNS(r *findings, field string, e *ExternalDNS) {
 			r.Add(where, fmt.Sprintf("zone %s is already listed", z), "keep one of them")
 		}
 	}
+	if len(validation.IsValidLabelValue(e.OwnerID)) > 0 {
+		r.Add(field+".ownerID", strict.Quote(e.OwnerID)+" is not a mark of records", "use letters, digits, -, . and _")
+	}
 	for i, d := range e.Domains {
 		where := strict.Item(field+".domains", i)
 		switch {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/naupegos/naupegos/api/strict"
 )
 
@@ -109,6 +111,9 @@ var certManagerGates = []string{"ACMEHTTP01IngressPathTypeExact", "LiteralCertif
 	"ServerSideApply", "StableCertificateRequestName", "UseCertificateRequestBasicConstraints", "ValidateCAA"}
 
 func (m *CertManager) check(r *findings, field string) {
+	if len(validation.IsDNS1123Label(m.ClusterResourceNamespace)) > 0 {
+		r.Add(field+".clusterResourceNamespace", strict.Quote(m.ClusterResourceNamespace)+" is not the name of a namespace", "write it in lower case, with digits and -")
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.FeatureGates)) {
 		if !slices.Contains(certManagerGates, name) {
 			r.Add(field+".featureGates["+strict.Clip(name)+"]", strict.Quote(name)+" is not a feature gate of cert-manager that can be set", "use "+strings.Join(certManagerGates, ", "))
