@@ -7,12 +7,10 @@ export PATH := $(PATH):/usr/local/go/bin:/usr/sbin:/sbin
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E)
 AS_ROOT = $(SUDO) env "PATH=$$PATH"
-NAUPEGOS := bin/naupegos
-.PHONY: $(filter-out test-%,$(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile))
+.PHONY: $(filter-out test-% bench-%,$(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile))
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | awk '{n = $$1; $$1 = ""; printf "  make %-16s%s\n", n, $$0}'
-	@echo "  make test-TIER       one tier of the tests, which hack/ci/tiers.go lists"
+	@sed -n 's/^\([a-z%-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | awk '{n = $$1; $$1 = ""; printf "  make %-16s%s\n", n, $$0}'
 
 # As bundles are compiled (internal/bundle, fixedEnv), so that the standard library is compiled once.
 GO_BUILD = CGO_ENABLED=0 GOGC=400 go build -trimpath -gcflags=all=-dwarf=false
@@ -23,20 +21,24 @@ build: ## bin/naupegos and bin/naupegos-agent
 	$(GO_BUILD) -ldflags '-s -w' -o bin/naupegos-agent ./cmd/naupegos-agent
 
 bundle: build ## the bundle of the default Kubernetes release
-	$(NAUPEGOS) bundle build
+	bin/naupegos bundle build
 
-setup: ## install Debian's packages for local clusters and bundles
-	@hack/setup demo
+bundle-%: build ## the bundle of a release, such as bundle-v1.37.2, or with addons, such as bundle-v1.37.2+metallb,openstack
+	bin/naupegos bundle build --kubernetes $(word 1,$(subst +, ,$*)) --addons '$(word 2,$(subst +, ,$*))'
+
+setup: setup-demo ## install Debian's packages for local clusters and bundles
+setup-%:
+	@hack/setup $*
 
 demo: setup ## a real, highly available cluster on this machine, from nothing
 	@$(MAKE) --no-print-directory build
-	$(SUDO) $(NAUPEGOS) apply -f examples/local.yaml --yes
+	$(SUDO) bin/naupegos apply -f examples/local.yaml --yes
 
 test: test-test ## the fixed set of tests, with all set-up
 test-full: ## every test, hours; a tier that has passed for what is committed is not run again
 test-busy: ## the unit and race tiers ten times, next to one busy loop per processor
 test-report: ## when and on which commit each test last passed, and how long it took
-test-%:
+test-%: ## one tier of the tests, which hack/ci/tiers.go lists
 	@[ $* = report ] || hack/setup test
 	@go run ./hack/ci $*
 
@@ -49,57 +51,42 @@ docs: ## regenerate what docs/reference takes from the code
 pictures: ## the pictures of the web pages in docs, taken again (root, Chromium)
 	$(AS_ROOT) NAUPEGOS_FULL=1 NAUPEGOS_SCREENSHOTS=$(CURDIR)/docs/images go test -tags integration -count=1 -run '^TestEveryPage$$' ./internal/web
 
+bench-boot: AS_ROOT =
 bench-boot: build ## the boot endpoints against matchbox, side by side: two minutes, no root
-	go run ./bench/boot $(BENCH)
-
 bench-local: bundle ## naupegos against bare kubeadm, side by side
-	$(AS_ROOT) go run ./bench/local
-
 bench-upgrade: bundle ## naupegos upgrade against kubeadm upgrade, side by side
-	@go run ./hack/ci bundle-former
-	$(AS_ROOT) go run ./bench/upgrade
-
 bench-openstack: openstack-up ## naupegos against OpenTofu on a real OpenStack, side by side
-	$(AS_ROOT) go run ./bench/openstack $(BENCH)
+bench-%:
+	$(AS_ROOT) go run ./bench/$* $(BENCH)
 
-openstack-up: ## a real OpenStack on this machine, from Debian's packages (root)
-	@hack/setup openstack
+openstack-up: setup-openstack ## a real OpenStack on this machine, from Debian's packages (root)
 	$(AS_ROOT) go run ./test/openstack up
 
 openstack-down: ## stop it; PURGE=1 forgets its state too
 	$(AS_ROOT) go run ./test/openstack down $(if $(PURGE),--purge)
 
 demo-openstack: build openstack-up ## a real cluster on that OpenStack, through Octavia, with its cloud controllers (root)
-	$(NAUPEGOS) bundle build --addons openstack
+	bin/naupegos bundle build --addons openstack
 	$(AS_ROOT) go run ./test/openstack machines
-	$(SUDO) env OS_CLIENT_CONFIG_FILE=$(or $(NAUPEGOS_OPENSTACK_ROOT),/var/lib/naupegos/openstack)/clouds.yaml $(NAUPEGOS) apply -f examples/openstack.yaml --yes
+	$(SUDO) env OS_CLIENT_CONFIG_FILE=$(or $(NAUPEGOS_OPENSTACK_ROOT),/var/lib/naupegos/openstack)/clouds.yaml bin/naupegos apply -f examples/openstack.yaml --yes
 
-demo-metal: bundle ## two emulated machines become a cluster; prints where the server's pages are (root; slow: they are emulated)
-	@hack/setup test
+demo-metal: bundle setup-test ## two emulated machines become a cluster; prints where the server's pages are (root; slow: they are emulated)
 	go build -o bin/demo-metal ./test/rack/demo
 	$(AS_ROOT) bin/demo-metal
 
-image: build ## a bootable disk image of machines with the bundle inside (root)
-	@hack/setup image
-	$(SUDO) $(NAUPEGOS) image build
+image: build setup-image ## a bootable disk image of machines with the bundle inside (root)
+	$(SUDO) bin/naupegos image build
 
 PREFIX ?= /usr/local
-BINDIR = $(DESTDIR)$(PREFIX)/bin
-MANDIR = $(DESTDIR)$(PREFIX)/share/man/man1
-SHAREDIR = $(DESTDIR)$(PREFIX)/share
-COMPLETIONS = $(SHAREDIR)/bash-completion/completions/naupegos $(SHAREDIR)/zsh/site-functions/_naupegos $(SHAREDIR)/fish/vendor_completions.d/naupegos.fish
-
+INTO = $(DESTDIR)$(PREFIX)
 install: build ## the programs, man pages and shell completion, to $(PREFIX); PREFIX=… for another place
-	install -D -m 755 -t $(BINDIR) bin/naupegos bin/naupegos-agent
-	ln -sf naupegos $(BINDIR)/kubectl-naupegos
-	go run ./hack/docs -man $(MANDIR)
-	install -d $(dir $(COMPLETIONS))
-	$(NAUPEGOS) completion bash > $(word 1,$(COMPLETIONS))
-	$(NAUPEGOS) completion zsh > $(word 2,$(COMPLETIONS))
-	$(NAUPEGOS) completion fish > $(word 3,$(COMPLETIONS))
+	install -D -m 755 -t $(INTO)/bin bin/naupegos bin/naupegos-agent
+	ln -sf naupegos $(INTO)/bin/kubectl-naupegos
+	go run ./hack/docs -share $(INTO)/share
 
 uninstall: ## remove what make install wrote
-	rm -f $(BINDIR)/naupegos $(BINDIR)/naupegos-agent $(BINDIR)/kubectl-naupegos $(MANDIR)/naupegos.1 $(MANDIR)/naupegos-*.1 $(COMPLETIONS)
+	rm -f $(INTO)/bin/{naupegos,naupegos-agent,kubectl-naupegos} $(INTO)/share/man/man1/naupegos{,-*}.1
+	rm -f $(INTO)/share/{bash-completion/completions/naupegos,zsh/site-functions/_naupegos,fish/vendor_completions.d/naupegos.fish}
 
 deb: ## a Debian package of the programs and the server's unit, in dist/
 	rm -rf dist/tree

@@ -148,10 +148,10 @@ func (b *Backup) checkSchedule(r *findings, at string) {
 		r.Add(at+".schedule", strict.Quote(b.Schedule)+" "+err.Error(), `as "0 */12 * * *", or @daily`)
 	}
 	if b.To == nil {
-		r.Add(at+".schedule", "has machines make backups, and they don't reach the store's directory", "give spec.backup.to a bucket, a container, or a directory that they share", at+".to")
+		r.Add(at+".schedule", "makes machines create backups, and they can't reach the store's directory", "give spec.backup.to a bucket, a container, or a directory that they share", at+".to")
 	}
 	if b.Keep == nil {
-		r.Add(at+".schedule", "makes more and more backups, and none ever goes", "say with spec.backup.keep which ones stay", at+".keep")
+		r.Add(at+".schedule", "creates backups, and never removes one", "set spec.backup.keep", at+".keep")
 	}
 }
 

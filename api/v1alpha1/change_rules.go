@@ -26,10 +26,10 @@ type ChangeRule struct {
 const backOrAnew = "set it back; what you want needs another cluster"
 
 // takenNext explains a change of the rules for choosing machines from the stock.
-const takenNext = "machines that are taken from now on are chosen by it; those that are in use stay"
+const takenNext = "it applies to machines that are taken from now on; machines in use stay"
 
 // installedNext explains a change of the choice of the system disk.
-const installedNext = "machines that are installed from now on have it there; those that are in use stay on their disk, and the plan names them: naupegos node replace"
+const installedNext = "it applies to machines that are installed from now on; machines in use stay on their disk, and the plan names them: naupegos node replace"
 
 // otherIssuer is the hint for an issuer that can't change; sameAuthorities explains a change of the issuer's address.
 const (
@@ -105,7 +105,7 @@ var changeRules = rules{
 
 	"spec.provider.metal":                        {Class: ChangeRefused, Say: backOrAnew},
 	"spec.provider.metal.spread":                 {Class: ChangeFree, Say: takenNext},
-	"spec.provider.metal.system":                 {Class: ChangeFree, Say: "machines that are installed from now on have it; naupegos update has the others take it over"},
+	"spec.provider.metal.system":                 {Class: ChangeFree, Say: "machines that are installed from now on have it; naupegos update switches the others to it"},
 	"spec.provider.metal.installTimeout":         {Class: ChangeFree},
 	"spec.provider.metal.pools[]":                {Class: ChangeFree, Say: takenNext},
 	"spec.provider.metal.pools[].name":           {Class: ChangeFree},
@@ -157,7 +157,7 @@ var changeRules = rules{
 	"spec.registries":                 {Class: ChangeFree, Say: "containerd reads it at the next pull"},
 	"spec.registry":                   {Class: ChangeFree, Say: "containerd asks it at the next pull; images that run stay"},
 	"spec.registry.replicas":          {Class: ChangeFree, Say: "containerd reads it at the next pull"},
-	"spec.registry.sets":              {Class: ChangeFree, Say: "the images of sets that leave the list are no longer served; those that run stay"},
+	"spec.registry.sets":              {Class: ChangeFree, Say: "the images of removed sets are no longer served; running ones stay"},
 
 	"spec.workers[]":             {Class: ChangeFree, Say: "the machines of a pool that leaves the list are drained and removed"},
 	"spec.workers[].name":        {Class: ChangeFree, Say: "a pool with another name is another pool"},

@@ -40,7 +40,7 @@ type Spec struct {
 	Proxy *Proxy `json:"proxy,omitempty" yaml:"proxy,omitempty"`
 	// Mirrors, credentials and certificate authorities of image registries.
 	Registries []Registry `json:"registries,omitempty" yaml:"registries,omitempty" jsonschema:"maxItems=100"`
-	// A registry inside the cluster, on control-plane machines: it serves the images of the bundle and those that naupegos bundle add brought. Machines ask it after the mirrors in registries and before the registries themselves.
+	// A registry inside the cluster, on control-plane machines: it serves the images of the bundle and of naupegos bundle add. Machines ask it after the mirrors in registries and before the registries themselves.
 	Registry *ImageRegistry `json:"registry,omitempty" yaml:"registry,omitempty"`
 	// Audit, encryption and hardening. On by default.
 	Security Security `json:"security,omitzero" yaml:"security,omitempty"`

@@ -8,7 +8,7 @@ type APIServer struct {
 	CertSANs []string `json:"certSANs,omitempty" yaml:"certSANs,omitempty" jsonschema:"maxItems=100"`
 	// Feature gates to set, by name.
 	FeatureGates map[string]bool `json:"featureGates,omitempty" yaml:"featureGates,omitempty"`
-	// Admission plugins to enable in addition to those that are on by default.
+	// Admission plugins to enable in addition to the default ones.
 	EnableAdmissionPlugins []string `json:"enableAdmissionPlugins,omitempty" yaml:"enableAdmissionPlugins,omitempty" jsonschema:"maxItems=50"`
 	// Admission plugins to disable.
 	DisableAdmissionPlugins []string `json:"disableAdmissionPlugins,omitempty" yaml:"disableAdmissionPlugins,omitempty" jsonschema:"maxItems=50"`

@@ -59,7 +59,7 @@ type IdentityIssuer struct {
 	URL string `json:"url" yaml:"url" jsonschema:"required,maxLength=1000" host:"none"`
 	// Audiences. A token must name one of them in its claim aud. Most providers put the client ID there.
 	Audiences []string `json:"audiences" yaml:"audiences" jsonschema:"required,minItems=1,maxItems=20"`
-	// Certificate of the authority (PEM) that vouches for the issuer. Left out: the machines' authorities.
+	// Certificates of the authorities (PEM) that vouch for the issuer. Left out: the machines' authorities.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
 	// URL of the discovery document, if API servers reach it elsewhere than at URL/.well-known/openid-configuration.
 	DiscoveryURL string `json:"discoveryURL,omitempty" yaml:"discoveryURL,omitempty" jsonschema:"maxLength=1000" host:"none"`
@@ -143,7 +143,7 @@ type Binding struct {
 	ServiceAccount string `json:"serviceAccount,omitempty" yaml:"serviceAccount,omitempty" jsonschema:"maxLength=320"`
 	// Name of the ClusterRole: cluster-admin, admin, edit, view, or one of yours.
 	Role string `json:"role" yaml:"role" jsonschema:"required,maxLength=200"`
-	// Namespaces in which the role applies; those that do not exist are created, and stay. Left out: the whole cluster.
+	// Namespaces in which the role applies; missing ones are created, and stay. Left out: the whole cluster.
 	Namespaces []string `json:"namespaces,omitempty" yaml:"namespaces,omitempty" jsonschema:"maxItems=200"`
 }
 
@@ -153,7 +153,7 @@ type AuthorizationWebhook struct {
 	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
 	// URL of the webhook, https.
 	URL string `json:"url" yaml:"url" jsonschema:"required,maxLength=1000" host:"none"`
-	// Certificate of the authority (PEM) that vouches for the webhook. Left out: the machines' authorities.
+	// Certificates of the authorities (PEM) that vouch for the webhook. Left out: the machines' authorities.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
 	// How API servers sign in to the webhook. Left out: they do not.
 	Auth *WebhookAuth `json:"auth,omitempty" yaml:"auth,omitempty"`

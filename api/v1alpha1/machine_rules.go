@@ -29,7 +29,7 @@ func (r rules) settings(places ...string) rules {
 			"ntp.servers":               {Class: ChangeFree, Say: "the time daemon restarts"},
 			"dns.servers":               {Class: ChangeFree, Say: "pods that run keep the servers that they started with"},
 			"dns.searchDomains":         {Class: ChangeFree, Say: "pods that run keep the domains that they started with"},
-			"trustedCAs":                {Class: ChangeRolling, Say: "containerd restarts; containers that run go on"},
+			"trustedCAs":                {Class: ChangeRolling, Say: "containerd and the API servers restart; other containers that run go on"},
 			"timeZone":                  {Class: ChangeFree, Say: "programs that run keep the zone that they started with"},
 		} {
 			r[strict.Join(p, key)] = rule

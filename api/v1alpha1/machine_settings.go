@@ -13,7 +13,7 @@ type MachineSettings struct {
 	Units []MachineUnit `json:"units,omitempty" yaml:"units,omitempty" jsonschema:"maxItems=100"`
 	// Debian packages to install. When a package that Naupegos installed leaves the document, it is removed, together with the packages that were installed for it.
 	Packages []string `json:"packages,omitempty" yaml:"packages,omitempty" jsonschema:"maxItems=200"`
-	// Package sources, in addition to those that the machine already has.
+	// Package sources, in addition to the machine's existing ones.
 	Repositories []PackageRepository `json:"repositories,omitempty" yaml:"repositories,omitempty" jsonschema:"maxItems=50"`
 	// Time servers of the machines. They are configured for systemd-timesyncd and chrony.
 	NTP NTP `json:"ntp,omitzero" yaml:"ntp,omitempty"`

@@ -27,7 +27,7 @@ type Registry struct {
 	Host string `json:"host" yaml:"host" jsonschema:"required,maxLength=255" host:"none"`
 	// Mirrors, tried in this order before the registry itself.
 	Mirrors []Mirror `json:"mirrors,omitempty" yaml:"mirrors,omitempty" jsonschema:"maxItems=20"`
-	// CA certificate (PEM) of the registry, and of its mirrors that have no ca of their own.
+	// CA certificates (PEM) of the registry, and of its mirrors that have no ca of their own.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
 	// User and password for the registry itself; mirrors have their own. All pods on the machines can then use the images without a pull secret.
 	Auth *BasicAuth `json:"auth,omitempty" yaml:"auth,omitempty"`
@@ -43,7 +43,7 @@ type Mirror struct {
 	Capabilities []string `json:"capabilities,omitempty" yaml:"capabilities,omitempty" jsonschema:"maxItems=2"`
 	// The path in url is complete: /v2 is not appended.
 	OverridePath bool `json:"overridePath,omitempty" yaml:"overridePath,omitempty" jsonschema:"default=false" host:"none"`
-	// CA certificate (PEM) of the mirror.
+	// CA certificates (PEM) of the mirror.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
 	// User and password for the mirror.
 	Auth *BasicAuth `json:"auth,omitempty" yaml:"auth,omitempty"`

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"fmt"
+	"net/netip"
 	"path"
 	"reflect"
 	"regexp"
@@ -27,6 +28,8 @@ type ServerPolicy struct {
 	Kind string `json:"kind" yaml:"kind" jsonschema:"required,enum=ServerPolicy"`
 	// Providers that documents may name. With local, operating a cluster amounts to root on the server's host. Default: openstack and metal.
 	Providers []string `json:"providers,omitempty" yaml:"providers,omitempty"`
+	// Networks of the BMCs of physical machines, such as 10.9.0.0/24. The server connects to no other BMC. Default: all, except loopback, link-local and multicast addresses.
+	BMCNetworks []string `json:"bmcNetworks,omitempty" yaml:"bmcNetworks,omitempty" jsonschema:"maxItems=100"`
 	// Rules for clusters. Only the first rule with a matching name applies to a cluster. A cluster without a matching rule may use its own credentials, any release, and the autoscale ports 8086-8185.
 	Clusters []ClusterPolicy `json:"clusters,omitempty" yaml:"clusters,omitempty" jsonschema:"maxItems=1000"`
 }
@@ -86,6 +89,11 @@ var policyRelease = regexp.MustCompile(`^v1\.[0-9]{1,3}(\.[0-9]{1,3})?$`)
 func (p *ServerPolicy) check(r *findings) {
 	checkTags(r, "", reflect.ValueOf(p).Elem())
 	checkProviders(r, "providers", p.Providers)
+	for i, text := range p.BMCNetworks {
+		if n, err := netip.ParsePrefix(text); err != nil || n != n.Masked() {
+			r.Add(strict.Item("bmcNetworks", i), strict.Quote(text)+" is not a network", "as 10.9.0.0/24")
+		}
+	}
 	for i := range p.Clusters {
 		p.Clusters[i].check(r, strict.Item("clusters", i))
 	}

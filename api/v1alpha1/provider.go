@@ -148,7 +148,7 @@ type Metal struct {
 	Spread string `json:"spread,omitempty" yaml:"spread,omitempty" jsonschema:"maxLength=253"`
 	// ID of the system image with which machines are installed. Left out: the most recently made image for the Kubernetes release (naupegos image system).
 	System string `json:"system,omitempty" yaml:"system,omitempty" jsonschema:"maxLength=128,pattern=^([a-z0-9]([-a-z0-9:.]*[a-z0-9])?)?$"`
-	// Time limit from ordering the installation of a machine until the installed system answers. If its power can't be controlled remotely, someone has to power it on within this time.
+	// Time limit from ordering the installation of a machine until the installed system answers. If its power can't be controlled remotely, an operator has to power it on within this time.
 	InstallTimeout Duration `json:"installTimeout,omitzero" yaml:"installTimeout,omitempty" jsonschema:"default=45m"`
 	// Which machines roles and pools take. A role or pool that is not listed takes any machine.
 	Pools []MetalPool `json:"pools,omitempty" yaml:"pools,omitempty" jsonschema:"maxItems=102"`
@@ -170,7 +170,7 @@ type MetalPool struct {
 	Machines []string `json:"machines,omitempty" yaml:"machines,omitempty" jsonschema:"maxItems=1000"`
 	// Disk on which the system is installed.
 	Disk MetalDisk `json:"disk,omitzero" yaml:"disk,omitempty"`
-	// How machines switch to another system in naupegos update: reboot, kexec, poweroff (someone powers them on again), live, or none (they keep the system with which they were installed).
+	// How machines switch to another system in naupegos update: reboot, kexec, poweroff (an operator powers them on again), live, or none (they keep the system with which they were installed).
 	Strategy string `json:"strategy,omitempty" yaml:"strategy,omitempty" jsonschema:"default=reboot,enum=none,enum=live,enum=kexec,enum=reboot,enum=poweroff"`
 }
 

@@ -189,7 +189,7 @@ func (c *Cluster) checkUnattended(r *findings) {
 		r.Add("spec.unattended.autoscale", "no pool scales", "give one maxReplicas")
 	}
 	if u.AutoscalePort != 0 && !u.Autoscale {
-		r.Add("spec.unattended.autoscalePort", "nobody is answered there", "add autoscale: true, or leave it out")
+		r.Add("spec.unattended.autoscalePort", "nothing listens there", "add autoscale: true, or leave it out")
 	}
 }
 
@@ -200,10 +200,10 @@ const maxSoak = 90 * 24 * time.Hour
 func (c *Cluster) checkRollouts(r *findings) {
 	u := c.Spec.Updates
 	if s := u.Soak.Duration; s > maxSoak {
-		r.Add("spec.updates.soak", u.Soak.String()+" is longer than 90 days", "leave it out where somebody else says when an upgrade is finished")
+		r.Add("spec.updates.soak", u.Soak.String()+" is longer than 90 days", "leave it out if you decide otherwise when an upgrade is finished")
 	}
 	if p := c.Spec.Provider; u.Surge() > 0 && (p.Hosts != nil || p.Metal != nil) {
-		r.Add("spec.updates.maxSurge", "needs a provider that makes machines, and "+p.Name()+" has those that are there", "remove it", "spec.provider")
+		r.Add("spec.updates.maxSurge", "needs a provider that creates machines, and "+p.Name()+" does not", "remove it", "spec.provider")
 	}
 	seen := map[string]int{}
 	for i, k := range u.Checks {

@@ -130,5 +130,24 @@ func (c componentCheck) admissionConfig(text string) {
 		case valueOf(p, "path") != "":
 			c.Add(at, fmt.Sprintf("plugins[%d] names a file, which the machines do not have", i), "write its content as configuration")
 		}
+		if file := kubeconfigIn(child(p, "configuration")); file != "" {
+			c.Add(at, fmt.Sprintf("plugins[%d] names the file %s as kubeConfigFile: API servers' pods mount only files that flags name", i, strict.Quote(file)), "leave it out: webhooks are reached without credentials")
+		}
 	}
+}
+
+// kubeconfigIn returns the first kubeConfigFile in the configuration of an admission plugin (ImagePolicyWebhook and the webhook plugins have one), or "".
+func kubeconfigIn(n *yaml.Node) string {
+	if n == nil {
+		return ""
+	}
+	if file := valueOf(n, "kubeConfigFile"); file != "" {
+		return file
+	}
+	for _, c := range n.Content {
+		if file := kubeconfigIn(c); file != "" {
+			return file
+		}
+	}
+	return ""
 }

@@ -40,7 +40,7 @@ func (id Identity) check(r *findings, dnsDomain string) {
 			r.Add(p+".url", strict.Quote(issuer.URL)+" is the discovery document", "leave out /.well-known/openid-configuration")
 		}
 		if issuer.CA != "" {
-			checkAuthority(r, p+".ca", issuer.CA)
+			checkAuthorities(r, p+".ca", issuer.CA)
 		}
 		for j, scope := range issuer.Scopes {
 			if scope == "" || strings.ContainsFunc(scope, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' }) {
@@ -74,7 +74,7 @@ func (id Identity) checkWebhooks(r *findings) {
 			r.Add(p+".url", "is not an https URL without credentials", `write it like "https://authz.example.org/authorize"`)
 		}
 		if w.CA != "" {
-			checkAuthority(r, p+".ca", w.CA)
+			checkAuthorities(r, p+".ca", w.CA)
 		}
 		checkAuth(r, p+".auth", (*BasicAuth)(w.Auth))
 	}
@@ -149,7 +149,7 @@ func (id Identity) checkBindings(r *findings) {
 		}
 		switch {
 		case len(given) == 0:
-			r.Add(p, "names nobody", "give it one of group, user, serviceAccount")
+			r.Add(p, "names no subject", "give it one of group, user, serviceAccount")
 		case len(given) > 1:
 			r.Add(p, "names several", "give each of group, user, serviceAccount a binding of its own")
 		}

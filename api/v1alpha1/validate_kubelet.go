@@ -33,13 +33,42 @@ func (c componentCheck) kubelet(k, effective Kubelet) {
 			c.Add(c.path+".containerLogMaxSize", strict.Quote(k.ContainerLogMaxSize)+" is not a size", `write it like "10Mi"`)
 		}
 	}
-	reserves := effective.ReservedSystemCPUs != "" || effective.SystemReserved["cpu"] != "" || effective.KubeReserved["cpu"] != ""
-	if k.CPUManagerPolicy == "static" && !reserves {
-		c.Add(c.path+".cpuManagerPolicy", "static needs a reservation of CPU: kubelet does not start without one", "set systemReserved.cpu, kubeReserved.cpu or reservedSystemCPUs")
+	c.reservations(k, effective)
+}
+
+// reservations checks what managers need of the settings that machines run. It reports a problem at the field of k that causes it, which may be another
+// one than the policy: a pool's reservation replaces the cluster's.
+func (c componentCheck) reservations(k, effective Kubelet) {
+	reserves := effective.ReservedSystemCPUs != "" || isReserved(effective.SystemReserved["cpu"]) || isReserved(effective.KubeReserved["cpu"])
+	if effective.CPUManagerPolicy == "static" && !reserves {
+		c.addAtFirst("cpuManagerPolicy static needs a reservation of CPU: kubelet does not start without one", "set systemReserved.cpu, kubeReserved.cpu or reservedSystemCPUs",
+			field{"cpuManagerPolicy", k.CPUManagerPolicy != ""}, field{"systemReserved", k.SystemReserved != nil}, field{"kubeReserved", k.KubeReserved != nil})
 	}
-	if k.MemoryManagerPolicy == "Static" && !regexp.MustCompile(`(?m)^reservedMemory:`).MatchString(effective.Config) {
-		c.Add(c.path+".memoryManagerPolicy", "Static needs a reservation of memory for each NUMA node: kubelet does not start without one", "set reservedMemory in config")
+	if effective.MemoryManagerPolicy == "Static" && !reservedMemory.MatchString(effective.Config) {
+		c.addAtFirst("memoryManagerPolicy Static needs a reservation of memory for each NUMA node: kubelet does not start without one", "set reservedMemory in config",
+			field{"memoryManagerPolicy", k.MemoryManagerPolicy != ""}, field{"config", k.Config != ""})
 	}
+}
+
+var reservedMemory = regexp.MustCompile(`(?m)^reservedMemory:`)
+
+// field is a field of a component's settings.
+type field struct {
+	name  string
+	given bool
+}
+
+// addAtFirst reports a problem at the first field that is given. If none is, the settings of another level have caused it, and it is reported there.
+func (c componentCheck) addAtFirst(problem, hint string, fields ...field) {
+	if at := slices.IndexFunc(fields, func(f field) bool { return f.given }); at >= 0 {
+		c.Add(c.path+"."+fields[at].name, problem, hint)
+	}
+}
+
+// isReserved reports whether a quantity reserves something.
+func isReserved(text string) bool {
+	q, err := resource.ParseQuantity(text)
+	return text != "" && (err != nil || q.Sign() > 0) // reserved reports the error
 }
 
 // reserved checks a reservation.
@@ -85,9 +114,6 @@ func (c componentCheck) eviction(k, effective Kubelet) {
 			if known(key, signal) && !isThreshold(list[signal]) {
 				c.Add(c.path+"."+key+"["+signal+"]", strict.Quote(list[signal])+" is neither a quantity nor a percentage", `write it like "200Mi" or "10%"`)
 			}
-			if key == "evictionSoft" && effective.EvictionSoftGracePeriod[signal] == "" {
-				c.Add(c.path+"."+key+"["+signal+"]", "has no time", "set evictionSoftGracePeriod["+signal+"]")
-			}
 		}
 	}
 	for _, signal := range slices.Sorted(maps.Keys(k.EvictionSoftGracePeriod)) {
@@ -98,8 +124,17 @@ func (c componentCheck) eviction(k, effective Kubelet) {
 		if d, err := time.ParseDuration(k.EvictionSoftGracePeriod[signal]); err != nil || d < 0 {
 			c.Add(c.path+"."+key+"["+signal+"]", strict.Quote(k.EvictionSoftGracePeriod[signal])+" is not a time", `write it like "1m30s"`)
 		}
+	}
+	for _, signal := range slices.Sorted(maps.Keys(effective.EvictionSoft)) {
+		if effective.EvictionSoftGracePeriod[signal] == "" {
+			c.addAtFirst("the threshold of "+strict.Quote(signal)+" has no time", "set evictionSoftGracePeriod["+strict.Clip(signal)+"]",
+				field{"evictionSoft[" + strict.Clip(signal) + "]", k.EvictionSoft != nil}, field{"evictionSoftGracePeriod", k.EvictionSoftGracePeriod != nil})
+		}
+	}
+	for _, signal := range slices.Sorted(maps.Keys(effective.EvictionSoftGracePeriod)) {
 		if effective.EvictionSoft[signal] == "" {
-			c.Add(c.path+"."+key+"["+signal+"]", "has no threshold", "set evictionSoft["+signal+"]")
+			c.addAtFirst("the time of "+strict.Quote(signal)+" has no threshold", "set evictionSoft["+strict.Clip(signal)+"]",
+				field{"evictionSoftGracePeriod[" + strict.Clip(signal) + "]", k.EvictionSoftGracePeriod != nil}, field{"evictionSoft", k.EvictionSoft != nil})
 		}
 	}
 }

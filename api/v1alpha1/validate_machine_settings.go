@@ -253,26 +253,40 @@ func checkDNS(r *findings, at string, d DNS) {
 
 // checkAuthority requires exactly one CA certificate.
 func checkAuthority(r *findings, at, text string) {
-	const hint = "one certificate in PEM, from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----"
-	block, rest := pem.Decode([]byte(text))
+	if rest, ok := checkFirstAuthority(r, at, text); ok && rest != "" {
+		r.Add(at, "has something behind its certificate", "give each certificate an item of its own")
+	}
+}
+
+// checkAuthorities requires one CA certificate or several: while an authority is replaced, both the former and the next one count.
+func checkAuthorities(r *findings, at, text string) {
+	for rest, ok := checkFirstAuthority(r, at, text); ok && rest != ""; {
+		rest, ok = checkFirstAuthority(r, at, rest)
+	}
+}
+
+// checkFirstAuthority requires a CA certificate at the beginning of text and returns what follows it. ok is false if it reported a problem.
+func checkFirstAuthority(r *findings, at, text string) (rest string, ok bool) {
+	const hint = "certificates in PEM, each from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----"
+	block, after := pem.Decode([]byte(text))
 	switch {
 	case strings.Contains(text, "PRIVATE KEY-----"): // never shown
 		r.Add(at, "holds a private key", "give the certificate alone; the key is no longer a secret, replace it")
-		return
+		return "", false
 	case block == nil || block.Type != "CERTIFICATE":
 		r.Add(at, "is not a certificate in PEM", hint)
-		return
-	case strings.TrimSpace(string(rest)) != "":
-		r.Add(at, "has something behind its certificate", "give each certificate an item of its own")
-		return
+		return "", false
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	switch {
 	case err != nil:
 		r.Add(at, "is not a certificate in PEM: "+err.Error(), hint)
-	case cert.BasicConstraintsValid && !cert.IsCA:
+		return "", false
+	case cert.BasicConstraintsValid && !cert.IsCA && !slices.Equal(cert.RawIssuer, cert.RawSubject): // Go accepts a self-signed certificate as the root of itself
 		r.Add(at, "is the certificate of "+strict.Quote(cert.Subject.String())+", which is no authority", "give the certificate that signed it")
+		return "", false
 	}
+	return strings.TrimSpace(string(after)), true
 }
 
 // checkHooks checks the hooks of one moment.
@@ -310,14 +324,21 @@ func (c *Cluster) checkAuthoritiesLast(r *findings, now time.Time) {
 	}
 }
 
+// checkExpiry reports certificates of text that are not valid now. Of several, one that is suffices: while an authority is replaced, the next certificate
+// may not be valid yet, and the former one may have expired.
 func checkExpiry(r *findings, at, text string, now time.Time) {
-	block, _ := pem.Decode([]byte(text))
-	if block == nil {
-		return // reported
+	var first *x509.Certificate
+	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil || now.After(cert.NotBefore) && now.Before(cert.NotAfter) {
+			return // an error is reported elsewhere
+		}
+		if first == nil {
+			first = cert
+		}
 	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	switch {
-	case err != nil:
+	switch cert := first; {
+	case cert == nil:
 	case now.After(cert.NotAfter):
 		r.Add(at, fmt.Sprintf("the certificate of %s expired at %s", strict.Quote(cert.Subject.String()), cert.NotAfter.UTC().Format(time.RFC3339)), "give its successor, or remove it")
 	case now.Before(cert.NotBefore):

@@ -157,7 +157,7 @@ func (c *Cluster) checkOpenStackSpace(r *findings, n network) {
 // checkPrivate requires a private network, whose addresses do not occur on the Internet.
 func checkPrivate(r *findings, n network) {
 	if shared := netip.MustParsePrefix("100.64.0.0/10"); !n.prefix.Addr().IsPrivate() && !shared.Contains(n.prefix.Addr()) {
-		r.Add(n.field, n.prefix.String()+" is a public network", "machines could not reach what it really holds; take a private one, e.g. 10.1.0.0/24")
+		r.Add(n.field, n.prefix.String()+" is a public network", "machines could not reach the real hosts in it; use a private network, e.g. 10.1.0.0/24")
 	}
 }
 

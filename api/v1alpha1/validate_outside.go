@@ -96,10 +96,11 @@ func (c *Cluster) checkRegistries(r *findings) {
 		for j, m := range g.Mirrors {
 			q := strict.Item(p+".mirrors", j)
 			m.check(r, q)
-			if first, again := urls[m.URL]; again && m.URL != "" {
+			url := strings.TrimRight(m.URL, "/") // as containerd gets it
+			if first, again := urls[url]; again && url != "" {
 				r.Add(q+".url", fmt.Sprintf("%s is already the url of mirrors[%d]", strict.Quote(m.URL), first), "keep one of them")
 			}
-			urls[m.URL] = j
+			urls[url] = j
 		}
 	}
 }
@@ -145,7 +146,7 @@ func (m Mirror) check(r *findings, at string) {
 
 func checkTrust(r *findings, at, ca string, insecure bool) {
 	if ca != "" {
-		checkAuthority(r, at+".ca", ca)
+		checkAuthorities(r, at+".ca", ca)
 	}
 	if ca != "" && insecure {
 		r.Add(at+".insecure", "accepts any certificate, so ca says nothing", "keep one of them", at+".ca")

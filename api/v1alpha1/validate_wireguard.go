@@ -56,7 +56,7 @@ func checkWireGuardKey(s string) (problem, hint string) {
 	case len(key) != wireGuardKeyBytes:
 		return fmt.Sprintf("has %d bytes, a WireGuard key has %d", len(key), wireGuardKeyBytes), form
 	case bytes.Equal(key, make([]byte, wireGuardKeyBytes)):
-		return "is all zero: nobody has that key", form
+		return "is all zero: no peer has that key", form
 	}
 	return "", ""
 }

@@ -79,7 +79,7 @@ func (t tool) download(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("download %s %s: %w", t.module, t.version, err)
 	case m.Sum != t.sum:
-		return "", fmt.Errorf("download %s %s: the source has the sum %s, %s is expected: it is not what was released", t.module, t.version, m.Sum, t.sum)
+		return "", fmt.Errorf("download %s %s: the source has the sum %s, %s is expected: it is not the released file", t.module, t.version, m.Sum, t.sum)
 	}
 	return m.Dir, nil
 }

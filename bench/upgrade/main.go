@@ -104,6 +104,9 @@ func measure(ctx context.Context, program, from string, upgrade func(context.Con
 			err = e
 		}
 	}()
+	if err := c.naupegos(ctx, "bundle", "build", "--kubernetes", from); err != nil {
+		return r, err
+	}
 	if err := c.naupegos(ctx, "apply", "-f", file, "--yes", "--progress", "none"); err != nil {
 		return r, err
 	}

@@ -67,7 +67,7 @@ func clientOf(authority string) (*http.Client, error) {
 	}
 	data, err := os.ReadFile(authority)
 	if err != nil {
-		return nil, fail.Wrap(fail.Invalid, err, "read by what the server is believed")
+		return nil, fail.Wrap(fail.Invalid, err, "read the server's authority")
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(data) {

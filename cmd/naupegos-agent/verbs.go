@@ -163,11 +163,11 @@ func (c *command) removeOldAgents() error {
 	return c.agent.RemoveOldAgents(self)
 }
 
-func (c *command) facts(_ context.Context, args []string) error {
+func (c *command) facts(ctx context.Context, args []string) error {
 	if _, err := c.parse(flag.NewFlagSet("facts", flag.ContinueOnError), args, 0); err != nil {
 		return err
 	}
-	facts, err := c.agent.Facts()
+	facts, err := c.agent.Facts(ctx)
 	if err != nil {
 		return err
 	}

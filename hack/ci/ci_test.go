@@ -15,26 +15,20 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestEveryTestIsReached: make test-full runs every test of the tree, each in exactly one tier (not counting the race tier).
+// TestEveryTestIsReached: make test-full runs every test of the tree.
 func TestEveryTestIsReached(t *testing.T) {
 	tests := testkit.Value(findTests("../.."))(t)
 	if len(tests) < 1000 {
 		t.Fatalf("only %d tests were found: this test looks in the wrong place", len(tests))
 	}
 	for _, f := range tests {
-		var in []string
-		for i := range tiers {
-			if tiers[i].has(f, true) && !tiers[i].race {
-				in = append(in, tiers[i].name)
-			}
-		}
-		if len(in) == 0 || len(in) > 1 && !slices.Contains(in, "openstack") { // tag openstack also builds tests of tag integration
-			t.Errorf("%s is in the tiers %q, and belongs to one", f.id(), in)
+		if f.tier == nil || !f.tier.has(f, true) {
+			t.Errorf("%s is in no tier", f.id())
 		}
 	}
 }
 
-// TestFixedSet: each tier of make test has tests, and each unit test outside of the full set is in exactly one of unit and race.
+// TestFixedSet: each tier of make test has tests, and each test outside of the full set is in exactly one of them.
 func TestFixedSet(t *testing.T) {
 	tests := testkit.Value(findTests("../.."))(t)
 	for i := range tiers {
@@ -42,33 +36,25 @@ func TestFixedSet(t *testing.T) {
 			t.Errorf("make test's tier %s has no test", t1.name)
 		}
 	}
-	unit, race := tierNamed("unit"), tierNamed("race")
 	for _, f := range tests {
-		if f.built("") && !f.onlyFull && unit.has(f, false) == race.has(f, false) {
-			t.Errorf("%s is to be in unit or in race, not in both or in none", f.id())
-		}
-	}
-}
-
-func tierNamed(name string) *tier {
-	return &tiers[slices.IndexFunc(tiers, func(t tier) bool { return t.name == name })]
-}
-
-// TestStepsExist: the table has every step that a tier needs.
-func TestStepsExist(t *testing.T) {
-	for _, tier := range tiers {
-		r := &runner{wanted: map[string]bool{}}
-		if unknown := r.want([]string{tier.name}); unknown != "" || r.want(strings.Fields(tier.needs)) != "" {
-			t.Errorf("%s needs %q, and some of it does not exist", tier.name, tier.needs)
-		}
-		for _, step := range strings.Fields(tier.needs) {
-			if !r.wanted[step] {
-				t.Errorf("a run of %s leaves out %s", tier.name, step)
+		in := 0
+		for i := range tiers {
+			if tiers[i].has(f, false) {
+				in++
 			}
 		}
+		if !f.onlyFull && !f.tier.full && in != 1 {
+			t.Errorf("make test has %s in %d tiers", f.id(), in)
+		}
 	}
-	if unknown := (&runner{wanted: map[string]bool{}}).want([]string{"unit", "unti"}); unknown != "unti" {
-		t.Errorf("the unknown name is %q", unknown)
+}
+
+// TestNeeds: the Makefile has all targets that tiers need.
+func TestNeeds(t *testing.T) {
+	for _, tier := range tiers {
+		if out, err := exec.CommandContext(t.Context(), "make", append([]string{"-C", "../..", "--dry-run"}, strings.Fields(tier.needs)...)...).CombinedOutput(); err != nil {
+			t.Errorf("%s needs %q: %v: %s", tier.name, tier.needs, err, out)
+		}
 	}
 }
 
@@ -86,11 +72,16 @@ func TestFindTests(t *testing.T) {
 	}
 	testkit.Must(t, exec.Command("git", "-C", dir, "init", "-q").Run())
 	tests := testkit.Value(findTests(dir))(t)
-	if len(tests) != 2 || tests[0].id() != "a TestA" || !tests[0].concurrent || tests[0].onlyFull || tests[1].id() != "b TestB" || tests[1].concurrent || !tests[1].onlyFull {
+	if len(tests) != 2 || tests[0].id() != "a TestA" || !tests[0].raced || tests[0].onlyFull || tests[1].id() != "b TestB" || tests[1].raced || !tests[1].onlyFull {
 		t.Fatalf("found %+v", tests)
 	}
-	if b := tests[1]; b.built("") || b.built("e2e") || !b.built("e2e,integration") || !b.built("openstack") {
-		t.Error("the build constraint of b was misread")
+	for line, want := range map[string]string{
+		"package b": "unit", "//go:build linux": "unit", "//go:build integration || (openstack && linux)": "integration", "//go:build integration && openstack": "openstack",
+		"//go:build e2e && image": "own-image", "//go:build e2e": "clusters",
+	} {
+		if got := firstTier("b TestB", line); got.name != want {
+			t.Errorf("the tier of a test behind %q is %s, want %s", line, got.name, want)
+		}
 	}
 }
 
@@ -109,26 +100,26 @@ func TestVerdict(t *testing.T) {
 	testkit.Must(t, os.MkdirAll(filepath.Dir(cacheFile("x")), 0o755))
 	file := filepath.Join(t.TempDir(), "events")
 	testkit.Must(t, os.WriteFile(file, []byte(events), 0o644))
-	ran := testkit.Value(readEvents(file))(t)
+	ran := readEvents(file)
 	listed := []string{"p TestGood", "p TestBad", "p TestHung", "p TestGone"}
 	want := []string{"p TestBad", "p TestHung (did not end)", "p TestGone (did not end)"}
-	r := &runner{}
-	if r.add("bad", func(res *result) error { res.count(listed, ran); return nil }) || !slices.Equal(r.results[0].bad, want) || r.results[0].passed != 1 {
-		t.Errorf("a tier with failed tests ends as %+v", r.results[0])
+	res := &result{}
+	if res.count(listed, ran); !slices.Equal(res.bad, want) || res.passed != 1 {
+		t.Errorf("a tier with failed tests ends as %+v", res)
 	}
-	if err := r.report(); err == nil || !strings.Contains(err.Error(), "TestHung (did not end)") {
+	if err := report([]*result{res}); err == nil || !strings.Contains(err.Error(), "TestHung (did not end)") {
 		t.Errorf("a run with a failed tier ends with %v", err)
 	}
 	var early result
-	if early.count(listed, testkit.Value(readEvents(filepath.Join(t.TempDir(), "none")))(t)); len(early.bad) != 4 {
+	if early.count(listed, readEvents(filepath.Join(t.TempDir(), "none"))); len(early.bad) != 4 {
 		t.Errorf("a tier that ended before its first test ends as %+v", early)
 	}
-	if r := (&runner{}); r.add("none", func(*result) error { return show(exec.CommandContext(t.Context(), "./no-such-command")) }) || r.report() == nil {
-		t.Error("a command that does not exist did not fail")
+	for command, fails := range map[string]bool{"./no-such-command": true, "false": true, "true": false} {
+		if err := report([]*result{(&tier{name: "p", command: command}).run(t.Context(), nil, false, false)}); (err != nil) != fails {
+			t.Errorf("%s: %v", command, err)
+		}
 	}
-	if r := (&runner{}); !r.add("good", func(*result) error { return nil }) || r.report() != nil {
-		t.Error("a run without failures failed")
-	}
+	testkit.Must(t, os.Remove(cacheFile("passes")))
 	testkit.Must(t, record(t.Context(), "p", ran, false, ""))
 	if all := loadPasses(); all["p TestGood"].Elapsed != 2 || len(all) != 1 {
 		t.Errorf("kept is %+v", all)

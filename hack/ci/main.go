@@ -2,7 +2,7 @@
 //
 //	go run ./hack/ci test      the fixed set: the same tests on every host, in every run
 //	go run ./hack/ci full      every test; a tier that has passed for this tree does not run again
-//	go run ./hack/ci NAME...   some tiers or steps of set-up, such as unit, life or bundle; with NAUPEGOS_FULL=1 as full runs them
+//	go run ./hack/ci NAME...   some tiers, such as unit or life; with NAUPEGOS_FULL=1 as full runs them
 //	go run ./hack/ci busy      the unit and race tiers ten times, next to one busy loop per processor
 //	go run ./hack/ci report    the tests of each tier: when and on which commit each last passed, and how long it took
 package main
@@ -17,8 +17,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/term"
 )
 
 func main() {
@@ -35,36 +40,39 @@ func ci(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	r := &runner{tests: tests, full: os.Getenv("NAUPEGOS_FULL") != "", wanted: map[string]bool{"setup": true}}
 	word := strings.Join(args, " ")
+	full := word == "full" || os.Getenv("NAUPEGOS_FULL") != ""
 	switch word {
 	case "report":
 		return printPasses(tests)
-	case "full":
-		r.full, r.resume = true, true
 	case "busy":
-		r.count, args = 10, []string{"unit", "race"}
+		args = []string{"unit", "race"}
+		os.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -count=10")
 		for range runtime.NumCPU() {
-			loop := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
-			loop.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-			if err := loop.Start(); err != nil {
-				return err
-			}
+			go func() {
+				for ctx.Err() == nil {
+				}
+			}()
 		}
 	}
-	for _, t := range tiers {
-		if word == "full" || word == "test" && !t.full {
-			args = append(args, t.name)
+	var chosen []*tier
+	for i, t := range tiers {
+		if word == "full" || word == "test" && !t.full || slices.Contains(args, t.name) {
+			chosen = append(chosen, &tiers[i])
 		}
 	}
-	if unknown := r.want(args); word != "full" && word != "test" && unknown != "" {
-		return fmt.Errorf("there is no tier and no step %q in hack/ci/tiers.go", unknown)
+	if len(chosen) < max(1, len(args)) {
+		return fmt.Errorf("hack/ci/tiers.go does not have all tiers of %q", args)
 	}
 	end, err := begin(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.run(ctx), end())
+	var results []*result
+	for _, t := range chosen {
+		results = append(results, t.run(ctx, tests, full, word == "full"))
+	}
+	return errors.Join(report(results), end())
 }
 
 // begin ensures that no other run is under way on this host. It removes the leftovers of a killed run, unless the host had clusters before that run,
@@ -84,4 +92,105 @@ func begin(ctx context.Context) (end func() error, err error) {
 	clusters, err := filepath.Glob("/var/lib/naupegos/local/*")
 	err = errors.Join(err, os.MkdirAll(filepath.Dir(mark), 0o755), os.WriteFile(mark, []byte(strings.Join(clusters, "\n")), 0o644))
 	return func() error { return errors.Join(os.Remove(mark), lock.Close()) }, err
+}
+
+// result is the outcome of a tier.
+type result struct {
+	name, verdict   string
+	took            time.Duration
+	passed, skipped int
+	bad             []string // tests that failed or did not end; the tier itself if its command failed
+}
+
+// run runs one tier; with resume, unless it has passed for this tree.
+func (t *tier) run(ctx context.Context, tests []testFunc, full, resume bool) *result {
+	began, res, content := time.Now(), &result{name: t.name, verdict: "passed"}, tree(ctx, full)
+	system, err := os.ReadFile("/etc/os-release")
+	switch {
+	case t.bed && (err != nil || !strings.Contains(string(system), "VERSION_CODENAME=bookworm\n")):
+		res.verdict = "not run: the OpenStack test bed needs Debian 12"
+	case resume && content != "" && loadPasses()["tier "+t.name].Tree == content:
+		res.verdict = "has passed for this tree"
+	default:
+		ran, err := t.try(ctx, tests, full)
+		res.count(t.selected(tests, full), ran)
+		if err = errors.Join(err, record(ctx, t.name, ran, err == nil && len(res.bad) == 0, content)); err != nil {
+			res.bad = append(res.bad, fmt.Sprintf("%s: %v", t.name, err))
+		}
+		if res.took = time.Since(began); len(res.bad) > 0 {
+			res.verdict = "FAILED: " + strings.Join(res.bad, ", ")
+		} else if t.budget > 0 && res.took > t.budget {
+			res.verdict = fmt.Sprintf("passed, over its budget of %v", t.budget)
+		}
+	}
+	fmt.Printf("\nci: %s: %s\n", t.name, res.verdict)
+	return res
+}
+
+// try runs the set-up and the tests of a tier. It returns the last event of each test that ran.
+func (t *tier) try(ctx context.Context, tests []testFunc, full bool) (map[string]event, error) {
+	if t.needs != "" {
+		if err := show(exec.CommandContext(ctx, "make", append([]string{"--no-print-directory"}, strings.Fields(t.needs)...)...)); err != nil {
+			return nil, fmt.Errorf("make %s: %w", t.needs, err)
+		}
+	}
+	events := filepath.Join(".evidence", "ci", t.name+".json")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(events), 0o755), os.RemoveAll(events)); err != nil {
+		return nil, err
+	}
+	argv := t.argv(tests, full, events)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20", "NAUPEGOS_FULL=") // by default, programs with the race detector sleep for a second before they exit
+	if full && !t.race {
+		cmd.Env = append(cmd.Env, "NAUPEGOS_FULL=1")
+	}
+	err := show(cmd)
+	return readEvents(events), err
+}
+
+// count counts a tier's tests by outcome. A test without an end did not run, or its process ended first.
+func (res *result) count(tests []string, ran map[string]event) {
+	for _, id := range tests {
+		switch ran[id].Action {
+		case "pass":
+			res.passed++
+		case "skip":
+			res.skipped++
+		case "fail":
+			res.bad = append(res.bad, id)
+		default:
+			res.bad = append(res.bad, id+" (did not end)")
+		}
+	}
+}
+
+// show runs a command whose output goes to the terminal. An interrupt lets the command and its children clean up before they end. On a terminal,
+// Ctrl-C reaches all of them, and sudo can read passwords; elsewhere show passes interrupts on, because go run and go tool do not.
+func show(cmd *exec.Cmd) error {
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = os.Stdout, os.Stderr, 2*time.Minute
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	}
+	return cmd.Run()
+}
+
+// report prints a table of all tiers, and the verdict in the last line. gotestsum has already shown, at the end of each tier, why tests failed.
+func report(results []*result) error {
+	all := &result{name: "PASS"}
+	for _, res := range results {
+		all.took, all.passed, all.skipped = all.took+res.took, all.passed+res.passed, all.skipped+res.skipped
+		if all.bad = append(all.bad, res.bad...); len(all.bad) > 0 {
+			all.name, all.verdict = "FAIL", ".evidence/TEST has the logs of a test's machines"
+		}
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	for _, res := range append(results, all) {
+		fmt.Fprintf(w, "%s\t%v\t%d passed\t%d skipped\t%s\n", res.name, res.took.Round(time.Second), res.passed, res.skipped, res.verdict)
+	}
+	if err := w.Flush(); err != nil || len(all.bad) == 0 {
+		return err
+	}
+	return errors.New("failed: " + strings.Join(all.bad, ", "))
 }

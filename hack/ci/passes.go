@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,41 +23,29 @@ type event struct {
 }
 
 // readEvents returns the last event of each test from an output file of go test -json. The file is absent if the tier ended before its first test.
-func readEvents(path string) (map[string]event, error) {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
+func readEvents(path string) map[string]event {
+	text, _ := os.ReadFile(path)
 	last := map[string]event{}
-	for lines := bufio.NewReader(file); err == nil; {
-		var line []byte
+	for line := range bytes.Lines(text) {
 		var e event
-		if line, err = lines.ReadBytes('\n'); err == nil && json.Unmarshal(line, &e) == nil {
+		if json.Unmarshal(line, &e) == nil {
 			last[strings.TrimPrefix(e.Package, "github.com/naupegos/naupegos/")+" "+e.Test] = e
 		}
 	}
-	return last, nil
+	return last
 }
 
 // cacheFile returns the path of a file in the user's cache, which outlives the clone.
 func cacheFile(name string) string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		dir = os.TempDir()
-	}
+	dir, _ := os.UserCacheDir() // go has the same
 	return filepath.Join(dir, "naupegos", "ci", name)
 }
 
 // loadPasses reads the passes of earlier runs. If the file is unreadable, the tiers run again.
 func loadPasses() map[string]event {
 	all := map[string]event{}
-	if text, err := os.ReadFile(cacheFile("passes")); err != nil || json.Unmarshal(text, &all) != nil {
-		return map[string]event{}
-	}
+	text, _ := os.ReadFile(cacheFile("passes"))
+	_ = json.Unmarshal(text, &all)
 	return all
 }
 
@@ -68,9 +55,9 @@ func git(ctx context.Context, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// tree identifies the content of the checkout; empty if there are uncommitted changes.
-func tree(ctx context.Context) string {
-	if git(ctx, "status", "--porcelain") != "" {
+// tree identifies the content of the checkout for make test-full; empty if there are uncommitted changes.
+func tree(ctx context.Context, full bool) string {
+	if !full || git(ctx, "status", "--porcelain") != "" {
 		return ""
 	}
 	return git(ctx, "rev-parse", "HEAD^{tree}")

@@ -1,9 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"go/build/constraint"
 	"maps"
 	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -17,71 +24,47 @@ type tier struct {
 	name    string
 	command string        // replaces go test
 	tags    string        // of go test; a tier with tags runs only tests behind these build tags
-	only    string        // the tier runs only these tests
-	skip    string        // the tier leaves these tests to others
+	only    string        // restricts the tier to these tests
 	race    bool          // with the race detector: in make test only packages that start goroutines; in make test-full all packages, without NAUPEGOS_FULL
 	bed     bool          // on the OpenStack test bed, which runs only on Debian 12
-	needs   string        // steps, separated by blanks
+	needs   string        // targets of the Makefile, separated by blanks
 	budget  time.Duration // warm, on a slow day; the report marks a tier that takes longer
 	limit   time.Duration // time limit after which go test ends a hanging package and dumps its goroutines
 	full    bool          // only make test-full runs the tier
 }
 
-// The tests of real clusters: one life of each kind, then everything else.
-const (
-	life     = `^test/e2e Test(Life|Leftovers)$`
-	cloud    = `^test/e2e TestOpenStack$`
-	node     = `^test/e2e TestNode$`
-	inCloud  = `^test/e2e TestOpenStack`
-	onRack   = `^test/e2e Test(Install|Metal|Node|Discovery)`
-	upgraded = `^test/e2e Test(HA|Minors)$`
-	killed   = `^test/e2e TestKill`
-	calls    = `^internal/provider/openstack TestEveryCallOnTheRealServices$`
-	bedAlone = `^test/openstack/bed `
-)
+// Bundles of other releases, and with addons.
+const withOpenStack = "bundle-" + release.Default + "+openstack"
 
-// tiers is the table, in the order of the runs. TestEveryTestIsReached checks that make test-full reaches every test.
+var former, earlier = "bundle-" + release.Former(1), "bundle-" + release.Former(2)
+
+// tiers is the table, in the order of the runs. A test belongs to the first tier that can run it.
 var tiers = []tier{
-	{name: "static", command: "hack/static", budget: 2 * time.Minute, limit: 30 * time.Minute},
+	{name: "static", command: "hack/static", budget: 2 * time.Minute},
 	{name: "unit", budget: 3 * time.Minute, limit: time.Hour},
 	{name: "race", race: true, budget: 5 * time.Minute, limit: time.Hour},
-	{name: "integration", tags: "integration", needs: "build bundle", budget: 15 * time.Minute, limit: 70 * time.Minute},
+	{name: "integration", tags: "integration", needs: "bundle", budget: 15 * time.Minute, limit: 70 * time.Minute},
 	// Remove full from these three once they have passed on a slow host; they then belong to make test.
-	{name: "node", tags: "e2e", only: node, needs: "build bundle", full: true, budget: 15 * time.Minute, limit: time.Hour},
-	{name: "life", tags: "e2e", only: life, needs: "build bundle bundle-former", full: true, budget: 16 * time.Minute, limit: time.Hour},
-	{name: "cloud", tags: "e2e", only: cloud, bed: true, needs: "build bundle-openstack", full: true, budget: 8 * time.Minute, limit: time.Hour},
+	{name: "node", tags: "e2e", only: `^test/e2e TestNode$`, needs: "bundle", full: true, budget: 15 * time.Minute, limit: time.Hour},
+	{name: "life", tags: "e2e", only: `^test/e2e Test(Life|Leftovers)$`, needs: "bundle " + former, full: true, budget: 16 * time.Minute, limit: time.Hour},
+	{name: "cloud", tags: "e2e", only: `^test/e2e TestOpenStack$`, bed: true, needs: withOpenStack, full: true, budget: 8 * time.Minute, limit: time.Hour},
 
-	{name: "lint", command: "make lint", full: true, limit: time.Hour},
-	{name: "openstack", tags: "integration,openstack", skip: calls + "|" + bedAlone, bed: true, needs: "build bundle-openstack", full: true, limit: time.Hour},
-	{name: "clusters", tags: "e2e", skip: strings.Join([]string{life, inCloud, onRack, upgraded, killed}, "|"),
-		needs: "build bundle bundle-former bundle-openstack bundle-addons", full: true, limit: 4 * time.Hour},
-	{name: "upgrades", tags: "e2e", only: upgraded, needs: "build bundle bundle-former bundle-earlier", full: true, limit: 4 * time.Hour},
-	{name: "killed", tags: "e2e", only: killed, needs: "build bundle", full: true, limit: 4 * time.Hour},
-	{name: "clouds", tags: "e2e", only: inCloud, skip: cloud, bed: true, needs: "build bundle-openstack bundle-openstack-former", full: true, limit: 3 * time.Hour},
-	{name: "rack", tags: "e2e", only: onRack, skip: node, needs: "build bundle", full: true, limit: 4 * time.Hour},
-	{name: "calls", tags: "openstack", only: calls, bed: true, needs: "build", full: true, limit: 4 * time.Hour},
-	{name: "bed", tags: "openstack", only: bedAlone, bed: true, full: true, limit: 2 * time.Hour},
-	{name: "images", tags: "image", needs: "setup-image build bundle", full: true, limit: 2 * time.Hour},
-	{name: "own-image", tags: "e2e,image", only: `^test/e2e TestOwnImage$`, bed: true, needs: "setup-image build bundle-openstack", full: true, limit: 2 * time.Hour},
-}
-
-type step struct{ name, command string }
-
-// steps are the set-up that tiers need, in the order of the runs.
-var steps = []step{
-	{"setup", "hack/setup test"},
-	{"setup-image", "hack/setup test-image"},
-	{"build", "make --no-print-directory build"},
-	{"bundle", "bin/naupegos bundle build --kubernetes " + release.Default},
-	{"bundle-former", "bin/naupegos bundle build --kubernetes " + release.Former(1)},
-	{"bundle-earlier", "bin/naupegos bundle build --kubernetes " + release.Former(2)},
-	{"bundle-openstack", "bin/naupegos bundle build --addons openstack --kubernetes " + release.Default},
-	{"bundle-addons", "bin/naupegos bundle build --addons cert-manager,external-dns,kube-state-metrics,local-path,metallb,metrics-server,node-exporter,snapshot-controller --kubernetes " + release.Default},
-	{"bundle-openstack-former", "bin/naupegos bundle build --addons openstack --kubernetes " + release.Former(1)},
+	{name: "lint", command: "make lint", full: true},
+	{name: "calls", tags: "openstack", only: `^internal/provider/openstack TestEveryCallOnTheRealServices$`, bed: true, needs: "build", full: true, limit: 4 * time.Hour},
+	{name: "bed", tags: "openstack", only: `^test/openstack/bed `, bed: true, full: true, limit: 2 * time.Hour},
+	{name: "openstack", tags: "integration,openstack", bed: true, needs: withOpenStack, full: true, limit: time.Hour},
+	{name: "upgrades", tags: "e2e", only: `^test/e2e Test(HA|Minors)$`, needs: "bundle " + former + " " + earlier, full: true, limit: 4 * time.Hour},
+	{name: "killed", tags: "e2e", only: `^test/e2e TestKill`, needs: "bundle", full: true, limit: 4 * time.Hour},
+	{name: "clouds", tags: "e2e", only: `^test/e2e TestOpenStack`, bed: true, needs: withOpenStack + " " + former + "+openstack", full: true, limit: 3 * time.Hour},
+	{name: "rack", tags: "e2e", only: `^test/e2e Test(Install|Metal|Discovery)`, needs: "bundle", full: true, limit: 4 * time.Hour},
+	{name: "clusters", tags: "e2e", needs: "bundle " + former + " " + withOpenStack +
+		" bundle-" + release.Default + "+cert-manager,external-dns,kube-state-metrics,local-path,metallb,metrics-server,node-exporter,snapshot-controller", full: true, limit: 4 * time.Hour},
+	{name: "images", tags: "image", needs: "setup-test-image bundle", full: true, limit: 2 * time.Hour},
+	{name: "own-image", tags: "e2e,image", bed: true, needs: "setup-test-image " + withOpenStack, full: true, limit: 2 * time.Hour},
 }
 
 // argv returns the tier's command line, which writes the events of its tests to a file.
-func (t *tier) argv(tests []testFunc, full bool, count int, events string) []string {
+func (t *tier) argv(tests []testFunc, full bool, events string) []string {
 	if t.command != "" {
 		return strings.Fields(t.command)
 	}
@@ -90,18 +73,13 @@ func (t *tier) argv(tests []testFunc, full bool, count int, events string) []str
 		dir, name, _ := strings.Cut(id, " ")
 		dirs["./"+dir], names[name] = true, true
 	}
-	argv := strings.Fields("go tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile " + events + " -- -timeout " + t.limit.String())
+	format := "pkgname"
 	if strings.Contains(t.tags, "e2e") {
-		argv[4] = "testname"
+		format = "testname"
 	}
-	if t.race {
-		argv = append(argv, "-race")
-	}
-	if count > 0 {
-		argv = append(argv, fmt.Sprintf("-count=%d", count))
-	}
+	argv := strings.Fields(fmt.Sprintf("go tool gotestsum --format %s --format-hide-empty-pkg --jsonfile %s -- -timeout=%v -race=%v -tags=%s", format, events, t.limit, t.race, t.tags))
 	if t.tags != "" { // Go's test cache does not know the servers that a test runs
-		argv = append(argv, "-tags", t.tags, "-count=1", "-p", "2", "-run", "^("+strings.Join(slices.Sorted(maps.Keys(names)), "|")+")$")
+		argv = append(argv, "-count=1", "-p=2", "-run=^("+strings.Join(slices.Sorted(maps.Keys(names)), "|")+")$")
 	}
 	if argv = append(argv, slices.Sorted(maps.Keys(dirs))...); t.bed {
 		argv = append([]string{"go", "run", "./test/openstack", "run"}, argv...)
@@ -110,4 +88,85 @@ func (t *tier) argv(tests []testFunc, full bool, count int, events string) []str
 		argv = append([]string{"sudo", "-E", "env", "PATH=" + os.Getenv("PATH")}, argv...)
 	}
 	return argv
+}
+
+// testFunc is a test of the tree.
+type testFunc struct {
+	dir, name string
+	tier      *tier // the first tier of the table that can run it; nil: none
+	onlyFull  bool  // it calls testkit.OnlyFull, which skips it in make test
+	raced     bool  // make test runs it with the race detector, instead of without, because its package starts goroutines
+}
+
+func (f testFunc) id() string { return f.dir + " " + f.name }
+
+var (
+	testDecl   = regexp.MustCompile(`(?ms)^func (Test\w+)\(\w+ \*testing\.T\) \{$(.*?)^\}`)
+	goroutines = regexp.MustCompile(`\bgo func|errgroup\.|sync\.WaitGroup|\.Go\(func`)
+)
+
+// findTests finds all tests in the sources of a checkout.
+func findTests(dir string) (all []testFunc, err error) {
+	files, err := exec.Command("git", "-C", dir, "ls-files", "-co", "--exclude-standard", "*.go").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the files of the checkout: %w", err)
+	}
+	concurrent := map[string]bool{}
+	for _, name := range strings.Fields(string(files)) {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || strings.Contains(name, "testdata/") || strings.Contains(name, "recipes/") {
+			continue // deleted, or in another module
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			concurrent[path.Dir(name)] = concurrent[path.Dir(name)] || goroutines.Match(text)
+			continue
+		}
+		line, _, _ := strings.Cut(string(text), "\n")
+		for _, m := range testDecl.FindAllSubmatch(text, -1) {
+			f := testFunc{dir: path.Dir(name), name: string(m[1]), onlyFull: bytes.Contains(m[2], []byte("\n\ttestkit.OnlyFull("))}
+			f.tier = firstTier(f.id(), line)
+			all = append(all, f)
+		}
+	}
+	for i := range all {
+		// The scripts of internal/cli start the command 450 times, which takes a second each with the race detector.
+		all[i].raced = concurrent[all[i].dir] && all[i].dir != "internal/cli"
+	}
+	return all, nil
+}
+
+// firstTier returns the first tier that can run a test from a file with this first line.
+func firstTier(id, line string) *tier {
+	build, err := constraint.Parse(line)
+	built := func(tags string) bool {
+		return err != nil || build.Eval(func(tag string) bool {
+			return slices.Contains(strings.Split(tags, ","), tag) || tag == runtime.GOOS || tag == runtime.GOARCH || tag == "unix"
+		})
+	}
+	for i := range tiers {
+		t := &tiers[i]
+		if t.command == "" && built(t.tags) && built("") == (t.tags == "") && regexp.MustCompile(t.only).MatchString(id) {
+			return t
+		}
+	}
+	return nil
+}
+
+// has reports whether the tier includes a test.
+func (t *tier) has(f testFunc, full bool) bool {
+	if t.race {
+		return f.tier != nil && f.tier.tags == "" && !f.onlyFull && (full || f.raced)
+	}
+	return f.tier == t && (full || !f.onlyFull && (t.tags != "" || !f.raced))
+}
+
+// selected returns the tests that the tier runs, in order.
+func (t *tier) selected(tests []testFunc, full bool) (ids []string) {
+	for _, f := range tests {
+		if t.has(f, full) {
+			ids = append(ids, f.id())
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }

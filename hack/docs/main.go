@@ -11,11 +11,11 @@ import (
 
 func main() {
 	root := flag.String("root", ".", "root of the clone")
-	manDir := flag.String("man", "", "write man pages into this directory instead")
+	shareDir := flag.String("share", "", "write man pages and completions into this directory instead")
 	flag.Parse()
 	do := func() error { return write(*root) }
-	if *manDir != "" {
-		do = func() error { return man(*manDir) }
+	if *shareDir != "" {
+		do = func() error { return share(*shareDir) }
 	}
 	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "docs:", err)

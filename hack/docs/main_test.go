@@ -48,15 +48,18 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestMan: every command has a man page, which names it.
-func TestMan(t *testing.T) {
+// TestShare: every command has a man page, which names it, and each shell has its completion.
+func TestShare(t *testing.T) {
 	dir := t.TempDir()
-	if err := man(dir); err != nil {
+	if err := share(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"naupegos.1", "naupegos-apply.1", "naupegos-bundle-build.1"} {
-		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Contains(text, []byte(".SH SYNOPSIS")) {
-			t.Errorf("%s: %v", name, err)
+	for name, want := range map[string]string{
+		"man/man1/naupegos.1": ".SH SYNOPSIS", "man/man1/naupegos-apply.1": ".SH SYNOPSIS", "man/man1/naupegos-bundle-build.1": ".SH SYNOPSIS",
+		"bash-completion/completions/naupegos": "__start_naupegos", "zsh/site-functions/_naupegos": "#compdef naupegos", "fish/vendor_completions.d/naupegos.fish": "complete -c naupegos",
+	} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Contains(text, []byte(want)) {
+			t.Errorf("%s lacks %q: %v", name, want, err)
 		}
 	}
 }

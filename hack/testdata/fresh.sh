@@ -44,14 +44,14 @@ for s in instances watches; do
   mount --bind /mnt/set/$s /proc/sys/fs/inotify/max_user_$s
 done
 
-# what only looks so, or is somebody's
+# directories that only look alike, or are in use
 ip link add nautilus type bridge
 ip link add nau0badc0 type bridge
 ip netns add naughty
 nft add table inet naupegos_mine
 nft add table inet filter
 mkdir -p /var/tmp/naupegos /var/tmp/naupegos-e2e /var/lib/naupegos/other /sys/fs/cgroup/one/naupegos2
-sleep 1005 & # in the clone, as somebody's shell
+sleep 1005 & # in the clone, as a user's shell
 echo "{\"pid\":$!,\"start\":1,\"boot\":\"$boot\"}" >$bed/run/old.json # the number of a process that is gone
 sleep 1006 & echo $! >/sys/fs/cgroup/one/naupegos2/cgroup.procs
 sleep 1007 </mnt/clone/bin/naupegos &
@@ -71,7 +71,7 @@ done
 before=$(look)
 hack/fresh --dry-run >/mnt/would
 [ "$(look)" = "$before" ] || { echo "the dry run changed something:"; diff <(echo "$before") <(look); exit 1; }
-! hack/fresh 2>/dev/null || { echo "it ran though nobody said --yes"; exit 1; }
+! hack/fresh 2>/dev/null || { echo "it ran without --yes"; exit 1; }
 hack/fresh --yes >/mnt/did
 diff <(sed 's/would take/takes/' /mnt/would) /mnt/did || { echo "the dry run said something else than was done"; exit 1; }
 look >/mnt/after

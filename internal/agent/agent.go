@@ -65,7 +65,7 @@ func (a *Agent) path(p string) string { return a.root.Path(p) }
 
 // The agent's own files, in addition to those of the configuration.
 const (
-	sysctlFile   = "/etc/sysctl.d/90-naupegos.conf"
+	sysctlFile   = "/etc/sysctl.d/zz-naupegos.conf" // read after those of others, such as 99-sysctl.conf
 	modulesFile  = "/etc/modules-load.d/90-naupegos.conf"
 	lockFile     = machine.StateDir + "/agent/lock"
 	originalsDir = machine.StateDir + "/agent/originals"

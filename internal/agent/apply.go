@@ -30,6 +30,9 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 	if err != nil {
 		return machine.Report{}, err
 	}
+	if err := checkRemovals(ctx, a, d.packages); err != nil {
+		return machine.Report{}, err
+	}
 	report := machine.Report{Changes: d.changes(), Missing: d.missing, Life: a.life(d.states)}
 	switch {
 	case len(d.missing) > 0 && !dry:
@@ -66,7 +69,7 @@ func (a *Agent) carryOut(ctx context.Context, c machine.Config, st *state, d *di
 	}
 	if !d.empty() {
 		begun := intent(st, next, d)
-		begun.Stage = stage
+		begun.Stage, begun.Preparing = stage, len(st.Units) == 0 || st.Preparing
 		if err := a.saveState(begun); err != nil {
 			return machine.Report{}, err
 		}
@@ -79,6 +82,12 @@ func (a *Agent) carryOut(ctx context.Context, c machine.Config, st *state, d *di
 			return a.saveState(begun)
 		}); err != nil {
 			return machine.Report{}, err
+		}
+		if begun.Preparing {
+			begun.Preparing = false
+			if err := a.saveState(begun); err != nil {
+				return machine.Report{}, err
+			}
 		}
 		missing, err := a.change(ctx, c, st, d, &report)
 		if err == nil && len(missing) == 0 {
@@ -105,6 +114,7 @@ func (a *Agent) change(ctx context.Context, c machine.Config, st *state, d *diff
 		func() error { return a.retireUnits(ctx, st, d.staleUnits) },
 		func() error { return a.removePaths(st, d.stalePaths) },
 		func() error { return a.makeUsers(ctx, d) },
+		func() error { return a.findOwners(d) },
 		func() error { return a.makeDirectories(d.directories) },
 		func() error { return a.placeFiles(d.atOnce(c.Units)) },
 		func() error { return a.placeLinks(d.binaries) },
@@ -167,7 +177,10 @@ func (a *Agent) daemonReload(ctx context.Context, d *diff) error {
 
 // nextState returns the state of the host after all changes.
 func (a *Agent) nextState(c machine.Config, st *state, d *diff) *state {
-	next := &state{Machine: c.Machine, Paths: map[string]stPath{}, Units: map[string]stUnit{}, Sysctls: maps.Clone(st.Sysctls), Packages: slices.Clone(st.Packages), Adopted: st.Adopted}
+	next := &state{Machine: c.Machine, Paths: map[string]stPath{}, Units: map[string]stUnit{}, Sysctls: maps.Clone(st.Sysctls), Packages: slices.Clone(st.Packages), Adopted: st.Adopted, Held: st.Held}
+	if st.Machine == "" && st.Adopted == "" { // the first apply
+		next.Held = lookHeld(a.root)
+	}
 	next.Asked, next.Release = c.Packages, c.Release
 	maps.DeleteFunc(next.Sysctls, func(key, _ string) bool { _, wanted := c.Sysctls[key]; return !wanted })
 	for p, s := range d.managed {

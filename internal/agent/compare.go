@@ -92,8 +92,13 @@ func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { d.states, err = a.unitStates(gctx, names); return err })
 	g.Go(func() error { known = a.askImages(gctx, c); return nil })
-	g.Go(func() error { return a.comparePaths(c, st, d) })
-	g.Go(func() (err error) { d.packages, err = a.diffPackages(c.Packages); return err })
+	g.Go(func() (err error) {
+		if d.packages, err = a.diffPackages(c.Packages); err == nil { // before paths: a package may make their owners
+			err = a.comparePaths(c, st, d)
+		}
+		return err
+	})
+	g.Go(func() error { return a.overruled(c.Sysctls) })
 	g.Go(func() (err error) {
 		if d.modules, err = a.diffModules(c.Modules); err == nil {
 			d.sysctls, err = a.diffSysctls(c.Sysctls, len(d.modules) > 0)
@@ -106,6 +111,12 @@ func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff
 			return nil, interrupted(ctx.Err())
 		}
 		return nil, err
+	}
+	for _, u := range c.Units {
+		if s := d.states[u.Name]; u.Table != "" && s.running() {
+			s.flushed = flushed(ctx, a.run, u.Table)
+			d.states[u.Name] = s
+		}
 	}
 	if err := a.compareBlobs(c, st, d, known); err != nil {
 		return nil, err

@@ -184,7 +184,7 @@ func certificateIn(data []byte) (*x509.Certificate, error) {
 		block, rest = pem.Decode(rest)
 	}
 	if block == nil {
-		return nil, errors.New("there is none in it")
+		return nil, errors.New("it holds no certificate")
 	}
 	return x509.ParseCertificate(block.Bytes)
 }

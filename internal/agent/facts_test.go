@@ -19,16 +19,20 @@ func TestFresh(t *testing.T) {
 	} {
 		write(t, f.root+p, content)
 	}
-	got, err := f.agent().Facts()
+	got, err := f.agent().Facts(t.Context())
 	if err != nil || !got.Fresh || len(got.Volumes) == 0 || got.Volumes[0].Directory != "/var/lib" || time.Since(got.Clock).Abs() > time.Minute || len(got.Listeners) != 1 || got.Listeners[0].Port != 10250 {
 		t.Errorf("a machine that nothing was configured on: %+v, %v", got, err)
 	}
 	testkit.Must(t, f.agent().saveState(&state{Units: map[string]stUnit{"kubelet.service": {}}}))
-	if got, err = f.agent().Facts(); err != nil || got.Fresh || got.Listeners != nil || got.Volumes != nil {
+	if got, err = f.agent().Facts(t.Context()); err != nil || got.Fresh || got.Listeners != nil || got.Volumes != nil {
 		t.Errorf("a configured machine tells %+v, %v", got, err)
 	}
+	testkit.Must(t, f.agent().saveState(&state{Units: map[string]stUnit{"kubelet.service": {}}, Preparing: true}))
+	if got, err = f.agent().Facts(t.Context()); err != nil || !got.Fresh || len(got.Listeners) != 1 {
+		t.Errorf("a machine on which packages could not be installed tells %+v, %v", got, err)
+	}
 	testkit.Must(t, os.Remove(f.root+"/proc/meminfo"))
-	if _, err := f.agent().Facts(); err == nil {
+	if _, err := f.agent().Facts(t.Context()); err == nil {
 		t.Error("a machine without /proc has facts")
 	}
 }

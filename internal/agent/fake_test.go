@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -26,6 +27,9 @@ type fakeHost struct {
 	root string
 	mu   sync.Mutex
 	fail func(argv []string) error // injected failure; may be nil
+
+	namespaces    string // of containerd
+	nft, iptables string // what they answer; empty: they are not there
 
 	says    map[string]string // what programs answer, by how their command begins
 	modules map[string]func() // what the kernel can load, and what happens then
@@ -112,6 +116,9 @@ func (f *fakeHost) Run(_ context.Context, stdin io.Reader, argv ...string) ([]by
 	case "sync":
 		return nil, nil
 	case "journalctl":
+		if strings.Contains(strings.Join(argv, " "), "silent") {
+			return nil, nil
+		}
 		return []byte("app: bad thing\napp: giving up\n"), nil
 	case "modprobe":
 		if load := f.modules[argv[len(argv)-1]]; load != nil {
@@ -130,7 +137,12 @@ func (f *fakeHost) Run(_ context.Context, stdin io.Reader, argv ...string) ([]by
 		return nil, nil
 	case "update-ca-certificates", "udevadm":
 		return nil, nil
-	case "ip", "nft":
+	case "nft", "iptables":
+		if answer := map[string]string{"nft": f.nft, "iptables": f.iptables}[argv[0]]; answer != "" {
+			return []byte(answer), nil
+		}
+		return nil, &CommandError{Argv: argv, Code: 127, Stderr: "not here"}
+	case "ip":
 		return nil, &CommandError{Argv: argv, Code: 1, Stderr: "not here"}
 	}
 	return nil, fmt.Errorf("unexpected command %v", argv)
@@ -157,6 +169,10 @@ func (f *fakeHost) systemctl(args []string) ([]byte, error) {
 		u := s.Units[n]
 		switch verb {
 		case "show":
+			if strings.HasPrefix(n, hookUnits) {
+				fmt.Fprintf(&out, "Result=exit-code\nExecMainStatus=1\nInvocationID=%s\n", n)
+				continue
+			}
 			f.show(&out, s, n, u)
 		case "start", "restart", "reload":
 			u.Active, u.Ran = "active", map[string]string{}
@@ -222,6 +238,15 @@ func (f *fakeHost) ctr(args []string) ([]byte, error) {
 	var out bytes.Buffer
 	switch args[1] {
 	case "list":
+		if args[0] == "namespaces" {
+			return []byte(f.namespaces), nil
+		}
+		if args[len(args)-1] == "--quiet" {
+			if args[0] == "images" {
+				out.WriteString(strings.Join(slices.Sorted(maps.Keys(s.Images)), "\n"))
+			}
+			return out.Bytes(), nil
+		}
 		out.WriteString("REF TYPE DIGEST SIZE PLATFORMS LABELS\n")
 		for ref, id := range s.Images {
 			fmt.Fprintf(&out, "%s application/x %s 1.0 MiB linux/amd64 -\n", ref, id)
@@ -258,7 +283,7 @@ func (f *fakeHost) content(p string) string {
 	return string(data)
 }
 
-// agent returns an Agent on this host that owns all files by whoever runs the tests.
+// agent returns an Agent on this host, on which the user who runs the tests owns all files.
 func (f *fakeHost) agent() *Agent {
 	return New(Options{Root: f.root, Runner: f, LockWait: 300 * time.Millisecond,
 		Owner: func(string) (int, int, error) { return os.Geteuid(), os.Getegid(), nil }})

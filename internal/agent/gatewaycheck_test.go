@@ -28,6 +28,6 @@ func TestGatewayCheck(t *testing.T) {
 		t.Errorf("slow: %v", err)
 	}
 	if err := GatewayCheck(t.Context(), "http://127.0.0.1:1", time.Second); fail.KindOf(err) != fail.Unreachable {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("without a gateway: %v", err)
 	}
 }

@@ -17,9 +17,10 @@ import (
 // hooksFile stores the hooks, because a reset gets no configuration.
 const hooksFile = "/etc/naupegos/hooks.json"
 
-// Paths and names of a running hook. Its own unit gives it a control group, so that its time limit also ends its children.
+// Paths and names of a running hook. Its own unit gives it a control group, so that its time limit also ends its children, and a share of the journal
+// that another hook's output can't use up.
 const (
-	hookUnit   = "naupegos-hook.service"
+	hookUnits  = "naupegos-hook-" // MOMENT-NAME.service
 	hookScript = "/run/naupegos/hook"
 	hookLines  = 500 // kept of one hook's output in the system's journal; a line has at most 48 KiB
 )
@@ -88,6 +89,9 @@ type hooks struct {
 	machine string
 }
 
+// hookUnit names the unit of a hook.
+func hookUnit(k machine.Hook) string { return hookUnits + k.When + "-" + k.Name + ".service" }
+
 // run runs the hooks of one moment in order and stops at the first failure.
 func (h hooks) run(ctx context.Context, all []machine.Hook, moment string) error {
 	for _, k := range hooksAt(all, moment) {
@@ -103,7 +107,8 @@ func (h hooks) one(ctx context.Context, k machine.Hook) error {
 	if err := os.MkdirAll(h.path(path.Dir(hookScript)), 0o700); err != nil {
 		return fileError(err, "write the hook", hookScript)
 	}
-	unitFile := "/run/systemd/system/" + hookUnit
+	unit := hookUnit(k)
+	unitFile := "/run/systemd/system/" + unit
 	if err := os.MkdirAll(h.path(path.Dir(unitFile)), 0o755); err != nil {
 		return fileError(err, "write the hook", unitFile)
 	}
@@ -123,12 +128,12 @@ func (h hooks) one(ctx context.Context, k machine.Hook) error {
 	limit := time.Duration(k.Seconds) * time.Second
 	bounded, cancel := context.WithTimeout(ctx, limit+time.Minute) // systemd ends the hook at its limit; the extra minute is for processes that do not die at once
 	defer cancel()
-	_, err := h.Agent.run.Run(bounded, nil, "systemctl", "start", "--", hookUnit)
+	_, err := h.Agent.run.Run(bounded, nil, "systemctl", "start", "--", unit)
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		_, _ = h.systemctl(context.WithoutCancel(ctx), "stop", "--", hookUnit) // the hook must not go on running by itself
+		_, _ = h.systemctl(context.WithoutCancel(ctx), "stop", "--", unit) // the hook must not go on running by itself
 		return interrupted(ctx.Err())
 	}
 	return h.failure(ctx, k, limit)
@@ -155,9 +160,8 @@ LogRateLimitBurst=%d
 
 // failure returns an error that says how a hook failed and ends with the last lines that the hook printed.
 func (h hooks) failure(ctx context.Context, k machine.Hook, limit time.Duration) error {
-	how := "it failed"
-	if out, err := h.systemctl(ctx, "show", "--property=Result,ExecMainStatus", "--", hookUnit); err == nil {
-		v := map[string]string{}
+	how, v := "it failed", map[string]string{}
+	if out, err := h.systemctl(ctx, "show", "--property=Result,ExecMainStatus,InvocationID", "--", hookUnit(k)); err == nil {
 		for line := range strings.Lines(string(out)) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 			v[key] = value
@@ -171,9 +175,12 @@ func (h hooks) failure(ctx context.Context, k machine.Hook, limit time.Duration)
 			how = v["Result"]
 		}
 	}
-	_, _ = h.systemctl(ctx, "reset-failed", "--", hookUnit)
+	_, _ = h.systemctl(ctx, "reset-failed", "--", hookUnit(k))
 	e := fail.New(fail.Refused, "hook %s %s: %s", k.When, k.Name, how).At(h.machine)
-	log, err := h.Agent.run.Run(ctx, nil, "journalctl", "--identifier=naupegos-hook", "--lines=20", "--no-pager", "--output=cat")
+	if v["InvocationID"] == "" {
+		return e.Do("correct the hook or the machine, then run again; journalctl --unit=%s on the machine shows its output", hookUnit(k))
+	}
+	log, err := h.Agent.run.Run(ctx, nil, "journalctl", "_SYSTEMD_INVOCATION_ID="+v["InvocationID"], "--identifier=naupegos-hook", "--lines=20", "--no-pager", "--output=cat")
 	if err != nil || len(strings.TrimSpace(string(log))) == 0 {
 		return e.Do("it printed nothing; correct the hook or the machine, then run again")
 	}

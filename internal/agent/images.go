@@ -55,7 +55,7 @@ func (a *Agent) inStore(id string) bool {
 	return err == nil
 }
 
-// imagesToImport returns the images of which a reference is unknown or refers to something else.
+// imagesToImport returns the images with a reference that is unknown or refers to something else.
 func imagesToImport(images []machine.Image, known map[string]string) []machine.Image {
 	var out []machine.Image
 	for _, img := range images {

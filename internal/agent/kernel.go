@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,8 +120,46 @@ func (a *Agent) diffSysctls(want map[string]string, loading bool) ([]sysctlOp, e
 	return out, nil
 }
 
+// overruled is fail.Conflict if systemd reads a file after ours at boot that sets one of our settings to another value.
+func (a *Agent) overruled(want map[string]string) error {
+	wanted := map[string]string{} // by the setting's file: keys have several forms
+	for key, value := range want {
+		wanted[a.sysctlPath(key)] = value
+	}
+	seen := map[string]bool{}
+	for _, dir := range []string{"/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"} {
+		files, _ := filepath.Glob(a.path(dir + "/*.conf")) // the pattern is good
+		for _, file := range files {
+			name := filepath.Base(file)
+			if name <= path.Base(sysctlFile) || seen[name] { // the first directory counts
+				continue
+			}
+			seen[name] = true
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return fileError(err, "read kernel settings", path.Join(dir, name))
+			}
+			n := 0
+			for line := range strings.Lines(string(data)) {
+				n++
+				key, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "-"), "=")
+				key = strings.TrimSpace(key)
+				if !ok || strings.HasPrefix(key, "#") || strings.HasPrefix(key, ";") {
+					continue
+				}
+				if w, ours := wanted[a.sysctlPath(key)]; ours && normal(value) != normal(w) && !enough(key, normal(value), w) {
+					return fail.New(fail.Conflict, "%s is set to %s after Naupegos sets it to %s, at each boot", key, normal(value), w).
+						At(fmt.Sprintf("%s:%d", path.Join(dir, name), n)).Do("remove the line there, or set the same value in spec.machines")
+				}
+			}
+		}
+	}
+	return nil
+}
+
 func noSetting(key string) error {
-	return fail.New(fail.Refused, "this kernel has no setting %s", key).Do("load the kernel module it belongs to, or use another kernel")
+	return fail.New(fail.Refused, "this kernel has no setting %s", key).
+		Do("load the kernel module it belongs to; if %s is gone since the kernel was updated, reboot; or use another kernel", host.ModulesDir())
 }
 
 func (s sysctlOp) change() machine.Change {

@@ -158,6 +158,7 @@ func TestRealMachine(t *testing.T) {
 	m.tellsItsLife()
 	m.changes()
 	m.failingUnit()
+	m.failingHooks()
 	m.reset(before)
 }
 
@@ -268,6 +269,23 @@ func (m *realMachine) failingUnit() {
 	_, err := m.d.Apply(m.Context(), m.h, c, remote.ApplyOptions{})
 	if err == nil || !strings.Contains(err.Error(), "app.service") || !strings.Contains(err.Error(), "giving up on purpose") || fail.Waitable(err) {
 		m.Errorf("error %v", err)
+	}
+	m.apply(m.config())
+}
+
+// failingHooks fails after a noisy hook: each error quotes the failed hook's own output.
+func (m *realMachine) failingHooks() {
+	c := m.config()
+	c.Release = "v1.36.4"
+	m.apply(c)
+	c.Release = "v1.37.2"
+	noisy := machine.Hook{When: machine.BeforeUpgrade, Name: "noisy", Script: "seq 100000; echo noise", Seconds: 60}
+	for script, want := range map[string]string{"false": "it printed nothing", "echo the disk is full; exit 3": "the disk is full"} {
+		c.Hooks = []machine.Hook{noisy, {When: machine.BeforeUpgrade, Name: "fails", Script: script, Seconds: 60}}
+		_, err := m.d.Apply(m.Context(), m.h, c, remote.ApplyOptions{})
+		if err == nil || !strings.Contains(err.Error(), "hook beforeUpgrade fails") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "noise") {
+			m.Errorf("%s: %v", script, err)
+		}
 	}
 	m.apply(m.config())
 }

@@ -21,7 +21,7 @@ func TestRemoveOldAgents(t *testing.T) {
 	}
 	testkit.Must(t, os.Chtimes(dir("d"), time.Now(), time.Now())) // in transfer
 	other := filepath.Join(f.root, machine.AgentDir, "notes")
-	write(t, other+"/x", "somebody's")
+	write(t, other+"/x", "a user's")
 	testkit.Must(t, os.Chtimes(other, past, past))
 	testkit.Must(t, os.MkdirAll(f.root+"/proc/77", 0o755))
 	testkit.Must(t, os.Symlink(machine.AgentDir+"/"+strings.Repeat("c", 64)+"/naupegos-agent", f.root+"/proc/77/exe"))

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -15,10 +17,12 @@ func (a *Agent) diffPackages(want []string) ([]string, error) {
 	if len(want) == 0 {
 		return nil, nil
 	}
-	have := installedPackages(a.root.Read(host.DpkgStatus))
+	status := a.root.Read(host.DpkgStatus)
+	have, provided := installedPackages(status), providedPackages(status)
 	var out []string
 	for _, p := range want {
-		if !have[p] {
+		// Docker's containerd.io is runc, too, and conflicts with the package of that name.
+		if !have[p] && !(provided[p] && (a.isThere("/usr/bin/"+p) || a.isThere("/usr/sbin/"+p))) {
 			out = append(out, p)
 		}
 	}
@@ -28,49 +32,107 @@ func (a *Agent) diffPackages(want []string) ([]string, error) {
 // installedPackages reads the stanzas of dpkg's database.
 func installedPackages(status string) map[string]bool {
 	have := map[string]bool{}
-	name := ""
-	for line := range strings.Lines(status) {
-		line = strings.TrimRight(line, "\n")
-		if v, ok := strings.CutPrefix(line, "Package: "); ok {
-			name = v
-		}
-		if line == "Status: install ok installed" || line == "Status: hold ok installed" {
-			have[name] = true
-		}
+	for name, _ := range stanzas(status) {
+		have[name] = true
 	}
 	return have
 }
 
-// apt runs apt-get noninteractively.
-func (a *Agent) apt(ctx context.Context, args ...string) ([]byte, error) {
-	return a.run.Run(ctx, nil, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "apt-get"}, args...)...)
+// providedPackages returns the packages that installed ones of other names stand for.
+func providedPackages(status string) map[string]bool {
+	out := map[string]bool{}
+	for _, provides := range stanzas(status) {
+		for p := range strings.SplitSeq(provides, ",") {
+			if f := strings.Fields(p); len(f) > 0 { // with a version: NAME (= VERSION)
+				out[f[0]] = true
+			}
+		}
+	}
+	return out
 }
 
-// installPackages installs missing packages. It first passes to note all packages that the installation adds. Package lists are fetched again only if
-// the present lists do not suffice.
+// stanzas yields each installed package in dpkg's database, with its field Provides.
+func stanzas(status string) iter.Seq2[string, string] {
+	return func(yield func(name, provides string) bool) {
+		for stanza := range strings.SplitSeq(status, "\n\n") {
+			name, provides, installed := "", "", false
+			for line := range strings.Lines(stanza) {
+				key, value, _ := strings.Cut(strings.TrimRight(line, "\n"), ": ")
+				switch key {
+				case "Package":
+					name = value
+				case "Provides":
+					provides = value
+				case "Status":
+					installed = value == "install ok installed" || value == "hold ok installed"
+				}
+			}
+			if installed && !yield(name, provides) {
+				return
+			}
+		}
+	}
+}
+
+// apt runs apt-get noninteractively. It waits for another program that installs packages: a new host does so by itself for minutes.
+func (a *Agent) apt(ctx context.Context, args ...string) ([]byte, error) {
+	return unlocked(ctx, a.unitWait, func() ([]byte, error) {
+		return a.run.Run(ctx, nil, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "apt-get"}, args...)...)
+	})
+}
+
+// unlocked repeats a program of apt or dpkg as long as another one holds a lock, at most for longest.
+func unlocked(ctx context.Context, longest time.Duration, run func() ([]byte, error)) ([]byte, error) {
+	deadline := time.NewTimer(longest)
+	defer deadline.Stop()
+	poll := time.NewTicker(min(time.Second, longest/4+1))
+	defer poll.Stop()
+	for {
+		out, err := run()
+		if err == nil || !locked(err) {
+			return out, err
+		}
+		select {
+		case <-ctx.Done():
+			return out, err
+		case <-deadline.C:
+			return out, err
+		case <-poll.C:
+		}
+	}
+}
+
+// locked reports whether apt or dpkg says that another program is at work.
+func locked(err error) bool {
+	for _, says := range []string{"Could not get lock", "is another process using it", "Unable to acquire the dpkg frontend lock", "locked by another process"} {
+		if strings.Contains(err.Error(), says) {
+			return true
+		}
+	}
+	return false
+}
+
+// installPackages installs missing packages. It first passes to note all packages that the installation adds. What was cut off before is finished.
+// Package lists are fetched again only if the present lists do not suffice.
 func (a *Agent) installPackages(ctx context.Context, names []string, note func(brought []string) error) error {
 	if len(names) == 0 {
 		return nil
 	}
-	err := a.tryInstall(ctx, names, note)
-	if err == nil {
-		return nil
+	what := "install the packages " + strings.Join(names, " ")
+	err := tryInstall(ctx, a, names, note)
+	if err != nil && ctx.Err() == nil && cutOff(err) {
+		if err := a.finishPackages(ctx); err != nil {
+			return err
+		}
+		err = tryInstall(ctx, a, names, note)
+	}
+	if err == nil || fail.KindOf(err) == fail.Conflict || locked(err) {
+		return aptError(ctx, err, what)
 	}
 	if _, err = a.apt(ctx, "update", "-q"); err == nil {
-		err = a.tryInstall(ctx, names, note)
+		err = tryInstall(ctx, a, names, note)
 	}
-	return aptFailure(ctx, err, "install the packages "+strings.Join(names, " "))
-}
-
-// aptFailure wraps an error of apt; nil stays nil.
-func aptFailure(ctx context.Context, err error, what string) error {
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return interrupted(ctx.Err())
-	}
-	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach a Debian or Ubuntu mirror, or have the packages installed beforehand")
+	return aptError(ctx, err, what)
 }
 
 // stalePackages returns the packages that the last configuration named and caused to be installed, and that this one does not name.
@@ -106,17 +168,50 @@ func dropPackages(ctx context.Context, a *Agent, next *state, want, stale []stri
 	return nil
 }
 
-func (a *Agent) tryInstall(ctx context.Context, names []string, note func(brought []string) error) error {
-	install := append([]string{"install", "-y", "-q", "--no-install-recommends", "--"}, names...)
-	foreseen, err := a.apt(ctx, append([]string{"--simulate"}, install...)...)
+func tryInstall(ctx context.Context, a *Agent, names []string, note func(brought []string) error) error {
+	foreseen, err := a.apt(ctx, append([]string{"--simulate"}, installation(names)...)...)
 	if err != nil {
+		return err
+	}
+	if err := removesNothing(string(foreseen), names); err != nil {
 		return err
 	}
 	if err := note(broughtPackages(string(foreseen))); err != nil {
 		return err
 	}
-	_, err = a.apt(ctx, install...)
+	_, err = a.apt(ctx, slices.Insert(installation(names), 1, "--no-remove")...)
 	return err
+}
+
+func installation(names []string) []string {
+	return slices.Concat([]string{"install", "-y", "-q", "--no-install-recommends"}, quietly, []string{"--"}, names)
+}
+
+// checkRemovals is fail.Conflict if an installation would remove packages, as far as the present lists tell.
+func checkRemovals(ctx context.Context, a *Agent, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	foreseen, err := a.apt(ctx, append([]string{"--simulate"}, installation(names)...)...)
+	if err != nil {
+		return nil // the apply fetches the lists, and foresees it again
+	}
+	return removesNothing(string(foreseen), names)
+}
+
+// removesNothing refuses an installation that removes packages according to the output of apt-get --simulate: "Remv NAME [VERSION]".
+func removesNothing(foreseen string, names []string) error {
+	var removed []string
+	for line := range strings.Lines(foreseen) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "Remv" {
+			removed = append(removed, f[1])
+		}
+	}
+	if len(removed) == 0 {
+		return nil
+	}
+	return fail.New(fail.Conflict, "to install %s, apt would remove %s", strings.Join(names, " "), strings.Join(removed, " ")).
+		Do("use another host; or remove these packages yourself, if nothing needs them any more: apt-get remove %s", strings.Join(removed, " "))
 }
 
 // broughtPackages returns the packages that are newly installed according to the output of apt-get --simulate: "Inst NAME (VERSION …)". A package
@@ -140,7 +235,9 @@ func (r *reset) removePackages(ctx context.Context) error {
 	if len(ours) == 0 {
 		return nil
 	}
-	_, err := r.run.Run(ctx, nil, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "dpkg", "--purge", "--"}, ours...)...)
+	_, err := unlocked(ctx, r.unitWait, func() ([]byte, error) {
+		return r.run.Run(ctx, nil, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "dpkg", "--purge", "--"}, ours...)...)
+	})
 	left := here()
 	for _, p := range ours {
 		if !slices.Contains(left, p) {
@@ -150,7 +247,7 @@ func (r *reset) removePackages(ctx context.Context) error {
 	switch {
 	case err == nil || ctx.Err() == nil && len(left) > 0 && strings.Contains(err.Error(), "dependency problems"):
 		return nil
-	case strings.Contains(err.Error(), "lock"): // another apt holds the lock; it ends
+	case locked(err):
 		return fail.Wrap(fail.NotReady, err, "remove the packages %s", strings.Join(ours, " "))
 	}
 	return unitFailure(ctx, err, "remove the packages "+strings.Join(ours, " "))

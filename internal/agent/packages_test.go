@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/agent/host"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -18,6 +20,8 @@ type debian struct {
 	stale bool // the package lists are outdated
 	inUse bool // another program uses libfoo
 	broke bool // the installation aborts
+	cut   bool // dpkg was interrupted before
+	busy  int  // how many more times another program holds the lock
 }
 
 func (d *debian) status(names ...string) {
@@ -31,6 +35,13 @@ func (d *debian) status(names ...string) {
 func (d *debian) run(argv []string) error {
 	line := strings.Join(argv, " ")
 	switch {
+	case strings.HasPrefix(line, "env") && strings.Contains(line, "dpkg") && strings.Contains(line, "--configure -a"):
+		d.cut = false
+	case strings.HasPrefix(line, "env") && d.busy > 0 && !strings.Contains(line, "--simulate"):
+		d.busy--
+		return &CommandError{Argv: argv, Code: 100, Stderr: "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 812 (unattended-upgr)"}
+	case strings.HasPrefix(line, "env") && strings.Contains(line, "apt-get install") && d.cut:
+		return &CommandError{Argv: argv, Code: 100, Stderr: "E: dpkg was interrupted, you must manually run 'dpkg --configure -a' to correct the problem."}
 	case strings.HasPrefix(line, "env") && strings.Contains(line, "apt-get update"):
 		d.stale = false
 	case strings.HasPrefix(line, "env") && strings.Contains(line, "apt-get") && d.stale:
@@ -113,5 +124,59 @@ func TestResetOfAMachineThatHadThem(t *testing.T) {
 	testkit.Value(d.agent().Reset(t.Context(), ResetOptions{}))(t)
 	if i := slices.IndexFunc(d.ran(), func(c string) bool { return strings.Contains(c, "dpkg") || strings.Contains(c, "apt-get") }); i >= 0 {
 		t.Errorf("it ran a program of packages")
+	}
+}
+
+// TestInstallAtAnyTime: an installation waits for another program at work, for a while, and finishes what was cut off.
+func TestInstallAtAnyTime(t *testing.T) {
+	c := config()
+	c.Packages = []string{"lb"}
+	for name, spoil := range map[string]func(d *debian){
+		"cut off": func(d *debian) { d.cut = true },
+		"busy":    func(d *debian) { d.busy = 3 },
+		"both":    func(d *debian) { d.cut, d.busy = true, 2 },
+	} {
+		d := withDebian(t)
+		spoil(d)
+		a := d.agent()
+		a.unitWait = 40 * time.Second
+		if _, err := a.Apply(t.Context(), c, false); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	d := withDebian(t)
+	d.busy = 1 << 30
+	a := d.agent()
+	a.unitWait = 20 * time.Millisecond
+	_, err := a.Apply(t.Context(), c, false)
+	testkit.Fails(t, err, fail.NotReady, "unattended-upgrades")
+}
+
+// TestInstallRemovesNothing: a package that others conflict with is refused, by the dry run, too, before anything is changed. One that another
+// package stands for is not wanted.
+func TestInstallRemovesNothing(t *testing.T) {
+	c := config()
+	c.Packages = []string{"runc"}
+	d := withDebian(t)
+	d.says = map[string]string{"env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get --simulate install": "Remv docker-ce [5:28.0]\nRemv containerd.io [1.7]\nInst runc (1.1 Debian:12/stable [amd64])\n"}
+	before := d.tree(t)
+	for _, dry := range []bool{true, false} {
+		_, err := d.agent().Apply(t.Context(), c, dry)
+		testkit.Fails(t, err, fail.Conflict, "to install runc, apt would remove docker-ce containerd.io")
+	}
+	if after := d.tree(t); after != before {
+		t.Errorf("changed:\n%s\nwas:\n%s", after, before)
+	}
+	write(t, d.root+host.DpkgStatus, "Package: containerd.io\nStatus: install ok installed\nProvides: containerd, runc (= 1.1)\n\nPackage: crun\nStatus: deinstall ok config-files\nProvides: lb\n")
+	write(t, d.root+"/usr/bin/runc", "program")
+	d.ran()
+	d.apply(t, c)
+	if calls := strings.Join(d.ran(), "\n"); strings.Contains(calls, "apt-get") {
+		t.Errorf("it ran\n%s", calls)
+	}
+	for what, ok := range map[string]bool{"containerd": false, "lb": false, "runc": true} { // no program; not installed
+		if missing := testkit.Value(d.agent().diffPackages([]string{what}))(t); ok != (len(missing) == 0) {
+			t.Errorf("%s is missing: %v", what, missing)
+		}
 	}
 }

@@ -59,7 +59,7 @@ func takeNotice(ctx context.Context, a *Agent, changed map[string]bool) error {
 			continue
 		}
 		if err := r.run(ctx, a); err != nil {
-			return fail.Wrap(kindOr(err, fail.Internal), err, "have the system take notice of %s", p).At(r.name)
+			return fail.Wrap(kindOr(err, fail.Internal), err, "make the system reread %s", p).At(r.name)
 		}
 	}
 	return nil
@@ -110,7 +110,7 @@ func beforePackages(ctx context.Context, a *Agent, d *diff) error {
 			continue
 		}
 		if _, err := a.apt(ctx, "update", "-q"); err != nil {
-			return aptFailure(ctx, err, "fetch the lists of packages")
+			return aptError(ctx, err, "fetch the lists of packages")
 		}
 		return nil
 	}

@@ -141,6 +141,10 @@ func (a *Agent) Adopt(ctx context.Context, cluster string) error {
 	}
 	st.Units["kubelet.service"] = stUnit{} // a host that leaves the cluster is no longer a node of it
 	st.Adopted = cluster
+	if otherNamespaces(ctx, a) {
+		held := lookHeld(a.root)
+		st.Held = map[string][]string{machine.ContainerdRoot: held[machine.ContainerdRoot], runDir: held[runDir]}
+	}
 	return a.saveState(st)
 }
 

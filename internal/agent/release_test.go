@@ -53,7 +53,7 @@ func TestReleaseKeepsTheAgentThatSomethingRuns(t *testing.T) {
 	}
 }
 
-// TestReleaseOfHalfAMachine: what an apply has left half done is nobody's to keep.
+// TestReleaseOfHalfAMachine: a release removes what an apply has left half done.
 func TestReleaseOfHalfAMachine(t *testing.T) {
 	f := applied(t)
 	st := testkit.Value(f.agent().loadState())(t)

@@ -50,7 +50,7 @@ func (a *Agent) isThere(p string) bool {
 }
 
 // removePaths removes managed paths, children before parents: files and links, and directories that we made and that are
-// empty. What was there before us is put back.
+// empty. The former content is restored.
 func (a *Agent) removePaths(st *state, paths []string) error {
 	dirs := map[string]bool{}
 	for _, p := range paths {
@@ -102,7 +102,7 @@ func (a *Agent) removeDirectory(p string, s stPath) error {
 	return fileError(err, "remove the directory", p)
 }
 
-// giveBack gives a directory the mode and owner that it had before us, unless somebody has removed it.
+// giveBack restores the mode and owner that a directory had before us, if the directory still exists.
 func (a *Agent) giveBack(p string, s stPath) error {
 	if !host.IsDir(a.path(p)) {
 		return nil
@@ -133,7 +133,7 @@ func isSocket(real string) bool {
 }
 
 func interrupted(err error) error {
-	return fail.Wrap(fail.Interrupted, err, "stopped between two actions").Do("run again: it goes on from here")
+	return fail.Wrap(fail.Interrupted, err, "stopped between two actions").Do("run it again: it continues from here")
 }
 
 // unitFailure wraps what systemctl says; nil stays nil.

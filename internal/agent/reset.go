@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -17,7 +15,7 @@ import (
 type ResetOptions struct {
 	KeepBlobs bool     // binaries and image archives: the next apply needs no transfer
 	KeepEtcd  bool     // /var/lib/etcd
-	Keep      []string // managed paths that stay as they are: whoever resets the host gets in by them
+	Keep      []string // managed paths that stay as they are: the operator who resets the host logs in by them
 }
 
 // Reset undoes all that applies, and what ran by their grace, did to the host: containers, mounts, networks, files, kernel
@@ -80,7 +78,7 @@ func (r *reset) unitNames() []string {
 	return names
 }
 
-// stopUnits stops all units except containerd, which must still let go of its containers.
+// stopUnits stops all units except containerd, which must still release its containers.
 func (r *reset) stopUnits(ctx context.Context) error {
 	names := slices.DeleteFunc(r.unitNames(), func(n string) bool { return n == containerdUnit })
 	if err := r.retireUnits(ctx, r.st, names); err != nil {
@@ -92,57 +90,27 @@ func (r *reset) stopUnits(ctx context.Context) error {
 	return nil
 }
 
-// dataDirs is what Kubernetes and its parts leave on a host, beside managed files.
-func (r *reset) dataDirs() []string {
-	dirs := []string{
-		"/var/lib/kubelet", "/var/lib/cni", "/run/flannel", "/var/log/pods", "/var/log/containers",
-		"/etc/cni/net.d", "/etc/kubernetes", "/var/log/kubernetes", "/run/kubernetes",
-	}
-	if !r.o.KeepEtcd {
-		dirs = append(dirs, "/var/lib/etcd")
-	}
-	if r.st.Units[containerdUnit].Own { // else it was there before us, with content of others
-		dirs = append(dirs, machine.ContainerdRoot, "/run/containerd")
-	}
-	return dirs
-}
-
-// removeData empties data directories. A directory that is itself a mount point stays, empty.
+// removeData empties data directories.
 func (r *reset) removeData(ctx context.Context) error {
-	if _, ok := r.st.Units[containerdUnit]; ok {
+	if r.isNode() {
 		if err := r.retireUnits(ctx, r.st, []string{containerdUnit}); err != nil {
 			return err
 		}
 		r.did("unit", containerdUnit, "stop")
 	}
-	if len(r.st.Units) == 0 && len(r.st.Paths) == 0 {
-		return nil // nothing of ours here: whatever lies in those directories is somebody else's
-	}
-	for _, dir := range r.dataDirs() {
-		entries, err := os.ReadDir(r.path(dir))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+	for _, dir := range r.ownDirs() {
+		if err := r.emptyDir(dir); err != nil {
+			return err
 		}
-		if err != nil {
-			return fileError(err, "read the directory", dir)
-		}
-		for _, e := range entries {
-			if err := os.RemoveAll(r.path(path.Join(dir, e.Name()))); err != nil {
-				return fileError(err, "remove", path.Join(dir, e.Name()))
-			}
-		}
-		// EBUSY for a mount point; a directory that the configuration found stays its owner's affair.
-		if s, managed := r.st.Paths[dir]; !managed || !s.Found {
-			_ = os.Remove(r.path(dir))
-		}
-		r.did("directory", dir, "remove")
 	}
 	if r.st.Units[containerdUnit].Own {
 		for _, dir := range []string{"/opt/containerd/bin", "/opt/containerd/lib", "/opt/containerd"} {
-			_ = os.Remove(r.path(dir)) // containerd makes them; what somebody has put there keeps them
+			_ = os.Remove(r.path(dir)) // containerd creates them; files that a user has added keep them
 		}
 	}
-	_ = os.Remove(r.path("/etc/cni")) // containerd makes it around net.d; others' configurations keep it from going
+	if r.isNode() {
+		_ = os.Remove(r.path("/etc/cni")) // containerd makes it around net.d; others' configurations keep it from going
+	}
 	return nil
 }
 
@@ -182,13 +150,27 @@ func (r *reset) removeManaged(ctx context.Context) error {
 	return r.restart(ctx, names)
 }
 
-// restart lets units that ran before us run with their own files again.
+// restart lets units that ran before us run with their own files again, at boot, too, also where a unit file of ours hid theirs.
 func (r *reset) restart(ctx context.Context, names []string) error {
-	names = slices.DeleteFunc(names, func(n string) bool { u := r.st.Units[n]; return u.Own || !u.WasActive })
+	names = slices.DeleteFunc(names, func(n string) bool { return !r.st.Units[n].WasActive && !r.st.Units[n].WasEnabled })
+	states, err := r.unitStates(ctx, names)
+	if err != nil {
+		return err
+	}
+	var enable []enableOp
+	for _, n := range names {
+		if s := states[n]; r.st.Units[n].Own && r.st.Units[n].WasEnabled && !s.enabled() && r.isThere(s.fragment) {
+			enable = append(enable, enableOp{unit: machine.Unit{Name: n}, on: true, from: s.fragment})
+		}
+	}
+	if err := r.enable(ctx, enable); err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return !r.st.Units[n].WasActive || states[n].load == "not-found" })
 	if len(names) == 0 {
 		return nil
 	}
-	_, err := r.systemctl(ctx, append([]string{"restart", "--"}, names...)...)
+	_, err = r.systemctl(ctx, append([]string{"restart", "--"}, names...)...)
 	return unitFailure(ctx, err, "restart "+strings.Join(names, " "))
 }
 

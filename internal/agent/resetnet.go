@@ -24,7 +24,7 @@ func (r *reset) config() machine.Config {
 // removeNetworks removes the links and packet filter tables that CNI, flannel and kube-proxy make. Their names are those
 // programs' own; nothing else on a host is called so.
 func (r *reset) removeNetworks(ctx context.Context) error {
-	if len(r.st.Units) == 0 {
+	if !r.isNode() {
 		return nil
 	}
 	for _, link := range []string{"cni0", "flannel.1", "flannel-v6.1", "kube-ipvs0", "nodelocaldns"} {

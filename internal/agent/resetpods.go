@@ -17,8 +17,8 @@ import (
 
 // killPods ends every process in a kubepods cgroup, and the shims that would keep their mounts.
 func (r *reset) killPods(ctx context.Context) error {
-	if len(r.st.Units) == 0 {
-		return nil // nothing of ours ever ran here
+	if !r.isNode() {
+		return nil // no pod of ours ever ran here
 	}
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
@@ -113,34 +113,59 @@ func (r *reset) removeCgroups() {
 	}
 }
 
-// dropContainers has containerd forget the containers of Kubernetes, so that nothing of them comes back with a containerd that stays.
+// dropContainers has containerd forget the containers of Kubernetes, so that nothing of them comes back with a store that stays.
 func (r *reset) dropContainers(ctx context.Context) error {
-	if _, ours := r.st.Units[containerdUnit]; !ours || !isSocket(r.path(containerdSocket)) || r.st.Units[containerdUnit].Own {
+	if !r.isNode() || !isSocket(r.path(containerdSocket)) || !r.keepsStore() {
 		return nil // its whole store goes, or there is nothing to ask
 	}
 	out, err := r.ctr(ctx, r.config(), "containers", "list", "--quiet")
 	if err != nil {
-		return nil // containerd does not run: its store is kept for whoever it belongs to
+		return nil // containerd does not run: its store is kept for its owner
 	}
 	ids := strings.Fields(string(out))
 	if len(ids) == 0 {
-		return nil
+		return r.dropImages(ctx)
 	}
-	// Tasks without a process are left over by their killed shims; removing fails for those that have none.
+	// Killed shims leave tasks without a process behind; removing fails for tasks without a shim.
 	_, _ = r.ctr(ctx, r.config(), append([]string{"tasks", "delete", "--force"}, ids...)...)
 	if _, err := r.ctr(ctx, r.config(), append([]string{"containers", "delete"}, ids...)...); err != nil {
 		return unitFailure(ctx, err, "remove containers")
 	}
 	r.did("container", strconv.Itoa(len(ids))+" containers", "remove")
+	return r.dropImages(ctx)
+}
+
+// dropImages removes the images of Kubernetes from a store that a configuration of ours filled and that holds data of others. With --sync,
+// their layers go, too.
+func (r *reset) dropImages(ctx context.Context) error {
+	if !r.st.Units[containerdUnit].Own {
+		return nil // a containerd of the distribution's own, which serves others as before
+	}
+	out, err := r.ctr(ctx, r.config(), "images", "list", "--quiet")
+	if err != nil {
+		return unitFailure(ctx, err, "list container images")
+	}
+	names := strings.Fields(string(out))
+	if len(names) == 0 {
+		return nil
+	}
+	if _, err := r.ctr(ctx, r.config(), append([]string{"images", "delete", "--sync"}, names...)...); err != nil {
+		return unitFailure(ctx, err, "remove container images")
+	}
+	r.did("image", strconv.Itoa(len(names))+" images", "remove")
 	return nil
 }
 
-// unmount detaches what kubelet and containerd mounted, deepest first. Mounts at the directories themselves stay: they were
-// made by whoever set up the machine.
+// unmount detaches what kubelet and containerd mounted, deepest first. Mounts at the directories themselves stay: they
+// belong to the machine's own setup.
 func (r *reset) unmount(context.Context) error {
-	under := []string{"/var/lib/kubelet/", "/run/containerd/", "/run/netns/cni-", "/var/run/netns/cni-", "/run/flannel/"}
-	if r.st.Units[containerdUnit].Own {
-		under = append(under, "/var/lib/containerd/")
+	if !r.isNode() {
+		return nil
+	}
+	under := []string{"/var/lib/kubelet/", "/run/netns/cni-", "/var/run/netns/cni-", "/run/flannel/",
+		runDir + "/io.containerd.grpc.v1.cri/", runDir + "/io.containerd.runtime.v2.task/k8s.io/"}
+	if !r.keepsStore() {
+		under = append(under, runDir+"/", machine.ContainerdRoot+"/")
 	}
 	var points []string
 	for line := range strings.Lines(r.root.Read("/proc/self/mountinfo")) {

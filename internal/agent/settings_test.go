@@ -166,7 +166,7 @@ func hookConfig() machine.Config {
 func hookRuns(f *fakeHost, failing *string) *[]string {
 	var runs []string
 	f.fail = func(argv []string) error {
-		if strings.Join(argv, " ") != "systemctl start -- "+hookUnit {
+		if !strings.HasPrefix(strings.Join(argv, " "), "systemctl start -- "+hookUnits) {
 			return nil
 		}
 		script := f.content(hookScript)
@@ -243,5 +243,46 @@ func TestFailingHooks(t *testing.T) {
 		if !slices.Equal(*runs, want) {
 			t.Errorf("%s: ran %q, want %q", moment, *runs, want)
 		}
+	}
+}
+
+// TestSilentHook fails without output, after a hook that printed something: the error quotes no other hook's output.
+func TestSilentHook(t *testing.T) {
+	f, _ := hosted(t)
+	failing := "false"
+	hookRuns(f, &failing)
+	c := config()
+	c.Hooks = []machine.Hook{{When: machine.BeforeInstall, Name: "note", Script: "echo giving up", Seconds: 30}, {When: machine.BeforeInstall, Name: "silent", Script: "false", Seconds: 30}}
+	_, err := f.agent().Apply(t.Context(), c, false)
+	if err == nil || !strings.Contains(err.Error(), "hook beforeInstall silent: exit status 1") || !strings.Contains(err.Error(), "it printed nothing") || strings.Contains(err.Error(), "giving up") {
+		t.Error(err)
+	}
+}
+
+// TestOwnersThatPackagesMake gives a file to an account that a package of the same apply makes; without the package, the account is missing.
+func TestOwnersThatPackagesMake(t *testing.T) {
+	d := withDebian(t)
+	d.fail = func(argv []string) error {
+		if line := strings.Join(argv, " "); strings.Contains(line, "apt-get install") {
+			write(t, d.root+passwd, d.content(passwd)+"lb:x:998:998::/:/usr/sbin/nologin\n")
+		}
+		return d.run(argv)
+	}
+	write(t, d.root+passwd, "root:x:0:0::/root:/bin/bash\n")
+	a := d.agent()
+	a.owner = d.owner
+	c := config()
+	c.Files = append(c.Files, machine.File{Path: "/etc/lb.keys", Mode: 0o640, Owner: "lb:lb", Content: []byte("1 key")})
+	if _, err := a.Apply(t.Context(), c, false); err == nil || !strings.Contains(err.Error(), "find the owner") {
+		t.Errorf("without the package: %v", err)
+	}
+	c.Packages = append(c.Packages, "lb")
+	dry := testkit.Value(a.Apply(t.Context(), c, true))(t)
+	if dry.Digest != "" || len(dry.Changes) == 0 {
+		t.Errorf("the dry run calls the machine done: %+v", dry)
+	}
+	testkit.Value(a.Apply(t.Context(), c, false))(t)
+	if got := d.content("/etc/lb.keys"); got != "1 key" {
+		t.Errorf("the file is %q", got)
 	}
 }

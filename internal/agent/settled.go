@@ -15,7 +15,7 @@ import (
 )
 
 // Settled is fail.NotReady while a program still runs, or does not run, as before its file was written: by programs, files by the names of
-// the programs that somebody else starts by them. A file may be written without any effect on what it starts: once it is older than
+// the programs that kubelet starts by them. A file may be written without any effect on what it starts: once it is older than
 // patience, a program that runs is taken as it is. With former only, what does not run is not told of: it
 // may do so for reasons of its own.
 func (a *Agent) Settled(programs map[string]string, patience time.Duration, former bool) error {

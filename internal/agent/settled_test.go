@@ -37,7 +37,7 @@ func TestSettled(t *testing.T) {
 	f = newFakeHost(t)
 	write(t, f.root+"/manifest", "")
 	f.process(t, 7, "server", began.Add(-time.Hour))
-	check("the change meant nothing to whoever starts it", time.Now().Add(-2*time.Minute), "")
+	check("the change meant nothing to the program's starter", time.Now().Add(-2*time.Minute), "")
 
 	f, former = newFakeHost(t), true
 	write(t, f.root+"/manifest", "")

@@ -149,7 +149,7 @@ func (r *restarting) stop(ctx context.Context, which func(machine.Start) bool) e
 	})
 }
 
-// asItIs returns what puts a file back as it is now; nil where there is none.
+// asItIs returns a function that restores a file's present state, or nil if there is no such file.
 func (r *restarting) asItIs(file string) (*op, error) {
 	f, err := r.look(file)
 	if err != nil || f == nil {

@@ -162,8 +162,8 @@ func TestProgramsInOrder(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileStopped: whoever is stopped for the sake of another is started again, also where the run is interrupted in between; the other
-// one is left as it was, which may still be needed, and changed by the next run.
+// TestInterruptedWhileStopped: a program that is stopped for another's sake is started again, also if the run is interrupted in between. The other
+// one, which may still be needed, is left as it was, and changed by the next run.
 func TestInterruptedWhileStopped(t *testing.T) {
 	const base, server = "/etc/app/base.yaml", "/etc/app/server.yaml"
 	with := func(version string) machine.Config {

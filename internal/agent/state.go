@@ -25,15 +25,19 @@ type state struct {
 	Applied time.Time         `json:"applied"`
 	Paths   map[string]stPath `json:"paths"`
 	Units   map[string]stUnit `json:"units"`
-	Sysctls map[string]string `json:"sysctls,omitempty"` // values before the agent's first change
-	Images  []string          `json:"images,omitempty"`  // IDs of images that containerd was seen to hold
-	Blobs   []string          `json:"blobs,omitempty"`   // digests that the configuration refers to
+	// Held lists what shared directories held before the first apply (sharedDirs): a reset leaves it there. An older agent left it nil.
+	Held    map[string][]string `json:"held,omitempty"`
+	Sysctls map[string]string   `json:"sysctls,omitempty"` // values before the agent's first change
+	Images  []string            `json:"images,omitempty"`  // IDs of images that containerd was seen to hold
+	Blobs   []string            `json:"blobs,omitempty"`   // digests that the configuration refers to
 	// Packages lists the packages that the agent installed, including dependencies.
 	Packages []string `json:"packages,omitempty"`
 	// Asked lists the packages that the configuration named.
 	Asked []string `json:"asked,omitempty"`
 	// Release is the release that the machine runs, as in the configuration.
 	Release string `json:"release,omitempty"`
+	// Preparing says that only packages may have been installed: the host is as its owner left it.
+	Preparing bool `json:"preparing,omitempty"`
 	// Stage is the stage of the machine's life that is under way or was interrupted: its hooks run again.
 	Stage string `json:"stage,omitempty"`
 	// Adopted is the ID of the cluster, not made by Naupegos, that the host belonged to when it was taken over; empty if only applies configured it.

@@ -66,7 +66,7 @@ func (a *Agent) life(states map[string]unitState) machine.Life {
 	return l
 }
 
-// began reads from a unit's properties when its process began; zero where it has none. The machine's clock may have been set since: of the
+// began reads from a unit's properties when its process began, or zero without a process. The machine's clock may have been set since: of the
 // time by the clock as it was and the time by the clock as it is now, it is the earlier one.
 func began(v map[string]string, now time.Time, uptime time.Duration) time.Time {
 	at, err := strconv.ParseInt(v["ExecMainStartTimestampMonotonic"], 10, 64)

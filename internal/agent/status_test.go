@@ -15,11 +15,11 @@ func TestBegan(t *testing.T) {
 		then, pid string
 		want      time.Time
 	}{
-		"a clock that goes evenly":       {"Fri 2026-01-02 03:04:00 UTC", "7", now.Add(-time.Minute)},
-		"a clock that was put ahead":     {"Fri 2026-01-02 01:04:00 UTC", "7", now.Add(-2*time.Hour - time.Minute)},
-		"a clock that was put back":      {"Fri 2026-01-02 05:04:00 UTC", "7", now.Add(-time.Minute)},
-		"a time that nobody understands": {"yesterday", "7", now.Add(-time.Minute)},
-		"no process":                     {"", "0", time.Time{}},
+		"a clock that goes evenly":   {"Fri 2026-01-02 03:04:00 UTC", "7", now.Add(-time.Minute)},
+		"a clock that was put ahead": {"Fri 2026-01-02 01:04:00 UTC", "7", now.Add(-2*time.Hour - time.Minute)},
+		"a clock that was put back":  {"Fri 2026-01-02 05:04:00 UTC", "7", now.Add(-time.Minute)},
+		"an unknown form of time":    {"yesterday", "7", now.Add(-time.Minute)},
+		"no process":                 {"", "0", time.Time{}},
 	} {
 		v := map[string]string{"ExecMainPID": c.pid, "ExecMainStartTimestamp": c.then, "ExecMainStartTimestampMonotonic": "40000000"}
 		if got := began(v, now, 100*time.Second); !got.Equal(c.want) {

@@ -15,7 +15,8 @@ import (
 type unitState struct {
 	load, active, sub, file, fragment string
 	stale                             bool      // its files changed since systemd read them
-	began                             time.Time // when its process began; zero where there is none
+	began                             time.Time // when its process began; zero without a process
+	flushed                           bool      // its packet filter table has no rules although it is active
 }
 
 // running counts a unit that systemd keeps restarting as running: starting it again would change nothing.
@@ -50,7 +51,7 @@ func (a *Agent) unitStates(ctx context.Context, names []string) (map[string]unit
 	}
 	blocks := strings.Split(strings.TrimSpace(string(out)), "\n\n")
 	if len(blocks) != len(names) {
-		return nil, fail.New(fail.Internal, "systemd told of %d units when asked about %d", len(blocks), len(names))
+		return nil, fail.New(fail.Internal, "systemd described %d units of %d", len(blocks), len(names))
 	}
 	states := map[string]unitState{}
 	now, uptime := time.Now(), monotonic()
@@ -93,6 +94,10 @@ func unitOps(units []machine.Unit, states map[string]unitState, changed map[stri
 			op.verb, op.why = "start", "is "+s.active
 		case own != "":
 			op.verb, op.why = "restart", own+" changed"
+		case s.flushed && u.Reload:
+			op.verb, op.why = "reload", "table "+u.Table+" of nftables has no rules"
+		case s.flushed:
+			op.verb, op.why = "restart", "table "+u.Table+" of nftables has no rules"
 		case watched != "" && u.Reload:
 			op.verb, op.why = "reload", watched+" changed"
 		case watched != "":

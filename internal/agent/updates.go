@@ -19,7 +19,7 @@ var fromBundle = []string{
 	"kubelet", "kubeadm", "kubectl", "kubernetes-cni", "cri-tools", "containerd", "containerd.io", "runc", "cri-o", "docker.io", "docker-ce", "etcd", "etcd-server", "etcd-client",
 }
 
-// quietly has dpkg ask nobody about files that somebody has changed: they stay.
+// quietly makes dpkg keep edited files without asking.
 var quietly = []string{"-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "APT::Keep-Downloaded-Packages=false"}
 
 // rebootFile is there when a package has asked for a reboot, and goes with it.
@@ -79,7 +79,7 @@ func held(name string, hold []string) bool {
 	return slices.Contains(fromBundle, bare) || slices.Contains(hold, bare) || slices.Contains(hold, name)
 }
 
-// foreseenPackages reads what apt-get foresees: "Inst NAME [FROM] (TO …)", without FROM where a package comes anew.
+// foreseenPackages reads what apt-get foresees: "Inst NAME [FROM] (TO …)", without FROM for a new package.
 func foreseenPackages(text string) (all []machine.PackageUpdate) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
@@ -98,8 +98,8 @@ func foreseenPackages(text string) (all []machine.PackageUpdate) {
 	return all
 }
 
-// Update brings packages to exactly the versions that want names, and returns what is left. A package that nobody asked for by name stays one that
-// goes with the last one that needs it. What was cut off before is finished first. fail.Conflict where the mirror has moved on since want was made.
+// Update brings packages to exactly the versions that want names, and returns what is left. Packages that were installed only as dependencies stay
+// marked as such. An interrupted update is finished first. It returns fail.Conflict if the mirror has changed since want was made.
 func (a *Agent) Update(ctx context.Context, want machine.Updates) (machine.Updates, error) {
 	unlock, err := a.lock(ctx)
 	if err != nil {
@@ -144,7 +144,9 @@ func cutOff(err error) bool {
 
 // finishPackages finishes an installation that was cut off: what was unpacked is configured, and what that needs comes.
 func (a *Agent) finishPackages(ctx context.Context) error {
-	_, err := a.run.Run(ctx, nil, "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
+	_, err := unlocked(ctx, a.unitWait, func() ([]byte, error) {
+		return a.run.Run(ctx, nil, "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
+	})
 	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "dependency problems") {
 		_, err = a.apt(ctx, slices.Concat([]string{"install", "--fix-broken", "-y", "-q", "--no-install-recommends", "--no-remove"}, quietly)...)
 	}
@@ -155,14 +157,14 @@ func (a *Agent) finishPackages(ctx context.Context) error {
 func (a *Agent) foresee(ctx context.Context, args []string, want machine.Updates) error {
 	foreseen, err := a.apt(ctx, append([]string{"--simulate"}, args...)...)
 	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "was not found") {
-		return fail.Wrap(fail.Conflict, err, "the mirror has other versions than were shown").Do("the same command again looks anew")
+		return fail.Wrap(fail.Conflict, err, "the mirror has other versions than were shown").Do("run the same command again: it looks for new versions")
 	}
 	if err != nil {
 		return aptError(ctx, err, "foresee what newer packages bring")
 	}
 	for _, p := range foreseenPackages(string(foreseen)) {
 		if held(p.Name, want.Held) {
-			return fail.New(fail.Refused, "what is to be installed needs another %s, which stays as it is", p.Name).Do("hold the packages that need it, too: spec.updates.os.hold")
+			return fail.New(fail.Refused, "the updates need another %s, which is held", p.Name).Do("also hold the packages that need it: spec.updates.os.hold")
 		}
 	}
 	return nil
@@ -175,10 +177,12 @@ func aptError(ctx context.Context, err error, what string) error {
 		return nil
 	case ctx.Err() != nil:
 		return interrupted(ctx.Err())
-	case strings.Contains(err.Error(), "Could not get lock"), strings.Contains(err.Error(), "is another process using it"), strings.Contains(err.Error(), "Unable to acquire the dpkg frontend lock"):
+	case fail.KindOf(err) != fail.Internal: // it says what it is
+		return err
+	case locked(err):
 		return fail.Wrap(fail.NotReady, err, "%s", what).Do("something else installs packages: unattended-upgrades, perhaps")
 	}
-	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror; apt-get there says more")
+	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror, or have the packages installed beforehand; apt-get there says more")
 }
 
 // rebootReasons says why the machine has to be rebooted: its packages ask for it, or a newer kernel lies there. Containers have their host's.
@@ -201,7 +205,7 @@ func (a *Agent) rebootReasons() (why []string) {
 	return why
 }
 
-// newestKernel returns the newest bootable kernel of the same flavour that is newer than the one that runs; empty where that is it.
+// newestKernel returns the newest bootable kernel of the same flavour as the running one, or "" if the running one is the newest.
 func newestKernel(root host.Root, runs string) (newest string) {
 	version, flavour := kernelVersion(runs)
 	images, err := filepath.Glob(root.Path("/boot/vmlinuz-*"))

@@ -101,8 +101,8 @@ func (s aptSite) installed() string {
 	return s.must("env", "dpkg-query", "--admindir="+s.dir+"/var/lib/dpkg", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n")
 }
 
-// TestUpdateByApt brings packages up to date with the real apt and dpkg: what is shown is what is installed, settings that somebody has edited stay,
-// as does what comes from bundles; what was cut off is finished.
+// TestUpdateByApt brings packages up to date with the real apt and dpkg: exactly the versions shown are installed, edited settings and programs of
+// bundles stay, and an interrupted update is finished.
 func TestUpdateByApt(t *testing.T) {
 	s := newAptSite(t)
 	a := agent.New(agent.Options{Root: s.dir, Runner: s})
@@ -110,7 +110,7 @@ func TestUpdateByApt(t *testing.T) {
 	s.publish(one, dep, runc)
 	s.must("apt-get", "update", "-q")
 	s.must("apt-get", "install", "-y", "-q", "harbour", "runc")
-	s.write("etc/harbour.conf", "somebody's own\n")
+	s.write("etc/harbour.conf", "an administrator's own\n")
 
 	if u, err := a.Updates(t.Context(), nil); err != nil || len(u.Packages) != 0 || len(u.Reboot) != 0 {
 		t.Fatalf("nothing is newer: %+v, %v", u, err)
@@ -140,7 +140,7 @@ func TestUpdateByApt(t *testing.T) {
 	if got, want := s.installed(), "crane 3 installed\nharbour 1.1 installed\nquay 1.1 installed\nrunc 1.0 installed\n"; got != want {
 		t.Errorf("installed:\n%swant:\n%s", got, want)
 	}
-	if got := string(testkit.Value(os.ReadFile(s.dir + "/etc/harbour.conf"))(t)); got != "somebody's own\n" {
+	if got := string(testkit.Value(os.ReadFile(s.dir + "/etc/harbour.conf"))(t)); got != "an administrator's own\n" {
 		t.Errorf("settings are now %q", got)
 	}
 	if got := strings.Fields(s.must("apt-mark", "showauto")); !slices.Equal(got, []string{"crane", "quay"}) {

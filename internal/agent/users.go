@@ -22,8 +22,7 @@ func (a *Agent) missingUsers(want []string) []string {
 	return slices.DeleteFunc(slices.Clone(want), func(name string) bool { return strings.Contains(accounts, "\n"+name+":") })
 }
 
-// makeUsers makes the missing system accounts, with locked passwords and no shell (sysusers.d(5)), and finds the owners of what could
-// not be given to them before.
+// makeUsers makes the missing system accounts, with locked passwords and no shell (sysusers.d(5)).
 func (a *Agent) makeUsers(ctx context.Context, d *diff) error {
 	if len(d.users) == 0 {
 		return nil
@@ -38,6 +37,11 @@ func (a *Agent) makeUsers(ctx context.Context, d *diff) error {
 		}
 		return fail.Wrap(kindOr(err, fail.Refused), err, "make the accounts %s", strings.Join(d.users, " ")).Do("make them by hand, as system accounts without a login, then run again")
 	}
+	return nil
+}
+
+// findOwners resolves the owners whose accounts were missing before packages, hooks and makeUsers created them.
+func (a *Agent) findOwners(d *diff) error {
 	for _, ops := range [][]*op{d.directories, d.files} {
 		for _, o := range ops {
 			if !o.ownerMissing() {
@@ -58,12 +62,17 @@ const noOwner = -1
 // ownerMissing reports whether the account that o's path is for has yet to be made.
 func (o *op) ownerMissing() bool { return o.uid == noOwner }
 
-// ownerOf resolves an owner; one whose account this run makes is noOwner until then.
+// ownerOf resolves an owner. The owner is noOwner if this run makes the account, or if the account is missing and a package or a hook of this run may
+// make it.
 func (a *Agent) ownerOf(d *diff, owner, where string) (uid, gid int, err error) {
 	if user, _, _ := strings.Cut(owner, ":"); slices.Contains(d.users, user) {
 		return noOwner, noOwner, nil
 	}
-	return a.resolve(owner, where)
+	uid, gid, err = a.resolve(owner, where)
+	if err != nil && len(d.packages)+len(d.hooks) > 0 {
+		return noOwner, noOwner, nil
+	}
+	return uid, gid, err
 }
 
 func userChange(name string) machine.Change {

@@ -18,14 +18,17 @@ func hostOfUsers(t *testing.T) (*fakeHost, *Agent) {
 	f := newFakeHost(t)
 	write(t, f.root+passwd, "root:x:0:0::/root:/bin/bash\n")
 	a := f.agent()
-	a.owner = func(owner string) (int, int, error) {
-		name, _, _ := strings.Cut(owner, ":")
-		if !strings.Contains(f.content(passwd), name+":") {
-			return 0, 0, errors.New("no account " + name)
-		}
-		return os.Getuid(), os.Getgid(), nil
-	}
+	a.owner = f.owner
 	return f, a
+}
+
+// owner resolves an owner by the fake host's accounts.
+func (f *fakeHost) owner(owner string) (int, int, error) {
+	name, _, _ := strings.Cut(owner, ":")
+	if !strings.Contains(f.content(passwd), name+":") {
+		return 0, 0, errors.New("no account " + name)
+	}
+	return os.Getuid(), os.Getgid(), nil
 }
 
 func ofUsers() machine.Config {

@@ -114,7 +114,7 @@ func (m *realMachine) wantPeers(w gateway.WireGuard) {
 	}
 }
 
-// peer makes a key of somebody's.
+// peer creates a peer's key.
 func (m *realMachine) peer() string {
 	m.Helper()
 	private, err := gateway.NewWireGuardKey()

@@ -125,7 +125,7 @@ func (a *Agent) writeFile(p string, content []byte, mode fs.FileMode) error {
 func fileError(err error, what, where string) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return fail.Wrap(fail.Refused, err, "%s", what).At(where).Do("the disk is full: free space on the file system that holds it, then run again; what was there before is untouched")
+		return fail.Wrap(fail.Refused, err, "%s", what).At(where).Do("the disk is full: free space on its file system, then run again; the former content is untouched")
 	case errors.Is(err, unix.EROFS):
 		return fail.Wrap(fail.Refused, err, "%s", what).At(where).Do("the file system is read-only: remount it for writing, then run again")
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):

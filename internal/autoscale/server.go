@@ -200,7 +200,7 @@ func (s *service) NodeGroupTemplateNodeInfo(ctx context.Context, q *externalgrpc
 		return answer[externalgrpc.NodeGroupTemplateNodeInfoResponse](nil, err)
 	}
 	if p.Shape == nil {
-		return nil, status.Errorf(codes.Unimplemented, "pool %s has had no node yet: nobody knows what one would be like", p.Name)
+		return nil, status.Errorf(codes.Unimplemented, "pool %s has had no node yet, so its shape is unknown", p.Name)
 	}
 	node, err := template(p)
 	return answer(&externalgrpc.NodeGroupTemplateNodeInfoResponse{NodeInfo: node, NodeBytes: node}, err)

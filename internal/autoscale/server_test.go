@@ -150,7 +150,7 @@ func TestRefusedCalls(t *testing.T) {
 		"shrinks by a growth": {code(c.NodeGroupDecreaseTargetSize(t.Context(), &externalgrpc.NodeGroupDecreaseTargetSizeRequest{Id: "general", Delta: 1})), codes.InvalidArgument},
 		"no such pool":        {code(c.NodeGroupTargetSize(t.Context(), &externalgrpc.NodeGroupTargetSizeRequest{Id: "other"})), codes.NotFound},
 		"another pool's":      {code(c.NodeGroupDeleteNodes(t.Context(), &externalgrpc.NodeGroupDeleteNodesRequest{Id: "general", Nodes: []*externalgrpc.ExternalGrpcNode{{Name: "demo-general-1"}, {Name: "demo-cp-1"}}})), codes.InvalidArgument},
-		"nobody's":            {code(c.NodeGroupDeleteNodes(t.Context(), &externalgrpc.NodeGroupDeleteNodesRequest{Id: "other", Nodes: []*externalgrpc.ExternalGrpcNode{{Name: "demo-general-1"}}})), codes.NotFound},
+		"an unknown pool's":   {code(c.NodeGroupDeleteNodes(t.Context(), &externalgrpc.NodeGroupDeleteNodesRequest{Id: "other", Nodes: []*externalgrpc.ExternalGrpcNode{{Name: "demo-general-1"}}})), codes.NotFound},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s: %v, want %v", name, got[0], got[1])

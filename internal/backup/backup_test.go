@@ -32,8 +32,8 @@ func etcdData() []byte {
 	return append(data, sum[:]...)
 }
 
-// someone generates an age identity.
-func someone(t *testing.T) (recipient string, identity []byte) {
+// recipientOf generates an age identity.
+func recipientOf(t *testing.T) (recipient string, identity []byte) {
 	t.Helper()
 	id := testkit.Value(age.GenerateX25519Identity())(t)
 	return id.Recipient().String(), []byte("# of a test\n" + id.String() + "\n")
@@ -69,8 +69,8 @@ func source(t *testing.T, cluster string, at time.Time, to ...string) Source {
 func TestSet(t *testing.T) {
 	ctx := t.Context()
 	target := Directory(t.TempDir())
-	mine, key := someone(t)
-	other, otherKey := someone(t)
+	mine, key := recipientOf(t)
+	other, otherKey := recipientOf(t)
 	made := testkit.Value(Create(ctx, target, source(t, "demo", noon, mine, other)))(t)
 	if !strings.HasPrefix(made.ID, "20261123T120000Z-") || made.Where() != string(target)+"/demo/"+made.ID {
 		t.Errorf("it is %s in %s", made.ID, made.Where())
@@ -109,7 +109,7 @@ func TestSet(t *testing.T) {
 func TestProof(t *testing.T) {
 	ctx := t.Context()
 	target := Directory(t.TempDir())
-	to, _ := someone(t)
+	to, _ := recipientOf(t)
 	testkit.Must(t, testkit.Value(Create(ctx, target, source(t, "demo", noon, to)))(t).Prove(ctx, nil, "v1", noon.Add(time.Hour), "counted"))
 	s := testkit.Value(Open(ctx, target, "demo", Latest))(t)
 	if !s.Proven() || s.Proof.Checks[0] != "counted" {
@@ -123,8 +123,8 @@ func TestProof(t *testing.T) {
 }
 
 func TestDamages(t *testing.T) {
-	mine, key := someone(t)
-	_, strange := someone(t)
+	mine, key := recipientOf(t)
+	_, strange := recipientOf(t)
 	file := func(t *testing.T, d Directory, s *Set, name string, change func([]byte) []byte) {
 		t.Helper()
 		path := d.path(s.dir() + "/" + name)
@@ -219,7 +219,7 @@ func TestDamages(t *testing.T) {
 
 // TestSnapshots checks that a snapshot already damaged when it enters a set is detected.
 func TestSnapshots(t *testing.T) {
-	to, key := someone(t)
+	to, key := recipientOf(t)
 	for say, change := range map[string]func([]byte) []byte{
 		"is cut off":   func(b []byte) []byte { return b[:len(b)-40] },
 		"does not fit": func(b []byte) []byte { b[1000] ^= 1; return b },
@@ -241,7 +241,7 @@ func TestSnapshots(t *testing.T) {
 func TestHalf(t *testing.T) {
 	ctx := t.Context()
 	d := Directory(t.TempDir())
-	to, _ := someone(t)
+	to, _ := recipientOf(t)
 	whole := testkit.Value(Create(ctx, d, source(t, "demo", noon, to)))(t)
 	for _, name := range []string{"20261123T110000Z-0001/set.age", "20261123T110000Z-0002/.set.age-123", whole.ID + "/.proof.json-1"} {
 		testkit.Must(t, os.MkdirAll(filepath.Dir(d.path("demo/"+name)), 0o700))
@@ -275,7 +275,7 @@ func TestHalf(t *testing.T) {
 // TestFailedCreate checks that a failing data source leaves no remains of the set.
 func TestFailedCreate(t *testing.T) {
 	d := Directory(t.TempDir())
-	to, _ := someone(t)
+	to, _ := recipientOf(t)
 	src := source(t, "demo", noon, to)
 	src.Snapshot = func(_ context.Context, w io.Writer) (Etcd, error) {
 		_, _ = w.Write(etcdData())
@@ -296,7 +296,7 @@ func TestFailedCreate(t *testing.T) {
 func TestKey(t *testing.T) {
 	ctx := t.Context()
 	d := Directory(t.TempDir())
-	_, key := someone(t)
+	_, key := recipientOf(t)
 	if _, err := ReadKey(ctx, d, "demo", "secret"); fail.KindOf(err) != fail.NotFound {
 		t.Errorf("without a key: %v", err)
 	}

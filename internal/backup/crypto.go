@@ -23,7 +23,7 @@ func parseRecipients(texts []string) (all []age.Recipient, err error) {
 		all = append(all, r)
 	}
 	if len(all) == 0 {
-		return nil, fail.New(fail.Invalid, "nobody is named who may open the backup")
+		return nil, fail.New(fail.Invalid, "the backup has no recipients")
 	}
 	return all, nil
 }
@@ -31,7 +31,7 @@ func parseRecipients(texts []string) (all []age.Recipient, err error) {
 func parseIdentities(text []byte) ([]age.Identity, error) {
 	all, err := age.ParseIdentities(bytes.NewReader(text))
 	if err != nil || len(all) == 0 { // cause withheld: it may quote the file
-		return nil, fail.New(fail.Invalid, "there is no age identity (AGE-SECRET-KEY-1…) in what is to open the backup")
+		return nil, fail.New(fail.Invalid, "the identity file holds no age identity (AGE-SECRET-KEY-1…)")
 	}
 	return all, nil
 }

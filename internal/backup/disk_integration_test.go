@@ -21,7 +21,7 @@ func TestFullDisk(t *testing.T) {
 	small := t.TempDir()
 	testkit.Must(t, unix.Mount("naupegos-test", small, "tmpfs", 0, "size=2m"))
 	t.Cleanup(func() { _ = unix.Unmount(small, unix.MNT_DETACH) })
-	to, key := someone(t)
+	to, key := recipientOf(t)
 	src := source(t, "demo", noon, to)
 	src.Snapshot = func(_ context.Context, w io.Writer) (Etcd, error) {
 		_, err := io.CopyN(w, rand.Reader, 3*pieceSize) // incompressible

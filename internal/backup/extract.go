@@ -143,10 +143,10 @@ func (s *Set) check(raw []byte) error {
 	case m.Format > Format:
 		return fail.New(fail.Refused, "a newer naupegos wrote the backup (form %d, this one reads up to %d)", m.Format, Format).At(s.Where()).Do("use that naupegos")
 	case m.Cluster != s.Cluster || m.ClusterID != s.ClusterID:
-		return fail.New(fail.Refused, "what is in the backup belongs to cluster %s (%s), not to %s (%s)", m.Cluster, m.ClusterID, s.Cluster, s.ClusterID).
+		return fail.New(fail.Refused, "the backup's content belongs to cluster %s (%s), not to %s (%s)", m.Cluster, m.ClusterID, s.Cluster, s.ClusterID).
 			At(s.Where()).Do("take another one: another cluster's was put in its place")
 	case m.ID != s.ID:
-		return fail.New(fail.Refused, "what is in the backup is another one, %s", m.ID).At(s.Where()).Do("take another one: it was put in the place of this one")
+		return fail.New(fail.Refused, "the backup's content is that of another one, %s", m.ID).At(s.Where()).Do("take another one: it was put in the place of this one")
 	}
 	about := s.Manifest // as in aboutName, written before etcd's data was known
 	about.Etcd, about.Bytes, about.SHA256 = m.Etcd, m.Bytes, m.SHA256
@@ -157,7 +157,7 @@ func (s *Set) check(raw []byte) error {
 }
 
 func (s *Set) changed(field string) error {
-	return fail.New(fail.Refused, "%s was changed: it says of %s what the backup itself does not", manifestFile, field).At(s.Where()).Do("take another one: naupegos backup list %s", s.Cluster)
+	return fail.New(fail.Refused, "%s was changed: its %s differs from the backup's own", manifestFile, field).At(s.Where()).Do("take another one: naupegos backup list %s", s.Cluster)
 }
 
 // expect reads the archive's next file into memory; it must have this name.

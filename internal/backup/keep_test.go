@@ -52,7 +52,7 @@ func TestKeep(t *testing.T) {
 
 func TestRemove(t *testing.T) {
 	d := Directory(t.TempDir())
-	to, _ := someone(t)
+	to, _ := recipientOf(t)
 	s := testkit.Value(Create(t.Context(), d, source(t, "demo", noon, to)))(t)
 	testkit.Must(t, s.Prove(t.Context(), nil, "v1", noon))
 	testkit.Must(t, s.Remove(t.Context()))

@@ -23,7 +23,7 @@ const victim = "NAUPEGOS_TEST_BACKUP"
 
 // TestKilled checks that a backup killed while being written does not count, and that the next one removes its remains.
 func TestKilled(t *testing.T) {
-	to, key := someone(t)
+	to, key := recipientOf(t)
 	if dir := os.Getenv(victim); dir != "" {
 		src := source(t, "demo", noon, to)
 		src.Snapshot = func(ctx context.Context, w io.Writer) (Etcd, error) {
@@ -59,7 +59,7 @@ func TestKilled(t *testing.T) {
 
 // TestByHand opens a set with age and tar alone, as in docs/how-to/back-up.md.
 func TestByHand(t *testing.T) {
-	to, key := someone(t)
+	to, key := recipientOf(t)
 	d := Directory(t.TempDir())
 	s := testkit.Value(Create(t.Context(), d, source(t, "demo", noon, to)))(t)
 	dir := t.TempDir()
@@ -83,7 +83,7 @@ func TestByHand(t *testing.T) {
 func TestNewest(t *testing.T) {
 	ctx := t.Context()
 	d := Directory(t.TempDir())
-	to, _ := someone(t)
+	to, _ := recipientOf(t)
 	newest := func() string {
 		last, proven, err := Newest(ctx, d, "demo", "demo-0badcafe")
 		words := ""

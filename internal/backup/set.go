@@ -155,7 +155,7 @@ func Open(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 	s, err := read(ctx, t, cluster, id)
 	if fail.KindOf(err) == fail.NotFound {
 		return nil, fail.New(fail.NotFound, "there is no backup %s of cluster %s", id, cluster).At(t.String()).
-			Do("naupegos backup list %s names those that there are", cluster)
+			Do("naupegos backup list %s shows the existing ones", cluster)
 	}
 	if err != nil {
 		return nil, err

@@ -36,8 +36,8 @@ func accept(t *testing.T, d Directory, id string, identity []byte, trust Trust) 
 }
 
 func TestTrust(t *testing.T) {
-	to, identity := someone(t)
-	_, stranger := someone(t)
+	to, identity := recipientOf(t)
+	_, stranger := recipientOf(t)
 	d, key, other := Directory(t.TempDir()), NewSigningKey(), NewSigningKey()
 	set := testkit.Value(Create(t.Context(), d, signed(t, noon, to, key, identity)))(t)
 	public, foreign := testkit.Value(PublicOf(key))(t), testkit.Value(PublicOf(other))(t)
@@ -125,7 +125,7 @@ func change(t *testing.T, raw []byte, path string) []byte {
 // TestEveryFieldIsSigned changes one manifest field or one byte of a file at a time, in a set signed with the cluster's key and in one signed by a
 // machine. Every change must be refused.
 func TestEveryFieldIsSigned(t *testing.T) {
-	to, identity := someone(t)
+	to, identity := recipientOf(t)
 	key, machines := NewSigningKey(), NewSigningKey()
 	own := signed(t, noon, to, key, identity)
 	delegated := own
@@ -181,7 +181,7 @@ func TestEveryFieldIsSigned(t *testing.T) {
 
 // TestMachinesSignTheirPart: the machines' key can't sign a set whose fields differ from those that the cluster's key fixed in the delegation.
 func TestMachinesSignTheirPart(t *testing.T) {
-	to, identity := someone(t)
+	to, identity := recipientOf(t)
 	key, machines := NewSigningKey(), NewSigningKey()
 	own := signed(t, noon, to, key, identity)
 	form := testkit.Value(own.Sign.Delegate(testkit.Value(PublicOf(machines))(t), own.About, own.Operator))(t)
@@ -193,8 +193,11 @@ func TestMachinesSignTheirPart(t *testing.T) {
 		"another reason":    func(s *Source) { s.About.Reason = "asked for by an operator" },
 		"another release":   func(s *Source) { s.About.Kubernetes = "v1.2.4" },
 		"another bundle":    func(s *Source) { s.About.Bundle = "sha256-2" },
-		"more recipients":   func(s *Source) { r, _ := someone(t); s.About.Recipients = append(slices.Clone(s.About.Recipients), r) },
-		"another cluster":   func(s *Source) { s.About.ClusterID = "demo-00000000" },
+		"more recipients": func(s *Source) {
+			r, _ := recipientOf(t)
+			s.About.Recipients = append(slices.Clone(s.About.Recipients), r)
+		},
+		"another cluster": func(s *Source) { s.About.ClusterID = "demo-00000000" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := own
@@ -214,7 +217,7 @@ func TestMachinesSignTheirPart(t *testing.T) {
 
 // TestProofIsSigned: a proof changed without the cluster's key does not count, and ProofProblem names its file.
 func TestProofIsSigned(t *testing.T) {
-	to, identity := someone(t)
+	to, identity := recipientOf(t)
 	d, key := Directory(t.TempDir()), NewSigningKey()
 	s := testkit.Value(Create(t.Context(), d, signed(t, noon, to, key, identity)))(t)
 	testkit.Must(t, s.Prove(t.Context(), key, "v1", noon, "counted"))
@@ -235,7 +238,7 @@ func TestProofIsSigned(t *testing.T) {
 
 // TestSnapshotIsBoundedWhileWritten: a snapshot larger than its manifest states is never written to disk completely.
 func TestSnapshotIsBoundedWhileWritten(t *testing.T) {
-	to, identity := someone(t)
+	to, identity := recipientOf(t)
 	d := Directory(t.TempDir())
 	src := source(t, "demo", noon, to)
 	src.Snapshot = func(_ context.Context, w io.Writer) (Etcd, error) {

@@ -89,7 +89,7 @@ func (o *Operator) Seal(recipients []string) ([]byte, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "encrypt what the store knows of the cluster")
+		return nil, fail.Wrap(fail.Internal, err, "encrypt the store's record of the cluster")
 	}
 	return out.Bytes(), nil
 }

@@ -26,7 +26,7 @@ const entryFile = "entry.json"
 func cacheKey(parts any) (string, error) {
 	data, err := json.Marshal(parts)
 	if err != nil {
-		return "", fail.Wrap(fail.Internal, err, "digest what goes into a build")
+		return "", fail.Wrap(fail.Internal, err, "digest the inputs of a build")
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:]), nil

@@ -184,7 +184,7 @@ func (d *debian) keep(ctx context.Context, p deb, dir string) (*cacheEntry, erro
 		return nil, ioError(err, "read Debian package", file)
 	}
 	if got != "sha256:"+p.SHA256 {
-		return nil, fail.New(fail.Refused, "Debian package %s has digest %s, the archive's index says %s", p.File, got, p.SHA256).Do("try again; do not use what was downloaded")
+		return nil, fail.New(fail.Refused, "Debian package %s has digest %s, the archive's index says %s", p.File, got, p.SHA256).Do("try again; do not use the downloaded files")
 	}
 	own := filepath.Join(dir, p.Name+".d")
 	if err := os.Mkdir(own, 0o755); err != nil {

@@ -16,7 +16,7 @@ func TestGoRunsInAnEnvironmentOfItsOwn(t *testing.T) {
 			t.Setenv(k, v)
 		}
 	}
-	t.Setenv("TMPDIR", t.TempDir()) // where somebody else asks for another toolchain
+	t.Setenv("TMPDIR", t.TempDir()) // where a user's environment asks for another toolchain
 	t.Setenv("GOTOOLCHAIN", "auto")
 	testkit.Must(t, os.WriteFile(os.TempDir()+"/go.mod", []byte("module other\ngo 9.9\n"), 0o644))
 	g, err := newGoTool(context.Background(), "")

@@ -159,7 +159,7 @@ func (l *Library) Find(ctx context.Context, kubernetes string, addons ...string)
 	}
 	missing := fail.New(fail.NotFound, "no bundle of Kubernetes %s for %s in %s", titleOf(kubernetes, addons), hostPlatform(), l.root)
 	if !slices.Contains(release.Versions(), kubernetes) {
-		return nil, missing.Do("naupegos bundle list shows what is there; this naupegos builds %s", strings.Join(release.Versions(), ", "))
+		return nil, missing.Do("naupegos bundle list shows the built ones; this naupegos builds %s", strings.Join(release.Versions(), ", "))
 	}
 	return nil, missing.Do("make one: naupegos bundle build --kubernetes %s%s, or use %s", kubernetes, with, others)
 }

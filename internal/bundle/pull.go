@@ -112,7 +112,7 @@ func (l *Library) pullOne(ctx context.Context, f *fetcher, d download, r *report
 		return nil, ioError(err, "verify download", raw)
 	}
 	if got != "sha256:"+want {
-		return nil, fail.New(fail.Refused, "what was downloaded has the digest %s, %s sha256:%s", got, d.vouched(), want).At(shown(d.url)).
+		return nil, fail.New(fail.Refused, "the downloaded file has the digest %s, %s sha256:%s", got, d.vouched(), want).At(shown(d.url)).
 			Do("do not use it; try again, or another mirror")
 	}
 	if err := d.unpack(raw, out); err != nil {

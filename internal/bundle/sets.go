@@ -274,6 +274,6 @@ func (l *Library) VerifySet(ctx context.Context, name string) error {
 	if err != nil || len(problems) == 0 {
 		return err
 	}
-	return fail.Wrap(fail.Invalid, errors.Join(problems...), "%d of %d files are not what the set says", len(problems), len(s.Artifacts())).
+	return fail.Wrap(fail.Invalid, errors.Join(problems...), "%d of %d files differ from the set's list", len(problems), len(s.Artifacts())).
 		At("set " + name).Do("add its images again: naupegos bundle add replaces damaged files")
 }

@@ -22,7 +22,7 @@ func (l *Library) Verify(ctx context.Context, id string) error {
 	if err != nil || len(problems) == 0 {
 		return err
 	}
-	return fail.Wrap(fail.Invalid, errors.Join(problems...), "%d of %d artifacts are not what the manifest says", len(problems), len(b.Manifest.artifacts())).
+	return fail.Wrap(fail.Invalid, errors.Join(problems...), "%d of %d artifacts differ from the manifest", len(problems), len(b.Manifest.artifacts())).
 		At("bundle "+b.ID[:12]).Do("remove it and build, pull or import it again: naupegos bundle remove %s", b.ID[:12])
 }
 

@@ -36,12 +36,12 @@ var (
 
 	instead = map[string]string{
 		"kubectl":   "naupegos kubeconfig NAME, and a kubectl of your own",
-		"autoscale": "spec.unattended.autoscale in its document has servers answer the cluster's autoscaler",
+		"autoscale": "with spec.unattended.autoscale in its document, servers answer the cluster's autoscaler",
 		"ui":        "open its pages: https://HOST:PORT/ui/", "server": "run it on the server's host, in an environment that names no server: here it would work on this host's store",
 		"store":      "naupegos server backup and restore, where the server's store is",
 		"ssh":        "naupegos handover NAME DIR, then ssh -F ssh_config MACHINE in DIR: the way to machines is yours, not the server's",
 		"ssh-config": "naupegos handover NAME DIR writes one for this host",
-		"backup key": "run it where the server's store is: the passphrase is for nobody else",
+		"backup key": "run it where the server's store is: the passphrase must not leave that host",
 	}
 )
 
@@ -189,7 +189,7 @@ func (v *afar) carryOut(ctx context.Context) (first *plan.Plan, done operate.Don
 			return first, done, err
 		}
 		changed, said, asked = true, done.Said, asked.Then()
-		ask = func(*plan.Plan) string { return "There is more to do. Carry this out, too?" }
+		ask = func(*plan.Plan) string { return "More changes are needed. Carry them out, too?" }
 	}
 }
 
@@ -205,7 +205,7 @@ func (v *afar) carryOutAgreed(ctx context.Context, p *plan.Plan, digest string) 
 	if err != nil || !r.More {
 		return r.Done, err
 	}
-	v.asked, v.question = v.asked.Then(), "There is more to do. Carry this out, too?"
+	v.asked, v.question = v.asked.Then(), "More changes are needed. Carry them out, too?"
 	_, done, err = v.carryOut(ctx)
 	done.Changed = true
 	return done, err
@@ -296,7 +296,7 @@ type watched struct {
 func (w *watched) line(line []byte) error {
 	var kind struct{ Event, Text string }
 	if err := json.Unmarshal(line, &kind); err != nil {
-		return fail.Wrap(fail.Internal, err, "read what the job tells")
+		return fail.Wrap(fail.Internal, err, "read the job's events")
 	}
 	var err error
 	switch {

@@ -222,7 +222,7 @@ func newBackupKeyCmd(a *App) *cobra.Command {
 scrypt). Then the backups and the passphrase are enough to rebuild the cluster if everything else is lost. The
 passphrase is read from the terminal or from a file. Running the command again replaces the old passphrase.
 
-Whoever has both the backups and the passphrase controls every cluster in this store: choose a long passphrase, and
+Anyone with both the backups and the passphrase controls every cluster in this store: choose a long passphrase, and
 keep it elsewhere.`,
 		Example: "  naupegos backup key demo\n  naupegos backup key demo --passphrase-file /root/passphrase",
 		Args:    cobra.ExactArgs(1),
@@ -335,7 +335,7 @@ func showBackup(w io.Writer, of *operate.BackupShown) error {
 		{"proven", proven(s)}, {"Kubernetes", s.Kubernetes}, {"bundle", s.Bundle},
 		{"etcd", fmt.Sprintf("%s, revision %d, taken of %s, %s", s.Etcd.Version, s.Etcd.Revision, s.Etcd.Member, sizeWords(s.Etcd.Bytes))},
 		{"holds", strings.Join(s.Parts, ", ")}, {"size", sizeWords(s.Bytes)}, {"SHA-256", s.SHA256}, {"where", of.Where},
-		{"opened by", strings.Join(s.Recipients, ", ")}, {"signed by", cmp.Or(s.SignedBy, "nobody")},
+		{"opened by", strings.Join(s.Recipients, ", ")}, {"signed by", cmp.Or(s.SignedBy, "no key")},
 	} {
 		t.Row("%s\t%s\n", line[0], line[1])
 	}

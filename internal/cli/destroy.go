@@ -71,7 +71,7 @@ In a cloud, what the cluster created for Services and PersistentVolumeClaims is 
 revoked.
 
 --machine resets one machine: it is drained, leaves etcd and Kubernetes as a replaced machine does, and is cleaned.
-The next apply has it join again. The only control-plane machine, or one that etcd's quorum needs, is refused.
+The next apply joins it again. The only control-plane machine, or one that etcd's quorum needs, is refused.
 
 A machine that is off or does not answer can't be cleaned. With --consent ` + nodes.ConsentLeave + `, a reset of the whole cluster
 leaves it as it is, and apply refuses to build on it until reset --machine has cleaned it. If reset is interrupted,
@@ -107,7 +107,7 @@ func (a *App) reset(ctx context.Context, name string, o removal.ResetOptions, fo
 		return err
 	}
 	if o.Machine != "" {
-		_, err := fmt.Fprintf(a.Out, "Machine %s is clean and out of the cluster; naupegos apply has it join again.\n", o.Machine)
+		_, err := fmt.Fprintf(a.Out, "Machine %s is clean and out of the cluster; naupegos apply joins it again.\n", o.Machine)
 		return err
 	}
 	_, err := fmt.Fprintf(a.Out, "The machines of cluster %s are clean; naupegos apply builds another cluster on them. Kubeconfigs of the former one are of no use any more.\n", name)
@@ -143,7 +143,7 @@ func volumeTable(w io.Writer, name string, odd []removal.OddVolume) error {
 		_, err := fmt.Fprintf(w, "The volumes of cluster %s are as its PersistentVolumes say.\n", name)
 		return err
 	}
-	fmt.Fprintf(w, "Volumes of which cluster %s and its cloud don't say the same; nothing was changed:\n", name)
+	fmt.Fprintf(w, "Volumes on which cluster %s and its cloud disagree; nothing was changed:\n", name)
 	t := output.NewTable(w)
 	t.Head("IS\tVOLUME\tPERSISTENTVOLUME\tCLAIM\tSTATE\tSERVER")
 	for _, v := range odd {

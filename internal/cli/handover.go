@@ -27,7 +27,7 @@ func newHandoverCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "handover [NAME] DIR",
 		Short: "Write a directory with everything that a cluster's new operator needs",
-		Long: `Write a directory (0700) for somebody who takes over the operation of a cluster. It contains the administrator's
+		Long: `Write a directory (0700) for the operator who takes over a cluster. It contains the administrator's
 kubeconfig; an ssh configuration with jump hosts, pinned host keys and the cluster's SSH key; in a cloud, a clouds.yaml
 with a credential of its own that expires with the kubeconfig; a WireGuard configuration for each peer; and a README
 that says what the cluster is, how to reach it and what expires when. NAME may be left out if there is only one
@@ -111,7 +111,7 @@ machines, renews certificates and upgrades it. No pod, program or machine is res
 With --server, DIR is on your machine and is written before the server begins; this needs the role admin.
 
 A cluster that differs from its document, or has a machine that does not answer, is refused. So are clusters on
-machines that Naupegos created (local, openstack): nobody else would maintain those. If release is interrupted, run the
+machines that Naupegos created (local, openstack): only Naupegos maintains those. If release is interrupted, run the
 same command again; until it has finished, apply refuses.`,
 		Example: "  naupegos release demo ./demo-release --dry-run\n  naupegos release demo ./demo-release",
 		Args:    cobra.ExactArgs(2),
@@ -132,7 +132,7 @@ func (a *App) release(ctx context.Context, name, dir string, format *output.Form
 		return err
 	}
 	v := &verb{asked: operate.Asked{Verb: operate.Release, Cluster: name}, flags: f, out: format}
-	v.question = fmt.Sprintf("Release cluster %s to whoever gets %s, and delete it from the store?", name, dir)
+	v.question = fmt.Sprintf("Release cluster %s to the recipient of %s, and delete it from the store?", name, dir)
 	v.here = func(o *operate.Options) {
 		o.HandOver = func(files map[string][]byte) error {
 			return a.onStore(ctx, "release "+name+" to "+dir, func() error { return write(files) })
@@ -169,7 +169,7 @@ func newImportCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import NAME --from ADDRESS {--identity FILE | --credential NAME}",
 		Short: "Inspect a cluster that kubeadm created, and take it over",
-		Long: `Inspect a cluster that somebody created with kubeadm on Debian or Ubuntu hosts, over SSH, and print the document that
+		Long: `Inspect a cluster that was created with kubeadm on Debian or Ubuntu hosts, over SSH, and print the document that
 describes it and how it differs from what naupegos would have created. Nothing is changed. --from is the address of one
 of its control-plane hosts; the others are found through it, and reached at their nodes' internal addresses. The host
 keys must be known: --known-hosts.
@@ -246,7 +246,7 @@ func (a *App) foreign(ctx context.Context, c *client.Client, name string, way *o
 			return r, nil, err
 		}
 		if err := json.Unmarshal(got.Report, &r); err != nil {
-			return r, nil, fail.Wrap(fail.Internal, err, "read what the server has seen")
+			return r, nil, fail.Wrap(fail.Internal, err, "read the server's answer")
 		}
 		return r, func(w io.Writer) error { _, err := io.WriteString(w, got.Text); return err }, nil
 	}

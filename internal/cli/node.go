@@ -127,7 +127,7 @@ nodes stay cordoned until naupegos node uncordon.`,
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout < 0 || grace < 0 {
-				return fail.New(fail.Invalid, "a negative time is none")
+				return fail.New(fail.Invalid, "a time can't be negative")
 			}
 			o.TimeoutSeconds, o.GraceSeconds = seconds(timeout), seconds(grace)
 			return a.onNodes(cmd.Context(), operate.Asked{Verb: "node drain", Drain: &o}, args, "drained")
@@ -190,11 +190,11 @@ func newAutoscaleCmd(a *App) *cobra.Command {
 		Short: "Let a cluster-autoscaler scale pools of workers",
 		Long: `Serve the pools of workers that can scale (maxReplicas in the document) to the Kubernetes cluster-autoscaler, through
 its provider externalgrpc. The autoscaler asks for machines when pods find no room, and for the removal of machines
-that nobody needs. Each change is a plan like apply's, recorded in the history, made under the cluster's lease, and
+that are idle. Each change is a plan like apply's, recorded in the history, made under the cluster's lease, and
 within minReplicas and maxReplicas. The number is remembered: a later apply keeps it.
 
-Nothing else in the cluster is changed. If apply would do more than scale, requests are refused until somebody has
-applied. While another command works on the cluster, the autoscaler is told to try again.
+Nothing else in the cluster is changed. If apply would do more than scale, requests are refused until an operator
+has applied. While another command works on the cluster, the autoscaler is told to try again.
 
 The autoscaler and the server authenticate each other with certificates of the cluster's authority: --secret prints a
 Secret with the autoscaler's certificate and configuration, and serves nothing. The first cluster is served on the

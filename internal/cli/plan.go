@@ -63,9 +63,9 @@ Exit status: 0 if there is nothing to do, 2 if there are changes, any other on e
 			case f.destroy:
 				return a.planDestroy(cmd.Context(), args, &f)
 			case len(args) > 0:
-				return fail.New(fail.Invalid, "plan takes a document, not %q", args[0]).Do("name it with -f FILE; a NAME goes with --destroy")
+				return fail.New(fail.Invalid, "plan takes a document, not %q", args[0]).Do("name it with -f FILE; only --destroy takes a NAME")
 			case f.keepVolumes:
-				return fail.New(fail.Invalid, "--keep-volumes goes with --destroy")
+				return fail.New(fail.Invalid, "--keep-volumes needs --destroy")
 			}
 			return a.plan(cmd.Context(), &f)
 		},
@@ -134,7 +134,7 @@ func (a *App) planAfar(ctx context.Context, c *client.Client, doc *v1alpha1.Clus
 		}); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s has the server carry it out.\n", f.save)
+		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s sends it to the server.\n", f.save)
 	}
 	return a.printPlan(p, got.Later, &f.out, f.diff)
 }

@@ -67,7 +67,7 @@ or systemd's credential naupegos-identity-passphrase, where there is no terminal
 each process. --none removes the protection.
 
 The identity itself stays: copies of the unprotected file still open the store. Renew it with naupegos store rotate if
-someone else may have one.`,
+another person may have one.`,
 		Example: "  naupegos store protect\n  naupegos store protect --passphrase-file /root/passphrase\n  naupegos store protect --plugin AGE-PLUGIN-YUBIKEY-1Q…\n  naupegos store protect --none",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -41,7 +41,7 @@ round takes the next step. A machine that was Ready for that long has recovered.
 Run it from cron or a timer, unattended: it repairs one machine at a time, never goes below etcd's quorum, and touches
 nothing but that machine. A replacement is refused if apply would change something else as well. If more nodes are not
 Ready than spec.repair.maxUnhealthy allows (a third by default), none is touched: the cause is then unlikely to be in
-the machines. A machine whose node somebody cordoned is left alone. --machine repairs that machine at once, whichever
+the machines. A machine whose node a user cordoned is left alone. --machine repairs that machine at once, whichever
 of spec.repair.after, maxUnhealthy and the cordon would prevent it.
 
 Exit status: 0 if no machine is sick, or the one that was is Ready; 4 if nothing is left to try, too many machines are
@@ -113,7 +113,7 @@ its node is drained, its packages are updated, it is rebooted, and the next mach
 as before (kubelet, node Ready since the boot, etcd, API). Gateways come first, then the control plane, after a backup
 and with etcd's leader last, then the workers. A machine without updates is left alone.
 
-Exactly the versions in the plan are installed. Nothing is removed. Files that somebody edited are kept, and so are
+Exactly the versions in the plan are installed. Nothing is removed. Edited files are kept, and so are
 packages whose programs come from the bundle (kubelet, containerd and the like) and those in spec.updates.os.hold. A
 machine needs a reboot if its packages ask for it or a newer kernel is installed; local machines share their host's
 kernel, and are restarted.
@@ -160,7 +160,7 @@ func (a *App) update(ctx context.Context, name string, f *updateFlags) error {
 	case err != nil:
 		return err
 	case p.Empty() && !done.Changed:
-		_, err = fmt.Fprintf(a.Out, "Cluster %s: no machine has anything to be updated.\n", name)
+		_, err = fmt.Fprintf(a.Out, "Cluster %s: no machine has updates.\n", name)
 		return err
 	}
 	_, err = fmt.Fprintf(a.Out, "Cluster %s: its machines are up to date (%s).\n", name, time.Since(began).Round(100*time.Millisecond))
@@ -198,7 +198,7 @@ The command is refused while etcd has its quorum.
   2. A copy of the survivor's data becomes the data of a cluster with one member. The original is kept aside on that
      machine. Revisions are raised by a billion, so that no watcher takes old objects for new ones; old members can't
      join.
-  3. As in naupegos apply, machines that are gone are created again and join, and so do those that were stopped.
+  3. As in naupegos apply, machines that are gone are created again and join, and stopped ones are started.
 
 A machine that exists but does not answer might come back with others and serve the old data: give it up with
 --consent ` + nodes.ConsentLeave + `=MACHINE. Another machine takes its place. On a host given by address, apply refuses to build

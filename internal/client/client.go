@@ -1,6 +1,6 @@
 // Package client asks a Naupegos server what its API answers, over HTTPS with an operator's token.
 //
-// It shows nothing and asks nobody: that is the caller's.
+// It prints nothing and asks no questions: the caller does.
 package client
 
 import (
@@ -33,7 +33,7 @@ import (
 type Config struct {
 	URL   string // https://HOST:PORT
 	Token string
-	CA    []byte // PEM: who signed the server's certificate, and nobody else; empty: those that this host believes
+	CA    []byte // PEM: the only authority trusted for the server's certificate; empty: the authorities that this host trusts
 }
 
 // Client asks one server.
@@ -69,7 +69,7 @@ func SignIn(ctx context.Context, c Config) (how issuer.SignIn, err error) {
 	}
 	if fail.KindOf(err) == fail.NotFound {
 		return how, fail.New(fail.Refused, "the server %s knows no issuer to sign in with", asks.base.Host).
-			Do("whoever keeps it names one by --oidc-issuer, or makes a token: naupegos server token create")
+			Do("its administrator names one by --oidc-issuer, or creates a token: naupegos server token create")
 	}
 	return how, err
 }
@@ -104,7 +104,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if body != nil {
 		raw, err := json.Marshal(body)
 		if err != nil {
-			return nil, fail.Wrap(fail.Internal, err, "write down what the server is asked")
+			return nil, fail.Wrap(fail.Internal, err, "encode the request")
 		}
 		data = bytes.NewReader(raw)
 	}
@@ -209,12 +209,12 @@ func (c *Client) Plan(ctx context.Context, r api.PlanRequest) (*api.Planned, err
 	return get[api.Planned](ctx, c, http.MethodPost, "/api/v1/plans", nil, r)
 }
 
-// Foreign has the server look at a cluster that somebody else has made.
+// Foreign asks the server to inspect a cluster that was not created by Naupegos.
 func (c *Client) Foreign(ctx context.Context, r api.ForeignRequest) (*api.Foreign, error) {
 	return get[api.Foreign](ctx, c, http.MethodPost, "/api/v1/imports", nil, r)
 }
 
-// Submit has the server carry out what was planned.
+// Submit asks the server to carry out a plan.
 func (c *Client) Submit(ctx context.Context, o work.Order) (*store.Job, error) {
 	return get[store.Job](ctx, c, http.MethodPost, "/api/v1/jobs", nil, o)
 }

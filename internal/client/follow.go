@@ -22,7 +22,7 @@ const (
 )
 
 // Follow calls each with every line that a job tells, from the first one, until the job has ended, and returns it then. Where the server goes
-// away it is asked again, and goes on where it was.
+// away it is asked again, and continues where it was.
 func (c *Client) Follow(ctx context.Context, id string, each func(line []byte) error) (*store.Job, error) {
 	f := &following{c: c, id: id, each: each}
 	last := time.Now()
@@ -44,7 +44,7 @@ func (c *Client) Follow(ctx context.Context, id string, each func(line []byte) e
 		case f.seen != before || err == nil:
 			last = time.Now()
 		case time.Since(last) > away:
-			return nil, fail.Wrap(fail.Unreachable, err, "the server went away while job %s ran", id).Do("the job goes on where a server runs; naupegos history shows it")
+			return nil, fail.Wrap(fail.Unreachable, err, "the server went away while job %s ran", id).Do("the job continues on any running server; naupegos history shows it")
 		}
 		select {
 		case <-tick.C:
@@ -85,7 +85,7 @@ func (f *following) once(ctx context.Context) (*store.Job, error) {
 	for {
 		line, err := in.ReadString('\n')
 		if errors.Is(err, io.EOF) {
-			return nil, nil // the server stops: another connection goes on
+			return nil, nil // the server stops: another connection continues
 		}
 		if err != nil {
 			return nil, fail.Wrap(fail.Unreachable, err, "follow the job").At(f.c.base.Host)

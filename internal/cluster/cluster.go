@@ -8,6 +8,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -45,6 +46,7 @@ type Deps struct {
 	AgentPath string                                // naupegos-agent on this side
 	Given     *backups.Given                        // secrets and facts of a cluster that is new to the store; nil: none
 	Closed    bool                                  // the document may name credentials, and no files or variables of this host
+	BMCs      func(netip.Addr) bool                 // whether a machine's BMC may have an address; nil: every address is allowed
 	Ask       func(question string) (string, error) // asks for a password on the operator's terminal; nil: there is none
 	ReadOnly  bool                                  // nothing is stored before Commit: facts and secrets from planning stay in memory
 	Sets      siteset.Renderer                      // renders spec.manifests and spec.charts; nil: in this process
@@ -70,7 +72,7 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 	}
 	c := &Cluster{Reporter: &report.Reporter{Removal: &removal.Removal{Staged: &staged.Staged{Addons: &addons.Addons{Keeper: &backups.Keeper{Nodes: &nodes.Nodes{Observer: &observe.Observer{Renderer: &render.Renderer{Conn: &connect.Conn{Env: &env.Env{
 		Doc: d.Document, Record: d.Record, Find: d.Bundles, Secrets: secrets, Store: d.Store, Facts: memory.NewFacts(d.Record, st), StateDir: d.Store.Dir(),
-		Credentials: env.NewCredentials(policy.NewCredentials(d.Store.ServerSecrets()), d.Document.Metadata.Name, d.Closed),
+		Credentials: env.NewCredentials(policy.NewCredentials(d.Store.ServerSecrets()), d.Document.Metadata.Name, d.Closed), BMCs: d.BMCs,
 	}}}}}}}}}}}
 	if d.Given != nil {
 		for name, value := range d.Given.Secrets {
@@ -135,7 +137,7 @@ func (c *Cluster) newProvider() (provider.Provider, error) {
 	return providers.New(providers.Options{
 		Document: c.Doc, ClusterID: c.Record.ID, Bundle: c.Current, AgentPath: c.Agent.Path, PublicKey: c.PublicKeys[0], Home: c.Facts.Get(memory.Home),
 		Runner: c.Dialer, Hosts: memory.Hosts{Facts: c.Facts}, HostKeys: memory.HostKeys{Facts: c.Facts}, SSHKeys: c.AuthorizedKeys(), Store: c.Store,
-		CloudLogin: c.Credentials.Cloud(c.Doc), Closed: c.Credentials.Closed,
+		CloudLogin: c.Credentials.Cloud(c.Doc), BMCs: c.BMCs, Closed: c.Credentials.Closed,
 	})
 }
 

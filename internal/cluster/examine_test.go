@@ -20,7 +20,7 @@ func TestCheckPorts(t *testing.T) {
 		listeners []machine.Listener
 		want      []string // nothing: it fits
 	}{
-		"nobody listens":               {provider.ControlPlane, nil, nil},
+		"no listener":                  {provider.ControlPlane, nil, nil},
 		"SSH and a web server":         {provider.ControlPlane, []machine.Listener{nginx("0.0.0.0", 22), nginx("::", 80)}, nil},
 		"API port":                     {provider.ControlPlane, []machine.Listener{nginx("0.0.0.0", 6443)}, []string{"cp-1", "port 6443", "kube-apiserver", "nginx (process 77 of nginx.service)", "systemctl disable --now nginx.service"}},
 		"the API port on a worker":     {provider.Worker, []machine.Listener{nginx("0.0.0.0", 6443)}, nil},

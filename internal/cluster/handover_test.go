@@ -143,6 +143,6 @@ func TestTrustedKeysAreHandedOn(t *testing.T) {
 		}
 	}
 	if strings.Contains(known, "demo-gw-2,") {
-		t.Errorf("a key that nobody has shown is known:\n%s", known)
+		t.Errorf("a key that no machine has shown is known:\n%s", known)
 	}
 }

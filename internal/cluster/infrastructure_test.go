@@ -121,7 +121,7 @@ func TestScalingPlans(t *testing.T) {
 		t.Errorf("the autoscaler knows demo-a-1 as %s, and its node is called otherwise", id)
 	}
 	if id := l.Marks(wanted.Slot{Name: "demo-b-1", Role: provider.Worker, Pool: "b"}).ProviderID; id != "" {
-		t.Errorf("a node that nobody asks for is called %s", id)
+		t.Errorf("an unknown node has the ID %s", id)
 	}
 	again := scalingDocument(t)
 	staged.StayWith(l.Record, again)

@@ -34,13 +34,13 @@ func TestIngressFollowsTheWorkers(t *testing.T) {
 		t.Errorf("a gateway, and with it the API, waits for a worker: step %d of %+v: %v", i, steps, err)
 	}
 	if !l.addressesPending(t.Context(), o) {
-		t.Error("nobody tells the gateways of the new worker")
+		t.Error("the gateways do not learn of the new worker")
 	}
 	if err := l.Facts.Set(t.Context(), memory.Bootstrapped, ""); err != nil {
 		t.Fatal(err)
 	}
 	if !l.addressesPending(t.Context(), o) {
-		t.Error("nobody tells the gateways of a cluster's first workers")
+		t.Error("the gateways do not learn of a cluster's first workers")
 	}
 
 	l = newLab(t, doc).Running(doc)

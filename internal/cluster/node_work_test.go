@@ -105,11 +105,11 @@ func TestNodesAreAskedFirst(t *testing.T) {
 	}
 	l.Running(doc)
 	l.UseAPI(testkit.Value(kube.NewClient(conf, kube.ClientOptions{Dial: func(context.Context, string, string) (net.Conn, error) {
-		return nil, fail.New(fail.Unreachable, "nobody listens")
+		return nil, fail.New(fail.Unreachable, "connection refused")
 	}}))(t))
 	for verb, planned := range plans {
 		_, err := planned("demo-a-1")
-		testkit.Fails(t, err, fail.Unreachable, verb+": the API of cluster demo does not answer", "nobody listens", "naupegos status demo")
+		testkit.Fails(t, err, fail.Unreachable, verb+": the API of cluster demo does not answer", "connection refused", "naupegos status demo")
 	}
 	l.UseAPI(testkit.Value(kube.NewClient(conf, kube.ClientOptions{Timeout: 20 * time.Second}))(t))
 	for verb, planned := range plans {

@@ -251,7 +251,7 @@ func TestNothingToDo(t *testing.T) {
 	n.Unschedulable = true
 	o.Nodes["demo-a-1"] = n
 	if got := l.mustPlan(o); got != "" {
-		t.Errorf("a node that somebody cordoned is touched:\n%s", got)
+		t.Errorf("a node that a user cordoned is touched:\n%s", got)
 	}
 }
 
@@ -377,12 +377,12 @@ func (l *lab) judgeHost(name, machineID string) {
 // TestPlanWarns: the plan contains the provider's warnings about new machines.
 func TestPlanWarns(t *testing.T) {
 	l := newLab(t, document(t, 1, 0, 1))
-	l.cloud.odd = []string{"nobody gets in"}
+	l.cloud.odd = []string{"login is impossible"}
 	ap, err := l.PlanApply(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(ap.Plan.Warnings) != 1 || ap.Plan.Warnings[0] != "nobody gets in" {
+	if len(ap.Plan.Warnings) != 1 || ap.Plan.Warnings[0] != "login is impossible" {
 		t.Errorf("the plan's warnings are %q", ap.Plan.Warnings)
 	}
 	l.judgeHost("demo-cp-1", "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a")

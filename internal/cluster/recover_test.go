@@ -92,6 +92,6 @@ func TestRecoverRefused(t *testing.T) {
 		t.Errorf("what has come to its end is %+v", l.LastRecovery())
 	}
 	if l.Facts.Get(memory.Recovering) == "" {
-		t.Error("nobody knows of it any more")
+		t.Error("the recovery is forgotten")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/inside"
 	"github.com/naupegos/naupegos/internal/cluster/site"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -51,7 +52,7 @@ func TestRegistryInside(t *testing.T) {
 			continue
 		}
 		text := string(docker.Content)
-		if at := strings.Index(text, ":5443"); at < strings.Index(text, "mirror.example.org") || strings.Count(text, ":5443") != 2 || !strings.Contains(text, inside.ClientPath) {
+		if at := strings.Index(text, ":5443"); at < strings.Index(text, "mirror.example.org") || strings.Count(text, ":5443") != 2 || !strings.Contains(text, layout.KubeletClientPath(false)) {
 			t.Errorf("%s: %s", s.Name, text)
 		}
 		if strings.Count(string(others.Content), ":5443") != 2 || strings.Contains(string(others.Content), "server =") {
@@ -61,5 +62,26 @@ func TestRegistryInside(t *testing.T) {
 	doc.Spec.Registry.Sets = []string{"absent"}
 	if _, err := l.Config(t.Context(), slots[0], machine.Facts{CgroupVersion: 2, Interface: "eth0"}); fail.KindOf(err) != fail.NotFound || !strings.Contains(err.Error(), "bundle add image --set absent") {
 		t.Errorf("an absent set: %v", err)
+	}
+}
+
+// TestTrustedAuthorities restarts API servers when the authorities of their machines change: they read them once.
+func TestTrustedAuthorities(t *testing.T) {
+	manifest := func(cas ...string) string {
+		doc := document(t, 3, 1, 1)
+		doc.Spec.Machines.TrustedCAs = cas
+		doc.Default()
+		l := newLab(t, doc).Running(doc)
+		testkit.Must(t, l.LoadTarget(t.Context()))
+		conf := testkit.Value(l.Config(t.Context(), siteSlots()[0], machine.Facts{CgroupVersion: 2, Interface: "eth0"}))(t)
+		testkit.Must(t, conf.Validate())
+		return string(fileOf(conf, "/etc/kubernetes/manifests/kube-apiserver.yaml").Content)
+	}
+	none, one, two := manifest(), manifest("one"), manifest("one", "two")
+	if none == one || one == two {
+		t.Error("the API server's pod is the same with other authorities")
+	}
+	if strings.Count(none, "mountPath") != strings.Count(two, "mountPath") {
+		t.Errorf("authorities are mounted twice:\n%s", two)
 	}
 }

@@ -324,7 +324,7 @@ func (c *Cluster) PlanImport(opts ImportOptions) (*plan.Plan, error) {
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			words, err := opts.Changed(ctx)
 			if err == nil && words != "" {
-				err = fail.New(fail.Refused, "%s, while the cluster was taken over", words).Do("find out who did that; the same command again begins with what is there now")
+				err = fail.New(fail.Refused, "%s, while the cluster was taken over", words).Do("find out the cause; the same command starts over from the cluster's new state")
 			}
 			return err
 		},

@@ -64,7 +64,7 @@ func TestReleasePlan(t *testing.T) {
 	// Resumed: a machine that its agent has forgotten is not compared with its configuration.
 	testkit.Must(t, l.Facts.SetOf(t.Context(), memory.Released, "demo-a-1", "true"))
 	o := seen()
-	o.Machines["demo-a-1"].Err = errors.New("somebody else's kubelet runs")
+	o.Machines["demo-a-1"].Err = errors.New("another cluster's kubelet runs")
 	for _, s := range testkit.Value(l.releaseSteps(o, ReleaseOptions{}))(t) {
 		if s.ID == observe.ConfigureID("demo-a-1") {
 			t.Error("a machine that was let go is configured again")

@@ -136,7 +136,7 @@ func (c *Cluster) sickOf(ctx context.Context, o *observe.Observed, now time.Time
 			}
 		}
 		if n.Unschedulable && n.Annotations[kube.OwnedCordon] == "" {
-			k.Leave = "not Ready, but somebody has cordoned it: it is left alone; --machine repairs it anyway"
+			k.Leave = "not Ready, but a user has cordoned it: it is left alone; --machine repairs it anyway"
 		}
 		if s.IsControlPlane() && o.Machine(s.Name) != nil {
 			if _, err := nodes.QuorumWithout(o, []string{s.Name}); err != nil {

@@ -320,6 +320,6 @@ func TestPodsThatMayNotReload(t *testing.T) {
 		}
 	}
 	if got := staged.OlderNotes(pods[1:3], testkit.Value(rotation.Parse("use "+pki.KubernetesCA+":1"))(t), since); got != nil {
-		t.Errorf("nobody is old, and yet %q", got)
+		t.Errorf("no pod is old, and yet %q", got)
 	}
 }

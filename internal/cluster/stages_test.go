@@ -224,6 +224,6 @@ func TestEndsEtcd(t *testing.T) {
 		}
 	}
 	if !observe.EndsEtcd(nil) || observe.EndsEtcd(&machine.Report{}) {
-		t.Error("a machine that nobody has looked at may restart etcd, one without changes does not")
+		t.Error("a machine that was not examined may restart etcd, one without changes does not")
 	}
 }

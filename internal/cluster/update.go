@@ -322,7 +322,7 @@ func (u *updating) mayBegin(ctx context.Context, s wanted.Slot, resumed bool, p 
 		return nil
 	}
 	if err := u.closed(time.Now()); err != nil {
-		return fail.Wrap(fail.Refused, err, "the window has closed: %s and those that follow stay as they are", s.Name).Do("the same command continues with them when it is open again")
+		return fail.Wrap(fail.Refused, err, "the window has closed: %s and the following steps were not run", s.Name).Do("the same command continues when it is open again")
 	}
 	if !s.IsControlPlane() {
 		return nil

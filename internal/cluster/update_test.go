@@ -109,7 +109,7 @@ func TestUpdateWindow(t *testing.T) {
 		t.Errorf("%v", u.Closed)
 	}
 	if u, err = l.updatePlan(o, l.says(o, newer, nil), UpdateOptions{Now: true}); err != nil || u.Closed != nil {
-		t.Errorf("somebody says so: %v, %v", u, err)
+		t.Errorf("with Now: %v, %v", u, err)
 	}
 	never := &updating{applying: l.applying(o, nil)}
 	open := time.Now().UTC().Add(12 * time.Hour)

@@ -13,7 +13,7 @@ import (
 )
 
 // A cluster reaches the release of its document in hops. A hop begins once all machines have completed the previous one. Facts record the
-// releases that machines are configured for, and those that all of them run.
+// releases that machines are configured for, and the releases that all of them run.
 
 // planReleases ends a hop once all machines have completed it. Consent to this step, which lists the following hops, covers them, too.
 func (a *applying) planReleases() {

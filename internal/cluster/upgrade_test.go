@@ -365,7 +365,7 @@ func TestSoakEnds(t *testing.T) {
 	}
 	testkit.Must(t, l.Facts.Set(t.Context(), memory.SoakSince, time.Now().Add(-25*time.Hour).UTC().Format(time.RFC3339)))
 	if !l.Upgrading() {
-		t.Error("nobody is told that there is more to do")
+		t.Error("the cluster does not say that there is more to do")
 	}
 	golden(t, "upgrade-finish", l.hops(doc)) // as with --finish
 	testkit.Must(t, l.RememberSoak(t.Context()))

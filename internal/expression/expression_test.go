@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestHolds evaluates what somebody may want of a Deployment.
+// TestHolds evaluates typical conditions on a Deployment.
 func TestHolds(t *testing.T) {
 	object := map[string]any{
 		"metadata": map[string]any{"name": "shop", "labels": map[string]any{"tier": "web"}},

@@ -14,7 +14,7 @@ import (
 // Kind says what sort of thing went wrong; it decides the exit code and whether waiting can help.
 type Kind int
 
-// The kinds of failure. Internal is the zero value: an error nobody classified.
+// The kinds of failure. Internal is the zero value: an unclassified error.
 const (
 	Internal     Kind = iota // a defect or an unclassified error
 	Invalid                  // the input (document, flag, argument) is wrong

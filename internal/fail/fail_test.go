@@ -15,7 +15,7 @@ func TestWaitable(t *testing.T) {
 		"not ready":              {New(NotReady, "x"), true},
 		"unreachable, wrapped":   {fmt.Errorf("y: %w", New(Unreachable, "x")), true},
 		"refused":                {New(Refused, "x"), false},
-		"nobody's":               {errors.New("x"), false},
+		"unclassified":           {errors.New("x"), false},
 		"waited for long enough": {New(NotReady, "x").Enough(), false},
 		"enough in the chain":    {Wrap(NotReady, fmt.Errorf("y: %w", New(Unreachable, "x").Enough()), "z"), false},
 	} {

@@ -15,6 +15,7 @@ import (
 
 // TestAnswersAreBounded: an answer without an end ends in an error, also one that is compressed.
 func TestAnswersAreBounded(t *testing.T) {
+	const most = 4 << 20
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var to io.Writer = w
 		if r.URL.Path != "/plain" {
@@ -28,19 +29,19 @@ func TestAnswersAreBounded(t *testing.T) {
 			return
 		}
 		part := bytes.Repeat([]byte(" "), 1<<20)
-		for range maxAnswer>>20 + 1 {
+		for range most>>20 + 1 {
 			if _, err := to.Write(part); err != nil {
 				return
 			}
 		}
 	}))
 	defer srv.Close()
-	c := &http.Client{Transport: bounded{http.DefaultTransport}}
+	c := &http.Client{Transport: bounded{http.DefaultTransport, most}}
 	for path, fails := range map[string]bool{"/plain": true, "/compressed": true, "/small": false} {
 		resp := testkit.Value(c.Get(srv.URL + path))(t)
 		n, err := io.Copy(io.Discard, resp.Body)
 		testkit.Must(t, resp.Body.Close())
-		if (fail.KindOf(err) == fail.Refused) != fails || n > maxAnswer {
+		if (fail.KindOf(err) == fail.Refused) != fails || n > most {
 			t.Errorf("%s: %d bytes, %v", path, n, err)
 		}
 	}

@@ -150,7 +150,7 @@ func unservedVersions(definition *unstructured.Unstructured) (found []string) {
 	for _, v := range stored {
 		remedy := "write each of them once more, then take " + v + " out of the definition's status.storedVersions"
 		if storage == v {
-			remedy = "have the definition serve it, or store another one"
+			remedy = "make the definition serve it, or store another one"
 		}
 		if !served[v] {
 			found = append(found, fmt.Sprintf("%s may be stored in version %s, which their definition does not serve: %s", definition.GetName(), v, remedy))

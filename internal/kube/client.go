@@ -69,7 +69,7 @@ func NewClient(kubeconfig []byte, o ClientOptions) (*Client, error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "use kubeconfig for %s", cfg.Host)
 	}
-	c := &Client{server: cfg.Host, timeout: o.Timeout, http: &http.Client{Transport: bounded{unbounded.Transport}, Timeout: o.Timeout}}
+	c := &Client{server: cfg.Host, timeout: o.Timeout, http: &http.Client{Transport: bounded{unbounded.Transport, maxAnswer}, Timeout: o.Timeout}}
 	if err := c.connect(cfg, unbounded); err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "use kubeconfig for %s", cfg.Host)
 	}

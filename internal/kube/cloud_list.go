@@ -88,7 +88,7 @@ type NamedVolume struct {
 	Volume string // the volume's ID in the cloud
 }
 
-// NamedVolumes lists all PersistentVolumes of a CSI driver, whoever made their volumes.
+// NamedVolumes lists all PersistentVolumes of a CSI driver, also those with volumes that users created.
 func (c *Client) NamedVolumes(ctx context.Context, driver string) ([]NamedVolume, error) {
 	list, err := c.set.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *Client) NamedVolumes(ctx context.Context, driver string) ([]NamedVolume
 	return out, nil
 }
 
-// cloudObjects lists the objects for which the cloud holds something. It leaves out volumes that somebody else made and the cluster only uses,
+// cloudObjects lists the objects for which the cloud holds something. It leaves out volumes that the cluster uses but did not create,
 // and Services with a load balancer class, which another controller serves.
 func (c *Client) cloudObjects(ctx context.Context, o FreeOptions) (cloudObjects, error) {
 	var all cloudObjects

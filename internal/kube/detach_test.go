@@ -22,7 +22,7 @@ func attachment(name, volume, node string) *storagev1.VolumeAttachment {
 		Spec: storagev1.VolumeAttachmentSpec{NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}}}
 }
 
-// TestWaitDetached has a node with a volume that a DaemonSet's pod uses, one that nobody uses any more, and another node's.
+// TestWaitDetached has a node with a volume that a DaemonSet's pod uses, one that no pod uses any more, and another node's.
 func TestWaitDetached(t *testing.T) {
 	c := fakeClient()
 	tracker := c.set.(*fake.Clientset).Tracker()

@@ -25,7 +25,7 @@ type DrainOptions struct {
 	Force          bool              // also pods that no controller will start elsewhere: they are lost
 	DeleteEmptyDir bool              // also pods with emptyDir volumes: their content is lost
 	GracePeriod    time.Duration     // for each pod in place of its own; 0 means its own
-	Dead           bool              // the machine is surely off: nobody will end the pods, so all are deleted at once, budgets or not
+	Dead           bool              // the machine is surely off: no kubelet will end the pods, so all are deleted at once, budgets or not
 	Own            bool              // the node is annotated with OwnedCordon, unless it is cordoned already: the caller uncordons it
 	Log            func(line string) // each eviction, and again and again what holds the pods that may not be evicted; may be nil
 }

@@ -37,7 +37,7 @@ var evictionRefusals = []evictionRefusal{
 	},
 	{
 		regexp.MustCompile(`cannot create resource "pods/eviction"|cannot create pods/eviction`), fail.Refused,
-		"naupegos may not evict pods: somebody changed the roles of its user",
+		"naupegos may not evict pods: the roles of its user were changed",
 	},
 }
 

@@ -29,7 +29,7 @@ const (
 type Marks struct {
 	Labels map[string]string
 	Taints []Taint
-	// ProviderID is what the node's machine is called where it comes from. A node never changes the one that it has. Empty: nobody asks.
+	// ProviderID is the machine's name at its provider. A node's ID never changes. Empty: none is set.
 	ProviderID string
 }
 
@@ -53,7 +53,7 @@ func (c *Client) Cordon(ctx context.Context, node string) error {
 	})
 }
 
-// cordonForUs keeps new pods away from a node and annotates it with OwnedCordon, unless somebody else has cordoned it.
+// cordonForUs keeps new pods away from a node and annotates it with OwnedCordon, unless the node is cordoned already.
 func (c *Client) cordonForUs(ctx context.Context, node string) error {
 	return c.change(ctx, node, func(n *corev1.Node) {
 		if n.Spec.Unschedulable {
@@ -72,8 +72,8 @@ func (c *Client) Uncordon(ctx context.Context, node string) error {
 	})
 }
 
-// conflicts is how often, and after which pauses, a change is tried again because somebody else changed the node meanwhile: a node that has just
-// joined is written by its kubelet, the controllers and the cloud's controller at once. The pauses are about 6 s together.
+// conflicts bounds how often, and after which pauses, a change is tried again because another client changed the node meanwhile: kubelet, the
+// controllers and the cloud's controller all write a node that has just joined. The pauses add up to about 6 s.
 var conflicts = wait.Backoff{Steps: 9, Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.5}
 
 // change gets a node, edits it and sends the difference, if any.
@@ -106,7 +106,7 @@ func (c *Client) changeOnce(ctx context.Context, name string, edit func(n *corev
 	return nil
 }
 
-// nodePatch renders the merge patch for an edit, bound to the version that was read; nil where nothing changes.
+// nodePatch renders the merge patch for an edit, bound to the version that was read; nil if nothing changes.
 func nodePatch(n *corev1.Node, edit func(n *corev1.Node)) ([]byte, error) {
 	after := n.DeepCopy()
 	edit(after)

@@ -78,7 +78,7 @@ spec: {minAvailable: 2, selector: {matchLabels: {app: deployment}}}
 	testkit.Must(t, o.c.Uncordon(ctx, "w2"))
 }
 
-// cordons: a node that somebody cordoned stays theirs.
+// cordons: a node that a user cordoned stays cordoned.
 func (o *operations) cordons(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, by := range []struct {
@@ -86,13 +86,13 @@ func (o *operations) cordons(ctx context.Context, t *testing.T) {
 		do   func() error
 		want string
 	}{
-		{"drained on top of a cordon of somebody's", func() error {
+		{"drained on top of a user's cordon", func() error {
 			return errors.Join(o.c.Cordon(ctx, "w1"), o.c.Drain(ctx, "w1", DrainOptions{Own: true}))
 		}, "true "},
 		{"uncordoned", func() error { return o.c.Uncordon(ctx, "w1") }, "false "},
 		{"drained by us", func() error { return o.c.Drain(ctx, "w1", DrainOptions{Own: true}) }, "true true"},
 		{"drained by us again", func() error { return o.c.Drain(ctx, "w1", DrainOptions{Own: true}) }, "true true"},
-		{"cordoned by somebody", func() error { return o.c.Cordon(ctx, "w1") }, "true "},
+		{"cordoned by a user", func() error { return o.c.Cordon(ctx, "w1") }, "true "},
 		{"drained by us, uncordoned", func() error {
 			return errors.Join(o.c.Uncordon(ctx, "w1"), o.c.Drain(ctx, "w1", DrainOptions{Own: true}), o.c.Uncordon(ctx, "w1"))
 		}, "false "},
@@ -105,7 +105,7 @@ func (o *operations) cordons(ctx context.Context, t *testing.T) {
 	}
 }
 
-// obstacles: what would hold a drain up is known beforehand, and so is a webhook that nobody serves.
+// obstacles: what would hold a drain up is known beforehand, and so is a webhook without a server.
 func (o *operations) obstacles(ctx context.Context, t *testing.T, words ...string) {
 	t.Helper()
 	hooks := o.c.set.AdmissionregistrationV1().ValidatingWebhookConfigurations()
@@ -163,7 +163,7 @@ spec:
 	obstacles := func() string { return strings.Join(testkit.Value(o.c.Obstacles(ctx, nil))(t), "\n") }
 	const conversion = "masts.test.naupegos.dev can't be converted between their versions: the Service that does it, default/nobody, has no endpoint that is ready"
 	if got := obstacles(); got != conversion {
-		t.Errorf("of a cluster where nobody converts masts it says:\n%s", got)
+		t.Errorf("of a cluster where no webhook converts masts it says:\n%s", got)
 	}
 	testkit.Must(t, o.c.dynamic.Resource(definitions).Delete(ctx, "masts.test.naupegos.dev", metav1.DeleteOptions{}))
 	o.eventually(t, "there are no masts", func() bool { return obstacles() == "" })

@@ -201,7 +201,7 @@ func (o *operations) apply(t *testing.T) {
 	}
 	upToDate(second, true, "after the second")
 	testkit.Must(t, c.set.CoreV1().ConfigMaps("demo").Delete(t.Context(), "settings", metav1.DeleteOptions{}))
-	upToDate(second, false, "somebody deleted an object")
+	upToDate(second, false, "an object was deleted")
 	_, err = c.Apply(t.Context(), second, opts)
 	testkit.Must(t, err)
 	cm, err := c.set.CoreV1().ConfigMaps("demo").Get(t.Context(), "settings", metav1.GetOptions{})

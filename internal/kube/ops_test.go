@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -101,17 +102,19 @@ func TestMarkConflicts(t *testing.T) {
 		conflicts int
 		kind      fail.Kind
 	}{{8, fail.Internal}, {1000, fail.Conflict}} {
-		client, tried := fakeClient(readyNode("w", "True")), 0
-		client.set.(*fake.Clientset).PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
-			if tried++; tried > c.conflicts {
-				return false, nil, nil
+		synctest.Test(t, func(t *testing.T) { // the pauses are about 6 s together
+			client, tried := fakeClient(readyNode("w", "True")), 0
+			client.set.(*fake.Clientset).PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+				if tried++; tried > c.conflicts {
+					return false, nil, nil
+				}
+				return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "w", errors.New("it changed"))
+			})
+			changed, err := client.Mark(t.Context(), "w", Marks{Labels: map[string]string{"pool": "x"}})
+			if fail.KindOf(err) != c.kind || changed != (tried == c.conflicts+1) {
+				t.Errorf("after %d conflicts: changed is %v, error is %v", tried, changed, err)
 			}
-			return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "w", errors.New("it changed"))
 		})
-		changed, err := client.Mark(t.Context(), "w", Marks{Labels: map[string]string{"pool": "x"}})
-		if fail.KindOf(err) != c.kind || changed != (tried == c.conflicts+1) {
-			t.Errorf("after %d conflicts: changed is %v, error is %v", tried, changed, err)
-		}
 	}
 }
 

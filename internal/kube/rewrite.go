@@ -16,7 +16,7 @@ const (
 
 // RewriteSecrets updates every Secret without changing it, so that API servers store each again in the form that they use today
 // (https://kubernetes.io/docs/tasks/administer-cluster/encrypt-data). It returns the number of Secrets. done may be nil; it receives the number
-// done so far. A Secret that somebody else changes or deletes meanwhile needs no update: that change has rewritten it.
+// done so far. A Secret that another client changes or deletes meanwhile needs no update: that change has rewritten it.
 func (c *Client) RewriteSecrets(ctx context.Context, done func(n int)) (int, error) {
 	n, list := 0, metav1.ListOptions{Limit: rewritePage}
 	for {
@@ -51,7 +51,7 @@ func (c *Client) RewriteSecrets(ctx context.Context, done func(n int)) (int, err
 // Disowned counts the objects from which Disown removed ties to another cluster.
 type Disowned struct {
 	Tokens   int // Secrets with a service account's token, which are to get others
-	Volumes  int // PersistentVolumes that are kept now when nobody claims them any more: they are the other cluster's, too
+	Volumes  int // PersistentVolumes that are now kept when their claims are gone, because the other cluster has them, too
 	Services int // that had a load balancer
 }
 
@@ -67,7 +67,7 @@ func (c *Client) Disown(ctx context.Context) (d Disowned, err error) {
 	}
 	for i := range secrets.Items {
 		s := &secrets.Items[i]
-		if s.Immutable != nil && *s.Immutable { // nobody could put another token into it
+		if s.Immutable != nil && *s.Immutable { // its token can't be replaced
 			err = c.set.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{})
 		} else {
 			delete(s.Data, corev1.ServiceAccountTokenKey)

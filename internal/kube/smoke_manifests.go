@@ -152,7 +152,7 @@ spec:
 %[5]s`, CloudSmokeNamespace, name, image, restricted, more)
 }
 
-// cloudSmokeManifests asks the cloud for what it has to give, and names it for people.
+// cloudSmokeManifests renders the objects that request the cloud's resources, and returns the resources' names.
 func cloudSmokeManifests(o CloudSmokeOptions) (manifests, names string) {
 	var ask, what []string
 	if !o.NoLoadBalancer {

@@ -11,9 +11,9 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Survey describes a cluster that somebody else made, as its API reports it.
+// Survey describes a cluster that was not created by Naupegos, as its API reports it.
 type Survey struct {
-	// Records are the data of ConfigMaps of kube-system, by their names: kubeadm-config, kubelet-config, kube-proxy. What is not there is left out.
+	// Records are the data of ConfigMaps of kube-system, by their names: kubeadm-config, kubelet-config, kube-proxy. Missing ones are left out.
 	Records map[string]map[string]string
 	Nodes   []SurveyedNode
 	// DaemonSets are the names, as namespace/name, sorted.

@@ -20,7 +20,7 @@ import (
 // RunningPod is a pod that has not ended.
 type RunningPod struct {
 	UID, Namespace, Name, Node string
-	Started                    time.Time // the oldest of its containers; zero where none runs
+	Started                    time.Time // the oldest of its containers; zero if none runs
 	Mounted                    bool      // it is given a token
 }
 

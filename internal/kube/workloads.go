@@ -122,7 +122,7 @@ func jobProgress(j *batchv1.Job) progress {
 		}
 	}
 	if j.Spec.Suspend != nil && *j.Spec.Suspend {
-		p.missing = "" // someone resumes it later
+		p.missing = "" // a user resumes it later
 	}
 	return p
 }

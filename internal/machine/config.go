@@ -92,7 +92,9 @@ type Unit struct {
 	OnDemand bool     `json:"onDemand,omitempty"`
 	Watches  []string `json:"watches,omitempty"` // paths (files, binaries) whose change makes the unit restart; its own file and drop-ins always do
 	Reload   bool     `json:"reload,omitempty"`  // reload instead of restart if only watched files changed
-	Private  bool     `json:"private,omitempty"` // only root can read its file and drop-ins
+	// Table is the table of nftables that the unit loads, as "inet NAME". If it has no rules although the unit is active, the unit loads it again.
+	Table   string `json:"table,omitempty"`
+	Private bool   `json:"private,omitempty"` // only root can read its file and drop-ins
 	// Starts lists the programs that the unit starts from files, as kubelet starts static pods. While the unit runs, these files are put in place
 	// only once all images are there, and the unit restarts only once it has started the changed programs again.
 	Starts []Start `json:"starts,omitempty"`

@@ -47,6 +47,10 @@ type Facts struct {
 	Services  []string   `json:"services,omitempty"`  // running services that run containers or a cluster
 	Balancers []string   `json:"balancers,omitempty"` // running services that a gateway would take over: haproxy.service, keepalived.service
 	SELinux   bool       `json:"seLinux,omitempty"`   // SELinux is enforcing
+	// Leftovers are paths that a former cluster left and that programs of the new one would take for their own.
+	Leftovers []string `json:"leftovers,omitempty"`
+	// ForwardDrops names what drops forwarded packets unless one of its rules accepts them, or is empty: "iptables", "/etc/iptables/rules.v4".
+	ForwardDrops string `json:"forwardDrops,omitempty"`
 }
 
 // Attachment is an address on an interface.

@@ -156,6 +156,9 @@ func (v *validator) units(units []Unit) {
 			v.match("unit "+u.Name+": drop-in", `^[A-Za-z0-9_.@-]+\.conf$`, d.Name)
 			v.path("drop-in", DropInPath(u.Name, d.Name))
 		}
+		if u.Table != "" {
+			v.match("unit "+u.Name+": table", `^(inet|ip|ip6) [A-Za-z][A-Za-z0-9_-]*$`, u.Table)
+		}
 		for _, w := range u.Watches {
 			if !path.IsAbs(w) {
 				v.add("unit %s watches %q, which is not an absolute path", u.Name, w)

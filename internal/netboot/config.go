@@ -63,7 +63,7 @@ func (c *Config) check() (link, error) {
 	}
 	dev, err := net.InterfaceByName(c.Interface)
 	if err != nil {
-		return link{}, fail.Wrap(fail.NotFound, err, "network interface %q", c.Interface).Do("ip link shows those that there are")
+		return link{}, fail.Wrap(fail.NotFound, err, "network interface %q", c.Interface).Do("ip link shows the existing ones")
 	}
 	l := link{Interface: dev}
 	if l.prefix, err = c.find(dev); err != nil {

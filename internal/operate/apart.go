@@ -3,11 +3,11 @@ package operate
 import (
 	"context"
 	"net/url"
-	"path"
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -17,27 +17,27 @@ type kept struct {
 	tree                          bool // with everything below the path
 }
 
-// keepsOf lists these paths of a document. Namespaces and buckets are the beginning of a path, as the services see it.
+// keepsOf lists these paths of a document.
 func keepsOf(doc *v1alpha1.Cluster) (all []kept) {
-	add := func(field, address, credential string, tree bool, parts ...string) {
+	add := func(field, address, credential string, tree bool) {
 		u, err := url.Parse(address)
 		if err != nil {
 			return // the policy refuses it
 		}
-		all = append(all, kept{field, strings.ToLower(u.Host), credential, path.Join(parts...), tree})
+		all = append(all, kept{field, strings.ToLower(u.Host), credential, policy.PathOf(doc, field), tree})
 	}
 	if v := doc.Spec.PKI.VaultIssuer(); v != nil {
-		add("spec.pki.issuer.vault.mount", v.Address, v.Auth.Credential, false, v.Namespace, v.Mount)
+		add("spec.pki.issuer.vault.mount", v.Address, v.Auth.Credential, false)
 	}
 	var to v1alpha1.BackupTarget
 	if b := doc.Spec.Backup; b != nil && b.To != nil {
 		to = *b.To
 	}
 	if to.S3 != nil {
-		add("spec.backup.to.s3.prefix", to.S3.Endpoint, to.S3.Credential, true, to.S3.Bucket, to.S3.Prefix, doc.Metadata.Name)
+		add("spec.backup.to.s3.prefix", to.S3.Endpoint, to.S3.Credential, true)
 	}
 	if to.Swift != nil {
-		add("spec.backup.to.swift.prefix", to.Swift.AuthURL, to.Swift.Credential, true, to.Swift.Container, to.Swift.Prefix, doc.Metadata.Name)
+		add("spec.backup.to.swift.prefix", to.Swift.AuthURL, to.Swift.Credential, true)
 	}
 	return all
 }

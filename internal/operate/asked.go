@@ -24,27 +24,27 @@ import (
 // Asked is a request for a verb, from the command or over the network, with every option that decides the plan. The table verbs says which options
 // a verb takes.
 type Asked struct {
-	Verb        string       `json:"verb" enum:"apply,backup create,backup prune,backup rehearse,backup restore,certs rotate,destroy,etcd recover,import,machine kill,machine reboot,machine start,machine stop,node add,node cordon,node drain,node remove,node replace,node uncordon,release,renew,repair,reset,test,update,upgrade" doc:"What is to be done"`
-	Cluster     string       `json:"cluster,omitempty" maxLength:"63" doc:"The cluster; of apply the one whose stored document is applied where none is given"`
+	Verb        string       `json:"verb" enum:"apply,backup create,backup prune,backup rehearse,backup restore,certs rotate,destroy,etcd recover,import,machine kill,machine reboot,machine start,machine stop,node add,node cordon,node drain,node remove,node replace,node uncordon,release,renew,repair,reset,test,update,upgrade" doc:"The verb"`
+	Cluster     string       `json:"cluster,omitempty" maxLength:"63" doc:"The cluster; with apply and no document, its stored document is applied"`
 	Document    string       `json:"document,omitempty" doc:"The Cluster document to apply, or to change in place of the stored one (YAML)"`
-	From        string       `json:"from,omitempty" maxLength:"1000" doc:"What errors call the document: its file"`
-	ClusterID   string       `json:"clusterID,omitempty" doc:"The ID that a new cluster gets, as its plan has it"`
-	Edited      *Edited      `json:"edited,omitempty" doc:"The document with the verb's change, as its plan has it"`
+	From        string       `json:"from,omitempty" maxLength:"1000" doc:"The document's name in errors: its file"`
+	ClusterID   string       `json:"clusterID,omitempty" doc:"The ID that a new cluster gets, from its plan"`
+	Edited      *Edited      `json:"edited,omitempty" doc:"The document with the verb's change, from its plan"`
 	Only        []parts.Part `json:"only,omitempty" doc:"apply: the only parts of the cluster; none: all"`
 	KeepVolumes bool         `json:"keepVolumes,omitempty" doc:"destroy, reset: leave the volumes of PersistentVolumeClaims in the cloud"`
-	NewBundle   bool         `json:"newBundle,omitempty" doc:"apply: take the newest bundle of the release, also where the cluster was built with another one"`
-	Machine     string       `json:"machine,omitempty" maxLength:"63" doc:"repair, reset: this machine alone; etcd recover: whose member is left"`
-	Machines    []string     `json:"machines,omitempty" maxItems:"1000" doc:"node, machine: which ones; none: all of the cluster, where the verb is about machines' power"`
-	Grow        *Grow        `json:"grow,omitempty" doc:"node add: what"`
-	Drain       *Drain       `json:"drain,omitempty" doc:"node drain: how"`
-	Upgrade     *Upgrade     `json:"upgrade,omitempty" doc:"upgrade: where to"`
-	Update      *Update      `json:"update,omitempty" doc:"update: what"`
-	Rotate      *Rotate      `json:"rotate,omitempty" doc:"certs rotate: which keys"`
-	Seconds     int          `json:"seconds,omitempty" minimum:"0" maximum:"86400" doc:"test: how long each thing may take; backup rehearse and restore: how long the rehearsal may; 0: what usually does"`
-	Backup      string       `json:"backup,omitempty" maxLength:"63" doc:"backup rehearse and restore: the backup's ID, or latest; backup rehearse, left out: the newest of this cluster, unless it is proven"`
-	Restore     *Restore     `json:"restore,omitempty" doc:"backup restore: what comes of it"`
-	Import      *Import      `json:"import,omitempty" doc:"import: how the cluster is reached"`
-	Taken       string       `json:"taken,omitempty" maxLength:"80" doc:"release: which authorities and keys whoever asks has by now, as POST …/release says; not of a plan"`
+	NewBundle   bool         `json:"newBundle,omitempty" doc:"apply: use the newest bundle of the release, even if the cluster was built with another one"`
+	Machine     string       `json:"machine,omitempty" maxLength:"63" doc:"repair, reset: only this machine; etcd recover: the machine of the remaining member"`
+	Machines    []string     `json:"machines,omitempty" maxItems:"1000" doc:"node, machine: their names; none: all machines of the cluster, for verbs about power"`
+	Grow        *Grow        `json:"grow,omitempty" doc:"node add: the machines to add"`
+	Drain       *Drain       `json:"drain,omitempty" doc:"node drain: its options"`
+	Upgrade     *Upgrade     `json:"upgrade,omitempty" doc:"upgrade: its target and options"`
+	Update      *Update      `json:"update,omitempty" doc:"update: its options"`
+	Rotate      *Rotate      `json:"rotate,omitempty" doc:"certs rotate: the keys"`
+	Seconds     int          `json:"seconds,omitempty" minimum:"0" maximum:"86400" doc:"test: time limit of each check; backup rehearse and restore: time limit of the rehearsal; 0: the default"`
+	Backup      string       `json:"backup,omitempty" maxLength:"63" doc:"backup rehearse and restore: the backup's ID, or latest; empty with backup rehearse: the newest of this cluster, unless it is proven"`
+	Restore     *Restore     `json:"restore,omitempty" doc:"backup restore: its options"`
+	Import      *Import      `json:"import,omitempty" doc:"import: how to reach the cluster"`
+	Taken       string       `json:"taken,omitempty" maxLength:"80" doc:"release: digest of the authorities and keys that the caller has, as POST …/release returns it; not for plans"`
 
 	// Resumed says that an earlier process got the agreement and began: only the remaining work is planned. It can't be set over the network.
 	Resumed bool `json:"-"`
@@ -73,11 +73,11 @@ func (a *Asked) check() (*verb, error) {
 	}
 	raw, err := json.Marshal(a)
 	if err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "read what is asked for")
+		return nil, fail.Wrap(fail.Internal, err, "read the request")
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "read what is asked for")
+		return nil, fail.Wrap(fail.Internal, err, "read the request")
 	}
 	for name := range given {
 		if !v.has(name) {
@@ -154,7 +154,7 @@ func Begin(ctx context.Context, st store.Store, a Asked, o Options) (*Begun, err
 		if returned {
 			return
 		}
-		if b.Session == nil { // a panic: a server goes on after it, and must not keep the store's connection
+		if b.Session == nil { // a panic: a server continues after it, and must not keep the store's connection
 			b.Session = &Session{Store: st}
 		}
 		_ = b.Close() // the panic says more
@@ -283,7 +283,7 @@ func (b *Begun) Digest() (string, error) {
 	a.ClusterID, a.From, a.Taken = b.Record.ID, "", "" // Taken is known only after the agreement
 	asked, err := json.Marshal(a)
 	if err != nil {
-		return "", fail.Wrap(fail.Internal, err, "digest what was asked")
+		return "", fail.Wrap(fail.Internal, err, "digest the request")
 	}
 	sum := sha256.New()
 	for _, part := range [][]byte{asked, steps} {

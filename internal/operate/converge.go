@@ -102,13 +102,13 @@ func further(p *plan.Plan, shown *plan.Shown, t Terms) error {
 			}
 		}
 		if len(lost) > 0 {
-			return fail.New(fail.Refused, "what was shown first is done; now more was found to do, which takes something away that was not shown: %s", strings.Join(lost, "; ")).
+			return fail.New(fail.Refused, "the plan you approved is done; more changes are needed, and they would remove things you have not seen: %s", strings.Join(lost, "; ")).
 				Do("look at the plan above; the same command again carries it out")
 		}
 	}
-	err := t.Front.Agree("There is more to do. Carry this out, too?")
+	err := t.Front.Agree("More changes are needed. Carry them out, too?")
 	if fail.KindOf(err) == fail.Interrupted {
-		return fail.New(fail.Interrupted, "not confirmed: what was shown first is done, what was shown last is not").Do("naupegos apply continues")
+		return fail.New(fail.Interrupted, "not confirmed: the first plan is done, the last one is not").Do("naupegos apply continues")
 	}
 	return err
 }

@@ -42,7 +42,7 @@ func (d Done) Text(name string) string {
 	case len(d.Kept) > 0:
 		return fmt.Sprintf("Cluster %s is gone. Kept of it are:\n  %s\n", name, strings.Join(d.Kept, "\n  "))
 	case len(d.Left) > 0:
-		return fmt.Sprintf("Cluster %s is gone. These machines still have what was put on them; reinstall them before you use them: %s\n",
+		return fmt.Sprintf("Cluster %s is gone. These machines were not cleaned; reinstall them before you use them: %s\n",
 			name, strings.Join(d.Left, ", "))
 	}
 	return fmt.Sprintf("Cluster %s is gone; nothing of it is left.\n", name)

@@ -24,24 +24,24 @@ import (
 type Edited struct {
 	Base     string         `json:"base" doc:"Digest of the stored document that it was made for"`
 	Document string         `json:"document" doc:"The document with the change (YAML)"`
-	Sizes    map[string]int `json:"sizes,omitempty" doc:"How many machines pools that scale are to have, by name"`
-	Changed  bool           `json:"changed,omitempty" doc:"The document is another one than before"`
+	Sizes    map[string]int `json:"sizes,omitempty" doc:"Number of machines of pools that scale, by pool"`
+	Changed  bool           `json:"changed,omitempty" doc:"The document differs from the stored one"`
 }
 
 // Grow says which group gets more machines, and how many.
 type Grow struct {
 	Pool         string `json:"pool,omitempty" maxLength:"63" doc:"The pool of workers; empty: the only one"`
-	ControlPlane bool   `json:"controlPlane,omitempty" doc:"Machines of the control plane"`
-	Count        int    `json:"count" minimum:"1" doc:"How many more"`
+	ControlPlane bool   `json:"controlPlane,omitempty" doc:"Add control-plane machines"`
+	Count        int    `json:"count" minimum:"1" doc:"Number of machines to add"`
 }
 
 // Upgrade says which release an upgrade leads or returns to, where it stops, and which pool alone it is for.
 type Upgrade struct {
-	To         string `json:"to,omitempty" maxLength:"63" doc:"The release of Kubernetes, as v1.2.3"`
-	Finish     bool   `json:"finish,omitempty" doc:"Go on beyond the hop from which there is a way back"`
+	To         string `json:"to,omitempty" maxLength:"63" doc:"The release of Kubernetes, such as v1.2.3"`
+	Finish     bool   `json:"finish,omitempty" doc:"Continue beyond the last hop that can be undone"`
 	Back       bool   `json:"back,omitempty" doc:"Return to the release that the machines still run"`
-	PauseAfter string `json:"pauseAfter,omitempty" maxLength:"63" doc:"Stop once this machine was restarted"`
-	Pool       string `json:"pool,omitempty" maxLength:"63" doc:"Bring this pool of workers, which stayed behind, to the release"`
+	PauseAfter string `json:"pauseAfter,omitempty" maxLength:"63" doc:"Stop after this machine has restarted"`
+	Pool       string `json:"pool,omitempty" maxLength:"63" doc:"Bring this pool of workers, which was left behind, to the release"`
 }
 
 func digestOf(document []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(document)) }
@@ -275,9 +275,9 @@ func checkUpgrade(a *Asked) error {
 func (u *Upgrade) Check() error {
 	switch {
 	case u.Back && (u.To != "" || u.Finish):
-		return fail.New(fail.Invalid, "--back goes with neither --to nor --finish")
+		return fail.New(fail.Invalid, "--back excludes --to and --finish")
 	case u.Pool != "" && (u.Back || u.Finish):
-		return fail.New(fail.Invalid, "--pool goes with neither --back nor --finish: those are of the whole cluster")
+		return fail.New(fail.Invalid, "--pool excludes --back and --finish, which apply to the whole cluster")
 	case u.Back || u.Pool != "" || u.To != "" || u.Finish:
 		return nil
 	}

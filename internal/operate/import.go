@@ -23,7 +23,7 @@ import (
 // Import says how to reach a cluster made with kubeadm.
 type Import struct {
 	From       string `json:"from" maxLength:"255" doc:"Address of one of its control-plane hosts"`
-	User       string `json:"user,omitempty" maxLength:"64" doc:"Who logs in: root, also where it is left out, or one who may use sudo without a password"`
+	User       string `json:"user,omitempty" maxLength:"64" doc:"The login user: root (the default), or another user who may use sudo without a password"`
 	Port       int    `json:"port,omitempty" minimum:"0" maximum:"65535" doc:"Port of SSH on all hosts; 0: 22"`
 	Identity   string `json:"identity,omitempty" maxLength:"1000" doc:"File with the private SSH key that logs in; a server takes none"`
 	Credential string `json:"credential,omitempty" maxLength:"63" doc:"The credential that holds the private SSH key that logs in, in place of identity"`

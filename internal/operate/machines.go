@@ -15,10 +15,10 @@ import (
 
 // Drain says how nodes are drained.
 type Drain struct {
-	TimeoutSeconds int  `json:"timeoutSeconds,omitempty" minimum:"0" maximum:"86400" doc:"For each node's pods together; 0: the document's spec.timeouts.drain"`
-	DeleteEmptyDir bool `json:"deleteEmptyDir,omitempty" doc:"Evict pods with emptyDir volumes too: their content is lost"`
-	Force          bool `json:"force,omitempty" doc:"Evict pods too that no controller starts elsewhere: they are lost"`
-	GraceSeconds   int  `json:"graceSeconds,omitempty" minimum:"0" maximum:"86400" doc:"For each pod, in place of its own; 0: its own"`
+	TimeoutSeconds int  `json:"timeoutSeconds,omitempty" minimum:"0" maximum:"86400" doc:"Time limit for draining each node; 0: the document's spec.timeouts.drain"`
+	DeleteEmptyDir bool `json:"deleteEmptyDir,omitempty" doc:"Also evict pods with emptyDir volumes: their content is lost"`
+	Force          bool `json:"force,omitempty" doc:"Also evict pods without a controller: they are lost"`
+	GraceSeconds   int  `json:"graceSeconds,omitempty" minimum:"0" maximum:"86400" doc:"Grace period of each pod, in place of its own; 0: its own"`
 }
 
 func planRemove(ctx context.Context, b *Begun) (err error) {

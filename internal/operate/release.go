@@ -65,8 +65,8 @@ func (b *Begun) handOver(ctx context.Context) error {
 	case b.options.HandOver != nil:
 		return b.options.HandOver(files)
 	case b.Asked.Taken != TakenOf(files):
-		return fail.New(fail.Refused, "nobody has taken what the owner of cluster %s needs: its authorities and keys would be lost", b.Record.Name).
-			Do("naupegos release takes it; over HTTP POST /api/v1/clusters/%s/release does, and its answer says what taken has to be", b.Record.Name)
+		return fail.New(fail.Refused, "the authorities and keys of cluster %s would be lost: its owner has not fetched them", b.Record.Name).
+			Do("naupegos release fetches them; over HTTP POST /api/v1/clusters/%s/release does, and its answer has the value for taken", b.Record.Name)
 	}
 	return nil
 }

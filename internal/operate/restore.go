@@ -20,9 +20,9 @@ import (
 
 // Restore says which cluster a backup becomes: the former one rebuilt (the default), a new one, or the living one with its data replaced.
 type Restore struct {
-	New    bool   `json:"new,omitempty" doc:"Another cluster, with authorities and keys of its own"`
-	Of     string `json:"of,omitempty" maxLength:"63" doc:"With new: the cluster that the backup is of; empty: one of the same name"`
-	Living bool   `json:"living,omitempty" doc:"Put it into the place of what the living cluster holds: what was written since is given up"`
+	New    bool   `json:"new,omitempty" doc:"Create another cluster, with its own authorities and keys"`
+	Of     string `json:"of,omitempty" maxLength:"63" doc:"With new: the backup's cluster; empty: a cluster of the same name"`
+	Living bool   `json:"living,omitempty" doc:"Replace the live cluster's state: everything written since is lost"`
 }
 
 // BackupSource overrides the location of backups and the keys that open them, which otherwise come from the store and its documents.
@@ -169,7 +169,7 @@ func (b *Begun) mayReplace(rec *store.Cluster) error {
 	case r.New:
 		return fail.New(fail.Refused, "there is a cluster %s", name).Do("give the new one another name, or naupegos destroy %s first", name)
 	case !r.Living:
-		return fail.New(fail.Refused, "cluster %s lives, and all that was written since %s would be given up", name, r.set.CreatedAt.Local().Format(time.DateTime)).
+		return fail.New(fail.Refused, "cluster %s is alive, and everything written since %s would be lost", name, r.set.CreatedAt.Local().Format(time.DateTime)).
 			Do("--consent %s replaces its data by the backup; or naupegos destroy %s first, which rebuilds its machines, too", backups.ConsentRestore, name)
 	case begun != "" && begun != r.set.ID:
 		return fail.New(fail.Refused, "cluster %s is being restored from backup %s", name, begun).Do("naupegos backup restore %s --from %s continues it", name, begun)

@@ -13,14 +13,14 @@ import (
 
 // Rotate says which keys to replace, or how to proceed with a rotation under way.
 type Rotate struct {
-	All            bool `json:"all,omitempty" doc:"authorities, serviceAccount, encryption and ssh together, as far as the cluster has them"`
+	All            bool `json:"all,omitempty" doc:"authorities, serviceAccount, encryption and ssh together, if the cluster has them"`
 	Authorities    bool `json:"authorities,omitempty" doc:"The certificate authorities: of Kubernetes, of etcd and of the front proxy"`
 	ServiceAccount bool `json:"serviceAccount,omitempty" doc:"The key that signs service-account tokens"`
-	SSH            bool `json:"ssh,omitempty" doc:"The SSH key that Naupegos logs in to machines with"`
-	Encryption     bool `json:"encryption,omitempty" doc:"The key by which Secrets are encrypted in etcd"`
-	Hold           bool `json:"hold,omitempty" doc:"Have the former keys trusted until finish"`
-	Finish         bool `json:"finish,omitempty" doc:"Go on with a rotation that was held"`
-	Abandon        bool `json:"abandon,omitempty" doc:"Take back a rotation of which nothing is in use yet"`
+	SSH            bool `json:"ssh,omitempty" doc:"The SSH key with which Naupegos logs in to machines"`
+	Encryption     bool `json:"encryption,omitempty" doc:"The key with which Secrets are encrypted in etcd"`
+	Hold           bool `json:"hold,omitempty" doc:"Keep trusting the former keys until finish"`
+	Finish         bool `json:"finish,omitempty" doc:"Continue a held rotation"`
+	Abandon        bool `json:"abandon,omitempty" doc:"Undo a rotation whose keys are not in use yet"`
 
 	WireGuard       bool `json:"wireGuard,omitempty" doc:"The keys of gateways, and of peers whose keys Naupegos made"`
 	CloudCredential bool `json:"cloudCredential,omitempty" doc:"The cluster's own credential of its cloud"`
@@ -79,10 +79,10 @@ func lookRotate(b *Begun, _ *store.Cluster, doc *v1alpha1.Cluster, _ []byte) (*E
 	case r.Finish && r.Abandon, (r.Finish || r.Abandon) && (keys || r.Encryption || r.Hold):
 		return nil, fail.New(fail.Invalid, "--finish and --abandon go with nothing else")
 	case r.Hold && !keys:
-		return nil, fail.New(fail.Invalid, "--hold goes with --authorities, --service-account, --ssh or --all")
+		return nil, fail.New(fail.Invalid, "--hold needs --authorities, --service-account, --ssh or --all")
 	case r.SSH && doc.Spec.Provider.Hosts != nil:
 		return nil, fail.New(fail.Invalid, "Naupegos has no SSH key of its own on hosts: it logs in with spec.provider.hosts.sshKeyFile").
-			Do("have the hosts let another key in, and name it in the document")
+			Do("make the hosts accept another key, and name it in the document")
 	}
 	return nil, nil
 }

@@ -170,7 +170,7 @@ func (s *Scaler) change(ctx context.Context, pool string, to Resizing) error {
 	go func() {
 		err := s.Carry(context.WithoutCancel(ctx), pool, func(size int) (int, []string, error) {
 			if ctx.Err() != nil {
-				return 0, nil, fail.New(fail.Interrupted, "whoever asked for another size of pool %s waits no longer", pool)
+				return 0, nil, fail.New(fail.Interrupted, "the request for another size of pool %s was abandoned by its client", pool)
 			}
 			return to(size)
 		}, func(pools []scaling.Pool) {

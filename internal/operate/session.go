@@ -122,7 +122,7 @@ func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Se
 	return s, doc, nil
 }
 
-// afterPanic closes the session if opening it panicked: a server goes on, and must not keep the lease and the store's connection.
+// afterPanic closes the session if opening it panicked: a server continues, and must not keep the lease and the store's connection.
 func (s *Session) afterPanic() {
 	if r := recover(); r != nil {
 		_ = s.Close() // the panic says more
@@ -161,6 +161,9 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 	s.Record, s.Found = rec, *rec
 	deps := cluster.Deps{Document: doc, Record: rec, Store: s.Store, Secrets: s.Store.Secrets(rec.ID), Given: s.given, ReadOnly: o.ReadOnly, Closed: o.Policy != nil, Ask: o.Ask,
 		RenewBefore: o.RenewBefore, Sets: o.Sets}
+	if o.Policy != nil {
+		deps.BMCs = o.Policy.BMC
+	}
 	if o.Bundle != nil {
 		deps.Bundles = func(ctx context.Context, version string) (use, newest *bundle.Bundle, err error) {
 			return o.Bundle(ctx, doc, version, memory.BundleOf(rec))

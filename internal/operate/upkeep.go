@@ -13,10 +13,10 @@ import (
 
 // Update says which machines to update or to reboot: by default all, if they need it, within the document's window.
 type Update struct {
-	RebootOnly bool   `json:"rebootOnly,omitempty" doc:"Reboot machines, whether they need it or not, and leave their packages"`
-	Pool       string `json:"pool,omitempty" maxLength:"63" doc:"The workers of this pool alone"`
-	Machine    string `json:"machine,omitempty" maxLength:"63" doc:"This machine alone"`
-	Now        bool   `json:"now,omitempty" doc:"Outside of spec.updates.os.window, too"`
+	RebootOnly bool   `json:"rebootOnly,omitempty" doc:"Reboot machines, whether they need it or not, without updating packages"`
+	Pool       string `json:"pool,omitempty" maxLength:"63" doc:"Only the workers of this pool"`
+	Machine    string `json:"machine,omitempty" maxLength:"63" doc:"Only this machine"`
+	Now        bool   `json:"now,omitempty" doc:"Also outside of spec.updates.os.window"`
 }
 
 func checkUpdate(a *Asked) error {

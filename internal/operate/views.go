@@ -55,8 +55,8 @@ type CheckList struct {
 
 // LogsOf says which logs to collect.
 type LogsOf struct {
-	Prefix  string `json:"prefix" maxLength:"200" pattern:"^[A-Za-z0-9._-]+$" doc:"The directory inside of the archive"`
-	Seconds int    `json:"seconds,omitempty" minimum:"0" doc:"How far back logs go; 0: an hour"`
+	Prefix  string `json:"prefix" maxLength:"200" pattern:"^[A-Za-z0-9._-]+$" doc:"The directory in the archive"`
+	Seconds int    `json:"seconds,omitempty" minimum:"0" doc:"Age of the oldest logs; 0: an hour"`
 }
 
 // Archive is a support archive.
@@ -105,9 +105,9 @@ type BackupShown struct {
 
 // KubeconfigFor says for which user a kubeconfig is made, and how long it is valid.
 type KubeconfigFor struct {
-	User    string   `json:"user,omitempty" maxLength:"64" doc:"Whose it is; empty: the administrator's"`
-	Groups  []string `json:"groups,omitempty" maxItems:"100" doc:"What groups the user is in"`
-	Seconds int      `json:"seconds,omitempty" minimum:"0" maximum:"31536000" doc:"How long the user's certificate is valid"`
+	User    string   `json:"user,omitempty" maxLength:"64" doc:"The user; empty: the administrator"`
+	Groups  []string `json:"groups,omitempty" maxItems:"100" doc:"The user's groups"`
+	Seconds int      `json:"seconds,omitempty" minimum:"0" maximum:"31536000" doc:"Validity of the user's certificate"`
 }
 
 // Files holds files by slash-separated name.

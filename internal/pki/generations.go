@@ -42,7 +42,7 @@ func secretOf(name string, generation int) string {
 	return name + "/" + strconv.Itoa(generation)
 }
 
-// each calls f with the generations of a key that are in use, the signing one first. It makes those that don't exist.
+// each calls f with the generations of a key that are in use, the signing one first. It creates missing ones.
 func (k *PKI) each(ctx context.Context, name string, make func() ([]byte, error), f func(secret string, data []byte) error) error {
 	g := k.Generations(name)
 	for _, generation := range []int{g.Signs, g.Also} {

@@ -88,7 +88,7 @@ func (k *PKI) request(ctx context.Context, s LeafSpec, a *authority, validity ti
 	}
 	cert, err := parseCert(signed)
 	if err != nil {
-		return Pair{}, fail.Wrap(fail.Internal, err, "read what the issuer signed")
+		return Pair{}, fail.Wrap(fail.Internal, err, "read the issuer's certificate")
 	}
 	if wrong := k.unlike(cert, s, a, key); wrong != "" {
 		return Pair{}, &Unsigned{fail.New(fail.Refused, "the issuer signed something else than it was asked for: %s", wrong).

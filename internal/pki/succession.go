@@ -72,10 +72,10 @@ func (k *PKI) lockedVouched(ctx context.Context, name, secret string, of, by *au
 	}
 	data, err := k.o.Issuer.Cross(ctx, name, of.pair.CertPEM, by.pair.CertPEM, validity)
 	if err != nil {
-		return wrap(err, "have the present authority vouch for the next").at(name)
+		return wrap(err, "cross-sign the next authority with the present one").at(name)
 	}
 	if wrong := k.notVouching(data, of.cert, by.cert); wrong != "" {
-		return fail.New(fail.Refused, "what the present authority has signed does not vouch for the next: %s", wrong).At(name)
+		return fail.New(fail.Refused, "the present authority's cross-signature does not certify the next authority: %s", wrong).At(name)
 	}
 	cert, err := parseCert(data)
 	if err != nil {
@@ -121,7 +121,7 @@ func (k *PKI) Retire(ctx context.Context, name string, goes, stays int) error {
 	if err != nil {
 		return err
 	}
-	return wrap(k.o.Issuer.Retire(ctx, name, former, present), "have the authority that goes sign nothing any more").at(name)
+	return wrap(k.o.Issuer.Retire(ctx, name, former, present), "retire the former authority").at(name)
 }
 
 // sameKey reports whether two certificates have the same key.

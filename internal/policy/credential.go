@@ -7,6 +7,7 @@ package policy
 import (
 	"context"
 	"encoding/json"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +29,9 @@ type Secrets interface {
 // Credential is a credential without its value.
 type Credential struct {
 	Name     string    `json:"name"`
-	For      []string  `json:"for"`      // hosts that may receive the value
-	Clusters []string  `json:"clusters"` // names or patterns of the clusters that may use it
+	For      []string  `json:"for"`             // hosts that may receive the value
+	Clusters []string  `json:"clusters"`        // names or patterns of the clusters that may use it
+	Paths    []string  `json:"paths,omitempty"` // at the service, with all below them; {cluster} is the cluster's name. None: the whole service
 	Changed  time.Time `json:"changed"`
 }
 
@@ -89,6 +91,11 @@ func (c *Credential) check() error {
 	for _, text := range c.For {
 		if _, err := place.ParsePlace(text); err != nil {
 			return fail.Wrap(fail.Invalid, err, "--for %s", text)
+		}
+	}
+	for _, text := range c.Paths {
+		if bare := strings.ReplaceAll(text, nameInPath, "x"); bare == "." || bare == "" || path.Clean("/"+bare) != "/"+bare || strings.ContainsAny(bare, "{}*?\\ \t\n") {
+			return fail.New(fail.Invalid, "--path %s is not a path at a service", text).Do("write pki/{cluster}, or backups/team-a: a path begins with the namespace, the bucket or the container, and covers all below it")
 		}
 	}
 	for _, text := range c.Clusters {
@@ -163,6 +170,28 @@ func (c Credentials) usable(ctx context.Context, cluster, name string) (*sealed,
 			Do("the server's administrator defines it: naupegos server credential add %s; then run the same command again", name)
 	}
 	return s, nil
+}
+
+// nameInPath stands for the cluster's name in a path.
+const nameInPath = "{cluster}"
+
+// Within returns fail.Refused if a credential is bound to paths of its service, and a path is not among them. An empty path is that of a service without paths.
+func (c Credentials) Within(ctx context.Context, cluster, name, path string) error {
+	s, err := c.usable(ctx, cluster, name)
+	if err != nil {
+		return err
+	}
+	within := slices.ContainsFunc(s.Paths, func(p string) bool {
+		p = strings.ReplaceAll(p, nameInPath, cluster)
+		return path == p || strings.HasPrefix(path, p+"/")
+	})
+	switch {
+	case within || len(s.Paths) == 0:
+		return nil
+	case path == "":
+		return fail.New(fail.Refused, "credential %s is bound to paths of a Vault, a bucket or a container, and can't be used here", name).At(cluster).Do("use another credential")
+	}
+	return fail.New(fail.Refused, "credential %s is not bound to path %s", name, path).At(cluster).Do("use a path that the credential is bound to, or another credential")
 }
 
 // Find returns the value of a credential for an address: fail.Unauthorized if the cluster has no such credential, fail.Refused if it is bound to other

@@ -50,6 +50,18 @@ func (p *Policy) CheckProvider(name string) error {
 		Do("the server's administrator can allow it with naupegos server --providers or --policy; the server allows %s", strings.Join(p.rules.Providers, ", "))
 }
 
+// BMC reports whether the policy allows a machine's BMC at an address. Without a list of networks, all addresses are allowed except those of the server itself
+// and of its link.
+func (p *Policy) BMC(ip netip.Addr) bool {
+	if len(p.rules.BMCNetworks) == 0 {
+		return !Inner(ip)
+	}
+	return slices.ContainsFunc(p.rules.BMCNetworks, func(text string) bool {
+		n, err := netip.ParsePrefix(text)
+		return err == nil && n.Contains(ip)
+	})
+}
+
 // CheckImport refuses an import that uses a file of the server, or a credential that is not bound to the host.
 func (p *Policy) CheckImport(ctx context.Context, creds Credentials, cluster, file, credential string, to place.Address) error {
 	if err := p.CheckProvider(v1alpha1.ProviderHosts); err != nil {
@@ -57,6 +69,9 @@ func (p *Policy) CheckImport(ctx context.Context, creds Credentials, cluster, fi
 	}
 	if file != "" || credential == "" {
 		return refuse("identity", "an import may not use files of the server").Do("use a credential that the server's administrator defined")
+	}
+	if err := creds.Within(ctx, cluster, credential, ""); err != nil {
+		return err
 	}
 	_, err := creds.Find(ctx, cluster, credential, to)
 	return err
@@ -139,9 +154,13 @@ func (c *check) credential(f v1alpha1.HostField) error {
 		return refuse(f.Path, "no credential is named, and the server's own files and environment are not available to documents").
 			Do("use a credential that the server's administrator defined with naupegos server credential add")
 	}
-	err := c.creds.Usable(c.ctx, c.doc.Metadata.Name, f.Value)
-	if fail.KindOf(err) == fail.Unauthorized {
+	err := c.creds.Within(c.ctx, c.doc.Metadata.Name, f.Value, PathOf(c.doc, f.Path))
+	var refused *fail.Error
+	switch {
+	case fail.KindOf(err) == fail.Unauthorized:
 		return refuse(f.Path, "cluster %s has no credential %s", c.doc.Metadata.Name, f.Value).Do("the server's administrator defines it with naupegos server credential add")
+	case fail.KindOf(err) == fail.Refused && errors.As(err, &refused):
+		return refuse(f.Path, "%s", refused.What).Do("%s", refused.Hint)
 	}
 	return err
 }
@@ -225,6 +244,24 @@ func (c *check) release(f v1alpha1.HostField) error {
 		return nil
 	}
 	return refuse(f.Path, "cluster %s may not run Kubernetes %s", c.doc.Metadata.Name, f.Value).Do("choose one of %s", strings.Join(c.rule.Releases, ", "))
+}
+
+// PathOf returns the path at its service that the section of a field uses: that of a Vault's mounts, or of the cluster's backups. A namespace, a bucket and a
+// container are the beginning of the path, as the service sees it. It returns "" for other sections.
+func PathOf(doc *v1alpha1.Cluster, field string) string {
+	var to v1alpha1.BackupTarget
+	if b := doc.Spec.Backup; b != nil && b.To != nil {
+		to = *b.To
+	}
+	switch v := doc.Spec.PKI.VaultIssuer(); {
+	case v != nil && strings.HasPrefix(field, "spec.pki.issuer.vault."):
+		return path.Join(v.Namespace, v.Mount)
+	case to.S3 != nil && strings.HasPrefix(field, "spec.backup.to.s3."):
+		return path.Join(to.S3.Bucket, to.S3.Prefix, doc.Metadata.Name)
+	case to.Swift != nil && strings.HasPrefix(field, "spec.backup.to.swift."):
+		return path.Join(to.Swift.Container, to.Swift.Prefix, doc.Metadata.Name)
+	}
+	return ""
 }
 
 // Address parses the address in a field of a document.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -207,4 +208,68 @@ func TestCredentials(t *testing.T) {
 	}
 	testkit.Fails(t, creds.Add(t.Context(), c, []byte(" \n"), false), fail.Invalid, "is empty")
 	testkit.Fails(t, creds.Add(t.Context(), c, make([]byte, 1<<20), false), fail.Invalid)
+}
+
+// TestBMC: without a list, a BMC may have every address but the server's own and those of its link; with one, only addresses of its networks.
+func TestBMC(t *testing.T) {
+	for text, allowed := range map[string][2]bool{
+		"10.9.0.11": {true, true}, "192.0.2.1": {true, false}, "127.0.0.1": {false, false}, "::1": {false, false}, "169.254.169.254": {false, false},
+		"fe80::1": {false, false}, "0.0.0.0": {false, false}, "169.254.7.1": {false, true},
+	} {
+		for i, networks := range [][]string{nil, {"10.9.0.0/24", "169.254.7.0/24"}} {
+			rules := v1alpha1.DefaultServerPolicy()
+			rules.BMCNetworks = networks
+			if got := policy.New(rules).BMC(netip.MustParseAddr(text)); got != allowed[i] {
+				t.Errorf("%s with networks %v: %v", text, networks, got)
+			}
+		}
+	}
+	_, err := v1alpha1.ParseServerPolicy("policy.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: ServerPolicy\nbmcNetworks: [10.9.0.0/24, 10.9.0.1/24, x]\n"))
+	testkit.Fails(t, err, fail.Invalid, "bmcNetworks[1]", "bmcNetworks[2]", "policy.yaml:3")
+}
+
+// TestPathsOfCredentials: a credential with paths serves only the mounts, buckets and containers at and below them.
+func TestPathsOfCredentials(t *testing.T) {
+	const head = "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: prod-a}\nspec:\n  endpoint: {kind: address, address: 'k8s.example.org:6443'}\n  provider: {metal: {}}\n  workers: [{name: w}]\n"
+	const vault = head + "  pki: {issuer: {vault: {address: 'https://at.example.org:8200', mount: %s, auth: {method: token, credential: c}}}}\n"
+	const s3 = head + "  backup: {to: {s3: {endpoint: 'https://at.example.org:8200', bucket: %s, credential: c}}}\n"
+	const proxy = head + "  proxy: {http: 'http://at.example.org:8200', https: 'http://at.example.org:8200', auth: {credential: c}}\n"
+	for _, c := range []struct {
+		doc, where string
+		paths      []string
+		refused    string
+	}{
+		{vault, "pki/prod-a", nil, ""},
+		{vault, "pki/prod-a", []string{"pki/{cluster}"}, ""},
+		{vault, "pki/prod-a/2026", []string{"pki/{cluster}"}, ""},
+		{vault, "pki/prod-b", []string{"pki/{cluster}"}, "path pki/prod-b"},
+		{vault, "pki/prod-ab", []string{"pki/{cluster}"}, "path pki/prod-ab"},
+		{vault, "pki", []string{"pki/{cluster}"}, "path pki"},
+		{vault, "pki/prod-a, namespace: team-b", []string{"team-a", "pki/{cluster}"}, "path team-b/pki/prod-a"},
+		{vault, "pki/prod-a, namespace: team-a", []string{"team-a/pki/{cluster}"}, ""},
+		{s3, "backups, prefix: site-a", []string{"backups/site-a"}, ""},
+		{s3, "backups", []string{"backups/{cluster}"}, ""},
+		{s3, "backups, prefix: site-b", []string{"backups/site-a"}, "path backups/site-b/prod-a"},
+		{s3, "others, prefix: site-a", []string{"backups/site-a"}, "path others/site-a/prod-a"},
+		{proxy, "", []string{"pki/{cluster}"}, "can't be used here"},
+	} {
+		text := c.doc
+		if c.where != "" {
+			text = fmt.Sprintf(c.doc, c.where)
+		}
+		doc := testkit.Value(v1alpha1.Parse("test", []byte(text)))(t)
+		creds := policy.NewCredentials(memory{})
+		cred := policy.Credential{Name: "c", For: []string{"at.example.org:8200", "http://at.example.org:8200"}, Clusters: []string{"prod-*"}, Paths: c.paths}
+		testkit.Must(t, creds.Add(t.Context(), cred, []byte("hunter2"), false))
+		err := policy.New(v1alpha1.DefaultServerPolicy()).Check(t.Context(), creds, doc, nil)
+		if c.refused == "" && err != nil {
+			t.Errorf("%s with paths %q: %v", c.where, c.paths, err)
+		} else if c.refused != "" {
+			testkit.Fails(t, err, fail.Refused, c.refused, "credential")
+		}
+	}
+	for _, bad := range []string{"", "/", "/pki", "pki/", "pki/../other", "pki//a", "pki/*", "pki/{name}", ".", "a b"} {
+		err := policy.NewCredentials(memory{}).Add(t.Context(), policy.Credential{Name: "c", For: []string{"a.example.org"}, Clusters: []string{"a"}, Paths: []string{bad}}, []byte("x"), false)
+		testkit.Fails(t, err, fail.Invalid, "--path")
+	}
 }

@@ -77,7 +77,7 @@ func (r *Registry) Reinstall(ctx context.Context, uuid string, wipe []string, by
 		note := "by " + by
 		if len(wipe) > 0 {
 			if rec.Order == nil {
-				return fail.New(fail.Invalid, "no installation is ordered for the machine, so that there is no disk to wipe").At(uuid).Do("naupegos machine install %s --wipe SERIAL", uuid)
+				return fail.New(fail.Invalid, "no installation is ordered for the machine, so there is no disk to wipe").At(uuid).Do("naupegos machine install %s --wipe SERIAL", uuid)
 			}
 			o := *rec.Order
 			o.Disk.Consent = slices.Compact(slices.Sorted(slices.Values(slices.Concat(o.Disk.Consent, wipe))))

@@ -267,7 +267,7 @@ func (r *Registry) inUse(ctx context.Context, uuid, what string, claim metal.Cla
 		}
 	}
 	return fail.New(fail.Refused, "%s: cluster %s uses the machine as %s", what, claim.Cluster, rec.Order.Hostname).At(uuid).
-		Do("have the cluster give it up: naupegos node replace %s %s puts another one in its place; fewer replicas in the document take it away", claim.Cluster, rec.Order.Hostname)
+		Do("release it from the cluster: naupegos node replace %s %s replaces it by another one; fewer replicas in the document remove it", claim.Cluster, rec.Order.Hostname)
 }
 
 // most bounds the machines that a refusal lists.

@@ -197,7 +197,7 @@ func (r *Registry) HolderOf(ctx context.Context, id string) (m *Machine, byLabel
 		return nil, false, err
 	case len(all) > 1:
 		return nil, false, fail.New(fail.Conflict, "the machines %s and %s have the same label %s", all[0].Title(), all[1].Title(), LockLabel).
-			Do("naupegos machine label takes it away from those that don't give this ID")
+			Do("naupegos machine label removes it from machines that don't report this ID")
 	}
 	return &all[0], true, nil
 }

@@ -34,7 +34,7 @@ func (r *Registry) SetOrder(ctx context.Context, uuid string, o *order.Order, by
 	}
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
 		if o == nil || rec.Order != nil && (o.Group != rec.Order.Group || o.Hostname != rec.Order.Hostname) {
-			if err := r.inUse(ctx, uuid, "have it be something else", d.Claim, rec); err != nil {
+			if err := r.inUse(ctx, uuid, "change its purpose", d.Claim, rec); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,8 +29,11 @@ const (
 	mostAddresses  = 20_000 // with a recorded rate
 	mostHeard      = 50_000 // claims whose first time is remembered, which protects waiting machines against a flood of new claims
 	mostRivals     = 4      // claims to one UUID in addition to the first
-	rivalMACs      = 8      // of each
-	pendingLines   = 200    // of a waiting machine's journal
+	mostRecent     = 10_000 // claims that can be approved although others have pushed them out of the list
+	recentRequest  = 4 << 10
+	recently       = 10 * time.Minute
+	rivalMACs      = 8   // of each
+	pendingLines   = 200 // of a waiting machine's journal
 	pendingJournal = 16 << 10
 	againAfter     = time.Second // a machine heard later than this after the first time counts as heard again
 	ruledADay      = 20_000      // approvals by rules
@@ -56,14 +60,15 @@ func (l Limits) usual() Limits {
 // bounds are the limits with their counters.
 type bounds struct {
 	Limits
-	rates *peer.Rates // by address
-	ruled *peer.Rates // of all approvals by rules
-	heard *peer.First // claims by UUID and name
+	rates *peer.Rates          // by address
+	ruled *peer.Rates          // of all approvals by rules
+	heard *peer.First          // claims by UUID and name
+	last  *peer.Recent[Asking] // the last one by UUID and name
 }
 
 func newBounds(l Limits) *bounds {
 	l = l.usual()
-	return &bounds{l, peer.NewRates(l.Rate, l.Burst, mostAddresses), peer.NewRates(float64(ruledADay)/(24*60*60), ruledADay, 1), peer.NewFirst(mostHeard)}
+	return &bounds{l, peer.NewRates(l.Rate, l.Burst, mostAddresses), peer.NewRates(float64(ruledADay)/(24*60*60), ruledADay, 1), peer.NewFirst(mostHeard), peer.NewRecent[Asking](mostRecent)}
 }
 
 // mayClaim fails with fail.NotReady if an address sends too many discoveries. A machine that signs with its approved key has no limit.
@@ -180,7 +185,7 @@ func advance(uuid string, last *int64, sequence int64) error {
 	return nil
 }
 
-// rival records another claim to a UUID. If there are too many, it drops the oldest of those made only once, or else the oldest one.
+// rival records another claim to a UUID. If there are too many, it drops one: see surplus.
 func rival(dr *metal.Draft, rec *Record, a Asking) error {
 	for i := range rec.Rivals {
 		known := &rec.Rivals[i]
@@ -194,12 +199,7 @@ func rival(dr *metal.Draft, rec *Record, a Asking) error {
 		return advance(dr.UUID, &known.Sequence, a.Sequence)
 	}
 	if len(rec.Rivals) >= mostRivals {
-		i := 0
-		for k, r := range rec.Rivals {
-			if old := rec.Rivals[i]; !r.Again && old.Again || r.Again == old.Again && r.Seen.Before(old.Seen) {
-				i = k
-			}
-		}
+		i := surplus(rec, a)
 		rec.Rivals = slices.Delete(rec.Rivals, i, i+1)
 	}
 	rec.Rivals = append(rec.Rivals, a)
@@ -213,6 +213,39 @@ func rival(dr *metal.Draft, rec *Record, a Asking) error {
 	}
 	rivalNoted(dr, rec, "conflict: another claims to be this machine", a)
 	return nil
+}
+
+// surplus returns the rival that makes room for a new claim: one of the address with the most claims, so that one address can't push out
+// the claims of others. Of these it takes the oldest of those made only once, or else the oldest one.
+func surplus(rec *Record, a Asking) (drop int) {
+	claims := map[string]int{a.From: 1}
+	if rec.Asks != nil {
+		claims[rec.Asks.From]++
+	}
+	for _, r := range rec.Rivals {
+		claims[r.From]++
+	}
+	for i, r := range rec.Rivals {
+		old := rec.Rivals[drop]
+		switch n := cmp.Compare(claims[r.From], claims[old.From]); {
+		case n > 0, n == 0 && !r.Again && old.Again, n == 0 && r.Again == old.Again && r.Seen.Before(old.Seen):
+			drop = i
+		}
+	}
+	return drop
+}
+
+// remember keeps a claim for recent.
+func (r *Registry) remember(uuid string, a Asking) {
+	if len(a.Request) <= recentRequest {
+		r.bounds.last.Set(uuid+" "+a.Name(), a)
+	}
+}
+
+// recent returns a claim of the last minutes that is no longer listed, because too many others claim to be the machine.
+func (r *Registry) recent(uuid, name string) (Asking, bool) {
+	a, known := r.bounds.last.Get(uuid + " " + name)
+	return a, known && time.Since(a.Seen) < recently
 }
 
 // rivalNoted adds an event, at most one a minute, so that strangers can't push a machine's history out.
@@ -252,6 +285,9 @@ func (r *Registry) settle(dr *metal.Draft, rec *Record, name, by string) error {
 	m := Machine{Machine: dr.Machine, Record: *rec}
 	all := m.Claims()
 	i := slices.IndexFunc(all, func(a Asking) bool { return a.Name() == name })
+	if a, known := r.recent(dr.UUID, name); known && i < 0 && name != rec.Key {
+		rec.Rivals, all, i = append(rec.Rivals, a), append(all, a), len(all)
+	}
 	switch {
 	case name == "" && (rec.Key != "" || rec.Asks != nil || len(all) > 1):
 		return fail.New(fail.Invalid, "the machine has a key: say which one is approved").At(dr.UUID).Do("compare it with the one on the machine's console, then:\n  %s", howToApprove(dr.UUID, rec.Key, all))

@@ -108,7 +108,7 @@ type Record struct {
 	Failures    int       `json:"failures,omitempty"`  // of installations since the last success
 	Reinstall   bool      `json:"reinstall,omitempty"` // an operator wants it reinstalled
 	Installed   time.Time `json:"installed,omitzero"`  // last successful installation
-	// Had is the last seat that it was returned from: whoever fills that seat again may want another machine, or this one.
+	// Had is the seat from which it was last returned: the planner that fills that seat again may want another machine, or this one.
 	Had *Had `json:"had,omitempty"`
 	// The agent's report about an installed system. Strategies for the older system's machines don't need it.
 	Order    *order.Order `json:"order,omitempty"`    // what to install; Wanted is its digest
@@ -161,13 +161,13 @@ func (m *Machine) UpToDate() (is, known bool) {
 	return m.Report.Digest == m.Record.Wanted, true
 }
 
-// BootsFromDisk reports whether the machine boots its installed system; otherwise it is to be discovered, and perhaps installed.
+// BootsFromDisk reports whether the machine boots its installed system; otherwise it boots the discovery image, and may be installed.
 func (m *Machine) BootsFromDisk() bool { return !m.Record.Installed.IsZero() && !m.Record.Reinstall }
 
 func open(stored *metal.Machine) (*Machine, error) {
 	m := &Machine{Machine: *stored}
 	if err := json.Unmarshal(stored.Record, &m.Record); err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "read what is remembered of the machine").At(stored.UUID)
+		return nil, fail.Wrap(fail.Internal, err, "read the machine's record").At(stored.UUID)
 	}
 	if len(stored.Facts) > 2 { // "{}": the machine has reported no facts
 		m.Facts = &facts.Discovery{}
@@ -185,7 +185,7 @@ func (r *Registry) change(ctx context.Context, uuid string, h metal.How, f func(
 	stored, err := r.store.Change(ctx, uuid, h, func(d *metal.Draft) error {
 		var rec Record
 		if err := json.Unmarshal(d.Record, &rec); err != nil {
-			return fail.Wrap(fail.Internal, err, "read what is remembered of the machine").At(uuid)
+			return fail.Wrap(fail.Internal, err, "read the machine's record").At(uuid)
 		}
 		if err := f(d, &rec); err != nil {
 			return err

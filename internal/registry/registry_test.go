@@ -88,7 +88,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	if a := testkit.Value(r.Authorize(ctx, m))(t); a.Granted || !strings.Contains(a.Why, "approved") {
-		t.Errorf("a machine that nobody approved is installed: %+v", a)
+		t.Errorf("an unapproved machine is installed: %+v", a)
 	}
 	_, err = r.Approve(ctx, m.UUID, "another", "ann")
 	testkit.Fails(t, err, fail.Conflict, "another")

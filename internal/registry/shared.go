@@ -37,7 +37,7 @@ func hasDisks(raw []byte, before, o *order.Order) error {
 		return nil
 	}
 	if err := json.Unmarshal(raw, &known); err != nil {
-		return fail.Wrap(fail.Internal, err, "read what the machine has reported").At(o.UUID)
+		return fail.Wrap(fail.Internal, err, "read the machine's report").At(o.UUID)
 	}
 	missing := facts.Missing(known.Disks, o.Names()...)
 	if before != nil {
@@ -60,7 +60,7 @@ func hasDisks(raw []byte, before, o *order.Order) error {
 		return servable(known.Disks, before, o)
 	}
 	return fail.New(fail.Invalid, "the machine has no disk with the serial number or WWID %s; it has reported %s", strings.Join(missing, ", "), facts.DiskTitles(known.Disks)).At(o.UUID).
-		Do("name a disk as naupegos machine show %s does; where the disk is new, have the machine boot the discovery image first", o.UUID)
+		Do("name a disk as naupegos machine show %s does; if the disk is new, boot the discovery image on the machine first", o.UUID)
 }
 
 // servable refuses an order that no disk of the machine can serve, or whose names are ambiguous: the machine would find out after three boots. Content may

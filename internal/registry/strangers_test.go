@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -148,6 +149,50 @@ func TestSquatters(t *testing.T) {
 	testkit.Value(r.Approve(ctx, uuidOf(50), fingerprint(squatter), "ann"))(t) // its own boot interface identifies it; others' addresses are left out
 	if m := testkit.Value(r.Machine(ctx, mine.Boot.MAC))(t); m.UUID != uuidOf(1) {
 		t.Errorf("the squatter took the address: %+v", m)
+	}
+}
+
+// TestSquattersWhoRepeat: one address with many keys, each of which claims a UUID again and again, pushes out only its own claims. Many addresses may push out
+// the machine's; an operator can approve its key all the same.
+func TestSquattersWhoRepeat(t *testing.T) {
+	for name, from := range map[string]func(n int) string{
+		"one address":    func(int) string { return "10.0.1.1" },
+		"five addresses": func(n int) string { return fmt.Sprint("10.0.1.", n) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}}), t.Context()
+			var squatters []*simulated
+			for n := range 6 {
+				squatters = append(squatters, newSimulated(t, 1, true))
+				for range 2 {
+					testkit.Value(squatters[n].claims(t, r, from(n)))(t)
+				}
+			}
+			mine := newSimulated(t, 1, true)
+			for range 3 {
+				testkit.Value(mine.claims(t, r, "10.0.0.1"))(t)
+				for n, s := range squatters {
+					testkit.Value(s.claims(t, r, from(n)))(t)
+				}
+				m := testkit.Value(r.Selected(ctx, facts.Selector{UUID: uuidOf(1)}))(t)
+				listed := slices.ContainsFunc(m.Claims(), func(a registry.Asking) bool { return a.Key == fingerprint(mine) })
+				if !listed && name == "one address" {
+					t.Fatalf("the machine's claim was pushed out: %+v", m.Claims())
+				}
+				if n := len(m.Claims()); n != 5 {
+					t.Errorf("%d claims are listed", n)
+				}
+			}
+			_, err := r.Approve(ctx, uuidOf(1), fingerprint(newSimulated(t, 1, true)), "ann")
+			testkit.Fails(t, err, fail.Conflict, "does not ask")
+			m := testkit.Value(r.Approve(ctx, uuidOf(1), fingerprint(mine), "ann"))(t)
+			if m.Record.Key != fingerprint(mine) || m.Disputed() || len(m.MACs) == 0 {
+				t.Errorf("%+v", m)
+			}
+			if d := testkit.Value(mine.claims(t, r, "10.0.0.1"))(t); !d.Proven || d.Certificate == "" {
+				t.Errorf("the machine got %+v", d)
+			}
+		})
 	}
 }
 

@@ -74,13 +74,13 @@ func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args
 		if stdin != nil {
 			in = stdin()
 		}
-		out := &limitedBuffer{limit: maxAgentOutput, full: cancel}
+		out := &limitedBuffer{limit: d.most, full: cancel}
 		stderr := &tailWriter{limit: maxAgentErrors}
 		status, err := d.exec(ctx, h, in, out, stderr, append([]string{bin}, args...))
 		switch {
 		case out.over:
-			return nil, fail.New(fail.Refused, "naupegos-agent %s says more than %d MiB", args[0], maxAgentOutput>>20).At(h.where()).
-				Do("look at the machine: its agent, or what answers in its place, is not what it should be")
+			return nil, fail.New(fail.Refused, "naupegos-agent %s says more than %d MiB", args[0], d.most>>20).At(h.where()).
+				Do("look at the machine: its agent is broken, or another program answers in its place")
 		case err != nil:
 			return nil, err
 		case status == 0:
@@ -235,7 +235,7 @@ func (d *Dialer) Update(ctx context.Context, h Host, want machine.Updates) (u ma
 const pauseLimit = 3 * time.Second
 
 // Pause stops a program as it is on all of some hosts at once, and returns when it is stopped: resume lets it go on, as does the end of ctx, of
-// the connection, or of two seconds. Where it can't be stopped, which nothing is said of, it goes on.
+// the connection, or of two seconds. A program that can't be stopped continues, without an error.
 func (d *Dialer) Pause(ctx context.Context, hosts []Host, program string) (resume func()) {
 	bin, err := d.AgentPath()
 	if err != nil {
@@ -252,7 +252,7 @@ func (d *Dialer) Pause(ctx context.Context, hosts []Host, program string) (resum
 		held, paused = append(held, hold), append(paused, said)
 		running.Go(func() {
 			defer tell()
-			_ = d.Stream(ctx, h, in, tells(tell), bin, "pause", program) // what can't be stopped goes on
+			_ = d.Stream(ctx, h, in, tells(tell), bin, "pause", program) // a program that can't be stopped continues
 		})
 	}
 	for _, said := range paused {

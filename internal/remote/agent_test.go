@@ -197,6 +197,7 @@ func TestKeys(t *testing.T) {
 // TestAgentThatNeverEnds: what answers in the agent's place can't fill this machine's memory.
 func TestAgentThatNeverEnds(t *testing.T) {
 	a := newAgentHost(t)
+	a.d.most = 4 << 20
 	out, err := a.d.Agent(t.Context(), a.h, nil, "endless")
 	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "says more than") || len(out) > 0 {
 		t.Errorf("%d bytes, %v", len(out), err)

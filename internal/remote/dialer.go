@@ -19,6 +19,7 @@ import (
 type Dialer struct {
 	o     Options
 	agent *agentBinary
+	most  int // of an agent's output
 
 	wrong sync.Map // errors of hosts whose sudo did not accept the password, by Host.key
 
@@ -37,7 +38,7 @@ type slot struct {
 
 // NewDialer returns a Dialer that logs in with signers.
 func NewDialer(signers []ssh.Signer, o Options) *Dialer {
-	return &Dialer{o: o.withDefaults(), signers: signers, agent: &agentBinary{path: o.AgentPath}, slots: map[string]*slot{}}
+	return &Dialer{o: o.withDefaults(), signers: signers, agent: &agentBinary{path: o.AgentPath}, most: maxAgentOutput, slots: map[string]*slot{}}
 }
 
 // SetKeys has connections that are made from now on log in with other keys, the first that the machine knows.
@@ -97,7 +98,7 @@ func (d *Dialer) slot(h Host) (*slot, error) {
 	return s, nil
 }
 
-// connect returns the living connection to h, dialling where there is none. One dial at a time goes to each host.
+// connect returns the open connection to h, or dials one. It dials each host once at a time.
 func (d *Dialer) connect(ctx context.Context, h Host) (*conn, error) {
 	s, err := d.slot(h)
 	if err != nil {

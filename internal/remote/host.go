@@ -18,7 +18,7 @@ type Host struct {
 	Agent     string   // the SSH agent of Options.Signers, as IdentityAgent names it; empty: that of most hosts
 	Sudo      string   // names the password that sudo asks for, for Options.SudoPassword; empty: sudo must ask for none
 	HostKeys  []string // pinned host keys (authorized_keys form); empty is refused unless Options.TrustOnFirstUse is set
-	Via       []Host   // jump hosts, any one of which will do; empty: reached directly
+	Via       []Host   // jump hosts, of which one is used; empty: reached directly
 }
 
 // addr is what to dial.

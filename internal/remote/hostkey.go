@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-const changedKeyHint = "the machine was reinstalled, or somebody is in between: compare the fingerprint on the machine's console " +
+const changedKeyHint = "the machine was reinstalled, or the connection is intercepted: compare the fingerprint on the machine's console " +
 	"(ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub); only if it is right, replace the pinned key"
 
 // hostKeyCheck accepts the pinned keys of one host. The handshake wraps what callback returns, so err keeps it as it was.

@@ -47,7 +47,7 @@ func (o Options) withDefaults() Options {
 type ApplyOptions struct {
 	DryRun   bool                                              // report what would change, change nothing
 	Blob     func(digest string) (io.ReadCloser, int64, error) // opens a blob that the machine lacks, with its size; nil: missing blobs are only reported
-	Progress func(status string)                               // told what goes on; may be nil
+	Progress func(status string)                               // receives status messages; may be nil
 }
 
 func (o ApplyOptions) progress(status string) {

@@ -38,7 +38,7 @@ func (d *Dialer) Run(ctx context.Context, h Host, stdin io.Reader, argv ...strin
 	out := &limitedBuffer{limit: maxOutput, full: cancel}
 	err := d.Stream(bounded, h, stdin, out, argv...)
 	if out.over {
-		return nil, fail.New(fail.Refused, "%s says more than %d MiB", argv[0], maxOutput>>20).At(h.where()).Do("look at the machine: what answers there is not what it should be")
+		return nil, fail.New(fail.Refused, "%s says more than %d MiB", argv[0], maxOutput>>20).At(h.where()).Do("look at the machine: another program answers there")
 	}
 	return out.Bytes(), err
 }

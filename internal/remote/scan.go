@@ -16,7 +16,7 @@ import (
 const scanTime = 15 * time.Second
 
 // errScanned ends a handshake whose only purpose was the host key.
-var errScanned = errors.New("the key is all that was wanted")
+var errScanned = errors.New("only the host key was needed")
 
 // ScanHostKey asks the SSH server at an address for its host key and logs in nowhere. It returns the key as in a .pub file and its SHA-256
 // fingerprint, which a person compares: anybody on the way can answer in the host's place.

@@ -118,7 +118,7 @@ func Certified(keys []Key, files ...string) ([]Key, error) {
 		}
 		cert, ok := public.(*ssh.Certificate)
 		if !ok || cert.CertType != ssh.UserCert {
-			return nil, fail.New(fail.Invalid, "this is not the SSH certificate of a user").At(file).Do("take the file away, or have the authority sign the key: ssh-keygen -s")
+			return nil, fail.New(fail.Invalid, "this is not the SSH certificate of a user").At(file).Do("remove the file, or let the authority sign the key: ssh-keygen -s")
 		}
 		for _, k := range keys {
 			if !bytes.Equal(k.PublicKey().Marshal(), cert.Key.Marshal()) {

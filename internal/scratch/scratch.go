@@ -1,4 +1,4 @@
-// Package scratch gives out directories for what nobody else may read and what must not outlast the work with it.
+// Package scratch creates private directories for data that must not outlast the process that works with it.
 package scratch
 
 import (
@@ -19,8 +19,8 @@ type Dir struct {
 	lock *os.File // held while the process lives
 }
 
-// Make makes a directory beneath parent ("": that for temporary files), whose name begins with prefix. Those of this user with that prefix
-// that processes have left which are gone by now are removed first: what they hold must not wait for somebody to look.
+// Make creates a directory in parent ("": the directory for temporary files), whose name begins with prefix. First it removes directories with
+// this prefix that dead processes of the same user left behind: their content must not wait until a person looks.
 func Make(parent, prefix string) (*Dir, error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -28,10 +28,10 @@ func Make(parent, prefix string) (*Dir, error) {
 	if err := sweep(parent, prefix); err != nil {
 		return nil, err
 	}
-	for range 10 { // somebody who sweeps may come between making the directory and locking it
+	for range 10 { // another process may remove the directory before it is locked
 		path, err := os.MkdirTemp(parent, prefix) // mode 0700
 		if err != nil {
-			return nil, fail.Wrap(fail.Refused, err, "make a directory for what nobody else may read")
+			return nil, fail.Wrap(fail.Refused, err, "create a private directory")
 		}
 		lock, err := hold(path)
 		if err == nil {
@@ -80,7 +80,7 @@ func sweep(parent, prefix string) error {
 	}
 	for _, path := range left {
 		if info, err := os.Lstat(path); err != nil || !info.IsDir() || !mine(info) {
-			continue // gone, or somebody else's
+			continue // gone, or another user's
 		}
 		lock, err := hold(path)
 		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +104,7 @@ func (d *Dir) Remove() error {
 	err := errors.Join(os.RemoveAll(d.Path), d.lock.Close())
 	d.lock = nil
 	if err != nil {
-		return fail.Wrap(fail.Refused, err, "remove the directory for what nobody else may read").Do("it holds keys: remove %s", d.Path)
+		return fail.Wrap(fail.Refused, err, "remove a private directory").Do("it holds keys: remove %s", d.Path)
 	}
 	return nil
 }

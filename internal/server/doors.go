@@ -115,7 +115,7 @@ func (d *doors) admit(c net.Conn) *door {
 	return n
 }
 
-// evict closes the connection with the longest wait of those that may go, and reports whether it found one.
+// evict closes the connection with the longest wait among the evictable ones, and reports whether it found one.
 func (d *doors) evict(may func(*door) bool) bool {
 	for _, l := range d.waiting {
 		for e := l.Front(); e != nil; e = e.Next() {

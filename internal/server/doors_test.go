@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,6 +71,7 @@ func TestHalfOpenConnections(t *testing.T) {
 	n := 4000
 	big := bytes.Repeat([]byte("x"), 200<<10)
 	before := resident(t)
+	var writing sync.WaitGroup
 	for i := range n {
 		switch to := at.HTTP; i % 4 {
 		case 0: // half a header
@@ -77,8 +79,8 @@ func TestHalfOpenConnections(t *testing.T) {
 		case 1: // half a body
 			c := dialFrom(t, i, to)
 			_, _ = fmt.Fprint(c, "POST /open HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
-			_ = c.SetWriteDeadline(time.Now().Add(20 * time.Millisecond)) // the server may have closed it, or not read it yet
-			_, _ = c.Write(big)
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // the server may have closed it, or not read it yet
+			writing.Go(func() { _, _ = c.Write(big) })
 		case 2: // nothing
 			dialFrom(t, i, to)
 		case 3: // half a handshake
@@ -86,6 +88,7 @@ func TestHalfOpenConnections(t *testing.T) {
 			_, _ = c.Write([]byte{22, 3, 1, 2, 0, 1})
 		}
 	}
+	writing.Wait()
 	began := time.Now()
 	res := testkit.Value((&http.Client{Timeout: 2 * time.Minute}).Post("http://"+at.HTTP+"/open", "text/plain", strings.NewReader("all of it")))(t)
 	got := string(testkit.Value(io.ReadAll(res.Body))(t))

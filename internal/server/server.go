@@ -110,7 +110,7 @@ func Bind(ctx context.Context, address, flag string) (*net.TCPListener, error) {
 	var lc net.ListenConfig
 	bound, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "listen at %s", address).Do("see who is there with ss -ltnp, or give another address by %s", flag)
+		return nil, fail.Wrap(fail.Refused, err, "listen at %s", address).Do("find the listener with ss -ltnp, or give another address by %s", flag)
 	}
 	return bound.(*net.TCPListener), nil
 }

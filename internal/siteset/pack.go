@@ -46,7 +46,7 @@ func pack(fs files) (string, error) {
 		return "", err
 	}
 	if b.Len() > maxPacked {
-		return "", fail.New(fail.Invalid, "is larger than %d KiB even when it is compressed", maxPacked>>10).Do("leave out of it what the cluster does not need, or split it")
+		return "", fail.New(fail.Invalid, "is larger than %d KiB even when it is compressed", maxPacked>>10).Do("leave out parts that the cluster does not need, or split it")
 	}
 	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
 }

@@ -48,7 +48,7 @@ func (k Key) recipients() (all []age.Recipient, err error) {
 		all = append(all, found...)
 	}
 	if len(all) == 0 {
-		return nil, fail.New(fail.Invalid, "nobody is named who may open the backup").Do("name one by --recipient age1…, or give a passphrase")
+		return nil, fail.New(fail.Invalid, "the backup has no recipients").Do("name one by --recipient age1…, or give a passphrase")
 	}
 	return all, nil
 }
@@ -63,7 +63,7 @@ func (k Key) identities() ([]age.Identity, error) {
 	}
 	all, err := age.ParseIdentities(strings.NewReader(string(k.Identities)))
 	if err != nil || len(all) == 0 { // the cause may contain a part of the file
-		return nil, fail.New(fail.Invalid, "there is no age identity (AGE-SECRET-KEY-1…) in what is to open the backup")
+		return nil, fail.New(fail.Invalid, "the identity file holds no age identity (AGE-SECRET-KEY-1…)")
 	}
 	return all, nil
 }

@@ -126,9 +126,9 @@ func (s *database) notTheirs(path string, missing bool, known string) error {
 	}
 	e := fail.New(fail.Unauthorized, what, known).At(path)
 	if missing {
-		return e.Do("copy identity.age, mode 600, from the state directory of somebody who uses %s", s.where)
+		return e.Do("copy identity.age, mode 600, from the state directory of a user of %s", s.where)
 	}
-	return e.Do("it is another store's: name a directory of its own by --state-dir, and copy identity.age, mode 600, there from somebody who uses %s", s.where)
+	return e.Do("it is another store's: name a separate directory by --state-dir, and copy identity.age, mode 600, there from a user of %s", s.where)
 }
 
 // recipient returns the recipient recorded in the database; empty if none.

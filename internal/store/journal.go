@@ -32,7 +32,7 @@ func (j *journal) Begin(ctx context.Context, p *plan.Plan, meta map[string]strin
 	}
 	text, err := json.Marshal(meta)
 	if err != nil {
-		return "", fail.Wrap(fail.Internal, err, "encode what is said of the run")
+		return "", fail.Wrap(fail.Internal, err, "encode the run's message")
 	}
 	now := time.Now()
 	id := now.UTC().Format("20060102-150405") + "-" + randomHex(6)

@@ -77,7 +77,7 @@ func TestPostgresEndsWhatWasHeldUp(t *testing.T) {
 	began := time.Now()
 	l := testkit.Value(near.AcquireLease(ctx, c.ID, "apply", store.LeaseOptions{}))(t)
 	if took := time.Since(began); took > 25*time.Second {
-		t.Errorf("whoever takes over waited %s", took)
+		t.Errorf("the new holder waited %s", took)
 	}
 	close(goOn)
 	testkit.Fails(t, <-ended, fail.Conflict, "the lease was lost")

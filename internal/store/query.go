@@ -129,7 +129,7 @@ func (s *database) change(ctx context.Context, db *sql.DB, r repeatable, write f
 	})
 	if unsure != nil {
 		return fail.Wrap(fail.Unreachable, unsure, "the database went away before it said whether it has written").At(s.where).
-			Do("run the same command again: it looks at what is there")
+			Do("run the same command again: it reads the present state")
 	}
 	return err
 }

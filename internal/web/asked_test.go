@@ -69,14 +69,14 @@ func TestAsked(t *testing.T) {
 		}
 	}
 	for words, form := range map[string]url.Values{
-		"no release is given":      {"verb": {"upgrade"}},
-		"--back goes with neither": {"verb": {"upgrade"}, "way": {"back"}, "to": {"v1.37.2"}},
-		`carry out "import"`:       {"verb": {"import"}},
-		"document: it is empty":    {"document": {"\r\n"}},
-		"no machine is named":      {"verb": {"node drain"}},
-		"not a number from 1":      {"verb": {"node add"}, "count": {"many"}},
-		"no backup is given":       {"verb": {"backup restore"}},
-		"say what to rotate":       {"verb": {"certs rotate"}},
+		"no release is given":   {"verb": {"upgrade"}},
+		"--back excludes":       {"verb": {"upgrade"}, "way": {"back"}, "to": {"v1.37.2"}},
+		`carry out "import"`:    {"verb": {"import"}},
+		"document: it is empty": {"document": {"\r\n"}},
+		"no machine is named":   {"verb": {"node drain"}},
+		"not a number from 1":   {"verb": {"node add"}, "count": {"many"}},
+		"no backup is given":    {"verb": {"backup restore"}},
+		"say what to rotate":    {"verb": {"certs rotate"}},
 	} {
 		_, err := asks(form)
 		testkit.Fails(t, err, fail.Invalid, words)

@@ -64,6 +64,6 @@ func TestPagesAreSmall(t *testing.T) {
 		t.Errorf("%d clusters are drifted", strings.Count(a.body, `<tr tabindex="0">`))
 	}
 	if a := s.ask("GET", "/ui/clusters/cluster-007", s.admin, nil); !strings.Contains(a.body, "cluster-007-general-009") {
-		t.Error("the machine that needs somebody is not drawn")
+		t.Error("the machine that needs an operator is not drawn")
 	}
 }

@@ -106,7 +106,7 @@ func (j *judge) judges() {
 	j.t.Helper()
 	j.do(chromedp.Evaluate[chromedp.Void](`document.documentElement.style.setProperty("--dim", "#b5bcc4"); undefined`))
 	if found := j.violations(); !slices.ContainsFunc(found, func(v violation) bool { return v.ID == "color-contrast" && v.Impact == "serious" }) {
-		j.t.Errorf("words that nobody can read are fine: %+v", found)
+		j.t.Errorf("illegible words are fine: %+v", found)
 	}
 	j.do(chromedp.Evaluate[chromedp.Void](`document.documentElement.style.removeProperty("--dim"); undefined`))
 }

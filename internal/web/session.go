@@ -86,7 +86,7 @@ func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
 }
 
-// operator returns the operator of a request, or fail.Unauthorized if nobody is signed in.
+// operator returns the operator of a request, or fail.Unauthorized if the request has no session.
 func (p *Pages) operator(r *http.Request) (*access.Operator, error) {
 	if r.Header.Get("X-Part") != "" { // the page's script asks by itself
 		return asker(p, r, p.c.Gate.Still)
@@ -97,7 +97,7 @@ func (p *Pages) operator(r *http.Request) (*access.Operator, error) {
 func asker(p *Pages, r *http.Request, signedIn func(*http.Request, string) (access.Operator, error)) (*access.Operator, error) {
 	secret := p.kept(r)
 	if secret == "" {
-		return nil, fail.New(fail.Unauthorized, "nobody has signed in")
+		return nil, fail.New(fail.Unauthorized, "not signed in")
 	}
 	who, err := signedIn(r, secret)
 	if err != nil {

@@ -47,7 +47,7 @@ func TestActionsShowTheirCommands(t *testing.T) {
 	}
 	for _, p := range []string{path, "/ui/approvals"} {
 		if a := s.ask("GET", p, s.reader, nil); a.code != http.StatusOK || strings.Contains(a.body, `action="`+path) {
-			t.Errorf("whoever may only look is shown what changes: %d %s", a.code, a.body)
+			t.Errorf("the role read sees forms that change things: %d %s", a.code, a.body)
 		}
 	}
 

@@ -42,7 +42,7 @@ func (j *judge) signedOut() {
 		chromedp.WaitVisible("[role=alert]"))
 	j.at("/ui/login/callback")
 	if said := j.text("[role=alert]"); !strings.Contains(said, "no rule of this server gives") {
-		t.Errorf("of somebody whom the provider knows, and who has no role, the page says %s", said)
+		t.Errorf("for a person whom the provider knows, and who has no role, the page says %s", said)
 	}
 	j.see("sign in with a provider that failed")
 

@@ -136,7 +136,7 @@ func (p *Pages) out(done string) string {
 	switch {
 	case p.c.Provider == nil:
 	case done == outHere:
-		return "You have signed out here. " + p.c.Provider.Host() + " is not told of it, or does not answer: you may still be signed in there. Sign out there, too, where others use this browser."
+		return "You have signed out here. " + p.c.Provider.Host() + " was not informed, or did not answer: you may still be signed in there. Sign out there, too, where others use this browser."
 	case done == outThere:
 		return "You have signed out, here and at " + p.c.Provider.Host() + "."
 	}
@@ -147,7 +147,7 @@ func (p *Pages) out(done string) string {
 func (p *Pages) leave(w http.ResponseWriter, r *http.Request, left access.Left) {
 	at, err := p.c.Provider.Leave(r.Context(), left)
 	if err != nil {
-		p.c.Log.Warn("somebody who has signed out of the pages could not be led to the provider to sign out there", "error", err.Error())
+		p.c.Log.Warn("an operator who signed out of the pages could not be redirected to the provider to sign out there", "error", err.Error())
 	}
 	if at == "" {
 		http.Redirect(w, r, "/ui/login?done="+outHere, http.StatusSeeOther)

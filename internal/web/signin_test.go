@@ -107,7 +107,7 @@ func TestSignInWithProvider(t *testing.T) {
 	}
 	session := p.has(cookieName)
 	if a := p.get(s.url + "/ui/machines"); a.code != http.StatusOK || !strings.Contains(a.body, "test-user@zitadel.ch (id1) (operate)") {
-		t.Errorf("the page of somebody who has signed in: %d %s", a.code, a.body)
+		t.Errorf("the page of a signed-in operator: %d %s", a.code, a.body)
 	}
 	if a := p.get(s.url + "/ui/audit"); a.code != http.StatusForbidden {
 		t.Errorf("who may operate sees the audit: %d", a.code)
@@ -190,7 +190,7 @@ func TestSignOutHereAlone(t *testing.T) {
 	p := s.person()
 	p.get(p.back("/ui/"))
 	if p.has(cookieName) == "" {
-		t.Fatal("nobody has signed in")
+		t.Fatal("not signed in")
 	}
 	a := p.post(s.url+"/ui/logout", url.Values{})
 	if a.code != http.StatusOK || !strings.Contains(a.body, "You have signed out here. localhost:") || !strings.Contains(a.body, "you may still be signed in there") || onward.MatchString(a.body) {
@@ -219,7 +219,7 @@ func TestForeignAnswers(t *testing.T) {
 		}
 	}
 	theirs := attacker.back("/ui/")
-	refused("the answer to somebody else's sign-in", victim, theirs)
+	refused("the answer to another person's sign-in", victim, theirs)
 	own := victim.back("/ui/")
 	refused("another's answer, in the middle of one's own sign-in", victim, theirs)
 	refused("one's own, after that", victim, own)
@@ -312,7 +312,7 @@ func TestNobodysRole(t *testing.T) {
 			Pages: &issuer.Pages{URL: home, ClientID: "x", Life: time.Hour}}))(t)
 	})
 	a := away.ask("GET", "/ui/login/provider?to=/ui/waves", "", nil)
-	if a.code != http.StatusBadGateway || !strings.Contains(a.body, "ask the issuer http://127.0.0.1:1 what it is") || !strings.Contains(a.body, `name="to" value="/ui/waves"`) || a.Get("Set-Cookie") != "" {
+	if a.code != http.StatusBadGateway || !strings.Contains(a.body, "fetch the issuer http://127.0.0.1:1's configuration") || !strings.Contains(a.body, `name="to" value="/ui/waves"`) || a.Get("Set-Cookie") != "" {
 		t.Errorf("a provider that is away: %d %s", a.code, a.body)
 	}
 }

@@ -212,7 +212,7 @@ func TestEveryPageNeedsATokenAndSaysNothingOfAnybodyElse(t *testing.T) {
 			t.Errorf("%s may be framed, or runs scripts that are in it: %s", path, p)
 		}
 		if i := strings.Index(a.body, "<script>"); i >= 0 || strings.Contains(a.body, " style=") || strings.Contains(a.body, " onclick=") {
-			t.Errorf("%s has scripts or styles of its own, which the policy forbids, or somebody else's", path)
+			t.Errorf("%s has scripts or styles of its own, which the policy forbids, or another site's", path)
 		}
 	}
 	if a := s.ask("GET", "/ui/machines/"+uuid, s.admin, nil); !strings.Contains(a.body, "&lt;script&gt;") {

@@ -73,6 +73,7 @@ func (s *served) text() string {
 const testPolicy = `apiVersion: naupegos.dev/v1alpha1
 kind: ServerPolicy
 providers: [local, hosts, openstack, metal]
+bmcNetworks: [127.0.0.0/8]
 clusters: [{autoscalePorts: 1024-65535}]
 `
 

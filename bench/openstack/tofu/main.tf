@@ -217,7 +217,7 @@ resource "openstack_lb_members_v2" "api" { # all by one call
   }
 
   # Octavia changes a load balancer by one request at a time; two that come at once it now and then refuses with a wrong reason ("not a
-  # valid option"), and nobody tries again.
+  # valid option"), and nothing retries it.
   depends_on = [openstack_lb_monitor_v2.api]
 }
 

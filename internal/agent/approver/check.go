@@ -16,7 +16,7 @@ const signer = "kubernetes.io/kubelet-serving"
 type verdict int
 
 const (
-	leave   verdict = iota // not ours to decide: somebody else may
+	leave   verdict = iota // not ours to decide: another approver may
 	approve                // everything in it is the machine's own
 	deny                   // it asks for what its sender has no right to
 )

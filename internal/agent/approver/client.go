@@ -48,7 +48,7 @@ func (c *csr) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decided reports whether somebody has approved or denied it.
+// decided reports whether the request is approved or denied already.
 func (c *csr) decided() bool {
 	for _, cond := range c.Status.Conditions {
 		if cond.Type == "Approved" || cond.Type == "Denied" {

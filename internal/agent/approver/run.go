@@ -14,11 +14,11 @@ type Options struct {
 	Machines   string // {"nodes":{"NAME":["ADDRESS", …]}}; read again when it changes
 	Log        *slog.Logger
 	Retry      time.Duration // first pause after a failure, doubled up to 15 s; default 1 s
-	Resync     time.Duration // how often everything is looked at again; default 30 s
+	Resync     time.Duration // interval between two looks at all requests; default 30 s
 }
 
-// Run approves and denies requests until ctx ends. An API server that does not answer is tried again and again: this is a
-// service, and there is nobody to give up to. Only unreadable files at the start are errors.
+// Run approves and denies requests until ctx ends. It asks an API server that does not answer again and again, because a
+// service has no caller to return the error to. Only unreadable files at the start are errors.
 func Run(ctx context.Context, o Options) error {
 	if o.Retry == 0 {
 		o.Retry = time.Second

@@ -99,7 +99,7 @@ func (a *fakeAPI) approval(w http.ResponseWriter, r *http.Request) {
 	defer a.mu.Unlock()
 	if a.conflict {
 		a.refused++
-		http.Error(w, "somebody was faster", http.StatusConflict)
+		http.Error(w, "the request was changed meanwhile", http.StatusConflict)
 		return
 	}
 	var o map[string]any

@@ -1,8 +1,8 @@
 // Package boot is what the agent does as the first process of a machine that has booted the discovery image: it mounts what a kernel needs,
-// loads modules, brings up the network, sets the clock, has the server know the machine, waits until somebody approves it, and hands over to
-// whoever installs it.
+// loads modules, brings up the network, sets the clock, reports the machine to the server, waits until an operator approves it, and hands over
+// to the installer.
 //
-// It knows nothing of how machines are installed. Whatever happens, the machine ends by a reboot: nobody stands before it.
+// It does not know how machines are installed. Every outcome ends with a reboot, because no operator sits at the machine.
 package boot
 
 import (
@@ -33,11 +33,11 @@ type Machine struct {
 	Discovery   *facts.Discovery
 	Key         *ecdsa.PrivateKey
 	Certificate string          // PEM
-	Say         func(string)    // tells whoever stands before the machine
-	Log         func() []string // all that was said since the machine booted
+	Say         func(string)    // writes to the machine's consoles
+	Log         func() []string // all lines that Say has written since the machine booted
 }
 
-// End is how the machine goes on.
+// End is what the machine does next.
 type End int
 
 // The ends.
@@ -121,7 +121,7 @@ func (b *boot) run(ctx context.Context) (end End, err error) {
 	return b.Install(installs, *m)
 }
 
-// discovered returns once the server knows the machine and somebody has approved it.
+// discovered returns once the server knows the machine and an operator has approved it.
 func (b *boot) discovered(ctx context.Context) (*Machine, error) {
 	b.loadModules()
 	if err := b.network(ctx); err != nil {
@@ -189,7 +189,7 @@ func (b *boot) listen(ctx context.Context) []facts.Neighbour {
 	return found
 }
 
-// say tells whoever stands before the machine, and remembers it.
+// say writes a line to the machine's consoles, and remembers it.
 func (b *boot) say(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -197,7 +197,7 @@ func (b *boot) say(text string) {
 		line = strings.TrimRight(line, "\n")
 		b.log = append(b.log, line)
 		for _, c := range b.consoles {
-			_, _ = fmt.Fprintf(c, "%s\r\n", line) // where nobody can be told, nobody is
+			_, _ = fmt.Fprintf(c, "%s\r\n", line) // a console that can't be written is skipped
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // needed are modules that no device asks for.
 var needed = []string{"af_packet", "efivarfs", "sd_mod", "ipmi_devintf", "ipmi_si", "ext4", "vfat", "nls_cp437", "nls_ascii"}
 
-// Modules are those that lie beside a kernel, as depmod(8) has listed them.
+// Modules are a kernel's modules, as listed by depmod(8).
 type Modules struct {
 	dir     string
 	files   map[string]string   // by name
@@ -70,7 +70,7 @@ func nameOf(file string) string {
 	return strings.ReplaceAll(name, "-", "_")
 }
 
-// Load loads the modules of a name or of a device's alias, with those that they need. What there is no module for may be part of the kernel.
+// Load loads the modules of a name or of a device's alias, and their dependencies. A name without a module may be part of the kernel.
 func (m *Modules) Load(name string) error {
 	var err error
 	for _, module := range m.find(name) {
@@ -91,7 +91,7 @@ func (m *Modules) find(name string) (found []string) {
 	return found
 }
 
-// load loads a file after those that it needs: modules.dep names these in the order of need, the deepest last.
+// load loads a file after its dependencies, which modules.dep lists in order, the deepest last.
 func (m *Modules) load(file string) error {
 	files := append([]string{file}, m.needs[file]...)
 	for _, f := range slices.Backward(files) {

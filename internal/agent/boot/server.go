@@ -28,8 +28,8 @@ type identity struct {
 	key  *ecdsa.PrivateKey
 }
 
-// client returns what asks the server. It believes whoever has a certificate of the authority that the kernel's arguments name; without
-// timely at whatever time, for a clock that nobody has set yet.
+// client returns the HTTP client for the server. It trusts certificates of the authority that the kernel's arguments name. Without timely it
+// ignores their validity period, because the clock may not be set yet.
 func (b *boot) client(timely bool, own *identity) (*http.Client, error) {
 	u, err := url.Parse(b.server)
 	if err != nil {

@@ -26,7 +26,7 @@ type settings struct {
 // usual is what holds where nothing is said.
 var usual = settings{carrier: 2 * time.Minute, lldp: 35 * time.Second, wait: time.Hour, pause: 10 * time.Second, install: time.Hour, retry: time.Minute}
 
-// parse reads the kernel's arguments. Those that are wrong don't keep the right ones from being taken.
+// parse reads the kernel's arguments. It takes the valid ones even if others are wrong.
 func parse(line string) (settings, error) {
 	s := usual
 	durations := map[string]*time.Duration{"carrier": &s.carrier, "lldp": &s.lldp, "wait": &s.wait, "pause": &s.pause, "install": &s.install, "retry": &s.retry}
@@ -48,7 +48,7 @@ func parse(line string) (settings, error) {
 			to, known := durations[name]
 			d, err := time.ParseDuration(value)
 			if !known || err != nil || d < 0 {
-				problem = fail.New(fail.Invalid, "the kernel's argument %s is none that the agent knows", word).Do("see docs/how-to/network-boot.md")
+				problem = fail.New(fail.Invalid, "the agent does not know the kernel's argument %s", word).Do("see docs/how-to/network-boot.md")
 				continue
 			}
 			*to = d
@@ -60,7 +60,7 @@ func parse(line string) (settings, error) {
 	case err != nil || u.Scheme != "https" || u.Hostname() == "":
 		problem = fail.New(fail.Invalid, "the kernel's arguments name no server").Do("boot the machine with naupegos.server=https://…")
 	case len(s.authority) != 32:
-		problem = fail.New(fail.Invalid, "the kernel's arguments don't say by what the server is believed").Do("boot the machine with naupegos.authority=sha256:…")
+		problem = fail.New(fail.Invalid, "the kernel's arguments name no authority of the server").Do("boot the machine with naupegos.authority=sha256:…")
 	}
 	return s, problem
 }

@@ -27,14 +27,14 @@ type Options struct {
 	HTTP    *http.Client                 // nil: the usual one
 	Pause   time.Duration                // before it asks again, at first; 0: 2 s. It doubles up to Longest
 	Longest time.Duration                // 0: a minute
-	Say     func(string)                 // tells whoever stands before the machine; nil: nobody is told
-	Clock   func(server time.Time) error // is given the server's time; nil: nobody is
+	Say     func(string)                 // writes to the machine's consoles; nil: nothing is written
+	Clock   func(server time.Time) error // receives the server's time; may be nil
 }
 
 // Enrolled is a machine that was approved.
 type Enrolled struct {
 	UUID        string `json:"uuid"`
-	Certificate string `json:"certificate,omitempty"` // PEM; empty where the server gives none
+	Certificate string `json:"certificate,omitempty"` // PEM; empty if the server issues none
 }
 
 // answer is the server's.
@@ -100,7 +100,7 @@ func Enrol(ctx context.Context, d *facts.Discovery, key *ecdsa.PrivateKey, o Opt
 func post(ctx context.Context, d *facts.Discovery, key *ecdsa.PrivateKey, o Options) (*answer, error) {
 	body, err := json.Marshal(d)
 	if err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "write what the machine is")
+		return nil, fail.Wrap(fail.Internal, err, "encode the report of the machine")
 	}
 	signature, err := facts.Sign(key, body)
 	if err != nil {
@@ -114,7 +114,7 @@ func post(ctx context.Context, d *facts.Discovery, key *ecdsa.PrivateKey, o Opti
 	req.Header.Set(facts.SignatureHeader, signature)
 	res, err := o.HTTP.Do(req)
 	if err != nil {
-		return nil, fail.Wrap(fail.Unreachable, err, "say what the machine is")
+		return nil, fail.Wrap(fail.Unreachable, err, "report the machine")
 	}
 	defer func() { _ = res.Body.Close() }()
 	var a answer
@@ -138,7 +138,7 @@ func post(ctx context.Context, d *facts.Discovery, key *ecdsa.PrivateKey, o Opti
 	return &a, nil
 }
 
-// Key returns the key in a file, made there first where there is none; with an empty path one that is in memory alone.
+// Key returns the key in a file, which it creates if there is none. With an empty path it returns a new key that is only in memory.
 func Key(path string) (*ecdsa.PrivateKey, error) {
 	if path == "" {
 		return facts.NewKey()
@@ -157,7 +157,7 @@ func Key(path string) (*ecdsa.PrivateKey, error) {
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	own, ok := key.(*ecdsa.PrivateKey)
 	if err != nil || !ok {
-		return nil, fail.New(fail.Invalid, "the key in the file is none of a machine").At(path)
+		return nil, fail.New(fail.Invalid, "the file holds no machine's key").At(path)
 	}
 	return own, nil
 }

@@ -1,7 +1,7 @@
-// Package discover is what the agent does on a machine that nobody knows yet: it looks what the machine is, makes a key, says so to a server
-// and waits until somebody approves it.
+// Package discover is what the agent does on a machine that the server does not know yet: it examines the machine, creates a key, reports both
+// to the server, and waits until an operator approves the machine.
 //
-// It knows the server by the body of a discovery alone, and changes nothing on the machine but its clock, if it is told to.
+// All it shares with the server is the body of a discovery. It changes nothing on the machine except its clock, and that only if asked to.
 package discover
 
 import (

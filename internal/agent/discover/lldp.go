@@ -89,7 +89,7 @@ func identifier(value []byte, mac, address byte) string {
 	return printable(id)
 }
 
-// printable is text of somebody else's; what is none becomes hexadecimal.
+// printable returns text that a neighbour sent, or hexadecimal if it is not text.
 func printable(b []byte) string {
 	text := strings.TrimRight(string(b), "\x00 ")
 	for _, r := range text {
@@ -125,7 +125,7 @@ func Listen(ctx context.Context, interfaces []facts.Interface) ([]facts.Neighbou
 	return hear(ctx, fd, index)
 }
 
-// join has an interface take the frames that are sent to switches' neighbours.
+// join makes an interface accept the frames that switches send to their neighbours.
 func join(fd, index int) error {
 	m := unix.PacketMreq{Ifindex: int32(index), Type: unix.PACKET_MR_MULTICAST, Alen: 6, Address: [8]byte{0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e}}
 	return unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &m)
@@ -153,7 +153,7 @@ func hear(ctx context.Context, fd int, index map[int]string) ([]facts.Neighbour,
 		}
 		neighbour, err := parseLLDP(buffer[:n])
 		if err != nil {
-			continue // whoever sends nonsense is no switch
+			continue // a sender of malformed frames is no switch
 		}
 		neighbour.Name = index[at.Ifindex]
 		found = append(found, neighbour)

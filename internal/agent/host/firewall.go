@@ -3,6 +3,8 @@ package host
 import (
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -43,16 +45,29 @@ func (r Root) ufw() bool {
 	return false
 }
 
-// runtimes lists the services of container runtimes and of other Kubernetes distributions.
+// runtimes lists the services of container runtimes and of other Kubernetes distributions, as patterns: snaps have names of their own.
 func runtimes() []string {
 	return []string{
 		"containerd.service", "crio.service", "docker.service", "k0scontroller.service", "k0sworker.service", "k3s.service", "k3s-agent.service",
-		"kubelet.service", "rke2-agent.service", "rke2-server.service", "snap.microk8s.daemon-kubelite.service",
+		"kubelet.service", "rke2-agent.service", "rke2-server.service",
+		"snap.*.daemon-kubelite.service", "snap.*.dockerd.service", "snap.*.containerd.service", "snap.*.kubelet.service", "snap.*.k8s-dqlite.service", "snap.*.k8sd.service",
 	}
 }
 
 // Runtimes returns the running services that run containers or a cluster.
-func (r Root) Runtimes() []string { return r.running(runtimes()) }
+func (r Root) Runtimes() (out []string) {
+	for _, slice := range []string{"/sys/fs/cgroup/system.slice/", "/sys/fs/cgroup/systemd/system.slice/"} {
+		for _, pattern := range runtimes() {
+			found, _ := filepath.Glob(r.Path(slice + pattern)) // the patterns are good
+			for _, dir := range found {
+				if name := filepath.Base(dir); IsDir(dir) && !slices.Contains(out, name) {
+					out = append(out, name)
+				}
+			}
+		}
+	}
+	return out
+}
 
 // Balancers returns the running services whose configuration a gateway replaces.
 func (r Root) Balancers() []string {

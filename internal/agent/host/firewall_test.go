@@ -44,12 +44,12 @@ func TestRuntimesAndSELinux(t *testing.T) {
 	if r := Root(dir); r.Runtimes() != nil || r.SELinux() {
 		t.Errorf("an empty host: services %v, SELinux %t", r.Runtimes(), r.SELinux())
 	}
-	for _, s := range []string{"docker.service", "containerd.service", "ssh.service"} {
+	for _, s := range []string{"docker.service", "containerd.service", "ssh.service", "snap.k8s.kubelet.service", "snap.docker.dockerd.service", "snap.lxd.daemon.service"} {
 		testkit.Must(t, os.MkdirAll(filepath.Join(dir, "sys/fs/cgroup/system.slice", s), 0o755))
 	}
 	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "sys/fs/selinux"), 0o755))
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "sys/fs/selinux/enforce"), []byte("1"), 0o600))
-	if r := Root(dir); !slices.Equal(r.Runtimes(), []string{"containerd.service", "docker.service"}) || !r.SELinux() {
+	if r := Root(dir); !slices.Equal(r.Runtimes(), []string{"containerd.service", "docker.service", "snap.docker.dockerd.service", "snap.k8s.kubelet.service"}) || !r.SELinux() {
 		t.Errorf("services %v, SELinux %t", r.Runtimes(), r.SELinux())
 	}
 }

@@ -12,7 +12,7 @@ func (r Root) packetFilter() string {
 		service string
 		drops   func() bool
 	}{
-		{"nftables", func() bool { return nftDrops(r.nftRules("/etc/nftables.conf", map[string]bool{})) }},
+		{"nftables", func() bool { return nftDrops(r.nftRules("/etc/nftables.conf", map[string]bool{}), nftInput) }},
 		{"netfilter-persistent", func() bool { return iptablesDrop(r.Read("/etc/iptables/rules.v4")) }},
 		{"shorewall", func() bool { return shorewallDrops.MatchString(r.Read("/etc/shorewall/policy")) }},
 		{"ferm", func() bool { return fermDrops.MatchString(r.Read("/etc/ferm/ferm.conf")) }},
@@ -20,6 +20,17 @@ func (r Root) packetFilter() string {
 		if r.enabled(f.service+".service") && f.drops() {
 			return f.service
 		}
+	}
+	return ""
+}
+
+// ForwardDrops returns the file of a service that loads rules at boot which drop forwarded packets unless a rule accepts them; or nothing.
+func (r Root) ForwardDrops() string {
+	switch {
+	case r.enabled("nftables.service") && nftDrops(r.nftRules("/etc/nftables.conf", map[string]bool{}), nftForward):
+		return "/etc/nftables.conf"
+	case r.enabled("netfilter-persistent.service") && forwardPolicy.MatchString(r.Read("/etc/iptables/rules.v4")):
+		return "/etc/iptables/rules.v4"
 	}
 	return ""
 }
@@ -40,6 +51,8 @@ var (
 	nftInclude     = regexp.MustCompile(`(?m)^[ \t]*include[ \t]+"([^"\n]+)"`)
 	nftComment     = regexp.MustCompile(`#[^\n]*`)
 	nftInput       = regexp.MustCompile(`\bhook[ \t]+input\b`)
+	nftForward     = regexp.MustCompile(`\bhook[ \t]+forward\b`)
+	forwardPolicy  = regexp.MustCompile(`(?m)^:FORWARD[ \t]+DROP\b`)
 	nftPolicy      = regexp.MustCompile(`\bpolicy[ \t]+drop\b`)
 	nftLast        = regexp.MustCompile(`^(?:counter(?: packets \d+ bytes \d+)?\s+|log\s+(?:prefix\s+"[^"]*"\s+)?)*(?:drop|reject(?: with .*)?)$`)
 )
@@ -75,9 +88,9 @@ func (r Root) nftRules(file string, read map[string]bool) string {
 	return text
 }
 
-// nftDrops reports whether a chain of the hook input drops packets that none of its rules accepts: by its policy, or by its last rule.
-func nftDrops(text string) bool {
-	for _, at := range nftInput.FindAllStringIndex(text, -1) {
+// nftDrops reports whether a chain of the hook drops packets that none of its rules accepts: by its policy, or by its last rule.
+func nftDrops(text string, hook *regexp.Regexp) bool {
+	for _, at := range hook.FindAllStringIndex(text, -1) {
 		chain := untilClosed(text[at[1]:])
 		rules := strings.FieldsFunc(strings.TrimSpace(chain), func(c rune) bool { return c == '\n' || c == ';' })
 		last := ""

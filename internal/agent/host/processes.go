@@ -59,7 +59,7 @@ func (r Root) eachProcess(do func(id int, program string)) error {
 	return nil
 }
 
-// startOf reads from /proc/PID/stat when a process began; it has gone where there is nothing.
+// startOf reads from /proc/PID/stat when a process began. An empty file means that the process has ended.
 func startOf(stat string, booted time.Time) (time.Time, bool) {
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // the name before may hold anything
 	if len(f) < 20 {

@@ -30,7 +30,7 @@ type Options struct {
 	Blobs     []string // directories with files named by the digits of their digests
 	Cert, Key string   // files of the server's certificate
 	CA        string   // file with the authorities of clients' certificates
-	Groups    []string // organisations of which a client's certificate must have one
+	Groups    []string // organisations, one of which a client's certificate must have
 	Log       *slog.Logger
 }
 

@@ -49,7 +49,7 @@ func newID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// sectorSize is that of a disk.
+// sectorSize returns a disk's sector size.
 func sectorSize(disk string) (int, error) {
 	f, err := os.Open(disk)
 	if err != nil {
@@ -191,7 +191,7 @@ func ownerOf(root host.Root, d facts.Disk, dir string) Owner {
 	return Foreign
 }
 
-// partitionNamed is the device of a disk's partition of a name; empty: there is none.
+// partitionNamed returns the device of a disk's partition with this name, or "" if there is none.
 func partitionNamed(sys string, d facts.Disk, partition string) string {
 	name := filepath.Base(d.Path)
 	found, _ := filepath.Glob(filepath.Join(sys, "block", name, name+"*", "uevent")) // the pattern is a good one

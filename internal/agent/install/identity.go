@@ -39,7 +39,7 @@ func SaveIdentity(dir string, id Identity) error {
 	return Replace(filepath.Join(dir, IdentityFile), data, 0o600)
 }
 
-// LoadIdentity reads it: fail.NotFound where there is none. An error never holds what is in the file.
+// LoadIdentity reads it, or returns fail.NotFound if there is none. Errors never quote the file.
 func LoadIdentity(dir string) (*Identity, error) {
 	path := filepath.Join(dir, IdentityFile)
 	data, err := os.ReadFile(path)

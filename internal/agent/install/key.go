@@ -34,7 +34,7 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// decodeKey reads what encodeKey writes; nil where it is none.
+// decodeKey parses the output of encodeKey; it returns nil for anything else.
 func decodeKey(text []byte) *ecdsa.PrivateKey {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -48,7 +48,7 @@ func decodeKey(text []byte) *ecdsa.PrivateKey {
 	return own
 }
 
-// putKey has a partition begin with the machine's key.
+// putKey writes the machine's key to the beginning of a partition.
 func putKey(dev string, key *ecdsa.PrivateKey) error {
 	text, err := encodeKey(key)
 	if err != nil {
@@ -74,7 +74,7 @@ func begin(dev string, with []byte) error {
 	return nil
 }
 
-// keyOf reads the key that a partition begins with: fail.NotFound where it is none.
+// keyOf reads the key at the beginning of a partition, or returns fail.NotFound.
 func keyOf(dev string) (*ecdsa.PrivateKey, error) {
 	f, err := os.Open(dev)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestKeyOutlastsPower: a machine whose installation is cut off before there is a file system for its key finds it again; once that has the key, no
-// trace is left beside it, and what is damaged is no key and told to nobody.
+// TestKeyOutlastsPower: a machine whose installation is cut off before its key has a file system finds the key again. Once the file system has the
+// key, no trace is left beside it. Damaged data is no key and never quoted.
 func TestKeyOutlastsPower(t *testing.T) {
 	dir := t.TempDir()
 	disk, sys := facts.Disk{Path: filepath.Join(dir, "dev", "sda")}, filepath.Join(dir, "sys")

@@ -28,7 +28,7 @@ type Options struct {
 	Authority   []byte            // PEM; who signs the server's certificate
 	Key         *ecdsa.PrivateKey // the machine's, approved
 	Certificate []byte            // PEM
-	Say         func(string)      // tells whoever stands before the machine; nil: nobody is told
+	Say         func(string)      // writes to the machine's consoles; nil: nothing is written
 	Pause       time.Duration     // before the server is asked again, at first; 0: 5 s. It doubles up to a minute
 	Dir         string            // for what is mounted meanwhile; empty: /run/naupegos-install
 	Root        host.Root         // where the machine's file system begins; empty: /
@@ -136,7 +136,7 @@ func (i *installation) pause() time.Duration {
 	return 5 * time.Second
 }
 
-// say tells whoever stands before the machine, and notes it for the server.
+// say writes a line to the machine's consoles, and notes it for the server.
 func (i *installation) say(format string, a ...any) {
 	text := fmt.Sprintf(format, a...)
 	i.log = append(i.log, time.Now().UTC().Format(time.RFC3339)+" "+text)

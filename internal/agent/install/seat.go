@@ -62,7 +62,7 @@ func seat(root string, o *order.Order, p Partitions, mac string) error {
 	return os.Chmod(filepath.Join(root, "/root/.ssh"), 0o700)
 }
 
-// fstab: what outlasts a system is bound into its place. A data directory of somebody else's etcd or kubelet is made on the state's partition.
+// fstab: what outlasts a system is bound into its place. A foreign etcd's or kubelet's data directory is created on the state's partition.
 func fstab(p Partitions) string {
 	return fmt.Sprintf("PARTUUID=%s / ext4 rw,errors=remount-ro,x-systemd.growfs 0 1\nPARTUUID=%s /boot/efi vfat umask=0077 0 0\nPARTUUID=%s %s ext4 rw 0 2\n",
 		p.Slot, p.ESP, p.State, StateDir) + "" +
@@ -167,7 +167,7 @@ func PublicKeys(root string) ([]string, error) {
 	return out, nil
 }
 
-// setBoot has the boot loader begin with a slot.
+// setBoot makes the boot loader start a slot.
 func setBoot(espDev, dir string, e slots.Env) (err error) {
 	undo, err := mount(espDev, dir, "vfat", 0)
 	if err != nil {

@@ -88,7 +88,7 @@ func roomFor(dev string, b order.Blob) error {
 	return nil
 }
 
-// Try has the boot loader try the other slot at the next start, once.
+// Try makes the boot loader try the other slot at the next start, once.
 func Try(p Place) error {
 	p.defaults()
 	path := filepath.Join(p.ESP, slots.EnvPath)
@@ -112,7 +112,7 @@ func LoadOther(p Place) error {
 	return inSlot(p.Device(id), p.Mount, func(root string) error { return loadKernel(root, other, id, true) })
 }
 
-// Confirm has the boot loader begin with the slot that runs from now on.
+// Confirm makes the boot loader start the running slot from now on.
 func Confirm(p Place) error {
 	p.defaults()
 	path := filepath.Join(p.ESP, slots.EnvPath)
@@ -145,7 +145,7 @@ func Live(o, now *order.Order, root string) error {
 func Installed(root string) (*order.Order, error) {
 	data, err := os.ReadFile(filepath.Join(root, InstalledFile))
 	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "read what was installed")
+		return nil, fail.Wrap(fail.Refused, err, "read the installed order")
 	}
 	return order.Parse(data)
 }
@@ -192,7 +192,7 @@ func carry(ctx context.Context, from, to string) error {
 		err = json.Unmarshal(data, &applied)
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fail.Wrap(fail.Refused, err, "read what was applied to the machine")
+		return fail.Wrap(fail.Refused, err, "read the applied configuration")
 	}
 	patterns := append([]string{}, kept...)
 	for path, a := range applied.Paths {
@@ -225,7 +225,7 @@ func carry(ctx context.Context, from, to string) error {
 		return nil
 	}
 	if _, err := run(ctx, "", "", "env", append([]string{"-C", from, "cp"}, args...)...); err != nil {
-		return fail.Wrap(fail.Refused, err, "take over what was applied")
+		return fail.Wrap(fail.Refused, err, "copy the applied files")
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func write(from io.Reader, b order.Blob, to device, told func(done int64) error)
 		return fail.New(fail.Conflict, "%s unpacks to %d bytes, and should to %d", b.Path, at, b.RawSize)
 	}
 	if err := to.Sync(); err != nil {
-		return fail.Wrap(fail.Refused, err, "have the disk keep %s", b.Path).Do("the disk may be failing: look at the kernel's log")
+		return fail.Wrap(fail.Refused, err, "flush %s to the disk", b.Path).Do("the disk may be failing: look at the kernel's log")
 	}
 	return verify(b, to, sum.Sum64())
 }

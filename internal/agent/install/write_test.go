@@ -201,7 +201,7 @@ func TestFailingDisk(t *testing.T) {
 	raw, packed, b := image(t)
 	f := testkit.Value(os.OpenFile(target(t, len(raw)), os.O_RDWR, 0))(t)
 	defer f.Close()
-	for word, disk := range map[string]failing{"write " + b.Path + " at byte": {f, true, false, false}, "back from the disk": {f, false, true, false}, "have the disk keep": {f, false, false, true}} {
+	for word, disk := range map[string]failing{"write " + b.Path + " at byte": {f, true, false, false}, "back from the disk": {f, false, true, false}, "flush ": {f, false, false, true}} {
 		err := write(bytes.NewReader(packed), b, disk, func(int64) error { return nil })
 		testkit.Fails(t, err, fail.Refused, word, "input/output error", "the disk may be failing")
 	}

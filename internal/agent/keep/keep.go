@@ -30,9 +30,9 @@ type Server interface {
 // System is the machine that the agent runs on.
 type System interface {
 	Stage(ctx context.Context, o *order.Order) error // writes the other slot
-	Try() error                                      // has the boot loader try it
+	Try() error                                      // makes the boot loader try it
 	Load() error                                     // loads its kernel for kexec
-	Confirm() error                                  // has the boot loader begin with the slot that runs
+	Confirm() error                                  // makes the boot loader start the running slot
 	Leave(ctx context.Context, how string) error     // by order.Reboot, order.Kexec or order.Poweroff
 }
 
@@ -187,7 +187,7 @@ func (k *keeper) confirm(_ context.Context) error {
 	return k.save()
 }
 
-// settle gives the machine's place among those that reboot back.
+// settle returns the machine's place among the rebooting machines.
 func (k *keeper) settle(ctx context.Context) error {
 	if k.m.Group == "" || k.m.Pending != nil && k.m.Pending.Left {
 		return nil

@@ -140,7 +140,7 @@ func (r *reading) lines(ctx context.Context, file *os.File, f logFile, from int6
 	return from, ctx.Err()
 }
 
-// wholeLine reads a line, of which it keeps the beginning, and returns its length; io.EOF where it is not whole.
+// wholeLine reads a line, keeps its beginning, and returns its length. For an incomplete line it returns io.EOF.
 func wholeLine(in *bufio.Reader) (text string, length int64, err error) {
 	var kept []byte
 	for {
@@ -166,7 +166,7 @@ func parseCRI(data string, l *logs.Line) bool {
 	return true
 }
 
-// followFiles reads on, also in the files of containers that start later and in those that take the place of rotated ones.
+// followFiles reads new lines, also in the files of containers that start later and in files that replace rotated ones.
 func (r *reading) followFiles(ctx context.Context, emit func(logs.Line) error) error {
 	open := map[string]*os.File{}
 	defer func() {

@@ -44,7 +44,7 @@ func (m *member) commit(ctx context.Context, when []compare, then []operation) (
 	return answer.Succeeded, err
 }
 
-// take takes the turn where nobody has it; nil where somebody has. The context that it returns ends when the turn is lost.
+// take takes the turn, or returns nil if another machine has it. The returned context ends when the turn is lost.
 func (m *member) take(ctx context.Context, machine string, life time.Duration) (context.Context, *turn, error) {
 	var granted struct {
 		ID string `json:"ID"`
@@ -109,7 +109,7 @@ func (t *turn) record(ctx context.Context, key string, v any, gone ...string) er
 	return err
 }
 
-// end gives the turn to whoever waits for it.
+// end releases the turn for the next machine that waits for it.
 func (t *turn) end(ctx context.Context) {
 	t.cancel()
 	<-t.ended

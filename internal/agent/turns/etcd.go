@@ -75,7 +75,7 @@ func (m *member) post(ctx context.Context, path string, body any) (io.ReadCloser
 	return nil, fail.New(kind, "etcd answers %s with %s: %s", path, resp.Status, bytes.TrimSpace(text)).At(m.url)
 }
 
-// kindOf is that of a request that was not answered.
+// kindOf returns the fail.Kind of a request that was not answered.
 func kindOf(ctx context.Context) fail.Kind {
 	if ctx.Err() != nil {
 		return fail.KindOf(ctx.Err())
@@ -120,7 +120,7 @@ type found struct {
 	More bool `json:"more"`
 }
 
-// get reads a key; nil where it is not there.
+// get reads a key; it returns nil if the key does not exist.
 func (m *member) get(ctx context.Context, key string) ([]byte, error) {
 	var f found
 	if err := m.call(ctx, "/v3/kv/range", ranged{Key: []byte(key)}, &f); err != nil || len(f.KVs) == 0 {

@@ -27,7 +27,7 @@ const (
 // Reason is why sets on schedule are made, as their manifests say.
 const Reason = "on schedule"
 
-// Settings is what a machine is told: where sets go, when, and which ones stay.
+// Settings tell a machine where to write sets, when, and which ones to keep.
 type Settings struct {
 	Machine  string      `json:"machine"`
 	Cluster  string      `json:"cluster"`

@@ -28,7 +28,7 @@ type Options struct {
 	Settings string // the file of them
 	Log      *slog.Logger
 	Now      func() time.Time // the clock; nil means time.Now
-	Look     time.Duration    // between two looks at whoever has the turn; 0 means 2 s
+	Look     time.Duration    // between two looks at the holder of the turn; 0 means 2 s
 	Life     time.Duration    // how long a machine that has died keeps its turn; 0 means 30 s
 	Pause    time.Duration    // before it is tried again the first time, doubled from then on; 0 means a minute
 	Patience time.Duration    // how long it is tried again, and not beyond the next turn; 0 means 50 minutes
@@ -95,7 +95,7 @@ func (r *run) untilMade(ctx context.Context) error {
 	}
 }
 
-// await makes the set once nobody else is at it, unless one was made.
+// await waits until no other machine is making the set, then makes it, unless one was made meanwhile.
 func (r *run) await(ctx context.Context) error {
 	said := false
 	for {
@@ -137,7 +137,7 @@ func (r *run) inTurn(ctx, held context.Context, t *turn) error {
 	if now := r.schedule.Last(r.Now()); now.After(r.turn) { // it was waited for the turn before: this set is of the one that has come
 		r.turn = now
 	}
-	if made, err := r.made(held); err != nil || made { // whoever had the turn has just come to its end
+	if made, err := r.made(held); err != nil || made { // the former holder of the turn has just finished
 		return err
 	}
 	began := r.Now()
@@ -198,7 +198,7 @@ func (r *run) create(ctx context.Context) (*backup.Set, error) {
 	return backup.Create(ctx, t, backup.Source{About: about, Operator: operator, Snapshot: r.snapshot, Sign: sign, Now: r.Now})
 }
 
-// signer returns what signs this machine's sets; nil where the operator's store delegated nothing.
+// signer returns the signer of this machine's sets, or nil if the operator's store has delegated none.
 func (r *run) signer(form *backup.Signature) (*backup.Signer, error) {
 	if form == nil || r.set.SigningKey == "" {
 		return nil, nil
@@ -210,7 +210,7 @@ func (r *run) signer(form *backup.Signature) (*backup.Signer, error) {
 	return backup.DelegatedSigner(key, *form)
 }
 
-// order reads what the operator has laid. It may be laid anew meanwhile.
+// order reads the operator's record, which may be replaced meanwhile.
 func (r *run) order(ctx context.Context) (o Order, operator []byte, err error) {
 	const tries = 3
 	for range tries {
@@ -234,7 +234,7 @@ func (r *run) order(ctx context.Context) (o Order, operator []byte, err error) {
 			return o, operator, nil
 		}
 	}
-	return o, nil, fail.New(fail.NotReady, "what the operator's store knows of cluster %s is not in etcd", r.set.Cluster).Do("naupegos apply lays it there")
+	return o, nil, fail.New(fail.NotReady, "the operator's record of cluster %s is not in etcd", r.set.Cluster).Do("naupegos apply stores it there")
 }
 
 // snapshot counts the keys in etcd and writes its data. The count has the member catch up with what the others have decided.

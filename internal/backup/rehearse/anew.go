@@ -133,7 +133,7 @@ func storedBy(ctx context.Context, client *etcd.Client, provider string) error {
 		return nil
 	})
 	if err == nil && len(left) > 0 {
-		err = fail.New(fail.Internal, "%d Secrets are still stored by the former cluster's key, %s among them", len(left), left[0])
+		err = fail.New(fail.Internal, "%d Secrets are still encrypted with the former cluster's key, including %s", len(left), left[0])
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -150,7 +151,7 @@ func (s *sandbox) examine(ctx context.Context, c *census, p *Proof, status func(
 	status("reading every object through the API")
 	kept, err := root.Census(ctx, c.visit)
 	if err != nil {
-		return fail.Wrap(fail.Refused, err, "not everything of the set can be read")
+		return unread(err)
 	}
 	client, err := s.etcd(ctx)
 	if err != nil {
@@ -172,6 +173,16 @@ func (s *sandbox) examine(ctx context.Context, c *census, p *Proof, status func(
 	p.Unserved = unserved
 	c.tally(p)
 	return s.signIn(ctx, root, c, p, status)
+}
+
+// unread returns the error of a set that can't be read to its end.
+func unread(err error) error {
+	var at *fail.Error
+	if errors.As(err, &at) && strings.Contains(err.Error(), layout.NoProxy) {
+		return fail.New(fail.Refused, "%s: some of them are stored in a version that only a webhook of the cluster can convert, and a rehearsal calls none", at.What).
+			Do("in the cluster, write each of them once more, unchanged; then make another backup")
+	}
+	return fail.Wrap(fail.Refused, err, "not everything of the set can be read")
 }
 
 // serving returns nil once the API server is ready, fail.NotReady or fail.Unreachable until then. It returns fail.Refused if the API server can't
@@ -248,7 +259,7 @@ func (c *census) names(authorities []byte) bool {
 func (p *Proof) Checks() []string {
 	return []string{
 		fmt.Sprintf("kube-apiserver %s of bundle %.12s shows all %d objects of %d resources, digest %s", p.Kubernetes, p.Bundle, p.Objects, len(p.Resources), p.Digest),
-		fmt.Sprintf("the %d keys of etcd are those that were counted, at revision %d", p.Keys, p.Revision),
+		fmt.Sprintf("the %d keys of etcd are the counted ones, at revision %d", p.Keys, p.Revision),
 		fmt.Sprintf("all %d Secrets are decrypted", p.Secrets),
 		fmt.Sprintf("an administrator's kubeconfig and %d service-account tokens are accepted", p.Tokens+1),
 		fmt.Sprintf("it took %.1f s", p.Seconds),

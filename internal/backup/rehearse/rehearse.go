@@ -197,7 +197,7 @@ func (s *sandbox) asCounted(ctx context.Context, was backup.Etcd) error {
 		}
 	}
 	if len(other) > 0 || is.Keys != was.Keys {
-		return fail.New(fail.Refused, "the set does not hold what it says: %d keys of %d, and %s are not as they were counted", is.Keys, was.Keys, strings.Join(other, ", ")).
+		return fail.New(fail.Refused, "the set differs from its manifest: it has %d of %d keys, and other objects of %s", is.Keys, was.Keys, strings.Join(other, ", ")).
 			Do("take another set")
 	}
 	return nil

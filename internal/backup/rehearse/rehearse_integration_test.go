@@ -7,10 +7,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,8 +101,8 @@ metadata: {name: goes, namespace: default}
 spec: {nodeName: demo-gone-1, serviceAccountName: robot, containers: [{name: a, image: a}]}
 `
 
-// made makes a set of an imaginary cluster with n additional Secrets.
-func made(t *testing.T, version string, n int) Set {
+// made makes a set of an imaginary cluster with n additional Secrets, and with more objects, which are applied one after another.
+func made(t *testing.T, version string, n int, more ...string) Set {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -139,6 +141,10 @@ func made(t *testing.T, version string, n int) Set {
 		}
 	}
 	testkit.Must(t, err)
+	for _, o := range more {
+		_, err = client.Apply(ctx, []byte(o), kube.ApplyOptions{})
+		testkit.Must(t, err)
+	}
 	set.Snapshot = filepath.Join(t.TempDir(), "snapshot.db")
 	f, err := os.Create(set.Snapshot)
 	testkit.Must(t, err)
@@ -230,7 +236,7 @@ func TestRehearsal(t *testing.T) {
 	}{
 		"truncated":                     {damaged(set, whole[:len(whole)/2]), "damaged"},
 		"a flipped bit":                 {damaged(set, flipped), "damaged"},
-		"another count":                 {miscounted, "does not hold what it says"},
+		"another count":                 {miscounted, "differs from its manifest"},
 		"another encryption key":        {keyless, "can't be decrypted by its own keys"},
 		"the authority of another":      {foreign, "of different clusters"},
 		"a set without one of its keys": {poor, "lacks keys"},
@@ -273,4 +279,81 @@ func startsAnew(t *testing.T, set Set) {
 	former.Snapshot, former.Etcd = out, backup.Etcd{}
 	_, err = rehearsed(t, former, Options{})
 	testkit.Fails(t, err, fail.Refused, "can't be decrypted")
+}
+
+// callers are objects by which a cluster's tenant has an API server connect to HOST:PORT: an aggregated API, and a webhook that converts custom resources.
+const callers = `apiVersion: v1
+kind: Service
+metadata: {name: lure, namespace: default}
+spec: {type: ExternalName, externalName: HOST, ports: [{port: PORT}]}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.lure.naupegos.dev}
+spec:
+  group: lure.naupegos.dev
+  version: v1
+  groupPriorityMinimum: 1000
+  versionPriority: 15
+  insecureSkipTLSVerify: true
+  service: {name: lure, namespace: default, port: PORT}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: sails.test.naupegos.dev}
+spec:
+  group: test.naupegos.dev
+  scope: Namespaced
+  names: {plural: sails, kind: Sail}
+  conversion:
+    strategy: Webhook
+    webhook: {conversionReviewVersions: [v1], clientConfig: {url: "https://HOST:PORT/convert"}}
+  versions:
+    - {name: v1, served: true, storage: STORAGE, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+    - {name: v1beta1, served: true, storage: BETA, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`
+
+// TestRehearsalCallsNobody: a rehearsal's API server connects to no address that the set's objects name. Objects that only a webhook can convert are
+// reported.
+func TestRehearsalCallsNobody(t *testing.T) {
+	for name, storage := range map[string]string{"whole": "false", "objects that need the webhook": "true"} {
+		t.Run(name, func(t *testing.T) {
+			lure, err := net.Listen("tcp", "127.0.0.1:0")
+			testkit.Must(t, err)
+			var calls atomic.Int32
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for {
+					c, err := lure.Accept()
+					if err != nil {
+						return
+					}
+					calls.Add(1)
+					_ = c.Close()
+				}
+			}()
+			host, port, err := net.SplitHostPort(lure.Addr().String())
+			testkit.Must(t, err)
+			beta := map[string]string{"true": "false", "false": "true"}[storage]
+			set := made(t, release.Default, 0, strings.NewReplacer("HOST", host, "PORT", port, "STORAGE", storage, "BETA", beta).Replace(callers))
+			p, err := rehearsed(t, set, Options{})
+			if storage == "true" {
+				testkit.Fails(t, err, fail.Refused, "sails.test.naupegos.dev", "webhook")
+				if strings.Contains(err.Error(), layout.NoProxy) {
+					t.Errorf("the error names the sandbox's socket: %v", err)
+				}
+			} else {
+				testkit.Must(t, err)
+				if n := p.Resources["sails.test.naupegos.dev"].Count; n != 1 {
+					t.Errorf("%d custom resources were read", n)
+				}
+			}
+			testkit.Must(t, lure.Close())
+			<-ended
+			if n := calls.Load(); n > 0 {
+				t.Errorf("the API server connected %d times to an address that the set's objects name", n)
+			}
+		})
+	}
 }

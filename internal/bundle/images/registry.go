@@ -170,5 +170,5 @@ func registryError(ctx context.Context, err error, r Reference) error {
 	case errors.As(err, &dns):
 		return fail.Wrap(fail.Unreachable, err, "%s", what).At(r.Registry()).Do("check the registry's name; without a network, use --from FILE")
 	}
-	return fail.Wrap(fail.Unreachable, err, "%s", what).At(r.Registry()).Do("run it again: what is complete is not fetched again")
+	return fail.Wrap(fail.Unreachable, err, "%s", what).At(r.Registry()).Do("run it again: complete files are not fetched again")
 }

@@ -82,7 +82,7 @@ func (b *bundleCmd) importCmd() *cobra.Command {
 read from standard input.
 
 The programs in a bundle run as root on every machine of new clusters of its release. --id imports the file only if what
-it holds has these IDs: those that naupegos bundle inspect prints where it was made. A set of images replaces the set
+it holds has these IDs, which naupegos bundle inspect prints where it was made. A set of images replaces the set
 with the same name.`,
 		Example: "  naupegos bundle import kubernetes-" + release.Default + ".tar.zst\n  naupegos bundle import bundle.tar.zst --id \"$(cat bundle.id)\"",
 		Args:    cobra.ExactArgs(1),

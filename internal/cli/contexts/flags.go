@@ -24,7 +24,7 @@ type Flags struct {
 // Bind adds --server, --server-ca and --context.
 func (f *Flags) Bind(c *cobra.Command) {
 	c.PersistentFlags().StringVar(&f.Server, "server", "", "Naupegos server that carries the command out, https://HOST:PORT (default $NAUPEGOS_SERVER, else the context's, else it runs here); the token is read from $NAUPEGOS_TOKEN or $NAUPEGOS_TOKEN_FILE")
-	c.PersistentFlags().StringVar(&f.CA, "server-ca", "", "file with the certificate authority of the server (default $NAUPEGOS_SERVER_CA, else the context's, else those that this host trusts)")
+	c.PersistentFlags().StringVar(&f.CA, "server-ca", "", "file with the certificate authority of the server (default $NAUPEGOS_SERVER_CA, else the context's, else this host's authorities)")
 	c.PersistentFlags().StringVar(&f.Context, "context", "", "context of the configuration file to use (default $NAUPEGOS_CONTEXT, else the one that naupegos use chose)")
 }
 

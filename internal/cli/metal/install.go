@@ -67,7 +67,7 @@ WWID; names that the machine has not reported are refused.`+meant,
 	f.StringSliceVar(&w.keyFiles, "ssh-key", nil, "file with public SSH keys that may log in as root (repeatable)")
 	f.StringVar(&w.userData, "user-data", "", "file with a cloud-config (default none: cloud-init does nothing)")
 	f.StringVar(&w.order.First, "first", order.Reboot, "how the machine starts the new system: reboot, kexec or poweroff")
-	f.StringVar(&w.order.Group, "group", "", "group of machines, of which only a limited number reboots at once (default "+order.Machines+")")
+	f.StringVar(&w.order.Group, "group", "", "group of machines that limits how many of them reboot at once (default "+order.Machines+")")
 	f.IntVar(&w.trial, "trial", 0, "seconds that a new system has to reach the server at its first start (default 900)")
 	f.BoolVar(&w.none, "none", false, "install nothing any more")
 	return c

@@ -35,8 +35,8 @@ func (f *Filter) Bind(c *cobra.Command) {
 	c.Flags().StringVar(&q.Cluster, "cluster", "", "with --server: only machines of this cluster")
 	c.Flags().StringVar(&q.Role, "role", "", "with --server: only machines of this role")
 	c.Flags().StringSliceVarP(&f.labels, "label", "l", nil, "with --server: only machines with this label, KEY=VALUE (repeatable); with NAME: only machines with this field of -o json, such as role=worker")
-	c.Flags().BoolVar(&q.Free, "free", false, "with --server: only machines that nobody has")
-	c.Flags().StringVar(&q.Unusable, "unusable", "", "with --server: only machines that nobody has and that can't be used: any, unapproved, maintenance, failed or diskless")
+	c.Flags().BoolVar(&q.Free, "free", false, "with --server: only machines that belong to no cluster")
+	c.Flags().StringVar(&q.Unusable, "unusable", "", "with --server: only machines that belong to no cluster and can't be used: any, unapproved, maintenance, failed or diskless")
 	c.Flags().StringVar(&q.Text, "match", "", "with --server: only machines with this in their UUID, name or MAC addresses")
 	c.Flags().StringVar(&q.Order, "sort", "", "with --server: sort by uuid, name, state or seen; -name is the other way")
 }

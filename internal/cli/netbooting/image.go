@@ -33,7 +33,7 @@ func NewImage(out io.Writer, agent func() (string, error), progress func() plan.
 		Short: "Make the image that discovers unknown physical machines",
 		Long: `Make the discovery image: Debian's newest kernel, and an initramfs with the modules of network cards and disks and with
 naupegos-agent as its first process. A machine that boots it reports what it is to the server named in its kernel
-arguments, waits until somebody approves it, and asks to be installed. The image has no shell, password or key. The same
+arguments, waits until an operator approves it, and asks to be installed. The image has no shell, password or key. The same
 kernel and agent give the same bytes, and an image that exists is reused.
 
 naupegos server --netboot-interface makes the image by itself. --dir also writes it to a directory, for a server that

@@ -108,7 +108,7 @@ func (f *kubeconfigFlags) whose() *operate.KubeconfigFor {
 func (f *kubeconfigFlags) owner() string {
 	switch {
 	case f.exec:
-		return "for whoever signs in"
+		return "for users who sign in"
 	case f.user == "":
 		return "administrator"
 	}

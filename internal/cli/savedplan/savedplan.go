@@ -162,6 +162,6 @@ func (p *Plan) Check(s *operate.Session, ap *cluster.Applied) error {
 	if changes = append(changes, steps...); len(changes) == 0 {
 		return nil
 	}
-	return fail.New(fail.Conflict, "what is there has changed since the plan was made; nothing was done\n  %s\n", strings.Join(changes, "\n  ")).
+	return fail.New(fail.Conflict, "the cluster has changed since the plan was made; nothing was done\n  %s\n", strings.Join(changes, "\n  ")).
 		At(p.Cluster).Do("plan again, and look at the new plan")
 }

@@ -156,7 +156,7 @@ func (x *holds) entry(e *store.AuditEntry) error {
 	}
 	x.seen = true
 	if x.known.Hash != e.Hash {
-		return fail.New(fail.Refused, "entry %d of the audit log is another one than that of --head", e.Seq).Do("somebody has replaced the log")
+		return fail.New(fail.Refused, "entry %d of the audit log differs from --head", e.Seq).Do("the log was replaced")
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (x *holds) end(found store.Verified) error {
 	case x.known.Seq == 0 || x.seen:
 		return nil
 	case x.known.Seq >= found.First:
-		return fail.New(fail.Refused, "entry %d of the audit log is missing: it ends with entry %d", x.known.Seq, found.Last).Do("somebody has put an older log back")
+		return fail.New(fail.Refused, "entry %d of the audit log is missing: it ends with entry %d", x.known.Seq, found.Last).Do("an older log was put back")
 	case !found.PrunedBefore(time.Now()):
 		return fail.New(fail.Refused, "entry %d was pruned from the audit log, which begins with entry %d of %s: it can't be compared with --head", x.known.Seq, found.First, found.Began.UTC().Format(time.RFC3339)).
 			Do("entries are pruned after two years; compare a younger one, and look for the missing ones where the log is forwarded to")

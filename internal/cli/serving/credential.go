@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -37,15 +38,17 @@ func newCredentialAddCmd(h Host) *cobra.Command {
 	var file string
 	var replace bool
 	c := &cobra.Command{
-		Use:   "add NAME --file FILE --for HOST --clusters CLUSTER",
+		Use:   "add NAME --file FILE --for HOST --clusters CLUSTER [--path PATH]",
 		Short: "Add a credential, or replace its value",
 		Long: `Add a credential. Its value is read from a file or from standard input (-), and never printed. The value has the format of
 the file in credentialsFile or sshKeyFile of the same section; for OpenStack it is a clouds.yaml.
 
 --for names the hosts that may receive the value: HOST (any port), HOST:PORT, or a network such as 10.0.0.0/24 for SSH hosts
 and addresses. Only http://HOST:PORT permits a service without TLS. --clusters names the clusters that may use the
-credential, also by patterns such as "prod-*".`,
-		Example: "  naupegos server credential add vault-prod --file /root/approle --for vault.example.org:8200 --clusters 'prod-*'\n" +
+credential, also by patterns such as "prod-*". --path limits what they may use it for at the service: mounts of a Vault, or
+a bucket or container with a prefix, and all below. {cluster} in it is the name of each cluster. A credential with paths
+can be used for nothing else.`,
+		Example: "  naupegos server credential add vault-prod --file /root/approle --for vault.example.org:8200 --clusters 'prod-*' --path 'pki/{cluster}'\n" +
 			"  naupegos server credential add racks --file ~/.ssh/racks --for 10.0.0.0/24 --clusters lab\n" +
 			"  pass show s3 | naupegos server credential add s3 --file - --for s3.example.org --clusters prod-a,prod-b --replace",
 		Args: cobra.ExactArgs(1),
@@ -67,7 +70,8 @@ credential, also by patterns such as "prod-*".`,
 	c.Flags().StringVar(&file, "file", "", "file with the value; - for standard input")
 	c.Flags().StringSliceVar(&cred.For, "for", nil, "where the value may be sent: HOST, HOST:PORT, http://HOST:PORT or a network (repeatable)")
 	c.Flags().StringSliceVar(&cred.Clusters, "clusters", nil, "clusters whose documents may name it, or patterns (repeatable)")
-	c.Flags().BoolVar(&replace, "replace", false, "replace a credential of this name, its hosts and its clusters")
+	c.Flags().StringArrayVar(&cred.Paths, "path", nil, "what the value may be used for at the service: NAMESPACE/MOUNT of a Vault, BUCKET/PREFIX (repeatable; default: everything)")
+	c.Flags().BoolVar(&replace, "replace", false, "replace a credential of this name, its hosts, clusters and paths")
 	return c
 }
 
@@ -126,9 +130,9 @@ func newCredentialListCmd(h Host) *cobra.Command {
 
 func credentialTable(w io.Writer, all []policy.Credential) error {
 	t := output.NewTable(w)
-	t.Head("NAME\tFOR\tCLUSTERS\tCHANGED")
+	t.Head("NAME\tFOR\tCLUSTERS\tPATHS\tCHANGED")
 	for _, c := range all {
-		t.Row("%s\t%s\t%s\t%s\n", c.Name, strings.Join(c.For, ","), strings.Join(c.Clusters, ","), c.Changed.Local().Format(time.DateTime))
+		t.Row("%s\t%s\t%s\t%s\t%s\n", c.Name, strings.Join(c.For, ","), strings.Join(c.Clusters, ","), cmp.Or(strings.Join(c.Paths, ","), "all"), c.Changed.Local().Format(time.DateTime))
 	}
 	return t.Flush()
 }

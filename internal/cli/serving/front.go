@@ -104,7 +104,7 @@ func (h Host) front(ctx context.Context, stdin io.Reader) error {
 	}
 	var own frontSettings
 	if err := json.Unmarshal(p.Own, &own); err != nil {
-		return fail.Wrap(fail.Internal, err, "read what the server says")
+		return fail.Wrap(fail.Internal, err, "read the server's message")
 	}
 	log, err := h.logger(own.LogFormat)
 	if err != nil {

@@ -28,7 +28,7 @@ func (f *issuerFlags) bind(c *cobra.Command) {
 	c.Flags().StringVar(&f.pages.ClientID, "oidc-pages-client-id", "", "client ID of the web pages at the provider (default --oidc-client-id)")
 	c.Flags().StringVar(&f.pages.Secret, "oidc-pages-secret", "", "file of mode 0600 with the secret of that client, read each time (default none: a public client)")
 	c.Flags().DurationVar(&f.pages.Life, "oidc-pages-session", 8*time.Hour, "how long operators stay signed in to the web pages")
-	c.Flags().StringVar(&f.ca, "oidc-ca", "", "file with the certificate authority of the provider (default those that this host trusts)")
+	c.Flags().StringVar(&f.ca, "oidc-ca", "", "file with the certificate authority of the provider (default: this host's authorities)")
 }
 
 // open returns the issuer, or nil if the flags name none.

@@ -114,7 +114,7 @@ func (h Host) machines(ctx context.Context, st store.Store, f *flags, site netbo
 	}
 	o := registry.Options{Installs: f.machine.installs, InstallTTL: f.machine.installTTL, Reboots: f.machine.reboots, RebootTTL: f.machine.rebootTTL,
 		Limits: f.machine.pending, Issuer: issuer{ca},
-		Power: bmc.Controllers{}, Secrets: st.ServerSecrets(), Clusters: clusters{st}, Log: log}
+		Power: bmc.Controllers{Allowed: f.policy.bmcs()}, Secrets: st.ServerSecrets(), Clusters: clusters{st}, Log: log}
 	for _, text := range f.machine.approve {
 		r, err := registry.ParseRule(text)
 		if err != nil {

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"net/netip"
 	"os"
 	"strings"
 
@@ -19,11 +20,12 @@ import (
 type policyFlags struct {
 	file      string
 	providers []string
+	rules     *policy.Policy // once read
 }
 
 func (f *policyFlags) bind(to *pflag.FlagSet) {
 	to.StringVar(&f.file, "policy", "", "file with the ServerPolicy: what documents may use of this host and its network")
-	to.StringSliceVar(&f.providers, "providers", nil, "providers that documents may name: "+strings.Join(v1alpha1.Providers(), ", ")+" (default: openstack,metal); with local, whoever has the role operate is root on this host")
+	to.StringSliceVar(&f.providers, "providers", nil, "providers that documents may name: "+strings.Join(v1alpha1.Providers(), ", ")+" (default: openstack,metal); with local, operators with the role operate are root on this host")
 }
 
 // read returns the policy. A missing, unreadable or invalid file is an error, so that the server does not start without its policy.
@@ -48,7 +50,16 @@ func (f *policyFlags) read() (*policy.Policy, error) {
 	default:
 		rules.Providers = f.providers
 	}
-	return policy.New(rules), nil
+	f.rules = policy.New(rules)
+	return f.rules, nil
+}
+
+// bmcs returns which addresses machines' BMCs may have; nil: all.
+func (f *policyFlags) bmcs() func(netip.Addr) bool {
+	if f.rules == nil {
+		return nil
+	}
+	return f.rules.BMC
 }
 
 // renderVerb is the verb of naupegos server that renders the manifests and charts of one document.

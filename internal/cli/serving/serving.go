@@ -87,7 +87,7 @@ they change.
 Machines that boot get answers from the groups and profiles in boot/ of the state directory. --netboot-interface also
 leads machines there from power-on: with DHCP, or ProxyDHCP beside an existing DHCP server, TFTP with iPXE, and router
 advertisements. Machines that match no group then boot the discovery image, which is made when the server first starts
-(this needs root and Debian): they report what they are, and wait until somebody approves them. Installed machines start
+(this needs root and Debian): they report what they are, and wait until an operator approves them. Installed machines start
 from their disk.
 
 Operators authenticate with tokens (naupegos server token create), or sign in with an OpenID Connect provider: naupegos

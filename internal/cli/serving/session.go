@@ -68,7 +68,7 @@ func newSessionEndCmd(h Host) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "end ID | --all",
 		Short:   "End a session of the web pages at once",
-		Long:    "End a session, or all of them: its operator has to sign in again. To keep somebody out, remove their role at the provider, or\nin --oidc-role of naupegos server.",
+		Long:    "End a session, or all of them: its operator has to sign in again. To lock an operator out, remove their role at the provider, or\nin --oidc-role of naupegos server.",
 		Example: "  naupegos server session end 9c1b2a4d5e3f0a77\n  naupegos server session end --all",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

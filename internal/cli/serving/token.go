@@ -33,8 +33,8 @@ func newTokenCmd(h Host) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "token",
 		Short: "Create, list and revoke the tokens of operators",
-		Long: `Operators authenticate to the server with tokens. Whoever has the store creates them here; the store keeps only a hash of
-each. A token has one of the roles read (look), operate (change clusters) and admin (everything, and the audit), for one
+		Long: `Operators authenticate to the server with tokens. An administrator with access to the store creates them here; the store
+keeps only a hash of each. A token has one of the roles read (look), operate (change clusters) and admin (everything, and the audit), for one
 cluster or for all.`,
 	}
 	c.AddCommand(newTokenCreateCmd(h), newTokenListCmd(h), newTokenRevokeCmd(h))

@@ -29,7 +29,7 @@ named, merged in the order of time. Machines are asked over SSH: it works while 
 lack the cluster's name: cp-1 for demo-cp-1.
 
 -u shows only units, -c and --pod only containers: of any pod on the machines, also of workloads. Without --since and
---tail, the last 100 lines of each machine are shown. --follow goes on with new lines until you interrupt it, across
+--tail, the last 100 lines of each machine are shown. --follow prints new lines until you interrupt it, across
 restarts of units, containers and machines. With -o json, each line is a JSON object.
 
 naupegos support NAME collects the logs of all machines in one archive, without secrets.`,

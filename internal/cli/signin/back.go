@@ -40,7 +40,7 @@ func (b *comeBack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var a answer
 	switch {
 	case q.Get("error") != "":
-		a.err = fail.New(fail.Unauthorized, "the provider signs nobody in: %.100q %.300q", q.Get("error"), q.Get("error_description"))
+		a.err = fail.New(fail.Unauthorized, "the provider refused the sign-in: %.100q %.300q", q.Get("error"), q.Get("error_description"))
 	case q.Get("code") == "":
 		a.err = fail.New(fail.Unauthorized, "the provider's answer has no code")
 	default:
@@ -49,7 +49,7 @@ func (b *comeBack) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	text := "Signed in: naupegos goes on in the terminal, and this page can be closed.\n"
+	text := "Signed in: naupegos continues in the terminal, and you can close this page.\n"
 	if a.err != nil {
 		text = "Not signed in: see the terminal.\n"
 	}

@@ -132,8 +132,8 @@ func NewGetToken(h Host) *cobra.Command {
 		Long: `Print an ID token of an OpenID Connect provider as a client-go ExecCredential. Kubeconfigs that naupegos kubeconfig --exec
 writes run this command. It needs no store: its flags say all that it needs.
 
-The token of naupegos login is used, and renewed. If nobody has signed in with the issuer on this machine, or the sign-in
-is over, the command signs you in as naupegos login does, unless kubectl says that it runs without a terminal.`,
+The token of naupegos login is used, and renewed. If you have not signed in with the issuer on this machine, or the
+sign-in is over, the command signs you in as naupegos login does, unless kubectl says that it runs without a terminal.`,
 		Example: "  naupegos get-token --issuer https://login.example.org --client-id kubernetes",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -172,7 +172,7 @@ func (h Host) getToken(ctx context.Context, how issuer.SignIn, f *flags) error {
 	}
 	s, err := current(ctx, file(dir, keyOf(how)), func() (*session, error) {
 		if !asked.Spec.Interactive {
-			return nil, fail.New(fail.Unauthorized, "nobody has signed in on this machine, or the sign-in is over").At(how.Issuer).
+			return nil, fail.New(fail.Unauthorized, "not signed in on this machine, or the sign-in is over").At(how.Issuer).
 				Do("run in a terminal: naupegos get-token --issuer %s --client-id %s --scope %s", how.Issuer, how.ClientID, strings.Join(how.Scopes, ","))
 		}
 		s, _, err := h.signIn(ctx, how, f)

@@ -122,7 +122,7 @@ func (p *people) credential(t *testing.T) (c execCredential) {
 func TestGetToken(t *testing.T) {
 	p := newPeople(t, "kubernetes")
 	t.Setenv(execInfo, `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}`)
-	testkit.Fails(t, p.getToken(t.Context()), fail.Unauthorized, "nobody has signed in", "naupegos get-token --issuer")
+	testkit.Fails(t, p.getToken(t.Context()), fail.Unauthorized, "not signed in", "naupegos get-token --issuer")
 	t.Setenv(execInfo, "")
 	token := p.token(t)
 	path := file(p.dir, keyOf(signInOf(&p.signIn)))

@@ -100,8 +100,8 @@ func Token(ctx context.Context, dir, server string) (string, error) {
 	return s.token(), err
 }
 
-// current returns the session of a file, renewed if it is about to end. If that is impossible, or nobody has signed in, current calls again for another
-// session and writes it to the file. Without again, it returns nil.
+// current returns the session of a file, renewed if it is about to end. If that is impossible, or the file has no session, current calls again for
+// another session and writes it to the file. Without again, it returns nil.
 func current(ctx context.Context, path string, again func() (*session, error)) (*session, error) {
 	s, err := read(path)
 	if err != nil || s == nil && again == nil || s.fresh() {

@@ -77,7 +77,7 @@ that ask a server use it when neither $NAUPEGOS_TOKEN nor $NAUPEGOS_TOKEN_FILE i
 		},
 	}
 	f.bind(c)
-	c.Flags().BoolVar(&f.fresh, "fresh", false, "have the provider ask who you are even if you are signed in there: kubeconfig, handover, and what gives a cluster or its data up need a recent sign-in")
+	c.Flags().BoolVar(&f.fresh, "fresh", false, "sign in again even if you are signed in at the provider: kubeconfig, handover, and commands that give up a cluster or its data need a recent sign-in")
 	c.Flags().StringVar(&f.issuer, "issuer", "", "with CLUSTER: the issuer's name, if the cluster has several")
 	return c
 }
@@ -149,7 +149,7 @@ func provider(ctx context.Context, how issuer.SignIn) (context.Context, *oidc.Pr
 	ctx = oidc.ClientContext(ctx, hc)
 	p, err := oidc.NewProvider(ctx, how.Issuer)
 	if err != nil {
-		return ctx, nil, fail.Wrap(fail.Unreachable, err, "ask the issuer %s what it is", how.Issuer)
+		return ctx, nil, fail.Wrap(fail.Unreachable, err, "fetch the issuer %s's configuration", how.Issuer)
 	}
 	return ctx, p, nil
 }

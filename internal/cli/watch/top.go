@@ -66,7 +66,7 @@ question, q quits.
 				}
 				return out.Print(h.Out, f, func(w io.Writer) error { return h.Screen().Frame(w, f) })
 			case !out.IsTable():
-				return fail.New(fail.Invalid, "-o %s goes with --once", out.String()).Do("naupegos top --once -o %s prints one frame", out.String())
+				return fail.New(fail.Invalid, "-o %s needs --once", out.String()).Do("naupegos top --once -o %s prints one frame", out.String())
 			case !h.Terminal:
 				return fail.New(fail.Invalid, "top needs a terminal").Do("naupegos top --once prints one frame")
 			}

@@ -43,7 +43,7 @@ func TestAsk(t *testing.T) {
 		answer string
 		want   string
 	}{
-		"somebody else answers":         {[]place{good}, "other", `from demo-gw-1: it answers 200 OK, "echo\n"`},
+		"another program answers":       {[]place{good}, "other", `from demo-gw-1: it answers 200 OK, "echo\n"`},
 		"not even a gateway reaches it": {[]place{cut, cut}, "echo", "no route to host"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

@@ -118,7 +118,7 @@ func (d *drafting) release() {
 		do = "bring it to one of " + strings.Join(release.Versions(), ", ") + " with kubeadm upgrade, a minor at a time"
 	}
 	d.noBundle = true
-	d.block(whole, do, "it runs Kubernetes %s, of which naupegos makes no bundle", v)
+	d.block(whole, do, "it runs Kubernetes %s, for which naupegos makes no bundle", v)
 }
 
 // skips reports whether another finding already states that a node can't be a machine.
@@ -194,7 +194,7 @@ func (d *drafting) pods() {
 	}
 	d.add(Stays, whole, "the pod network: "+strings.Join(found, ", "), "it is yours to upgrade: the document says cni: none")
 	if !proxy {
-		d.block(whole, "run kube-proxy (kubeadm init phase addon kube-proxy) and have the pod network leave Services to it (Cilium: kubeProxyReplacement: false), or keep this cluster as it is: "+
+		d.block(whole, "run kube-proxy (kubeadm init phase addon kube-proxy) and make the pod network leave Services to it (Cilium: kubeProxyReplacement: false), or keep this cluster as it is: "+
 			"an apply would add a kube-proxy beside the pod network's own", "it has no kube-proxy")
 	}
 }
@@ -215,7 +215,7 @@ func (d *drafting) etcd() {
 		case flags == nil:
 			d.block(h.Name, "join the machine's etcd with kubeadm, or take it out of the control plane", "no etcd lies on it as a static pod")
 		case path.Clean(flags["data-dir"]) != "/var/lib/etcd":
-			d.block(h.Name, "move etcd's data to /var/lib/etcd (or mount it there), and have etcd's manifest and kubeadm-config say so", "etcd's data lies in %s", flags["data-dir"])
+			d.block(h.Name, "move etcd's data to /var/lib/etcd (or mount it there), and change etcd's manifest and kubeadm-config accordingly", "etcd's data is in %s", flags["data-dir"])
 		case flags["name"] != h.Name:
 			misnamed, hosts = append(misnamed, flags["name"]), append(hosts, h.Name)
 		default:

@@ -53,7 +53,7 @@ func (d *drafting) compare() error {
 		return err
 	}
 	for _, dir := range slices.Sorted(maps.Keys(d.moved)) {
-		d.add(Changes, strings.Join(d.moved[dir], ", "), "certificates and keys are read from "+dir+": the first apply writes new ones of the same authorities to /etc/kubernetes/pki, and has all servers read those", "")
+		d.add(Changes, strings.Join(d.moved[dir], ", "), "certificates and keys are read from "+dir+": the first apply writes new ones of the same authorities to /etc/kubernetes/pki, and makes all servers read those", "")
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (d *drafting) always() {
 		Gap{Kind: Changes, Where: whole, What: "certificates of servers and users are issued anew by the same authorities, for a year", Restarts: "static pods of the control plane",
 			Details: []string{"kubelets ask for serving certificates, which an approver on control-plane machines gives them"}},
 		Gap{Kind: Changes, Where: whole, What: "kubeadm's records and addons (kube-proxy, CoreDNS) are written anew", Restarts: "kube-proxy and CoreDNS",
-			Details: []string{"a Corefile that somebody has edited stays"}},
+			Details: []string{"an edited Corefile stays"}},
 		Gap{Kind: Changes, Where: whole, What: "anonymous requests to the API are answered only where they ask for health, and for what kubeadm join reads", Restarts: "API servers, one after another"},
 		Gap{Kind: Stays, Where: whole, What: "what runs in it, its tokens, its authorities and keys, containerd's data, packages"})
 	d.leadsTo()

@@ -29,7 +29,7 @@ var distributions = []distribution{
 	{name: "Azure Kubernetes Service", label: "kubernetes.azure.com/"},
 }
 
-const notKubeadm = "only clusters that kubeadm has made can be taken over: make a cluster with naupegos apply, and move workloads and volumes there"
+const notKubeadm = "only clusters of kubeadm can be taken over: create a cluster with naupegos apply, and move workloads and volumes there"
 
 // distributionOf names the distribution of a host by the paths that factsScript has found; empty for kubeadm's.
 func distributionOf(paths string) string {

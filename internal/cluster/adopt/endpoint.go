@@ -92,7 +92,7 @@ func (d *drafting) certNames(host string) {
 	}
 	if len(further) > 0 {
 		d.gaps = append(d.gaps, Gap{Kind: Lost, Where: whole, What: "names in the API servers' certificates that no document can hold: " + strings.Join(further, ", "),
-			Restarts: "API servers, one after another", Do: "have clients use the endpoint, " + d.conf.ControlPlaneEndpoint})
+			Restarts: "API servers, one after another", Do: "make clients use the endpoint, " + d.conf.ControlPlaneEndpoint})
 	}
 }
 

@@ -258,7 +258,7 @@ func TestReports(t *testing.T) {
 		"image digest":       {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler:v1.37.2@sha256:"+strings.Repeat("a", 64)), "", "", ""},
 		"digest alone":       {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler@sha256:"+strings.Repeat("a", 64)), "", "", ""},
 		"images of a mirror": {all(replaced("kube-scheduler", "registry.k8s.io/", "mirror.example.org:5000/k8s/"), edit("imageRepository: registry.k8s.io", "imageRepository: mirror.example.org:5000/k8s")), "", "mirror.example.org:5000/k8s becomes the bundle's", ""},
-		"old release":        {func(f *Found) { everything(f, "v1.34.3") }, "it runs Kubernetes v1.34.3, of which naupegos makes no bundle", "a minor at a time", ""},
+		"old release":        {func(f *Found) { everything(f, "v1.34.3") }, "it runs Kubernetes v1.34.3, for which naupegos makes no bundle", "a minor at a time", ""},
 		"two releases":       {func(f *Found) { f.Survey.Nodes[1].Version = "v1.36.4" }, "several releases", "bring everything to one release", ""},
 		"etcd's slash":       {flag("etcd", "data-dir", "/var/lib/etcd/"), "", "", ""},
 		"etcd's other slash": {flag("etcd", "data-dir", "//var/lib//etcd"), "", "", ""},
@@ -268,7 +268,7 @@ func TestReports(t *testing.T) {
 				f.Survey.Nodes[i].Labels = map[string]string{"kubernetes.io/hostname": "x", "beta.kubernetes.io/os": "linux", "node-role.kubernetes.io/worker": "", "topology.kubernetes.io/zone": fmt.Sprint(i)}
 			}
 		}, "", "kube-a: topology.kubernetes.io/zone=0", "node-role.kubernetes.io/worker: \"\""},
-		"etcd elsewhere":       {flag("etcd", "data-dir", "/data/etcd"), "etcd's data lies in /data/etcd", "move etcd's data", ""},
+		"etcd elsewhere":       {flag("etcd", "data-dir", "/data/etcd"), "etcd's data is in /data/etcd", "move etcd's data", ""},
 		"etcd of another name": {flag("etcd", "name", "etcd1"), "its etcd member is called etcd1", "join it again", ""},
 		"etcd's own names": {func(f *Found) {
 			three(t, f, map[string]string{})

@@ -60,13 +60,13 @@ func (d *drafting) containerd(h Host) {
 	}
 	if root := path.Clean(c.Root); c.Root != "" && root != machine.ContainerdRoot && root != h.Facts["containerdRoot"] {
 		d.block(h.Name, fmt.Sprintf("drain the node, stop kubelet and containerd, move %s to %s (or mount it there), take root out of %s, and start both again", root, machine.ContainerdRoot, file),
-			"containerd's data lies in %s: an apply would start everything a second time from %s", root, machine.ContainerdRoot)
+			"containerd's data is in %s: an apply would start everything a second time from %s", root, machine.ContainerdRoot)
 	}
 	if state := real(c.State); c.State != "" && state != containerdState {
 		d.block(h.Name, fmt.Sprintf("drain the node, take state out of %s, and restart the host", file), "containerd's state lies in %s: an apply would lose sight of the running containers", state)
 	}
 	if socket := h.criSocket(c); socket != containerdSocket {
-		d.block(h.Name, fmt.Sprintf("drain the node, and have its containerd listen on %s (grpc.address), and the kubelet use that (containerRuntimeEndpoint)", containerdSocket),
+		d.block(h.Name, fmt.Sprintf("drain the node, and make its containerd listen on %s (grpc.address), and the kubelet use that (containerRuntimeEndpoint)", containerdSocket),
 			"the kubelet uses the containerd at %s", socket)
 	}
 	if len(c.Lost) > 0 {

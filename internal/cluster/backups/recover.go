@@ -189,7 +189,7 @@ func (c *Keeper) sendForSalvage(ctx context.Context, p plan.Progress, r *env.Rec
 	return nil
 }
 
-// clearStep has a machine's member stop, and keeps its data aside: it joins as a new one.
+// clearStep stops a machine's member, and keeps its data aside: it joins as a new one.
 func (c *Keeper) clearStep(name string) *plan.Step {
 	return &plan.Step{
 		ID: "etcd/clear/" + name, Action: plan.Change, Subject: name, Title: "stop etcd on " + name + " and keep its data on the machine", Removes: true,
@@ -283,11 +283,11 @@ func FitsAnew(doc, former *v1alpha1.Cluster, named bool) error {
 		"spec.kubernetes.serviceCIDR": {is.Kubernetes.ServiceCIDR, was.Kubernetes.ServiceCIDR}, "spec.kubernetes.dnsDomain": {is.Kubernetes.DNSDomain, was.Kubernetes.DNSDomain},
 	} {
 		if values[0] != values[1] {
-			return refuse("have the document say what the backup's did", "its objects are of %s %s, and the document says %s", field, values[1], values[0])
+			return refuse("make the document agree with the backup's", "its objects are of %s %s, and the document says %s", field, values[1], values[0])
 		}
 	}
 	if v, w := is.PKI.VaultIssuer(), was.PKI.VaultIssuer(); v != nil && w != nil && v.Address == w.Address && v.Mount == w.Mount && v.Namespace == w.Namespace {
-		return refuse("make mounts for the new cluster, and give its document by -f", "the authorities in Vault are the same ones, and would let in whoever they have let in")
+		return refuse("make mounts for the new cluster, and give its document by -f", "both clusters would use the same authorities in Vault, and admit each other's users")
 	}
 	if e := is.Endpoint; named && doc.Metadata.Name != former.Metadata.Name && (is.Provider.Hosts != nil || e.VIP+e.DNSName+e.FloatingIP+e.Address != "") {
 		return refuse("give the new cluster's document by -f", "its document names hosts or an endpoint that are its own")

@@ -82,7 +82,7 @@ func (c *Keeper) OrderDigest(ctx context.Context) (string, error) {
 		Recipients []string
 	}{o, c.backupRecipients()})
 	if err != nil {
-		return "", fail.Wrap(fail.Internal, err, "compare what the store knows with what machines have of it")
+		return "", fail.Wrap(fail.Internal, err, "digest the operator's record")
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:]), nil

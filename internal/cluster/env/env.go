@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -40,12 +41,13 @@ type Env struct {
 	Vault       *vault.Server // signs the cluster's certificates; nil: pki does
 	Prov        provider.Provider
 	Credentials Credentials
-	Bare        bool          // leave out everything on machines that only Naupegos uses
-	StateDir    string        // the store's directory
-	PublicKeys  []string      // Naupegos' own SSH keys that machines accept, as lines of authorized_keys; it uses the first
-	Rotation    string        // fact of the rotation whose phase this Env works in
-	slotMu      sync.Mutex    // guards slots; LoadTarget holds it during the first observation, for which other callers wait
-	slots       []wanted.Slot // the wanted machines, which Known returns
+	BMCs        func(netip.Addr) bool // whether a machine's BMC may have an address; nil: every address is allowed
+	Bare        bool                  // leave out everything on machines that only Naupegos uses
+	StateDir    string                // the store's directory
+	PublicKeys  []string              // Naupegos' own SSH keys that machines accept, as lines of authorized_keys; it uses the first
+	Rotation    string                // fact of the rotation whose phase this Env works in
+	slotMu      sync.Mutex            // guards slots; LoadTarget holds it during the first observation, for which other callers wait
+	slots       []wanted.Slot         // the wanted machines, which Known returns
 }
 
 // Name returns the cluster's name.

@@ -51,7 +51,7 @@ func Config(p Params) (machine.Config, error) {
 	return machine.Config{
 		Machine: p.Machine, Packages: []string{"nftables"},
 		Files: []machine.File{{Path: RulePath, Mode: 0o644, Content: p.rules(machines)}},
-		Units: []machine.Unit{{Name: unitName, Content: unit, Enabled: true, Active: true, Reload: true, Watches: []string{RulePath}}},
+		Units: []machine.Unit{{Name: unitName, Content: unit, Enabled: true, Active: true, Reload: true, Watches: []string{RulePath}, Table: "inet " + Table}},
 	}, nil
 }
 
@@ -123,10 +123,17 @@ table inet %[1]s {
 	return b.Bytes()
 }
 
+// unit has no default dependencies: it would run after sysinit.target, for which cloud-init waits with the network, and systemd would delete
+// one of the jobs of that cycle. What loads or flushes the rules of nftables.service has this unit load its own again.
 const unit = `[Unit]
 Description=Packet filter between the machines of the cluster and others
+DefaultDependencies=no
+After=local-fs.target nftables.service
 Wants=network-pre.target
-Before=network-pre.target
+Before=network-pre.target shutdown.target
+Conflicts=shutdown.target
+PartOf=nftables.service
+ReloadPropagatedFrom=nftables.service
 
 [Service]
 Type=oneshot

@@ -50,7 +50,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := write(first, true); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "mine.txt") {
-		t.Errorf("somebody's file in it: %v", err)
+		t.Errorf("a foreign file in it: %v", err)
 	}
 	left, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil || len(left) != 1 {

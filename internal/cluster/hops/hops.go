@@ -82,7 +82,7 @@ func (r Releases) Words() string {
 // Goal is the wanted state of an upgrade.
 type Goal struct {
 	Version string // the release
-	Finish  bool   // do not stay at the last hop from which there is a way back
+	Finish  bool   // do not stop at the last hop that can be undone
 }
 
 // Next returns the hop after now, which all machines have completed, or now if there is none. It returns fail.Refused if no hops lead to the

@@ -15,7 +15,6 @@ import (
 // Paths on machines.
 const (
 	AuthorityPath = "/etc/kubernetes/pki/ca.crt"
-	ClientPath    = "/var/lib/kubelet/pki/kubelet-client-current.pem" // kubelet's own certificate, with its key; kubelet renews it
 
 	dir      = "/etc/naupegos/registry"
 	BlobDir  = "/var/lib/naupegos-images"

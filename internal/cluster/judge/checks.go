@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -219,9 +220,12 @@ func services(m report) string {
 	if len(m.facts.Services) == 0 || !m.Given || m.Adopted || m.Role == provider.Gateway {
 		return ""
 	}
-	list := strings.Join(m.facts.Services, " ")
+	stop := "systemctl disable --now " + strings.Join(m.facts.Services, " ")
+	if slices.ContainsFunc(m.facts.Services, func(s string) bool { return strings.Contains(s, "docker") }) {
+		stop += "; iptables -P FORWARD ACCEPT" // Docker's policy stays when it stops
+	}
 	return fmt.Sprintf("%s runs already, and Naupegos installs its own containerd, which may stop those containers: move them elsewhere, then run %q there",
-		strings.Join(m.facts.Services, ", "), "systemctl disable --now "+list)
+		strings.Join(m.facts.Services, ", "), stop)
 }
 
 // selinux warns, because Debian's containerd has no policy.
@@ -230,4 +234,56 @@ func selinux(m report) string {
 		return ""
 	}
 	return "SELinux is enforcing, and Debian has no policy for containers, so that pods fail: run \"setenforce 0\" there, and set SELINUX=permissive in /etc/selinux/config"
+}
+
+// leftovers refuses a host with remains of a former cluster that programs of the new one would take for their own: kubelet starts each manifest,
+// etcd prefers data to its flags, containerd takes the pod network whose file comes first.
+func leftovers(m report) error {
+	if m.Role == provider.Gateway || !m.Given || m.Adopted {
+		return nil
+	}
+	var files, found []string
+	reboot := false
+	for _, l := range m.facts.Leftovers {
+		dir, name := path.Split(l)
+		switch dir {
+		case "/var/lib/etcd/":
+			if m.Role != provider.ControlPlane {
+				continue
+			}
+		case "/etc/cni/net.d/":
+			if name >= m.Network {
+				continue
+			}
+		case "/sys/class/net/":
+			reboot = true
+			found = append(found, "network link "+name)
+			continue
+		}
+		files, found = append(files, l), append(found, l)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	var steps []string
+	if len(files) > 0 {
+		steps = append(steps, "rm -r "+strings.Join(files, " "))
+	}
+	if reboot || slices.ContainsFunc(files, func(f string) bool { return strings.HasPrefix(f, "/etc/") }) {
+		steps = append(steps, "reboot") // links, addresses and rules of the packet filter go, too
+	}
+	return fail.New(fail.Refused, "a former cluster left %s, which the new one would use", strings.Join(found, ", ")).At(m.Name).
+		Do("if nothing needs it any more, run on %s: %s", m.Name, strings.Join(steps, "; "))
+}
+
+// forwardDrops warns, because the facts do not include whether a rule accepts the pods' packets.
+func forwardDrops(m report) string {
+	if m.facts.ForwardDrops == "" || m.Role == provider.Gateway || m.Adopted {
+		return ""
+	}
+	remedy := "accept packets from and to the pods' network there"
+	if m.facts.ForwardDrops == "iptables" {
+		remedy = `run "iptables -P FORWARD ACCEPT" there (Docker sets DROP when it starts before net.ipv4.ip_forward is on)`
+	}
+	return fmt.Sprintf("%s drops forwarded packets, and so those between pods of different machines, and a timeout would be the only sign: %s", m.facts.ForwardDrops, remedy)
 }

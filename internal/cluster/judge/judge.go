@@ -22,6 +22,7 @@ type Subject struct {
 	Adopted bool   // the cluster used the machine before this plan
 	Address string // at which other machines reach it; empty: unknown
 	Ports   []Port // that the role needs
+	Network string // file name of the pod network's configuration; empty: Naupegos sets up none
 	VIP     string // that the machine may hold; empty: none, or another one's business
 }
 
@@ -82,6 +83,8 @@ func rules() []rule {
 		{fact: "Services", fresh: true, warn: services},
 		{fact: "Balancers", fresh: true, refuse: balancers},
 		{fact: "SELinux", fresh: true, warn: selinux},
+		{fact: "Leftovers", fresh: true, refuse: leftovers},
+		{fact: "ForwardDrops", fresh: true, warn: forwardDrops},
 		{fact: "Listeners", refuse: listeners},
 	}
 }

@@ -74,6 +74,11 @@ func links(prefix, vip string) func(*Subject, *machine.Facts) {
 	}
 }
 
+// left gives a host remains of a former cluster.
+func left(paths ...string) func(*Subject, *machine.Facts) {
+	return func(s *Subject, f *machine.Facts) { s.Network, f.Leftovers = "10-flannel.conflist", paths }
+}
+
 func trials() []trial {
 	const node, plane, gateway = provider.Worker, provider.ControlPlane, provider.Gateway
 	facts := func(change func(f *machine.Facts)) func(*Subject, *machine.Facts) {
@@ -149,12 +154,26 @@ func trials() []trial {
 		{"Firewall", node, facts(func(f *machine.Facts) { f.Firewall = "netfilter-persistent" }), 0, "", `m: netfilter-persistent is active|"netfilter-persistent flush; systemctl disable netfilter-persistent"`},
 		{"Firewall", node, facts(func(f *machine.Facts) { f.Firewall, f.Fresh = "ufw", false }), 0, "", ""}, // it serves
 		{"Services", node, facts(func(f *machine.Facts) { f.Services = []string{"containerd.service", "docker.service"} }), 0, "",
-			`m: containerd.service, docker.service runs already|run "systemctl disable --now containerd.service docker.service"`},
+			`m: containerd.service, docker.service runs already|run "systemctl disable --now containerd.service docker.service; iptables -P FORWARD ACCEPT"`},
 		{"Services", gateway, facts(func(f *machine.Facts) { f.Services = []string{"docker.service"} }), 0, "", ""},
 		{"Services", node, func(s *Subject, f *machine.Facts) { s.Adopted, f.Services = true, []string{"kubelet.service"} }, 0, "", ""},
 		{"Services", node, func(s *Subject, f *machine.Facts) {
 			s.Given, f.Hostname, f.Services = false, "m", []string{"containerd.service"}
 		}, 0, "", ""}, // of our image
+		{"Services", node, facts(func(f *machine.Facts) { f.Services = []string{"snap.docker.dockerd.service"} }), 0, "", "iptables -P FORWARD ACCEPT"},
+		{"Leftovers", node, left("/etc/kubernetes/manifests/kube-vip.yaml"), fail.Refused, "m: a former cluster left /etc/kubernetes/manifests/kube-vip.yaml, which the new one would use|run on m: rm -r /etc/kubernetes/manifests/kube-vip.yaml; reboot", ""},
+		{"Leftovers", plane, left("/var/lib/etcd/member"), fail.Refused, "m: a former cluster left /var/lib/etcd/member|rm -r /var/lib/etcd/member", ""},
+		{"Leftovers", node, left("/var/lib/etcd/member"), 0, "", ""},
+		{"Leftovers", node, left("/etc/cni/net.d/05-cilium.conflist", "/etc/cni/net.d/87-podman.conflist"), fail.Refused, "m: a former cluster left /etc/cni/net.d/05-cilium.conflist, which|rm -r /etc/cni/net.d/05-cilium.conflist; reboot", ""},
+		{"Leftovers", node, left("/etc/cni/net.d/87-podman.conflist", "/etc/cni/net.d/10-flannel.conflist"), 0, "", ""},
+		{"Leftovers", node, left("/sys/class/net/cni0"), fail.Refused, "m: a former cluster left network link cni0|run on m: reboot", ""},
+		{"Leftovers", gateway, left("/sys/class/net/cni0"), 0, "", ""},
+		{"Leftovers", plane, func(s *Subject, f *machine.Facts) { left("/var/lib/etcd/member")(s, f); s.Adopted = true }, 0, "", ""},
+		{"Leftovers", node, func(s *Subject, f *machine.Facts) { left("/etc/cni/net.d/05-cilium.conflist")(s, f); s.Network = "" }, 0, "", ""},
+		{"Leftovers", node, facts(func(f *machine.Facts) { f.Leftovers, f.Fresh = []string{"/sys/class/net/cni0"}, false }), 0, "", ""},
+		{"ForwardDrops", node, facts(func(f *machine.Facts) { f.ForwardDrops = "iptables" }), 0, "", "m: iptables drops forwarded packets|iptables -P FORWARD ACCEPT"},
+		{"ForwardDrops", node, facts(func(f *machine.Facts) { f.ForwardDrops = "/etc/iptables/rules.v4" }), 0, "", "m: /etc/iptables/rules.v4 drops forwarded packets|accept packets from and to the pods' network there"},
+		{"ForwardDrops", gateway, facts(func(f *machine.Facts) { f.ForwardDrops = "iptables" }), 0, "", ""},
 		{"SELinux", node, facts(func(f *machine.Facts) { f.SELinux = true }), 0, "", `m: SELinux is enforcing|"setenforce 0"`},
 		{"SELinux", gateway, facts(func(f *machine.Facts) { f.SELinux = true }), 0, "", ""},
 	}

@@ -186,7 +186,7 @@ func ReadSalvaged(out []byte) (s Salvaged, err error) {
 		Discarded int
 	}
 	if err := json.Unmarshal(out, &said); err != nil || said.Status.Revision == 0 {
-		return s, fail.New(fail.Internal, "read what is left of etcd: %q", strings.TrimSpace(string(out)))
+		return s, fail.New(fail.Internal, "read the remaining state of etcd: %q", strings.TrimSpace(string(out)))
 	}
 	return Salvaged{Revision: said.Status.Revision, Discarded: said.Discarded}, nil
 }

@@ -189,7 +189,7 @@ func TestSalvage(t *testing.T) {
 	if r.Header.Revision < s.Next() {
 		t.Errorf("it goes on with revision %d, before %d", r.Header.Revision, s.Next())
 	}
-	t.Logf("of %d writes that were answered %d are missing; the survivor held revision %d, and %d entries more that nobody had told it were agreed",
+	t.Logf("of %d writes that were answered %d are missing; the survivor held revision %d, and %d more entries that it did not know to be committed",
 		len(agreed), missing, s.Revision, s.Discarded)
 	b.run(p, p.Tidy())
 	if _, err := os.Stat(p.Tools); !os.IsNotExist(err) {

@@ -128,7 +128,7 @@ func (c *Observer) IntroduceStep(s wanted.Slot) *plan.Step {
 	}
 }
 
-// Introduce updates all nodes but one, one after another. Those that do not exist yet, or don't answer, are updated when they are configured.
+// Introduce updates all nodes but one, one after another. Nodes that do not exist yet, or don't answer, are updated when they are configured.
 func Introduce(all []wanted.Slot, name string, tell func(wanted.Slot) error) error {
 	for _, other := range all {
 		if other.Name == name || other.Role == provider.Gateway {

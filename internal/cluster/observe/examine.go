@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"path"
 	"sync"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -11,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -19,6 +21,9 @@ import (
 func (c *Observer) CheckFacts(s wanted.Slot, f machine.Facts) error {
 	subject := judge.Subject{
 		Name: s.Name, Role: s.Role, Given: c.Prov.Traits().Given, Adopted: c.Facts.Of(memory.Host, s.Name) != "", Ports: c.portsOf(s.Role),
+	}
+	if c.Doc.Spec.Kubernetes.CNI == layout.CNIFlannel {
+		subject.Network = path.Base(layout.FlannelConflistPath)
 	}
 	for _, m := range c.Doc.Machines() {
 		if m.Name == s.Name && m.Host != nil {
@@ -117,7 +122,7 @@ func (c *Observer) Unreached(s wanted.Slot, seen *Seen) bool {
 	return true
 }
 
-// Unready reports which of the wanted machines can't be used yet; nil where all can.
+// Unready reports the wanted machines that can't be used yet; nil if all can.
 func (o *Observed) Unready() (all []error) {
 	for _, s := range o.Want {
 		var not *UnreadyError

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/site"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/identity"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -29,8 +30,9 @@ func settings(doc *v1alpha1.Cluster) (layout.Settings, error) {
 		EnablePlugins:     k.APIServer.EnableAdmissionPlugins, DisablePlugins: k.APIServer.DisableAdmissionPlugins,
 		AuditWebhook: k.APIServer.AuditWebhook != nil,
 	}
-	files := doc.SettingsOf(v1alpha1.RoleControlPlane, "").Files
-	s.APIServer.Reads = reads(flags.APIServer, k.APIServer.ExtraArgs, files)
+	machines := doc.SettingsOf(v1alpha1.RoleControlPlane, "")
+	files := machines.Files
+	s.APIServer.Reads = append(reads(flags.APIServer, k.APIServer.ExtraArgs, files), site.Authorities(machines)...) // Go reads the system's authorities once
 	s.ControllerManager.Reads = reads(flags.ControllerManager, k.ControllerManager.ExtraArgs, files)
 	s.Scheduler.Reads = reads(flags.Scheduler, k.Scheduler.ExtraArgs, files)
 	var err error

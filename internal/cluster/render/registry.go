@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/site"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -36,7 +37,7 @@ func (c *Renderer) insideRegistry(ctx context.Context, s wanted.Slot, conf *mach
 	if len(servers) == 0 {
 		return nil, nil
 	}
-	in := &site.Inside{CA: inside.AuthorityPath, Client: inside.ClientPath}
+	in := &site.Inside{CA: inside.AuthorityPath, Client: layout.KubeletClientPath(c.Vault != nil)}
 	for _, name := range servers {
 		address, err := c.Address(ctx, name)
 		if err != nil {
@@ -125,7 +126,7 @@ func (c *Renderer) imageSet(ctx context.Context, name string) (bundle.Set, error
 	case fail.KindOf(missing) == fail.NotFound && len(kept) > 0:
 		set, err := bundle.ParseSet(kept)
 		if err != nil {
-			return set, fail.Wrap(fail.Internal, err, "read what is known of the set of images %s", name)
+			return set, fail.Wrap(fail.Internal, err, "read the record of the set of images %s", name)
 		}
 		return set, nil
 	case missing != nil:

@@ -1,9 +1,7 @@
 package render
 
 import (
-	"cmp"
 	"context"
-	"net/url"
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -15,27 +13,28 @@ import (
 func (c *Renderer) RegistryCheck(ctx context.Context) (registrycheck.Request, error) {
 	var r registrycheck.Request
 	var err error
-	r.Endpoints, err = site.Endpoints(c.Doc.Spec.Registries, func(auth *v1alpha1.BasicAuth, url string) (*site.Account, error) { return c.account(ctx, auth, url) })
+	r.Endpoints, err = site.Endpoints(c.Doc.Spec.Registries, c.accountOf(ctx))
 	if err != nil || c.Doc.Spec.Proxy == nil {
 		return r, err
 	}
 	p := c.Doc.Spec.Proxy
-	account, err := c.account(ctx, p.Auth, cmp.Or(p.HTTPS, p.HTTP))
-	if err != nil {
-		return r, err
-	}
 	inside, err := c.NoProxy(ctx)
 	if err != nil {
 		return r, err
 	}
-	with := func(address string) string {
-		u, err := url.Parse(address)
-		if account == nil || address == "" || err != nil {
-			return address
-		}
-		u.User = url.UserPassword(account.User, account.Password)
-		return u.String()
+	r.NoProxy = strings.Join(inside, ",")
+	if r.HTTPProxy, err = c.proxyAddress(ctx, p.Auth, p.HTTP); err != nil {
+		return r, err
 	}
-	r.HTTPProxy, r.HTTPSProxy, r.NoProxy = with(p.HTTP), with(p.HTTPS), strings.Join(inside, ",")
-	return r, nil
+	r.HTTPSProxy, err = c.proxyAddress(ctx, p.Auth, p.HTTPS)
+	return r, err
+}
+
+// proxyAddress returns a proxy's address with the account for it. Each proxy has its own: a credential may be bound to one host.
+func (c *Renderer) proxyAddress(ctx context.Context, auth *v1alpha1.BasicAuth, address string) (string, error) {
+	if address == "" {
+		return "", nil
+	}
+	account, err := c.account(ctx, auth, address)
+	return site.WithAccount(address, account), err
 }

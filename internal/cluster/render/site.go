@@ -25,15 +25,14 @@ import (
 func (c *Renderer) outside(ctx context.Context, s wanted.Slot, role machine.Config) (machine.Config, error) {
 	conf := machine.Config{Machine: s.Name}
 	if p := c.Doc.Spec.Proxy; p != nil {
-		account, err := c.account(ctx, p.Auth, cmp.Or(p.HTTPS, p.HTTP))
-		if err != nil {
-			return conf, err
-		}
 		inside, err := c.NoProxy(ctx)
 		if err != nil {
 			return conf, err
 		}
-		proxied := site.ProxyParams{Proxy: *p, Account: account, Inside: inside}
+		proxied := site.ProxyParams{Proxy: *p, Account: c.accountOf(ctx), Inside: inside}
+		for _, r := range c.Doc.SettingsOf(string(s.Role), s.Pool).Repositories {
+			proxied.Sources = append(proxied.Sources, r.URL)
+		}
 		for _, name := range c.ImageServers() {
 			address, err := c.Address(ctx, name)
 			if err != nil {
@@ -46,7 +45,10 @@ func (c *Renderer) outside(ctx context.Context, s wanted.Slot, role machine.Conf
 				proxied.Runtimes = append(proxied.Runtimes, u)
 			}
 		}
-		layer := site.Proxy(proxied)
+		layer, err := site.Proxy(proxied)
+		if err != nil {
+			return conf, err
+		}
 		conf.Files, conf.Units = layer.Files, layer.Units
 	}
 	if s.Role == provider.Gateway {
@@ -56,7 +58,7 @@ func (c *Renderer) outside(ctx context.Context, s wanted.Slot, role machine.Conf
 	if err != nil {
 		return conf, err
 	}
-	files, err := site.Registries(c.Doc.Spec.Registries, inside, func(auth *v1alpha1.BasicAuth, url string) (*site.Account, error) { return c.account(ctx, auth, url) })
+	files, err := site.Registries(c.Doc.Spec.Registries, inside, c.accountOf(ctx))
 	conf.Files = append(conf.Files, files...)
 	return conf, err
 }
@@ -82,6 +84,10 @@ func (c *Renderer) NoProxy(ctx context.Context) ([]string, error) {
 		networks = append(networks, o.Network.CIDR)
 	}
 	return site.NoProxy(c.Doc, endpoint, inside, networks), nil
+}
+
+func (c *Renderer) accountOf(ctx context.Context) site.AccountOf {
+	return func(auth *v1alpha1.BasicAuth, url string) (*site.Account, error) { return c.account(ctx, auth, url) }
 }
 
 // account returns the user and password for the service at a URL, or nil if the document refers to none. If the file is missing, the last known

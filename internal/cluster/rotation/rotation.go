@@ -108,7 +108,7 @@ func (r Rotation) Abandoned() (Rotation, error) {
 	case "":
 		return r, fail.New(fail.Refused, "nothing is being rotated")
 	}
-	return r, fail.New(fail.Refused, "what the next keys have signed is in use already: there is no way back").
+	return r, fail.New(fail.Refused, "signatures of the next keys are in use already: the rotation can't be undone").
 		Do("let it finish (naupegos apply continues; where it is held, certs rotate --finish); then the keys can be rotated again")
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/http/httpproxy"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/machine"
 )
@@ -23,7 +25,8 @@ const (
 // ProxyParams describe how machines reach destinations outside the cluster.
 type ProxyParams struct {
 	Proxy    v1alpha1.Proxy
-	Account  *Account       // for the proxy; nil: none
+	Account  AccountOf      // for each of the proxies
+	Sources  []string       // URLs of the machine's package repositories
 	Inside   []string       // destinations that machines reach without the proxy, from NoProxy
 	Runtimes []machine.Unit // units on this machine that connect to the outside
 	Servers  []string       // addresses of the machines that serve the registry inside
@@ -61,22 +64,28 @@ func prefixes(list []string) (out []netip.Prefix) {
 // Proxy renders the files of the proxy, and drop-ins for the units that pull images. These units restart when the proxy changes but not when a
 // machine joins: they need only the endpoint and the networks, which do not change. containerd also needs the machines that serve the registry inside:
 // it restarts when one of them is replaced, unless the new one is in a network that was known before.
-func Proxy(p ProxyParams) machine.Config {
+func Proxy(p ProxyParams) (machine.Config, error) {
 	var env, apt strings.Builder
+	secret, direct := false, aptDirect(p)
 	for _, s := range []struct{ name, scheme, address string }{{"HTTP_PROXY", "http", p.Proxy.HTTP}, {"HTTPS_PROXY", "https", p.Proxy.HTTPS}} {
 		if s.address == "" {
 			continue
 		}
-		address := withAccount(s.address, p.Account)
+		account, err := p.Account(p.Proxy.Auth, s.address)
+		if err != nil {
+			return machine.Config{}, err
+		}
+		secret = secret || account != nil
+		address := WithAccount(s.address, account)
 		fmt.Fprintf(&env, "%s=\"%s\"\n%s=\"%s\"\n", s.name, address, strings.ToLower(s.name), address)
 		fmt.Fprintf(&apt, "Acquire::%s::Proxy \"%s\";\n", s.scheme, address)
-		for _, host := range aptDirect(p.Proxy.NoProxy) {
+		for _, host := range direct {
 			fmt.Fprintf(&apt, "Acquire::%s::Proxy::%s \"DIRECT\";\n", s.scheme, host)
 		}
 	}
 	inside := strings.Join(p.Inside, ",")
 	c := machine.Config{Files: []machine.File{text(ProxyEnvironment, env.String()), text(aptProxy, apt.String())}}
-	if p.Account != nil {
+	if secret {
 		for i := range c.Files {
 			c.Files[i].Mode, c.Files[i].Secret = 0o600, true
 		}
@@ -95,11 +104,11 @@ func Proxy(p ProxyParams) machine.Config {
 			DropIns: []machine.DropIn{{Name: proxyDropIn, Content: content}}, Watches: []string{ProxyEnvironment},
 		})
 	}
-	return c
+	return c, nil
 }
 
-// withAccount adds user and password to a proxy's address.
-func withAccount(address string, a *Account) string {
+// WithAccount adds user and password to a proxy's address; nil: none.
+func WithAccount(address string, a *Account) string {
 	u, err := url.Parse(address)
 	if a == nil || err != nil {
 		return address
@@ -108,13 +117,25 @@ func withAccount(address string, a *Account) string {
 	return u.String()
 }
 
-// aptDirect returns the items of noProxy that apt understands: names of single hosts.
-func aptDirect(noProxy []string) (hosts []string) {
-	for _, to := range noProxy {
+// aptDirect returns the hosts that apt reaches without the proxy: the single names in noProxy, and the hosts of repositories that its domains and
+// networks contain. apt understands neither domains nor networks.
+func aptDirect(p ProxyParams) (hosts []string) {
+	for _, to := range p.Proxy.NoProxy {
 		if strings.HasPrefix(to, ".") || strings.ContainsAny(to, "*/:") {
 			continue
 		}
 		hosts = append(hosts, to)
+	}
+	const proxied = "http://proxy.invalid"
+	through := (&httpproxy.Config{HTTPProxy: proxied, HTTPSProxy: proxied, NoProxy: strings.Join(p.Proxy.NoProxy, ",")}).ProxyFunc()
+	for _, source := range p.Sources {
+		u, err := url.Parse(source)
+		if err != nil || u.Hostname() == "" || slices.Contains(hosts, u.Hostname()) {
+			continue
+		}
+		if proxy, err := through(u); err == nil && proxy == nil {
+			hosts = append(hosts, u.Hostname())
+		}
 	}
 	return hosts
 }

@@ -170,7 +170,7 @@ func (h *hostsFile) endpoint(indent, file string, e Endpoint) {
 		h.cas = append(h.cas, text(h.dir+"/"+file, strings.TrimSpace(e.CA)+"\n"))
 		fmt.Fprintf(&h.text, "%sca = %q\n", indent, h.dir+"/"+file)
 	}
-	if e.Insecure {
+	if e.Insecure && !strings.HasPrefix(e.URL, "http://") { // with skip_verify, containerd would try such a server by TLS first
 		h.text.WriteString(indent + "skip_verify = true\n")
 	}
 }

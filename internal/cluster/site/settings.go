@@ -30,9 +30,7 @@ func Settings(s v1alpha1.MachineSettings, f machine.Facts) machine.Config {
 	}
 	addTime(&c, s)
 	addDNS(&c, s.DNS, f)
-	for _, text := range s.TrustedCAs {
-		c.Files = append(c.Files, machine.File{Path: AuthoritiesDir + "/naupegos-" + fingerprint(text) + ".crt", Mode: 0o644, Content: []byte(strings.TrimSpace(text) + "\n")})
-	}
+	c.Files = append(c.Files, Authorities(s)...)
 	if len(s.TrustedCAs) > 0 {
 		c.Packages = append(c.Packages, "ca-certificates")
 	}
@@ -43,6 +41,14 @@ func Settings(s v1alpha1.MachineSettings, f machine.Facts) machine.Config {
 		}
 	}
 	return c
+}
+
+// Authorities renders the files of the CA certificates that machines trust.
+func Authorities(s v1alpha1.MachineSettings) (files []machine.File) {
+	for _, text := range s.TrustedCAs {
+		files = append(files, machine.File{Path: AuthoritiesDir + "/naupegos-" + fingerprint(text) + ".crt", Mode: 0o644, Content: []byte(strings.TrimSpace(text) + "\n")})
+	}
+	return files
 }
 
 // fileMode reads an octal mode.

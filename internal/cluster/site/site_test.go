@@ -114,9 +114,10 @@ func TestProxy(t *testing.T) {
 	doc := parse(t, "  workers: [{name: general}]\n  endpoint: {dnsName: api.example.org}\n  proxy: {http: \"http://proxy.example.org:3128\", https: \"http://proxy.example.org:3129\", noProxy: [.example.org, mirror.internal, 192.0.2.0/24]}\n")
 	inside := NoProxy(doc, "10.1.0.9:6443", []string{"demo-cp-1", "10.1.0.2", "demo-general-1", "203.0.113.5"}, []string{"10.1.0.0/22", ""})
 	units := []machine.Unit{{Name: "containerd.service", Enabled: true, Active: true}}
-	c := Proxy(ProxyParams{Proxy: *doc.Spec.Proxy, Inside: inside, Runtimes: units})
+	c := testkit.Value(Proxy(ProxyParams{Proxy: *doc.Spec.Proxy, Account: noAccount, Inside: inside, Runtimes: units}))(t)
 	testkit.Golden(t, "proxy.golden", show(c))
-	c = Proxy(ProxyParams{Proxy: *doc.Spec.Proxy, Inside: inside, Runtimes: units, Account: &Account{"me", `p"a:s s%`}})
+	me := func(*v1alpha1.BasicAuth, string) (*Account, error) { return &Account{"me", `p"a:s s%`}, nil }
+	c = testkit.Value(Proxy(ProxyParams{Proxy: *doc.Spec.Proxy, Account: me, Inside: inside, Runtimes: units}))(t)
 	testkit.Golden(t, "proxy-account.golden", show(c))
 	for _, u := range c.Units {
 		for _, d := range u.DropIns {
@@ -133,7 +134,7 @@ func TestProxyRegistryInside(t *testing.T) {
 	doc := parse(t, "  workers: [{name: general}]\n  proxy: {https: \"http://proxy.example.org:3128\"}\n")
 	units := []machine.Unit{{Name: "containerd.service"}, {Name: "kubelet.service"}}
 	dropIns := func(servers, networks []string) (containerd, kubelet string) {
-		c := Proxy(ProxyParams{Proxy: *doc.Spec.Proxy, Inside: NoProxy(doc, "", append([]string{"10.1.0.9"}, servers...), networks), Runtimes: units, Servers: servers})
+		c := testkit.Value(Proxy(ProxyParams{Proxy: *doc.Spec.Proxy, Account: noAccount, Inside: NoProxy(doc, "", append([]string{"10.1.0.9"}, servers...), networks), Runtimes: units, Servers: servers}))(t)
 		return c.Units[0].DropIns[0].Content, c.Units[1].DropIns[0].Content
 	}
 	containerd, kubelet := dropIns([]string{"10.1.0.2", "10.1.0.3"}, nil)
@@ -173,3 +174,37 @@ func TestRegistries(t *testing.T) {
 		}
 	}
 }
+
+// TestAptReachesItsSources without the proxy if noProxy names their host, domain or network; each proxy gets the account of its own address.
+func TestAptReachesItsSources(t *testing.T) {
+	p := ProxyParams{
+		Proxy:   v1alpha1.Proxy{HTTP: "http://plain.example.org:3128", HTTPS: "http://tls.example.org:3128", NoProxy: []string{".corp.example.org", "10.0.0.0/8", "one.example.net"}},
+		Sources: []string{"https://apt.corp.example.org/debian", "http://10.2.3.4:8081/x", "https://deb.example.com/debian", "http://corp.example.org.evil.net/", "http://192.168.1.1/"},
+	}
+	p.Account = func(_ *v1alpha1.BasicAuth, address string) (*Account, error) {
+		if address == p.Proxy.HTTPS {
+			return &Account{"me", "secret"}, nil
+		}
+		return nil, nil
+	}
+	c := testkit.Value(Proxy(p))(t)
+	var conf, env string
+	for _, f := range c.Files {
+		switch f.Path {
+		case aptProxy:
+			conf = string(f.Content)
+		case ProxyEnvironment:
+			env = string(f.Content)
+		}
+	}
+	for host, direct := range map[string]bool{"apt.corp.example.org": true, "10.2.3.4": true, "one.example.net": true, "deb.example.com": false, "corp.example.org.evil.net": false, "192.168.1.1": false} {
+		if got := strings.Count(conf, "::Proxy::"+host+" \"DIRECT\""); got == 2 != direct {
+			t.Errorf("%s is direct %d times:\n%s", host, got, conf)
+		}
+	}
+	if !strings.Contains(env, `HTTP_PROXY="http://plain.example.org:3128"`) || !strings.Contains(env, `HTTPS_PROXY="http://me:secret@tls.example.org:3128"`) {
+		t.Error(env)
+	}
+}
+
+func noAccount(*v1alpha1.BasicAuth, string) (*Account, error) { return nil, nil }

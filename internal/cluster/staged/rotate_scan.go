@@ -92,7 +92,7 @@ func (s *RotationScan) machines(ctx context.Context) error {
 			return err
 		}
 		if what := observe.Describe(&r); len(what) > 0 {
-			return fail.New(fail.NotReady, "it is not as it is told: %s", strings.Join(what, "; ")).At(m.Name).Do("naupegos apply continues")
+			return fail.New(fail.NotReady, "it differs from its configuration: %s", strings.Join(what, "; ")).At(m.Name).Do("naupegos apply continues")
 		}
 		return nil
 	})
@@ -280,7 +280,7 @@ func renewStored(ctx context.Context, p plan.Progress, client *kube.Client, key 
 	}
 	if len(names) > 0 {
 		return fail.New(fail.NotReady, "tokens in Secrets must still be made: %s", strings.Join(names, ", ")).
-			Do("where their service accounts are gone nobody makes them: delete those Secrets")
+			Do("if their service account is gone, no controller creates them: delete those Secrets")
 	}
 	return nil
 }

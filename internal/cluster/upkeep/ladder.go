@@ -51,7 +51,7 @@ func ParseLadder(text string) (l Ladder, err error) {
 		return l, nil
 	}
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
-		return Ladder{}, fail.Wrap(fail.Internal, err, "read what was tried to repair a machine")
+		return Ladder{}, fail.Wrap(fail.Internal, err, "read the attempts to repair a machine")
 	}
 	return l, nil
 }

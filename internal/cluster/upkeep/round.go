@@ -146,7 +146,7 @@ func braked(sick []Sick, total, limit int) error {
 	for _, s := range sick {
 		names = append(names, s.Name)
 	}
-	return fail.New(fail.Refused, "%d of %d nodes are not Ready (%s), and no more than %d may be: nothing was touched", len(sick), total, strings.Join(names, ", "), limit).
+	return fail.New(fail.Refused, "%d of %d nodes are not Ready (%s), and at most %d may be: nothing was touched", len(sick), total, strings.Join(names, ", "), limit).
 		Do("look for what they have in common, a network or a host; --machine MACHINE repairs one all the same, and spec.repair.maxUnhealthy says how many may be sick")
 }
 

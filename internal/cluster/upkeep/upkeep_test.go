@@ -128,7 +128,7 @@ func many(n int) (all []Sick) {
 
 func TestLeftAlone(t *testing.T) {
 	cordoned, quorum := sick("a", 0), sick("b", 0)
-	cordoned.Leave, quorum.Never = "somebody has cordoned it", "etcd would lose its quorum"
+	cordoned.Leave, quorum.Never = "a user has cordoned it", "etcd would lose its quorum"
 	now := began.Add(time.Hour)
 	r, err := Next([]Sick{cordoned, quorum}, 9, rules, "", now)
 	if err != nil || r.Machine != "" || !slices.Equal(r.Stuck, []string{"b"}) || len(r.Notes) != 2 {
@@ -138,7 +138,7 @@ func TestLeftAlone(t *testing.T) {
 		t.Errorf("asked for by name: %+v, %v", r, err)
 	}
 	if r, err = Next([]Sick{cordoned, quorum}, 9, rules, "b", now); err != nil || r.Machine != "" {
-		t.Errorf("quorum comes first, whoever asks: %+v, %v", r, err)
+		t.Errorf("quorum comes first, also for a named machine: %+v, %v", r, err)
 	}
 }
 

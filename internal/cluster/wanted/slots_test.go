@@ -88,7 +88,7 @@ func TestAssign(t *testing.T) {
 			want: "cp-1 a-1 a-2 a-3"},
 		{name: "one more in a pool that is to be smaller", controlPlanes: 1, pools: []int{1}, have: join(cp("1"), w("a", "1", "2", "3")), decided: Decisions{"demo-a-1": Surge},
 			want: "cp-1 a-1 a-2", remove: "a-3"},
-		{name: "a decision of nobody", controlPlanes: 1, have: cp("1"), decided: Decisions{"demo-cp-7": Remove, "nonsense": Replace}, want: "cp-1"},
+		{name: "a decision about no machine", controlPlanes: 1, have: cp("1"), decided: Decisions{"demo-cp-7": Remove, "nonsense": Replace}, want: "cp-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want, remove := Assign(groupsOf(t, c.controlPlanes, c.pools...), c.have, c.decided)

@@ -23,7 +23,7 @@ func TestWithSurge(t *testing.T) {
 		"as many as may be":           {max: 2, have: have("1", "2", "3"), rolling: Rolling{Away: map[string]int{"a": 3}}, want: Decisions{"demo-a-4": Surge, "demo-a-5": Surge}},
 		"no more than are changed":    {max: 9, have: have("1", "2", "3"), rolling: Rolling{Away: map[string]int{"a": 1}}, want: Decisions{"demo-a-4": Surge}},
 		"beside those to be made":     {max: 1, have: have("1", "3"), rolling: Rolling{Away: map[string]int{"a": 2}}, want: Decisions{"demo-a-4": Surge}},
-		"beside somebody's node":      {max: 1, have: have("1", "2", "3"), rolling: Rolling{Away: map[string]int{"a": 2}, Nodes: map[string]bool{"demo-a-4": true}}, want: Decisions{"demo-a-5": Surge}},
+		"beside a foreign node":       {max: 1, have: have("1", "2", "3"), rolling: Rolling{Away: map[string]int{"a": 2}, Nodes: map[string]bool{"demo-a-4": true}}, want: Decisions{"demo-a-5": Surge}},
 		"one that goes serves":        {max: 1, have: have("1", "2", "3", "4"), rolling: Rolling{Away: map[string]int{"a": 2}, Going: map[string]bool{"demo-a-4": true}}, want: Decisions{}},
 		"one that goes does not":      {max: 1, have: have("1", "2", "3", "4"), rolling: Rolling{Away: map[string]int{"a": 2}}, want: Decisions{"demo-a-5": Surge}},
 		"it goes on":                  {max: 1, have: have("1", "2", "3", "4"), decided: Decisions{"demo-a-4": Surge}, rolling: Rolling{Away: map[string]int{"a": 1}}, want: Decisions{"demo-a-4": Surge}},

@@ -131,5 +131,5 @@ func apiServerMounts(p Params) []hostMount {
 	return p.Settings.APIServer.mounts(mounts)
 }
 
-// apiServerVolumes are those of the mounts that kubeadm has to be told of.
+// apiServerVolumes are the mounts that kubeadm's configuration has to name.
 func (p Params) apiServerVolumes() []hostMount { return apiServerMounts(p)[len(caMounts())+1:] }

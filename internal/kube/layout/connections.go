@@ -15,9 +15,9 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// When the machine of an API server loses its power, nobody ends the connections to it. Gateways of ours do, a cloud's load
-// balancer does not: clients have to find out by themselves, by asking on a connection from which nothing came for a while.
-// By client-go's defaults (30 s, then 15 s for the answer) they are without an API for 45 s. These values make it 8 s at most.
+// When the machine of an API server loses its power, its connections stay open. Our gateways end them, a cloud's load balancer
+// does not: clients have to find out themselves, by probing a connection that has been silent for a while.
+// With client-go's defaults (30 s, then 15 s for the answer) they have no API for 45 s. These values make it 8 s at most.
 //
 // An idle connection then carries a ping and its answer, some 200 bytes, every 5 s: of a thousand nodes with a handful of
 // connections each a few hundred KiB a second and a thousand small frames, shared by all API servers. An API server that can't

@@ -19,8 +19,8 @@ const (
 // usualNodeMask is the controller manager's default of node-cidr-mask-size.
 const usualNodeMask = 24
 
-// electArgs make the first election quick: whoever comes too early tries again after half a second and not after two. How
-// long a lease lasts, and with it safety, is the default (15 s, renewed within 10 s).
+// electArgs make the first election quick: a candidate that comes too early tries again after half a second, not after two.
+// The length of a lease, on which safety depends, is the default (15 s, renewed within 10 s).
 func electArgs() []arg { return []arg{{"leader-elect-retry-period", "500ms"}} }
 
 func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error) {
@@ -72,7 +72,7 @@ func (p Params) controllerManagerBaseArgs(signer, key string) []arg {
 	}
 }
 
-// controllerManagerVolumes are those of the mounts that kubeadm has to be told of.
+// controllerManagerVolumes are the mounts that kubeadm's configuration has to name.
 func controllerManagerVolumes(p Params, wants release.Minor) []hostMount {
 	ours := controllerManagerMounts(wants)
 	return p.Settings.ControllerManager.mounts(ours)[len(ours):]

@@ -47,7 +47,7 @@ func (p Params) controlPlaneLayer(ctx context.Context, k *pki.PKI, n Node, start
 	return c, nil
 }
 
-// starts is what kubelet starts by files. An API server without its etcd keeps whoever asks it waiting.
+// starts is what kubelet starts by files. An API server without its etcd keeps its clients waiting.
 func (p Params) starts() []machine.Start {
 	server := machine.Start{File: manifestOf("kube-apiserver")}
 	var list []machine.Start
@@ -128,7 +128,7 @@ func (p Params) clientKubeconfig(ctx context.Context, k *pki.PKI, n Node, c clie
 	return p.kubeconfig("https://"+server, c.user, ca, pairCredentials(cert))
 }
 
-// apiServerFiles renders what API servers read besides certificates, and what kubeadm is told on this machine.
+// apiServerFiles renders the files that API servers read besides certificates, and kubeadm's configuration on this machine.
 func (p Params) apiServerFiles(ctx context.Context, k *pki.PKI, n Node) ([]machine.File, error) {
 	kubeadm, err := p.KubeadmConfig(n)
 	if err != nil {

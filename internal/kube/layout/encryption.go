@@ -49,8 +49,8 @@ func (p Params) encryptionConfig(ctx context.Context, k *pki.PKI, api string) (s
 // EncryptionKeys are keys by name.
 type EncryptionKeys map[string][]byte
 
-// ReadEncryption reads what encryptionConfig has rendered: the list, as in Params.Encryption, and the keys. No configuration is that of
-// plaintext. What was rendered by somebody else, and has more in it, is fail.Invalid; no error shows any of it.
+// ReadEncryption parses the output of encryptionConfig into the list, as in Params.Encryption, and the keys. An empty configuration means
+// plaintext. A configuration that encryptionConfig can't have rendered is fail.Invalid; errors quote none of it.
 func ReadEncryption(config []byte) (list []string, keys EncryptionKeys, err error) {
 	if len(bytes.TrimSpace(config)) == 0 {
 		return []string{Plaintext}, nil, nil
@@ -78,7 +78,7 @@ func ReadEncryption(config []byte) (list []string, keys EncryptionKeys, err erro
 		for _, k := range p.Secretbox.Keys {
 			key, err := base64.StdEncoding.DecodeString(k.Secret)
 			if err != nil || len(key) != 32 || k.Name == "" {
-				return nil, nil, fail.New(fail.Invalid, "a key of the configuration is none").At(EncryptionPath)
+				return nil, nil, fail.New(fail.Invalid, "the configuration holds an invalid key").At(EncryptionPath)
 			}
 			list, keys[k.Name] = append(list, k.Name), key
 		}

@@ -162,6 +162,7 @@ Description=etcd
 Documentation=https://etcd.io
 Wants=network-online.target
 After=network-online.target
+RequiresMountsFor=/var/lib/etcd
 
 [Service]
 Type=notify

@@ -57,6 +57,10 @@ func TestGoldenMachines(t *testing.T) {
 			if err := config.Validate(); err != nil {
 				t.Fatal(err)
 			}
+			client := KubeletClientPath(c.p.ExternalCA)
+			if !slices.ContainsFunc(config.Files, func(f machine.File) bool { return f.Path == client || f.RenewedAt == client }) {
+				t.Errorf("the machine has no %s", client)
+			}
 			testkit.Golden(t, name+".golden", dump(config))
 		})
 	}

@@ -44,6 +44,7 @@ Description=kubelet: The Kubernetes Node Agent
 Documentation=https://kubernetes.io/docs/
 Wants=network-online.target containerd.service
 After=network-online.target containerd.service
+RequiresMountsFor=/var/lib/kubelet /var/lib/containerd /var/lib/etcd
 # Nothing to do before the machine belongs to a cluster.
 ConditionPathExists=/var/lib/kubelet/config.yaml
 StartLimitIntervalSec=0
@@ -115,8 +116,8 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 	return c, p.addInstance(&c, n)
 }
 
-// noResolver is the resolv.conf for pods of a machine that knows no name server. CoreDNS does not start without one to forward to; nobody listens at
-// this address, most likely, so that it is told at once.
+// noResolver is the resolv.conf for pods of a machine that knows no name server. CoreDNS does not start without one to forward to; most likely
+// no server listens at this address, so that queries fail at once.
 const (
 	noResolver     = kubernetesDir + "/resolv.conf"
 	noResolverText = "# This machine knew no name server that pods could ask. Cluster DNS needs one to start.\nnameserver %s\n"
@@ -134,10 +135,7 @@ func nodeUser(n Node) string { return "system:node:" + n.Name }
 
 // kubeletFlags renders kubeadm-flags.env as kubeadm does: what belongs to one machine only.
 func (p Params) kubeletFlags(n Node) string {
-	var args []string
-	if n.Facts.Hostname != "" && n.Facts.Hostname != n.Name {
-		args = append(args, "--hostname-override="+n.Name)
-	}
+	args := []string{"--hostname-override=" + n.Name} // the host's own name may change when it boots
 	if p.ExternalCloud {
 		args = append(args, "--cloud-provider=external")
 	}

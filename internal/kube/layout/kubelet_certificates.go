@@ -18,11 +18,19 @@ const (
 	firstCertAge      = 6*time.Hour + 50*time.Minute
 )
 
+// KubeletClientPath returns the path of the certificate, with its key, by which a machine's kubelet authenticates. externalCA is Params.ExternalCA.
+func KubeletClientPath(externalCA bool) string {
+	if externalCA {
+		return kubeletOwnCert
+	}
+	return kubeletCertPath
+}
+
 // kubeletCertificates are the certificates of a kubelet, and the path of that by which it says who it is.
 func (p Params) kubeletCertificates(ctx context.Context, k *pki.PKI, n Node) (files []machine.File, shown string, err error) {
 	if !p.ExternalCA {
 		files, err = p.kubeletFirsts(ctx, k, n)
-		return files, kubeletCertPath, err
+		return files, KubeletClientPath(false), err
 	}
 	client, server := kubeletLeaves(n)
 	client.Name, server.Name = n.Name+"/kubelet-client", n.Name+"/kubelet-server"
@@ -36,7 +44,7 @@ func (p Params) kubeletCertificates(ctx context.Context, k *pki.PKI, n Node) (fi
 		}
 		files = append(files, private(own.path, slices.Concat(cert.CertPEM, cert.KeyPEM)))
 	}
-	return files, kubeletOwnCert, nil
+	return files, KubeletClientPath(true), nil
 }
 
 // kubeletLeaves are the certificates by which a kubelet says who it is, and by which it serves.

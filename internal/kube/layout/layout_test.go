@@ -211,7 +211,7 @@ func TestKubeletConfigDecodesStrictly(t *testing.T) {
 	}
 }
 
-// TestSchedulableControlPlane registers without the taint that keeps ordinary pods off, which nobody takes away later.
+// TestSchedulableControlPlane: kubelet registers without the taint that keeps ordinary pods off, because no step removes it later.
 func TestSchedulableControlPlane(t *testing.T) {
 	p := testParams()
 	for schedulable, want := range map[bool]int{false: 1, true: 0} {

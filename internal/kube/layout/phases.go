@@ -9,7 +9,7 @@ type Phase struct {
 	Argv            []string // the command with its arguments
 	NeedsConfigPath string   // the file it reads; ControlPlane has put it there
 	Spreads         bool     // it starts pods that should not all run on one node: there should be several by then
-	// Manifests says that the phase only prints objects, and makes of them what is to be applied; nil where kubeadm does it all.
+	// Manifests turns the objects that the phase only prints into those to apply; nil if kubeadm applies them itself.
 	Manifests func(printed []byte) ([]byte, error)
 }
 

@@ -112,7 +112,7 @@ func sortedMounts(mounts []hostMount) []hostMount {
 	return slices.SortedFunc(slices.Values(mounts), func(a, b hostMount) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// command joins kubeadm's arguments and ours as kubeadm does: its own sorted and without those that ours override, then ours.
+// command joins kubeadm's arguments and ours as kubeadm does: its own, sorted and without the overridden ones, then ours.
 func command(base, extra []arg) []string {
 	base = slices.DeleteFunc(slices.Clone(base), func(b arg) bool {
 		return slices.ContainsFunc(extra, func(e arg) bool { return e.Name == b.Name })

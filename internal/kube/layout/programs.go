@@ -227,7 +227,7 @@ func (s Settings) kubelet(n Node) Program {
 	return s.Kubelet
 }
 
-// schedulerConfig is the scheduler's configuration file; nil where the settings have none.
+// schedulerConfig returns the scheduler's configuration file, or nil without settings.
 func (s Settings) schedulerConfig(harden bool, version string) ([]byte, error) {
 	if len(s.Scheduler.Config) == 0 {
 		return nil, nil

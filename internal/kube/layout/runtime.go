@@ -22,6 +22,7 @@ const containerdUnit = `[Unit]
 Description=containerd container runtime
 Documentation=https://containerd.io
 After=network.target local-fs.target dbus.service
+RequiresMountsFor=/var/lib/containerd
 
 [Service]
 Type=notify
@@ -111,7 +112,7 @@ func (r Release) addBinaries(c *machine.Config) error {
 	return nil
 }
 
-// addImages adds the release's images of a role, but for those of which there is one already under the same reference.
+// addImages adds the release's images of a role, except images whose reference is already there.
 func (r Release) addImages(c *machine.Config, role string) {
 	for _, i := range r.Bundle.Images {
 		known := slices.ContainsFunc(c.Images, func(o machine.Image) bool { return slices.Contains(o.Refs, i.Ref) })

@@ -30,7 +30,25 @@ type SandboxPorts struct{ Client, Peer, API int }
 // sandboxAddress is what the sandbox's API server tells others of itself. There are none: the address is for documentation (RFC 5737).
 const sandboxAddress = "192.0.2.1"
 
-// Sandbox renders a sandbox below a directory. What would reach out of it is off: webhooks, the records of API servers, the audit log.
+// egress makes an API server connect to nothing but etcd: it looks for a proxy to all else at a socket that nobody makes. Objects of a backup could
+// otherwise name addresses that this host reaches: APIServices, and webhooks that convert custom resources.
+const egress = `apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection: {proxyProtocol: HTTPConnect, transport: {uds: {udsName: %[1]q}}}
+- name: controlplane
+  connection: {proxyProtocol: HTTPConnect, transport: {uds: {udsName: %[1]q}}}
+- name: etcd
+  connection: {proxyProtocol: Direct}
+`
+
+const egressPath = ourDir + "/egress.yaml"
+
+// NoProxy is the name of the socket that is missing in a sandbox. Errors of its API server contain it.
+const NoProxy = "nothing-is-called-from-a-sandbox"
+
+// Sandbox renders a sandbox below a directory. What would reach out of it is off: webhooks, aggregated APIs, the records of API servers, the audit log.
 func (p Params) Sandbox(ctx context.Context, k *pki.PKI, dir string, ports SandboxPorts) (Sandbox, error) {
 	n := Node{Name: "sandbox", Address: "127.0.0.1"}
 	p.ControlPlanes, p.EtcdMode, p.AuditLog, p.CNI = []Node{n}, EtcdStacked, false, CNINone
@@ -56,6 +74,7 @@ func (p Params) Sandbox(ctx context.Context, k *pki.PKI, dir string, ports Sandb
 		f.Path, f.Mode = below(dir, f.Path), 0o600
 		s.Files = append(s.Files, f)
 	}
+	s.Files = append(s.Files, machine.File{Path: below(dir, egressPath), Mode: 0o600, Content: fmt.Appendf(nil, egress, below(dir, NoProxy))})
 	client, start := "https://"+hostPort(n.Address, ports.Client), EtcdStart{InitialCluster: map[string]string{s.Member: s.Peer}, State: "new"}
 	silent := slices.DeleteFunc(etcdBaseArgs(n, start), func(a arg) bool { return a.Name == "listen-metrics-urls" })
 	s.Etcd = moved(dir, command(silent, override(etcdExtraArgs(), []arg{
@@ -67,7 +86,7 @@ func (p Params) Sandbox(ctx context.Context, k *pki.PKI, dir string, ports Sandb
 		{"endpoint-reconciler-type", "none"}, {"shutdown-delay-duration", "0s"},
 		{"enable-admission-plugins", "NodeRestriction"}, // named once: what hardening adds looks at writes alone
 		{"disable-admission-plugins", "MutatingAdmissionWebhook,ValidatingAdmissionWebhook,MutatingAdmissionPolicy,ValidatingAdmissionPolicy"},
-		{"event-ttl", "87600h"}, {"request-timeout", "10m0s"},
+		{"event-ttl", "87600h"}, {"request-timeout", "10m0s"}, {"egress-selector-config-file", egressPath},
 	}
 	s.APIServer = moved(dir, command(override(append(p.apiServerBaseArgs(n), p.emulation()...), p.apiServerExtraArgs(nil)), only))
 	return s, nil

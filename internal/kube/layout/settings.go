@@ -6,8 +6,8 @@ import (
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// Flags returns the flags of the static pods of a control-plane machine, by component and by name, for comparison with a cluster that somebody
-// else started. It needs no bundle.
+// Flags returns the flags of the static pods of a control-plane machine, by component and by name, for comparison with a cluster that
+// was not created by Naupegos. It needs no bundle.
 func (p Params) Flags(n Node, start EtcdStart) map[string]map[string]string {
 	known := tables(p.of(n).Version)
 	return map[string]map[string]string{

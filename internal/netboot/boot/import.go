@@ -53,7 +53,7 @@ func PlanImport(from, assets, to string) (*Import, error) {
 	// Copy a file before the files that refer to it: templates and assets, then profiles, then groups.
 	for _, sub := range []string{"assets", string(genericKind), string(cloudKind), string(ignitionKind), "profiles", "groups"} {
 		if err := p.compare(places, sub); err != nil {
-			return nil, fail.Wrap(fail.Internal, err, "compare what is to be imported").At(from)
+			return nil, fail.Wrap(fail.Internal, err, "compare the files to import").At(from)
 		}
 	}
 	return p, nil

@@ -39,7 +39,7 @@ func (i *Issuer) now() time.Time {
 	return i.Now()
 }
 
-// pairs returns the first n authorities of a name, with their keys, and makes those that don't exist.
+// pairs returns the first n authorities of a name, with their keys, and creates missing ones.
 func (i *Issuer) pairs(ctx context.Context, name string, n int) ([]pki.Pair, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

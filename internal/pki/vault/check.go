@@ -89,7 +89,7 @@ func (s *Server) checkServer(ctx context.Context) Finding {
 	case health.Sealed:
 		f.Err = fail.New(fail.NotReady, "it is sealed").At(s.where()).Do("vault operator unseal, with as many of its keys as it asks for")
 	case off.Abs() > skew:
-		f.Err = fail.New(fail.Refused, "its clock differs from this host's by %s: what it signs would not be valid yet, or no longer", off.Abs()).At(s.where()).
+		f.Err = fail.New(fail.Refused, "its clock differs from this host's by %s: its certificates would not be valid yet, or no longer", off.Abs()).At(s.where()).
 			Do("set the clock that is wrong: timedatectl set-ntp true")
 	}
 	f.Detail = fmt.Sprintf("%s, version %s", s.spec.Address, health.Version)

@@ -204,7 +204,7 @@ func (s *Server) unreached(ctx context.Context, err error) error {
 		return fail.Wrap(fail.Unauthorized, err, "the server is not the one that it should be").At(s.where()).
 			Do("give the certificate of the authority that vouches for it, spec.pki.issuer.vault.ca")
 	}
-	return fail.Wrap(fail.Unreachable, err, "no answer").At(s.where()).Do("is it running, and is the address right? what needs no new certificate goes on without it")
+	return fail.Wrap(fail.Unreachable, err, "no answer").At(s.where()).Do("is it running, and is the address right? only new certificates need it")
 }
 
 // refused makes an error with a kind from Vault's answer.
@@ -217,7 +217,7 @@ func (s *Server) refused(path string, status int, said []string) error {
 	case saysOf(no, "Vault is sealed", "Bao is sealed"):
 		return fail.Wrap(fail.NotReady, no, "it is sealed").At(s.where()).Do("vault operator unseal, with as many of its keys as it asks for")
 	case status < 400: // redirects are not followed: the token is only for the server that the document names
-		return fail.Wrap(fail.Refused, no, "it sends to another server").At(s.where()).Do("give the address of the active one, or of what is in front of all")
+		return fail.Wrap(fail.Refused, no, "it sends to another server").At(s.where()).Do("give the address of the active one, or of the load balancer")
 	case status == http.StatusForbidden:
 		return fail.Wrap(fail.Unauthorized, no, "%s", path).At(s.where()).
 			Do("the token has expired, or its policy does not allow this: naupegos certs issuer %s --policy prints the policy", s.name)

@@ -92,7 +92,7 @@ func preamble(b *strings.Builder, spec v1alpha1.Vault) {
 func Commands(cluster string, spec v1alpha1.Vault) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("# What cluster %s needs in Vault. For somebody who may make mounts, policies and roles there; once.", cluster)
+	line("# What cluster %s needs in Vault. To be run once, by an administrator who may create mounts, policies and roles there.", cluster)
 	preamble(&b, spec)
 	for _, authority := range pki.Authorities() {
 		mount := spec.Mount + "/" + authority

@@ -115,8 +115,8 @@ func (s *Server) unsigned(err error, mount, id string, by role) error {
 	case statusOf(err) == http.StatusForbidden:
 		return fail.Wrap(fail.Unauthorized, err, "the token may not sign by role %s of %s, or has expired", by.name, mount)
 	case saysOf(err, "requested usage"):
-		return fail.Wrap(fail.Refused, err, "the issuer of %s that the cluster goes by may sign no certificates", mount).
-			Do("a later one has followed on it: vault patch %s/issuer/%s usage=%s,issuing-certificates brings it back", mount, id, retired)
+		return fail.Wrap(fail.Refused, err, "the cluster's issuer of %s may not sign certificates", mount).
+			Do("it was replaced by a later one: vault patch %s/issuer/%s usage=%s,issuing-certificates restores it", mount, id, retired)
 	case statusOf(err) == http.StatusBadRequest:
 		return fail.Wrap(fail.Refused, err, "role %s of %s does not sign it", by.name, mount).Do("naupegos certs issuer %s --check says what the role lacks", s.name)
 	}

@@ -155,7 +155,7 @@ func TestRealVault(t *testing.T) {
 		k = pki.Open(restored, pki.Options{Issuer: s})
 		leaf := pki.LeafSpec{Authority: pki.EtcdCA, CommonName: "jo", Client: true}
 		_, err := k.Issue(t.Context(), leaf, time.Hour)
-		testkit.Fails(t, err, fail.Refused, "may sign no certificates", "vault patch pki/demo/etcd-ca/issuer/")
+		testkit.Fails(t, err, fail.Refused, "may not sign certificates", "vault patch pki/demo/etcd-ca/issuer/")
 		_, command, _ := strings.Cut(err.Error(), "vault patch ")
 		command, _, _ = strings.Cut(command, " brings")
 		real.Script("vault patch " + command) // the printed command repairs it

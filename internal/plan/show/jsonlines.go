@@ -79,7 +79,7 @@ func (o *jsonLines) End(r *plan.Result) {
 	})
 }
 
-// put writes one line. It ignores errors: the run goes on even if the reader has gone away.
+// put writes one line. It ignores errors: the run continues even if the reader has gone away.
 func (o *jsonLines) put(l lineJSON) { _ = o.enc.Encode(l) }
 
 func seconds(d time.Duration) *float64 {

@@ -9,7 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// obeyed reports whether a terminal, or whoever reads it, takes a character for an order: control characters, and those that reorder or hide text.
+// obeyed reports whether a character controls a terminal or misleads a reader: control characters, and characters that reorder or hide text.
 func obeyed(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r >= 0x2060 && r <= 0x2064
 }

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestConformanceOnHosts holds the provider to its interface on real machines that are somebody's hosts. Who logs in there is not root, and
+// TestConformanceOnHosts runs the conformance suite on real machines that serve as hosts. The login user is not root, and
 // all but the gateway are reached through it.
 func TestConformanceOnHosts(t *testing.T) {
 	testkit.Must(t, local.MakeBase(t.Context(), "", silent{}))
@@ -64,13 +64,13 @@ func TestConformanceOnHosts(t *testing.T) {
 	})
 }
 
-// silent is nobody who listens to a step.
+// silent is a Progress that discards everything.
 type silent struct{}
 
 // Status says nothing.
 func (silent) Status(string, ...any) {}
 
-// someHosts is machines of this host that are somebody's.
+// someHosts is a set of machines on this host that serve as hosts.
 type someHosts struct {
 	*testing.T
 	p   *local.Provider

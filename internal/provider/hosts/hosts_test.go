@@ -38,7 +38,7 @@ func (m *memory) Forget(_ context.Context, name string) error {
 type lan struct {
 	mu     sync.Mutex
 	off    map[string]string // by address: why it does not answer
-	closed map[string]bool   // by address: it lets nobody in
+	closed map[string]bool   // by address: it refuses logins
 	asked  []remote.Host
 	once   string // address of a host whose SSH server restarts: it refuses one connection
 }
@@ -130,7 +130,7 @@ func TestObserve(t *testing.T) {
 		}
 	}
 	if _, err := p.Machine(t.Context(), "elsewhere"); fail.KindOf(err) != fail.NotFound {
-		t.Errorf("a host that nobody named: %v", err)
+		t.Errorf("an unknown host: %v", err)
 	}
 	if _, err := p.VIP(t.Context()); fail.KindOf(err) != fail.NotFound {
 		t.Errorf("the VIP of a document without one: %v", err)
@@ -146,7 +146,7 @@ func TestVIP(t *testing.T) {
 	}
 }
 
-// TestNothingIsMadeOrRemoved: hosts are somebody's. One that is let go is forgotten, and stays as it is.
+// TestNothingIsMadeOrRemoved: hosts have an owner. A released host is forgotten, and stays as it is.
 func TestNothingIsMadeOrRemoved(t *testing.T) {
 	m := &memory{known: []provider.Machine{{Name: "demo-old", Address: "192.0.2.99"}, {Name: "kept"}}}
 	p := New(document(t, named), newLAN(), m)
@@ -171,7 +171,7 @@ func TestNothingIsMadeOrRemoved(t *testing.T) {
 	}
 }
 
-// TestWhoAnswers: a host that does not answer is seen, and so is why; one that lets nobody in runs.
+// TestWhoAnswers: a host that does not answer is reported with the reason; one that refuses logins counts as running.
 func TestWhoAnswers(t *testing.T) {
 	doc, net := document(t, "        - {address: 192.0.2.11, role: gateway}\n  endpoint: {kind: gateways, vip: 192.0.2.10, gateways: {replicas: 1}}\n"), newLAN()
 	net.off["192.0.2.31"], net.closed["192.0.2.21"] = "no route to host", true
@@ -252,7 +252,7 @@ func TestPower(t *testing.T) {
 		}
 	}
 	if err := p.Power(t.Context(), "elsewhere", "off"); fail.KindOf(err) != fail.NotFound {
-		t.Errorf("a host that nobody named: %v", err)
+		t.Errorf("an unknown host: %v", err)
 	}
 	if server.Logins.Load() != 0 {
 		t.Error("a host was asked in vain")
@@ -267,7 +267,7 @@ func TestPower(t *testing.T) {
 	if m := testkit.Value(p.Machine(t.Context(), name))(t); m.State != provider.Unreachable {
 		t.Errorf("it was shut down, and is %s", m.State)
 	}
-	if err := p.Power(t.Context(), name, "off"); fail.KindOf(err) != fail.Unreachable || fail.Waitable(err) || !strings.Contains(err.Error(), "nobody can tell") {
+	if err := p.Power(t.Context(), name, "off"); fail.KindOf(err) != fail.Unreachable || fail.Waitable(err) || !strings.Contains(err.Error(), "this can't be told from here") {
 		t.Errorf("shut down again: %v", err)
 	}
 }

@@ -69,7 +69,7 @@ func (p *Provider) Power(ctx context.Context, name, state string) error {
 	if err := p.reach.Ask(ctx, p.host(m)); err != nil {
 		e := fail.Wrap(fail.KindOf(err), err, "shut the host down").At(name)
 		if fail.KindOf(err) == fail.Unreachable { // it will not come back by itself
-			e = e.Do("it may be off already, or cut off: nobody can tell from here").Enough()
+			e = e.Do("it may be off already, or cut off: this can't be told from here").Enough()
 		}
 		return e
 	}

@@ -66,7 +66,7 @@ func (p *Provider) unfit(pool v1alpha1.MetalPool, m *registry.Machine) string {
 		}
 	}
 	if m.BootsFromDisk() {
-		return "somebody has had it installed: naupegos machine assign gives it to this cluster anyway, and it is reinstalled"
+		return "an operator had it installed: naupegos machine assign gives it to this cluster anyway, and it is reinstalled"
 	}
 	if len(pool.Machines) > 0 && !names(pool, m) {
 		return "it is not among the machines that " + pool.Name + " names"

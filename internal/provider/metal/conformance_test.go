@@ -24,7 +24,7 @@ const conformanceSpec = `  provider:
 func TestConformance(t *testing.T) {
 	k, doc := newRack(t, 6), document(t, conformanceSpec)
 	testkit.Must(t, k.reg.Assign(t.Context(), uuidOf(2), "demo-2", "general"))
-	k.add(7) // and nobody has approved it
+	k.add(7) // not approved
 	more := document(t, conformanceSpec)
 	more.Spec.Provider.Metal.Pools[1].MinCPUs = 64
 	providertest.Run(t, providertest.Place{

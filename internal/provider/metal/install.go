@@ -101,7 +101,7 @@ func (p *Provider) gaveUp(m *registry.Machine) bool {
 	return !m.Record.Reinstall && m.Record.Failures >= p.o.Registry.Retries()
 }
 
-// otherKey returns a message if the last that was heard of a machine is a request with a new key, which somebody must approve; else it
+// otherKey returns a message if a machine's latest report is a request with a new key, which an operator must approve; else it
 // returns "". Before installation, a machine's key is only in memory, so a power loss makes the machine ask with a new one.
 func otherKey(m *registry.Machine) string {
 	a := m.Record.Asks
@@ -245,7 +245,7 @@ func (p *Provider) wait(ctx context.Context, spec provider.MachineSpec, progress
 		}
 		select {
 		case <-ctx.Done():
-			return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "wait for %s (%s): %s", spec.Name, m.Title(), last).Do("naupegos machine show %s shows what it does; the same command continues", m.UUID)
+			return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "wait for %s (%s): %s", spec.Name, m.Title(), last).Do("naupegos machine show %s shows its progress; the same command continues", m.UUID)
 		case <-tick.C:
 		}
 	}

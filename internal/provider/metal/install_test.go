@@ -43,7 +43,7 @@ func (k *rack) installing(p *Provider) (*unit, provider.MachineSpec) {
 	return u, spec
 }
 
-// TestServerWasAway: a machine that was not heard of because nobody was there to hear it is not switched off in the midst of its installation: it is
+// TestServerWasAway: a machine whose reports were lost because no server ran is not switched off in the midst of its installation: it is
 // given its time, and says how far it is.
 func TestServerWasAway(t *testing.T) {
 	k, doc := newRack(t, 1), document(t, plain)
@@ -101,7 +101,7 @@ func (k *rack) enrol(n int, key *ecdsa.PrivateKey) *registry.Discovery {
 	return testkit.Value(k.reg.Discover(k.Context(), raw, testkit.Value(facts.Sign(key, raw))(k)))(k)
 }
 
-// TestPowerLostInMidInstallation: the machine comes back with another key. It is given nothing, and not switched off; the step says what somebody has
+// TestPowerLostInMidInstallation: the machine comes back with another key. It is given nothing, and not switched off; the step says what an operator has
 // to do, and goes on once that is done.
 func TestPowerLostInMidInstallation(t *testing.T) {
 	k, doc := newRack(t, 1), document(t, plain)

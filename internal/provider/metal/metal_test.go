@@ -125,7 +125,7 @@ func (c cutStore) Assign(ctx context.Context, decide func([]metal.Machine) ([]me
 	return c.Store.Assign(ctx, decide)
 }
 
-// TestReinstallCutOff kills the run that installs a machine anew before each of its changes: whoever goes on, apply or repair, with another process, has
+// TestReinstallCutOff kills the run that reinstalls a machine before each of its changes: the run that continues, apply or repair, in another process, has
 // the same machine take its place. What the cluster has decided stands until the machine is gone.
 func TestReinstallCutOff(t *testing.T) {
 	const name = "demo-cp-1"
@@ -215,7 +215,7 @@ func TestInstallationFails(t *testing.T) {
 	}
 }
 
-// TestWithoutBMC: somebody has to switch the machine on, and is told so; nothing here can.
+// TestWithoutBMC: an operator has to switch the machine on, and the step says so.
 func TestWithoutBMC(t *testing.T) {
 	k, doc := newRack(t, 2), document(t, plain)
 	doc.Spec.ControlPlane.Replicas = 1
@@ -235,10 +235,10 @@ func TestWithoutBMC(t *testing.T) {
 	if p.Switches(t.Context(), "demo-general-1") || !p.Switches(t.Context(), "demo-cp-1") {
 		t.Error("who can be switched is not told")
 	}
-	testkit.Fails(t, p.Power(t.Context(), "demo-general-1", "off"), fail.Unreachable, "nobody can tell")
+	testkit.Fails(t, p.Power(t.Context(), "demo-general-1", "off"), fail.Unreachable, "this can't be told from here")
 }
 
-// TestSpreadIsForetold: whoever has too few racks learns what their loss would mean, and who has none that nobody can tell.
+// TestSpreadIsForetold: with too few racks the plan says what the loss of one would mean; without any it says that this is unknown.
 func TestSpreadIsForetold(t *testing.T) {
 	k := newRack(t, 6)
 	doc := document(t, strings.Replace(plain, "metal: {}", "metal: {spread: rack}", 1))
@@ -273,8 +273,8 @@ func TestSpreadIsForetold(t *testing.T) {
 	}
 }
 
-// TestAssignedByHand: a machine that somebody has installed is nobody's to take, unless somebody assigns it; then it is installed anew, and nobody
-// takes it away from the cluster, nor has it be something else.
+// TestAssignedByHand: a machine that an operator has installed is not taken, unless it is assigned. Then it is reinstalled, and can neither be
+// taken away from the cluster nor get another purpose.
 func TestAssignedByHand(t *testing.T) {
 	k, doc := newRack(t, 2), document(t, plain)
 	ctx := t.Context()
@@ -283,7 +283,7 @@ func TestAssignedByHand(t *testing.T) {
 	testkit.Value(k.reg.SetOrder(ctx, uuidOf(2), o, "ann"))(t)
 	testkit.Value(k.reg.SwitchPower(ctx, uuidOf(2), "on", bmc.FromNetwork, "ann"))(t)
 	p := k.provider(doc)
-	testkit.Fails(t, k.apply(p, doc), fail.Refused, "rack-2: somebody has had it installed")
+	testkit.Fails(t, k.apply(p, doc), fail.Refused, "rack-2: an operator had it installed")
 	testkit.Must(t, k.reg.Assign(ctx, uuidOf(2), "demo", "general"))
 	testkit.Must(t, k.apply(p, doc))
 	m := testkit.Value(k.reg.Machine(ctx, uuidOf(2)))(t)
@@ -308,7 +308,7 @@ func TestAssignedByHand(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestLostWithoutPower: a machine that does not answer and that nobody can switch off is let go by consent alone.
+// TestLostWithoutPower: a machine that does not answer and can't be switched off is given up only with consent.
 func TestLostWithoutPower(t *testing.T) {
 	k, doc := newRack(t, 2), document(t, plain)
 	doc.Spec.ControlPlane.Replicas = 1

@@ -53,7 +53,7 @@ func (p *Provider) off(ctx context.Context, m *registry.Machine) error {
 	case now.State == provider.Stopped:
 		return nil
 	case now.State == provider.Unreachable:
-		return fail.New(fail.Unreachable, "shut the machine down: %s", now.Detail).At(now.Name).Do("it may be off already, or cut off: nobody can tell from here").Enough()
+		return fail.New(fail.Unreachable, "shut the machine down: %s", now.Detail).At(now.Name).Do("it may be off already, or cut off: this can't be told from here").Enough()
 	case now.State != provider.Running:
 		return fail.New(fail.NotReady, "%s", now.Detail).At(now.Name)
 	}

@@ -211,7 +211,7 @@ func (k *rack) Run(ctx context.Context, h remote.Host, _ io.Reader, argv ...stri
 	return nil, fail.New(fail.Unreachable, "connect: no route to host").At(h.Name)
 }
 
-// listing says what there is, whoever it belongs to.
+// listing returns all machines, of every cluster.
 func (k *rack) listing() (all []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // machines than its odd number.
 const claimStep = "claim"
 
-// Steps returns the steps that take machines for vacant seats, install machines, and switch on those that are off.
+// Steps returns the steps that take machines for vacant seats, install machines, and switch machines on.
 func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provider.Inventory) ([]*plan.Step, error) {
 	var missing []provider.MachineSpec
 	var steps []*plan.Step

@@ -18,7 +18,7 @@ func newMetal(o Options) (*metal.Provider, error) {
 	if o.Store == nil {
 		return nil, fail.New(fail.Internal, "provider metal needs the store that knows the machines")
 	}
-	reg := registry.New(o.Store.Metal(), registry.Options{Power: bmc.Controllers{}, Secrets: o.Store.ServerSecrets()})
+	reg := registry.New(o.Store.Metal(), registry.Options{Power: bmc.Controllers{Allowed: o.BMCs}, Secrets: o.Store.ServerSecrets()})
 	return metal.New(metal.Options{Document: o.Document, Registry: reg, Run: o.Runner, SSHKeys: o.SSHKeys, System: o.system}), nil
 }
 

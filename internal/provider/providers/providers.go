@@ -3,6 +3,7 @@ package providers
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
@@ -29,6 +30,7 @@ type Options struct {
 	Store     store.Store             // records physical machines
 
 	CloudLogin func(context.Context) (provider.NamedCloud, error) // reads the credential that the document names; nil: it names none
+	BMCs       func(netip.Addr) bool                              // whether a machine's BMC may have an address; nil: every address is allowed
 	Closed     bool                                               // never log in with files and variables of this host, only with a credential that the document names
 }
 

@@ -48,7 +48,7 @@ func (l *life) power() {
 		l.Errorf("power sideways: %v", err)
 	}
 	if err := p.Power(l.Context(), "nobody-1", "off"); fail.KindOf(err) != fail.NotFound {
-		l.Errorf("power of a machine that nobody wanted: %v", err)
+		l.Errorf("power of an unknown machine: %v", err)
 	}
 	l.sameAs(was)
 }
@@ -62,7 +62,7 @@ func (l *life) startedByApply(p provider.Provider, name string) {
 	_, steps := l.plan(l.Want)
 	if !l.traits.Switched {
 		if len(steps) > 0 {
-			l.Errorf("there is a step for what nobody can switch on: %s", steps[0].ID)
+			l.Errorf("there is a step for a machine that can't be switched on: %s", steps[0].ID)
 		}
 		return
 	}
@@ -234,12 +234,12 @@ func (l *life) destroyed() {
 	}
 }
 
-// letGo asserts that hosts outlive the cluster: nothing makes, removes or changes them, and one that is let go runs on.
+// letGo asserts that hosts outlive the cluster: nothing makes, removes or changes them, and a released one keeps running.
 func (l *life) letGo() {
 	_, before := l.observe()
 	p, steps := l.plan(l.Want)
 	if len(steps) > 0 {
-		l.Errorf("what is there is to be made: %s", steps[0].ID)
+		l.Errorf("an existing resource would be created again: %s", steps[0].ID)
 	}
 	l.must(alone(p.DestroyMachine(l.machine(l.last().Name))))
 	l.destroyed()

@@ -70,7 +70,7 @@ func ids(steps []*plan.Step) []string {
 }
 
 // madeStepByStep carries out one step in each run, twice. Before that, runs of every other step are interrupted, at its first word, its second
-// and so on. The next run goes on from there at once, until nothing is left to do.
+// and so on. The next run continues from there at once, until nothing is left to do.
 func (l *life) madeStepByStep() {
 	done := map[string]bool{}
 	_, steps := l.plan(l.Want)
@@ -114,7 +114,7 @@ func (l *life) interrupted(s *plan.Step, words int) {
 	})
 	switch {
 	case done && ctx.Err() != nil && (s.ID == provider.MachineStep(s.Subject) || s.ID == provider.DestroyStep(s.Subject)):
-		l.Errorf("%s was cancelled, and goes on as if nothing were", s.ID)
+		l.Errorf("%s was cancelled, and continues", s.ID)
 	case said == 0:
 		l.Logf("%s says nothing, and could not be interrupted", s.ID)
 	}

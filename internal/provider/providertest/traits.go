@@ -27,7 +27,7 @@ func (l *life) traitsHold() {
 		l.Error("the virtual address has another one outside, though nothing has")
 	}
 	if l.traits.Keeps && !l.traits.Given {
-		l.Error("machines outlive the cluster, but nobody says where they come from")
+		l.Error("machines outlive the cluster, but their source is unknown")
 	}
 	h, ok := p.(provider.Housed)
 	if !ok {
@@ -56,7 +56,7 @@ func (l *life) preflight() {
 		testkit.Value(bad.Observe(l.Context()))(l)
 		for range 2 {
 			if err := bad.Preflight(l.Context(), want); fail.KindOf(err) != fail.Refused {
-				l.Errorf("preflight of what can't be had: %v", err)
+				l.Errorf("preflight of an impossible machine: %v", err)
 			}
 		}
 	}
@@ -122,10 +122,10 @@ func (l *life) inventory() {
 	}
 	l.virtual(p, inv, addresses)
 	if _, err := p.Machine(l.Context(), "nobody-1"); fail.KindOf(err) != fail.NotFound {
-		l.Errorf("a machine that nobody wanted: %v", err)
+		l.Errorf("an unknown machine: %v", err)
 	}
 	if d, ok := p.(provider.Drifter); ok && len(d.Drift(l.Want, inv)) > 0 {
-		l.Errorf("new machines differ from what is wanted: %v", d.Drift(l.Want, inv))
+		l.Errorf("new machines differ from the wanted ones: %v", d.Drift(l.Want, inv))
 	}
 	if _, again := l.observe(); !cmp.Equal(inv, again) {
 		l.Errorf("looked at again, it is something else (-before +after):\n%s", cmp.Diff(inv, again))
@@ -152,7 +152,7 @@ func (l *life) fits(want provider.MachineSpec, m provider.Machine) {
 		l.Errorf("%s has an address %s outside, though none has", m.Name, m.Public)
 	}
 	if m.User == "" || m.Port < 1 || m.Port > 65535 {
-		l.Errorf("%s: nobody can log in as %q at port %d", m.Name, m.User, m.Port)
+		l.Errorf("%s: login is impossible as %q at port %d", m.Name, m.User, m.Port)
 	}
 	for _, k := range m.HostKeys {
 		if !hostKey.MatchString(k) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/hex"
+	"net/netip"
 	"strings"
 	"time"
 	"unicode"
@@ -38,10 +39,21 @@ type Access struct {
 
 	// Of Redfish:
 
-	Fingerprint string // sha256:HEX of the controller's certificate, which is trusted whoever signed it
+	Fingerprint string // sha256:HEX of the controller's certificate, which is then trusted with any signature
 	Authorities string // PEM: who signs the controller's certificate; without both: the system's authorities
 	System      string // the ID of the machine among those of a controller that has several; empty: the one with this UUID
 	UUID        string // the machine's, as its firmware says it
+
+	allowed func(netip.Addr) bool // as in Controllers
+}
+
+// may refuses an address that is no controller's by the server's policy, whatever name led to it.
+func (a Access) may(ip netip.Addr) error {
+	if a.allowed == nil || a.allowed(ip.Unmap()) {
+		return nil
+	}
+	return fail.New(fail.Refused, "the server's policy: a BMC may not have the address %s", ip.Unmap()).At(a.Address).
+		Do("the server's administrator can allow its network with bmcNetworks")
 }
 
 // Actions are what can be done with a machine's power.
@@ -57,11 +69,14 @@ const (
 )
 
 // Controllers switches power by the protocol of each controller.
-type Controllers struct{}
+type Controllers struct {
+	Allowed func(netip.Addr) bool // whether a controller may have this address; nil: every address is allowed
+}
 
 // Power does something with a machine's power, and returns whether it is on then. After on and off it waits until that is so. boot says
 // what the machine boots from the next time that it starts.
-func (Controllers) Power(ctx context.Context, a Access, action, boot string) (on bool, err error) {
+func (c Controllers) Power(ctx context.Context, a Access, action, boot string) (on bool, err error) {
+	a.allowed = c.Allowed
 	if err := a.Check(); err != nil {
 		return false, err
 	}

@@ -52,7 +52,7 @@ func (IPMI) Power(ctx context.Context, a Access, action, boot string) (on bool, 
 			kind = types.BIOSBootTypeLegacy
 		}
 		if err := c.SetBootDevice(ctx, from, kind, false); err != nil {
-			return false, failed(err, a, "have the machine boot from the "+boot)
+			return false, failed(err, a, "make the machine boot from the "+boot)
 		}
 	}
 	if known {
@@ -88,6 +88,11 @@ func connect(ctx context.Context, a Access) (*client.Client, error) {
 	if err != nil || host == "" || a.User == "" {
 		return nil, fail.New(fail.Invalid, "the machine's BMC is not named by an address and a user").At(a.Address)
 	}
+	if a.allowed != nil {
+		if host, err = a.resolve(ctx, strings.Trim(host, "[]")); err != nil {
+			return nil, err
+		}
+	}
 	if strings.Contains(host, ":") { // the library puts ":PORT" behind it
 		host = "[" + strings.Trim(host, "[]") + "]"
 	}
@@ -107,6 +112,15 @@ func connect(ctx context.Context, a Access) (*client.Client, error) {
 		_ = c.Close(context.WithoutCancel(ctx)) // there is no session, or one that ends by itself
 	}
 	return nil, fail.New(fail.Internal, "no privilege level is tried").At(a.Address) // never
+}
+
+// resolve returns the address of a controller, which the library would look up by itself.
+func (a Access) resolve(ctx context.Context, host string) (string, error) {
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil || len(ips) == 0 {
+		return "", fail.Wrap(fail.Unreachable, err, "find the BMC's address").At(a.Address)
+	}
+	return ips[0].Unmap().String(), a.may(ips[0])
 }
 
 // unprivileged reports whether a controller refuses a privilege level. The library joins the errors of several attempts as text.

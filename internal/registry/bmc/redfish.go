@@ -36,7 +36,7 @@ func (Redfish) Power(ctx context.Context, a Access, action, boot string) (on boo
 	return r.do(ctx, action)
 }
 
-// open logs in and finds the machine. It has a deadline of its own, as has each part of the work: a slow one takes no time from the next.
+// open logs in and finds the machine. Like each part of the work it has its own deadline: a slow part takes no time from the next.
 func open(ctx context.Context, a Access) (*redfish, error) {
 	ctx, cancel := context.WithTimeout(ctx, settles)
 	defer cancel()

@@ -146,7 +146,7 @@ func TestRedfishBusy(t *testing.T) {
 
 func TestRedfishETag(t *testing.T) {
 	m, s, a := redfishService(t, redfishtest.Options{})
-	s.Stale(2) // somebody else was faster twice
+	s.Stale(2) // another client was faster twice
 	testkit.Value(Controllers{}.Power(t.Context(), a, "on", FromNetwork))(t)
 	if did := m.did(); did != "On Pxe" {
 		t.Errorf("the machine was told %q", did)
@@ -186,7 +186,7 @@ func TestRedfishSystems(t *testing.T) {
 	testkit.Fails(t, err, fail.NotFound, "Blade.1, Blade.2", "--system")
 }
 
-// TestRedfishElsewhere has a service that would have the session's token sent to somebody else.
+// TestRedfishElsewhere: a service tries to get the session's token sent to another host.
 func TestRedfishElsewhere(t *testing.T) {
 	_, s, a := redfishService(t, redfishtest.Options{Elsewhere: "@127.0.0.1:1/"})
 	_, err := Controllers{}.Power(t.Context(), a, "on", AsUsual)

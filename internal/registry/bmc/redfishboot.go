@@ -20,13 +20,13 @@ var modes = map[string]string{"efi": "UEFI", "bios": "Legacy"}
 // errNotKept is the error for a boot source that a controller accepts and does not keep.
 var errNotKept = errors.New("the BMC accepts the boot source, and does not keep it")
 
-// bootFrom has the machine boot from something once.
+// bootFrom makes the machine boot from something once.
 func (r *redfish) bootFrom(ctx context.Context, from string) error {
 	target := targets[from][0]
 	if offered := r.s.boot.targets; len(offered) > 0 {
 		at := slices.IndexFunc(targets[from], func(t string) bool { return slices.Contains(offered, t) })
 		if at < 0 {
-			return fail.New(fail.Refused, "the BMC can't have its machine boot from the %s: it offers %s", from, strings.Join(offered, ", ")).At(r.a.Address)
+			return fail.New(fail.Refused, "the BMC can't boot its machine from the %s: it offers %s", from, strings.Join(offered, ", ")).At(r.a.Address)
 		}
 		target = targets[from][at]
 	}
@@ -37,10 +37,10 @@ func (r *redfish) bootFrom(ctx context.Context, from string) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, errNotKept):
-		return fail.Wrap(fail.Refused, err, "have the machine boot from the %s", from).At(r.a.Address).
+		return fail.Wrap(fail.Refused, err, "make the machine boot from the %s", from).At(r.a.Address).
 			Do("set it on the BMC's own pages to see why, update its firmware, or use IPMI (--protocol ipmi)")
 	}
-	return r.a.refused(err, "have the machine boot from the "+from)
+	return r.a.refused(err, "make the machine boot from the "+from)
 }
 
 // setBoot sets the target of the next boot. Controllers differ in where they take it and whether they need the mode: if one refuses the target or does not keep it,

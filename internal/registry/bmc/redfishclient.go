@@ -31,7 +31,7 @@ var redirects = []int{http.StatusMovedPermanently, http.StatusFound, http.Status
 type redfishClient struct {
 	access  Access
 	http    *http.Client
-	token   string // of the session; empty: there is none
+	token   string // of the session; may be empty
 	session string // the session's path: logging out deletes it
 	basic   bool
 }
@@ -64,7 +64,7 @@ func (e *httpError) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("HTTP %d %s", e.status, e.text))
 }
 
-// statusOf is the HTTP status of a refusal; 0: err is none.
+// statusOf returns the HTTP status of a refusal, or 0 for other errors.
 func statusOf(err error) int {
 	var e *httpError
 	if errors.As(err, &e) {
@@ -188,7 +188,7 @@ func (c *redfishClient) get(ctx context.Context, at string, names ...string) (*a
 	defer func() { _ = resp.Body.Close() }()
 	f, err := readFields(io.LimitReader(resp.Body, mostBytes), names...)
 	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "read what the BMC answers at %s", at).At(c.access.Address).Do("look at its BMC's own pages or event log")
+		return nil, fail.Wrap(fail.Refused, err, "read the BMC's answer at %s", at).At(c.access.Address).Do("look at its BMC's own pages or event log")
 	}
 	return &answer{resp.StatusCode, resp.Header, f}, nil
 }

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -38,7 +40,7 @@ func suites() (ids []uint16) {
 	return append(ids, tls.TLS_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_CBC_SHA, tls.TLS_RSA_WITH_AES_128_CBC_SHA)
 }
 
-// client speaks to this controller and to nobody else, and only where its certificate is trusted.
+// client returns a client that speaks only to this controller, and only if its certificate is trusted.
 func (a Access) client() *http.Client {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: suites()}
 	switch {
@@ -61,11 +63,20 @@ func (a Access) client() *http.Client {
 	return &http.Client{
 		Transport: &patient{where: strings.TrimPrefix(a.origin(), "https://"), next: &http.Transport{
 			DisableCompression: true, // some controllers change the tags of what they compress
-			TLSClientConfig:    c, DialContext: (&net.Dialer{Timeout: answers}).DialContext, TLSHandshakeTimeout: begins, ResponseHeaderTimeout: begins,
+			TLSClientConfig:    c, DialContext: (&net.Dialer{Timeout: answers, Control: a.control}).DialContext, TLSHandshakeTimeout: begins, ResponseHeaderTimeout: begins,
 		}},
 		Timeout:       settles,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // redfishClient.do follows redirects
 	}
+}
+
+// control refuses a connection to an address that the policy excludes. It sees the address that a name has led to.
+func (a Access) control(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fail.Wrap(fail.Internal, err, "read the BMC's address").At(a.Address)
+	}
+	return a.may(to.Addr())
 }
 
 // untrusted says which certificate a controller shows.
@@ -73,7 +84,7 @@ func untrusted(a Access, cert *x509.Certificate, why error) error {
 	sum := sha256.Sum256(cert.Raw)
 	shown := "sha256:" + hex.EncodeToString(sum[:])
 	return fail.Wrap(fail.Unauthorized, why, "the BMC's certificate is not trusted: it is %s", shown).At(a.Address).
-		Do("where the BMC's own pages show the same, give it as --fingerprint; else somebody else answers there")
+		Do("if the BMC's own pages show the same, give it as --fingerprint; else another machine answers there")
 }
 
 // haste marks requests that there is another way for.
@@ -82,7 +93,7 @@ type haste struct{}
 // hasty has a request that the controller is too busy for fail at once.
 func hasty(ctx context.Context) context.Context { return context.WithValue(ctx, haste{}, true) }
 
-// patient asks again where a controller is busy, and asks nobody else: what a controller answers has addresses, which are not to lead elsewhere.
+// patient repeats requests while a controller is busy, and sends them to no other host: a controller's answers contain addresses, which must not lead elsewhere.
 type patient struct {
 	where string // HOST[:PORT]
 	next  http.RoundTripper
@@ -106,7 +117,7 @@ func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
 			wait = busy
 		}
 		if end, bound := r.Context().Deadline(); bound && time.Until(end) < wait {
-			return resp, nil // it would be too late: whoever asks is told that the controller is busy
+			return resp, nil // it would be too late: the caller learns that the controller is busy
 		}
 		_ = resp.Body.Close()
 		select {
@@ -116,7 +127,7 @@ func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		if r.Body != nil {
 			if r.GetBody == nil {
-				return nil, errors.New("what was asked of a busy BMC can't be asked again")
+				return nil, errors.New("the request to a busy BMC can't be repeated")
 			}
 			r = r.Clone(r.Context())
 			if r.Body, err = r.GetBody(); err != nil {

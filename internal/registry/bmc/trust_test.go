@@ -2,9 +2,12 @@ package bmc
 
 import (
 	"crypto/tls"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -61,4 +64,44 @@ func TestPlainHTTP(t *testing.T) {
 	if asked {
 		t.Error("it was asked")
 	}
+}
+
+// TestAddressesOutsideThePolicy: whatever name leads to an address that the policy excludes, nothing is sent there.
+func TestAddressesOutsideThePolicy(t *testing.T) {
+	tcp := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	var got atomic.Int32
+	go func() {
+		for {
+			c, err := tcp.Accept()
+			if err != nil {
+				return
+			}
+			got.Add(1)
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = tcp.Close() })
+	udp := testkit.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+	go func() {
+		for buffer := make([]byte, 1500); ; got.Add(1) {
+			if _, _, err := udp.ReadFrom(buffer); err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { _ = udp.Close() })
+	for protocol, at := range map[string]net.Addr{ProtocolRedfish: tcp.Addr(), ProtocolIPMI: udp.LocalAddr()} {
+		_, port, err := net.SplitHostPort(at.String())
+		testkit.Must(t, err)
+		for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"} {
+			a := Access{Protocol: protocol, Address: host + ":" + port, User: "admin", Password: []byte(testkit.Secret)}
+			_, err := Controllers{Allowed: func(ip netip.Addr) bool { return !ip.IsLoopback() }}.Power(t.Context(), a, "status", AsUsual)
+			testkit.Fails(t, err, fail.Refused, "policy", "bmcNetworks", a.Address)
+		}
+	}
+	if n := got.Load(); n > 0 {
+		t.Errorf("%d connections and packets arrived", n)
+	}
+	_, a := serve(t, odd{})
+	testkit.Value(Controllers{Allowed: netip.Addr.IsLoopback}.Power(t.Context(), a, "status", AsUsual))(t)
 }

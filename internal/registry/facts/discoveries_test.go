@@ -129,7 +129,7 @@ func TestIdentity(t *testing.T) {
 		"a second card":                       {`"name": "eth1", "mac": "b8:ca:3a:00:00:02", "bus": "pci", "permanent": "b8:ca:3a:00:00:02"`, "b8:ca:3a:00:00:02", ""},
 		"an emulated card":                    {`"name": "eth1", "mac": "52:54:01:00:00:02", "bus": "virtio", "permanent": "52:54:01:00:00:02"`, "52:54:01:00:00:02", ""},
 		"part of a bond":                      {`"name": "eth1", "mac": "52:54:01:00:00:01", "bus": "pci", "permanent": "b8:ca:3a:00:00:02"`, "b8:ca:3a:00:00:02", ""},
-		"an address that somebody set":        {`"name": "eth1", "mac": "02:00:00:00:00:07", "bus": "pci", "permanent": "b8:ca:3a:00:00:02"`, "b8:ca:3a:00:00:02", ""},
+		"an address that was set by hand":     {`"name": "eth1", "mac": "02:00:00:00:00:07", "bus": "pci", "permanent": "b8:ca:3a:00:00:02"`, "b8:ca:3a:00:00:02", ""},
 		"a BMC's card on USB":                 {`"name": "enx0", "mac": "be:3a:f2:b6:05:9f", "bus": "usb", "permanent": "be:3a:f2:b6:05:9f"`, "", "USB"},
 		"a Redfish host interface":            {`"name": "usb0", "mac": "be:3a:f2:b6:05:9f", "bus": "usb"`, "", "USB"}, // its driver makes an address up
 		"a dock with the card's address":      {`"name": "enx1", "mac": "52:54:01:00:00:01", "bus": "usb", "permanent": "52:54:01:00:00:01"`, "", ""},

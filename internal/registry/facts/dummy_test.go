@@ -90,7 +90,7 @@ func TestDummyText(t *testing.T) {
 	for _, text := range []string{"", "B5R4M12", "CZJ0420XYZ", "S-old", "J900XYZ1", "Dell Inc.", "QEMU", "Supermicro", "Standard PC (Q35 + ICH9, 2009)", "System x3650 M5", "ProLiant DL360 Gen10", "A123456789B",
 		"S435712X0B12345", "1234567", "VMware-56 4d 1a 2b", "PowerEdge R650", "OEM Server 3000", "Default Gateway Appliance 7", "NoName Computers", "Test Systems GmbH", "Oemington", "Product 17", "ASUS", "MB-7719", "Serial Systems", "SGH123ABCD", "BQWF12345678", "MXQ1234567", "CZ12345678",
 		"Board Room PC", "TBD5000", "Example Corp", "System76", "Filled Systems", "210235A2DBH20B000123", "0x1f3a", "OEM Server"} {
-		if text == "1234567" { // counts, and is nobody's
+		if text == "1234567" { // counts, and identifies no machine
 			continue
 		}
 		if DummyText(text) {

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Bounds of a body. What is longer is no machine's.
+// Bounds of a body. No machine's body is longer.
 const (
 	MaxBody       = 1 << 20
 	maxInterfaces = 4096 // SR-IOV: up to 256 functions of each port
@@ -80,7 +80,7 @@ func (d *Discovery) normal() (err error) {
 	return nil
 }
 
-// ParseUUID returns a UUID in its one form: fail.Invalid for what is none, or one that says nothing because many machines have it.
+// ParseUUID returns a UUID in canonical form. It returns fail.Invalid for other text, and for UUIDs that many machines share.
 func ParseUUID(text string) (string, error) {
 	uuid := strings.ToLower(strings.TrimSpace(text))
 	wrong := len(uuid) != 36
@@ -124,7 +124,7 @@ func cleanList(list []string, most, long int) []string {
 	return list
 }
 
-// clean bounds text of somebody else's, and takes out what is not to be seen.
+// clean shortens foreign text, and removes invisible characters.
 func clean(s string, long int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -15,7 +15,7 @@ type Selector struct {
 // maxSelector is longer than any that a boot loader sends.
 const maxSelector = 4096
 
-// ParseSelector reads a selector. Keys that say nothing of which machine it is are allowed.
+// ParseSelector reads a selector. Keys that do not identify a machine are allowed.
 func ParseSelector(text string) (s Selector, err error) {
 	if len(text) > maxSelector {
 		return s, fail.New(fail.Invalid, "the selector has more than %d bytes", maxSelector)

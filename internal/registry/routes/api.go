@@ -199,7 +199,7 @@ func (h routes) unlock(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !held {
-		return fail.New(fail.NotFound, "%s has no place in %s", holder, group).Do("naupegos machine locks shows who has")
+		return fail.New(fail.NotFound, "%s has no place in %s", holder, group).Do("naupegos machine locks shows the holders")
 	}
 	h.Log.Warn("a place was taken away", "group", group, "holder", holder, "by", h.who(r))
 	w.WriteHeader(http.StatusNoContent)

@@ -73,13 +73,13 @@ func IgnitionOf(boot http.Handler) func(ctx context.Context, query string) ([]by
 	return func(ctx context.Context, query string) ([]byte, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/ignition?"+query, nil)
 		if err != nil {
-			return nil, fail.Wrap(fail.Invalid, err, "ask what the machine is to be installed with")
+			return nil, fail.Wrap(fail.Invalid, err, "ask for the machine's Ignition config")
 		}
 		a := &kept{header: http.Header{}, status: http.StatusOK}
 		boot.ServeHTTP(a, r)
 		switch {
 		case a.status == http.StatusNotFound:
-			return nil, fail.New(fail.NotFound, "nothing is known of what the machine is to be installed with")
+			return nil, fail.New(fail.NotFound, "the machine has no Ignition config")
 		case a.status != http.StatusOK:
 			return nil, fail.New(fail.Internal, "the boot endpoints answered %d", a.status)
 		}

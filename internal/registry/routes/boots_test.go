@@ -37,7 +37,7 @@ func TestBoots(t *testing.T) {
 	state := func(mac string) string { return testkit.Value(s.registry.Machine(t.Context(), mac))(t).State }
 	testkit.Until(t, time.Minute, time.Millisecond, testkit.That("the boot is noted", func() bool { return state("52:54:00:e8:32:52") == "booting" }))
 	if got := state("52:54:00:e8:32:53"); got != "discovered" {
-		t.Errorf("somebody without its key has a machine be %s", got)
+		t.Errorf("a client without its key changes a machine to %s", got)
 	}
 	ignition := routes.IgnitionOf(h)
 	if got, err := ignition(t.Context(), "os=installed&x=y"); err != nil || string(got) != "os=installed&x=y" {

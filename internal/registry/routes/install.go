@@ -22,7 +22,7 @@ func (h routes) owner(r *http.Request) (*registry.Machine, error) {
 		return nil, err
 	}
 	if m.Record.Key == "" {
-		return nil, fail.New(fail.Unauthorized, "the machine has no key that somebody has approved").At(m.UUID).Do("naupegos machine approve %s", m.UUID)
+		return nil, fail.New(fail.Unauthorized, "the machine has no approved key").At(m.UUID).Do("naupegos machine approve %s", m.UUID)
 	}
 	return m, h.mayActFor(r, m)
 }

@@ -81,7 +81,7 @@ func sees(program, file string) bool {
 	return (program == APIServer || program == ControllerManager) && slices.ContainsFunc(authorities, func(dir string) bool { return strings.HasPrefix(file, dir) })
 }
 
-// system lists directories of the machine whose mount would hide a container's own programs and files; shared lists those that hold far more than one
+// system lists directories of the machine whose mount would hide a container's own programs and files; shared lists directories that hold far more than one
 // program's files.
 var (
 	system = []string{"/bin", "/sbin", "/lib", "/lib64", "/boot", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/local/bin", "/usr/local/sbin", "/usr/local/lib"}

@@ -110,8 +110,10 @@ var instead = map[string]map[string]string{
 	Kubelet: merged(all(Sets,
 		"bootstrap-kubeconfig", "kubeconfig", "config", "hostname-override", "cloud-provider", "node-ip", "provider-id", "container-runtime-endpoint",
 		"pod-manifest-path", "cgroup-driver", "client-ca-file", "cluster-dns", "cluster-domain", "rotate-certificates", "rotate-server-certificates",
-		"tls-cert-file", "tls-private-key-file", "anonymous-auth", "authorization-mode", "authentication-token-webhook", "resolv-conf"),
-		all(usual, "config-dir", "root-dir", "cert-dir", "register-node", "exit-on-lock-contention", "lock-file"), map[string]string{
+		"tls-cert-file", "tls-private-key-file", "anonymous-auth", "authorization-mode", "authentication-token-webhook", "resolv-conf", "healthz-port",
+		"healthz-bind-address", "fail-cgroupv1", "make-iptables-util-chains"),
+		all(usual, "config-dir", "root-dir", "cert-dir", "register-node", "exit-on-lock-contention", "lock-file", "address", "port", "read-only-port", "manifest-url",
+			"manifest-url-header", "pod-cidr"), map[string]string{
 			"node-labels":                   "spec.workers[].labels",
 			"feature-gates":                 kubelet + "featureGates",
 			"max-pods":                      kubelet + "maxPods",

@@ -32,15 +32,15 @@ type documentOf struct {
 // clusters registers the operations on clusters.
 func (a *api) clusters() {
 	add(a, operation{id: "list-clusters", method: http.MethodGet, path: "/api/v1/clusters", role: server.Read, scope: server.Own(), within: 2 * time.Minute,
-		summary: "List clusters", text: "Those that the token may see. With within, each is looked at for its health."}, a.list)
+		summary: "List clusters", text: "Lists the clusters that the token may see. With within, the answer includes their health."}, a.list)
 	add(a, operation{id: "cluster-status", method: http.MethodGet, path: "/api/v1/clusters/{name}/status", role: server.Read, scope: server.Cluster("name"), within: 2 * time.Minute,
-		summary: "Look at a cluster's machines, nodes, etcd and certificates"}, a.status)
+		summary: "Get the state of a cluster's machines, nodes, etcd and certificates"}, a.status)
 	add(a, operation{id: "cluster-document", method: http.MethodGet, path: "/api/v1/clusters/{name}/document", role: server.Read, scope: server.Cluster("name"),
-		summary: "Get the document that was applied last", text: "YAML, as it was given."}, a.document)
+		summary: "Get the document that was applied last", text: "YAML, unchanged."}, a.document)
 }
 
 func (a *api) list(ctx context.Context, in *struct {
-	Within int `query:"within" minimum:"0" maximum:"100" doc:"How many seconds clusters have to show their health; 0: it is not looked for"`
+	Within int `query:"within" minimum:"0" maximum:"100" doc:"Seconds to wait for the clusters' health; 0: health is not checked"`
 }) (*listed, error) {
 	rows, err := operate.Rows(ctx, a.Store)
 	if err != nil {

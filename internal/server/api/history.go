@@ -26,16 +26,16 @@ type auditList struct {
 }
 
 func (a *api) history() {
-	add(a, operation{id: "list-runs", method: http.MethodGet, path: "/api/v1/runs", role: server.Read, scope: server.Own(), summary: "List what was done, the newest first",
-		text: "The journal: of one cluster or of all, by servers and by commands on the same store. Runs outlive their cluster."}, a.listRuns)
-	add(a, operation{id: "run", method: http.MethodGet, path: "/api/v1/runs/{id}", role: server.Read, scope: server.Found("run", "id", a.clusterOfRun), summary: "Look at a run's steps"}, a.run)
+	add(a, operation{id: "list-runs", method: http.MethodGet, path: "/api/v1/runs", role: server.Read, scope: server.Own(), summary: "List runs, the newest first",
+		text: "The journal of one cluster or of all, with the runs of servers and of commands on the same store. Runs outlive their cluster."}, a.listRuns)
+	add(a, operation{id: "run", method: http.MethodGet, path: "/api/v1/runs/{id}", role: server.Read, scope: server.Found("run", "id", a.clusterOfRun), summary: "Get a run's steps"}, a.run)
 	add(a, operation{id: "audit", method: http.MethodGet, path: "/api/v1/audit", role: server.Admin, scope: server.Own(), summary: "Search the audit",
-		text: "Who changed something or was refused, what, when, from where, and how it ended; the newest first."}, a.audit)
+		text: "Lists changes and refusals, the newest first: who, what, when, from where, and the outcome."}, a.audit)
 }
 
 func (a *api) listRuns(ctx context.Context, in *struct {
-	Cluster string `query:"cluster" maxLength:"63" doc:"Only those of this cluster"`
-	Limit   int    `query:"limit" minimum:"0" maximum:"500" doc:"Most to list; 0: 20"`
+	Cluster string `query:"cluster" maxLength:"63" doc:"Only runs of this cluster"`
+	Limit   int    `query:"limit" minimum:"0" maximum:"500" doc:"Maximum number; 0: 20"`
 }) (*runList, error) {
 	if in.Cluster == "" {
 		in.Cluster = access.From(ctx).Cluster
@@ -73,11 +73,11 @@ func (a *api) clusterOfRun(r *http.Request, id string) (string, error) {
 }
 
 func (a *api) audit(ctx context.Context, in *struct {
-	Who     string    `query:"who" maxLength:"200" doc:"Only what this one did: a token's name and ID, as the audit has them"`
-	Cluster string    `query:"cluster" maxLength:"63" doc:"Only what is about this cluster"`
-	Outcome string    `query:"outcome" maxLength:"100" doc:"Only what ended so: done, or refused: and the status"`
-	Since   time.Time `query:"since" doc:"Only what is newer"`
-	Limit   int       `query:"limit" minimum:"0" maximum:"1000" doc:"Most to list; 0: 100"`
+	Who     string    `query:"who" maxLength:"200" doc:"Only entries of this operator: a token's name and ID, as in the audit"`
+	Cluster string    `query:"cluster" maxLength:"63" doc:"Only entries about this cluster"`
+	Outcome string    `query:"outcome" maxLength:"100" doc:"Only entries with this outcome: done, or refused: and the status"`
+	Since   time.Time `query:"since" doc:"Only newer entries"`
+	Limit   int       `query:"limit" minimum:"0" maximum:"1000" doc:"Maximum number; 0: 100"`
 }) (*auditList, error) {
 	if err := may(ctx, server.Admin, in.Cluster); err != nil {
 		return nil, err

@@ -34,13 +34,13 @@ type JobID struct {
 func (a *api) jobs() {
 	ofJob := server.Found("job", "id", a.clusterOfJob)
 	add(a, operation{id: "create-job", method: http.MethodPost, path: "/api/v1/jobs", role: server.Operate, scope: server.Own(),
-		summary: "Carry out what was planned", text: "It is refused where what is there has changed since: the digest is of another plan then. The job goes on without whoever asked for it, and outlives its server."}, a.createJob)
+		summary: "Carry out a plan", text: "It is refused if anything has changed since: the plan then has another digest. The job does not depend on its client, and outlives its server."}, a.createJob)
 	add(a, operation{id: "list-jobs", method: http.MethodGet, path: "/api/v1/jobs", role: server.Read, scope: server.Own(), summary: "List jobs, the newest first"}, a.listJobs)
-	add(a, operation{id: "job", method: http.MethodGet, path: "/api/v1/jobs/{id}", role: server.Read, scope: ofJob, summary: "Look at a job"}, a.getJob)
+	add(a, operation{id: "job", method: http.MethodGet, path: "/api/v1/jobs/{id}", role: server.Read, scope: ofJob, summary: "Get a job"}, a.getJob)
 	add(a, operation{id: "stop-job", method: http.MethodPost, path: "/api/v1/jobs/{id}/stop", role: server.Operate, scope: ofJob,
-		summary: "Stop a job", text: "Running steps end, and no new one begins; with now, running steps are stopped, too. Both leave a state from which the same verb goes on."}, a.stopJob)
+		summary: "Stop a job", text: "Running steps finish, and no other step starts; with now, running steps are stopped, too. In both cases the same verb continues later."}, a.stopJob)
 	add(a, operation{id: "job-events", method: http.MethodGet, path: "/api/v1/jobs/{id}/events", role: server.Read, scope: ofJob, within: short,
-		summary: "Follow a job", text: "Server-Sent Events: line (as naupegos apply --progress json writes it, and lines with event say), then done with the job. Last-Event-ID has it go on after that event."}, a.events)
+		summary: "Follow a job", text: "Server-Sent Events: line (as naupegos apply --progress json writes it, and lines with event say), then done with the job. With Last-Event-ID, the stream continues after that event."}, a.events)
 }
 
 func (a *api) createJob(ctx context.Context, in *struct{ Body Agreed }) (*jobOf, error) {
@@ -64,8 +64,8 @@ func (a *api) createJob(ctx context.Context, in *struct{ Body Agreed }) (*jobOf,
 }
 
 func (a *api) listJobs(ctx context.Context, in *struct {
-	Cluster string `query:"cluster" maxLength:"63" doc:"Only those of this cluster"`
-	Limit   int    `query:"limit" minimum:"0" maximum:"500" doc:"Most to list; 0: 20"`
+	Cluster string `query:"cluster" maxLength:"63" doc:"Only jobs of this cluster"`
+	Limit   int    `query:"limit" minimum:"0" maximum:"500" doc:"Maximum number; 0: 20"`
 }) (*jobList, error) {
 	who := access.From(ctx)
 	if in.Cluster == "" {
@@ -98,7 +98,7 @@ func (a *api) getJob(ctx context.Context, in *JobID) (*jobOf, error) {
 
 func (a *api) stopJob(ctx context.Context, in *struct {
 	JobID
-	Now bool `query:"now" doc:"Stop running steps, too"`
+	Now bool `query:"now" doc:"Also stop running steps"`
 }) (*jobOf, error) {
 	how := store.StopSoft
 	if in.Now {
@@ -114,7 +114,7 @@ func (a *api) stopJob(ctx context.Context, in *struct {
 // events streams a job's output.
 func (a *api) events(ctx context.Context, in *struct {
 	JobID
-	Last string `header:"Last-Event-ID" maxLength:"20" doc:"The last event that was seen"`
+	Last string `header:"Last-Event-ID" maxLength:"20" doc:"The last event that the client has seen"`
 }) (*huma.StreamResponse, error) {
 	after := int64(0)
 	if in.Last != "" {

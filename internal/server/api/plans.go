@@ -20,21 +20,21 @@ import (
 // PlanRequest requests the plan of a verb.
 type PlanRequest struct {
 	operate.Asked
-	Look    bool `json:"look,omitempty" doc:"See whether there is anything to do, and plan no more than that takes: the answer is idle, and found"`
-	Prepare bool `json:"prepare,omitempty" doc:"Make first what carrying it out needs, such as a bundle (minutes): a job needs the digest of such a plan"`
+	Look    bool `json:"look,omitempty" doc:"Only find out whether there is anything to do; the answer has only idle and found"`
+	Prepare bool `json:"prepare,omitempty" doc:"First make what the job needs, such as a bundle (minutes): a job needs the digest of such a plan"`
 }
 
 // Planned is the plan of a verb. A client agrees to it by its digest.
 type Planned struct {
 	Plan      json.RawMessage `json:"plan" doc:"As naupegos plan -o json prints it"`
-	Digest    string          `json:"digest" doc:"Of the plan, of the document and of the cluster"`
-	ClusterID string          `json:"clusterID" doc:"Of the cluster; a new one gets it"`
+	Digest    string          `json:"digest" doc:"Digest of the plan, the document and the cluster"`
+	ClusterID string          `json:"clusterID" doc:"The cluster's ID; a new cluster gets it"`
 	New       bool            `json:"new" doc:"The server does not know the cluster yet"`
 	Changes   bool            `json:"changes" doc:"Whether there is anything to do"`
-	Later     string          `json:"later,omitempty" doc:"Why there may be more to do afterwards"`
-	Said      []string        `json:"said,omitempty" doc:"What was made, or is missing, for people"`
-	Asked     operate.Asked   `json:"asked" doc:"What to ask for in a job: what was asked, with nothing left that depends on when it is"`
-	Found     operate.Done    `json:"found" doc:"What is known before anything is done"`
+	Later     string          `json:"later,omitempty" doc:"Why more changes may be needed afterwards"`
+	Said      []string        `json:"said,omitempty" doc:"Messages for people: what was made, or is missing"`
+	Asked     operate.Asked   `json:"asked" doc:"The request to send as a job: the same request, with everything fixed that depends on the time"`
+	Found     operate.Done    `json:"found" doc:"What was observed before any change"`
 	Idle      bool            `json:"idle,omitempty" doc:"There is nothing to do, and nothing to remember: no job is needed"`
 }
 
@@ -48,7 +48,7 @@ func (a *api) plans() {
 		summary: "Show what a verb would do, and change nothing",
 		text:    "Pass the plan's digest to POST /api/v1/jobs. With the role read a plan takes the stored document. A plan with a document or edited, with prepare, and one of a restore or an import needs the role operate."}, a.plan)
 	add(a, operation{id: "look-at-foreign", method: http.MethodPost, path: "/api/v1/imports", role: server.Operate, scope: server.Own(), within: foreign,
-		summary: "Say which document describes a cluster that somebody has made with kubeadm, and where it differs from what Naupegos would have made",
+		summary: "Get the document of a cluster that was created with kubeadm, and its differences from a cluster of Naupegos",
 		text:    "The server logs in to its hosts by SSH, and changes nothing. The verb import takes the cluster over."}, a.lookAtForeign)
 }
 
@@ -57,7 +57,7 @@ const foreign = 10 * time.Minute
 
 // ForeignRequest names a foreign cluster's host, and the cluster's future name.
 type ForeignRequest struct {
-	Cluster string `json:"cluster" maxLength:"63" doc:"What the cluster is to be called"`
+	Cluster string `json:"cluster" maxLength:"63" doc:"The cluster's future name"`
 	operate.Import
 }
 

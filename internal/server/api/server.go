@@ -12,10 +12,10 @@ import (
 // ServerStatus is the status of the servers on one store.
 type ServerStatus struct {
 	Store    string             `json:"store" doc:"Where the store is"`
-	Servers  []store.ServerInfo `json:"servers" doc:"The servers that are at work on it"`
+	Servers  []store.ServerInfo `json:"servers" doc:"The servers that work on it"`
 	Clusters int                `json:"clusters"`
-	Machines map[string]int     `json:"machines,omitempty" doc:"How many physical machines there are, by state"`
-	Jobs     []store.Job        `json:"jobs" doc:"Those that have not ended"`
+	Machines map[string]int     `json:"machines,omitempty" doc:"Number of physical machines, by state"`
+	Jobs     []store.Job        `json:"jobs" doc:"Jobs that have not ended"`
 	Duties   []store.Duty       `json:"duties" doc:"Unattended tasks, and their latest results"`
 }
 
@@ -62,7 +62,7 @@ type serverOf struct{ Body *ServerStatus }
 
 func (a *api) server() {
 	add(a, operation{id: "server-status", method: http.MethodGet, path: "/api/v1/server", role: server.Read, scope: server.Own(),
-		summary: "Look at the servers on this store", text: "Which are at work, their jobs, and what they do unattended."}, a.serverStatus)
+		summary: "Get the servers on this store", text: "Lists the running servers, their jobs, and their unattended tasks."}, a.serverStatus)
 }
 
 func (a *api) serverStatus(ctx context.Context, _ *struct{}) (*serverOf, error) {

@@ -67,7 +67,7 @@ type Process struct {
 func Enter(stdin io.Reader) (*Process, error) {
 	p := &Process{stdin: json.NewDecoder(stdin)}
 	if err := p.stdin.Decode(&p.Settings); err != nil {
-		return nil, fail.Wrap(fail.Invalid, err, "read what the server says").Do("naupegos server starts this process by itself")
+		return nil, fail.Wrap(fail.Invalid, err, "read the server's message").Do("naupegos server starts this process by itself")
 	}
 	os.Clearenv()
 	// Their first use reads files, or makes sockets to see which protocols the host has: neither works once the process is shut in.

@@ -108,7 +108,7 @@ func (i *Issuer) client(p *oidc.Provider) (c oauth2.Config, err error) {
 		Auth []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := p.Claims(&takes); err != nil {
-		return c, fail.Wrap(fail.Unreachable, err, "read what the issuer %s is", i.c.URL)
+		return c, fail.Wrap(fail.Unreachable, err, "read the issuer %s's configuration", i.c.URL)
 	}
 	c.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if c.ClientSecret == "" || len(takes.Auth) > 0 && !slices.Contains(takes.Auth, "client_secret_basic") {
@@ -138,7 +138,7 @@ func (i *Issuer) Ask(ctx context.Context) (at string, q access.Question, err err
 func (i *Issuer) Answer(ctx context.Context, q access.Question, came url.Values) (in access.SignedIn, err error) {
 	switch {
 	case came.Get("error") != "":
-		return in, fail.New(fail.Unauthorized, "%s signs nobody in: %.100q %.300q", i.Host(), came.Get("error"), came.Get("error_description"))
+		return in, fail.New(fail.Unauthorized, "%s refused the sign-in: %.100q %.300q", i.Host(), came.Get("error"), came.Get("error_description"))
 	case came.Has("iss") && came.Get("iss") != i.c.URL:
 		return in, fail.New(fail.Unauthorized, "the answer is another issuer's").Do("sign in again")
 	case came.Get("code") == "":
@@ -197,7 +197,7 @@ func (i *Issuer) Leave(ctx context.Context, left access.Left) (at string, err er
 		At string `json:"end_session_endpoint"`
 	}
 	if err := p.Claims(&has); err != nil {
-		return "", fail.Wrap(fail.Unreachable, err, "read what the issuer %s is", i.c.URL)
+		return "", fail.Wrap(fail.Unreachable, err, "read the issuer %s's configuration", i.c.URL)
 	}
 	if has.At == "" {
 		return "", nil
@@ -224,14 +224,14 @@ func (i *Issuer) ask(ctx context.Context, p *oidc.Provider, got *oauth2.Token, s
 	}
 	info, err := p.UserInfo(oidc.ClientContext(ctx, i.http), oauth2.StaticTokenSource(got))
 	if err != nil {
-		return fail.Wrap(fail.Unreachable, err, "ask the issuer %s who has signed in", i.c.URL)
+		return fail.Wrap(fail.Unreachable, err, "ask the issuer %s for the user's claims", i.c.URL)
 	}
 	if info.Subject != subject {
 		return fail.New(fail.Unauthorized, "%s describes another user than the one who signed in", i.Host())
 	}
 	more := map[string]any{}
 	if err := info.Claims(&more); err != nil {
-		return fail.Wrap(fail.Unauthorized, err, "read what %s tells of who has signed in", i.Host())
+		return fail.Wrap(fail.Unauthorized, err, "read the user's claims from %s", i.Host())
 	}
 	for name, value := range more {
 		if claims[name] == nil {
@@ -255,7 +255,7 @@ func (i *Issuer) signedIn(ctx context.Context, p *oidc.Provider, q access.Questi
 		return in, nil, fail.New(fail.Unauthorized, "the ID token is not the one to this question").Do("sign in again")
 	}
 	if n := len(token.Subject); n == 0 || n > 255 || plain(token.Subject) != token.Subject { // required by OpenID Connect Core
-		return in, nil, fail.New(fail.Unauthorized, "the ID token names nobody")
+		return in, nil, fail.New(fail.Unauthorized, "the ID token has no usable subject")
 	}
 	if err := token.Claims(&claims); err != nil {
 		return in, nil, fail.Wrap(fail.Unauthorized, err, "read the ID token")

@@ -112,7 +112,7 @@ func (i *Issuer) known(ctx context.Context) (*oidc.Provider, error) {
 	// The same client fetches new keys, long after this request.
 	p, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), i.http), i.c.URL)
 	if err != nil {
-		i.why = fail.Wrap(fail.Unreachable, err, "ask the issuer %s what it is", i.c.URL)
+		i.why = fail.Wrap(fail.Unreachable, err, "fetch the issuer %s's configuration", i.c.URL)
 		return nil, i.why
 	}
 	i.provider, i.why = p, nil
@@ -210,7 +210,7 @@ func (i *Issuer) of(subject string, claims map[string]any) (o access.Operator, e
 			return access.Operator{Name: name + " (" + plain(subject) + ")", ID: "oidc " + subject, Role: r.Role, Cluster: r.Cluster}, nil
 		}
 	}
-	return o, fail.New(fail.Refused, "no rule of this server gives %s a role", name).Do("whoever keeps the server names one by --oidc-role")
+	return o, fail.New(fail.Refused, "no rule of this server gives %s a role", name).Do("the server's administrator names one by --oidc-role")
 }
 
 // name returns a user's name.

@@ -81,7 +81,7 @@ func (d *Door) Enter(key string, now time.Time) (in access.SignedIn, err error) 
 	case subtle.ConstantTimeCompare(sum[:], d.key[:]) != 1:
 		return in, fail.New(fail.Unauthorized, "this is not the link that naupegos ui printed last").Do("open that link, or run naupegos ui again")
 	case d.until.IsZero():
-		return in, fail.New(fail.Unauthorized, "the link was used already: it works once").Do("run naupegos ui again; if nobody of yours used it, end the sessions: naupegos server session list")
+		return in, fail.New(fail.Unauthorized, "the link was used already: it works once").Do("run naupegos ui again; if you did not use it, end the sessions: naupegos server session list")
 	case now.After(d.until):
 		return in, fail.New(fail.Unauthorized, "the link has expired: it works for %s", Valid).Do("run naupegos ui again")
 	}

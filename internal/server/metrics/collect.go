@@ -20,7 +20,7 @@ var (
 	servers   = describe("servers", "Servers that are at work on the store.")
 	clusters  = describe("clusters", "Clusters that the store knows.")
 	jobsNow   = describe("jobs", "Jobs that have not ended, by state.", "state")
-	leases    = describe("lease_held", "A cluster that somebody is at work on, by verb.", "cluster", "verb")
+	leases    = describe("lease_held", "Clusters on which a command or server works, by verb.", "cluster", "verb")
 	machines  = describe("machines", "Physical machines, by state.", "state")
 	dutyLast  = describe("unattended_last_success_timestamp_seconds", "When an unattended task last succeeded.", "cluster", "kind")
 	dutyFails = describe("unattended_failures", "How often it has failed since.", "cluster", "kind")

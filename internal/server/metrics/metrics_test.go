@@ -32,7 +32,7 @@ func told(t *testing.T) string {
 	c := testkit.Value(st.CreateCluster(ctx, store.Cluster{Name: "demo", Provider: "local", Document: []byte("kind: Cluster\n")}))(t)
 	is := watch.Summary{Nodes: watch.Members{Well: 4, Wanted: 5}, Voters: watch.Members{Well: 2, Wanted: 3}, Backup: time.Now(), Proven: time.Now(), Certificate: time.Now().Add(48 * time.Hour)}
 	if !testkit.Value(st.Health().Take(ctx, c.ID, "a", time.Hour))(t) {
-		t.Fatal("nobody looks, and the look is taken")
+		t.Fatal("no look is running, and none can be taken")
 	}
 	testkit.Must(t, st.Health().Put(ctx, "a", health.Record{ClusterID: c.ID, State: watch.Drifted, Summary: testkit.Value(json.Marshal(is))(t), Report: []byte("{}")}, time.Hour))
 	l := testkit.Value(st.AcquireLease(ctx, c.ID, "apply", store.LeaseOptions{}))(t)
@@ -86,7 +86,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "passwd") {
-		t.Error("what somebody asks for becomes a label")
+		t.Error("a request's path becomes a label")
 	}
 }
 

@@ -108,7 +108,7 @@ func (b *Board) listen(ctx context.Context, name string, port int) (net.Listener
 	if other != "" {
 		return nil, fail.New(fail.Refused, "listen for its autoscaler: port %d on this server is cluster %s's", port, other).At(name).Do(do)
 	}
-	return nil, fail.Wrap(fail.Refused, err, "listen for its autoscaler").At(name).Do("see who is there with ss -ltnp, or " + do)
+	return nil, fail.Wrap(fail.Refused, err, "listen for its autoscaler").At(name).Do("find the listener with ss -ltnp, or " + do)
 }
 
 // hush records that this server no longer listens on the port of a cluster.
@@ -165,7 +165,7 @@ func (b *Board) saysOtherwise(ctx context.Context, name, id string, port int) bo
 }
 
 // willing is the front for an autoscaler's requests: the document's setting is the user's agreement.
-type willing struct{ nobody }
+type willing struct{ unattendedFront }
 
 // Agree implements operate.Front.
 func (willing) Agree(string) error { return nil }

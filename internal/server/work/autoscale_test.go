@@ -86,7 +86,7 @@ func closed(t *testing.T, port int) {
 		if err != nil {
 			return nil
 		}
-		return fail.New(fail.NotReady, "somebody listens at %s: %v", c.RemoteAddr(), c.Close())
+		return fail.New(fail.NotReady, "a listener answers at %s: %v", c.RemoteAddr(), c.Close())
 	})
 }
 
@@ -153,7 +153,7 @@ func TestAnswering(t *testing.T) {
 	}
 	testkit.Until(t, time.Minute, 20*time.Millisecond, func() error {
 		if !left.answersFor("demo") {
-			return fail.New(fail.NotReady, "nobody answers")
+			return fail.New(fail.NotReady, "no answer")
 		}
 		return nil
 	})

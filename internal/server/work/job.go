@@ -278,7 +278,7 @@ func (j *job) agree(ctx context.Context, begun *operate.Begun) error {
 		return err
 	}
 	if is != j.order.Digest && !j.order.Unasked {
-		return fail.New(fail.Conflict, "what is there has changed since the plan was made; nothing was done").At(j.Cluster).Do("run the same command again: it plans again")
+		return fail.New(fail.Conflict, "the cluster has changed since the plan was made; nothing was done").At(j.Cluster).Do("run the same command again: it plans again")
 	}
 	raw, err := json.Marshal(show.JSON(begun.First.Plan))
 	if err != nil {
@@ -313,7 +313,7 @@ func (j *job) Agree(string) error {
 		return nil
 	}
 	j.more = true
-	return fail.New(fail.Interrupted, "more was found to do, which nobody has agreed to").At(j.Cluster)
+	return fail.New(fail.Interrupted, "more changes are needed, which no operator has approved").At(j.Cluster)
 }
 
 // Observer implements operate.Front.

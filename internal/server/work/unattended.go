@@ -60,24 +60,28 @@ func (b *Board) rehearse(ctx context.Context, d *store.Duty) (text string, err e
 	if begun.Idle {
 		return "", nil
 	}
-	done, err := begun.CarryOut(ctx, operate.Terms{Front: nobody{}, Meta: map[string]string{"version": b.c.Version, "by": unattended}})
+	done, err := begun.CarryOut(ctx, operate.Terms{Front: unattendedFront{}, Meta: map[string]string{"version": b.c.Version, "by": unattended}})
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("backup %s is proven: %d objects, %d Secrets decrypted", done.Proof.Set, done.Proof.Objects, done.Proof.Secrets), nil
 }
 
-// nobody is the front for work without a job and without questions.
-type nobody struct{}
+// unattendedFront is the front for work without a job and without questions.
+type unattendedFront struct{}
 
 // Show implements operate.Front.
-func (nobody) Show(*plan.Plan, string) error { return nil }
+func (unattendedFront) Show(*plan.Plan, string) error { return nil }
 
 // Agree implements operate.Front.
-func (nobody) Agree(string) error { return fail.New(fail.Internal, "nobody is there to be asked") }
+func (unattendedFront) Agree(string) error {
+	return fail.New(fail.Internal, "unattended work can't ask for agreement")
+}
 
 // Observer implements operate.Front: the journal records the progress.
-func (nobody) Observer() plan.Observer { return show.NewObserver(io.Discard, show.ObserveNone) }
+func (unattendedFront) Observer() plan.Observer {
+	return show.NewObserver(io.Discard, show.ObserveNone)
+}
 
 // unasked looks whether a verb has anything to do. If so, it adds a job for the verb and waits for its end.
 func (b *Board) unasked(ctx context.Context, d *store.Duty) (string, error) {

@@ -29,10 +29,10 @@ const (
 // Order is a job in the store.
 type Order struct {
 	operate.Asked
-	Digest   string   `json:"digest" doc:"Of the plan that is agreed to"`
-	Consents []string `json:"consents,omitempty" doc:"What is consented to"`
-	Yes      bool     `json:"yes,omitempty" doc:"What turns out to be needed besides is agreed to, unless it takes something away"`
-	Parallel int      `json:"parallel,omitempty" minimum:"0" maximum:"256" doc:"Most steps at once; 0: 16"`
+	Digest   string   `json:"digest" doc:"Digest of the approved plan"`
+	Consents []string `json:"consents,omitempty" doc:"The consents given"`
+	Yes      bool     `json:"yes,omitempty" doc:"Also approve changes that turn out to be needed, unless they remove something"`
+	Parallel int      `json:"parallel,omitempty" minimum:"0" maximum:"256" doc:"Maximum number of concurrent steps; 0: 16"`
 }
 
 // queued is an order in the store.

@@ -12,9 +12,9 @@ import (
 
 // Store remembers machines. It may be used by several goroutines, and the same database by several processes.
 type Store interface {
-	// Change reads a machine, has f change the draft, and writes it, in one transaction: nobody else changes the machine meanwhile.
-	// fail.NotFound if there is none and h doesn't say to make it; fail.Conflict, naming the other machine, where a MAC address or
-	// name is another's. An error of f has nothing written. Claim and roles are not written: see Assign.
+	// Change reads a machine, passes it to f, and writes what f changed, in one transaction: no other process changes the machine meanwhile.
+	// fail.NotFound if there is none and h doesn't say to make it; fail.Conflict, naming the other machine, if another machine has
+	// the MAC address or name. If f fails, nothing is written. Claim and roles are not written: see Assign.
 	Change(ctx context.Context, uuid string, h How, f func(d *Draft) error) (*Machine, error)
 	// Machine returns the machine of a UUID, with its facts: fail.NotFound if there is none.
 	Machine(ctx context.Context, uuid string) (*Machine, error)
@@ -51,7 +51,7 @@ type Store interface {
 	Events(ctx context.Context, uuid string, limit int) ([]Event, error)
 
 	// Take gives a holder a place of a group, or, where it has one, keeps it for longer. Where all are taken nothing is written, and
-	// granted is false. It never gives more than the bound. who are those that have places then.
+	// granted is false. It never gives more than the bound. who lists the holders of places.
 	Take(ctx context.Context, want Want) (granted bool, who []Slot, err error)
 	// Give gives a place back. One that isn't held is no error; held says whether it was.
 	Give(ctx context.Context, group, holder string) (held bool, err error)
@@ -88,7 +88,7 @@ type Machine struct {
 	Labels   map[string]string
 	Waits    Wait   // pending approval
 	Origin   string // address of a pending machine's first report; empty: unknown
-	Unusable string // a word for why it can't be used though nobody has it; empty: it can
+	Unusable string // why a machine of no cluster can't be used, in one word; empty: it can
 	Record   []byte // JSON: what is not searched for
 	Facts    []byte // JSON; nil where a query didn't ask for them
 	Created  time.Time

@@ -24,7 +24,7 @@ type DB interface {
 	Write(ctx context.Context, quick bool, change func(tx Querier) error) error
 	// Now is the database's clock.
 	Now(ctx context.Context, q Querier) (time.Time, error)
-	// ForUpdate ends a SELECT whose rows nobody else may change until the transaction ends.
+	// ForUpdate ends a SELECT whose rows no other process may change until the transaction ends.
 	ForUpdate() string
 	IsUnique(err error) bool
 	IsForeignKey(err error) bool
@@ -64,7 +64,7 @@ func run(ctx context.Context, q Querier, query string, args ...any) (int64, erro
 	return res.RowsAffected()
 }
 
-// lock has nobody else who locks the same name decide until the transaction ends.
+// lock makes other callers that lock the same name wait until the transaction ends.
 func (s machines) lock(ctx context.Context, tx Querier, name string) error {
 	if _, err := run(ctx, tx, "INSERT INTO machine_locks (name) VALUES ($1) ON CONFLICT (name) DO NOTHING", name); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s machines) lock(ctx context.Context, tx Querier, name string) error {
 }
 
 func unknown(uuid string) error {
-	return fail.New(fail.NotFound, "there is no such machine").At(uuid).Do("naupegos machine list shows those that are known")
+	return fail.New(fail.NotFound, "there is no such machine").At(uuid).Do("naupegos machine list shows the known ones")
 }
 
 func micros(t time.Time) int64 {

@@ -25,8 +25,8 @@ func (s machines) Report(ctx context.Context, r Report) error {
 	case s.db.IsForeignKey(err):
 		return unknown(r.UUID)
 	case err == nil && n == 0:
-		return fail.New(fail.Conflict, "the report %d is not newer than what the machine has reported already", r.Sequence).At(r.UUID).
-			Do("each report needs a greater sequence number than the one before: this one was sent twice, or by somebody else")
+		return fail.New(fail.Conflict, "the report %d is not newer than the machine's last one", r.Sequence).At(r.UUID).
+			Do("each report needs a greater sequence number than the one before: this one was sent twice, or by another machine")
 	}
 	return s.db.Wrap(err, "remember a report of the machine %s", r.UUID)
 }

@@ -53,7 +53,7 @@ func (s machines) Take(ctx context.Context, w Want) (granted bool, who []Slot, e
 	return granted, who, s.db.Wrap(err, "take a place of %s", w.Group)
 }
 
-// full reports whether others hold all places, or refuses as Take does: many ask again and again, and nobody who writes needs to wait for them.
+// full reports whether other machines hold all places, or refuses as Take does. It only reads, so that writers need not wait for the many machines that ask again and again.
 func (s machines) full(ctx context.Context, w Want) (is bool, who []Slot, err error) {
 	err = s.db.Read(ctx, func(q Querier) error {
 		if err := s.quiet(ctx, q, cmp.Or(w.Cluster, w.Heeds), ""); err != nil {
@@ -81,15 +81,15 @@ func place(who []Slot, holder string) (mine *Slot, others int) {
 	return mine, others
 }
 
-// quiet refuses a place while the lease of the cluster is held: fail.Conflict. Whoever takes that lease looks for places. lock ends a SELECT
-// whose rows nobody else may change.
+// quiet refuses a place with fail.Conflict while the cluster's lease is held. A process that takes that lease checks for places. lock ends a
+// SELECT whose rows no other process may change.
 func (s machines) quiet(ctx context.Context, tx Querier, cluster, lock string) error {
 	if cluster == "" {
 		return nil
 	}
 	var id string
 	if err := tx.QueryRowContext(ctx, "SELECT id FROM clusters WHERE id = $1"+lock, cluster).Scan(&id); isNoRows(err) {
-		return nil // nobody can hold a lease of it
+		return nil // a cluster that is not stored has no lease
 	} else if err != nil {
 		return err
 	}

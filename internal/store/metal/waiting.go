@@ -97,7 +97,7 @@ func (s machines) ambiguous(ctx context.Context, q Querier, mac string) error {
 		Do("use the UUID of one: naupegos machine show UUID shows the machine")
 }
 
-// claim writes the MAC addresses that a machine claims, and those that other keys claim for its UUID. It refuses addresses of approved machines.
+// claim writes the MAC addresses that a machine claims, and the addresses that other keys claim for its UUID. It refuses addresses of approved machines.
 func claim(ctx context.Context, tx Querier, uuid string, macs []string, place func(i int) int) error {
 	for i, mac := range macs[:min(len(macs), waitingMACs)] {
 		var other string

@@ -47,7 +47,7 @@ func (s machines) Change(ctx context.Context, uuid string, h How, f func(d *Draf
 		return nil
 	})
 	if s.db.IsUnique(err) {
-		return nil, fail.New(fail.Conflict, "another machine has the name").At(uuid).Do("choose another name: naupegos machine list shows who has it")
+		return nil, fail.New(fail.Conflict, "another machine has the name").At(uuid).Do("choose another name: naupegos machine list shows which machine has it")
 	}
 	if err != nil {
 		return nil, s.db.Wrap(err, "remember the machine %s", uuid)

@@ -116,7 +116,7 @@ func nextID(t *testing.T, at Opener, d Database) {
 	}
 	first := next(s)
 	if again := next(s); again != first {
-		t.Errorf("it changed from %s to %s though nobody took it", first, again)
+		t.Errorf("it changed from %s to %s though it was not taken", first, again)
 	}
 	if next(d.New(t)("")) == first {
 		t.Error("another store has the same")

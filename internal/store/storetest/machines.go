@@ -196,7 +196,7 @@ func reports(t *testing.T, at Opener, _ Database) {
 	}
 }
 
-// manyChangeAtOnce has machines, reports and places change at once, some of which are refused: each gets its own answer.
+// manyChangeAtOnce changes machines, reports and places at once, and some changes are refused: each caller gets its own answer.
 func manyChangeAtOnce(t *testing.T, at Opener, _ Database) {
 	s, ctx := at("").Metal(), t.Context()
 	var wg sync.WaitGroup
@@ -341,7 +341,7 @@ func oneLeaseForEveryDisruption(t *testing.T, at Opener, _ Database) {
 	if ok, _, err := s.Metal().Take(ctx, stranger); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	l = testkit.Value(s.AcquireLease(ctx, c.ID, "upgrade", store.LeaseOptions{}))(t) // nobody waits for strangers
+	l = testkit.Value(s.AcquireLease(ctx, c.ID, "upgrade", store.LeaseOptions{}))(t) // a lease does not wait for strangers
 	testkit.Must(t, l.Release(ctx))
 	if held, err := s.Metal().Give(ctx, "demo", "stranger"); err != nil || !held {
 		t.Fatal(held, err)

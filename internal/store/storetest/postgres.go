@@ -31,7 +31,7 @@ type Postgres struct {
 
 	programs string // the directory of initdb and postgres
 	dir      string
-	as       *syscall.SysProcAttr // nobody runs it as root
+	as       *syscall.SysProcAttr // PostgreSQL refuses to run as root
 	cmd      *exec.Cmd
 	log      *os.File
 	names    int
@@ -57,7 +57,7 @@ func StartPostgres(t testing.TB) *Postgres {
 	t.Cleanup(func() { _ = p.log.Close() })
 	word := filepath.Join(dir, "password")
 	testkit.Must(t, os.WriteFile(word, []byte(Password+"\n"), 0o644))
-	// Another order of letters than Go's, so that nobody relies on the database's.
+	// Another collation than Go's, so that no code relies on the database's.
 	p.run(t, "", p.program("initdb"), "-D", p.data(), "-U", "postgres", "-A", "scram-sha-256", "--pwfile", word, "-E", "UTF8",
 		"--locale", "C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US", "--no-sync", "--no-instructions")
 	p.Start(t)

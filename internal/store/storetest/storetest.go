@@ -13,7 +13,7 @@ type Opener func(machine string) store.Store
 
 // Database makes stores of one kind.
 type Database struct {
-	// New makes a new, empty store. Whoever opens it has the same identity.
+	// New makes a new, empty store. All its openers have the same identity.
 	New func(t *testing.T) Opener
 	// HoldUp ends a lease's heartbeats, as where its process is suspended.
 	HoldUp func(store.Lease)
@@ -25,7 +25,7 @@ type Database struct {
 func Run(t *testing.T, d Database) {
 	for name, test := range map[string]func(*testing.T, Opener, Database){
 		"clusters": clusters, "facts": facts, "next ID": nextID, "secrets": secrets, "identity": identity, "secret made once": putIfAbsentHasOneWinner,
-		"journal": journalTellsWhatHappened, "journal, newest first": runsNewestFirst, "journal of nobody": journalRefusesWhatItDoesNotKnow,
+		"journal": journalTellsWhatHappened, "journal, newest first": runsNewestFirst, "journal, unknown cluster": journalRefusesWhatItDoesNotKnow,
 		"journal, what machines say": journalKeepsWhatMachinesSay, "journal, bounded": journalKeepsABoundedNumber,
 		"run of a far process": runOfFarProcess, "lease": leaseIsExclusiveAndRenewed, "lease of another host": leaseOfAnotherHostEndsByExpiry,
 		"race for the lease": manyRaceForTheLease, "fence": nothingIsWrittenAfterTakeover, "fence, while writing": takeoverUnderWay,

@@ -58,7 +58,7 @@ func sessions(t *testing.T, at Opener, _ Database) {
 	testkit.Fails(t, err, fail.NotFound, "s1")
 }
 
-// audit finds what somebody did, the newest first, and forgets what is old.
+// audit finds an operator's entries, the newest first, and forgets old ones.
 func audit(t *testing.T, at Opener, _ Database) {
 	s, ctx := at(""), t.Context()
 	now := time.Now().UTC().Truncate(time.Microsecond)

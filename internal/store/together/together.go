@@ -26,7 +26,7 @@ type Writer struct {
 
 	mu      sync.Mutex
 	waiting []*change
-	busy    bool // somebody carries changes out, and will look for those that are waiting
+	busy    bool // a caller is carrying changes out, and will take the waiting ones next
 }
 
 // New returns a Writer on a database.
@@ -99,7 +99,7 @@ func (w *Writer) apart(all []*change, err error) {
 	}
 }
 
-// next takes those that are waiting; nil: none is, and nobody is busy any more.
+// next takes the waiting changes. If there are none, it returns nil and clears busy.
 func (w *Writer) next() (all []*change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

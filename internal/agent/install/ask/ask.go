@@ -1,5 +1,5 @@
-// Package ask is how a machine speaks with its server once it has a key that somebody has approved: what it should be, how its installation
-// goes, what runs on it, whether it may reboot.
+// Package ask is how a machine speaks with its server once an operator has approved its key: what it should be, how far its installation
+// is, what runs on it, whether it may reboot.
 //
 // It knows the server by its authority alone, and the server knows the machine by its certificate. It decides nothing.
 package ask
@@ -81,7 +81,7 @@ func (s *Server) Begin(ctx context.Context) (*order.Order, error) {
 	return s.own(raw.Order)
 }
 
-// Order returns what the machine should be: fail.NotFound where nobody has said it.
+// Order returns what the machine should be, or fail.NotFound if there is no order for it.
 func (s *Server) Order(ctx context.Context) (*order.Order, error) {
 	var raw json.RawMessage
 	if err := s.call(ctx, http.MethodGet, "/api/v1/order/"+s.uuid, nil, &raw); err != nil {
@@ -186,7 +186,7 @@ func (s *Server) call(ctx context.Context, method, path string, in, out any) err
 	if in != nil {
 		data, err := json.Marshal(in)
 		if err != nil {
-			return fail.Wrap(fail.Internal, err, "write what the server is asked")
+			return fail.Wrap(fail.Internal, err, "encode the request")
 		}
 		body = bytes.NewReader(data)
 	}

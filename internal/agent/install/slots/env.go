@@ -34,7 +34,7 @@ func (e Env) Bytes() []byte {
 	return append(b.Bytes(), bytes.Repeat([]byte("#"), envSize-b.Len())...)
 }
 
-// ParseEnv reads the file: fail.Invalid where it is none, or names no slot.
+// ParseEnv parses the file. It returns fail.Invalid for another format, and if the file names no slot.
 func ParseEnv(data []byte) (Env, error) {
 	var e Env
 	if len(data) != envSize || !bytes.HasPrefix(data, []byte(envHead)) {
@@ -63,11 +63,11 @@ func ParseEnv(data []byte) (Env, error) {
 func ReadEnv(path string) (Env, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return Env{}, fail.Wrap(fail.Refused, err, "read what the boot loader remembers")
+		return Env{}, fail.Wrap(fail.Refused, err, "read the boot loader's environment")
 	}
 	e, err := ParseEnv(data)
 	if err != nil {
-		return e, fail.Wrap(fail.Invalid, err, "read what the boot loader remembers").At(path)
+		return e, fail.Wrap(fail.Invalid, err, "read the boot loader's environment").At(path)
 	}
 	return e, nil
 }
@@ -81,16 +81,16 @@ func WriteEnv(path string, e Env) error {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_SYNC, 0)
 	if err != nil {
-		return fail.Wrap(fail.Refused, err, "write what the boot loader remembers")
+		return fail.Wrap(fail.Refused, err, "write the boot loader's environment")
 	}
 	_, err = f.WriteAt(data, 0)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fail.Wrap(fail.Refused, err, "write what the boot loader remembers")
+		return fail.Wrap(fail.Refused, err, "write the boot loader's environment")
 	}
 	return nil
 }
 
-// ID is that of a slot's partition.
+// ID is the GUID of a slot's partition.
 func (e Env) ID(slot string) string {
 	if slot == B {
 		return e.B

@@ -54,7 +54,7 @@ func Other(slot string) string {
 	return A
 }
 
-// Number is that of a slot's partition.
+// Number is the number of a slot's partition.
 func Number(slot string) int {
 	if slot == B {
 		return NumberB

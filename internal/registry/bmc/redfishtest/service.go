@@ -112,14 +112,14 @@ func (s *Service) Authorities() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
-// Busy has the service answer the next requests with 503 and Retry-After.
+// Busy makes the service answer the next requests with 503 and Retry-After.
 func (s *Service) Busy(requests int, retryAfter string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.busy, s.retry = requests, retryAfter
 }
 
-// Stale has somebody else change the machines before the next writes.
+// Stale simulates another client that changes the machines before the next writes.
 func (s *Service) Stale(writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -136,7 +136,7 @@ func task7(id, state, text string) object {
 		"TaskMonitor": "/redfish/v1/TaskService/TaskMonitors/" + id, "Messages": []object{{"MessageId": "Base.1.18.GeneralError", "Message": text}}}
 }
 
-// monitor answers 202 while a task runs, then once with its result; then nobody knows the task any more.
+// monitor answers 202 while a task runs, then once with its result; then the task is unknown.
 func (s *Service) monitor(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	left, ok := s.tasks[id]

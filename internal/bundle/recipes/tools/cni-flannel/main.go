@@ -116,7 +116,7 @@ func status(args *skel.CmdArgs) error {
 	return nil
 }
 
-// gc has the delegate forget every attachment that the runtime no longer knows.
+// gc makes the delegate forget every attachment that the runtime no longer knows.
 func gc(args *skel.CmdArgs) error {
 	c, err := loadConf(args.StdinData)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// How patient get is: whoever runs it bounds the whole by the pod's own deadline as well.
+// How patient get is. The pod's own deadline bounds the whole as well.
 const (
 	getAttempt = 2 * time.Second
 	getPause   = 200 * time.Millisecond
