@@ -182,7 +182,7 @@ func (c *Cluster) checkUnattended(r *findings) {
 		d   time.Duration
 	}{{"drift", u.Drift.Duration}, {"renew", u.Renew.Duration}, {"repair", u.Repair.Duration}, {"rehearse", u.Rehearse.Duration}} {
 		if o.d != 0 && (o.d < minDuration || o.d > maxUnattended) {
-			r.Add("spec.unattended."+o.key, Duration{Duration: o.d}.String()+" is not between 10s and 168h", "leave it out where servers shall not do that")
+			r.Add("spec.unattended."+o.key, Duration{Duration: o.d}.String()+" is not between 10s and 168h", "leave it out if servers should not do that")
 		}
 	}
 	if u.Autoscale && !slices.ContainsFunc(c.Spec.Workers, Pool.Scales) {

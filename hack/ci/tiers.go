@@ -63,7 +63,7 @@ var tiers = []tier{
 	{name: "own-image", tags: "e2e,image", bed: true, needs: "setup-test-image " + withOpenStack, full: true, limit: 2 * time.Hour},
 }
 
-// argv returns the tier's command line, which writes the events of its tests to a file.
+// argv returns the tier's command line, which writes the events of its tests to a file. go vet is the static tier's.
 func (t *tier) argv(tests []testFunc, full bool, events string) []string {
 	if t.command != "" {
 		return strings.Fields(t.command)
@@ -77,7 +77,7 @@ func (t *tier) argv(tests []testFunc, full bool, events string) []string {
 	if strings.Contains(t.tags, "e2e") {
 		format = "testname"
 	}
-	argv := strings.Fields(fmt.Sprintf("go tool gotestsum --format %s --format-hide-empty-pkg --jsonfile %s -- -timeout=%v -race=%v -tags=%s", format, events, t.limit, t.race, t.tags))
+	argv := strings.Fields(fmt.Sprintf("go tool gotestsum --format %s --format-hide-empty-pkg --jsonfile %s -- -vet=off -timeout=%v -race=%v -tags=%s", format, events, t.limit, t.race, t.tags))
 	if t.tags != "" { // Go's test cache does not know the servers that a test runs
 		argv = append(argv, "-count=1", "-p=2", "-run=^("+strings.Join(slices.Sorted(maps.Keys(names)), "|")+")$")
 	}

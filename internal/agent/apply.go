@@ -114,7 +114,7 @@ func (a *Agent) change(ctx context.Context, c machine.Config, st *state, d *diff
 		func() error { return a.retireUnits(ctx, st, d.staleUnits) },
 		func() error { return a.removePaths(st, d.stalePaths) },
 		func() error { return a.makeUsers(ctx, d) },
-		func() error { return a.findOwners(d) },
+		func() error { return findOwners(a, d) },
 		func() error { return a.makeDirectories(d.directories) },
 		func() error { return a.placeFiles(d.atOnce(c.Units)) },
 		func() error { return a.placeLinks(d.binaries) },

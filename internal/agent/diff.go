@@ -88,7 +88,7 @@ func (a *Agent) diffDirectory(all *diff, d machine.Directory) (*op, error) {
 	case err != nil:
 		return nil, fileError(err, "look at", d.Path)
 	case !info.IsDir():
-		return nil, fail.New(fail.Conflict, "a directory is wanted where a file lies").At(d.Path).Do("move the file away, then run again")
+		return nil, fail.New(fail.Conflict, "a directory is wanted in place of a file").At(d.Path).Do("move the file away, then run again")
 	}
 	st, _ := info.Sys().(*syscall.Stat_t)
 	f := &found{info: info, uid: int(st.Uid), gid: int(st.Gid)}
@@ -123,7 +123,7 @@ func (a *Agent) diffFile(all *diff, w wantedFile) (*op, error) {
 	case w.RenewedAt != "":
 		return o, nil
 	case f.info.IsDir():
-		return nil, fail.New(fail.Conflict, "a file is wanted where a directory lies").At(w.Path).Do("move the directory away, then run again")
+		return nil, fail.New(fail.Conflict, "a file is wanted in place of a directory").At(w.Path).Do("move the directory away, then run again")
 	case !f.info.Mode().IsRegular():
 		o.Why = "was " + f.info.Mode().Type().String() + ", no regular file"
 		return o, nil
@@ -202,7 +202,7 @@ func (a *Agent) diffLink(kind, p, to string) (*op, error) {
 		o.Action = "create"
 		return o, nil
 	case f.info.IsDir():
-		return nil, fail.New(fail.Conflict, "a %s is wanted where a directory lies", kind).At(p).Do("move the directory away, then run again")
+		return nil, fail.New(fail.Conflict, "a %s is wanted in place of a directory", kind).At(p).Do("move the directory away, then run again")
 	case f.info.Mode()&fs.ModeSymlink == 0:
 		o.Why = "was no link"
 		return o, nil

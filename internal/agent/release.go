@@ -124,9 +124,9 @@ func (a *Agent) Adopt(ctx context.Context, cluster string) error {
 	case st.Adopted == cluster:
 		return nil
 	case st.Adopted != "":
-		return fail.New(fail.Conflict, "the host was taken over with cluster %s", st.Adopted).Do("naupegos release lets go of that one")
+		return fail.New(fail.Conflict, "the host was taken over with cluster %s", st.Adopted).Do("naupegos release releases that one")
 	case len(st.Units) > 0:
-		return fail.New(fail.Conflict, "the host is machine %s of another cluster that naupegos keeps", st.Machine).Do("naupegos release lets go of that one")
+		return fail.New(fail.Conflict, "the host is machine %s of another cluster that naupegos keeps", st.Machine).Do("naupegos release releases that one")
 	}
 	states, err := a.unitStates(ctx, adoptedUnits())
 	if err != nil {

@@ -182,7 +182,7 @@ func (a *Agent) unitError(ctx context.Context, verb string, names []string, err 
 	e := fail.Wrap(kindOr(err, fail.Internal), err, "%s %s", verb, culprit).At(culprit)
 	log, jerr := a.run.Run(ctx, nil, "journalctl", "--unit="+culprit, "--lines=20", "--no-pager", "--output=cat")
 	if jerr != nil || len(strings.TrimSpace(string(log))) == 0 {
-		return e.Do("`systemctl status %s` on the machine tells more", culprit)
+		return e.Do("`systemctl status %s` on the machine has details", culprit)
 	}
 	return e.Do("its last log lines:\n%s", tail(string(log), 3000))
 }

@@ -177,12 +177,12 @@ func aptError(ctx context.Context, err error, what string) error {
 		return nil
 	case ctx.Err() != nil:
 		return interrupted(ctx.Err())
-	case fail.KindOf(err) != fail.Internal: // it says what it is
+	case fail.KindOf(err) != fail.Internal: // already classified
 		return err
 	case locked(err):
 		return fail.Wrap(fail.NotReady, err, "%s", what).Do("something else installs packages: unattended-upgrades, perhaps")
 	}
-	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror, or have the packages installed beforehand; apt-get there says more")
+	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror, or have the packages installed beforehand; apt-get there has details")
 }
 
 // rebootReasons says why the machine has to be rebooted: its packages ask for it, or a newer kernel lies there. Containers have their host's.

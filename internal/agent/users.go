@@ -41,7 +41,7 @@ func (a *Agent) makeUsers(ctx context.Context, d *diff) error {
 }
 
 // findOwners resolves the owners whose accounts were missing before packages, hooks and makeUsers created them.
-func (a *Agent) findOwners(d *diff) error {
+func findOwners(a *Agent, d *diff) error {
 	for _, ops := range [][]*op{d.directories, d.files} {
 		for _, o := range ops {
 			if !o.ownerMissing() {

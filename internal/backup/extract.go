@@ -80,7 +80,7 @@ func (s *Set) Extract(ctx context.Context, identities []byte, trust Trust, dir s
 func (s *Set) damaged(err error, format string, args ...any) error {
 	e := fail.New(fail.Invalid, format, args...)
 	e.Err = err
-	return e.At(s.Where()).Do("take another one: naupegos backup list %s", s.Cluster)
+	return e.At(s.Where()).Do("use another one: naupegos backup list %s", s.Cluster)
 }
 
 // open reads a set from its first byte. An error without a kind means that the archive is damaged.
@@ -144,9 +144,9 @@ func (s *Set) check(raw []byte) error {
 		return fail.New(fail.Refused, "a newer naupegos wrote the backup (form %d, this one reads up to %d)", m.Format, Format).At(s.Where()).Do("use that naupegos")
 	case m.Cluster != s.Cluster || m.ClusterID != s.ClusterID:
 		return fail.New(fail.Refused, "the backup's content belongs to cluster %s (%s), not to %s (%s)", m.Cluster, m.ClusterID, s.Cluster, s.ClusterID).
-			At(s.Where()).Do("take another one: another cluster's was put in its place")
+			At(s.Where()).Do("use another one: another cluster's was put in its place")
 	case m.ID != s.ID:
-		return fail.New(fail.Refused, "the backup's content is that of another one, %s", m.ID).At(s.Where()).Do("take another one: it was put in the place of this one")
+		return fail.New(fail.Refused, "the backup's content is that of another one, %s", m.ID).At(s.Where()).Do("use another one: it was put in the place of this one")
 	}
 	about := s.Manifest // as in aboutName, written before etcd's data was known
 	about.Etcd, about.Bytes, about.SHA256 = m.Etcd, m.Bytes, m.SHA256
@@ -157,7 +157,7 @@ func (s *Set) check(raw []byte) error {
 }
 
 func (s *Set) changed(field string) error {
-	return fail.New(fail.Refused, "%s was changed: its %s differs from the backup's own", manifestFile, field).At(s.Where()).Do("take another one: naupegos backup list %s", s.Cluster)
+	return fail.New(fail.Refused, "%s was changed: its %s differs from the backup's own", manifestFile, field).At(s.Where()).Do("use another one: naupegos backup list %s", s.Cluster)
 }
 
 // expect reads the archive's next file into memory; it must have this name.
@@ -205,7 +205,7 @@ func (s *Set) openOperator(sealed []byte, with []age.Identity, o *Operator) erro
 	}
 	if o.Record.ID != s.ClusterID || o.Record.Name != s.Cluster {
 		return fail.New(fail.Refused, "the record in the backup belongs to cluster %s (%s), not to %s (%s)", o.Record.Name, o.Record.ID, s.Cluster, s.ClusterID).
-			At(s.Where()).Do("take another one")
+			At(s.Where()).Do("use another one")
 	}
 	o.Secrets = map[string][]byte{}
 	for {
@@ -269,7 +269,7 @@ func (s *Set) sameSnapshot(raw []byte, got *counted, file string) error {
 		return err
 	}
 	if sum := hex.EncodeToString(got.h.Sum(nil)); got.n != e.Bytes || sum != e.SHA256 {
-		return errors.New("the snapshot in it is not the one that was put into it")
+		return errors.New("its snapshot was replaced")
 	}
 	if !reflect.DeepEqual(e, s.Etcd) {
 		return s.changed("etcd")

@@ -236,7 +236,7 @@ func read(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 	}
 	var m Manifest
 	if err := json.Unmarshal(raw, &m); err != nil || m.Format < 1 {
-		return bad(fail.New(fail.Invalid, "the manifest of the backup is damaged").Do("take another one"))
+		return bad(fail.New(fail.Invalid, "the manifest of the backup is damaged").Do("use another one"))
 	}
 	if m.Format > Format {
 		return bad(fail.New(fail.Refused, "a newer naupegos wrote the backup (form %d, this one reads up to %d)", m.Format, Format).

@@ -111,7 +111,7 @@ func (c component) deriveMain(ctx context.Context, g *goTool, dir string) error 
 	}
 	var mod struct{ Dir string }
 	if err := json.Unmarshal([]byte(out), &mod); err != nil {
-		return fail.Wrap(fail.Internal, err, "read what go mod download says").At(c.name)
+		return fail.Wrap(fail.Internal, err, "read the output of go mod download").At(c.name)
 	}
 	src, err := os.ReadFile(filepath.Join(mod.Dir, c.derive.file))
 	if err != nil {

@@ -134,7 +134,7 @@ func parseURIs(out string) ([]deb, error) {
 		}
 		m := uriLine.FindStringSubmatch(line)
 		if m == nil {
-			return nil, fail.New(fail.Internal, "apt-get says %q, where a package with its SHA256 was expected", line)
+			return nil, fail.New(fail.Internal, "apt-get says %q, a package with its SHA256 was expected", line)
 		}
 		debs = append(debs, deb{Name: m[2], Version: strings.ReplaceAll(m[3], "%3a", ":"), File: m[1], SHA256: m[4]})
 	}

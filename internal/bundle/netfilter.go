@@ -28,7 +28,7 @@ func fetchDebian(ctx context.Context, d *debian, w wanted, r *reporter) ([]deb, 
 	t := r.begin("debian", PhaseDownload, 0)
 	debs, err := d.resolve(ctx, w)
 	if err != nil {
-		return nil, nil, fail.Wrap(fail.KindOf(err), err, "resolve Debian packages").Do("see what `apt-get download %s` says", slices.Concat(w.withLibraries, w.alone)[0])
+		return nil, nil, fail.Wrap(fail.KindOf(err), err, "resolve Debian packages").Do("run `apt-get download %s` to see the cause", slices.Concat(w.withLibraries, w.alone)[0])
 	}
 	t.ev.Total = int64(len(debs))
 	entries, err := d.fetch(ctx, debs)

@@ -157,7 +157,7 @@ func (a *App) backup(ctx context.Context, name, id, file string, trust *trustFla
 		return nil, err
 	}
 	if c != nil && trust.given() {
-		return nil, fail.New(fail.Refused, "--signed-by and --unsigned are for where the store is, and a server is named").Do("leave them out")
+		return nil, fail.New(fail.Refused, "--signed-by and --unsigned need the store itself, and a server is named").Do("leave them out")
 	}
 	if c != nil && file == "" {
 		return client.See(ctx, c, name, operate.BackupView, operate.BackupID{ID: id})

@@ -218,7 +218,7 @@ func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags,
 // rehearseAfar lets a server prove a set.
 func (a *App) rehearseAfar(ctx context.Context, name, id string, f *openFlags, out *output.Format) error {
 	if f.trustFlags.given() {
-		return fail.New(fail.Refused, "--signed-by and --unsigned are for where the store is, and a server is named").Do("leave them out; or run the command where the server's store is, with its --state-dir")
+		return fail.New(fail.Refused, "--signed-by and --unsigned need the store itself, and a server is named").Do("leave them out; or run the command on the host of the server's store, with its --state-dir")
 	}
 	if f.at != "" || f.file != "" || f.identity != "" || f.passphrase != "" {
 		return fail.New(fail.Refused, "--backups, --file, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
@@ -329,7 +329,7 @@ func (a *App) restore(ctx context.Context, name string, f *backupRestoreFlags) e
 	if c, err := a.server(); err != nil {
 		return err
 	} else if c != nil && f.trustFlags.given() {
-		return fail.New(fail.Refused, "--signed-by and --unsigned are for where the store is, and a server is named").Do("leave them out; or run the command where the server's store is, with its --state-dir")
+		return fail.New(fail.Refused, "--signed-by and --unsigned need the store itself, and a server is named").Do("leave them out; or run the command on the host of the server's store, with its --state-dir")
 	} else if c != nil && (f.at != "" || f.identity != "" || f.passphrase != "") {
 		return fail.New(fail.Refused, "--backups, --identity-file and --passphrase-file name what this command reads, and a server is named").Do("leave them away, or --server and $NAUPEGOS_SERVER")
 	}

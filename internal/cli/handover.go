@@ -285,7 +285,7 @@ func (f *importFlags) way(afar bool) (*operate.Import, error) {
 	text, err := login.ReadFile(f.known)
 	i.KnownHosts = string(text)
 	if err != nil {
-		err = fail.Wrap(fail.Invalid, err, "read the known host keys").Do("ssh-keyscan HOST from a trusted place writes such a file; name it with --known-hosts")
+		err = fail.Wrap(fail.Invalid, err, "read the known host keys").Do("ssh-keyscan HOST in a trusted network prints such a file; name it with --known-hosts")
 	}
 	return i, err
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/shell"
 	"github.com/naupegos/naupegos/internal/operate"
+	"github.com/naupegos/naupegos/internal/server/access"
 )
 
 // shell returns the Host of the verbs that log in to machines.
@@ -19,6 +20,10 @@ func (a *App) shell() shell.Host {
 				o.bundle = bundles.IfHere
 			}
 			return a.onCluster(ctx, cluster, o, func(s *session) error { return do(s.Session) })
+		},
+		Noted: func(ctx context.Context, s *operate.Session, action string, do func() error) error {
+			name := s.Cluster.Name()
+			return access.OnHost(ctx, s.Store, action+" "+name, name, func() (string, error) { return "", do() })
 		},
 	}
 }

@@ -191,10 +191,7 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 				return err
 			}
 			to.Unlock = from.Unlock
-			if err := a.noteStore(cmd.Context(), "store move "+plainly(to), "begun"); err != nil { // before the copy, so that both stores have the entry
-				return err
-			}
-			done, err := store.Move(cmd.Context(), from, to, replace)
+			done, err := a.moveStore(cmd.Context(), from, to, replace)
 			if err != nil {
 				return err
 			}
@@ -214,6 +211,24 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 	c.Flags().BoolVar(&replace, "replace", false, "overwrite a store with clusters in the other place; what it knows about them is lost")
 	out.Bind(c)
 	return c
+}
+
+// moveStore moves the store, and notes it: before the copy, so that both stores have the entry, and its outcome where the store is then.
+func (a *App) moveStore(ctx context.Context, from, to store.Location, replace bool) (*store.Moved, error) {
+	action := "store move " + plainly(to)
+	if err := a.noteStore(ctx, action, "begun"); err != nil {
+		return nil, err
+	}
+	done, err := store.Move(ctx, from, to, replace)
+	ctx = context.WithoutCancel(ctx)
+	if err != nil {
+		return nil, errors.Join(err, a.noteStore(ctx, action, access.Outcome(err)))
+	}
+	st, err := store.View(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	return done, errors.Join(access.NoteOnHost(ctx, st, action, "", "done"), st.Close())
 }
 
 // tellAside prints where a replaced identity was saved.

@@ -83,11 +83,8 @@ another person may have one.`,
 					return err
 				}
 			}
-			// The outcome is not noted: the store would ask for the new passphrase.
-			if err := a.noteStore(cmd.Context(), map[bool]string{true: "store protect --none", false: "store protect"}[none], "begun"); err != nil {
-				return err
-			}
-			if err := store.Protect(cmd.Context(), at, by); err != nil {
+			action := map[bool]string{true: "store protect --none", false: "store protect"}[none]
+			if err := a.onStore(cmd.Context(), action, func() error { return store.Protect(cmd.Context(), at, by) }); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(a.Out, map[bool]string{true: "The store's identity is not protected any more.", false: "The store's identity is protected."}[none])

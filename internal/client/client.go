@@ -83,7 +83,7 @@ func connect(c Config) (*Client, error) {
 	if len(c.CA) > 0 {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(c.CA) {
-			return nil, fail.New(fail.Invalid, "there is no certificate in the file that says who signed the server's").Do("it is server-ca.crt of the server's state directory")
+			return nil, fail.New(fail.Invalid, "the file with the server's authority holds no certificate").Do("it is server-ca.crt of the server's state directory")
 		}
 	}
 	tr := &http.Transport{

@@ -68,6 +68,16 @@ func TestSiteAddons(t *testing.T) {
 	if n := strings.Count(removal, "consent "); n != 1 {
 		t.Errorf("%d consents, want one:\n%s", n, removal)
 	}
+	for name, listed := range map[string]bool{v1alpha1.AddonMetricsServer: true, observe.AddonFlannel: false} {
+		if got := l.AddonOptions(name); got.Shared != listed || got.Force != listed || !got.Prune { // a listed addon takes no object of another owner
+			t.Errorf("%s is applied with %+v", name, got)
+		}
+	}
+	for _, s := range l.stepsOf(o) {
+		if strings.HasPrefix(s.ID, "remove-addon/") && !s.Apart {
+			t.Errorf("the failure of %s stops other steps", s.ID)
+		}
+	}
 	a := l.applying(o, nil)
 	for _, s := range l.stepsOf(o) {
 		if p := a.partOf(s); p != parts.Addons {

@@ -53,7 +53,11 @@ func (c *Cluster) PlanApply(ctx context.Context) (*Applied, error) {
 
 // planApply plans for the document and for the decisions about single machines.
 func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Decisions) (*Applied, error) {
-	for _, prepare := range []func(context.Context) error{c.CheckSets, c.CheckUpdateKey, c.Underway, c.IssuerReady, c.Advance} {
+	check := c.CheckSets
+	if verb != "apply" { // the stored document: what is wrong with its sets by now does not keep machines from being repaired
+		check = func(context.Context) error { return nil }
+	}
+	for _, prepare := range []func(context.Context) error{check, c.CheckUpdateKey, c.Underway, c.IssuerReady, c.Advance} {
 		if err := prepare(ctx); err != nil {
 			return nil, err
 		}

@@ -127,7 +127,7 @@ func waitLoaded(ctx context.Context, c *Cluster, name string, file access.Reload
 			if file == access.Authorization {
 				return failed.Do("correct spec.identity.authorizationWebhooks, and apply again")
 			}
-			return failed.Do("an API server takes a new list of issuers only while all of them answer, and tries again each minute; mend the issuer, or take it out of spec.identity.issuers, and apply again")
+			return failed.Do("an API server takes a new list of issuers only while all of them answer, and tries again each minute; fix the issuer, or remove it from spec.identity.issuers, and apply again")
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*pla
 		forgotten := c.Facts.Of(memory.Released, s.Name) != "" // its agent would take the cluster there for a foreign one
 		switch {
 		case seen == nil || seen.Machine.State != provider.Running || !forgotten && (seen.Err != nil || seen.Report == nil):
-			return nil, fail.New(fail.Refused, "release: %s can't be let go: %s", s.Name, observe.ReasonFor(seen, false)).Do("start it, or take it out of the document and apply")
+			return nil, fail.New(fail.Refused, "release: %s can't be let go: %s", s.Name, observe.ReasonFor(seen, false)).Do("start it, or remove it from the document and apply")
 		case !forgotten && observe.Disruptive(seen.Report):
 			return nil, fail.New(fail.Refused, "release: servers on %s would restart: %s", s.Name, strings.Join(observe.Details(seen), "; ")).Do("naupegos apply first")
 		case !forgotten && !seen.UpToDate():

@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cluster/stage"
 
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
@@ -283,7 +284,7 @@ func (c *Cluster) nothingElse(rest *Applied, apart string, of func(*plan.Step) b
 	if rest.Unready != nil {
 		return rest.Unready
 	}
-	more := slices.DeleteFunc(slices.Clone(rest.Plan.Steps), of)
+	more := slices.DeleteFunc(slices.Clone(rest.Plan.Steps), func(s *plan.Step) bool { return of(s) || s.ID == addons.UnseenSets })
 	if len(more) == 0 {
 		return nil
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/stage"
+	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/kube/objects"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/delta"
 	"github.com/naupegos/naupegos/internal/siteset"
@@ -15,48 +17,69 @@ import (
 
 // planSets applies the manifests and charts of the document that are absent or not as wanted, waits for them, and removes those that left the document.
 func (a *applying) planSets() error {
+	if a.o.SetsErr != nil {
+		a.add(stage.Sets, a.UnseenSetsStep(a.o.SetsErr))
+		return nil
+	}
+	before := removals(a.o.SurplusSets)
 	for _, s := range a.o.SurplusSets {
-		var heirs []string // take objects over before the others are deleted
+		var first []string
 		for key, seen := range a.o.Sets {
-			if seen != nil && slices.Contains(seen.From, s.Key) {
-				heirs = append(heirs, addons.SetID(key))
+			// Heirs take objects over before the others are deleted, and custom resources leave their sets before their operator goes.
+			if seen != nil && (slices.Contains(seen.From, s.Key) || served(seen.Finding.Pruned, s)) {
+				first = append(first, addons.SetID(key))
 			}
 		}
-		slices.Sort(heirs)
-		a.add(stage.Sets, a.RemoveSetStep(s), plan.IfPlanned(heirs...)...)
+		slices.Sort(first)
+		for _, other := range before[s.Key] {
+			first = append(first, addons.RemoveSetID(other))
+		}
+		a.add(stage.Sets, a.RemoveSetStep(s), plan.IfPlanned(first...)...)
 	}
 	sets := siteset.Of(a.Doc)
 	if len(sets) == 0 {
 		return nil
 	}
 	rendered, err := a.RenderSets(context.Background(), nil) // for the hooks and the order; it asks nothing
-	if err != nil {
-		return err
+	if err != nil {                                          // the rest of the cluster does not depend on them
+		a.add(stage.Sets, a.UnseenSetsStep(err))
+		return nil
 	}
-	before := siteset.Needs(sets, rendered)
-	makers := siteset.Makers(sets, rendered, before, a.missesNamespace)
+	needed := siteset.Needs(sets, rendered)
+	makers := siteset.Makers(sets, rendered, needed, a.missesNamespace)
 	for _, s := range sets {
 		seen, r := a.o.Sets[s.Key], rendered[s.Key]
 		if seen != nil {
-			s.From = seen.From
+			s.From, s.Moved, s.Heirs = seen.From, seen.Moved, seen.Heirs
 		}
 		var needs []plan.Need
-		for _, other := range before[s.Key] {
+		for _, other := range needed[s.Key] {
 			needs = append(needs, plan.IfPlanned(addons.SetID(other), addons.SetWorksID(other))...)
 		}
-		if maker := makers[s.Key]; maker != "" && !slices.Contains(before[s.Key], maker) {
+		if maker := makers[s.Key]; maker != "" && !slices.Contains(needed[s.Key], maker) {
 			needs = append(needs, plan.IfPlanned(addons.SetID(maker))...)
 		}
-		a.chain(stage.Sets, a.setSteps(s, seen, r), needs...)
+		a.addSet(s, a.setSteps(s, seen, r), needs)
 	}
 	return nil
+}
+
+// addSet adds the steps of a set. Without a pod network of ours, a set that needs no other one is applied as soon as the API answers: nodes become Ready when the
+// pod network is there, which it may hold.
+func (a *applying) addSet(s *siteset.Set, steps []*plan.Step, needs []plan.Need) {
+	early := 0
+	if a.Doc.Spec.Kubernetes.CNI == layout.CNINone && len(needs) == 0 {
+		early = 1 + slices.IndexFunc(steps, func(step *plan.Step) bool { return step.ID == addons.SetID(s.Key) })
+	}
+	needs = a.chain(stage.Network, steps[:early], needs...)
+	a.chain(stage.Sets, steps[early:], needs...)
 }
 
 // setSteps returns the steps of one set, each after the one before it.
 func (a *applying) setSteps(s *siteset.Set, seen *observe.SeenSet, r chart.Rendered) (steps []*plan.Step) {
 	works, hooksLeft, install := a.SetState(s.Key)
 	apply := !seen.Clean()
-	renewed := apply && (seen == nil || !seen.Finding.Same)
+	renewed := apply && (seen == nil || !seen.Finding.Mends())
 	if known := seen != nil && (seen.Finding.Known || seen.Adopts != ""); !known && !a.SetApplied(s.Key) {
 		install = true
 	}
@@ -73,6 +96,36 @@ func (a *applying) setSteps(s *siteset.Set, seen *observe.SeenSet, r chart.Rende
 		steps = append(steps, a.HooksStep(s, after, false, install))
 	}
 	return steps
+}
+
+// served reports whether a set serves some of the objects: it defines their kinds, or may have their operator.
+func served(all []objects.Ref, s observe.SurplusSet) bool {
+	uses, _ := objects.Groups(all)
+	return slices.ContainsFunc(uses, func(group string) bool {
+		return slices.Contains(s.Defines, group) || s.Works && !slices.Contains(s.Uses, group)
+	})
+}
+
+// removals lists for each set that leaves the document those that are removed before it: custom resources go before the set that defines their kinds, and
+// before sets with workloads, one of which may be their operator. Of sets that use each other, the first goes first.
+func removals(all []observe.SurplusSet) map[string][]string {
+	out := map[string][]string{}
+	var reaches func(from, to string) bool
+	reaches = func(from, to string) bool {
+		return from == to || slices.ContainsFunc(out[from], func(n string) bool { return reaches(n, to) })
+	}
+	order := func(serves func(s observe.SurplusSet, group string) bool) {
+		for _, s := range all {
+			for _, user := range all {
+				if slices.ContainsFunc(user.Uses, func(group string) bool { return serves(s, group) }) && !reaches(user.Key, s.Key) && !slices.Contains(out[s.Key], user.Key) {
+					out[s.Key] = append(out[s.Key], user.Key)
+				}
+			}
+		}
+	}
+	order(func(s observe.SurplusSet, group string) bool { return slices.Contains(s.Defines, group) })
+	order(func(s observe.SurplusSet, group string) bool { return s.Works && !slices.Contains(s.Uses, group) })
+	return out
 }
 
 // missesNamespace reports whether a set is to make a namespace.

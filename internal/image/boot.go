@@ -112,7 +112,7 @@ func setupGRUB(boot, core []byte, start uint64) (code, patched []byte, err error
 	boot[bootDriveCheck], boot[bootDriveCheck+1] = 0x90, 0x90
 	binary.LittleEndian.PutUint64(core[coreBlockList:], start+1)
 	if n := binary.LittleEndian.Uint16(core[coreBlockList+8:]); int64(n) != sectors-1 {
-		return nil, nil, fail.New(fail.Internal, "GRUB's core has %d sectors and says %d: another GRUB than this program knows", sectors, n)
+		return nil, nil, fail.New(fail.Internal, "GRUB's core has %d sectors and says %d: this program does not know this GRUB", sectors, n)
 	}
 	return boot[:bootCode], core, nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -123,11 +124,16 @@ func TestSharedSets(t *testing.T) {
 	// An object of another owner is refused by name, whatever is forced.
 	other := objects.Options{Addon: "charts.ship", Shared: true, Force: true}
 	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %}\nrules: []\n"
-	for name, owner := range map[string]string{"sailor": "manifests shop", "cluster-admin": "Kubernetes itself", "helmed": "Helm release apps/old"} {
+	for name, owner := range map[string]string{"sailor": "manifests shop", "cluster-admin": "Kubernetes itself", "kubeadms": "Kubernetes itself", "helmed": "Helm release apps/old"} {
 		text := strings.Replace(role, "%", name, 1)
 		if name == "helmed" {
-			annotated := strings.Replace(text, "{name: helmed}", "{name: helmed, annotations: {meta.helm.sh/release-name: old, meta.helm.sh/release-namespace: apps}}", 1)
-			_, err := c.Apply(ctx, []byte(annotated), ApplyOptions{})
+			_, err := c.set.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{
+				Name: name, Annotations: map[string]string{"meta.helm.sh/release-name": "old", "meta.helm.sh/release-namespace": "apps"},
+			}}, metav1.CreateOptions{})
+			testkit.Must(t, err)
+		}
+		if name == "kubeadms" {
+			_, err := c.Apply(ctx, []byte(text), ApplyOptions{})
 			testkit.Must(t, err)
 		}
 		_, err := c.ApplyObjects(ctx, place(text, "default", other.Addon), other)
@@ -163,5 +169,13 @@ func TestSharedSets(t *testing.T) {
 	}
 	if left := testkit.Value(c.Addons(ctx))(t); len(left) != 2 { // charts.ship was refused, but its inventory was begun
 		t.Errorf("inventories: %v", left)
+	}
+	for _, more := range []struct {
+		name string
+		test func(*testing.T, *Client)
+	}{
+		{"volumes of owners", volumesOfOwners}, {"copied labels", copiedLabels}, {"defaults", defaultsGiveWay}, {"autoscaling", replicasStay}, {"partial discovery", partialDiscovery},
+	} {
+		t.Run(more.name, func(t *testing.T) { more.test(t, c) })
 	}
 }

@@ -82,6 +82,10 @@ func rollout(o runtime.Object) progress {
 			want = *w.Spec.Replicas
 		}
 		s := w.Status
+		if w.Spec.Paused { // its controller replaces no pod
+			want = min(want, s.UpdatedReplicas)
+			s.Replicas = min(s.Replicas, s.UpdatedReplicas)
+		}
 		return progress{selector: w.Spec.Selector, missing: lacking(w.Generation, s.ObservedGeneration, want, s.UpdatedReplicas, s.AvailableReplicas, s.Replicas)}
 	case *appsv1.StatefulSet:
 		return statefulSetProgress(w)
@@ -91,6 +95,9 @@ func rollout(o runtime.Object) progress {
 		return podProgress(w)
 	case *appsv1.DaemonSet:
 		s := w.Status
+		if w.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType { // pods stay until people delete them
+			s.UpdatedNumberScheduled = s.DesiredNumberScheduled
+		}
 		return progress{selector: w.Spec.Selector, missing: lacking(w.Generation, s.ObservedGeneration, s.DesiredNumberScheduled, s.UpdatedNumberScheduled, s.NumberAvailable, s.UpdatedNumberScheduled)}
 	}
 	return progress{missing: "it does not exist"}

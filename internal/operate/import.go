@@ -50,7 +50,7 @@ func (i *Import) check() error {
 	case i.Identity != "" && i.Credential != "":
 		return fail.New(fail.Invalid, "an SSH key is given by a file and by a credential").Do("give --identity or --credential")
 	case i.Identity != "" && !filepath.IsAbs(i.Identity) && !strings.HasPrefix(i.Identity, "~/"):
-		return fail.New(fail.Invalid, "the key %s has no absolute path", i.Identity).Do("--identity /PATH names a file where the server is")
+		return fail.New(fail.Invalid, "the key %s has no absolute path", i.Identity).Do("--identity /PATH names a file on the server's host")
 	case i.Port < 0 || i.Port > 65535:
 		return fail.New(fail.Invalid, "%d is not a port", i.Port)
 	}

@@ -88,7 +88,7 @@ func (b *Begun) renewed(ctx context.Context, due map[string]string, done Done) (
 		}
 	}
 	if len(still) > 0 {
-		return done, fail.New(fail.NotReady, "cluster %s: due still are %s", b.Record.Name, strings.Join(still, ", ")).Do("naupegos apply says why")
+		return done, fail.New(fail.NotReady, "cluster %s: due still are %s", b.Record.Name, strings.Join(still, ", ")).Do("naupegos apply shows the reason")
 	}
 	return done, nil
 }

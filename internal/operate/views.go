@@ -148,7 +148,7 @@ var (
 		var b bytes.Buffer
 		problems, err := s.Logs(ctx, &b, support.Options{Since: time.Duration(in.Seconds) * time.Second, Prefix: in.Prefix}, s.version)
 		if err == nil && b.Len() > mostLogs {
-			err = fail.New(fail.Refused, "the archive has %d MiB, more than a server sends", b.Len()>>20).Do("--since takes less; or collect it where the server's store is")
+			err = fail.New(fail.Refused, "the archive has %d MiB, more than a server sends", b.Len()>>20).Do("use a shorter --since; or collect it on the host of the server's store")
 		}
 		return &Archive{b.Bytes(), problems}, err
 	}}

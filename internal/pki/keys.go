@@ -99,7 +99,7 @@ func parseKey(data []byte) (crypto.Signer, error) {
 		var b *pem.Block
 		b, data = pem.Decode(data)
 		if b == nil {
-			return nil, errors.New("there is no private key in it")
+			return nil, errors.New("it holds no private key")
 		}
 		switch b.Type {
 		case ecKeyBlock:
@@ -145,7 +145,7 @@ func splitPair(data []byte) Pair {
 func parseCert(data []byte) (*x509.Certificate, error) {
 	b, _ := pem.Decode(data)
 	if b == nil || b.Type != certificateBlock {
-		return nil, errors.New("there is no certificate in it")
+		return nil, errors.New("it holds no certificate")
 	}
 	c, err := x509.ParseCertificate(b.Bytes)
 	if err != nil {

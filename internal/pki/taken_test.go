@@ -74,8 +74,8 @@ func TestTakenRefuses(t *testing.T) {
 		return pki.Taken{Authorities: map[string]pki.Pair{pki.EtcdCA: one, pki.FrontProxyCA: one, pki.KubernetesCA: one}, ServiceAccount: one.KeyPEM}
 	}
 	for says, spoil := range map[string]func(*pki.Taken){
-		"no certificate in it": func(k *pki.Taken) { k.Authorities[pki.EtcdCA] = pki.Pair{KeyPEM: k.ServiceAccount} },
-		"no private key in it": func(k *pki.Taken) {
+		"holds no certificate": func(k *pki.Taken) { k.Authorities[pki.EtcdCA] = pki.Pair{KeyPEM: k.ServiceAccount} },
+		"holds no private key": func(k *pki.Taken) {
 			k.Authorities[pki.EtcdCA] = pki.Pair{CertPEM: k.Authorities[pki.KubernetesCA].CertPEM}
 		},
 		"not that of its certificate": func(k *pki.Taken) {

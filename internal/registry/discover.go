@@ -58,7 +58,7 @@ func (r *Registry) DiscoverFrom(ctx context.Context, body []byte, signature, fro
 		out.New = dr.New
 		out.Proven = key != "" && key == rec.Key
 		a := claimOf(d, key, origin, time.Now().UTC().Truncate(time.Microsecond))
-		r.remember(d.Boot.UUID, a)
+		r.bounds.remember(d.Boot.UUID, a)
 		if err := r.sight(dr, rec, d, a); err != nil || !ruled || !mayApproveByRule(dr, rec, a) || !r.bounds.ruled.Allow("") {
 			return err
 		}

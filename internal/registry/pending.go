@@ -236,15 +236,15 @@ func surplus(rec *Record, a Asking) (drop int) {
 }
 
 // remember keeps a claim for recent.
-func (r *Registry) remember(uuid string, a Asking) {
+func (b *bounds) remember(uuid string, a Asking) {
 	if len(a.Request) <= recentRequest {
-		r.bounds.last.Set(uuid+" "+a.Name(), a)
+		b.last.Set(uuid+" "+a.Name(), a)
 	}
 }
 
 // recent returns a claim of the last minutes that is no longer listed, because too many others claim to be the machine.
-func (r *Registry) recent(uuid, name string) (Asking, bool) {
-	a, known := r.bounds.last.Get(uuid + " " + name)
+func (b *bounds) recent(uuid, name string) (Asking, bool) {
+	a, known := b.last.Get(uuid + " " + name)
 	return a, known && time.Since(a.Seen) < recently
 }
 
@@ -285,7 +285,8 @@ func (r *Registry) settle(dr *metal.Draft, rec *Record, name, by string) error {
 	m := Machine{Machine: dr.Machine, Record: *rec}
 	all := m.Claims()
 	i := slices.IndexFunc(all, func(a Asking) bool { return a.Name() == name })
-	if a, known := r.recent(dr.UUID, name); known && i < 0 && name != rec.Key {
+	// An approval ends the claims that were made before it, so that of two approvals at once only the first holds.
+	if a, known := r.bounds.recent(dr.UUID, name); known && i < 0 && name != rec.Key && a.Seen.After(rec.ApprovedAt) {
 		rec.Rivals, all, i = append(rec.Rivals, a), append(all, a), len(all)
 	}
 	switch {

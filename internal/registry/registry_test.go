@@ -276,26 +276,26 @@ func TestCare(t *testing.T) {
 			t.Errorf("%+v", m.Record.Strategy)
 		}
 	}
-	_, _, err := r.Lock(ctx, "demo", uuid)
+	_, _, err := r.Groups().Lock(ctx, "demo", uuid)
 	testkit.Fails(t, err, fail.Refused, "not of the group", registry.LockGroup)
 	testkit.Value(r.Label(ctx, uuid, map[string]string{registry.LockGroup: "demo"}, nil))(t)
-	_, token, err := r.NewLockToken(ctx, "demo", time.Hour)
+	_, token, err := r.Groups().NewToken(ctx, "demo", time.Hour)
 	testkit.Must(t, err)
 	for range 2 {
-		if ok, who, err := r.Lock(ctx, "demo", uuid); err != nil || !ok || who[0].Detail != "rack1-a" || time.Until(who[0].Expires) < 23*time.Hour {
+		if ok, who, err := r.Groups().Lock(ctx, "demo", uuid); err != nil || !ok || who[0].Detail != "rack1-a" || time.Until(who[0].Expires) < 23*time.Hour {
 			t.Errorf("%v %+v %v", ok, who, err)
 		}
 	}
-	if ok, who, err := r.LockBy(ctx, &token, "zincati"); err != nil || ok || who[0].Detail != "rack1-a" {
+	if ok, who, err := r.Groups().LockBy(ctx, &token, "zincati"); err != nil || ok || who[0].Detail != "rack1-a" {
 		t.Errorf("%v %+v %v", ok, who, err)
 	}
-	if held, err := r.UnlockBy(ctx, &token, "zincati"); err != nil || held {
+	if held, err := r.Groups().UnlockBy(ctx, &token, "zincati"); err != nil || held {
 		t.Error(held, err)
 	}
 	if held, err := r.Release(ctx, "reboot/demo", uuid); err != nil || !held {
 		t.Error(held, err)
 	}
-	_, _, err = r.Lock(ctx, "a/b", uuid)
+	_, _, err = r.Groups().Lock(ctx, "a/b", uuid)
 	testkit.Fails(t, err, fail.Invalid)
 	testkit.Must(t, r.Forget(ctx, uuid))
 	_, err = r.Machine(ctx, uuid)
@@ -318,23 +318,23 @@ func TestOneLease(t *testing.T) {
 	testkit.Value(r.Approve(ctx, s.Boot.UUID, "", "ann"))(t)
 	testkit.Must(t, r.Assign(ctx, s.Boot.UUID, "demo", "w"))
 	l := testkit.Value(st.AcquireLease(ctx, c.ID, "apply", store.LeaseOptions{}))(t)
-	_, token, err := r.NewLockToken(ctx, "demo", 0)
+	_, token, err := r.Groups().NewToken(ctx, "demo", 0)
 	testkit.Must(t, err)
 	for _, lock := range []func() (bool, []metal.Slot, error){
-		func() (bool, []metal.Slot, error) { return r.Lock(ctx, "demo", s.Boot.UUID) },
-		func() (bool, []metal.Slot, error) { return r.LockBy(ctx, &token, "stranger") },
+		func() (bool, []metal.Slot, error) { return r.Groups().Lock(ctx, "demo", s.Boot.UUID) },
+		func() (bool, []metal.Slot, error) { return r.Groups().LockBy(ctx, &token, "stranger") },
 	} {
 		_, _, err := lock()
 		testkit.Fails(t, err, fail.Conflict, "apply")
 	}
 	testkit.Must(t, l.Release(ctx))
-	if ok, _, err := r.LockBy(ctx, &token, "stranger"); err != nil || !ok {
+	if ok, _, err := r.Groups().LockBy(ctx, &token, "stranger"); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	l, err = st.AcquireLease(ctx, c.ID, "apply", store.LeaseOptions{})
 	testkit.Must(t, err)
 	testkit.Must(t, l.Release(ctx))
-	if ok, _, err := r.Lock(ctx, "demo", s.Boot.UUID); err != nil || !ok {
+	if ok, _, err := r.Groups().Lock(ctx, "demo", s.Boot.UUID); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	_, err = st.AcquireLease(ctx, c.ID, "apply", store.LeaseOptions{})

@@ -32,7 +32,7 @@ type agentBinary struct {
 func (b *agentBinary) load() error {
 	b.once.Do(func() {
 		if b.path == "" {
-			b.err = fail.New(fail.Internal, "the dialer was not told where naupegos-agent lies")
+			b.err = fail.New(fail.Internal, "the dialer has no path of naupegos-agent")
 			return
 		}
 		data, err := os.ReadFile(b.path)

@@ -75,7 +75,7 @@ func (a *Apt) newest(ctx context.Context, name string) (Package, error) {
 	}
 	u := uriLine.FindStringSubmatch(out)
 	if u == nil {
-		return Package{}, fail.New(fail.Internal, "apt-get says %q, where a package with its SHA-256 was expected", strings.TrimSpace(out))
+		return Package{}, fail.New(fail.Internal, "apt-get says %q, a package with its SHA-256 was expected", strings.TrimSpace(out))
 	}
 	return Package{Name: u[2], Version: strings.ReplaceAll(u[3], "%3a", ":"), SHA256: u[4], file: u[1]}, nil
 }

@@ -23,7 +23,7 @@ func (s *Server) everything(next http.Handler) http.Handler {
 			if why := recover(); why != nil && why != http.ErrAbortHandler { //nolint:errorlint // the very value
 				s.c.Log.Error("a handler panicked", "path", words.Clip(r.URL.Path, peer.Long), "why", why, "stack", string(debug.Stack()))
 				if st.code == 0 {
-					problem.Write(st, fail.New(fail.Internal, "this is a defect of the server; its log says more"))
+					problem.Write(st, fail.New(fail.Internal, "this is a defect of the server; its log has details"))
 				}
 			}
 			if s.c.Observe != nil {

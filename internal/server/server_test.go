@@ -63,7 +63,7 @@ func TestListeners(t *testing.T) {
 	}{
 		"http://" + at.HTTP + "/boot.ipxe": {200, "#!ipxe"}, "https://" + at.HTTPS + "/boot.ipxe": {200, "#!ipxe"},
 		"http://" + at.HTTP + "/secret": {404, problemKind("not found")}, "https://" + at.HTTPS + "/secret": {200, "secret"},
-		"http://" + at.HTTP + "/panic": {500, "its log says more"}, "https://" + at.HTTPS + "/guarded": {401, problemKind("unauthorized")},
+		"http://" + at.HTTP + "/panic": {500, "its log has details"}, "https://" + at.HTTPS + "/guarded": {401, problemKind("unauthorized")},
 	} {
 		res, body := get(t, c, url)
 		if res.StatusCode != want.status || !strings.Contains(body, want.body) {

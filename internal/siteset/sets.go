@@ -33,12 +33,25 @@ type Set struct {
 	Helm      string   // of a chart: the Helm release whose objects it takes over, "NAMESPACE/NAME"
 	Release   string   // of a chart: its name
 	From      []string // inventories of sets that leave the document, whose objects it takes over
-	render    func(Cluster) (chart.Rendered, error)
+	// Moved names the sets of the document that objects come from, and Heirs those that they go to, by the objects' identities.
+	Moved, Heirs map[string]string
+	render       func(Cluster) (chart.Rendered, error)
 }
 
 // Options returns the options by which the set is applied.
 func (s *Set) Options() objects.Options {
-	return objects.Options{Addon: s.Key, Prune: true, Shared: true, Force: s.Force, Once: s.Once, Helm: s.Helm, From: s.From}
+	return objects.Options{Addon: s.Key, Prune: true, Shared: true, Force: s.Force, Once: s.Once, Helm: s.Helm, From: s.From, Moved: s.Moved, Heirs: s.Heirs}
+}
+
+// OptionsOf is Options for what was rendered.
+func (s *Set) OptionsOf(r chart.Rendered) (objects.Options, error) {
+	var hooks []*unstructured.Unstructured
+	for _, h := range slices.Concat(r.Before, r.After) {
+		hooks = append(hooks, h.Object)
+	}
+	o, err := s.Options(), error(nil)
+	o.Hooks, err = manifest.DigestAll(hooks)
+	return o, err
 }
 
 // Cluster is what rendering depends on besides the document.

@@ -123,7 +123,7 @@ func unpack(r io.Reader, dir string, k Key) error {
 			break
 		}
 		if err != nil {
-			return fail.Wrap(fail.Invalid, err, "read the backup").Do("the file is damaged or cut off: take another one")
+			return fail.Wrap(fail.Invalid, err, "read the backup").Do("the file is damaged or cut off: use another one")
 		}
 		i := slices.Index(archived(), h.Name)
 		if i < 0 {

@@ -44,6 +44,6 @@ func Fails(t testing.TB, err error, kind fail.Kind, words ...string) {
 		}
 	}
 	if strings.Contains(err.Error(), Secret) {
-		t.Errorf("the error tells the secret: %v", err)
+		t.Errorf("the error reveals the secret: %v", err)
 	}
 }

@@ -122,7 +122,7 @@ func (s *scenery) racks() {
 			testkit.Value(m.Report(ctx, now(), fmt.Sprintf("c2a1d6de-11e5-4ef4-8c6a-0000000000%02x", n), digest, 1))(t)
 		}
 	}
-	_, _, err := m.Lock(ctx, "quay", rackUUID(6))
+	_, _, err := m.Groups().Lock(ctx, "quay", rackUUID(6))
 	testkit.Must(t, err)
 }
 

@@ -102,7 +102,7 @@ func (b *boot) run(ctx context.Context) (end End, err error) {
 		return 0, err
 	}
 	if err := os.Setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"); err != nil { // the kernel gives its first process none, and an installation runs programs
-		return 0, fail.Wrap(fail.Internal, err, "say where programs are")
+		return 0, fail.Wrap(fail.Internal, err, "set the search path of programs")
 	}
 	b.openConsoles()
 	b.say("naupegos: looking what this machine is")

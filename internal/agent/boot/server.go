@@ -128,7 +128,7 @@ func timeOf(ctx context.Context, c *http.Client, server string) (time.Time, erro
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<16)) // whether the server is well is not what was asked
 	at, err := http.ParseTime(res.Header.Get("Date"))
 	if err != nil {
-		return time.Time{}, fmt.Errorf("the server says no time: %w", err)
+		return time.Time{}, fmt.Errorf("the server reports no time: %w", err)
 	}
 	return at, nil
 }

@@ -50,7 +50,7 @@ func LoadIdentity(dir string) (*Identity, error) {
 		return nil, fail.Wrap(fail.Refused, err, "read who the machine is")
 	}
 	var id Identity
-	damaged := fail.New(fail.Invalid, "what says who the machine is can't be read").At(path).Do("install the machine again: naupegos machine reinstall")
+	damaged := fail.New(fail.Invalid, "the machine's identity can't be read").At(path).Do("install the machine again: naupegos machine reinstall")
 	if json.Unmarshal(data, &id) != nil {
 		return nil, damaged
 	}

@@ -115,7 +115,7 @@ func SavedKey(sys string, disks []facts.Disk, dir string) (*ecdsa.PrivateKey, er
 			why = append(why, err.Error())
 		}
 	}
-	return nil, fail.New(fail.NotFound, "no disk says who the machine was: %s", strings.Join(why, "; "))
+	return nil, fail.New(fail.NotFound, "no disk holds the machine's key: %s", strings.Join(why, "; "))
 }
 
 // keyOfState reads the key of an installed machine.

@@ -38,7 +38,7 @@ func connect(e Etcd) (*member, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(ca) {
-		return nil, fail.New(fail.Invalid, "there is no certificate in it").At(e.CA)
+		return nil, fail.New(fail.Invalid, "it holds no certificate").At(e.CA)
 	}
 	return &member{url: e.URL, http: &http.Client{Transport: &http.Transport{
 		TLSClientConfig:       &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},

@@ -206,7 +206,7 @@ func (s *sandbox) serving(ctx context.Context, client *kube.Client) error {
 func (s *sandbox) signIn(ctx context.Context, root *kube.Client, c *census, p *Proof, status func(string, ...any)) error {
 	status("signing in")
 	if len(c.rootCAs) > 0 && !c.names(s.known) {
-		return fail.New(fail.Refused, "the set's authority is not the one that its objects name: snapshot and keys are of different clusters").Do("take another set")
+		return fail.New(fail.Refused, "the set's authority is not the one that its objects name: snapshot and keys are of different clusters").Do("use another set")
 	}
 	admin, err := s.client(ctx, layout.Params.AdminKubeconfig)
 	if err != nil {

@@ -114,7 +114,7 @@ func keys(ctx context.Context, set Set) (_ *pki.PKI, known []byte, _ error) {
 	if set.Document.Spec.PKI.VaultIssuer() != nil {
 		var err error
 		if known, err = k.Certificate(ctx, pki.KubernetesCA, max(set.Keys[pki.KubernetesCA].Signs, 1)); err != nil {
-			return nil, nil, fail.Wrap(fail.Refused, err, "the set lacks the certificate of the cluster's authority").Do("take another set")
+			return nil, nil, fail.Wrap(fail.Refused, err, "the set lacks the certificate of the cluster's authority").Do("use another set")
 		}
 		for _, name := range pki.Authorities() {
 			if err := k.Forget(ctx, name, 1); err != nil {
@@ -141,7 +141,7 @@ func keys(ctx context.Context, set Set) (_ *pki.PKI, known []byte, _ error) {
 		return nil, nil, err
 	}
 	if made > 0 { // a key made now would not be the cluster's
-		return nil, nil, fail.New(fail.Refused, "the set lacks keys of the cluster: it has %d of %d", len(have), len(have)+made).Do("take another set")
+		return nil, nil, fail.New(fail.Refused, "the set lacks keys of the cluster: it has %d of %d", len(have), len(have)+made).Do("use another set")
 	}
 	return k, known, nil
 }
@@ -164,7 +164,7 @@ func (s *sandbox) keys(ctx context.Context, p *Proof) ([]string, error) {
 	defer client.Close()
 	all, revision, err := client.Keys(ctx, registry)
 	if err == nil && len(all) == 0 {
-		err = fail.New(fail.Refused, "the snapshot is empty").Do("take another set")
+		err = fail.New(fail.Refused, "the snapshot is empty").Do("use another set")
 	}
 	p.Keys, p.Revision = len(all), revision
 	return all, err
@@ -198,7 +198,7 @@ func (s *sandbox) asCounted(ctx context.Context, was backup.Etcd) error {
 	}
 	if len(other) > 0 || is.Keys != was.Keys {
 		return fail.New(fail.Refused, "the set differs from its manifest: it has %d of %d keys, and other objects of %s", is.Keys, was.Keys, strings.Join(other, ", ")).
-			Do("take another set")
+			Do("use another set")
 	}
 	return nil
 }

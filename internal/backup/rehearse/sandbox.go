@@ -91,7 +91,7 @@ func (s *sandbox) unpack(ctx context.Context, snapshot string) error {
 	_, err := tool.Run(ctx, nil, s.programs["etcdutl"], "snapshot", "restore", snapshot, "--data-dir", s.is.Data, "--name", s.is.Member,
 		"--initial-cluster", s.is.Member+"="+s.is.Peer, "--initial-advertise-peer-urls", s.is.Peer)
 	if err != nil {
-		return fail.Wrap(fail.Refused, err, "etcd does not take the snapshot: it is damaged, or of a newer etcd").Do("take another set")
+		return fail.Wrap(fail.Refused, err, "etcd does not take the snapshot: it is damaged, or of a newer etcd").Do("use another set")
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func (c *collector) image(ctx context.Context, r Reference) (bundle.SetImage, er
 	}
 	i := bundle.SetImage{Name: r.Name, Tag: r.Tag, Digest: digestOf(raw)}
 	if r.Digest != "" && r.Digest != i.Digest {
-		return i, fail.New(fail.Refused, "%s is another image than the one that is pinned: %s", r.Text, i.Digest).Do("find out which one is right")
+		return i, fail.New(fail.Refused, "%s is not the pinned image: %s", r.Text, i.Digest).Do("find out which one is right")
 	}
 	switch types.MediaType(mediaType) {
 	case types.OCIImageIndex, types.DockerManifestList:

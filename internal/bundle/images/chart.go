@@ -46,7 +46,7 @@ func FetchChart(ctx context.Context, r Reference, a Access) (packed []byte, dige
 	}
 	digest = digestOf(raw)
 	if r.Digest != "" && r.Digest != digest {
-		return nil, "", fail.New(fail.Refused, "%s is another chart than the one that is pinned: %s", r.Text, digest).Do("find out which one is right")
+		return nil, "", fail.New(fail.Refused, "%s is not the pinned chart: %s", r.Text, digest).Do("find out which one is right")
 	}
 	var m v1.Manifest
 	if err := json.Unmarshal(raw, &m); err != nil {

@@ -125,7 +125,7 @@ func (f *File) parse(data []byte) error {
 			all[i] = at[1] + ": " + inWords(at[2])
 		}
 	}
-	return fail.New(fail.Invalid, "%s:%s", f.path, strings.Join(all, "\n"+f.path+":")).Do("mend the file, or remove it: naupegos use --add writes another one")
+	return fail.New(fail.Invalid, "%s:%s", f.path, strings.Join(all, "\n"+f.path+":")).Do("fix the file, or remove it: naupegos use --add writes another one")
 }
 
 // unknown matches the YAML library's error about an unknown field.

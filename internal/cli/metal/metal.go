@@ -62,7 +62,7 @@ func (v *Verbs) client() (*client.Client, error) {
 	if len(s.CA) > 0 {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(s.CA) {
-			return nil, fail.New(fail.Invalid, "there is no certificate in the file that says who signed the server's").Do("it is server-ca.crt of the server's state directory")
+			return nil, fail.New(fail.Invalid, "the file with the server's authority holds no certificate").Do("it is server-ca.crt of the server's state directory")
 		}
 	}
 	transport := &http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second}

@@ -185,7 +185,7 @@ func (h Host) verify(ctx context.Context, file, key string, known store.AuditEnt
 	}
 	if c, err := h.Remote(); err != nil || c != nil {
 		if err == nil {
-			err = fail.New(fail.Refused, "the log is checked where the store is, and a server is named").Do("run it on the server's host without --server and $NAUPEGOS_SERVER, or check an export: --file and --key")
+			err = fail.New(fail.Refused, "the log is checked on the store itself, and a server is named").Do("run it on the server's host without --server and $NAUPEGOS_SERVER, or check an export: --file and --key")
 		}
 		return found, err
 	}

@@ -22,4 +22,6 @@ type Host struct {
 
 	// On runs do on a cluster of the store, with its bundle if whole is set and the bundle is on this host.
 	On func(ctx context.Context, cluster string, whole bool, do func(*operate.Session) error) error
+	// Noted performs an action that uses a cluster's keys, and notes it in the store's audit before and after.
+	Noted func(ctx context.Context, s *operate.Session, action string, do func() error) error
 }

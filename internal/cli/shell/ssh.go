@@ -56,12 +56,14 @@ connection. Its key and configuration then lie in a private temporary directory 
 				if err != nil {
 					return err
 				}
-				if len(given) > 0 {
-					status, err = h.openSSH(c.Context(), s, full, given, command)
-				} else {
-					status, err = h.native(c.Context(), s, full, command)
-				}
-				return err
+				return h.Noted(c.Context(), s, "ssh to "+full+" of", func() error {
+					if len(given) > 0 {
+						status, err = h.openSSH(c.Context(), s, full, given, command)
+					} else {
+						status, err = h.native(c.Context(), s, full, command)
+					}
+					return err
+				})
 			})
 			if err == nil && status != 0 {
 				return h.Exit(status)
@@ -159,7 +161,11 @@ The cluster's private key is written as well; for hosts given by address, config
 				if dir == "" {
 					dir = s.SSHDir()
 				}
-				machines, err := s.Cluster.SSHConfig(c.Context(), dir)
+				var machines []string
+				err := h.Noted(c.Context(), s, "ssh-config", func() (err error) {
+					machines, err = s.Cluster.SSHConfig(c.Context(), dir)
+					return err
+				})
 				if err != nil {
 					return err
 				}

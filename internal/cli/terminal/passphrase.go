@@ -53,7 +53,7 @@ func passphraseFrom(file string) (string, error) {
 		return "", fail.Wrap(fail.Invalid, err, "read the passphrase")
 	}
 	if line = strings.TrimRight(line, "\r\n"); line == "" {
-		return "", fail.New(fail.Invalid, "the first line is empty, where a passphrase should be").At(file)
+		return "", fail.New(fail.Invalid, "the first line is empty; it must hold the passphrase").At(file)
 	}
 	return line, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/kube/manifest"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/remote"
 )
@@ -116,8 +117,9 @@ func AddonID(name string) string { return "addon/" + name }
 
 // AddonStep applies the manifests of one addon.
 func (c *Addons) AddonStep(a addon.Addon) *plan.Step {
+	o := c.AddonOptions(a.Name)
 	return &plan.Step{
-		ID: AddonID(a.Name), Action: plan.Create, Subject: "cluster", Title: "install " + a.Title, Reason: a.Reason,
+		ID: AddonID(a.Name), Action: plan.Create, Subject: "cluster", Title: "install " + a.Title, Reason: a.Reason, Apart: o.Shared, // the cluster works without it
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			p, err := c.KubeParams(ctx)
 			if err != nil {
@@ -147,7 +149,16 @@ func (c *Addons) AddonStep(a addon.Addon) *plan.Step {
 					return err
 				}
 			}
-			_, err = client.Apply(ctx, manifests, kube.ApplyOptions{Addon: a.Name, Prune: true})
+			all, err := manifest.Parse(manifests)
+			if err != nil {
+				return err
+			}
+			if o.Shared {
+				if err := client.Foresee(ctx, all, o); err != nil {
+					return err
+				}
+			}
+			_, err = client.ApplyObjects(ctx, all, o)
 			return err
 		},
 	}

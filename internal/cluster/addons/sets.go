@@ -33,6 +33,9 @@ func SetID(key string) string { return setPrefix + key }
 // SetWorksID is the ID of the step that waits for a set's workloads.
 func SetWorksID(key string) string { return worksPrefix + key }
 
+// RemoveSetID is the ID of the step that removes a set.
+func RemoveSetID(key string) string { return removeSetPrefix + key }
+
 // HooksID is the ID of the step that runs a chart's hooks.
 func HooksID(key string, before bool) string {
 	if before {
@@ -60,22 +63,22 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *p
 			if err != nil {
 				return err
 			}
+			placed, options, err := foreseen(ctx, client.Applier, s, rendered)
+			if err != nil {
+				return err
+			}
 			state := setChanging
 			switch {
 			case install:
 				state = setInstalling
-			case seen != nil && seen.Finding.Same:
+			case seen != nil && seen.Finding.Mends():
 				state = setMended
 			}
 			if err := c.Facts.SetOf(ctx, memory.AddonWorks, s.Key, state); err != nil {
 				return err
 			}
-			placed, err := client.Place(ctx, rendered.Objects, s.Namespace, s.Key, s.From...)
-			if err != nil {
-				return err
-			}
 			p.Status("applying %d objects", len(placed))
-			_, err = client.ApplyObjects(ctx, placed, s.Options())
+			_, err = client.ApplyObjects(ctx, placed, options)
 			return err
 		},
 	}
@@ -89,6 +92,9 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *p
 	if seen.Finding.Known {
 		step.Action, step.Reason = plan.Change, "it is not as the document says"
 	}
+	if seen.Finding.Hooked {
+		step.Reason = "its hooks have changed"
+	}
 	if seen.Adopts != "" {
 		step.Reason = fmt.Sprintf("it takes over the Helm release %s; its Secret %s stays: delete it, because helm uninstall would remove the objects", s.Helm, seen.Adopts)
 	}
@@ -100,6 +106,20 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *p
 	}
 	giveUp(step, seen.Volumes, seen.Defined)
 	return step
+}
+
+// foreseen returns the objects of a set in their namespaces, and fails if the API server will not take one of them or it belongs to something else: a
+// set is begun only if it can be finished.
+func foreseen(ctx context.Context, c *objects.Applier, s *siteset.Set, r chart.Rendered) ([]*unstructured.Unstructured, objects.Options, error) {
+	o, err := s.OptionsOf(r)
+	if err != nil {
+		return nil, o, err
+	}
+	placed, err := c.Place(ctx, r.Objects, s.Namespace, s.Key, s.From...)
+	if err != nil {
+		return nil, o, err
+	}
+	return placed, o, c.Foresee(ctx, placed, o)
 }
 
 // modeStep makes the step record the set's mode, which alone has changed.
@@ -185,6 +205,7 @@ func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before, install b
 	if before {
 		when = "before"
 	}
+	done := map[string]bool{} // Jobs and Pods that an attempt has made: true for those that have ended
 	step := &plan.Step{
 		ID: HooksID(s.Key, before), Action: plan.Create, Subject: "cluster", Title: "run the hooks of " + s.Title + " that come " + when + " it", Reason: "the chart has them", Apart: true,
 		Timeout: s.Timeout,
@@ -196,8 +217,11 @@ func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before, install b
 			now := rendered.After
 			if before {
 				now = rendered.Before
+				if _, _, err := foreseen(ctx, client.Applier, s, rendered); err != nil {
+					return err
+				}
 			}
-			if err := c.runHooks(ctx, client, s, chart.Due(now, install), p); err != nil || before {
+			if err := c.runHooks(ctx, client, s, chart.Due(now, install), done, p); err != nil || before {
 				return err
 			}
 			return c.Facts.SetOf(ctx, memory.AddonWorks, s.Key, setDone)
@@ -209,8 +233,9 @@ func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before, install b
 	return step
 }
 
-// runHooks makes one hook after another and waits for the Jobs and Pods among them. It deletes what an earlier run left, and hooks that ask for it.
-func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.Set, hooks []chart.Hook, p plan.Progress) error {
+// runHooks makes one hook after another and waits for the Jobs and Pods among them. It deletes what an earlier run left, and hooks that ask for it. Jobs and
+// Pods of an earlier attempt, in done, do not run again.
+func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.Set, hooks []chart.Hook, done map[string]bool, p plan.Progress) error {
 	var made []chart.Hook
 	for _, h := range hooks {
 		placed, err := client.Place(ctx, one(h), s.Namespace, s.Key, s.From...)
@@ -220,10 +245,8 @@ func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.S
 		for _, u := range placed {
 			if u.GetKind() == "Job" || u.GetKind() == "Pod" {
 				p.Status("running %s %s", u.GetKind(), u.GetName())
-				if err := client.Replace(ctx, u); err != nil {
-					return err
-				}
-				if err := kube.WaitObject(ctx, client, u); err != nil {
+				replace := func() error { return client.Replace(ctx, u) }
+				if err := runHook(objects.RefOf(u).Identity(), done, replace, func() error { return kube.WaitObject(ctx, client, u) }); err != nil {
 					return fail.Wrap(fail.KindOf(err), err, "run the hook %s of %s", u.GetName(), s.Title)
 				}
 				continue
@@ -251,6 +274,49 @@ func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.S
 		}
 	}
 	return nil
+}
+
+// runHook runs a Job or Pod unless an earlier attempt has, and waits for its end.
+func runHook(id string, done map[string]bool, replace, wait func() error) error {
+	ended, made := done[id]
+	if ended {
+		return nil
+	}
+	if !made {
+		if err := replace(); err != nil {
+			return err
+		}
+		done[id] = false
+	}
+	err := wait()
+	switch {
+	case err == nil:
+		done[id] = true
+	case fail.KindOf(err) == fail.NotFound: // it was deleted meanwhile
+		delete(done, id)
+	}
+	return err
+}
+
+// UnseenSets is the ID of the step that stands for sets that could not be compared with the cluster.
+const UnseenSets = setPrefix + "unseen"
+
+// UnseenSetsStep fails with the reason for which the sets of the document could not be compared with the cluster. The steps for machines do not depend on it.
+func (c *Addons) UnseenSetsStep(why error) *plan.Step {
+	return &plan.Step{
+		ID: UnseenSets, Action: plan.Wait, Subject: "cluster", Title: "compare the manifests and charts with the cluster", Reason: "this failed while the plan was made", Apart: true,
+		Details: []string{"will fail: " + why.Error()},
+		Run: func(ctx context.Context, _ plan.Progress) error {
+			client, err := c.Kube(ctx)
+			if err != nil {
+				return err
+			}
+			if _, err := c.RenderSets(ctx, client); err != nil {
+				return err
+			}
+			return fail.Wrap(fail.Conflict, why, "compare the manifests and charts with the cluster").Do("apply again")
+		},
+	}
 }
 
 // RemoveSetStep removes a set that the document no longer lists.
@@ -286,7 +352,7 @@ func (c *Addons) RemoveSetStep(s observe.SurplusSet) *plan.Step {
 		step.Details = append(step.Details, name+" goes over to another set")
 	}
 	for _, name := range s.Stays {
-		step.Details = append(step.Details, "keep "+name+": its helm.sh/resource-policy is keep")
+		step.Details = append(step.Details, "keep "+name+": its helm.sh/resource-policy is keep, or the cluster needs it")
 	}
 	giveUp(step, s.Volumes, s.Defined)
 	return step

@@ -40,7 +40,7 @@ func OfSite(id string) bool {
 // WorksStep waits until an addon of the document works.
 func (c *Addons) WorksStep(a addon.Addon) *plan.Step {
 	return &plan.Step{
-		ID: worksPrefix + a.Name, Action: plan.Wait, Subject: "cluster", Title: "wait until " + a.Name + " works", Reason: a.Reason, Timeout: SiteTimeout,
+		ID: worksPrefix + a.Name, Action: plan.Wait, Subject: "cluster", Title: "wait until " + a.Name + " works", Reason: a.Reason, Timeout: SiteTimeout, Apart: true,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			said, err := c.siteWorks(ctx, a, p)
 			if err != nil {
@@ -153,13 +153,13 @@ func (c *Addons) metalLBWorks(ctx context.Context, client *kube.Client, p plan.P
 // RemoveAddonStep removes an addon that the document no longer lists.
 func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 	step := &plan.Step{
-		ID: removePrefix + s.Name, Action: plan.Destroy, Subject: "cluster", Title: "remove addon " + s.Name, Reason: "the document no longer lists it", Removes: true,
+		ID: removePrefix + s.Name, Action: plan.Destroy, Subject: "cluster", Title: "remove addon " + s.Name, Reason: "the document no longer lists it", Removes: true, Apart: true,
 		Run: func(ctx context.Context, _ plan.Progress) error {
 			client, err := c.Kube(ctx)
 			if err != nil {
 				return err
 			}
-			if err := client.Delete(ctx, nil, kube.ApplyOptions{Addon: s.Name}); err != nil {
+			if err := client.Delete(ctx, nil, kube.ApplyOptions{Addon: s.Name, Shared: true}); err != nil {
 				return err
 			}
 			return c.Facts.SetOf(ctx, memory.AddonWorks, s.Name, "")
@@ -175,6 +175,7 @@ func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 		step.Consent = ConsentDefinitions
 		step.Details = append(step.Details, d+" is deleted, and these objects with it")
 	}
+	giveUp(step, s.Lost, nil)
 	if len(s.Volumes) > 0 {
 		step.Consent = ConsentVolumes
 		for _, v := range s.Volumes {

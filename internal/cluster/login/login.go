@@ -246,7 +246,7 @@ func (l *Logins) SudoPassword(_ context.Context, h remote.Host) (string, error) 
 	}
 	p, err := l.password(h)
 	if err == nil && p == "" {
-		err = fail.New(fail.Invalid, "the password is empty").Do("check where sudoPassword leads")
+		err = fail.New(fail.Invalid, "the password is empty").Do("check sudoPassword")
 	}
 	if err == nil {
 		l.passwords[source] = p

@@ -148,6 +148,12 @@ func RecordDigest(p layout.Params) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
+// AddonOptions returns the options by which an addon is applied. An addon that the document lists takes no object of another owner, but every field of its own.
+func (c *Observer) AddonOptions(name string) kube.ApplyOptions {
+	listed := c.Doc.Addon(name) != nil
+	return kube.ApplyOptions{Addon: name, Prune: true, Shared: listed, Force: listed}
+}
+
 // observeAddons reports whether kubeadm's records and the pod network are in the cluster as wanted.
 func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Observed) error {
 	p, err := c.KubeParams(ctx)
@@ -185,7 +191,7 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 			return nil
 		}
 		if o.Addons[a.Name] = ok; !ok {
-			o.AddonFindings[a.Name] = client.Differences(ctx, manifests, kube.ApplyOptions{Addon: a.Name})
+			o.AddonFindings[a.Name] = client.Differences(ctx, manifests, c.AddonOptions(a.Name))
 		}
 	}
 	if err := c.observeSurplus(ctx, client, o); err != nil {
@@ -220,7 +226,7 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 			return err
 		}
 		all = slices.DeleteFunc(all, func(r objects.Ref) bool { return slices.Contains(addon.OwnDefinitions, r.Name) })
-		if _, s.Defined, err = client.Lost(ctx, all); err != nil {
+		if s.Lost, s.Defined, err = client.Lost(ctx, all); err != nil {
 			return err
 		}
 		o.Surplus = append(o.Surplus, s)
@@ -232,6 +238,7 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 type SurplusAddon struct {
 	Name    string
 	Volumes []string // PersistentVolumes whose data stays, but that nothing deletes or mounts any more: "shop/data (pvc-1f…)"
+	Lost    []string // PersistentVolumeClaims that are deleted with it
 	Defined []string // definitions with objects of other owners, which are deleted with them
 	Stays   []string // namespaces with objects of others: "Namespace cert-manager has Secret ca"
 }

@@ -46,6 +46,7 @@ type Observed struct {
 	Surplus               []SurplusAddon             // addons that the document no longer lists
 	Sets                  map[string]*SeenSet        // manifests and charts of the document, by key; a missing one could not be observed
 	SurplusSets           []SurplusSet               // sets that the document no longer lists
+	SetsErr               error                      // why Sets and SurplusSets could not be observed; nil if they were, or the API does not answer
 	Want                  []wanted.Slot              // machines that should exist
 	Remove                []provider.Machine         // machines that should go
 	Obstacles             []string                   // obstacles that may delay an upgrade, or break because of it
@@ -101,7 +102,12 @@ func (c *Observer) ObserveInventory(ctx context.Context, decided wanted.Decision
 // ObserveRest asks the API, etcd and the machines.
 func (c *Observer) ObserveRest(ctx context.Context, o *Observed) error {
 	var g errgroup.Group
-	g.Go(func() error { return c.ObserveAPI(ctx, o) })
+	g.Go(func() error {
+		if err := c.ObserveAPI(ctx, o); err != nil || o.APIErr != nil {
+			return err
+		}
+		return c.observeSets(ctx, o)
+	})
 	g.Go(func() error { return c.ObserveEtcd(ctx, o) })
 	g.Go(func() error { return c.observeMachines(ctx, o) })
 	g.Go(func() error { c.examineFresh(ctx, o); return ctx.Err() })
@@ -132,7 +138,7 @@ func (c *Observer) observeMachines(ctx context.Context, o *Observed) error {
 	return ctx.Err()
 }
 
-// ObserveAPI asks the API for nodes, records and addons.
+// ObserveAPI asks the API for nodes, records and addons; not for the document's sets, which may be many objects.
 func (c *Observer) ObserveAPI(ctx context.Context, o *Observed) error {
 	if !c.Facts.Bootstrapped() {
 		return nil
@@ -156,10 +162,7 @@ func (c *Observer) ObserveAPI(ctx context.Context, o *Observed) error {
 	if c.Current == nil {
 		return nil
 	}
-	if err := c.observeAddons(ctx, client, o); err != nil || o.APIErr != nil {
-		return err
-	}
-	return c.observeSets(ctx, client, o)
+	return c.observeAddons(ctx, client, o)
 }
 
 // ObserveEtcd lists members and their health.

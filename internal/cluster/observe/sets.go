@@ -3,11 +3,12 @@ package observe
 import (
 	"context"
 	"slices"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/naupegos/naupegos/internal/chart"
-	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/objects"
 	"github.com/naupegos/naupegos/internal/siteset"
@@ -16,10 +17,12 @@ import (
 // SeenSet is a set of the document as observed.
 type SeenSet struct {
 	Finding objects.Finding
-	Volumes []string // volumes that an apply would remove, for they left the set
-	Defined []string // definitions with objects of other owners that an apply would remove
-	From    []string // sets that are removed from the document, whose objects it adopts
-	Adopts  string   // the Secret of the Helm release that an apply adopts; empty: none
+	Volumes []string          // volumes that an apply would remove, for they left the set
+	Defined []string          // definitions with objects of other owners that an apply would remove
+	From    []string          // sets that are removed from the document, whose objects it adopts
+	Moved   map[string]string // objects that another set of the document no longer has, by identity: that set
+	Heirs   map[string]string // objects that another set of the document has by now, by identity: that set
+	Adopts  string            // the Secret of the Helm release that an apply adopts; empty: none
 }
 
 // Clean reports whether nothing is to be done.
@@ -34,6 +37,9 @@ type SurplusSet struct {
 	Volumes []string // volumes that would be lost with it
 	Defined []string // definitions with objects of other owners
 	Once    bool     // it was applied a single time: its objects stay
+
+	Uses, Defines []string // groups of its custom resources, and of its definitions
+	Works         bool     // it has workloads
 }
 
 // SetCluster describes the cluster to charts, as far as it answers.
@@ -73,63 +79,120 @@ func (c *Observer) allSets(ctx context.Context, described siteset.Cluster) (map[
 	return siteset.All(c.Doc, described)
 }
 
-// observeSets compares the document's sets with the cluster. The API must have answered.
-func (c *Observer) observeSets(ctx context.Context, client *kube.Client, o *Observed) error {
+// setsTime bounds the comparison of the document's sets with the cluster: two requests for each object.
+const setsTime = time.Minute
+
+// observeSets compares the document's sets with the cluster. What goes wrong is a matter of the sets alone: machines are still looked after.
+func (c *Observer) observeSets(ctx context.Context, o *Observed) error {
 	if o.Addons == nil { // some inputs of the sets are unknown
 		return nil
 	}
+	bounded, cancel := context.WithTimeout(ctx, setsTime)
+	defer cancel()
+	client, err := c.Kube(bounded)
+	if err == nil {
+		err = c.compareSets(bounded, client, o)
+	}
+	if err != nil {
+		o.Sets, o.SurplusSets, o.SetsErr = nil, nil, err
+	}
+	return ctx.Err()
+}
+
+func (c *Observer) compareSets(ctx context.Context, client *kube.Client, o *Observed) error {
 	sets := siteset.Of(c.Doc)
-	o.Sets = map[string]*SeenSet{}
 	left, err := c.leaving(ctx, client, sets)
 	if err != nil {
-		o.APIErr = err
-		return nil
+		return err
 	}
+	o.Sets = map[string]*SeenSet{}
 	handed := map[string]bool{}
+	var pruned []objects.Ref
 	if len(sets) > 0 {
 		rendered, err := c.RenderSets(ctx, client)
-		switch fail.KindOf(err) {
-		case fail.Unreachable, fail.NotReady:
-			o.APIErr = err
-			return nil
-		}
 		if err != nil {
 			return err
 		}
-		for _, s := range sets {
-			seen, err := c.observeSet(ctx, client, s, rendered[s.Key], left, handed)
-			if err != nil {
-				o.APIErr = err
-				return nil
-			}
-			o.Sets[s.Key] = seen
+		placed, err := c.placed(ctx, client, sets, rendered, left)
+		if err != nil {
+			return err
+		}
+		seen := make([]*SeenSet, len(sets))
+		g, gctx := errgroup.WithContext(ctx)
+		g.SetLimit(4)
+		for i, s := range sets {
+			from := heirloom(placed[s.Key], left, handed)
+			g.Go(func() (err error) {
+				seen[i], err = c.observeSet(gctx, client, s, rendered[s.Key], placed[s.Key], from)
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		for i, s := range sets {
+			o.Sets[s.Key] = seen[i]
+			pruned = append(pruned, seen[i].Finding.Pruned...)
 		}
 	}
-	surplus, err := c.surplusSets(ctx, client, left, handed)
-	if err != nil {
-		o.APIErr = err
-	}
-	o.SurplusSets = surplus
-	return nil
+	o.SurplusSets, err = c.surplusSets(ctx, client, left, handed, pruned)
+	return err
 }
 
-func (c *Observer) observeSet(ctx context.Context, client *kube.Client, s *siteset.Set, r chart.Rendered, left []departing, handed map[string]bool) (*SeenSet, error) {
-	seen := &SeenSet{}
-	for _, d := range left {
-		s.From = append(s.From, d.key)
+// placed returns the objects of the sets in their namespaces, and notes in the sets which objects go from one to another.
+func (c *Observer) placed(ctx context.Context, client *kube.Client, sets []*siteset.Set, rendered map[string]chart.Rendered, left []departing) (map[string][]*unstructured.Unstructured, error) {
+	out, had := map[string][]*unstructured.Unstructured{}, map[string][]objects.Ref{}
+	var err error
+	for _, s := range sets {
+		for _, d := range left {
+			s.From = append(s.From, d.key)
+		}
+		if out[s.Key], err = client.Place(ctx, rendered[s.Key].Objects, s.Namespace, s.Key, s.From...); err != nil {
+			return nil, err
+		}
+		if had[s.Key], err = client.Inventory(ctx, s.Key); err != nil {
+			return nil, err
+		}
 	}
+	moves(sets, out, had)
+	return out, nil
+}
+
+// moves notes in the sets the objects that left one of them for another.
+func moves(sets []*siteset.Set, placed map[string][]*unstructured.Unstructured, had map[string][]objects.Ref) {
+	wants := map[string]map[string]bool{}
+	for _, s := range sets {
+		wants[s.Key], s.Moved, s.Heirs = map[string]bool{}, map[string]string{}, map[string]string{}
+		for _, u := range placed[s.Key] {
+			wants[s.Key][objects.RefOf(u).Identity()] = true
+		}
+	}
+	for _, former := range sets {
+		for _, r := range had[former.Key] {
+			id := r.Identity()
+			if wants[former.Key][id] {
+				continue
+			}
+			if i := slices.IndexFunc(sets, func(s *siteset.Set) bool { return wants[s.Key][id] }); i >= 0 {
+				sets[i].Moved[id], former.Heirs[id] = former.Key, sets[i].Key
+			}
+		}
+	}
+}
+
+func (c *Observer) observeSet(ctx context.Context, client *kube.Client, s *siteset.Set, r chart.Rendered, placed []*unstructured.Unstructured, from []string) (*SeenSet, error) {
+	seen := &SeenSet{From: from, Moved: s.Moved, Heirs: s.Heirs}
 	if s.Once {
 		var err error
 		if seen.Finding, err = client.Applied(ctx, s.Options()); err != nil || seen.Finding.Known {
 			return seen, err
 		}
 	}
-	placed, err := client.Place(ctx, r.Objects, s.Namespace, s.Key, s.From...)
+	options, err := s.OptionsOf(r)
 	if err != nil {
 		return nil, err
 	}
-	seen.From = heirloom(placed, left, handed)
-	if seen.Finding, err = client.Examine(ctx, placed, s.Options()); err != nil {
+	if seen.Finding, err = client.Examine(ctx, placed, options); err != nil {
 		return nil, err
 	}
 	if s.Helm != "" && !seen.Finding.Known {
@@ -187,19 +250,23 @@ func heirloom(placed []*unstructured.Unstructured, left []departing, handed map[
 	return from
 }
 
-// surplusSets observes departing sets: the objects that go or stay, and the data lost with them.
-func (c *Observer) surplusSets(ctx context.Context, client *kube.Client, left []departing, handed map[string]bool) ([]SurplusSet, error) {
+// surplusSets observes departing sets: the objects that go or stay, and the data lost with them. pruned are objects that leave the other sets before.
+func (c *Observer) surplusSets(ctx context.Context, client *kube.Client, left []departing, handed map[string]bool, pruned []objects.Ref) ([]SurplusSet, error) {
 	inherited := func(r objects.Ref) bool { return handed[r.Identity()] }
 	kept := func(r objects.Ref) bool { return !inherited(r) }
 	var out []SurplusSet
+	for _, d := range left { // definitions go after the objects of all sets
+		pruned = append(pruned, slices.DeleteFunc(slices.Clone(d.going), inherited)...)
+	}
 	for _, d := range left {
 		going := slices.DeleteFunc(slices.Clone(d.going), inherited)
 		s := SurplusSet{
 			Key: d.key, Once: d.once, Objects: names(going), Stays: names(slices.DeleteFunc(slices.Clone(d.staying), inherited)),
-			Handed: names(slices.DeleteFunc(slices.Concat(d.going, d.staying), kept)),
+			Handed: names(slices.DeleteFunc(slices.Concat(d.going, d.staying), kept)), Works: objects.Works(going),
 		}
+		s.Uses, s.Defines = objects.Groups(going)
 		var err error
-		if s.Volumes, s.Defined, err = client.Lost(ctx, going); err != nil {
+		if s.Volumes, s.Defined, err = client.Lost(ctx, going, pruned...); err != nil {
 			return nil, err
 		}
 		out = append(out, s)

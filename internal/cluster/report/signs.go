@@ -44,6 +44,9 @@ func (c *Reporter) signs(o *observe.Observed, now time.Time) signs {
 				g.addons = append(g.addons, objects.SetTitle(key))
 			}
 		}
+		if o.SetsErr != nil {
+			g.addons = append(g.addons, "the manifests and charts ("+o.SetsErr.Error()+")")
+		}
 		slices.Sort(g.addons)
 	}
 	return g

@@ -16,6 +16,7 @@ const (
 	RollControlPlane plan.Stage = "roll-control-plane" // one after another
 	Serve            plan.Stage = "serve"              // the API answers
 	Record           plan.Stage = "record"             // kubeadm's records and addons
+	Network          plan.Stage = "network"            // the document's sets, if one of them is the pod network
 	Workers          plan.Stage = "workers"            // workers that don't serve yet
 	Nodes            plan.Stage = "nodes"              // nodes are registered, labelled and Ready
 	RollWorkers      plan.Stage = "roll-workers"       // in as many lanes as may be unavailable
@@ -51,6 +52,7 @@ var ApplyRules = []plan.Rule{
 	{Stage: RollControlPlane, Waits: []plan.Stage{Prepare, Bootstrap, Join, RollGateways}},
 	{Stage: Serve, Waits: []plan.Stage{Bootstrap, RollGateways, RollControlPlane}},
 	{Stage: Record, Waits: []plan.Stage{Serve, RollControlPlane}},
+	{Stage: Network, Waits: []plan.Stage{Record}},
 	{Stage: Workers, Waits: []plan.Stage{Admit}},
 	{Stage: Workers, Waits: []plan.Stage{Machines, Repair}, Per: plan.SameSubject},
 	{Stage: Nodes, Waits: []plan.Stage{Machines, Bootstrap, Join, RollControlPlane, Workers}, Per: plan.SameSubject},
@@ -58,7 +60,7 @@ var ApplyRules = []plan.Rule{
 	{Stage: RollWorkers, Waits: []plan.Stage{Machines}, Per: plan.SameSubject},
 	{Stage: Retire, Waits: []plan.Stage{Bootstrap, Join, Balance, RollControlPlane, Workers, Nodes, RollWorkers}},
 	{Stage: Prove, Waits: []plan.Stage{Record, Balance, Nodes, RollWorkers, Retire}},
-	{Stage: Sets, Waits: []plan.Stage{Record, Balance, Nodes, RollWorkers, Retire}},
+	{Stage: Sets, Waits: []plan.Stage{Record, Network, Balance, Nodes, RollWorkers, Retire}},
 	{Stage: Advance, Waits: []plan.Stage{Record, Balance, Workers, Nodes, RollWorkers, Retire, Prove}},
 	{Stage: Forget, Waits: []plan.Stage{Retire}},
 	{Stage: Lay, Waits: []plan.Stage{Advance, Forget}},

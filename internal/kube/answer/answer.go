@@ -68,7 +68,7 @@ func MissingNamespace(err error) bool {
 
 // Immutable reports whether the API refused to change a field that never changes.
 func Immutable(err error) bool {
-	return apierrors.IsInvalid(err) && slices.ContainsFunc([]string{"is immutable", "are forbidden", "cannot change roleRef", "may not change once set"}, func(said string) bool { return strings.Contains(err.Error(), said) })
+	return apierrors.IsInvalid(err) && slices.ContainsFunc([]string{"is immutable", "are forbidden", "cannot change roleRef", "may not change once set", "may not be changed in an update", "may not change fields other than"}, func(said string) bool { return strings.Contains(err.Error(), said) })
 }
 
 // Poll calls ask until it returns nil or an error that waiting can't mend, or ctx ends; then Poll returns the last error with the kind of

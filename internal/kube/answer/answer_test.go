@@ -34,7 +34,7 @@ func TestKindOfBrokenConnections(t *testing.T) {
 // TestImmutable lists the API's words about fields that never change.
 func TestImmutable(t *testing.T) {
 	for said, want := range map[string]bool{
-		"field is immutable": true, "updates to parameters are forbidden.": true, "cannot change roleRef": true, "may not change once set": true, "must be positive": false,
+		"field is immutable": true, "updates to parameters are forbidden.": true, "cannot change roleRef": true, "may not change once set": true, "may not be changed in an update.": true, "pod updates may not change fields other than `spec.containers[*].image`": true, "must be positive": false,
 	} {
 		err := apierrors.NewInvalid(schema.GroupKind{Kind: "StorageClass"}, "slow", field.ErrorList{field.Invalid(field.NewPath("x"), nil, said)})
 		if got := Immutable(err); got != want {

@@ -16,6 +16,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -70,7 +71,7 @@ func parseOne(doc []byte) ([]*unstructured.Unstructured, error) {
 
 // expand returns an object, or the objects of a List, checked and in the form that is applied.
 func expand(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
-	if items, found := u.Object["items"]; u.GetKind() == "List" && (!found || items == nil) {
+	if items, found := u.Object["items"]; u.GetKind() == "List" && !found || strings.HasSuffix(u.GetKind(), "List") && found && items == nil && u.GetName() == "" {
 		return nil, nil // a template without rows
 	}
 	if !u.IsList() {
@@ -101,6 +102,9 @@ func complete(u *unstructured.Unstructured) error {
 		return fmt.Errorf("%s has no metadata.name", u.GetKind())
 	}
 	meta, _ := u.Object["metadata"].(map[string]any) // it has a name
+	for _, field := range []string{"uid", "resourceVersion", "generation", "managedFields", "selfLink"} {
+		delete(meta, field) // of an object that was read from a cluster
+	}
 	for _, field := range []string{"labels", "annotations"} {
 		if err := texts(meta, field); err != nil { // otherwise all of them would get lost
 			return fmt.Errorf("%s: metadata.%w", Name(u), err)
@@ -161,7 +165,7 @@ func Rank(u *unstructured.Unstructured) int {
 		return 0
 	case "CustomResourceDefinition":
 		return 1
-	case "ServiceAccount", "ClusterRole", "Role":
+	case "ServiceAccount", "ClusterRole", "Role", "NetworkPolicy", "ResourceQuota", "LimitRange": // pods begin with their limits
 		return 2
 	case "ClusterRoleBinding", "RoleBinding", "ConfigMap", "Secret":
 		return 3

@@ -66,6 +66,10 @@ func TestComplete(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
+	exported := testkit.Value(Parse([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, uid: u, resourceVersion: \"7\", generation: 2, managedFields: [{manager: kubectl}], creationTimestamp: null}\n")))(t)[0]
+	if got := fmt.Sprint(exported.Object["metadata"]); got != "map[creationTimestamp:<nil> name:x]" {
+		t.Errorf("an exported object has %v", got)
+	}
 	secret := testkit.Value(Parse([]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {a: QQ==, b: Qg==}\nstringData: {a: new, c: \"1\"}\n")))(t)[0]
 	if got := fmt.Sprint(secret.Object["data"]); got != "map[a:bmV3 b:Qg== c:MQ==]" || secret.Object["stringData"] != nil {
 		t.Errorf("the Secret has %v", secret.Object)
@@ -75,7 +79,8 @@ func TestComplete(t *testing.T) {
 		t.Errorf("the Secret has %v", only.Object)
 	}
 	for text, want := range map[string]string{
-		"{apiVersion: v1, kind: List, items: null}": "0", "{apiVersion: v1, kind: List}": "0", "{apiVersion: v1, kind: List, items: []}": "0",
+		"{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleList, items: null}": "0",
+		"{apiVersion: v1, kind: List, items: null}":                               "0", "{apiVersion: v1, kind: List}": "0", "{apiVersion: v1, kind: List, items: []}": "0",
 		"{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret, metadata: {name: s}}]}]}": "1",
 		"{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret, metadata: {}}]}":                                               "item 1: Secret has no metadata.name",
 		"{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Pod, metadata: {generateName: p-}}]}":                                  "metadata.name",

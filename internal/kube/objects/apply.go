@@ -3,6 +3,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -44,8 +45,11 @@ type Options struct {
 	Force  bool
 	Once   bool // the inventory records that the set is applied a single time
 	// Helm names the Helm release, "NAMESPACE/NAME", whose objects the set takes over; empty: none.
-	Helm string
-	From []string // sets that leave the document: this one takes their objects over
+	Helm  string
+	From  []string // sets that leave the document: this one takes their objects over
+	Hooks string   // digest of the set's hooks, for the inventory
+	// Moved names for objects, by identity, the set of the document from which this one takes them over, and Heirs the set that takes them from this one.
+	Moved, Heirs map[string]string
 }
 
 // Result lists the applied and the removed objects.
@@ -96,7 +100,7 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 	}
 	keep := refs(objects)
 	// Recorded before anything is created, so that the next Apply knows the objects of an interrupted one.
-	if err := c.record(ctx, o, inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs}); err != nil {
+	if err := c.record(ctx, o, inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs, Last: cmp.Or(before.Digest, before.Last), Doing: digest, Hooks: before.Hooks}); err != nil {
 		return result, err
 	}
 	left, err := c.unended(ctx, objects, before)
@@ -114,7 +118,7 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 		left = left[n:]
 	}
 	if o.Prune {
-		if result.Pruned, err = c.prune(ctx, before.Objects, keep, o.Addon); err != nil {
+		if result.Pruned, err = c.prune(ctx, before.Objects, keep, o); err != nil {
 			return result, err
 		}
 	} else {
@@ -124,7 +128,7 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 	if err != nil {
 		return result, err
 	}
-	return result, c.record(ctx, o, inventory{Digest: digest, Objects: keep, Jobs: jobs})
+	return result, c.record(ctx, o, inventory{Digest: digest, Objects: keep, Jobs: jobs, Hooks: o.Hooks})
 }
 
 func sameRank(objects []*unstructured.Unstructured) int {
@@ -285,6 +289,23 @@ func (c *Applier) resource(ctx context.Context, r ref) (dynamic.ResourceInterfac
 		return c.Dynamic.Resource(m.Resource), nil
 	}
 	return c.Dynamic.Resource(m.Resource).Namespace(r.namespace()), nil
+}
+
+// held is resource for an object that the cluster may hold in a version that is no longer served.
+func (c *Applier) held(ctx context.Context, r ref) (dynamic.ResourceInterface, error) {
+	ri, err := c.resource(ctx, r)
+	if !meta.IsNoMatchError(err) {
+		return ri, err
+	}
+	m, other := c.Mapper.RESTMapping(r.object().GroupVersionKind().GroupKind())
+	if meta.IsNoMatchError(other) {
+		return nil, err
+	}
+	if other != nil {
+		return nil, answer.Error(ctx, other, "find the kind %s", r.Kind).At(c.Host)
+	}
+	r.APIVersion = m.GroupVersionKind.GroupVersion().String()
+	return c.resource(ctx, r)
 }
 
 // Mapping looks up a kind in the API's discovery. For an unknown kind, which may be new, it refreshes the mapper once.

@@ -25,7 +25,7 @@ func (c *Applier) ending(ctx context.Context, going []ref, o Options) ([]meta.RE
 		if o.Shared {
 			if live, err := c.owned(ctx, r, o.Addon); err != nil {
 				return nil, err
-			} else if live == nil || stays(live) {
+			} else if live == nil || stays(live) || o.Heirs[r.identity()] != "" {
 				continue
 			}
 		}
@@ -51,7 +51,7 @@ func wide(m meta.RESTMapping) int {
 
 // defined returns the kind of a definition in the cluster; nil if the API does not serve it.
 func (c *Applier) defined(ctx context.Context, r ref) (*meta.RESTMapping, error) {
-	ri, err := c.resource(ctx, r)
+	ri, err := c.held(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (c *Applier) empty(ctx context.Context, kinds []meta.RESTMapping) error {
 			if wide(m) != scope {
 				continue
 			}
-			list, err := c.objectsOf(ctx, m)
+			list, err := c.allOf(ctx, m)
 			if err != nil {
 				return err
 			}
@@ -144,8 +144,8 @@ func refTo(m meta.RESTMapping, o *metav1.PartialObjectMetadata) ref {
 	return ref{APIVersion: m.GroupVersionKind.GroupVersion().String(), Kind: m.GroupVersionKind.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// objectsOf lists the objects of a kind.
-func (c *Applier) objectsOf(ctx context.Context, m meta.RESTMapping) ([]metav1.PartialObjectMetadata, error) {
+// allOf lists the objects of a kind.
+func (c *Applier) allOf(ctx context.Context, m meta.RESTMapping) ([]metav1.PartialObjectMetadata, error) {
 	list, err := c.Meta.Resource(m.Resource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, answer.Error(ctx, err, "list %s", m.Resource.Resource).At(c.Host)

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -26,7 +28,9 @@ type Finding struct {
 	Refused []string // why Apply will refuse objects, one a line; only of sets that are Shared
 	Pruned  []Ref    // objects that the set no longer has
 	Same    bool     // the inventory records these very objects
+	Mending bool     // an apply of these very objects, which had been applied before, was interrupted
 	Known   bool     // the set was applied before
+	Hooked  bool     // only the hooks differ from those that the inventory records
 	Mode    bool     // the inventory records the other mode: applied once, or kept as it is
 }
 
@@ -36,8 +40,11 @@ func (f *Finding) Clean() bool { return !f.Mode && f.alike() }
 // OnlyMode reports whether nothing but the mode in the inventory differs, which Remember writes.
 func (f *Finding) OnlyMode() bool { return f.Mode && f.alike() }
 
+// Mends reports whether the set was applied as it is: what Apply changes was changed by others.
+func (f *Finding) Mends() bool { return f.Same && !f.Hooked || f.Mending }
+
 func (f *Finding) alike() bool {
-	return f.Same && len(f.Deltas) == 0 && len(f.Refused) == 0 && len(f.Pruned) == 0
+	return f.Same && !f.Hooked && len(f.Deltas) == 0 && len(f.Refused) == 0 && len(f.Pruned) == 0
 }
 
 // Differences finds what Apply would change, field by field, as the API server foresees it. Values of Secrets are masked. An object that can't be compared
@@ -57,7 +64,7 @@ func (c *Applier) Differences(ctx context.Context, manifests []byte, o Options) 
 // Examine compares a set with the cluster, and foresees by dry runs what Apply would change and refuse.
 func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructured, o Options) (Finding, error) {
 	var f Finding
-	found, refused := make([][]delta.Delta, len(wanted)), make([]string, len(wanted))
+	found, refused, wrong := make([][]delta.Delta, len(wanted)), make([]string, len(wanted)), make([]error, len(wanted))
 	inv, err := c.inventory(ctx, o.Addon)
 	if err != nil {
 		return f, err
@@ -67,12 +74,12 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 	for i, u := range wanted {
 		g.Go(func() error {
 			deltas, err := c.compare(gctx, u, o, inv)
-			if o.Shared && fail.KindOf(err) == fail.Conflict {
+			if o.Shared && fail.KindOf(err) == fail.Invalid {
+				wrong[i] = err
+				return nil
+			} else if o.Shared && fail.KindOf(err) == fail.Conflict {
 				refused[i] = manifest.Name(u) + " " + reason(err)
 				deltas = []delta.Delta{{Kind: "object", Name: manifest.Name(u), Action: "update", Why: "refused: it " + reason(err)}}
-			} else if o.Shared && fail.KindOf(err) == fail.Invalid {
-				refused[i] = manifest.Name(u) + ": " + reason(err)
-				deltas = []delta.Delta{{Kind: "object", Name: manifest.Name(u), Action: "update", Why: "refused: " + reason(err)}}
 			} else if o.Shared && fail.KindOf(err) == fail.Unreachable {
 				return err
 			} else if err != nil {
@@ -85,14 +92,38 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 	if err := g.Wait(); err != nil {
 		return f, err
 	}
+	redefined := map[schema.GroupKind]bool{} // kinds whose fields change with the set
+	for i, u := range wanted {
+		if gk, ok := manifest.Defines(u); ok && len(found[i]) > 0 {
+			redefined[gk] = true
+		}
+	}
+	for i, u := range wanted {
+		switch {
+		case wrong[i] == nil:
+		case redefined[u.GroupVersionKind().GroupKind()]:
+			found[i] = []delta.Delta{{Kind: "object", Name: manifest.Name(u), Action: "update", Why: "its fields can't be compared before its definition changes"}}
+		default:
+			refused[i] = manifest.Name(u) + ": " + reason(wrong[i])
+			found[i] = []delta.Delta{{Kind: "object", Name: manifest.Name(u), Action: "update", Why: "refused: " + reason(wrong[i])}}
+		}
+	}
 	f.Deltas = slices.Concat(found...)
 	f.Refused = slices.DeleteFunc(refused, func(s string) bool { return s == "" })
 	digest, err := manifest.DigestAll(wanted)
 	if err != nil {
 		return f, err
 	}
-	f.Same, f.Known = inv.Digest == digest, inv.Digest != ""
+	f.Same, f.Known = inv.Digest == digest, inv.Digest != "" || inv.Last != ""
+	f.Mending = inv.Digest == "" && inv.Last == digest && inv.Doing == digest
+	f.Hooked = f.Same && o.Hooks != "" && inv.Hooks != "" && inv.Hooks != o.Hooks
 	f.Mode = f.Known && inv.Once != o.Once
+	err = c.leftOut(ctx, &f, wanted, o, inv)
+	return f, err
+}
+
+// leftOut adds the objects that the inventory has and the set no longer has to a finding.
+func (c *Applier) leftOut(ctx context.Context, f *Finding, wanted []*unstructured.Unstructured, o Options, inv inventory) error {
 	keep := map[string]bool{}
 	for _, r := range refs(wanted) {
 		keep[r.identity()] = true
@@ -103,18 +134,25 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 		}
 		if o.Shared { // an interrupted apply may have recorded objects that it never made, and pruned ones
 			live, err := c.owned(ctx, r, o.Addon)
-			if err != nil || live == nil {
+			if err != nil {
+				return err
+			}
+			if live == nil {
+				continue
+			}
+			if heir := o.Heirs[r.identity()]; heir != "" {
+				f.Deltas = append(f.Deltas, delta.Delta{Kind: "object", Name: r.String(), Action: "update", Why: "it goes over to " + SetTitle(heir)})
 				continue
 			}
 			if stays(live) {
-				f.Deltas = append(f.Deltas, delta.Delta{Kind: "object", Name: r.String(), Action: "update", Why: "it leaves the set and stays: its helm.sh/resource-policy is keep"})
+				f.Deltas = append(f.Deltas, delta.Delta{Kind: "object", Name: r.String(), Action: "update", Why: "it leaves the set and stays: its helm.sh/resource-policy is keep, or the cluster needs it"})
 				continue
 			}
 		}
 		f.Pruned = append(f.Pruned, Ref(r))
 		f.Deltas = append(f.Deltas, delta.Delta{Kind: "object", Name: r.String(), Action: "remove", Why: "the addon no longer has it"})
 	}
-	return f, nil
+	return nil
 }
 
 func unknown(name string, err error) delta.Delta {
@@ -149,6 +187,11 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 	if err != nil {
 		return nil, answer.Error(ctx, err, "get %s", name).At(c.Host)
 	}
+	if o.Shared && live.GetDeletionTimestamp() != nil {
+		if owner, err := c.owner(ctx, live, o); err == nil && owner == "" {
+			return []delta.Delta{{Kind: "object", Name: name, Action: "create", Why: reason(leaving(live))}}, nil
+		}
+	}
 	want := u.DeepCopy()
 	if o.Addon != "" {
 		want.SetLabels(with(want.GetLabels(), AddonLabel, o.Addon))
@@ -172,6 +215,19 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 		return nil, answer.Error(ctx, err, "foresee %s", name).At(c.Host)
 	}
 	return delta.Tree("object", name, essence(live), essence(want), secretOf(u)), nil
+}
+
+// Foresee fails with fail.Conflict if Apply would refuse an object of a set that is Shared.
+func (c *Applier) Foresee(ctx context.Context, wanted []*unstructured.Unstructured, o Options) error {
+	f, err := c.Examine(ctx, wanted, o)
+	if err != nil || len(f.Refused) == 0 {
+		return err
+	}
+	e := fail.New(fail.Conflict, "%s", f.Refused[0])
+	if more := len(f.Refused) - 1; more > 0 {
+		e.What += fmt.Sprintf("; and %d more", more)
+	}
+	return e.Do("nothing of %s was applied: naupegos diff shows all objects that are refused", SetTitle(o.Addon))
 }
 
 // created describes an object that does not exist yet, with its lines.

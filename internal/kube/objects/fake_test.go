@@ -31,7 +31,7 @@ type sea struct {
 
 func newSea(t *testing.T) sea {
 	t.Helper()
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Group: "example.org", Version: "v1"}})
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Version: "v1"}, {Group: "apps", Version: "v1"}, {Group: "batch", Version: "v1"}, {Group: "example.org", Version: "v1"}})
 	for _, k := range []string{"v1/ConfigMap", "v1/Secret", "v1/PersistentVolumeClaim", "v1/Pod", "apps/v1/Deployment", "apps/v1/StatefulSet", "batch/v1/Job", "example.org/v1/Sail"} {
 		at := strings.LastIndex(k, "/")
 		m.Add(schema.FromAPIVersionAndKind(k[:at], k[at+1:]), meta.RESTScopeNamespace)

@@ -43,6 +43,9 @@ func (r Ref) String() string { return ref(r).String() }
 // inventory lists the objects of an addon. It is stored in a ConfigMap of kube-system.
 type inventory struct {
 	Digest  string // of the manifests applied last; empty while an apply is unfinished
+	Last    string // while one is unfinished: of the manifests that were applied completely before
+	Doing   string // while one is unfinished: of its manifests
+	Hooks   string // digest of the hooks as of the manifests applied last; empty: not recorded
 	Objects []ref
 	Once    bool              // the set is applied a single time
 	Jobs    map[string]string // the digests of Jobs that the cluster deletes when they have ended, by identity, as applied last
@@ -117,6 +120,7 @@ func (c *Applier) inventory(ctx context.Context, addon string) (inventory, error
 		return inv, answer.Error(ctx, err, "get the inventory of addon %s", addon).At(c.Host)
 	}
 	inv.Digest, inv.Once = cm.Data["digest"], cm.Data["mode"] == "once"
+	inv.Last, inv.Doing, inv.Hooks = cm.Data["last"], cm.Data["doing"], cm.Data["hooks"]
 	err = json.Unmarshal([]byte(cm.Data["objects"]), &inv.Objects)
 	if jobs := cm.Data["jobs"]; jobs != "" && err == nil {
 		err = json.Unmarshal([]byte(jobs), &inv.Jobs)
@@ -138,6 +142,11 @@ func (c *Applier) record(ctx context.Context, o Options, inv inventory) error {
 		return fmt.Errorf("inventory of addon %s: %w", addon, err)
 	}
 	data := map[string]string{"digest": inv.Digest, "objects": string(raw)}
+	for key, value := range map[string]string{"last": inv.Last, "doing": inv.Doing, "hooks": inv.Hooks} {
+		if value != "" {
+			data[key] = value
+		}
+	}
 	if o.Once {
 		data["mode"] = "once"
 	}
@@ -169,6 +178,40 @@ func (c *Applier) forget(ctx context.Context, addon string) error {
 		return answer.Error(ctx, err, "delete the inventory of addon %s", addon).At(c.Host)
 	}
 	return nil
+}
+
+// Inventory lists the objects that a set made, or was about to make.
+func (c *Applier) Inventory(ctx context.Context, addon string) ([]Ref, error) {
+	inv, err := c.inventory(ctx, addon)
+	var out []Ref
+	for _, r := range inv.Objects {
+		out = append(out, Ref(r))
+	}
+	return out, err
+}
+
+// Groups lists the groups of the custom resources among objects, and those that definitions among them define.
+func Groups(all []Ref) (uses, defines []string) {
+	for _, r := range all {
+		group := ref(r).object().GroupVersionKind().Group
+		switch {
+		case r.Kind == "CustomResourceDefinition":
+			_, group, _ = strings.Cut(r.Name, ".")
+			if !slices.Contains(defines, group) {
+				defines = append(defines, group)
+			}
+		case custom(ref(r)) && group != "apiregistration.k8s.io" && !slices.Contains(uses, group):
+			uses = append(uses, group)
+		}
+	}
+	return uses, defines
+}
+
+// Works reports whether there are workloads among objects.
+func Works(all []Ref) bool {
+	return slices.ContainsFunc(all, func(r Ref) bool {
+		return slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet", "Pod"}, r.Kind)
+	})
 }
 
 // Addons lists the addons that have an inventory, sorted.

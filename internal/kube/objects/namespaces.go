@@ -1,13 +1,13 @@
 package objects
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -57,12 +57,23 @@ func (c *Applier) Place(ctx context.Context, all []*unstructured.Unstructured, n
 	return out, nil
 }
 
-// occupied names an object of a namespace that does not belong to the set; "" if there is none. It leaves out objects that others own, objects that
-// Kubernetes puts into each namespace, and objects of kinds that end with the set.
-func (c *Applier) occupied(ctx context.Context, namespace, addon string, ending []meta.RESTMapping) (string, error) {
+// occupied names an object of a namespace that outlives the objects that go with the set; "" if there is none. It leaves out objects that Kubernetes puts into
+// each namespace, and objects whose owners go; with whole also objects of definitions that go.
+func (c *Applier) occupied(ctx context.Context, namespace, addon string, going []ref, whole bool) (string, error) {
 	lists, err := c.Set.Discovery().ServerPreferredResources()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return "", answer.Error(ctx, err, "ask which resources the API serves").At(c.Host)
+	}
+	inv, err := c.inventory(ctx, addon)
+	if err != nil {
+		return "", err
+	}
+	x, kept := newCollector(c), map[string]bool{}
+	for _, r := range inv.Objects {
+		kept[r.identity()] = true
+	}
+	for _, r := range going {
+		x.known[r.identity()], kept[r.identity()] = fate{goes: true, ours: true}, false
 	}
 	for _, l := range lists {
 		gv, err := schema.ParseGroupVersion(l.GroupVersion)
@@ -71,10 +82,16 @@ func (c *Applier) occupied(ctx context.Context, namespace, addon string, ending 
 		}
 		for _, r := range l.APIResources {
 			if !r.Namespaced || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") || strings.Contains(r.Name, "/") ||
-				slices.Contains([]string{"events", "endpoints", "endpointslices", "leases"}, r.Name) || gv.Group == "metrics.k8s.io" ||
-				slices.ContainsFunc(ending, func(m meta.RESTMapping) bool {
-					return m.Resource.GroupResource() == gv.WithResource(r.Name).GroupResource()
-				}) {
+				slices.Contains([]string{"events", "endpoints", "endpointslices", "leases"}, r.Name) || gv.Group == "metrics.k8s.io" {
+				continue
+			}
+			if whole && x.known[definition(r.Name+"."+gv.Group).identity()].goes {
+				continue
+			}
+			if gone, err := c.undefined(ctx, r.Name+"."+gv.Group, x.known); err != nil || gone {
+				if err != nil {
+					return "", err
+				}
 				continue
 			}
 			found, err := c.Meta.Resource(gv.WithResource(r.Name)).Namespace(namespace).List(ctx, metav1.ListOptions{})
@@ -82,7 +99,14 @@ func (c *Applier) occupied(ctx context.Context, namespace, addon string, ending 
 				return "", answer.Error(ctx, err, "list %s of namespace %s", r.Name, namespace).At(c.Host)
 			}
 			for i := range found.Items {
-				if o := &found.Items[i]; foreign(o, r.Kind, addon) {
+				o := &found.Items[i]
+				id := ref{APIVersion: gv.String(), Kind: r.Kind, Namespace: namespace, Name: o.Name}.identity()
+				stays, err := x.outlives(ctx, o, r.Kind, id)
+				if err != nil {
+					return "", err
+				}
+				hook := r.Kind != "PersistentVolumeClaim" && appliedFor(o, addon) // what a chart's hooks made is in no inventory
+				if stays && (kept[id] || !hook) {
 					return r.Kind + " " + o.Name, nil
 				}
 			}
@@ -91,66 +115,18 @@ func (c *Applier) occupied(ctx context.Context, namespace, addon string, ending 
 	return "", nil
 }
 
-func foreign(o *metav1.PartialObjectMetadata, kind, addon string) bool {
-	ofNamespace := kind == "ServiceAccount" && o.Name == "default" || kind == "ConfigMap" && o.Name == "kube-root-ca.crt"
-	return !ofNamespace && len(o.OwnerReferences) == 0 && o.DeletionTimestamp == nil && o.Labels[AddonLabel] != addon
-}
-
-// Lost lists what a removal of objects destroys besides them: volumes, and objects of other owners whose definitions are removed.
-func (c *Applier) Lost(ctx context.Context, going []Ref) (volumes, definitions []string, err error) {
-	gone := map[string]bool{}
-	for _, r := range going {
-		gone[ref(r).identity()] = true
-	}
-	for _, r := range going {
-		switch r.Kind {
-		case "PersistentVolumeClaim", "PersistentVolume":
-			volumes = append(volumes, ref(r).String())
-		case "CustomResourceDefinition":
-			n, err := c.countOthers(ctx, ref(r), gone)
-			if err != nil {
-				return nil, nil, err
-			}
-			if n > 0 {
-				definitions = append(definitions, fmt.Sprintf("%s with %d objects of other owners", ref(r), n))
-			}
-		}
-	}
-	return volumes, definitions, nil
-}
-
-// countOthers counts the objects of a definition that the removal does not include.
-func (c *Applier) countOthers(ctx context.Context, r ref, gone map[string]bool) (int, error) {
-	m, err := c.defined(ctx, r)
-	if err != nil || m == nil {
-		return 0, err
-	}
-	list, err := c.objectsOf(ctx, *m)
-	n := 0
-	for i := range list {
-		if !gone[refTo(*m, &list[i]).identity()] {
-			n++
-		}
-	}
-	return n, err
-}
-
-// Occupied lists the namespaces that stay after a removal of a set's objects, each with an object of others: "Namespace shop has Secret owner".
+// Occupied lists the namespaces that stay after a removal of an addon's objects, each with an object of others: "Namespace shop has Secret owner".
 func (c *Applier) Occupied(ctx context.Context, going []Ref, addon string) ([]string, error) {
 	var all []ref
 	for _, r := range going {
 		all = append(all, ref(r))
-	}
-	kinds, err := c.ending(ctx, all, Options{Addon: addon})
-	if err != nil {
-		return nil, err
 	}
 	var out []string
 	for _, r := range all {
 		if !isNamespace(r) {
 			continue
 		}
-		other, err := c.occupied(ctx, r.Name, addon, kinds)
+		other, err := c.occupied(ctx, r.Name, addon, all, true)
 		if err != nil {
 			return nil, err
 		}
@@ -159,4 +135,45 @@ func (c *Applier) Occupied(ctx context.Context, going []Ref, addon string) ([]st
 		}
 	}
 	return out, nil
+}
+
+func definition(name string) ref {
+	return ref{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: name}
+}
+
+// undefined reports whether a definition is among the objects that go and is gone, or going, in the cluster: its objects go with it.
+func (c *Applier) undefined(ctx context.Context, name string, known map[string]fate) (bool, error) {
+	r := definition(name)
+	if !known[r.identity()].goes {
+		return false, nil
+	}
+	ri, err := c.resource(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	d, err := ri.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, answer.Error(ctx, err, "get %s", r).At(c.Host)
+	}
+	return d.GetDeletionTimestamp() != nil, nil
+}
+
+// outlives reports whether an object stays when the objects that go are gone.
+func (x *collector) outlives(ctx context.Context, o *metav1.PartialObjectMetadata, kind, id string) (bool, error) {
+	ofNamespace := kind == "ServiceAccount" && o.Name == "default" || kind == "ConfigMap" && o.Name == "kube-root-ca.crt"
+	if ofNamespace || o.DeletionTimestamp != nil || x.known[id].goes {
+		return false, nil
+	}
+	f, err := x.owned(ctx, o.Namespace, o.OwnerReferences)
+	return !f.goes, err
+}
+
+// appliedFor reports whether we gave an object the label of a set. Operators copy labels to what they make.
+func appliedFor(o *metav1.PartialObjectMetadata, addon string) bool {
+	return o.Labels[AddonLabel] == addon && slices.ContainsFunc(o.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
+		return m.Manager == FieldManager && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:`+AddonLabel+`"`))
+	})
 }

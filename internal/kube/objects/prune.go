@@ -2,7 +2,6 @@ package objects
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,15 +31,31 @@ func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error
 	if err != nil {
 		return err
 	}
-	if _, err := c.takeAway(ctx, union(inv.Objects, refs(objects)), o); err != nil {
+	going := union(inv.Objects, refs(objects))
+	_, err = c.takeAway(ctx, going, o, func(r ref) (bool, error) {
+		if o.Shared {
+			return c.deleteShared(ctx, r, o, going)
+		}
+		if o.Addon != "" && isNamespace(r) {
+			other, err := c.occupied(ctx, r.Name, o.Addon, going, true)
+			if err == nil && other != "" {
+				err = c.release(ctx, r, o.Addon)
+			}
+			if err != nil || other != "" {
+				return false, err
+			}
+		}
+		return true, c.deleteOne(ctx, r)
+	})
+	if err != nil {
 		return err
 	}
 	return c.forget(ctx, o.Addon)
 }
 
-// takeAway removes objects of a set in the reverse order of their creation, and returns those that it deleted. Finalizers of custom resources need their
-// operators, rights and definitions: these go after the custom resources are gone.
-func (c *Applier) takeAway(ctx context.Context, all []ref, o Options) ([]string, error) {
+// takeAway removes objects in the reverse order of their creation, and returns the objects that remove deleted. Finalizers of custom resources need their operators,
+// rights and definitions: these go after the custom resources are gone.
+func (c *Applier) takeAway(ctx context.Context, all []ref, o Options, remove func(ref) (deleted bool, err error)) ([]string, error) {
 	kinds, err := c.ending(ctx, all, o)
 	if err != nil {
 		return nil, err
@@ -49,18 +64,17 @@ func (c *Applier) takeAway(ctx context.Context, all []ref, o Options) ([]string,
 	var leaving []ref
 	slices.SortStableFunc(all, func(a, b ref) int { return manifest.Rank(b.object()) - manifest.Rank(a.object()) })
 	last := manifest.Rank(&unstructured.Unstructured{}) // the rank of custom resources
-	operators := false
 	for _, r := range all {
-		if manifest.Rank(r.object()) < last && !operators {
-			operators = true
+		if manifest.Rank(r.object()) < last && len(leaving)+len(kinds) > 0 {
 			if err := c.waitGone(ctx, leaving); err != nil {
 				return out, err
 			}
 			if err := c.empty(ctx, kinds); err != nil {
 				return out, err
 			}
+			leaving, kinds = nil, nil
 		}
-		deleted, err := c.remove(ctx, r, o, kinds)
+		deleted, err := remove(r)
 		if err != nil {
 			return out, err
 		}
@@ -74,28 +88,6 @@ func (c *Applier) takeAway(ctx context.Context, all []ref, o Options) ([]string,
 	return out, nil
 }
 
-// remove deletes an object of a set. It keeps a namespace with objects of others, unless their kinds end, and of a shared set an object that is another set's
-// by now, and one that is to stay.
-func (c *Applier) remove(ctx context.Context, r ref, o Options, ending []meta.RESTMapping) (deleted bool, err error) {
-	if o.Shared {
-		live, err := c.owned(ctx, r, o.Addon)
-		if err != nil || live == nil {
-			return false, err
-		}
-		if stays(live) {
-			return false, c.release(ctx, r)
-		}
-	}
-	if isNamespace(r) && o.Addon != "" {
-		if other, err := c.occupied(ctx, r.Name, o.Addon, ending); err != nil || other != "" {
-			return false, errors.Join(err, c.release(ctx, r))
-		}
-	}
-	return true, c.deleteOne(ctx, r)
-}
-
-func isNamespace(r ref) bool { return r.Kind == "Namespace" && r.APIVersion == "v1" }
-
 // custom reports whether an object is of a kind that Kubernetes does not bring.
 func custom(r ref) bool {
 	return !scheme.Scheme.IsGroupRegistered(r.object().GroupVersionKind().Group)
@@ -105,7 +97,7 @@ func custom(r ref) bool {
 func (c *Applier) waitGone(ctx context.Context, all []ref) error {
 	return answer.Poll(ctx, 200*time.Millisecond, func(ctx context.Context) error {
 		for _, r := range all {
-			ri, err := c.resource(ctx, r)
+			ri, err := c.held(ctx, r)
 			if meta.IsNoMatchError(err) {
 				continue
 			}
@@ -134,34 +126,70 @@ func (c *Applier) notGone(r ref, finalizers []string) error {
 	return e
 }
 
-// stays reports whether an object is to outlive its set, as Helm's charts mark it.
-func stays(live *unstructured.Unstructured) bool {
-	return strings.EqualFold(strings.TrimSpace(live.GetAnnotations()["helm.sh/resource-policy"]), "keep")
+func isNamespace(r ref) bool { return r.Kind == "Namespace" && r.APIVersion == "v1" }
+
+// deleteShared deletes an object of a set. It keeps an object that is another set's by now or goes over to one, one that is to stay, and a namespace with objects that
+// are not among those that go.
+func (c *Applier) deleteShared(ctx context.Context, r ref, o Options, going []ref) (deleted bool, err error) {
+	live, err := c.owned(ctx, r, o.Addon)
+	if err != nil || live == nil {
+		return false, err
+	}
+	if stays(live) || o.Heirs[r.identity()] != "" {
+		return false, c.release(ctx, r, o.Addon)
+	}
+	if r.Kind == "Namespace" && r.APIVersion == "v1" {
+		if other, err := c.occupied(ctx, r.Name, o.Addon, going, false); err != nil || other != "" {
+			if err == nil {
+				err = c.release(ctx, r, o.Addon)
+			}
+			return false, err
+		}
+	}
+	return true, c.deleteOne(ctx, r)
 }
 
-// release takes the label of its set from an object that stays.
-func (c *Applier) release(ctx context.Context, r ref) error {
-	ri, err := c.resource(ctx, r)
-	if err != nil {
-		return err
-	}
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, AddonLabel, DigestAnnotation)
-	if _, err := ri.Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}); err != nil && !apierrors.IsNotFound(err) {
+// stays reports whether an object is to outlive its set: Helm's charts mark it, or the cluster needs it.
+func stays(live *unstructured.Unstructured) bool {
+	return strings.EqualFold(strings.TrimSpace(live.GetAnnotations()["helm.sh/resource-policy"]), "keep") || essential(live)
+}
+
+// release takes the label of its set from an object that stays, unless another set has it by now.
+func (c *Applier) release(ctx context.Context, r ref, addon string) error {
+	return answer.Poll(ctx, 100*time.Millisecond, func(ctx context.Context) error {
+		live, err := c.owned(ctx, r, addon)
+		if err != nil || live == nil {
+			return err
+		}
+		ri, err := c.held(ctx, r)
+		if err != nil {
+			return err
+		}
+		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{%q:null},"annotations":{%q:null}}}`, live.GetResourceVersion(), AddonLabel, DigestAnnotation)
+		_, err = ri.Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
+			return nil
+		case apierrors.IsConflict(err): // it has changed since: look again
+			return fail.Wrap(fail.NotReady, err, "release %s", r).At(c.Host)
+		}
 		return answer.Error(ctx, err, "release %s", r).At(c.Host)
-	}
-	return nil
+	})
 }
 
 func (c *Applier) deleteOne(ctx context.Context, r ref) error {
-	ri, err := c.resource(ctx, r)
+	return c.delete(ctx, r, metav1.DeletePropagationBackground)
+}
+
+func (c *Applier) delete(ctx context.Context, r ref, how metav1.DeletionPropagation) error {
+	ri, err := c.held(ctx, r)
 	if err != nil {
 		if meta.IsNoMatchError(err) { // its kind is gone, and all objects with it
 			return nil
 		}
 		return err
 	}
-	background := metav1.DeletePropagationBackground
-	err = ri.Delete(ctx, r.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+	err = ri.Delete(ctx, r.Name, metav1.DeleteOptions{PropagationPolicy: &how})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return answer.Error(ctx, err, "delete %s", r).At(c.Host)
 	}
@@ -169,18 +197,18 @@ func (c *Applier) deleteOne(ctx context.Context, r ref) error {
 }
 
 // prune deletes the objects that are in before but not in keep and still carry the label of this addon.
-func (c *Applier) prune(ctx context.Context, before, keep []ref, addon string) ([]string, error) {
+func (c *Applier) prune(ctx context.Context, before, keep []ref, o Options) ([]string, error) {
 	kept := map[string]bool{}
 	for _, r := range keep {
 		kept[r.identity()] = true
 	}
 	going := slices.DeleteFunc(slices.Clone(before), func(r ref) bool { return kept[r.identity()] })
-	return c.takeAway(ctx, going, Options{Addon: addon, Shared: true})
+	return c.takeAway(ctx, going, Options{Addon: o.Addon, Shared: true, Heirs: o.Heirs}, func(r ref) (bool, error) { return c.deleteShared(ctx, r, o, going) })
 }
 
 // owned returns the live object if it belongs to the set; nil if it does not, or does not exist.
 func (c *Applier) owned(ctx context.Context, r ref, addon string) (*unstructured.Unstructured, error) {
-	ri, err := c.resource(ctx, r)
+	ri, err := c.held(ctx, r)
 	if err != nil {
 		if meta.IsNoMatchError(err) {
 			return nil, nil

@@ -3,6 +3,7 @@ package objects
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -266,7 +267,10 @@ func TestInheritance(t *testing.T) {
 		return m
 	}
 	u := parsed(t, configMap)[0]
+	terraform := entry("terraform-provider-helm_v2.17.0_x5", "Update", "", "tf").(map[string]any)
+	terraform["fieldsV1"].(map[string]any)["f:metadata"] = map[string]any{"f:annotations": map[string]any{"f:meta.helm.sh/release-name": map[string]any{}}}
 	u.Object["metadata"].(map[string]any)["managedFields"] = []any{
+		terraform,
 		entry("helm", "Apply", "", "four"), entry("Helm", "Update", "", "three"), entry("kubectl", "Apply", "", "server"), entry("tuner", "Apply", "", "tuned"), entry("helm", "Update", "status", "state"),
 	}
 	raw, err := inheritance(u)
@@ -286,10 +290,193 @@ func TestInheritance(t *testing.T) {
 		left[m["manager"].(string)+" "+m["operation"].(string)] = fmt.Sprint(m["fieldsV1"])
 	}
 	ours := left[FieldManager+" Apply"]
-	if len(left) != 3 || !strings.Contains(ours, "f:four") || !strings.Contains(ours, "f:three") || !strings.Contains(ours, "f:server") || strings.Contains(ours, "tuned") || left["tuner Apply"] == "" || left["helm Update"] == "" {
+	if len(left) != 3 || !strings.Contains(ours, "f:four") || !strings.Contains(ours, "f:three") || !strings.Contains(ours, "f:server") || !strings.Contains(ours, "f:tf") || strings.Contains(ours, "tuned") || left["tuner Apply"] == "" || left["helm Update"] == "" {
 		t.Errorf("%v", left)
 	}
 	if raw, err := inheritance(parsed(t, configMap)[0]); err != nil || raw != nil {
 		t.Errorf("nothing to take over: %s %v", raw, err)
+	}
+}
+
+// TestMovedObject: an object that leaves one set for another in one edit stays, whichever is applied first, and is neither refused nor lost.
+func TestMovedObject(t *testing.T) {
+	id := RefOf(parsed(t, operator)[0]).Identity()
+	for _, formerFirst := range []bool{true, false} {
+		s, former, o := newSea(t), Options{Addon: "manifests.all", Prune: true, Shared: true}, Options{Addon: "manifests.db", Prune: true, Shared: true}
+		s.apply(t, configMap+"---\n"+operator, former)
+		s.edit(t, operator, func(u *unstructured.Unstructured) { u.SetUID("the-first") })
+		if f := s.examine(t, operator, o); len(f.Refused) != 1 {
+			t.Errorf("without a word about the move:\n%s", words(f))
+		}
+		former.Heirs, o.Moved = map[string]string{id: o.Addon}, map[string]string{id: former.Addon}
+		if f := s.examine(t, configMap, former); len(f.Pruned) != 0 || !strings.Contains(words(f), "goes over to manifests db") {
+			t.Errorf("the former set: %v\n%s", f.Pruned, words(f))
+		}
+		if f := s.examine(t, operator, o); len(f.Refused) != 0 {
+			t.Errorf("the new set:\n%s", words(f))
+		}
+		deleted := 0
+		s.dyn.PrependReactor("delete", "*", func(ktest.Action) (bool, runtime.Object, error) { deleted++; return false, nil, nil })
+		if formerFirst {
+			s.apply(t, configMap, former)
+		}
+		s.apply(t, operator, o)
+		if !formerFirst {
+			s.apply(t, configMap, former)
+		}
+		if u := s.live(t, operator); deleted != 0 || u == nil || u.GetLabels()[AddonLabel] != o.Addon {
+			t.Errorf("former first %t: %d deletions, %v", formerFirst, deleted, u)
+		}
+		former.Heirs, o.Moved = nil, nil
+		if f := s.examine(t, configMap, former); !f.Clean() {
+			t.Errorf("the former set afterwards:\n%s", words(f))
+		}
+		if f := s.examine(t, operator, o); !f.Clean() {
+			t.Errorf("the new set afterwards:\n%s", words(f))
+		}
+	}
+}
+
+// TestOwnersOfObjects: the objects of other tools, of controllers and of the cluster itself belong to them.
+func TestOwnersOfObjects(t *testing.T) {
+	yes := "true"
+	for _, c := range []struct{ text, want string }{
+		{"{name: a, labels: {kustomize.toolkit.fluxcd.io/name: apps, kustomize.toolkit.fluxcd.io/namespace: flux}}", "the Kustomization flux/apps of Flux"},
+		{"{name: a, labels: {helm.toolkit.fluxcd.io/name: web, helm.toolkit.fluxcd.io/namespace: flux}}", "the HelmRelease flux/web of Flux"},
+		{"{name: a, annotations: {argocd.argoproj.io/tracking-id: 'shop:/ConfigMap:shop/a'}}", "the application shop of Argo CD"},
+		{"{name: a, ownerReferences: [{apiVersion: example.org/v1, kind: Sail, name: jib, uid: u, controller: " + yes + "}]}", "Sail jib"},
+		{"{name: a, ownerReferences: [{apiVersion: example.org/v1, kind: Sail, name: jib, uid: u}]}", ""},
+		{"{name: coredns, namespace: kube-system}", "Kubernetes itself"},
+		{"{name: coredns, namespace: shop}", ""},
+		{"{name: a, annotations: {" + DigestAnnotation + ": x}}", "Kubernetes itself"},
+		{"{name: a, annotations: {" + DigestAnnotation + ": x}, labels: {" + AddonLabel + ": manifests.shop}}", ""},
+	} {
+		if got := ownerOf(parsed(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: "+c.text+"\n")[0], Options{Addon: "manifests.shop"}); got != c.want {
+			t.Errorf("%s belongs to %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+// TestEssentialObjectStays: an object that the cluster needs and a set took outlives the set.
+func TestEssentialObjectStays(t *testing.T) {
+	s, o := newSea(t), Options{Addon: "manifests.dns", Prune: true, Shared: true}
+	dns := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: coredns, namespace: kube-system}\n"
+	s.apply(t, dns+"---\n"+configMap, o) // it did not exist
+	going, staying, _, err := s.Departing(t.Context(), o.Addon)
+	if err != nil || len(going) != 1 || len(staying) != 1 {
+		t.Errorf("going %v, staying %v: %v", going, staying, err)
+	}
+	if err := s.Delete(t.Context(), nil, o); err != nil || s.live(t, dns) == nil || s.live(t, configMap) != nil {
+		t.Errorf("%v; CoreDNS: %v, the other: %v", err, s.live(t, dns), s.live(t, configMap))
+	}
+}
+
+// TestForesee: nothing of a set is written if one object is refused, also with Force.
+func TestForesee(t *testing.T) {
+	s, o := newSea(t), Options{Addon: "metrics-server", Prune: true, Shared: true, Force: true}
+	helmed := strings.Replace(operator, "namespace: shop", "namespace: shop, annotations: {meta.helm.sh/release-name: metrics, meta.helm.sh/release-namespace: kube-system}", 1)
+	if err := s.dyn.Tracker().Create(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, parsed(t, helmed)[0], "shop"); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Foresee(t.Context(), parsed(t, configMap+"---\n"+operator), o)
+	if fail.KindOf(err) != fail.Conflict || !strings.Contains(err.Error(), "Helm release kube-system/metrics") || s.live(t, configMap) != nil {
+		t.Errorf("%v; the ConfigMap: %v", err, s.live(t, configMap))
+	}
+	if err := s.Foresee(t.Context(), parsed(t, configMap), o); err != nil {
+		t.Errorf("a set that nothing is against: %v", err)
+	}
+}
+
+// TestDyingObject: an object that is being deleted is not applied to: it would take the change with it.
+func TestDyingObject(t *testing.T) {
+	s, o := newSea(t), Options{Addon: "manifests.shop", Prune: true, Shared: true}
+	dying := parsed(t, strings.Replace(keptClaim, "namespace: shop", "namespace: shop, deletionTimestamp: 2026-01-01T00:00:00Z, finalizers: [kubernetes.io/pvc-protection]", 1))[0]
+	if err := s.dyn.Tracker().Create(schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}, dying, "shop"); err != nil {
+		t.Fatal(err)
+	}
+	if f := s.examine(t, keptClaim, o); len(f.Refused) != 0 || !strings.Contains(words(f), "is being deleted") || !strings.Contains(words(f), "kubernetes.io/pvc-protection") {
+		t.Errorf("%q:\n%s", f.Refused, words(f))
+	}
+	if _, err := s.ApplyObjects(t.Context(), parsed(t, keptClaim), o); fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), "kubernetes.io/pvc-protection") {
+		t.Errorf("applied: %v", err)
+	}
+}
+
+// TestOldVersionIsPruned: an object that the inventory has in a version that is no longer served is pruned.
+func TestOldVersionIsPruned(t *testing.T) {
+	s, o := newSea(t), Options{Addon: "manifests.fleet", Prune: true, Shared: true}
+	s.apply(t, configMap+"---\n"+sail, o)
+	inv, err := s.inventory(t.Context(), o.Addon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range inv.Objects {
+		if inv.Objects[i].Kind == "Sail" {
+			inv.Objects[i].APIVersion = "example.org/v1beta1"
+		}
+	}
+	if err := s.record(t.Context(), o, inv); err != nil {
+		t.Fatal(err)
+	}
+	if f := s.examine(t, configMap, o); len(f.Pruned) != 1 {
+		t.Errorf("pruned %v", f.Pruned)
+	}
+	s.apply(t, configMap, o)
+	if s.live(t, sail) != nil {
+		t.Error("the Sail stays for ever")
+	}
+}
+
+// TestInterruptedMend: after an interruption, a repair is still a repair, and a change is still a change of a set that is known.
+func TestInterruptedMend(t *testing.T) {
+	s, o := newSea(t), Options{Addon: "charts.shop", Prune: true, Shared: true, Hooks: "h1"}
+	changed := strings.Replace(configMap, "a: x", "a: z", 1)
+	interrupted := func(text string) Finding {
+		t.Helper()
+		s.dyn.PrependReactor("patch", "configmaps", func(ktest.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewServiceUnavailable("away")
+		})
+		if _, err := s.ApplyObjects(t.Context(), parsed(t, text), o); err == nil {
+			t.Fatal("not interrupted")
+		}
+		s.dyn.ReactionChain = s.dyn.ReactionChain[1:]
+		return s.examine(t, text, o)
+	}
+	if f := interrupted(configMap); f.Known || f.Mends() {
+		t.Errorf("the first apply: %+v", f)
+	}
+	s.apply(t, configMap, o)
+	if f := interrupted(configMap); f.Clean() || !f.Known || !f.Mends() {
+		t.Errorf("a repair: %+v", f)
+	}
+	if f := interrupted(changed); f.Clean() || !f.Known || f.Mends() {
+		t.Errorf("a change: %+v", f)
+	}
+	if f := s.examine(t, configMap, o); f.Clean() || f.Mends() {
+		t.Errorf("back again: %+v", f)
+	}
+	s.apply(t, configMap, o)
+	o.Hooks = "h2"
+	if f := s.examine(t, configMap, o); f.Clean() || f.Mends() || !f.Hooked {
+		t.Errorf("other hooks: %+v", f)
+	}
+	s.apply(t, configMap, o)
+	if f := s.examine(t, configMap, o); !f.Clean() {
+		t.Errorf("afterwards:\n%s", words(f))
+	}
+}
+
+// TestRedefinedKind: an object with a field that its definition gets in the same set is not refused.
+func TestRedefinedKind(t *testing.T) {
+	s, o := newSea(t), Options{Addon: "manifests.fleet", Prune: true, Shared: true}
+	definition := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: sails.example.org}\nspec: {group: example.org, names: {kind: Sail}}\n"
+	s.dyn.PrependReactor("patch", "sails", func(ktest.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("failed to create typed patch object (shop/jib; example.org/v1, Kind=Sail): .spec.area: field not declared in schema")
+	})
+	if f := s.examine(t, sail, o); len(f.Refused) != 1 || !strings.Contains(f.Refused[0], ".spec.area") {
+		t.Errorf("without the definition: %q", f.Refused)
+	}
+	if f := s.examine(t, definition+"---\n"+sail, o); len(f.Refused) != 0 || !strings.Contains(words(f), "before its definition changes") {
+		t.Errorf("with it: %q\n%s", f.Refused, words(f))
 	}
 }

@@ -1,11 +1,13 @@
 package objects
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +43,9 @@ func (c *Applier) applyShared(ctx context.Context, r dynamic.ResourceInterface, 
 			if err := c.inherit(ctx, r, live); err != nil {
 				return err
 			}
+			if err := c.keepReplicas(ctx, r, u, live); err != nil {
+				return err
+			}
 		}
 	}
 	_, err = c.applyTo(ctx, r, u, live, o, metav1.ApplyOptions{FieldManager: FieldManager})
@@ -57,13 +62,26 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 		if owner != "" {
 			return nil, fail.New(fail.Conflict, "belongs to %s", owner).At(manifest.Name(u)).Do("give it another name, or remove it there first")
 		}
+		if err := leaving(live); err != nil {
+			return nil, err
+		}
+	}
+	if n, yes := scaled(u, live); yes && len(with.DryRun) > 0 {
+		u = u.DeepCopy()
+		if err := unstructured.SetNestedField(u.Object, n, "spec", "replicas"); err != nil {
+			return nil, err
+		}
 	}
 	with.Force = o.Force
 	out, err := r.Apply(ctx, u.GetName(), u, with)
+	if less := cleared(u, live, err); less != nil {
+		u = less
+		out, err = r.Apply(ctx, u.GetName(), u, with)
+	}
 	if !apierrors.IsConflict(err) || o.Force {
 		return out, err
 	}
-	fields, all := conflicts(err, o)
+	fields, all := conflicts(err, live, o)
 	if !all {
 		return nil, err
 	}
@@ -75,26 +93,45 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 	return r.Apply(ctx, u.GetName(), u, with)
 }
 
+// leaving fails with fail.NotReady if an object is being deleted: what is applied to it goes with it.
+func leaving(live *unstructured.Unstructured) error {
+	if live.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	e := fail.New(fail.NotReady, "%s is being deleted: it is made again when it is gone", manifest.Name(live))
+	if f := live.GetFinalizers(); len(f) > 0 {
+		e.What += "; it has the finalizer " + strings.Join(f, ", ")
+		e = e.Do("look why the controller of the finalizer does not finish, then apply again")
+	}
+	return e
+}
+
 // reason returns the words of a conflict.
 func reason(err error) string {
 	var e *fail.Error
-	if errors.As(err, &e) {
-		var inner *fail.Error
-		if e.Err != nil && errors.As(e.Err, &inner) {
-			e = inner
-		}
-		if e.Hint != "" {
-			return e.What + " (" + e.Hint + ")"
-		}
-		return e.What
+	if !errors.As(err, &e) {
+		return err.Error()
 	}
-	return err.Error()
+	var inner *fail.Error
+	said := ""
+	switch {
+	case e.Err != nil && errors.As(e.Err, &inner):
+		e = inner
+	case apierrors.IsConflict(e.Err):
+		said = ": " + e.Err.Error()
+	case e.Err != nil:
+		said = ": " + told(e.Err)
+	}
+	if e.Hint != "" {
+		return e.What + said + " (" + e.Hint + ")"
+	}
+	return e.What + said
 }
 
 // ownerOf is owner by the object's marks alone.
 func ownerOf(live *unstructured.Unstructured, o Options) string {
 	if addon := live.GetLabels()[AddonLabel]; addon != "" {
-		if addon == o.Addon || slices.Contains(o.From, addon) {
+		if addon == o.Addon || slices.Contains(o.From, addon) || o.Moved[refOf(live).identity()] == addon {
 			return ""
 		}
 		return SetTitle(addon)
@@ -103,18 +140,57 @@ func ownerOf(live *unstructured.Unstructured, o Options) string {
 	if name := a[helmRelease]; name != "" && a[helmNamespace]+"/"+name != o.Helm {
 		return "Helm release " + a[helmNamespace] + "/" + name
 	}
-	if live.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults" || live.GetLabels()["kubernetes.io/cluster-service"] == "true" {
+	// What we apply without a label, kubeadm's addons, is the cluster's own.
+	if essential(live) || live.GetLabels()["kubernetes.io/cluster-service"] == "true" || a[DigestAnnotation] != "" && live.GetKind() != "Namespace" {
 		return "Kubernetes itself"
+	}
+	return otherTool(live)
+}
+
+// kubeadmObjects are what kubeadm makes in kube-system, whatever their kinds.
+var kubeadmObjects = []string{"coredns", "kube-dns", "kube-proxy", "kubeadm-config", "kubelet-config", "extension-apiserver-authentication", "kube-root-ca.crt"}
+
+// essential reports whether the cluster does not work without an object.
+func essential(live *unstructured.Unstructured) bool {
+	name := live.GetName()
+	if live.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults" || strings.HasPrefix(name, "kubeadm:") {
+		return true
 	}
 	switch live.GetKind() {
 	case "Namespace":
-		if slices.Contains(systemNamespaces, live.GetName()) {
-			return "Kubernetes itself"
-		}
+		return slices.Contains(systemNamespaces, name)
 	case "PriorityClass":
-		if strings.HasPrefix(live.GetName(), "system-") {
-			return "Kubernetes itself"
+		return strings.HasPrefix(name, "system-")
+	case "ClusterRole", "ClusterRoleBinding":
+		return name == "system:coredns"
+	case "Service":
+		if live.GetNamespace() == metav1.NamespaceDefault && name == "kubernetes" {
+			return true
 		}
+	}
+	return live.GetNamespace() == metav1.NamespaceSystem && slices.Contains(kubeadmObjects, name) || live.GetNamespace() == metav1.NamespacePublic && name == "cluster-info"
+}
+
+// otherTool names the controller or the tool for deployments that owns an object; "" if there is none.
+func otherTool(live *unstructured.Unstructured) string {
+	for _, o := range live.GetOwnerReferences() {
+		if o.Controller != nil && *o.Controller {
+			return o.Kind + " " + o.Name
+		}
+	}
+	l, a := live.GetLabels(), live.GetAnnotations()
+	if name := l["kustomize.toolkit.fluxcd.io/name"]; name != "" {
+		return "the Kustomization " + manifest.Key(l["kustomize.toolkit.fluxcd.io/namespace"], name) + " of Flux"
+	}
+	if name := l["helm.toolkit.fluxcd.io/name"]; name != "" {
+		return "the HelmRelease " + manifest.Key(l["helm.toolkit.fluxcd.io/namespace"], name) + " of Flux"
+	}
+	if id := a["argocd.argoproj.io/tracking-id"]; id != "" {
+		name, _, _ := strings.Cut(id, ":")
+		return "the application " + name + " of Argo CD"
+	}
+	if name := l["argocd.argoproj.io/instance"]; name != "" {
+		return "the application " + name + " of Argo CD"
 	}
 	return ""
 }
@@ -141,7 +217,7 @@ var manager = regexp.MustCompile(`conflict with "([^"]+)"`)
 
 // conflicts lists the fields of a conflict that belong to programs, "spec.replicas (kube-controller-manager)". all reports whether the error says it for
 // each field.
-func conflicts(err error, o Options) (fields []string, all bool) {
+func conflicts(err error, live *unstructured.Unstructured, o Options) (fields []string, all bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return nil, false
@@ -151,7 +227,7 @@ func conflicts(err error, o Options) (fields []string, all bool) {
 		if cause.Type != metav1.CauseTypeFieldManagerConflict || m == nil {
 			return nil, false
 		}
-		if !person(m[1], o) {
+		if !person(m[1], o) && (o.Helm == "" || live == nil || !slices.Contains(helms(live), m[1])) {
 			fields = append(fields, strings.TrimPrefix(cause.Field, ".")+" ("+m[1]+")")
 		}
 	}
@@ -160,7 +236,18 @@ func conflicts(err error, o Options) (fields []string, all bool) {
 
 // person reports whether a field manager stands for a person's edit, or for the Helm release that the set takes over.
 func person(name string, o Options) bool {
-	return strings.HasPrefix(name, "kubectl") || name == "before-first-apply" || o.Helm != "" && strings.EqualFold(name, "helm")
+	return strings.HasPrefix(name, "kubectl") || name == keeper || name == "before-first-apply" || o.Helm != "" && strings.EqualFold(name, "helm")
+}
+
+// helms names the managers that marked an object as one of a Helm release: Helm writes as the program that it is part of, such as a provider of Terraform.
+func helms(live *unstructured.Unstructured) []string {
+	var out []string
+	for _, m := range live.GetManagedFields() {
+		if m.Subresource == "" && m.Manager != FieldManager && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:`+helmRelease+`"`)) {
+			out = append(out, m.Manager)
+		}
+	}
+	return out
 }
 
 // inherit makes fields that kubectl or Helm set the set's own, so that a field that leaves the set leaves the object.
@@ -179,6 +266,8 @@ func (c *Applier) inherit(ctx context.Context, r dynamic.ResourceInterface, live
 // inheritance is the patch of inherit; empty if there is nothing to take over. Helm 3 and kubectl apply update; Helm 4 and kubectl apply --server-side apply.
 func inheritance(live *unstructured.Unstructured) ([]byte, error) {
 	updating, applying := sets.New("kubectl-client-side-apply", "helm", "Helm", "before-first-apply"), sets.New("kubectl", "helm", "Helm")
+	updating.Insert(helms(live)...)
+	applying.Insert(helms(live)...)
 	fields, found := live.GetManagedFields(), sets.New[string]()
 	for i, m := range fields {
 		switch {
@@ -198,17 +287,30 @@ func inheritance(live *unstructured.Unstructured) ([]byte, error) {
 	return csaupgrade.UpgradeManagedFieldsPatch(live, found, FieldManager)
 }
 
-// HelmRelease returns the name of the Secret with the newest revision of a Helm release; "" if there is none.
+// HelmRelease returns the name of the Secret, or of the ConfigMap, with the newest revision of a Helm release, whatever its state; "" if there is none.
 func (c *Applier) HelmRelease(ctx context.Context, namespace, name string) (string, error) {
-	list, err := c.Set.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,status=deployed,name=" + name})
+	o := metav1.ListOptions{LabelSelector: "owner=helm,name=" + name}
+	secrets, err := c.Set.CoreV1().Secrets(namespace).List(ctx, o)
 	if err != nil {
 		return "", answer.Error(ctx, err, "look for the Helm release %s/%s", namespace, name).At(c.Host)
 	}
-	newest := ""
-	for _, s := range list.Items {
-		if string(s.Type) == "helm.sh/release.v1" {
-			newest = s.Name
+	configs, err := c.Set.CoreV1().ConfigMaps(namespace).List(ctx, o)
+	if err != nil {
+		return "", answer.Error(ctx, err, "look for the Helm release %s/%s", namespace, name).At(c.Host)
+	}
+	newest, last := "", -1
+	note := func(m metav1.ObjectMeta) {
+		if n, err := strconv.Atoi(m.Labels["version"]); err == nil && n > last {
+			newest, last = m.Name, n
 		}
+	}
+	for i := range secrets.Items {
+		if string(secrets.Items[i].Type) == "helm.sh/release.v1" {
+			note(secrets.Items[i].ObjectMeta)
+		}
+	}
+	for i := range configs.Items {
+		note(configs.Items[i].ObjectMeta)
 	}
 	return newest, nil
 }
@@ -238,7 +340,7 @@ func (c *Applier) Forget(ctx context.Context, addon string) error {
 	for _, r := range inv.Objects {
 		live, err := c.owned(ctx, r, addon)
 		if err == nil && live != nil {
-			err = c.release(ctx, r)
+			err = c.release(ctx, r, addon)
 		}
 		if err != nil {
 			return err
@@ -274,6 +376,9 @@ func (c *Applier) owner(ctx context.Context, live *unstructured.Unstructured, o 
 	labels := unlabelled.GetLabels()
 	delete(labels, AddonLabel)
 	unlabelled.SetLabels(labels)
+	annotations := unlabelled.GetAnnotations()
+	delete(annotations, DigestAnnotation)
+	unlabelled.SetAnnotations(annotations)
 	return ownerOf(unlabelled, o), nil
 }
 

@@ -2,11 +2,14 @@ package objects
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/answer"
@@ -23,7 +26,7 @@ func (c *Applier) ApplyHook(ctx context.Context, u *unstructured.Unstructured, o
 
 // Replace deletes an object, waits until it is gone, and makes it again.
 func (c *Applier) Replace(ctx context.Context, u *unstructured.Unstructured) error {
-	if err := c.Remove(ctx, u); err != nil {
+	if err := c.delete(ctx, refOf(u), metav1.DeletePropagationForeground); err != nil { // its pods, too
 		return err
 	}
 	r, err := c.resource(ctx, refOf(u))
@@ -61,6 +64,13 @@ func (c *Applier) APIs(ctx context.Context) ([]string, error) {
 		return nil, answer.Error(ctx, err, "ask which resources the API serves").At(c.Host)
 	}
 	var out []string
+	var failed *discovery.ErrGroupDiscoveryFailed
+	if errors.As(err, &failed) { // the server of an API that is not there now will be back: charts keep what they make for it
+		for gv := range failed.Groups {
+			out = append(out, gv.String())
+		}
+		slices.Sort(out)
+	}
 	for _, l := range lists {
 		out = append(out, l.GroupVersion)
 		for _, r := range l.APIResources {

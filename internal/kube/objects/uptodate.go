@@ -39,7 +39,7 @@ func (c *Applier) waitEstablished(ctx context.Context, u *unstructured.Unstructu
 func established(u *unstructured.Unstructured) bool {
 	status, _ := u.Object["status"].(map[string]any)
 	conditions, _ := status["conditions"].([]any) // null at first
-	return slices.ContainsFunc(conditions, func(c any) bool {
+	return u.GetDeletionTimestamp() == nil && slices.ContainsFunc(conditions, func(c any) bool {
 		m, ok := c.(map[string]any)
 		return ok && m["type"] == "Established" && m["status"] == "True"
 	})

@@ -136,7 +136,7 @@ func (s *server) script(of func(*profile) *page) http.HandlerFunc {
 		}
 		p := of(m.profile)
 		if p == nil {
-			s.absent(w, r, m, fmt.Errorf("its profile %s says nothing of booting", m.profile.ID))
+			s.absent(w, r, m, fmt.Errorf("its profile %s has no boot settings", m.profile.ID))
 			return
 		}
 		write(w, p.kind, p.body)

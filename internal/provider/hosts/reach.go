@@ -62,7 +62,7 @@ func (p *Provider) Power(ctx context.Context, name, state string) error {
 	switch state {
 	case "off":
 	case "on", "kill":
-		return fail.New(fail.Refused, "power %s: hosts given by address have no power control", state).At(name).Do("power it on or off where it is")
+		return fail.New(fail.Refused, "power %s: hosts given by address have no power control", state).At(name).Do("power it on or off at the machine")
 	default:
 		return fail.New(fail.Invalid, "unknown power state %q", state).At(name).Do("use off")
 	}

@@ -18,7 +18,7 @@ func (p *Provider) Power(ctx context.Context, name, state string) error {
 	}
 	if m.Record.BMC == nil && (state == "on" || state == "kill") {
 		return fail.New(fail.Refused, "power %s: no BMC is configured for %s", state, m.Title()).At(name).
-			Do("naupegos machine bmc %s --address … --user … --password-file …; or power it on or off where it is", m.UUID)
+			Do("naupegos machine bmc %s --address … --user … --password-file …; or power it on or off at the machine", m.UUID)
 	}
 	spec := specOf(p.named(m.Claim))
 	switch state {

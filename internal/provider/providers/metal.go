@@ -46,7 +46,7 @@ func newest(found []order.System, version, named, dir string) (order.System, err
 		}
 	}
 	if named != "" {
-		return order.System{}, fail.New(fail.Refused, "there is no system image %s in %s", named, dir).At("spec.provider.metal.system").Do("naupegos image system makes one, and says its ID")
+		return order.System{}, fail.New(fail.Refused, "there is no system image %s in %s", named, dir).At("spec.provider.metal.system").Do("naupegos image system creates one, and prints its ID")
 	}
 	return order.System{}, fail.New(fail.Refused, "there is no system image of Kubernetes %s to install, in %s", version, dir).
 		Do("make it where naupegos server runs: naupegos image system --kubernetes %s", version)

@@ -57,7 +57,7 @@ func (l *life) power() {
 func (l *life) startedByApply(p provider.Provider, name string) {
 	l.Helper()
 	if m := testkit.Value(p.Machine(l.Context(), name))(l); m.State == provider.Running {
-		l.Errorf("%s was switched off, and who did that says that it runs", name)
+		l.Errorf("%s was switched off, but is reported as running", name)
 	}
 	_, steps := l.plan(l.Want)
 	if !l.traits.Switched {

@@ -114,7 +114,7 @@ func (l *life) inventory() {
 		}
 		addresses[m.Address] = true
 		if one := testkit.Value(p.Machine(l.Context(), spec.Name))(l); !cmp.Equal(m, one) {
-			l.Errorf("Machine says something else than Observe (-Observe +Machine):\n%s", cmp.Diff(m, one))
+			l.Errorf("Machine and Observe differ (-Observe +Machine):\n%s", cmp.Diff(m, one))
 		}
 		if l.Login != nil {
 			l.Login(l, m)
@@ -140,7 +140,7 @@ func (l *life) inventory() {
 func (l *life) fits(want provider.MachineSpec, m provider.Machine) {
 	l.Helper()
 	if got := (provider.MachineSpec{Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index, UserData: want.UserData}); !cmp.Equal(want, got) {
-		l.Errorf("%s is another one than was wanted (-want +seen):\n%s", m.Name, cmp.Diff(want, got))
+		l.Errorf("%s differs from the wanted machine (-want +seen):\n%s", m.Name, cmp.Diff(want, got))
 	}
 	if m.State != provider.Running {
 		l.Errorf("%s is %s: %s", m.Name, m.State, m.Detail)

@@ -92,7 +92,7 @@ func (i Interface) check() error {
 		return fail.New(fail.Invalid, "%q is no MAC address", i.MAC) // cause withheld: it repeats the value as it is
 	}
 	if len(i.Addresses) == 0 {
-		return fail.New(fail.Invalid, "the interface %s has no address", i.MAC).Do("leave the interface out where DHCP configures it")
+		return fail.New(fail.Invalid, "the interface %s has no address", i.MAC).Do("leave the interface out if DHCP configures it")
 	}
 	for _, a := range i.Addresses {
 		if _, err := netip.ParsePrefix(a); err != nil {

@@ -148,7 +148,7 @@ func Parse(data []byte) (*Order, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&o); err != nil {
-		return nil, fail.Wrap(fail.Invalid, err, "read the installation order").Do("where the server is newer than the agent: make the discovery image again")
+		return nil, fail.Wrap(fail.Invalid, err, "read the installation order").Do("if the server is newer than the agent, make the discovery image again")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, fail.New(fail.Invalid, "there is something behind the installation order")

@@ -45,9 +45,9 @@ func (h routes) preReboot(w http.ResponseWriter, r *http.Request) error {
 		var granted bool
 		var who []metal.Slot
 		if c.token != nil {
-			granted, who, err = h.Registry.LockBy(ctx, c.token, id)
+			granted, who, err = h.Registry.Groups().LockBy(ctx, c.token, id)
 		} else {
-			granted, who, err = h.Registry.Lock(ctx, group, id)
+			granted, who, err = h.Registry.Groups().Lock(ctx, group, id)
 		}
 		if err == nil && !granted {
 			names := make([]string, 0, len(who))
@@ -64,9 +64,9 @@ func (h routes) preReboot(w http.ResponseWriter, r *http.Request) error {
 func (h routes) steadyState(w http.ResponseWriter, r *http.Request) error {
 	return h.fleet(w, r, func(ctx context.Context, c caller, group, id string) (err error) {
 		if c.token != nil {
-			_, err = h.Registry.UnlockBy(ctx, c.token, id)
+			_, err = h.Registry.Groups().UnlockBy(ctx, c.token, id)
 		} else {
-			_, err = h.Registry.Unlock(ctx, group, id)
+			_, err = h.Registry.Groups().Unlock(ctx, group, id)
 		}
 		return err
 	})
@@ -141,7 +141,7 @@ func (h routes) caller(r *http.Request) (c caller, err error) {
 	}
 	switch {
 	case secret != "":
-		c.token, err = h.Registry.LockToken(r.Context(), secret)
+		c.token, err = h.Registry.Groups().Token(r.Context(), secret)
 		return c, err
 	case r.TLS != nil && len(r.TLS.VerifiedChains) > 0:
 		c.public = r.TLS.PeerCertificates[0].PublicKey
@@ -153,7 +153,7 @@ func (h routes) caller(r *http.Request) (c caller, err error) {
 
 // proven returns the UUID of the machine that an ID names, if the caller has shown the machine's key.
 func (h routes) proven(ctx context.Context, c caller, id string) (string, error) {
-	m, _, err := h.Registry.HolderOf(ctx, id)
+	m, _, err := h.Registry.Groups().HolderOf(ctx, id)
 	if err != nil {
 		return "", err
 	}
@@ -165,7 +165,7 @@ func (h routes) proven(ctx context.Context, c caller, id string) (string, error)
 
 // lockTokens: GET /api/v1/lock-tokens.
 func (h routes) lockTokens(w http.ResponseWriter, r *http.Request) error {
-	all, err := h.Registry.LockTokens(r.Context())
+	all, err := h.Registry.Groups().Tokens(r.Context())
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (h routes) newLockToken(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &in); err != nil {
 		return err
 	}
-	secret, t, err := h.Registry.NewLockToken(r.Context(), in.Group, time.Duration(in.Seconds)*time.Second)
+	secret, t, err := h.Registry.Groups().NewToken(r.Context(), in.Group, time.Duration(in.Seconds)*time.Second)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (h routes) newLockToken(w http.ResponseWriter, r *http.Request) error {
 // dropLockToken: DELETE /api/v1/lock-tokens/<id>.
 func (h routes) dropLockToken(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	if err := h.Registry.DropLockToken(r.Context(), id); err != nil {
+	if err := h.Registry.Groups().DropToken(r.Context(), id); err != nil {
 		return err
 	}
 	h.Log.Info("a token of a group of reboots was revoked", "id", id, "by", h.who(r))

@@ -150,13 +150,13 @@ func TestFleetLock(t *testing.T) {
 	if status, answer := s.ask(&http.Client{}, server.Anybody, "POST", "/discovery", legacy(5, "boot-1")); status != 200 {
 		t.Fatal(answer)
 	}
-	secret, _, err := s.registry.NewLockToken(ctx, "default", 0)
+	secret, _, err := s.registry.Groups().NewToken(ctx, "default", 0)
 	testkit.Must(t, err)
-	other, _, err := s.registry.NewLockToken(ctx, "others", 0)
+	other, _, err := s.registry.Groups().NewToken(ctx, "others", 0)
 	testkit.Must(t, err)
-	old, gone, err := s.registry.NewLockToken(ctx, "default", 0)
+	old, gone, err := s.registry.Groups().NewToken(ctx, "default", 0)
 	testkit.Must(t, err)
-	testkit.Must(t, s.registry.DropLockToken(ctx, gone.ID))
+	testkit.Must(t, s.registry.Groups().DropToken(ctx, gone.ID))
 	body := func(id string) string { return `{"client_params": {"id": "` + id + `", "group": "default"}}` }
 	nobody := s.machine(nil)
 	for n, step := range []struct {
@@ -204,7 +204,7 @@ func TestZincati(t *testing.T) {
 	s := newSite(t, registry.Options{})
 	// From the machine ID 0a0a…: systemd-id128 machine-id --app-specific=de35106b6ec24688b63afddaa156679b, which is HMAC-SHA256 cut to a UUID.
 	const id, keyed, plain = "20ea3894cd9c419d8fa2840259381abc", "b7f5f93a-b029-475f-b3a4-479ba198cb83", "b7f5f93a-b029-475f-b3a4-479ba198cb84"
-	secret, token, err := s.registry.NewLockToken(t.Context(), "workers", time.Hour)
+	secret, token, err := s.registry.Groups().NewToken(t.Context(), "workers", time.Hour)
 	testkit.Must(t, err)
 	ask := func(path, id string, status int, words string) {
 		t.Helper()
@@ -273,13 +273,13 @@ func TestLockTokens(t *testing.T) {
 	if status, body := s.ask(c, server.Admin, "GET", s.https+"/api/v1/lock-tokens", ""); status != 200 || !strings.Contains(body, made.ID) || strings.Contains(body, made.Token) {
 		t.Errorf("%d %s", status, body)
 	}
-	testkit.Value(s.registry.LockToken(t.Context(), made.Token))(t)
+	testkit.Value(s.registry.Groups().Token(t.Context(), made.Token))(t)
 	for _, want := range []int{204, 404} {
 		if status, body := s.ask(c, server.Admin, "DELETE", s.https+"/api/v1/lock-tokens/"+made.ID, ""); status != want {
 			t.Errorf("%d %s", status, body)
 		}
 	}
-	_, err := s.registry.LockToken(t.Context(), made.Token)
+	_, err := s.registry.Groups().Token(t.Context(), made.Token)
 	testkit.Fails(t, err, fail.Unauthorized)
 	for _, body := range []string{`{"group": "a/b"}`, `{"group": ""}`, `{"group": "a", "seconds": -1}`} {
 		if status, answer := s.ask(c, server.Admin, "POST", s.https+"/api/v1/lock-tokens", body); status != 400 {
@@ -403,7 +403,7 @@ func TestClient(t *testing.T) {
 		t.Errorf("%+v", j)
 	}
 	testkit.Value(c.Do(ctx, "a1", "label", client.Order{Labels: map[string]string{registry.LockGroup: "demo"}}))(t)
-	_, _, err = s.registry.Lock(ctx, "demo", uuid)
+	_, _, err = s.registry.Groups().Lock(ctx, "demo", uuid)
 	testkit.Must(t, err)
 	if l := testkit.Value(c.Locks(ctx))(t); len(l.Items) != 1 || l.Items[0].Detail != "a1" {
 		t.Errorf("%+v", l)

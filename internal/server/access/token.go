@@ -75,10 +75,10 @@ func valid(t *store.Token) error {
 	now := time.Now()
 	switch {
 	case !t.Revoked.IsZero():
-		return fail.New(fail.Unauthorized, "this token was revoked").Do("ask for another one: naupegos server token create")
+		return fail.New(fail.Unauthorized, "this token was revoked").Do("request another one: naupegos server token create")
 	case !t.Expires.IsZero() && now.After(t.Expires):
 		return fail.New(fail.Unauthorized, "this token expired at %s; the server's clock says %s", t.Expires.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339)).
-			Do("ask for another one: naupegos server token create")
+			Do("request another one: naupegos server token create")
 	}
 	return nil
 }

@@ -204,7 +204,7 @@ func (i *Issuer) Leave(ctx context.Context, left access.Left) (at string, err er
 	}
 	u, err := url.Parse(has.At)
 	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || strings.HasPrefix(i.c.URL, "https:")) {
-		return "", fail.New(fail.Unreachable, "%.200q, where the issuer %s has browsers sign out, is not an address", has.At, i.c.URL)
+		return "", fail.New(fail.Unreachable, "%.200q, the sign-out address of issuer %s, is not an address", has.At, i.c.URL)
 	}
 	q := u.Query()
 	q.Set("client_id", i.c.Pages.ClientID)

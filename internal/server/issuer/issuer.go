@@ -92,7 +92,7 @@ func Client(ca []byte) (*http.Client, error) {
 	if len(ca) > 0 {
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(ca) {
-			return nil, fail.New(fail.Invalid, "there is no certificate in the file that says who signed the issuer's")
+			return nil, fail.New(fail.Invalid, "the file with the issuer's authority holds no certificate")
 		}
 	}
 	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}}, nil

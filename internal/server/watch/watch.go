@@ -120,7 +120,7 @@ func (w *Watcher) see(ctx context.Context, name string) (s *report.Status, err e
 	defer func() {
 		if why := recover(); why != nil {
 			w.c.Log.Error("a look at a cluster panicked", "cluster", name, "panic", why)
-			err = fail.New(fail.Internal, "this is a defect of naupegos; the server's log says more")
+			err = fail.New(fail.Internal, "this is a defect of naupegos; the server's log has details")
 		}
 	}()
 	return w.c.Look(ctx, name)

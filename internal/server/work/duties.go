@@ -239,7 +239,7 @@ func (b *Board) do(ctx context.Context, k *kind, d *store.Duty) (_ string, err e
 	defer func() {
 		if why := recover(); why != nil {
 			b.c.Log.Error("a duty panicked", "cluster", d.Cluster, "duty", d.Kind, "panic", why, "stack", string(debug.Stack()))
-			err = fail.New(fail.Internal, "this is a defect of naupegos; the server's log says more")
+			err = fail.New(fail.Internal, "this is a defect of naupegos; the server's log has details")
 		}
 	}()
 	return k.do(b, ctx, d)

@@ -29,7 +29,7 @@ type job struct {
 }
 
 // errLost ends a job that another server has taken over, or that could not be renewed.
-var errLost = fail.New(fail.Conflict, "the job was lost: this server was held up, and another one may go on with it")
+var errLost = fail.New(fail.Conflict, "the job was lost: this server was suspended, and another one may continue it")
 
 // carryOut runs a job, from its claim to its end.
 func (b *Board) carryOut(ctx context.Context, claimed *store.Job) {
@@ -151,7 +151,7 @@ func (j *job) attempt(hard context.Context) (done operate.Done, err error) {
 	defer func() {
 		if why := recover(); why != nil {
 			j.b.c.Log.Error("a job panicked", "job", j.ID, "cluster", j.Cluster, "verb", j.Verb, "panic", why, "stack", string(debug.Stack()))
-			err = fail.New(fail.Internal, "this is a defect of naupegos; the server's log says more").At(j.Cluster)
+			err = fail.New(fail.Internal, "this is a defect of naupegos; the server's log has details").At(j.Cluster)
 		}
 	}()
 	most := int64(mostPlannings)

@@ -17,9 +17,9 @@ import (
 // lockPrefix begins the tokens of groups, so that secret scanners find a committed one.
 const lockPrefix = "naupegoslock_"
 
-// NewLockToken makes a token with which clients without a machine's key ask for reboot places of one group. With life 0 it never expires. secret
+// NewToken makes a token with which clients without a machine's key ask for reboot places of one group. With life 0 it never expires. secret
 // is returned only here: the store has its hash.
-func (r *Registry) NewLockToken(ctx context.Context, group string, life time.Duration) (secret string, t metal.LockToken, err error) {
+func (g Groups) NewToken(ctx context.Context, group string, life time.Duration) (secret string, t metal.LockToken, err error) {
 	if !groupForm.MatchString(group) {
 		return "", t, badGroup()
 	}
@@ -34,18 +34,18 @@ func (r *Registry) NewLockToken(ctx context.Context, group string, life time.Dur
 	if life > 0 {
 		t.Expires = t.Created.Add(life)
 	}
-	return lockPrefix + t.ID + "_" + text, t, r.store.AddLockToken(ctx, t)
+	return lockPrefix + t.ID + "_" + text, t, g.r.store.AddLockToken(ctx, t)
 }
 
-// LockToken returns the token of a secret, or fail.Unauthorized. The error is the same for all wrong secrets.
-func (r *Registry) LockToken(ctx context.Context, secret string) (*metal.LockToken, error) {
+// Token returns the token of a secret, or fail.Unauthorized. The error is the same for all wrong secrets.
+func (g Groups) Token(ctx context.Context, secret string) (*metal.LockToken, error) {
 	wrong := fail.New(fail.Unauthorized, "this is not a valid token of a group").Do("naupegos machine lock-token create GROUP makes one")
 	text, ours := strings.CutPrefix(secret, lockPrefix)
 	id, half, _ := strings.Cut(text, "_")
 	if !ours || len(text) > 100 {
 		return nil, wrong
 	}
-	t, err := r.store.LockToken(ctx, id)
+	t, err := g.r.store.LockToken(ctx, id)
 	if fail.KindOf(err) == fail.NotFound {
 		return nil, wrong
 	}
@@ -58,14 +58,14 @@ func (r *Registry) LockToken(ctx context.Context, secret string) (*metal.LockTok
 	return t, nil
 }
 
-// LockTokens returns the tokens of all groups.
-func (r *Registry) LockTokens(ctx context.Context) ([]metal.LockToken, error) {
-	return r.store.LockTokens(ctx)
+// Tokens returns the tokens of all groups.
+func (g Groups) Tokens(ctx context.Context) ([]metal.LockToken, error) {
+	return g.r.store.LockTokens(ctx)
 }
 
-// DropLockToken revokes a token.
-func (r *Registry) DropLockToken(ctx context.Context, id string) error {
-	return r.store.DropLockToken(ctx, id)
+// DropToken revokes a token.
+func (g Groups) DropToken(ctx context.Context, id string) error {
+	return g.r.store.DropLockToken(ctx, id)
 }
 
 func hashed(half string) string {

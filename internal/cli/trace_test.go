@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/naupegos/naupegos/internal/testkit"
+)
+
+// The commands that leave no trace in the audit, and why that is right. All others are in testdata/script/audit_commands.txtar, which runs them.
+var traceless = map[string]string{
+	"they read, and show no secret": "backup list,backup rehearse,backup show,certs issuer,certs list,describe,diff,doctor,document,events,explain,history,image upload," +
+		"init,logs,node list,plan,schema,server audit,server audit export,server audit key,server audit verify,server credential list,server session list," +
+		"server status,server token list,status,support,top,users,validate,version",
+	"they change a cluster: its history has them": "apply,autoscale,backup create,backup prune,backup restore,backup volumes,certs rotate,destroy,etcd recover,import,node add," +
+		"node cordon,node drain,node remove,node replace,node uncordon,release,renew,repair,reset,test,update,upgrade",
+	"they ask a server, which notes its requests": "get-token,login,logout,machine approve,machine assign,machine bmc,machine forget,machine install,machine journal,machine kill," +
+		"machine label,machine list,machine lock-token create,machine lock-token list,machine lock-token revoke,machine locks,machine maintenance,machine name,machine power," +
+		"machine reboot,machine reinstall,machine reject,machine schedule,machine show,machine start,machine stop,machine strategy,machine unassign,machine unlock",
+	"they serve, and note requests": "server,ui",
+	"they use files of this host alone": "bundle add chart,bundle add image,bundle add manifest,bundle build,bundle export,bundle import,bundle inspect,bundle list,bundle pull,bundle remove," +
+		"bundle verify,completion bash,completion fish,completion powershell,completion zsh,image build,image discovery,image system,server import-matchbox,use",
+}
+
+// TestEveryCommandLeavesATrace: each command either touches no credential, token, kubeconfig, handover or store, or the script has it, with the two entries
+// of the audit that it leaves: before it begins, and its outcome.
+func TestEveryCommandLeavesATrace(t *testing.T) {
+	script := string(testkit.Value(os.ReadFile("testdata/script/audit_commands.txtar"))(t))
+	listed := map[string]bool{}
+	for why, names := range traceless {
+		for name := range strings.SplitSeq(names, ",") {
+			if listed[name] {
+				t.Errorf("%s is listed twice", name)
+			}
+			listed[name] = true
+			if why == "" {
+				t.Errorf("nothing says why %s leaves no trace", name)
+			}
+		}
+	}
+	noted := 0
+	for _, name := range leaves(New(&App{Out: io.Discard, Err: io.Discard})) {
+		if listed[name] {
+			delete(listed, name)
+			continue
+		}
+		noted++
+		entry := strings.Replace(name, "server backup", "store backup", 1)
+		entry = strings.Replace(entry, "server restore", "store restore", 1)
+		for what, line := range map[string]string{
+			"runs it":           `(?m)^exec naupegos ` + name + `\b|^exits [0-9|]+ naupegos ` + name + `\b`,
+			"has its beginning": `(?m)^stdout '` + entry + `\b.*\+begun'$`,
+			"has its outcome":   `(?m)^stdout '` + entry + `\b.*(done|refused|failed)[^']*'$`,
+		} {
+			if !regexp.MustCompile(line).MatchString(script) {
+				t.Errorf("%s is not among the commands that touch no secret, and no line of the script %s", name, what)
+			}
+		}
+	}
+	for name := range listed {
+		t.Errorf("there is no command %s", name)
+	}
+	if noted < 15 {
+		t.Errorf("%d commands leave a trace", noted)
+	}
+}
+
+// leaves returns the names of all commands without commands of their own, and of those that do something by themselves.
+func leaves(root *cobra.Command) (names []string) {
+	for _, c := range root.Commands() {
+		if c.Hidden || c.Name() == "help" || c.Name() == "options" {
+			continue
+		}
+		names = append(names, leaves(c)...)
+		if !c.HasSubCommands() || c.Runnable() && !c.DisableFlagsInUseLine {
+			names = append(names, strings.TrimPrefix(c.CommandPath(), "naupegos "))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
