@@ -222,9 +222,6 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 		if err != nil {
 			return err
 		}
-		if s.Stays, err = client.Occupied(ctx, all, name); err != nil {
-			return err
-		}
 		all = slices.DeleteFunc(all, func(r objects.Ref) bool { return slices.Contains(addon.OwnDefinitions, r.Name) })
 		if s.Lost, s.Defined, err = client.Lost(ctx, all); err != nil {
 			return err
@@ -240,5 +237,4 @@ type SurplusAddon struct {
 	Volumes []string // PersistentVolumes whose data stays, but that nothing deletes or mounts any more: "shop/data (pvc-1f…)"
 	Lost    []string // PersistentVolumeClaims that are deleted with it
 	Defined []string // definitions with objects of other owners, which are deleted with them
-	Stays   []string // namespaces with objects of others: "Namespace cert-manager has Secret ca"
 }

@@ -3,7 +3,6 @@ package objects
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -58,8 +57,8 @@ func (c *Applier) Place(ctx context.Context, all []*unstructured.Unstructured, n
 }
 
 // occupied names an object of a namespace that outlives the objects that go with the set; "" if there is none. It leaves out objects that Kubernetes puts into
-// each namespace, and objects whose owners go; with whole also objects of definitions that go.
-func (c *Applier) occupied(ctx context.Context, namespace, addon string, going []ref, whole bool) (string, error) {
+// each namespace, and objects whose owners go.
+func (c *Applier) occupied(ctx context.Context, namespace, addon string, going []ref) (string, error) {
 	lists, err := c.Set.Discovery().ServerPreferredResources()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return "", answer.Error(ctx, err, "ask which resources the API serves").At(c.Host)
@@ -83,9 +82,6 @@ func (c *Applier) occupied(ctx context.Context, namespace, addon string, going [
 		for _, r := range l.APIResources {
 			if !r.Namespaced || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") || strings.Contains(r.Name, "/") ||
 				slices.Contains([]string{"events", "endpoints", "endpointslices", "leases"}, r.Name) || gv.Group == "metrics.k8s.io" {
-				continue
-			}
-			if whole && x.known[definition(r.Name+"."+gv.Group).identity()].goes {
 				continue
 			}
 			if gone, err := c.undefined(ctx, r.Name+"."+gv.Group, x.known); err != nil || gone {
@@ -115,35 +111,9 @@ func (c *Applier) occupied(ctx context.Context, namespace, addon string, going [
 	return "", nil
 }
 
-// Occupied lists the namespaces that stay after a removal of an addon's objects, each with an object of others: "Namespace shop has Secret owner".
-func (c *Applier) Occupied(ctx context.Context, going []Ref, addon string) ([]string, error) {
-	var all []ref
-	for _, r := range going {
-		all = append(all, ref(r))
-	}
-	var out []string
-	for _, r := range all {
-		if !isNamespace(r) {
-			continue
-		}
-		other, err := c.occupied(ctx, r.Name, addon, all, true)
-		if err != nil {
-			return nil, err
-		}
-		if other != "" {
-			out = append(out, fmt.Sprintf("%s has %s", r, other))
-		}
-	}
-	return out, nil
-}
-
-func definition(name string) ref {
-	return ref{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: name}
-}
-
 // undefined reports whether a definition is among the objects that go and is gone, or going, in the cluster: its objects go with it.
 func (c *Applier) undefined(ctx context.Context, name string, known map[string]fate) (bool, error) {
-	r := definition(name)
+	r := ref{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: name}
 	if !known[r.identity()].goes {
 		return false, nil
 	}

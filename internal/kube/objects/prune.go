@@ -21,7 +21,7 @@ import (
 
 // Delete removes the objects of the manifests and, with an addon, all other objects in its inventory, and the inventory last.
 // An object that does not exist is no error. Objects are deleted in the reverse order of Apply. Before it deletes what may be their operators, Delete waits
-// until custom resources are gone, as long as ctx allows: the set's own, and all objects of its definitions. It keeps an addon's namespaces that have objects of others.
+// until custom resources are gone, as long as ctx allows.
 func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error {
 	objects, err := manifest.Parse(manifests)
 	if err != nil {
@@ -32,18 +32,9 @@ func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error
 		return err
 	}
 	going := union(inv.Objects, refs(objects))
-	_, err = c.takeAway(ctx, going, o, func(r ref) (bool, error) {
+	_, err = c.takeAway(ctx, going, func(r ref) (bool, error) {
 		if o.Shared {
 			return c.deleteShared(ctx, r, o, going)
-		}
-		if o.Addon != "" && isNamespace(r) {
-			other, err := c.occupied(ctx, r.Name, o.Addon, going, true)
-			if err == nil && other != "" {
-				err = c.release(ctx, r, o.Addon)
-			}
-			if err != nil || other != "" {
-				return false, err
-			}
 		}
 		return true, c.deleteOne(ctx, r)
 	})
@@ -55,24 +46,17 @@ func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error
 
 // takeAway removes objects in the reverse order of their creation, and returns the objects that remove deleted. Finalizers of custom resources need their operators,
 // rights and definitions: these go after the custom resources are gone.
-func (c *Applier) takeAway(ctx context.Context, all []ref, o Options, remove func(ref) (deleted bool, err error)) ([]string, error) {
-	kinds, err := c.ending(ctx, all, o)
-	if err != nil {
-		return nil, err
-	}
+func (c *Applier) takeAway(ctx context.Context, all []ref, remove func(ref) (deleted bool, err error)) ([]string, error) {
 	var out []string
 	var leaving []ref
 	slices.SortStableFunc(all, func(a, b ref) int { return manifest.Rank(b.object()) - manifest.Rank(a.object()) })
 	last := manifest.Rank(&unstructured.Unstructured{}) // the rank of custom resources
 	for _, r := range all {
-		if manifest.Rank(r.object()) < last && len(leaving)+len(kinds) > 0 {
+		if manifest.Rank(r.object()) < last && len(leaving) > 0 {
 			if err := c.waitGone(ctx, leaving); err != nil {
 				return out, err
 			}
-			if err := c.empty(ctx, kinds); err != nil {
-				return out, err
-			}
-			leaving, kinds = nil, nil
+			leaving = nil
 		}
 		deleted, err := remove(r)
 		if err != nil {
@@ -111,22 +95,16 @@ func (c *Applier) waitGone(ctx context.Context, all []ref) error {
 			if err != nil {
 				return answer.Error(ctx, err, "get %s", r).At(c.Host)
 			}
-			return c.notGone(r, live.GetFinalizers())
+			e := fail.New(fail.NotReady, "%s is deleted but not gone", r).At(c.Host)
+			if f := live.GetFinalizers(); len(f) > 0 {
+				e.What += ": it has the finalizer " + strings.Join(f, ", ")
+				e = e.Do("look why the controller of the finalizer does not finish, then apply again")
+			}
+			return e
 		}
 		return nil
 	})
 }
-
-func (c *Applier) notGone(r ref, finalizers []string) error {
-	e := fail.New(fail.NotReady, "%s is deleted but not gone", r).At(c.Host)
-	if len(finalizers) > 0 {
-		e.What += ": it has the finalizer " + strings.Join(finalizers, ", ")
-		e = e.Do("look why the controller of the finalizer does not finish, then apply again")
-	}
-	return e
-}
-
-func isNamespace(r ref) bool { return r.Kind == "Namespace" && r.APIVersion == "v1" }
 
 // deleteShared deletes an object of a set. It keeps an object that is another set's by now or goes over to one, one that is to stay, and a namespace with objects that
 // are not among those that go.
@@ -139,7 +117,7 @@ func (c *Applier) deleteShared(ctx context.Context, r ref, o Options, going []re
 		return false, c.release(ctx, r, o.Addon)
 	}
 	if r.Kind == "Namespace" && r.APIVersion == "v1" {
-		if other, err := c.occupied(ctx, r.Name, o.Addon, going, false); err != nil || other != "" {
+		if other, err := c.occupied(ctx, r.Name, o.Addon, going); err != nil || other != "" {
 			if err == nil {
 				err = c.release(ctx, r, o.Addon)
 			}
@@ -203,7 +181,7 @@ func (c *Applier) prune(ctx context.Context, before, keep []ref, o Options) ([]s
 		kept[r.identity()] = true
 	}
 	going := slices.DeleteFunc(slices.Clone(before), func(r ref) bool { return kept[r.identity()] })
-	return c.takeAway(ctx, going, Options{Addon: o.Addon, Shared: true, Heirs: o.Heirs}, func(r ref) (bool, error) { return c.deleteShared(ctx, r, o, going) })
+	return c.takeAway(ctx, going, func(r ref) (bool, error) { return c.deleteShared(ctx, r, o, going) })
 }
 
 // owned returns the live object if it belongs to the set; nil if it does not, or does not exist.
