@@ -17,15 +17,21 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// authority returns a CA certificate as a flow scalar of YAML.
-func authority(t *testing.T, from, to time.Time) string {
+// selfSigned returns a self-signed certificate in PEM.
+func selfSigned(t *testing.T, c *x509.Certificate) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	testkit.Must(t, err)
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "site"}, NotBefore: from, NotAfter: to, IsCA: true, BasicConstraintsValid: true}
+	c.SerialNumber, c.Subject, c.BasicConstraintsValid = big.NewInt(1), pkix.Name{CommonName: "site"}, true
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	testkit.Must(t, err)
-	return fmt.Sprintf("%q", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// authority returns a CA certificate as a flow scalar of YAML.
+func authority(t *testing.T, from, to time.Time) string {
+	t.Helper()
+	return fmt.Sprintf("%q", selfSigned(t, &x509.Certificate{NotBefore: from, NotAfter: to, IsCA: true}))
 }
 
 // TestExpiredAuthorities: a document that is about to be used may not contain an expired CA certificate, but a stored one stays readable.

@@ -2,6 +2,8 @@ package v1alpha1_test
 
 import (
 	"bytes"
+	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -27,6 +29,7 @@ func TestNew(t *testing.T) {
 		"hosts":          {Provider: "hosts"},
 		"hosts-small":    {Provider: "hosts", ControlPlanes: 1, Workers: sample.NoWorkers},
 		"hosts-machines": {Provider: "hosts", SSHKeyFile: "keys/id: x", Hosts: machines(), Endpoint: "direct"},
+		"examples":       {With: sample.Sections()},
 		"odd-text":       {Name: "1e3", Address: "1.2.3.4"},
 
 		"openstack":         {Provider: "openstack"},
@@ -50,6 +53,49 @@ func TestNew(t *testing.T) {
 			testkit.Golden(t, "init/"+name+".yaml", text)
 		})
 	}
+}
+
+// TestExamples: every example is commented out, changes nothing so, and is valid without its marks, alone and with all others, for each provider.
+func TestExamples(t *testing.T) {
+	for _, provider := range v1alpha1.Providers() {
+		o := sample.Options{Provider: provider}
+		plain := testkit.Value(sample.New(o))(t)
+		for _, with := range append([][]string{sample.Sections()}, singles(sample.Sections())...) {
+			o.With = with
+			text := testkit.Value(sample.New(o))(t)
+			var uncommented []string
+			for line := range strings.Lines(string(text)) {
+				if !strings.Contains(string(plain), line) {
+					blanks, example, marked := strings.Cut(line, "# ")
+					if !marked || strings.TrimSpace(blanks) != "" {
+						t.Fatalf("%s with %s: %q is no comment", provider, with, line)
+					}
+					line = blanks + example
+				}
+				uncommented = append(uncommented, line)
+			}
+			full := strings.Join(uncommented, "")
+			base, got := mustParse(t, "plain", plain), mustParse(t, fmt.Sprint(provider, " with ", with), []byte(full))
+			checkAccepted(t, got)
+			if len(full) == len(text) || reflect.DeepEqual(base.Spec, got.Spec) {
+				t.Errorf("%s with %s: the example changes nothing:\n%s", provider, with, full)
+			}
+			if !reflect.DeepEqual(base.Spec, mustParse(t, "comments", text).Spec) {
+				t.Errorf("%s with %s: the comments change the document", provider, with)
+			}
+		}
+	}
+	_, err := sample.New(sample.Options{With: []string{"proxy", "registrys"}})
+	testkit.Fails(t, err, fail.Invalid, `no example of a section "registrys"`, `did you mean "registries"?`, "identity, addons")
+	_, err = sample.New(sample.Options{With: []string{"etcetera"}})
+	testkit.Fails(t, err, fail.Invalid, `no example of a section "etcetera"`, "known: kubernetes, machines")
+}
+
+func singles(names []string) (all [][]string) {
+	for _, name := range names {
+		all = append(all, []string{name})
+	}
+	return all
 }
 
 func machines() []v1alpha1.HostMachine {

@@ -59,6 +59,7 @@ func (s MachineSettings) with(o MachineSettings) MachineSettings {
 		s.Sysctls = mine
 	}
 	s.Modules = union(s.Modules, o.Modules)
+	s.KernelArguments = overArguments(s.KernelArguments, o.KernelArguments)
 	s.Packages = union(s.Packages, o.Packages)
 	s.TrustedCAs = union(s.TrustedCAs, o.TrustedCAs)
 	s.Files = over(s.Files, o.Files, func(f MachineFile) string { return f.Path })
@@ -105,6 +106,14 @@ func over[T any](a, b []T, key func(T) string) []T {
 		}
 	}
 	return out
+}
+
+// overArguments returns b after the kernel arguments of a that set something else.
+func overArguments(a, b []string) []string {
+	out := slices.DeleteFunc(slices.Clone(a), func(x string) bool {
+		return slices.ContainsFunc(b, func(y string) bool { return items.ArgumentGroup(x) == items.ArgumentGroup(y) })
+	})
+	return append(out, b...)
 }
 
 // AtMoments returns the non-empty hook lists, keyed by the document's name of the moment at which they run.

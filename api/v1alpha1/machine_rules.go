@@ -9,6 +9,7 @@ func (r rules) settings(places ...string) rules {
 		for key, rule := range map[string]ChangeRule{
 			"sysctls":                   {Class: ChangeFree, Say: "one that goes gets its value from before"},
 			"modules":                   {Class: ChangeFree, Say: "one that goes stays loaded until the next boot"},
+			"kernelArguments":           {Class: ChangeFree, Say: "they take effect when the machine reboots; naupegos update reboots one machine after another"},
 			"files":                     {Class: ChangeFree, Say: "one that goes gives its place back to the file from before"},
 			"files[].path":              free,
 			"files[].content":           free,

@@ -7,6 +7,8 @@ type MachineSettings struct {
 	Sysctls map[string]string `json:"sysctls,omitempty" yaml:"sysctls,omitempty"`
 	// Kernel modules to load, now and at every boot. A module that leaves the document stays loaded until the next boot.
 	Modules []string `json:"modules,omitempty" yaml:"modules,omitempty" jsonschema:"maxItems=100"`
+	// Arguments of the kernel, such as "hugepagesz=1G", for machines that boot by GRUB. They take effect when a machine reboots: naupegos update reboots one machine after another. An argument that leaves the document is gone after the next reboot.
+	KernelArguments []string `json:"kernelArguments,omitempty" yaml:"kernelArguments,omitempty" jsonschema:"maxItems=100"`
 	// Files. When a file leaves the document, it is removed, and the file that it replaced is restored. Documents are not secret: put no passwords in here.
 	Files []MachineFile `json:"files,omitempty" yaml:"files,omitempty" jsonschema:"maxItems=200"`
 	// systemd units. When a unit leaves the document, it is stopped and removed.

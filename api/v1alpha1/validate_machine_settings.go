@@ -43,6 +43,7 @@ func (c *Cluster) checkMachineSettings(r *findings) {
 		for i, m := range s.Modules {
 			checkModule(r, strict.Item(p.Path+".modules", i), m)
 		}
+		checkKernelArguments(r, p.Path+".kernelArguments", s.KernelArguments, c.Spec.Provider)
 		checkFiles(r, p.Path+".files", s.Files)
 		checkUnits(r, p.Path+".units", s.Units)
 		for i, name := range s.Packages {
@@ -98,6 +99,30 @@ func checkModule(r *findings, at, name string) {
 		r.Add(at, strict.Quote(name)+" is not the name of a kernel module", "as nvme_tcp, without path and .ko")
 	case items.ReservedModule(name):
 		r.Add(at, "Naupegos loads "+name+" itself", "remove it")
+	}
+}
+
+func checkKernelArguments(r *findings, at string, all []string, p Provider) {
+	switch {
+	case len(all) == 0:
+		return
+	case p.Local != nil:
+		r.Add(at, "local machines are containers: they share this host's kernel", "remove them, or give them to this host")
+		return
+	case p.Metal != nil:
+		r.Add(at, "installed machines boot two systems in turn, by a configuration of GRUB that no setting of a system changes", "remove them")
+		return
+	}
+	var good []string
+	for i, arg := range all {
+		if problem, hint := items.KernelArgument(arg); problem != "" {
+			r.Add(strict.Item(at, i), strict.Quote(arg)+" "+problem, hint)
+			continue
+		}
+		if j := slices.IndexFunc(good, func(first string) bool { return items.ArgumentsClash(first, arg) }); j >= 0 {
+			r.Add(strict.Item(at, i), fmt.Sprintf("%s sets what %s sets, and the kernel takes the last", strict.Quote(arg), strict.Quote(good[j])), "keep one of them")
+		}
+		good = append(good, arg)
 	}
 }
 

@@ -181,7 +181,7 @@ func (b *bench) sides(ctx context.Context, o options, clouds, dir string) error 
 	return nil
 }
 
-// tofus runs OpenTofu with each parallelism, and compares the objects that it creates with those that naupegos creates.
+// tofus runs OpenTofu with each parallelism, and compares its objects with naupegos' objects.
 func (b *bench) tofus(ctx context.Context, o options, n result, clouds, dir string) ([]result, error) {
 	var results []result
 	for _, parallelism := range o.parallelism {

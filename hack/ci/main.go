@@ -164,7 +164,7 @@ func (res *result) count(tests []string, ran map[string]event) {
 	}
 }
 
-// show runs a command whose output goes to the terminal. An interrupt lets the command and its children clean up before they end. On a terminal,
+// show runs a command with its output on the terminal. An interrupt lets the command and its children clean up before they end. On a terminal,
 // Ctrl-C reaches all of them, and sudo can read passwords; elsewhere show passes interrupts on, because go run and go tool do not.
 func show(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = os.Stdout, os.Stderr, 2*time.Minute

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/agent/bootargs"
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
@@ -34,6 +35,7 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 		return machine.Report{}, err
 	}
 	report := machine.Report{Changes: d.changes(), Missing: d.missing, Life: a.life(d.states)}
+	report.Reboot, report.Warnings = bootargs.Awaits(a.root, bootargs.Next(a.root, st.Kernel, c.KernelArguments))
 	switch {
 	case len(d.missing) > 0 && !dry:
 		return machine.Report{Missing: d.missing}, nil
@@ -53,6 +55,7 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 // carryOut applies the differences. It saves the state to disk before the first change and after the last.
 func (a *Agent) carryOut(ctx context.Context, c machine.Config, st *state, d *diff) (machine.Report, error) {
 	report := machine.Report{Digest: c.Digest(), Changes: d.changes()}
+	report.Reboot, report.Warnings = bootargs.Awaits(a.root, bootargs.Next(a.root, st.Kernel, c.KernelArguments))
 	stage, run := stageOf(c, st), hooks{a, c.Machine}
 	if err := run.run(ctx, c.Hooks, "before"+stage); err != nil {
 		return machine.Report{}, err
@@ -122,6 +125,7 @@ func (a *Agent) change(ctx context.Context, c machine.Config, st *state, d *diff
 		func() error { return a.enable(ctx, d.enables) },
 		func() error { return a.daemonReload(ctx, d) },
 		func() error { return takeNotice(ctx, a, d.changed) },
+		func() error { return bootargs.Prove(a.root, c.KernelArguments) },
 	}
 	for _, step := range steps {
 		if err := ctx.Err(); err != nil {
@@ -181,7 +185,7 @@ func (a *Agent) nextState(c machine.Config, st *state, d *diff) *state {
 	if st.Machine == "" && st.Adopted == "" { // the first apply
 		next.Held = lookHeld(a.root)
 	}
-	next.Asked, next.Release = c.Packages, c.Release
+	next.Asked, next.Release, next.Kernel = c.Packages, c.Release, bootargs.Next(a.root, st.Kernel, c.KernelArguments)
 	maps.DeleteFunc(next.Sysctls, func(key, _ string) bool { _, wanted := c.Sysctls[key]; return !wanted })
 	for p, s := range d.managed {
 		if old, ok := st.Paths[p]; ok { // only the first run knows how it was before

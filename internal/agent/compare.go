@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/naupegos/naupegos/internal/agent/bootargs"
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
@@ -83,6 +84,9 @@ func (d *diff) changes() []machine.Change {
 // compare compares everything and changes nothing. Files, systemd and containerd are queried in parallel.
 func (a *Agent) compare(ctx context.Context, c machine.Config, st *state) (*diff, error) {
 	d := &diff{changed: map[string]bool{}, managed: map[string]stPath{}, resume: len(st.Pending) > 0, users: a.missingUsers(c.Users)}
+	if err := bootargs.Check(a.root, c.KernelArguments); err != nil {
+		return nil, err
+	}
 	d.stalePackages, d.hooks = stalePackages(a, st, c.Packages), hookChanges(c.Hooks, stageOf(c, st))
 	names := make([]string, len(c.Units))
 	for i, u := range c.Units {
@@ -190,6 +194,9 @@ func (a *Agent) comparePaths(c machine.Config, st *state, d *diff) error {
 	}
 	for _, p := range append(slices.Clone(d.stalePaths), st.Pending...) {
 		d.changed[p] = true
+	}
+	if !bootargs.Boots(a.root, c.KernelArguments) { // another program has rewritten GRUB's configuration
+		d.changed[bootargs.File] = true
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func TestFresh(t *testing.T) {
 		t.Errorf("a machine that nothing was configured on: %+v, %v", got, err)
 	}
 	testkit.Must(t, f.agent().saveState(&state{Units: map[string]stUnit{"kubelet.service": {}}}))
-	if got, err = f.agent().Facts(t.Context()); err != nil || got.Fresh || got.Listeners != nil || got.Volumes != nil {
+	if got, err = f.agent().Facts(t.Context()); err != nil || got.Fresh || got.Listeners != nil || got.Volumes != nil || got.Clock.IsZero() {
 		t.Errorf("a configured machine tells %+v, %v", got, err)
 	}
 	testkit.Must(t, f.agent().saveState(&state{Units: map[string]stUnit{"kubelet.service": {}}, Preparing: true}))

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ type fakeHost struct {
 	fail func(argv []string) error // injected failure; may be nil
 
 	namespaces    string // of containerd
-	nft, iptables string // what they answer; empty: they are not there
+	nft, iptables string // their output; empty: not installed
 
 	says    map[string]string // what programs answer, by how their command begins
 	modules map[string]func() // what the kernel can load, and what happens then
@@ -137,6 +138,8 @@ func (f *fakeHost) Run(_ context.Context, stdin io.Reader, argv ...string) ([]by
 		return nil, nil
 	case "update-ca-certificates", "udevadm":
 		return nil, nil
+	case "update-grub":
+		return exec.Command("sh", "-c", mkconfig, "sh", f.root).CombinedOutput()
 	case "nft", "iptables":
 		if answer := map[string]string{"nft": f.nft, "iptables": f.iptables}[argv[0]]; answer != "" {
 			return []byte(answer), nil
@@ -147,6 +150,13 @@ func (f *fakeHost) Run(_ context.Context, stdin io.Reader, argv ...string) ([]by
 	}
 	return nil, fmt.Errorf("unexpected command %v", argv)
 }
+
+// mkconfig does what grub-mkconfig does with arguments of the kernel.
+const mkconfig = `set -e
+. "$1/etc/default/grub"
+for f in "$1"/etc/default/grub.d/*.cfg; do if [ -e "$f" ]; then . "$f"; fi; done
+printf '\tlinux /vmlinuz root=/dev/vda1 ro %s %s\n' "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT" > "$1/boot/grub/grub.cfg"
+`
 
 // sysusers takes lines of the form "u NAME -" (sysusers.d(5)).
 func (f *fakeHost) sysusers(stdin io.Reader) error {

@@ -23,7 +23,7 @@ func sharedDirs() []string {
 	return []string{"/etc/cni/net.d", "/etc/kubernetes", "/var/lib/cni", machine.ContainerdRoot, runDir, etcdDir}
 }
 
-// lookHeld lists what the shared directories hold before the first apply, two levels deep, so that a reset leaves it there. It never returns nil.
+// lookHeld lists what the shared directories hold before the first apply, two levels deep, so that a reset leaves it there.
 func lookHeld(root host.Root) map[string][]string {
 	held := map[string][]string{}
 	for _, dir := range sharedDirs() {
@@ -62,7 +62,7 @@ func (r *reset) keepsStore() bool {
 	return !r.st.Units[containerdUnit].Own || len(r.st.Held[machine.ContainerdRoot]) > 0
 }
 
-// ownDirs are the directories that a reset empties: those that only a node's programs use, and the shared ones as far as they are ours.
+// ownDirs returns the directories that a reset empties: directories that only a node's programs use, and the shared directories that the configuration uses.
 func (r *reset) ownDirs() []string {
 	var dirs []string
 	if r.isNode() {
@@ -87,7 +87,7 @@ func (r *reset) managesEtcd() bool {
 	return applied || r.st.Adopted != "" && r.isThere("/etc/kubernetes/manifests/etcd.yaml")
 }
 
-// emptyDir removes what a directory holds, except for what lay there before the first apply. The directory goes when it is empty; not if it is a
+// emptyDir removes the entries of a directory, except for entries from before the first apply. It removes an empty directory, unless it is a
 // mount point, or was there before.
 func (r *reset) emptyDir(dir string) error {
 	removed, err := r.removeBelow(dir, "")

@@ -28,10 +28,10 @@ func roleConfig(role string) machine.Config {
 	return c
 }
 
-// TestResetKeepsOthersData: what other services keep in directories that a node uses, too, outlives a reset in every role; what the node left goes.
+// TestResetKeepsOthersData: data of other services in directories that a node shares outlive a reset in every role; the node's own data do not.
 func TestResetKeepsOthersData(t *testing.T) {
 	const k8sNode = "worker, control plane"
-	for path, c := range map[string]struct {
+	dirs := map[string]struct {
 		theirs string // of another service, there before the first apply
 		ours   string // left by the node
 		roles  string // roles whose reset removes ours
@@ -43,30 +43,35 @@ func TestResetKeepsOthersData(t *testing.T) {
 		machine.ContainerdRoot: {"io.containerd.metadata.v1.bolt/meta.db", "io.containerd.content.v1.content/blobs/sha256/x", ""},
 		runDir:                 {"io.containerd.runtime.v2.task/moby/c1/config.json", "io.containerd.runtime.v2.task/k8s.io/c2/config.json", k8sNode},
 		"/var/lib/kubelet":     {"", "pods/p/x", k8sNode},
-	} {
-		for _, role := range []string{"control plane", "worker", "gateway"} {
-			for _, before := range []bool{true, false} {
-				f := newFakeHost(t)
+	}
+	for _, role := range []string{"control plane", "worker", "gateway"} {
+		for _, before := range []bool{true, false} {
+			f := newFakeHost(t)
+			for dir, c := range dirs {
 				if before && c.theirs != "" {
-					write(t, f.root+path+"/"+c.theirs, "theirs")
+					write(t, f.root+dir+"/"+c.theirs, "theirs")
 				}
-				putBlobs(t, f)
-				f.apply(t, roleConfig(role))
-				write(t, f.root+path+"/"+c.ours, "ours")
-				testkit.Value(f.agent().Reset(t.Context(), ResetOptions{}))(t)
-				if before && c.theirs != "" && f.content(path+"/"+c.theirs) != "theirs" {
-					t.Errorf("%s of a %s: others' data are gone", path, role)
+			}
+			putBlobs(t, f)
+			f.apply(t, roleConfig(role))
+			for dir, c := range dirs {
+				write(t, f.root+dir+"/"+c.ours, "ours")
+			}
+			testkit.Value(f.agent().Reset(t.Context(), ResetOptions{}))(t)
+			for dir, c := range dirs {
+				if before && c.theirs != "" && f.content(dir+"/"+c.theirs) != "theirs" {
+					t.Errorf("%s of a %s: others' data are gone", dir, role)
 				}
-				gone := strings.Contains(c.roles, role) || path == machine.ContainerdRoot && !before && role != "gateway"
-				if got := f.content(path+"/"+c.ours) == ""; got != gone {
-					t.Errorf("%s of a %s, others' data before: %v: our data are gone: %v", path, role, before, got)
+				gone := strings.Contains(c.roles, role) || dir == machine.ContainerdRoot && !before && role != "gateway"
+				if got := f.content(dir+"/"+c.ours) == ""; got != gone {
+					t.Errorf("%s of a %s, others' data before: %v: our data are gone: %v", dir, role, before, got)
 				}
 			}
 		}
 	}
 }
 
-// TestResetDropsImages: what a store that others use, too, holds for Kubernetes is removed by containerd.
+// TestResetDropsImages: containerd removes the images of Kubernetes from a store that other programs share.
 func TestResetDropsImages(t *testing.T) {
 	f := newFakeHost(t)
 	write(t, f.root+machine.ContainerdRoot+"/io.containerd.metadata.v1.bolt/meta.db", "theirs")

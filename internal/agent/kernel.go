@@ -122,7 +122,7 @@ func (a *Agent) diffSysctls(want map[string]string, loading bool) ([]sysctlOp, e
 
 // overruled is fail.Conflict if systemd reads a file after ours at boot that sets one of our settings to another value.
 func (a *Agent) overruled(want map[string]string) error {
-	wanted := map[string]string{} // by the setting's file: keys have several forms
+	wanted := map[string]string{} // by the setting's file, because keys have several forms
 	for key, value := range want {
 		wanted[a.sysctlPath(key)] = value
 	}

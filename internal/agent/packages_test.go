@@ -127,7 +127,7 @@ func TestResetOfAMachineThatHadThem(t *testing.T) {
 	}
 }
 
-// TestInstallAtAnyTime: an installation waits for another program at work, for a while, and finishes what was cut off.
+// TestInstallAtAnyTime: an installation waits for another program that holds the lock, and completes an interrupted one.
 func TestInstallAtAnyTime(t *testing.T) {
 	c := config()
 	c.Packages = []string{"lb"}

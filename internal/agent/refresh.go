@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/agent/bootargs"
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 )
@@ -16,16 +18,18 @@ type refresh struct {
 	dir     string   // a change of a file in it requires the command
 	name    string   // name in reports
 	command []string // empty: restart the unit of that name if it runs
+	needs   string   // program without which there is nothing to notice the change; empty: none
 }
 
 func refreshes() []refresh {
 	return []refresh{
-		{authoritiesDir, "update-ca-certificates", []string{"update-ca-certificates"}},
-		{"/etc/systemd/resolved.conf.d/", "systemd-resolved.service", nil},
-		{"/etc/NetworkManager/conf.d/", "NetworkManager.service", nil},
-		{"/etc/systemd/timesyncd.conf.d/", "systemd-timesyncd.service", nil},
-		{"/etc/chrony/sources.d/", "chrony.service", nil},
-		{"/etc/udev/rules.d/", "udevadm", []string{"udevadm", "control", "--reload"}},
+		{dir: authoritiesDir, name: "update-ca-certificates", command: []string{"update-ca-certificates"}},
+		{dir: "/etc/systemd/resolved.conf.d/", name: "systemd-resolved.service"},
+		{dir: "/etc/NetworkManager/conf.d/", name: "NetworkManager.service"},
+		{dir: "/etc/systemd/timesyncd.conf.d/", name: "systemd-timesyncd.service"},
+		{dir: "/etc/chrony/sources.d/", name: "chrony.service"},
+		{dir: "/etc/udev/rules.d/", name: "udevadm", command: []string{"udevadm", "control", "--reload"}},
+		{dir: bootargs.File, name: "update-grub", command: []string{"update-grub"}, needs: host.UpdateGRUB},
 	}
 }
 
@@ -66,6 +70,9 @@ func takeNotice(ctx context.Context, a *Agent, changed map[string]bool) error {
 }
 
 func (r refresh) run(ctx context.Context, a *Agent) error {
+	if r.needs != "" && !a.isThere(r.needs) {
+		return nil
+	}
 	if len(r.command) == 0 {
 		states, err := a.unitStates(ctx, []string{r.name})
 		if err != nil || !states[r.name].running() { // not installed, or reads its files when it starts

@@ -15,7 +15,7 @@ import (
 type ResetOptions struct {
 	KeepBlobs bool     // binaries and image archives: the next apply needs no transfer
 	KeepEtcd  bool     // /var/lib/etcd
-	Keep      []string // managed paths that stay as they are: the operator who resets the host logs in by them
+	Keep      []string // managed paths that the reset keeps: the operator logs in by them
 }
 
 // Reset undoes all that applies, and what ran by their grace, did to the host: containers, mounts, networks, files, kernel

@@ -71,7 +71,7 @@ func TestResetKeepsWhatItIsTold(t *testing.T) {
 	}
 }
 
-// TestResetKeepsTheWayIn: a file by which the operator who resets the host logs in stays as it is, whatever was there before.
+// TestResetKeepsTheWayIn: the reset keeps a file by which the operator logs in, even if it replaced another file.
 func TestResetKeepsTheWayIn(t *testing.T) {
 	f := newFakeHost(t)
 	write(t, f.root+"/etc/app/app.conf", "the first key")

@@ -113,7 +113,7 @@ func (r *reset) removeCgroups() {
 	}
 }
 
-// dropContainers has containerd forget the containers of Kubernetes, so that nothing of them comes back with a store that stays.
+// dropContainers removes the containers of Kubernetes from containerd's store, which may outlive the reset.
 func (r *reset) dropContainers(ctx context.Context) error {
 	if !r.isNode() || !isSocket(r.path(containerdSocket)) || !r.keepsStore() {
 		return nil // its whole store goes, or there is nothing to ask

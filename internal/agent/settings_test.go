@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/agent/bootargs"
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -55,6 +56,11 @@ func TestSettingsAreUndone(t *testing.T) {
 				c.Links = append(c.Links, machine.Link{Path: "/etc/localtime", Target: "/usr/share/zoneinfo/Europe/Berlin"})
 			},
 			paths: []string{"/etc/localtime"},
+		},
+		"kernel arguments": {
+			prepare: func(f *fakeHost) { withGRUB(t, f) },
+			add:     func(c *machine.Config) { c.KernelArguments = []string{"hugepagesz=1G", "hugepages=4"} },
+			paths:   []string{bootargs.File, host.GRUBConfig}, ran: "update-grub",
 		},
 		"authority": {
 			prepare: func(f *fakeHost) { testkit.Must(t, os.MkdirAll(f.root+authoritiesDir, 0o755)) },

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/naupegos/naupegos/internal/agent/bootargs"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 )
@@ -38,6 +39,8 @@ type state struct {
 	Release string `json:"release,omitempty"`
 	// Preparing says that only packages may have been installed: the host is as its owner left it.
 	Preparing bool `json:"preparing,omitempty"`
+	// Kernel has the kernel arguments of the configuration; nil if it never had any.
+	Kernel *bootargs.State `json:"kernel,omitempty"`
 	// Stage is the stage of the machine's life that is under way or was interrupted: its hooks run again.
 	Stage string `json:"stage,omitempty"`
 	// Adopted is the ID of the cluster, not made by Naupegos, that the host belonged to when it was taken over; empty if only applies configured it.

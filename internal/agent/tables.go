@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// flushed reports whether nftables has no rules in a table: a program that loads rules of its own, as nftables.service does, flushes all tables first.
+// flushed reports whether nftables has no rules in a table: programs such as nftables.service flush all tables before they load their own rules.
 func flushed(ctx context.Context, run Runner, table string) bool {
 	out, err := run.Run(ctx, nil, append([]string{"nft", "--json", "list", "table"}, strings.Fields(table)...)...)
 	var failed *CommandError

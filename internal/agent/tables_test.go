@@ -43,7 +43,7 @@ func TestFlushedTable(t *testing.T) {
 	}
 }
 
-// TestOverruledSettings: our settings are read last at boot; what is read later and says otherwise is named with its line.
+// TestOverruledSettings: systemd reads our settings last; an error names the line of a later file that overrides one.
 func TestOverruledSettings(t *testing.T) {
 	for file, text := range map[string]string{
 		"/etc/sysctl.d/99-sysctl.conf":       "net.ipv4.ip_forward=0\n", // before ours

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/agent/bootargs"
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -79,7 +80,7 @@ func held(name string, hold []string) bool {
 	return slices.Contains(fromBundle, bare) || slices.Contains(hold, bare) || slices.Contains(hold, name)
 }
 
-// foreseenPackages reads what apt-get foresees: "Inst NAME [FROM] (TO …)", without FROM for a new package.
+// foreseenPackages parses the output of apt-get --simulate: "Inst NAME [FROM] (TO …)", without FROM for a new package.
 func foreseenPackages(text string) (all []machine.PackageUpdate) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
@@ -185,7 +186,7 @@ func aptError(ctx context.Context, err error, what string) error {
 	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror, or have the packages installed beforehand; apt-get there has details")
 }
 
-// rebootReasons says why the machine has to be rebooted: its packages ask for it, or a newer kernel lies there. Containers have their host's.
+// rebootReasons says why the machine has to be rebooted: its packages ask for it, kernel arguments have changed, or a newer kernel lies there. Containers have their host's.
 func (a *Agent) rebootReasons() (why []string) {
 	if _, err := os.Stat(a.path(rebootFile)); err == nil {
 		reason := "packages require it"
@@ -197,6 +198,10 @@ func (a *Agent) rebootReasons() (why []string) {
 	}
 	if a.root.Read("/run/systemd/container") != "" {
 		return why
+	}
+	if st, err := a.loadState(); err == nil {
+		awaits, _ := bootargs.Awaits(a.root, st.Kernel)
+		why = append(why, awaits...)
 	}
 	runs := a.root.Read("/proc/sys/kernel/osrelease")
 	if newest := newestKernel(a.root, runs); newest != "" {

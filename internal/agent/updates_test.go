@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -59,7 +60,7 @@ func TestUpdateRefused(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := New(Options{Root: h.root, Runner: h}).Update(t.Context(), want); fail.KindOf(err) != kind {
+		if _, err := New(Options{Root: h.root, Runner: h, UnitWait: 50 * time.Millisecond}).Update(t.Context(), want); fail.KindOf(err) != kind {
 			t.Errorf("%s: %v", said, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/agent/bootargs"
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
@@ -49,6 +50,9 @@ func (a *Agent) wantedFiles(c machine.Config) []wantedFile {
 	}
 	if len(c.Hooks) > 0 {
 		out = append(out, wantedFile{machine.File{Path: hooksFile, Mode: 0o600, Content: hooksContent(c.Hooks), Secret: true}, "file"})
+	}
+	if len(c.KernelArguments) > 0 {
+		add("file", bootargs.File, 0o644, bootargs.Content(c.KernelArguments))
 	}
 	if len(c.Modules) > 0 && a.loadsModules() {
 		add("module", modulesFile, 0o644, strings.Join(slices.Sorted(slices.Values(c.Modules)), "\n")+"\n")

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -88,6 +89,7 @@ type Set struct {
 
 	target    Target
 	signature *Signature // nil: the set is not signed
+	unread    error      // why the target does not give the set; nil: it does
 }
 
 // Proven reports whether a rehearsal found this set complete.
@@ -112,13 +114,31 @@ func newID(at time.Time) string {
 	return at.UTC().Format(timeForm) + "-" + hex.EncodeToString(b[:])
 }
 
-// List returns a cluster's sets, newest first.
+// unreadable returns a set that the target has but does not give, such as one that a rule of the bucket has archived, or one with another owner. If
+// the target may not be there at all, it returns nil.
+func unreadable(ctx context.Context, t Target, cluster, id string, err error) *Set {
+	switch kind := fail.KindOf(err); {
+	case ctx.Err() != nil, kind == fail.Unreachable, kind == fail.Interrupted, kind == fail.NotReady:
+		return nil
+	}
+	s := &Set{target: t, Manifest: Manifest{Cluster: cluster, ID: id}, Problem: "it can't be read: " + err.Error(), unread: err}
+	var e *fail.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		s.Problem = "it can't be read: " + e.Hint
+	}
+	s.CreatedAt, _ = time.Parse(timeForm, id[:len(timeForm)]) // zero if the ID contains no time
+	return s
+}
+
+// List returns a cluster's sets, newest first. A set that alone can't be read is among them, with its Problem.
 func List(ctx context.Context, t Target, cluster string) ([]*Set, error) {
 	files, err := t.List(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}
 	var all []*Set
+	var first error
+	given := false
 	for _, f := range files {
 		id, name, ok := inSet(cluster, f.Name)
 		if !ok || name != manifestFile {
@@ -129,9 +149,16 @@ func List(ctx context.Context, t Target, cluster string) ([]*Set, error) {
 			continue // removed in the meantime
 		}
 		if err != nil && s == nil {
-			return nil, err
+			if s = unreadable(ctx, t, cluster, id, err); s == nil {
+				return nil, err
+			}
+			first = cmp.Or(first, err)
 		}
+		given = given || s.unread == nil
 		all = append(all, s)
+	}
+	if first != nil && !given {
+		return nil, first // the credentials, rather
 	}
 	slices.SortFunc(all, func(a, b *Set) int { return strings.Compare(b.ID, a.ID) })
 	return all, nil
@@ -172,7 +199,10 @@ func latest(ctx context.Context, t Target, cluster string) (*Set, error) {
 		return nil, err
 	}
 	for _, s := range all {
-		if s.Problem == "" {
+		switch {
+		case s.unread != nil: // it may be the wanted one
+			return nil, s.unread
+		case s.Problem == "":
 			return s, nil
 		}
 	}
@@ -201,13 +231,17 @@ func Newest(ctx context.Context, t Target, cluster, clusterID string) (last, pro
 		}
 	}
 	slices.Sort(ids)
+	var first error
 	for _, id := range slices.Backward(ids) {
 		if last != nil && !proof[id] {
 			continue
 		}
 		s, err := read(ctx, t, cluster, id)
 		if s == nil && fail.KindOf(err) != fail.NotFound {
-			return last, nil, err
+			if unreadable(ctx, t, cluster, id, err) == nil {
+				return last, nil, err
+			}
+			first = cmp.Or(first, err)
 		}
 		if s == nil || s.Problem != "" || s.ClusterID != clusterID {
 			continue
@@ -218,6 +252,9 @@ func Newest(ctx context.Context, t Target, cluster, clusterID string) (last, pro
 		if s.Proven() {
 			return last, s, nil
 		}
+	}
+	if last == nil {
+		return nil, nil, first
 	}
 	return last, nil, nil
 }

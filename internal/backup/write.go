@@ -283,6 +283,12 @@ func sweep(ctx context.Context, t Target, cluster string, now time.Time) error {
 			whole[id] = true
 		}
 	}
+	if len(files) > 0 && t.Grace() != 0 { // age by the clock that dates the files: this host's may be ahead
+		newest := slices.MaxFunc(files, func(a, b File) int { return a.Modified.Compare(b.Modified) })
+		if newest.Modified.Before(now) {
+			now = newest.Modified
+		}
+	}
 	var rest []string
 	for _, f := range files {
 		id, name, ok := inSet(cluster, f.Name)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/sample"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
@@ -30,6 +31,8 @@ func flagValues(verb, flag string) []string {
 		return access.Roles()
 	}
 	switch flag {
+	case "with":
+		return sample.Sections()
 	case "progress":
 		return flags.ProgressNames()
 	case "only":

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"charm.land/huh/v2"
 	"github.com/spf13/cobra"
@@ -25,11 +26,13 @@ func newInitCmd(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Print a Cluster document to start from",
-		Long:  `Print a short, commented Cluster document to start from. Flags fill in its fields; --interactive asks for them.`,
+		Long: `Print a short, commented Cluster document to start from. Flags fill in its fields; --interactive asks for them.
+--with adds examples of further sections as comments: remove the marks, and adapt the values.`,
 		Example: `  naupegos init > cluster.yaml
   naupegos init --name harbour --control-planes 3 --workers 5 > harbour.yaml
   naupegos init --provider hosts --control-planes 1 --host 10.0.0.11 --host 10.0.0.12 > cluster.yaml
   naupegos init --provider openstack --cloud mycloud --flavor m1.large --image debian-12 --endpoint octavia > harbour.yaml
+  naupegos init --with proxy,registries,identity > cluster.yaml
   naupegos init --interactive > cluster.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -73,6 +76,7 @@ func newInitCmd(a *App) *cobra.Command {
 	c.Flags().StringVar(&o.ExternalNetwork, "external-network", "", "with provider openstack: network that floating IPs come from (default the cloud's only one)")
 	c.Flags().StringVar(&o.Flavor, "flavor", "", "with provider openstack: flavor of the machines (default m1.medium)")
 	c.Flags().StringVar(&o.Image, "image", "", "with provider openstack: image of the machines (default debian-12)")
+	c.Flags().StringSliceVar(&o.With, "with", nil, "sections to add as commented examples: "+strings.Join(sample.Sections(), ", "))
 	c.Flags().BoolVarP(&interactive, "interactive", "i", false, "ask for the values in a form")
 	return c
 }

@@ -106,7 +106,7 @@ func (a *App) backupStore(ctx context.Context, file string, key store.Key, passp
 }
 
 // noteStore notes an operation on the whole store in its audit.
-func (a *App) noteStore(ctx context.Context, action, outcome string) (err error) {
+func noteStore(ctx context.Context, a *App, action, outcome string) (err error) {
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return err
@@ -117,11 +117,11 @@ func (a *App) noteStore(ctx context.Context, action, outcome string) (err error)
 
 // aroundStore performs an operation that opens the store by itself, and notes it in its audit before and after.
 func aroundStore(ctx context.Context, a *App, action string, do func() error) error {
-	if err := a.noteStore(ctx, action, "begun"); err != nil {
+	if err := noteStore(ctx, a, action, "begun"); err != nil {
 		return err
 	}
 	err := do()
-	noted := a.noteStore(context.WithoutCancel(ctx), action, access.Outcome(err))
+	noted := noteStore(context.WithoutCancel(ctx), a, action, access.Outcome(err))
 	if err == nil {
 		return noted
 	}
@@ -216,13 +216,13 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 // moveStore moves the store, and notes it: before the copy, so that both stores have the entry, and its outcome where the store is then.
 func (a *App) moveStore(ctx context.Context, from, to store.Location, replace bool) (*store.Moved, error) {
 	action := "store move " + plainly(to)
-	if err := a.noteStore(ctx, action, "begun"); err != nil {
+	if err := noteStore(ctx, a, action, "begun"); err != nil {
 		return nil, err
 	}
 	done, err := store.Move(ctx, from, to, replace)
 	ctx = context.WithoutCancel(ctx)
 	if err != nil {
-		return nil, errors.Join(err, a.noteStore(ctx, action, access.Outcome(err)))
+		return nil, errors.Join(err, noteStore(ctx, a, action, access.Outcome(err)))
 	}
 	st, err := store.View(ctx, to)
 	if err != nil {
@@ -312,12 +312,12 @@ func (a *App) restoreStore(ctx context.Context, file string, f *restoreFlags) er
 	done, err := store.Restore(ctx, at, r, key, f.replace)
 	if err != nil {
 		if before != "" {
-			err = errors.Join(err, a.noteStore(context.WithoutCancel(ctx), "store restore "+file, access.Outcome(err)))
+			err = errors.Join(err, noteStore(context.WithoutCancel(ctx), a, "store restore "+file, access.Outcome(err)))
 		}
 		return err
 	}
 	// The former content of the store is gone, including its audit: the restored audit records the restore.
-	if err := a.noteStore(ctx, "store restore, of a backup of "+done.Made.UTC().Format(time.RFC3339)+before, "done"); err != nil {
+	if err := noteStore(ctx, a, "store restore, of a backup of "+done.Made.UTC().Format(time.RFC3339)+before, "done"); err != nil {
 		return err
 	}
 	return f.out.Print(a.Out, done, func(w io.Writer) error { return tellRestored(w, done) })

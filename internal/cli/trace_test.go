@@ -71,7 +71,7 @@ func TestEveryCommandLeavesATrace(t *testing.T) {
 	}
 }
 
-// leaves returns the names of all commands without commands of their own, and of those that do something by themselves.
+// leaves returns the names of all commands that can run.
 func leaves(root *cobra.Command) (names []string) {
 	for _, c := range root.Commands() {
 		if c.Hidden || c.Name() == "help" || c.Name() == "options" {

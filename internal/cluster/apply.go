@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
@@ -54,7 +55,7 @@ func (c *Cluster) PlanApply(ctx context.Context) (*Applied, error) {
 // planApply plans for the document and for the decisions about single machines.
 func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Decisions) (*Applied, error) {
 	check := c.CheckSets
-	if verb != "apply" { // the stored document: what is wrong with its sets by now does not keep machines from being repaired
+	if verb != "apply" { // errors in the sets of a stored document must not block repairs
 		check = func(context.Context) error { return nil }
 	}
 	for _, prepare := range []func(context.Context) error{check, c.CheckUpdateKey, c.Underway, c.IssuerReady, c.Advance} {
@@ -78,6 +79,10 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	}
 	if p.Steps, err = c.steps(o, machines); err != nil {
 		return nil, err
+	}
+	if verb != "apply" && o.SetsErr != nil { // a repair or renewal that succeeds must not end as failed
+		p.Steps = slices.DeleteFunc(p.Steps, func(s *plan.Step) bool { return s.ID == addons.UnseenSets })
+		p.Warnings = append(p.Warnings, "the manifests and charts could not be compared with the cluster: "+o.SetsErr.Error())
 	}
 	waits := c.takePart(o, p)
 	c.WarnOfBudgets(ctx, p, o.Obstacles)
@@ -166,7 +171,7 @@ func (c *Cluster) planWarnings(o *observe.Observed) []string {
 	if now, err := c.ToldRotation(); err == nil && c.Held(now) {
 		all = append(all, c.RotationNote())
 	}
-	for _, note := range []string{c.SoakNote(), c.proxyNote(o)} {
+	for _, note := range append([]string{c.SoakNote(), c.proxyNote(o), rebootNote(c, o)}, outdated(o)...) {
 		if note != "" {
 			all = append(all, note)
 		}

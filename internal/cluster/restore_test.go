@@ -143,7 +143,7 @@ func TestFitsAnew(t *testing.T) {
 	for _, d := range []*v1alpha1.Cluster{former, doc} {
 		d.Spec.PKI.Issuer = &v1alpha1.Issuer{Vault: &v1alpha1.Vault{Address: "https://vault.example.org"}}
 	}
-	testkit.Fails(t, backups.FitsAnew(doc, former, false), fail.Refused, "the authorities in Vault are the same ones")
+	testkit.Fails(t, backups.FitsAnew(doc, former, false), fail.Refused, "both clusters would use the same authorities in Vault")
 }
 
 // TestEncryptOtherwise: a cluster from another's backup writes with a key whose name the other does not use, and records that.

@@ -25,8 +25,8 @@ func (a *applying) planSets() error {
 	for _, s := range a.o.SurplusSets {
 		var first []string
 		for key, seen := range a.o.Sets {
-			// Heirs take objects over before the others are deleted, and custom resources leave their sets before their operator goes.
-			if seen != nil && (slices.Contains(seen.From, s.Key) || served(seen.Finding.Pruned, s)) {
+			// Heirs take objects over before the set's other objects are deleted, and custom resources are removed before their operator.
+			if seen != nil && (slices.Contains(seen.From, s.Key) || servesAny(s, seen.Finding.Pruned)) {
 				first = append(first, addons.SetID(key))
 			}
 		}
@@ -83,11 +83,13 @@ func (a *applying) setSteps(s *siteset.Set, seen *observe.SeenSet, r chart.Rende
 	if known := seen != nil && (seen.Finding.Known || seen.Adopts != ""); !known && !a.SetApplied(s.Key) {
 		install = true
 	}
-	if before := chart.Due(r.Before, install); renewed && len(before) > 0 {
+	before := chart.Due(r.Before, install)
+	hooked := renewed && len(before) > 0
+	if hooked {
 		steps = append(steps, a.HooksStep(s, before, true, install))
 	}
 	if apply {
-		steps = append(steps, a.SetStep(s, seen, install))
+		steps = append(steps, a.SetStep(s, seen, install, hooked))
 	}
 	if apply && (seen == nil || !seen.Finding.OnlyMode()) || !works {
 		steps = append(steps, a.SetWorksStep(s))
@@ -98,21 +100,32 @@ func (a *applying) setSteps(s *siteset.Set, seen *observe.SeenSet, r chart.Rende
 	return steps
 }
 
-// served reports whether a set serves some of the objects: it defines their kinds, or may have their operator.
-func served(all []objects.Ref, s observe.SurplusSet) bool {
+// servesAny reports whether a set serves some of the objects: it defines their kinds, or may have their operator.
+func servesAny(s observe.SurplusSet, all []objects.Ref) bool {
 	uses, _ := objects.Groups(all)
 	return slices.ContainsFunc(uses, func(group string) bool {
 		return slices.Contains(s.Defines, group) || s.Works && !slices.Contains(s.Uses, group)
 	})
 }
 
-// removals lists for each set that leaves the document those that are removed before it: custom resources go before the set that defines their kinds, and
-// before sets with workloads, one of which may be their operator. Of sets that use each other, the first goes first.
+// removals returns for each departing set the sets that must be removed before it: custom resources precede the set that defines their kinds, and
+// sets with workloads, because one of these may be the operator. Of two sets that use each other, the first in the list is removed first.
 func removals(all []observe.SurplusSet) map[string][]string {
 	out := map[string][]string{}
-	var reaches func(from, to string) bool
-	reaches = func(from, to string) bool {
-		return from == to || slices.ContainsFunc(out[from], func(n string) bool { return reaches(n, to) })
+	reaches := func(from, to string) bool {
+		seen := map[string]bool{}
+		var walk func(name string) bool
+		walk = func(name string) bool {
+			if name == to {
+				return true
+			}
+			if seen[name] {
+				return false
+			}
+			seen[name] = true
+			return slices.ContainsFunc(out[name], walk)
+		}
+		return walk(from)
 	}
 	order := func(serves func(s observe.SurplusSet, group string) bool) {
 		for _, s := range all {

@@ -124,7 +124,7 @@ func TestSharedSets(t *testing.T) {
 	// An object of another owner is refused by name, whatever is forced.
 	other := objects.Options{Addon: "charts.ship", Shared: true, Force: true}
 	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %}\nrules: []\n"
-	for name, owner := range map[string]string{"sailor": "manifests shop", "cluster-admin": "Kubernetes itself", "kubeadms": "Kubernetes itself", "helmed": "Helm release apps/old"} {
+	for name, owner := range map[string]string{"sailor": "manifests shop", "cluster-admin": "Kubernetes itself", "system:coredns": "Kubernetes itself", "helmed": "Helm release apps/old"} {
 		text := strings.Replace(role, "%", name, 1)
 		if name == "helmed" {
 			_, err := c.set.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{
@@ -132,7 +132,7 @@ func TestSharedSets(t *testing.T) {
 			}}, metav1.CreateOptions{})
 			testkit.Must(t, err)
 		}
-		if name == "kubeadms" {
+		if name == "system:coredns" {
 			_, err := c.Apply(ctx, []byte(text), ApplyOptions{})
 			testkit.Must(t, err)
 		}
@@ -174,7 +174,7 @@ func TestSharedSets(t *testing.T) {
 		name string
 		test func(*testing.T, *Client)
 	}{
-		{"volumes of owners", volumesOfOwners}, {"copied labels", copiedLabels}, {"defaults", defaultsGiveWay}, {"autoscaling", replicasStay}, {"partial discovery", partialDiscovery},
+		{"volumes of owners", volumesOfOwners}, {"copied labels", copiedLabels}, {"autoscaling", replicasStay}, {"partial discovery", partialDiscovery},
 	} {
 		t.Run(more.name, func(t *testing.T) { more.test(t, c) })
 	}

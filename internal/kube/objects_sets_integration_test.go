@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -128,26 +127,22 @@ func copiedLabels(t *testing.T, c *Client) {
 	if there("owned") {
 		t.Error("a namespace with what only the set's objects own stays")
 	}
-}
 
-// defaultsGiveWay: a default that does not fit what the set wants now is no obstacle: the set never asked for it.
-func defaultsGiveWay(t *testing.T, c *Client) {
-	ctx, o := t.Context(), objects.Options{Addon: "manifests.strategies", Prune: true, Shared: true}
-	deployment := strings.Replace(strings.Replace(database, "StatefulSet", "Deployment", 1), "name: db", "name: web", 1)
-	applySet(t, c, o, deployment+"---\n"+database)
-	changed := strings.Replace(deployment, "replicas: 2", "replicas: 2\n  strategy: {type: Recreate}", 1) + "---\n" + strings.Replace(database, "replicas: 2", "replicas: 2\n  updateStrategy: {type: OnDelete}", 1)
-	if f := testkit.Value(c.Examine(ctx, setOf(t, c, o, changed), o))(t); len(f.Refused) != 0 || len(f.Deltas) != 2 {
-		t.Fatalf("refused: %q, %d differences", f.Refused, len(f.Deltas))
+	kept := objects.Options{Addon: "manifests.kept", Prune: true, Shared: true}
+	applySet(t, c, kept, "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data, annotations: {helm.sh/resource-policy: keep}}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n")
+	testkit.Must(t, c.Delete(ctx, nil, kept))
+	if pvc, err := c.set.CoreV1().PersistentVolumeClaims("kept").Get(ctx, "data", metav1.GetOptions{}); err != nil || pvc.DeletionTimestamp != nil || !there("kept") {
+		t.Errorf("the claim that its chart keeps: %v %v", pvc, err)
 	}
-	applySet(t, c, o, changed)
-	if d := testkit.Value(c.set.AppsV1().Deployments("strategies").Get(ctx, "web", metav1.GetOptions{}))(t); d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || d.Spec.Strategy.RollingUpdate != nil {
-		t.Errorf("the Deployment has %+v", d.Spec.Strategy)
-	}
-	if f := testkit.Value(c.Examine(ctx, setOf(t, c, o, changed), o))(t); !f.Clean() {
-		t.Errorf("a second apply would do: %+v", f)
-	}
-	if f := testkit.Value(c.Examine(ctx, setOf(t, c, o, strings.Replace(changed, "Recreate", "Sometimes", 1)), o))(t); len(f.Refused) != 1 {
-		t.Errorf("a wrong value: %q", f.Refused)
+
+	former, heir := objects.Options{Addon: "manifests.former", Prune: true, Shared: true}, objects.Options{Addon: "manifests.heir", Prune: true, Shared: true}
+	const moving = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf, namespace: former}\n"
+	applySet(t, c, former, moving)
+	heir.From = []string{former.Addon}
+	applySet(t, c, heir, moving)
+	testkit.Must(t, c.Delete(ctx, nil, former))
+	if _, err := c.set.CoreV1().ConfigMaps("former").Get(ctx, "conf", metav1.GetOptions{}); err != nil || !there("former") {
+		t.Errorf("the namespace of an object that another set took over: %v", err)
 	}
 }
 
@@ -175,7 +170,7 @@ func replicasStay(t *testing.T, c *Client) {
 	}
 }
 
-// partialDiscovery: an API whose server is away stays among those that charts ask for.
+// partialDiscovery: charts still see an API whose server is down.
 func partialDiscovery(t *testing.T, c *Client) {
 	applySet(t, c, objects.Options{Addon: "manifests.away", Shared: true}, "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1.away.example.org}\n"+
 		"spec: {group: away.example.org, version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {name: nowhere, namespace: default}}\n")

@@ -182,7 +182,7 @@ func TestUnservedVersions(t *testing.T) {
 		"stored as they were":  {v1 + "," + beta, "v1beta1, v1", []string{"sails.example.org may be stored in version v1beta1" + again + "v1beta1 out of the definition's status.storedVersions"}},
 		"stored anew":          {v1 + "," + beta, "v1", nil},
 		"taken out":            {v1, "v1alpha1, v1", []string{"sails.example.org may be stored in version v1alpha1" + again + "v1alpha1 out of the definition's status.storedVersions"}},
-		"the one that is kept": {"{name: v1, served: true, storage: false}, " + alpha, "v1alpha1", []string{"sails.example.org may be stored in version v1alpha1, which their definition does not serve: have the definition serve it, or store another one"}},
+		"the one that is kept": {"{name: v1, served: true, storage: false}, " + alpha, "v1alpha1", []string{"sails.example.org may be stored in version v1alpha1, which their definition does not serve: make the definition serve it, or store another one"}},
 		"nothing was stored":   {v1 + "," + beta, "", nil},
 	} {
 		d := &unstructured.Unstructured{}

@@ -82,9 +82,11 @@ func rollout(o runtime.Object) progress {
 			want = *w.Spec.Replicas
 		}
 		s := w.Status
-		if w.Spec.Paused { // its controller replaces no pod
-			want = min(want, s.UpdatedReplicas)
-			s.Replicas = min(s.Replicas, s.UpdatedReplicas)
+		if w.Spec.Paused { // its controller replaces no pod, and makes none of a new template
+			s.UpdatedReplicas = s.Replicas
+			if s.Replicas == 0 {
+				want = 0
+			}
 		}
 		return progress{selector: w.Spec.Selector, missing: lacking(w.Generation, s.ObservedGeneration, want, s.UpdatedReplicas, s.AvailableReplicas, s.Replicas)}
 	case *appsv1.StatefulSet:

@@ -17,9 +17,11 @@ type Config struct {
 	Packages    []string          `json:"packages,omitempty"` // Debian packages that must be installed; prepared images have them
 	Modules     []string          `json:"modules,omitempty"`  // kernel modules that must be loaded or built in; one that the kernel lacks is a warning in the report
 	Sysctls     map[string]string `json:"sysctls,omitempty"`  // written to a sysctl.d file and applied; a value that is already right is not written
-	Units       []Unit            `json:"units,omitempty"`    // systemd units, started in this order
-	Release     string            `json:"release,omitempty"`  // release that the machine runs; if it differs from the previous one, the apply is an upgrade
-	Hooks       []Hook            `json:"hooks,omitempty"`    // run in this order
+	// KernelArguments are what GRUB gives the kernel beside its own, in this order. They take effect at the next boot.
+	KernelArguments []string `json:"kernelArguments,omitempty"`
+	Units           []Unit   `json:"units,omitempty"`   // systemd units, started in this order
+	Release         string   `json:"release,omitempty"` // release that the machine runs; if it differs from the previous one, the apply is an upgrade
+	Hooks           []Hook   `json:"hooks,omitempty"`   // run in this order
 }
 
 // Link is a symlink.
@@ -125,6 +127,7 @@ type Report struct {
 	DiskFree int64 `json:"diskFree,omitempty"`
 	// Warnings reports deviations that are no errors, such as a kernel module that this kernel does not have.
 	Warnings []string `json:"warnings,omitempty"`
+	Reboot   []string `json:"reboot,omitempty"` // parts of the configuration that take effect when the machine reboots
 	Life              // as it was before any change
 }
 

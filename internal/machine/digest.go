@@ -43,6 +43,9 @@ func (c Config) Canonical() Config {
 	}
 	c.Packages = sortedStrings(c.Packages)
 	c.Modules = sortedStrings(c.Modules)
+	if len(c.KernelArguments) == 0 {
+		c.KernelArguments = nil
+	}
 	if len(c.Sysctls) == 0 {
 		c.Sysctls = nil
 	}

@@ -34,14 +34,15 @@ type Facts struct {
 	ResolvConf    string       `json:"resolvConf"`           // the real one if systemd-resolved puts a stub in front of it; empty: /etc/resolv.conf
 	NoResolver    bool         `json:"noResolver,omitempty"` // the only known name server is the machine itself, at a loopback address, which pods can't use
 	Swap          bool         `json:"swap"`
+	GRUB          bool         `json:"grub,omitempty"` // it boots by a configuration that update-grub writes
 	MachineID     string       `json:"machineID"`
 	BootID        string       `json:"bootID"`
 	Links         []Attachment `json:"links,omitempty"` // its addresses except loopback's, and link-local ones
+	Clock         time.Time    `json:"clock,omitzero"`  // time of the answer, by its own clock
 	Fresh         bool         `json:"fresh"`           // nothing has been configured on it yet; the fields below are set only then
 	// Listeners are the TCP ports that are in use, none of them by Naupegos.
 	Listeners []Listener `json:"listeners,omitempty"`
 	Volumes   []Volume   `json:"volumes,omitempty"`   // file systems of /var/lib and of directories below that fill
-	Clock     time.Time  `json:"clock,omitzero"`      // time of the answer, by its own clock
 	Addresses []string   `json:"addresses,omitempty"` // its IPv4 addresses except loopback's
 	Firewall  string     `json:"firewall,omitempty"`  // the active one: "ufw", "firewalld", "nftables", "netfilter-persistent", "shorewall" or "ferm"
 	Services  []string   `json:"services,omitempty"`  // running services that run containers or a cluster

@@ -164,6 +164,7 @@ func (m *merger) settings(l Config) error {
 	m.out.Users = union(m.out.Users, l.Users)
 	m.out.Packages = union(m.out.Packages, l.Packages)
 	m.out.Modules = union(m.out.Modules, l.Modules)
+	m.out.KernelArguments = append(m.out.KernelArguments, l.KernelArguments...)
 	for _, key := range slices.Sorted(maps.Keys(l.Sysctls)) {
 		value := l.Sysctls[key]
 		if old, ok := m.out.Sysctls[key]; ok && old != value {

@@ -48,7 +48,7 @@ func TestRestorePlans(t *testing.T) {
 	refused(Asked{Cluster: "demo"}, fail.Invalid, "no backup is given")
 	refused(Asked{Cluster: "copy", Backup: backup.Latest, Restore: &Restore{Of: "demo"}}, fail.Invalid, "--of")
 	refused(Asked{Cluster: "demo", Backup: backup.Latest, Restore: &Restore{New: true, Living: true}}, fail.Invalid, "exclude each other")
-	refused(latest, fail.Refused, "cluster demo lives")
+	refused(latest, fail.Refused, "cluster demo is alive")
 	refused(Asked{Cluster: "demo", Backup: backup.Latest, Restore: &Restore{New: true}}, fail.Refused, "there is a cluster demo")
 	refused(Asked{Cluster: "demo", Backup: backup.Latest, Document: strings.Replace(twoPools, "name: demo", "name: other", 1)}, fail.Invalid, "describes cluster other, not demo")
 

@@ -186,7 +186,7 @@ func TestScalerStops(t *testing.T) {
 	s := y.scaler(stop)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	testkit.Fails(t, s.Grow(gone, "a", 1), fail.Interrupted, "waits no longer")
+	testkit.Fails(t, s.Grow(gone, "a", 1), fail.Interrupted, "was abandoned by its client")
 	close(stop)
 	testkit.Fails(t, s.Grow(t.Context(), "a", 1), fail.Interrupted, "is being stopped")
 	if y.pool.Size != 1 {

@@ -175,7 +175,7 @@ func (c Credentials) usable(ctx context.Context, cluster, name string) (*sealed,
 // nameInPath stands for the cluster's name in a path.
 const nameInPath = "{cluster}"
 
-// Within returns fail.Refused if a credential is bound to paths of its service, and a path is not among them. An empty path is that of a service without paths.
+// Within returns fail.Refused if a credential is limited to paths of its service and path is not among them. An empty path means a service without paths.
 func (c Credentials) Within(ctx context.Context, cluster, name, path string) error {
 	s, err := c.usable(ctx, cluster, name)
 	if err != nil {

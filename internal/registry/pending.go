@@ -216,7 +216,7 @@ func rival(dr *metal.Draft, rec *Record, a Asking) error {
 }
 
 // surplus returns the rival that makes room for a new claim: one of the address with the most claims, so that one address can't push out
-// the claims of others. Of these it takes the oldest of those made only once, or else the oldest one.
+// the claims of others. Among these it prefers the oldest claim that was made only once, or else the oldest.
 func surplus(rec *Record, a Asking) (drop int) {
 	claims := map[string]int{a.From: 1}
 	if rec.Asks != nil {

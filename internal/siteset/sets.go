@@ -33,7 +33,7 @@ type Set struct {
 	Helm      string   // of a chart: the Helm release whose objects it takes over, "NAMESPACE/NAME"
 	Release   string   // of a chart: its name
 	From      []string // inventories of sets that leave the document, whose objects it takes over
-	// Moved names the sets of the document that objects come from, and Heirs those that they go to, by the objects' identities.
+	// Moved names by object the set that it comes from, and Heirs the set that takes it over.
 	Moved, Heirs map[string]string
 	render       func(Cluster) (chart.Rendered, error)
 }
@@ -43,7 +43,7 @@ func (s *Set) Options() objects.Options {
 	return objects.Options{Addon: s.Key, Prune: true, Shared: true, Force: s.Force, Once: s.Once, Helm: s.Helm, From: s.From, Moved: s.Moved, Heirs: s.Heirs}
 }
 
-// OptionsOf is Options for what was rendered.
+// OptionsOf returns the options for a rendered set.
 func (s *Set) OptionsOf(r chart.Rendered) (objects.Options, error) {
 	var hooks []*unstructured.Unstructured
 	for _, h := range slices.Concat(r.Before, r.After) {

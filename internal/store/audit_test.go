@@ -144,7 +144,7 @@ func TestClockThatGoesBack(t *testing.T) {
 	}
 }
 
-// TestEntriesWithoutChainAreNotSigned: entries without a chain may come from any writer of the database.
+// TestEntriesWithoutChainAreNotSigned: any writer of the database may have added entries without a chain.
 func TestEntriesWithoutChainAreNotSigned(t *testing.T) {
 	s, change := audited(t, 0)
 	for i := range 3 {

@@ -40,6 +40,8 @@ type Options struct {
 	ExternalNetwork string // with provider openstack; default the cloud's only one
 	Flavor          string // with provider openstack; default "m1.medium"
 	Image           string // with provider openstack; default "debian-12"
+
+	With []string // examples to add as comments: names that Sections lists
 }
 
 //go:embed init.yaml.tmpl
@@ -51,6 +53,9 @@ func New(o Options) ([]byte, error) {
 	o.fill()
 	if known := v1alpha1.Providers(); !slices.Contains(known, o.Provider) {
 		return nil, fail.New(fail.Invalid, "unknown provider %q", o.Provider).Do("known: %s", strings.Join(known, ", "))
+	}
+	if err := o.checkSections(); err != nil {
+		return nil, err
 	}
 	t, err := template.New("init").Funcs(template.FuncMap{"yaml": scalar}).Parse(initTemplate)
 	if err != nil {

@@ -37,7 +37,7 @@ type Machine struct {
 	Log         func() []string // all lines that Say has written since the machine booted
 }
 
-// End is what the machine does next.
+// End names the next action of the machine.
 type End int
 
 // The ends.

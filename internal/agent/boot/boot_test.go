@@ -29,7 +29,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	for line, words := range map[string]string{
-		"": "no server", strings.Replace(good, "https", "http", 1): "no server", strings.Replace(good, "abab", "", 1): "believed",
+		"": "no server", strings.Replace(good, "https", "http", 1): "no server", strings.Replace(good, "abab", "", 1): "no authority of the server",
 		good + " naupegos.retry=-1s": "naupegos.retry", good + " naupegos.shell=yes": "naupegos.shell",
 	} {
 		_, err := parse(line)

@@ -1,4 +1,4 @@
-// Package discover is what the agent does on a machine that the server does not know yet: it examines the machine, creates a key, reports both
+// Package discover runs on a machine that the server does not know yet: it examines the machine, creates a key, reports both
 // to the server, and waits until an operator approves the machine.
 //
 // All it shares with the server is the body of a discovery. It changes nothing on the machine except its clock, and that only if asked to.

@@ -68,6 +68,7 @@ func (r Root) Facts() (machine.Facts, error) {
 		AppArmor:      r.Read("/sys/module/apparmor/parameters/enabled") == "Y" && IsDir(r.Path("/sys/kernel/security/apparmor")),
 		SysResource:   hasCapability(r.Read("/proc/self/status"), unix.CAP_SYS_RESOURCE),
 		Container:     r.Read("/run/systemd/container") != "",
+		GRUB:          r.GRUB(),
 		Swap:          strings.Count(r.Read("/proc/swaps"), "\n") > 0,
 		MachineID:     r.Read("/etc/machine-id"),
 		BootID:        r.Read("/proc/sys/kernel/random/boot_id"),
@@ -84,6 +85,22 @@ func (r Root) Facts() (machine.Facts, error) {
 	f.Address = firstIPv4(f.Interface)
 	f.Links = links()
 	return f, nil
+}
+
+// Where GRUB's configuration lies, and the program that writes it.
+const (
+	GRUBConfig = "/boot/grub/grub.cfg"
+	UpdateGRUB = "/usr/sbin/update-grub"
+)
+
+// GRUB reports whether the machine boots by a configuration that update-grub writes. Containers boot by none.
+func (r Root) GRUB() bool {
+	for _, p := range []string{GRUBConfig, UpdateGRUB} {
+		if info, err := os.Stat(r.Path(p)); err != nil || !info.Mode().IsRegular() {
+			return false
+		}
+	}
+	return r.Read("/run/systemd/container") == ""
 }
 
 // links lists the machine's addresses with their interfaces; nil if it can't read them.

@@ -21,7 +21,9 @@ const (
 	pieces    = Prefix + "pieces/" // the operator's part of it
 	DoneKey   = Prefix + "done"    // Done
 	FailedKey = Prefix + "failed"  // Failed
-	holderKey = Prefix + "holder"  // the machine whose turn it is, as long as it lives
+	// UnprunedKey says why the backups that need not stay could not be removed after the last one: Failed.
+	UnprunedKey = Prefix + "unpruned"
+	holderKey   = Prefix + "holder" // the machine whose turn it is, as long as it lives
 )
 
 // Reason is why sets on schedule are made, as their manifests say.
@@ -113,6 +115,9 @@ type Done struct {
 	Bytes   int64     `json:"bytes"`
 	Keys    int64     `json:"keys"`
 }
+
+// Ahead reports whether the set was made by a clock that was ahead of this one: it says nothing about the turns until then.
+func (d Done) Ahead(now time.Time) bool { return d.At.After(now.Add(patience)) }
 
 // Failed is the last time that none could be made.
 type Failed struct {

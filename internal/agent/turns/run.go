@@ -127,6 +127,10 @@ func (r *run) made(ctx context.Context) (bool, error) {
 	if err != nil || !ok || r.done.Turn.Before(r.turn) {
 		return false, err
 	}
+	if r.done.Ahead(r.Now()) {
+		r.Log.Warn("the last backup says that it was made in the future: another one is made", "id", r.done.ID, "by", r.done.Machine, "at", r.done.At)
+		return false, nil
+	}
 	r.Log.Info("the backup of this turn is made", "id", r.done.ID, "by", r.done.Machine)
 	return true, nil
 }
@@ -153,11 +157,16 @@ func (r *run) inTurn(ctx, held context.Context, t *turn) error {
 		Turn: r.turn, ID: set.ID, Machine: r.set.Machine, At: set.CreatedAt, Seconds: r.Now().Sub(began).Round(time.Millisecond).Seconds(),
 		Bytes: set.Bytes, Keys: set.Etcd.Keys,
 	}
-	if err := t.record(held, DoneKey, r.done, FailedKey); err != nil {
+	if err := t.record(held, DoneKey, r.done, FailedKey, UnprunedKey); err != nil {
 		return err
 	}
 	r.Log.Info("made a backup", "id", set.ID, "in", set.Where(), "keys", set.Etcd.Keys, "bytes", set.Bytes)
-	return r.prune(held, set)
+	if err := r.prune(held, set); err != nil {
+		r.Log.Warn("can't remove backups that need not stay", "error", err)
+		f := Failed{Turn: r.turn, Machine: r.set.Machine, At: r.Now().UTC().Truncate(time.Second), What: err.Error()}
+		return t.record(context.WithoutCancel(ctx), UnprunedKey, f)
+	}
+	return nil
 }
 
 // target opens where sets go.

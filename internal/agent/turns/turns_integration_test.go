@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
@@ -286,5 +287,51 @@ func TestFailures(t *testing.T) {
 	cancel()
 	if err := Run(ctx, s.options("a", at.Add(time.Hour))); fail.KindOf(err) != fail.Interrupted {
 		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// TestClockAhead: a set that says it was made next year, by a machine whose clock was ahead, keeps no turn from being made.
+func TestClockAhead(t *testing.T) {
+	s := newSite(t)
+	s.lay()
+	testkit.Must(t, os.Mkdir(s.backups, 0o700))
+	at := time.Date(2026, 11, 24, 20, 0, 1, 0, time.UTC)
+	testkit.Must(t, Run(t.Context(), s.options("a", at.AddDate(1, 0, 0))))
+	testkit.Must(t, Run(t.Context(), s.options("b", at)))
+	if got := len(s.sets()); got != 2 {
+		t.Errorf("there are %d sets", got)
+	}
+	testkit.Must(t, Run(t.Context(), s.options("c", at.Add(time.Minute))))
+	if got := len(s.sets()); got != 2 {
+		t.Errorf("the same turn once more: there are %d sets", got)
+	}
+}
+
+// TestUnpruned: a set that can't be removed does not make the backup a failed one, and is recorded until the next that removes all.
+func TestUnpruned(t *testing.T) {
+	s := newSite(t)
+	s.lay()
+	testkit.Must(t, os.Mkdir(s.backups, 0o700))
+	at := time.Date(2026, 11, 24, 20, 0, 1, 0, time.UTC)
+	unpruned := func() string { return string(testkit.Value(s.etcd.Get(t.Context(), UnprunedKey))(t)) }
+	for n := range 3 {
+		if n == 2 { // the oldest set is on a disk that can't be written
+			oldest := filepath.Join(s.backups, "demo", s.sets()[1].ID)
+			testkit.Must(t, unix.Mount(oldest, oldest, "", unix.MS_BIND, ""))
+			t.Cleanup(func() { _ = unix.Unmount(oldest, unix.MNT_DETACH) })
+			testkit.Must(t, unix.Mount("", oldest, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
+		}
+		testkit.Must(t, Run(t.Context(), s.options("a", at.Add(time.Duration(n)*time.Hour))))
+		if got := unpruned() != ""; got != (n == 2) {
+			t.Errorf("after turn %d it is recorded: %v", n, got)
+		}
+	}
+	if got := len(s.sets()); got != 3 || testkit.Value(s.etcd.Get(t.Context(), FailedKey))(t) != nil {
+		t.Errorf("there are %d sets, or a failure is recorded", got)
+	}
+	testkit.Must(t, unix.Unmount(filepath.Join(s.backups, "demo", s.sets()[2].ID), unix.MNT_DETACH))
+	testkit.Must(t, Run(t.Context(), s.options("b", at.Add(3*time.Hour))))
+	if got := unpruned(); got != "" || len(s.sets()) != 2 {
+		t.Errorf("still recorded: %s; there are %d sets", got, len(s.sets()))
 	}
 }

@@ -4,6 +4,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -135,13 +136,21 @@ func credentialsOf(spec Spec, from Source) (*credentials.Credentials, error) {
 	}
 	file := spec.CredentialsFile
 	if file == "" {
+		file = os.Getenv("AWS_SHARED_CREDENTIALS_FILE")
+	}
+	if file == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return nil, fail.Wrap(fail.Unauthorized, err, "find the credentials of the bucket %s", spec.Bucket)
 		}
 		file = filepath.Join(home, ".aws", "credentials")
 	}
-	c := credentials.NewFileAWSCredentials(file, "")
+	// The document's file has one section; which one of the operator's own files counts is up to AWS_PROFILE.
+	profile := ""
+	if spec.CredentialsFile != "" {
+		profile = "default"
+	}
+	c := credentials.NewFileAWSCredentials(file, profile)
 	// Its own error may quote lines of the file.
 	if v, err := c.GetWithContext(nil); err != nil || v.AccessKeyID == "" || v.SecretAccessKey == "" {
 		e := fail.New(fail.Unauthorized, "there are no credentials for the bucket %s", spec.Bucket).At(file).
@@ -256,6 +265,9 @@ func (b *Bucket) List(ctx context.Context, dir string) (all []backup.File, err e
 		all = append(all, backup.File{Name: own(o.Key), Size: o.Size, Modified: o.LastModified})
 	}
 	for o := range c.ListIncompleteUploads(ctx, b.spec.Bucket, prefix, true) {
+		if o.Err != nil && hidden(o.Err) {
+			break
+		}
 		if o.Err != nil {
 			return nil, b.wrap(o.Err, "look for uploads that never ended")
 		}
@@ -263,6 +275,16 @@ func (b *Bucket) List(ctx context.Context, dir string) (all []backup.File, err e
 		all = append(all, backup.File{Name: path.Join(path.Dir(name), upload+path.Base(name)), Size: o.Size, Modified: o.Initiated})
 	}
 	return all, nil
+}
+
+// hidden reports whether a service does not list unfinished uploads, or not to us: they only take space, and reading needs no such right.
+func hidden(err error) bool {
+	answer := minio.ToErrorResponse(err)
+	switch answer.StatusCode {
+	case http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return true
+	}
+	return answer.Code == minio.AccessDenied || answer.Code == "NotImplemented" || answer.Code == "MethodNotAllowed"
 }
 
 // Remove implements backup.Target.
@@ -300,6 +322,16 @@ func (b *Bucket) wrap(err error, format string, args ...any) error {
 		}
 		return e
 	}
+	switch answer.Code {
+	case "RequestTimeTooSkewed":
+		return e.Do("this host's clock says %s, and the service's another time: set the one that is wrong (%s)", time.Now().UTC().Format(time.RFC3339), cmp.Or(answer.Message, "it does not say which"))
+	case "InvalidObjectState":
+		return e.Do("a rule of the bucket has moved it to an archive: restore it from there first, and keep the rule from backups")
+	case "QuotaExceeded", "XAdminBucketQuotaExceeded", "EntityTooLarge", "TooManyBuckets":
+		return e.Do("make room in the bucket, or have its quota raised")
+	case "AccountProblem", "AllAccessDisabled", "NotSignedUp":
+		return e.Do("ask the provider of the bucket about the account")
+	}
 	if answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden {
 		answer.Code = minio.AccessDenied // services use various codes
 	}
@@ -308,7 +340,7 @@ func (b *Bucket) wrap(err error, format string, args ...any) error {
 		e.Kind = fail.NotFound
 	case minio.NoSuchBucket:
 		return e.Do("make the bucket, or name another one in spec.backup.to.s3.bucket")
-	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", "ExpiredToken", "InvalidToken", "XAdminUserNotFound":
+	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "XAdminUserNotFound":
 		e.Kind = fail.Unauthorized
 		return e.Do("look at the credentials (spec.backup.to.s3.credential or credentialsFile, else AWS_ACCESS_KEY_ID), and whether they may read, write and list the bucket")
 	case "":

@@ -78,3 +78,74 @@ func credentials(t *testing.T, key, secret string) string {
 	testkit.Must(t, os.WriteFile(file, []byte("[default]\naws_access_key_id = "+key+"\naws_secret_access_key = "+secret+"\n"), 0o600))
 	return file
 }
+
+// answering returns a bucket whose service answers requests for objects and listings.
+func answering(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) *s3.Bucket {
+	server := httptest.NewServer(http.HandlerFunc(answer))
+	t.Cleanup(server.Close)
+	return s3.New(s3.Spec{Endpoint: server.URL, Bucket: "demo", Region: "us-east-1", CredentialsFile: credentials(t, "testkey", "testsecret")})
+}
+
+// TestListWithoutUploads: credentials that may read, but not list unfinished uploads, suffice to list.
+func TestListWithoutUploads(t *testing.T) {
+	for status, code := range map[int]string{http.StatusForbidden: "AccessDenied", http.StatusNotImplemented: "NotImplemented", http.StatusMethodNotAllowed: "MethodNotAllowed"} {
+		b := answering(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Has("uploads") {
+				w.WriteHeader(status)
+				fmt.Fprintf(w, `<Error><Code>%s</Code><Message>no</Message></Error>`, code)
+				return
+			}
+			fmt.Fprint(w, `<ListBucketResult><Name>demo</Name><Contents><Key>c/a</Key><Size>1</Size><LastModified>2026-11-23T11:00:00.000Z</LastModified></Contents></ListBucketResult>`)
+		})
+		if files, err := b.List(t.Context(), "c"); err != nil || len(files) != 1 || files[0].Name != "c/a" {
+			t.Errorf("%s: %v, %v", code, files, err)
+		}
+	}
+	b := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `<Error><Code>AccessDenied</Code></Error>`)
+	})
+	_, err := b.List(t.Context(), "c")
+	testkit.Fails(t, err, fail.Unauthorized, "look at the credentials")
+}
+
+// TestForbidden: an error blames the credentials only if rights are missing.
+func TestForbidden(t *testing.T) {
+	for code, want := range map[string]struct {
+		kind fail.Kind
+		says string
+	}{
+		"RequestTimeTooSkewed": {fail.Refused, "this host's clock says 20"},
+		"InvalidObjectState":   {fail.Refused, "restore it from there first"},
+		"QuotaExceeded":        {fail.Refused, "make room in the bucket"},
+		"AccountProblem":       {fail.Refused, "ask the provider"},
+		"AccessDenied":         {fail.Unauthorized, "look at the credentials"},
+		"SomethingElse":        {fail.Unauthorized, "look at the credentials"},
+	} {
+		b := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprintf(w, `<Error><Code>%s</Code><Message>no</Message></Error>`, code)
+		})
+		_, err := b.List(t.Context(), "c")
+		testkit.Fails(t, err, want.kind, want.says)
+		if code != "AccessDenied" && code != "SomethingElse" && strings.Contains(err.Error(), "look at the credentials") {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
+
+// TestProfiles: AWS_PROFILE chooses a section of the operator's own file, not of the document's.
+func TestProfiles(t *testing.T) {
+	file := credentials(t, "ofdefault", "secret")
+	other := filepath.Join(t.TempDir(), "others")
+	testkit.Must(t, os.WriteFile(other, []byte("[default]\naws_access_key_id = no\naws_secret_access_key = no\n[corp]\naws_access_key_id = ofcorp\naws_secret_access_key = secret\n"), 0o600))
+	t.Setenv("AWS_PROFILE", "corp")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", other)
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	for named, want := range map[string]string{file: "ofdefault", other: "aws_access_key_id = no", "": "ofcorp"} {
+		text, err := s3.Credentials(s3.Spec{Endpoint: "https://s3.example.org", Bucket: "demo", CredentialsFile: named}, s3.Source{})
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v, want %s", named, err, want)
+		}
+	}
+}

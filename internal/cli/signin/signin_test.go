@@ -136,7 +136,7 @@ func (s *site) signedIn(t *testing.T, name string) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- s.login(t.Context()) }()
-	if page := browse(t, s.address(t), name); !strings.Contains(page, "can be closed") {
+	if page := browse(t, s.address(t), name); !strings.Contains(page, "you can close this page") {
 		t.Fatalf("the browser shows %q", page)
 	}
 	testkit.Must(t, <-done)

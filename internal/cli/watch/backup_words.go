@@ -41,6 +41,9 @@ func scheduleWords(s *backups.Scheduled, name string, now time.Time) string {
 	} else if s.Overdue {
 		is += "; see naupegos-backup.service on the control-plane machines: naupegos logs " + name
 	}
+	if s.Unpruned != nil {
+		is += "; old ones can't be removed: " + s.Unpruned.What
+	}
 	return is
 }
 

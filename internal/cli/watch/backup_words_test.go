@@ -34,6 +34,7 @@ func TestScheduleWords(t *testing.T) {
 		"0 * * * *: OVERDUE: the last is 3 hours old, by demo-cp-2; the next at 2026-11-23 13:00:00; demo-cp-1 failed at 2026-11-23 12:00:00: no bucket": {Last: last, Overdue: true,
 			Failed: &turns.Failed{At: now, Machine: "demo-cp-1", What: "no bucket"}},
 		"0 * * * *: OVERDUE: none has been made yet; the next at 2026-11-23 13:00:00; see naupegos-backup.service on the control-plane machines: naupegos logs demo": {Overdue: true},
+		"0 * * * *: the last is 3 hours old, by demo-cp-2; the next at 2026-11-23 13:00:00; old ones can't be removed: no right to":                                  {Last: last, Unpruned: &turns.Failed{What: "no right to"}},
 		"0 * * * *: etcd does not answer": {Problem: "etcd does not answer"},
 	} {
 		s.Schedule, s.Next = "0 * * * *", next

@@ -54,8 +54,8 @@ const (
 	setDone       = "true"
 )
 
-// SetStep applies a set of the document.
-func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *plan.Step {
+// SetStep applies a set of the document. hooked: hooks run before it, and may prepare what the API refuses now.
+func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install, hooked bool) *plan.Step {
 	step := &plan.Step{
 		ID: SetID(s.Key), Action: plan.Create, Subject: "cluster", Title: "apply " + s.Title, Reason: "the document lists it", Apart: true, Timeout: s.Timeout,
 		Run: func(ctx context.Context, p plan.Progress) error {
@@ -63,7 +63,7 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *p
 			if err != nil {
 				return err
 			}
-			placed, options, err := foreseen(ctx, client.Applier, s, rendered)
+			all, options, err := foreseen(ctx, client.Applier, s, rendered)
 			if err != nil {
 				return err
 			}
@@ -77,8 +77,8 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *p
 			if err := c.Facts.SetOf(ctx, memory.AddonWorks, s.Key, state); err != nil {
 				return err
 			}
-			p.Status("applying %d objects", len(placed))
-			_, err = client.ApplyObjects(ctx, placed, options)
+			p.Status("applying %d objects", len(all))
+			_, err = client.ApplyObjects(ctx, all, options)
 			return err
 		},
 	}
@@ -101,25 +101,44 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install bool) *p
 	if seen.Adopts != "" {
 		step.Details = append(step.Details, "fields that Helm set and the chart lacks go, without a line above")
 	}
+	outlook := "will fail: "
+	if hooked {
+		outlook = "fails unless its hooks change this: "
+	}
 	for _, why := range seen.Finding.Refused {
-		step.Details = append(step.Details, "will fail: "+why)
+		step.Details = append(step.Details, outlook+why)
 	}
 	giveUp(step, seen.Volumes, seen.Defined)
 	return step
 }
 
-// foreseen returns the objects of a set in their namespaces, and fails if the API server will not take one of them or it belongs to something else: a
-// set is begun only if it can be finished.
-func foreseen(ctx context.Context, c *objects.Applier, s *siteset.Set, r chart.Rendered) ([]*unstructured.Unstructured, objects.Options, error) {
+// placed returns the objects of a set in their namespaces, and the options by which they are applied.
+func placed(ctx context.Context, c *objects.Applier, s *siteset.Set, r chart.Rendered) ([]*unstructured.Unstructured, objects.Options, error) {
 	o, err := s.OptionsOf(r)
 	if err != nil {
 		return nil, o, err
 	}
-	placed, err := c.Place(ctx, r.Objects, s.Namespace, s.Key, s.From...)
+	all, err := c.Place(ctx, r.Objects, s.Namespace, s.Key, s.From...)
+	return all, o, err
+}
+
+// foreseen returns the objects and options of a set, and fails if the API server will not take an object or it belongs to something else: a set is begun
+// only if it can be finished.
+func foreseen(ctx context.Context, c *objects.Applier, s *siteset.Set, r chart.Rendered) ([]*unstructured.Unstructured, objects.Options, error) {
+	all, o, err := placed(ctx, c, s, r)
 	if err != nil {
 		return nil, o, err
 	}
-	return placed, o, c.Foresee(ctx, placed, o)
+	return all, o, c.Foresee(ctx, all, o)
+}
+
+// unowned fails if an object of a set belongs to something else: its hooks run only if the set may be applied after them.
+func unowned(ctx context.Context, c *objects.Applier, s *siteset.Set, r chart.Rendered) error {
+	all, o, err := placed(ctx, c, s, r)
+	if err != nil {
+		return err
+	}
+	return c.Unowned(ctx, all, o)
 }
 
 // modeStep makes the step record the set's mode, which alone has changed.
@@ -170,11 +189,11 @@ func (c *Addons) SetWorksStep(s *siteset.Set) *plan.Step {
 			if err != nil {
 				return err
 			}
-			placed, err := client.Place(ctx, rendered.Objects, s.Namespace, s.Key, s.From...)
+			all, _, err := placed(ctx, client.Applier, s, rendered)
 			if err != nil {
 				return err
 			}
-			for _, u := range placed {
+			for _, u := range all {
 				if !kube.Waitable(u.GetAPIVersion(), u.GetKind()) {
 					continue
 				}
@@ -205,7 +224,7 @@ func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before, install b
 	if before {
 		when = "before"
 	}
-	done := map[string]bool{} // Jobs and Pods that an attempt has made: true for those that have ended
+	done := map[string]bool{} // Jobs and Pods of earlier attempts; true: ended
 	step := &plan.Step{
 		ID: HooksID(s.Key, before), Action: plan.Create, Subject: "cluster", Title: "run the hooks of " + s.Title + " that come " + when + " it", Reason: "the chart has them", Apart: true,
 		Timeout: s.Timeout,
@@ -217,7 +236,7 @@ func (c *Addons) HooksStep(s *siteset.Set, hooks []chart.Hook, before, install b
 			now := rendered.After
 			if before {
 				now = rendered.Before
-				if _, _, err := foreseen(ctx, client.Applier, s, rendered); err != nil {
+				if err := unowned(ctx, client.Applier, s, rendered); err != nil {
 					return err
 				}
 			}
@@ -245,8 +264,11 @@ func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.S
 		for _, u := range placed {
 			if u.GetKind() == "Job" || u.GetKind() == "Pod" {
 				p.Status("running %s %s", u.GetKind(), u.GetName())
-				replace := func() error { return client.Replace(ctx, u) }
-				if err := runHook(objects.RefOf(u).Identity(), done, replace, func() error { return kube.WaitObject(ctx, client, u) }); err != nil {
+				run := hookRun{
+					exists: func() (bool, error) { return client.Exists(ctx, u) }, replace: func() error { return client.Replace(ctx, u) },
+					wait: func() error { return kube.WaitObject(ctx, client, u) }, vanishes: objects.Vanishes(u),
+				}
+				if err := run.once(objects.RefOf(u).Identity(), done); err != nil {
 					return fail.Wrap(fail.KindOf(err), err, "run the hook %s of %s", u.GetName(), s.Title)
 				}
 				continue
@@ -276,26 +298,41 @@ func (c *Addons) runHooks(ctx context.Context, client *kube.Client, s *siteset.S
 	return nil
 }
 
-// runHook runs a Job or Pod unless an earlier attempt has, and waits for its end.
-func runHook(id string, done map[string]bool, replace, wait func() error) error {
+// hookRun is the run of a Job or Pod among hooks.
+type hookRun struct {
+	exists        func() (bool, error)
+	replace, wait func() error
+	vanishes      bool // it is deleted some time after its end
+}
+
+// once runs the hook unless an earlier attempt has, and waits for its end. A hook that was deleted before its end runs again.
+func (h hookRun) once(id string, done map[string]bool) error {
 	ended, made := done[id]
 	if ended {
 		return nil
 	}
+	if made {
+		exists, err := h.exists()
+		if err != nil {
+			return err
+		}
+		if !exists && h.vanishes {
+			done[id] = true
+			return nil
+		}
+		made = exists
+	}
 	if !made {
-		if err := replace(); err != nil {
+		if err := h.replace(); err != nil {
 			return err
 		}
 		done[id] = false
 	}
-	err := wait()
-	switch {
-	case err == nil:
-		done[id] = true
-	case fail.KindOf(err) == fail.NotFound: // it was deleted meanwhile
-		delete(done, id)
+	if err := h.wait(); err != nil {
+		return err
 	}
-	return err
+	done[id] = true
+	return nil
 }
 
 // UnseenSets is the ID of the step that stands for sets that could not be compared with the cluster.

@@ -35,6 +35,9 @@ func TestRefusedSetIsNotBegun(t *testing.T) {
 	if fail.KindOf(err) != fail.Conflict || !strings.Contains(err.Error(), "belongs to addon metallb") || !strings.Contains(err.Error(), "nothing of chart web was applied") {
 		t.Errorf("%v", err)
 	}
+	if err := unowned(t.Context(), c, set, r); fail.KindOf(err) != fail.Conflict || !strings.Contains(err.Error(), "belongs to addon metallb") {
+		t.Errorf("before the hooks: %v", err)
+	}
 	for _, a := range dyn.Actions() {
 		if a.GetVerb() != "get" {
 			t.Errorf("it was begun: %s %s", a.GetVerb(), a.GetResource().Resource)
@@ -42,30 +45,30 @@ func TestRefusedSetIsNotBegun(t *testing.T) {
 	}
 }
 
-// TestHookRunsOnce: another attempt of the step waits for a Job that runs, does not repeat one that has ended, and makes one again that was deleted.
+// TestHookRunsOnce: another attempt of the step waits for a Job that runs, does not repeat one that has ended, and makes one again that was deleted before
+// its end, unless the cluster deletes it by itself.
 func TestHookRunsOnce(t *testing.T) {
-	done, made := map[string]bool{}, 0
+	done, made, exists := map[string]bool{}, 0, true
 	var result error
-	run := func() error {
-		return runHook("Job web", done, func() error { made++; return nil }, func() error { return result })
+	h := hookRun{exists: func() (bool, error) { return exists, nil }, replace: func() error { made++; return nil }, wait: func() error { return result }}
+	expect := func(what string, times int, kind fail.Kind) {
+		t.Helper()
+		if err := h.once("Job web", done); fail.KindOf(err) != kind || made != times {
+			t.Errorf("%s: made %d times, %v", what, made, err)
+		}
 	}
 	result = fail.New(fail.Unreachable, "the API is away")
-	for range 2 {
-		if err := run(); fail.KindOf(err) != fail.Unreachable || made != 1 {
-			t.Errorf("the Job runs: made %d times, %v", made, err)
-		}
-	}
-	result = nil
-	for range 2 {
-		if err := run(); err != nil || made != 1 {
-			t.Errorf("the Job has ended: made %d times, %v", made, err)
-		}
-		result = fail.New(fail.NotFound, "deleted by its policy")
-	}
+	expect("it begins", 1, fail.Unreachable)
+	expect("it runs", 1, fail.Unreachable)
+	exists = false
+	expect("it was deleted", 2, fail.Unreachable)
+	exists, result = true, nil
+	expect("it ends", 2, fail.KindOf(nil))
+	exists = false
+	expect("it has ended", 2, fail.KindOf(nil))
 	clear(done)
-	_ = run()
-	result = nil
-	if err := run(); err != nil || made != 3 {
-		t.Errorf("the Job was deleted while it ran: made %d times, %v", made, err)
-	}
+	exists, result, h.vanishes = true, fail.New(fail.Unreachable, "the API is away"), true
+	expect("one with a time to live begins", 3, fail.Unreachable)
+	exists = false
+	expect("it has vanished", 3, fail.KindOf(nil))
 }

@@ -125,7 +125,7 @@ func TestGaps(t *testing.T) {
 	}{
 		"mixed releases":    {func(f *Found) { f.Survey.Nodes[1].Version = "v1.36.4" }, Blocks, "several releases"},
 		"unsupported minor": {func(f *Found) { everything(f, "v1.31.2") }, Blocks, "no bundle"},
-		"unsupported patch": {func(f *Found) { everything(f, "v1.36.1") }, Blocks, "v1.36.1, of which"},
+		"unsupported patch": {func(f *Found) { everything(f, "v1.36.1") }, Blocks, "v1.36.1"},
 		"external etcd":     {func(f *Found) { conf(f, "local:", "external:\n    endpoints: [x]\n  other:") }, Blocks, "(external)"},
 		"cri-o":             {func(f *Found) { f.Survey.Nodes[2].Runtime = "cri-o://1.37.0" }, Blocks, "its container runtime is cri-o"},
 		"another system":    {func(f *Found) { f.Hosts[0].Facts = map[string]string{"systemd": "yes"} }, Blocks, "no systemd or no Debian packages"},

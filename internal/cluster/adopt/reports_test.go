@@ -291,7 +291,7 @@ func TestReports(t *testing.T) {
 			f.Survey.Services = map[string]string{"10.96.0.10": "default/mine", "10.96.0.3": "kube-system/coredns"}
 		}, "the Service default/mine has the address 10.96.0.10", "make it again", ""},
 		"DNS as kubeadm's": {func(f *Found) { f.Survey.Services = map[string]string{"10.96.0.10": "kube-system/kube-dns"} }, "", "", ""},
-		"no record":        {func(f *Found) { f.Survey.Records = nil }, "there is no kubeadm-config", "make a cluster with naupegos apply", ""},
+		"no record":        {func(f *Found) { f.Survey.Records = nil }, "there is no kubeadm-config", "create a cluster with naupegos apply", ""},
 		"no static pods": {func(f *Found) {
 			for _, c := range components() {
 				delete(f.Hosts[0].Files, manifestDir+c+".yaml")

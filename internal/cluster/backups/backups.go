@@ -75,19 +75,24 @@ func (c *Keeper) BackupStep(reason string, made func(*backup.Set)) *plan.Step {
 			if made != nil {
 				made(set)
 			}
-			gone, err := c.expired(ctx)
-			if err != nil {
+			if err := c.prune(ctx, p); err != nil && ctx.Err() != nil {
 				return err
-			}
-			for _, s := range gone {
-				p.Status("removing backup %s", s.ID)
-				if err := s.Remove(ctx); err != nil {
-					return err
-				}
+			} else if n, ok := p.(plan.Noter); ok && err != nil { // the backup is there; credentials may not be allowed to remove any
+				n.Note("backups that need not stay could not be removed: %v", err)
 			}
 			return nil
 		},
 	}
+}
+
+// prune removes the backups that need not stay.
+func (c *Keeper) prune(ctx context.Context, p plan.Progress) error {
+	gone, err := c.expired(ctx)
+	for i := 0; i < len(gone) && err == nil; i++ {
+		p.Status("removing backup %s", gone[i].ID)
+		err = gone[i].Remove(ctx)
+	}
+	return err
 }
 
 // expired returns the backups that need not stay.

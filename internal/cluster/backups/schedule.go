@@ -26,6 +26,8 @@ type Scheduled struct {
 	Schedule string        `json:"schedule"`
 	Last     *turns.Done   `json:"last,omitempty"`   // nil: none was made yet
 	Failed   *turns.Failed `json:"failed,omitempty"` // since then
+	// Unpruned says why the backups that need not stay could not be removed after the last one; nil: they were.
+	Unpruned *turns.Failed `json:"unpruned,omitempty"`
 	Next     time.Time     `json:"next"`
 	Overdue  bool          `json:"overdue"` // one should be there that is not
 	Problem  string        `json:"problem,omitempty"`
@@ -42,7 +44,7 @@ func (c *Keeper) onSchedule(ctx context.Context) *Scheduled {
 	now := time.Now()
 	is := &Scheduled{Schedule: text, Next: s.Next(now)}
 	err := c.WithEtcd(ctx, func(e *etcd.Client) error {
-		for key, v := range map[string]any{turns.DoneKey: &is.Last, turns.FailedKey: &is.Failed} {
+		for key, v := range map[string]any{turns.DoneKey: &is.Last, turns.FailedKey: &is.Failed, turns.UnprunedKey: &is.Unpruned} {
 			raw, err := e.Get(ctx, key)
 			if err == nil && raw != nil {
 				err = json.Unmarshal(raw, v)
@@ -58,7 +60,7 @@ func (c *Keeper) onSchedule(ctx context.Context) *Scheduled {
 		return is
 	}
 	since, _ := time.Parse(time.RFC3339, c.Facts.Get(memory.BackupFrom)) // zero where machines make none yet
-	if is.Last != nil && is.Last.Turn.After(since) {
+	if is.Last != nil && is.Last.Turn.After(since) && !is.Last.Ahead(now) {
 		since = is.Last.Turn
 	}
 	is.Overdue = !since.IsZero() && turns.Overdue(s, since, now)

@@ -42,6 +42,14 @@ func dpkg(m report) error {
 		Do("use Debian or Ubuntu; Naupegos does not support Fedora CoreOS, Flatcar and the like yet")
 }
 
+func grub(m report) error {
+	if !m.Boots || m.facts.GRUB {
+		return nil
+	}
+	return fail.New(fail.Refused, "it does not boot by a GRUB that update-grub configures, so its kernel can't get arguments").At(m.Name).
+		Do("remove kernelArguments from spec.machines, or from the machine's role or pool; containers have their host's kernel")
+}
+
 func hostname(m report) error {
 	if m.facts.Hostname == m.Name || m.Given { // kubelet registers the machine's name, not the host's
 		return nil

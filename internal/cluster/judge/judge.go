@@ -23,6 +23,7 @@ type Subject struct {
 	Address string // at which other machines reach it; empty: unknown
 	Ports   []Port // that the role needs
 	Network string // file name of the pod network's configuration; empty: Naupegos sets up none
+	Boots   bool   // the document gives its kernel arguments
 	VIP     string // that the machine may hold; empty: none, or another one's business
 }
 
@@ -73,12 +74,13 @@ func rules() []rule {
 		{fact: "ResolvConf", unchecked: "kubelet is configured accordingly"},
 		{fact: "NoResolver", unchecked: "kubelet is configured accordingly"},
 		{fact: "Swap", unchecked: "kubelet is configured to tolerate it"},
+		{fact: "GRUB", refuse: grub},
 		{fact: "MachineID", compare: machineIDs},
 		{fact: "BootID", unchecked: "it only distinguishes boots"},
 		{fact: "Fresh", unchecked: "it selects the checks"},
 		{fact: "Links", refuse: vip},
 		{fact: "Volumes", fresh: true, refuse: disk},
-		{fact: "Clock", fresh: true, refuse: clock},
+		{fact: "Clock", refuse: clock},
 		{fact: "Firewall", fresh: true, warn: firewall},
 		{fact: "Services", fresh: true, warn: services},
 		{fact: "Balancers", fresh: true, refuse: balancers},

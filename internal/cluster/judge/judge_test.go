@@ -107,6 +107,8 @@ func trials() []trial {
 		{"Addresses", plane, facts(func(f *machine.Facts) { f.Addresses = nil }), 0, "", ""},                                      // an older agent
 		{"Addresses", plane, facts(func(f *machine.Facts) { f.Addresses, f.Fresh = []string{"10.0.0.5"}, false }), 0, "", ""},     // it serves
 		{"Addresses", plane, func(s *Subject, f *machine.Facts) { s.Address, f.Addresses = "", []string{"10.0.0.5"} }, 0, "", ""}, // a cloud knows the address
+		{"GRUB", node, func(s *Subject, f *machine.Facts) { s.Boots, f.Fresh = true, false }, fail.Refused, "m: it does not boot by a GRUB|remove kernelArguments", ""},
+		{"GRUB", node, func(s *Subject, f *machine.Facts) { s.Boots, f.GRUB = true, true }, 0, "", ""},
 		{"MachineID", plane, facts(func(f *machine.Facts) { f.MachineID = otherID }), fail.Conflict, "m: other and m have one machine ID|one is a clone of the other, or both are the same host|systemd-machine-id-setup", ""},
 		{"MachineID", plane, facts(func(f *machine.Facts) { f.MachineID, f.Fresh = otherID, false }), 0, "", ""}, // both serve
 		{"MachineID", plane, func(s *Subject, f *machine.Facts) {
@@ -144,6 +146,7 @@ func trials() []trial {
 		{"Clock", node, facts(func(f *machine.Facts) { f.Clock = time.Now().Add(-time.Hour) }), fail.Refused, "m: its clock says |differs from this host's by 1h0m|timedatectl set-ntp true", ""},
 		{"Clock", node, facts(func(f *machine.Facts) { f.Clock = time.Now().Add(time.Hour) }), fail.Refused, "m: its clock says ", ""},
 		{"Clock", node, facts(func(f *machine.Facts) { f.Clock = time.Now().Add(time.Minute) }), 0, "", ""},
+		{"Clock", plane, facts(func(f *machine.Facts) { f.Clock, f.Fresh = time.Now().Add(-20*time.Minute), false }), fail.Refused, "m: its clock says |differs from this host's by 20m", ""}, // new certificates are not yet valid there
 		{"Listeners", node, facts(func(f *machine.Facts) {
 			f.Listeners = []machine.Listener{{Address: "::", Port: 10250, Process: "k3s", PID: 7, Unit: "k3s.service"}}
 		}), fail.Conflict, "m: port 10250, which kubelet needs, is in use by k3s (process 7 of k3s.service)|systemctl disable --now k3s.service", ""},

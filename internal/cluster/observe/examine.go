@@ -21,6 +21,7 @@ import (
 func (c *Observer) CheckFacts(s wanted.Slot, f machine.Facts) error {
 	subject := judge.Subject{
 		Name: s.Name, Role: s.Role, Given: c.Prov.Traits().Given, Adopted: c.Facts.Of(memory.Host, s.Name) != "", Ports: c.portsOf(s.Role),
+		Boots: len(c.Doc.SettingsOf(string(s.Role), s.Pool).KernelArguments) > 0,
 	}
 	if c.Doc.Spec.Kubernetes.CNI == layout.CNIFlannel {
 		subject.Network = path.Base(layout.FlannelConflistPath)

@@ -79,19 +79,20 @@ func (c *Observer) allSets(ctx context.Context, described siteset.Cluster) (map[
 	return siteset.All(c.Doc, described)
 }
 
-// setsTime bounds the comparison of the document's sets with the cluster: two requests for each object.
-const setsTime = time.Minute
+// The comparison of the document's sets with the cluster takes a few requests for each object; perObject allows for a slow API.
+const (
+	setsTime  = time.Minute
+	perObject = 200 * time.Millisecond
+)
 
-// observeSets compares the document's sets with the cluster. What goes wrong is a matter of the sets alone: machines are still looked after.
+// observeSets compares the document's sets with the cluster. An error concerns the sets alone, so that machines are still repaired.
 func (c *Observer) observeSets(ctx context.Context, o *Observed) error {
 	if o.Addons == nil { // some inputs of the sets are unknown
 		return nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, setsTime)
-	defer cancel()
-	client, err := c.Kube(bounded)
+	client, err := c.Kube(ctx)
 	if err == nil {
-		err = c.compareSets(bounded, client, o)
+		err = c.compareSets(ctx, client, o)
 	}
 	if err != nil {
 		o.Sets, o.SurplusSets, o.SetsErr = nil, nil, err
@@ -101,18 +102,29 @@ func (c *Observer) observeSets(ctx context.Context, o *Observed) error {
 
 func (c *Observer) compareSets(ctx context.Context, client *kube.Client, o *Observed) error {
 	sets := siteset.Of(c.Doc)
-	left, err := c.leaving(ctx, client, sets)
+	looking, cancel := context.WithTimeout(ctx, setsTime)
+	defer cancel()
+	left, err := c.leaving(looking, client, sets)
 	if err != nil {
 		return err
+	}
+	number := 0
+	for _, d := range left {
+		number += len(d.going) + len(d.staying)
 	}
 	o.Sets = map[string]*SeenSet{}
 	handed := map[string]bool{}
 	var pruned []objects.Ref
 	if len(sets) > 0 {
-		rendered, err := c.RenderSets(ctx, client)
+		rendered, err := c.RenderSets(ctx, client) // has a limit of its own
 		if err != nil {
 			return err
 		}
+		for _, r := range rendered {
+			number += len(r.Objects)
+		}
+		ctx, cancel := context.WithTimeout(ctx, setsTime+time.Duration(number)*perObject)
+		defer cancel()
 		placed, err := c.placed(ctx, client, sets, rendered, left)
 		if err != nil {
 			return err
@@ -135,6 +147,8 @@ func (c *Observer) compareSets(ctx context.Context, client *kube.Client, o *Obse
 			pruned = append(pruned, seen[i].Finding.Pruned...)
 		}
 	}
+	ctx, cancel = context.WithTimeout(ctx, setsTime+time.Duration(number)*perObject)
+	defer cancel()
 	o.SurplusSets, err = c.surplusSets(ctx, client, left, handed, pruned)
 	return err
 }

@@ -27,7 +27,7 @@ func TestHeirloom(t *testing.T) {
 	}
 }
 
-// TestMoves: an object that one set of the document no longer has and another one has goes over; an object that both have, and one that none has, do not.
+// TestMoves: an object moves if it left one set of the document and another set has it; an object in both sets or in neither does not.
 func TestMoves(t *testing.T) {
 	object := func(name string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": "shop"}}}

@@ -104,7 +104,7 @@ func (c *Renderer) BackupCredentials(ctx context.Context) (found []byte, missing
 const backupService = `[Unit]
 Description=Sees to it that there is a backup of the cluster
 Wants=network-online.target
-After=network-online.target
+After=network-online.target time-sync.target
 
 [Service]
 Type=oneshot

@@ -20,7 +20,7 @@ const AuthoritiesDir = "/usr/local/share/ca-certificates"
 
 // Settings renders a document's settings of one machine. The settings must be valid.
 func Settings(s v1alpha1.MachineSettings, f machine.Facts) machine.Config {
-	c := machine.Config{Sysctls: s.Sysctls, Modules: s.Modules, Packages: slices.Clone(s.Packages)}
+	c := machine.Config{Sysctls: s.Sysctls, Modules: s.Modules, Packages: slices.Clone(s.Packages), KernelArguments: s.KernelArguments}
 	for _, file := range s.Files {
 		c.Files = append(c.Files, machine.File{Path: file.Path, Mode: fileMode(file.Mode), Owner: file.Owner, Content: []byte(file.Content)})
 	}

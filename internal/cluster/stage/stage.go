@@ -60,7 +60,7 @@ var ApplyRules = []plan.Rule{
 	{Stage: RollWorkers, Waits: []plan.Stage{Machines}, Per: plan.SameSubject},
 	{Stage: Retire, Waits: []plan.Stage{Bootstrap, Join, Balance, RollControlPlane, Workers, Nodes, RollWorkers}},
 	{Stage: Prove, Waits: []plan.Stage{Record, Balance, Nodes, RollWorkers, Retire}},
-	{Stage: Sets, Waits: []plan.Stage{Record, Network, Balance, Nodes, RollWorkers, Retire}},
+	{Stage: Sets, Waits: []plan.Stage{Record, Balance, Nodes, RollWorkers, Retire}},
 	{Stage: Advance, Waits: []plan.Stage{Record, Balance, Workers, Nodes, RollWorkers, Retire, Prove}},
 	{Stage: Forget, Waits: []plan.Stage{Retire}},
 	{Stage: Lay, Waits: []plan.Stage{Advance, Forget}},

@@ -194,7 +194,7 @@ func (r *running) secrets(t *testing.T) {
 	})
 }
 
-// users: a user's kubeconfig signs in by the user's name and groups, and may do what is granted to these.
+// users: a user's kubeconfig signs in by the user's name and groups, and has their rights.
 func (r *running) users(t *testing.T) {
 	conf := testkit.Value(r.p.UserKubeconfig(t.Context(), r.k, r.p.Endpoint, "ann", []string{"developers", "readers"}, time.Hour))(t)
 	as := func(args ...string) (string, error) {

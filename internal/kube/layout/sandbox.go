@@ -30,7 +30,7 @@ type SandboxPorts struct{ Client, Peer, API int }
 // sandboxAddress is what the sandbox's API server tells others of itself. There are none: the address is for documentation (RFC 5737).
 const sandboxAddress = "192.0.2.1"
 
-// egress makes an API server connect to nothing but etcd: it looks for a proxy to all else at a socket that nobody makes. Objects of a backup could
+// egress makes an API server connect to nothing but etcd: it looks for a proxy to all else at a socket that does not exist. Objects of a backup could
 // otherwise name addresses that this host reaches: APIServices, and webhooks that convert custom resources.
 const egress = `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration

@@ -99,8 +99,12 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 		return result, err
 	}
 	keep := refs(objects)
+	doing := digest // a change that was begun stays recorded until an apply is complete, because its hooks have to follow
+	if before.Digest == "" && before.Doing != "" && before.Doing != before.Last {
+		doing = before.Doing
+	}
 	// Recorded before anything is created, so that the next Apply knows the objects of an interrupted one.
-	if err := c.record(ctx, o, inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs, Last: cmp.Or(before.Digest, before.Last), Doing: digest, Hooks: before.Hooks}); err != nil {
+	if err := c.record(ctx, o, inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs, Last: cmp.Or(before.Digest, before.Last), Doing: doing, Hooks: before.Hooks}); err != nil {
 		return result, err
 	}
 	left, err := c.unended(ctx, objects, before)

@@ -40,7 +40,7 @@ func (f *Finding) Clean() bool { return !f.Mode && f.alike() }
 // OnlyMode reports whether nothing but the mode in the inventory differs, which Remember writes.
 func (f *Finding) OnlyMode() bool { return f.Mode && f.alike() }
 
-// Mends reports whether the set was applied as it is: what Apply changes was changed by others.
+// Mends reports whether this set was applied before: Apply only undoes changes of others.
 func (f *Finding) Mends() bool { return f.Same && !f.Hooked || f.Mending }
 
 func (f *Finding) alike() bool {
@@ -215,6 +215,36 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 		return nil, answer.Error(ctx, err, "foresee %s", name).At(c.Host)
 	}
 	return delta.Tree("object", name, essence(live), essence(want), secretOf(u)), nil
+}
+
+// Unowned returns fail.Conflict if an object belongs to something else than the set of the options. It tries no change: hooks that run before the set's
+// objects may have to prepare it.
+func (c *Applier) Unowned(ctx context.Context, wanted []*unstructured.Unstructured, o Options) error {
+	for _, u := range wanted {
+		r, err := c.resource(ctx, refOf(u))
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		live, err := r.Get(ctx, u.GetName(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return answer.Error(ctx, err, "get %s", manifest.Name(u)).At(c.Host)
+		}
+		owner, err := c.owner(ctx, live, o)
+		if err != nil {
+			return err
+		}
+		if owner != "" {
+			return fail.New(fail.Conflict, "nothing of %s was applied: %s belongs to %s", SetTitle(o.Addon), manifest.Name(u), owner).
+				Do("give it another name, or remove it there first")
+		}
+	}
+	return nil
 }
 
 // Foresee fails with fail.Conflict if Apply would refuse an object of a set that is Shared.

@@ -3,10 +3,7 @@ package objects
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -59,38 +56,4 @@ func claims(m metav1.ManagedFieldsEntry, path ...string) bool {
 		fields, _ = below.(map[string]any)
 	}
 	return false
-}
-
-// cleared returns an object that also clears the fields that the API server refuses although the object does not have them: defaults of what it had before, such
-// as spec.strategy.rollingUpdate when the strategy becomes Recreate. nil: there are none. Fields that another program manages are not cleared.
-func cleared(u, live *unstructured.Unstructured, refused error) *unstructured.Unstructured {
-	var status apierrors.APIStatus
-	if live == nil || !apierrors.IsInvalid(refused) || !errors.As(refused, &status) || status.Status().Details == nil {
-		return nil
-	}
-	var out *unstructured.Unstructured
-	for _, cause := range status.Status().Details.Causes {
-		path := strings.Split(cause.Field, ".")
-		if strings.Contains(cause.Field, "[") || len(path) < 2 {
-			continue
-		}
-		_, wanted, err := unstructured.NestedFieldNoCopy(u.Object, path...)
-		if _, there, _ := unstructured.NestedFieldNoCopy(live.Object, path...); wanted || err != nil || !there {
-			continue
-		}
-		managed := false
-		for _, m := range live.GetManagedFields() {
-			managed = managed || m.Manager != FieldManager && claims(m, path...)
-		}
-		if managed {
-			continue
-		}
-		if out == nil {
-			out = u.DeepCopy()
-		}
-		if unstructured.SetNestedField(out.Object, nil, path...) != nil {
-			return nil
-		}
-	}
-	return out
 }

@@ -190,7 +190,7 @@ func (c *Applier) Inventory(ctx context.Context, addon string) ([]Ref, error) {
 	return out, err
 }
 
-// Groups lists the groups of the custom resources among objects, and those that definitions among them define.
+// Groups returns the API groups of the custom resources among objects, and the groups that definitions among them define.
 func Groups(all []Ref) (uses, defines []string) {
 	for _, r := range all {
 		group := ref(r).object().GroupVersionKind().Group

@@ -79,7 +79,7 @@ func (c *Applier) objectsOf(ctx context.Context, r ref, gone map[string]fate) ([
 	return out, nil
 }
 
-// collector foresees what the garbage collector deletes: objects whose owners are all gone.
+// collector predicts the garbage collector, which deletes objects whose owners are all gone.
 type collector struct {
 	c     *Applier
 	known map[string]fate // by identity

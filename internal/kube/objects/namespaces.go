@@ -97,11 +97,11 @@ func (c *Applier) occupied(ctx context.Context, namespace, addon string, going [
 			for i := range found.Items {
 				o := &found.Items[i]
 				id := ref{APIVersion: gv.String(), Kind: r.Kind, Namespace: namespace, Name: o.Name}.identity()
-				stays, err := x.outlives(ctx, o, r.Kind, id)
+				stays, err := x.outlives(ctx, o, r.Kind)
 				if err != nil {
 					return "", err
 				}
-				hook := r.Kind != "PersistentVolumeClaim" && appliedFor(o, addon) // what a chart's hooks made is in no inventory
+				hook := r.Kind != "PersistentVolumeClaim" && appliedFor(o, addon) // inventories do not list the objects of a chart's hooks
 				if stays && (kept[id] || !hook) {
 					return r.Kind + " " + o.Name, nil
 				}
@@ -131,17 +131,18 @@ func (c *Applier) undefined(ctx context.Context, name string, known map[string]f
 	return d.GetDeletionTimestamp() != nil, nil
 }
 
-// outlives reports whether an object stays when the objects that go are gone.
-func (x *collector) outlives(ctx context.Context, o *metav1.PartialObjectMetadata, kind, id string) (bool, error) {
+// outlives reports whether an object stays when the objects that go are gone. Namespaces are deleted last: an object of the set that is not being deleted
+// by then was kept, or another set has taken it over.
+func (x *collector) outlives(ctx context.Context, o *metav1.PartialObjectMetadata, kind string) (bool, error) {
 	ofNamespace := kind == "ServiceAccount" && o.Name == "default" || kind == "ConfigMap" && o.Name == "kube-root-ca.crt"
-	if ofNamespace || o.DeletionTimestamp != nil || x.known[id].goes {
+	if ofNamespace || o.DeletionTimestamp != nil {
 		return false, nil
 	}
 	f, err := x.owned(ctx, o.Namespace, o.OwnerReferences)
 	return !f.goes, err
 }
 
-// appliedFor reports whether we gave an object the label of a set. Operators copy labels to what they make.
+// appliedFor reports whether we gave an object the label of a set. Operators copy labels to their objects.
 func appliedFor(o *metav1.PartialObjectMetadata, addon string) bool {
 	return o.Labels[AddonLabel] == addon && slices.ContainsFunc(o.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
 		return m.Manager == FieldManager && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:`+AddonLabel+`"`))

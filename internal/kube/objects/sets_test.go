@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -314,7 +316,7 @@ func TestOwnersOfObjects(t *testing.T) {
 		{"{name: a, ownerReferences: [{apiVersion: example.org/v1, kind: Sail, name: jib, uid: u}]}", ""},
 		{"{name: coredns, namespace: kube-system}", "Kubernetes itself"},
 		{"{name: coredns, namespace: shop}", ""},
-		{"{name: a, annotations: {" + DigestAnnotation + ": x}}", "Kubernetes itself"},
+		{"{name: a, annotations: {" + DigestAnnotation + ": x}}", ""},
 		{"{name: a, annotations: {" + DigestAnnotation + ": x}, labels: {" + AddonLabel + ": manifests.shop}}", ""},
 	} {
 		if got := ownerOf(parsed(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: "+c.text+"\n")[0], Options{Addon: "manifests.shop"}); got != c.want {
@@ -421,6 +423,9 @@ func TestInterruptedMend(t *testing.T) {
 	if f := s.examine(t, configMap, o); f.Clean() || f.Mends() {
 		t.Errorf("back again: %+v", f)
 	}
+	if f := interrupted(configMap); f.Clean() || f.Mends() {
+		t.Errorf("back again, interrupted: %+v", f)
+	}
 	s.apply(t, configMap, o)
 	o.Hooks = "h2"
 	if f := s.examine(t, configMap, o); f.Clean() || f.Mends() || !f.Hooked {
@@ -444,5 +449,35 @@ func TestRedefinedKind(t *testing.T) {
 	}
 	if f := s.examine(t, definition+"---\n"+sail, o); len(f.Refused) != 0 || !strings.Contains(words(f), "before its definition changes") {
 		t.Errorf("with it: %q\n%s", f.Refused, words(f))
+	}
+}
+
+// TestRemovedLabel: an object of the set is mended when a person has removed its label.
+func TestRemovedLabel(t *testing.T) {
+	s, o := newSea(t), Options{Addon: "manifests.shop", Prune: true, Shared: true}
+	s.apply(t, configMap, o)
+	s.edit(t, configMap, func(u *unstructured.Unstructured) { u.SetLabels(nil) })
+	if f := s.examine(t, configMap, o); f.Clean() || len(f.Refused) != 0 {
+		t.Errorf("its own set:\n%s", words(f))
+	}
+	s.apply(t, configMap, o)
+	if f := s.examine(t, configMap, o); !f.Clean() {
+		t.Errorf("afterwards:\n%s", words(f))
+	}
+}
+
+// TestUninstalledRelease: a Helm release of which only the history is left is not taken over.
+func TestUninstalledRelease(t *testing.T) {
+	s := newSea(t)
+	for version, status := range map[string]string{"1": "superseded", "2": "uninstalled"} {
+		_, err := s.Set.CoreV1().Secrets("shop").Create(t.Context(), &corev1.Secret{Type: "helm.sh/release.v1", ObjectMeta: metav1.ObjectMeta{
+			Name: "sh.helm.release.v1.web.v" + version, Namespace: "shop", Labels: map[string]string{"owner": "helm", "name": "web", "version": version, "status": status},
+		}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if name, err := s.HelmRelease(t.Context(), "shop", "web"); err != nil || name != "" {
+		t.Errorf("%q, %v", name, err)
 	}
 }

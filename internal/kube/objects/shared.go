@@ -40,7 +40,7 @@ func (c *Applier) applyShared(ctx context.Context, r dynamic.ResourceInterface, 
 	}
 	if live != nil {
 		if owner, err := c.owner(ctx, live, o); err == nil && owner == "" { // applyTo refuses it otherwise
-			if err := c.inherit(ctx, r, live); err != nil {
+			if live, err = c.inherit(ctx, r, live); err != nil {
 				return err
 			}
 			if err := c.keepReplicas(ctx, r, u, live); err != nil {
@@ -74,10 +74,6 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 	}
 	with.Force = o.Force
 	out, err := r.Apply(ctx, u.GetName(), u, with)
-	if less := cleared(u, live, err); less != nil {
-		u = less
-		out, err = r.Apply(ctx, u.GetName(), u, with)
-	}
 	if !apierrors.IsConflict(err) || o.Force {
 		return out, err
 	}
@@ -93,7 +89,7 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 	return r.Apply(ctx, u.GetName(), u, with)
 }
 
-// leaving fails with fail.NotReady if an object is being deleted: what is applied to it goes with it.
+// leaving returns fail.NotReady if an object is being deleted: a change would be lost with it.
 func leaving(live *unstructured.Unstructured) error {
 	if live.GetDeletionTimestamp() == nil {
 		return nil
@@ -140,8 +136,7 @@ func ownerOf(live *unstructured.Unstructured, o Options) string {
 	if name := a[helmRelease]; name != "" && a[helmNamespace]+"/"+name != o.Helm {
 		return "Helm release " + a[helmNamespace] + "/" + name
 	}
-	// What we apply without a label, kubeadm's addons, is the cluster's own.
-	if essential(live) || live.GetLabels()["kubernetes.io/cluster-service"] == "true" || a[DigestAnnotation] != "" && live.GetKind() != "Namespace" {
+	if essential(live) || live.GetLabels()["kubernetes.io/cluster-service"] == "true" {
 		return "Kubernetes itself"
 	}
 	return otherTool(live)
@@ -250,17 +245,16 @@ func helms(live *unstructured.Unstructured) []string {
 	return out
 }
 
-// inherit makes fields that kubectl or Helm set the set's own, so that a field that leaves the set leaves the object.
-func (c *Applier) inherit(ctx context.Context, r dynamic.ResourceInterface, live *unstructured.Unstructured) error {
+// inherit makes fields that kubectl or Helm set the set's own, so that a field that leaves the set leaves the object. It returns the live object.
+func (c *Applier) inherit(ctx context.Context, r dynamic.ResourceInterface, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	patch, err := inheritance(live)
 	if err != nil {
-		return fmt.Errorf("take over the fields of %s: %w", manifest.Name(live), err)
+		return nil, fmt.Errorf("take over the fields of %s: %w", manifest.Name(live), err)
 	}
 	if len(patch) == 0 {
-		return nil
+		return live, nil
 	}
-	_, err = r.Patch(ctx, live.GetName(), "application/json-patch+json", patch, metav1.PatchOptions{FieldManager: FieldManager})
-	return err
+	return r.Patch(ctx, live.GetName(), "application/json-patch+json", patch, metav1.PatchOptions{FieldManager: FieldManager})
 }
 
 // inheritance is the patch of inherit; empty if there is nothing to take over. Helm 3 and kubectl apply update; Helm 4 and kubectl apply --server-side apply.
@@ -287,7 +281,7 @@ func inheritance(live *unstructured.Unstructured) ([]byte, error) {
 	return csaupgrade.UpgradeManagedFieldsPatch(live, found, FieldManager)
 }
 
-// HelmRelease returns the name of the Secret, or of the ConfigMap, with the newest revision of a Helm release, whatever its state; "" if there is none.
+// HelmRelease returns the name of the Secret, or of the ConfigMap, with the newest revision of a Helm release, unless it was uninstalled; "" if there is none.
 func (c *Applier) HelmRelease(ctx context.Context, namespace, name string) (string, error) {
 	o := metav1.ListOptions{LabelSelector: "owner=helm,name=" + name}
 	secrets, err := c.Set.CoreV1().Secrets(namespace).List(ctx, o)
@@ -300,8 +294,12 @@ func (c *Applier) HelmRelease(ctx context.Context, namespace, name string) (stri
 	}
 	newest, last := "", -1
 	note := func(m metav1.ObjectMeta) {
-		if n, err := strconv.Atoi(m.Labels["version"]); err == nil && n > last {
-			newest, last = m.Name, n
+		n, err := strconv.Atoi(m.Labels["version"])
+		if err != nil || n <= last {
+			return
+		}
+		if newest, last = m.Name, n; m.Labels["status"] == "uninstalled" || m.Labels["status"] == "uninstalling" {
+			newest = "" // helm uninstall --keep-history
 		}
 	}
 	for i := range secrets.Items {
@@ -376,9 +374,6 @@ func (c *Applier) owner(ctx context.Context, live *unstructured.Unstructured, o 
 	labels := unlabelled.GetLabels()
 	delete(labels, AddonLabel)
 	unlabelled.SetLabels(labels)
-	annotations := unlabelled.GetAnnotations()
-	delete(annotations, DigestAnnotation)
-	unlabelled.SetAnnotations(annotations)
 	return ownerOf(unlabelled, o), nil
 }
 

@@ -52,6 +52,22 @@ func (c *Applier) Replace(ctx context.Context, u *unstructured.Unstructured) err
 	return nil
 }
 
+// Exists reports whether an object exists and is not being deleted.
+func (c *Applier) Exists(ctx context.Context, u *unstructured.Unstructured) (bool, error) {
+	r, err := c.resource(ctx, refOf(u))
+	if err != nil {
+		return false, err
+	}
+	live, err := r.Get(ctx, u.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, answer.Error(ctx, err, "get %s", manifest.Name(u)).At(c.Host)
+	}
+	return live.GetDeletionTimestamp() == nil, nil
+}
+
 // Remove deletes an object and what it owns. An object that does not exist is no error.
 func (c *Applier) Remove(ctx context.Context, u *unstructured.Unstructured) error {
 	return c.deleteOne(ctx, refOf(u))
@@ -65,7 +81,7 @@ func (c *Applier) APIs(ctx context.Context) ([]string, error) {
 	}
 	var out []string
 	var failed *discovery.ErrGroupDiscoveryFailed
-	if errors.As(err, &failed) { // the server of an API that is not there now will be back: charts keep what they make for it
+	if errors.As(err, &failed) { // an API whose server is down will be back: charts keep their objects for it
 		for gv := range failed.Groups {
 			out = append(out, gv.String())
 		}

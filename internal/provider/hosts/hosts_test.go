@@ -146,7 +146,7 @@ func TestVIP(t *testing.T) {
 	}
 }
 
-// TestNothingIsMadeOrRemoved: hosts have an owner. A released host is forgotten, and stays as it is.
+// TestNothingIsMadeOrRemoved: hosts have an owner. Naupegos forgets a released host and leaves it unchanged.
 func TestNothingIsMadeOrRemoved(t *testing.T) {
 	m := &memory{known: []provider.Machine{{Name: "demo-old", Address: "192.0.2.99"}, {Name: "kept"}}}
 	p := New(document(t, named), newLAN(), m)

@@ -20,7 +20,11 @@ func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 		Reason: "it is no longer wanted",
 		Run: func(ctx context.Context, progress plan.Progress) error {
 			progress.Status("killing and removing")
-			if err := p.wipe(ctx, m.Name); err != nil {
+			err := ctx.Err()
+			if err == nil {
+				err = p.wipe(ctx, m.Name)
+			}
+			if err != nil {
 				return fail.Wrap(fail.KindOf(err), err, "destroy machine").At(m.Name)
 			}
 			return nil

@@ -96,7 +96,7 @@ var zoneLabel = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9]
 
 // placeVolumes decides where volumes are made, given the zones for volumes and the possible zones of nodes: in the zone of the machine or, if a
 // node's zone is no zone for volumes or no valid label, all in the first zone for volumes. The result must not depend on the current location of
-// nodes, because a StorageClass is immutable.
+// nodes and of zones that are away for a while, because a StorageClass is immutable.
 func placeVolumes(i *provider.CloudInfo, volumes, nodes []string) {
 	foreign := func(zone string) bool { return !slices.Contains(volumes, zone) || !zoneLabel.MatchString(zone) }
 	if len(volumes) > 0 && slices.ContainsFunc(nodes, foreign) {
@@ -114,19 +114,37 @@ func (p *Provider) nodeZones(ctx context.Context) ([]string, error) {
 		}
 		zones := p.shape(role, m.Pool).Zones
 		if len(zones) == 0 {
-			return p.serverZones(ctx)
+			return p.serverZones(ctx, true)
 		}
 		named = append(named, zones...)
 	}
 	return named, nil
 }
 
-// serverZones lists the zones in which servers can be made, sorted.
-func (p *Provider) serverZones(ctx context.Context) ([]string, error) {
+// listedZone is an availability zone, as the cloud lists it.
+type listedZone struct {
+	name string
+	away bool // nothing can be made in it for now
+}
+
+// zoneNames returns the sorted names of zones; away includes zones in maintenance.
+func zoneNames(zones []listedZone, away bool) []string {
+	names := []string{}
+	for _, z := range zones {
+		if away || !z.away {
+			names = append(names, z.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// serverZones lists the zones for servers, sorted: those in which servers can be made now or, with away, all.
+func (p *Provider) serverZones(ctx context.Context, away bool) ([]string, error) {
 	p.lookups.mu.Lock()
 	defer p.lookups.mu.Unlock()
 	if p.lookups.serverZones != nil {
-		return p.lookups.serverZones, nil
+		return zoneNames(p.lookups.serverZones, away), nil
 	}
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -143,23 +161,19 @@ func (p *Provider) serverZones(ctx context.Context) ([]string, error) {
 	if err := cloud.Get(ctx, c.Compute, &zones, "os-availability-zone"); err != nil {
 		return nil, cloud.Wrap(err, "list availability zones")
 	}
-	names := []string{}
+	p.lookups.serverZones = []listedZone{}
 	for _, z := range zones.Info {
-		if z.State.Available {
-			names = append(names, z.Name)
-		}
+		p.lookups.serverZones = append(p.lookups.serverZones, listedZone{z.Name, !z.State.Available})
 	}
-	slices.Sort(names)
-	p.lookups.serverZones = names
-	return names, nil
+	return zoneNames(p.lookups.serverZones, away), nil
 }
 
-// volumeZones lists the zones in which volumes can be made, sorted. Many clouds have one for volumes and several for servers.
+// volumeZones returns the sorted zones for volumes, including zones in maintenance. Many clouds have one for volumes and several for servers.
 func (p *Provider) volumeZones(ctx context.Context) ([]string, error) {
 	p.lookups.mu.Lock()
 	defer p.lookups.mu.Unlock()
 	if p.lookups.volumeZones != nil {
-		return p.lookups.volumeZones, nil
+		return zoneNames(p.lookups.volumeZones, true), nil
 	}
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -176,15 +190,11 @@ func (p *Provider) volumeZones(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, cloud.Wrap(err, "read the availability zones of volumes")
 	}
-	names := []string{}
+	p.lookups.volumeZones = []listedZone{}
 	for _, z := range list {
-		if z.ZoneState.Available {
-			names = append(names, z.ZoneName)
-		}
+		p.lookups.volumeZones = append(p.lookups.volumeZones, listedZone{z.ZoneName, !z.ZoneState.Available})
 	}
-	slices.Sort(names)
-	p.lookups.volumeZones = names
-	return names, nil
+	return zoneNames(p.lookups.volumeZones, true), nil
 }
 
 // volumeZoneFor returns the zone for the root volume of a machine: the volume zone with the name of the machine's zone if there is one,

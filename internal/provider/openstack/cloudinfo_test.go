@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,25 @@ func TestZonesOfNodes(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("no zone %s among %v", want, zones)
+		}
+	}
+}
+
+// TestZonesThatAreAway: zones in maintenance do not change where volumes are made, for a StorageClass is immutable; no server is made there.
+func TestZonesThatAreAway(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), fakeDocument(t)
+	f.zones = []string{"a", "b"}
+	for _, away := range [][]string{nil, {"a"}} {
+		f.away = away
+		p := fakeProvider(t, f, doc)
+		info := provider.CloudInfo{}
+		placeVolumes(&info, testkit.Value(p.volumeZones(t.Context()))(t), testkit.Value(p.serverZones(t.Context(), true))(t))
+		if !info.IgnoreVolumeZone || info.VolumeZone != "a" {
+			t.Errorf("%v are away: %+v", away, info)
+		}
+		if now := testkit.Value(p.serverZones(t.Context(), false))(t); slices.Contains(now, "a") == slices.Contains(away, "a") {
+			t.Errorf("%v are away, and servers are made in %v", away, now)
 		}
 	}
 }

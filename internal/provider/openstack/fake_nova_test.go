@@ -7,10 +7,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 func (f *fakeCloud) nova(w http.ResponseWriter, r *http.Request, path []string, body thing) {
-	if asked := r.Header.Get("X-OpenStack-Nova-API-Version"); older(f.compute, asked) {
+	if asked := r.Header.Get("X-OpenStack-Nova-API-Version"); cloud.Older(f.compute, asked) {
 		const refusal = "Version %s is not supported by the API. Minimum is 2.1 and maximum is %s."
 		answer(w, http.StatusNotAcceptable, thing{"computeFault": thing{"code": 406, "message": fmt.Sprintf(refusal, asked, f.compute)}})
 		return
@@ -29,7 +31,7 @@ func (f *fakeCloud) nova(w http.ResponseWriter, r *http.Request, path []string, 
 	case "os-availability-zone":
 		zones := []thing{}
 		for _, z := range f.zones {
-			zones = append(zones, thing{"zoneName": z, "zoneState": thing{"available": true}})
+			zones = append(zones, thing{"zoneName": z, "zoneState": thing{"available": !slices.Contains(f.away, z)}})
 		}
 		answer(w, 200, thing{"availabilityZoneInfo": zones})
 	case "os-server-groups":
@@ -210,7 +212,7 @@ func (f *fakeCloud) cinder(w http.ResponseWriter, r *http.Request, path []string
 		}
 	default:
 		if path[0] == "os-availability-zone" {
-			answer(w, 200, thing{"availabilityZoneInfo": []thing{{"zoneName": "a", "zoneState": thing{"available": true}}}})
+			answer(w, 200, thing{"availabilityZoneInfo": []thing{{"zoneName": "a", "zoneState": thing{"available": !slices.Contains(f.away, "a")}}}})
 			return
 		}
 		if path[0] == "types" {

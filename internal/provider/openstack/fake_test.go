@@ -34,8 +34,10 @@ type fakeCloud struct {
 	compute        string                          // the newest version that Nova speaks; empty: any
 	strict         bool                            // what is asked for is checked as real services check it: see refuses
 	zones          []string                        // in which Nova makes servers
+	away           []string                        // zones in which nothing can be made for now
 	hidden         []thing                         // flavors that lists do not show
 	balancing      string                          // the newest version that Octavia speaks
+	front          func(w http.ResponseWriter)     // what answers in front of Octavia in place of its versions
 }
 
 type thing map[string]any
@@ -153,6 +155,10 @@ func (f *fakeCloud) serve(w http.ResponseWriter, r *http.Request) {
 	case "cinder":
 		f.cinder(w, r, rest[1:], body)
 	case "octavia":
+		if len(rest) == 0 && f.front != nil {
+			f.front(w)
+			return
+		}
 		if len(rest) == 0 {
 			answer(w, 200, thing{"versions": []thing{{"id": "v2.0"}, {"id": "v" + f.balancing}}})
 			return

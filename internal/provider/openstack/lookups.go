@@ -25,7 +25,7 @@ type lookups struct {
 	flavors  []flavors.Flavor // nil: not listed yet
 	images   map[string]images.Image
 
-	volumeZones, serverZones []string // nil: not asked yet
+	volumeZones, serverZones []listedZone // nil: not asked yet
 }
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$`)

@@ -3,9 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
-	"strings"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"golang.org/x/sync/errgroup"
@@ -94,7 +92,7 @@ func (f preflight) zones(ctx context.Context) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	have, err := f.serverZones(ctx)
+	have, err := f.serverZones(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -135,43 +133,12 @@ func (f preflight) versions(ctx context.Context) error {
 			return err
 		}
 	}
-	newest, err := newestVersion(ctx, c)
+	newest, err := cloud.NewestVersion(ctx, c)
 	if err != nil {
 		return err
 	}
-	if older(newest, balancerVersion) {
+	if cloud.Older(newest, balancerVersion) {
 		f.found.add(aboutAPIs, "the load-balancer service speaks versions up to %s, %s (OpenStack Train, 2019) is needed", newest, balancerVersion)
 	}
 	return nil
-}
-
-// newestVersion returns the newest version that a load-balancer service offers.
-func newestVersion(ctx context.Context, c *gophercloud.ServiceClient) (string, error) {
-	var doc struct {
-		Versions []struct {
-			ID string `json:"id"`
-		} `json:"versions"`
-	}
-	if err := cloud.GetURL(ctx, c, &doc, strings.TrimSuffix(strings.TrimSuffix(c.Endpoint, "v2.0/"), "v2/")); err != nil {
-		return "", cloud.Wrap(err, "ask the load-balancer service for its versions")
-	}
-	newest := ""
-	for _, v := range doc.Versions {
-		if id := strings.TrimPrefix(v.ID, "v"); newest == "" || older(newest, id) {
-			newest = id
-		}
-	}
-	return newest, nil
-}
-
-// older compares versions such as 2.9 and 2.79. An unreadable version is not older.
-func older(a, b string) bool {
-	var am, an, bm, bn int
-	if _, err := fmt.Sscanf(a, "%d.%d", &am, &an); err != nil {
-		return false
-	}
-	if _, err := fmt.Sscanf(b, "%d.%d", &bm, &bn); err != nil {
-		return false
-	}
-	return am < bm || am == bm && an < bn
 }

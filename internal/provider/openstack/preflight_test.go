@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -70,6 +71,26 @@ func TestTooOldServices(t *testing.T) {
 		}
 		if all := strings.Join(check.found.all(), "\n"); all != says {
 			t.Errorf("Octavia %s: %q is said, want %q", newest, all, says)
+		}
+	}
+}
+
+// TestHiddenVersions: what stands in front of Octavia may publish nothing but the paths below v2.0.
+func TestHiddenVersions(t *testing.T) {
+	useFake(t)
+	f, doc := newFakeCloud(), withBalancer(t, "")
+	for status, text := range map[int]string{300: `{"choices": []}`, 401: `{}`, 403: `{}`, 404: "not found", 200: "<html>welcome</html>", 503: "later"} {
+		f.front = func(w http.ResponseWriter) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(text))
+		}
+		p := fakeProvider(t, f, doc)
+		check := preflight{Provider: p, c: testkit.Value(p.cloud(t.Context()))(t), want: wanted(doc), found: &findings{}}
+		if err := check.versions(t.Context()); (err != nil) != (status == 503) {
+			t.Errorf("%d: %v", status, err)
+		}
+		if all := check.found.all(); len(all) > 0 {
+			t.Errorf("%d: %q", status, all)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"slices"
 	"strings"
 	"testing"
@@ -93,8 +94,8 @@ func TestOlder(t *testing.T) {
 		a, b string
 		want bool
 	}{{"2.9", "2.79", true}, {"2.79", "2.79", false}, {"2.93", "2.79", false}, {"1.99", "2.0", true}, {"", "2.79", false}} {
-		if older(x.a, x.b) != x.want {
-			t.Errorf("older(%s, %s) is %v", x.a, x.b, !x.want)
+		if cloud.Older(x.a, x.b) != x.want {
+			t.Errorf("cloud.Older(%s, %s) is %v", x.a, x.b, !x.want)
 		}
 	}
 }

@@ -264,9 +264,9 @@ func TestIssuerIsAway(t *testing.T) {
 	testkit.Fails(t, err, fail.Unreachable, "for its keys")
 	b.c.URL, b.provider = "http://127.0.0.1:1", nil
 	_, _, err = b.Ask(t.Context())
-	testkit.Fails(t, err, fail.Unreachable, "what it is")
+	testkit.Fails(t, err, fail.Unreachable, "configuration")
 	_, err = b.Operator(t.Context(), "a.b.c")
-	testkit.Fails(t, err, fail.Unreachable, "what it is")
+	testkit.Fails(t, err, fail.Unreachable, "configuration")
 }
 
 // TestLeave: a browser is sent to the issuer's page for signing out, with the ID token of its session, and back; if the issuer has no such page, or

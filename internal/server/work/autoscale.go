@@ -121,7 +121,7 @@ func (b *Board) hush(name string) {
 // keepAnswering renews the duty until ctx ends. It calls stop if another server has the duty or the document no longer wants it in this form. Once the
 // listener is up, it records the address in the store.
 func (b *Board) keepAnswering(ctx context.Context, d *store.Duty, id string, port int, stop func(error), up <-chan []string, at string) {
-	look, keep := time.NewTicker(b.c.Tick), time.NewTicker(ttl/3)
+	look, keep := time.NewTicker(b.c.Tick), time.NewTicker(b.ttl/3)
 	defer look.Stop()
 	defer keep.Stop()
 	for last := time.Now(); ; {
@@ -139,13 +139,13 @@ func (b *Board) keepAnswering(ctx context.Context, d *store.Duty, id string, por
 		case <-keep.C:
 		}
 		began := time.Now()
-		err := b.c.Store.KeepDuty(ctx, d, ttl)
+		err := b.c.Store.KeepDuty(ctx, d, b.ttl)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			last = began
-		case fail.KindOf(err) == fail.Conflict || time.Since(last) > ttl*2/3:
+		case fail.KindOf(err) == fail.Conflict || time.Since(last) > b.ttl*2/3:
 			stop(fail.Wrap(fail.Conflict, err, "answer the cluster's autoscaler any further").At(d.Cluster))
 			return
 		default:

@@ -213,7 +213,7 @@ func TestAnswerLost(t *testing.T) {
 	port := testkit.FreePort(t)
 	rec := s.scaling(t, "demo", port)
 	b := s.newBoard()
-	b.c.Tick = time.Hour
+	b.c.Tick, b.ttl = time.Hour, 300*time.Millisecond
 	d := testkit.Value(s.store.TakeDuty(t.Context(), "demo", operate.Autoscale, time.Millisecond))(t)
 	ended := make(chan error, 1)
 	go func() { _, err := b.answer(t.Context(), d); ended <- err }()

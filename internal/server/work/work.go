@@ -80,6 +80,7 @@ type Config struct {
 // Board claims jobs and runs them.
 type Board struct {
 	c       Config
+	ttl     time.Duration // of the duty to answer an autoscaler
 	mu      sync.Mutex
 	wake    chan struct{}
 	running map[string]chan struct{} // by job: makes it check for a request to stop
@@ -98,7 +99,7 @@ func New(c Config) *Board {
 	if c.Tick <= 0 {
 		c.Tick = 5 * time.Second
 	}
-	return &Board{c: c, wake: make(chan struct{}, 1), running: map[string]chan struct{}{}, doing: map[duty]bool{}, answering: map[string]int{}, changed: make(chan struct{})}
+	return &Board{c: c, ttl: ttl, wake: make(chan struct{}, 1), running: map[string]chan struct{}{}, doing: map[duty]bool{}, answering: map[string]int{}, changed: make(chan struct{})}
 }
 
 // Add queues a job.

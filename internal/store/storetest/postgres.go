@@ -57,7 +57,7 @@ func StartPostgres(t testing.TB) *Postgres {
 	t.Cleanup(func() { _ = p.log.Close() })
 	word := filepath.Join(dir, "password")
 	testkit.Must(t, os.WriteFile(word, []byte(Password+"\n"), 0o644))
-	// Another collation than Go's, so that no code relies on the database's.
+	// The collation differs from Go's, so that no code relies on the database's order.
 	p.run(t, "", p.program("initdb"), "-D", p.data(), "-U", "postgres", "-A", "scram-sha-256", "--pwfile", word, "-E", "UTF8",
 		"--locale", "C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US", "--no-sync", "--no-instructions")
 	p.Start(t)

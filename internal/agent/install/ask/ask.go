@@ -1,5 +1,5 @@
-// Package ask is how a machine speaks with its server once an operator has approved its key: what it should be, how far its installation
-// is, what runs on it, whether it may reboot.
+// Package ask is the client of a machine whose key an operator has approved: it gets the order, reports the progress of the installation
+// and the running system, and asks whether it may reboot.
 //
 // It knows the server by its authority alone, and the server knows the machine by its certificate. It decides nothing.
 package ask
