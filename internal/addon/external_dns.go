@@ -28,8 +28,8 @@ func externalDNS(in Input, a v1alpha1.Addon) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := base64.StdEncoding.DecodeString(secret); err != nil { // cause withheld: it may quote the secret
-		return nil, fail.New(fail.Invalid, "the secret of the TSIG key %q for %s is not base64", name, e.RFC2136.Server).Do("write the key as NAME:SECRET, with the secret of the name server's key file")
+	if _, err := base64.StdEncoding.DecodeString(secret); err != nil {
+		return nil, fail.New(fail.Invalid, "the secret of the TSIG key %q for %s is not base64", name, e.RFC2136.Server).Do("write the key as NAME:SECRET, with the secret of the name server's key file") // cause withheld: it may quote the secret
 	}
 	args := []string{"--rfc2136-host=" + e.RFC2136.Server, fmt.Sprintf("--rfc2136-port=%d", e.RFC2136.Port), "--rfc2136-tsig-secret-alg=" + e.RFC2136.Algorithm,
 		"--policy=" + e.Policy, "--txt-owner-id=" + e.OwnerID, "--interval=" + e.Interval.String()}
