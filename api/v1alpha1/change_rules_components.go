@@ -26,7 +26,7 @@ func addComponents(r change.Rules) {
 			r[strict.Join(place, f.Key)] = change.Rule{Class: change.Rolling, Say: restarts[place]}
 		}
 	}
-	for _, key := range []string{"url", "ca"} {
+	for _, key := range []string{"url", "ca", "auth", "auth.credentialsFile", "auth.credential"} {
 		r["spec.kubernetes.apiServer.auditWebhook."+key] = change.Rule{Class: change.Rolling, Say: restarts["spec.kubernetes.apiServer"]}
 	}
 	for _, key := range []string{"featureGates", "quotaBackendGiB", "heartbeatMilliseconds", "electionMilliseconds", "extraArgs"} {

@@ -34,6 +34,8 @@ type AuditWebhook struct {
 	URL string `json:"url" yaml:"url" jsonschema:"required" host:"none"`
 	// CA certificates (PEM) that verify the server's certificate. Left out: those of the machine.
 	CA string `json:"ca,omitempty" yaml:"ca,omitempty" host:"none"`
+	// How API servers sign in to the server. Left out: they do not.
+	Auth *WebhookAuth `json:"auth,omitempty" yaml:"auth,omitempty"`
 }
 
 // ControllerManager configures the controller managers.

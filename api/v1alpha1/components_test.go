@@ -166,3 +166,24 @@ func TestPoolKubelet(t *testing.T) {
 		t.Errorf("%+v", k)
 	}
 }
+
+// TestAuditWebhookAuth: the audit webhook's auth names either a credential or a file with an absolute path.
+func TestAuditWebhookAuth(t *testing.T) {
+	for auth, want := range map[string]string{
+		"{}":                                   "auth",
+		"{credentialsFile: secret}":            "auth.credentialsFile",
+		"{credential: A}":                      "auth.credential",
+		"{credentialsFile: /a, credential: b}": "auth.credential",
+		"{credentialsFile: /a}":                "",
+		"{credential: b}":                      "",
+	} {
+		_, err := v1alpha1.Parse("test", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n  provider: {local: {}}\n  workers: [{name: a}]\n"+
+			"  kubernetes: {apiServer: {auditWebhook: {url: 'https://audit.example.org', auth: "+auth+"}}}\n"))
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", auth, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), "spec.kubernetes.apiServer.auditWebhook."+want)):
+			t.Errorf("%s: %v, which should name %s", auth, err, want)
+		}
+	}
+}

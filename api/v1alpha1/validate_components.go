@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -197,12 +196,7 @@ func (c componentCheck) apiServer(s APIServer) {
 		}
 	}
 	if w := s.AuditWebhook; w != nil {
-		if u, err := url.Parse(w.URL); w.URL != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {
-			c.Add(c.path+".auditWebhook.url", "is not an https URL", `write it like "https://audit.example.org/events"`)
-		}
-		if w.CA != "" && !isCertificate(w.CA) {
-			c.Add(c.path+".auditWebhook.ca", "is not a certificate in PEM", "it begins with -----BEGIN CERTIFICATE-----")
-		}
+		checkWebhook(c.findings, c.path+".auditWebhook", w.URL, w.CA, w.Auth)
 	}
 }
 

@@ -70,13 +70,7 @@ func (id Identity) checkWebhooks(r *findings) {
 			r.Add(p+".name", fmt.Sprintf("%s is already the name of %s", strict.Quote(w.Name), strict.Item(webhooksAt, first)), "keep one of them")
 		}
 		names[w.Name] = i
-		if u, err := url.Parse(w.URL); w.URL != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "") {
-			r.Add(p+".url", "is not an https URL without credentials", `write it like "https://authz.example.org/authorize"`)
-		}
-		if w.CA != "" {
-			checkAuthorities(r, p+".ca", w.CA)
-		}
-		checkAuth(r, p+".auth", (*BasicAuth)(w.Auth))
+		checkWebhook(r, p, w.URL, w.CA, w.Auth)
 	}
 	problems, err := identity.CheckWebhooks(id.Authorizers())
 	if err != nil {
@@ -95,6 +89,15 @@ func (id Identity) checkWebhooks(r *findings) {
 // paths maps API servers' names of fields to the document's.
 var paths = strings.NewReplacer("jwt[", issuersAt+"[", ".issuer.certificateAuthority", ".ca", ".issuer.audienceMatchPolicy", ".audiences", ".issuer.", ".", ".claimMappings", ".claims",
 	".valueExpression", ".expression")
+
+// checkWebhook checks how API servers reach a webhook.
+func checkWebhook(r *findings, at, address, ca string, auth *WebhookAuth) {
+	if u, err := url.Parse(address); address != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "") {
+		r.Add(at+".url", "is not an https URL without credentials", `write it like "https://webhook.example.org/path"`)
+	}
+	checkAuthorities(r, at+".ca", ca)
+	checkAuth(r, at+".auth", (*BasicAuth)(auth))
+}
 
 // checkAuthenticators reports what API servers would refuse, unless the field is reported already.
 func (id Identity) checkAuthenticators(r *findings, dnsDomain string) {

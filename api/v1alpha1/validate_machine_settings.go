@@ -283,9 +283,9 @@ func checkAuthority(r *findings, at, text string) {
 	}
 }
 
-// checkAuthorities requires one CA certificate or several: while an authority is replaced, both the former and the next one count.
+// checkAuthorities requires CA certificates, if there is any text: while an authority is replaced, both the former and the next one count.
 func checkAuthorities(r *findings, at, text string) {
-	for rest, ok := checkFirstAuthority(r, at, text); ok && rest != ""; {
+	for rest, ok := text, true; ok && rest != ""; {
 		rest, ok = checkFirstAuthority(r, at, rest)
 	}
 }

@@ -1,17 +1,22 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -43,19 +48,55 @@ func TestFixedSet(t *testing.T) {
 				in++
 			}
 		}
-		if !f.onlyFull && !f.tier.full && in != 1 {
+		if f.tier != nil && !f.onlyFull && !f.tier.full && in != 1 { // TestEveryTestIsReached names one without a tier
 			t.Errorf("make test has %s in %d tiers", f.id(), in)
 		}
 	}
 }
 
-// TestNeeds: the Makefile has all targets that tiers need.
+// TestNeeds: the Makefile has all targets that tiers need. Its patterns fit any word, so releases, addons and set-ups are compared with what there is.
 func TestNeeds(t *testing.T) {
 	for _, tier := range tiers {
-		if out, err := exec.CommandContext(t.Context(), "make", append([]string{"-C", "../..", "--dry-run"}, strings.Fields(tier.needs)...)...).CombinedOutput(); err != nil {
-			t.Errorf("%s needs %q: %v: %s", tier.name, tier.needs, err, out)
+		for _, target := range strings.Fields(tier.needs) {
+			if err := known(t.Context(), target); err != nil {
+				t.Errorf("%s needs %s: %v", tier.name, target, err)
+			}
 		}
 	}
+	for _, target := range []string{"bundel", "bundle-v1.2.3", "bundle-" + release.Default + "+no-addon", former + "+openstack+metallb", "setup-nothing"} {
+		if known(t.Context(), target) == nil {
+			t.Errorf("a tier may need %s", target)
+		}
+	}
+}
+
+// known fails unless make can make a target.
+func known(ctx context.Context, target string) error {
+	if what, ok := strings.CutPrefix(target, "setup-"); ok { // hack/setup lists its words first
+		text, err := os.ReadFile("../setup")
+		words := regexp.MustCompile(`(?m)^case "\$what" in (\S+)\) ;; \*\) die`).FindSubmatch(text)
+		if err != nil {
+			return err
+		}
+		if words == nil || !slices.Contains(strings.Split(string(words[1]), "|"), what) {
+			return errors.New("hack/setup does not know it")
+		}
+	}
+	if what, ok := strings.CutPrefix(target, "bundle-"); ok {
+		version, addons, with := strings.Cut(what, "+")
+		if _, ok := release.Find(version); !ok {
+			return fmt.Errorf("there is no release %s", version)
+		}
+		for name := range strings.SplitSeq(addons, ",") {
+			if with && !slices.Contains(bundle.AddonSets(), name) {
+				return fmt.Errorf("there is no addon %q", name)
+			}
+		}
+	}
+	if out, err := exec.CommandContext(ctx, "make", "-C", "../..", "--dry-run", target).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
 }
 
 func TestFindTests(t *testing.T) {
@@ -155,5 +196,22 @@ func TestOneRunAtATime(t *testing.T) {
 	} // otherwise the enclosing run of the tests holds the lock
 	if _, err := begin(t.Context()); err == nil || !strings.Contains(err.Error(), "another test run") {
 		t.Errorf("a second run: %v", err)
+	}
+}
+
+func TestReportListsEveryTest(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	tests, err := findTests("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := printPasses(&out, tests); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range tests {
+		if f.tier != nil && !regexp.MustCompile(`(?m)^`+f.tier.name+` .* `+f.id()+`$`).Match(out.Bytes()) {
+			t.Errorf("the report lacks %s of the tier %s", f.id(), f.tier.name)
+		}
 	}
 }

@@ -44,7 +44,7 @@ func ci(ctx context.Context, args []string) error {
 	full := word == "full" || os.Getenv("NAUPEGOS_FULL") != ""
 	switch word {
 	case "report":
-		return printPasses(tests)
+		return printPasses(os.Stdout, tests)
 	case "busy":
 		args = []string{"unit", "race"}
 		os.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -count=10")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,10 +81,11 @@ func record(ctx context.Context, tier string, ran map[string]event, passed bool,
 }
 
 // printPasses prints the last success of every test.
-func printPasses(tests []testFunc) error {
-	w, all := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0), loadPasses()
+func printPasses(out io.Writer, tests []testFunc) error {
+	w, all := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), loadPasses()
 	fmt.Fprintln(w, "TIER\tLAST PASSED\tCOMMIT\tSECONDS\tTEST")
-	for _, t := range tiers {
+	for i := range tiers {
+		t := &tiers[i]
 		for _, id := range append([]string{"tier " + t.name}, t.selected(tests, true)...) {
 			when, p := "never", all[id]
 			if !p.Time.IsZero() {

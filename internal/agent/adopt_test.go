@@ -102,3 +102,25 @@ func TestAdoptedLink(t *testing.T) {
 		t.Error("a certificate of the cluster is left")
 	}
 }
+
+// TestResetOfATakenOverEtcd: a reset of a control plane that was only taken over removes etcd's data, also if an attempt was killed after any of its
+// directories.
+func TestResetOfATakenOverEtcd(t *testing.T) {
+	for emptied := 0; ; emptied++ {
+		f := aNode(t)
+		write(t, f.root+etcdDir+"/member/wal/0.wal", "the cluster's")
+		testkit.Must(t, f.agent().Adopt(t.Context(), "demo-1"))
+		killed := &reset{Agent: f.agent(), st: testkit.Value(f.agent().loadState())(t)}
+		dirs := killed.ownDirs()
+		if emptied > len(dirs) {
+			break
+		}
+		for _, dir := range dirs[:emptied] {
+			testkit.Must(t, killed.emptyDir(dir))
+		}
+		testkit.Value(f.agent().Reset(t.Context(), ResetOptions{}))(t)
+		if f.content(etcdDir+"/member/wal/0.wal") != "" {
+			t.Errorf("killed after %q: etcd's data are left", dirs[:emptied])
+		}
+	}
+}

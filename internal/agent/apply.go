@@ -31,7 +31,7 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 	if err != nil {
 		return machine.Report{}, err
 	}
-	if err := checkRemovals(ctx, a, d.packages); err != nil {
+	if d.replaced, err = checkRemovals(ctx, a, d.packages); err != nil {
 		return machine.Report{}, err
 	}
 	report := machine.Report{Changes: d.changes(), Missing: d.missing, Life: a.life(d.states)}
@@ -184,6 +184,9 @@ func (a *Agent) nextState(c machine.Config, st *state, d *diff) *state {
 	next := &state{Machine: c.Machine, Paths: map[string]stPath{}, Units: map[string]stUnit{}, Sysctls: maps.Clone(st.Sysctls), Packages: slices.Clone(st.Packages), Adopted: st.Adopted, Held: st.Held}
 	if st.Machine == "" && st.Adopted == "" { // the first apply
 		next.Held = lookHeld(a.root)
+		if d.states[containerdUnit].load == "not-found" { // the store came with the image, or has only lost+found
+			delete(next.Held, machine.ContainerdRoot)
+		}
 	}
 	next.Asked, next.Release, next.Kernel = c.Packages, c.Release, bootargs.Next(a.root, st.Kernel, c.KernelArguments)
 	maps.DeleteFunc(next.Sysctls, func(key, _ string) bool { _, wanted := c.Sysctls[key]; return !wanted })

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,6 +75,34 @@ func TestKernelArguments(t *testing.T) {
 	if again := f.apply(t, c); len(again.Changes) > 0 {
 		t.Errorf("the next apply changes %+v", again.Changes)
 	}
+	write(t, f.root+host.GRUBConfig, "\tlinux /vmlinuz root=/dev/vda1 ro quiet\n")
+	f.boot(t, "drifted")
+	f.apply(t, c)
+	awaits("a boot without them, and their correction", "kernel arguments are new: nosmt hugepagesz=1G")
+	f.boot(t, "corrected")
+	awaits("after the correction's reboot")
+
+	// An apply is killed before update-grub, and the machine boots.
+	c.KernelArguments = []string{"nosmt", "hugepagesz=1G", "tsx=off"}
+	f.fail = func(argv []string) error {
+		if argv[0] == "update-grub" {
+			return errors.New("the power went")
+		}
+		return nil
+	}
+	if _, err := a.Apply(t.Context(), c, false); err == nil {
+		t.Error("an apply that was cut off succeeds")
+	}
+	f.fail = nil
+	f.boot(t, "cut off")
+	f.apply(t, c)
+	awaits("after an apply that was cut off", "kernel arguments are new: tsx=off")
+	f.boot(t, "complete")
+	awaits("after the reboot")
+	c.KernelArguments = []string{"nosmt", "hugepagesz=1G"}
+	f.apply(t, c)
+	f.boot(t, "shorter")
+
 	c.KernelArguments = []string{"hugepagesz=1G", "mitigations=auto"}
 	f.apply(t, c)
 	awaits("another list", "kernel arguments are new: mitigations=auto", "kernel arguments have left the document: nosmt")

@@ -20,6 +20,7 @@ type diff struct {
 	files       []*op
 	binaries    []*op    // and other links
 	packages    []string // wanted packages that are not installed
+	replaced    []string // installed packages whose place they take
 	// stalePackages are packages that Naupegos installed and that are no longer wanted.
 	stalePackages []string
 	hooks         []machine.Change // of the machine's present stage
@@ -53,6 +54,9 @@ func (d *diff) changes() []machine.Change {
 	}
 	for _, p := range d.stalePackages {
 		out = append(out, machine.Change{Kind: "package", Name: p, Action: "remove", Why: "is no longer in the configuration"})
+	}
+	for _, p := range d.replaced {
+		out = append(out, machine.Change{Kind: "package", Name: p, Action: "remove", Why: "another package takes its place"})
 	}
 	for _, p := range d.packages {
 		out = append(out, machine.Change{Kind: "package", Name: p, Action: "install"})

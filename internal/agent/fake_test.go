@@ -185,6 +185,9 @@ func (f *fakeHost) systemctl(args []string) ([]byte, error) {
 			}
 			f.show(&out, s, n, u)
 		case "start", "restart", "reload":
+			if f.masked(n) {
+				return nil, &CommandError{Argv: args, Code: 1, Stderr: "Failed to " + verb + " " + n + ": Unit " + n + " is masked."}
+			}
 			u.Active, u.Ran = "active", map[string]string{}
 			if verb != "reload" {
 				u.Def, u.Starts = s.Read[n], u.Starts+1
@@ -218,6 +221,10 @@ func (f *fakeHost) systemctl(args []string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+func (f *fakeHost) masked(unit string) bool {
+	return f.content("/etc/systemd/system/"+unit) == "link to /dev/null"
+}
+
 func (f *fakeHost) show(out io.Writer, s fakeState, n string, u fakeUnit) {
 	file, load, fragment := "disabled", "loaded", "/etc/systemd/system/"+n
 	if _, err := os.Stat(f.root + fragment); err != nil {
@@ -227,6 +234,9 @@ func (f *fakeHost) show(out io.Writer, s fakeState, n string, u fakeUnit) {
 	}
 	if links, _ := filepath.Glob(f.root + "/etc/systemd/system/*.wants/" + n); len(links) > 0 {
 		file = "enabled"
+	}
+	if f.masked(n) {
+		file, load = "masked", "masked"
 	}
 	stale := "no"
 	if read, ok := s.Read[n]; ok && read != f.content("/etc/systemd/system/"+n) {

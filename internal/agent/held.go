@@ -65,6 +65,9 @@ func (r *reset) keepsStore() bool {
 // ownDirs returns the directories that a reset empties: directories that only a node's programs use, and the shared directories that the configuration uses.
 func (r *reset) ownDirs() []string {
 	var dirs []string
+	if r.managesEtcd() && !r.o.KeepEtcd { // first: a reset that is killed must find etcd's manifest again
+		dirs = append(dirs, etcdDir)
+	}
 	if r.isNode() {
 		dirs = append(dirs, "/var/lib/kubelet", "/run/flannel", "/var/log/pods", "/var/log/containers", "/var/log/kubernetes", "/run/kubernetes",
 			"/var/lib/cni", "/etc/cni/net.d", "/etc/kubernetes")
@@ -74,9 +77,6 @@ func (r *reset) ownDirs() []string {
 		if r.st.Units[containerdUnit].Own {
 			dirs = append(dirs, runDir)
 		}
-	}
-	if r.managesEtcd() && !r.o.KeepEtcd {
-		dirs = append(dirs, etcdDir)
 	}
 	return dirs
 }

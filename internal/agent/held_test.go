@@ -45,10 +45,16 @@ func TestResetKeepsOthersData(t *testing.T) {
 		"/var/lib/kubelet":     {"", "pods/p/x", k8sNode},
 	}
 	for _, role := range []string{"control plane", "worker", "gateway"} {
-		for _, before := range []bool{true, false} {
+		for _, host := range []struct{ before, containerd bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
 			f := newFakeHost(t)
+			if !host.containerd { // what lies in its store came with the image, or is lost+found
+				testkit.Must(t, os.Remove(f.root+"/lib/systemd/system/containerd.service"))
+			}
+			others := func(dir string) bool {
+				return host.before && dirs[dir].theirs != "" && (dir != machine.ContainerdRoot || host.containerd || role == "gateway")
+			}
 			for dir, c := range dirs {
-				if before && c.theirs != "" {
+				if host.before && c.theirs != "" {
 					write(t, f.root+dir+"/"+c.theirs, "theirs")
 				}
 			}
@@ -59,12 +65,12 @@ func TestResetKeepsOthersData(t *testing.T) {
 			}
 			testkit.Value(f.agent().Reset(t.Context(), ResetOptions{}))(t)
 			for dir, c := range dirs {
-				if before && c.theirs != "" && f.content(dir+"/"+c.theirs) != "theirs" {
-					t.Errorf("%s of a %s: others' data are gone", dir, role)
+				if host.before && c.theirs != "" && (f.content(dir+"/"+c.theirs) == "theirs") != others(dir) {
+					t.Errorf("%s of a %s, %+v: data from before are there: %v", dir, role, host, !others(dir))
 				}
-				gone := strings.Contains(c.roles, role) || dir == machine.ContainerdRoot && !before && role != "gateway"
+				gone := strings.Contains(c.roles, role) || dir == machine.ContainerdRoot && !others(dir) && role != "gateway"
 				if got := f.content(dir+"/"+c.ours) == ""; got != gone {
-					t.Errorf("%s of a %s, others' data before: %v: our data are gone: %v", dir, role, before, got)
+					t.Errorf("%s of a %s, %+v: our data are gone: %v", dir, role, host, got)
 				}
 			}
 		}
@@ -116,5 +122,18 @@ func TestAdoptKeepsOthersStore(t *testing.T) {
 		if got := f.content(machine.ContainerdRoot+"/io.containerd.metadata.v1.bolt/meta.db") != ""; got != want {
 			t.Errorf("with namespaces %q, the store is there: %v", f.namespaces, got)
 		}
+	}
+}
+
+// TestResetOfAMaskedUnit: a unit that ran though it was masked can't be started again, and keeps no reset from its end.
+func TestResetOfAMaskedUnit(t *testing.T) {
+	f := newFakeHost(t)
+	testkit.Must(t, os.Symlink("/dev/null", f.root+"/etc/systemd/system/"+containerdUnit))
+	f.save(fakeState{Images: map[string]string{}, Read: map[string]string{}, Units: map[string]fakeUnit{containerdUnit: {Active: "active", Starts: 1}}})
+	putBlobs(t, f)
+	f.apply(t, roleConfig("worker"))
+	testkit.Value(f.agent().Reset(t.Context(), ResetOptions{}))(t)
+	if got := f.content("/etc/systemd/system/" + containerdUnit); got != "link to /dev/null" || f.content(machine.StateKey) != "" {
+		t.Errorf("the unit file is %q, or the agent's state is left", got)
 	}
 }

@@ -120,39 +120,52 @@ func (a *Agent) diffSysctls(want map[string]string, loading bool) ([]sysctlOp, e
 	return out, nil
 }
 
-// overruled is fail.Conflict if systemd reads a file after ours at boot that sets one of our settings to another value.
+// sysctlDirs are the directories that systemd-sysctl reads. A file replaces those of its name in later ones.
+var sysctlDirs = []string{"/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"}
+
+// overruled is fail.Conflict if systemd reads files after ours at boot of which the last to set one of our settings sets another value.
 func (a *Agent) overruled(want map[string]string) error {
+	files := map[string]string{} // by base name
+	for _, dir := range slices.Backward(sysctlDirs) {
+		found, _ := filepath.Glob(a.path(dir + "/*.conf")) // the pattern is good
+		for _, file := range found {
+			if info, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() { // systemd ignores a link to nothing
+				continue
+			}
+			files[path.Base(file)] = path.Join(dir, path.Base(file))
+		}
+	}
 	wanted := map[string]string{} // by the setting's file, because keys have several forms
 	for key, value := range want {
 		wanted[a.sysctlPath(key)] = value
 	}
-	seen := map[string]bool{}
-	for _, dir := range []string{"/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"} {
-		files, _ := filepath.Glob(a.path(dir + "/*.conf")) // the pattern is good
-		for _, file := range files {
-			name := filepath.Base(file)
-			if name <= path.Base(sysctlFile) || seen[name] { // the first directory counts
+	last := map[string]error{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if name <= path.Base(sysctlFile) {
+			continue
+		}
+		data, err := os.ReadFile(a.path(files[name]))
+		if err != nil {
+			return fileError(err, "read kernel settings", files[name])
+		}
+		n := 0
+		for line := range strings.Lines(string(data)) {
+			n++
+			key, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "-"), "=")
+			key, value = strings.TrimSpace(key), normal(value)
+			if !ok || strings.HasPrefix(key, "#") || strings.HasPrefix(key, ";") {
 				continue
 			}
-			seen[name] = true
-			data, err := os.ReadFile(file)
-			if err != nil {
-				return fileError(err, "read kernel settings", path.Join(dir, name))
-			}
-			n := 0
-			for line := range strings.Lines(string(data)) {
-				n++
-				key, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "-"), "=")
-				key = strings.TrimSpace(key)
-				if !ok || strings.HasPrefix(key, "#") || strings.HasPrefix(key, ";") {
-					continue
-				}
-				if w, ours := wanted[a.sysctlPath(key)]; ours && normal(value) != normal(w) && !enough(key, normal(value), w) {
-					return fail.New(fail.Conflict, "%s is set to %s after Naupegos sets it to %s, at each boot", key, normal(value), w).
-						At(fmt.Sprintf("%s:%d", path.Join(dir, name), n)).Do("remove the line there, or set the same value in spec.machines")
-				}
+			w, ours := wanted[a.sysctlPath(key)]
+			delete(last, a.sysctlPath(key))
+			if ours && value != normal(w) && !enough(key, value, w) {
+				last[a.sysctlPath(key)] = fail.New(fail.Conflict, "%s is set to %s after Naupegos sets it to %s, at each boot", key, value, w).
+					At(fmt.Sprintf("%s:%d", files[name], n)).Do("remove the line there, or set the same value in spec.machines")
 			}
 		}
+	}
+	if settings := slices.Sorted(maps.Keys(last)); len(settings) > 0 {
+		return last[settings[0]]
 	}
 	return nil
 }

@@ -2,11 +2,11 @@ package agent
 
 import (
 	"context"
-	"iter"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/agent/dpkg"
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -18,7 +18,7 @@ func (a *Agent) diffPackages(want []string) ([]string, error) {
 		return nil, nil
 	}
 	status := a.root.Read(host.DpkgStatus)
-	have, provided := installedPackages(status), providedPackages(status)
+	have, provided := dpkg.Installed(status), dpkg.Provided(status)
 	var out []string
 	for _, p := range want {
 		// Docker's containerd.io is runc, too, and conflicts with the package of that name.
@@ -27,51 +27,6 @@ func (a *Agent) diffPackages(want []string) ([]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// installedPackages reads the stanzas of dpkg's database.
-func installedPackages(status string) map[string]bool {
-	have := map[string]bool{}
-	for name, _ := range stanzas(status) {
-		have[name] = true
-	}
-	return have
-}
-
-// providedPackages returns the packages that installed ones of other names stand for.
-func providedPackages(status string) map[string]bool {
-	out := map[string]bool{}
-	for _, provides := range stanzas(status) {
-		for p := range strings.SplitSeq(provides, ",") {
-			if f := strings.Fields(p); len(f) > 0 { // with a version: NAME (= VERSION)
-				out[f[0]] = true
-			}
-		}
-	}
-	return out
-}
-
-// stanzas yields each installed package in dpkg's database, with its field Provides.
-func stanzas(status string) iter.Seq2[string, string] {
-	return func(yield func(name, provides string) bool) {
-		for stanza := range strings.SplitSeq(status, "\n\n") {
-			name, provides, installed := "", "", false
-			for line := range strings.Lines(stanza) {
-				key, value, _ := strings.Cut(strings.TrimRight(line, "\n"), ": ")
-				switch key {
-				case "Package":
-					name = value
-				case "Provides":
-					provides = value
-				case "Status":
-					installed = value == "install ok installed" || value == "hold ok installed"
-				}
-			}
-			if installed && !yield(name, provides) {
-				return
-			}
-		}
-	}
 }
 
 // apt runs apt-get noninteractively. It waits for another program that installs packages: a new host does so by itself for minutes.
@@ -89,7 +44,7 @@ func unlocked(ctx context.Context, longest time.Duration, run func() ([]byte, er
 	defer poll.Stop()
 	for {
 		out, err := run()
-		if err == nil || !locked(err) {
+		if err == nil || !dpkg.Locked(err) {
 			return out, err
 		}
 		select {
@@ -102,16 +57,6 @@ func unlocked(ctx context.Context, longest time.Duration, run func() ([]byte, er
 	}
 }
 
-// locked reports whether apt or dpkg says that another program is at work.
-func locked(err error) bool {
-	for _, says := range []string{"Could not get lock", "is another process using it", "Unable to acquire the dpkg frontend lock", "locked by another process"} {
-		if strings.Contains(err.Error(), says) {
-			return true
-		}
-	}
-	return false
-}
-
 // installPackages installs missing packages. It first passes to note all packages that the installation adds. What was cut off before is finished.
 // Package lists are fetched again only if the present lists do not suffice.
 func (a *Agent) installPackages(ctx context.Context, names []string, note func(brought []string) error) error {
@@ -120,13 +65,13 @@ func (a *Agent) installPackages(ctx context.Context, names []string, note func(b
 	}
 	what := "install the packages " + strings.Join(names, " ")
 	err := tryInstall(ctx, a, names, note)
-	if err != nil && ctx.Err() == nil && cutOff(err) {
+	if err != nil && ctx.Err() == nil && dpkg.CutOff(err) {
 		if err := a.finishPackages(ctx); err != nil {
 			return err
 		}
 		err = tryInstall(ctx, a, names, note)
 	}
-	if err == nil || fail.KindOf(err) == fail.Conflict || locked(err) {
+	if err == nil || fail.KindOf(err) == fail.Conflict || dpkg.Locked(err) {
 		return aptError(ctx, err, what)
 	}
 	if _, err = a.apt(ctx, "update", "-q"); err == nil {
@@ -147,7 +92,7 @@ func stalePackages(a *Agent, st *state, want []string) []string {
 	if len(out) == 0 {
 		return nil
 	}
-	have := installedPackages(a.root.Read(host.DpkgStatus))
+	have := dpkg.Installed(a.root.Read(host.DpkgStatus))
 	return slices.DeleteFunc(out, func(p string) bool { return !have[p] })
 }
 
@@ -163,23 +108,24 @@ func dropPackages(ctx context.Context, a *Agent, next *state, want, stale []stri
 	if err := r.removePackages(ctx); err != nil {
 		return err
 	}
-	have := installedPackages(a.root.Read(host.DpkgStatus))
+	have := dpkg.Installed(a.root.Read(host.DpkgStatus))
 	next.Packages = slices.DeleteFunc(next.Packages, func(p string) bool { name, _, _ := strings.Cut(p, ":"); return !have[name] })
 	return nil
 }
 
 func tryInstall(ctx context.Context, a *Agent, names []string, note func(brought []string) error) error {
-	foreseen, err := a.apt(ctx, append([]string{"--simulate"}, installation(names)...)...)
+	foreseen, replaced, err := foreseeInstallation(ctx, a, names)
 	if err != nil {
 		return err
 	}
-	if err := removesNothing(string(foreseen), names); err != nil {
+	if err := note(dpkg.Brought(foreseen)); err != nil {
 		return err
 	}
-	if err := note(broughtPackages(string(foreseen))); err != nil {
-		return err
+	args := installation(names)
+	if len(replaced) == 0 {
+		args = slices.Insert(args, 1, "--no-remove")
 	}
-	_, err = a.apt(ctx, slices.Insert(installation(names), 1, "--no-remove")...)
+	_, err = a.apt(ctx, args...)
 	return err
 }
 
@@ -187,48 +133,49 @@ func installation(names []string) []string {
 	return slices.Concat([]string{"install", "-y", "-q", "--no-install-recommends"}, quietly, []string{"--"}, names)
 }
 
-// checkRemovals is fail.Conflict if an installation would remove packages, as far as the present lists tell.
-func checkRemovals(ctx context.Context, a *Agent, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	foreseen, err := a.apt(ctx, append([]string{"--simulate"}, installation(names)...)...)
+// foreseeInstallation returns the output of apt-get --simulate, and the installed packages that the wanted ones replace. It is fail.Conflict if apt
+// would remove other packages.
+func foreseeInstallation(ctx context.Context, a *Agent, names []string) (foreseen string, replaced []string, err error) {
+	out, err := a.apt(ctx, append([]string{"--simulate"}, installation(names)...)...)
 	if err != nil {
-		return nil // the apply fetches the lists, and foresees it again
+		return "", nil, err
 	}
-	return removesNothing(string(foreseen), names)
-}
-
-// removesNothing refuses an installation that removes packages according to the output of apt-get --simulate: "Remv NAME [VERSION]".
-func removesNothing(foreseen string, names []string) error {
-	var removed []string
-	for line := range strings.Lines(foreseen) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "Remv" {
-			removed = append(removed, f[1])
-		}
-	}
+	removed := dpkg.Removed(string(out))
 	if len(removed) == 0 {
-		return nil
+		return string(out), nil, nil
 	}
-	return fail.New(fail.Conflict, "to install %s, apt would remove %s", strings.Join(names, " "), strings.Join(removed, " ")).
-		Do("use another host; or remove these packages yourself, if nothing needs them any more: apt-get remove %s", strings.Join(removed, " "))
+	show := []string{"env", "LC_ALL=C", "apt-cache", "show", "--no-all-versions", "--"}
+	lists, err := a.run.Run(ctx, nil, append(show, names...)...)
+	if err != nil {
+		return "", nil, err
+	}
+	replaced = dpkg.Replaced(removed, a.root.Read(host.DpkgStatus), string(lists))
+	replaced = slices.DeleteFunc(replaced, func(p string) bool { return held(p, nil) }) // what clusters run by
+	removed = slices.DeleteFunc(removed, func(p string) bool { return slices.Contains(replaced, p) })
+	if len(removed) > 0 {
+		return "", nil, fail.New(fail.Conflict, "to install %s, apt would remove %s", strings.Join(names, " "), strings.Join(removed, " ")).
+			Do("use another host; or remove these packages yourself, if nothing needs them any more: apt-get remove %s", strings.Join(removed, " "))
+	}
+	return string(out), replaced, nil
 }
 
-// broughtPackages returns the packages that are newly installed according to the output of apt-get --simulate: "Inst NAME (VERSION …)". A package
-// that is upgraded has its present version in brackets before the parenthesis.
-func broughtPackages(foreseen string) (names []string) {
-	for line := range strings.Lines(foreseen) {
-		if f := strings.Fields(line); len(f) > 2 && f[0] == "Inst" && strings.HasPrefix(f[2], "(") {
-			names = append(names, f[1])
-		}
+// checkRemovals returns the installed packages that the wanted ones replace. It is fail.Conflict if an installation would remove others, as far as
+// the present lists tell.
+func checkRemovals(ctx context.Context, a *Agent, names []string) (replaced []string, err error) {
+	if len(names) == 0 {
+		return nil, nil
 	}
-	return names
+	_, replaced, err = foreseeInstallation(ctx, a, names)
+	if err != nil && fail.KindOf(err) != fail.Conflict {
+		return nil, nil // the apply fetches the lists, and foresees it again
+	}
+	return replaced, err
 }
 
 // removePackages removes, with their settings, packages that the agent installed. Packages that later installed ones depend on stay.
 func (r *reset) removePackages(ctx context.Context) error {
 	here := func() []string {
-		have := installedPackages(r.root.Read(host.DpkgStatus))
+		have := dpkg.Installed(r.root.Read(host.DpkgStatus))
 		return slices.DeleteFunc(slices.Clone(r.st.Packages), func(p string) bool { name, _, _ := strings.Cut(p, ":"); return !have[name] })
 	}
 	ours := here()
@@ -247,7 +194,7 @@ func (r *reset) removePackages(ctx context.Context) error {
 	switch {
 	case err == nil || ctx.Err() == nil && len(left) > 0 && strings.Contains(err.Error(), "dependency problems"):
 		return nil
-	case locked(err):
+	case dpkg.Locked(err):
 		return fail.Wrap(fail.NotReady, err, "remove the packages %s", strings.Join(ours, " "))
 	}
 	return unitFailure(ctx, err, "remove the packages "+strings.Join(ours, " "))

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/agent/dpkg"
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -98,7 +100,7 @@ func TestResetRemovesPackages(t *testing.T) {
 			d.broke = false
 			testkit.Value(d.agent().Reset(t.Context(), ResetOptions{}))(t)
 			var left []string
-			for p := range installedPackages(testkit.Value(readText(d.root + host.DpkgStatus))(t)) {
+			for p := range dpkg.Installed(testkit.Value(readText(d.root + host.DpkgStatus))(t)) {
 				left = append(left, p)
 			}
 			slices.Sort(left)
@@ -178,5 +180,45 @@ func TestInstallRemovesNothing(t *testing.T) {
 		if missing := testkit.Value(d.agent().diffPackages([]string{what}))(t); ok != (len(missing) == 0) {
 			t.Errorf("%s is missing: %v", what, missing)
 		}
+	}
+}
+
+// TestInstallReplacesARole: a package takes the place of an installed one where both are the only one of a kind, such as a time daemon, and the plan
+// names it. What else apt would remove with it, or what clusters run by, is refused.
+func TestInstallReplacesARole(t *testing.T) {
+	const chrony = "Package: chrony\nProvides: time-daemon\nConflicts: time-daemon\n\n"
+	const daemon = "\nStatus: install ok installed\nProvides: ntp-client (= 1), time-daemon (= 1)\nConflicts: time-daemon\n\n"
+	for name, tc := range map[string]struct{ status, removed, shown, refused string }{
+		"a role":            {"Package: timesyncd" + daemon, "timesyncd", chrony, ""},
+		"no conflict":       {"Package: timesyncd\nStatus: install ok installed\nProvides: time-daemon\n\n", "timesyncd", chrony, "timesyncd"},
+		"not both":          {"Package: timesyncd" + daemon, "timesyncd", "Package: chrony\nConflicts: time-daemon\n\n", "timesyncd"},
+		"more than a role":  {"Package: timesyncd" + daemon + "Package: desktop\nStatus: install ok installed\n\n", "timesyncd desktop", chrony, "desktop"},
+		"what clusters use": {"Package: containerd.io" + daemon, "containerd.io", chrony, "containerd.io"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config()
+			c.Packages = []string{"chrony"}
+			d := withDebian(t)
+			write(t, d.root+host.DpkgStatus, tc.status)
+			foreseen := "Inst chrony (4.3 Debian:12/stable [amd64])\n"
+			for p := range strings.FieldsSeq(tc.removed) {
+				foreseen = "Remv " + p + " [1]\n" + foreseen
+			}
+			d.says = map[string]string{"env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get --simulate install": foreseen, "env LC_ALL=C apt-cache show": tc.shown}
+			r, err := d.agent().Apply(t.Context(), c, true)
+			if tc.refused != "" {
+				testkit.Fails(t, err, fail.Conflict, "to install chrony, apt would remove "+tc.refused)
+				return
+			}
+			testkit.Must(t, err)
+			if !slices.ContainsFunc(r.Changes, func(ch machine.Change) bool { return ch.Name == tc.removed && ch.Action == "remove" }) {
+				t.Errorf("the plan does not name %s: %v", tc.removed, r.Changes)
+			}
+			d.ran()
+			d.apply(t, c)
+			if calls := strings.Join(d.ran(), "\n"); strings.Contains(calls, "--no-remove") || !strings.Contains(calls, "apt-get install") {
+				t.Errorf("it ran\n%s", calls)
+			}
+		})
 	}
 }

@@ -157,6 +157,7 @@ func (r *reset) restart(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(n string) bool { return states[n].load != "loaded" }) // gone, or masked as before
 	var enable []enableOp
 	for _, n := range names {
 		if s := states[n]; r.st.Units[n].Own && r.st.Units[n].WasEnabled && !s.enabled() && r.isThere(s.fragment) {
@@ -166,7 +167,7 @@ func (r *reset) restart(ctx context.Context, names []string) error {
 	if err := r.enable(ctx, enable); err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return !r.st.Units[n].WasActive || states[n].load == "not-found" })
+	names = slices.DeleteFunc(names, func(n string) bool { return !r.st.Units[n].WasActive })
 	if len(names) == 0 {
 		return nil
 	}

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -43,26 +45,42 @@ func TestFlushedTable(t *testing.T) {
 	}
 }
 
-// TestOverruledSettings: systemd reads our settings last; an error names the line of a later file that overrides one.
+// TestOverruledSettings: systemd reads our settings last; an error names the line of the later file that overrides one. As in sysctl.d(5), the last
+// value counts, and a file replaces those of its name in later directories.
 func TestOverruledSettings(t *testing.T) {
-	for file, text := range map[string]string{
-		"/etc/sysctl.d/99-sysctl.conf":       "net.ipv4.ip_forward=0\n", // before ours
-		"/etc/sysctl.d/zzz.conf":             "# net.ipv4.ip_forward=0\nnet.ipv4.ip_forward = 1\nvm.swappiness=1\nfs.inotify.max_user_instances=9999\n",
-		"/usr/lib/sysctl.d/zzz-refused.conf": "\n-net/ipv4/ip_forward=0\n",
-		"/run/sysctl.d/zzz-hidden.conf":      "net.ipv4.ip_forward=1\n",
-		"/lib/sysctl.d/zzz-hidden.conf":      "net.ipv4.ip_forward=0\n",
+	const on, off = "net.ipv4.ip_forward = 1\n", "\n-net/ipv4/ip_forward=0\n"
+	for name, c := range map[string]struct {
+		files   map[string]string // "→" begins the target of a link
+		refused string
+	}{
+		"before ours":       {files: map[string]string{"/etc/sysctl.d/99-sysctl.conf": off}},
+		"the same":          {files: map[string]string{"/etc/sysctl.d/zzz.conf": "# net.ipv4.ip_forward=0\n" + on + "vm.swappiness=1\nfs.inotify.max_user_instances=9999\n"}},
+		"refused":           {map[string]string{"/usr/lib/sysctl.d/zzz-refused.conf": off}, "/usr/lib/sysctl.d/zzz-refused.conf:2"},
+		"hidden":            {files: map[string]string{"/run/sysctl.d/zzz.conf": on, "/lib/sysctl.d/zzz.conf": off}},
+		"hides":             {map[string]string{"/run/sysctl.d/zzz.conf": off, "/lib/sysctl.d/zzz.conf": on}, "/run/sysctl.d/zzz.conf:2"},
+		"masked":            {files: map[string]string{"/etc/sysctl.d/zzz.conf": "→/dev/null", "/lib/sysctl.d/zzz.conf": off}},
+		"a link to nothing": {files: map[string]string{"/etc/sysctl.d/zzz.conf": "→/nothing"}},
+		"does not hide":     {map[string]string{"/etc/sysctl.d/zzz.conf": "→/nothing", "/lib/sysctl.d/zzz.conf": off}, "/lib/sysctl.d/zzz.conf:2"},
+		"mended below":      {files: map[string]string{"/etc/sysctl.d/zzz.conf": off + on}},
+		"mended later":      {files: map[string]string{"/etc/sysctl.d/zzz1.conf": off, "/lib/sysctl.d/zzz2.conf": on}},
+		"earlier directory": {map[string]string{"/etc/sysctl.d/zzz1.conf": on, "/lib/sysctl.d/zzz2.conf": off}, "/lib/sysctl.d/zzz2.conf:2"},
+		"not mended":        {map[string]string{"/etc/sysctl.d/zzz2.conf": off, "/lib/sysctl.d/zzz1.conf": on}, "/etc/sysctl.d/zzz2.conf:2"},
 	} {
 		f := newFakeHost(t)
 		putBlobs(t, f)
-		write(t, f.root+file, text)
-		if strings.HasSuffix(file, "hidden.conf") {
-			write(t, f.root+"/run/sysctl.d/zzz-hidden.conf", "net.ipv4.ip_forward=1\n")
+		for file, text := range c.files {
+			testkit.Must(t, os.MkdirAll(filepath.Dir(f.root+file), 0o755))
+			if target, ok := strings.CutPrefix(text, "→"); ok {
+				testkit.Must(t, os.Symlink(target, f.root+file))
+			} else {
+				write(t, f.root+file, text)
+			}
 		}
 		_, err := f.agent().Apply(t.Context(), config(), true)
-		if strings.Contains(file, "refused") {
-			testkit.Fails(t, err, fail.Conflict, "/usr/lib/sysctl.d/zzz-refused.conf:2")
+		if c.refused != "" {
+			testkit.Fails(t, err, fail.Conflict, c.refused)
 		} else if err != nil {
-			t.Errorf("%s: %v", file, err)
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

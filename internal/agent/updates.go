@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/agent/bootargs"
+	"github.com/naupegos/naupegos/internal/agent/dpkg"
 	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -55,7 +56,7 @@ func (a *Agent) lookForUpdates(ctx context.Context, hold []string) (machine.Upda
 	foreseen, err := a.apt(ctx, "--simulate", "-q", "upgrade", "--with-new-pkgs", "--no-install-recommends")
 	switch {
 	case err == nil:
-	case ctx.Err() == nil && cutOff(err):
+	case ctx.Err() == nil && dpkg.CutOff(err):
 		u.Unfinished = true
 		return u, nil
 	default:
@@ -138,11 +139,6 @@ func (a *Agent) Update(ctx context.Context, want machine.Updates) (machine.Updat
 	return a.lookForUpdates(ctx, want.Held)
 }
 
-// cutOff reports whether apt-get says that an installation did not come to its end.
-func cutOff(err error) bool {
-	return strings.Contains(err.Error(), "--fix-broken") || strings.Contains(err.Error(), "dpkg was interrupted") || strings.Contains(err.Error(), "Unmet dependencies")
-}
-
 // finishPackages finishes an installation that was cut off: what was unpacked is configured, and what that needs comes.
 func (a *Agent) finishPackages(ctx context.Context) error {
 	_, err := unlocked(ctx, a.unitWait, func() ([]byte, error) {
@@ -180,7 +176,7 @@ func aptError(ctx context.Context, err error, what string) error {
 		return interrupted(ctx.Err())
 	case fail.KindOf(err) != fail.Internal: // already classified
 		return err
-	case locked(err):
+	case dpkg.Locked(err):
 		return fail.Wrap(fail.NotReady, err, "%s", what).Do("something else installs packages: unattended-upgrades, perhaps")
 	}
 	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror, or have the packages installed beforehand; apt-get there has details")

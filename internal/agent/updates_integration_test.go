@@ -67,6 +67,9 @@ func (s aptSite) deb(name, version, needs string) string {
 	if needs != "" {
 		control += "Depends: " + needs + "\n"
 	}
+	if name == "chrony" || name == "timesyncd" {
+		control += "Provides: time-daemon\nConflicts: time-daemon\nReplaces: time-daemon\n"
+	}
 	for path, text := range map[string]string{"DEBIAN/control": control, "DEBIAN/conffiles": "/etc/" + name + ".conf\n", "etc/" + name + ".conf": "of " + version + "\n"} {
 		testkit.Must(s.t, os.MkdirAll(filepath.Dir(filepath.Join(tree, path)), 0o755))
 		testkit.Must(s.t, os.WriteFile(filepath.Join(tree, path), []byte(text), 0o644))
@@ -167,5 +170,30 @@ func TestUpdateByApt(t *testing.T) {
 	testkit.Must(t, os.Remove(s.repo+"/Packages"))
 	if _, err := a.Updates(t.Context(), nil); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "mirror") {
 		t.Errorf("a mirror that is gone: %v", err)
+	}
+}
+
+// TestInstallByApt: with the real apt and dpkg, chrony takes the place of another time daemon; a package that would remove anything else is refused.
+func TestInstallByApt(t *testing.T) {
+	s := newAptSite(t)
+	testkit.Must(t, os.Mkdir(s.dir+"/proc", 0o755))
+	a := agent.New(agent.Options{Root: s.dir, Runner: s})
+	s.publish(s.deb("timesyncd", "1.0", ""), s.deb("chrony", "4.3", "tz"), s.deb("tz", "1", ""), s.deb("clock", "1", "timesyncd"))
+	s.must("apt-get", "update", "-q")
+	s.must("apt-get", "install", "-y", "-q", "timesyncd", "clock")
+	want := machine.Config{Machine: "demo-1", Packages: []string{"chrony"}}
+	before := s.installed()
+	if _, err := a.Apply(t.Context(), want, false); fail.KindOf(err) != fail.Conflict || !strings.Contains(err.Error(), "would remove clock") || s.installed() != before {
+		t.Fatalf("a package that needs the other daemon: %v, installed:\n%s", err, s.installed())
+	}
+	s.must("env", "dpkg", "--purge", "clock")
+	r, err := a.Apply(t.Context(), want, true)
+	testkit.Must(t, err)
+	if got := fmt.Sprint(r.Changes); !strings.Contains(got, "timesyncd") {
+		t.Errorf("the plan says %s", got)
+	}
+	testkit.Value(a.Apply(t.Context(), want, false))(t)
+	if got := s.installed(); !strings.Contains(got, "chrony 4.3 installed") || !strings.Contains(got, "tz 1 installed") || strings.Contains(got, "timesyncd 1.0 installed") {
+		t.Errorf("installed:\n%s", got)
 	}
 }

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os/user"
 	"slices"
 	"strings"
 
@@ -62,17 +64,24 @@ const noOwner = -1
 // ownerMissing reports whether the account that o's path is for has yet to be made.
 func (o *op) ownerMissing() bool { return o.uid == noOwner }
 
-// ownerOf resolves an owner. The owner is noOwner if this run makes the account, or if the account is missing and a package or a hook of this run may
-// make it.
+// ownerOf resolves an owner. The owner is noOwner if this run makes the account, or if the account is missing and a package of this run, or a hook
+// that runs before the files are written, may make it.
 func (a *Agent) ownerOf(d *diff, owner, where string) (uid, gid int, err error) {
 	if user, _, _ := strings.Cut(owner, ":"); slices.Contains(d.users, user) {
 		return noOwner, noOwner, nil
 	}
 	uid, gid, err = a.resolve(owner, where)
-	if err != nil && len(d.packages)+len(d.hooks) > 0 {
+	before := func(hook machine.Change) bool { return strings.HasPrefix(hook.Name, "before") }
+	if unknownAccount(err) && (len(d.packages) > 0 || slices.ContainsFunc(d.hooks, before)) {
 		return noOwner, noOwner, nil
 	}
 	return uid, gid, err
+}
+
+func unknownAccount(err error) bool {
+	var noUser user.UnknownUserError
+	var noGroup user.UnknownGroupError
+	return errors.As(err, &noUser) || errors.As(err, &noGroup)
 }
 
 func userChange(name string) machine.Change {

@@ -2,11 +2,14 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/user"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -26,7 +29,7 @@ func hostOfUsers(t *testing.T) (*fakeHost, *Agent) {
 func (f *fakeHost) owner(owner string) (int, int, error) {
 	name, _, _ := strings.Cut(owner, ":")
 	if !strings.Contains(f.content(passwd), name+":") {
-		return 0, 0, errors.New("no account " + name)
+		return 0, 0, user.UnknownUserError(name)
 	}
 	return os.Getuid(), os.Getgid(), nil
 }
@@ -82,5 +85,44 @@ func TestUsersRefused(t *testing.T) {
 	}
 	if _, err := os.Stat(f.root + "/etc/etcd.conf"); err == nil {
 		t.Error("a file was written though its owner is missing")
+	}
+}
+
+// TestOwnersThatAreAwaited: only packages and hooks that run before the files are written may make an account that is missing, and no other error of
+// a look-up is put off.
+func TestOwnersThatAreAwaited(t *testing.T) {
+	file := machine.File{Path: "/etc/x.keys", Mode: 0o640, Owner: "x:x", Content: []byte("1 key")}
+	unknown, broken := error(user.UnknownUserError("x")), errors.New("open /etc/group: input/output error")
+	for name, c := range map[string]struct {
+		change  func(*machine.Config)
+		err     error
+		awaited bool
+	}{
+		"package": {func(c *machine.Config) { c.Packages = []string{"keeper"} }, unknown, true},
+		"hook before": {func(c *machine.Config) {
+			c.Hooks = []machine.Hook{{Name: "x", When: machine.BeforeInstall, Seconds: 5}}
+		}, unknown, true},
+		"group":      {func(c *machine.Config) { c.Packages = []string{"keeper"} }, fmt.Errorf("owner: %w", user.UnknownGroupError("x")), true},
+		"hook after": {func(c *machine.Config) { c.Hooks = []machine.Hook{{Name: "x", When: machine.AfterInstall, Seconds: 5}} }, unknown, false},
+		"another moment": {func(c *machine.Config) {
+			c.Hooks = []machine.Hook{{Name: "x", When: machine.BeforeUpgrade, Seconds: 5}}
+		}, unknown, false},
+		"nothing": {func(*machine.Config) {}, unknown, false},
+		"broken":  {func(c *machine.Config) { c.Packages = []string{"keeper"} }, broken, false},
+	} {
+		f := newFakeHost(t)
+		write(t, f.root+host.DpkgStatus, "Package: bash\nStatus: install ok installed\n\n")
+		cfg := machine.Config{Machine: "demo-cp-1", Files: []machine.File{file}}
+		c.change(&cfg)
+		a := f.agent()
+		a.owner = func(owner string) (int, int, error) {
+			if owner == "x:x" {
+				return 0, 0, c.err
+			}
+			return os.Getuid(), os.Getgid(), nil
+		}
+		if _, err := a.Apply(t.Context(), cfg, true); (err == nil) != c.awaited {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -191,11 +191,11 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 				return err
 			}
 			to.Unlock = from.Unlock
-			done, err := a.moveStore(cmd.Context(), from, to, replace)
-			if err != nil {
-				return err
+			done, failed := a.moveStore(cmd.Context(), from, to, replace)
+			if done == nil {
+				return failed
 			}
-			return out.Print(a.Out, done, func(w io.Writer) error {
+			return errors.Join(failed, out.Print(a.Out, done, func(w io.Writer) error {
 				fmt.Fprintf(w, "Moved to %s:\n", done.To)
 				if err := listKept(w, done.Clusters); err != nil {
 					return err
@@ -205,7 +205,7 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 				}
 				_, err = fmt.Fprintln(w, contexts.UseIt(args[0]))
 				return err
-			})
+			}))
 		},
 	}
 	c.Flags().BoolVar(&replace, "replace", false, "overwrite a store with clusters in the other place; what it knows about them is lost")
@@ -213,7 +213,7 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 	return c
 }
 
-// moveStore moves the store, and notes it: before the copy, so that both stores have the entry, and its outcome where the store is then.
+// moveStore moves the store, and notes it: before the copy, for both stores, and its outcome where the store is then. It has moved even if that note fails.
 func (a *App) moveStore(ctx context.Context, from, to store.Location, replace bool) (*store.Moved, error) {
 	action := "store move " + plainly(to)
 	if err := noteStore(ctx, a, action, "begun"); err != nil {
@@ -226,7 +226,7 @@ func (a *App) moveStore(ctx context.Context, from, to store.Location, replace bo
 	}
 	st, err := store.View(ctx, to)
 	if err != nil {
-		return nil, err
+		return done, err
 	}
 	return done, errors.Join(access.NoteOnHost(ctx, st, action, "", "done"), st.Close())
 }

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"bytes"
+	"database/sql"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/contexts"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestWhereAStoreMovesTo: a path must look like one, so that a mistyped database is not taken for a directory; errors show no password.
@@ -56,5 +60,28 @@ func TestWhereAStoreMovesTo(t *testing.T) {
 		if fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "geheim") {
 			t.Errorf("%s: %v, which should name %s", text, err, want)
 		}
+	}
+}
+
+// TestMovedWithoutAnEntry: a store whose audit does not take the outcome has moved all the same, and the command says where to, besides its error.
+func TestMovedWithoutAnEntry(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	for _, dir := range []string{from, to} {
+		testkit.Must(t, testkit.Value(store.Open(t.Context(), store.Location{Dir: dir}))(t).Close())
+	}
+	files := testkit.Value(filepath.Glob(filepath.Join(to, "*.db")))(t)
+	db := testkit.Value(sql.Open("sqlite", files[0]))(t)
+	_, err := db.ExecContext(t.Context(), "CREATE TRIGGER full BEFORE INSERT ON audit WHEN NEW.action LIKE 'store move %' AND NEW.outcome = 'done' BEGIN SELECT RAISE(ABORT, 'no room'); END")
+	testkit.Must(t, err)
+	testkit.Must(t, db.Close())
+	var out bytes.Buffer
+	c := New(&App{In: strings.NewReader(""), Out: &out, Err: io.Discard, StateDir: from})
+	c.SetArgs([]string{"store", "move", to})
+	err = c.ExecuteContext(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "no room") {
+		t.Errorf("%v", err)
+	}
+	if got := out.String(); !strings.Contains(got, "Moved to "+to) || !strings.Contains(got, "--state-dir "+to) {
+		t.Errorf("it says %q", got)
 	}
 }

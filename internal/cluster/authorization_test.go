@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -87,6 +88,47 @@ func TestWebhookCredentials(t *testing.T) {
 	l.Doc = identityLab(t, strings.Replace(webhook, "FILE", "'"+filepath.Join(dir, "token")+"'", 1)).Doc
 	l.Credentials = env.NewCredentials(policy.Credentials{}, "demo", true)
 	if _, err := l.Authorization(t.Context()); fail.KindOf(err) != fail.Refused {
+		t.Errorf("a server reads a file that a document names: %v", err)
+	}
+}
+
+// TestAuditWebhookCredentials: API servers sign in to the audit webhook by a secret file that plans do not show, and restart when the secret changes; a server
+// reads no file that a document names.
+func TestAuditWebhookCredentials(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	doc := document(t, 1, 2, 1)
+	w := &v1alpha1.AuditWebhook{URL: "https://audit.example.org/events"}
+	doc.Spec.Kubernetes.APIServer.AuditWebhook = w
+	rendered := func(secret string) (webhook, manifest *machine.File) {
+		t.Helper()
+		testkit.Must(t, os.WriteFile(file, []byte(secret), 0o600))
+		l := newLab(t, doc).Running(doc)
+		testkit.Must(t, l.LoadTarget(t.Context()))
+		conf := testkit.Value(l.Config(t.Context(), siteSlots()[0], machine.Facts{CgroupVersion: 2, Interface: "eth0"}))(t)
+		return fileOf(conf, "/etc/kubernetes/naupegos/audit-webhook.yaml"), fileOf(conf, "/etc/kubernetes/manifests/kube-apiserver.yaml")
+	}
+	none, _ := rendered("")
+	if none == nil || none.Secret || strings.Contains(string(none.Content), "token") {
+		t.Errorf("without auth: %+v", none)
+	}
+	w.Auth = &v1alpha1.WebhookAuth{CredentialsFile: file}
+	one, before := rendered("token=secret-word\n")
+	other, after := rendered("token=another-word\n")
+	if one == nil || !strings.Contains(string(one.Content), "token: secret-word") || !strings.Contains(string(other.Content), "token: another-word") || !one.Secret || one.Mode != 0o600 {
+		t.Errorf("%+v, then %+v", one, other)
+	}
+	if string(before.Content) == string(after.Content) || strings.Contains(string(after.Content), "another-word") {
+		t.Errorf("the manifest with another secret is\n%s", after.Content)
+	}
+	l := newLab(t, doc).Running(doc)
+	testkit.Must(t, os.WriteFile(file, []byte("secret-word"), 0o600))
+	testkit.Must(t, l.LoadTarget(t.Context()))
+	if _, err := l.Config(t.Context(), siteSlots()[0], machine.Facts{CgroupVersion: 2, Interface: "eth0"}); fail.KindOf(err) != fail.Invalid || strings.Contains(err.Error(), "secret-word") {
+		t.Errorf("a word is taken for a credential: %v", err)
+	}
+	testkit.Must(t, os.WriteFile(file, []byte("token=secret-word"), 0o600))
+	l.Credentials = env.NewCredentials(policy.Credentials{}, "demo", true)
+	if _, err := l.Config(t.Context(), siteSlots()[0], machine.Facts{CgroupVersion: 2, Interface: "eth0"}); fail.KindOf(err) != fail.Refused {
 		t.Errorf("a server reads a file that a document names: %v", err)
 	}
 }

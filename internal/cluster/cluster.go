@@ -118,7 +118,8 @@ func Open(ctx context.Context, d Deps) (*Cluster, error) {
 }
 
 // Commit ends planning for a Cluster that was opened ReadOnly: it stores the secrets that planning generated, and later secrets are stored at
-// once. The steps of earlier plans do the same. The caller has stored the record, including its facts, before.
+// once. The steps of earlier plans do the same. The caller has stored the record, including its document and facts, before: credentials that the document
+// no longer refers to are deleted.
 func (c *Cluster) Commit(ctx context.Context) error {
 	if o, ok := c.Secrets.(*memory.Overlay); ok {
 		if err := o.Commit(ctx); err != nil {
@@ -126,7 +127,7 @@ func (c *Cluster) Commit(ctx context.Context) error {
 		}
 	}
 	c.Facts.Commit(c.Store)
-	return nil
+	return c.ForgetAccounts(ctx)
 }
 
 // Close ends the connections to machines.

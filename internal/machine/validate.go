@@ -11,18 +11,18 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine/items"
 )
 
 const (
-	digestForm   = `^sha256:[0-9a-f]{64}$`
-	ownerForm    = `^[a-z0-9_][a-z0-9_-]*:[a-z0-9_][a-z0-9_-]*$`
-	userForm     = `^[a-z_][a-z0-9_-]{0,30}$`
-	unitForm     = `^([A-Za-z0-9:_.@-]|\\x[0-9a-f]{2})+\.(service|socket|timer|mount|automount|swap|path|target|slice)$`
-	sysctlForm   = `^[a-z0-9_]+([./][A-Za-z0-9_:*-]+)+$`
-	packageForm  = `^[a-z0-9][a-z0-9+.-]+$`
-	moduleForm   = `^[A-Za-z0-9_-]+$`
-	argumentForm = `^[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:/@%+=~!^*()\[\]-]*)?$` // GRUB and the shell read other characters as their own
-	refForm      = `^[a-z0-9][a-zA-Z0-9./:_-]*$`
+	digestForm  = `^sha256:[0-9a-f]{64}$`
+	ownerForm   = `^[a-z0-9_][a-z0-9_-]*:[a-z0-9_][a-z0-9_-]*$`
+	userForm    = `^[a-z_][a-z0-9_-]{0,30}$`
+	unitForm    = `^([A-Za-z0-9:_.@-]|\\x[0-9a-f]{2})+\.(service|socket|timer|mount|automount|swap|path|target|slice)$`
+	sysctlForm  = `^[a-z0-9_]+([./][A-Za-z0-9_:*-]+)+$`
+	packageForm = `^[a-z0-9][a-z0-9+.-]+$`
+	moduleForm  = `^[A-Za-z0-9_-]+$`
+	refForm     = `^[a-z0-9][a-zA-Z0-9./:_-]*$`
 )
 
 // Validate returns all faults of the configuration (fail.Invalid), or nil.
@@ -65,7 +65,7 @@ func (c Config) Validate() error {
 		v.match("kernel module", moduleForm, m)
 	}
 	for _, arg := range c.KernelArguments {
-		v.match("kernel argument", argumentForm, arg)
+		v.match("kernel argument", items.KernelArgumentForm, arg)
 	}
 	for _, k := range slices.Sorted(maps.Keys(c.Sysctls)) {
 		v.match("kernel setting", sysctlForm, k)

@@ -29,20 +29,31 @@ func (o *Options) Admit(ctx context.Context, st store.Store, doc *v1alpha1.Clust
 	return apart(ctx, st, doc)
 }
 
+// admitBackupsOf refuses another cluster's backups where a document keeps its own, unless the document's credential may be used for their path.
+func (o *Options) admitBackupsOf(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, of string) error {
+	if o.Policy == nil || of == doc.Metadata.Name {
+		return nil
+	}
+	return o.Policy.CheckBackupsOf(ctx, policy.NewCredentials(st.ServerSecrets()), doc, of)
+}
+
+// used is a credential that a document names, with the path at its service.
+type used struct{ name, path string }
+
 // named lists the credentials that a document names.
-func named(doc *v1alpha1.Cluster) (names []string) {
+func named(doc *v1alpha1.Cluster) (all []used) {
 	for _, f := range doc.HostFields() {
 		if f.Use == v1alpha1.HostCredential && f.Value != "" {
-			names = append(names, f.Value)
+			all = append(all, used{f.Value, policy.PathOf(doc, f.Path)})
 		}
 	}
-	return names
+	return all
 }
 
 // checkCredentials fails once the cluster may not use a credential that its document names. Finished steps stay; the same verb resumes from there.
 func (s *Session) checkCredentials(ctx context.Context) error {
-	for _, name := range s.credentials {
-		if err := policy.NewCredentials(s.Store.ServerSecrets()).Usable(ctx, s.Record.Name, name); err != nil {
+	for _, u := range s.credentials {
+		if err := policy.NewCredentials(s.Store.ServerSecrets()).Within(ctx, s.Record.Name, u.name, u.path); err != nil {
 			return err
 		}
 	}

@@ -61,6 +61,9 @@ func FindBackups(ctx context.Context, st store.Store, name string, doc *v1alpha1
 		if err := o.Admit(ctx, st, doc); err != nil {
 			return nil, err
 		}
+		if err := o.admitBackupsOf(ctx, st, doc, name); err != nil {
+			return nil, err
+		}
 	}
 	b.Target = env.BackupTarget(doc, st, o.Policy != nil)
 	return b, nil

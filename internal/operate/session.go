@@ -37,7 +37,7 @@ type Session struct {
 	remark      string         // ends the titles of runs, behind the subject
 	ran         time.Duration  // all runs so far
 	evidence    *plan.Evidence // of all runs so far; nil: none
-	credentials []string       // names of the credentials that the document uses
+	credentials []used         // credentials that the document names
 	version     string         // of this program
 	given       *backups.Given
 	lease       store.Lease // nil for verbs that change nothing, and for a new cluster before Commit

@@ -70,11 +70,28 @@ func (c Credentials) Add(ctx context.Context, cred Credential, value []byte, rep
 		return fail.Wrap(fail.Internal, err, "encode credential %s", cred.Name)
 	}
 	if replace {
+		if err := c.keepsLimit(ctx, cred); err != nil {
+			return err
+		}
 		return c.in.Put(ctx, prefix+cred.Name, raw)
 	}
 	kept, err := c.in.PutIfAbsent(ctx, prefix+cred.Name, raw)
 	if err == nil && string(kept) != string(raw) {
-		err = fail.New(fail.Conflict, "credential %s already exists", cred.Name).Do("--replace replaces its value, hosts and clusters")
+		err = fail.New(fail.Conflict, "credential %s already exists", cred.Name).Do("--replace replaces its value, hosts, clusters and paths")
+	}
+	return err
+}
+
+// keepsLimit refuses a replacement without paths for a credential that is limited to paths: a new value alone must not open the whole service.
+func (c Credentials) keepsLimit(ctx context.Context, cred Credential) error {
+	was, err := c.get(ctx, cred.Name)
+	switch kind := fail.KindOf(err); {
+	case err == nil && len(was.Paths) > 0 && len(cred.Paths) == 0:
+		return fail.New(fail.Refused, "credential %s is limited to paths, and the new one would be for the whole service", cred.Name).
+			Do("pass its paths again: --path '%s'; to lift the limit, remove the credential first: naupegos server credential remove %s",
+				strings.Join(was.Paths, "' --path '"), cred.Name)
+	case err == nil, kind == fail.NotFound, kind == fail.Internal: // the last: it is damaged
+		return nil
 	}
 	return err
 }
@@ -153,13 +170,8 @@ func (c Credentials) get(ctx context.Context, name string) (*sealed, error) {
 	return s, nil
 }
 
-// Usable returns fail.Unauthorized if a credential does not exist or is not bound to the cluster. The error is the same in both cases, so that it does not
-// reveal other clusters' credentials.
-func (c Credentials) Usable(ctx context.Context, cluster, name string) error {
-	_, err := c.usable(ctx, cluster, name)
-	return err
-}
-
+// usable returns a credential, or fail.Unauthorized if it does not exist or is not bound to the cluster. The error is the same in both cases, so that it
+// does not reveal other clusters' credentials.
 func (c Credentials) usable(ctx context.Context, cluster, name string) (*sealed, error) {
 	s, err := c.get(ctx, name)
 	switch {
@@ -175,7 +187,8 @@ func (c Credentials) usable(ctx context.Context, cluster, name string) (*sealed,
 // nameInPath stands for the cluster's name in a path.
 const nameInPath = "{cluster}"
 
-// Within returns fail.Refused if a credential is limited to paths of its service and path is not among them. An empty path means a service without paths.
+// Within returns fail.Unauthorized if the cluster has no such credential, and fail.Refused if it is limited to paths of its service and path is not among
+// them. An empty path means a service without paths.
 func (c Credentials) Within(ctx context.Context, cluster, name, path string) error {
 	s, err := c.usable(ctx, cluster, name)
 	if err != nil {

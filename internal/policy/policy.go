@@ -50,8 +50,7 @@ func (p *Policy) CheckProvider(name string) error {
 		Do("the server's administrator can allow it with naupegos server --providers or --policy; the server allows %s", strings.Join(p.rules.Providers, ", "))
 }
 
-// BMC reports whether the policy allows a machine's BMC at an address. Without a list of networks, all addresses are allowed except those of the server itself
-// and of its link.
+// BMC reports whether the policy allows a machine's BMC at an address. Without a list of networks, all addresses are allowed except Inner ones.
 func (p *Policy) BMC(ip netip.Addr) bool {
 	if len(p.rules.BMCNetworks) == 0 {
 		return !Inner(ip)
@@ -60,6 +59,18 @@ func (p *Policy) BMC(ip netip.Addr) bool {
 		n, err := netip.ParsePrefix(text)
 		return err == nil && n.Contains(ip)
 	})
+}
+
+// CheckBackupsOf refuses to read another cluster's backups, where a document keeps its own, by a credential that is not bound to their path.
+func (p *Policy) CheckBackupsOf(ctx context.Context, creds Credentials, doc *v1alpha1.Cluster, of string) error {
+	c, other := &check{ctx: ctx, creds: creds, doc: doc}, *doc
+	other.Metadata.Name = of
+	for _, f := range doc.HostFields() {
+		if f.Use == v1alpha1.HostCredential && strings.HasPrefix(f.Path, "spec.backup.to.") {
+			c.add(c.credential(f, PathOf(&other, f.Path)))
+		}
+	}
+	return errors.Join(c.refused...)
 }
 
 // CheckImport refuses an import that uses a file of the server, or a credential that is not bound to the host.
@@ -124,7 +135,7 @@ func (c *check) field(f v1alpha1.HostField) error {
 	case v1alpha1.HostSession:
 		return refuse(f.Path, "documents may not use environment variables, the SSH agent or the terminal of the server").Do("leave it out")
 	case v1alpha1.HostCredential:
-		return c.credential(f)
+		return c.credential(f, PathOf(c.doc, f.Path))
 	case v1alpha1.HostAddress:
 		return c.address(f)
 	case v1alpha1.HostCluster:
@@ -149,12 +160,13 @@ func (c *check) field(f v1alpha1.HostField) error {
 	return refuse(f.Path, "unknown use %q", f.Use)
 }
 
-func (c *check) credential(f v1alpha1.HostField) error {
+// credential checks a field that names a credential, which is used for a path at its service.
+func (c *check) credential(f v1alpha1.HostField, path string) error {
 	if f.Value == "" {
 		return refuse(f.Path, "no credential is named, and the server's own files and environment are not available to documents").
 			Do("use a credential that the server's administrator defined with naupegos server credential add")
 	}
-	err := c.creds.Within(c.ctx, c.doc.Metadata.Name, f.Value, PathOf(c.doc, f.Path))
+	err := c.creds.Within(c.ctx, c.doc.Metadata.Name, f.Value, path)
 	var refused *fail.Error
 	switch {
 	case fail.KindOf(err) == fail.Unauthorized:
@@ -212,7 +224,7 @@ func (c *check) listed(to place.Address) bool {
 }
 
 // clusterAddress checks an address of the cluster itself. Naupegos verifies the cluster's certificate before it sends anything there, so most addresses are
-// allowed. Loopback and link-local addresses, which include metadata services, need an entry in the policy.
+// allowed. Loopback, link-local and metadata addresses need an entry in the policy.
 func (c *check) clusterAddress(f v1alpha1.HostField) error {
 	to, err := Address(c.doc, f)
 	if err != nil {
@@ -226,10 +238,13 @@ func (c *check) clusterAddress(f v1alpha1.HostField) error {
 	return refuse(f.Path, "cluster %s may not connect to %s from the server", c.doc.Metadata.Name, to).Do("the server's administrator can allow it with endpoints")
 }
 
-// Inner reports whether an address is one of the server itself or of its link, such as a cloud's metadata service.
+// Inner reports whether an address is a loopback, link-local or multicast one, or that of a cloud's metadata service.
 func Inner(ip netip.Addr) bool {
-	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast()
+	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || slices.Contains(metadata, ip.String())
 }
+
+// metadata are the addresses of clouds' metadata services that are not link-local: of EC2, Google Cloud and Alibaba Cloud.
+var metadata = []string{"fd00:ec2::254", "fd20:ce::254", "100.100.100.200"}
 
 // Localhost reports whether a name always means the server itself (RFC 6761).
 func Localhost(name string) bool {

@@ -210,11 +210,11 @@ func TestCredentials(t *testing.T) {
 	testkit.Fails(t, creds.Add(t.Context(), c, make([]byte, 1<<20), false), fail.Invalid)
 }
 
-// TestBMC: without a list, a BMC may have every address but the server's own and those of its link; with one, only addresses of its networks.
+// TestBMC: without a list, a BMC may have every address but loopback, link-local and metadata addresses; with one, only addresses of its networks.
 func TestBMC(t *testing.T) {
 	for text, allowed := range map[string][2]bool{
 		"10.9.0.11": {true, true}, "192.0.2.1": {true, false}, "127.0.0.1": {false, false}, "::1": {false, false}, "169.254.169.254": {false, false},
-		"fe80::1": {false, false}, "0.0.0.0": {false, false}, "169.254.7.1": {false, true},
+		"fe80::1": {false, false}, "fd00:ec2::254": {false, false}, "fd20:ce::254": {false, false}, "fd00:ec2::253": {true, false}, "100.100.100.200": {false, false}, "0.0.0.0": {false, false}, "169.254.7.1": {false, true},
 	} {
 		for i, networks := range [][]string{nil, {"10.9.0.0/24", "169.254.7.0/24"}} {
 			rules := v1alpha1.DefaultServerPolicy()
@@ -226,6 +226,25 @@ func TestBMC(t *testing.T) {
 	}
 	_, err := v1alpha1.ParseServerPolicy("policy.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: ServerPolicy\nbmcNetworks: [10.9.0.0/24, 10.9.0.1/24, x]\n"))
 	testkit.Fails(t, err, fail.Invalid, "bmcNetworks[1]", "bmcNetworks[2]", "policy.yaml:3")
+}
+
+// TestReplacedCredentialsKeepTheirLimit: a credential with paths gets a new value only with paths, unless it was removed before or is damaged.
+func TestReplacedCredentialsKeepTheirLimit(t *testing.T) {
+	in := memory{}
+	creds := policy.NewCredentials(in)
+	c := policy.Credential{Name: "vault", For: []string{"vault.example.org:8200"}, Clusters: []string{"prod-*"}}
+	limited := c
+	limited.Paths = []string{"pki/{cluster}", "kv/a"}
+	testkit.Must(t, creds.Add(t.Context(), limited, []byte("hunter2"), true))
+	testkit.Fails(t, creds.Add(t.Context(), c, []byte("hunter3"), true), fail.Refused, "--path 'pki/{cluster}' --path 'kv/a'", "naupegos server credential remove vault")
+	testkit.Fails(t, creds.Within(t.Context(), "prod-a", "vault", "pki/prod-b"), fail.Refused)
+	limited.Paths = []string{"pki/prod-a"}
+	testkit.Must(t, creds.Add(t.Context(), limited, []byte("hunter3"), true))
+	testkit.Must(t, creds.Remove(t.Context(), "vault"))
+	testkit.Must(t, creds.Add(t.Context(), c, []byte("hunter3"), true))
+	testkit.Must(t, creds.Add(t.Context(), limited, []byte("hunter3"), true))
+	in["credential/vault"] = "damaged"
+	testkit.Must(t, creds.Add(t.Context(), c, []byte("hunter3"), true))
 }
 
 // TestPathsOfCredentials: a credential with paths serves only the mounts, buckets and containers at and below them.

@@ -52,13 +52,11 @@ func (r *Registry) DiscoverFrom(ctx context.Context, body []byte, signature, fro
 	if err := r.markShared(ctx, d); err != nil {
 		return nil, err
 	}
-	out := &Discovery{Key: key}
+	out, a := &Discovery{Key: key}, claimOf(d, key, origin, time.Now().UTC().Truncate(time.Microsecond))
 	how := metal.How{Make: true, Quick: !ruled, Room: metal.Room{Total: r.bounds.Total, PerOrigin: r.bounds.PerAddress}}
 	m, err := r.change(ctx, d.Boot.UUID, how, func(dr *metal.Draft, rec *Record) error {
 		out.New = dr.New
 		out.Proven = key != "" && key == rec.Key
-		a := claimOf(d, key, origin, time.Now().UTC().Truncate(time.Microsecond))
-		r.bounds.remember(d.Boot.UUID, a)
 		if err := r.sight(dr, rec, d, a); err != nil || !ruled || !mayApproveByRule(dr, rec, a) || !r.bounds.ruled.Allow("") {
 			return err
 		}
@@ -67,6 +65,7 @@ func (r *Registry) DiscoverFrom(ctx context.Context, body []byte, signature, fro
 	if err != nil {
 		return nil, err
 	}
+	r.bounds.remember(m, a)
 	out.Approval = Approval(m.Approval)
 	if key != "" && key == m.Record.Key && out.Approval == Approved {
 		out.Certificate, out.Proven = m.Record.Certificate, true

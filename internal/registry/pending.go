@@ -235,10 +235,11 @@ func surplus(rec *Record, a Asking) (drop int) {
 	return drop
 }
 
-// remember keeps a claim for recent.
-func (b *bounds) remember(uuid string, a Asking) {
-	if len(a.Request) <= recentRequest {
-		b.last.Set(uuid+" "+a.Name(), a)
+// remember keeps a claim for recent if it waits for approval: a claim that was refused or ignored can't be approved.
+func (b *bounds) remember(m *Machine, a Asking) {
+	waits := slices.ContainsFunc(m.Claims(), func(listed Asking) bool { return listed.Name() == a.Name() })
+	if waits && len(a.Request) <= recentRequest {
+		b.last.Set(m.UUID+" "+a.Name(), a)
 	}
 }
 
@@ -285,8 +286,8 @@ func (r *Registry) settle(dr *metal.Draft, rec *Record, name, by string) error {
 	m := Machine{Machine: dr.Machine, Record: *rec}
 	all := m.Claims()
 	i := slices.IndexFunc(all, func(a Asking) bool { return a.Name() == name })
-	// An approval ends the claims that were made before it, so that of two approvals at once only the first holds.
-	if a, known := r.bounds.recent(dr.UUID, name); known && i < 0 && name != rec.Key && a.Seen.After(rec.ApprovedAt) {
+	// An approval or a rejection ends the claims that were made before it, so that of two approvals at once only the first holds.
+	if a, known := r.bounds.recent(dr.UUID, name); known && i < 0 && name != rec.Key && a.Seen.After(rec.ApprovedAt) && Approval(dr.Approval) != Rejected {
 		rec.Rivals, all, i = append(rec.Rivals, a), append(all, a), len(all)
 	}
 	switch {

@@ -196,6 +196,44 @@ func TestSquattersWhoRepeat(t *testing.T) {
 	}
 }
 
+// TestOnlyWaitingClaimsAreApproved: a claim that was ignored, refused or rejected can't be approved until it is made again.
+func TestOnlyWaitingClaimsAreApproved(t *testing.T) {
+	t.Run("ignored", func(t *testing.T) {
+		r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}}), t.Context()
+		mine, stranger := newSimulated(t, 1, true), newSimulated(t, 2, false).as(t, uuidOf(1))
+		testkit.Value(mine.send(t, r))(t)
+		testkit.Value(r.Approve(ctx, uuidOf(1), fingerprint(mine), "ann"))(t)
+		testkit.Value(stranger.send(t, r))(t)
+		_, err := r.Approve(ctx, uuidOf(1), "mac:"+stranger.Boot.MAC, "ann")
+		testkit.Fails(t, err, fail.Conflict, "does not ask")
+		if m := testkit.Value(r.Machine(ctx, uuidOf(1)))(t); m.Record.Key != fingerprint(mine) || m.MACs[0] != mine.Boot.MAC {
+			t.Errorf("%+v", m)
+		}
+	})
+	t.Run("refused", func(t *testing.T) {
+		r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}}), t.Context()
+		mine, stranger := newSimulated(t, 1, false), newSimulated(t, 2, true).as(t, uuidOf(1))
+		testkit.Value(mine.send(t, r))(t)
+		testkit.Value(r.Approve(ctx, uuidOf(1), "", "ann"))(t)
+		_, err := stranger.send(t, r)
+		testkit.Fails(t, err, fail.Conflict, "another machine")
+		_, err = r.Approve(ctx, uuidOf(1), fingerprint(stranger), "ann")
+		testkit.Fails(t, err, fail.Conflict, "does not ask")
+	})
+	t.Run("rejected", func(t *testing.T) {
+		r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}}), t.Context()
+		mine := newSimulated(t, 1, true)
+		testkit.Value(mine.send(t, r))(t)
+		testkit.Value(r.Reject(ctx, uuidOf(1), "ann"))(t)
+		_, err := r.Approve(ctx, uuidOf(1), fingerprint(mine), "ann")
+		testkit.Fails(t, err, fail.Conflict, "does not ask")
+		testkit.Value(mine.send(t, r))(t)
+		if m := testkit.Value(r.Approve(ctx, uuidOf(1), fingerprint(mine), "ann"))(t); m.Record.Key != fingerprint(mine) {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
 // TestTwoWithoutKeys: machines of the older system are distinguished by their MAC addresses.
 func TestTwoWithoutKeys(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{}), t.Context()

@@ -201,7 +201,6 @@ var fields = Rules{
 	"spec.addons[].certManager.gatewayAPI":                   {Class: Free},
 	"spec.addons[].certManager.featureGates":                 {Class: Free},
 	"spec.addons[].externalDNS":                              {Class: Free},
-	"spec.addons[].externalDNS.rfc2136":                      {Class: Free},
 	"spec.addons[].externalDNS.rfc2136.server":               {Class: Free, Say: "records at the former server stay"},
 	"spec.addons[].externalDNS.rfc2136.port":                 {Class: Free},
 	"spec.addons[].externalDNS.rfc2136.zones":                {Class: Free, Say: "records in the zones that leave stay"},

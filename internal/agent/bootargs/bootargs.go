@@ -12,11 +12,11 @@ import (
 // File adds the configuration's kernel arguments to those that GRUB gives the kernel. grub-mkconfig reads the directory in the order of names.
 const File = "/etc/default/grub.d/99-naupegos.cfg"
 
-// State has the kernel arguments of a configuration, as of when they last changed.
+// State has the kernel arguments of a configuration, as of when GRUB last got them.
 type State struct {
 	Arguments []string `json:"arguments,omitempty"`
 	Left      []string `json:"left,omitempty"`   // arguments that left the configuration while the running kernel had them
-	BootID    string   `json:"bootID,omitempty"` // the boot in which they changed
+	BootID    string   `json:"bootID,omitempty"` // the boot in which GRUB got them
 }
 
 // Content renders File. It sets the variable whose arguments come last, because the kernel takes the last of two. GRUB's entries for recovery go without.
@@ -64,7 +64,7 @@ func Next(root host.Root, was *State, args []string) *State {
 	if was == nil {
 		was = &State{}
 	}
-	if slices.Equal(was.Arguments, args) {
+	if slices.Equal(was.Arguments, args) && Boots(root, args) { // otherwise GRUB gets them only now, after drift or an apply that was cut off
 		return was
 	}
 	next := &State{Arguments: args, BootID: bootID(root)}

@@ -25,7 +25,7 @@ func Addresses() (out []string) {
 // Firewall returns the name of the active firewall: "firewalld", "ufw", or a service that loads rules which drop what no rule lets in; or nothing.
 func (r Root) Firewall() string {
 	switch {
-	case r.runs("firewalld.service"):
+	case len(r.running([]string{"firewalld.service"})) > 0:
 		return "firewalld"
 	case r.ufw():
 		return "ufw"
@@ -55,9 +55,17 @@ func runtimes() []string {
 }
 
 // Runtimes returns the running services that run containers or a cluster.
-func (r Root) Runtimes() (out []string) {
+func (r Root) Runtimes() []string { return r.running(runtimes()) }
+
+// Balancers returns the running services whose configuration a gateway replaces.
+func (r Root) Balancers() []string {
+	return r.running([]string{"haproxy.service", "keepalived.service"})
+}
+
+// running returns the services of these patterns that systemd runs, by the services' cgroups.
+func (r Root) running(patterns []string) (out []string) {
 	for _, slice := range []string{"/sys/fs/cgroup/system.slice/", "/sys/fs/cgroup/systemd/system.slice/"} {
-		for _, pattern := range runtimes() {
+		for _, pattern := range patterns {
 			found, _ := filepath.Glob(r.Path(slice + pattern)) // the patterns are good
 			for _, dir := range found {
 				if name := filepath.Base(dir); IsDir(dir) && !slices.Contains(out, name) {
@@ -67,25 +75,6 @@ func (r Root) Runtimes() (out []string) {
 		}
 	}
 	return out
-}
-
-// Balancers returns the running services whose configuration a gateway replaces.
-func (r Root) Balancers() []string {
-	return r.running([]string{"haproxy.service", "keepalived.service"})
-}
-
-func (r Root) running(services []string) (out []string) {
-	for _, s := range services {
-		if r.runs(s) {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-// runs reports whether systemd runs a service, by the service's cgroup.
-func (r Root) runs(service string) bool {
-	return IsDir(r.Path("/sys/fs/cgroup/system.slice/"+service)) || IsDir(r.Path("/sys/fs/cgroup/systemd/system.slice/"+service))
 }
 
 // SELinux reports whether SELinux is enforcing.

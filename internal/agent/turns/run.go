@@ -128,7 +128,6 @@ func (r *run) made(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if r.done.Ahead(r.Now()) {
-		r.Log.Warn("the last backup says that it was made in the future: another one is made", "id", r.done.ID, "by", r.done.Machine, "at", r.done.At)
 		return false, nil
 	}
 	r.Log.Info("the backup of this turn is made", "id", r.done.ID, "by", r.done.Machine)
@@ -143,6 +142,9 @@ func (r *run) inTurn(ctx, held context.Context, t *turn) error {
 	}
 	if made, err := r.made(held); err != nil || made { // the former holder of the turn has just finished
 		return err
+	}
+	if r.done.Ahead(r.Now()) {
+		r.Log.Warn("the last backup says that it was made in the future: another one is made", "id", r.done.ID, "by", r.done.Machine, "at", r.done.At)
 	}
 	began := r.Now()
 	set, err := r.create(held)
@@ -162,6 +164,9 @@ func (r *run) inTurn(ctx, held context.Context, t *turn) error {
 	}
 	r.Log.Info("made a backup", "id", set.ID, "in", set.Where(), "keys", set.Etcd.Keys, "bytes", set.Bytes)
 	if err := r.prune(held, set); err != nil {
+		if held.Err() != nil { // it was stopped, or has lost its turn: nothing is wrong with the sets
+			return err
+		}
 		r.Log.Warn("can't remove backups that need not stay", "error", err)
 		f := Failed{Turn: r.turn, Machine: r.set.Machine, At: r.Now().UTC().Truncate(time.Second), What: err.Error()}
 		return t.record(context.WithoutCancel(ctx), UnprunedKey, f)

@@ -335,3 +335,65 @@ func TestUnpruned(t *testing.T) {
 		t.Errorf("still recorded: %s; there are %d sets", got, len(s.sets()))
 	}
 }
+
+// hear is a log that calls a function with each message.
+type hear struct {
+	slog.Handler
+	say func(message string)
+}
+
+func (h hear) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h hear) Handle(_ context.Context, r slog.Record) error {
+	h.say(r.Message)
+	return nil
+}
+
+// TestStoppedPruning: a run that is stopped while it removes sets does not say that they can't be removed.
+func TestStoppedPruning(t *testing.T) {
+	s := newSite(t)
+	s.lay()
+	testkit.Must(t, os.Mkdir(s.backups, 0o700))
+	ctx, stop := context.WithCancel(t.Context())
+	o := s.options("a", time.Date(2026, 11, 24, 20, 0, 1, 0, time.UTC))
+	o.Log = slog.New(hear{slog.DiscardHandler, func(message string) {
+		if message == "made a backup" {
+			stop()
+		}
+	}})
+	if err := Run(ctx, o); err == nil {
+		t.Error("it was stopped, and succeeds")
+	}
+	if got := testkit.Value(s.etcd.Get(t.Context(), UnprunedKey))(t); got != nil {
+		t.Errorf("recorded: %s", got)
+	}
+}
+
+// TestSaysOnceThatAClockWasAhead: a machine that waits for another looks at the last set often, and says only once that it is from the future.
+func TestSaysOnceThatAClockWasAhead(t *testing.T) {
+	s := newSite(t)
+	s.lay()
+	testkit.Must(t, os.Mkdir(s.backups, 0o700))
+	at := time.Date(2026, 11, 24, 20, 0, 1, 0, time.UTC)
+	testkit.Must(t, Run(t.Context(), s.options("a", at.AddDate(1, 0, 0))))
+	m := testkit.Value(connect(s.access))(t)
+	_, other, err := m.take(t.Context(), "b", time.Minute)
+	testkit.Must(t, err)
+	o, looks, warned := s.options("c", at), 0, 0
+	o.Look = time.Millisecond
+	o.Now = func() time.Time {
+		if looks++; looks == 10 {
+			other.end(t.Context())
+		}
+		return at
+	}
+	o.Log = slog.New(hear{slog.DiscardHandler, func(message string) {
+		if strings.Contains(message, "in the future") {
+			warned++
+		}
+	}})
+	testkit.Must(t, Run(t.Context(), o))
+	if warned != 1 || looks < 10 {
+		t.Errorf("%d warnings, %d looks at the clock", warned, looks)
+	}
+}

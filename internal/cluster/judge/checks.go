@@ -195,14 +195,34 @@ func balancers(m report) error {
 		Do("use other hosts as gateways, or leave these in front of the cluster: spec.endpoint.kind address; if nothing needs them any more, run \"systemctl disable --now %s\" there", strings.Join(serve, " "))
 }
 
+// clock refuses a machine that is not in use: its first certificates may not be valid there yet.
 func clock(m report) error {
-	there := m.facts.Clock
-	skew := time.Until(there).Abs()
-	if there.IsZero() || skew <= clockSkew {
-		return nil
+	if says := skewed(m); says != "" && m.facts.Fresh {
+		return fail.New(fail.Refused, "%s", says).At(m.Name).Do("%s", setClock(m))
 	}
-	return fail.New(fail.Refused, "its clock says %s, which differs from this host's by %s", there.UTC().Format(time.RFC3339), skew.Round(time.Second)).At(m.Name).
-		Do("set it: timedatectl set-ntp true on %s; or correct this host's clock, if that is wrong", m.Name)
+	return nil
+}
+
+// clockInUse warns of a machine in use: the cluster must remain manageable while a clock is wrong.
+func clockInUse(m report) string {
+	if says := skewed(m); says != "" && !m.facts.Fresh {
+		return says + ", and it may refuse certificates that are made now as not yet valid: " + setClock(m)
+	}
+	return ""
+}
+
+// skewed says how a machine's clock differed from this host's when it reported; empty if by little.
+func skewed(m report) string {
+	there := m.facts.Clock
+	skew := m.at.Sub(there).Abs()
+	if there.IsZero() || skew <= clockSkew {
+		return ""
+	}
+	return fmt.Sprintf("its clock says %s, which differs from this host's by %s", there.UTC().Format(time.RFC3339), skew.Round(time.Second))
+}
+
+func setClock(m report) string {
+	return fmt.Sprintf("set it: timedatectl set-ntp true on %s; or correct this host's clock, if that is wrong", m.Name)
 }
 
 // firewall warns because the facts do not include whether the firewall admits the cluster's machines.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -37,9 +38,10 @@ type Judge struct {
 type report struct {
 	Subject
 	facts machine.Facts
+	at    time.Time // when it came
 }
 
-// rule is the check of one fact. It has exactly one of refuse, warn, compare and unchecked.
+// rule is the check of one fact. It has one of refuse, warn, compare and unchecked, or refuse and warn.
 type rule struct {
 	fact      string // a field of machine.Facts
 	fresh     bool   // checked only before Naupegos configures the machine: later, the fact describes Naupegos' own work
@@ -80,7 +82,7 @@ func rules() []rule {
 		{fact: "Fresh", unchecked: "it selects the checks"},
 		{fact: "Links", refuse: vip},
 		{fact: "Volumes", fresh: true, refuse: disk},
-		{fact: "Clock", refuse: clock},
+		{fact: "Clock", refuse: clock, warn: clockInUse},
 		{fact: "Firewall", fresh: true, warn: firewall},
 		{fact: "Services", fresh: true, warn: services},
 		{fact: "Balancers", fresh: true, refuse: balancers},
@@ -93,7 +95,7 @@ func rules() []rule {
 
 // Facts records what a machine reports. It returns an error if the machine can't fill its role.
 func (j *Judge) Facts(s Subject, f machine.Facts) error {
-	m := report{s, f}
+	m := report{s, f, time.Now()}
 	j.mu.Lock()
 	if j.seen == nil {
 		j.seen = map[string]report{}

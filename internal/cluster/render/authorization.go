@@ -21,16 +21,9 @@ func (c *Renderer) Authorization(ctx context.Context) (layout.Authorization, err
 	var hooks []identity.Webhook
 	configs := c.Doc.Spec.Identity.Authorizers()
 	for i, w := range c.Doc.Spec.Identity.AuthorizationWebhooks {
-		var user map[string]any
-		if a := w.Auth; a != nil {
-			secret, err := c.referred(ctx, (*v1alpha1.BasicAuth)(a), w.URL)
-			if err != nil {
-				return out, err
-			}
-			if user = webhookUser(secret); user == nil {
-				return out, fail.New(fail.Invalid, "the credential for %s has a form that webhooks do not take", w.URL).At(cmp.Or(a.Credential, a.CredentialsFile)).
-					Do("give it one line USER:PASSWORD, one line token=TOKEN, or a client certificate and its key in PEM")
-			}
+		user, err := c.userFor(ctx, w.Auth, w.URL)
+		if err != nil {
+			return out, err
 		}
 		content := []byte(layout.WebhookKubeconfig(w.URL, w.CA, user))
 		at := layout.WebhookPath(w.Name, content)
@@ -43,6 +36,23 @@ func (c *Renderer) Authorization(ctx context.Context) (layout.Authorization, err
 	var err error
 	out.Config, err = identity.AuthorizationConfig(hooks)
 	return out, err
+}
+
+// userFor returns the user of a kubeconfig for the webhook at a URL, with the secret that the document refers to; nil if it refers to none.
+func (c *Renderer) userFor(ctx context.Context, a *v1alpha1.WebhookAuth, url string) (map[string]any, error) {
+	if a == nil {
+		return nil, nil
+	}
+	secret, err := c.referred(ctx, (*v1alpha1.BasicAuth)(a), url)
+	if err != nil {
+		return nil, err
+	}
+	user := webhookUser(secret)
+	if user == nil {
+		return nil, fail.New(fail.Invalid, "the credential for %s has a form that webhooks do not take", url).At(cmp.Or(a.Credential, a.CredentialsFile)).
+			Do("give it one line USER:PASSWORD, one line token=TOKEN, or a client certificate and its key in PEM")
+	}
+	return user, nil
 }
 
 // webhookUser returns the user of a kubeconfig with a secret; nil if the secret has no known form.

@@ -17,12 +17,12 @@ import (
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// settings returns the document's settings of Kubernetes' and etcd's programs.
-func settings(doc *v1alpha1.Cluster) (layout.Settings, error) {
+// settings returns the document's settings of Kubernetes' and etcd's programs. auditor is the user with which API servers sign in to the audit webhook.
+func settings(doc *v1alpha1.Cluster, auditor map[string]any) (layout.Settings, error) {
 	spec := doc.Spec
 	k := spec.Kubernetes
 	s := layout.Settings{
-		APIServer:         apiServer(k.APIServer),
+		APIServer:         apiServer(k.APIServer, auditor),
 		ControllerManager: controllerManager(k.ControllerManager),
 		Scheduler:         layout.Program{Gates: k.Scheduler.FeatureGates, Args: arguments(k.Scheduler.ExtraArgs)},
 		KubeProxy:         layout.Program{Gates: k.KubeProxy.FeatureGates},
@@ -94,7 +94,7 @@ func set(args []layout.Argument, name string, value int) []layout.Argument {
 	return append(args, layout.Argument{Name: name, Value: strconv.Itoa(value)})
 }
 
-func apiServer(a v1alpha1.APIServer) layout.Program {
+func apiServer(a v1alpha1.APIServer, auditor map[string]any) layout.Program {
 	p := layout.Program{Gates: a.FeatureGates}
 	var list []string
 	for _, version := range slices.Sorted(maps.Keys(a.RuntimeConfig)) {
@@ -114,7 +114,9 @@ func apiServer(a v1alpha1.APIServer) layout.Program {
 	}
 	p.Args = append(p.Args, arguments(a.ExtraArgs)...)
 	if w := a.AuditWebhook; w != nil {
-		p.Files = append(p.Files, layout.ProgramFile{Flag: "audit-webhook-config-file", Name: "audit-webhook.yaml", Content: layout.WebhookKubeconfig(w.URL, w.CA, nil)})
+		p.Files = append(p.Files, layout.ProgramFile{
+			Flag: "audit-webhook-config-file", Name: "audit-webhook.yaml", Content: layout.WebhookKubeconfig(w.URL, w.CA, auditor), Secret: auditor != nil,
+		})
 	}
 	return p
 }

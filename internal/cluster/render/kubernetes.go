@@ -40,7 +40,13 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 		return p, err
 	}
 	p.APIServerSANs = append(p.APIServerSANs, s.Kubernetes.APIServer.CertSANs...)
-	if p.Settings, err = settings(c.Doc); err != nil {
+	var auditor map[string]any
+	if w := s.Kubernetes.APIServer.AuditWebhook; w != nil {
+		if auditor, err = c.userFor(ctx, w.Auth, w.URL); err != nil {
+			return p, err
+		}
+	}
+	if p.Settings, err = settings(c.Doc, auditor); err != nil {
 		return p, err
 	}
 	if p.Issuers, err = identity.Render(s.Identity.Authenticators()); err != nil {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"net"
@@ -109,8 +107,7 @@ func (c *Renderer) account(ctx context.Context, auth *v1alpha1.BasicAuth, url st
 
 // referred returns the secret that a document refers to.
 func (c *Renderer) referred(ctx context.Context, auth *v1alpha1.BasicAuth, url string) ([]byte, error) {
-	sum := sha256.Sum256([]byte(url + "\n" + auth.Credential + "\n" + auth.CredentialsFile))
-	secret := "account-" + hex.EncodeToString(sum[:8])
+	secret := accountName(auth, url)
 	found, missing := c.accountLine(ctx, auth, url)
 	kept, err := c.Secrets.Get(ctx, secret)
 	switch {

@@ -43,7 +43,10 @@ type Program struct {
 type Argument struct{ Name, Value string }
 
 // ProgramFile is a file that a program finds by a flag.
-type ProgramFile struct{ Flag, Name, Content string }
+type ProgramFile struct {
+	Flag, Name, Content string
+	Secret              bool // plans do not show its content
+}
 
 // path is where the file lies on machines.
 func (f ProgramFile) path() string { return ourDir + "/" + f.Name }
@@ -124,7 +127,7 @@ func (s Program) mounts(ours []hostMount) []hostMount {
 // files renders the program's files.
 func (s Program) files() (all []machine.File) {
 	for _, f := range s.Files {
-		all = append(all, machine.File{Path: f.path(), Mode: 0o600, Content: []byte(f.Content)})
+		all = append(all, machine.File{Path: f.path(), Mode: 0o600, Content: []byte(f.Content), Secret: f.Secret})
 	}
 	return all
 }

@@ -19,7 +19,7 @@ func testSettings() Settings {
 		APIServer: Program{
 			Gates: map[string]bool{"AllBeta": true},
 			Args:  []Argument{{"event-ttl", "2h"}, {"cors-allowed-origins", "//a$"}, {"cors-allowed-origins", "//b$"}, {"profiling", "true"}},
-			Files: []ProgramFile{{"admission-control-config-file", "admission.yaml", "plugins: []\n"}},
+			Files: []ProgramFile{{Flag: "admission-control-config-file", Name: "admission.yaml", Content: "plugins: []\n"}},
 		},
 		ControllerManager: Program{Args: []Argument{{"concurrent-service-syncs", "2"}, {"concurrent-deployment-syncs", "9"}}},
 		Scheduler:         Program{Config: map[string]any{"podMaxBackoffSeconds": 20}},

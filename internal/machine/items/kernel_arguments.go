@@ -6,8 +6,10 @@ import (
 	"strings"
 )
 
-// kernelArgument is a parameter with or without a value. GRUB and the shell read every other character as their own.
-var kernelArgument = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:/@%+=~!^*()\[\]-]*)?$`)
+// KernelArgumentForm is a parameter with or without a value. GRUB and the shell read every other character as their own.
+const KernelArgumentForm = `^[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:/@%+=~!^*()\[\]-]*)?$`
+
+var kernelArgument = regexp.MustCompile(KernelArgumentForm)
 
 // reservedArguments are kernel parameters that documents may not set. A name that ends in a dot stands for all names that begin so.
 var reservedArguments = map[string]Reserved{
@@ -22,8 +24,12 @@ var reservedArguments = map[string]Reserved{
 	"BOOT_IMAGE":                       {"GRUB sets it", ""},
 	"init":                             {"the machine would start another program than systemd", ""},
 	"rdinit":                           {"the machine would start another program than systemd", ""},
+	"boot":                             {"the machine would not find its root file system", ""},
 	"break":                            {"the machine would stop before it has booted", ""},
 	"single":                           {"the machine would start no services", ""},
+	"s":                                {"the machine would start no services", ""},
+	"S":                                {"the machine would start no services", ""},
+	"1":                                {"the machine would start no services", ""},
 	"emergency":                        {"the machine would start no services", ""},
 	"rescue":                           {"the machine would start no services", ""},
 	"rd.break":                         {"the machine would stop before it has booted", ""},
@@ -31,7 +37,8 @@ var reservedArguments = map[string]Reserved{
 	"rd.shell":                         {"everyone at the console would be root", ""},
 	"systemd.unit":                     {"the machine would start no services", "list units under units"},
 	"systemd.run":                      {"the machine would start no services", "list a unit under units, or a hook under hooks"},
-	"systemd.run_":                     {"the machine would start no services", ""},
+	"systemd.run_success_action":       {"the machine would start no services", ""},
+	"systemd.run_failure_action":       {"the machine would start no services", ""},
 	"systemd.mask":                     {"it could keep kubelet from starting", "list the unit under units, with enabled and started false"},
 	"systemd.wants":                    {"units belong in the document", "list the unit under units"},
 	"systemd.debug_shell":              {"everyone at the console would be root", ""},

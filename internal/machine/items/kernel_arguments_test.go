@@ -10,7 +10,7 @@ func TestKernelArgument(t *testing.T) {
 	for _, good := range []string{
 		"nosmt", "hugepagesz=1G", "isolcpus=managed_irq,domain,2-7", "memmap=4G!12G", "crashkernel=1G-4G:192M,4G-64G:256M", "vfio-pci.ids=10de:1234,10de:5678",
 		"console=ttyS1,115200n8", "net.ifnames=0", "intel_iommu=on", "nvme_core.io_timeout=4294967295", "acpi_osi=!*", "ip=10.0.0.1::10.0.0.254:255.255.255.0:h:eth0:off",
-		"audit=", "mitigations=auto,nosmt", "panic=30", "rootwait", "initcall_debug", "dsx=1",
+		"audit=", "mitigations=auto,nosmt", "panic=30", "rootwait", "initcall_debug", "dsx=1", "3", "boot_delay=1", "S1=1",
 	} {
 		if problem, _ := KernelArgument(good); problem != "" {
 			t.Errorf("%s: %s", good, problem)
@@ -36,6 +36,12 @@ func TestKernelArgument(t *testing.T) {
 		"root=/dev/sda1":                     "GRUB names the root",
 		"init=/bin/sh":                       "another program than systemd",
 		"rdinit=/bin/sh":                     "another program",
+		"boot=nfs":                           "would not find its root",
+		"1":                                  "no services",
+		"s":                                  "no services",
+		"S":                                  "no services",
+		"systemd.run-success-action=none":    "no services",
+		"systemd.run_failure_action=exit":    "no services",
 		"systemd.unified-cgroup-hierarchy=0": "version 2 of control groups",
 		"systemd.debug-shell":                "would be root",
 		"rd.systemd.debug_shell":             "before it has booted",

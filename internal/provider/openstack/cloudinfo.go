@@ -42,7 +42,7 @@ func (p *Provider) CloudInfo(ctx context.Context) (provider.CloudInfo, error) {
 		}
 		info.FloatingNetworkID, info.InternalBalancers = "", true // Services get addresses of the machines' network
 	}
-	volumes, err := p.volumeZones(ctx)
+	volumes, err := p.volumeZones(ctx, true)
 	if err != nil {
 		return info, err
 	}
@@ -168,12 +168,12 @@ func (p *Provider) serverZones(ctx context.Context, away bool) ([]string, error)
 	return zoneNames(p.lookups.serverZones, away), nil
 }
 
-// volumeZones returns the sorted zones for volumes, including zones in maintenance. Many clouds have one for volumes and several for servers.
-func (p *Provider) volumeZones(ctx context.Context) ([]string, error) {
+// volumeZones returns the sorted zones for volumes: those in which volumes can be made now or, with away, all. Many clouds have only one.
+func (p *Provider) volumeZones(ctx context.Context, away bool) ([]string, error) {
 	p.lookups.mu.Lock()
 	defer p.lookups.mu.Unlock()
 	if p.lookups.volumeZones != nil {
-		return zoneNames(p.lookups.volumeZones, true), nil
+		return zoneNames(p.lookups.volumeZones, away), nil
 	}
 	c, err := p.cloud(ctx)
 	if err != nil {
@@ -194,16 +194,16 @@ func (p *Provider) volumeZones(ctx context.Context) ([]string, error) {
 	for _, z := range list {
 		p.lookups.volumeZones = append(p.lookups.volumeZones, listedZone{z.ZoneName, !z.ZoneState.Available})
 	}
-	return zoneNames(p.lookups.volumeZones, true), nil
+	return zoneNames(p.lookups.volumeZones, away), nil
 }
 
-// volumeZoneFor returns the zone for the root volume of a machine: the volume zone with the name of the machine's zone if there is one,
+// volumeZoneFor returns the zone for the root volume of a machine: the volume zone with the name of the machine's zone if volumes can be made there now,
 // because some clouds attach no volume from another zone; otherwise empty, and the cloud chooses.
 func (p *Provider) volumeZoneFor(ctx context.Context, machine string) (string, error) {
 	if machine == "" {
 		return "", nil
 	}
-	all, err := p.volumeZones(ctx)
+	all, err := p.volumeZones(ctx, false)
 	if err != nil || !slices.Contains(all, machine) {
 		return "", err
 	}

@@ -49,7 +49,7 @@ type Access struct {
 
 // may refuses an address that is no controller's by the server's policy, whatever name led to it.
 func (a Access) may(ip netip.Addr) error {
-	if a.allowed == nil || a.allowed(ip.Unmap()) {
+	if a.allowed == nil || a.allowed(ip.Unmap().WithZone("")) { // no network contains an address with a zone
 		return nil
 	}
 	return fail.New(fail.Refused, "the server's policy: a BMC may not have the address %s", ip.Unmap()).At(a.Address).

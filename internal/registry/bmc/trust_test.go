@@ -102,6 +102,9 @@ func TestAddressesOutsideThePolicy(t *testing.T) {
 	if n := got.Load(); n > 0 {
 		t.Errorf("%d connections and packets arrived", n)
 	}
+	link := Access{Address: "bmc.example.org", allowed: netip.MustParsePrefix("fe80::/10").Contains}
+	testkit.Must(t, link.may(netip.MustParseAddr("fe80::1%eth0")))
+	testkit.Fails(t, link.may(netip.MustParseAddr("2001:db8::1%eth0")), fail.Refused, "2001:db8::1")
 	_, a := serve(t, odd{})
 	testkit.Value(Controllers{Allowed: netip.Addr.IsLoopback}.Power(t.Context(), a, "status", AsUsual))(t)
 }

@@ -33,8 +33,9 @@ const (
 	web     = "https://" + address + ":8443"
 	cluster = "rack"
 
-	// The machines.
+	// The machines, and the address of their BMCs.
 	old, modern = "old", "modern"
+	controllers = "127.0.0.1"
 )
 
 const document = `apiVersion: naupegos.dev/v1alpha1
@@ -51,6 +52,13 @@ spec:
   workers: [{name: general, replicas: 1}]
   timeouts: {connect: 1m, machineBoot: 30m, nodeReady: 30m, step: 45m}
   smokeTest: false
+`
+
+// policy allows the BMCs of emulated machines: they listen on this host, where a server otherwise looks for none.
+const policy = `apiVersion: naupegos.dev/v1alpha1
+kind: ServerPolicy
+providers: [metal]
+bmcNetworks: [127.0.0.0/8]
 `
 
 func main() {
@@ -172,10 +180,20 @@ func removeBridge(ctx context.Context) error {
 	return err
 }
 
+// server writes the server's policy, and returns the command of the server.
+func (d *demo) server(discovery string) (*exec.Cmd, error) {
+	file := filepath.Join(d.dir, "policy.yaml")
+	return exec.Command(d.bin, "server", "--state-dir", d.state(), "--listen-http", address+":8080", "--listen-https", address+":8443", "--netboot-interface", bridge,
+		"--dhcp", "on", "--dhcp-range", "10.92.0.100-10.92.0.150", "--dhcp-router", address, "--discovery-image", discovery, "--discovery-arg", "naupegos.pause=2s",
+		"--policy", file), os.WriteFile(file, []byte(policy), 0o600)
+}
+
 // serve starts the server, and creates a token for its pages.
 func (d *demo) serve(ctx context.Context, discovery string) error {
-	cmd := exec.Command(d.bin, "server", "--state-dir", d.state(), "--listen-http", address+":8080", "--listen-https", address+":8443", "--netboot-interface", bridge,
-		"--dhcp", "on", "--dhcp-range", "10.92.0.100-10.92.0.150", "--dhcp-router", address, "--discovery-image", discovery, "--discovery-arg", "naupegos.pause=2s")
+	cmd, err := d.server(discovery)
+	if err != nil {
+		return err
+	}
 	log, err := os.Create(filepath.Join(d.dir, "server.log"))
 	if err != nil {
 		return err
@@ -232,7 +250,7 @@ func (d *demo) rack(ctx context.Context) error {
 	}
 	var all []*rack.Machine
 	for i, s := range []rack.Spec{{Name: old, MemoryMiB: 2048}, {Name: modern, UEFI: true, CPUs: 2, MemoryMiB: 3072}} {
-		s.MAC, s.BMC, s.Password, s.DiskGiB = fmt.Sprintf("52:54:00:92:00:%02x", i+1), fmt.Sprint("127.0.0.1:", 16230+i), secret, 24
+		s.MAC, s.BMC, s.Password, s.DiskGiB = fmt.Sprintf("52:54:00:92:00:%02x", i+1), fmt.Sprint(controllers, ":", 16230+i), secret, 24
 		m, err := rack.New(ctx, filepath.Join(d.dir, s.Name), bridge, s)
 		if err != nil {
 			return err

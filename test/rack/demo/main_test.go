@@ -3,11 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	server "github.com/naupegos/naupegos/internal/policy"
 )
 
 // TestStoppedByASignal: a signal ends the demo without an error; all resources are removed, the last first, and each removal is reported.
@@ -45,6 +50,37 @@ func TestWhatIsNotRemovedIsTold(t *testing.T) {
 	err := d.until(t.Context(), func(context.Context) error { return errors.New("no image") })
 	if err == nil || err.Error() != "no image\nmachine could not be powered off: QEMU does not end" || !removed || strings.Contains(out.String(), "Stopping") {
 		t.Errorf("%v, %t: %q", err, removed, out.String())
+	}
+}
+
+// TestServerMayReachTheBMCs: the server starts with a policy that allows the machines' BMCs and their provider.
+func TestServerMayReachTheBMCs(t *testing.T) {
+	cmd, err := (&demo{bin: "naupegos", dir: t.TempDir()}).server("discovery")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.Index(cmd.Args, "--policy")
+	if i < 0 {
+		t.Fatalf("the server runs without a policy: %q", cmd.Args)
+	}
+	raw, err := os.ReadFile(cmd.Args[i+1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := v1alpha1.ParseServerPolicy("policy.yaml", raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := server.New(rules)
+	if !p.BMC(netip.MustParseAddr(controllers)) {
+		t.Errorf("it does not allow BMCs at %s:\n%s", controllers, raw)
+	}
+	doc, err := v1alpha1.Parse("cluster.yaml", []byte(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Check(t.Context(), server.Credentials{}, doc, nil); err != nil {
+		t.Error(err)
 	}
 }
 
