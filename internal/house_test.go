@@ -61,7 +61,8 @@ var owners = map[string][]string{
 // knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
 var knows = map[string][]string{
 	"api/strict":                   {"internal/fail"},
-	"api/v1alpha1":                 {"api/strict", "internal/expression", "internal/fail", "internal/identity", "internal/machine/items", "internal/place", "internal/release", "internal/release/flags", "internal/schedule"},
+	"api/v1alpha1":                 {"api/strict", "api/v1alpha1/change", "internal/expression", "internal/fail", "internal/identity", "internal/machine/items", "internal/place", "internal/release", "internal/release/flags", "internal/schedule"},
+	"api/v1alpha1/change":          {"api/strict"},
 	"api/v1alpha1/sample":          {"api/v1alpha1", "internal/fail"},
 	"internal/place":               {},
 	"internal/schedule":            {},
@@ -150,10 +151,11 @@ var knows = map[string][]string{
 	"internal/server/work":            {"api/v1alpha1", "internal/cluster/upkeep", "internal/fail", "internal/operate", "internal/plan", "internal/plan/show", "internal/store"},
 	"internal/server/issuer":          {"internal/fail", "internal/peer", "internal/server", "internal/server/access", "internal/server/problem", "internal/store"},
 	"internal/server/problem":         {"internal/fail"},
-	"internal/bundle":                 {"internal/fail", "internal/release", "internal/userdir"},
+	"internal/bundle":                 {"internal/bundle/catalogue", "internal/fail", "internal/release", "internal/userdir"},
+	"internal/bundle/catalogue":       {},
 	"internal/bundle/images":          {"internal/bundle", "internal/fail"},
 	"internal/bundle/bundletest":      {"internal/bundle", "internal/release"},
-	"internal/addon":                  {"api/v1alpha1", "internal/bundle", "internal/fail"},
+	"internal/addon":                  {"api/v1alpha1", "internal/bundle", "internal/bundle/catalogue", "internal/fail"},
 	"internal/gateway":                {"internal/fail", "internal/machine"},
 	"internal/etcd":                   {"internal/fail"},
 	"internal/netboot":                {"internal/fail", "internal/netboot/boot", "internal/netboot/dhcp", "internal/netboot/programs", "internal/peer"},

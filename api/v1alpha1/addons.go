@@ -1,10 +1,12 @@
 package v1alpha1
 
+import "cmp"
+
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network.
-	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb"`
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller serves VolumeSnapshots to CSI drivers that can take them; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns"`
 	// Settings of the addon metrics-server.
 	MetricsServer *MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
 	// Settings of the addon local-path.
@@ -13,6 +15,12 @@ type Addon struct {
 	NodeExporter *NodeExporter `json:"nodeExporter,omitempty" yaml:"nodeExporter,omitempty"`
 	// Settings of the addon metallb.
 	MetalLB *MetalLB `json:"metallb,omitempty" yaml:"metallb,omitempty"`
+	// Settings of the addon snapshot-controller.
+	SnapshotController *SnapshotController `json:"snapshotController,omitempty" yaml:"snapshotController,omitempty"`
+	// Settings of the addon cert-manager.
+	CertManager *CertManager `json:"certManager,omitempty" yaml:"certManager,omitempty"`
+	// Settings of the addon external-dns.
+	ExternalDNS *ExternalDNS `json:"externalDNS,omitempty" yaml:"externalDNS,omitempty"`
 }
 
 // The addons.
@@ -22,6 +30,9 @@ const (
 	AddonNodeExporter     = "node-exporter"
 	AddonKubeStateMetrics = "kube-state-metrics"
 	AddonMetalLB          = "metallb"
+	AddonSnapshots        = "snapshot-controller"
+	AddonCertManager      = "cert-manager"
+	AddonExternalDNS      = "external-dns"
 )
 
 // MetricsServer collects the CPU and memory usage of nodes and pods from the kubelets.
@@ -88,6 +99,34 @@ type BGPPeer struct {
 	MyASN int `json:"myASN" yaml:"myASN" jsonschema:"required,minimum=1,maximum=4294967295"`
 }
 
+// SnapshotController binds each VolumeSnapshot to the content that a CSI driver makes.
+type SnapshotController struct {
+	// Pods of the controller. With 2, snapshots are served while a node is away.
+	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=1,maximum=5"`
+}
+
+// CertManager issues certificates as Issuers, ClusterIssuers, and annotations of Ingresses ask for them.
+type CertManager struct {
+	// Pods of each of its three programs. With 2, certificates are issued while a node is away.
+	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=1,maximum=5"`
+	// Namespace of the Secrets that ClusterIssuers name.
+	ClusterResourceNamespace string `json:"clusterResourceNamespace,omitempty" yaml:"clusterResourceNamespace,omitempty" jsonschema:"default=cert-manager,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
+	// How the records of DNS-01 challenges are looked up before the ACME server is asked.
+	DNS01 *CertManagerDNS01 `json:"dns01,omitempty" yaml:"dns01,omitempty"`
+	// Serve Gateways of the Gateway API too. Its definitions must exist, or cert-manager does not start.
+	GatewayAPI bool `json:"gatewayAPI,omitempty" yaml:"gatewayAPI,omitempty" jsonschema:"default=false"`
+	// Feature gates of cert-manager, by name.
+	FeatureGates map[string]bool `json:"featureGates,omitempty" yaml:"featureGates,omitempty"`
+}
+
+// CertManagerDNS01 says which name servers are asked for the records of DNS-01 challenges.
+type CertManagerDNS01 struct {
+	// Recursive name servers, as ADDRESS:PORT, instead of those of the pod.
+	RecursiveNameservers []string `json:"recursiveNameservers" yaml:"recursiveNameservers" jsonschema:"required,minItems=1,maxItems=10" host:"none"`
+	// Ask these servers alone, not the domain's own name servers: for networks that reach no others.
+	Only bool `json:"only,omitempty" yaml:"only,omitempty" jsonschema:"default=false"`
+}
+
 // Addon returns the addon of this name with defaults filled in, or nil if the document does not list it.
 func (c *Cluster) Addon(name string) *Addon {
 	for i := range c.Spec.Addons {
@@ -105,6 +144,21 @@ func (c *Cluster) defaultAddons() {
 		case AddonMetricsServer:
 			if a.MetricsServer == nil {
 				a.MetricsServer = &MetricsServer{}
+			}
+		case AddonSnapshots:
+			if a.SnapshotController == nil {
+				a.SnapshotController = &SnapshotController{}
+			}
+		case AddonCertManager:
+			if a.CertManager == nil {
+				a.CertManager = &CertManager{}
+			}
+		case AddonExternalDNS:
+			if e := a.ExternalDNS; e != nil {
+				e.OwnerID = cmp.Or(e.OwnerID, c.Metadata.Name)
+				if len(e.Sources) == 0 {
+					e.Sources = []string{SourceService, SourceIngress}
+				}
 			}
 		case AddonMetalLB:
 			for i := range a.MetalLB.pools() {

@@ -4,10 +4,11 @@ import (
 	"reflect"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1/change"
 )
 
-// components adds the rules for the settings of Kubernetes' and etcd's programs: any change restarts the program, one machine after another.
-func (r rules) components() rules {
+// addComponents adds the rules for the settings of Kubernetes' and etcd's programs: any change restarts the program, one machine after another.
+func addComponents(r change.Rules) {
 	restarts := map[string]string{
 		"spec.kubernetes.apiServer":         "the API servers restart",
 		"spec.kubernetes.controllerManager": "the controller managers restart",
@@ -22,14 +23,13 @@ func (r rules) components() rules {
 		"spec.kubernetes.kubeProxy": reflect.TypeFor[KubeProxy](), "spec.workers[].kubelet": reflect.TypeFor[Kubelet](),
 	} {
 		for _, f := range strict.FieldsOf(t) {
-			r[strict.Join(place, f.Key)] = ChangeRule{Class: ChangeRolling, Say: restarts[place]}
+			r[strict.Join(place, f.Key)] = change.Rule{Class: change.Rolling, Say: restarts[place]}
 		}
 	}
 	for _, key := range []string{"url", "ca", "auth", "auth.credentialsFile", "auth.credential"} {
-		r["spec.kubernetes.apiServer.auditWebhook."+key] = ChangeRule{Class: ChangeRolling, Say: restarts["spec.kubernetes.apiServer"]}
+		r["spec.kubernetes.apiServer.auditWebhook."+key] = change.Rule{Class: change.Rolling, Say: restarts["spec.kubernetes.apiServer"]}
 	}
 	for _, key := range []string{"featureGates", "quotaBackendGiB", "heartbeatMilliseconds", "electionMilliseconds", "extraArgs"} {
-		r["spec.etcd."+key] = ChangeRule{Class: ChangeRolling, Say: "the members restart"}
+		r["spec.etcd."+key] = change.Rule{Class: change.Rolling, Say: "the members restart"}
 	}
-	return r
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1/change"
 )
 
 // TestEveryFieldHasAChangeRule: every field of the document has a rule, and every rule belongs to an existing field.
@@ -25,10 +26,10 @@ func TestEveryFieldHasAChangeRule(t *testing.T) {
 			return
 		}
 		delete(left, key)
-		if r.Say == "" && (r.Class == ChangeVerb || r.Class == ChangeRefused || r.Class == ChangeConsent) {
+		if r.Say == "" && (r.Class == change.Verb || r.Class == change.Refused || r.Class == change.Consent) {
 			t.Errorf("%s: %s, but not what to do", key, r.Class)
 		}
-		if r.Class == ChangeVerb && !strings.Contains(r.Say, "naupegos ") {
+		if r.Class == change.Verb && !strings.Contains(r.Say, "naupegos ") {
 			t.Errorf("%s: which verb?", key)
 		}
 	})

@@ -10,15 +10,24 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1/change"
 	"github.com/naupegos/naupegos/internal/fail"
 )
+
+// changeRules has a rule for every field of the document.
+var changeRules = func() change.Rules {
+	r := change.Fields()
+	addComponents(r)
+	addIdentity(r)
+	return r
+}()
 
 // Change is one field that differs between two documents.
 type Change struct {
 	Field string // "spec.workers[0].replicas", as in the newer document; for a removed field as in the older one
 	Was   string // as text; empty: it was left out
 	Now   string // as text; empty: it is left out
-	Rule  ChangeRule
+	Rule  change.Rule
 }
 
 // Changes lists the fields in which a defaulted document differs from an older one, in the documents' order, and what each change means for a running
@@ -134,7 +143,7 @@ func (r Refusal) Unwrap() error {
 func Refused(changes []Change) Refusal {
 	var out Refusal
 	for _, c := range changes {
-		if c.Rule.Live || c.Rule.Class != ChangeRefused && c.Rule.Class != ChangeVerb {
+		if c.Rule.Live || c.Rule.Class != change.Refused && c.Rule.Class != change.Verb {
 			continue
 		}
 		problem := fmt.Sprintf("can't change on a living cluster from %s to %s", orNone(c.Was), orNone(c.Now))
@@ -172,7 +181,7 @@ func changeText(path string, f strict.Field) string {
 	if !ruled(f) {
 		return ""
 	}
-	return changeRules[ruleKey(path, f)].text()
+	return changeRules[ruleKey(path, f)].Text()
 }
 
 // ruled reports whether a field needs a rule of its own: it is a value, or can appear and disappear as a whole.

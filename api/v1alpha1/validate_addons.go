@@ -2,10 +2,14 @@ package v1alpha1
 
 import (
 	"fmt"
+	"maps"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
 )
@@ -26,7 +30,11 @@ func (c *Cluster) checkAddons(r *findings) {
 		for _, s := range []struct {
 			key, of string
 			given   bool
-		}{{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil}, {"metallb", AddonMetalLB, a.MetalLB != nil}} {
+		}{
+			{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil},
+			{"metallb", AddonMetalLB, a.MetalLB != nil}, {"snapshotController", AddonSnapshots, a.SnapshotController != nil}, {"certManager", AddonCertManager, a.CertManager != nil},
+			{"externalDNS", AddonExternalDNS, a.ExternalDNS != nil},
+		} {
 			if s.given && s.of != a.Name {
 				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
 			}
@@ -41,6 +49,12 @@ func (c *Cluster) checkAddons(r *findings) {
 		}
 		if a.Name == AddonMetalLB {
 			c.checkMetalLB(r, field, a.MetalLB)
+		}
+		if a.Name == AddonExternalDNS {
+			checkExternalDNS(r, field, a.ExternalDNS)
+		}
+		if m := a.CertManager; m != nil {
+			m.check(r, field+".certManager")
 		}
 		if n := a.NodeExporter; n != nil {
 			c.checkNodeExporter(r, field+".nodeExporter", n)
@@ -91,3 +105,26 @@ func (c *Cluster) checkLocalPath(r *findings, field string, l *LocalPath) {
 
 // classCinder is the StorageClass of clusters on OpenStack.
 const classCinder = "cinder"
+
+// certManagerGates are the gates of cert-manager 1.20 that are not yet fixed and need nothing else.
+var certManagerGates = []string{"ACMEHTTP01IngressPathTypeExact", "LiteralCertificateSubject", "NameConstraints", "OtherNames", "SecretsFilteredCaching",
+	"ServerSideApply", "StableCertificateRequestName", "UseCertificateRequestBasicConstraints", "ValidateCAA"}
+
+func (m *CertManager) check(r *findings, field string) {
+	if len(validation.IsDNS1123Label(m.ClusterResourceNamespace)) > 0 {
+		r.Add(field+".clusterResourceNamespace", strict.Quote(m.ClusterResourceNamespace)+" is not the name of a namespace", "write it in lower case, with digits and -")
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.FeatureGates)) {
+		if !slices.Contains(certManagerGates, name) {
+			r.Add(field+".featureGates["+strict.Clip(name)+"]", strict.Quote(name)+" is not a feature gate of cert-manager that can be set", "use "+strings.Join(certManagerGates, ", "))
+		}
+	}
+	if m.DNS01 == nil {
+		return
+	}
+	for i, s := range m.DNS01.RecursiveNameservers {
+		if a, err := netip.ParseAddrPort(s); err != nil || a.Port() == 0 {
+			r.Add(strict.Item(field+".dns01.recursiveNameservers", i), strict.Quote(s)+" is not the address and port of a name server", "write it like 10.0.0.53:53")
+		}
+	}
+}

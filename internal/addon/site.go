@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -20,10 +21,22 @@ const (
 	NameNodeExporter     = v1alpha1.AddonNodeExporter
 	NameKubeStateMetrics = v1alpha1.AddonKubeStateMetrics
 	NameMetalLB          = v1alpha1.AddonMetalLB
+	NameSnapshots        = v1alpha1.AddonSnapshots
+	NameCertManager      = v1alpha1.AddonCertManager
+	NameExternalDNS      = v1alpha1.AddonExternalDNS
 )
 
 // metalLBNamespace is the namespace of the addon metallb, whose controller reads and writes Secrets.
 const metalLBNamespace = "metallb-system"
+
+// SnapshotsNamespace is the namespace of the addon snapshot-controller, and SnapshotsLease the lease that its working pod holds there.
+const (
+	SnapshotsNamespace = "snapshot-controller"
+	SnapshotsLease     = "snapshot-controller-leader"
+)
+
+// CertManagerNamespace is the namespace of the addon cert-manager.
+const CertManagerNamespace = "cert-manager"
 
 // OwnDefinitions are the definitions whose objects the addons' own programs write: nothing is lost with them.
 var OwnDefinitions = []string{"configurationstates.metallb.io", "servicebgpstatuses.metallb.io", "servicel2statuses.metallb.io"}
@@ -45,6 +58,12 @@ var (
 	kubeStateMetricsManifest string
 	//go:embed manifests/metallb.yaml
 	metalLBManifest string
+	//go:embed manifests/snapshot-controller.yaml
+	snapshotsManifest string
+	//go:embed manifests/cert-manager.yaml
+	certManagerManifest string
+	//go:embed manifests/external-dns.yaml
+	externalDNSManifest string
 )
 
 // Site lists the addons of a document in the document's order, without their manifests.
@@ -64,6 +83,15 @@ func Site(doc *v1alpha1.Cluster) []Addon {
 		case v1alpha1.AddonMetalLB:
 			out = append(out, Addon{Name: a.Name, Title: "addresses for Services (metallb)", Reason: "Services of type LoadBalancer get addresses from it",
 				Workloads: []Workload{{"Deployment", "metallb-controller", metalLBNamespace}, {"DaemonSet", "metallb-speaker", metalLBNamespace}}})
+		case v1alpha1.AddonSnapshots:
+			out = append(out, Addon{Name: a.Name, Title: "snapshots of volumes (snapshot-controller)", Reason: "VolumeSnapshots get their content from it",
+				Workloads: []Workload{{"Deployment", a.Name, SnapshotsNamespace}}})
+		case v1alpha1.AddonCertManager:
+			out = append(out, Addon{Name: a.Name, Title: "certificates for workloads (cert-manager)", Reason: "Issuers and Ingresses get certificates from it",
+				Workloads: []Workload{{"Deployment", "cert-manager", CertManagerNamespace}, {"Deployment", "cert-manager-webhook", CertManagerNamespace}, {"Deployment", "cert-manager-cainjector", CertManagerNamespace}}})
+		case v1alpha1.AddonExternalDNS:
+			out = append(out, Addon{Name: a.Name, Title: "names of Services and Ingresses in DNS (external-dns)", Reason: "it publishes names at " + a.ExternalDNS.RFC2136.Server, Secret: true,
+				Workloads: []Workload{{"Deployment", a.Name, ExternalDNSNamespace}}})
 		case v1alpha1.AddonKubeStateMetrics:
 			out = append(out, Addon{Name: a.Name, Title: "metrics of the API's objects (kube-state-metrics)", Reason: "Prometheus reads the state of workloads from it",
 				Workloads: []Workload{{Kind: "Deployment", Name: a.Name}}})
@@ -81,11 +109,14 @@ type Input struct {
 	Bundle bundle.Manifest
 	// Definitions returns the definitions of custom resources of a set of addons in the bundle.
 	Definitions func(set string) ([]byte, error)
+	// UpdateKey returns the TSIG key for a name server, with the secret in base64.
+	UpdateKey func(v1alpha1.RFC2136) (name, secret string, err error)
 }
 
 // renderers render the addons of documents by name.
 var renderers = map[string]func(Input, v1alpha1.Addon) ([]byte, error){
 	NameMetricsServer: metricsServer, NameLocalPath: localPath, NameNodeExporter: nodeExporter, NameKubeStateMetrics: kubeStateMetrics, NameMetalLB: metalLB,
+	NameSnapshots: snapshots, NameCertManager: certManager, NameExternalDNS: externalDNS,
 }
 
 // RenderSite renders one addon of a document with the images of a bundle. It returns fail.NotFound if the bundle lacks an image.
@@ -98,7 +129,7 @@ func RenderSite(in Input, a v1alpha1.Addon) ([]byte, error) {
 }
 
 func metricsServer(in Input, a v1alpha1.Addon) ([]byte, error) {
-	ref, err := image(in.Bundle, bundle.ImageMetricsServer, bundle.AddonMetricsServer)
+	ref, err := image(in.Bundle, catalogue.MetricsServer, a.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +137,7 @@ func metricsServer(in Input, a v1alpha1.Addon) ([]byte, error) {
 }
 
 func localPath(in Input, a v1alpha1.Addon) ([]byte, error) {
-	ref, err := image(in.Bundle, bundle.ImageLocalPath, bundle.AddonLocalPath)
+	ref, err := image(in.Bundle, bundle.ImageLocalPath, a.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +150,7 @@ func localPath(in Input, a v1alpha1.Addon) ([]byte, error) {
 }
 
 func nodeExporter(in Input, a v1alpha1.Addon) ([]byte, error) {
-	ref, err := image(in.Bundle, bundle.ImageNodeExporter, bundle.AddonNodeExporter)
+	ref, err := image(in.Bundle, catalogue.NodeExporter, a.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +158,7 @@ func nodeExporter(in Input, a v1alpha1.Addon) ([]byte, error) {
 }
 
 func kubeStateMetrics(in Input, a v1alpha1.Addon) ([]byte, error) {
-	ref, err := image(in.Bundle, bundle.ImageKubeStateMetrics, bundle.AddonKubeState)
+	ref, err := image(in.Bundle, catalogue.KubeState, a.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -135,21 +166,34 @@ func kubeStateMetrics(in Input, a v1alpha1.Addon) ([]byte, error) {
 }
 
 func metalLB(in Input, a v1alpha1.Addon) ([]byte, error) {
-	controller, err := image(in.Bundle, bundle.ImageMetalLBController, bundle.AddonMetalLB)
+	controller, err := image(in.Bundle, catalogue.ImageMetalLBController, a.Name)
 	if err != nil {
 		return nil, err
 	}
-	speaker, err := image(in.Bundle, bundle.ImageMetalLBSpeaker, bundle.AddonMetalLB)
+	speaker, err := image(in.Bundle, catalogue.ImageMetalLBSpeaker, a.Name)
 	if err != nil {
 		return nil, err
 	}
-	definitions, err := in.Definitions(bundle.AddonMetalLB)
-	if err != nil {
-		return nil, err
-	}
-	out, err := render(a.Name, metalLBManifest, map[string]any{
+	return withDefinitions(in, a.Name, metalLBManifest, map[string]any{
 		"Controller": controller, "Speaker": speaker, "Pools": a.MetalLB.Pools, "Peers": a.MetalLB.Peers,
 		"ControlPlane": in.Doc.WorkerCount() == 0 || in.Doc.Spec.ControlPlane.Schedulable,
 	})
+}
+
+func snapshots(in Input, a v1alpha1.Addon) ([]byte, error) {
+	ref, err := image(in.Bundle, catalogue.Snapshots, a.Name)
+	if err != nil {
+		return nil, err
+	}
+	return withDefinitions(in, a.Name, snapshotsManifest, map[string]any{"Image": ref, "Replicas": a.SnapshotController.Replicas})
+}
+
+// withDefinitions renders a manifest after the definitions of the addon's custom resources.
+func withDefinitions(in Input, name, text string, data map[string]any) ([]byte, error) {
+	definitions, err := in.Definitions(name)
+	if err != nil {
+		return nil, err
+	}
+	out, err := render(name, text, data)
 	return slices.Concat(definitions, []byte("---\n"), out), err
 }

@@ -2,11 +2,13 @@ package addon
 
 import (
 	"cmp"
+	"encoding/base64"
 	"strings"
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -20,17 +22,21 @@ func siteDocument(t *testing.T, addons string) *v1alpha1.Cluster {
 }
 
 func siteBundle() bundle.Manifest {
-	return bundle.Manifest{Kubernetes: "v1.37.2", Images: []bundle.Image{
-		{Name: bundle.ImageMetricsServer, Ref: bundle.Repository + "/metrics-server:v0.9.0"}, {Name: bundle.ImageLocalPath, Ref: bundle.Repository + "/local-path-provisioner:v0.0.30-1"},
-		{Name: bundle.ImageNodeExporter, Ref: bundle.Repository + "/node-exporter:v1.12.1"}, {Name: bundle.ImageKubeStateMetrics, Ref: bundle.Repository + "/kube-state-metrics:v2.18.0"},
-		{Name: bundle.ImageMetalLBController, Ref: bundle.Repository + "/metallb-controller:v0.16.1"}, {Name: bundle.ImageMetalLBSpeaker, Ref: bundle.Repository + "/metallb-speaker:v0.16.1"},
-	}}
+	m := bundle.Manifest{Kubernetes: "v1.37.2", Images: []bundle.Image{{Name: bundle.ImageLocalPath, Ref: bundle.Repository + "/local-path-provisioner:v0.0.30-1"}}}
+	for _, s := range catalogue.Sets() {
+		for _, p := range s.Programs {
+			m.Images = append(m.Images, bundle.Image{Name: p.Image, Ref: bundle.Repository + "/" + p.Image + ":" + s.Tag()})
+		}
+	}
+	return m
 }
 
 // input returns the input for rendering a document's addons. One definition stands for the bundle's definitions.
 func input(doc *v1alpha1.Cluster, m bundle.Manifest) Input {
 	return Input{Doc: doc, Bundle: m, Definitions: func(set string) ([]byte, error) {
 		return []byte("---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: of." + set + "\n"), nil
+	}, UpdateKey: func(v1alpha1.RFC2136) (string, string, error) {
+		return "naupegos.", "c2VjcmV0IG9mIDMyIGJ5dGVzIGF0IGxlYXN0ISEh", nil
 	}}
 }
 
@@ -38,8 +44,13 @@ func input(doc *v1alpha1.Cluster, m bundle.Manifest) Input {
 func TestSite(t *testing.T) {
 	for name, list := range map[string]string{
 		"defaults": "[{name: metrics-server}, {name: local-path}, {name: node-exporter}, {name: kube-state-metrics}, " +
-			"{name: metallb, metallb: {pools: [{name: services, addresses: [192.168.7.200-192.168.7.220]}]}}]",
+			"{name: metallb, metallb: {pools: [{name: services, addresses: [192.168.7.200-192.168.7.220]}]}}, {name: snapshot-controller}, {name: cert-manager}, " +
+			"{name: external-dns, externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}}]",
 		"settings": "[{name: metrics-server, metricsServer: {replicas: 2, resolution: 1m}}, " +
+			"{name: snapshot-controller, snapshotController: {replicas: 2}}, {name: cert-manager, certManager: {replicas: 3, clusterResourceNamespace: authorities, gatewayAPI: true, " +
+			"dns01: {recursiveNameservers: ['10.0.0.53:53', '[fd00::53]:5353'], only: true}, featureGates: {ValidateCAA: true, NameConstraints: false}}}, " +
+			"{name: external-dns, externalDNS: {rfc2136: {server: ns1.example.org, port: 5353, zones: [example.org, 7.168.192.in-addr.arpa], auth: {credential: tsig}, algorithm: hmac-sha512}, " +
+			"domains: [apps.example.org], policy: sync, ownerID: site-a, sources: [service, gateway-httproute], interval: 5m}}, " +
 			"{name: local-path, localPath: {path: /data/volumes, storageClass: fast, default: false, reclaimPolicy: Retain}}, {name: node-exporter, nodeExporter: {port: 9110}}, " +
 			"{name: metallb, metallb: {pools: [{name: lan, addresses: [192.168.7.0/28, 192.168.8.1-192.168.8.9], autoAssign: false}, {name: routed, addresses: [198.51.100.0/24], advertise: bgp}], " +
 			"peers: [{address: 192.168.7.254, asn: 64500, myASN: 64501}, {address: 192.168.7.253, port: 1179, asn: 4200000000, myASN: 64501}]}}]",
@@ -76,8 +87,11 @@ func TestSite(t *testing.T) {
 func TestEveryAddonOfDocuments(t *testing.T) {
 	for _, name := range SiteNames() {
 		settings := ""
-		if name == NameMetalLB {
+		switch name {
+		case NameMetalLB:
 			settings = ", metallb: {pools: [{name: a, addresses: [192.168.7.0/28]}]}"
+		case NameExternalDNS:
+			settings = ", externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}"
 		}
 		doc := siteDocument(t, "[{name: "+name+settings+"}]")
 		a, err := RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0])
@@ -92,4 +106,32 @@ func TestEveryAddonOfDocuments(t *testing.T) {
 			t.Errorf("%s without its images: %v", name, err)
 		}
 	}
+}
+
+// TestKeyOfUpdates: a new key restarts external-dns, a key that is no base64 is refused without being shown, and the key is in the Secret alone.
+func TestKeyOfUpdates(t *testing.T) {
+	doc := siteDocument(t, "[{name: external-dns, externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}}]")
+	in := input(doc, siteBundle())
+	before := string(testkit.Value(RenderSite(in, doc.Spec.Addons[0]))(t))
+	_, secret, _ := in.UpdateKey(v1alpha1.RFC2136{})
+	if strings.Contains(before, secret) || strings.Count(before, base64.StdEncoding.EncodeToString([]byte(secret))) != 1 {
+		t.Error("the key is not in the Secret alone")
+	}
+	in.UpdateKey = func(v1alpha1.RFC2136) (string, string, error) { return "naupegos.", "YW5vdGhlcg==", nil }
+	if after := string(testkit.Value(RenderSite(in, doc.Spec.Addons[0]))(t)); checksumOf(t, after) == checksumOf(t, before) {
+		t.Error("another key restarts no pod")
+	}
+	in.UpdateKey = func(v1alpha1.RFC2136) (string, string, error) { return "naupegos.", "not base64!", nil }
+	if _, err := RenderSite(in, doc.Spec.Addons[0]); fail.KindOf(err) != fail.Invalid || strings.Contains(err.Error(), "not base64!") || !strings.Contains(err.Error(), "NAME:SECRET") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func checksumOf(t *testing.T, text string) string {
+	t.Helper()
+	_, sum, ok := strings.Cut(text, "naupegos.dev/checksum: ")
+	if !ok {
+		t.Fatal("no checksum")
+	}
+	return sum[:32]
 }

@@ -5,17 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// The sets of addons, by the names with which users request them in bundles.
+// The sets of addons that need more than compiled programs, by the names with which users request them in bundles. Package catalogue has the others.
 const (
-	AddonOpenStack     = "openstack"          // for clusters on OpenStack: the cloud controller manager, and the Cinder CSI driver with its sidecars
-	AddonMetricsServer = "metrics-server"     // the API metrics.k8s.io: kubectl top, autoscaling of pods
-	AddonLocalPath     = "local-path"         // volumes in a directory of the node: Rancher's provisioner
-	AddonNodeExporter  = "node-exporter"      // metrics of machines: Prometheus' exporter
-	AddonMetalLB       = "metallb"            // addresses for Services of type LoadBalancer
-	AddonKubeState     = "kube-state-metrics" // metrics of the API's objects
+	AddonOpenStack = "openstack"  // for clusters on OpenStack: the cloud controller manager, and the Cinder CSI driver with its sidecars
+	AddonLocalPath = "local-path" // volumes in a directory of the node: Rancher's provisioner
 )
 
 // addonSet is a set of addons: its compiled programs and its images.
@@ -30,14 +27,43 @@ type addonSet struct {
 
 // addonSets is the table of the sets, sorted by name.
 func addonSets() []addonSet {
-	return []addonSet{
-		{name: AddonKubeState, compiled: func(recipe) component { return kubeStateMetrics() }, images: kubeStateMetricsImages},
+	out := []addonSet{
 		{name: AddonLocalPath, compiled: func(recipe) component { return localPath() }, debian: []string{"busybox-static"}, take: (*debianParts).takeShell, images: localPathImages},
-		{name: AddonMetalLB, compiled: func(recipe) component { return metalLB() }, images: metalLBImages},
-		{name: AddonMetricsServer, compiled: func(recipe) component { return metricsServer() }, images: metricsServerImages},
-		{name: AddonNodeExporter, compiled: func(recipe) component { return nodeExporter() }, images: nodeExporterImages},
 		{name: AddonOpenStack, compiled: recipe.openstack, parts: sidecars(), debian: storagePackages(), take: (*debianParts).takeStorage, images: recipe.openstackImages},
 	}
+	for _, s := range catalogue.Sets() {
+		out = append(out, addonSet{name: s.Name, compiled: func(recipe) component { return compiled(s) },
+			images: func(_ recipe, p programs, d *debianParts) ([]imageSpec, error) { return imagesOf(s, p, d) }})
+	}
+	slices.SortFunc(out, func(a, b addonSet) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+func compiled(s catalogue.Set) component {
+	c := component{name: s.Name, version: s.Version, module: s.Module, ldflags: strip + s.LDFlags, definitions: s.Definitions}
+	for _, p := range s.Programs {
+		c.targets = append(c.targets, target{p.File(), p.Package})
+	}
+	return c
+}
+
+// imagesOf returns the images of a set of the catalogue, for all machines.
+func imagesOf(s catalogue.Set, progs programs, d *debianParts) ([]imageSpec, error) {
+	b := &imageBuilder{programs: progs}
+	const bin = "/usr/local/bin/"
+	var out []imageSpec
+	for _, p := range s.Programs {
+		i := imageSpec{Name: p.Image, Tag: s.Tag(), Roles: []string{roleControlPlane, roleWorker}, Entry: []string{bin + p.File()}, User: nobody,
+			Files: append(b.at(bin, p.File()), accounts()...)}
+		if p.Root {
+			i.User = ""
+		}
+		if p.Authorities {
+			i.Files = append(i.Files, imageFile{Path: authoritiesPath, Data: d.authorities, Mode: 0o644})
+		}
+		out = append(out, i)
+	}
+	return out, b.err
 }
 
 // AddonSets returns the names of all sets of addons, sorted.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/release"
 )
@@ -75,7 +76,7 @@ func TestAddedComponentsKeepTheirNamesApart(t *testing.T) {
 
 func TestBundleHasSets(t *testing.T) {
 	m := Manifest{Addons: []string{AddonLocalPath, AddonOpenStack}}
-	for want, lists := range map[bool][][]string{true: {nil, {AddonOpenStack}, {AddonOpenStack, AddonLocalPath}}, false: {{AddonMetricsServer}, {AddonOpenStack, AddonMetricsServer}}} {
+	for want, lists := range map[bool][][]string{true: {nil, {AddonOpenStack}, {AddonOpenStack, AddonLocalPath}}, false: {{catalogue.MetricsServer}, {AddonOpenStack, catalogue.MetricsServer}}} {
 		for _, l := range lists {
 			if m.Has(l) != want {
 				t.Errorf("%v: %v", l, !want)

@@ -37,17 +37,21 @@ func (b *Bundle) Definitions(ctx context.Context, set string) ([]byte, error) {
 	return data, nil
 }
 
-// gather joins the module's files with definitions into one file below out.
+// gather joins the modules' files with definitions into one file below out.
 func (c component) gather(ctx context.Context, g *goTool, dir, out string) error {
-	root, err := g.run(ctx, dir, nil, "list", "-m", "-f", "{{.Dir}}", c.module)
-	if err != nil {
-		return inComponent(err, c, "find the module of")
-	}
 	var all bytes.Buffer
 	for _, pattern := range c.definitions {
-		files, err := filepath.Glob(filepath.Join(strings.TrimSpace(root), filepath.FromSlash(pattern)))
+		module, glob, elsewhere := strings.Cut(pattern, ":")
+		if !elsewhere {
+			module, glob = c.module, pattern
+		}
+		root, err := g.run(ctx, dir, nil, "list", "-m", "-f", "{{.Dir}}", module)
+		if err != nil {
+			return inComponent(err, c, "find a module of")
+		}
+		files, err := filepath.Glob(filepath.Join(strings.TrimSpace(root), filepath.FromSlash(glob)))
 		if err != nil || len(files) == 0 {
-			return fail.New(fail.Internal, "no file of %s matches %s", c.module, pattern).At(c.name)
+			return fail.New(fail.Internal, "no file of %s matches %s", module, glob).At(c.name)
 		}
 		for _, file := range files { // sorted
 			data, err := os.ReadFile(file)

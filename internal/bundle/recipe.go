@@ -51,7 +51,7 @@ type component struct {
 	tags    string
 	ldflags string
 	derive  *derivation
-	// definitions are patterns of the module's files with definitions of custom resources. Together they are the file definitions/NAME.yaml.
+	// definitions are patterns of files with definitions of custom resources: see catalogue.Set. Together they are the file definitions/NAME.yaml.
 	definitions []string
 }
 

@@ -13,7 +13,11 @@ import (
 func TestRecipes(t *testing.T) {
 	for _, rel := range release.All() {
 		r := recipe{Release: rel}
-		for _, c := range append(r.components(), r.openstack()) {
+		all := r.components()
+		for _, s := range addonSets() {
+			all = append(all, s.compiled(r))
+		}
+		for _, c := range all {
 			files, err := c.files()
 			if err != nil {
 				t.Errorf("%s: %v", r.Kubernetes, err)

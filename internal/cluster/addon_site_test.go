@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/objects"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -81,4 +84,24 @@ func TestSiteAddons(t *testing.T) {
 			t.Errorf("step %s is of part %s", s.ID, p)
 		}
 	}
+}
+
+// TestUpdateKey: the key of external-dns comes from its file, and a plan without it is refused before anything begins. The last known key serves while the file is away.
+func TestUpdateKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tsig")
+	l := siteLab(t, "[{name: external-dns, externalDNS: {rfc2136: {server: ns1.example.org, zones: [example.org], auth: {credentialsFile: "+file+"}}}}]")
+	of := l.Doc.Addon(v1alpha1.AddonExternalDNS).ExternalDNS.RFC2136
+	testkit.Fails(t, l.CheckUpdateKey(t.Context()), fail.NotFound, "https://ns1.example.org:53", "mode 0600")
+	testkit.Must(t, os.WriteFile(file, []byte("naupegos:c2VjcmV0\n"), 0o644))
+	testkit.Fails(t, l.CheckUpdateKey(t.Context()), fail.Refused, "chmod 600")
+	testkit.Must(t, os.Chmod(file, 0o600))
+	for range 2 {
+		testkit.Must(t, l.CheckUpdateKey(t.Context()))
+		if name, secret, err := l.UpdateKey(t.Context(), of); name != "naupegos" || secret != "c2VjcmV0" || err != nil {
+			t.Errorf("%q, %q, %v", name, secret, err)
+		}
+		testkit.Must(t, os.RemoveAll(file))
+	}
+	l.Credentials.Closed = true // a server
+	testkit.Fails(t, l.CheckUpdateKey(t.Context()), fail.Refused, "may not name files of a server")
 }

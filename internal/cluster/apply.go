@@ -58,7 +58,7 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	if verb != "apply" { // errors in the sets of a stored document must not block repairs
 		check = func(context.Context) error { return nil }
 	}
-	for _, prepare := range []func(context.Context) error{check, c.Underway, c.IssuerReady, c.Advance} {
+	for _, prepare := range []func(context.Context) error{check, c.CheckUpdateKey, c.Underway, c.IssuerReady, c.Advance} {
 		if err := prepare(ctx); err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -27,21 +28,27 @@ type inNetwork struct{ onHost }
 
 func (inNetwork) provider() string { return "    local:\n      network: {cidr: 10.76.5.0/24}\n" }
 
-// addonSettings are the addons of the test with their settings, in the document's order.
-var addonSettings = []struct{ name, settings string }{
-	{bundle.AddonMetricsServer, ""}, {bundle.AddonLocalPath, ""}, {bundle.AddonNodeExporter, ", nodeExporter: {port: 9101}"}, {bundle.AddonKubeState, ""},
-	{bundle.AddonMetalLB, ", metallb: {pools: [{name: services, addresses: [10.76.5.200-10.76.5.209]}]}"},
+type addonSetting struct{ name, settings string }
+
+// addonSettings returns the addons of the test with their settings, in the document's order.
+func addonSettings(dns nameserver) []addonSetting {
+	return []addonSetting{
+		{catalogue.MetricsServer, ""}, {bundle.AddonLocalPath, ""}, {catalogue.NodeExporter, ", nodeExporter: {port: 9101}"}, {catalogue.KubeState, ""},
+		{catalogue.MetalLB, ", metallb: {pools: [{name: services, addresses: [10.76.5.200-10.76.5.209]}]}"},
+		{catalogue.Snapshots, ", snapshotController: {replicas: 2}"}, {catalogue.CertManager, ", certManager: {featureGates: {NameConstraints: false}}"},
+		{catalogue.ExternalDNS, fmt.Sprintf(", externalDNS: {rfc2136: {server: 10.76.5.1, port: %d, zones: [%s], auth: {credentialsFile: %s}}, policy: sync, sources: [service]}", dns.port, tsigZone, dns.keyFile)},
+	}
 }
 
 // addonList renders spec.addons without the named ones.
-func addonList(without ...string) string {
+func addonList(all []addonSetting, without ...string) string {
 	out := "  addons:\n"
-	for _, a := range addonSettings {
+	for _, a := range all {
 		if !slices.Contains(without, a.name) {
 			out += "    - {name: " + a.name + a.settings + "}\n"
 		}
 	}
-	if len(without) == len(addonSettings) {
+	if len(without) == len(all) {
 		return ""
 	}
 	return out
@@ -51,8 +58,10 @@ func addonList(without ...string) string {
 // and leaves nothing.
 func TestAddons(t *testing.T) {
 	testkit.OnlyFull(t, "the manifests' golden files, and TestSiteAddons has the plan")
+	dns := startNameserver(t)
+	all := addonSettings(dns)
 	r := newRigOn(t, inNetwork{}, "addons")
-	cluster := size{controlPlanes: 1, workers: 1, extra: addonList()}
+	cluster := size{controlPlanes: 1, workers: 1, extra: addonList(all)}
 	r.document(cluster)
 	r.apply()
 	again := r.must(0, "apply", "-f", r.file, "--yes")
@@ -64,12 +73,12 @@ func TestAddons(t *testing.T) {
 		t.Logf("proven: %s", name)
 	}
 	r.servesMetrics(t)
-	r.balances(t)
+	r.balances(t, dns)
 
 	var without []string
-	for _, a := range addonSettings {
+	for _, a := range all {
 		without = append(without, a.name)
-		cluster.extra = addonList(without...)
+		cluster.extra = addonList(all, without...)
 		r.document(cluster)
 		r.apply()
 		r.leavesNothing(t, a.name)
@@ -92,11 +101,12 @@ func (r *rig) servesMetrics(t *testing.T) {
 	}
 }
 
-// balances asks a Service of type LoadBalancer from this host.
-func (r *rig) balances(t *testing.T) {
+// balances asks a Service of type LoadBalancer from this host, by its address and, at the name server, by its name.
+func (r *rig) balances(t *testing.T, dns nameserver) {
 	t.Helper()
 	set := r.clientset(time.Minute)
-	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "kube-system"}, Spec: corev1.ServiceSpec{
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "kube-system",
+		Annotations: map[string]string{"external-dns.alpha.kubernetes.io/hostname": "web." + tsigZone}}, Spec: corev1.ServiceSpec{
 		Type: corev1.ServiceTypeLoadBalancer, Selector: map[string]string{"app.kubernetes.io/name": "kube-state-metrics"},
 		Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
 	}}
@@ -128,7 +138,12 @@ func (r *rig) balances(t *testing.T) {
 		return err
 	})
 	t.Logf("FIGURE the Service answered this host after %v", time.Since(began).Round(100*time.Millisecond))
+	svc = testkit.Value(set.CoreV1().Services("kube-system").Get(t.Context(), svc.Name, metav1.GetOptions{}))(t)
+	address := svc.Status.LoadBalancer.Ingress[0].IP
+	until(t, time.Minute*slower, time.Second, func() error { return dns.has(t, "web."+tsigZone, address) })
+	t.Logf("FIGURE its name had the address after %v", time.Since(began).Round(100*time.Millisecond))
 	testkit.Must(t, set.CoreV1().Services("kube-system").Delete(t.Context(), svc.Name, metav1.DeleteOptions{}))
+	until(t, 2*time.Minute*slower, time.Second, func() error { return dns.has(t, "web."+tsigZone, "") })
 }
 
 // leavesNothing asserts that no object of an addon is left.

@@ -76,6 +76,20 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		return "metrics of the API's objects", err
 	case addon.NameMetalLB:
 		return c.metalLBWorks(ctx, client, p)
+	case addon.NameCertManager:
+		p.Status("waiting for a self-signed certificate")
+		took, err := proof.IssueCertificate(ctx, client, addon.CertManagerNamespace)
+		return fmt.Sprintf("a certificate after %s", took.Round(time.Second/10)), err
+	case addon.NameExternalDNS:
+		p.Status("waiting until the zones were read and changed")
+		return "the zones are as the cluster wants them", proof.WaitPodAnswer(ctx, client, addon.ExternalDNSNamespace, a.Name, addon.ExternalDNSPort, "synced", "published")
+	case addon.NameSnapshots:
+		p.Status("waiting for the kinds of snapshots, and for a controller that serves them")
+		if err := proof.WaitKinds(ctx, client, "snapshot.storage.k8s.io/v1", "VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"); err != nil {
+			return "", err
+		}
+		pod, err := proof.WaitLeader(ctx, client, addon.SnapshotsNamespace, addon.SnapshotsLease, a.Name)
+		return "pod " + pod + " serves VolumeSnapshots", err
 	case addon.NameLocalPath:
 		img, err := c.Current.Image("echo")
 		if err != nil {

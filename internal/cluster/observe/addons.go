@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/render"
@@ -130,7 +131,8 @@ func (c *Observer) Manifests(ctx context.Context, p layout.Params, name string) 
 	}
 	if a := c.Doc.Addon(name); a != nil {
 		definitions := func(set string) ([]byte, error) { return c.BundleAt(p.Release.Version).Definitions(ctx, set) }
-		return addon.RenderSite(addon.Input{Doc: c.Doc, Bundle: p.Release.Bundle, Definitions: definitions}, *a)
+		key := func(s v1alpha1.RFC2136) (string, string, error) { return c.UpdateKey(ctx, s) }
+		return addon.RenderSite(addon.Input{Doc: c.Doc, Bundle: p.Release.Bundle, Definitions: definitions, UpdateKey: key}, *a)
 	}
 	cloud, err := c.cloudAddons(ctx, p)
 	return cloud[name], err

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -121,6 +123,25 @@ func (c *Renderer) referred(ctx context.Context, auth *v1alpha1.BasicAuth, url s
 		}
 	}
 	return found, nil
+}
+
+// UpdateKey returns the TSIG key with which zones at a name server are changed. The key itself never leaves for the server.
+func (c *Renderer) UpdateKey(ctx context.Context, s v1alpha1.RFC2136) (name, secret string, err error) {
+	a, err := c.account(ctx, s.Auth, "https://"+net.JoinHostPort(s.Server, strconv.Itoa(s.Port)))
+	if err != nil {
+		return "", "", err
+	}
+	return a.User, a.Password, nil
+}
+
+// CheckUpdateKey returns an error if the document has the addon external-dns, and its key is missing.
+func (c *Renderer) CheckUpdateKey(ctx context.Context) error {
+	a := c.Doc.Addon(v1alpha1.AddonExternalDNS)
+	if a == nil {
+		return nil
+	}
+	_, _, err := c.UpdateKey(ctx, a.ExternalDNS.RFC2136)
+	return err
 }
 
 func (c *Renderer) accountLine(ctx context.Context, auth *v1alpha1.BasicAuth, url string) ([]byte, error) {

@@ -55,3 +55,30 @@ func serves(ctx context.Context, c *kube.Client, pod *corev1.Pod, port, metric s
 	}
 	return nil
 }
+
+// WaitPodAnswer waits until a pod of an addon gives an answer that begins with want, at a port and path, bounded by ctx. The error quotes what it says instead.
+func WaitPodAnswer(ctx context.Context, c *kube.Client, namespace, app, port, path, want string) error {
+	return answer.Poll(ctx, pause, func(ctx context.Context) error {
+		pods, err := kube.Set(c).CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + app})
+		if err != nil {
+			return kube.APIError(ctx, err, "list the pods of %s", app).At(c.Server())
+		}
+		last := fail.New(fail.NotReady, "%s has no pods", app).At(c.Server())
+		for i := range pods.Items {
+			p := &pods.Items[i]
+			if p.DeletionTimestamp != nil {
+				continue
+			}
+			body, err := kube.Set(c).CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").SubResource("proxy").Name(p.Name + ":" + port).Suffix(path).DoRaw(ctx)
+			switch {
+			case err != nil:
+				last = fail.Wrap(fail.NotReady, err, "ask pod %s at port %s", p.Name, port).At(c.Server())
+			case bytes.HasPrefix(body, []byte(want)):
+				return nil
+			default:
+				last = fail.New(fail.NotReady, "pod %s says %q", p.Name, bytes.TrimSpace(body[:min(len(body), 500)])).At(c.Server()).Do("look at its log")
+			}
+		}
+		return last
+	})
+}

@@ -2,7 +2,14 @@ package proof
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -69,4 +76,66 @@ func TestAddressPools(t *testing.T) {
 	}
 	_, err := WaitAddressPools(soon(t), client(t, map[string]string{path: `{"items":[` + counted + `,{"spec":{},"status":{}}]}`}), 3)
 	testkit.Fails(t, err, fail.NotReady, "taken up 2 of 3 pools")
+}
+
+func TestKinds(t *testing.T) {
+	const path = "/apis/snapshot.storage.k8s.io/v1"
+	answers := map[string]string{path: `{"resources":[{"kind":"VolumeSnapshot"},{"kind":"VolumeSnapshotClass"}]}`}
+	testkit.Must(t, WaitKinds(t.Context(), client(t, answers), "snapshot.storage.k8s.io/v1", "VolumeSnapshotClass", "VolumeSnapshot"))
+	err := WaitKinds(soon(t), client(t, answers), "snapshot.storage.k8s.io/v1", "VolumeSnapshot", "VolumeSnapshotContent")
+	testkit.Fails(t, err, fail.NotReady, "does not serve VolumeSnapshotContent")
+	err = WaitKinds(soon(t), client(t, map[string]string{}), "snapshot.storage.k8s.io/v1", "VolumeSnapshot")
+	testkit.Fails(t, err, fail.NotReady, "ask which kinds snapshot.storage.k8s.io/v1 has")
+}
+
+func TestLeader(t *testing.T) {
+	const pods, lease = "/api/v1/namespaces/kube-system/pods", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/leader"
+	held := func(by string) string {
+		return fmt.Sprintf(`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"holderIdentity":%q}}`, by)
+	}
+	for _, by := range []string{"b", "b_7f1c"} {
+		if got, err := WaitLeader(t.Context(), client(t, map[string]string{pods: twoPods, lease: held(by)}), "kube-system", "leader", "x"); got != "b" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	_, err := WaitLeader(soon(t), client(t, map[string]string{pods: twoPods, lease: held("gone")}), "kube-system", "leader", "x")
+	testkit.Fails(t, err, fail.NotReady, `held by "gone"`, "Deployment kube-system/x")
+	_, err = WaitLeader(soon(t), client(t, map[string]string{pods: twoPods}), "kube-system", "leader", "x")
+	testkit.Fails(t, err, fail.NotReady, "get lease kube-system/leader", "Deployment kube-system/x")
+}
+
+func TestPodAnswer(t *testing.T) {
+	const pods, proxy = "/api/v1/namespaces/kube-system/pods", "/api/v1/namespaces/kube-system/pods/%s:7979/proxy/synced"
+	ask := func(ctx context.Context, answers map[string]string) error {
+		return WaitPodAnswer(ctx, client(t, answers), "kube-system", "external-dns", "7979", "synced", "published")
+	}
+	testkit.Must(t, ask(t.Context(), map[string]string{pods: twoPods, fmt.Sprintf(proxy, "b"): "published: now"}))
+	testkit.Fails(t, ask(soon(t), map[string]string{pods: twoPods, fmt.Sprintf(proxy, "b"): "failed: the key is wrong\n"}), fail.NotReady, `pod b says "failed: the key is wrong"`)
+	testkit.Fails(t, ask(soon(t), map[string]string{pods: twoPods}), fail.NotReady, "ask pod b at port 7979")
+	testkit.Fails(t, ask(soon(t), map[string]string{pods: `{"kind":"PodList","apiVersion":"v1","items":[]}`}), fail.NotReady, "external-dns has no pods")
+}
+
+// TestIssueCertificate: the probe reads the certificate, and names the condition of a certificate that is not issued. The fake API answers all methods alike.
+func TestIssueCertificate(t *testing.T) {
+	const base, secret = "/apis/cert-manager.io/v1/namespaces/cert-manager/", "/api/v1/namespaces/cert-manager/secrets/naupegos-probe"
+	held := func(host string) string {
+		key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+		of := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotAfter: time.Now().Add(time.Hour)}
+		der := testkit.Value(x509.CreateCertificate(rand.Reader, of, of, key.Public(), key))(t)
+		text := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+		return fmt.Sprintf(`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"naupegos-probe"},"data":{"tls.crt":%q,"tls.key":"a2V5"}}`, text)
+	}
+	answers := map[string]string{base + "issuers": "{}", base + "certificates": "{}", base + "certificates/naupegos-probe": `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, secret: held(probeHost)}
+	if _, err := IssueCertificate(t.Context(), client(t, answers), "cert-manager"); err != nil {
+		t.Error(err)
+	}
+	answers[secret] = held("other.example.org")
+	_, err := IssueCertificate(soon(t), client(t, answers), "cert-manager")
+	testkit.Fails(t, err, fail.Internal, "read the certificate", "other.example.org")
+	answers[base+"certificates/naupegos-probe"] = `{"status":{"conditions":[{"type":"Ready","status":"False","message":"no issuer"}]}}`
+	_, err = IssueCertificate(soon(t), client(t, answers), "cert-manager")
+	testkit.Fails(t, err, fail.NotReady, "not issued: no issuer", "Deployment cert-manager/cert-manager")
+	delete(answers, base+"certificates")
+	_, err = IssueCertificate(soon(t), client(t, answers), "cert-manager")
+	testkit.Fails(t, err, fail.NotReady, "(certificates)", "cert-manager-webhook")
 }

@@ -1,0 +1,94 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/naupegos/naupegos/api/strict"
+)
+
+// ExternalDNS publishes the names of Services, Ingresses and Gateways in DNS.
+type ExternalDNS struct {
+	// The name server that takes the records as dynamic updates (RFC 2136), such as BIND, Knot DNS or PowerDNS.
+	RFC2136 RFC2136 `json:"rfc2136" yaml:"rfc2136" jsonschema:"required"`
+	// Domains whose names are published. Left out: all names in the zones.
+	Domains []string `json:"domains,omitempty" yaml:"domains,omitempty" jsonschema:"maxItems=50"`
+	// What happens to records whose object is gone: upsert-only keeps them, sync deletes them. Records of others are never changed.
+	Policy string `json:"policy,omitempty" yaml:"policy,omitempty" jsonschema:"default=upsert-only,enum=upsert-only,enum=sync"`
+	// Mark of this cluster's records, which TXT records beside them hold. Left out: the cluster's name.
+	OwnerID string `json:"ownerID,omitempty" yaml:"ownerID,omitempty" jsonschema:"maxLength=63,pattern=^([A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?)?$"`
+	// Kinds of objects whose names are published: service, ingress, gateway-httproute. Left out: service and ingress.
+	Sources []string `json:"sources,omitempty" yaml:"sources,omitempty" jsonschema:"maxItems=3"`
+	// Interval between two comparisons with the name server. Changes in the cluster are published within seconds.
+	Interval Duration `json:"interval,omitzero" yaml:"interval,omitempty" jsonschema:"default=1m"`
+}
+
+// RFC2136 is a name server that takes dynamic updates.
+type RFC2136 struct {
+	// Name or address of the server, as pods reach it.
+	Server string `json:"server" yaml:"server" jsonschema:"required,maxLength=253" host:"none"`
+	// Its TCP port.
+	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=53,minimum=1,maximum=65535" host:"none"`
+	// Zones of the server that records are written to. The server must allow the key to transfer them.
+	Zones []string `json:"zones" yaml:"zones" jsonschema:"required,minItems=1,maxItems=50"`
+	// The TSIG key as one line NAME:SECRET, with the secret in base64 as in the server's key file.
+	Auth *BasicAuth `json:"auth" yaml:"auth" jsonschema:"required"`
+	// Algorithm of the key.
+	Algorithm string `json:"algorithm,omitempty" yaml:"algorithm,omitempty" jsonschema:"default=hmac-sha256,enum=hmac-sha1,enum=hmac-sha224,enum=hmac-sha256,enum=hmac-sha384,enum=hmac-sha512"`
+}
+
+// The sources of external-dns.
+const (
+	SourceService   = "service"
+	SourceIngress   = "ingress"
+	SourceHTTPRoute = "gateway-httproute"
+)
+
+// externalDNSSources lists the known sources.
+var externalDNSSources = []string{SourceService, SourceIngress, SourceHTTPRoute}
+
+func checkExternalDNS(r *findings, field string, e *ExternalDNS) {
+	if e == nil {
+		r.Add(field, "external-dns needs a name server", "give externalDNS.rfc2136", field+".name")
+		return
+	}
+	field += ".externalDNS"
+	at := field + ".rfc2136"
+	if e.RFC2136.Server != "" {
+		checkHostOrAddress(r, at+".server", e.RFC2136.Server, "a name server")
+	}
+	checkAuth(r, at+".auth", e.RFC2136.Auth)
+	for i, z := range e.RFC2136.Zones {
+		where := strict.Item(at+".zones", i)
+		switch {
+		case len(validation.IsDNS1123Subdomain(z)) > 0:
+			r.Add(where, strict.Quote(z)+" is not a zone", "write it like example.org")
+		case slices.Contains(e.RFC2136.Zones[:i], z):
+			r.Add(where, fmt.Sprintf("zone %s is already listed", z), "keep one of them")
+		}
+	}
+	if len(validation.IsValidLabelValue(e.OwnerID)) > 0 {
+		r.Add(field+".ownerID", strict.Quote(e.OwnerID)+" is not a mark of records", "use letters, digits, -, . and _")
+	}
+	for i, d := range e.Domains {
+		where := strict.Item(field+".domains", i)
+		switch {
+		case len(validation.IsDNS1123Subdomain(d)) > 0:
+			r.Add(where, strict.Quote(d)+" is not a domain", "write it like apps.example.org")
+		case !slices.ContainsFunc(e.RFC2136.Zones, func(z string) bool { return d == z || strings.HasSuffix(d, "."+z) }):
+			r.Add(where, fmt.Sprintf("%s is in none of the zones", d), "list its zone, or remove it", at+".zones")
+		}
+	}
+	for i, s := range e.Sources {
+		where := strict.Item(field+".sources", i)
+		switch {
+		case !slices.Contains(externalDNSSources, s):
+			r.Add(where, strict.Quote(s)+" is not a source", "use "+strings.Join(externalDNSSources, ", "))
+		case slices.Contains(e.Sources[:i], s):
+			r.Add(where, s+" is already listed", "keep one of them")
+		}
+	}
+}

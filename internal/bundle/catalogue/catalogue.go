@@ -1,0 +1,113 @@
+// Package catalogue lists the sets of addons whose programs come from one module each and whose images hold one program each: what is compiled, and
+// which images are made of it. It knows neither the library of bundles nor the recipes' files.
+package catalogue
+
+// The sets, by the names with which users request them in bundles.
+const (
+	MetricsServer = "metrics-server"      // the API metrics.k8s.io: kubectl top, autoscaling of pods
+	NodeExporter  = "node-exporter"       // metrics of machines: Prometheus' exporter
+	KubeState     = "kube-state-metrics"  // metrics of the API's objects
+	MetalLB       = "metallb"             // addresses for Services of type LoadBalancer
+	Snapshots     = "snapshot-controller" // VolumeSnapshots of CSI drivers
+	ExternalDNS   = "external-dns"        // names of Services and Ingresses in DNS
+	CertManager   = "cert-manager"        // certificates for workloads
+)
+
+// The images that are not named as their set.
+const (
+	ImageCertManager           = "cert-manager-controller"
+	ImageCertManagerWebhook    = "cert-manager-webhook"
+	ImageCertManagerCAInjector = "cert-manager-cainjector"
+	ImageCertManagerSolver     = "cert-manager-acmesolver" // cert-manager itself starts its pods
+	ImageMetalLBController     = "metallb-controller"
+	ImageMetalLBSpeaker        = "metallb-speaker"
+)
+
+// Set is a set of addons.
+type Set struct {
+	Name     string // also the directory of its recipe
+	Module   string
+	Version  string // of the module
+	Revision string // of images with programs of our own, as "-1": raise it when one of them changes on purpose
+	LDFlags  string // further flags of the linker
+	Programs []Program
+	// Definitions are patterns of files with definitions of custom resources, in the module, or in another module of the build: "MODULE:PATTERN".
+	Definitions []string
+}
+
+// Program is a program with its image. It runs as nobody.
+type Program struct {
+	Image       string
+	Name        string // of its file; empty: as the image
+	Package     string
+	Root        bool // it runs as root
+	Authorities bool // it verifies the certificates of public servers
+}
+
+// File returns the name of the program's file.
+func (p Program) File() string {
+	if p.Name != "" {
+		return p.Name
+	}
+	return p.Image
+}
+
+// Tag returns the tag of the set's images.
+func (s Set) Tag() string { return s.Version + s.Revision }
+
+// Sets returns all sets.
+func Sets() []Set {
+	return []Set{
+		kubernetesSet(MetricsServer, "sigs.k8s.io/metrics-server", "v0.9.0", "/cmd/metrics-server"),
+		prometheusSet(NodeExporter, "github.com/prometheus/node_exporter", "v1.12.1", "node_exporter"),
+		prometheusSet(KubeState, "k8s.io/kube-state-metrics/v2", "v2.18.0", ""),
+		metalLB(),
+		snapshots(),
+		certManager(),
+		externalDNS(),
+	}
+}
+
+// kubernetesSet returns a set of one program that knows its version as Kubernetes' own programs do.
+func kubernetesSet(name, module, version, dir string) Set {
+	const stamp = "k8s.io/component-base/version."
+	return Set{Name: name, Module: module, Version: version, Programs: []Program{{Image: name, Package: module + dir}},
+		LDFlags: " -X " + stamp + "gitVersion=" + version + " -X " + stamp + "gitTreeState=clean -X " + stamp + "buildDate=1970-01-01T00:00:00Z"}
+}
+
+// prometheusSet returns a set of one program that knows its version as the programs of the Prometheus project do.
+func prometheusSet(name, module, version, program string) Set {
+	return Set{Name: name, Module: module, Version: version, Programs: []Program{{Image: name, Name: program, Package: module}},
+		LDFlags: " -X github.com/prometheus/common/version.Version=" + version[1:]}
+}
+
+func metalLB() Set {
+	const module, version = "go.universe.tf/metallb", "v0.16.1"
+	return Set{Name: MetalLB, Module: module, Version: version, LDFlags: " -X " + module + "/internal/version.version=" + version[1:],
+		// Raw sockets: the manifest gives the speaker that capability alone.
+		Programs:    []Program{{Image: ImageMetalLBController, Package: module + "/controller"}, {Image: ImageMetalLBSpeaker, Package: module + "/speaker", Root: true}},
+		Definitions: []string{"config/crd/bases/*.yaml"}}
+}
+
+func snapshots() Set {
+	const module, version = "github.com/kubernetes-csi/external-snapshotter/v8", "v8.7.0"
+	return Set{Name: Snapshots, Module: module, Version: version, LDFlags: " -X main.version=" + version,
+		Programs:    []Program{{Image: Snapshots, Package: module + "/cmd/snapshot-controller"}},
+		Definitions: []string{"github.com/kubernetes-csi/external-snapshotter/client/v8:config/crd/*.storage.k8s.io_*.yaml"}}
+}
+
+// certManager returns cert-manager. The main programs are ours, because those of the project are in modules that no proxy serves.
+func certManager() Set {
+	const module, version = "github.com/cert-manager/cert-manager", "v1.20.3"
+	return Set{Name: CertManager, Module: module, Version: version, Revision: "-1", LDFlags: " -X " + module + "/pkg/util.AppVersion=" + version,
+		Programs: []Program{{Image: ImageCertManager, Package: "./controller", Authorities: true}, {Image: ImageCertManagerWebhook, Package: "./webhook"},
+			{Image: ImageCertManagerCAInjector, Package: "./cainjector"}, {Image: ImageCertManagerSolver, Package: "./acmesolver"}},
+		Definitions: []string{"deploy/crds/*_*.yaml"}}
+}
+
+// externalDNS returns external-dns for RFC 2136 alone, with a main program of ours: the project's imports clients of clouds that no proxy serves.
+func externalDNS() Set {
+	const module, version = "sigs.k8s.io/external-dns", "v0.22.0"
+	return Set{Name: ExternalDNS, Module: module, Version: version, Revision: "-1", LDFlags: " -X " + module + "/pkg/apis/externaldns.Version=" + version,
+		Programs: []Program{{Image: ExternalDNS, Package: "."}}}
+}
