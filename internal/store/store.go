@@ -95,10 +95,8 @@ func openWith(ctx context.Context, at Location, how func(*database, context.Cont
 }
 
 func (s *database) openOrMake(ctx context.Context, url string) error {
-	if url == "" {
-		if err := s.notEmptied(); err != nil {
-			return err
-		}
+	if err := emptied(s.dir); url == "" && err != nil {
+		return err
 	}
 	if err := s.openBare(ctx, url); err != nil {
 		return err
@@ -115,19 +113,16 @@ func (s *database) openOrMake(ctx context.Context, url string) error {
 	return s.loadFormer(ctx)
 }
 
-// notEmptied refuses an empty file beside an identity, before SQLite takes it for a new database and deletes its write-ahead log. A first start that
+// emptied refuses an empty file beside an identity, before SQLite takes it for a new database and deletes its write-ahead log. A first start that
 // was interrupted leaves no such pair: it writes the identity after the tables.
-func (s *database) notEmptied() error {
-	path := filepath.Join(s.dir, dbFile)
+func emptied(dir string) error {
+	path := filepath.Join(dir, dbFile)
 	db, err := os.Stat(path)
-	if err != nil || db.Size() > 0 {
+	_, none := os.Stat(filepath.Join(dir, identityFile))
+	if err != nil || db.Size() > 0 || none != nil {
 		return nil // opening it reports what is wrong
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, identityFile)); err != nil {
-		return nil
-	}
-	return fail.New(fail.Refused, "the store is empty although there is an identity").At(path).
-		Do("put a copy back (naupegos store restore); naupegos writes nothing into this one")
+	return fail.New(fail.Refused, "the store is empty although there is an identity").At(path).Do("put a copy back: naupegos store restore")
 }
 
 // openBare opens or creates a store, regardless of its identity and of whether it was moved.

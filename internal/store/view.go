@@ -6,10 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
-	"syscall"
 
 	"filippo.io/age"
 
@@ -77,28 +74,12 @@ func (s *database) exists(ctx context.Context, url string) (bool, error) {
 // refused says what helps where path can't be used: most often it is another user's.
 func refused(err error, path, what string) error {
 	e := fail.Wrap(fail.Refused, err, "%s", what).At(path)
-	owner, known := ownerOf(path)
+	owner, known := userdir.OtherOwner(path)
 	switch {
-	case errors.Is(err, syscall.ENOTDIR):
-		return e.Do("a file is where a directory must be: name another directory by --state-dir or XDG_STATE_HOME")
 	case !known || !errors.Is(err, fs.ErrPermission):
-		return e.Do("make it writable, or name another directory by --state-dir or XDG_STATE_HOME")
+		return e.Do("make it a directory that you may write, or name another directory by --state-dir or XDG_STATE_HOME")
 	case owner == "root":
 		return e.Do("it belongs to root: run the command with sudo -E")
 	}
 	return e.Do("it belongs to %s: run the command as that user, or name another directory by --state-dir or XDG_STATE_HOME", owner)
-}
-
-// ownerOf names the owner of path, or of the nearest directory around it that can be looked at, unless that is this user.
-func ownerOf(path string) (name string, known bool) {
-	st, err := userdir.Owner(path)
-	if err != nil || int(st.Uid) == os.Geteuid() {
-		return "", false
-	}
-	id := strconv.Itoa(int(st.Uid))
-	u, err := user.LookupId(id)
-	if err != nil {
-		return "user " + id, true
-	}
-	return u.Username, true
 }

@@ -132,7 +132,7 @@ func TestViewOfAFile(t *testing.T) {
 		if err == nil {
 			_ = s.Close()
 		}
-		if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "a file is where a directory must be") {
+		if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "make it a directory") {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -100,4 +102,18 @@ func Owner(path string) (*syscall.Stat_t, error) {
 		}
 		path = parent
 	}
+}
+
+// OtherOwner names the owner of path, or of the nearest directory around it that can be looked at, unless that is this user.
+func OtherOwner(path string) (name string, known bool) {
+	st, err := Owner(path)
+	if err != nil || int(st.Uid) == os.Geteuid() {
+		return "", false
+	}
+	id := strconv.Itoa(int(st.Uid))
+	u, err := user.LookupId(id)
+	if err != nil {
+		return "user " + id, true
+	}
+	return u.Username, true
 }
