@@ -72,7 +72,7 @@ func TestOtherOwner(t *testing.T) {
 	}
 }
 
-// TestEmptied refuses a database that lost its contents and still has an identity, and leaves all files as they are; a backup can be put back.
+// TestEmptied refuses a database that lost its contents and still has an identity, and leaves all files as they are.
 func TestEmptied(t *testing.T) {
 	ctx := context.Background()
 	dir := filepath.Join(t.TempDir(), "store")
