@@ -83,6 +83,7 @@ func TestCommitForgetsAccounts(t *testing.T) {
 	doc.Spec.Registries = []v1alpha1.Registry{{Host: "docker.io", Auth: auth, Mirrors: []v1alpha1.Mirror{{URL: "https://mirror.example.org", Auth: auth}}}}
 	doc.Spec.Identity.AuthorizationWebhooks = identityDocument(t, strings.Replace(webhook, "FILE", file, 1)).Spec.Identity.AuthorizationWebhooks
 	doc.Spec.Kubernetes.APIServer.AuditWebhook = &v1alpha1.AuditWebhook{URL: "https://audit.example.org", Auth: (*v1alpha1.WebhookAuth)(auth)}
+	doc.Spec.Addons = []v1alpha1.Addon{{Name: v1alpha1.AddonExternalDNS, ExternalDNS: &v1alpha1.ExternalDNS{RFC2136: v1alpha1.RFC2136{Server: "ns.example.org", Port: 53, Auth: auth}}}}
 	l := newLab(t, doc).Running(doc)
 	l.Secrets = memory.NewOverlay(l.Secrets)
 	accounts := func() (names []string) {
@@ -98,9 +99,10 @@ func TestCommitForgetsAccounts(t *testing.T) {
 		testkit.Value(l.Config(ctx, s, machine.Facts{CgroupVersion: 2, Interface: "eth0"}))(t)
 	}
 	testkit.Value(l.RegistryCheck(ctx))(t)
+	testkit.Must(t, l.CheckUpdateKey(ctx))
 	testkit.Must(t, l.Secrets.Put(ctx, "another", []byte("x")))
 	all := accounts()
-	if len(all) != 6 {
+	if len(all) != 7 {
 		t.Errorf("kept are %q", all)
 	}
 	testkit.Must(t, l.Commit(ctx))
@@ -110,7 +112,7 @@ func TestCommitForgetsAccounts(t *testing.T) {
 	doc.Spec.Kubernetes.APIServer.AuditWebhook.Auth = nil
 	doc.Spec.Proxy.HTTP, doc.Spec.Identity.AuthorizationWebhooks, doc.Spec.Registries[0].Mirrors[0].URL = "", nil, "https://other.example.org"
 	testkit.Must(t, l.Commit(ctx))
-	if now := accounts(); len(now) != 2 {
+	if now := accounts(); len(now) != 3 {
 		t.Errorf("after references left the document, %q are kept", now)
 	}
 	testkit.Value(l.Secrets.Get(ctx, "another"))(t)

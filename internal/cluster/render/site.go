@@ -127,11 +127,16 @@ func (c *Renderer) referred(ctx context.Context, auth *v1alpha1.BasicAuth, url s
 
 // UpdateKey returns the TSIG key with which zones at a name server are changed. The key itself never leaves for the server.
 func (c *Renderer) UpdateKey(ctx context.Context, s v1alpha1.RFC2136) (name, secret string, err error) {
-	a, err := c.account(ctx, s.Auth, "https://"+net.JoinHostPort(s.Server, strconv.Itoa(s.Port)))
+	a, err := c.account(ctx, s.Auth, updateServer(s))
 	if err != nil {
 		return "", "", err
 	}
 	return a.User, a.Password, nil
+}
+
+// updateServer returns a URL for the name server, under which its key is kept.
+func updateServer(s v1alpha1.RFC2136) string {
+	return "https://" + net.JoinHostPort(s.Server, strconv.Itoa(s.Port))
 }
 
 // CheckUpdateKey returns an error if the document has the addon external-dns, and its key is missing.
