@@ -5,7 +5,7 @@ import "cmp"
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller serves VolumeSnapshots to CSI drivers that can take them; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates.
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates.
 	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns"`
 	// Settings of the addon metrics-server.
 	MetricsServer *MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
@@ -111,7 +111,7 @@ type CertManager struct {
 	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=1,maximum=5"`
 	// Namespace of the Secrets that ClusterIssuers name.
 	ClusterResourceNamespace string `json:"clusterResourceNamespace,omitempty" yaml:"clusterResourceNamespace,omitempty" jsonschema:"default=cert-manager,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
-	// How the records of DNS-01 challenges are looked up before the ACME server is asked.
+	// How cert-manager looks up the records of DNS-01 challenges before it asks the ACME server.
 	DNS01 *CertManagerDNS01 `json:"dns01,omitempty" yaml:"dns01,omitempty"`
 	// Serve Gateways of the Gateway API too. Its definitions must exist, or cert-manager does not start.
 	GatewayAPI bool `json:"gatewayAPI,omitempty" yaml:"gatewayAPI,omitempty" jsonschema:"default=false"`
@@ -121,9 +121,9 @@ type CertManager struct {
 
 // CertManagerDNS01 says which name servers are asked for the records of DNS-01 challenges.
 type CertManagerDNS01 struct {
-	// Recursive name servers, as ADDRESS:PORT, instead of those of the pod.
+	// Recursive name servers that cert-manager asks instead of the pod's, as ADDRESS:PORT.
 	RecursiveNameservers []string `json:"recursiveNameservers" yaml:"recursiveNameservers" jsonschema:"required,minItems=1,maxItems=10" host:"none"`
-	// Ask these servers alone, not the domain's own name servers: for networks that reach no others.
+	// Ask only these servers, and not the domain's own name servers, which the network may not reach.
 	Only bool `json:"only,omitempty" yaml:"only,omitempty" jsonschema:"default=false"`
 }
 

@@ -28,7 +28,7 @@ type ServerPolicy struct {
 	Kind string `json:"kind" yaml:"kind" jsonschema:"required,enum=ServerPolicy"`
 	// Providers that documents may name. With local, operating a cluster amounts to root on the server's host. Default: openstack and metal.
 	Providers []string `json:"providers,omitempty" yaml:"providers,omitempty"`
-	// Networks of the BMCs of physical machines, such as 10.9.0.0/24. The server connects to no other BMC. Default: all, except loopback, link-local and multicast addresses, and those of clouds' metadata services.
+	// Networks in which physical machines have their BMCs, such as 10.9.0.0/24. The server connects only to BMCs in these networks. Default: all addresses except loopback, link-local and multicast ones and those of clouds' metadata services.
 	BMCNetworks []string `json:"bmcNetworks,omitempty" yaml:"bmcNetworks,omitempty" jsonschema:"maxItems=100"`
 	// Rules for clusters. Only the first rule with a matching name applies to a cluster. A cluster without a matching rule may use its own credentials, any release, and the autoscale ports 8086-8185.
 	Clusters []ClusterPolicy `json:"clusters,omitempty" yaml:"clusters,omitempty" jsonschema:"maxItems=1000"`

@@ -10,7 +10,7 @@ import (
 const backOrAnew = "set it back; what you want needs another cluster"
 
 // takenNext explains a change of the rules for choosing machines from the stock.
-const takenNext = "it applies to machines that a cluster takes later; machines in use stay"
+const takenNext = "applies only to machines that a cluster takes later; machines in use stay"
 
 // installedNext explains a change of the choice of the system disk.
 const installedNext = "it applies to machines that are installed from now on; machines in use stay on their disk, and the plan names them: naupegos node replace"
