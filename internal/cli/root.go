@@ -126,6 +126,7 @@ func (a *App) run(ctx context.Context, args []string) (int, error) {
 // printError prints an error as text or, if the user asked for that, as JSON. The flags may be what could not be parsed.
 func printError(w io.Writer, verb *cobra.Command, args []string, err error) {
 	printed := error(nil)
+	err = fail.Whole(err) // the command's user may read the store
 	switch out, progress := verb.Flags().Lookup("output"), verb.Flags().Lookup("progress"); {
 	case progress != nil && progress.Value.String() == string(show.ObserveJSON):
 		printed = output.WriteErrorEvent(w, err, time.Now())

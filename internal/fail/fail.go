@@ -81,6 +81,7 @@ type Error struct {
 	Err   error  // the cause; may be nil
 	Hint  string // what the user can do, one sentence; may be empty
 	Final bool   // waiting has reached its limit: an immediate retry is pointless, for every kind
+	Rest  string // names what only a user who may see all clusters may see, such as others' machines; Error omits it, Whole adds it
 }
 
 // Error renders "where: what: cause (hint)".
@@ -120,6 +121,12 @@ func (e *Error) At(where string) *Error { e.Where = where; return e }
 // Do says what the user can do about it and returns e.
 func (e *Error) Do(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// Confide adds the text that only Whole shows, and returns e.
+func (e *Error) Confide(format string, args ...any) *Error {
+	e.Rest = fmt.Sprintf(format, args...)
 	return e
 }
 

@@ -36,3 +36,25 @@ func TestAdviceOnce(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestConfidential: only Whole shows an error's confidential text, from every place in its tree and once.
+func TestConfidential(t *testing.T) {
+	secret := New(Refused, "there are not enough machines").Do("use fewer").Confide("rack-7 is harbourmaster's")
+	for name, err := range map[string]error{
+		"alone": secret, "wrapped": Wrap(Refused, secret, "plan"), "by fmt": fmt.Errorf("plan: %w", secret), "joined": errors.Join(errors.New("x"), secret),
+	} {
+		if strings.Contains(err.Error(), "rack-7") {
+			t.Errorf("%s: %v", name, err)
+		}
+		all := Whole(Whole(err))
+		if got := all.Error(); strings.Count(got, "rack-7") != 1 || !strings.Contains(got, "use fewer") {
+			t.Errorf("%s: %s", name, got)
+		}
+		if KindOf(all) != Refused || !errors.Is(all, secret) {
+			t.Errorf("%s: %s", name, KindOf(all))
+		}
+	}
+	if plain := errors.New("x"); Whole(plain) != plain || Whole(nil) != nil {
+		t.Error("an error without such text changes")
+	}
+}

@@ -273,7 +273,8 @@ func (r *Registry) inUse(ctx context.Context, uuid, what string, claim metal.Cla
 // most bounds the machines that a refusal lists.
 const most = 20
 
-// lacks returns the error for missing machines. It lists machines and why each can't be used; fits and seat index why one does not fit.
+// lacks returns the error for missing machines. It counts machines by the reason why they can't be used; only its confidential part names them. fits
+// and seat index why one does not fit.
 func lacks(seats []Seat, all []Machine, taken map[string]bool, fits [][]string, seat int) error {
 	pools := map[string]int{}
 	var order []string
@@ -286,27 +287,38 @@ func lacks(seats []Seat, all []Machine, taken map[string]bool, fits [][]string, 
 	for _, p := range order {
 		words = append(words, fmt.Sprintf("%s lacks %d", p, pools[p]))
 	}
-	var why []string
+	var why, kinds []string
+	counts := map[string]int{}
 	for i, m := range all {
-		reason := Unusable(m)
+		reason, kind := Unusable(m), kindOf(m)
 		switch {
 		case reason != "":
 		case taken[m.UUID]:
-			reason = "it is taken for another place of this cluster"
+			reason, kind = "it is taken for another place of this cluster", "taken for other places of this cluster"
 		default:
-			reason = fits[i][seat] // a fitting machine would have been taken
+			reason, kind = fits[i][seat], "free but not suitable" // a fitting machine would have been taken
 		}
 		why = append(why, m.Title()+": "+reason)
+		if counts[kind]++; counts[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+	}
+	if len(all) == 0 {
+		return fail.New(fail.Refused, "there are not enough machines: %s. None is known", strings.Join(words, ", ")).Do("%s", freeSome)
+	}
+	slices.Sort(kinds)
+	for i, k := range kinds {
+		kinds[i] = fmt.Sprintf("%d %s", counts[k], k)
 	}
 	if n := len(why) - most; n > 0 {
 		why = append(why[:most], fmt.Sprintf("and %d more", n))
 	}
-	if len(why) == 0 {
-		why = []string{"none is known"}
-	}
-	return fail.New(fail.Refused, "there are not enough machines: %s. Of %d that are known:\n  %s", strings.Join(words, ", "), len(all), strings.Join(why, "\n  ")).
-		Do("free, approve or repair machines (naupegos machine list), or use fewer")
+	return fail.New(fail.Refused, "there are not enough machines: %s. Of %d that are known: %s", strings.Join(words, ", "), len(all), strings.Join(kinds, ", ")).
+		Do("%s", freeSome).Confide("  %s", strings.Join(why, "\n  "))
 }
+
+// freeSome is the advice when machines are missing.
+const freeSome = "free, approve or repair machines (naupegos machine list), or use fewer"
 
 // GiveBack returns a machine in a cluster's seat to the stock, and records the seat. The machine must be reinstalled before it is used again: its
 // disk's content is obsolete. A machine without a seat in this cluster stays as it is. again prefers it when the seat is filled again; this

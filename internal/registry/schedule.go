@@ -256,6 +256,23 @@ func Unusable(m Machine) string {
 	return ""
 }
 
+// kindOf is Unusable without names and without an operator's words, for counts.
+func kindOf(m Machine) string {
+	switch {
+	case Approval(m.Approval) != Approved:
+		return "not approved"
+	case m.Claim.Cluster != "" || len(m.Roles) > 0:
+		return "in use"
+	case m.Record.Maintenance != "":
+		return "in maintenance"
+	case State(m.State) == Failed:
+		return "with a failed installation"
+	case !usable(m):
+		return "without a disk"
+	}
+	return ""
+}
+
 func matches(m Machine, selector map[string]string) bool {
 	for k, v := range selector {
 		if have, ok := m.Labels[k]; !ok || have != v {

@@ -50,9 +50,10 @@ func (p *Provider) checkDiskNames(ctx context.Context) error {
 			for _, m := range machines {
 				titles = append(titles, m.Title()+" has "+facts.DiskTitles(m.Facts.Disks))
 			}
-			return fail.New(fail.Refused, "no machine of the pool %s has a disk with the serial number or WWID %s: %s", pool.Name, strings.Join(missing, ", "), orNothing(strings.Join(titles, "; "))).
+			return fail.New(fail.Refused, "no machine of the pool %s has a disk with the serial number or WWID %s", pool.Name, strings.Join(missing, ", ")).
 				At(fmt.Sprintf("spec.provider.metal.pools[%d].disk.%s", i, f.name)).
-				Do("name disks as naupegos machine show does; a machine whose disks changed reports them when it boots the discovery image")
+				Do("name disks as naupegos machine show does; a machine whose disks changed reports them when it boots the discovery image").
+				Confide("  %s", orNothing(strings.Join(titles, "\n  "))) // free machines are among them
 		}
 	}
 	return nil

@@ -24,7 +24,7 @@ func TestDocumentNamesDisks(t *testing.T) {
 	for field, d := range map[string]v1alpha1.MetalDisk{"data": {Data: []string{"DISK1", "X"}}, "serial": {Serial: "X"}, "overwrite": {Overwrite: []string{"X"}}} {
 		pool(d)
 		if err := p.Preflight(ctx, wanted(doc)); field != "serial" || err == nil {
-			testkit.Fails(t, err, fail.Refused, "disk with the serial number or WWID X", "DISK2")
+			testkit.Fails(t, fail.Whole(err), fail.Refused, "disk with the serial number or WWID X", "DISK2")
 			if !strings.Contains(err.Error(), "spec.provider.metal.pools[0].disk."+field) {
 				t.Error(err)
 			}

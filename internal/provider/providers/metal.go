@@ -46,8 +46,8 @@ func newest(found []order.System, version, named, dir string) (order.System, err
 		}
 	}
 	if named != "" {
-		return order.System{}, fail.New(fail.Refused, "there is no system image %s in %s", named, dir).At("spec.provider.metal.system").Do("naupegos image system creates one, and prints its ID")
+		return order.System{}, fail.New(fail.Refused, "there is no system image %s", named).At("spec.provider.metal.system").Do("naupegos image system creates one, and prints its ID").Confide("  system images are in %s", dir)
 	}
-	return order.System{}, fail.New(fail.Refused, "there is no system image of Kubernetes %s to install, in %s", version, dir).
-		Do("make it where naupegos server runs: naupegos image system --kubernetes %s", version)
+	return order.System{}, fail.New(fail.Refused, "there is no system image of Kubernetes %s to install", version).
+		Do("make it where naupegos server runs: naupegos image system --kubernetes %s", version).Confide("  system images are in %s", dir)
 }

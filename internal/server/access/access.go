@@ -75,10 +75,13 @@ func (o Operator) May(need server.Role, cluster string) error {
 	return nil
 }
 
-// Told returns the error to show to the operator. Not-found errors suggest other clusters' names, so an operator of a single cluster gets a generic
-// one.
+// Told returns the error to show to the operator: the whole error to one of all clusters. Not-found errors suggest other clusters' names, so an
+// operator of a single cluster gets a generic one, and others without their confidential text.
 func (o Operator) Told(err error) error {
-	if err != nil && o.Cluster != "" && fail.KindOf(err) == fail.NotFound {
+	switch {
+	case err == nil || o.Cluster == "":
+		return fail.Whole(err)
+	case fail.KindOf(err) == fail.NotFound:
 		return fail.New(fail.NotFound, "there is no such cluster, or nothing of that name in it").Do("this token is good for cluster %s", o.Cluster)
 	}
 	return err
