@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -49,21 +48,6 @@ type Asked struct {
 
 	// Resumed says that an earlier process got the agreement and began: only the remaining work is planned. It can't be set over the network.
 	Resumed bool `json:"-"`
-}
-
-// ofName is the form of IDs after the cluster's name, as Store.NextID makes them.
-var ofName = regexp.MustCompile(`^-[0-9a-f]{8}$`)
-
-// checkID returns fail.Invalid if ClusterID can't be the ID of a cluster of this name: with the ID of another cluster, the session would open that
-// cluster's secrets, and providers would find its machines.
-func (a *Asked) checkID(name string) error {
-	if a == nil || a.ClusterID == "" {
-		return nil
-	}
-	if rest, ok := strings.CutPrefix(a.ClusterID, name); !ok || !ofName.MatchString(rest) {
-		return fail.New(fail.Invalid, "clusterID is no ID of the cluster %s", name).Do("plan again, and use the clusterID of that plan")
-	}
-	return nil
 }
 
 // Name checks the request and returns the name of its cluster. For apply with a document, that is the name in the document, which must be valid.

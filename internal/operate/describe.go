@@ -156,7 +156,7 @@ func (s *Session) runLines(ctx context.Context, machine string) (lines []RunLine
 
 // runLine summarizes a run; nil if it did not touch the machine.
 func runLine(r *plan.RunRecord, machine string) *RunLine {
-	l := &RunLine{ID: r.ID, Verb: r.Verb, By: r.Holder, Outcome: string(r.Outcome), Started: r.Started, Ended: r.Ended}
+	l := &RunLine{ID: r.ID, Verb: r.Verb, By: r.By, Outcome: string(r.Outcome), Started: r.Started, Ended: r.Ended}
 	for _, st := range r.Steps {
 		if machine != "" && st.Subject != machine {
 			continue
@@ -237,7 +237,7 @@ func happened(r *plan.RunRecord, machine string) (all []Happened) {
 	if l == nil {
 		return nil
 	}
-	h := Happened{ID: r.ID + "/begun", At: r.Started, Source: "naupegos", Object: "run " + r.ID, Machine: machine, Reason: r.Verb, Text: "begun by " + r.Holder, Count: 1}
+	h := Happened{ID: r.ID + "/begun", At: r.Started, Source: "naupegos", Object: "run " + r.ID, Machine: machine, Reason: r.Verb, Text: "begun by " + r.By, Count: 1}
 	all = append(all, h)
 	if r.Ended.IsZero() {
 		return all

@@ -12,7 +12,7 @@ import (
 func TestRunsAsEvents(t *testing.T) {
 	at := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	run := func(o plan.Outcome, ended time.Duration, err string) *plan.RunRecord {
-		r := &plan.RunRecord{ID: "r", Verb: "apply", Holder: "root@vm", Outcome: o, Started: at, Steps: []plan.StepRecord{
+		r := &plan.RunRecord{ID: "r", Verb: "apply", By: "root@vm", Outcome: o, Started: at, Steps: []plan.StepRecord{
 			{ID: "node/demo-a-1", Subject: "demo-a-1", Title: "join node demo-a-1", Err: err}, {ID: "x", Subject: "cluster", Title: "x"}}}
 		if ended > 0 {
 			r.Ended = at.Add(ended)

@@ -3,12 +3,14 @@ package operate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
@@ -47,11 +49,45 @@ func TestIDOfAnotherCluster(t *testing.T) {
 	doc.Metadata.Name = "mine"
 	for _, id := range []string{"prod-7b8aed07", "mine", "mine-", "mine-7B8AED07", "mine-7b8aed071", "mine-x-7b8aed07", "../../../etc/x\n", "mine-7b8aed07\n"} {
 		st := testkit.Value(store.Open(t.Context(), store.Location{Dir: t.TempDir()}))(t)
-		_, err := OpenDocument(t.Context(), st, doc, Options{asked: &Asked{Verb: Apply, ClusterID: id}, NewID: id})
+		_, err := OpenDocument(t.Context(), st, doc, Options{NewID: id, Revives: len(id)%2 == 0})
 		testkit.Fails(t, err, fail.Invalid, "no ID of the cluster mine", "plan again")
 	}
-	for _, id := range []string{"", "mine-7b8aed07"} {
-		testkit.Must(t, (&Asked{ClusterID: id}).checkID("mine"))
+}
+
+// TestIDOfADestroyedCluster: a new or imported cluster can't get the ID of a destroyed one of its name, neither when it is planned nor when it is
+// committed. A restored cluster gets its ID back.
+func TestIDOfADestroyedCluster(t *testing.T) {
+	at := store.Location{Dir: t.TempDir()}
+	open := func() store.Store { return testkit.Value(store.Open(t.Context(), at))(t) }
+	doc := testkit.Value(v1alpha1.ParseFilledIn("x", []byte(`apiVersion: naupegos.dev/v1alpha1
+kind: Cluster
+metadata: {name: mine}
+spec:
+  provider: {metal: {}}
+  endpoint: {kind: direct}
+  controlPlane: {replicas: 1, schedulable: true}
+`)))(t)
+	st := open()
+	defer st.Close()
+	former := testkit.Value(st.CreateCluster(t.Context(), store.Cluster{Name: "mine", Provider: "metal"}))(t).ID
+	testkit.Must(t, st.DeleteCluster(t.Context(), former))
+	begin := func(id string, revives bool, given *backups.Given) (*Session, error) {
+		return OpenDocument(t.Context(), open(), doc, Options{NewID: id, Revives: revives, Given: given, ReadOnly: true, Agent: func() (string, error) { return "", nil }})
+	}
+	for i, given := range []*backups.Given{nil, {}} {
+		_, err := begin(former, false, given)
+		testkit.Fails(t, err, fail.Conflict, "belonged to a cluster that was destroyed", "plan again")
+
+		next := fmt.Sprintf("mine-0000000%d", i)
+		late := testkit.Value(begin(next, false, given))(t)
+		testkit.Value(st.CreateCluster(t.Context(), store.Cluster{ID: next, Name: "mine"}))(t)
+		testkit.Must(t, st.DeleteCluster(t.Context(), next))
+		testkit.Fails(t, late.CloseWith(late.Commit(t.Context(), []byte("kind: Cluster\n"))), fail.Conflict, "belonged to a cluster that was destroyed")
+	}
+	back := testkit.Value(begin(former, true, &backups.Given{}))(t)
+	testkit.Must(t, back.CloseWith(back.Commit(t.Context(), []byte("kind: Cluster\n"))))
+	if got := testkit.Value(st.Cluster(t.Context(), "mine"))(t); got.ID != former {
+		t.Errorf("it came back as %s", got.ID)
 	}
 }
 

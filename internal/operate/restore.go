@@ -118,10 +118,10 @@ func openRestore(ctx context.Context, st store.Store, b *Begun, o Options) error
 	if err != nil {
 		return refuse(err)
 	}
-	o.NewID, o.Given = r.opened.Rec.ID, &backups.Given{Secrets: r.opened.Secrets, Facts: memory.OfKeys(r.opened.Rec.Facts)}
+	o.NewID, o.Revives, o.Given = r.opened.Rec.ID, true, &backups.Given{Secrets: r.opened.Secrets, Facts: memory.OfKeys(r.opened.Rec.Facts)}
 	b.Document, r.document = r.opened.Doc, r.opened.Document
 	if r.New {
-		o.NewID, o.Given = b.Asked.ClusterID, nil
+		o.NewID, o.Revives, o.Given = b.Asked.ClusterID, false, nil
 		if b.Document, r.document, err = r.another(&b.Asked); err != nil {
 			return refuse(err)
 		}

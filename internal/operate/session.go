@@ -40,6 +40,7 @@ type Session struct {
 	credentials []used         // credentials that the document names
 	version     string         // of this program
 	given       *backups.Given
+	revives     bool        // the new record is of a cluster that was destroyed
 	lease       store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
 }
 
@@ -50,10 +51,11 @@ type Options struct {
 	Look     bool   // plan only far enough to see whether there is anything to do; see Begun.Idle
 	ReadOnly bool   // store nothing, not even keys, before Commit
 	// Ask asks for a password on the operator's terminal, without echo; nil: there is no terminal.
-	Ask   func(question string) (string, error)
-	NewID string                          // ID for a cluster that the store does not know yet; empty: the store's next one
-	Given *backups.Given                  // secrets and facts of a cluster that is restored or imported under NewID; nil: the cluster is new
-	Agent func() (path string, err error) // finds naupegos-agent on this host
+	Ask     func(question string) (string, error)
+	NewID   string                          // ID for a cluster that the store does not know yet; empty: the store's next one
+	Revives bool                            // NewID may be the ID of a destroyed cluster, which comes back
+	Given   *backups.Given                  // secrets and facts of a cluster that is restored or imported under NewID; nil: the cluster is new
+	Agent   func() (path string, err error) // finds naupegos-agent on this host
 	// Edit returns the document to use in place of the one in the record, which stays until the verb commits another. nil: the record's document.
 	Edit func(rec *store.Cluster) (*v1alpha1.Cluster, error)
 	// Bundle finds or makes the bundle of a Kubernetes release for the cluster of a document, as cluster.Bundles says; was is the ID of the
@@ -80,15 +82,13 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 	s := &Session{Store: st, verb: o.Verb, asked: o.asked, by: o.By, version: o.Version}
 	defer s.afterPanic()
 	name := doc.Metadata.Name
-	if err := o.asked.checkID(name); err != nil {
-		return nil, s.CloseWith(err)
-	}
 	rec, err := st.Cluster(ctx, name)
 	if fail.KindOf(err) == fail.NotFound {
-		rec, err = &store.Cluster{ID: o.NewID, Name: name, Provider: doc.Spec.Provider.Name()}, nil
-		if rec.ID == "" {
-			rec.ID, err = st.NextID(ctx, name)
+		rec = &store.Cluster{Name: name, Provider: doc.Spec.Provider.Name()}
+		if rec.ID, err = newID(ctx, st, name, o); err != nil {
+			return nil, s.CloseWith(err)
 		}
+		s.revives = o.Revives
 		if s.given = o.Given; o.Given != nil {
 			rec.Facts = o.Given.Facts
 		}
@@ -104,6 +104,14 @@ func OpenDocument(ctx context.Context, st store.Store, doc *v1alpha1.Cluster, o 
 		return nil, s.CloseWith(err)
 	}
 	return s, nil
+}
+
+// newID returns the ID of a cluster that the store does not know yet.
+func newID(ctx context.Context, st store.Store, name string, o Options) (string, error) {
+	if o.Revives {
+		return o.NewID, store.CheckID(name, o.NewID)
+	}
+	return st.NextID(ctx, name, o.NewID)
 }
 
 // OpenNamed starts a session on a cluster that the store knows, and returns its stored document. The session uses that document, or the one that
@@ -196,7 +204,7 @@ func (s *Session) Commit(ctx context.Context, document []byte) error {
 	s.Record.Document = document
 	if s.IsNew() {
 		create := s.Store.CreateCluster
-		if s.given != nil {
+		if s.revives {
 			create = s.Store.ReviveCluster
 		}
 		created, err := create(ctx, *s.Record)

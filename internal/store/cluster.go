@@ -1,12 +1,14 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,29 +21,40 @@ import (
 // ID.
 const usedPrefix = "cluster-id/"
 
+// ofName is the form of an ID after its cluster's name.
+var ofName = regexp.MustCompile(`^-[0-9a-f]{8}$`)
+
+// CheckID returns fail.Invalid if a cluster of this name can't have the ID: the ID of another cluster would open that cluster's secrets, and
+// providers would find its machines.
+func CheckID(name, id string) error {
+	if rest, ok := strings.CutPrefix(id, name); name == "" || !ok || !ofName.MatchString(rest) {
+		return fail.New(fail.Invalid, "%.80q is no ID of the cluster %s", id, name).Do("plan again, and use the clusterID of that plan")
+	}
+	return nil
+}
+
 // NextID implements Store.
-func (s *database) NextID(ctx context.Context, name string) (string, error) {
+func (s *database) NextID(ctx context.Context, name, wanted string) (string, error) {
 	for n := 0; ; n++ {
 		sum := sha256.Sum256([]byte(strings.Join([]string{s.identity.Recipient().String(), s.self.Host, name, strconv.Itoa(n)}, "\x00")))
-		id := name + "-" + hex.EncodeToString(sum[:4])
+		id := cmp.Or(wanted, name+"-"+hex.EncodeToString(sum[:4]))
 		used, err := one(ctx, s, s.reads, value[int], "SELECT COUNT(*) FROM store_facts WHERE name = $1", usedPrefix+id)
-		if err != nil {
+		switch {
+		case err != nil:
 			return "", s.wrap(err, "find an ID for the cluster %s", name)
-		}
-		if used == 0 {
-			return id, nil
+		case used == 0:
+			return id, CheckID(name, id)
+		case wanted != "":
+			return "", s.taken(ctx, Cluster{ID: id, Name: name})
 		}
 	}
 }
 
 // CreateCluster implements Store.
 func (s *database) CreateCluster(ctx context.Context, c Cluster) (*Cluster, error) {
-	if c.Name == "" {
-		return nil, fail.New(fail.Invalid, "a cluster needs a name")
-	}
 	if c.ID == "" {
 		var err error
-		if c.ID, err = s.NextID(ctx, c.Name); err != nil {
+		if c.ID, err = s.NextID(ctx, c.Name, ""); err != nil {
 			return nil, err
 		}
 	}
@@ -50,14 +63,14 @@ func (s *database) CreateCluster(ctx context.Context, c Cluster) (*Cluster, erro
 
 // ReviveCluster implements Store.
 func (s *database) ReviveCluster(ctx context.Context, c Cluster) (*Cluster, error) {
-	if c.Name == "" || c.ID == "" {
-		return nil, fail.New(fail.Invalid, "a cluster that comes back needs its name and ID")
-	}
 	return s.create(ctx, c, " ON CONFLICT (name) DO UPDATE SET value = excluded.value")
 }
 
 // create stores a new cluster; taken is the SQL clause that decides what happens if its ID was used before.
 func (s *database) create(ctx context.Context, c Cluster, taken string) (*Cluster, error) {
+	if err := CheckID(c.Name, c.ID); err != nil {
+		return nil, err
+	}
 	c.CreatedAt = time.Now().UTC().Truncate(time.Microsecond)
 	c.UpdatedAt = c.CreatedAt
 	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
@@ -103,7 +116,7 @@ const selectCluster = "SELECT id, name, provider, document, created_at, updated_
 func (s *database) Cluster(ctx context.Context, name string) (*Cluster, error) {
 	c, err := one(ctx, s, s.reads, scanCluster, selectCluster+" WHERE name = $1", name)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, s.unknownCluster(ctx, name)
+		return nil, s.unknown(ctx, s.reads, name)
 	}
 	if err == nil {
 		c.Facts, err = s.facts(ctx, c.ID)
@@ -114,12 +127,7 @@ func (s *database) Cluster(ctx context.Context, name string) (*Cluster, error) {
 	return c, nil
 }
 
-// unknownCluster returns the error for an unknown name or ID, with the known clusters.
-func (s *database) unknownCluster(ctx context.Context, name string) error {
-	return s.unknown(ctx, s.reads, name)
-}
-
-// unknown is unknownCluster inside a transaction.
+// unknown returns the error for an unknown name or ID, with the known clusters.
 func (s *database) unknown(ctx context.Context, q querier, name string) error {
 	all, err := s.clusters(ctx, q)
 	if err != nil {
@@ -179,7 +187,7 @@ func (s *database) SaveCluster(ctx context.Context, c *Cluster) error {
 		return s.wrap(err, "save the cluster %s", c.Name)
 	}
 	if !known {
-		return s.unknownCluster(ctx, c.ID)
+		return s.unknown(ctx, s.reads, c.ID)
 	}
 	c.UpdatedAt = now
 	return nil

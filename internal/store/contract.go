@@ -13,8 +13,8 @@ import (
 // tests in storetest check its promises on each database.
 type Store interface {
 	// NextID returns the ID that the next cluster of a name gets in this store on this host. It stays the same until a cluster takes it, so that a
-	// plan can show it. No ID is assigned twice.
-	NextID(ctx context.Context, name string) (string, error)
+	// plan can show it. No ID is assigned twice. With wanted, it returns that ID: fail.Invalid if CheckID refuses it, fail.Conflict if it was ever used.
+	NextID(ctx context.Context, name, wanted string) (string, error)
 	// CreateCluster stores a new cluster and returns it with its times and, if c has no ID, the next ID. It returns fail.Conflict if the name is in
 	// use, or the ID was ever used.
 	CreateCluster(ctx context.Context, c Cluster) (*Cluster, error)

@@ -69,7 +69,7 @@ func contentOf(t *testing.T, at store.Location) (c content) {
 		}
 	}
 	c.Runs = testkit.Value(s.Runs(ctx, "", 0))(t)
-	c.NextGone = testkit.Value(s.NextID(ctx, "gone"))(t)
+	c.NextGone = testkit.Value(s.NextID(ctx, "gone", ""))(t)
 	return c
 }
 

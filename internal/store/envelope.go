@@ -70,7 +70,7 @@ func (s *database) makeKey(ctx context.Context, cluster string) error {
 		return err
 	})
 	if s.d.isForeignKey(err) {
-		return s.unknownCluster(ctx, cluster)
+		return s.unknown(ctx, s.reads, cluster)
 	}
 	return s.wrap(err, "store a new key of %s", cluster)
 }

@@ -23,7 +23,7 @@ func (s *database) SetFact(ctx context.Context, clusterID string, f Fact, value 
 		return err
 	})
 	if err == nil && !known {
-		return s.unknownCluster(ctx, clusterID)
+		return s.unknown(ctx, s.reads, clusterID)
 	}
 	return s.wrap(err, "remember %s of the cluster %s", f, clusterID)
 }

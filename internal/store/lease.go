@@ -100,21 +100,17 @@ func (s *database) reserve(ctx context.Context, tx *sql.Tx, cluster string) (kno
 // now returns the database's time.
 func (s *database) now(ctx context.Context, q querier) (time.Time, error) { return s.d.now(ctx, q) }
 
-// who names the process and, for a server's process, the user for whom it works.
-func (i *LeaseInfo) who() string {
-	if i.By == i.Holder {
-		return i.Holder
-	}
-	return i.By + " (" + i.Holder + ")"
-}
-
 func held(old *leaseRow, self holder, now time.Time) error {
 	i := old.info
 	ago := func(t time.Time) string { return now.Sub(t).Round(time.Second).String() }
-	e := fail.New(fail.Conflict, "%s is running: held by %s since %s (%s ago), last heartbeat %s ago, expires in %s", i.Title, i.who(),
-		i.Acquired.Local().Format("2006-01-02 15:04:05"), ago(i.Acquired), ago(i.Heartbeat), i.Expires.Sub(now).Round(time.Second)).At(i.Cluster)
+	who := i.By
+	if who == i.Holder {
+		who = "a command on a host"
+	}
+	e := fail.New(fail.Conflict, "%s is running: held by %s since %s (%s ago), last heartbeat %s ago, expires in %s", i.Title, who,
+		i.Acquired.Local().Format("2006-01-02 15:04:05"), ago(i.Acquired), ago(i.Heartbeat), i.Expires.Sub(now).Round(time.Second)).At(i.Cluster).Confide("  it is %s", i.Holder)
 	if old.holder.lives(self) == alive {
-		return e.Do("wait until it is done, or stop it there with Ctrl-C or here with: kill -INT %d", old.holder.PID)
+		return e.Do("wait until it is done, or stop it there with Ctrl-C").Confide("  it is %s; kill -INT %d stops it here", i.Holder, old.holder.PID)
 	}
 	return e.Do("wait until it is done; if that process is dead, its lease ends by itself when it expires")
 }

@@ -25,9 +25,9 @@ func TestNoRowIsBlessedLater(t *testing.T) {
 			s := open(t, dir)
 			testkit.Must(t, s.AddToken(t.Context(), Token{ID: "t1", Created: time.Now()}))
 			testkit.Must(t, s.ServerSecrets().Put(t.Context(), "x", []byte("x")))
-			_, err := s.CreateCluster(t.Context(), Cluster{ID: "c", Name: "c"})
+			_, err := s.CreateCluster(t.Context(), Cluster{ID: "c-00000000", Name: "c"})
 			testkit.Must(t, err)
-			testkit.Must(t, s.Secrets("c").Put(t.Context(), "a", []byte("a")))
+			testkit.Must(t, s.Secrets("c-00000000").Put(t.Context(), "a", []byte("a")))
 			for _, query := range do {
 				_, err := s.db.Exec(query)
 				testkit.Must(t, err)

@@ -241,7 +241,7 @@ func TestTwoProcessesExcludeEachOther(t *testing.T) {
 		t.Fatal(l)
 	}
 	_, err := s.AcquireLease(t.Context(), c.ID, "destroy", LeaseOptions{})
-	testkit.Fails(t, err, fail.Conflict, "apply is running", fmt.Sprintf("pid %d", p.cmd.Process.Pid), "since", "heartbeat", "expires in", "kill -INT")
+	testkit.Fails(t, fail.Whole(err), fail.Conflict, "apply is running", fmt.Sprintf("pid %d", p.cmd.Process.Pid), "since", "heartbeat", "expires in", "kill -INT")
 	ls, err := s.Leases(t.Context())
 	if err != nil || len(ls) != 1 || ls[0].Alive != "yes" || ls[0].Verb != "apply" || ls[0].Cluster != "demo" {
 		t.Errorf("%+v, %v", ls, err)

@@ -42,10 +42,10 @@ func populated(t *testing.T, at Location) {
 	t.Helper()
 	s, ctx := testkit.Value(Open(t.Context(), at))(t), t.Context()
 	for _, name := range []string{"one", "two"} {
-		_, err := s.CreateCluster(ctx, Cluster{ID: name, Name: name})
+		_, err := s.CreateCluster(ctx, Cluster{ID: name + "-00000000", Name: name})
 		testkit.Must(t, err)
 		for i := range 20 {
-			testkit.Must(t, s.Secrets(name).Put(ctx, fmt.Sprint("s", i), []byte(name+fmt.Sprint(i))))
+			testkit.Must(t, s.Secrets(name+"-00000000").Put(ctx, fmt.Sprint("s", i), []byte(name+fmt.Sprint(i))))
 		}
 	}
 	testkit.Must(t, s.AddToken(ctx, Token{ID: "t1", Role: "read", Created: time.Now()}))
@@ -61,7 +61,7 @@ func complete(t *testing.T, at Location) (recipient string, identity []byte) {
 	defer func() { testkit.Must(t, s.Close()) }()
 	for _, name := range []string{"one", "two"} {
 		for i := range 20 {
-			if got := testkit.Value(s.Secrets(name).Get(ctx, fmt.Sprint("s", i)))(t); string(got) != name+fmt.Sprint(i) {
+			if got := testkit.Value(s.Secrets(name+"-00000000").Get(ctx, fmt.Sprint("s", i)))(t); string(got) != name+fmt.Sprint(i) {
 				t.Errorf("secret %d of %s is %q", i, name, got)
 			}
 		}
@@ -80,7 +80,7 @@ func TestRotate(t *testing.T) {
 	before, was := complete(t, at)
 	old := testkit.Value(Open(ctx, at))(t).(*database) // a server, or another host that shares the store
 	defer func() { testkit.Must(t, old.Close()) }()
-	testkit.Value(old.Secrets("one").Get(ctx, "s0"))(t)
+	testkit.Value(old.Secrets("one-00000000").Get(ctx, "s0"))(t)
 	rows := map[string]string{}
 	for _, q := range []string{"SELECT wrapped FROM cluster_keys WHERE cluster_id = 'one'", "SELECT mac FROM cluster_keys WHERE cluster_id = 'one'", "SELECT mac FROM tokens WHERE id = 't1'"} {
 		rows[q] = testkit.Value(value[string](old.db.QueryRow(q)))(t)
@@ -99,11 +99,11 @@ func TestRotate(t *testing.T) {
 	for name, do := range map[string]func() error{
 		"a token":         func() error { return old.AddToken(ctx, Token{ID: "t2", Created: time.Now()}) },
 		"a session":       func() error { return old.AddSession(ctx, Session{ID: "s2", Created: time.Now(), Expires: time.Now()}) },
-		"a secret":        func() error { return old.Secrets("one").Put(ctx, "late", []byte("x")) },
+		"a secret":        func() error { return old.Secrets("one-00000000").Put(ctx, "late", []byte("x")) },
 		"a server secret": func() error { return old.ServerSecrets().Put(ctx, "late", []byte("x")) },
 		"a revocation":    func() error { return old.RevokeToken(ctx, "t1") },
 		"a beat":          func() error { return old.BeatServer(ctx, ServerInfo{ID: "a"}, time.Minute) },
-		"reading":         func() error { _, err := old.Secrets("one").Get(ctx, "s0"); return err },
+		"reading":         func() error { _, err := old.Secrets("one-00000000").Get(ctx, "s0"); return err },
 	} {
 		if err := do(); !errors.Is(err, ErrRenewed) || fail.KindOf(err) != fail.Conflict || !strings.Contains(err.Error(), "restart the process") {
 			t.Errorf("%s: %v", name, err)
@@ -118,7 +118,7 @@ func TestRotate(t *testing.T) {
 	s := testkit.Value(Open(ctx, at))(t)
 	_, err := s.Token(ctx, "t1")
 	testkit.Fails(t, err, fail.Refused, "tokens", "t1")
-	_, err = s.Secrets("one").Get(ctx, "s0")
+	_, err = s.Secrets("one-00000000").Get(ctx, "s0")
 	testkit.Fails(t, err, fail.Refused, "cluster_keys", "one")
 	testkit.Must(t, s.Close())
 }
@@ -129,7 +129,7 @@ func TestRotateRefusesForgedRows(t *testing.T) {
 	populated(t, at)
 	before, _ := complete(t, at)
 	s := testkit.Value(Open(ctx, at))(t).(*database)
-	lease := testkit.Value(s.AcquireLease(ctx, "one", "apply", LeaseOptions{}))(t)
+	lease := testkit.Value(s.AcquireLease(ctx, "one-00000000", "apply", LeaseOptions{}))(t)
 	_, err := Rotate(ctx, at)
 	testkit.Fails(t, err, fail.Conflict, "apply")
 	testkit.Must(t, lease.Release(ctx))

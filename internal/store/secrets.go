@@ -83,7 +83,7 @@ func (x *secrets) insert(ctx context.Context, name string, value []byte, onConfl
 		return err
 	})
 	if x.s.d.isForeignKey(err) {
-		return x.s.unknownCluster(ctx, x.cluster)
+		return x.s.unknown(ctx, x.s.reads, x.cluster)
 	}
 	return x.s.wrap(err, "store the secret %s", name)
 }

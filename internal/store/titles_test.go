@@ -12,7 +12,7 @@ import (
 func TestTitles(t *testing.T) {
 	ctx := t.Context()
 	s := open(t, t.TempDir())
-	c := testkit.Value(s.CreateCluster(ctx, Cluster{ID: "demo-0a", Name: "demo", Provider: "local"}))(t)
+	c := testkit.Value(s.CreateCluster(ctx, Cluster{ID: "demo-0000000a", Name: "demo", Provider: "local"}))(t)
 	lease := testkit.Value(s.AcquireLease(ctx, c.ID, "upgrade", LeaseOptions{Title: "upgrade --back", By: "ann (3f)"}))(t)
 	if all := testkit.Value(s.Leases(ctx))(t); len(all) != 1 || all[0].Title != "upgrade --back" || all[0].By != "ann (3f)" {
 		t.Errorf("the leases are %+v", all)

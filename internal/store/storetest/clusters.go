@@ -108,7 +108,7 @@ func nextID(t *testing.T, at Opener, d Database) {
 	s, ctx := at(""), t.Context()
 	next := func(s store.Store) string {
 		t.Helper()
-		id, err := s.NextID(ctx, "demo")
+		id, err := s.NextID(ctx, "demo", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,6 +133,21 @@ func nextID(t *testing.T, at Opener, d Database) {
 	}
 	_, err := s.CreateCluster(ctx, store.Cluster{ID: first, Name: "demo"})
 	testkit.Fails(t, err, fail.Conflict, "was destroyed")
+	_, err = s.NextID(ctx, "demo", first)
+	testkit.Fails(t, err, fail.Conflict, "was destroyed")
+	if id := testkit.Value(s.NextID(ctx, "demo", "demo-12345678"))(t); id != "demo-12345678" {
+		t.Errorf("wanted is an ID that is free, and the next one is %s", id)
+	}
+	for _, id := range []string{"other-12345678", "demo", "demo-1234567", "demo-1234567g", "demo-12345678\n"} {
+		_, err := s.NextID(ctx, "demo", id)
+		testkit.Fails(t, err, fail.Invalid, "is no ID of the cluster demo")
+		_, err = s.CreateCluster(ctx, store.Cluster{ID: id, Name: "demo"})
+		testkit.Fails(t, err, fail.Invalid, "is no ID of the cluster demo")
+		_, err = s.ReviveCluster(ctx, store.Cluster{ID: id, Name: "demo"})
+		testkit.Fails(t, err, fail.Invalid, "is no ID of the cluster demo")
+	}
+	_, err = s.ReviveCluster(ctx, store.Cluster{ID: "-12345678"})
+	testkit.Fails(t, err, fail.Invalid, "is no ID")
 	if c, err := s.CreateCluster(ctx, store.Cluster{ID: "demo-12345678", Name: "demo"}); err != nil || c.ID != "demo-12345678" {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -144,8 +159,8 @@ func nextID(t *testing.T, at Opener, d Database) {
 	if c, err := s.ReviveCluster(ctx, store.Cluster{ID: first, Name: "demo", Facts: store.Facts{{Kind: "vip"}: "10.0.0.10"}}); err != nil || c.ID != first {
 		t.Errorf("a cluster that comes back: %+v, %v", c, err)
 	}
-	if _, err := s.ReviveCluster(ctx, store.Cluster{ID: first, Name: "other"}); fail.KindOf(err) != fail.Conflict {
-		t.Errorf("two clusters of one ID: %v", err)
+	if _, err := s.ReviveCluster(ctx, store.Cluster{ID: first, Name: "other"}); fail.KindOf(err) != fail.Invalid {
+		t.Errorf("a cluster with the ID of another: %v", err)
 	}
 }
 

@@ -19,10 +19,10 @@ func filled(t *testing.T, at Opener) store.Store {
 	t.Helper()
 	s, ctx := at("writer"), t.Context()
 	for _, name := range []string{"one", "two"} {
-		_, err := s.CreateCluster(ctx, store.Cluster{ID: name, Name: name})
+		_, err := s.CreateCluster(ctx, store.Cluster{ID: name + "-00000000", Name: name})
 		testkit.Must(t, err)
 		for _, secret := range []string{"a", "b"} {
-			testkit.Must(t, s.Secrets(name).Put(ctx, secret, []byte(secret+" of "+name)))
+			testkit.Must(t, s.Secrets(name+"-00000000").Put(ctx, secret, []byte(secret+" of "+name)))
 		}
 	}
 	now := time.Now()
@@ -43,7 +43,7 @@ func reads(ctx context.Context, s store.Store) map[string]func() error {
 		return func() error { _, err := s.Secrets(cluster).Get(ctx, name); return err }
 	}
 	return map[string]func() error{
-		"cluster_keys": secret("one", "a"), "secrets": secret("one", "a"),
+		"cluster_keys": secret("one-00000000", "a"), "secrets": secret("one-00000000", "a"),
 		"tokens":         func() error { _, err := s.Token(ctx, "t1"); return err },
 		"all tokens":     func() error { _, err := s.Tokens(ctx); return err },
 		"revoke":         func() error { return s.RevokeToken(ctx, "t1") },
@@ -71,13 +71,13 @@ func forgedRows(t *testing.T, _ Opener, d Database) {
 		read string
 		say  []string
 	}{
-		"another cluster's wrapped key":     {[]string{row("cluster_keys", "cluster_id", "wrapped", "two", "one")}, "cluster_keys", []string{"cluster_keys", "one"}},
-		"another cluster's row of keys":     {[]string{row("cluster_keys", "cluster_id", "wrapped mac", "two", "one")}, "cluster_keys", []string{"cluster_keys", "one"}},
-		"a wrapped key without MAC":         {[]string{set("cluster_keys", "mac", "''", "cluster_id = 'one'")}, "cluster_keys", []string{"no MAC"}},
-		"another name's secret":             {[]string{"UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE cluster_id = 'one' AND name = 'b'), mac = (SELECT mac FROM secrets WHERE cluster_id = 'one' AND name = 'b') WHERE cluster_id = 'one' AND name = 'a'"}, "secrets", []string{"secrets", "one/a"}},
-		"another cluster's secret":          {[]string{"UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE cluster_id = 'two' AND name = 'a'), mac = (SELECT mac FROM secrets WHERE cluster_id = 'two' AND name = 'a') WHERE cluster_id = 'one' AND name = 'a'"}, "secrets", []string{"secrets", "one/a"}},
-		"another cluster, key and secrets":  {[]string{row("cluster_keys", "cluster_id", "wrapped mac", "two", "one"), "UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE cluster_id = 'two' AND name = 'a'), mac = (SELECT mac FROM secrets WHERE cluster_id = 'two' AND name = 'a') WHERE cluster_id = 'one' AND name = 'a'"}, "secrets", []string{"one"}},
-		"a secret without MAC":              {[]string{set("secrets", "mac", "''", "cluster_id = 'one' AND name = 'a'")}, "secrets", []string{"no MAC", "one/a"}},
+		"another cluster's wrapped key":     {[]string{row("cluster_keys", "cluster_id", "wrapped", "two-00000000", "one-00000000")}, "cluster_keys", []string{"cluster_keys", "one-00000000"}},
+		"another cluster's row of keys":     {[]string{row("cluster_keys", "cluster_id", "wrapped mac", "two-00000000", "one-00000000")}, "cluster_keys", []string{"cluster_keys", "one-00000000"}},
+		"a wrapped key without MAC":         {[]string{set("cluster_keys", "mac", "''", "cluster_id = 'one-00000000'")}, "cluster_keys", []string{"no MAC"}},
+		"another name's secret":             {[]string{"UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE cluster_id = 'one-00000000' AND name = 'b'), mac = (SELECT mac FROM secrets WHERE cluster_id = 'one-00000000' AND name = 'b') WHERE cluster_id = 'one-00000000' AND name = 'a'"}, "secrets", []string{"secrets", "one-00000000/a"}},
+		"another cluster's secret":          {[]string{"UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE cluster_id = 'two-00000000' AND name = 'a'), mac = (SELECT mac FROM secrets WHERE cluster_id = 'two-00000000' AND name = 'a') WHERE cluster_id = 'one-00000000' AND name = 'a'"}, "secrets", []string{"secrets", "one-00000000/a"}},
+		"another cluster, key and secrets":  {[]string{row("cluster_keys", "cluster_id", "wrapped mac", "two-00000000", "one-00000000"), "UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE cluster_id = 'two-00000000' AND name = 'a'), mac = (SELECT mac FROM secrets WHERE cluster_id = 'two-00000000' AND name = 'a') WHERE cluster_id = 'one-00000000' AND name = 'a'"}, "secrets", []string{"one-00000000"}},
+		"a secret without MAC":              {[]string{set("secrets", "mac", "''", "cluster_id = 'one-00000000' AND name = 'a'")}, "secrets", []string{"no MAC", "one-00000000/a"}},
 		"another server secret":             {[]string{row("server_secrets", "name", "sealed mac", "y", "x")}, "server_secrets", []string{"server_secrets", "x"}},
 		"a server secret without MAC":       {[]string{set("server_secrets", "mac", "''", "name = 'x'")}, "server_secrets", []string{"no MAC"}},
 		"a token's role":                    {[]string{set("tokens", "role", "'admin'", "id = 't1'")}, "tokens", []string{"tokens", "t1"}},
