@@ -64,7 +64,7 @@ func textOf(tab string) string {
 }
 
 // clusterTab returns the page of a tab; fill supplies its data.
-func clusterTab(p *Pages, tab string, fill func(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (command string, err error)) pageFunc {
+func clusterTab(p *Pages, tab string, fill func(p *Pages, r *http.Request, who *access.Operator, c *store.Cluster, d *clusterData) (command string, err error)) pageFunc {
 	return func(r *http.Request, who *access.Operator) (*view, error) {
 		ctx, name := r.Context(), r.PathValue("name")
 		c, err := p.c.Store.Cluster(ctx, name)
@@ -77,7 +77,7 @@ func clusterTab(p *Pages, tab string, fill func(p *Pages, r *http.Request, c *st
 		}
 		d.Status = d.Head.Health.Status
 		d.Head.Health.Status = nil
-		command, err := fill(p, r, c, &d)
+		command, err := fill(p, r, who, c, &d)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func (p *Pages) head(ctx context.Context, who *access.Operator, c *store.Cluster
 		return h, err
 	}
 	h.Old = isOld(h.Health)
-	leases, err := p.c.Store.Leases(ctx)
+	leases, err := who.View(p.c.Store).Leases(ctx)
 	if err != nil {
 		return h, err
 	}
@@ -104,12 +104,12 @@ func (p *Pages) head(ctx context.Context, who *access.Operator, c *store.Cluster
 		h.Lease = &leases[i]
 		h.Lease.Heartbeat, h.Lease.Expires = time.Time{}, time.Time{} // they change constantly
 	}
-	jobs, err := p.c.Store.Jobs(ctx, c.Name, 10)
+	jobs, err := who.View(p.c.Store).Jobs(ctx, c.Name, 10)
 	if err != nil {
 		return h, err
 	}
 	h.Jobs = slices.DeleteFunc(jobs, func(j store.Job) bool { return j.State == store.JobEnded })
-	runs, err := p.c.Store.Runs(ctx, c.Name, recent)
+	runs, err := who.View(p.c.Store).Runs(ctx, c.Name, recent)
 	if err != nil {
 		return h, err
 	}
@@ -145,15 +145,15 @@ func standing(s *report.Status) (all []string) {
 
 // The tabs.
 
-func overviewTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (_ string, err error) {
+func overviewTab(p *Pages, r *http.Request, who *access.Operator, c *store.Cluster, d *clusterData) (_ string, err error) {
 	if d.Status != nil {
 		d.Drawn, d.Standing = draw(d.Status), standing(d.Status)
 	}
-	d.Duties, err = p.c.Store.Duties(r.Context(), c.Name)
+	d.Duties, err = who.View(p.c.Store).Duties(r.Context(), c.Name)
 	return "naupegos status " + quote(c.Name), err
 }
 
-func nodesTab(_ *Pages, r *http.Request, c *store.Cluster, d *clusterData) (string, error) {
+func nodesTab(_ *Pages, r *http.Request, _ *access.Operator, c *store.Cluster, d *clusterData) (string, error) {
 	if d.Status != nil {
 		d.Machines, d.Paging = pageOf(r, d.Status.Machines, inPage)
 		d.Status = &report.Status{} // data of machines on other pages must not make this page change
@@ -161,8 +161,8 @@ func nodesTab(_ *Pages, r *http.Request, c *store.Cluster, d *clusterData) (stri
 	return "naupegos node list " + quote(c.Name), nil
 }
 
-func runsTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (_ string, err error) {
-	if d.Runs, err = p.c.Store.Runs(r.Context(), c.Name, 2*recent); err != nil {
+func runsTab(p *Pages, r *http.Request, who *access.Operator, c *store.Cluster, d *clusterData) (_ string, err error) {
+	if d.Runs, err = who.View(p.c.Store).Runs(r.Context(), c.Name, 2*recent); err != nil {
 		return "", err
 	}
 	for i := range d.Runs {
@@ -174,15 +174,15 @@ func runsTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (_ str
 	return "naupegos history " + quote(c.Name), nil
 }
 
-func documentTab(_ *Pages, _ *http.Request, c *store.Cluster, d *clusterData) (string, error) {
+func documentTab(_ *Pages, _ *http.Request, _ *access.Operator, c *store.Cluster, d *clusterData) (string, error) {
 	d.Document = string(c.Document)
 	d.Form = &documentForm{Action: "/ui/clusters/" + c.Name + "/plan", Text: d.Document, Button: "Plan"}
 	return "naupegos document " + quote(c.Name), nil
 }
 
-func certificatesTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (string, error) {
+func certificatesTab(p *Pages, r *http.Request, who *access.Operator, c *store.Cluster, d *clusterData) (string, error) {
 	var problem string
-	d.Certs, problem, d.Later = later(p, r, c.Name, operate.Certificates)
+	d.Certs, problem, d.Later = later(p, r, who, c.Name, operate.Certificates)
 	d.Problem = problem
 	return "naupegos certs list " + quote(c.Name), nil
 }
@@ -193,8 +193,8 @@ type backupsOf struct {
 	Newest string // ID of the newest one
 }
 
-func backupsTab(p *Pages, r *http.Request, c *store.Cluster, d *clusterData) (string, error) {
-	list, problem, more := later(p, r, c.Name, operate.Backups)
+func backupsTab(p *Pages, r *http.Request, who *access.Operator, c *store.Cluster, d *clusterData) (string, error) {
+	list, problem, more := later(p, r, who, c.Name, operate.Backups)
 	if d.Problem, d.Later = problem, more; list != nil {
 		slices.SortFunc(list.Items, func(a, b *backup.Set) int { return strings.Compare(b.ID, a.ID) })
 		d.Backups = &backupsOf{BackupList: list}
@@ -210,26 +210,26 @@ const looking = 20 * time.Second
 
 // later returns a view of a cluster if the request has ?look. Otherwise it returns the address, in more, that the shown page requests for it,
 // so that the page appears without waiting for the cluster.
-func later[T any](p *Pages, r *http.Request, name string, v operate.View[operate.Plainly, T]) (out *T, problem, more string) {
+func later[T any](p *Pages, r *http.Request, who *access.Operator, name string, v operate.View[operate.Plainly, T]) (out *T, problem, more string) {
 	if r.URL.Query().Get("look") == "" {
 		return nil, "", r.URL.Path + "?look=yes"
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), looking)
 	defer cancel()
-	out, err := lookAt(ctx, p, name, func(s *operate.Session) (*T, error) { return v.See(ctx, s, operate.Plainly{}) })
+	out, err := lookAt(ctx, p, who, name, func(s *operate.Session) (*T, error) { return v.See(ctx, s, operate.Plainly{}) })
 	if err != nil {
-		return nil, err.Error(), ""
+		return nil, who.Told(err).Error(), ""
 	}
 	return out, "", ""
 }
 
 // lookAt opens a session that only observes a cluster, and returns the result of see.
-func lookAt[T any](ctx context.Context, p *Pages, name string, see func(*operate.Session) (T, error)) (out T, err error) {
+func lookAt[T any](ctx context.Context, p *Pages, who *access.Operator, name string, see func(*operate.Session) (T, error)) (out T, err error) {
 	st, err := p.c.Open(ctx)
 	if err != nil {
 		return out, err
 	}
-	s, _, err := operate.OpenNamed(ctx, st, name, p.c.Look(name))
+	s, _, err := operate.OpenNamed(ctx, who.View(st), name, p.c.Look(name))
 	if err != nil {
 		return out, err
 	}
@@ -242,7 +242,7 @@ type actionsData struct {
 	Releases, Machines, Nodes, Workers, Pools []string
 }
 
-func actionsTab(_ *Pages, _ *http.Request, c *store.Cluster, d *clusterData) (string, error) {
+func actionsTab(_ *Pages, _ *http.Request, _ *access.Operator, c *store.Cluster, d *clusterData) (string, error) {
 	a := &actionsData{Releases: upgradesOf(env.ReleaseOf(c.Facts))}
 	if doc, err := v1alpha1.Parse("the stored document of "+c.Name, c.Document); err == nil {
 		for _, pool := range doc.Spec.Workers {

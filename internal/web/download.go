@@ -18,14 +18,14 @@ type download struct {
 	need   server.Role
 	fresh  bool // requires a recent sign-in
 	within time.Duration
-	file   func(ctx context.Context, p *Pages, name string) (as string, data []byte, err error)
+	file   func(ctx context.Context, p *Pages, who *access.Operator, name string) (as string, data []byte, err error)
 }
 
 // downloads returns the files of a cluster, by their patterns.
 func downloads() map[string]download {
 	return map[string]download{
-		"/ui/clusters/{name}/kubeconfig": {"got a kubeconfig", server.Operate, true, 0, func(ctx context.Context, p *Pages, name string) (string, []byte, error) {
-			files, err := lookAt(ctx, p, name, func(s *operate.Session) (*operate.Files, error) {
+		"/ui/clusters/{name}/kubeconfig": {"got a kubeconfig", server.Operate, true, 0, func(ctx context.Context, p *Pages, who *access.Operator, name string) (string, []byte, error) {
+			files, err := lookAt(ctx, p, who, name, func(s *operate.Session) (*operate.Files, error) {
 				return operate.KubeconfigView.See(ctx, s, operate.KubeconfigFor{})
 			})
 			if err != nil {
@@ -33,9 +33,9 @@ func downloads() map[string]download {
 			}
 			return name + ".kubeconfig", files.Files[operate.Kubeconfig], nil
 		}},
-		"/ui/clusters/{name}/support": {"got a support archive", server.Admin, false, operate.LogsView.Within, func(ctx context.Context, p *Pages, name string) (string, []byte, error) {
+		"/ui/clusters/{name}/support": {"got a support archive", server.Admin, false, operate.LogsView.Within, func(ctx context.Context, p *Pages, who *access.Operator, name string) (string, []byte, error) {
 			as := name + "-" + time.Now().UTC().Format("20060102T150405Z")
-			logs, err := lookAt(ctx, p, name, func(s *operate.Session) (*operate.Archive, error) {
+			logs, err := lookAt(ctx, p, who, name, func(s *operate.Session) (*operate.Archive, error) {
 				return operate.LogsView.See(ctx, s, operate.LogsOf{Prefix: as})
 			})
 			if err != nil {
@@ -72,7 +72,7 @@ func (p *Pages) handOut(d download) http.Handler {
 		var as string
 		var data []byte
 		if err == nil {
-			as, data, err = d.file(r.Context(), p, cluster)
+			as, data, err = d.file(r.Context(), p, who, cluster)
 		}
 		err = who.Told(err)
 		p.c.Gate.Note(r, *who, d.what, cluster, err)

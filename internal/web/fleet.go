@@ -95,7 +95,7 @@ func (p *Pages) fleet(ctx context.Context, who *access.Operator) (f fleet, err e
 	if err != nil {
 		return f, err
 	}
-	runs, err := p.c.Store.Runs(ctx, "", fleetRuns)
+	runs, err := who.View(p.c.Store).Runs(ctx, "", fleetRuns)
 	if err != nil {
 		return f, err
 	}

@@ -165,7 +165,7 @@ const mostLines = 200
 
 // jobPage shows a job, live until it ends.
 func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
-	j, err := p.c.Store.Job(r.Context(), r.PathValue("id"))
+	j, err := who.View(p.c.Store).Job(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}

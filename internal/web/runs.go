@@ -33,7 +33,7 @@ type runData struct {
 
 // runPage shows a run as a timeline, live while it runs.
 func (p *Pages) runPage(r *http.Request, who *access.Operator) (*view, error) {
-	run, err := p.c.Store.Run(r.Context(), r.PathValue("id"))
+	run, err := who.View(p.c.Store).Run(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (p *Pages) backupsPage(r *http.Request, who *access.Operator) (*view, error
 		if !who.Sees(c.Name) {
 			continue
 		}
-		runs, err := p.c.Store.Runs(r.Context(), c.Name, 200)
+		runs, err := who.View(p.c.Store).Runs(r.Context(), c.Name, 200)
 		if err != nil {
 			return nil, err
 		}

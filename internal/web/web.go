@@ -8,6 +8,7 @@ package web
 import (
 	"context"
 	"embed"
+	"errors"
 	"html/template"
 	"io/fs"
 	"log/slog"
@@ -87,7 +88,7 @@ func (p *Pages) Routes() []Route {
 		panic(err) // never: the files are embedded
 	}
 	all := []Route{
-		{Pattern: "GET /ui/static/", Handler: headers(lasting(http.StripPrefix("/ui/static/", http.FileServerFS(static))))},
+		{Pattern: "GET /ui/static/", Handler: headers(lasting(http.StripPrefix("/ui/static/", http.FileServerFS(onlyFiles{static}))))},
 		{Pattern: "GET /ui/login", Handler: headers(http.HandlerFunc(p.loginPage))},
 		{Pattern: "POST /ui/logout", Handler: headers(p.guard.Handler(http.HandlerFunc(p.logout)))},
 		{Pattern: "GET /{$}", Handler: headers(http.RedirectHandler("/ui/", http.StatusSeeOther))}, // for an address without a path
@@ -227,4 +228,19 @@ func (p *Pages) nav(ctx context.Context, here string, who *access.Operator) (all
 		}
 	}
 	return all
+}
+
+// onlyFiles is a file system without directories, which http.FileServerFS would list.
+type onlyFiles struct{ fs.FS }
+
+// Open implements fs.FS.
+func (o onlyFiles) Open(name string) (fs.File, error) {
+	f, err := o.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || info.IsDir() {
+		return nil, errors.Join(fs.ErrNotExist, err, f.Close())
+	}
+	return f, nil
 }

@@ -124,6 +124,9 @@ func add[I, O any](a *api, o operation, do func(context.Context, *I) (*O, error)
 	})
 }
 
+// view returns the store as the request's operator may see it.
+func (a *api) view(ctx context.Context) store.Store { return access.From(ctx).View(a.Store) }
+
 // may refuses an operator without the role on a cluster, and notes the cluster for the audit.
 func may(ctx context.Context, need server.Role, cluster string) error {
 	access.About(ctx, cluster)

@@ -42,7 +42,7 @@ func (a *api) clusters() {
 func (a *api) list(ctx context.Context, in *struct {
 	Within int `query:"within" minimum:"0" maximum:"100" doc:"Seconds to wait for the clusters' health; 0: health is not checked"`
 }) (*listed, error) {
-	rows, err := operate.Rows(ctx, a.Store)
+	rows, err := operate.Rows(ctx, a.view(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func lookAt[T any](ctx context.Context, a *api, name string, see func(*operate.S
 	if err != nil {
 		return out, err
 	}
-	s, _, err := operate.OpenNamed(ctx, st, name, a.Look(name))
+	s, _, err := operate.OpenNamed(ctx, access.From(ctx).View(st), name, a.Look(name))
 	if err != nil {
 		return out, err
 	}

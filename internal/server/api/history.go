@@ -45,7 +45,7 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	runs, err := a.Store.Runs(ctx, in.Cluster, in.Limit)
+	runs, err := a.view(ctx).Runs(ctx, in.Cluster, in.Limit)
 	out := &runList{}
 	if out.Body.Items = runs; runs == nil {
 		out.Body.Items = []plan.RunRecord{}
@@ -59,7 +59,7 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 func (a *api) run(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"64" doc:"The run's ID in the journal"`
 }) (*runOf, error) {
-	run, err := a.Store.Run(ctx, in.ID)
+	run, err := a.view(ctx).Run(ctx, in.ID)
 	return &runOf{run}, err
 }
 

@@ -76,7 +76,7 @@ func (a *api) listJobs(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	all, err := a.Store.Jobs(ctx, in.Cluster, in.Limit)
+	all, err := a.view(ctx).Jobs(ctx, in.Cluster, in.Limit)
 	out := &jobList{}
 	out.Body.Items = all
 	return out, err
@@ -92,7 +92,7 @@ func (a *api) clusterOfJob(r *http.Request, id string) (string, error) {
 }
 
 func (a *api) getJob(ctx context.Context, in *JobID) (*jobOf, error) {
-	j, err := a.Store.Job(ctx, in.ID)
+	j, err := a.view(ctx).Job(ctx, in.ID)
 	return &jobOf{j}, err
 }
 
@@ -107,7 +107,7 @@ func (a *api) stopJob(ctx context.Context, in *struct {
 	if err := a.Board.Stop(ctx, in.ID, how); err != nil {
 		return nil, err
 	}
-	j, err := a.Store.Job(ctx, in.ID)
+	j, err := a.view(ctx).Job(ctx, in.ID)
 	return &jobOf{j}, err
 }
 
@@ -184,7 +184,7 @@ func (f *follower) follow(ctx context.Context) error {
 
 // write writes new output. It first checks whether the job has ended, so that the output is complete in that case.
 func (f *follower) write(ctx context.Context) (ended bool, err error) {
-	j, err := f.a.Store.Job(ctx, f.id)
+	j, err := f.a.view(ctx).Job(ctx, f.id)
 	if err != nil {
 		return false, err
 	}
