@@ -201,7 +201,7 @@ func (b *Board) discharge(ctx context.Context, d *store.Duty, every time.Duratio
 	case err != nil:
 		d.Failures++
 		d.Outcome, d.Message, again = store.DutyFailed, err.Error(), k.pause(every, d.Failures)
-		log.Warn("what was to be done unasked failed", "failures", d.Failures, "again", again.String(), "error", d.Message)
+		log.Warn("what was to be done unasked failed", "failures", d.Failures, "again", again.String(), "error", fail.Whole(err).Error())
 	default:
 		if d.Failures = 0; d.Message != "" || d.Job != "" {
 			d.Outcome = store.DutyDone

@@ -46,8 +46,13 @@ func (b *Board) carryOut(ctx context.Context, claimed *store.Job) {
 	end(nil)
 	<-kept
 	j.lines.close()
-	if err := j.settle(ctx, done, err); err != nil {
-		log.Error("the end of the job was not recorded; its lease ends by itself", "error", err.Error())
+	returned, unsettled := j.settle(ctx, done, err)
+	switch {
+	case unsettled != nil:
+		log.Error("the end of the job was not recorded; its lease ends by itself", "error", unsettled.Error())
+		return
+	case returned:
+		log.Info("job returned to the queue: this server stops, and another one or its next start continues it")
 		return
 	}
 	b.tellChanged()
@@ -55,18 +60,18 @@ func (b *Board) carryOut(ctx context.Context, claimed *store.Job) {
 		b.c.Ended(j.Verb, err)
 	}
 	if err != nil {
-		log.Warn("job ended", "error", err.Error())
+		log.Warn("job ended", "error", fail.Whole(err).Error())
 	} else {
 		log.Info("job ended", "changed", done.Changed)
 	}
 }
 
 // settle records the outcome of a job. If the job ended only because this server stops, settle returns it for another server to continue.
-func (j *job) settle(ctx context.Context, done operate.Done, err error) error {
+func (j *job) settle(ctx context.Context, done operate.Done, err error) (returned bool, unsettled error) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	if ctx.Err() != nil && fail.KindOf(err) == fail.Interrupted && j.Stop == store.GoOn {
-		return j.b.c.Store.ReturnJob(bounded, j.Job)
+		return true, j.b.c.Store.ReturnJob(bounded, j.Job)
 	}
 	r := Result{Done: done, More: j.more}
 	if err != nil {
@@ -74,9 +79,9 @@ func (j *job) settle(ctx context.Context, done operate.Done, err error) error {
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {
-		return fail.Wrap(fail.Internal, err, "write down what came of the job")
+		return false, fail.Wrap(fail.Internal, err, "write down what came of the job")
 	}
-	return j.b.c.Store.EndJob(bounded, j.Job, raw)
+	return false, j.b.c.Store.EndJob(bounded, j.Job, raw)
 }
 
 // keep renews the job until hard ends, and stops the job on request.

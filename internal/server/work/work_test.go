@@ -1,6 +1,7 @@
 package work
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -275,5 +276,28 @@ func TestJobThatEndsServers(t *testing.T) {
 		if _, r := s.run(t, j.ID); fail.KindOf(r.Err()) != fail.Refused || !strings.Contains(r.Error, "not taken again") {
 			t.Errorf("%s: %+v", name, r)
 		}
+	}
+}
+
+// TestReturnedJobIsNoFailure: a job that a stopping server returns to the queue has not ended, neither in the log nor for metrics.
+func TestReturnedJobIsNoFailure(t *testing.T) {
+	s := newSite(t)
+	asked, digest, _ := s.plan(t)
+	j := testkit.Value(s.board.Add(t.Context(), "ann", "demo", Order{Asked: asked, Digest: digest}))(t)
+	var log bytes.Buffer
+	s.board.c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	s.board.c.Ended = func(verb string, err error) { t.Errorf("%s counts as ended: %v", verb, err) }
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	s.board.carryOut(ctx, testkit.Value(s.store.ClaimJob(t.Context(), ttl))(t))
+	if got := testkit.Value(s.store.Job(t.Context(), j.ID))(t); got.State != store.JobQueued {
+		t.Errorf("the job is %s", got.State)
+	}
+	if text := log.String(); strings.Contains(text, "level=WARN") || strings.Contains(text, "job ended") || !strings.Contains(text, "job returned") {
+		t.Error(text)
+	}
+	s.board.c.Ended = nil
+	if _, r := s.run(t, j.ID); r.Err() != nil || !r.Changed {
+		t.Errorf("it does not continue: %+v", r)
 	}
 }
