@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -76,7 +77,7 @@ func (s *Server) handler(on Listener) (http.Handler, error) {
 			}
 		}
 	}
-	return s.everything(notFound(mux)), nil
+	return s.everything(Missing(mux)), nil
 }
 
 // isOn reports whether the listener at serves a mount on m.
@@ -195,8 +196,8 @@ func (p *patient) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// notFound passes requests on to mux. Requests that match no mount get a problem document with status 404 or 405.
-func notFound(mux *http.ServeMux) http.Handler {
+// Missing passes requests on to mux. Requests that match no pattern get a problem document with status 404 or 405; browsers get a page, except of the API.
+func Missing(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
 		if pattern != "" {
@@ -205,11 +206,14 @@ func notFound(mux *http.ServeMux) http.Handler {
 		}
 		seen := Watch(discard{http.Header{}})
 		h.ServeHTTP(seen, r)
-		p := problem.Of(fail.New(fail.NotFound, "there is nothing at %s", r.URL.Path))
+		p := problem.OfRequest(http.StatusNotFound, "there is nothing at "+r.URL.Path)
 		if seen.code == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", seen.Header().Get("Allow"))
-			p = problem.Of(fail.New(fail.Invalid, "%s can't be asked by %s", r.URL.Path, r.Method))
-			p.Status = http.StatusMethodNotAllowed
+			p = problem.OfRequest(http.StatusMethodNotAllowed, r.URL.Path+" can't be asked by "+r.Method)
+		}
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			p.Write(w)
+			return
 		}
 		p.Answer(w, r)
 	})

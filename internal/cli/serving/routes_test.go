@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,6 +28,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/authority"
 	oidc "github.com/naupegos/naupegos/internal/server/issuer"
+	"github.com/naupegos/naupegos/internal/server/problem"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -58,7 +61,9 @@ func newWorld(t *testing.T) *world {
 	reopen := func(ctx context.Context) (store.Store, error) { return store.Open(ctx, at) }
 	st := testkit.Value(reopen(t.Context()))(t)
 	t.Cleanup(func() { testkit.Must(t, st.Close()) })
-	agent := func() (string, error) { return "", fail.New(fail.NotFound, "there is no agent in this test") }
+	file := filepath.Join(t.TempDir(), "agent")
+	testkit.Must(t, os.WriteFile(file, []byte("#!/bin/false\n"), 0o755)) // nothing runs it
+	agent := func() (string, error) { return file, nil }
 	h := Host{Out: io.Discard, Err: io.Discard, OpenStore: reopen, Agent: agent, Version: "test",
 		Options: func(operate.Asked, work.Need) operate.Options {
 			return operate.Options{Agent: agent, ReadOnly: true, Say: io.Discard}
@@ -96,13 +101,23 @@ func newWorld(t *testing.T) *world {
 		Disks:      []facts.Disk{{Path: "/dev/vda", SizeBytes: 20e9, Serial: foreignWord}}, Journal: []string{foreignWord},
 	}))(t), "")
 	testkit.Must(t, err)
+	testkit.Value(reg.Approve(t.Context(), foreignUUID, "", "ann"))(t)
+	testkit.Value(reg.Maintain(t.Context(), foreignUUID, foreignWord))(t)
 	return w
 }
 
-// furnish puts a foreign cluster into the store, with a run and a job.
+// A cluster of an operator of one cluster, which lacks machines.
+const (
+	ownCluster  = "rowers"
+	ownDocument = "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: " + ownCluster + "}\nspec:\n  provider: {metal: {}}\n  endpoint: {kind: address, address: k8s.example.org}\n" +
+		"  controlPlane: {replicas: 1}\n  workers: [{name: general, replicas: 1}]\n"
+)
+
+// furnish puts a foreign cluster into the store, with a run and a job, and the cluster of an operator of one cluster.
 func (w *world) furnish() {
 	ctx := w.t.Context()
 	c := testkit.Value(w.store.CreateCluster(ctx, store.Cluster{Name: foreignCluster, Provider: "metal", Document: []byte("# " + foreignWord + "\nkind: Cluster\n")}))(w.t)
+	testkit.Value(w.store.CreateCluster(ctx, store.Cluster{Name: ownCluster, Provider: "metal", Document: []byte(ownDocument)}))(w.t)
 	p := &plan.Plan{Verb: "apply", Cluster: foreignCluster, Steps: []*plan.Step{{ID: "s", Action: plan.Create, Title: foreignWord, Subject: foreignWord, Run: func(context.Context, plan.Progress) error { return nil }}}}
 	testkit.Value(plan.Execute(ctx, p, plan.Options{Journal: w.store.Journal(c.ID)}))(w.t)
 	w.run = testkit.Value(w.store.Runs(ctx, foreignCluster, 1))(w.t)[0].ID
@@ -249,12 +264,179 @@ func TestEveryRouteKeepsForeignersOut(t *testing.T) {
 	testkit.Value(store.VerifyAudit(t.Context(), w.store))(t)
 }
 
+// TestRefusalsKeepForeignersOut: what is refused to an operator of one cluster about this cluster names no foreign machine and no word about it; an
+// operator of all clusters gets the whole refusal.
+func TestRefusalsKeepForeignersOut(t *testing.T) {
+	w := newWorld(t)
+	token := func(role server.Role, cluster string) string {
+		text, _, err := access.NewToken(t.Context(), w.store, "liz", role, cluster, time.Hour)
+		testkit.Must(t, err)
+		return text
+	}
+	document := testkit.Value(json.Marshal(ownDocument))(t)
+	apply, bring := `{"verb": "apply", "cluster": "`+ownCluster+`"}`, `{"verb": "apply", "document": `+string(document)+`}`
+	plans := server.Mount{Pattern: "POST /api/v1/plans"}
+	for role, body := range map[server.Role]string{server.Read: apply, server.Operate: bring, server.Admin: apply} {
+		a := w.ask(plans, "POST", "/api/v1/plans", body, token(role, ownCluster))
+		if w.nothing(plans, role, body, a); a.code != 403 || !strings.Contains(a.body, "there are not enough machines") || !strings.Contains(a.body, "1 in maintenance") {
+			t.Errorf("%s: %d %s", role, a.code, a.body)
+		}
+		if a := w.ask(plans, "POST", "/api/v1/plans", body, token(role, "")); a.code != 403 || !strings.Contains(a.body, foreignWord) {
+			t.Errorf("%s of all clusters: %d %s", role, a.code, a.body)
+		}
+	}
+	admin, routes := token(server.Admin, ownCluster), 0
+	for _, part := range w.parts {
+		for _, m := range part.Mounts {
+			method, pattern, _ := strings.Cut(m.Pattern, " ")
+			if !strings.Contains(pattern, "{name}") || m.Need == server.Anybody || m.On == server.Front {
+				continue
+			}
+			path, _ := w.foreign(pattern)
+			path = strings.ReplaceAll(path, foreignCluster, ownCluster)
+			a := w.ask(m, method, path, `{}`, admin)
+			w.nothing(m, server.Admin, path, a)
+			routes++
+			if strings.HasSuffix(path, "/checks") && !strings.Contains(a.body, "there are not enough machines") {
+				t.Errorf("%s: %d %s", path, a.code, a.body)
+			}
+		}
+	}
+	if routes < 15 {
+		t.Errorf("there are %d routes about a cluster", routes)
+	}
+}
+
 // nothing checks that an answer contains no foreign data, except for texts that the request contains.
 func (w *world) nothing(m server.Mount, role server.Role, asked string, a got) {
 	w.t.Helper()
 	for _, word := range []string{foreignWord, foreignCluster, foreignMAC, foreignUUID, w.job, w.run} {
 		if !strings.Contains(asked, word) && strings.Contains(a.body, word) {
 			w.t.Errorf("%s with %s of another cluster tells %s: %.400s", m.Pattern, role, word, a.body)
+		}
+	}
+}
+
+// TestProcessesAreHidden: an operator of one cluster learns of its runs, jobs, duties and leases, and not on which hosts and by which processes they run.
+func TestProcessesAreHidden(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	c := testkit.Value(w.store.Cluster(ctx, ownCluster))(t)
+	p := &plan.Plan{Verb: "apply", Cluster: ownCluster, Steps: []*plan.Step{{ID: "s", Action: plan.Create, Title: "s", Subject: "s", Run: func(context.Context, plan.Progress) error { return nil }}}}
+	testkit.Value(plan.Execute(ctx, p, plan.Options{Journal: w.store.Journal(c.ID)}))(t)
+	w.run = testkit.Value(w.store.Runs(ctx, ownCluster, 1))(t)[0].ID
+	w.job = testkit.Value(w.store.AddJob(ctx, store.Job{Cluster: ownCluster, Verb: "apply", Who: "liz", Request: []byte(`{"verb": "apply"}`)}))(t).ID
+	for {
+		if j := testkit.Value(w.store.ClaimJob(ctx, time.Minute))(t); j == nil || j.ID == w.job {
+			break
+		}
+	}
+	testkit.Value(w.store.TakeDuty(ctx, ownCluster, "drift", time.Minute))(t)
+	lease := testkit.Value(w.store.AcquireLease(ctx, c.ID, "apply", store.LeaseOptions{}))(t)
+	defer func() { testkit.Must(t, lease.Release(ctx)) }()
+	tokens := map[string]string{}
+	for _, cluster := range []string{ownCluster, ""} {
+		var err error
+		tokens[cluster], _, err = access.NewToken(ctx, w.store, "liz", server.Admin, cluster, time.Hour)
+		testkit.Must(t, err)
+	}
+	seen := map[string]int{}
+	for _, part := range w.parts {
+		for _, m := range part.Mounts {
+			method, pattern, _ := strings.Cut(m.Pattern, " ")
+			path, _ := w.foreign(pattern)
+			path = strings.ReplaceAll(path, foreignCluster, ownCluster)
+			body := ""
+			switch {
+			case m.Need == server.Anybody || m.On == server.Front || strings.HasSuffix(path, "/live"):
+				continue
+			case strings.HasSuffix(path, "/events"), strings.HasSuffix(path, "/describe"):
+				body = "{}"
+			case method != "GET":
+				continue
+			}
+			for cluster, token := range tokens {
+				a := w.ask(m, method, path, body, token)
+				if strings.Contains(a.body, ", pid ") {
+					seen[cluster]++
+					if cluster != "" {
+						t.Errorf("%s tells the process: %.600s", m.Pattern, a.body)
+					}
+				}
+			}
+		}
+	}
+	if seen[""] < 8 { // otherwise this test shows nothing
+		t.Errorf("%d routes tell an operator of all clusters of processes", seen[""])
+	}
+	_, err := w.store.AcquireLease(ctx, c.ID, "destroy", store.LeaseOptions{})
+	if testkit.Fails(t, fail.Whole(err), fail.Conflict, ", pid "); strings.Contains(err.Error(), ", pid ") {
+		t.Errorf("the record of a conflict tells the process: %v", err)
+	}
+}
+
+// TestMistakesAreProblems: every refusal of the API, also those of its router and of its reader of requests, is a problem document with a kind, and
+// repeats no content of the request.
+func TestMistakesAreProblems(t *testing.T) {
+	w := newWorld(t)
+	token, _, err := access.NewToken(t.Context(), w.store, "ann", server.Admin, "", time.Hour)
+	testkit.Must(t, err)
+	const secret = "hunter2hunter2"
+	many := `{"verb": "apply"` + strings.Repeat(`, "x`+strings.Repeat("y", 1000)+`": 1`, 100) + `}`
+	for name, c := range map[string]struct {
+		method, path, body, kind, accept string
+		code                             int
+	}{
+		"no JSON":                {"POST", "/api/v1/plans", secret, "application/json", "", 400},
+		"another kind":           {"POST", "/api/v1/plans", `{"verb": "apply"}`, "text/" + secret, "", 415},
+		"an unknown field":       {"POST", "/api/v1/plans", `{"verb": "apply", "cluster": "demo", "extra": "` + secret + `"}`, "application/json", "", 422},
+		"an unknown verb":        {"POST", "/api/v1/plans", `{"verb": "` + secret + `"}`, "application/json", "", 422},
+		"of another type":        {"POST", "/api/v1/jobs", `{"verb": "apply", "parallel": "` + secret + `"}`, "application/json", "", 422},
+		"too many":               {"POST", "/api/v1/plans", many, "application/json", "", 422},
+		"no body":                {"POST", "/api/v1/plans", "", "application/json", "", 400},
+		"no number":              {"GET", "/api/v1/jobs?limit=" + secret, "", "", "", 422},
+		"no path":                {"GET", "/api/v1/nothing", "", "", "", 404},
+		"no path, of a browser":  {"GET", "/api/v1/nothing", "", "", "text/html", 404},
+		"no method":              {"DELETE", "/api/v1/plans", "", "", "", 405},
+		"no such form of answer": {"GET", "/api/v1/jobs", "", "", "application/xml", 200}, // as before: JSON
+	} {
+		r := testkit.Value(http.NewRequestWithContext(t.Context(), c.method, w.url+c.path, strings.NewReader(c.body)))(t)
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Content-Type", c.kind)
+		r.Header.Set("Accept", c.accept)
+		resp := testkit.Value(w.client.Do(r))(t)
+		data := testkit.Value(io.ReadAll(resp.Body))(t)
+		testkit.Must(t, resp.Body.Close())
+		if resp.StatusCode != c.code {
+			t.Errorf("%s: %d %.300s", name, resp.StatusCode, data)
+		}
+		if strings.Contains(string(data), secret) || len(data) > 10_000 {
+			t.Errorf("%s: it repeats the request: %.1000s", name, data)
+		}
+		if c.code == 200 {
+			continue
+		}
+		var p problem.Problem
+		if err := json.Unmarshal(data, &p); err != nil || p.Status != c.code || p.Detail == "" || fail.Named(p.Kind) == fail.Internal || resp.Header.Get("Content-Type") != problem.ContentType {
+			t.Errorf("%s: %v %s %.500s", name, err, resp.Header.Get("Content-Type"), data)
+		}
+		if c.code == 405 && resp.Header.Get("Allow") != "POST" {
+			t.Errorf("%s: it allows %q", name, resp.Header.Get("Allow"))
+		}
+	}
+	resp := testkit.Value(w.client.Get(w.url + "/openapi.json"))(t)
+	defer resp.Body.Close()
+	if text := string(testkit.Value(io.ReadAll(resp.Body))(t)); strings.Contains(text, "ErrorModel") || !strings.Contains(text, "#/components/schemas/ProblemProblem") {
+		t.Error("the description has another form of errors")
+	}
+}
+
+// TestNoDirectoryIsListed: the pages' files are served, and no list of them.
+func TestNoDirectoryIsListed(t *testing.T) {
+	w := newWorld(t)
+	for path, want := range map[string]int{"/ui/static/style.css": 200, "/ui/static/": 404, "/ui/static/nothing": 404, "/ui/static/.": 404, "/ui/static/../": 404} {
+		a := w.ask(server.Mount{}, "GET", path, "", "")
+		if a.code != want && a.code != 307 && a.code != 303 || want != 200 && strings.Contains(a.body, "live.js") {
+			t.Errorf("%s: %d %.200s", path, a.code, a.body)
 		}
 	}
 }

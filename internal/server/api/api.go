@@ -12,6 +12,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,6 +59,7 @@ func Part(ctx context.Context, c Config) server.Part {
 	mux := http.NewServeMux()
 	conf := huma.DefaultConfig("Naupegos", c.Version)
 	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath, conf.CreateHooks = "", "", "", nil
+	conf.Transformers = []huma.Transformer{mistaken}
 	conf.Info.Description = "Deploys and maintains highly available Kubernetes clusters. Errors are problem documents (RFC 9457); their field kind is one of those that exit codes have."
 	conf.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	conf.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "naupegos server token create makes one"}}
@@ -70,7 +72,7 @@ func Part(ctx context.Context, c Config) server.Part {
 	a.history()
 	a.server()
 	return server.Part{Name: "api", Mounts: append(a.all,
-		server.Mount{Pattern: "/api/", Handler: mux, Need: server.Read, Scope: server.Own(), MaxBody: mostBody}, // all paths without an operation
+		server.Mount{Pattern: "/api/", Handler: server.Missing(mux), Need: server.Read, Scope: server.Own(), MaxBody: mostBody}, // all paths without an operation
 		server.Mount{Pattern: "GET /openapi.json", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()},
 		server.Mount{Pattern: "GET /apidocs", Handler: http.HandlerFunc(a.docs), Scope: server.Public()},
 		server.Mount{Pattern: "GET /spec", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()}, // the older system's path
@@ -111,7 +113,7 @@ func add[I, O any](a *api, o operation, do func(context.Context, *I) (*O, error)
 	a.all = append(a.all, server.Mount{Pattern: o.method + " " + o.path, Handler: a.mux, Need: o.role, Scope: o.scope, MaxBody: mostBody, Stream: true})
 	op := huma.Operation{
 		OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Description: strings.TrimSpace(o.text + "\n\nNeeds the role " + string(o.role) + "."),
-		BodyReadTimeout: -1, MaxBodyBytes: -1, Errors: []int{400, 401, 403, 404, 409, 502, 503},
+		BodyReadTimeout: -1, MaxBodyBytes: -1, Responses: a.errors(400, 401, 403, 404, 409, 413, 415, 422, 500, 502, 503),
 	}
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		ctx, cancel := context.WithTimeout(ctx, o.within)
@@ -122,6 +124,31 @@ func add[I, O any](a *api, o operation, do func(context.Context, *I) (*O, error)
 		}
 		return out, nil
 	})
+}
+
+// errors describes the answers with these statuses: problem documents.
+func (a *api) errors(statuses ...int) map[string]*huma.Response {
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[problem.Problem](), true, "Problem")
+	all := map[string]*huma.Response{}
+	for _, s := range statuses {
+		all[strconv.Itoa(s)] = &huma.Response{Description: http.StatusText(s), Content: map[string]*huma.MediaType{problem.ContentType: {Schema: schema}}}
+	}
+	return all
+}
+
+// mistaken replaces huma's own errors, which repeat the request and have no kind, by problem documents.
+func mistaken(_ huma.Context, _ string, v any) (any, error) {
+	e, is := v.(*huma.ErrorModel)
+	if !is {
+		return v, nil
+	}
+	var all []problem.Mistake
+	for _, d := range e.Errors {
+		if d != nil {
+			all = append(all, problem.Mistake{Message: d.Message, Location: d.Location})
+		}
+	}
+	return problem.OfRequest(e.Status, e.Detail, all...), nil
 }
 
 // view returns the store as the request's operator may see it.

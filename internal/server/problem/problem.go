@@ -26,11 +26,43 @@ type Problem struct {
 	Status int    `json:"status"` // the same as the response's
 	Detail string `json:"detail"` // what was attempted, where, why it failed, and what to do about it
 	// Errors are the single mistakes in the request.
-	Errors []struct {
-		Message  string `json:"message"`
-		Location string `json:"location"`
-	} `json:"errors,omitempty"`
-	Kind string `json:"kind"` // as in the command's exit codes: "not ready", "conflict", …
+	Errors []Mistake `json:"errors,omitempty"`
+	Kind   string    `json:"kind"` // as in the command's exit codes: "not ready", "conflict", …
+}
+
+// Mistake is a single mistake in a request. It does not repeat what the request says there, which may be secret.
+type Mistake struct {
+	Message  string `json:"message"`
+	Location string `json:"location"`
+}
+
+// The bounds of the mistakes in a document.
+const (
+	mostMistakes = 20
+	mostText     = 300 // bytes of each text
+)
+
+// OfRequest returns the document of a request that was refused before it was understood. It tells the first mistakes, in detail as well.
+func OfRequest(status int, detail string, mistakes ...Mistake) *Problem {
+	kind := kindOf(status)
+	p := &Problem{Type: "about:blank", Title: kind.String(), Status: status, Detail: clip(detail), Kind: kind.String()}
+	for _, m := range mistakes[:min(len(mistakes), mostMistakes)] {
+		m = Mistake{clip(m.Message), clip(m.Location)}
+		p.Errors = append(p.Errors, m)
+		p.Detail += "; " + strings.TrimPrefix(m.Location+": ", ": ") + m.Message
+	}
+	if n := len(mistakes) - mostMistakes; n > 0 {
+		p.Detail += fmt.Sprintf("; and %d more", n)
+	}
+	return p
+}
+
+// clip shortens a text that a client may have made.
+func clip(text string) string {
+	if len(text) <= mostText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostText], "") + "…"
 }
 
 // statuses maps kinds to statuses. The default is 500.
