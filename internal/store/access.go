@@ -138,8 +138,7 @@ func (s *database) revoke(ctx context.Context, tx *sql.Tx, id string, at int64) 
 		return notAuthentic(macTokens, t.mac, t.macValues())
 	}
 	t.Revoked = fromMicros(at)
-	_, err = tx.ExecContext(ctx, "UPDATE tokens SET revoked = $1, mac = $2 WHERE id = $3", at, s.mac(macTokens, t.macValues()...), id)
-	return err
+	return run(ctx, tx, "UPDATE tokens SET revoked = $1, mac = $2 WHERE id = $3", at, s.mac(macTokens, t.macValues()...), id)
 }
 
 // macValues returns the values of macTokens' columns. The last use is not among them, because each request would have to sign the row again.

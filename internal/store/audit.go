@@ -250,8 +250,7 @@ func (s *database) pruneAudit(ctx context.Context, tx *sql.Tx, head *AuditHead, 
 		}
 		head.First, head.Anchor = e.Seq+1, e.Hash
 	}
-	_, err = tx.ExecContext(ctx, "DELETE FROM audit WHERE seq > 0 AND seq < $1", head.First)
-	return err
+	return run(ctx, tx, "DELETE FROM audit WHERE seq > 0 AND seq < $1", head.First)
 }
 
 const selectHead = "SELECT seq, hash, first, anchor, at, signature FROM audit_head WHERE id = 1"

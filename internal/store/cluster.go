@@ -38,12 +38,15 @@ func (s *database) NextID(ctx context.Context, name, wanted string) (string, err
 	for n := 0; ; n++ {
 		sum := sha256.Sum256([]byte(strings.Join([]string{s.identity.Recipient().String(), s.self.Host, name, strconv.Itoa(n)}, "\x00")))
 		id := cmp.Or(wanted, name+"-"+hex.EncodeToString(sum[:4]))
+		if err := CheckID(name, id); err != nil {
+			return "", err
+		}
 		used, err := one(ctx, s, s.reads, value[int], "SELECT COUNT(*) FROM store_facts WHERE name = $1", usedPrefix+id)
 		switch {
 		case err != nil:
 			return "", s.wrap(err, "find an ID for the cluster %s", name)
 		case used == 0:
-			return id, CheckID(name, id)
+			return id, nil
 		case wanted != "":
 			return "", s.taken(ctx, Cluster{ID: id, Name: name})
 		}
@@ -52,12 +55,11 @@ func (s *database) NextID(ctx context.Context, name, wanted string) (string, err
 
 // CreateCluster implements Store.
 func (s *database) CreateCluster(ctx context.Context, c Cluster) (*Cluster, error) {
-	if c.ID == "" {
-		var err error
-		if c.ID, err = s.NextID(ctx, c.Name, ""); err != nil {
-			return nil, err
-		}
+	next, err := s.NextID(ctx, c.Name, "")
+	if err != nil {
+		return nil, err
 	}
+	c.ID = cmp.Or(c.ID, next)
 	return s.create(ctx, c, "")
 }
 
@@ -135,17 +137,17 @@ func (s *database) unknown(ctx context.Context, q querier, name string) error {
 	}
 	e := fail.New(fail.NotFound, "there is no such cluster").At(name)
 	if len(all) == 0 {
-		return e.Do("there are none in %s yet; naupegos apply makes one", s.where)
+		return e.Do("naupegos apply makes one").Confide("  there are none in %s yet", s.where)
 	}
 	names := make([]string, 0, len(all))
 	for _, c := range all {
 		names = append(names, c.Name)
 	}
-	known := "known clusters: " + strings.Join(names, ", ")
+	known := "  known clusters: " + strings.Join(names, ", ")
 	if near := fail.Nearest(name, names); near != "" {
-		return e.Do("did you mean %s? %s", near, known)
+		known = "  did you mean " + near + "?\n" + known
 	}
-	return e.Do("%s", known)
+	return e.Confide("%s", known)
 }
 
 // Clusters implements Store.
@@ -196,8 +198,7 @@ func (s *database) SaveCluster(ctx context.Context, c *Cluster) error {
 // DeleteCluster implements Store.
 func (s *database) DeleteCluster(ctx context.Context, id string) error {
 	err := s.fenced(ctx, id, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM clusters WHERE id = $1", id)
-		return err
+		return run(ctx, tx, "DELETE FROM clusters WHERE id = $1", id)
 	})
 	if err != nil {
 		return s.wrap(err, "forget the cluster %s", id)

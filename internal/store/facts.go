@@ -15,8 +15,7 @@ func (s *database) SetFact(ctx context.Context, clusterID string, f Fact, value 
 			return err
 		}
 		if value == "" {
-			_, err = tx.ExecContext(ctx, "DELETE FROM facts WHERE cluster_id = $1 AND kind = $2 AND subject = $3", clusterID, f.Kind, f.Subject)
-			return err
+			return run(ctx, tx, "DELETE FROM facts WHERE cluster_id = $1 AND kind = $2 AND subject = $3", clusterID, f.Kind, f.Subject)
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO facts (cluster_id, kind, subject, value) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (cluster_id, kind, subject) DO UPDATE SET value = excluded.value`, clusterID, f.Kind, f.Subject, value)

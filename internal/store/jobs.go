@@ -103,8 +103,7 @@ func (s *database) AddJob(ctx context.Context, j Job) (*Job, error) {
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM jobs WHERE state = $1 AND id NOT IN (SELECT id FROM jobs ORDER BY created_at DESC, id DESC LIMIT $2)`, JobEnded, KeepJobs)
-		return err
+		return run(ctx, tx, `DELETE FROM jobs WHERE state = $1 AND id NOT IN (SELECT id FROM jobs ORDER BY created_at DESC, id DESC LIMIT $2)`, JobEnded, KeepJobs)
 	})
 	if s.d.isUnique(err) {
 		return nil, s.busy(ctx, j.Cluster)
@@ -215,8 +214,7 @@ func (s *database) BeatJob(ctx context.Context, j *Job, ttl time.Duration) (stop
 // AgreeJob implements Jobs.
 func (s *database) AgreeJob(ctx context.Context, j *Job, agreed json.RawMessage) error {
 	return s.ours(ctx, j, "remember the plan of", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE jobs SET agreed = $1 WHERE id = $2", string(agreed), j.ID)
-		return err
+		return run(ctx, tx, "UPDATE jobs SET agreed = $1 WHERE id = $2", string(agreed), j.ID)
 	})
 }
 
@@ -246,16 +244,14 @@ func (s *database) SayJob(ctx context.Context, j *Job, lines []string) error {
 // EndJob implements Jobs.
 func (s *database) EndJob(ctx context.Context, j *Job, result json.RawMessage) error {
 	return s.ours(ctx, j, "end", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE jobs SET state = $1, result = $2, ended = $3 WHERE id = $4", JobEnded, string(result), micros(time.Now()), j.ID)
-		return err
+		return run(ctx, tx, "UPDATE jobs SET state = $1, result = $2, ended = $3 WHERE id = $4", JobEnded, string(result), micros(time.Now()), j.ID)
 	})
 }
 
 // ReturnJob implements Jobs.
 func (s *database) ReturnJob(ctx context.Context, j *Job) error {
 	return s.ours(ctx, j, "return", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE jobs SET state = $1 WHERE id = $2", JobQueued, j.ID)
-		return err
+		return run(ctx, tx, "UPDATE jobs SET state = $1 WHERE id = $2", JobQueued, j.ID)
 	})
 }
 

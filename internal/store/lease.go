@@ -103,11 +103,7 @@ func (s *database) now(ctx context.Context, q querier) (time.Time, error) { retu
 func held(old *leaseRow, self holder, now time.Time) error {
 	i := old.info
 	ago := func(t time.Time) string { return now.Sub(t).Round(time.Second).String() }
-	who := i.By
-	if who == i.Holder {
-		who = "a command on a host"
-	}
-	e := fail.New(fail.Conflict, "%s is running: held by %s since %s (%s ago), last heartbeat %s ago, expires in %s", i.Title, who,
+	e := fail.New(fail.Conflict, "%s is running: held by %s since %s (%s ago), last heartbeat %s ago, expires in %s", i.Title, cmp.Or(old.asker, "a command on a host"),
 		i.Acquired.Local().Format("2006-01-02 15:04:05"), ago(i.Acquired), ago(i.Heartbeat), i.Expires.Sub(now).Round(time.Second)).At(i.Cluster).Confide("  it is %s", i.Holder)
 	if old.holder.lives(self) == alive {
 		return e.Do("wait until it is done, or stop it there with Ctrl-C").Confide("  it is %s; kill -INT %d stops it here", i.Holder, old.holder.PID)
@@ -273,6 +269,7 @@ type leaseRow struct {
 	info   LeaseInfo
 	held   bool
 	holder holder
+	asker  string // the user who requested the verb; empty: only the process is known
 }
 
 func scanLease(row scanner) (*leaseRow, error) {
@@ -280,7 +277,7 @@ func scanLease(row scanner) (*leaseRow, error) {
 	var held int
 	var who string
 	var acquired, heartbeat, expires int64
-	err := row.Scan(&l.info.ClusterID, &l.info.Cluster, &l.info.Generation, &held, &l.info.Verb, &who, &acquired, &heartbeat, &expires, &l.info.Title, &l.info.By)
+	err := row.Scan(&l.info.ClusterID, &l.info.Cluster, &l.info.Generation, &held, &l.info.Verb, &who, &acquired, &heartbeat, &expires, &l.info.Title, &l.asker)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +286,7 @@ func scanLease(row scanner) (*leaseRow, error) {
 	}
 	l.held = held != 0
 	l.info.Holder = l.holder.String()
-	l.info.Title, l.info.By = cmp.Or(l.info.Title, l.info.Verb), cmp.Or(l.info.By, l.info.Holder)
+	l.info.Title, l.info.By = cmp.Or(l.info.Title, l.info.Verb), cmp.Or(l.asker, l.info.Holder)
 	l.info.Acquired, l.info.Heartbeat, l.info.Expires = fromMicros(acquired), fromMicros(heartbeat), fromMicros(expires)
 	return &l, nil
 }

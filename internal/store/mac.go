@@ -229,8 +229,7 @@ func (s *database) putMAC(ctx context.Context, tx *sql.Tx, t macTable, values []
 
 // putFact stores a fact about the store itself.
 func (s *database) putFact(ctx context.Context, tx *sql.Tx, name, text string) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, text)
-	return err
+	return run(ctx, tx, "INSERT INTO store_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, text)
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -113,8 +113,7 @@ func makeFactsTable(ctx context.Context, tx *sql.Tx) error {
 			return err
 		}
 	}
-	_, err = tx.ExecContext(ctx, "ALTER TABLE clusters DROP COLUMN facts")
-	return err
+	return run(ctx, tx, "ALTER TABLE clusters DROP COLUMN facts")
 }
 
 // factOfKey returns the fact for a key of schema 1.

@@ -69,8 +69,7 @@ func (s *database) leave(ctx context.Context, tx *sql.Tx, to string) error {
 	if err := s.still(ctx, tx); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", movedFact, to)
-	return err
+	return run(ctx, tx, "INSERT INTO store_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", movedFact, to)
 }
 
 // movedTo returns the location of the store that replaces this one; empty if none does.

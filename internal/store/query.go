@@ -20,6 +20,12 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// run executes a statement whose result does not matter.
+func run(ctx context.Context, q querier, query string, args ...any) error {
+	_, err := q.ExecContext(ctx, query, args...)
+	return err
+}
+
 // scanner is one row.
 type scanner interface{ Scan(...any) error }
 
@@ -175,8 +181,7 @@ func (s *database) wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}
-	var known *fail.Error
-	if errors.As(err, &known) {
+	if errors.As(err, new(*fail.Error)) {
 		return err
 	}
 	return s.d.explain(fail.Wrap(fail.KindOf(err), err, format, args...))

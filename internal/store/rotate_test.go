@@ -82,7 +82,7 @@ func TestRotate(t *testing.T) {
 	defer func() { testkit.Must(t, old.Close()) }()
 	testkit.Value(old.Secrets("one-00000000").Get(ctx, "s0"))(t)
 	rows := map[string]string{}
-	for _, q := range []string{"SELECT wrapped FROM cluster_keys WHERE cluster_id = 'one'", "SELECT mac FROM cluster_keys WHERE cluster_id = 'one'", "SELECT mac FROM tokens WHERE id = 't1'"} {
+	for _, q := range []string{"SELECT wrapped FROM cluster_keys WHERE cluster_id = 'one-00000000'", "SELECT mac FROM cluster_keys WHERE cluster_id = 'one-00000000'", "SELECT mac FROM tokens WHERE id = 't1'"} {
 		rows[q] = testkit.Value(value[string](old.db.QueryRow(q)))(t)
 	}
 	done := testkit.Value(Rotate(ctx, at))(t)
@@ -111,7 +111,7 @@ func TestRotate(t *testing.T) {
 	}
 	// Old rows are refused.
 	for _, do := range []string{"UPDATE tokens SET mac = '" + rows["SELECT mac FROM tokens WHERE id = 't1'"] + "'",
-		"UPDATE cluster_keys SET wrapped = '" + rows["SELECT wrapped FROM cluster_keys WHERE cluster_id = 'one'"] + "', mac = '" + rows["SELECT mac FROM cluster_keys WHERE cluster_id = 'one'"] + "' WHERE cluster_id = 'one'"} {
+		"UPDATE cluster_keys SET wrapped = '" + rows["SELECT wrapped FROM cluster_keys WHERE cluster_id = 'one-00000000'"] + "', mac = '" + rows["SELECT mac FROM cluster_keys WHERE cluster_id = 'one-00000000'"] + "' WHERE cluster_id = 'one-00000000'"} {
 		_, err := old.db.Exec(do)
 		testkit.Must(t, err)
 	}

@@ -91,8 +91,7 @@ func (x *secrets) insert(ctx context.Context, name string, value []byte, onConfl
 // Delete implements Secrets.
 func (x *secrets) Delete(ctx context.Context, name string) error {
 	err := x.s.fenced(ctx, x.cluster, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM secrets WHERE cluster_id = $1 AND name = $2", x.cluster, name)
-		return err
+		return run(ctx, tx, "DELETE FROM secrets WHERE cluster_id = $1 AND name = $2", x.cluster, name)
 	})
 	return x.s.wrap(err, "forget the secret %s", name)
 }

@@ -26,7 +26,7 @@ func TestView(t *testing.T) {
 	if runs, err := s.Runs(ctx, "", 0); err != nil || len(runs) != 0 {
 		t.Errorf("%v, %v", runs, err)
 	}
-	if _, err := s.Cluster(ctx, "demo"); fail.KindOf(err) != fail.NotFound || !strings.Contains(err.Error(), dir) {
+	if _, err := s.Cluster(ctx, "demo"); fail.KindOf(err) != fail.NotFound || !strings.Contains(fail.Whole(err).Error(), dir) {
 		t.Errorf("%v", err)
 	}
 	if err := s.Close(); err != nil {

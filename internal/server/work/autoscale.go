@@ -106,7 +106,7 @@ func (b *Board) listen(ctx context.Context, name string, port int) (net.Listener
 	}
 	const do = "give another spec.unattended.autoscalePort, and the autoscaler the Secret of naupegos autoscale --secret"
 	if other != "" {
-		return nil, fail.New(fail.Refused, "listen for its autoscaler: port %d on this server is cluster %s's", port, other).At(name).Do(do)
+		return nil, fail.New(fail.Refused, "listen for its autoscaler: port %d on this server is another cluster's", port).At(name).Do(do).Confide("  it is %s's", other)
 	}
 	return nil, fail.Wrap(fail.Refused, err, "listen for its autoscaler").At(name).Do("find the listener with ss -ltnp, or " + do)
 }

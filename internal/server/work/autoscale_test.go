@@ -192,7 +192,7 @@ func TestSamePort(t *testing.T) {
 		d = all[0]
 		return nil
 	})
-	if d.Outcome != store.DutyFailed || d.Failures < 1 || !strings.Contains(d.Message, fmt.Sprintf("port %d on this server is cluster demo's", port)) {
+	if d.Outcome != store.DutyFailed || d.Failures < 1 || !strings.Contains(d.Message, fmt.Sprintf("port %d on this server is another cluster's", port)) {
 		t.Errorf("%+v", d)
 	}
 	s.answered(t, s.autoscaler(t, demo, port))

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 func clusters(t *testing.T, at Opener, d Database) {
 	s, ctx := at(""), t.Context()
 	_, err := s.Cluster(ctx, "demo")
-	testkit.Fails(t, err, fail.NotFound, "demo", "none")
+	testkit.Fails(t, fail.Whole(err), fail.NotFound, "demo", "none")
 	c := newCluster(t, s, "demo")
 	if !regexp.MustCompile(`^demo-[0-9a-f]{8}$`).MatchString(c.ID) {
 		t.Errorf("ID %q", c.ID)
@@ -25,9 +26,12 @@ func clusters(t *testing.T, at Opener, d Database) {
 	_, err = s.CreateCluster(ctx, store.Cluster{Name: "demo"})
 	testkit.Fails(t, err, fail.Conflict, "demo")
 	_, err = s.CreateCluster(ctx, store.Cluster{})
-	testkit.Fails(t, err, fail.Invalid, "name")
+	testkit.Fails(t, err, fail.Invalid, "is no ID of the cluster")
 	_, err = s.Cluster(ctx, "dmeo")
-	testkit.Fails(t, err, fail.NotFound, "dmeo", "alpha, demo")
+	testkit.Fails(t, fail.Whole(err), fail.NotFound, "dmeo", "did you mean demo?", "alpha, demo")
+	if strings.Contains(err.Error(), "alpha") {
+		t.Errorf("a record of the error names other clusters: %v", err)
+	}
 
 	c.Document, c.Facts = []byte("new"), store.Facts{{Kind: "a"}: "b", {Kind: "a", Subject: "x"}: "c"}
 	if err := s.SaveCluster(ctx, c); err != nil {
@@ -100,7 +104,7 @@ func facts(t *testing.T, at Opener, _ Database) {
 	if d := cmp.Diff([]store.Facts{c.Facts, other.Facts}, []store.Facts{all[0].Facts, all[1].Facts}); d != "" {
 		t.Error(d)
 	}
-	testkit.Fails(t, s.SetFact(ctx, "nobody-12345678", store.Fact{Kind: "a"}, "b"), fail.NotFound, "nobody", "demo")
+	testkit.Fails(t, fail.Whole(s.SetFact(ctx, "nobody-12345678", store.Fact{Kind: "a"}, "b")), fail.NotFound, "nobody", "demo")
 }
 
 // nextID: an ID can be foreseen, by this store alone, and is taken once.
@@ -191,7 +195,7 @@ func secrets(t *testing.T, at Opener, d Database) {
 		t.Fatal(err)
 	}
 	testkit.Fails(t, x.Put(ctx, "", nil), fail.Invalid)
-	testkit.Fails(t, s.Secrets("nobody-12345678").Put(ctx, "ca", nil), fail.NotFound, "nobody", "demo")
+	testkit.Fails(t, fail.Whole(s.Secrets("nobody-12345678").Put(ctx, "ca", nil)), fail.NotFound, "nobody", "demo")
 
 	other := at("") // reads through the disk, not the cached key
 	if v, err := other.Secrets(c.ID).Get(ctx, "ca"); err != nil || string(v) != "two" {

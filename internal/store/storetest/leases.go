@@ -38,7 +38,7 @@ func leaseIsExclusiveAndRenewed(t *testing.T, at Opener, d Database) {
 		t.Error(ls, err)
 	}
 	_, err = s.AcquireLease(t.Context(), "nobody-12345678", "apply", store.LeaseOptions{})
-	testkit.Fails(t, err, fail.NotFound, "nobody", "demo")
+	testkit.Fails(t, fail.Whole(err), fail.NotFound, "nobody", "demo")
 }
 
 // leaseOfAnotherHostEndsByExpiry takes over, after expiry only, from a holder whose process can't be seen.
@@ -52,7 +52,7 @@ func leaseOfAnotherHostEndsByExpiry(t *testing.T, at Opener, d Database) {
 	}
 	d.HoldUp(l) // as when the host hangs
 	_, err = near.AcquireLease(t.Context(), c.ID, "apply", store.LeaseOptions{})
-	testkit.Fails(t, err, fail.Conflict, "@far", "when it expires")
+	testkit.Fails(t, fail.Whole(err), fail.Conflict, "@far", "when it expires")
 	if ls, err := near.Leases(t.Context()); err != nil || ls[0].Alive != "unknown" {
 		t.Error(ls, err)
 	}
