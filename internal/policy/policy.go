@@ -61,13 +61,19 @@ func (p *Policy) BMC(ip netip.Addr) bool {
 	})
 }
 
-// CheckBackupsOf refuses to read another cluster's backups, where a document keeps its own, by a credential that is not bound to their path.
+// CheckBackupsOf refuses to read another cluster's backups, where a document keeps its own, by a credential that is not bound to their path, or in a
+// directory that the other cluster may not use.
 func (p *Policy) CheckBackupsOf(ctx context.Context, creds Credentials, doc *v1alpha1.Cluster, of string) error {
 	c, other := &check{ctx: ctx, creds: creds, doc: doc}, *doc
 	other.Metadata.Name = of
+	there := &check{ctx: ctx, creds: creds, doc: &other, rule: p.rules.For(of)}
 	for _, f := range doc.HostFields() {
-		if f.Use == v1alpha1.HostCredential && strings.HasPrefix(f.Path, "spec.backup.to.") {
+		switch {
+		case !strings.HasPrefix(f.Path, "spec.backup.to."):
+		case f.Use == v1alpha1.HostCredential:
 			c.add(c.credential(f, PathOf(&other, f.Path)))
+		case f.Use == v1alpha1.HostDirectory:
+			c.add(there.field(f))
 		}
 	}
 	return errors.Join(c.refused...)

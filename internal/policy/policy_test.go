@@ -292,3 +292,27 @@ func TestPathsOfCredentials(t *testing.T) {
 		testkit.Fails(t, err, fail.Invalid, "--path")
 	}
 }
+
+// TestBackupsOfAnotherInADirectory: a document's directory shows another cluster's backups only if that cluster may use it, too.
+func TestBackupsOfAnotherInADirectory(t *testing.T) {
+	rules := testkit.Value(v1alpha1.ParseServerPolicy("p", []byte(`apiVersion: naupegos.dev/v1alpha1
+kind: ServerPolicy
+providers: [metal]
+clusters:
+- names: [prod-*]
+  backupDirectories: [/srv/backups]
+`)))(t)
+	doc := testkit.Value(v1alpha1.ParseFilledIn("x", []byte(`apiVersion: naupegos.dev/v1alpha1
+kind: Cluster
+metadata: {name: prod-a}
+spec:
+  provider: {metal: {}}
+  endpoint: {kind: direct}
+  controlPlane: {replicas: 1, schedulable: true}
+  backup: {to: {directory: /srv/backups}}
+`)))(t)
+	p, creds := policy.New(rules), policy.NewCredentials(memory{})
+	testkit.Must(t, p.Check(t.Context(), creds, doc, nil))
+	testkit.Must(t, p.CheckBackupsOf(t.Context(), creds, doc, "prod-b"))
+	testkit.Fails(t, p.CheckBackupsOf(t.Context(), creds, doc, "harbour"), fail.Refused, "spec.backup.to.directory", "cluster harbour may not use directory /srv/backups")
+}
