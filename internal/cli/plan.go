@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -47,6 +48,9 @@ secrets are never shown. naupegos diff prints the differences alone.
 if anything has changed in the meantime. The file holds the document and the plan, but no secrets. The bundle is
 pulled or built first if it is not in the library.
 
+Given a cluster's NAME, plan compares the document that was applied last, as the store has it: it shows what has changed
+since by other hands. A server needs only the role read for this.
+
 --only plans a part of the cluster, and lists below the plan what is left out.
 --destroy plans what naupegos destroy would do to the cluster NAME, or to the one that FILE describes.
 
@@ -54,6 +58,7 @@ Exit status: 0 if there is nothing to do, 2 if there are changes, any other on e
 		Example: `  naupegos plan -f cluster.yaml
   naupegos plan -f cluster.yaml -o json | jq '.steps[].id'
   naupegos plan -f cluster.yaml --out cluster.plan
+  naupegos plan demo
   naupegos plan --destroy demo`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,10 +67,10 @@ Exit status: 0 if there is nothing to do, 2 if there are changes, any other on e
 				return fail.New(fail.Invalid, "--only and --destroy exclude each other").Do("destroy removes all parts of a cluster")
 			case f.destroy:
 				return a.planDestroy(cmd.Context(), args, &f)
-			case len(args) > 0:
-				return fail.New(fail.Invalid, "plan takes a document, not %q", args[0]).Do("name it with -f FILE; only --destroy takes a NAME")
 			case f.keepVolumes:
 				return fail.New(fail.Invalid, "--keep-volumes needs --destroy")
+			case len(args) > 0:
+				return a.planStored(cmd.Context(), args[0], &f)
 			}
 			return a.plan(cmd.Context(), &f)
 		},
@@ -118,6 +123,23 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s carries it out.\n", f.save)
 	}
 	return a.printPlan(ap.Plan, ap.Later(), &f.out, f.diff)
+}
+
+// planStored shows what apply would do to a cluster by its stored document.
+func (a *App) planStored(ctx context.Context, name string, f *planFlags) error {
+	switch {
+	case f.file != "":
+		return fail.New(fail.Invalid, "-f %s and the cluster %s exclude each other", f.file, name).Do("-f names a document, an argument the cluster whose stored document is planned")
+	case strings.ContainsAny(name, "./"):
+		return fail.New(fail.Invalid, "%q is not the name of a cluster", name).Do("a document is named by -f FILE")
+	case f.save != "":
+		return fail.New(fail.Invalid, "a plan of the stored document can't be saved").Do("naupegos document %s writes it to a file, and naupegos plan -f FILE --out saves the plan", name)
+	}
+	p, later, err := foreseen(ctx, a, operate.Asked{Verb: operate.Apply, Cluster: name, Only: f.only})
+	if err != nil {
+		return err
+	}
+	return a.printPlan(p, later, &f.out, f.diff)
 }
 
 // planAfar shows a server's plan.

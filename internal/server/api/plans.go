@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,7 +107,7 @@ func mayBring(ctx context.Context, asked *operate.Asked) error {
 	}
 	access.About(ctx, asked.Cluster)
 	return fail.New(fail.Refused, "with the role %s a plan takes the stored document; another document needs the role %s", who.Role, server.Operate).
-		Do("leave out the document and name the cluster, or ask for a token: naupegos server token create --role %s", server.Operate)
+		Do("plan the stored document (naupegos plan %s), or ask for a token: naupegos server token create --role %s", cmp.Or(asked.Cluster, who.Cluster, "NAME"), server.Operate)
 }
 
 func (a *api) plan(ctx context.Context, in *struct{ Body PlanRequest }) (*planned, error) {
