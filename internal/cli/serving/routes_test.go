@@ -426,7 +426,7 @@ func TestMistakesAreProblems(t *testing.T) {
 	resp := testkit.Value(w.client.Get(w.url + "/openapi.json"))(t)
 	defer resp.Body.Close()
 	if text := string(testkit.Value(io.ReadAll(resp.Body))(t)); strings.Contains(text, "ErrorModel") || !strings.Contains(text, "#/components/schemas/ProblemProblem") {
-		t.Error("the description has another form of errors")
+		t.Error("the description has another form of errors", strings.Contains(text, "ErrorModel"))
 	}
 }
 

@@ -71,6 +71,9 @@ func Part(ctx context.Context, c Config) server.Part {
 	a.jobs()
 	a.history()
 	a.server()
+	for _, t := range []reflect.Type{reflect.TypeFor[huma.ErrorModel](), reflect.TypeFor[huma.ErrorDetail]()} { // no answer has them
+		delete(conf.Components.Schemas.Map(), schemaName(t, ""))
+	}
 	return server.Part{Name: "api", Mounts: append(a.all,
 		server.Mount{Pattern: "/api/", Handler: server.Missing(mux), Need: server.Read, Scope: server.Own(), MaxBody: mostBody}, // all paths without an operation
 		server.Mount{Pattern: "GET /openapi.json", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()},
@@ -144,7 +147,11 @@ func mistaken(_ huma.Context, _ string, v any) (any, error) {
 	}
 	var all []problem.Mistake
 	for _, d := range e.Errors {
-		if d != nil {
+		switch {
+		case d == nil:
+		case e.Status == http.StatusUnsupportedMediaType: // the message repeats the header
+			all = append(all, problem.Mistake{Message: "the content type is not application/json", Location: "header.Content-Type"})
+		default:
 			all = append(all, problem.Mistake{Message: d.Message, Location: d.Location})
 		}
 	}
