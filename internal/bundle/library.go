@@ -92,7 +92,7 @@ func (l *Library) Get(_ context.Context, id string) (*Bundle, error) {
 	path := l.manifestPath(full)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fail.New(fail.NotFound, "no bundle %s in %s", id, l.root).Do("see `naupegos bundle list`")
+		return nil, fail.New(fail.NotFound, "no bundle %s", id).Do("see `naupegos bundle list`").Confide("  bundles are in %s", l.root)
 	} else if err != nil {
 		return nil, ioError(err, "read bundle manifest", path)
 	}
@@ -133,7 +133,7 @@ func (l *Library) resolve(id string) (string, error) {
 	case err != nil:
 		return "", fail.Wrap(fail.Internal, err, "find bundle %s", id)
 	case len(found) == 0:
-		return "", fail.New(fail.NotFound, "no bundle %s in %s", id, l.root).Do("see `naupegos bundle list`")
+		return "", fail.New(fail.NotFound, "no bundle %s", id).Do("see `naupegos bundle list`").Confide("  bundles are in %s", l.root)
 	case len(found) > 1:
 		return "", fail.New(fail.Invalid, "%d bundles begin with %s", len(found), id).Do("give more digits")
 	}
@@ -157,7 +157,7 @@ func (l *Library) Find(ctx context.Context, kubernetes string, addons ...string)
 	for _, set := range addons {
 		with, others = with+" --addons "+set, "bundle import" // addons' programs are always built
 	}
-	missing := fail.New(fail.NotFound, "no bundle of Kubernetes %s for %s in %s", titleOf(kubernetes, addons), hostPlatform(), l.root)
+	missing := fail.New(fail.NotFound, "no bundle of Kubernetes %s for %s", titleOf(kubernetes, addons), hostPlatform()).Confide("  bundles are in %s", l.root)
 	if !slices.Contains(release.Versions(), kubernetes) {
 		return nil, missing.Do("naupegos bundle list shows the built ones; this naupegos builds %s", strings.Join(release.Versions(), ", "))
 	}
@@ -217,7 +217,7 @@ func (l *Library) Remove(ctx context.Context, id string) error {
 	}
 	// Not l.Get: a bundle whose manifest is damaged must be removable too.
 	if err := os.Remove(l.manifestPath(full)); errors.Is(err, fs.ErrNotExist) {
-		return fail.New(fail.NotFound, "no bundle %s in %s", id, l.root).Do("see `naupegos bundle list`")
+		return fail.New(fail.NotFound, "no bundle %s", id).Do("see `naupegos bundle list`").Confide("  bundles are in %s", l.root)
 	} else if err != nil {
 		return ioError(err, "remove bundle", l.manifestPath(full))
 	}

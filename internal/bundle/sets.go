@@ -200,8 +200,8 @@ func (l *Library) Set(name string) (AddedSet, error) {
 	path := l.setPath(name)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return AddedSet{}, fail.New(fail.NotFound, "no set of images %q in %s", name, l.root).
-			Do("naupegos bundle list shows the sets; naupegos bundle add image --set %s REF makes it", name)
+		return AddedSet{}, fail.New(fail.NotFound, "no set of images %q", name).
+			Do("naupegos bundle list shows the sets; naupegos bundle add image --set %s REF makes it", name).Confide("  sets are in %s", l.root)
 	} else if err != nil {
 		return AddedSet{}, ioError(err, "read set of images", path)
 	}
@@ -257,7 +257,7 @@ func (l *Library) RemoveSet(ctx context.Context, name string) error {
 	}
 	defer unlock()
 	if err := os.Remove(l.setPath(name)); errors.Is(err, fs.ErrNotExist) {
-		return fail.New(fail.NotFound, "no set of images %q in %s", name, l.root).Do("see naupegos bundle list")
+		return fail.New(fail.NotFound, "no set of images %q", name).Do("see naupegos bundle list").Confide("  sets are in %s", l.root)
 	} else if err != nil {
 		return ioError(err, "remove set of images", l.setPath(name))
 	}
