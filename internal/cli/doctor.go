@@ -82,7 +82,7 @@ func failing(checks []provider.Check) error {
 // check returns the check for a result.
 func check(name, detail string, err error) provider.Check {
 	if err != nil {
-		return provider.Check{Name: name, Result: provider.Failing, Detail: err.Error()}
+		return provider.Check{Name: name, Result: provider.Failing, Detail: fail.Whole(err).Error()}
 	}
 	return provider.Check{Name: name, Result: provider.Fine, Detail: detail}
 }

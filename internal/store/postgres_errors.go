@@ -65,7 +65,7 @@ func disconnected(err error) bool {
 }
 
 func (d postgres) explain(e *fail.Error) error {
-	e = e.At(d.where)
+	e = e.At("the store").Confide("  the store is %s", d.where)
 	as := func(k fail.Kind, do string) error {
 		e.Kind = k
 		return e.Do("%s", do)

@@ -48,7 +48,7 @@ func TestPostgresGoesAndComesBack(t *testing.T) {
 	_, listed := s.Clusters(ctx)
 	_, begun := s.AcquireLease(ctx, c.ID, "destroy", store.LeaseOptions{})
 	for _, err := range []error{listed, begun, s.SaveCluster(ctx, c), l.Check(ctx)} {
-		testkit.Fails(t, err, fail.Unreachable, "postgres://team@127.0.0.1", "check that the PostgreSQL server runs", "run the same command again")
+		testkit.Fails(t, fail.Whole(err), fail.Unreachable, "postgres://team@127.0.0.1", "check that the PostgreSQL server runs", "run the same command again")
 		if strings.Contains(err.Error(), storetest.Password) {
 			t.Errorf("the password is in %v", err)
 		}

@@ -134,8 +134,8 @@ func (s *database) change(ctx context.Context, db *sql.DB, r repeatable, write f
 		return err
 	})
 	if unsure != nil {
-		return fail.Wrap(fail.Unreachable, unsure, "the database went away before it said whether it has written").At(s.where).
-			Do("run the same command again: it reads the present state")
+		return fail.Wrap(fail.Unreachable, unsure, "the database went away before it said whether it has written").At("the store").
+			Do("run the same command again: it reads the present state").Confide("  the store is %s", s.where)
 	}
 	return err
 }

@@ -165,7 +165,7 @@ func (sqliteFile) isUnique(err error) bool {
 }
 
 func (d sqliteFile) explain(e *fail.Error) error {
-	e = e.At(filepath.Join(d.dir, dbFile))
+	e = e.At("the store").Confide("  the store is %s", filepath.Join(d.dir, dbFile))
 	as := func(k fail.Kind, do string) error {
 		e.Kind = k
 		return e.Do("%s", do)

@@ -116,7 +116,7 @@ func TestOpenRefusesDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), Location{Dir: dir})
-	testkit.Fails(t, err, fail.Internal, "damaged", dbFile)
+	testkit.Fails(t, fail.Whole(err), fail.Internal, "damaged", dbFile)
 }
 
 func TestOpenRefusesUnusableDirectory(t *testing.T) {
@@ -232,7 +232,7 @@ func TestWrapNamesWhatHelps(t *testing.T) {
 	}
 	_, err := a.inTx(t.Context(), a.db, func(*sql.Tx) error {
 		_, err := b.CreateCluster(t.Context(), Cluster{Name: "demo"})
-		testkit.Fails(t, err, fail.Conflict, "another naupegos process", dbFile)
+		testkit.Fails(t, fail.Whole(err), fail.Conflict, "another naupegos process", dbFile)
 		return nil
 	})
 	if err != nil {
