@@ -14,7 +14,6 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/cli/savedplan"
 	"github.com/naupegos/naupegos/internal/client"
-	"github.com/naupegos/naupegos/internal/cluster/removal"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -48,10 +47,8 @@ secrets are never shown. naupegos diff prints the differences alone.
 if anything has changed in the meantime. The file holds the document and the plan, but no secrets. The bundle is
 pulled or built first if it is not in the library.
 
-Given a cluster's NAME, plan compares the document that was applied last, as the store has it: it shows what has changed
-since by other hands. A server needs only the role read for this.
-
 --only plans a part of the cluster, and lists below the plan what is left out.
+plan NAME compares the document that was applied last. A server wants the role read for that, operate for a document.
 --destroy plans what naupegos destroy would do to the cluster NAME, or to the one that FILE describes.
 
 Exit status: 0 if there is nothing to do, 2 if there are changes, any other on errors.`,
@@ -69,8 +66,10 @@ Exit status: 0 if there is nothing to do, 2 if there are changes, any other on e
 				return a.planDestroy(cmd.Context(), args, &f)
 			case f.keepVolumes:
 				return fail.New(fail.Invalid, "--keep-volumes needs --destroy")
+			case len(args) > 0 && (f.file != "" || f.save != "" || strings.ContainsAny(args[0], "./")):
+				return fail.New(fail.Invalid, "plan %s takes no -f and no --out, and only a cluster's name", args[0]).Do("-f FILE names a document; naupegos document NAME writes the stored one")
 			case len(args) > 0:
-				return a.planStored(cmd.Context(), args[0], &f)
+				return planOf(cmd.Context(), a, operate.Asked{Verb: operate.Apply, Cluster: args[0], Only: f.only}, &f)
 			}
 			return a.plan(cmd.Context(), &f)
 		},
@@ -125,17 +124,9 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 	return a.printPlan(ap.Plan, ap.Later(), &f.out, f.diff)
 }
 
-// planStored shows what apply would do to a cluster by its stored document.
-func (a *App) planStored(ctx context.Context, name string, f *planFlags) error {
-	switch {
-	case f.file != "":
-		return fail.New(fail.Invalid, "-f %s and the cluster %s exclude each other", f.file, name).Do("-f names a document, an argument the cluster whose stored document is planned")
-	case strings.ContainsAny(name, "./"):
-		return fail.New(fail.Invalid, "%q is not the name of a cluster", name).Do("a document is named by -f FILE")
-	case f.save != "":
-		return fail.New(fail.Invalid, "a plan of the stored document can't be saved").Do("naupegos document %s writes it to a file, and naupegos plan -f FILE --out saves the plan", name)
-	}
-	p, later, err := foreseen(ctx, a, operate.Asked{Verb: operate.Apply, Cluster: name, Only: f.only})
+// planOf shows the plan of a request.
+func planOf(ctx context.Context, a *App, asked operate.Asked, f *planFlags) error {
+	p, later, err := foreseen(ctx, a, asked)
 	if err != nil {
 		return err
 	}
@@ -169,32 +160,15 @@ func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) erro
 	if len(args) == 1 && f.file != "" || len(args) == 0 && f.file == "" {
 		return fail.New(fail.Invalid, "--destroy needs either a cluster's NAME or -f FILE")
 	}
-	name := ""
+	asked := operate.Asked{Verb: operate.Destroy, KeepVolumes: f.keepVolumes}
 	if len(args) == 1 {
-		name = args[0]
-	} else {
-		doc, _, err := a.readDocument(f.file)
-		if err != nil {
-			return err
-		}
-		name = doc.Metadata.Name
-	}
-	if c, err := a.server(); err != nil {
+		asked.Cluster = args[0]
+	} else if doc, _, err := a.readDocument(f.file); err != nil {
 		return err
-	} else if c != nil {
-		_, p, err := a.planned(ctx, c, api.PlanRequest{Asked: operate.Asked{Verb: operate.Destroy, Cluster: name, KeepVolumes: f.keepVolumes}})
-		if err != nil {
-			return err
-		}
-		return a.printPlan(p, "", &f.out, f.diff)
+	} else {
+		asked.Cluster = doc.Metadata.Name
 	}
-	return a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) error {
-		p, err := s.Cluster.PlanDestroy(ctx, removal.DestroyOptions{KeepVolumes: f.keepVolumes, Forget: s.Forget})
-		if err != nil {
-			return err
-		}
-		return a.printPlan(p, "", &f.out, f.diff)
-	})
+	return planOf(ctx, a, asked, f)
 }
 
 // printPlan prints a plan without executing it, and possible later changes. It returns exitChanges if the plan has steps.
