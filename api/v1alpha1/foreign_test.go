@@ -56,7 +56,7 @@ func TestOwnDocumentsAreNotForeign(t *testing.T) {
 func TestPlaceholderNames(t *testing.T) {
 	for _, name := range []string{"${CLUSTER}", "$CLUSTER", "{{ name }}", "<name>", "a-${X}"} {
 		_, err := Parse("c.yaml", []byte("apiVersion: "+APIVersion+"\nkind: "+Kind+"\nmetadata:\n  name: \""+name+"\"\nspec: {}\n"))
-		if err == nil || !strings.Contains(err.Error(), "is a placeholder") || strings.Contains(err.Error(), "capital") {
+		if err == nil || !strings.Contains(err.Error(), "is a placeholder, which documents do not expand") || strings.Contains(err.Error(), "capital") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
