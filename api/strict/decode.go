@@ -40,6 +40,8 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value, f Field) {
 		return
 	case IsNull(n) && v.Kind() != reflect.Pointer:
 		return // a key without a value counts as left out
+	case d.unfilled(path, n):
+		return
 	case IsText(v.Type()):
 		d.text(path, n, v)
 		return

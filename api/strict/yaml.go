@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -44,8 +41,8 @@ func (r *Findings) Document(data []byte) *yaml.Node {
 		r.AddAt(Position{}, "", fmt.Sprintf("is larger than %d KiB", MaxDocumentBytes>>10), "is this the right file?")
 		return nil
 	}
-	if p, ok := invalidUTF8(data); ok {
-		r.AddAt(p, "", "is not valid UTF-8 text", "save the file as UTF-8")
+	if p, problem, hint := NotText(data); problem != "" {
+		r.AddAt(p, "", problem, hint)
 		return nil
 	}
 	roots, err := Documents(bytes.TrimPrefix(data, []byte("\ufeff")))
@@ -87,57 +84,4 @@ func Documents(data []byte) (roots []*yaml.Node, err error) {
 		}
 	}
 	return roots, nil
-}
-
-// syntax reports an error of the YAML parser, with the line from its message.
-func (r *Findings) syntax(err error, data []byte) {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	p := Position{1, 1} // the parser names no line if the error is in the first
-	if m := regexp.MustCompile(`^line (\d{1,7}): `).FindStringSubmatch(text); m != nil {
-		p.Line, _ = strconv.Atoi(m[1]) // a few digits by the pattern
-		text = text[len(m[0]):]
-		if isParserError(text) {
-			p.Line++
-		}
-	} else if m := regexp.MustCompile(`^unknown anchor '(.*)' referenced`).FindStringSubmatch(text); m != nil {
-		before, _, _ := bytes.Cut(data, []byte("*"+m[1]))
-		p.Line += bytes.Count(before, []byte("\n"))
-	}
-	hint := ""
-	if strings.Contains(text, "cannot start any token") && bytes.Contains(data, []byte("\t")) {
-		hint = "YAML is indented with spaces, not with tabs"
-	}
-	r.AddAt(p, "", "is not valid YAML: "+text, hint)
-}
-
-// isParserError reports whether the message comes from the parser proper, which counts lines from 0, rather than from the scanner, which counts from
-// 1.
-func isParserError(text string) bool {
-	for _, s := range []string{"did not find expected <", "did not find expected node content", "did not find expected '-' indicator",
-		"did not find expected key", "did not find expected ','", "found undefined tag handle", "found duplicate %", "found incompatible YAML document"} {
-		if strings.HasPrefix(text, s) {
-			return true
-		}
-	}
-	return false
-}
-
-// invalidUTF8 returns the position of the first byte that is not valid UTF-8.
-func invalidUTF8(data []byte) (Position, bool) {
-	if utf8.Valid(data) {
-		return Position{}, false
-	}
-	p := Position{1, 1}
-	for len(data) > 0 {
-		c, n := utf8.DecodeRune(data)
-		if c == utf8.RuneError && n == 1 {
-			break
-		}
-		p.Column++
-		if c == '\n' {
-			p = Position{p.Line + 1, 1}
-		}
-		data = data[n:]
-	}
-	return p, true
 }

@@ -109,7 +109,7 @@ func machines() []v1alpha1.HostMachine {
 func TestNewRefuses(t *testing.T) {
 	for want, o := range map[string]sample.Options{
 		`unknown provider "aws"`:           {Provider: "aws"},
-		"is not a name":                    {Name: "x\nspec: {}"},
+		`contains "\n"`:                    {Name: "x\nspec: {}"},
 		"are even":                         {ControlPlanes: 2},
 		"7 is not between 1 and 5":         {ControlPlanes: 7},
 		"Kubernetes 1.20 is not supported": {Kubernetes: "v1.20.0"},

@@ -35,7 +35,7 @@ func (c componentCheck) mappingText(at, text, hint string) *yaml.Node {
 	docs, err := strict.Documents([]byte(text))
 	switch {
 	case err != nil:
-		c.Add(at, "is not valid YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), hint)
+		c.Add(at, strict.NotYAML(err, text), hint)
 	case len(docs) != 1 || docs[0].Kind != yaml.MappingNode:
 		c.Add(at, "is not one YAML mapping", hint)
 	default:

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -86,14 +88,25 @@ func (c *Cluster) checkScaling(r *findings, path string, p Pool) {
 
 // checkLabelName requires a name that can be part of a host name.
 func checkLabelName(r *findings, field, name string) {
+	const hint = "take lower-case letters, digits and dashes, a letter or digit at both ends"
+	capitals := ""
+	if name != strings.ToLower(name) {
+		capitals = " and capital letters"
+	}
+	strange := strings.IndexFunc(name, func(c rune) bool {
+		return c != '-' && (c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c))
+	})
 	switch {
 	case len(validation.IsDNS1123Label(name)) == 0 || r.Placeholder(field, name):
-	case name != strings.ToLower(name):
+	case strange >= 0:
+		c, _ := utf8.DecodeRuneInString(name[strange:])
+		r.Add(field, strict.Quote(name)+" contains "+strict.Quote(string(c))+capitals, hint)
+	case capitals != "":
 		r.Add(field, strict.Quote(name)+" has capital letters", "write it in lower case")
-	case len(name) > validation.DNS1123LabelMaxLength:
-		r.Add(field, "is longer than 63 characters", "")
+	case strings.Trim(name, "-") != name:
+		r.Add(field, strict.Quote(name)+" begins or ends with a dash", hint)
 	default:
-		r.Add(field, strict.Quote(name)+" is not a name", "take lower-case letters, digits and dashes, a letter or digit at both ends")
+		r.Add(field, "is longer than 63 characters", "")
 	}
 }
 

@@ -47,7 +47,7 @@ func checkAuditPolicy(text string) (problem, hint string) {
 	docs, err := strict.Documents([]byte(text))
 	switch {
 	case err != nil:
-		return "is not valid YAML: " + strings.TrimPrefix(err.Error(), "yaml: "), form
+		return strict.NotYAML(err, text), form
 	case len(docs) != 1 || docs[0].Kind != yaml.MappingNode:
 		return "is not an audit policy", form
 	case valueOf(docs[0], "apiVersion") != "audit.k8s.io/v1" || valueOf(docs[0], "kind") != "Policy":

@@ -20,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/userdir"
 )
 
 func newDoctorCmd(a *App) *cobra.Command {
@@ -178,6 +179,10 @@ func (a *App) examined(ctx context.Context, name, file string) (doc *v1alpha1.Cl
 	return nil, "", nil
 }
 
+// storeRoom is the least room on the disk with which the store can record a few runs.
+const storeRoom = 4 << 20
+
+// checkStore opens the store, and tries whether its directory can be written to.
 func (a *App) checkStore(ctx context.Context) provider.Check {
 	st, err := a.viewStore(ctx)
 	if err != nil {
@@ -185,6 +190,9 @@ func (a *App) checkStore(ctx context.Context) provider.Check {
 	}
 	defer st.Close()
 	all, err := st.Clusters(ctx)
+	if err == nil {
+		err = userdir.Try(st.Dir(), storeRoom)
+	}
 	return check("store", fmt.Sprintf("%s: clusters: %d", st.Where(), len(all)), err)
 }
 

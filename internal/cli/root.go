@@ -25,7 +25,6 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan/show"
 	"github.com/naupegos/naupegos/internal/store"
-	"github.com/naupegos/naupegos/internal/tool"
 )
 
 // App holds the environment of every verb: streams, the location of its state, and the log.
@@ -133,7 +132,7 @@ func printError(w io.Writer, verb *cobra.Command, args []string, err error) {
 	case out != nil && out.Value.String() == "json", verbs.AsksJSON(args):
 		printed = output.WriteError(w, err)
 	default:
-		fmt.Fprintf(w, "naupegos: %s\n", tool.Printable(err.Error())) // a part may come from a machine
+		output.WriteText(w, err)
 	}
 	if printed != nil {
 		fmt.Fprintf(w, "naupegos: %v\n", errors.Join(err, printed))

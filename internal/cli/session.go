@@ -13,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
+	"github.com/naupegos/naupegos/internal/cli/infile"
 	"github.com/naupegos/naupegos/internal/cli/killpoint"
 	"github.com/naupegos/naupegos/internal/cli/serving"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
@@ -23,6 +24,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/siteset"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/store/filelock"
 	"github.com/naupegos/naupegos/internal/userdir"
 )
 
@@ -46,20 +48,11 @@ type sessionOptions struct {
 
 // readDocument parses the document at path; "-" is standard input.
 func (a *App) readDocument(path string) (*v1alpha1.Cluster, []byte, error) {
-	if path == "" {
-		return nil, nil, fail.New(fail.Invalid, "no document given").Do("name it with -f FILE; naupegos init writes one")
-	}
-	dir, data, err := filepath.Dir(path), []byte(nil), error(nil)
-	if path == "-" {
-		path = "standard input"
-		data, err = io.ReadAll(a.In)
-	} else {
-		data, err = os.ReadFile(path)
-	}
+	f, err := infile.Read(path, a.In)
 	if err != nil {
-		return nil, nil, fail.Wrap(fail.Invalid, err, "read the document")
+		return nil, nil, err
 	}
-	return siteset.ReadDocument(path, dir, data)
+	return siteset.ReadDocument(f.Name, f.Dir, f.Data)
 }
 
 // located adds the positions in the document to a refusal of changes.
@@ -215,7 +208,7 @@ const storeVariable = "NAUPEGOS_STORE"
 // location returns the location of the user's store.
 func (a *App) location() (store.Location, error) {
 	now, err := a.where.Now()
-	at := store.Location{Dir: now.StateDir, URL: now.Store, Unlock: a.unlocked}
+	at := store.Location{Dir: now.StateDir, URL: now.Store, Unlock: a.unlocked, Wait: filelock.Wait{For: max(a.where.StoreWait, time.Millisecond), Say: a.Err}}
 	if err != nil {
 		return at, err
 	}

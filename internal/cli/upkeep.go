@@ -153,7 +153,6 @@ type updateFlags struct {
 }
 
 func (a *App) update(ctx context.Context, name string, f *updateFlags) error {
-	fmt.Fprintf(a.Err, "Asking the machines of cluster %s for available updates.\n", name)
 	began := time.Now()
 	p, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "update", Cluster: name, Update: &f.opts}, flags: &f.run, out: &f.out})
 	switch {

@@ -17,7 +17,7 @@ type Kind int
 // The kinds of failure. Internal is the zero value: an unclassified error.
 const (
 	Internal     Kind = iota // a defect or an unclassified error
-	Invalid                  // the input (document, flag, argument) is wrong
+	Invalid                  // the input (document, flag, argument) is wrong, or a file that it names is missing or can't be read
 	Refused                  // understood, but not done: consent missing, quorum at risk, host can't serve
 	NotReady                 // not yet; waiting may help
 	Conflict                 // another process holds the resource, or the resource changed meanwhile

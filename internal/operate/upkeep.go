@@ -31,6 +31,9 @@ func planUpdate(ctx context.Context, b *Begun) error {
 	if u := b.Asked.Update; u != nil {
 		o = cluster.UpdateOptions{RebootOnly: u.RebootOnly, Pool: u.Pool, Machine: u.Machine, Now: u.Now}
 	}
+	if b.before == nil { // for the first plan
+		b.tell("Asking the machines of cluster %s for available updates.", b.Asked.Cluster)
+	}
 	u, err := b.Cluster.PlanUpdate(ctx, o)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/filelock"
 )
 
 // Limits of connections to PostgreSQL.
@@ -32,6 +33,7 @@ const advisoryLock int64 = 0x6e617570_65676f73
 type postgres struct {
 	db    *sql.DB
 	where string
+	wait  filelock.Wait
 }
 
 // usePostgres prepares connections but opens none. Settings that are not in the URL come from libpq's variables and files (PGPASSWORD, PGPASSFILE,
@@ -46,7 +48,7 @@ func (s *database) usePostgres(address string) error {
 	s.db.SetMaxOpenConns(maxConns)
 	s.db.SetMaxIdleConns(idleConns)
 	s.log, s.reads = s.db, s.db
-	s.d = postgres{s.db, s.where}
+	s.d = postgres{s.db, s.where, s.wait}
 	return nil
 }
 
@@ -141,8 +143,9 @@ func (d postgres) now(ctx context.Context, q querier) (time.Time, error) {
 
 // lock takes the database lock on a separate connection.
 func (d postgres) lock(ctx context.Context) (unlock func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
+	const holder = "another session of the database"
+	ctx, end := d.wait.Context(ctx, func() string { return holder })
+	defer end()
 	conn, err := d.db.Conn(ctx)
 	if err == nil {
 		if _, err = conn.ExecContext(ctx, "SELECT pg_advisory_lock($1)", advisoryLock); err != nil {
@@ -150,8 +153,7 @@ func (d postgres) lock(ctx context.Context) (unlock func(), err error) {
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, fail.Wrap(fail.Conflict, ctx.Err(), "wait for another process that makes or updates the store").At(d.where).
-			Do("see who it is: SELECT * FROM pg_stat_activity WHERE application_name = 'naupegos'")
+		return nil, d.wait.Failed(ctx, holder+" (see pg_stat_activity, application_name naupegos)", d.where)
 	}
 	if err != nil {
 		return nil, d.explain(fail.Wrap(fail.KindOf(err), err, "lock the store"))

@@ -5,24 +5,23 @@ import (
 	"database/sql"
 	"errors"
 	"net/url"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/pressly/goose/v3"
-	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/filelock"
 	"github.com/naupegos/naupegos/internal/store/together"
 )
 
-// lockWait limits how long a process waits for another one that creates or migrates the store.
-const lockWait = 60 * time.Second
-
 // sqliteFile is the dialect of a SQLite file.
-type sqliteFile struct{ dir string }
+type sqliteFile struct {
+	dir  string
+	wait filelock.Wait
+}
 
 // useSQLite opens the file in the store's directory.
 func (s *database) useSQLite() (err error) {
@@ -30,7 +29,7 @@ func (s *database) useSQLite() (err error) {
 	if err := privateFile(path); err != nil {
 		return err
 	}
-	s.d = sqliteFile{s.dir}
+	s.d = sqliteFile{s.dir, s.wait}
 	if s.db, err = openSQLite(path, "FULL"); err != nil {
 		return err
 	}
@@ -117,32 +116,9 @@ func (sqliteFile) now(context.Context, querier) (time.Time, error) { return time
 // away returns false: SQLite itself waits for other processes.
 func (sqliteFile) away(error) bool { return false }
 
-// lock takes a file lock, which the kernel releases if this process dies.
+// lock takes a file lock.
 func (d sqliteFile) lock(ctx context.Context) (unlock func(), err error) {
-	path := filepath.Join(d.dir, lockFile)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "lock the store").At(path)
-	}
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { _ = f.Close() }, nil // closing releases the lock
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return nil, errors.Join(fail.Wrap(fail.Internal, err, "lock the store").At(path), f.Close())
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil, errors.Join(fail.Wrap(fail.Conflict, ctx.Err(), "wait for another process that makes or updates the store").
-				At(path).Do("find it with: fuser %s", path), f.Close())
-		}
-	}
+	return d.wait.Take(ctx, filepath.Join(d.dir, lockFile))
 }
 
 // code returns an error's SQLite codes, primary and extended; 0, 0 if it has none.

@@ -18,6 +18,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/filelock"
 	"github.com/naupegos/naupegos/internal/store/together"
 	"github.com/naupegos/naupegos/internal/userdir"
 )
@@ -43,6 +44,7 @@ type database struct {
 	rowKey   []byte // key of the rows' MACs, derived from identity
 	former   []byte // former identities, one per line, which decrypt older data
 	unlock   *Unlock
+	wait     filelock.Wait
 	// protection is the encryption of the identity's file.
 	protection Protection
 	marked     bool // the identity's file says that every row carries a MAC
@@ -61,8 +63,9 @@ type Location struct {
 	Dir string // this user's directory: the identity and, without a URL, the database; empty means userdir.State
 	// Unlock opens an identity that is protected by a passphrase or an age plugin. Without it, a store with such an identity can't be opened.
 	Unlock *Unlock
-	steps  *steps // see reached
-	URL    string // of a PostgreSQL database that several machines share (postgres://…); empty: SQLite in Dir
+	Wait   filelock.Wait // for another process that makes or updates the store
+	steps  *steps        // see reached
+	URL    string        // of a PostgreSQL database that several machines share (postgres://…); empty: SQLite in Dir
 }
 
 // Open opens a store, creating it on first use. It refuses a store that a newer version wrote, and a store with secrets whose identity is missing or
@@ -86,7 +89,7 @@ func openWith(ctx context.Context, at Location, how func(*database, context.Cont
 	if err != nil {
 		return nil, err
 	}
-	s := &database{dir: at.Dir, where: at.Dir, self: self, unlock: at.Unlock, keys: map[string][]byte{}, fences: map[string]int64{}}
+	s := &database{dir: at.Dir, where: at.Dir, self: self, unlock: at.Unlock, wait: at.Wait, keys: map[string][]byte{}, fences: map[string]int64{}}
 	if err := how(s, ctx, at.URL); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -35,7 +35,7 @@ func (s *database) openOrImagine(ctx context.Context, url string) error {
 	if there {
 		return s.openOrMake(ctx, url)
 	}
-	s.d = sqliteFile{s.dir}
+	s.d = sqliteFile{s.dir, s.wait}
 	if s.db, err = openSQLite(inMemory, "OFF"); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package userdir
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
@@ -31,6 +32,9 @@ func of(variable, below string) (string, error) {
 		return filepath.Join(dir, "naupegos"), nil
 	}
 	home, err := os.UserHomeDir()
+	if err == nil && !filepath.IsAbs(home) { // files would lie in another place with each current directory
+		err = fmt.Errorf("$HOME is %q, which is no absolute path", home)
+	}
 	if err != nil {
 		return "", fail.Wrap(fail.Refused, err, "find the directory naupegos below $%s", variable).Do("set HOME, or set %s to an absolute path", variable)
 	}

@@ -24,10 +24,12 @@ func TestPlaces(t *testing.T) {
 				t.Errorf("%s=%q: %q, %v; want %q", variable, value, got, err, want)
 			}
 		}
-		t.Setenv("HOME", "")
 		t.Setenv(variable, "")
-		if got, err := place.find(); err == nil {
-			t.Errorf("without HOME and %s: %q", variable, got)
+		for _, home := range []string{"", "ann", "./ann"} {
+			t.Setenv("HOME", home)
+			if got, err := place.find(); err == nil {
+				t.Errorf("with HOME=%q, without %s: %q", home, variable, got)
+			}
 		}
 	}
 }

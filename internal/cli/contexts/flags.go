@@ -3,16 +3,19 @@ package contexts
 import (
 	"cmp"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/filelock"
 )
 
 // Flags are the global flags that say where clusters are kept. The environment, and then the context, supply the settings that flags omit.
 type Flags struct {
 	Server, CA, Context string
 	Store, StateDir     *string // bound by the caller
+	StoreWait           time.Duration
 
 	path   string // of the configuration file; empty: Path
 	read   bool
@@ -21,10 +24,11 @@ type Flags struct {
 	failed error
 }
 
-// Bind adds --server, --server-ca and --context.
+// Bind adds --server, --server-ca, --context and --store-wait.
 func (f *Flags) Bind(c *cobra.Command) {
 	c.PersistentFlags().StringVar(&f.Server, "server", "", "Naupegos server that carries the command out, https://HOST:PORT (default $NAUPEGOS_SERVER, else the context's, else it runs here); the token is read from $NAUPEGOS_TOKEN or $NAUPEGOS_TOKEN_FILE")
 	c.PersistentFlags().StringVar(&f.CA, "server-ca", "", "file with the certificate authority of the server (default $NAUPEGOS_SERVER_CA, else the context's, else this host's authorities)")
+	c.PersistentFlags().DurationVar(&f.StoreWait, "store-wait", filelock.Limit, "how long to wait while another process makes or updates the store")
 	c.PersistentFlags().StringVar(&f.Context, "context", "", "context of the configuration file to use (default $NAUPEGOS_CONTEXT, else the one that naupegos use chose)")
 }
 

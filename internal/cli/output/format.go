@@ -74,11 +74,11 @@ func (o *Format) Set(text string) error {
 		o.name, o.write = name, write
 		return nil
 	}
-	e := fail.New(fail.Invalid, "--output %q", text)
+	all := fmt.Sprintf("there are %s, and with a template %s", strings.Join(plainFormats, ", "), strings.Join(templated, ", "))
 	if near := fail.Nearest(name, append(plainFormats[:len(plainFormats):len(plainFormats)], templated...)); near != "" {
-		return e.Do("did you mean %s?", near)
+		all = "did you mean " + near + "? " + all
 	}
-	return e.Do("use %s, or %s with a template", strings.Join(plainFormats, ", "), strings.Join(templated, ", "))
+	return fail.New(fail.Invalid, "%q is no output format", text).Do("%s", all)
 }
 
 // IsTable reports whether the output is for people.

@@ -66,7 +66,7 @@ func TestFormats(t *testing.T) {
 // TestWrongFormats: an unknown format or invalid template is refused before the verb begins.
 func TestWrongFormats(t *testing.T) {
 	for format, want := range map[string]string{
-		"jsn": "did you mean json?", "excel": "use table, wide, json", "jsonpath": "write it as jsonpath=TEMPLATE", "jsonpath=": "has no template", "jsonpath={.x": "unclosed action",
+		"jsn": "did you mean json?", "excel": "there are table, wide, json", "jsonpath": "write it as jsonpath=TEMPLATE", "jsonpath=": "has no template", "jsonpath={.x": "unclosed action",
 		"jsonpath-file=/nowhere/x": "/nowhere/x", "go-template={{.x": "unclosed action", "custom-columns=NAME": "column 1", "custom-columns=A:.a,B:": "column 2", "custom-column=A:.a": "did you mean custom-columns?",
 	} {
 		var f Format
