@@ -35,7 +35,7 @@ type Look struct {
 	LookedUp  []string // objects of the cluster that templates look up; each lookup returned nothing
 }
 
-// LookInto renders a chart to see what is in it. It accepts charts that Render refuses: with random values, hooks of all events, or lookups.
+// LookInto renders a chart to see what is in it. It accepts charts that Render refuses: with random values and unknown hooks.
 func LookInto(files map[string][]byte, r Release) (Look, error) {
 	c, err := load(files)
 	if err != nil {
@@ -52,12 +52,7 @@ func LookInto(files map[string][]byte, r Release) (Look, error) {
 		return Look{}, err
 	}
 	var asked []string
-	texts, err := render(c, values, r, func(_, kind, namespace, name string) (map[string]any, error) {
-		if object := kind + " " + manifest.Key(namespace, name); !slices.Contains(asked, object) {
-			asked = append(asked, object)
-		}
-		return map[string]any{}, nil
-	}, false)
+	texts, err := render(c, values, r, findNothing(&asked), false)
 	if err != nil {
 		return Look{}, err
 	}

@@ -174,7 +174,7 @@ func TestSharedSets(t *testing.T) {
 		name string
 		test func(*testing.T, *Client)
 	}{
-		{"volumes of owners", volumesOfOwners}, {"copied labels", copiedLabels}, {"autoscaling", replicasStay}, {"partial discovery", partialDiscovery},
+		{"volumes of owners", volumesOfOwners}, {"copied labels", copiedLabels}, {"autoscaling", replicasStay}, {"partial discovery", partialDiscovery}, {"removed definitions", definitionsGo},
 	} {
 		t.Run(more.name, func(t *testing.T) { more.test(t, c) })
 	}

@@ -48,6 +48,7 @@ type Options struct {
 	Helm  string
 	From  []string // sets that leave the document: this one takes their objects over
 	Hooks string   // digest of the set's hooks, for the inventory
+	Unrun []string // hooks of the set's removal, which are not run, for the inventory
 	// Moved names for objects, by identity, the set of the document from which this one takes them over, and Heirs the set that takes them from this one.
 	Moved, Heirs map[string]string
 }
@@ -104,7 +105,7 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 		doing = before.Doing
 	}
 	// Recorded before anything is created, so that the next Apply knows the objects of an interrupted one.
-	if err := c.record(ctx, o, inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs, Last: cmp.Or(before.Digest, before.Last), Doing: doing, Hooks: before.Hooks}); err != nil {
+	if err := c.record(ctx, o, inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs, Last: cmp.Or(before.Digest, before.Last), Doing: doing, Hooks: before.Hooks, Unrun: before.Unrun}); err != nil {
 		return result, err
 	}
 	left, err := c.unended(ctx, objects, before)
@@ -132,7 +133,7 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 	if err != nil {
 		return result, err
 	}
-	return result, c.record(ctx, o, inventory{Digest: digest, Objects: keep, Jobs: jobs, Hooks: o.Hooks})
+	return result, c.record(ctx, o, inventory{Digest: digest, Objects: keep, Jobs: jobs, Hooks: o.Hooks, Unrun: o.Unrun})
 }
 
 func sameRank(objects []*unstructured.Unstructured) int {
