@@ -41,10 +41,10 @@ func (r Ref) String() string { return ref(r).String() }
 
 // inventory lists the objects of an addon. It is stored in a ConfigMap of kube-system.
 type inventory struct {
-	Digest  string // of the manifests applied last; empty while an apply is unfinished
-	Last    string // while one is unfinished: of the manifests that were applied completely before
-	Doing   string // while one is unfinished: of its manifests
-	Hooks   string // digest of the hooks as of the manifests applied last; empty: not recorded
+	Digest  string   // of the manifests applied last; empty while an apply is unfinished
+	Last    string   // while one is unfinished: of the manifests that were applied completely before
+	Doing   string   // while one is unfinished: of its manifests
+	Hooks   string   // digest of the hooks as of the manifests applied last; empty: not recorded
 	Unrun   []string // hooks of the set's removal, which are not run
 	Objects []ref
 	Once    bool              // the set is applied a single time
