@@ -4,10 +4,7 @@
 package chart
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
-	"io"
 	"maps"
 	"path"
 	"regexp"
@@ -22,7 +19,6 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -274,16 +270,12 @@ func isText(name string) bool {
 
 // parse reads the objects of a rendered file as Helm does, which takes the last of two equal keys.
 func parse(name string, text []byte) ([]*unstructured.Unstructured, error) {
-	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	docs, err := manifest.Documents(text)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
+	}
 	var out []*unstructured.Unstructured
-	for {
-		doc, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
-		}
+	for _, doc := range docs {
 		raw, err := yaml.YAMLToJSON(doc)
 		if err != nil {
 			return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
@@ -297,4 +289,5 @@ func parse(name string, text []byte) ([]*unstructured.Unstructured, error) {
 		}
 		out = append(out, objects...)
 	}
+	return out, nil
 }
