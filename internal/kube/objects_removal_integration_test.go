@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -105,6 +106,8 @@ func captain(ctx context.Context, c *Client, namespace string) (done []string) {
 // the set. Without a controller, the removal fails by name, and leaves both.
 func definitionsGo(t *testing.T, c *Client) {
 	all, o := fleet+fleetKinds, objects.Options{Addon: "manifests.fleet", Prune: true, Shared: true}
+	_, err := c.set.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}}, metav1.CreateOptions{}) // nobody waits for its end
+	testkit.Must(t, err)
 	there := func() (out []string) {
 		for _, name := range []string{"boats.fleet.example.org", "harbours.fleet.example.org"} {
 			_, err := c.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Get(t.Context(), name, metav1.GetOptions{})
@@ -139,7 +142,7 @@ func definitionsGo(t *testing.T, c *Client) {
 
 	begin()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	err := c.Delete(ctx, nil, o)
+	err = c.Delete(ctx, nil, o)
 	cancel()
 	if err == nil || !strings.Contains(err.Error(), "Boat default/theirs is deleted but not gone: it has the finalizer fleet.example.org/moor") || len(there()) != 3 {
 		t.Fatalf("without a controller: %v; there are %v", err, there())

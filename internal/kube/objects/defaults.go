@@ -34,11 +34,20 @@ func (c *Applier) fitting(ctx context.Context, r dynamic.ResourceInterface, u, l
 		}
 		return r.Apply(ctx, u.GetName(), u, with)
 	}
-	if out, better := c.foreseeFitting(ctx, r, u, paths, with); better == nil {
-		return out, nil
+	for range tries {
+		out, better := foreseeFitting(ctx, r, u, paths, with)
+		if better == nil {
+			return out, nil
+		}
+		if !apierrors.IsConflict(better) {
+			break
+		}
 	}
 	return nil, err
 }
+
+// tries bounds how often something is repeated because a controller changed the object in between.
+const tries = 5
 
 // strays returns the fields to which the API objects, if the live object has all of them, the wanted one does not, and no manager owns them.
 func strays(err error, u, live *unstructured.Unstructured) (paths [][]string) {
@@ -61,7 +70,7 @@ func strays(err error, u, live *unstructured.Unstructured) (paths [][]string) {
 }
 
 // foreseeFitting is the dry run of an apply without stray fields: one of the object without the fields beside them, and an update by these.
-func (c *Applier) foreseeFitting(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, paths [][]string, with metav1.ApplyOptions) (*unstructured.Unstructured, error) {
+func foreseeFitting(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, paths [][]string, with metav1.ApplyOptions) (*unstructured.Unstructured, error) {
 	rest := u.DeepCopy()
 	for _, path := range paths {
 		unstructured.RemoveNestedField(rest.Object, path[:len(path)-1]...)
@@ -88,10 +97,25 @@ func (c *Applier) foreseeFitting(ctx context.Context, r dynamic.ResourceInterfac
 
 // claimFields adds fields of the live object to those that we applied.
 func (c *Applier) claimFields(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, paths [][]string) error {
-	live, err := r.Get(ctx, u.GetName(), metav1.GetOptions{})
-	if err != nil {
-		return answer.Error(ctx, err, "get %s", manifest.Name(u)).At(c.Host)
+	var err error
+	for range tries {
+		live, gone := r.Get(ctx, u.GetName(), metav1.GetOptions{})
+		if gone != nil {
+			return answer.Error(ctx, gone, "get %s", manifest.Name(u)).At(c.Host)
+		}
+		patch, wrong := claimPatch(live, paths)
+		if wrong != nil {
+			return wrong
+		}
+		if _, err = r.Patch(ctx, u.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}); !apierrors.IsConflict(err) {
+			break
+		}
 	}
+	return err
+}
+
+// claimPatch is the patch of claimFields.
+func claimPatch(live *unstructured.Unstructured, paths [][]string) ([]byte, error) {
 	all := live.GetManagedFields()
 	i := slices.IndexFunc(all, func(m metav1.ManagedFieldsEntry) bool {
 		return m.Manager == FieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == ""
@@ -103,13 +127,13 @@ func (c *Applier) claimFields(ctx context.Context, r dynamic.ResourceInterface, 
 	fields := map[string]any{}
 	if all[i].FieldsV1 != nil {
 		if err := json.Unmarshal(all[i].FieldsV1.Raw, &fields); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, path := range paths {
 		v, _, err := unstructured.NestedFieldNoCopy(live.Object, path...)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		at := fields
 		for _, name := range path {
@@ -124,17 +148,12 @@ func (c *Applier) claimFields(ctx context.Context, r dynamic.ResourceInterface, 
 	}
 	raw, err := json.Marshal(fields)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all[i].FieldsV1 = &metav1.FieldsV1{Raw: raw}
-	patch, err := json.Marshal([]map[string]any{
+	return json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/managedFields", "value": all}, {"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
 	})
-	if err != nil {
-		return err
-	}
-	_, err = r.Patch(ctx, u.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
-	return err
 }
 
 // claimAll adds the fields of a value to those of an entry of managed fields. A list counts as one value.

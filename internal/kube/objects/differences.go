@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -165,7 +167,6 @@ func unknown(name string, err error) delta.Delta {
 
 // compare compares one object with the API server's dry run of it. left are fields that an apply leaves to other programs.
 func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o Options, inv inventory) (deltas []delta.Delta, left []rival, err error) {
-	name := manifest.Name(u)
 	r, err := c.resource(ctx, refOf(u))
 	if meta.IsNoMatchError(err) && o.Shared {
 		if err := c.unserved(u); err != nil {
@@ -179,6 +180,20 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 	if err != nil {
 		return nil, nil, err
 	}
+	for range tries {
+		deltas, left, err = c.compareWith(ctx, r, u, o, inv)
+		if !errors.Is(err, errChanged) {
+			return deltas, left, err
+		}
+	}
+	return deltas, left, nil
+}
+
+// errChanged says that the live object changed while it was compared: what a controller changed would look like a difference.
+var errChanged = errors.New("it changed while it was compared")
+
+func (c *Applier) compareWith(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, o Options, inv inventory) (deltas []delta.Delta, left []rival, err error) {
+	name := manifest.Name(u)
 	live, err := r.Get(ctx, u.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && inv.ran(u) {
 		return nil, nil, nil
@@ -220,7 +235,10 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 	if err != nil {
 		return nil, nil, answer.Error(ctx, err, "foresee %s", name).At(c.Host)
 	}
-	return delta.Tree("object", name, essence(live), essence(want), secretOf(u)), left, nil
+	if want.GetResourceVersion() != live.GetResourceVersion() {
+		err = errChanged
+	}
+	return delta.Tree("object", name, essence(live), essence(want), secretOf(u)), left, err
 }
 
 // Unowned returns fail.Conflict if an object belongs to something else than the set of the options. It tries no change: hooks that run before the set's
