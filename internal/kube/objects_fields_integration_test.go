@@ -47,7 +47,7 @@ data: {a: "1", tls.crt: x, tls: old}
 )
 
 // laterDecisions: what programs change after an apply (an autoscaler replicas, an injector a caBundle) stays, is named, and is no work for another apply. A person's change
-// beside it is mended. If the set changes the object, the fields are refused again.
+// beside it is mended, and an upgrade goes on. If the set changes the object's content, the fields are refused.
 func laterDecisions(t *testing.T, c *Client) {
 	ctx, o := t.Context(), objects.Options{Addon: "manifests.later", Prune: true, Shared: true}
 	set := scaledSet + hookedSet
@@ -87,12 +87,21 @@ func laterDecisions(t *testing.T, c *Client) {
 	}
 	applySet(t, c, o, set)
 	check("after the edit was mended")
-	changed := strings.Replace(set, "image: x", "image: z", 1)
-	if f := testkit.Value(c.Examine(ctx, setOf(t, c, o, changed), o))(t); len(f.Refused) != 1 || !strings.Contains(f.Refused[0], "spec.replicas (kube-controller-manager)") {
-		t.Errorf("the set changes: %+v", f.Refused)
+	set = strings.Replace(strings.Replace(set, "image: x", "image: z", 1), "metadata: {name: conf}", "metadata: {name: conf, labels: {helm.sh/chart: web-2}}", 1)
+	if f := testkit.Value(c.Examine(ctx, setOf(t, c, o, set), o))(t); len(f.Refused) != 0 || len(f.Deltas) != 2 {
+		t.Errorf("an upgrade: %+v", f)
+	}
+	applySet(t, c, o, set)
+	check("after an upgrade")
+	if d := testkit.Value(deployments.Get(ctx, "web", metav1.GetOptions{}))(t); d.Spec.Template.Spec.Containers[0].Image != "z" {
+		t.Errorf("after an upgrade: image %s", d.Spec.Template.Spec.Containers[0].Image)
+	}
+	changed := strings.Replace(set, "tls.crt: x", "tls.crt: z", 1)
+	if f := testkit.Value(c.Examine(ctx, setOf(t, c, o, changed), o))(t); len(f.Refused) != 1 || !strings.Contains(f.Refused[0], "data.tls.crt (tuner)") {
+		t.Errorf("the set changes what a program changed: %+v", f.Refused)
 	}
 	_, err = c.ApplyObjects(ctx, setOf(t, c, o, changed), o)
-	wantFail(t, err, fail.Conflict, "spec.replicas (kube-controller-manager)")
+	wantFail(t, err, fail.Conflict, "data.tls.crt (tuner)")
 }
 
 // strayDefaults: a default that forbids a change goes with it, unless somebody manages it.

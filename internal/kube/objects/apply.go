@@ -32,6 +32,8 @@ const FieldManager = "naupegos"
 const (
 	AddonLabel       = "naupegos.dev/addon"  // the addon, or the set of the document, that the object belongs to
 	DigestAnnotation = "naupegos.dev/digest" // digest of the object as it was last applied
+
+	contentAnnotation = "naupegos.dev/content" // of an addon's object: the same without metadata
 )
 
 // Options are the options of Apply.
@@ -170,10 +172,17 @@ func marked(u *unstructured.Unstructured, addon string) (*unstructured.Unstructu
 	if err != nil {
 		return nil, err
 	}
+	bare := u.DeepCopy()
+	delete(bare.Object, "metadata")
+	content, err := manifest.Digest(bare)
+	if err != nil {
+		return nil, err
+	}
 	u = u.DeepCopy()
 	u.SetAnnotations(with(u.GetAnnotations(), DigestAnnotation, digest))
 	if addon != "" {
 		u.SetLabels(with(u.GetLabels(), AddonLabel, addon))
+		u.SetAnnotations(with(u.GetAnnotations(), contentAnnotation, content))
 	}
 	return u, nil
 }

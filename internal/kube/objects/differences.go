@@ -323,6 +323,7 @@ func essence(u *unstructured.Unstructured) map[string]any {
 	}
 	annotations := out.GetAnnotations()
 	delete(annotations, DigestAnnotation)
+	delete(annotations, contentAnnotation)
 	delete(annotations, lastApplied)
 	if out.SetAnnotations(annotations); len(annotations) == 0 {
 		unstructured.RemoveNestedField(out.Object, "metadata", "annotations")

@@ -160,7 +160,7 @@ func (c *Applier) release(ctx context.Context, r ref, addon string) error {
 		if err != nil {
 			return err
 		}
-		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{%q:null},"annotations":{%q:null}}}`, live.GetResourceVersion(), AddonLabel, DigestAnnotation)
+		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{%q:null},"annotations":{%q:null,%q:null}}}`, live.GetResourceVersion(), AddonLabel, DigestAnnotation, contentAnnotation)
 		_, err = ri.Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 		switch {
 		case err == nil, apierrors.IsNotFound(err):

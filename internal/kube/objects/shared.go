@@ -53,7 +53,7 @@ func (c *Applier) applyShared(ctx context.Context, r dynamic.ResourceInterface, 
 }
 
 // applyTo applies an object, with the marks of its set, over the live one, which may be nil. fail.Conflict names the owner of the object or of its fields. left are
-// the fields that it leaves to other programs: they changed them after this very object was applied.
+// the fields that it leaves to other programs: see laterOf.
 func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, live *unstructured.Unstructured, o Options, with metav1.ApplyOptions) (out *unstructured.Unstructured, left []rival, err error) {
 	if live != nil {
 		owner, err := c.owner(ctx, live, o)
@@ -82,10 +82,9 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 	if !all {
 		return nil, nil, err
 	}
-	if len(theirs) > 0 && applied(u, live) {
-		if rest, ok := without(u, theirs); ok {
-			left = theirs
-			u, theirs = rest, nil
+	if later := laterOf(theirs, u, live); len(later) > 0 && len(later) == len(theirs) {
+		if rest, ok := without(u, later); ok {
+			left, u = later, rest
 			out, err = c.fitting(ctx, r, u, live, with)
 			if !apierrors.IsConflict(err) {
 				return out, left, err
@@ -104,10 +103,25 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 	return out, left, err
 }
 
-// applied reports whether the live object was made from this very object.
-func applied(u, live *unstructured.Unstructured) bool {
-	digest := u.GetAnnotations()[DigestAnnotation]
-	return live != nil && digest != "" && live.GetAnnotations()[DigestAnnotation] == digest
+// laterOf returns the fields that programs changed after the set said what it says now: if the live object was made from this very object, or from one that differs in
+// metadata alone, as after the upgrade of a chart. An autoscaler's number of replicas is always later: it would come back.
+func laterOf(fields []rival, u, live *unstructured.Unstructured) (out []rival) {
+	if live == nil {
+		return nil
+	}
+	same := func(annotation string) bool {
+		digest := u.GetAnnotations()[annotation]
+		return digest != "" && live.GetAnnotations()[annotation] == digest
+	}
+	for _, r := range fields {
+		scaled := r.field == ".spec.replicas" && slices.ContainsFunc(live.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+			return m.Manager == r.manager && m.Subresource == "scale"
+		})
+		if same(DigestAnnotation) || scaled || same(contentAnnotation) && !strings.HasPrefix(r.field, ".metadata.") {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // leaving returns fail.NotReady if an object is being deleted: a change would be lost with it.
