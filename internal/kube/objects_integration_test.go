@@ -179,7 +179,7 @@ func TestSharedSets(t *testing.T) {
 		test func(*testing.T, *Client)
 	}{
 		{"volumes of owners", volumesOfOwners}, {"copied labels", copiedLabels}, {"autoscaling", replicasStay}, {"partial discovery", partialDiscovery}, {"removed definitions", definitionsGo},
-		{"later decisions", laterDecisions}, {"stray defaults", strayDefaults}, {"edited addons", editedAddons},
+		{"later decisions", laterDecisions}, {"stray defaults", strayDefaults}, {"edited addons", editedAddons}, {"own webhook", ownWebhook},
 	} {
 		t.Run(more.name, func(t *testing.T) { more.test(t, c) })
 	}

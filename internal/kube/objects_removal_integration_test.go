@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/kube/answer"
 	"github.com/naupegos/naupegos/internal/kube/objects"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -174,4 +175,60 @@ func waitUndefined(t *testing.T, name string, there func() []string) {
 			t.Fatalf("%s: %v are still there: %v", name, there(), fail.NotReady)
 		}
 	}
+}
+
+const lockedSet = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: gate}
+spec:
+  selector: {matchLabels: {app: gate}}
+  template: {metadata: {labels: {app: gate}}, spec: {containers: [{name: c, image: broken}]}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: gate}
+spec: {selector: {app: gate}, ports: [{port: 443}]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: gate.example.org}
+webhooks:
+  - name: gate.example.org
+    admissionReviewVersions: [v1]
+    sideEffects: None
+    timeoutSeconds: 1
+    clientConfig: {service: {name: gate, namespace: locked}}
+    rules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
+`
+
+// ownWebhook: a set whose webhook does not answer can still be mended. A webhook of another owner stays.
+func ownWebhook(t *testing.T, c *Client) {
+	o := objects.Options{Addon: "manifests.locked", Prune: true, Shared: true}
+	applySet(t, c, o, lockedSet)
+	hooks := c.set.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	until := func(what string, done func(error) bool, text string, o objects.Options) {
+		t.Helper()
+		testkit.Must(t, answer.Poll(ctx, 100*time.Millisecond, func(ctx context.Context) error {
+			_, err := c.ApplyObjects(ctx, setOf(t, c, o, text), o)
+			if done(err) {
+				return nil
+			}
+			return fail.New(fail.NotReady, "%s: %v", what, err)
+		}))
+	}
+	other := objects.Options{Addon: "manifests.beside", Prune: true, Shared: true}
+	until("the webhook works", func(err error) bool { return err != nil && strings.Contains(err.Error(), "failed calling webhook") }, scaledSet, other)
+	if _, err := hooks.Get(ctx, "gate.example.org", metav1.GetOptions{}); err != nil {
+		t.Errorf("another set's apply: %v", err)
+	}
+	until("the set is mended", func(err error) bool { return err == nil }, strings.Replace(lockedSet, "broken", "good", 1), o)
+	if d := testkit.Value(c.set.AppsV1().Deployments("locked").Get(ctx, "gate", metav1.GetOptions{}))(t); d.Spec.Template.Spec.Containers[0].Image != "good" {
+		t.Errorf("image %s", d.Spec.Template.Spec.Containers[0].Image)
+	}
+	if _, err := hooks.Get(ctx, "gate.example.org", metav1.GetOptions{}); err != nil {
+		t.Errorf("the webhook afterwards: %v", err)
+	}
+	testkit.Must(t, c.Delete(ctx, nil, o))
 }

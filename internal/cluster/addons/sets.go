@@ -114,6 +114,9 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install, hooked 
 	for _, hook := range seen.Unrun {
 		step.Details = append(step.Details, "its hook "+hook+" is not run")
 	}
+	for _, lock := range seen.Locks {
+		step.Details = append(step.Details, "its "+lock+": exclude kube-system by its namespaceSelector, or set failurePolicy: Ignore")
+	}
 	giveUp(step, seen.Volumes, seen.Defined)
 	return step
 }

@@ -25,6 +25,7 @@ type SeenSet struct {
 	Adopts  string            // the Secret of the Helm release that an apply adopts; empty: none
 
 	LookedUp, Unrun []string // see chart.Rendered
+	Locks           []string // see objects.Locks
 }
 
 // Clean reports whether nothing is to be done.
@@ -198,7 +199,7 @@ func moves(sets []*siteset.Set, placed map[string][]*unstructured.Unstructured, 
 }
 
 func (c *Observer) observeSet(ctx context.Context, client *kube.Client, s *siteset.Set, r chart.Rendered, placed []*unstructured.Unstructured, from []string) (*SeenSet, error) {
-	seen := &SeenSet{From: from, Moved: s.Moved, Heirs: s.Heirs, LookedUp: r.LookedUp, Unrun: r.Unrun}
+	seen := &SeenSet{From: from, Moved: s.Moved, Heirs: s.Heirs, LookedUp: r.LookedUp, Unrun: r.Unrun, Locks: objects.Locks(placed)}
 	if s.Once {
 		var err error
 		if seen.Finding, err = client.Applied(ctx, s.Options()); err != nil || seen.Finding.Known {

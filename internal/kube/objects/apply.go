@@ -107,7 +107,8 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 		doing = before.Doing
 	}
 	// Recorded before anything is created, so that the next Apply knows the objects of an interrupted one.
-	if err := c.record(ctx, o, inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs, Last: cmp.Or(before.Digest, before.Last), Doing: doing, Hooks: before.Hooks, Unrun: before.Unrun}); err != nil {
+	begun := inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs, Last: cmp.Or(before.Digest, before.Last), Doing: doing, Hooks: before.Hooks, Unrun: before.Unrun}
+	if err := c.unblocked(ctx, o, func() error { return c.record(ctx, o, begun) }); err != nil {
 		return result, err
 	}
 	left, err := c.unended(ctx, objects, before)
@@ -116,7 +117,7 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 	}
 	for len(left) > 0 {
 		n := sameRank(left)
-		if err := c.applyRank(ctx, left[:n], o); err != nil {
+		if err := c.unblocked(ctx, o, func() error { return c.applyRank(ctx, left[:n], o) }); err != nil {
 			return result, err
 		}
 		for _, u := range left[:n] {
