@@ -169,7 +169,7 @@ func complete(u *unstructured.Unstructured) error {
 	}
 	for _, k := range slices.Sorted(maps.Keys(data)) {
 		if _, err := base64.StdEncoding.DecodeString(data[k].(string)); err != nil {
-			return fmt.Errorf("%s: data[%s] is not base64: put plain text into stringData", Name(u), k)
+			return fmt.Errorf("%s: data[%s] is not base64: put plain text into stringData", Name(u), k) // cause withheld: it tells a secret's characters
 		}
 	}
 	for k, v := range plain {

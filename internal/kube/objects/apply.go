@@ -108,7 +108,7 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 	}
 	// Recorded before anything is created, so that the next Apply knows the objects of an interrupted one.
 	begun := inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs, Last: cmp.Or(before.Digest, before.Last), Doing: doing, Hooks: before.Hooks, Unrun: before.Unrun}
-	if err := c.unblocked(ctx, o, func() error { return c.record(ctx, o, begun) }); err != nil {
+	if err := (gate{c}).unblocked(ctx, o, func() error { return c.record(ctx, o, begun) }); err != nil {
 		return result, err
 	}
 	left, err := c.unended(ctx, objects, before)
@@ -117,7 +117,7 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 	}
 	for len(left) > 0 {
 		n := sameRank(left)
-		if err := c.unblocked(ctx, o, func() error { return c.applyRank(ctx, left[:n], o) }); err != nil {
+		if err := (gate{c}).unblocked(ctx, o, func() error { return c.applyRank(ctx, left[:n], o) }); err != nil {
 			return result, err
 		}
 		for _, u := range left[:n] {

@@ -19,7 +19,7 @@ import (
 
 // fitting applies an object over the live one, which may be nil. Defaults of the live object that no manager owns go if the API refuses the object because of them:
 // a Deployment that had no strategy has the default's rollingUpdate, which type Recreate forbids.
-func (c *Applier) fitting(ctx context.Context, r dynamic.ResourceInterface, u, live *unstructured.Unstructured, with metav1.ApplyOptions) (*unstructured.Unstructured, error) {
+func fitting(ctx context.Context, r dynamic.ResourceInterface, u, live *unstructured.Unstructured, with metav1.ApplyOptions) (*unstructured.Unstructured, error) {
 	out, err := r.Apply(ctx, u.GetName(), u, with)
 	if live == nil || !apierrors.IsInvalid(err) {
 		return out, err
@@ -29,7 +29,7 @@ func (c *Applier) fitting(ctx context.Context, r dynamic.ResourceInterface, u, l
 	case len(paths) == 0:
 		return nil, err
 	case len(with.DryRun) == 0:
-		if err := c.claimFields(ctx, r, u, paths); err != nil { // an apply without our own fields removes them
+		if err := claimFields(ctx, r, u, paths); err != nil { // an apply without our own fields removes them
 			return nil, err
 		}
 		return r.Apply(ctx, u.GetName(), u, with)
@@ -96,12 +96,12 @@ func foreseeFitting(ctx context.Context, r dynamic.ResourceInterface, u *unstruc
 }
 
 // claimFields adds fields of the live object to those that we applied.
-func (c *Applier) claimFields(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, paths [][]string) error {
+func claimFields(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, paths [][]string) error {
 	var err error
 	for range tries {
 		live, gone := r.Get(ctx, u.GetName(), metav1.GetOptions{})
 		if gone != nil {
-			return answer.Error(ctx, gone, "get %s", manifest.Name(u)).At(c.Host)
+			return answer.Error(ctx, gone, "get %s", manifest.Name(u))
 		}
 		patch, wrong := claimPatch(live, paths)
 		if wrong != nil {

@@ -18,8 +18,11 @@ func definition(name string) ref {
 	return ref{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: name}
 }
 
+// ends removes what ends with definitions.
+type ends struct{ *Applier }
+
 // ending returns the kinds that end with a removal, because it includes their definitions.
-func (c *Applier) ending(ctx context.Context, going []ref, o Options) ([]*meta.RESTMapping, error) {
+func (c ends) ending(ctx context.Context, going []ref, o Options) ([]*meta.RESTMapping, error) {
 	var out []*meta.RESTMapping
 	for _, r := range going {
 		if r.Kind != "CustomResourceDefinition" {
@@ -46,7 +49,7 @@ func (c *Applier) ending(ctx context.Context, going []ref, o Options) ([]*meta.R
 }
 
 // defined returns the kind of a definition in the cluster; nil if the API does not serve it.
-func (c *Applier) defined(ctx context.Context, r ref) (*meta.RESTMapping, error) {
+func (c ends) defined(ctx context.Context, r ref) (*meta.RESTMapping, error) {
 	ri, err := c.held(ctx, r)
 	if err != nil {
 		return nil, err
@@ -70,7 +73,7 @@ func (c *Applier) defined(ctx context.Context, r ref) (*meta.RESTMapping, error)
 }
 
 // objectsOf lists the objects of a kind.
-func (c *Applier) objectsOf(ctx context.Context, m *meta.RESTMapping) ([]metav1.PartialObjectMetadata, error) {
+func (c ends) objectsOf(ctx context.Context, m *meta.RESTMapping) ([]metav1.PartialObjectMetadata, error) {
 	list, err := c.Meta.Resource(m.Resource).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) { // its definition has just gone
 		return nil, nil
@@ -91,7 +94,7 @@ const again = 3
 
 // clear deletes all objects of kinds that end, of all owners, and waits until they are gone. The API would delete them with their definitions, but by then their
 // controllers, which remove their finalizers, are gone as well. The error names the first object that is left, and counts the others.
-func (c *Applier) clear(ctx context.Context, kinds []*meta.RESTMapping) error {
+func (c ends) clear(ctx context.Context, kinds []*meta.RESTMapping) error {
 	if len(kinds) == 0 {
 		return nil
 	}
@@ -120,7 +123,7 @@ func (c *Applier) clear(ctx context.Context, kinds []*meta.RESTMapping) error {
 						times[r.identity()]++
 					}
 					if left++; left == 1 {
-						first = c.notGone(r, o.Finalizers)
+						first = notGone(c.Host, r, o.Finalizers)
 					}
 				}
 			}
@@ -136,7 +139,7 @@ func (c *Applier) clear(ctx context.Context, kinds []*meta.RESTMapping) error {
 }
 
 // deleteExactly deletes an object unless another one has its name by now.
-func (c *Applier) deleteExactly(ctx context.Context, m *meta.RESTMapping, o *metav1.PartialObjectMetadata) error {
+func (c ends) deleteExactly(ctx context.Context, m *meta.RESTMapping, o *metav1.PartialObjectMetadata) error {
 	background := metav1.DeletePropagationBackground
 	err := c.Meta.Resource(m.Resource).Namespace(o.Namespace).Delete(ctx, o.Name, metav1.DeleteOptions{
 		PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &o.UID},

@@ -45,11 +45,11 @@ func (c *Applier) Lost(ctx context.Context, going []Ref, before ...Ref) (volumes
 
 // othersOf lists the objects of a definition that the removal does not include.
 func (c *Applier) othersOf(ctx context.Context, r ref, gone map[string]fate) ([]ref, error) {
-	m, err := c.defined(ctx, r)
+	m, err := ends{c}.defined(ctx, r)
 	if err != nil || m == nil {
 		return nil, err
 	}
-	list, err := c.objectsOf(ctx, m)
+	list, err := ends{c}.objectsOf(ctx, m)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error
 // takeAway removes objects in the reverse order of their creation, and returns the objects that remove deleted. Finalizers of custom resources need their operators,
 // rights and definitions: these go after the custom resources are gone.
 func (c *Applier) takeAway(ctx context.Context, all []ref, o Options, remove func(ref) (deleted bool, err error)) ([]string, error) {
-	kinds, err := c.ending(ctx, all, o)
+	kinds, err := (ends{c}).ending(ctx, all, o)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (c *Applier) takeAway(ctx context.Context, all []ref, o Options, remove fun
 			if err := c.waitGone(ctx, leaving); err != nil {
 				return out, err
 			}
-			if err := c.clear(ctx, kinds); err != nil {
+			if err := (ends{c}).clear(ctx, kinds); err != nil {
 				return out, err
 			}
 			leaving, kinds = nil, nil
@@ -102,14 +102,14 @@ func (c *Applier) waitGone(ctx context.Context, all []ref) error {
 			if err != nil {
 				return answer.Error(ctx, err, "get %s", r).At(c.Host)
 			}
-			return c.notGone(r, live.GetFinalizers())
+			return notGone(c.Host, r, live.GetFinalizers())
 		}
 		return nil
 	})
 }
 
-func (c *Applier) notGone(r ref, finalizers []string) *fail.Error {
-	return because(fail.New(fail.NotReady, "%s is deleted but not gone", r).At(c.Host), finalizers)
+func notGone(host string, r ref, finalizers []string) *fail.Error {
+	return because(fail.New(fail.NotReady, "%s is deleted but not gone", r).At(host), finalizers)
 }
 
 // because adds the finalizers to an error about an object that is being deleted.

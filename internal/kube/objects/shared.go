@@ -74,7 +74,7 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 		}
 	}
 	with.Force = o.Force
-	out, err = c.fitting(ctx, r, u, live, with)
+	out, err = fitting(ctx, r, u, live, with)
 	if !apierrors.IsConflict(err) || o.Force {
 		return out, nil, err
 	}
@@ -85,7 +85,7 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 	if later := laterOf(theirs, u, live); len(later) > 0 && len(later) == len(theirs) {
 		if rest, ok := without(u, later); ok {
 			left, u = later, rest
-			out, err = c.fitting(ctx, r, u, live, with)
+			out, err = fitting(ctx, r, u, live, with)
 			if !apierrors.IsConflict(err) {
 				return out, left, err
 			}
@@ -99,7 +99,7 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 			Do("leave these fields out, or set force: true to take them over")
 	}
 	with.Force = true // the other managers are people
-	out, err = c.fitting(ctx, r, u, live, with)
+	out, err = fitting(ctx, r, u, live, with)
 	return out, left, err
 }
 

@@ -91,9 +91,12 @@ func judges(r admissionv1.RuleWithOperations, group, resource string, inNamespac
 // uncalled matches the API server's message about a webhook that did not answer.
 var uncalled = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
 
+// gate opens the way for a set that its own webhooks block.
+type gate struct{ *Applier }
+
 // unblocked does something for a set. If a webhook of the set itself refuses it because nothing answers for it, such as the Deployment that would mend it, the
 // webhook's configuration goes: the set makes it again at the end of its apply. The API server may notice it late: its error says to try again.
-func (c *Applier) unblocked(ctx context.Context, o Options, do func() error) error {
+func (c gate) unblocked(ctx context.Context, o Options, do func() error) error {
 	err := do()
 	for range tries {
 		if err == nil || o.Addon == "" {
@@ -113,7 +116,7 @@ func (c *Applier) unblocked(ctx context.Context, o Options, do func() error) err
 }
 
 // removeWebhook deletes the configuration of a webhook if it belongs to the set and its Service has no endpoint that is ready.
-func (c *Applier) removeWebhook(ctx context.Context, name, addon string) (bool, error) {
+func (c gate) removeWebhook(ctx context.Context, name, addon string) (bool, error) {
 	for _, kind := range webhookKinds {
 		r := ref{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: kind}
 		ri, err := c.resource(ctx, r)
@@ -143,7 +146,7 @@ func (c *Applier) removeWebhook(ctx context.Context, name, addon string) (bool, 
 }
 
 // answers reports whether a Service has an endpoint that is ready.
-func (c *Applier) answers(ctx context.Context, namespace, name string) (bool, error) {
+func (c gate) answers(ctx context.Context, namespace, name string) (bool, error) {
 	all, err := c.Set.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + name})
 	if err != nil {
 		return false, answer.Error(ctx, err, "look for the endpoints of Service %s/%s", namespace, name).At(c.Host)
