@@ -33,6 +33,8 @@ type drafting struct {
 	noBundle bool                // its release has no bundle
 	external bool                // etcd is not kubeadm's own
 	told     []string            // settings that another finding covers
+	sans     []string            // further names in the API servers' certificates
+	held     []setting           // settings of the owner's that the document holds
 	moved    map[string][]string // hosts whose certificates are not in kubeadm's directory, by directory
 }
 

@@ -8,13 +8,25 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/programs"
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/release"
+	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// compare reports the differences between what runs and what the first apply would configure.
-func (d *drafting) compare() error {
-	p := d.params()
+// comparison is what runs of one program on one host, beside what an apply would configure there.
+type comparison struct {
+	where, of, restarts string // as findings have them
+	program, pool       string // pool: of a kubelet's machine; empty for control-plane machines
+	theirs              map[string]string
+	fields              map[string]any    // what theirs has of a configuration file; nil for flags
+	files               map[string][]byte // of the host
+	neutral             []string
+	ours                func(layout.Params) (map[string]string, error)
+}
+
+// comparisons collects everything that runs and that an apply would configure.
+func (d *drafting) comparisons() (all []comparison, err error) {
 	for _, h := range d.controlPlane() {
 		m := d.members[h.Name]
 		start := layout.EtcdStart{InitialCluster: map[string]string{}, State: "new"}
@@ -24,6 +36,10 @@ func (d *drafting) compare() error {
 		}
 		if m.state == existing {
 			start.State = m.state
+		}
+		p, err := d.params()
+		if err != nil {
+			return nil, err
 		}
 		ours := p.Flags(h.node(), start)
 		for _, c := range components() {
@@ -41,16 +57,38 @@ func (d *drafting) compare() error {
 					theirs[name] = masked(theirs[name])
 				}
 			}
-			d.settings(h.Name, c, theirs, ours[c], slices.Concat(neutral(c), d.told), c+" on "+h.Name)
+			all = append(all, comparison{where: h.Name, of: c, restarts: c + " on " + h.Name, program: c, theirs: theirs, files: h.Files, neutral: slices.Concat(neutral(c), d.told),
+				ours: func(p layout.Params) (map[string]string, error) { return p.Flags(h.node(), start)[c], nil }})
 		}
 	}
 	for _, h := range d.f.Hosts {
-		if err := d.kubelet(p, h); err != nil {
+		some, err := d.kubelet(h)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	proxy, err := d.proxy()
+	return append(all, proxy...), err
+}
+
+// compare reports the differences between what runs and what the first apply would configure.
+func (d *drafting) compare(all []comparison) error {
+	p, err := d.params()
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		ours, err := c.ours(p)
+		if err != nil {
 			return err
 		}
-	}
-	if err := d.proxy(p); err != nil {
-		return err
+		d.withoutHeld(c, ours)
+		d.settings(c.where, c.of, c.theirs, ours, c.neutral, c.restarts)
+		if last := len(d.gaps) - 1; c.program == flags.Kubelet && last >= 0 && d.gaps[last].Where == c.where &&
+			slices.ContainsFunc(d.gaps[last].Details, func(s string) bool { return strings.HasPrefix(s, "clusterDNS=") }) {
+			d.gaps[last].Do = "pods that start after the first apply ask the cluster's DNS itself, also where a node-local one runs; where something needs the other settings, do not apply"
+		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(d.moved)) {
 		d.add(Changes, strings.Join(d.moved[dir], ", "), "certificates and keys are read from "+dir+": the first apply writes new ones of the same authorities to /etc/kubernetes/pki, and makes all servers read those", "")
@@ -59,7 +97,7 @@ func (d *drafting) compare() error {
 }
 
 // params returns the parameters for rendering without a bundle.
-func (d *drafting) params() layout.Params {
+func (d *drafting) params() (layout.Params, error) {
 	k, s := d.doc.Spec.Kubernetes, d.doc.Spec.Security
 	p := layout.Params{
 		ClusterName: d.o.Name, Endpoint: d.conf.ControlPlaneEndpoint, PodCIDR: k.PodCIDR, ServiceCIDR: k.ServiceCIDR, DNSDomain: k.DNSDomain,
@@ -72,7 +110,9 @@ func (d *drafting) params() layout.Params {
 	for _, h := range d.f.Hosts {
 		p.SharedKernel = p.SharedKernel || h.Facts["container"] != ""
 	}
-	return p
+	var err error
+	p.Settings, err = programs.Of(d.doc, nil)
+	return p, err
 }
 
 // neutral lists flags whose value does not matter, or that other findings cover.
@@ -88,31 +128,40 @@ func neutral(component string) []string {
 	return nil
 }
 
-// proxy compares kube-proxy.
-func (d *drafting) proxy(p layout.Params) error {
+// proxy returns the comparison of kube-proxy; none if another finding covers it.
+func (d *drafting) proxy() ([]comparison, error) {
 	record, ok := d.f.Survey.Records["kube-proxy"]
 	if !ok {
-		return nil // covered already
+		return nil, nil
 	}
-	config, err := p.ProxySettings()
-	if err != nil {
-		return err
-	}
-	ours, err := flat(config)
-	if err != nil {
-		return err
-	}
-	theirs, err := flat([]byte(record["config.conf"]))
+	fields, err := fieldsOf([]byte(record["config.conf"]))
 	if err != nil {
 		d.block(whole, "correct it: kubectl --namespace kube-system edit configmap kube-proxy", "the ConfigMap kube-proxy can't be read: %v", err)
-		return nil
+		return nil, nil
 	}
-	withoutUsualSettings("kube-proxy", theirs, ours)
-	if theirs["mode"] == "" {
-		theirs["mode"] = "iptables"
+	c := comparison{where: whole, of: "kube-proxy", restarts: "kube-proxy on each machine", program: flags.KubeProxy, fields: fields,
+		neutral: slices.Concat([]string{"mode", "bindAddress", "clientConnection", "conntrack", "hostnameOverride"}, d.told),
+		ours: func(p layout.Params) (map[string]string, error) {
+			config, err := p.ProxySettings()
+			if err != nil {
+				return nil, err
+			}
+			return flat(config)
+		}}
+	p, err := d.params()
+	if err != nil {
+		return nil, err
 	}
-	d.settings(whole, "kube-proxy", theirs, ours, slices.Concat([]string{"mode", "bindAddress", "clientConnection", "conntrack", "hostnameOverride"}, d.told), "kube-proxy on each machine")
-	return nil
+	ours, err := c.ours(p)
+	if err != nil {
+		return nil, err
+	}
+	if fields["mode"] == nil {
+		fields["mode"] = "iptables"
+	}
+	c.theirs, err = texts(fields)
+	withoutUsualSettings("kube-proxy", c.theirs, ours)
+	return []comparison{c}, err
 }
 
 // merge combines equal findings on several hosts into one.

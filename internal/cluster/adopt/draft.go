@@ -64,10 +64,18 @@ func New(o Options, f *Found) (*Draft, error) {
 		return nil, err
 	}
 	if d.doc != nil {
-		if err := d.compare(); err != nil {
+		all, err := d.comparisons()
+		if err == nil {
+			err = d.translate(all)
+		}
+		if err == nil {
+			err = d.compare(all)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
+	d.lostNames()
 	d.merge()
 	if d.doc != nil {
 		d.always()

@@ -75,7 +75,7 @@ func (d *drafting) certified(endpoint string) []string {
 	return names
 }
 
-// certNames reports names in the API servers' certificates that no document can hold. Names of machines and of the Service are in all certificates.
+// certNames finds the further names in the API servers' certificates. Names of machines and of the Service are in all certificates.
 func (d *drafting) certNames(host string) {
 	e, known := &d.want.Spec.Endpoint, d.certified(host)
 	var further []string
@@ -90,10 +90,7 @@ func (d *drafting) certNames(host string) {
 	if _, err := netip.ParseAddr(first(further)); err != nil && len(further) == 1 && e.Kind == v1alpha1.EndpointDirect {
 		e.DNSName, further = further[0], nil
 	}
-	if len(further) > 0 {
-		d.gaps = append(d.gaps, Gap{Kind: Lost, Where: whole, What: "names in the API servers' certificates that no document can hold: " + strings.Join(further, ", "),
-			Restarts: "API servers, one after another", Do: "make clients use the endpoint, " + d.conf.ControlPlaneEndpoint})
-	}
+	d.sans = further
 }
 
 // serviceIP is the address of the Service kubernetes.

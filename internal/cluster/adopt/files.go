@@ -89,7 +89,7 @@ var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/@:+*?-]+$`)
 func (h Host) further() (more []string) {
 	var named []string
 	flags := h.flags("kube-apiserver")
-	named = append(named, flags[encryptionFlag], flags[auditPolicyFlag])
+	named = append(named, flags[encryptionFlag], flags[auditPolicyFlag], flags["admission-control-config-file"], flags["oidc-ca-file"], h.flags("kube-scheduler")["config"])
 	for _, base := range pkiBases {
 		if h.isControlPlane() || base == "ca.crt" {
 			named = append(named, h.pkiFile(base))

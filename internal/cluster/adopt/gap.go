@@ -53,7 +53,7 @@ func (g *gaps) settings(where, of string, theirs, ours map[string]string, neutra
 		switch {
 		case !set:
 			comes = append(comes, fmt.Sprintf("%s=%s comes", name, ours[name]))
-		case was != ours[name] && slices.Contains(neutral, name):
+		case slices.Contains(neutral, name) && !same(name, was, ours[name]):
 			comes = append(comes, fmt.Sprintf("%s=%s becomes %s", name, was, ours[name]))
 		}
 	}
@@ -64,7 +64,7 @@ func (g *gaps) settings(where, of string, theirs, ours map[string]string, neutra
 	for _, name := range slices.Sorted(maps.Keys(theirs)) {
 		now, set := ours[name]
 		switch {
-		case slices.Contains(neutral, name) || set && now == theirs[name]:
+		case slices.Contains(neutral, name) || set && same(name, now, theirs[name]):
 		case set:
 			lost = append(lost, fmt.Sprintf("%s=%s becomes %s", name, theirs[name], now))
 		default:
@@ -79,15 +79,32 @@ func (g *gaps) settings(where, of string, theirs, ours map[string]string, neutra
 
 // flat parses YAML into its top-level keys with values as JSON. It omits zeros, which mean defaults in these types.
 func flat(data []byte) (map[string]string, error) {
+	fields, err := fieldsOf(data)
+	if err != nil {
+		return nil, err
+	}
+	return texts(fields)
+}
+
+// fieldsOf parses YAML into its top-level keys, without zeros.
+func fieldsOf(data []byte) (map[string]any, error) {
 	var m map[string]any
 	if err := yaml.Unmarshal(data, &m); err != nil {
 		return nil, err
 	}
-	out := map[string]string{}
+	out := map[string]any{}
 	for name, v := range m {
-		if v = essential(v); v == nil || name == "apiVersion" || name == "kind" {
-			continue
+		if v = essential(v); v != nil && name != "apiVersion" && name != "kind" {
+			out[name] = v
 		}
+	}
+	return out, nil
+}
+
+// texts returns values as JSON.
+func texts(fields map[string]any) (map[string]string, error) {
+	out := map[string]string{}
+	for name, v := range fields {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return nil, err

@@ -83,22 +83,23 @@ func TestKubelets(t *testing.T) {
 		"overruled command":      {puts(1, "/etc/systemd/system/kubelet.service.d/0-own.conf", "[Service]\nExecStart=/usr/bin/kubelet\n"), "", "drop-ins of kubelet.service: /etc/systemd/system/kubelet.service.d/0-own.conf", ""},
 		"containerd's command":   {puts(1, "/etc/systemd/system/containerd.service.d/root.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/containerd --root /data\n"), "root.conf has containerd.service started by a command of its own", "take ExecStart out of it", ""},
 		"a proxy for containerd": {puts(1, "/etc/systemd/system/containerd.service.d/http-proxy.conf", "[Service]\nEnvironment=HTTPS_PROXY=http://proxy:3128\n"), "", "drop-ins of containerd.service: /etc/systemd/system/containerd.service.d/http-proxy.conf", ""},
-		"drop-in's flags":        {kubelet(1, append(slices.Clone(usual), "--max-pods=200", "--root-dir=/data/kubelet")...), "", "[max-pods=200 goes root-dir=/data/kubelet goes]", ""},
+		"drop-in's flags":        {kubelet(1, append(slices.Clone(usual), "--max-pods=200", "--root-dir=/data/kubelet")...), "", "[root-dir=/data/kubelet goes]", "maxPods: 200"},
 		"flags by file":          {puts(1, kubeletFlags, `KUBELET_KUBEADM_ARGS="--root-dir=/data/kubelet --cloud-provider=external --cgroup-driver=systemd"`), "", "cgroup-driver=systemd goes", ""},
 		"quotes inside":          {puts(1, kubeletFlags, `KUBELET_KUBEADM_ARGS="--node-labels=a=b,c=d --feature-gates=\"A=true,B=false\""`+"\nOTHER=1\n"), "", "feature-gates=", ""},
 		"configuration":          {elsewhere(1, ""), "", "", ""},
-		"reserved":               {elsewhere(1, "systemReserved: {cpu: 200m}\n"), "", `systemReserved={"cpu":"200m"} goes`, ""},
+		"reserved":               {elsewhere(1, "systemReserved: {cpu: 200m}\n"), "", "", "systemReserved:\n          cpu: 200m"},
 		"node-local DNS": {func(f *Found) {
 			f.Hosts[1].Files[kubeletConfig] = bytes.Replace(written(t, "kubelet.yaml"), []byte("- 10.96.0.10"), []byte("- 169.254.20.10"), 1)
 		}, "", `clusterDNS=["169.254.20.10"] becomes ["10.96.0.10"]] [pods that start after the first apply ask the cluster's DNS itself`, ""},
 		"unreadable":        {elsewhere(1, "\t{\n"), "the kubelet's configuration can't be read", "correct /etc/kubernetes/kubelet-config.yaml", ""},
-		"drop-in directory": {all(kubelet(1, append(slices.Clone(usual), "--config-dir=/etc/kubelet.d")...), puts(1, "/etc/kubelet.d/10-pods.conf", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 77\n")), "", "maxPods=77 goes", ""},
+		"drop-in directory": {all(kubelet(1, append(slices.Clone(usual), "--config-dir=/etc/kubelet.d")...), puts(1, "/etc/kubelet.d/10-pods.conf", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 77\n")), "", "", "kubelet:\n        maxPods: 77"},
 	} {
 		t.Run(name, func(t *testing.T) { c.check(t, bare(t)) })
 	}
 }
 
-// TestUsualSettings: configurations that spell defaults out, as Kubespray's do, lose nothing; other values of these settings do.
+// TestUsualSettings: configurations that spell defaults out, as Kubespray's do, lose nothing and add nothing to the document; it holds other values of
+// these settings.
 func TestUsualSettings(t *testing.T) {
 	f := bare(t)
 	f.Hosts[1].Files[kubeletConfig] = append(written(t, "kubelet.yaml"), `maxPods: 110
@@ -119,14 +120,16 @@ eventRecordQPS: 50
 	proxy(f, "configSyncPeriod: 0s", "configSyncPeriod: 15m0s")
 	proxy(f, "oomScoreAdj: null", "oomScoreAdj: -999")
 	proxy(f, "  masqueradeBit: null\n  minSyncPeriod: 0s\n  syncPeriod: 0s", "  masqueradeBit: 14\n  minSyncPeriod: 0s\n  syncPeriod: 30s")
-	if lost := testkit.Value(New(options(), f))(t).Lost(); len(lost) > 0 {
-		t.Errorf("lost are %q", lost)
+	d := testkit.Value(New(options(), f))(t)
+	if lost := d.Lost(); len(lost) > 0 || strings.Contains(string(d.Document), "kubelet:") {
+		t.Errorf("lost are %q, and the document is\n%s", lost, d.Document)
 	}
-	for setting, want := range map[string]string{"maxPods: 250": "maxPods=250", "podPidsLimit: 4096": "podPidsLimit=4096", "containerLogMaxSize: 50Mi": "containerLogMaxSize=50Mi"} {
+	for _, setting := range []string{"maxPods: 250", "podPidsLimit: 4096", "containerLogMaxSize: 50Mi"} {
 		f := bare(t)
 		f.Hosts[1].Files[kubeletConfig] = append(written(t, "kubelet.yaml"), setting+"\n"...)
-		if lost := strings.Join(testkit.Value(New(options(), f))(t).Lost(), "\n"); !strings.Contains(lost, want) {
-			t.Errorf("%s: lost is %q", setting, lost)
+		d := testkit.Value(New(options(), f))(t)
+		if lost := d.Lost(); len(lost) > 0 || !strings.Contains(string(d.Document), setting) {
+			t.Errorf("%s: lost is %q, and the document is\n%s", setting, lost, d.Document)
 		}
 	}
 }

@@ -3,10 +3,14 @@ package adopt
 import (
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/internal/cluster/programs"
 	"github.com/naupegos/naupegos/internal/kube/layout"
+	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
 // kubeletExtra is the packages' file for flags of the kubelet. kubeadm's drop-in and ours both read it.
@@ -47,10 +51,19 @@ func (h Host) kubeletConfig() (file string, data []byte) {
 	return file, h.Files[file]
 }
 
-// kubeletSettings returns the settings of the kubelet's configuration with the drop-ins of its --config-dir, which count more.
+// kubeletSettings returns the settings of the kubelet's configuration as texts.
 func (h Host) kubeletSettings() (map[string]string, error) {
+	fields, err := h.kubeletFields()
+	if err != nil {
+		return nil, err
+	}
+	return texts(fields)
+}
+
+// kubeletFields returns the settings of the kubelet's configuration with the drop-ins of its --config-dir, which count more.
+func (h Host) kubeletFields() (map[string]any, error) {
 	_, data := h.kubeletConfig()
-	all, err := flat(data)
+	all, err := fieldsOf(data)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +72,7 @@ func (h Host) kubeletSettings() (map[string]string, error) {
 		if dir == "" || path.Dir(file) != path.Clean(dir) || path.Ext(file) != ".conf" {
 			continue
 		}
-		more, err := flat(h.Files[file])
+		more, err := fieldsOf(h.Files[file])
 		if err != nil {
 			return nil, err
 		}
@@ -72,40 +85,81 @@ func (h Host) kubeletSettings() (map[string]string, error) {
 var harmlessKubeletFlags = []string{"container-runtime-endpoint", "container-runtime", "pod-infra-container-image", "node-ip", "hostname-override", "node-labels", "register-with-taints",
 	"v", "config-dir", "runtime-cgroups", "client-ca-file"}
 
-// kubelet compares a host's kubelet.
-func (d *drafting) kubelet(p layout.Params, h Host) error {
-	config, flags, err := p.KubeletSettings(h.node())
-	if err != nil {
-		return err
-	}
-	ours, err := flat(config)
-	if err != nil {
-		return err
-	}
-	theirs, err := h.kubeletSettings()
-	if err != nil || len(theirs) == 0 {
-		file, _ := h.kubeletConfig()
-		d.block(h.Name, "correct "+file, "the kubelet's configuration can't be read")
-		return nil
-	}
-	d.moveToPKI(theirs, h)
-	withoutUsualSettings("kubelet", theirs, ours)
+// kubelet returns the comparisons of a host's kubelet.
+func (d *drafting) kubelet(h Host) ([]comparison, error) {
 	const restarts = "kubelet on each machine"
-	d.settings(h.Name, "kubelet's configuration", theirs, ours, slices.Concat([]string{"containerRuntimeEndpoint", "resolvConf", "staticPodPath"}, d.told), restarts)
-	if last := len(d.gaps) - 1; last >= 0 && d.gaps[last].Where == h.Name && slices.ContainsFunc(d.gaps[last].Details, func(s string) bool { return strings.HasPrefix(s, "clusterDNS=") }) {
-		d.gaps[last].Do = "pods that start after the first apply ask the cluster's DNS itself, also where a node-local one runs; where something needs the other settings, do not apply"
-	}
-	told := envFlags(flags) // these identify the existing node
-	theirFlags := h.kubeletFlags()
-	for name := range told {
-		if _, set := theirFlags[name]; !set {
-			delete(told, name)
+	pool := d.poolOf(h)
+	node := func(of func(layout.Params, layout.Node) (map[string]string, error)) func(layout.Params) (map[string]string, error) {
+		return func(p layout.Params) (out map[string]string, err error) {
+			n := h.node()
+			if n.Kubelet, err = programs.OfPool(d.doc.Spec, pool); err != nil {
+				return nil, err
+			}
+			return of(p, n)
 		}
 	}
-	d.settings(h.Name, "kubelet's flags", theirFlags, told,
-		slices.Concat(harmlessKubeletFlags, d.told), restarts)
+	config := comparison{where: h.Name, of: "kubelet's configuration", restarts: restarts, program: flags.Kubelet, pool: pool,
+		neutral: slices.Concat([]string{"containerRuntimeEndpoint", "resolvConf", "staticPodPath"}, d.told),
+		ours: node(func(p layout.Params, n layout.Node) (map[string]string, error) {
+			text, _, err := p.KubeletSettings(n)
+			if err != nil {
+				return nil, err
+			}
+			return flat(text)
+		})}
+	theirFlags := h.kubeletFlags()
+	var err error
+	if config.fields, err = h.kubeletFields(); err != nil || len(config.fields) == 0 {
+		file, _ := h.kubeletConfig()
+		d.block(h.Name, "correct "+file, "the kubelet's configuration can't be read")
+		return nil, nil
+	}
+	asFields(theirFlags, config.fields)
+	if config.theirs, err = texts(config.fields); err != nil {
+		return nil, err
+	}
+	d.moveToPKI(config.theirs, h)
+	p, err := d.params()
+	if err != nil {
+		return nil, err
+	}
+	ours, err := config.ours(p)
+	if err != nil {
+		return nil, err
+	}
+	withoutUsualSettings("kubelet", config.theirs, ours)
 	if extra := h.extraFlags(); len(extra) > 0 {
 		d.add(Stays, h.Name, "KUBELET_EXTRA_ARGS, with --"+strings.Join(slices.Sorted(maps.Keys(extra)), ", --"), "")
 	}
-	return nil
+	return []comparison{config, {where: h.Name, of: "kubelet's flags", restarts: restarts, program: flags.Kubelet, pool: pool, theirs: theirFlags, neutral: slices.Concat(harmlessKubeletFlags, d.told),
+		ours: node(func(p layout.Params, n layout.Node) (map[string]string, error) {
+			_, text, err := p.KubeletSettings(n)
+			told := envFlags(text) // these identify the existing node
+			maps.DeleteFunc(told, func(name, _ string) bool { _, set := theirFlags[name]; return !set })
+			return told, err
+		})}}, nil
+}
+
+// asFields moves flags to the fields of the configuration that they override, as far as a document has these fields.
+func asFields(args map[string]string, fields map[string]any) {
+	for name, text := range args {
+		field, ok := strings.CutPrefix(flags.Instead(flags.Kubelet, name), part(flags.Kubelet))
+		if !ok || field == "swapBehavior" { // of the flag fail-swap-on, which says nothing of pods
+			continue
+		}
+		if value := parsed(reflect.TypeFor[v1alpha1.Kubelet](), field, text); value != nil {
+			fields[field] = value
+			delete(args, name)
+		}
+	}
+}
+
+// poolOf returns the pool of a host; empty for a control-plane machine.
+func (d *drafting) poolOf(h Host) string {
+	machines := d.want.Spec.Provider.Hosts.Machines
+	i := slices.IndexFunc(machines, func(m v1alpha1.HostMachine) bool { return m.Name == h.Name })
+	if i < 0 {
+		return ""
+	}
+	return machines[i].Pool
 }

@@ -35,12 +35,14 @@ func (d *drafting) networks() {
 	}
 }
 
-// nodeMask takes over how much of the pods' network each node takes, if a document can say it.
+// nodeMask takes over how much of the pods' network each node takes, if a document can hold it and it is not the default.
 func (d *drafting) nodeMask(flags map[string]string) {
 	const single, four = "node-cidr-mask-size", "node-cidr-mask-size-ipv4"
 	mask, err := strconv.Atoi(cmp.Or(flags[four], flags[single]))
 	if err == nil && mask >= 20 && mask <= 28 {
-		d.want.Spec.Kubernetes.NodeCIDRMaskSize = mask
+		if mask != 24 {
+			d.want.Spec.Kubernetes.NodeCIDRMaskSize = mask
+		}
 		d.tell(single, four)
 	}
 }

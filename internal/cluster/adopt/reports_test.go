@@ -35,16 +35,18 @@ func manifest(name string) []byte {
 	return []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: kube-system}\nspec: {containers: [{name: " + name + ", image: x}]}\n")
 }
 
-// TestUsual: flags that spell defaults out lose nothing; other values of theirs do.
+// TestUsual: flags that spell defaults out lose nothing and add nothing to the document; other values of theirs do either.
 func TestUsual(t *testing.T) {
+	plain := testkit.Value(New(options(), bare(t)))(t)
 	for component, flags := range usual {
 		for name, values := range flags {
 			for _, v := range append(slices.Clone(values), "77") {
 				f := bare(t)
 				with(f, component, name, v)
-				lost := strings.Join(testkit.Value(New(options(), f))(t).Lost(), "\n")
-				if harmless := values == nil || slices.Contains(values, v); strings.Contains(lost, name) == harmless {
-					t.Errorf("%s --%s=%s: lost is %q", component, name, v, lost)
+				d := testkit.Value(New(options(), f))(t)
+				lost, holds := strings.Contains(strings.Join(d.Lost(), "\n"), name), !bytes.Equal(d.Document, plain.Document)
+				if harmless := values == nil || slices.Contains(values, v); harmless == (lost != holds) || lost && holds {
+					t.Errorf("%s --%s=%s: lost is %q, and the document is\n%s", component, name, v, d.Lost(), d.Document)
 				}
 			}
 		}
@@ -209,7 +211,7 @@ func TestReports(t *testing.T) {
 		"OIDC":        {flag("kube-apiserver", "oidc-issuer-url", "https://sso.example.org"), "", "oidc-issuer-url=https://sso.example.org goes", ""},
 		"defaults spelt out": {all(flag("kube-apiserver", "endpoint-reconciler-type", "lease"), flag("kube-apiserver", "service-node-port-range", "30000-32767"), flag("kube-apiserver", "anonymous-auth", "true"),
 			flag("kube-apiserver", "enable-admission-plugins", "NamespaceLifecycle,NodeRestriction,PodSecurity"), flag("kube-controller-manager", "node-cidr-mask-size-ipv4", "24"), flag("etcd", "log-level", "info")), "", "", ""},
-		"admission": {flag("kube-apiserver", "enable-admission-plugins", "NodeRestriction,PodNodeSelector"), "", "NodeRestriction,PodNodeSelector becomes NodeRestriction", ""},
+		"admission": {flag("kube-apiserver", "enable-admission-plugins", "NodeRestriction,PodNodeSelector"), "", "", "enableAdmissionPlugins:\n        - PodNodeSelector"},
 		"KMS": {all(flag("kube-apiserver", encryptionFlag, "/etc/kubernetes/kms.yaml"), puts(0, "/etc/kubernetes/kms.yaml",
 			"apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n  - kms: {apiVersion: v2, name: vault, endpoint: unix:///var/run/kms.sock}\n  - identity: {}\n")),
 			"encrypt otherwise", "rewrite Secrets", ""},
@@ -246,23 +248,26 @@ func TestReports(t *testing.T) {
 			file := manifestDir + "kube-apiserver.yaml"
 			f.Hosts[0].Files[file] = bytes.Replace(f.Hosts[0].Files[file], []byte("  containers:\n"), []byte("  containers:\n  - name: kms\n    image: kms:v1\n"), 1)
 		}, "", "kube-apiserver: containers beside it in its pod: kms", ""},
-		"capitals":           {endpoint("K8S.Example.ORG:6443"), "", "", "address: k8s.example.org:6443"},
-		"another port":       {endpoint("k8s.example.org:8443"), "", "", "address: k8s.example.org:8443"},
-		"name without port":  {endpoint("cluster-endpoint"), "", "", "address: cluster-endpoint:6443"},
-		"name in /etc/hosts": {all(endpoint("lb.k8s.local:6443"), puts(1, "/etc/hosts", "127.0.0.1 localhost\n# 192.0.2.7 other\n192.0.2.100\tlb lb.k8s.local # the API\n")), "", "machines find lb.k8s.local in their /etc/hosts", "address: lb.k8s.local:6443"},
-		"names of its own":   {edit("apiServer: {}", "apiServer: {certSANs: [kubernetes.example.org, kube-a, kubernetes.default.svc, localhost, 127.0.0.1, 10.96.0.1, kube-a.example.org]}"), "", "no document can hold: kubernetes.example.org, kube-a.example.org []", ""},
-		"a name of its own":  {edit("apiServer: {}", "apiServer: {certSANs: [kubernetes.example.org, kube-a]}"), "", "", "dnsName: kubernetes.example.org"},
-		"IPv6 endpoint":      {endpoint("\"[fd00::1]:6443\""), "is IPv6", "give the API an address or a name of its own", ""},
-		"local endpoint":     {endpoint("127.0.0.1:6443"), "", "each machine leads on by itself: all use 192.0.2.11:6443", "kind: direct"},
-		"localhost":          {endpoint("localhost:8443"), "", "localhost:8443", "kind: direct"},
-		"image digest":       {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler:v1.37.2@sha256:"+strings.Repeat("a", 64)), "", "", ""},
-		"digest alone":       {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler@sha256:"+strings.Repeat("a", 64)), "", "", ""},
-		"images of a mirror": {all(replaced("kube-scheduler", "registry.k8s.io/", "mirror.example.org:5000/k8s/"), edit("imageRepository: registry.k8s.io", "imageRepository: mirror.example.org:5000/k8s")), "", "mirror.example.org:5000/k8s becomes the bundle's", ""},
-		"old release":        {func(f *Found) { everything(f, "v1.34.3") }, "it runs Kubernetes v1.34.3, for which naupegos makes no bundle", "a minor at a time", ""},
-		"two releases":       {func(f *Found) { f.Survey.Nodes[1].Version = "v1.36.4" }, "several releases", "bring everything to one release", ""},
-		"etcd's slash":       {flag("etcd", "data-dir", "/var/lib/etcd/"), "", "", ""},
-		"etcd's other slash": {flag("etcd", "data-dir", "//var/lib//etcd"), "", "", ""},
-		"port left out":      {func(f *Found) { without(f, "kube-apiserver", "secure-port") }, "", "", ""},
+		"a proxy's variables": {replaced("kube-apiserver", "    image: ", "    env: [{name: HTTPS_PROXY, value: 'http://me:secret@proxy:3128'}, {name: NO_PROXY, value: x}]\n    image: "), "", "kube-apiserver: environment variables: HTTPS_PROXY, NO_PROXY", ""},
+		"host aliases":        {replaced("kube-apiserver", "  hostNetwork: true", "  hostAliases: [{ip: 192.0.2.7, hostnames: [sso.example.org]}]\n  hostNetwork: true"), "", "kube-apiserver: host aliases", ""},
+		"capitals":            {endpoint("K8S.Example.ORG:6443"), "", "", "address: k8s.example.org:6443"},
+		"another port":        {endpoint("k8s.example.org:8443"), "", "", "address: k8s.example.org:8443"},
+		"name without port":   {endpoint("cluster-endpoint"), "", "", "address: cluster-endpoint:6443"},
+		"name in /etc/hosts":  {all(endpoint("lb.k8s.local:6443"), puts(1, "/etc/hosts", "127.0.0.1 localhost\n# 192.0.2.7 other\n192.0.2.100\tlb lb.k8s.local # the API\n")), "", "machines find lb.k8s.local in their /etc/hosts", "address: lb.k8s.local:6443"},
+		"names of its own":    {edit("apiServer: {}", "apiServer: {certSANs: [kubernetes.example.org, kube-a, kubernetes.default.svc, localhost, 127.0.0.1, 10.96.0.1, kube-a.example.org]}"), "", "", "certSANs:\n        - kubernetes.example.org\n        - kube-a.example.org"},
+		"bad names":           {edit("apiServer: {}", "apiServer: {certSANs: [a.example.org, b_c.example.org, c.example.org]}"), "", "no document can hold: b_c.example.org []", "certSANs:\n        - a.example.org\n        - c.example.org"},
+		"a name of its own":   {edit("apiServer: {}", "apiServer: {certSANs: [kubernetes.example.org, kube-a]}"), "", "", "dnsName: kubernetes.example.org"},
+		"IPv6 endpoint":       {endpoint("\"[fd00::1]:6443\""), "is IPv6", "give the API an address or a name of its own", ""},
+		"local endpoint":      {endpoint("127.0.0.1:6443"), "", "each machine leads on by itself: all use 192.0.2.11:6443", "kind: direct"},
+		"localhost":           {endpoint("localhost:8443"), "", "localhost:8443", "kind: direct"},
+		"image digest":        {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler:v1.37.2@sha256:"+strings.Repeat("a", 64)), "", "", ""},
+		"digest alone":        {replaced("kube-scheduler", "kube-scheduler:v1.37.2", "kube-scheduler@sha256:"+strings.Repeat("a", 64)), "", "", ""},
+		"images of a mirror":  {all(replaced("kube-scheduler", "registry.k8s.io/", "mirror.example.org:5000/k8s/"), edit("imageRepository: registry.k8s.io", "imageRepository: mirror.example.org:5000/k8s")), "", "mirror.example.org:5000/k8s becomes the bundle's", ""},
+		"old release":         {func(f *Found) { everything(f, "v1.34.3") }, "it runs Kubernetes v1.34.3, for which naupegos makes no bundle", "a minor at a time", ""},
+		"two releases":        {func(f *Found) { f.Survey.Nodes[1].Version = "v1.36.4" }, "several releases", "bring everything to one release", ""},
+		"etcd's slash":        {flag("etcd", "data-dir", "/var/lib/etcd/"), "", "", ""},
+		"etcd's other slash":  {flag("etcd", "data-dir", "//var/lib//etcd"), "", "", ""},
+		"port left out":       {func(f *Found) { without(f, "kube-apiserver", "secure-port") }, "", "", ""},
 		"labels of Kubernetes": {func(f *Found) {
 			for i := range f.Survey.Nodes {
 				f.Survey.Nodes[i].Labels = map[string]string{"kubernetes.io/hostname": "x", "beta.kubernetes.io/os": "linux", "node-role.kubernetes.io/worker": "", "topology.kubernetes.io/zone": fmt.Sprint(i)}
@@ -316,7 +321,7 @@ func TestReports(t *testing.T) {
 			proxy(f, `  scheduler: ""`, "  scheduler: rr")
 		}, "", `ipvs={"scheduler":"rr","strictARP":true} goes`, ""},
 		"nftables":      {func(f *Found) { proxy(f, "mode: iptables", "mode: nftables") }, "", "", ""},
-		"proxy metrics": {func(f *Found) { proxy(f, `metricsBindAddress: ""`, "metricsBindAddress: 0.0.0.0:10249") }, "", "metricsBindAddress=0.0.0.0:10249 goes", ""},
+		"proxy metrics": {func(f *Found) { proxy(f, `metricsBindAddress: ""`, "metricsBindAddress: 0.0.0.0:10249") }, "", "", "metricsBindAddress: 0.0.0.0:10249"},
 	} {
 		t.Run(name, func(t *testing.T) { c.check(t, bare(t)) })
 	}

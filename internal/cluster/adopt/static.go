@@ -14,6 +14,9 @@ type container struct {
 	Image   string   `json:"image"`
 	Command []string `json:"command"`
 	Args    []string `json:"args"`
+	Env     []struct {
+		Name string `json:"name"`
+	} `json:"env"`
 }
 
 // staticPod holds the fields of a static pod's manifest that import reads.
@@ -24,7 +27,8 @@ type staticPod struct {
 		Namespace string `json:"namespace"`
 	} `json:"metadata"`
 	Spec struct {
-		Containers []container `json:"containers"`
+		Containers  []container `json:"containers"`
+		HostAliases []any       `json:"hostAliases"`
 	} `json:"spec"`
 
 	file string
@@ -125,7 +129,7 @@ func (h Host) staticPodPath() string {
 	return path.Clean(settings["staticPodPath"])
 }
 
-// beside reports containers of a component's pod that our manifests lack.
+// beside reports what a component's pod has and our manifests lack: containers, environment variables and host aliases.
 func (d *drafting) beside(h Host, p staticPod) {
 	own, _ := h.server(p.Metadata.Name)
 	var names []string
@@ -136,6 +140,16 @@ func (d *drafting) beside(h Host, p staticPod) {
 	}
 	if len(names) > 0 {
 		d.add(Lost, h.Name, p.Metadata.Name+": containers beside it in its pod: "+strings.Join(names, ", "), "give them a static pod of their own before the first apply")
+	}
+	var vars []string
+	for _, v := range own.Env {
+		vars = append(vars, v.Name)
+	}
+	if len(vars) > 0 { // kubeadm copies the proxy of the user's environment, whether or not a server needs it
+		d.add(Lost, h.Name, p.Metadata.Name+": environment variables: "+strings.Join(vars, ", "), "where the server reaches an issuer, a webhook or a cloud by them, do not apply")
+	}
+	if len(p.Spec.HostAliases) > 0 {
+		d.add(Lost, h.Name, p.Metadata.Name+": host aliases of its pod", "write the names to /etc/hosts of control-plane machines")
 	}
 }
 

@@ -60,7 +60,8 @@ var usualSettings = map[string]map[string][]string{
 		"contentType": {"application/vnd.kubernetes.protobuf"}, "maxOpenFiles": {"1000000"}, "localStorageCapacityIsolation": {"true"}, "registerNode": {"true"}, "cpuCFSQuota": {"true"},
 		"cpuCFSQuotaPeriod": {"100ms"}, "configMapAndSecretChangeDetectionStrategy": {"Watch"}, "kubeletCgroups": nil, "logging": nil},
 	"kube-proxy": {"healthzBindAddress": {"0.0.0.0:10256"}, "metricsBindAddress": {"127.0.0.1:10249"}, "configSyncPeriod": {"15m0s", "15m"}, "oomScoreAdj": {"-999"}, "logging": nil,
-		"iptables": {`{"masqueradeBit":14,"syncPeriod":"30s"}`, `{"masqueradeBit":14,"minSyncPeriod":"1s","syncPeriod":"30s"}`}},
+		"conntrack": {`{"maxPerCore":32768,"min":131072,"tcpCloseWaitTimeout":"1h0m0s","tcpEstablishedTimeout":"24h0m0s"}`},
+		"iptables":  {`{"masqueradeBit":14,"syncPeriod":"30s"}`, `{"masqueradeBit":14,"minSyncPeriod":"1s","syncPeriod":"30s"}`}},
 }
 
 // withoutUsualSettings takes settings away that only spell defaults out, except where ours spell the same.

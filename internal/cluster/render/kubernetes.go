@@ -7,6 +7,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/programs"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/identity"
@@ -46,7 +47,7 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 			return p, err
 		}
 	}
-	if p.Settings, err = settings(c.Doc, auditor); err != nil {
+	if p.Settings, err = programs.Of(c.Doc, auditor); err != nil {
 		return p, err
 	}
 	if p.Issuers, err = identity.Render(s.Identity.Authenticators()); err != nil {

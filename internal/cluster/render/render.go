@@ -8,6 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/connect"
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/programs"
 	"github.com/naupegos/naupegos/internal/cluster/site"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/gateway"
@@ -75,7 +76,7 @@ func (c *Renderer) renderRole(ctx context.Context, s wanted.Slot, f machine.Fact
 		p.ControlPlanes[0].Facts.CgroupVersion = f.CgroupVersion
 	}
 	if s.Role == provider.Worker {
-		if n.Kubelet, err = poolKubelet(c.Doc.Spec, s.Pool); err != nil {
+		if n.Kubelet, err = programs.OfPool(c.Doc.Spec, s.Pool); err != nil {
 			return machine.Config{}, err
 		}
 		return p.Worker(ctx, c.PKI, n)

@@ -1,4 +1,5 @@
-package render
+// Package programs derives the settings of Kubernetes' and etcd's programs from a cluster's document.
+package programs
 
 import (
 	"maps"
@@ -17,8 +18,8 @@ import (
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// settings returns the document's settings of Kubernetes' and etcd's programs. auditor is the user with which API servers sign in to the audit webhook.
-func settings(doc *v1alpha1.Cluster, auditor map[string]any) (layout.Settings, error) {
+// Of returns the document's settings of Kubernetes' and etcd's programs. auditor is the user with which API servers sign in to the audit webhook.
+func Of(doc *v1alpha1.Cluster, auditor map[string]any) (layout.Settings, error) {
 	spec := doc.Spec
 	k := spec.Kubernetes
 	s := layout.Settings{
@@ -203,8 +204,8 @@ func anyMap(m map[string]string) map[string]any {
 	return out
 }
 
-// poolKubelet returns the kubelet settings of a pool, or nil for machines that are in no pool.
-func poolKubelet(spec v1alpha1.Spec, pool string) (*layout.Program, error) {
+// OfPool returns the kubelet settings of a pool, or nil for machines that are in no pool.
+func OfPool(spec v1alpha1.Spec, pool string) (*layout.Program, error) {
 	i := slices.IndexFunc(spec.Workers, func(p v1alpha1.Pool) bool { return p.Name == pool })
 	if i < 0 {
 		return nil, nil
